@@ -131,4 +131,28 @@ static void shut_ends_of_sockets_without_ports(void) {
     }
 }
 
-GUEST_WITH(lo_up(), T(v6only_is_settled_by_a_port), T(flow_labels_can_be_left_out), T(shut_ends_of_sockets_without_ports))
+/* IPV6_CHECKSUM by both of its levels: RFC 3542, section 3.1; daemons use either. */
+static void checksums_of_raw_sockets(void) {
+    int other = socket(AF_INET6, SOCK_RAW, 253), icmp = socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6);
+    int value = 2, got = 7;
+    socklen_t len = sizeof got;
+    CHECK(other >= 0 && icmp >= 0);
+    CHECK(getsockopt(other, IPPROTO_IPV6, IPV6_CHECKSUM, &got, &len) == 0 && got == -1);
+    CHECK(getsockopt(icmp, SOL_RAW, IPV6_CHECKSUM, &got, &len) == 0 && got == 2);
+    CHECK(setsockopt(other, IPPROTO_IPV6, IPV6_CHECKSUM, &value, sizeof value) == 0);
+    CHECK(getsockopt(other, SOL_RAW, IPV6_CHECKSUM, &got, &len) == 0 && got == 2);
+    CHECK(setsockopt(icmp, SOL_RAW, IPV6_CHECKSUM, &value, sizeof value) == 0);
+    FAILS(setsockopt(icmp, IPPROTO_IPV6, IPV6_CHECKSUM, &value, sizeof value), EINVAL);
+    value = 3;
+    FAILS(setsockopt(other, IPPROTO_IPV6, IPV6_CHECKSUM, &value, sizeof value), EINVAL);
+    value = 2;
+    /* The kernel fills it in, and what has a wrong one does not come. */
+    struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    unsigned char packet[8] = {1, 2, 0, 0, 5, 6, 7, 8}, back[8] = {0};
+    CHECK(sendto(other, packet, sizeof packet, 0, (struct sockaddr *)&to, sizeof to) == sizeof packet);
+    CHECK(comes(other, 1000) && recv(other, back, sizeof back, 0) == sizeof back);
+    CHECK(back[2] != 0 || back[3] != 0);
+    close(other), close(icmp);
+}
+
+GUEST_WITH(lo_up(), T(checksums_of_raw_sockets), T(v6only_is_settled_by_a_port), T(flow_labels_can_be_left_out), T(shut_ends_of_sockets_without_ports))

@@ -1,16 +1,38 @@
 //! Users, groups and capabilities of a process, `credentials(7)` and `capabilities(7)`.
 //!
 //! They decide what a process may make of itself, as on Linux: daemons and the tools that start
-//! them rely on each step. They do not guard files and other objects of the host.
+//! them rely on each step. What a process may do to others and to the host is asked in `rights.rs` and, of files, in
+//! `files/permission.rs`.
 
 use belljar_linux_abi::c;
 
-/// `CAP_SETGID`.
-pub const SETGID: u32 = 6;
-/// `CAP_SETUID`.
-pub const SETUID: u32 = 7;
-/// `CAP_SETPCAP`.
-pub const SETPCAP: u32 = 8;
+/// Numbers of capabilities, `CAP_*`.
+#[allow(missing_docs)]
+pub mod capability {
+    pub const CHOWN: u32 = 0;
+    pub const DAC_OVERRIDE: u32 = 1;
+    pub const DAC_READ_SEARCH: u32 = 2;
+    pub const FOWNER: u32 = 3;
+    pub const FSETID: u32 = 4;
+    pub const KILL: u32 = 5;
+    pub const SETGID: u32 = 6;
+    pub const SETUID: u32 = 7;
+    pub const SETPCAP: u32 = 8;
+    pub const NET_BIND_SERVICE: u32 = 10;
+    pub const NET_ADMIN: u32 = 12;
+    pub const NET_RAW: u32 = 13;
+    pub const IPC_LOCK: u32 = 14;
+    pub const IPC_OWNER: u32 = 15;
+    pub const SYS_CHROOT: u32 = 18;
+    pub const SYS_PTRACE: u32 = 19;
+    pub const SYS_ADMIN: u32 = 21;
+    pub const SYS_NICE: u32 = 23;
+    pub const SYS_RESOURCE: u32 = 24;
+    pub const SYS_TIME: u32 = 25;
+    pub const MKNOD: u32 = 27;
+    pub const WAKE_ALARM: u32 = 35;
+}
+
 /// The last capability that Linux has, `CAP_CHECKPOINT_RESTORE`.
 pub const LAST: u32 = 40;
 /// All capabilities.
@@ -171,7 +193,7 @@ mod tests {
     #[test]
     fn giving_up_root_gives_up_what_it_may() {
         let mut own = Credentials::default();
-        assert!(own.has(SETGID));
+        assert!(own.has(capability::SETGID));
         become_user(&mut own, 1_000);
         assert_eq!((own.capabilities.permitted, own.capabilities.effective), (0, 0));
         assert_eq!(own.capabilities.bounding, ALL);

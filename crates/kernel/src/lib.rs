@@ -34,6 +34,7 @@ mod network;
 mod power;
 pub mod process;
 mod reaper;
+mod rights;
 mod run;
 mod scheduler;
 mod signal;

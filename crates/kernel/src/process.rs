@@ -66,6 +66,8 @@ pub struct Process {
     pub has_executed: bool,
     /// When it started.
     pub started: SimTime,
+    /// The descriptors of its threads that have none of their own, once any has.
+    pub shared_fds: Option<FdTableKey>,
     /// Attributes of `prctl(2)` and accounting.
     pub attributes: Attributes,
 }
@@ -83,6 +85,8 @@ pub struct Attributes {
     pub is_subreaper: bool,
     /// `PR_SET_TIMERSLACK` in nanoseconds.
     pub timer_slack: u64,
+    /// What a slack of 0 stands for: its maker's.
+    pub timer_slack_default: u64,
     /// `PR_SET_THP_DISABLE`.
     pub no_huge_pages: bool,
     /// `setpriority(2)`.
@@ -95,6 +99,12 @@ pub struct Attributes {
     pub personality: u32,
     /// The code that the oldest thread gave to `exit(2)` while others went on.
     pub leader_exit_code: Option<i32>,
+    /// `/proc/<pid>/coredump_filter`.
+    pub coredump_filter: u32,
+    /// `/proc/<pid>/oom_score_adj`.
+    pub oom_score_adjustment: i32,
+    /// The least that it may be set to without `CAP_SYS_RESOURCE`.
+    pub oom_score_least: i32,
     /// Calls of threads that have ended: processor time is counted in calls.
     pub ended_calls: u64,
     /// Calls of children that have been waited for.
@@ -109,12 +119,16 @@ impl Default for Attributes {
             no_new_privs: false,
             is_subreaper: false,
             timer_slack: 50_000,
+            timer_slack_default: 50_000,
             no_huge_pages: false,
             nice: 0,
             io_priority: 0,
             scheduling: (0, 0),
             personality: 0,
             leader_exit_code: None,
+            coredump_filter: 0x33,
+            oom_score_adjustment: 0,
+            oom_score_least: 0,
             ended_calls: 0,
             children_calls: 0,
         }
@@ -124,7 +138,18 @@ impl Default for Attributes {
 impl Attributes {
     /// The attributes that a child inherits.
     pub fn for_child(&self) -> Attributes {
+        /// `SCHED_RESET_ON_FORK`.
+        const RESET: i32 = 0x4000_0000;
+        let (policy, priority) = self.scheduling;
+        let (scheduling, nice) = match policy & RESET {
+            0 => ((policy, priority), self.nice),
+            _ if priority > 0 => ((0, 0), 0),
+            _ => ((policy & !RESET, 0), self.nice.max(0)),
+        };
         Attributes {
+            scheduling,
+            nice,
+            timer_slack_default: self.timer_slack,
             parent_death_signal: 0,
             is_subreaper: false,
             leader_exit_code: None,
@@ -164,6 +189,27 @@ impl WaitStatus {
 }
 
 impl Process {
+    /// True if a signal that leaves a core has ended it, and `RLIMIT_CORE` lets it: who waits for it is told, though no file is
+    /// written here.
+    pub fn dumps_core(&self) -> bool {
+        use belljar_linux_abi::c;
+        const LEAST: u64 = 4_096;
+        let Some(WaitStatus::Signaled(signal)) = self.ended else { return false };
+        let leaves = matches!(
+            signal,
+            c::SIGQUIT
+                | c::SIGILL
+                | c::SIGTRAP
+                | c::SIGABRT
+                | c::SIGBUS
+                | c::SIGFPE
+                | c::SIGSEGV
+                | c::SIGXCPU
+                | c::SIGXFSZ
+                | c::SIGSYS
+        );
+        leaves && self.rlimits[c::RLIMIT_CORE as usize].soft >= LEAST && self.attributes.dumpable == 1
+    }
     /// The limits that a new process of an experiment starts with: Linux's own defaults.
     pub fn default_rlimits() -> [Rlimit; 16] {
         use belljar_linux_abi::c;

@@ -320,6 +320,7 @@ impl Host {
         let process = self.threads[key.0].process;
         self.looked_up.get_mut().clear();
         self.doing_for(Phase::Call, process, number);
+        self.use_descriptors_of(key, process);
         self.caller = Some((key, process));
         let mut call = Call { host: self, thread: key, process, number, args, resumed, staged: None };
         let outcome = table::dispatch(&mut call);

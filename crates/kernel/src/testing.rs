@@ -63,6 +63,7 @@ impl TestHost {
             prot: Prot::READ | Prot::WRITE,
             shared: false,
             may_write: true,
+            marks: crate::mm::Marks::empty(),
             kind: VmaKind::Anonymous(""),
         });
         let mm = MmKey(host.spaces.insert(mm));

@@ -1,7 +1,7 @@
 //! A guest thread: a context that the machine can resume and what the kernel knows of it.
 
 use crate::call::{CallState, IfInterrupted, Resumed};
-use crate::ids::{FileKey, ProcessKey, WaitQueueId};
+use crate::ids::{FdTableKey, FileKey, ProcessKey, WaitQueueId};
 use crate::machine::ContextId;
 use crate::signal::ThreadSignals;
 use crate::timer::TimerId;
@@ -44,6 +44,8 @@ pub struct Thread {
     pub computes: bool,
     /// Its processor time in microseconds: the number of calls that it has made, and what it was preempted for.
     pub calls: u64,
+    /// Its descriptors, if it does not share its process's.
+    pub own_fds: Option<FdTableKey>,
     /// Number of calls by which it has asked for an id, up to a limit: see [`crate::answers`].
     pub asked_ids: u8,
 }

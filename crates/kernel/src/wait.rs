@@ -15,7 +15,7 @@
 
 use crate::call::{Block, IfInterrupted, Resumed, Wake};
 use crate::host::Host;
-use crate::ids::{EpollKey, SocketKey, ThreadKey, WaitQueueId};
+use crate::ids::{EpollKey, FileKey, SocketKey, ThreadKey, WaitQueueId};
 use crate::thread::{Blocked, Continuation, ThreadState};
 use crate::timer::TimerAction;
 use belljar_base::Footprint;
@@ -42,6 +42,8 @@ pub enum Waiter {
         /// The request within it.
         request: usize,
     },
+    /// An open file with `O_ASYNC`, whose owner is told by a signal.
+    Owner(FileKey),
     /// A traffic model that owns the socket, until it is closed.
     Model {
         /// Its number in the configuration.
@@ -195,7 +197,7 @@ impl Host {
             return;
         }
         if let Some(blocked) = self.unblock(key) {
-            self.store_remaining_time(key, &blocked.state);
+            let _ = self.store_remaining_time(key, &blocked.state);
             if matches!(blocked.if_interrupted, IfInterrupted::Value(_)) {
                 self.clear_message_name(key, &blocked.state);
             }
@@ -236,6 +238,7 @@ impl Host {
                     exclusive_told |= exclusive && woke;
                 }
                 Waiter::Uring { instance, request } => self.request_changed(instance, request),
+                Waiter::Owner(file) => self.tell_owner(file, events),
                 Waiter::Model { model, socket } => self.model_socket_changed(model, socket),
             }
         }

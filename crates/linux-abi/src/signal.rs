@@ -67,6 +67,13 @@ impl SigInfo {
         info.fields[0] = addr;
         info
     }
+    /// Input or output of the file behind descriptor `fd`: `POLL_*`, and the events as of `poll(2)`.
+    pub fn input_output(signo: i32, code: i32, band: u64, fd: i32) -> SigInfo {
+        let mut info = SigInfo { signo, code, ..SigInfo::default() };
+        info.fields[0] = band;
+        info.fields[1] = u64::from(fd as u32);
+        info
+    }
     /// An expired timer of `timer_create(2)`.
     pub fn timer(signo: i32, timer: i32, overrun: i32, value: u64) -> SigInfo {
         let mut info = SigInfo { signo, code: libc::SI_TIMER, ..SigInfo::default() };

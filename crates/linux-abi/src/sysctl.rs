@@ -40,6 +40,7 @@ pub const SETTINGS: &[(&str, Values)] = &[
     ("net.ipv4.icmp_ratemask", ANY),
     ("net.ipv4.ip_default_ttl", number(1, 255)),
     ("net.ipv4.ip_forward", FLAG),
+    ("net.ipv4.ip_unprivileged_port_start", number(0, 65_535)),
     ("net.ipv4.ipfrag_time", SECONDS),
     ("net.ipv4.tcp_abort_on_overflow", FLAG),
     ("net.ipv4.tcp_comp_sack_delay_ns", ANY),

@@ -122,6 +122,9 @@ pub fn fragment(packet: &[u8], mtu: usize, mut piece: impl FnMut(Vec<u8>)) {
     }
 }
 
+/// The source of ICMP errors of a router without an IPv4 address of its own: RFC 7600, section 4.8.
+pub const NO_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
+
 /// The ICMP message, without IP header, that tells the sender of `packet` why it went no further; `None` if
 /// nobody may be told (RFC 1122, section 3.2.2): about an ICMP error, a fragment but the first, or what
 /// comes from no single host.

@@ -263,10 +263,9 @@ impl Router {
     fn refuse(&mut self, now: SimTime, port: usize, packet: &[u8], why: Refusal) {
         let Some(message) = forward::refusal_message(packet, why) else { return };
         let source = self.interfaces[port].addresses.first();
-        let Some(source) = source.or(self.interfaces.iter().find_map(|other| other.addresses.first())) else {
-            return;
-        };
-        self.send_icmp(now, source.ip, forward::source(packet), 0xc0, &message);
+        let source = source.or(self.interfaces.iter().find_map(|other| other.addresses.first()));
+        let source = source.map_or(forward::NO_ADDRESS, |own| own.ip);
+        self.send_icmp(now, source, forward::source(packet), 0xc0, &message);
     }
 
     /// Sends an ICMP message from itself.

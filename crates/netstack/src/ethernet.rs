@@ -352,7 +352,10 @@ impl Stack {
     pub fn refuse(&mut self, packet: &[u8], why: Refusal) {
         let Some(mut message) = forward::refusal_message(packet, why) else { return };
         let to = forward::source(packet).into();
-        let Ok(route) = self.route(to, None, None) else { return };
+        let Ok(mut route) = self.route(to, None, None) else { return };
+        if route.source.is_unspecified() {
+            route.source = forward::NO_ADDRESS.into();
+        }
         self.send_icmp_by(route, false, icmp::ERROR_TOS, &mut message);
     }
 

@@ -8,7 +8,7 @@ use super::udp::UdpSocket;
 use super::zero_copy::ZeroCopy;
 use super::{ping::PingSocket, raw::RawSocket};
 use crate::{Effect, SocketKey, Stack};
-use belljar_base::SimDuration;
+use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c};
 use std::sync::Arc;
 
@@ -79,6 +79,8 @@ pub struct SocketOptions {
     pub pass_credentials: bool,
     /// `SO_TIMESTAMP` and its kin.
     pub timestamp: Timestamping,
+    /// When what was read last had arrived: `SIOCGSTAMP`.
+    pub last_arrival: Option<SimTime>,
     /// `SO_RCVBUF` as `getsockopt` shows it.
     pub receive_buffer: u32,
     /// `SO_RCVBUF` was set by the program.
@@ -132,6 +134,7 @@ impl Default for SocketOptions {
             dont_route: false,
             pass_credentials: false,
             timestamp: Timestamping::Off,
+            last_arrival: None,
             receive_buffer: DEFAULT_BUFFER,
             receive_buffer_set: false,
             send_buffer: DEFAULT_BUFFER,

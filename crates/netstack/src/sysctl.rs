@@ -42,6 +42,8 @@ pub struct Sysctls {
     pub bind_v6_only: bool,
     /// `net.ipv4.ipfrag_time`, `net.ipv6.ip6frag_time`: for how long fragments wait for others.
     pub fragment_times: [SimDuration; 2],
+    /// `net.ipv4.ip_unprivileged_port_start`: sockets may be bound to ports from here on by anybody.
+    pub unprivileged_port_start: u32,
     /// `net.ipv4.icmp_*`, `net.ipv6.icmp.*`: how many errors are sent.
     pub icmp: IcmpRates,
 }
@@ -64,6 +66,7 @@ impl Default for Sysctls {
             accept_ra: 1,
             bind_v6_only: false,
             fragment_times: [30, 60].map(SimDuration::from_secs),
+            unprivileged_port_start: 1_024,
             icmp: IcmpRates::default(),
         }
     }
@@ -85,6 +88,7 @@ pub enum Sysctl {
     IpDefaultTtl,
     IpForward,
     IpFragTime,
+    IpUnprivilegedPortStart,
     Ip6AcceptRa,
     Ip6BindV6Only,
     Ip6Forwarding,
@@ -192,6 +196,7 @@ impl Sysctls {
             Sysctl::IpDefaultTtl => Word(&mut self.default_ttl, 1, 255),
             Sysctl::IpFragTime => Seconds(&mut self.fragment_times[0]),
             Sysctl::Ip6FragTime => Seconds(&mut self.fragment_times[1]),
+            Sysctl::IpUnprivilegedPortStart => Word(&mut self.unprivileged_port_start, 0, 65_535),
             Sysctl::IpForward => Flag(&mut self.forwarding),
             Sysctl::Ip6AcceptRa => Word(&mut self.accept_ra, 0, 2),
             Sysctl::Ip6BindV6Only => Flag(&mut self.bind_v6_only),

@@ -216,6 +216,7 @@ impl Host {
         };
         let (rsp, bytes, auxv) = initial.build(top);
         self.mm(mm).auxv = auxv;
+        self.mm(mm).executes = Some(image.file.identity);
         let space = self.mm(mm).space;
         self.machine.write(space, rsp, &bytes)?;
         Ok(Regs { rip: entry, rsp, rflags: 0x202, ..Regs::default() })
@@ -320,6 +321,7 @@ impl Host {
             prot,
             shared: false,
             may_write: true,
+            marks: crate::mm::Marks::empty(),
             kind,
         });
         self.mm(mm).vdso = at;

@@ -1,6 +1,7 @@
 //! Descriptor tables and open file descriptions, `open(2)` "Open file descriptions".
 
 use super::FileKind;
+use super::owner::FileOwner;
 use super::tree::FormerEntry;
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, ProcessKey, ThreadKey};
@@ -19,6 +20,8 @@ pub struct OpenFile {
     pub kind: FileKind,
     /// It was opened without a name (`O_TMPFILE`): what is done by it is not told under names that the file was given.
     pub unnamed: Option<FormerEntry>,
+    /// Whom signals tell of its input and output, `F_SETOWN`.
+    pub owner: Option<Box<FileOwner>>,
     /// `splice(2)` has been given it: then a pipe no longer promises not to wait (`RWF_NOWAIT`).
     pub spliced: bool,
 }
@@ -65,6 +68,7 @@ impl Host {
             offset: 0,
             kind,
             unnamed: None,
+            owner: None,
             spliced: false,
         }))
     }

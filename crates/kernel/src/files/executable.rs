@@ -1,9 +1,9 @@
 //! Opening programs for `execve`, files for `mmap` and the standard streams of new processes.
 
 use super::permission::EXEC;
-use super::tree::Walk;
 use super::tree::extents::Extents;
-use super::{FileKind, OpenRequest, Opened};
+use super::tree::{PROC, Walk};
+use super::{FileKind, OpenFile, OpenRequest, Opened};
 use crate::host::{Host, Output};
 use crate::ids::{InodeKey, ProcessKey};
 use crate::machine::{NativeFile, OpenHow, Prot};
@@ -48,6 +48,7 @@ impl Host {
         })?;
         let native_path = self.content_path(key)?.ok_or(Errno::ENOENT)?;
         self.check_permission(process, key, EXEC)?;
+        self.check_not_written(key)?;
         let inode = self.inode(key);
         let meta = &inode.meta;
         let set_uid = (meta.mode & c::S_ISUID != 0).then_some(meta.uid);
@@ -57,6 +58,21 @@ impl Host {
         let native = self.open_native(&native_path, OpenHow::default())?;
         let path = self.shown_path(key);
         Ok(Executable { native, path, identity, size, set_uid, set_gid })
+    }
+    /// `ETXTBSY` if somebody has a file open to write it; files in memory are executed all the same.
+    fn check_not_written(&mut self, key: InodeKey) -> Result<(), Errno> {
+        if self.seals(key).is_ok() {
+            return Ok(());
+        }
+        let written =
+            |open: &OpenFile| matches!(open.kind, FileKind::Regular(of) if of == key) && open.is_writable();
+        if self.files.open.iter().any(|(_, open)| written(open)) { Err(Errno::ETXTBSY) } else { Ok(()) }
+    }
+    /// `ETXTBSY` if a file is being executed, and cannot be written.
+    pub(crate) fn check_not_executed(&mut self, key: InodeKey) -> Result<(), Errno> {
+        let identity = Some(self.inode(key).identity());
+        let executed = self.spaces.iter().any(|(_, mm)| mm.executes == identity);
+        if executed { Err(Errno::ETXTBSY) } else { Ok(()) }
     }
     /// The object that `mmap(2)` of a descriptor maps; `None` for `/dev/zero`, which is anonymous memory.
     /// `EBADF`, `EACCES` (not open for what the mapping needs), `ENODEV` (cannot be mapped).
@@ -78,7 +94,10 @@ impl Host {
             return Err(Errno::EACCES);
         }
         let mut may_write = shared && writable;
-        let inode = match &open.kind {
+        if let FileKind::Virtual { inode, .. } = open.kind {
+            self.take_over(inode)?;
+        }
+        let inode = match &self.files.open[file.0].kind {
             FileKind::Regular(inode) => *inode,
             FileKind::Device { device: super::devices::Device::Zero, .. } => return Ok(None),
             FileKind::Uring(n) if shared => {
@@ -88,6 +107,10 @@ impl Host {
             FileKind::Socket(socket) if shared => {
                 let socket = *socket;
                 return self.packet_ring_source(socket, len, offset).map(Some);
+            }
+            // As procfs says it, `proc_reg_mmap`.
+            FileKind::Virtual { inode, .. } if self.files.inodes[inode.0].device == PROC => {
+                return Err(Errno::EIO);
             }
             _ => return Err(Errno::ENODEV),
         };

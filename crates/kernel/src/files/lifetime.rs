@@ -15,6 +15,9 @@ impl Host {
         open.references -= 1;
         if open.references == 0 {
             self.forget_watchers(file);
+            if self.open(file).flags & c::O_ASYNC != 0 {
+                self.set_file_async(file, -1, false);
+            }
             let fifo = if self.files.watched.is_empty() { None } else { self.fifo_inode(file) };
             let OpenFile { kind, flags, unnamed, .. } = self.files.open.remove(file.0);
             self.drop_file_locks(file, kind.place());

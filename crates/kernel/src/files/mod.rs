@@ -17,6 +17,7 @@ pub(crate) mod locks;
 mod mqueue;
 mod names;
 mod open;
+mod owner;
 pub(crate) mod permission;
 mod pidfd;
 mod pipe;
@@ -30,8 +31,10 @@ mod sidecar;
 mod signalfd;
 mod socket_node;
 mod streams;
+mod takeover;
 #[cfg(test)]
 mod tests;
+mod thread_descriptors;
 mod timerfd;
 pub(crate) mod transfer;
 pub(crate) mod tree;

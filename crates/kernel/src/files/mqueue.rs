@@ -2,6 +2,7 @@
 
 use super::FileKind;
 use super::readiness::{EPOLLIN, EPOLLOUT};
+use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
 use crate::ipc;
@@ -10,9 +11,6 @@ use belljar_linux_abi::ipc::IpcPerm;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 
-/// `CAP_DAC_OVERRIDE`, `CAP_FOWNER`.
-const CAP_DAC_OVERRIDE: u32 = 1;
-const CAP_FOWNER: u32 = 3;
 /// `SI_MESGQ`.
 const SI_MESGQ: i32 = -3;
 
@@ -73,7 +71,7 @@ impl Host {
             c::O_WRONLY => ipc::WRITE,
             _ => ipc::READ | ipc::WRITE,
         };
-        if self.processes[process.0].credentials.has(CAP_DAC_OVERRIDE) {
+        if self.processes[process.0].credentials.has(capability::DAC_OVERRIDE) {
             return Ok(());
         }
         self.ipc_check(process, self.files.mqueues[n].perm, wanted)
@@ -84,7 +82,7 @@ impl Host {
     pub(crate) fn unlink_mqueue(&mut self, process: ProcessKey, name: &[u8]) -> Result<(), Errno> {
         let n = self.find_mqueue(name).ok_or(Errno::ENOENT)?;
         let who = &self.processes[process.0].credentials;
-        if who.fsuid != self.files.mqueues[n].perm.uid && !who.has(CAP_FOWNER) {
+        if who.fsuid != self.files.mqueues[n].perm.uid && !who.has(capability::FOWNER) {
             return Err(Errno::EPERM);
         }
         self.files.mqueues[n].name = None;

@@ -91,6 +91,7 @@ impl Host {
         if self.inode(inode).links.is_empty() {
             return self.name_unnamed(inode, found);
         }
+        self.take_over(inode)?;
         self.inode(inode).changed = true;
         self.link_own(inode, found.parent, &found.name)?;
         self.add_name(found.parent, &found.name, inode);
@@ -221,8 +222,10 @@ impl Host {
         }
         let exchange = flags & c::RENAME_EXCHANGE != 0;
         self.check_move(from, to, inode, target, exchange)?;
+        self.take_over(inode)?;
         if exchange {
             let target = target.ok_or(Errno::ENOENT)?;
+            self.take_over(target)?;
             return self.exchange(from, to, inode, target);
         }
         if let Some(target) = target {

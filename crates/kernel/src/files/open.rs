@@ -122,6 +122,10 @@ impl Host {
                 self.check_owns(process, key)?;
             }
         }
+        if writes || flags & c::O_TRUNC != 0 {
+            self.check_not_executed(key)?;
+            self.take_over(key)?;
+        }
         let kind = match &self.inode(key).node {
             Node::Symlink { .. } | Node::Magic(_) => return Err(Errno::ELOOP),
             Node::Directory(_) => FileKind::Directory { inode: key, listing: None },

@@ -3,7 +3,7 @@
 
 use super::tree::{DirectorySource, NAMESPACE, Node, PROC, SYS};
 use super::virtual_files::{MagicLink, VirtualFile};
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, capability};
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
 use belljar_linux_abi::Errno;
@@ -19,11 +19,6 @@ pub const EXEC: u32 = 1;
 const SET_GID: u32 = 0o2000;
 /// On a directory, only owners remove.
 const STICKY: u32 = 0o1000;
-
-/// `CAP_CHOWN`, `CAP_DAC_OVERRIDE`, `CAP_FOWNER`.
-const CHOWN: u32 = 0;
-const DAC_OVERRIDE: u32 = 1;
-const FOWNER: u32 = 3;
 
 /// True if a capability puts its owner above the mode bits: not one of root's while it acts on files
 /// as somebody else, `setfsuid(2)`.
@@ -88,7 +83,12 @@ impl Host {
         wanted: u32,
     ) -> Result<(), Errno> {
         let who = &self.processes[process.0].credentials;
-        self.check_access(overrides(who, DAC_OVERRIDE), (who.fsuid, who.fsgid), &who.groups, key, wanted)
+        let searches = wanted & WRITE == 0 && overrides(who, capability::DAC_READ_SEARCH) && {
+            let directory = self.files.inodes[key.0].node.is_directory();
+            directory || wanted & EXEC == 0
+        };
+        let superuser = overrides(who, capability::DAC_OVERRIDE) || searches;
+        self.check_access(superuser, (who.fsuid, who.fsgid), &who.groups, key, wanted)
     }
     /// The same by the real identity, as `access(2)` asks.
     pub(crate) fn check_real_permission(
@@ -121,11 +121,11 @@ impl Host {
     /// `EPERM` unless a process owns a file.
     pub(crate) fn check_owns(&self, process: ProcessKey, key: InodeKey) -> Result<(), Errno> {
         let who = &self.processes[process.0].credentials;
-        if overrides(who, FOWNER) || who.fsuid == self.owner_of(key).0 { Ok(()) } else { Err(Errno::EPERM) }
-    }
-    /// `EPERM` unless a process may do what only the superuser may.
-    pub(crate) fn check_superuser(&self, process: ProcessKey) -> Result<(), Errno> {
-        if overrides(&self.processes[process.0].credentials, CHOWN) { Ok(()) } else { Err(Errno::EPERM) }
+        if overrides(who, capability::FOWNER) || who.fsuid == self.owner_of(key).0 {
+            Ok(())
+        } else {
+            Err(Errno::EPERM)
+        }
     }
     /// True if a process is in a group.
     pub(crate) fn is_in_group(&self, process: ProcessKey, group: u32) -> bool {
@@ -160,7 +160,7 @@ impl Host {
         uid: u32,
         gid: u32,
     ) -> Result<(), Errno> {
-        if self.check_superuser(process).is_ok() {
+        if overrides(&self.processes[process.0].credentials, capability::CHOWN) {
             return Ok(());
         }
         let (owner, group) = self.owner_of(key);
@@ -173,8 +173,8 @@ impl Host {
     /// The mode that `chmod(2)` gives: a group that the process is not in loses its bit.
     pub(crate) fn mode_to_set(&self, process: ProcessKey, key: InodeKey, mode: u32) -> u32 {
         let group = self.owner_of(key).1;
-        let superuser = self.check_superuser(process).is_ok();
-        if superuser || self.is_in_group(process, group) { mode & 0o7777 } else { mode & 0o7777 & !SET_GID }
+        let keeps = overrides(&self.processes[process.0].credentials, capability::FSETID);
+        if keeps || self.is_in_group(process, group) { mode & 0o7777 } else { mode & 0o7777 & !SET_GID }
     }
     /// Group and mode of what is made in a directory by a process of group `gid`: a set-group-id
     /// directory passes its group on, and the bit to directories.
@@ -193,7 +193,8 @@ impl Host {
     }
     /// Clears the set-user-id and set-group-id bits of a file that another program writes to.
     pub(crate) fn written_by(&mut self, process: ProcessKey, key: InodeKey) {
-        if self.files.inodes[key.0].meta.mode & 0o6000 != 0 && self.check_superuser(process).is_err() {
+        let keeps = overrides(&self.processes[process.0].credentials, capability::FSETID);
+        if self.files.inodes[key.0].meta.mode & 0o6000 != 0 && !keeps {
             let meta = &mut self.inode(key).meta;
             meta.mode &= if meta.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
         }

@@ -48,8 +48,18 @@ impl Host {
         }
     }
     /// `F_SETPIPE_SZ`. `EBADF` if the file is no pipe.
-    pub(crate) fn set_pipe_capacity(&mut self, file: FileKey, bytes: u64) -> Result<usize, Errno> {
+    pub(crate) fn set_pipe_capacity(
+        &mut self,
+        file: FileKey,
+        bytes: u64,
+        privileged: bool,
+    ) -> Result<usize, Errno> {
         let pipe = self.pipe_of(file).ok_or(Errno::EBADF)?;
+        // `fs.pipe-max-size`, beyond which only some may let a pipe grow.
+        const MOST: u64 = 1 << 20;
+        if bytes > MOST && bytes > pipe.capacity() as u64 && !privileged {
+            return Err(Errno::EPERM);
+        }
         let capacity = pipe.set_capacity(bytes)?;
         let queue = pipe.queue;
         self.notify_events(queue, WRITABLE);

@@ -253,6 +253,7 @@ impl Host {
     }
     /// Cuts or extends a regular file.
     pub(crate) fn set_size(&mut self, inode: InodeKey, size: u64) -> Result<(), Errno> {
+        self.take_over(inode)?;
         match &self.inode(inode).node {
             Node::Regular(_) => {}
             Node::Directory(_) => return Err(Errno::EISDIR),
@@ -303,6 +304,10 @@ impl Host {
         let size = match &found.node {
             Node::Directory(_) if found.device == super::tree::DISK => i64::MAX,
             _ => found.content().map_or(0, |content| content.size) as i64,
+        };
+        let size = match self.is_made_up_on_disk(inode) {
+            true => self.virtual_content(inode)?.len() as i64,
+            false => size,
         };
         let to = match whence {
             c::SEEK_SET => Some(offset),

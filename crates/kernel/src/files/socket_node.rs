@@ -1,5 +1,6 @@
 //! The entries of UNIX sockets in the tree of files.
 
+use super::permission::WRITE;
 use super::tree::{Found, Node, Walk};
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
@@ -30,11 +31,11 @@ impl Host {
         self.check_can_create(&found)?;
         Ok(found)
     }
-    /// The socket's entry that a path leads to. `ECONNREFUSED` if it leads to something else.
+    /// The socket's entry that a path leads to, to which a process may write. `ECONNREFUSED` if it leads to something else.
     pub(crate) fn find_socket_node(&mut self, process: ProcessKey, path: &[u8]) -> Result<InodeKey, Errno> {
         let inode = self.resolve_here(process, path, Walk::FOLLOW)?.inode()?;
         match self.inode(inode).node {
-            Node::Socket => Ok(inode),
+            Node::Socket => self.check_permission(process, inode, WRITE).map(|()| inode),
             _ => Err(Errno::ECONNREFUSED),
         }
     }

@@ -3,12 +3,15 @@
 
 use super::permission::{READ, WRITE};
 use super::tree::Node;
+use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
 use belljar_linux_abi::{Errno, c};
 
 const USER: &[u8] = b"user.";
 const TRUSTED: &[u8] = b"trusted.";
+const SECURITY: &[u8] = b"security.";
+const CAPABILITY: &[u8] = b"security.capability";
 
 impl Host {
     /// Checks that a process may read (or, for `WRITE`, change) an attribute of this name: `EOPNOTSUPP`
@@ -22,7 +25,19 @@ impl Host {
     ) -> Result<(), Errno> {
         let refused = if access == READ { Errno::ENODATA } else { Errno::EPERM };
         if name.starts_with(TRUSTED) {
-            return self.check_superuser(process).map_err(|_| refused);
+            return self.require(process, capability::SYS_ADMIN).map_err(|_| refused);
+        }
+        // Labels, which anybody may read; capabilities of files would have to have their effect.
+        if name.starts_with(SECURITY) && name != CAPABILITY && name != SECURITY {
+            let made_up = matches!(self.inode(inode).node, Node::Virtual(_) | Node::Magic(_));
+            return match access {
+                _ if made_up && !self.is_made_up_on_disk(inode) => Err(Errno::EOPNOTSUPP),
+                READ => Ok(()),
+                _ => self.require(process, capability::SYS_ADMIN),
+            };
+        }
+        if name == CAPABILITY && access != READ {
+            self.warn("file capabilities (the attribute security.capability) are not supported");
         }
         if !name.starts_with(USER) {
             return Err(Errno::EOPNOTSUPP);
@@ -30,8 +45,10 @@ impl Host {
         if name == USER {
             return Err(Errno::EINVAL);
         }
+        let on_disk = self.is_made_up_on_disk(inode);
         match self.inode(inode).node {
             Node::Regular(_) | Node::Directory(_) => {}
+            Node::Virtual(_) if on_disk => {}
             Node::Virtual(_) => return Err(Errno::EOPNOTSUPP),
             _ => return Err(refused),
         }
@@ -50,10 +67,10 @@ impl Host {
     }
     /// All names that a process may know, each ended by a zero byte.
     pub(crate) fn attribute_names(&mut self, process: ProcessKey, inode: InodeKey) -> Vec<u8> {
-        let superuser = self.check_superuser(process).is_ok();
+        let superuser = self.is_capable(process, capability::SYS_ADMIN);
         let mut names = Vec::new();
         for name in self.inode(inode).attributes.iter().flat_map(|all| all.keys()) {
-            if superuser || name.starts_with(USER) {
+            if superuser || !name.starts_with(TRUSTED) {
                 names.extend_from_slice(name);
                 names.push(0);
             }
@@ -70,6 +87,7 @@ impl Host {
         flags: i32,
     ) -> Result<(), Errno> {
         self.check_attribute(process, inode, &name, WRITE)?;
+        self.take_over(inode)?;
         let attributes = self.inode(inode).attributes.get_or_insert_default();
         match attributes.contains_key(&name[..]) {
             true if flags & c::XATTR_CREATE != 0 => return Err(Errno::EEXIST),

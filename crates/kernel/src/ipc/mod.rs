@@ -14,6 +14,7 @@ pub(crate) use sem::{MAX_IN_SET, MAX_SETS, MAX_VALUE, SemSet, SemUndo, SemopResu
 pub(crate) use shm::{Attachment, MAX_SEGMENTS, Segment};
 pub(crate) use table::{IpcTable, Object};
 
+use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use belljar_linux_abi::Errno;
@@ -23,9 +24,6 @@ use belljar_linux_abi::ipc::IpcPerm;
 pub(crate) const READ: u32 = 0o444;
 pub(crate) const WRITE: u32 = 0o222;
 pub(crate) const EXEC: u32 = 0o111;
-/// `CAP_IPC_OWNER`, `CAP_SYS_ADMIN`: those who have them need no rights, and own everything.
-const CAP_IPC_OWNER: u32 = 15;
-const CAP_SYS_ADMIN: u32 = 21;
 
 /// All such objects of a host.
 #[derive(Debug, Default)]
@@ -55,13 +53,13 @@ impl Host {
         } else {
             perm.mode
         };
-        let denied = wanted & !granted & 7 != 0 && !who.has(CAP_IPC_OWNER);
+        let denied = wanted & !granted & 7 != 0 && !who.has(capability::IPC_OWNER);
         if denied { Err(Errno::EACCES) } else { Ok(()) }
     }
     /// `EPERM` unless a process owns an object, or made it.
     pub(crate) fn ipc_check_owner(&self, process: ProcessKey, perm: IpcPerm) -> Result<(), Errno> {
         let who = &self.processes[process.0].credentials;
-        let owns = [perm.cuid, perm.uid].contains(&who.euid) || who.has(CAP_SYS_ADMIN);
+        let owns = [perm.cuid, perm.uid].contains(&who.euid) || who.has(capability::SYS_ADMIN);
         if owns { Ok(()) } else { Err(Errno::EPERM) }
     }
     /// All objects go: the host has lost its memory.

@@ -1,12 +1,16 @@
 //! The logic of mmap(2) and mremap(2): where a mapping goes.
 
-use super::{MapRequest, Vma, VmaKind};
+use super::{MapRequest, Marks, Vma, VmaKind};
 use crate::call::Call;
+use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::MmKey;
 use crate::machine::{ImageRoom, NativeFile, Prot};
 use belljar_linux_abi::{Errno, c};
 use std::ops::Range;
+
+/// Addresses below have 32 bits.
+const LOW: u64 = 1 << 32;
 
 impl Call<'_> {
     /// The caller's address space.
@@ -54,6 +58,9 @@ impl Call<'_> {
             self.host.map_source(self.process, fd, (offset, len), prot, shared)?
         };
         let mm = self.mm();
+        if flags & c::MAP_LOCKED != 0 {
+            self.check_lock_limit(len)?;
+        }
         let over = if flags & c::MAP_FIXED != 0 { hint..hint.saturating_add(len) } else { 0..0 };
         self.check_address_limit(len, &over)?;
         // What a loader maps of an image first has the rest mapped over it.
@@ -63,7 +70,24 @@ impl Call<'_> {
         let request = MapRequest { prot, shared, source, label: "" };
         self.host.map_pages(mm, at..at + len, request)?;
         self.host.mm(mm).keep_room(at, &room);
+        if flags & c::MAP_LOCKED != 0 {
+            self.host.mark_pages(mm, &(at..at + len), Marks::LOCKED, Marks::empty());
+        }
         Ok(at)
+    }
+
+    /// `RLIMIT_MEMLOCK`: `EPERM` for those who may not lock anything, `ENOMEM` if `added` more bytes are too many.
+    pub(crate) fn check_lock_limit(&mut self, added: u64) -> Result<(), Errno> {
+        if self.host.is_capable(self.process, capability::IPC_LOCK) {
+            return Ok(());
+        }
+        let limit = self.host.processes[self.process.0].rlimits[c::RLIMIT_MEMLOCK as usize].soft;
+        if limit == 0 {
+            return Err(Errno::EPERM);
+        }
+        let mm = self.mm();
+        let total = self.host.mm(mm).locked_bytes().saturating_add(added);
+        if total <= limit { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
     /// `ENOMEM` if `added` more bytes are more than `RLIMIT_AS` allows; what is mapped in `over` goes.
@@ -158,13 +182,18 @@ impl Host {
             let aligned = hint.is_multiple_of(super::PAGE);
             if hint != 0 && aligned && self.mm(mm).is_free(&wanted) {
                 let (space, as_on_linux) = (self.mm(mm).space, self.mm(mm).as_on_linux);
-                if inside || as_on_linux && self.machine.claim_fixed(space, wanted.clone()).is_ok() {
+                // What asks for low addresses mostly cannot do without.
+                let claims = as_on_linux || wanted.end <= LOW;
+                if inside || claims && self.machine.claim_fixed(space, wanted.clone()).is_ok() {
                     return Ok((hint, ImageRoom::ANY));
                 }
             }
             if flags & c::MAP_32BIT != 0 {
-                self.warn("mmap with MAP_32BIT is not supported");
-                return Err(Errno::ENOMEM);
+                // Where Linux looks: the second gigabyte.
+                let at = self.mm(mm).free_between(LOW / 4, LOW / 2, len, &ImageRoom::ANY)?;
+                let space = self.mm(mm).space;
+                self.machine.claim_fixed(space, at..at + len).map_err(|_| Errno::ENOMEM)?;
+                return Ok((at, ImageRoom::ANY));
             }
             let space = self.mm(mm).space;
             let room = image.map_or(ImageRoom::ANY, |image| self.machine.room_of_image(space, image));
@@ -219,7 +248,9 @@ impl Host {
         if vma.shared || vma.end != old.end || added.end > space.mmap_top || !space.is_free(&added) {
             return Ok(false);
         }
-        self.map_pages(mm, added, MapRequest::anonymous(vma.prot, label))?;
+        let marks = vma.marks;
+        self.map_pages(mm, added.clone(), MapRequest::anonymous(vma.prot, label))?;
+        self.mark_pages(mm, &added, marks, Marks::all());
         Ok(true)
     }
 
@@ -251,6 +282,7 @@ impl Host {
             prot: vma.prot,
             shared: vma.shared,
             may_write: vma.may_write,
+            marks: vma.marks,
             kind,
         });
         Ok(())

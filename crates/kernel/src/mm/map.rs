@@ -1,7 +1,7 @@
 //! Mapping, unmapping and protecting: the list of mappings first decides, then the machine acts,
 //! then the list records.
 
-use super::{PAGE, Vma, VmaKind, page_down, page_up};
+use super::{Marks, PAGE, Vma, VmaKind, page_down, page_up};
 use crate::host::Host;
 use crate::ids::{FileKey, MmKey, ProcessKey};
 use crate::machine::{Backing, NativeFile, Prot};
@@ -95,7 +95,9 @@ impl Host {
         self.forget_vmas(mm, &range);
         let may_write = !request.shared || request.source.as_ref().is_none_or(|source| source.may_write);
         let MapRequest { prot, shared, .. } = request;
-        let vma = Vma { start: range.start, end: range.end, kept_below: 0, prot, shared, may_write, kind };
+        let marks = self.mm(mm).marks_of_new;
+        let vma =
+            Vma { start: range.start, end: range.end, kept_below: 0, prot, shared, may_write, marks, kind };
         self.mm(mm).insert(vma);
         Ok(())
     }
@@ -137,6 +139,15 @@ impl Host {
         Ok(())
     }
 
+    /// Sets and clears marks of what is mapped in `range`.
+    pub(crate) fn mark_pages(&mut self, mm: MmKey, range: &Range<u64>, set: Marks, clear: Marks) {
+        self.retain_split(mm, range);
+        for mut vma in self.mm(mm).forget(range) {
+            vma.marks = vma.marks.difference(clear).union(set);
+            self.mm(mm).insert(vma);
+        }
+    }
+
     /// Moves the heap's end and gives where it is then: unchanged where it cannot move, `brk(2)`.
     pub(crate) fn move_brk(&mut self, mm: MmKey, to: u64) -> u64 {
         let space = self.mm(mm);
@@ -173,6 +184,9 @@ impl Host {
         let everything = page_down(0)..u64::MAX;
         self.forget_vmas(key, &everything);
         let mm = self.spaces.remove(key.0);
+        for context in mm.aio.values() {
+            self.waits.destroy(context.queue);
+        }
         if let Some(users) = self.slots_in_use.get_mut(&mm.slot) {
             *users -= 1;
             if *users == 0 {

@@ -6,4 +6,4 @@ mod map;
 mod space;
 
 pub use map::{MapRequest, MapSource};
-pub use space::{Access, AddressSpace, PAGE, Vma, VmaKind, page_down, page_up};
+pub use space::{Access, AddressSpace, Marks, PAGE, Vma, VmaKind, page_down, page_up};

@@ -1,5 +1,6 @@
 use crate::ids::FileKey;
 use crate::machine::{ImageRoom, Prot, SpaceId};
+use crate::syscall::aio::AioContexts;
 use belljar_base::Footprint;
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
@@ -42,8 +43,23 @@ pub struct Vma {
     pub shared: bool,
     /// True if `mprotect` can make it writable (`VM_MAYWRITE`).
     pub may_write: bool,
+    /// Marks that calls have set.
+    pub marks: Marks,
     /// The backing object.
     pub kind: VmaKind,
+}
+
+bitflags::bitflags! {
+    /// Marks that `madvise(2)` and `mlock(2)` set on a mapping.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Marks: u8 {
+        /// `MADV_WIPEONFORK`: a child finds zeroes.
+        const WIPE_ON_FORK = 1;
+        /// `MADV_DONTFORK`: a child finds nothing.
+        const LEFT_BY_FORK = 2;
+        /// `mlock(2)`.
+        const LOCKED = 4;
+    }
 }
 
 /// The backing object of a mapping.
@@ -88,8 +104,14 @@ pub struct AddressSpace {
     pub stack: Range<u64>,
     /// Where the vDSO lies.
     pub vdso: u64,
+    /// The file that it executes, which nobody can write meanwhile: its device and inode number.
+    pub executes: Option<(u64, u64)>,
+    /// Contexts of asynchronous input and output, `io_setup(2)`.
+    pub aio: AioContexts,
     /// The auxiliary vector that the program was given.
     pub auxv: Vec<u8>,
+    /// The marks of new mappings: `mlockall(2)` with `MCL_FUTURE`.
+    pub marks_of_new: Marks,
     pub(super) vmas: Map<u64, Vma>,
     /// The last two mappings that accesses hit, the stack and another one mostly.
     pub(super) recent: Cell<[Recent; 2]>,
@@ -113,7 +135,10 @@ impl AddressSpace {
             mmap_top: range.end,
             stack: range.end..range.end,
             vdso: 0,
+            executes: None,
+            aio: AioContexts::new(),
             auxv: Vec::new(),
+            marks_of_new: Marks::empty(),
             range,
             vmas: Map::new(),
             recent: Cell::default(),
@@ -129,6 +154,8 @@ impl AddressSpace {
             brk: self.brk.clone(),
             stack: self.stack.clone(),
             auxv: self.auxv.clone(),
+            marks_of_new: Marks::empty(),
+            aio: AioContexts::new(),
             vmas: self.vmas.clone(),
             recent: self.recent.clone(),
             ..*self
@@ -138,6 +165,11 @@ impl AddressSpace {
     /// The mappings in address order.
     pub fn vmas(&self) -> impl Iterator<Item = &Vma> {
         self.vmas.values()
+    }
+    /// How many bytes are locked, `mlock(2)`.
+    pub fn locked_bytes(&self) -> u64 {
+        let locked = self.vmas().filter(|vma| vma.marks.contains(Marks::LOCKED));
+        locked.map(|vma| vma.end - vma.start).sum()
     }
     /// The mapping that holds `addr`.
     pub fn find(&self, addr: u64) -> Option<&Vma> {
@@ -265,6 +297,7 @@ impl Vma {
     }
     fn can_merge(&self, next: &Vma) -> bool {
         self.prot == next.prot
+            && self.marks == next.marks
             && !self.shared
             && !next.shared
             && matches!((&self.kind, &next.kind), (VmaKind::Anonymous(a), VmaKind::Anonymous(b)) if a == b)
@@ -293,7 +326,7 @@ mod tests {
 
     fn mapped(start: u64, end: u64) -> Vma {
         let (prot, kind) = (Prot::READ, VmaKind::Anonymous(""));
-        Vma { start, end, kept_below: 0, prot, shared: false, may_write: true, kind }
+        Vma { start, end, kept_below: 0, prot, shared: false, may_write: true, marks: Marks::empty(), kind }
     }
 
     #[test]

@@ -22,6 +22,10 @@ const FIOGETOWN: u64 = 0x8903;
 const SIOCGPGRP: u64 = 0x8904;
 const SIOCATMARK: u64 = 0x8905;
 const SIOCGSTAMP: u64 = 0x8906;
+const SIOCGSTAMPNS: u64 = 0x8907;
+/// The same by the numbers that programs with 64 bits of time on 32-bit machines use.
+const SIOCGSTAMP_NEW: u64 = 0x8010_8906;
+const SIOCGSTAMPNS_NEW: u64 = 0x8010_8907;
 const SIOCGIFNAME: u64 = 0x8910;
 const SIOCGIFCONF: u64 = 0x8912;
 const SIOCGIFFLAGS: u64 = 0x8913;
@@ -75,13 +79,24 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
         }
         FIOSETOWN | SIOCSPGRP => {
             let owner = call.read::<i32>(arg)?;
-            call.host.set_socket_owner(key, owner)?;
+            let file = call.host.file_of(call.process, call.int(0))?;
+            call.host.set_file_owner(call.process, file, owner, false)?;
         }
         FIOGETOWN | SIOCGPGRP => {
             let owner = call.host.net.socket(key).options.owner;
             call.write(arg, &owner)?;
         }
-        SIOCGSTAMP => return Err(Errno::ENOENT),
+        SIOCGSTAMP | SIOCGSTAMPNS | SIOCGSTAMP_NEW | SIOCGSTAMPNS_NEW => {
+            let socket = call.host.net.socket(key);
+            if !matches!(socket.domain, c::AF_INET | c::AF_INET6 | c::AF_PACKET) {
+                return Err(Errno::ENOTTY);
+            }
+            let arrived = socket.options.last_arrival.ok_or(Errno::ENOENT)?;
+            let ago = call.now().since(arrived).as_nanos();
+            let ns = call.host.net.clock.realtime_ns() - ago;
+            let unit = if matches!(request, SIOCGSTAMP | SIOCGSTAMP_NEW) { 1_000 } else { 1 };
+            call.write(arg, &[ns / 1_000_000_000, ns % 1_000_000_000 / unit])?;
+        }
         SIOCGIFCONF => list_interfaces(call, arg)?,
         SIOCGIFNAME => interface_name(call, arg)?,
         SIOCGIFFLAGS | SIOCGIFADDR | SIOCGIFDSTADDR | SIOCGIFBRDADDR | SIOCGIFNETMASK | SIOCGIFMETRIC

@@ -3,6 +3,7 @@
 
 use super::LO;
 use crate::call::Call;
+use crate::credentials::capability;
 use crate::host::Host;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
@@ -11,8 +12,6 @@ use belljar_net::routes::{NextHop, Prefix, Route, RouteKind, protocol};
 use belljar_wire::ethernet::Address;
 use std::net::Ipv4Addr;
 
-/// `CAP_NET_ADMIN`.
-const CAP_NET_ADMIN: u32 = 12;
 /// `IFNAMSIZ`.
 const NAME_LEN: usize = 16;
 /// `sizeof(struct ifreq)`, `struct rtentry`, `struct arpreq`.
@@ -60,9 +59,8 @@ pub fn is_change(number: u64) -> bool {
 
 /// Carries a request out.
 pub fn change(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno> {
-    let may = call.host.process(call.process).credentials.has(CAP_NET_ADMIN);
-    if !may && number != request::GARP {
-        return Err(Errno::EPERM);
+    if number != request::GARP {
+        call.host.require(call.process, capability::NET_ADMIN)?;
     }
     match number {
         request::ADDRT | request::DELRT => change_route(call, number == request::ADDRT, arg)?,

@@ -48,6 +48,7 @@ pub fn receive(
     };
     received.control.extend(control_messages(&end.ip, &message));
     let stored = call.scatter(&room.buffers, &message.bytes[..taken]);
+    call.host.net.socket(key).options.last_arrival = Some(message.arrived);
     let end = call.host.net.ip_socket(key);
     if room.flags & c::MSG_PEEK != 0 {
         end.queue.push_front(message);

@@ -133,7 +133,10 @@ impl Host {
         let number = regs.rax as u32;
         let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
         regs.rax = value;
-        self.store_remaining_time(thread, state);
+        let sleeps = matches!(i64::from(number), c::SYS_nanosleep | c::SYS_clock_nanosleep);
+        if self.store_remaining_time(thread, state).is_err() && sleeps {
+            self.machine.regs_mut(context).rax = Errno::EFAULT.as_return();
+        }
         if self.strace.is_enabled() {
             let traced = self.strace_begin(thread, number, args);
             let interrupted = if value == Errno::EINTR.as_return() { Err(Errno::EINTR) } else { done(value) };

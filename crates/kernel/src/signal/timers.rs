@@ -20,6 +20,11 @@ pub struct ProcessTimers {
     pub count_processor_time: bool,
     /// `ITIMER_REAL`, which `alarm` sets too.
     pub real: Alarm,
+    /// When it fires by the monotonic clock, in nanoseconds, which reach further than simulated time: a program may set it
+    /// for 136 years and ask what is left.
+    real_at: Option<u64>,
+    /// Its interval in nanoseconds; 0 for one that fires once.
+    pub real_interval: u64,
     /// `ITIMER_VIRTUAL` and `ITIMER_PROF`.
     pub processor: [ProcessorAlarm; 2],
     /// By the number that `timer_create` gave.
@@ -130,11 +135,26 @@ impl Host {
         self.processor_timers_changed(process);
     }
 
-    /// Sets `ITIMER_REAL`, or clears it if `at` is `None`.
-    pub(crate) fn set_real_timer(&mut self, process: ProcessKey, at: Option<SimTime>, interval: SimDuration) {
+    /// Sets `ITIMER_REAL` to fire in `value_ns`, and then every `interval_ns` unless that is 0; clears it for a value of 0.
+    pub(crate) fn set_real_timer(&mut self, process: ProcessKey, value_ns: u64, interval_ns: u64) {
+        let clock = &self.net.clock;
+        let at = (value_ns > 0).then(|| clock.after(SimDuration::from_nanos(value_ns)));
+        let real_at = at.map(|_| clock.monotonic_ns().saturating_add(value_ns));
+        self.arm_real_timer(process, at, SimDuration::from_nanos(interval_ns));
+        let timers = &mut self.process(process).signals.timers;
+        (timers.real_at, timers.real_interval) = (real_at, interval_ns);
+    }
+    fn arm_real_timer(&mut self, process: ProcessKey, at: Option<SimTime>, interval: SimDuration) {
         let old = self.processes[process.0].signals.timers.real;
+        let at = at.filter(|at| *at < SimTime::MAX);
         let alarm = self.rearm_alarm(old, at, interval, TimerAction::PosixTimer(process, REAL));
         self.process(process).signals.timers.real = alarm;
+    }
+
+    /// How many nanoseconds are left until `ITIMER_REAL` fires; `None` if it is not set.
+    pub(crate) fn real_timer_left(&self, process: ProcessKey) -> Option<u64> {
+        let at = self.processes[process.0].signals.timers.real_at?;
+        Some(at.saturating_sub(self.net.clock.monotonic_ns()).max(1_000))
     }
 
     /// Deletes a timer of `timer_create`; false if there is none of that number.
@@ -154,7 +174,7 @@ impl Host {
     /// Takes back everything that would fire for a process.
     pub(crate) fn cancel_process_timers(&mut self, process: ProcessKey) {
         self.delete_posix_timers(process);
-        self.set_real_timer(process, None, SimDuration::ZERO);
+        self.set_real_timer(process, 0, 0);
     }
 
     /// The wall clock was set: timers that wait for a point of it fire sooner or later.
@@ -199,8 +219,11 @@ impl Host {
     pub(crate) fn posix_timer_expired(&mut self, process: ProcessKey, timer: u32) {
         if timer == REAL {
             let alarm = self.processes[process.0].signals.timers.real;
-            let (next, _) = self.next_expiration(alarm);
-            self.set_real_timer(process, next, alarm.interval);
+            let (next, skipped) = self.next_expiration(alarm);
+            self.arm_real_timer(process, next, alarm.interval);
+            let timers = &mut self.process(process).signals.timers;
+            let passed = timers.real_interval.saturating_mul(skipped + 1);
+            timers.real_at = timers.real_at.filter(|_| next.is_some()).map(|at| at.saturating_add(passed));
             self.send_signal(process, SigInfo::kernel(c::SIGALRM));
             return;
         }
@@ -220,7 +243,7 @@ impl Host {
     }
 
     /// A timer of `timer_create` fires, and has passed over `skipped` expirations that it was late for.
-    pub(super) fn posix_timer_fires(&mut self, process: ProcessKey, id: i32, skipped: u64) {
+    pub(crate) fn posix_timer_fires(&mut self, process: ProcessKey, id: i32, skipped: u64) {
         let Some(posix) = self.processes[process.0].signals.timers.posix.get(&id).copied() else { return };
         let sent = !posix.pending && self.send_timer_signal(process, id, &posix);
         if let Some(posix) = self.process(process).signals.timers.posix.get_mut(&id) {

@@ -1,7 +1,7 @@
 //! Capabilities: capget(2), capset(2) and their part of prctl(2).
 
 use crate::call::{Call, SysResult, done};
-use crate::credentials::{ALL, LAST, SETPCAP};
+use crate::credentials::{ALL, LAST, capability};
 use belljar_linux_abi::{Errno, c};
 
 /// `_LINUX_CAPABILITY_VERSION_3` and its predecessors.
@@ -60,7 +60,7 @@ pub fn sys_capset(call: &mut Call<'_>) -> SysResult {
         (effective, permitted, inheritable) = (effective | e, permitted | p, inheritable | i);
     }
     let own = &mut call.host.process(call.process).credentials;
-    let may_inherit_all = own.has(SETPCAP);
+    let may_inherit_all = own.has(capability::SETPCAP);
     let old = own.capabilities;
     let (effective, permitted, inheritable) = (effective & ALL, permitted & ALL, inheritable & ALL);
     let beyond = |new: u64, limit: u64| new & !limit != 0;
@@ -80,8 +80,9 @@ pub fn sys_capset(call: &mut Call<'_>) -> SysResult {
 /// The operations of prctl(2) on the bounding set, the ambient set and the secure bits.
 pub fn sys_prctl_capabilities(call: &mut Call<'_>) -> SysResult {
     let (option, value, capability) = (call.int(0), call.args[1], call.args[2]);
+    let rest = [call.args[3], call.args[4]];
     let own = &mut call.host.process(call.process).credentials;
-    let privileged = own.has(SETPCAP);
+    let privileged = own.has(capability::SETPCAP);
     let sets = &mut own.capabilities;
     match option {
         c::PR_CAPBSET_READ | c::PR_CAPBSET_DROP if value > u64::from(LAST) => Err(Errno::EINVAL),
@@ -98,6 +99,10 @@ pub fn sys_prctl_capabilities(call: &mut Call<'_>) -> SysResult {
             done(0)
         }
         c::PR_CAP_AMBIENT => {
+            let clears = value as i32 == c::PR_CAP_AMBIENT_CLEAR_ALL;
+            if rest != [0; 2] || clears && capability != 0 {
+                return Err(Errno::EINVAL);
+            }
             let raises = value as i32 == c::PR_CAP_AMBIENT_RAISE && capability <= u64::from(LAST);
             if raises && (sets.permitted & sets.inheritable) >> capability & 1 == 0 {
                 return Err(Errno::EPERM);

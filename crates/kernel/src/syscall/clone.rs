@@ -1,6 +1,7 @@
 //! clone(2), clone3(2), fork(2), vfork(2).
 
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::credentials::capability;
 use crate::host::Host;
 use crate::task::CloneRequest;
 use belljar_linux_abi::ptrace::TraceEvent;
@@ -132,7 +133,7 @@ fn wait_for_vfork(call: &mut Call<'_>, pid: i32) -> SysResult {
 pub fn sys_setns(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     call.host.check_setns(file, call.int(1))?;
-    call.host.check_superuser(call.process)?;
+    call.host.require(call.process, capability::SYS_ADMIN)?;
     done(0)
 }
 

@@ -1,10 +1,12 @@
 //! Descriptors: closing, duplicating, flags, locks, `ioctl`.
 
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::credentials::capability;
 use crate::files::locks::{LockOwner, RecordLock};
 use crate::files::{FdEntry, FileKind, FilePlace};
 use crate::ids::FileKey;
 use belljar_linux_abi::file::Flock;
+use belljar_linux_abi::signal::NSIG;
 use belljar_linux_abi::{Errno, c};
 
 /// Status flags that `F_SETFL` can change.
@@ -51,6 +53,9 @@ pub fn sys_close_range(call: &mut Call<'_>) -> SysResult {
     let (first, last, flags) = (call.uint(0), call.uint(1), call.uint(2));
     if flags & !(c::CLOSE_RANGE_CLOEXEC | c::CLOSE_RANGE_UNSHARE) != 0 || first > last {
         return Err(Errno::EINVAL);
+    }
+    if flags & c::CLOSE_RANGE_UNSHARE != 0 {
+        call.host.unshare_fd_table(call.thread);
     }
     let table = call.host.process(call.process).fds.ok_or(Errno::EBADF)?;
     let open = call.host.files.tables[table.0].entries.len() as u32;
@@ -99,33 +104,33 @@ fn duplicate(call: &mut Call<'_>, from: usize, close_on_exec: bool) -> SysResult
     done(call.host.install_fd(call.process, file, close_on_exec, from)?)
 }
 
-/// Sets or gets the owner that is told by a signal: of urgent data on a socket. Of other files the owner is accepted so
-/// that programs go on.
+/// `F_SETOWN` and its kin.
 fn file_owner(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) -> SysResult {
-    let socket = call.host.socket_of(file);
-    let owner = match command {
-        c::F_SETOWN => argument as i32,
+    let (id, thread) = match command {
+        c::F_SETOWN => (argument as i32, false),
         F_SETOWN_EX => {
             let [kind, id] = call.read::<[i32; 2]>(argument)?;
             match kind {
-                F_OWNER_TID | F_OWNER_PID => id,
-                F_OWNER_PGRP => id.wrapping_neg(),
+                F_OWNER_TID | F_OWNER_PID => (id, kind == F_OWNER_TID),
+                F_OWNER_PGRP => (id.wrapping_neg(), false),
                 _ => return Err(Errno::EINVAL),
             }
         }
         _ => {
-            let owner = socket.map_or(0, |socket| call.host.net.socket(socket).options.owner);
+            let owner = call.host.file_owner(file);
             if command == c::F_GETOWN {
-                return done(i64::from(owner) as u64);
+                return done(i64::from(owner.id) as u64);
             }
-            let kind = if owner < 0 { F_OWNER_PGRP } else { F_OWNER_PID };
-            call.write(argument, &[kind, owner.wrapping_abs()])?;
+            let kind = match owner.id {
+                group if group < 0 => F_OWNER_PGRP,
+                _ if owner.thread => F_OWNER_TID,
+                _ => F_OWNER_PID,
+            };
+            call.write(argument, &[kind, owner.id.wrapping_abs()])?;
             return done(0);
         }
     };
-    if let Some(socket) = socket {
-        call.host.set_socket_owner(socket, owner)?;
-    }
+    call.host.set_file_owner(call.process, file, id, thread)?;
     done(0)
 }
 
@@ -152,8 +157,10 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
         }
         c::F_GETFL => done(call.host.open(file).flags as u64),
         c::F_SETFL => {
+            let asked = argument as i32;
+            call.host.set_file_async(file, fd, asked & c::O_ASYNC != 0);
             let open = call.host.open(file);
-            open.flags = open.flags & !SETTABLE | argument as i32 & SETTABLE;
+            open.flags = open.flags & !SETTABLE | asked & SETTABLE;
             done(0)
         }
         c::F_GETLK | c::F_SETLK | c::F_SETLKW | c::F_OFD_GETLK | c::F_OFD_SETLK | c::F_OFD_SETLKW => {
@@ -163,10 +170,17 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
             let pipe = call.host.pipe_of(file).ok_or(Errno::EBADF)?;
             done(pipe.capacity() as u64)
         }
-        c::F_SETPIPE_SZ => done(call.host.set_pipe_capacity(file, u64::from(argument as u32))? as u64),
+        c::F_SETPIPE_SZ => {
+            let privileged = call.host.is_capable(call.process, capability::SYS_RESOURCE);
+            done(call.host.set_pipe_capacity(file, u64::from(argument as u32), privileged)? as u64)
+        }
         c::F_SETOWN | c::F_GETOWN | F_SETOWN_EX | F_GETOWN_EX => file_owner(call, file, command, argument),
-        // Nobody is sent SIGIO.
-        F_SETSIG | F_GETSIG => done(0),
+        F_SETSIG if !(0..=NSIG).contains(&(argument as i32)) => Err(Errno::EINVAL),
+        F_SETSIG => {
+            call.host.set_file_signal(file, argument as i32);
+            done(0)
+        }
+        F_GETSIG => done(call.host.file_owner(file).signal as u64),
         c::F_GET_SEALS => {
             let inode = call.host.open(file).kind.inode().ok_or(Errno::EINVAL)?;
             done(call.host.seals(inode)? as u64)
@@ -285,11 +299,14 @@ fn lock_range(base: i64, start: i64, len: i64) -> Result<(u64, u64), Errno> {
     let start = base.checked_add(start).ok_or(Errno::EOVERFLOW)?;
     let (start, end) = match len {
         0 => (start, None),
-        1.. => (start, Some(start.checked_add(len).ok_or(Errno::EOVERFLOW)?)),
-        _ => (start.checked_add(len).ok_or(Errno::EINVAL)?, Some(start)),
+        // The last byte of all is at `i64::MAX`.
+        1.. => (start, Some(start.checked_add(len - 1).ok_or(Errno::EOVERFLOW)? as u64 + 1)),
+        _ => (start.checked_add(len).ok_or(Errno::EINVAL)?, Some(start as u64)),
     };
     let start = u64::try_from(start).map_err(|_| Errno::EINVAL)?;
-    Ok((start, end.map_or(u64::MAX, |end| end as u64)))
+    // A lock up to there is one to the end, whatever it was asked for as (`OFFSET_MAX`).
+    let end = end.filter(|end| *end <= i64::MAX as u64);
+    Ok((start, end.unwrap_or(u64::MAX)))
 }
 
 /// `flock(2)`.
@@ -345,7 +362,18 @@ pub fn sys_ioctl(call: &mut Call<'_>) -> SysResult {
             open.flags = if on != 0 { open.flags | c::O_NONBLOCK } else { open.flags & !c::O_NONBLOCK };
             done(0)
         }
-        c::FIOASYNC => done(0),
+        c::FIOASYNC => {
+            let on: i32 = call.read(argument)?;
+            let was = call.host.open(file).flags & c::O_ASYNC != 0;
+            // What cannot tell is only asked to when the flag would change.
+            let can = call.host.set_file_async(file, fd, on != 0);
+            if can || was == (on != 0) {
+                done(0)
+            } else {
+                call.host.open(file).flags &= !c::O_ASYNC;
+                Err(Errno::ENOTTY)
+            }
+        }
         request => call.file_ioctl(file, request, argument),
     }
 }

@@ -1,6 +1,7 @@
 //! Directories: reading them, the working directory and the root.
 
 use crate::call::{Call, SysResult, done};
+use crate::credentials::capability;
 use crate::files::FileKind;
 use crate::files::directory::DirentLayout;
 use crate::files::permission::EXEC;
@@ -84,7 +85,7 @@ pub fn sys_chroot(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[0])?;
     let inode = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.inode()?;
     check_enterable(call, inode)?;
-    call.host.check_superuser(call.process)?;
+    call.host.require(call.process, capability::SYS_CHROOT)?;
     let path = directory_path(call, inode)?;
     call.host.process(call.process).root = path;
     done(0)

@@ -8,6 +8,7 @@ use crate::files::tree::Walk;
 use crate::files::{FileKind, OpenRequest, Opened};
 use crate::guest::GuestBuffers;
 use crate::ids::InodeKey;
+use crate::mm::PAGE;
 use belljar_linux_abi::file::OpenHow;
 use belljar_linux_abi::{Errno, c};
 
@@ -29,13 +30,29 @@ pub fn sys_creat(call: &mut Call<'_>) -> SysResult {
     open(call, c::AT_FDCWD, call.args[0], flags, call.uint(1), Walk::empty())
 }
 
+/// The flags that `openat2(2)` knows (`VALID_OPEN_FLAGS`), and those that go with `O_PATH`.
+const OPEN_FLAGS: i32 = 0o3777_7703;
+const PATH_FLAGS: i32 = c::O_PATH | c::O_DIRECTORY | c::O_NOFOLLOW | c::O_CLOEXEC;
+
 /// `openat2(2)`.
 pub fn sys_openat2(call: &mut Call<'_>) -> SysResult {
     if call.args[3] < size_of::<OpenHow>() as u64 {
         return Err(Errno::EINVAL);
     }
+    let known = size_of::<OpenHow>() as u64;
+    if call.args[3] > PAGE {
+        return Err(Errno::E2BIG);
+    }
     let how: OpenHow = call.read(call.args[2])?;
+    // What a later kernel would know must be nothing.
+    let tail = call.read_vec(call.args[2] + known, (call.args[3] - known) as usize)?;
+    if tail.iter().any(|byte| *byte != 0) {
+        return Err(Errno::E2BIG);
+    }
     let flags = i32::try_from(how.flags).map_err(|_| Errno::EINVAL)?;
+    if flags & !OPEN_FLAGS != 0 || flags & c::O_PATH != 0 && flags & !PATH_FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
     let creates = flags & c::O_CREAT != 0 || flags & c::O_TMPFILE == c::O_TMPFILE;
     if how.mode & !0o7777 != 0 || (how.mode != 0 && !creates) {
         return Err(Errno::EINVAL);
@@ -148,6 +165,7 @@ pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EISDIR);
     }
     call.host.check_permission(call.process, inode, WRITE)?;
+    call.host.check_not_executed(inode)?;
     cut(call, inode, size)?;
     call.host.file_event(inode, c::IN_MODIFY);
     done(0)

@@ -1,7 +1,10 @@
 //! futex(2), set_robust_list(2), get_robust_list(2).
 
 use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::credentials::capability;
+use crate::files::virtual_files::init::INIT;
 use crate::futex::{ANY, FutexKey, FutexVector, FutexWait, HEAD_SIZE, LockAttempt};
+use crate::rights::AccessIds;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
@@ -203,8 +206,15 @@ pub fn sys_set_robust_list(call: &mut Call<'_>) -> SysResult {
 
 /// get_robust_list(2).
 pub fn sys_get_robust_list(call: &mut Call<'_>) -> SysResult {
-    let thread = call.host.find_thread(call.thread, call.int(0))?;
-    let (head, _) = call.host.threads[thread.0].robust_list;
+    let head = if call.int(0) == INIT {
+        call.host.require(call.process, capability::SYS_PTRACE)?;
+        0
+    } else {
+        let thread = call.host.find_thread(call.thread, call.int(0))?;
+        let process = call.host.threads[thread.0].process;
+        call.host.may_access(call.process, process, AccessIds::Real)?;
+        call.host.threads[thread.0].robust_list.0
+    };
     call.write(call.args[2], &HEAD_SIZE)?;
     call.write(call.args[1], &head)?;
     done(0)

@@ -1,7 +1,7 @@
 //! Users and groups: what a process may make of itself is decided by its capabilities, as on Linux.
 
 use crate::call::{Call, SysResult, done};
-use crate::credentials::{Credentials, SETGID, SETUID};
+use crate::credentials::{Credentials, capability};
 use belljar_linux_abi::Errno;
 
 /// "Leave it as it is."
@@ -66,7 +66,7 @@ pub fn sys_setuid(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let own = credentials(call);
-    let (old, privileged) = (own.uids(), own.has(SETUID));
+    let (old, privileged) = (own.uids(), own.has(capability::SETUID));
     may_be(privileged, [own.ruid, own.suid, own.suid], id)?;
     if privileged {
         (own.ruid, own.suid) = (id, id);
@@ -83,7 +83,7 @@ pub fn sys_setgid(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let own = credentials(call);
-    let privileged = own.has(SETGID);
+    let privileged = own.has(capability::SETGID);
     may_be(privileged, [own.rgid, own.sgid, own.sgid], id)?;
     if privileged {
         (own.rgid, own.sgid) = (id, id);
@@ -96,7 +96,7 @@ pub fn sys_setgid(call: &mut Call<'_>) -> SysResult {
 pub fn sys_setresuid(call: &mut Call<'_>) -> SysResult {
     let new = [call.uint(0), call.uint(1), call.uint(2)];
     let own = credentials(call);
-    let (privileged, old) = (own.has(SETUID), own.uids());
+    let (privileged, old) = (own.has(capability::SETUID), own.uids());
     let mut ids = old;
     replace_ids(privileged, &mut ids, new)?;
     [own.ruid, own.euid, own.suid] = ids;
@@ -109,7 +109,7 @@ pub fn sys_setresuid(call: &mut Call<'_>) -> SysResult {
 pub fn sys_setresgid(call: &mut Call<'_>) -> SysResult {
     let new = [call.uint(0), call.uint(1), call.uint(2)];
     let own = credentials(call);
-    let privileged = own.has(SETGID);
+    let privileged = own.has(capability::SETGID);
     let mut ids = [own.rgid, own.egid, own.sgid];
     replace_ids(privileged, &mut ids, new)?;
     [own.rgid, own.egid, own.sgid] = ids;
@@ -137,7 +137,7 @@ pub fn sys_setreuid(call: &mut Call<'_>) -> SysResult {
     } else {
         own.suid
     };
-    let (privileged, old) = (own.has(SETUID), own.uids());
+    let (privileged, old) = (own.has(capability::SETUID), own.uids());
     let mut ids = old;
     replace_ids(privileged, &mut ids, [real, effective, KEEP])?;
     [own.ruid, own.euid, _] = ids;
@@ -156,7 +156,7 @@ pub fn sys_setregid(call: &mut Call<'_>) -> SysResult {
         own.sgid
     };
     let mut ids = [own.rgid, own.egid, own.sgid];
-    replace_ids(own.has(SETGID), &mut ids, [real, effective, KEEP])?;
+    replace_ids(own.has(capability::SETGID), &mut ids, [real, effective, KEEP])?;
     [own.rgid, own.egid, _] = ids;
     (own.sgid, own.fsgid) = (saved, own.egid);
     done(0)
@@ -167,7 +167,7 @@ pub fn sys_setfsuid(call: &mut Call<'_>) -> SysResult {
     let id = call.uint(0);
     let own = credentials(call);
     let old = own.fsuid;
-    if id != KEEP && may_be(own.has(SETUID), [own.ruid, own.euid, own.suid], id).is_ok() {
+    if id != KEEP && may_be(own.has(capability::SETUID), [own.ruid, own.euid, own.suid], id).is_ok() {
         own.fsuid = id;
     }
     done(u64::from(old))
@@ -178,7 +178,7 @@ pub fn sys_setfsgid(call: &mut Call<'_>) -> SysResult {
     let id = call.uint(0);
     let own = credentials(call);
     let old = own.fsgid;
-    if id != KEEP && may_be(own.has(SETGID), [own.rgid, own.egid, own.sgid], id).is_ok() {
+    if id != KEEP && may_be(own.has(capability::SETGID), [own.rgid, own.egid, own.sgid], id).is_ok() {
         own.fsgid = id;
     }
     done(u64::from(old))
@@ -201,7 +201,7 @@ pub fn sys_getgroups(call: &mut Call<'_>) -> SysResult {
 /// setgroups(2).
 pub fn sys_setgroups(call: &mut Call<'_>) -> SysResult {
     let count = call.int(0);
-    if !credentials(call).has(SETGID) {
+    if !credentials(call).has(capability::SETGID) {
         return Err(Errno::EPERM);
     }
     if !(0..=GROUPS_MAX).contains(&count) {

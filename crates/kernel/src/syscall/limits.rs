@@ -1,6 +1,7 @@
 //! Resource limits and resource usage.
 
 use crate::call::{Call, SysResult, done};
+use crate::credentials::capability;
 use crate::ids::ProcessKey;
 use crate::process::Rlimit;
 use belljar_linux_abi::process::{Rusage, Tms};
@@ -9,8 +10,6 @@ use belljar_linux_abi::{Errno, c};
 
 /// `fs.nr_open`: the ceiling of `RLIMIT_NOFILE`.
 const NR_OPEN: u64 = 1_048_576;
-/// `CAP_SYS_RESOURCE`: hard limits may be raised.
-const CAP_SYS_RESOURCE: u32 = 24;
 /// Clock ticks of `times(2)` in nanoseconds.
 const TICK_NS: u64 = 10_000_000;
 /// Calls that make a tick of processor time.
@@ -66,10 +65,11 @@ pub fn sys_setrlimit(call: &mut Call<'_>) -> SysResult {
 pub fn sys_prlimit64(call: &mut Call<'_>) -> SysResult {
     let [_, _, new, old, ..] = call.args;
     let resource = call.uint(1);
-    let process = call.host.find_process(call.process, call.int(0))?;
+    let asked: Option<[u64; 2]> = if new == 0 { None } else { Some(call.read(new)?) };
+    let process = call.host.find_task(call.thread, call.int(0))?;
+    call.host.may_limit(call.process, process)?;
     let before = limit_of(call, process, resource)?;
-    if new != 0 {
-        let [soft, hard] = call.read(new)?;
+    if let Some([soft, hard]) = asked {
         set_limit(call, process, resource, Rlimit { soft, hard })?;
     }
     if old != 0 {
@@ -89,7 +89,7 @@ fn set_limit(call: &mut Call<'_>, process: ProcessKey, resource: u32, limit: Rli
     if resource == c::RLIMIT_NOFILE && limit.hard > NR_OPEN {
         return Err(Errno::EPERM);
     }
-    let privileged = call.host.process(call.process).credentials.has(CAP_SYS_RESOURCE);
+    let privileged = call.host.is_capable(call.process, capability::SYS_RESOURCE);
     let limits = &mut call.host.process(process).rlimits;
     if !privileged && limits.get(resource as usize).is_some_and(|old| limit.hard > old.hard) {
         return Err(Errno::EPERM);

@@ -2,11 +2,12 @@
 
 use crate::call::{Call, SysResult, done};
 use crate::machine::Prot;
-use crate::mm::{PAGE, Vma, VmaKind, page_up};
+use crate::mm::{Marks, PAGE, Vma, VmaKind, page_up};
 use belljar_linux_abi::{Errno, c};
+use std::ops::Range;
 
 /// Whole pages from an aligned address and a length that is not zero.
-fn pages(addr: u64, len: u64) -> Result<std::ops::Range<u64>, Errno> {
+fn pages(addr: u64, len: u64) -> Result<Range<u64>, Errno> {
     if !addr.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
     }
@@ -111,8 +112,15 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
     let range = pages(call.args[0], call.args[1])?;
     let advice = call.int(2);
     match advice {
-        c::MADV_DONTNEED | c::MADV_REMOVE | c::MADV_DONTNEED_LOCKED => {
+        c::MADV_REMOVE => remove(call, range)?,
+        // As a kernel without KSM.
+        c::MADV_MERGEABLE | c::MADV_UNMERGEABLE => return Err(Errno::EINVAL),
+        c::MADV_DONTNEED | c::MADV_DONTNEED_LOCKED => {
             let mm = call.mm();
+            let locked = |vma: &Vma| vma.marks.contains(Marks::LOCKED);
+            if advice == c::MADV_DONTNEED && call.host.mm(mm).overlapping(&range).any(locked) {
+                return Err(Errno::EINVAL);
+            }
             call.host.discard_pages(mm, range, c::MADV_DONTNEED)?;
         }
         // Lazily freed pages may keep their content until memory is short, which never happens
@@ -125,20 +133,30 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
             }
             call.require_mapped(&range)?;
         }
+        c::MADV_WIPEONFORK | c::MADV_KEEPONFORK | c::MADV_DONTFORK | c::MADV_DOFORK => {
+            let mm = call.mm();
+            let is_private = |vma: &Vma| !vma.shared && matches!(vma.kind, VmaKind::Anonymous(_));
+            if advice == c::MADV_WIPEONFORK && !call.host.mm(mm).overlapping(&range).all(is_private) {
+                return Err(Errno::EINVAL);
+            }
+            let (set, clear) = match advice {
+                c::MADV_WIPEONFORK => (Marks::WIPE_ON_FORK, Marks::empty()),
+                c::MADV_KEEPONFORK => (Marks::empty(), Marks::WIPE_ON_FORK),
+                c::MADV_DONTFORK => (Marks::LEFT_BY_FORK, Marks::empty()),
+                _ => (Marks::empty(), Marks::LEFT_BY_FORK),
+            };
+            // What is mapped in a range with gaps is marked all the same.
+            call.host.mark_pages(mm, &range, set, clear);
+            call.require_mapped(&range)?;
+        }
         c::MADV_NORMAL
         | c::MADV_RANDOM
         | c::MADV_SEQUENTIAL
         | c::MADV_WILLNEED
         | c::MADV_HUGEPAGE
         | c::MADV_NOHUGEPAGE
-        | c::MADV_MERGEABLE
-        | c::MADV_UNMERGEABLE
         | c::MADV_DONTDUMP
         | c::MADV_DODUMP
-        | c::MADV_DONTFORK
-        | c::MADV_DOFORK
-        | c::MADV_WIPEONFORK
-        | c::MADV_KEEPONFORK
         | c::MADV_COLD
         | c::MADV_PAGEOUT
         | c::MADV_POPULATE_READ
@@ -146,6 +164,34 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
         _ => return Err(Errno::EINVAL),
     }
     done(0)
+}
+
+/// `MADV_REMOVE`: shared pages go, and with them those of the file behind.
+fn remove(call: &mut Call<'_>, range: Range<u64>) -> Result<(), Errno> {
+    let mm = call.mm();
+    let parts: Vec<Vma> = call.host.mm(mm).overlapping(&range).cloned().collect();
+    for vma in parts {
+        let VmaKind::File { offset, file, .. } = vma.kind else { return Err(Errno::EINVAL) };
+        if vma.marks.contains(Marks::LOCKED) {
+            return Err(Errno::EINVAL);
+        }
+        if !vma.shared || !vma.prot.contains(Prot::WRITE) {
+            return Err(Errno::EACCES);
+        }
+        let part = range.start.max(vma.start)..range.end.min(vma.end);
+        match file {
+            Some(file) => {
+                let at = offset + part.start - vma.start;
+                let mode = c::FALLOC_FL_PUNCH_HOLE | c::FALLOC_FL_KEEP_SIZE;
+                call.host.allocate(file, mode, at, at + part.end - part.start)?;
+            }
+            None => {
+                let space = call.host.mm(mm).space;
+                call.host.machine.advise(space, part.start, part.end - part.start, c::MADV_REMOVE)?;
+            }
+        }
+    }
+    call.require_mapped(&range)
 }
 
 /// msync(2): what is mapped shared is the file already.
@@ -156,25 +202,74 @@ pub fn sys_msync(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let range = pages(call.args[0], call.args[1])?;
+    let mm = call.mm();
+    let locked = |vma: &Vma| vma.marks.contains(Marks::LOCKED);
+    if flags & c::MS_INVALIDATE != 0 && call.host.mm(mm).overlapping(&range).any(locked) {
+        return Err(Errno::EBUSY);
+    }
     call.require_mapped(&range)?;
     done(0)
 }
 
-/// mlock(2), munlock(2) and mlock2(2): simulated memory is never paged out.
-pub fn sys_mlock(call: &mut Call<'_>) -> SysResult {
+/// The pages that `mlock(2)` and its kin name: `EINVAL` past the end of addresses.
+fn lock_range(call: &Call<'_>) -> Result<Range<u64>, Errno> {
     let start = call.args[0] & !(PAGE - 1);
     let len = page_up(call.args[1].checked_add(call.args[0] - start).ok_or(Errno::EINVAL)?)?;
-    call.require_mapped(&(start..start.checked_add(len).ok_or(Errno::EINVAL)?))?;
+    Ok(start..start.checked_add(len).ok_or(Errno::EINVAL)?)
+}
+
+/// mlock(2): simulated memory is never paged out; what is locked counts and is shown.
+pub fn sys_mlock(call: &mut Call<'_>) -> SysResult {
+    let range = lock_range(call)?;
+    let mm = call.mm();
+    let already = call.host.mm(mm).overlapping(&range).filter(|vma| vma.marks.contains(Marks::LOCKED));
+    let already: u64 = already.map(|vma| vma.end.min(range.end) - vma.start.max(range.start)).sum();
+    call.check_lock_limit(range.end - range.start - already)?;
+    call.require_mapped(&range)?;
+    call.host.mark_pages(mm, &range, Marks::LOCKED, Marks::empty());
     done(0)
 }
 
-/// mlockall(2) and munlockall(2): simulated memory is never paged out.
+/// mlock2(2).
+pub fn sys_mlock2(call: &mut Call<'_>) -> SysResult {
+    const ONFAULT: u32 = 1;
+    if call.uint(2) & !ONFAULT != 0 { Err(Errno::EINVAL) } else { sys_mlock(call) }
+}
+
+/// munlock(2).
+pub fn sys_munlock(call: &mut Call<'_>) -> SysResult {
+    let range = lock_range(call)?;
+    call.require_mapped(&range)?;
+    let mm = call.mm();
+    call.host.mark_pages(mm, &range, Marks::empty(), Marks::LOCKED);
+    done(0)
+}
+
+/// mlockall(2).
 pub fn sys_mlockall(call: &mut Call<'_>) -> SysResult {
     let known = (c::MCL_CURRENT | c::MCL_FUTURE | c::MCL_ONFAULT) as u32;
     let flags = call.uint(0);
-    if call.number == c::SYS_mlockall as u32 && (flags == 0 || flags & !known != 0) {
+    if flags == 0 || flags & !known != 0 || flags == c::MCL_ONFAULT as u32 {
         return Err(Errno::EINVAL);
     }
+    let mm = call.mm();
+    let current = flags & c::MCL_CURRENT as u32 != 0;
+    let all: u64 = call.host.mm(mm).vmas().map(Vma::counted).sum();
+    let locked = call.host.mm(mm).locked_bytes();
+    call.check_lock_limit(if current { all.saturating_sub(locked) } else { 0 })?;
+    let future = if flags & c::MCL_FUTURE as u32 != 0 { Marks::LOCKED } else { Marks::empty() };
+    call.host.mm(mm).marks_of_new = future;
+    if current {
+        call.host.mark_pages(mm, &(0..u64::MAX), Marks::LOCKED, Marks::empty());
+    }
+    done(0)
+}
+
+/// munlockall(2).
+pub fn sys_munlockall(call: &mut Call<'_>) -> SysResult {
+    let mm = call.mm();
+    call.host.mm(mm).marks_of_new = Marks::empty();
+    call.host.mark_pages(mm, &(0..u64::MAX), Marks::empty(), Marks::LOCKED);
     done(0)
 }
 

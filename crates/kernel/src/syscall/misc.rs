@@ -1,6 +1,8 @@
 //! The system as a whole, and calls that a simulated host refuses.
 
 use crate::call::{Call, SysResult, done};
+use crate::credentials::capability;
+use crate::rights::AccessIds;
 use belljar_linux_abi::process::SysInfo;
 use belljar_linux_abi::{Errno, c};
 
@@ -14,9 +16,6 @@ const MEMORY: u64 = 4 << 30;
 const FREE_MEMORY: u64 = 3 << 30;
 /// The most that one `getrandom` gives.
 const RANDOM_MAX: u64 = 0x1ff_ffff;
-
-/// `CAP_SYS_ADMIN`: names may be set.
-const CAP_SYS_ADMIN: u32 = 21;
 
 const MEMBARRIER_QUERY: i32 = 0;
 /// The commands of membarrier(2) that Linux 6.1 has, without those for restartable sequences.
@@ -46,9 +45,7 @@ pub fn sys_setdomainname(call: &mut Call<'_>) -> SysResult {
 }
 
 fn set_name(call: &mut Call<'_>, which: usize) -> SysResult {
-    if !call.host.process(call.process).credentials.has(CAP_SYS_ADMIN) {
-        return Err(Errno::EPERM);
-    }
+    call.host.require(call.process, capability::SYS_ADMIN)?;
     let len = call.int(1);
     if !(0..NAME_LEN as i32).contains(&len) {
         return Err(Errno::EINVAL);
@@ -139,6 +136,9 @@ pub fn sys_kcmp(call: &mut Call<'_>) -> SysResult {
     const FILES: i32 = 2;
     let one = call.host.pids.get(&call.int(0)).copied().ok_or(Errno::ESRCH)?;
     let other = call.host.pids.get(&call.int(1)).copied().ok_or(Errno::ESRCH)?;
+    for process in [one, other] {
+        call.host.may_access(call.process, process, AccessIds::Real)?;
+    }
     let order = match call.int(2) {
         FILE => call.host.file_of(one, call.int(3))?.cmp(&call.host.file_of(other, call.int(4))?),
         VM => call.host.processes[one.0].mm.cmp(&call.host.processes[other.0].mm),

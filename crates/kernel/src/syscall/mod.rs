@@ -1,8 +1,10 @@
 //! System calls: the table and one thin file per family. A handler decodes, validates, calls a
 //! subsystem and copies out; the logic lives in the subsystem.
 
+pub mod aio;
 pub mod capabilities;
-pub mod clone;
+mod clocks;
+mod clone;
 pub mod compat;
 pub mod descriptors;
 pub mod directories;

@@ -2,6 +2,7 @@
 
 use super::stat::walk_of;
 use crate::call::{Call, SysResult, done};
+use crate::credentials::capability;
 use crate::files::locks::F_SEAL_EXEC;
 use crate::files::permission::WRITE;
 use crate::files::tree::{Found, Meta, Node, Target, Times, Walk};
@@ -80,7 +81,7 @@ pub fn sys_renameat2(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     if flags & c::RENAME_WHITEOUT != 0 {
-        call.host.check_superuser(call.process)?;
+        call.host.require(call.process, capability::MKNOD)?;
     }
     rename(call, (call.int(0), from), (call.int(2), to), flags)
 }
@@ -153,6 +154,7 @@ fn readlink(call: &mut Call<'_>, dirfd: i32, path: u64, buffer: u64, len: u64) -
         Node::Symlink { target, .. } => target.clone(),
         Node::Magic(link) => {
             let link = *link;
+            call.host.may_follow(call.process, link)?;
             call.host.magic_text(call.process, link)?
         }
         _ => return Err(Errno::EINVAL),
@@ -186,6 +188,14 @@ fn mknod(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32) -> SysResult {
 /// The file of a path, or of a descriptor, for a change of its attributes.
 fn changed_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Target, Errno> {
     found_at(call, dirfd, path, walk)?.target()
+}
+/// What the first two arguments name, a directory and a path in it. Without a path it is the descriptor's own file
+/// (`futimens(3)`), of which the working directory has none: `EFAULT`.
+fn changed_by(call: &mut Call<'_>, walk: Walk) -> Result<Target, Errno> {
+    match call.args[1] {
+        0 if call.int(0) != c::AT_FDCWD => changed_fd(call),
+        path => changed_at(call, call.int(0), path, walk),
+    }
 }
 fn changed_fd(call: &mut Call<'_>) -> Result<Target, Errno> {
     let file = call.host.file_of(call.process, call.int(0))?;
@@ -230,6 +240,7 @@ fn chmod(call: &mut Call<'_>, target: Target, mode: u32, by: Option<i32>) -> Sys
     }
     call.host.check_changeable(inode)?;
     call.host.check_owns(call.process, inode)?;
+    call.host.take_over(inode)?;
     if (call.host.inode(inode).meta.mode ^ mode) & 0o111 != 0 {
         call.host.check_seals(inode, F_SEAL_EXEC)?;
     }
@@ -282,6 +293,7 @@ fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32
     };
     call.host.check_changeable(key)?;
     call.host.check_may_give(call.process, key, uid, gid)?;
+    call.host.take_over(key)?;
     let inode = call.host.inode(key);
     if uid != u32::MAX {
         inode.meta.uid = uid;
@@ -307,27 +319,23 @@ enum NewTime {
 
 /// `utime(2)`.
 pub fn sys_utime(call: &mut Call<'_>) -> SysResult {
-    let inode = changed_at(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
     let times = match call.args[1] {
         0 => [NewTime::Now; 2],
         addr => call.read::<[i64; 2]>(addr)?.map(|sec| NewTime::At(sec.saturating_mul(1_000_000_000))),
     };
+    let inode = changed_at(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
     set_times(call, inode, times)
 }
 /// `utimes(2)`.
 pub fn sys_utimes(call: &mut Call<'_>) -> SysResult {
-    let inode = changed_at(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
     let times = read_timevals(call, call.args[1])?;
+    let inode = changed_at(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
     set_times(call, inode, times)
 }
 /// `futimesat(2)`.
 pub fn sys_futimesat(call: &mut Call<'_>) -> SysResult {
-    let inode = if call.args[1] == 0 {
-        changed_fd(call)?
-    } else {
-        changed_at(call, call.int(0), call.args[1], Walk::FOLLOW)?
-    };
     let times = read_timevals(call, call.args[2])?;
+    let inode = changed_by(call, Walk::FOLLOW)?;
     set_times(call, inode, times)
 }
 /// `utimensat(2)`; a null path changes the descriptor's file, which is `futimens(3)`.
@@ -341,11 +349,10 @@ pub fn sys_utimensat(call: &mut Call<'_>) -> SysResult {
         return done(0);
     }
     let walk = walk_of(call.int(3), c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH)?;
-    let inode = if call.args[1] == 0 {
-        changed_fd(call)?
-    } else {
-        changed_at(call, call.int(0), call.args[1], walk)?
-    };
+    if call.args[1] == 0 && call.int(0) != c::AT_FDCWD && call.int(3) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let inode = changed_by(call, walk)?;
     // Times that cannot be are found out after the file.
     let times = match given {
         None => [NewTime::Now; 2],
@@ -397,6 +404,7 @@ fn set_times(call: &mut Call<'_>, target: Target, new: [NewTime; 2]) -> SysResul
         }
         call.host.check_permission(call.process, inode, WRITE)?;
     }
+    call.host.take_over(inode)?;
     call.host.inode(inode).changed = true;
     let now = call.host.net.clock.realtime_ns() as i64;
     let event = match new {
@@ -424,7 +432,7 @@ fn store_times(times: &mut Times, new: [NewTime; 2], now: i64) {
 
 /// The attributes of a file outside the tree, which its owner changes: `EPERM` for others.
 fn unnamed_of_caller<'a>(call: &'a mut Call<'_>, file: FileKey) -> Result<&'a mut Meta, Errno> {
-    let superuser = call.host.check_superuser(call.process).is_ok();
+    let superuser = call.host.is_capable(call.process, capability::FOWNER);
     let user = call.host.process(call.process).credentials.fsuid;
     let meta = call.host.meta_of(file)?;
     if superuser || meta.uid == user { Ok(meta) } else { Err(Errno::EPERM) }

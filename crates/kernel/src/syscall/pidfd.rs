@@ -1,7 +1,9 @@
 //! pidfd_open(2), pidfd_send_signal(2), pidfd_getfd(2).
 
 use crate::call::{Call, SysResult, done};
+use crate::files::virtual_files::init::INIT;
 use crate::ids::ProcessKey;
+use crate::rights::AccessIds;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 
@@ -41,6 +43,11 @@ pub fn sys_pidfd_send_signal(call: &mut Call<'_>) -> SysResult {
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
+    let named = call.host.file_of(call.process, call.int(0))?;
+    if call.host.process_directory(named) == Some(INIT) {
+        call.host.may_signal_init(call.process)?;
+        return done(0);
+    }
     let target = signalled_by(call, call.int(0))?;
     if !(0..=belljar_linux_abi::signal::NSIG).contains(&signal) {
         return Err(Errno::EINVAL);
@@ -58,6 +65,7 @@ pub fn sys_pidfd_send_signal(call: &mut Call<'_>) -> SysResult {
         }
         given
     };
+    call.host.may_signal(call.process, target, signal)?;
     if signal != 0 {
         call.host.send_signal(target, info);
     }
@@ -73,6 +81,7 @@ pub fn sys_pidfd_getfd(call: &mut Call<'_>) -> SysResult {
     if call.host.processes[target.0].ended.is_some() {
         return Err(Errno::ESRCH);
     }
+    call.host.may_access(call.process, target, AccessIds::Real)?;
     let file = call.host.file_of(target, call.int(1))?;
     call.host.retain_file(file);
     done(call.host.install_fd(call.process, file, true, 0)?)

@@ -11,6 +11,8 @@ const ARCH_SET_GS: i32 = 0x1001;
 const ARCH_SET_FS: i32 = 0x1002;
 const ARCH_GET_FS: i32 = 0x1003;
 const ARCH_GET_GS: i32 = 0x1004;
+const ARCH_GET_CPUID: i32 = 0x1011;
+const ARCH_SET_CPUID: i32 = 0x1012;
 
 /// exit(2): the calling thread only.
 pub fn sys_exit(call: &mut Call<'_>) -> SysResult {
@@ -50,7 +52,7 @@ pub fn sys_getpgid(call: &mut Call<'_>) -> SysResult {
     if call.int(0) == 1 {
         return done(1);
     }
-    let process = call.host.find_process(call.process, call.int(0))?;
+    let process = call.host.find_task(call.thread, call.int(0))?;
     done(call.host.process(process).pgid as u64)
 }
 
@@ -64,7 +66,7 @@ pub fn sys_getsid(call: &mut Call<'_>) -> SysResult {
     if call.int(0) == 1 {
         return done(1);
     }
-    let process = call.host.find_process(call.process, call.int(0))?;
+    let process = call.host.find_task(call.thread, call.int(0))?;
     done(call.host.process(process).sid as u64)
 }
 
@@ -131,6 +133,9 @@ pub fn sys_arch_prctl(call: &mut Call<'_>) -> SysResult {
             call.host.machine.regs_mut(context).gs_base = addr;
             done(0)
         }
+        // The instruction works; a processor that cannot make it fault says so.
+        ARCH_GET_CPUID => done(1),
+        ARCH_SET_CPUID => Err(Errno::ENODEV),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -196,7 +201,7 @@ pub fn sys_prctl(call: &mut Call<'_>) -> SysResult {
         }
         c::PR_GET_THP_DISABLE => done(u64::from(attributes.no_huge_pages)),
         c::PR_SET_TIMERSLACK => {
-            attributes.timer_slack = if value == 0 { 50_000 } else { value };
+            attributes.timer_slack = if value == 0 { attributes.timer_slack_default } else { value };
             done(0)
         }
         c::PR_GET_TIMERSLACK => done(attributes.timer_slack),
@@ -205,6 +210,20 @@ pub fn sys_prctl(call: &mut Call<'_>) -> SysResult {
         | c::PR_GET_SECUREBITS
         | c::PR_SET_SECUREBITS
         | c::PR_CAP_AMBIENT => capabilities::sys_prctl_capabilities(call),
+        c::PR_GET_TSC => {
+            call.write(value, &c::PR_TSC_ENABLE)?;
+            done(0)
+        }
+        c::PR_SET_TSC if value == c::PR_TSC_ENABLE as u64 => done(0),
+        c::PR_SET_TSC if value == c::PR_TSC_SIGSEGV as u64 => {
+            call.host.warn("prctl with PR_TSC_SIGSEGV is not supported");
+            Err(Errno::EINVAL)
+        }
+        c::PR_GET_TID_ADDRESS => {
+            let address = call.host.thread(call.thread).clear_child_tid;
+            call.write(value, &address)?;
+            done(0)
+        }
         c::PR_GET_SECCOMP | c::PR_MCE_KILL_GET => done(0),
         // Naming mappings, tagged addresses, ...: what an old or small kernel says.
         _ => Err(Errno::EINVAL),

@@ -4,6 +4,7 @@ use crate::call::{Call, SysResult, done};
 use crate::guest::GuestBuffers;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::mm::PAGE;
+use crate::rights::AccessIds;
 use crate::signal::UNBLOCKABLE;
 use crate::trace::{Resume, Stop};
 use belljar_linux_abi::ptrace::*;
@@ -265,7 +266,7 @@ fn other_memory(call: &Call<'_>) -> Result<(ProcessKey, GuestBuffers, GuestBuffe
     let (local, remote) = (call.read_iovecs(local, local_count)?, call.read_iovecs(remote, remote_count)?);
     let thread = *call.host.tids.get(&call.int(0)).ok_or(Errno::ESRCH)?;
     let process = call.host.threads[thread.0].process;
-    call.host.may_access(call.process, process)?;
+    call.host.may_access(call.process, process, AccessIds::Real)?;
     Ok((process, local, remote))
 }
 

@@ -1,6 +1,7 @@
 //! Scheduling: one CPU, and a run queue that no priority changes.
 
 use crate::call::{Call, SysResult, done};
+use crate::credentials::capability;
 use crate::ids::{ProcessKey, ThreadKey};
 use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
@@ -30,9 +31,6 @@ pub fn sys_getcpu(call: &mut Call<'_>) -> SysResult {
 }
 
 fn target(call: &Call<'_>) -> Result<ThreadKey, Errno> {
-    if call.int(0) < 0 {
-        return Err(Errno::EINVAL);
-    }
     call.host.find_thread(call.thread, call.int(0))
 }
 
@@ -59,8 +57,9 @@ pub fn sys_sched_getaffinity(call: &mut Call<'_>) -> SysResult {
 
 /// sched_setaffinity(2): a mask without the one CPU cannot be satisfied.
 pub fn sys_sched_setaffinity(call: &mut Call<'_>) -> SysResult {
-    call.host.find_thread(call.thread, call.int(0))?;
     let first: u8 = if call.args[1] == 0 { 0 } else { call.read(call.args[2])? };
+    let process = target_process(call)?;
+    call.host.may_schedule(call.process, process)?;
     if first & 1 == 0 { Err(Errno::EINVAL) } else { done(0) }
 }
 
@@ -88,6 +87,9 @@ pub fn sys_sched_getscheduler(call: &mut Call<'_>) -> SysResult {
     if is_init(call) {
         return done(c::SCHED_OTHER as u64);
     }
+    if call.int(0) < 0 {
+        return Err(Errno::EINVAL);
+    }
     let process = target_process(call)?;
     done(call.host.process(process).attributes.scheduling.0 as u64)
 }
@@ -103,20 +105,34 @@ pub fn sys_sched_setparam(call: &mut Call<'_>) -> SysResult {
 }
 
 fn set_policy(call: &mut Call<'_>, policy: Option<i32>, param: u64) -> SysResult {
-    let process = target_process(call)?;
+    if call.int(0) < 0 || param == 0 || policy.is_some_and(|policy| policy < 0) {
+        return Err(Errno::EINVAL);
+    }
     let priority: i32 = call.read(param)?;
+    if is_init(call) {
+        let (lowest, highest) = priorities(policy.unwrap_or(c::SCHED_OTHER) & !RESET_ON_FORK)?;
+        if !(lowest..=highest).contains(&priority) {
+            return Err(Errno::EINVAL);
+        }
+        return call.host.require(call.process, capability::SYS_NICE).and_then(|()| done(0));
+    }
+    let process = target_process(call)?;
     let current = call.host.process(process).attributes.scheduling.0;
     let policy = policy.unwrap_or(current);
     let (lowest, highest) = priorities(policy & !RESET_ON_FORK)?;
     if !(lowest..=highest).contains(&priority) {
         return Err(Errno::EINVAL);
     }
+    call.host.may_set_policy(call.process, process, (policy & !RESET_ON_FORK, priority))?;
     call.host.process(process).attributes.scheduling = (policy, priority);
     done(0)
 }
 
 /// sched_getparam(2).
 pub fn sys_sched_getparam(call: &mut Call<'_>) -> SysResult {
+    if call.args[1] == 0 || call.int(0) < 0 {
+        return Err(Errno::EINVAL);
+    }
     let priority = match is_init(call) {
         true => 0,
         false => {
@@ -130,6 +146,9 @@ pub fn sys_sched_getparam(call: &mut Call<'_>) -> SysResult {
 
 /// sched_rr_get_interval(2): Linux's default of 100 ms for `SCHED_RR`, a nominal slice otherwise.
 pub fn sys_sched_rr_get_interval(call: &mut Call<'_>) -> SysResult {
+    if call.int(0) < 0 {
+        return Err(Errno::EINVAL);
+    }
     let process = target_process(call)?;
     let slice = match call.host.process(process).attributes.scheduling.0 & !RESET_ON_FORK {
         c::SCHED_RR => 100_000_000,
@@ -143,10 +162,10 @@ pub fn sys_sched_rr_get_interval(call: &mut Call<'_>) -> SysResult {
 /// sched_getattr(2): the fields of its first version.
 pub fn sys_sched_getattr(call: &mut Call<'_>) -> SysResult {
     let [_, addr, size, flags, ..] = call.args;
-    let process = target_process(call)?;
-    if flags != 0 || size < SCHED_ATTR_SIZE {
+    if addr == 0 || call.int(0) < 0 || size > 4_096 || size < SCHED_ATTR_SIZE || flags != 0 {
         return Err(Errno::EINVAL);
     }
+    let process = target_process(call)?;
     let attributes = &call.host.process(process).attributes;
     let (policy, priority) = attributes.scheduling;
     let mut attr = [0u8; SCHED_ATTR_SIZE as usize];
@@ -161,17 +180,24 @@ pub fn sys_sched_getattr(call: &mut Call<'_>) -> SysResult {
 
 /// sched_setattr(2).
 pub fn sys_sched_setattr(call: &mut Call<'_>) -> SysResult {
-    let process = target_process(call)?;
+    if call.args[1] == 0 || call.int(0) < 0 || call.args[2] != 0 {
+        return Err(Errno::EINVAL);
+    }
     let attr = call.read_vec(call.args[1], SCHED_ATTR_SIZE as usize)?;
+    let process = target_process(call)?;
     let word = |at: usize| i32::from_le_bytes(attr[at..at + 4].try_into().expect("four bytes"));
     let (policy, nice, priority) = (word(4), word(16), word(20));
     let (lowest, highest) = priorities(policy)?;
     if !(lowest..=highest).contains(&priority) {
         return Err(Errno::EINVAL);
     }
-    let attributes = &mut call.host.process(process).attributes;
-    attributes.scheduling = (policy, priority);
-    attributes.nice = nice.clamp(-20, 19);
+    let nice = nice.clamp(-20, 19);
+    call.host.may_set_policy(call.process, process, (policy, priority))?;
+    if !matches!(policy, c::SCHED_FIFO | c::SCHED_RR | DEADLINE) {
+        call.host.may_set_nice(call.process, process, nice).map_err(|_| Errno::EPERM)?;
+        call.host.process(process).attributes.nice = nice;
+    }
+    call.host.process(process).attributes.scheduling = (policy, priority);
     done(0)
 }
 
@@ -197,8 +223,16 @@ fn priority_targets(call: &Call<'_>) -> Result<Vec<ProcessKey>, Errno> {
     if targets.is_empty() { Err(Errno::ESRCH) } else { Ok(targets) }
 }
 
+/// True if the call is about pid 1 alone.
+fn is_init_priority(call: &Call<'_>) -> bool {
+    call.uint(0) == c::PRIO_PROCESS && call.int(1) == 1
+}
+
 /// getpriority(2): the call gives 20 minus the nice value.
 pub fn sys_getpriority(call: &mut Call<'_>) -> SysResult {
+    if is_init_priority(call) {
+        return done(20);
+    }
     let targets = priority_targets(call)?;
     let nice = targets.iter().map(|process| call.host.processes[process.0].attributes.nice).min();
     done((20 - nice.unwrap_or(0)) as u64)
@@ -207,9 +241,23 @@ pub fn sys_getpriority(call: &mut Call<'_>) -> SysResult {
 /// setpriority(2).
 pub fn sys_setpriority(call: &mut Call<'_>) -> SysResult {
     let nice = call.int(2).clamp(-20, 19);
-    for process in priority_targets(call)? {
-        call.host.process(process).attributes.nice = nice;
+    if is_init_priority(call) {
+        return call.host.require(call.process, capability::SYS_NICE).and_then(|()| done(0));
     }
+    // What happened last is told, but for one that could be done after others that could not (`set_one_prio`).
+    let mut outcome = Ok(());
+    for process in priority_targets(call)? {
+        let may = if call.host.shares_user(call.process, process) {
+            call.host.may_set_nice(call.process, process, nice)
+        } else {
+            call.host.require(call.process, capability::SYS_NICE)
+        };
+        match may {
+            Ok(()) => call.host.process(process).attributes.nice = nice,
+            refused => outcome = refused,
+        }
+    }
+    outcome?;
     done(0)
 }
 

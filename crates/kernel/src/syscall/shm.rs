@@ -1,11 +1,14 @@
 //! shmget(2), shmat(2), shmdt(2) and shmctl(2).
 
 use crate::call::{Call, SysResult, done};
+use crate::credentials::capability;
 use crate::ipc::{Attachment, MAX_SEGMENTS, Object, READ};
 use belljar_linux_abi::ipc::{ShmInfo, ShmLimits, ShmidDs};
 use belljar_linux_abi::{Errno, c};
 
 const SHM_STAT: i32 = 13;
+/// The bit of a mode that says that a segment is locked.
+const SHM_LOCKED: u32 = 0o2000;
 const SHM_INFO: i32 = 14;
 const SHM_STAT_ANY: i32 = 15;
 /// `SHMMAX` and `SHMALL`.
@@ -103,7 +106,17 @@ pub fn sys_shmctl(call: &mut Call<'_>) -> SysResult {
         }
         // Simulated memory is never paged out.
         c::SHM_LOCK | c::SHM_UNLOCK => {
-            call.host.ipc.segments.get(id)?.perm();
+            let perm = *call.host.ipc.segments.get(id)?.perm();
+            if !call.host.is_capable(call.process, capability::IPC_LOCK) {
+                let process = call.host.process(call.process);
+                let (user, limit) =
+                    (process.credentials.euid, process.rlimits[c::RLIMIT_MEMLOCK as usize].soft);
+                if user != perm.uid && user != perm.cuid || call.int(1) == c::SHM_LOCK && limit == 0 {
+                    return Err(Errno::EPERM);
+                }
+            }
+            let mode = &mut call.host.ipc.segments.get(id)?.perm_mut().mode;
+            *mode = if call.int(1) == c::SHM_LOCK { *mode | SHM_LOCKED } else { *mode & !SHM_LOCKED };
             done(0)
         }
         _ => Err(Errno::EINVAL),

@@ -131,23 +131,34 @@ pub fn sys_rt_sigtimedwait(call: &mut Call<'_>) -> SysResult {
 
 /// kill(2).
 pub fn sys_kill(call: &mut Call<'_>) -> SysResult {
-    let (pid, signal) = (call.int(0), valid_signal(call.int(1))?);
+    let pid = call.int(0);
     let own = call.process;
     let targets: Vec<ProcessKey> = match pid {
-        // Pid 1 is there, and nothing hurts it.
-        1 => return done(0),
+        // Pid 1 is there and root's, and nothing hurts it.
+        1 => {
+            valid_signal(call.int(1))?;
+            call.host.may_signal_init(own)?;
+            return done(0);
+        }
         0 => call.host.group_members(call.host.processes[own.0].pgid),
         -1 => call.host.pids.values().copied().filter(|process| *process != own).collect(),
         i32::MIN => return Err(Errno::ESRCH),
         pid if pid < 0 => call.host.group_members(-pid),
-        pid => vec![call.host.find_process(own, pid)?],
+        pid => vec![call.host.find_task(call.thread, pid)?],
     };
     if targets.is_empty() {
         return Err(Errno::ESRCH);
     }
+    let signal = valid_signal(call.int(1))?;
+    // Of several it is enough that one gets it.
+    let allowed: Vec<ProcessKey> =
+        targets.into_iter().filter(|target| call.host.may_signal(own, *target, signal).is_ok()).collect();
+    if allowed.is_empty() && pid != -1 {
+        return Err(Errno::EPERM);
+    }
     if signal != 0 {
         let info = sent_by(call, signal, c::SI_USER);
-        for target in targets {
+        for target in allowed {
             // Linux gives a signal to a whole group in the order of its members' numbers too, and
             // one of them may have vanished meanwhile.
             if call.host.processes.contains(target.0) {
@@ -181,12 +192,13 @@ fn to_thread(call: &mut Call<'_>, group: Option<i32>, tid: i32, signal: i32) -> 
     if tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    let signal = valid_signal(signal)?;
     let thread = call.host.find_thread(call.thread, tid)?;
     let process = call.host.thread(thread).process;
     if group.is_some_and(|group| call.host.process(process).pid != group) {
         return Err(Errno::ESRCH);
     }
+    let signal = valid_signal(signal)?;
+    call.host.may_signal(call.process, process, signal)?;
     if signal != 0 {
         let info = sent_by(call, signal, c::SI_TKILL);
         call.host.send_signal_to_thread(thread, info);
@@ -195,13 +207,19 @@ fn to_thread(call: &mut Call<'_>, group: Option<i32>, tid: i32, signal: i32) -> 
 }
 
 /// A `siginfo_t` that a program made up: it cannot pretend to come from the kernel or from `kill`
-/// to other processes.
-fn read_info(call: &Call<'_>, addr: u64, signal: i32, target: ProcessKey) -> Result<SigInfo, Errno> {
+/// to others than the process or thread of this number.
+fn read_info(call: &mut Call<'_>, addr: u64, signal: i32, target: i32) -> Result<SigInfo, Errno> {
     let info: SigInfo = call.read(addr)?;
-    if (info.code >= 0 || info.code == c::SI_TKILL) && target != call.process {
+    let own = call.host.process(call.process).pid;
+    if (info.code >= 0 || info.code == c::SI_TKILL) && target != own {
         return Err(Errno::EPERM);
     }
     Ok(SigInfo { signo: signal, ..info })
+}
+
+/// What says that it comes from the kernel goes to its maker alone, who needs no right.
+fn may_send(call: &Call<'_>, target: ProcessKey, info: &SigInfo) -> Result<(), Errno> {
+    if info.code > 0 { Ok(()) } else { call.host.may_signal(call.process, target, info.signo) }
 }
 
 fn check_queue_limit(call: &Call<'_>, target: ProcessKey) -> Result<(), Errno> {
@@ -212,9 +230,10 @@ fn check_queue_limit(call: &Call<'_>, target: ProcessKey) -> Result<(), Errno> {
 
 /// rt_sigqueueinfo(2).
 pub fn sys_rt_sigqueueinfo(call: &mut Call<'_>) -> SysResult {
+    let info = read_info(call, call.args[2], call.int(1), call.int(0))?;
+    let process = call.host.find_task(call.thread, call.int(0))?;
     let signal = valid_signal(call.int(1))?;
-    let process = call.host.find_process(call.process, call.int(0))?;
-    let info = read_info(call, call.args[2], signal, process)?;
+    may_send(call, process, &info)?;
     if signal != 0 {
         check_queue_limit(call, process)?;
         call.host.send_signal(process, info);
@@ -228,13 +247,14 @@ pub fn sys_rt_tgsigqueueinfo(call: &mut Call<'_>) -> SysResult {
     if group <= 0 || tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    let signal = valid_signal(call.int(2))?;
+    let info = read_info(call, call.args[3], call.int(2), group)?;
     let thread = call.host.find_thread(call.thread, tid)?;
     let process = call.host.thread(thread).process;
     if call.host.process(process).pid != group {
         return Err(Errno::ESRCH);
     }
-    let info = read_info(call, call.args[3], signal, process)?;
+    let signal = valid_signal(call.int(2))?;
+    may_send(call, process, &info)?;
     if signal != 0 {
         call.host.send_signal_to_thread(thread, info);
     }

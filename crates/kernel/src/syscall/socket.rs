@@ -2,10 +2,10 @@
 
 use super::socket_io::wait;
 use crate::call::{Call, CallState, SysResult, done};
+use crate::credentials::capability;
 use crate::files::FileKind;
 use crate::ids::{FileKey, SocketKey};
 use crate::net::message::{Attempt, RawAddress};
-use crate::net::raw::CAP_NET_RAW;
 use crate::net::{operations, unix};
 use belljar_linux_abi::{Errno, c};
 
@@ -71,8 +71,8 @@ pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
     let (type_, open_flags, cloexec) = split_type(call.int(1))?;
     let by_hand = call.int(0) == c::AF_PACKET
         || matches!(call.int(0), c::AF_INET | c::AF_INET6) && type_ == c::SOCK_RAW;
-    if by_hand && !call.host.process(call.process).credentials.has(CAP_NET_RAW) {
-        return Err(Errno::EPERM);
+    if by_hand {
+        call.host.require(call.process, capability::NET_RAW)?;
     }
     let key = operations::create(call.host, call.int(0), type_, call.int(2))?;
     let file = open_own(call, key, open_flags);

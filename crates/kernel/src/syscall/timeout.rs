@@ -86,14 +86,16 @@ impl TimedWait {
     /// Stores the time not slept; a fault is of no consequence, as in Linux.
     pub fn store_remaining(self, call: &mut Call<'_>) {
         let state = CallState::Timed { deadline: self.deadline, remaining: self.remaining };
-        call.host.store_remaining_time(call.thread, &state);
+        let _ = call.host.store_remaining_time(call.thread, &state);
     }
 }
 
 impl Host {
     /// Stores how much of a wait was left, where its call says.
-    pub(crate) fn store_remaining_time(&mut self, thread: ThreadKey, state: &CallState) {
-        let CallState::Timed { deadline: Some(deadline), remaining: Some(remaining) } = state else { return };
+    pub(crate) fn store_remaining_time(&mut self, thread: ThreadKey, state: &CallState) -> Result<(), Errno> {
+        let CallState::Timed { deadline: Some(deadline), remaining: Some(remaining) } = state else {
+            return Ok(());
+        };
         let left = deadline.since(self.net.clock.now()).as_nanos();
         let process = self.threads[thread.0].process;
         let words = if remaining.micros {
@@ -106,7 +108,7 @@ impl Host {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&words[0].to_le_bytes());
         bytes[8..].copy_from_slice(&words[1].to_le_bytes());
-        let _ = self.write_guest(process, remaining.addr, &bytes);
+        self.write_guest(process, remaining.addr, &bytes)
     }
 }
 

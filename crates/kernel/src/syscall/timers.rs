@@ -1,6 +1,6 @@
 //! alarm(2), setitimer(2), timer_create(2) and what belongs to them.
 
-use super::time::ClockId;
+use super::clocks::{Clock, TimeSource};
 use crate::call::{Call, SysResult, done};
 use crate::signal::{ProcessorAlarm, ProcessorClock, TimerNotice, user_part};
 use belljar_base::{SimDuration, SimTime};
@@ -13,10 +13,9 @@ const ABSOLUTE: i32 = 1;
 /// alarm(2): whole seconds, what was left rounded to the nearest but never to none.
 pub fn sys_alarm(call: &mut Call<'_>) -> SysResult {
     let seconds = u64::from(call.uint(0));
-    let left = call.host.processes[call.process.0].signals.timers.real.left(call.now());
-    let left = left.map_or(0, |left| ((left.as_nanos() + 500_000_000) / 1_000_000_000).max(1));
-    let at = (seconds > 0).then(|| call.after(SimDuration::from_secs(seconds)));
-    call.host.set_real_timer(call.process, at, SimDuration::ZERO);
+    let left = call.host.real_timer_left(call.process);
+    let left = left.map_or(0, |left| ((left + 500_000_000) / 1_000_000_000).max(1));
+    call.host.set_real_timer(call.process, seconds * 1_000_000_000, 0);
     done(left)
 }
 
@@ -31,12 +30,13 @@ pub fn sys_getitimer(call: &mut Call<'_>) -> SysResult {
 pub fn sys_setitimer(call: &mut Call<'_>) -> SysResult {
     let [_, new, old, ..] = call.args;
     let which = call.int(0);
-    let before = interval_timer(call, which)?;
     let [interval, value]: [Timeval; 2] = if new == 0 { Default::default() } else { read_pair(call, new)? };
     let (interval, value) = (nanos(interval)?, nanos(value)?);
+    let before = interval_timer(call, which)?;
     if which == c::ITIMER_REAL {
-        let at = (value > 0).then(|| call.after(SimDuration::from_nanos(value)));
-        call.host.set_real_timer(call.process, at, SimDuration::from_nanos(interval));
+        // One that is taken back has no interval either.
+        let interval = if value > 0 { interval } else { 0 };
+        call.host.set_real_timer(call.process, value, interval);
     } else {
         let alarm = ProcessorAlarm::after(interval_count(call, which), value, interval);
         call.host.process(call.process).signals.timers.processor[which as usize - 1] = alarm;
@@ -67,8 +67,8 @@ fn interval_timer(call: &Call<'_>, which: i32) -> Result<[Timeval; 2], Errno> {
     let timers = &call.host.processes[call.process.0].signals.timers;
     let (interval, left) = match which {
         c::ITIMER_REAL => {
-            let left = timers.real.left(call.host.net.clock.now()).map_or(0, SimDuration::as_nanos);
-            (timers.real.interval.as_nanos(), left)
+            let left = call.host.real_timer_left(call.process).unwrap_or(0);
+            (timers.real_interval, left)
         }
         c::ITIMER_VIRTUAL | c::ITIMER_PROF => {
             let alarm = timers.processor[which as usize - 1];
@@ -82,20 +82,27 @@ fn interval_timer(call: &Call<'_>, which: i32) -> Result<[Timeval; 2], Errno> {
 /// timer_create(2).
 pub fn sys_timer_create(call: &mut Call<'_>) -> SysResult {
     let [_, event, id_at, ..] = call.args;
-    let clock = call.int(0);
-    let processor = match ClockId::decode(call, clock)? {
-        ClockId::Process(process) if process == call.process => Some(ProcessorClock::Process),
-        ClockId::Thread(thread) if call.host.threads[thread.0].process == call.process => {
-            Some(ProcessorClock::Thread(call.host.threads[thread.0].tid))
-        }
-        ClockId::Process(_) | ClockId::Thread(_) => {
+    let asked: Option<SigEvent> = if event == 0 { None } else { Some(call.read(event)?) };
+    let number = call.int(0);
+    let clock = Clock::decode(call, number)?;
+    if !clock.timers {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let (notice, value) = match asked {
+        None => (None, None),
+        Some(event) => (Some(notice_of(call, &event)?), Some(event.value)),
+    };
+    let processor = match clock.time {
+        TimeSource::Process(process) if process == call.process => Some(ProcessorClock::Process),
+        TimeSource::Thread(thread) => Some(ProcessorClock::Thread(call.host.threads[thread.0].tid)),
+        TimeSource::Process(_) => {
             call.host.warn("timer_create: timers of another process's processor time are not supported");
             return Err(Errno::EOPNOTSUPP);
         }
-        ClockId::Realtime | ClockId::Monotonic => None,
-        ClockId::RealtimeCoarse | ClockId::MonotonicCoarse => return Err(Errno::EOPNOTSUPP),
+        _ => None,
     };
-    let (notice, value) = if event == 0 { (None, None) } else { read_notice(call, event)? };
+    clock.check_wake(call)?;
+    let clock = number;
     let id = call.host.create_posix_timer(call.process, clock, processor, notice, value);
     if let Err(fault) = call.write(id_at, &id) {
         call.host.delete_posix_timer(call.process, id);
@@ -104,10 +111,10 @@ pub fn sys_timer_create(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-fn read_notice(call: &Call<'_>, addr: u64) -> Result<(Option<TimerNotice>, Option<u64>), Errno> {
-    let event: SigEvent = call.read(addr)?;
+/// How a timer notifies; `EINVAL` for a signal or a thread that cannot be.
+fn notice_of(call: &Call<'_>, event: &SigEvent) -> Result<TimerNotice, Errno> {
     let has_signal = (1..=64).contains(&event.signo);
-    let notice = match event.notify {
+    Ok(match event.notify {
         c::SIGEV_NONE => TimerNotice::None,
         // The library makes threads of SIGEV_THREAD; the kernel only sees a signal.
         c::SIGEV_SIGNAL | c::SIGEV_THREAD if has_signal => TimerNotice::Signal(event.signo),
@@ -119,14 +126,16 @@ fn read_notice(call: &Call<'_>, addr: u64) -> Result<(Option<TimerNotice>, Optio
             TimerNotice::Thread(event.signo, event.tid)
         }
         _ => return Err(Errno::EINVAL),
-    };
-    Ok((Some(notice), Some(event.value)))
+    })
 }
 
 /// timer_settime(2).
 pub fn sys_timer_settime(call: &mut Call<'_>) -> SysResult {
     let [_, _, new, old, ..] = call.args;
     let id = call.int(0);
+    if new == 0 {
+        return Err(Errno::EINVAL);
+    }
     let spec: Itimerspec = call.read(new)?;
     let interval = spec.interval.to_nanos().ok_or(Errno::EINVAL)?;
     let value = spec.value.to_nanos().ok_or(Errno::EINVAL)?;
@@ -142,14 +151,29 @@ pub fn sys_timer_settime(call: &mut Call<'_>) -> SysResult {
         }
         return done(0);
     }
-    let at = match (value, call.int(1) & ABSOLUTE != 0) {
+    let absolute = call.int(1) & ABSOLUTE != 0;
+    let mut begun = None;
+    let at = match (value, absolute) {
         (0, _) => None,
         (_, false) => Some(call.after(SimDuration::from_nanos(value))),
-        (_, true) => ClockId::decode(call, clock)?.reaches(call.host, value).map(|at| at.max(call.now())),
+        (_, true) => {
+            let clock = Clock::decode(call, clock)?;
+            let late = clock.read(call.host).checked_sub(value);
+            match late {
+                // Of a start in the past whole periods are over: they are counted, and the next ends as they would.
+                Some(late) if interval > 0 => {
+                    begun = Some(late / interval);
+                    Some(call.after(SimDuration::from_nanos(interval - late % interval)))
+                }
+                _ => clock.reaches(call.host, value).map(|at| at.max(call.now())),
+            }
+        }
     };
     let at = at.filter(|at| *at < SimTime::MAX);
     call.host.set_posix_timer(call.process, id, at, SimDuration::from_nanos(interval));
-    let absolute = call.int(1) & ABSOLUTE != 0;
+    if let Some(over) = begun {
+        call.host.posix_timer_fires(call.process, id, over);
+    }
     if let Some(timer) = call.host.process(call.process).signals.timers.posix.get_mut(&id) {
         timer.absolute = absolute;
     }

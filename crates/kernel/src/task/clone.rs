@@ -92,7 +92,9 @@ impl Host {
         let child = match kind {
             Kind::Thread => {
                 let context = self.copy_running_context(parent)?;
-                self.create_thread(process, context)
+                let child = self.create_thread(process, context);
+                self.give_descriptors(parent, child, request.has(c::CLONE_FILES));
+                child
             }
             Kind::SharingMemory => {
                 let child = self.process_sharing_memory(process, request)?;

@@ -51,6 +51,7 @@ impl Host {
             has_executed: false,
             started: self.net.clock.now(),
             patience: PATIENCE,
+            shared_fds: None,
             attributes: Attributes::default(),
         };
         let key = ProcessKey(self.processes.insert(process));
@@ -100,6 +101,7 @@ impl Host {
             has_executed: false,
             started,
             patience: PATIENCE,
+            shared_fds: None,
             attributes: from.attributes.for_child(),
         };
         let key = ProcessKey(self.processes.insert(process));
@@ -136,6 +138,7 @@ impl Host {
             spin: None,
             computes: false,
             calls: 0,
+            own_fds: None,
             asked_ids: 0,
         }));
         self.tids.insert(tid, key);

@@ -1,7 +1,7 @@
 //! Changes of a process by `execve(2)` before its new image is loaded.
 
 use crate::host::Host;
-use crate::ids::{FdTableKey, ProcessKey, ThreadKey};
+use crate::ids::{ProcessKey, ThreadKey};
 use crate::signal::UNBLOCKABLE;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigStack;
@@ -36,6 +36,7 @@ impl Host {
         signals.blocked &= !UNBLOCKABLE;
         signals.last_fault = (0, 0, 0);
 
+        self.settle_descriptors(thread);
         self.unshare_fd_table(thread);
         self.close_on_exec(thread);
         self.wake_vfork_parent(process);
@@ -48,17 +49,6 @@ impl Host {
         self.tids.remove(&tid);
         self.tids.insert(pid, thread);
         self.process(self.threads[thread.0].process).attributes.leader_exit_code = None;
-    }
-
-    /// Gives the thread's process a descriptor table that it shares with no other process.
-    pub(crate) fn unshare_fd_table(&mut self, thread: ThreadKey) {
-        let process = self.threads[thread.0].process;
-        let Some(table) = self.processes[process.0].fds else { return };
-        if self.files.tables[table.0].users > 1 {
-            let copy: FdTableKey = self.copy_fd_table(table);
-            self.process(process).fds = Some(copy);
-            self.release_fd_table(table);
-        }
     }
 
     fn close_on_exec(&mut self, thread: ThreadKey) {

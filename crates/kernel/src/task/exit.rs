@@ -92,6 +92,7 @@ impl Host {
         };
         let (code, value) = match status {
             WaitStatus::Exited(code) => (c::CLD_EXITED, i32::from(code)),
+            WaitStatus::Signaled(signal) if target.dumps_core() => (c::CLD_DUMPED, signal),
             WaitStatus::Signaled(signal) => (c::CLD_KILLED, signal),
         };
         let info = SigInfo::child(code, target.pid, target.credentials.ruid, value, self.cpu_ticks(process));
@@ -135,6 +136,7 @@ impl Host {
         }
         self.unschedule(key);
         self.let_files_go(key);
+        self.drop_own_descriptors(key);
         let thread = self.threads.remove(key.0);
         self.tids.remove(&thread.tid);
         self.forget_registered_rings(thread.tid);

@@ -3,8 +3,8 @@
 use super::CloneRequest;
 use crate::host::Host;
 use crate::ids::{MmKey, ThreadKey};
-use crate::mm::VmaKind;
-use belljar_linux_abi::Errno;
+use crate::mm::{Marks, VmaKind};
+use belljar_linux_abi::{Errno, c};
 
 impl Host {
     /// A child of the calling thread's process with a copy of its memory at the same addresses; of
@@ -36,7 +36,21 @@ impl Host {
             // What fork(2) says when there are too many processes.
             Errno::EAGAIN
         })?;
-        let copy = self.spaces[mm.0].copy(space);
+        let mut copy = self.spaces[mm.0].copy(space);
+        let marked: Vec<_> = copy.vmas().filter(|vma| !vma.marks.is_empty()).cloned().collect();
+        for mut vma in marked {
+            let (at, len) = (vma.start, vma.end - vma.start);
+            copy.forget(&(at..vma.end));
+            if vma.marks.contains(Marks::LEFT_BY_FORK) {
+                self.machine.unmap(space, at, len)?;
+                continue;
+            }
+            if vma.marks.contains(Marks::WIPE_ON_FORK) {
+                self.machine.advise(space, at, len, c::MADV_DONTNEED)?;
+            }
+            vma.marks.remove(Marks::LOCKED);
+            copy.insert(vma);
+        }
         for vma in copy.vmas() {
             if let VmaKind::File { file: Some(file), .. } = vma.kind {
                 self.retain_file(file);

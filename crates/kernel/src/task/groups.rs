@@ -13,6 +13,15 @@ impl Host {
         }
     }
 
+    /// The process of the thread with this number, for calls that take any thread's number for its process's; the caller's
+    /// for 0. `ESRCH` otherwise.
+    pub(crate) fn find_task(&self, caller: ThreadKey, tid: i32) -> Result<ProcessKey, Errno> {
+        match self.pids.get(&tid) {
+            Some(process) => Ok(*process),
+            None => self.find_thread(caller, tid).map(|thread| self.threads[thread.0].process),
+        }
+    }
+
     /// The thread with this number; the caller for 0. `ESRCH` otherwise.
     pub(crate) fn find_thread(&self, caller: ThreadKey, tid: i32) -> Result<ThreadKey, Errno> {
         match tid {

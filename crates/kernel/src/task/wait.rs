@@ -62,6 +62,7 @@ impl ChildEvent {
             c::CLD_EXITED => (self.status & 0xff) << 8,
             c::CLD_STOPPED | c::CLD_TRAPPED => (self.status << 8) | 0x7f,
             c::CLD_CONTINUED => 0xffff,
+            c::CLD_DUMPED => self.status | 0x80,
             _ => self.status,
         }
     }
@@ -107,6 +108,7 @@ impl Host {
     fn child_event(&mut self, key: ProcessKey, flags: WaitFlags) -> Option<ChildEvent> {
         let keep = flags.contains(WaitFlags::NOWAIT);
         let calls = self.calls_of(key) + self.processes[key.0].attributes.children_calls;
+        let dumped = self.processes[key.0].dumps_core();
         let child = self.process(key);
         let event = |code, status| {
             Some(ChildEvent { pid: child.pid, uid: child.credentials.ruid, code, status, calls })
@@ -117,6 +119,7 @@ impl Host {
             }
             let event = match status {
                 WaitStatus::Exited(code) => event(c::CLD_EXITED, i32::from(code)),
+                WaitStatus::Signaled(signal) if dumped => event(c::CLD_DUMPED, signal),
                 WaitStatus::Signaled(signal) => event(c::CLD_KILLED, signal),
             };
             if !keep {

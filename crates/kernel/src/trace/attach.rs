@@ -4,23 +4,12 @@ use super::{EndedTracee, Resume, Tracee};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::process::WaitStatus;
+use crate::rights::AccessIds;
 use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 
 impl Host {
-    /// Checks that `who` may look at `target`'s memory and trace it: its own user, or root. `EPERM` otherwise.
-    pub(crate) fn may_access(&self, who: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
-        let (own, other) = (&self.processes[who.0].credentials, &self.processes[target.0].credentials);
-        let same = |ids: [u32; 3], id: u32| ids.iter().all(|other| *other == id);
-        let allowed = who == target
-            || own.fsuid == 0
-            || same([other.ruid, other.euid, other.suid], own.fsuid)
-                && same([other.rgid, other.egid, other.sgid], own.fsgid)
-                && self.processes[target.0].attributes.dumpable == 1;
-        if allowed { Ok(()) } else { Err(Errno::EPERM) }
-    }
-
     /// `PTRACE_TRACEME`: the parent traces the caller.
     pub(crate) fn trace_me(&mut self, thread: ThreadKey) -> Result<(), Errno> {
         let parent = self.processes[self.threads[thread.0].process.0].parent;
@@ -45,7 +34,7 @@ impl Host {
         if process == tracer || self.threads[target.0].trace.is_some() {
             return Err(Errno::EPERM);
         }
-        self.may_access(tracer, process)?;
+        self.may_access(tracer, process, AccessIds::Real)?;
         let tracee = Tracee::new(tracer, seize.is_some(), seize.unwrap_or_default());
         self.thread(target).trace = Some(Box::new(tracee));
         if seize.is_none() {

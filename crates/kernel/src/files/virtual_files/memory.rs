@@ -5,6 +5,7 @@ use crate::call::{Call, SysResult, done};
 use crate::files::tree::Node;
 use crate::guest::{GuestBuffers, total_len};
 use crate::ids::{FileKey, InodeKey, ProcessKey};
+use crate::rights::AccessIds;
 use belljar_linux_abi::Errno;
 
 /// The most that one call moves.
@@ -20,7 +21,7 @@ impl Call<'_> {
             return Ok(None);
         };
         let process = *self.host.pids.get(&pid).ok_or(Errno::ESRCH)?;
-        self.host.may_access(self.process, process).map_err(|_| Errno::EACCES)?;
+        self.host.may_access(self.process, process, AccessIds::File).map_err(|_| Errno::EACCES)?;
         Ok(Some(process))
     }
 

@@ -1,6 +1,8 @@
 //! Files that the kernel makes up: `/proc`, `/sys` and the parts of `/etc` that tell a host who it
 //! is. What they say is the same on every machine and for every seed but for what is seeded.
 
+mod config;
+pub(crate) mod init;
 mod memory;
 mod namespaces;
 mod network;
@@ -29,6 +31,8 @@ pub enum VirtualFile {
     Text(&'static str),
     /// Made from what the host is and does.
     Host(fn(&mut Host) -> String),
+    /// Always the same bytes.
+    Bytes(fn() -> Vec<u8>),
     /// A setting: the text last written, at first this one.
     Setting(&'static str),
     /// A setting of the network stack.
@@ -65,6 +69,9 @@ pub enum ProcessFile {
     Mounts,
     OomScore,
     OomScoreAdj,
+    OomAdj,
+    TimerSlack,
+    CoredumpFilter,
     Personality,
     SetGroups,
     IdMap,
@@ -101,6 +108,7 @@ impl Host {
         let Node::Virtual(file) = &self.inode(inode).node else { return Err(Errno::EINVAL) };
         match file.clone() {
             VirtualFile::Text(text) | VirtualFile::Setting(text) => Ok(text.as_bytes().to_vec()),
+            VirtualFile::Bytes(make) => Ok(make()),
             VirtualFile::Host(make) => Ok(make(self).into_bytes()),
             VirtualFile::Tunable(setting) => Ok(self.sysctl(setting).into_bytes()),
             VirtualFile::Interface(number, file) => Ok(self.interface_file(number, file).into_bytes()),
@@ -177,7 +185,20 @@ impl Call<'_> {
                 let (pid, tid) = (*pid, *tid);
                 self.host.set_comm(pid, tid, &data)?;
             }
-            VirtualFile::Process(_, ProcessFile::OomScoreAdj | ProcessFile::Loginuid) => {}
+            VirtualFile::Process(pid, file @ (ProcessFile::OomScoreAdj | ProcessFile::OomAdj))
+            | VirtualFile::Thread(pid, _, file @ (ProcessFile::OomScoreAdj | ProcessFile::OomAdj)) => {
+                let (pid, old_scale) = (*pid, *file == ProcessFile::OomAdj);
+                self.host.set_oom_adjustment(self.process, pid, old_scale, &data)?;
+            }
+            VirtualFile::Process(pid, ProcessFile::TimerSlack) => {
+                let pid = *pid;
+                self.host.set_timer_slack(pid, &data)?;
+            }
+            VirtualFile::Process(pid, ProcessFile::CoredumpFilter) => {
+                let pid = *pid;
+                self.host.set_coredump_filter(pid, &data)?;
+            }
+            VirtualFile::Process(_, ProcessFile::Loginuid) => {}
             _ => return Err(Errno::EACCES),
         }
         done(len)

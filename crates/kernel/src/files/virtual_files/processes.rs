@@ -1,11 +1,14 @@
 //! The directories of `/proc/<pid>` and their symbolic links.
 
+use super::init::INIT;
 use super::system::{SystemFile, system_file, system_names};
 use super::{MagicLink, ProcessFile, VirtualFile};
+use crate::credentials::capability;
 use crate::files::tree::{Directory, DirectorySource, Node, Step, Target};
 use crate::files::{FdTable, FileKind};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
+use crate::rights::AccessIds;
 use belljar_linux_abi::{Errno, c};
 
 /// The files of a process's directory and their modes.
@@ -14,6 +17,7 @@ const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
     ("cgroup", 0o444, ProcessFile::Cgroup),
     ("cmdline", 0o444, ProcessFile::Cmdline),
     ("comm", 0o644, ProcessFile::Comm),
+    ("coredump_filter", 0o644, ProcessFile::CoredumpFilter),
     ("environ", 0o400, ProcessFile::Environ),
     ("gid_map", 0o644, ProcessFile::IdMap),
     ("io", 0o400, ProcessFile::Io),
@@ -23,6 +27,7 @@ const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
     ("mem", 0o600, ProcessFile::Mem),
     ("mountinfo", 0o444, ProcessFile::Mountinfo),
     ("mounts", 0o444, ProcessFile::Mounts),
+    ("oom_adj", 0o644, ProcessFile::OomAdj),
     ("oom_score", 0o444, ProcessFile::OomScore),
     ("oom_score_adj", 0o644, ProcessFile::OomScoreAdj),
     ("personality", 0o400, ProcessFile::Personality),
@@ -32,6 +37,7 @@ const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
     ("stat", 0o444, ProcessFile::Stat),
     ("statm", 0o444, ProcessFile::Statm),
     ("status", 0o444, ProcessFile::Status),
+    ("timerslack_ns", 0o666, ProcessFile::TimerSlack),
     ("uid_map", 0o644, ProcessFile::IdMap),
     ("wchan", 0o444, ProcessFile::Wchan),
 ];
@@ -62,6 +68,10 @@ impl Host {
     fn living(&self, pid: i32) -> Option<ProcessKey> {
         self.pids.get(&pid).copied()
     }
+    /// True if `/proc` has a directory of this number.
+    fn is_shown(&self, pid: i32) -> bool {
+        pid == INIT || self.living(pid).is_some()
+    }
     fn fd_table_of(&self, pid: i32) -> Option<&FdTable> {
         let table = self.processes[self.living(pid)?.0].fds?;
         self.files.tables.get(table.0)
@@ -88,7 +98,7 @@ impl Host {
     pub(crate) fn still_there(&self, inode: InodeKey) -> bool {
         match &self.files.inodes[inode.0].node {
             Node::Directory(directory) => match directory.source {
-                DirectorySource::Process(pid) => self.living(pid).is_some(),
+                DirectorySource::Process(pid) => self.is_shown(pid),
                 DirectorySource::Thread(pid, tid) => self.has_thread(pid, tid),
                 _ => true,
             },
@@ -108,7 +118,7 @@ impl Host {
             DirectorySource::Processes => match (name, number(name)) {
                 (b"self", _) => (Node::Magic(MagicLink::Own), 0o777),
                 (b"thread-self", _) => (Node::Magic(MagicLink::OwnThread), 0o777),
-                (_, Some(pid)) if self.living(pid).is_some() => {
+                (_, Some(pid)) if self.is_shown(pid) => {
                     self.proc_directory(directory, DirectorySource::Process(pid))
                 }
                 _ => match self.system_entry(directory, "/proc", name) {
@@ -179,7 +189,9 @@ impl Host {
             b"cwd" => (Node::Magic(MagicLink::WorkingDirectory(pid)), 0o777),
             b"root" => (Node::Magic(MagicLink::Root(pid)), 0o777),
             b"net" => (Node::Symlink { target: b"/proc/net".to_vec(), own: false }, 0o777),
-            b"fd" => self.proc_directory(parent, DirectorySource::Descriptors { pid, info: false }),
+            b"fd" => {
+                (self.proc_directory(parent, DirectorySource::Descriptors { pid, info: false }).0, 0o500)
+            }
             b"fdinfo" => self.proc_directory(parent, DirectorySource::Descriptors { pid, info: true }),
             b"ns" => (self.proc_directory(parent, DirectorySource::Namespaces(pid)).0, 0o511),
             b"task" if tid.is_none() => self.proc_directory(parent, DirectorySource::Tasks(pid)),
@@ -215,7 +227,8 @@ impl Host {
             DirectorySource::Processes => {
                 let own = ["self", "thread-self"].map(String::from).into_iter();
                 let system = system_names("/proc").into_iter().map(String::from);
-                own.chain(system).chain(self.pids.keys().map(i32::to_string)).collect()
+                let processes = [INIT].iter().chain(self.pids.keys()).map(i32::to_string);
+                own.chain(system).chain(processes).collect()
             }
             DirectorySource::Table(path) => system_names(path).into_iter().map(String::from).collect(),
             DirectorySource::Process(_) | DirectorySource::Thread(..) => {
@@ -223,11 +236,17 @@ impl Host {
                 files.chain(links).chain(["task"]).map(String::from).collect()
             }
             DirectorySource::Descriptors { pid, .. } => {
+                if pid == INIT {
+                    return Ok(());
+                }
                 let table = self.fd_table_of(pid).ok_or(Errno::ENOENT)?;
                 let open = table.entries.iter().enumerate().filter(|(_, entry)| entry.is_some());
                 open.map(|(fd, _)| fd.to_string()).collect()
             }
             DirectorySource::Tasks(pid) => {
+                if pid == INIT {
+                    return Ok(());
+                }
                 let process = self.living(pid).ok_or(Errno::ENOENT)?;
                 let threads = self.processes[process.0].threads.iter();
                 threads.map(|key| self.threads[key.0].tid.to_string()).collect()
@@ -243,6 +262,7 @@ impl Host {
 
     /// Where a symbolic link of procfs leads.
     pub(crate) fn follow_magic(&mut self, process: ProcessKey, link: MagicLink) -> Result<Step, Errno> {
+        self.may_follow(process, link)?;
         if let MagicLink::Descriptor(pid, fd) = link {
             let file = self.descriptor(pid, fd).ok_or(Errno::ENOENT)?;
             let target = self.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
@@ -252,6 +272,22 @@ impl Host {
             return Ok(Step::Target(Target::Inode(self.namespace_inode(kind, number))));
         }
         Ok(Step::Text(self.magic_text(process, link)?))
+    }
+
+    /// `EACCES` unless a process may look where a link of another leads (`proc_fd_access_allowed`).
+    pub(crate) fn may_follow(&self, process: ProcessKey, link: MagicLink) -> Result<(), Errno> {
+        let (MagicLink::Executable(pid)
+        | MagicLink::WorkingDirectory(pid)
+        | MagicLink::Root(pid)
+        | MagicLink::Descriptor(pid, _)) = link
+        else {
+            return Ok(());
+        };
+        if pid == INIT {
+            return self.require(process, capability::SYS_PTRACE).map_err(|_| Errno::EACCES);
+        }
+        let target = self.living(pid).ok_or(Errno::ENOENT)?;
+        self.may_access(process, target, AccessIds::File).map_err(|_| Errno::EACCES)
     }
 
     /// The text of a symbolic link of procfs.
@@ -266,6 +302,8 @@ impl Host {
                 format!("{pid}/task/{tid}").into_bytes()
             }
             MagicLink::Namespace(kind, number) => format!("{kind}:[{number}]").into_bytes(),
+            MagicLink::Executable(INIT) => b"/sbin/init".to_vec(),
+            MagicLink::WorkingDirectory(INIT) | MagicLink::Root(INIT) => b"/".to_vec(),
             MagicLink::Executable(pid) => self.processes[of(self, pid)?.0].exe.clone(),
             MagicLink::WorkingDirectory(pid) => self.processes[of(self, pid)?.0].cwd.clone(),
             MagicLink::Root(pid) => self.processes[of(self, pid)?.0].root.clone(),

@@ -1,10 +1,12 @@
 //! The files of `/proc/<pid>`, `proc(5)`.
 
 use super::ProcessFile;
+use super::init::INIT;
+use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
 use crate::machine::Prot;
-use crate::mm::{PAGE, Vma, VmaKind};
+use crate::mm::{Marks, PAGE, Vma, VmaKind};
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
 use std::fmt::Write;
@@ -38,6 +40,9 @@ const LIMITS: &[(&str, u32, &str)] = &[
     ("Max realtime timeout", c::RLIMIT_RTTIME, "us"),
 ];
 
+/// Calls that make a tick of processor time, a hundredth of a second.
+const CALLS_PER_TICK: u64 = 10_000;
+
 /// Memory that a process has mapped, in bytes.
 #[derive(Clone, Copy, Default)]
 struct MemoryUse {
@@ -54,6 +59,9 @@ impl Host {
         tid: Option<i32>,
         file: ProcessFile,
     ) -> Result<Vec<u8>, Errno> {
+        if pid == INIT {
+            return self.init_file(file);
+        }
         let key = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
         let process = &self.processes[key.0];
         let text = match file {
@@ -77,8 +85,19 @@ impl Host {
             ProcessFile::Mem => Vec::new(),
             ProcessFile::Mounts => mounts().into_bytes(),
             ProcessFile::Mountinfo => mountinfo().into_bytes(),
-            ProcessFile::OomScore | ProcessFile::OomScoreAdj => b"0\n".to_vec(),
-            ProcessFile::Personality => b"00000000\n".to_vec(),
+            // The score of a process of hardly any memory, moved by its adjustment.
+            ProcessFile::OomScore => {
+                format!("{}\n", (666 + process.attributes.oom_score_adjustment * 2 / 3).max(0)).into_bytes()
+            }
+            ProcessFile::OomAdj => {
+                format!("{}\n", oom_adj(process.attributes.oom_score_adjustment)).into_bytes()
+            }
+            ProcessFile::OomScoreAdj => format!("{}\n", process.attributes.oom_score_adjustment).into_bytes(),
+            ProcessFile::Personality => format!("{:08x}\n", process.attributes.personality).into_bytes(),
+            ProcessFile::TimerSlack => format!("{}\n", process.attributes.timer_slack).into_bytes(),
+            ProcessFile::CoredumpFilter => {
+                format!("{:08x}\n", process.attributes.coredump_filter).into_bytes()
+            }
             ProcessFile::SetGroups => b"allow\n".to_vec(),
             ProcessFile::IdMap => b"         0          0 4294967295\n".to_vec(),
             ProcessFile::Stat => self.stat_text(key, tid),
@@ -108,6 +127,59 @@ impl Host {
         let key = self.thread_of(process, Some(tid)).ok_or(Errno::ESRCH)?;
         let name = name.strip_suffix(b"\n").unwrap_or(name);
         self.threads[key.0].comm = name[..name.len().min(15)].to_vec();
+        Ok(())
+    }
+    /// Writes `/proc/<pid>/oom_score_adj`, or `oom_adj` of old: `EACCES` below the least that it had from those who may
+    /// lower it (`__set_oom_adj`).
+    pub(super) fn set_oom_adjustment(
+        &mut self,
+        writer: ProcessKey,
+        pid: i32,
+        old_scale: bool,
+        text: &[u8],
+    ) -> Result<(), Errno> {
+        let given: i32 = number_in(text).ok_or(Errno::EINVAL)?;
+        let range = if old_scale { -17..=15 } else { -1_000..=1_000 };
+        if !range.contains(&given) {
+            return Err(Errno::EINVAL);
+        }
+        let value = match (old_scale, given) {
+            (false, _) => given,
+            (true, 15) => 1_000,
+            (true, _) => given * 1_000 / 17,
+        };
+        let process = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        let privileged = self.is_capable(writer, capability::SYS_RESOURCE);
+        let attributes = &mut self.process(process).attributes;
+        let floor = if old_scale { attributes.oom_score_adjustment } else { attributes.oom_score_least };
+        if value < floor && !privileged {
+            return Err(Errno::EACCES);
+        }
+        attributes.oom_score_adjustment = value;
+        if privileged && !old_scale {
+            attributes.oom_score_least = value;
+        }
+        Ok(())
+    }
+    /// Writes `/proc/<pid>/timerslack_ns`: 0 stands for the default.
+    pub(super) fn set_timer_slack(&mut self, pid: i32, text: &[u8]) -> Result<(), Errno> {
+        let slack: u64 = number_in(text).ok_or(Errno::EINVAL)?;
+        let process = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        let attributes = &mut self.process(process).attributes;
+        attributes.timer_slack = if slack == 0 { attributes.timer_slack_default } else { slack };
+        Ok(())
+    }
+    /// Writes `/proc/<pid>/coredump_filter`, in any notation of C. Nothing dumps core here.
+    pub(super) fn set_coredump_filter(&mut self, pid: i32, text: &[u8]) -> Result<(), Errno> {
+        let text = std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?.trim();
+        let parsed = match (text.strip_prefix("0x"), text.strip_prefix('0')) {
+            (Some(digits), _) => u32::from_str_radix(digits, 16),
+            (None, Some(digits)) if !digits.is_empty() => u32::from_str_radix(digits, 8),
+            _ => text.parse(),
+        };
+        let filter = parsed.map_err(|_| Errno::EINVAL)? & 0x1ff;
+        let process = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        self.process(process).attributes.coredump_filter = filter;
         Ok(())
     }
     /// Sets of signals as `/proc/.../status` names them.
@@ -169,12 +241,25 @@ impl Host {
         let (terminal, foreground) = self.terminal_numbers(key);
         let (ppid, pgid, sid) = (self.parent_pid(key), process.pgid, process.sid);
         let threads = process.threads.len();
+        let calls = match tid.and_then(|tid| self.tids.get(&tid)) {
+            Some(thread) => self.threads[thread.0].calls,
+            None => self.calls_of(key),
+        };
+        let of_children = process.attributes.children_calls;
+        let ticks = |calls: u64| calls / CALLS_PER_TICK;
+        let (user, system) = (ticks(calls - calls / 2), ticks(calls / 2));
+        let (child_user, child_system) = (ticks(of_children - of_children / 2), ticks(of_children / 2));
+        let nice = process.attributes.nice;
+        let (policy, real_time) = process.attributes.scheduling;
+        let priority = if real_time > 0 { -1 - real_time } else { 20 + nice };
+        let policy = policy & 0xff;
         let (pages, limit) = (resident / PAGE, process.rlimits[c::RLIMIT_RSS as usize].soft);
         let stack = process.mm.map_or(0, |mm| self.spaces[mm.0].stack.end);
         let _ = writeln!(
             TextBytes(&mut text),
-            ") {state} {ppid} {pgid} {sid} {terminal} {foreground} 4194304 0 0 0 0 0 0 0 0 20 0 {threads} 0 {started} {size} {pages} \
-             {limit} 0 0 {stack} 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
+            ") {state} {ppid} {pgid} {sid} {terminal} {foreground} 4194304 0 0 0 0 {user} {system} {child_user} \
+             {child_system} {priority} {nice} {threads} 0 {started} {size} {pages} {limit} 0 0 {stack} 0 0 0 0 0 0 0 0 0 17 0 \
+             {real_time} {policy} 0 0 0 0 0 0 0 0 0 0 0"
         );
         text
     }
@@ -194,7 +279,7 @@ impl Host {
             "\nUmask:\t{:04o}\nState:\t{state} ({state_name})\nTgid:\t{pid}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{ppid}\n\
              TracerPid:\t{tracer}\nUid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t{fds}\nGroups:\t{groups}\n\
              NStgid:\t{pid}\nNSpid:\t{tid}\nNSpgid:\t{}\nNSsid:\t{}\nVmPeak:\t{kib:>8} kB\nVmSize:\t{kib:>8} kB\n\
-             VmLck:\t       0 kB\nVmPin:\t       0 kB\nVmHWM:\t{resident:>8} kB\nVmRSS:\t{resident:>8} kB\n\
+             VmLck:\t{locked:>8} kB\nVmPin:\t       0 kB\nVmHWM:\t{resident:>8} kB\nVmRSS:\t{resident:>8} kB\n\
              VmData:\t{kib:>8} kB\nVmStk:\t{:>8} kB\nVmSwap:\t       0 kB\nThreads:\t{}\n{}\
              CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n\
              NoNewPrivs:\t{}\nSeccomp:\t0\nCpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\n\
@@ -219,6 +304,7 @@ impl Host {
             who.capabilities.bounding,
             who.capabilities.ambient,
             u8::from(process.attributes.no_new_privs),
+            locked = process.mm.map_or(0, |mm| self.spaces[mm.0].locked_bytes()) / 1_024,
             pid = process.pid,
             tid = tid.unwrap_or(process.pid),
             ppid = self.parent_pid(key),
@@ -250,7 +336,8 @@ impl Host {
                      Rss: {kib:>15} kB\nPss: {kib:>15} kB\nShared_Clean:          0 kB\n\
                      Shared_Dirty:          0 kB\nPrivate_Clean:         0 kB\nPrivate_Dirty: {kib:>5} kB\n\
                      Referenced: {kib:>8} kB\nAnonymous: {kib:>9} kB\nSwap:                  0 kB\n\
-                     VmFlags: rd mr mw me\n"
+                     Locked: {:>12} kB\nVmFlags: rd mr mw me\n",
+                    if vma.marks.contains(Marks::LOCKED) { kib } else { 0 }
                 );
             }
         }
@@ -262,6 +349,16 @@ impl Host {
 /// pages that have really been touched depend on the machine.
 fn resident(vma: &Vma) -> u64 {
     if vma.prot.is_empty() { 0 } else { vma.end - vma.start }
+}
+
+/// A whole number, alone but for white space.
+fn number_in<N: std::str::FromStr>(text: &[u8]) -> Option<N> {
+    std::str::from_utf8(text).ok()?.trim_matches(|c: char| c.is_whitespace() || c == '\0').parse().ok()
+}
+
+/// What `oom_adj` of old shows of an adjustment.
+fn oom_adj(adjustment: i32) -> i32 {
+    if adjustment == 1_000 { 15 } else { adjustment * 17 / 1_000 }
 }
 
 fn put_mapping(text: &mut Vec<u8>, vma: &Vma) {
@@ -289,11 +386,11 @@ fn put_mapping(text: &mut Vec<u8>, vma: &Vma) {
     text.push(b'\n');
 }
 
-fn mounts() -> String {
+pub(super) fn mounts() -> String {
     MOUNTS.iter().map(|(source, path, kind, _)| format!("{source} {path} {kind} rw,relatime 0 0\n")).collect()
 }
 
-fn mountinfo() -> String {
+pub(super) fn mountinfo() -> String {
     let line = |(n, (source, path, kind, device)): (usize, &(&str, &str, &str, &str))| {
         let (id, parent) = (n + 1, if n == 0 { 0 } else { 1 });
         format!("{id} {parent} {device} / {path} rw,relatime - {kind} {source} rw\n")

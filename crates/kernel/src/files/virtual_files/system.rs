@@ -24,6 +24,7 @@ pub const ETC_FILES: &[(&str, u32, VirtualFile)] = &[
 /// Made-up files below `/proc` and `/sys` by path and mode, in order of their paths.
 const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/cmdline", 0o444, Text("quiet\n")),
+    ("/proc/config.gz", 0o444, VirtualFile::Bytes(super::config::config_gz)),
     ("/proc/cpuinfo", 0o444, Text(CPUINFO)),
     ("/proc/devices", 0o444, Text("Character devices:\n  1 mem\n  5 /dev/tty\n\nBlock devices:\n  8 sd\n")),
     ("/proc/filesystems", 0o444, Text("nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\nnodev\tdevtmpfs\n\text4\n")),
@@ -97,7 +98,7 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/net/ipv4/ip_default_ttl", 0o644, Tunable(Sysctl::IpDefaultTtl)),
     ("/proc/sys/net/ipv4/ip_forward", 0o644, Tunable(Sysctl::IpForward)),
     ("/proc/sys/net/ipv4/ip_local_port_range", 0o644, Text("32768\t60999\n")),
-    ("/proc/sys/net/ipv4/ip_unprivileged_port_start", 0o644, Setting("1024\n")),
+    ("/proc/sys/net/ipv4/ip_unprivileged_port_start", 0o644, Tunable(Sysctl::IpUnprivilegedPortStart)),
     ("/proc/sys/net/ipv4/ipfrag_time", 0o644, Tunable(Sysctl::IpFragTime)),
     ("/proc/sys/net/ipv4/ping_group_range", 0o644, Text("0\t2147483647\n")),
     ("/proc/sys/net/ipv4/tcp_abort_on_overflow", 0o644, Tunable(Sysctl::TcpAbortOnOverflow)),

@@ -172,6 +172,7 @@ pub fn receive(
         0 => call.scatter(&room.buffers, &frame.bytes[..taken]),
         len => call.scatter(&room.buffers, &[&vec![0; len], &frame.bytes[..taken]].concat()),
     };
+    call.host.net.socket(key).options.last_arrival = Some(frame.arrived);
     let packet = call.host.packet(key);
     if room.flags & c::MSG_PEEK != 0 {
         packet.queue.push_front(frame);

@@ -12,6 +12,7 @@ pub use tcp::get as tcp_option;
 use super::packet;
 use super::socket::{Socket, SocketKind};
 use crate::call::Call;
+use crate::credentials::capability;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
@@ -61,10 +62,20 @@ pub fn set_option(
         (c::IPPROTO_IPV6, _) if *domain == c::AF_INET => Err(Errno::ENOPROTOOPT),
         (c::SOL_SOCKET, _) => socket::set(call, key, name, &value),
         (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::set(call.host, key, name, &value),
+        (c::IPPROTO_IPV6, SocketKind::Raw(_)) if name == raw::IPV6_CHECKSUM => {
+            raw::set(call.host, key, level, name, &value)
+        }
         (
             c::IPPROTO_IP | c::IPPROTO_IPV6,
             SocketKind::Udp(_) | SocketKind::Tcp(_) | SocketKind::Ping(_) | SocketKind::Raw(_),
-        ) => ip::set(call.host, key, level, name, &value),
+        ) => {
+            let transparent = matches!((level, name), (c::IPPROTO_IP, c::IP_TRANSPARENT))
+                || matches!((level, name), (c::IPPROTO_IPV6, c::IPV6_TRANSPARENT));
+            if transparent && to_int(&value).is_ok_and(|on| on != 0) {
+                call.host.require_either(call.process, capability::NET_RAW, capability::NET_ADMIN)?;
+            }
+            ip::set(call.host, key, level, name, &value)
+        }
         (SOL_UDP | SOL_UDPLITE, SocketKind::Udp(_)) => udp::set(call.host, key, name, &value),
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => raw::set(call.host, key, level, name, &value),
         // As `icmp_filter` of a ping socket, which has none.
@@ -94,6 +105,9 @@ pub fn get_option(
         (c::SOL_SOCKET, _) => socket::get(call, key, name),
         (c::IPPROTO_IPV6, _) if *domain == c::AF_INET => Err(Errno::EOPNOTSUPP),
         (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::get(call.host, key, name),
+        (c::IPPROTO_IPV6, SocketKind::Raw(_)) if name == raw::IPV6_CHECKSUM => {
+            raw::get(call.host, key, level, name)
+        }
         (
             c::IPPROTO_IP | c::IPPROTO_IPV6,
             SocketKind::Udp(_) | SocketKind::Tcp(_) | SocketKind::Ping(_) | SocketKind::Raw(_),

@@ -8,7 +8,7 @@ use belljar_linux_abi::{Errno, c};
 /// `ICMP_FILTER`, `ICMP6_FILTER`.
 const ICMP_FILTER: i32 = 1;
 /// `IPV6_CHECKSUM`.
-const IPV6_CHECKSUM: i32 = 7;
+pub(super) const IPV6_CHECKSUM: i32 = 7;
 
 pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
     let domain = host.net.socket(key).domain;
@@ -22,10 +22,11 @@ pub fn set(host: &mut Host, key: SocketKey, level: i32, name: i32, value: &[u8])
             raw.icmp_filter = u32::from_ne_bytes(mask);
         }
         (c::SOL_RAW, ICMP_FILTER) => return Err(Errno::EOPNOTSUPP),
-        (c::SOL_RAW, IPV6_CHECKSUM) if domain == c::AF_INET6 => {
+        (c::SOL_RAW | c::IPPROTO_IPV6, IPV6_CHECKSUM) if domain == c::AF_INET6 => {
             let at = to_int(value)?;
-            // RFC 3542, section 3.1: the offset is even, and that of ICMPv6 cannot be changed.
-            if i32::from(raw.protocol) == c::IPPROTO_ICMPV6 || at > 0 && at % 2 != 0 {
+            // RFC 3542, section 3.1: the offset is even, and that of ICMPv6 cannot be changed; by `SOL_RAW` Linux lets it.
+            let fixed = level == c::IPPROTO_IPV6 && i32::from(raw.protocol) == c::IPPROTO_ICMPV6;
+            if fixed || at > 0 && at % 2 != 0 {
                 return Err(Errno::EINVAL);
             }
             raw.checksum_at = usize::try_from(at).ok();
@@ -46,7 +47,7 @@ pub fn get(host: &mut Host, key: SocketKey, level: i32, name: i32) -> Result<Val
         (c::SOL_RAW, ICMP_FILTER) if i32::from(raw.protocol) == c::IPPROTO_ICMP => {
             Ok(int(raw.icmp_filter as i32))
         }
-        (c::SOL_RAW, IPV6_CHECKSUM) => Ok(int(raw.checksum_at.map_or(-1, |at| at as i32))),
+        (c::SOL_RAW | c::IPPROTO_IPV6, IPV6_CHECKSUM) => Ok(int(raw.checksum_at.map_or(-1, |at| at as i32))),
         (c::IPPROTO_ICMPV6, ICMP_FILTER) => {
             Ok(raw.icmp6_filter.iter().flat_map(|word| word.to_ne_bytes()).collect())
         }

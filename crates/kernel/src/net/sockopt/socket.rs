@@ -2,6 +2,7 @@
 
 use super::{Value, flag, int, structure, to_int};
 use crate::call::Call;
+use crate::credentials::capability;
 use crate::ids::SocketKey;
 use crate::net::filter::{Filter, Instruction, MAX_INSTRUCTIONS};
 use crate::net::socket::{MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping};
@@ -44,6 +45,7 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
     }
     let number = to_int(value)?;
     let on = number != 0;
+    check_right(call, name, number)?;
     let domain = call.host.net.socket(key).domain;
     // Linux takes sizes as unsigned; `SO_RCVBUFFORCE` and its kin alone think of those below 0.
     let forced = matches!(name, c::SO_RCVBUFFORCE | c::SO_SNDBUFFORCE);
@@ -132,6 +134,20 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
     Ok(())
 }
 
+/// `EPERM` (`EACCES` for `SO_DEBUG`) for options that are not everybody's.
+fn check_right(call: &Call<'_>, name: i32, number: i32) -> Result<(), Errno> {
+    let (host, process) = (&*call.host, call.process);
+    match name {
+        c::SO_DEBUG if number != 0 => host.require(process, capability::NET_ADMIN).map_err(|_| Errno::EACCES),
+        c::SO_RCVBUFFORCE | c::SO_SNDBUFFORCE => host.require(process, capability::NET_ADMIN),
+        c::SO_MARK => host.require_either(process, capability::NET_RAW, capability::NET_ADMIN),
+        c::SO_PRIORITY if !(0..=6).contains(&number) => {
+            host.require_either(process, capability::NET_RAW, capability::NET_ADMIN)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Remembers an option that has no effect here, so that it can be read back.
 fn keep(options: &mut SocketOptions, name: i32, number: i32) {
     match options.kept.iter_mut().find(|(kept, _)| *kept == name) {
@@ -151,6 +167,9 @@ fn keep_alive(call: &mut Call<'_>, key: SocketKey, on: bool) {
 }
 
 fn bind_to_device(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
+    if call.host.net.socket(key).options.bound_device.is_some() {
+        call.host.require(call.process, capability::NET_RAW)?;
+    }
     let end = value.iter().position(|b| *b == 0).unwrap_or(value.len());
     let device = match &value[..end] {
         [] => None,

@@ -55,21 +55,6 @@ impl Host {
             _ => None,
         }
     }
-
-    /// `F_SETOWN` of a socket: a process, minus a group, or 0 for nobody.
-    pub(crate) fn set_socket_owner(&mut self, key: SocketKey, owner: i32) -> Result<(), Errno> {
-        let known = match owner {
-            0 => true,
-            i32::MIN => return Err(Errno::EINVAL),
-            group if group < 0 => !self.group_members(-group).is_empty(),
-            pid => self.pids.contains_key(&pid),
-        };
-        if !known {
-            return Err(Errno::ESRCH);
-        }
-        self.net.socket(key).options.owner = owner;
-        Ok(())
-    }
 }
 impl Host {
     /// `sk_send_sigurg`: whoever owns the socket is told of urgent data.

@@ -15,6 +15,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), E
     if ip.is_some_and(|ip| call.host.net.is_multipoint(ip)) {
         return Err(Errno::EADDRNOTAVAIL);
     }
+    call.host.may_bind_port(call.process, port)?;
     let tcp = call.host.net.tcp(key);
     // A connection that has ended has left its port, unless that was chosen (`inet_put_port`).
     let ended = tcp.connection().is_some_and(|connection| connection.state() == State::Closed);

@@ -12,7 +12,7 @@ use crate::net::socket::SocketKind;
 use belljar_linux_abi::{Errno, c};
 use belljar_tcp::{State, UrgentByte};
 use std::cell::Cell;
-/// The most that one attempt moves: bounds the scratch buffer.
+/// The most that one attempt sends, bounded by the scratch buffer; a call makes as many as there is room for.
 const CHUNK: usize = 256 * 1_024;
 thread_local! {
     /// Holds bytes of any host of the worker on their way from a guest to a connection.
@@ -163,7 +163,6 @@ pub fn receive(
         return Ok(Attempt::Done(ReceivedMessage { value: n, ..ReceivedMessage::default() }));
     }
     // Copied out before it is consumed, so that a bad buffer loses nothing.
-    let n = n.min(CHUNK);
     copy_out(call, key, room, done, n)?;
     if room.flags & c::MSG_PEEK == 0 {
         if let Role::Connection(connection) = &mut call.host.net.tcp(key).role {

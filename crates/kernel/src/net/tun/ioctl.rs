@@ -1,7 +1,8 @@
 //! `ioctl(2)` of `/dev/net/tun`.
 
-use super::{CAP_NET_ADMIN, FEATURES, NAME_MAX, flag, offload};
+use super::{FEATURES, NAME_MAX, flag, offload};
 use crate::call::{Call, SysResult, done};
+use crate::credentials::capability;
 use belljar_linux_abi::Errno;
 
 const TUNSETNOCSUM: u64 = 0x4004_54c8;
@@ -56,9 +57,7 @@ impl Call<'_> {
     }
 
     fn tun_set_interface(&mut self, n: usize, argument: u64) -> SysResult {
-        if !self.host.process(self.process).credentials.has(CAP_NET_ADMIN) {
-            return Err(Errno::EPERM);
-        }
+        self.host.require(self.process, capability::NET_ADMIN)?;
         if self.host.net.tuns[n].interface.is_some() {
             return Err(Errno::EINVAL);
         }

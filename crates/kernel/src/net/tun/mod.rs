@@ -181,8 +181,6 @@ impl Call<'_> {
     }
 }
 
-/// `CAP_NET_ADMIN`, which making interfaces takes.
-pub(super) const CAP_NET_ADMIN: u32 = 12;
 /// The flags that `TUNGETFEATURES` gives.
 pub(super) const FEATURES: u16 = flag::TUN | flag::TAP | flag::NO_PI | flag::ONE_QUEUE | flag::VNET_HDR;
 /// Names have at most so many bytes.

@@ -10,6 +10,7 @@ use belljar_linux_abi::{Errno, c};
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
     let (ip, port) = parse_bind(&call.host.net, key, address)?;
     bind_to_link(&mut call.host.net, key, ip, address);
+    call.host.may_bind_port(call.process, port)?;
     let udp = call.host.net.udp(key);
     if udp.bound.is_some() {
         return Err(Errno::EINVAL);

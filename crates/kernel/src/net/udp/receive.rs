@@ -51,6 +51,7 @@ pub fn receive(
         let udp = call.host.net.udp(key);
         received.control = control_messages(&datagram, udp, timestamp, epoch, own);
     }
+    call.host.net.socket(key).options.last_arrival = Some(datagram.arrived);
     let udp = call.host.net.udp(key);
     if peek {
         udp.queue.push_front(datagram);

@@ -2,7 +2,7 @@
 
 use super::{Credentials, Message};
 use crate::call::Call;
-use crate::credentials::{SETGID, SETUID};
+use crate::credentials::capability;
 use crate::files::FileKind;
 use crate::ids::{FileKey, SocketKey};
 use crate::net::message::{ControlMessage, Incoming, OutgoingMessage, ReceivedMessage};
@@ -10,8 +10,6 @@ use belljar_linux_abi::{Errno, c};
 
 /// `SCM_MAX_FD`.
 const FILES_MAX: usize = 253;
-/// `CAP_SYS_ADMIN`.
-const CAP_SYS_ADMIN: u32 = 21;
 /// `sizeof(struct cmsghdr)`.
 const HEADER: usize = 16;
 
@@ -75,9 +73,9 @@ impl Ancillary {
 fn may_claim(call: &Call<'_>, pid: i32, uid: u32, gid: u32) -> bool {
     let process = &call.host.processes[call.process.0];
     let who = &process.credentials;
-    (pid == process.pid || who.has(CAP_SYS_ADMIN))
-        && (who.uids().contains(&uid) || who.has(SETUID))
-        && ([who.rgid, who.egid, who.sgid].contains(&gid) || who.has(SETGID))
+    (pid == process.pid || who.has(capability::SYS_ADMIN))
+        && (who.uids().contains(&uid) || who.has(capability::SETUID))
+        && ([who.rgid, who.egid, who.sgid].contains(&gid) || who.has(capability::SETGID))
 }
 
 /// Hands a message's credentials (if the socket asks for them) and open files to the receiver.

@@ -1,0 +1,168 @@
+//! Signals that tell of an open file's input and output, `fcntl(2)` "Managing signals": `O_ASYNC`, `F_SETOWN`, `F_SETSIG`.
+//!
+//! A file with `O_ASYNC` stands in the queue of what is behind it as blocked calls and epoll items do, until the flag or
+//! the file goes; a change of its readiness then sends its owner a signal.
+
+use super::FileKind;
+use super::readiness::{EPOLLHUP, EPOLLIN, EPOLLOUT};
+use crate::credentials::Credentials;
+use crate::host::Host;
+use crate::ids::{FileKey, ProcessKey, ThreadKey};
+use crate::wait::Waiter;
+use belljar_linux_abi::signal::SigInfo;
+use belljar_linux_abi::{Errno, c};
+
+/// Who is told of an open file's input and output, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileOwner {
+    /// A process, or minus a process group; 0: nobody.
+    pub id: i32,
+    /// True if `id` is a thread's, which is told alone.
+    pub thread: bool,
+    /// The signal of `F_SETSIG`; 0 for `SIGIO` without more to say.
+    pub signal: i32,
+    /// The descriptor that `O_ASYNC` was set by.
+    fd: i32,
+    /// Real and effective user of who named the owner.
+    uids: (u32, u32),
+}
+
+/// The kinds of events that `si_code` names, and what they show as `si_band`.
+const POLL_IN: (i32, u64) = (1, 0x41);
+const POLL_OUT: (i32, u64) = (2, 0x304);
+const POLL_HUP: (i32, u64) = (6, 0x18);
+
+impl FileKind {
+    /// True if signals tell of its input and output.
+    fn can_signal(&self) -> bool {
+        matches!(
+            self,
+            FileKind::PipeReader(_)
+                | FileKind::PipeWriter(_)
+                | FileKind::PipeBoth(_)
+                | FileKind::Socket(_)
+                | FileKind::Terminal { .. }
+                | FileKind::PtyMaster { .. }
+                | FileKind::Tun { .. }
+                | FileKind::Inotify(_)
+        )
+    }
+}
+
+impl Host {
+    /// Who is told of an open file's input and output.
+    pub(crate) fn file_owner(&mut self, file: FileKey) -> FileOwner {
+        self.open(file).owner.as_deref().copied().unwrap_or_default()
+    }
+
+    /// `F_SETOWN` and `F_SETOWN_EX`. `ESRCH` for a process, group or thread that is not there.
+    pub(crate) fn set_file_owner(
+        &mut self,
+        by: ProcessKey,
+        file: FileKey,
+        id: i32,
+        thread: bool,
+    ) -> Result<(), Errno> {
+        let known = match id {
+            0 => true,
+            i32::MIN => return Err(Errno::EINVAL),
+            group if group < 0 => !self.group_members(-group).is_empty(),
+            tid if thread => self.tids.contains_key(&tid),
+            pid => self.pids.contains_key(&pid) || self.tids.contains_key(&pid),
+        };
+        if !known {
+            return Err(Errno::ESRCH);
+        }
+        let who = &self.processes[by.0].credentials;
+        let uids = (who.ruid, who.euid);
+        let owner = self.open(file).owner.get_or_insert_default();
+        (owner.id, owner.thread, owner.uids) = (id, thread, uids);
+        if let Some(socket) = self.socket_of(file) {
+            self.net.socket(socket).options.owner = id;
+        }
+        Ok(())
+    }
+
+    /// `F_SETSIG`.
+    pub(crate) fn set_file_signal(&mut self, file: FileKey, signal: i32) {
+        if signal != 0 || self.open(file).owner.is_some() {
+            self.open(file).owner.get_or_insert_default().signal = signal;
+        }
+    }
+
+    /// Sets or clears `O_ASYNC`, by a descriptor. False if signals never tell of such a file.
+    pub(crate) fn set_file_async(&mut self, file: FileKey, fd: i32, on: bool) -> bool {
+        let open = self.open(file);
+        let (was, can) = (open.flags & c::O_ASYNC != 0, open.kind.can_signal());
+        open.flags = if on { open.flags | c::O_ASYNC } else { open.flags & !c::O_ASYNC };
+        if !can || on == was {
+            return can;
+        }
+        if on {
+            self.open(file).owner.get_or_insert_default().fd = fd;
+        }
+        if let Some(queue) = self.wait_queue(file) {
+            match on {
+                true => self.waits.enter(queue, Waiter::Owner(file)),
+                false => self.waits.leave(queue, Waiter::Owner(file)),
+            }
+        }
+        true
+    }
+
+    /// The readiness of a file with `O_ASYNC` has changed: its owner is told.
+    pub(crate) fn tell_owner(&mut self, file: FileKey, events: u32) {
+        let owner = self.file_owner(file);
+        let Some(band) = self.band_of(file, events).filter(|_| owner.id != 0) else { return };
+        let signal = if owner.signal == 0 { c::SIGIO } else { owner.signal };
+        let info = match owner.signal {
+            0 => SigInfo::kernel(signal),
+            signal => SigInfo::input_output(signal, band.0, band.1, owner.fd),
+        };
+        if owner.thread {
+            if let Some(thread) = self.tids.get(&owner.id).copied() {
+                self.tell_thread(thread, &owner, info);
+            }
+            return;
+        }
+        let targets = match owner.id {
+            group if group < 0 => self.group_members(group.wrapping_neg()),
+            pid => self.pids.get(&pid).copied().into_iter().collect(),
+        };
+        for target in targets {
+            if owner.may_tell(&self.processes[target.0].credentials) {
+                self.send_signal(target, info);
+            }
+        }
+    }
+    fn tell_thread(&mut self, thread: ThreadKey, owner: &FileOwner, info: SigInfo) {
+        let process = self.threads[thread.0].process;
+        if owner.may_tell(&self.processes[process.0].credentials) {
+            self.send_signal_to_thread(thread, info);
+        }
+    }
+
+    /// What a change that brought `events` is told as; `None` for one that is not told.
+    fn band_of(&mut self, file: FileKey, events: u32) -> Option<(i32, u64)> {
+        match self.open(file).kind {
+            FileKind::PipeReader(_) => return (events & (EPOLLIN | EPOLLHUP) != 0).then_some(POLL_IN),
+            FileKind::PipeWriter(_) => return (events & (EPOLLOUT | EPOLLHUP) != 0).then_some(POLL_OUT),
+            _ => {}
+        }
+        let ready = self.readiness(file);
+        match events & ready {
+            now if now & EPOLLHUP != 0 => Some(POLL_HUP),
+            now if now & EPOLLIN != 0 => Some(POLL_IN),
+            now if now & EPOLLOUT != 0 && events != u32::MAX => Some(POLL_OUT),
+            _ => None,
+        }
+    }
+}
+
+impl FileOwner {
+    /// True if who named the owner may send a process of these credentials a signal (`sigio_perm`).
+    fn may_tell(&self, other: &Credentials) -> bool {
+        let (real, effective) = self.uids;
+        effective == 0 || [real, effective].iter().any(|uid| [other.ruid, other.suid].contains(uid))
+    }
+}

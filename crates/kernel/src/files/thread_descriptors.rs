@@ -1,0 +1,85 @@
+//! Threads with descriptors of their own: `clone(2)` without `CLONE_FILES`, `unshare(2)`, `close_range(2)`.
+//!
+//! A process has one table of descriptors as long as its threads share it, which all but a few programs do. Once one of
+//! them has parted, the process's table is that of the thread whose call is made, put there before each call.
+
+use crate::host::Host;
+use crate::ids::{ProcessKey, ThreadKey};
+
+impl Host {
+    /// Puts the descriptors of a thread in place for its call.
+    #[inline]
+    pub(crate) fn use_descriptors_of(&mut self, thread: ThreadKey, process: ProcessKey) {
+        if let Some(shared) = self.processes[process.0].shared_fds {
+            let own = self.threads[thread.0].own_fds;
+            self.process(process).fds = Some(own.unwrap_or(shared));
+        }
+    }
+
+    /// Gives a new thread what its maker has: a copy of its descriptors, or (`shares`) the same.
+    pub(crate) fn give_descriptors(&mut self, maker: ThreadKey, thread: ThreadKey, shares: bool) {
+        let process = self.threads[maker.0].process;
+        let Some(table) = self.processes[process.0].fds else { return };
+        let own = match (shares, self.threads[maker.0].own_fds) {
+            (true, None) => return,
+            (true, Some(own)) => {
+                self.files.tables[own.0].users += 1;
+                own
+            }
+            (false, _) => self.copy_fd_table(table),
+        };
+        self.process(process).shared_fds.get_or_insert(table);
+        self.thread(thread).own_fds = Some(own);
+    }
+
+    /// `unshare(CLONE_FILES)`: a thread gets descriptors that it shares with no other thread and no other process.
+    pub(crate) fn unshare_fd_table(&mut self, thread: ThreadKey) {
+        let process = self.threads[thread.0].process;
+        let Some(table) = self.processes[process.0].fds else { return };
+        let among_threads = self.threads[thread.0].own_fds.is_none()
+            && self.processes[process.0]
+                .threads
+                .iter()
+                .any(|other| *other != thread && self.threads[other.0].own_fds.is_none());
+        if among_threads {
+            return self.give_descriptors_apart(thread);
+        }
+        if self.files.tables[table.0].users > 1 {
+            let copy = self.copy_fd_table(table);
+            match self.threads[thread.0].own_fds {
+                Some(_) => self.thread(thread).own_fds = Some(copy),
+                None if self.processes[process.0].shared_fds.is_some() => {
+                    self.process(process).shared_fds = Some(copy);
+                }
+                None => {}
+            }
+            self.process(process).fds = Some(copy);
+            self.release_fd_table(table);
+        }
+    }
+    fn give_descriptors_apart(&mut self, thread: ThreadKey) {
+        self.give_descriptors(thread, thread, false);
+        let process = self.threads[thread.0].process;
+        self.use_descriptors_of(thread, process);
+    }
+
+    /// A thread that has ended gives its own descriptors up.
+    pub(crate) fn drop_own_descriptors(&mut self, thread: ThreadKey) {
+        let process = self.threads[thread.0].process;
+        let Some(own) = self.thread(thread).own_fds.take() else { return };
+        let target = self.process(process);
+        target.fds = target.shared_fds.or(target.fds);
+        self.release_fd_table(own);
+    }
+
+    /// A thread that executes is the only one left: its descriptors are the process's.
+    pub(crate) fn settle_descriptors(&mut self, thread: ThreadKey) {
+        let process = self.threads[thread.0].process;
+        let own = self.thread(thread).own_fds.take();
+        let Some(shared) = self.process(process).shared_fds.take() else { return };
+        self.process(process).fds = Some(own.unwrap_or(shared));
+        if own.is_some() {
+            self.release_fd_table(shared);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Who may do what to other processes and to the host, `capabilities(7)`: every call that Linux keeps from some users asks
+//! here. Rights to files are in `files/permission.rs`, those to System V objects in `ipc/`.
+
+use crate::credentials::{Credentials, capability};
+use crate::host::Host;
+use crate::ids::ProcessKey;
+use belljar_linux_abi::{Errno, c};
+
+/// Which ids of a process stand for it when it looks into another, `ptrace(2)` "Ptrace access mode checking".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessIds {
+    /// Those that it uses files with: `/proc`.
+    File,
+    /// The real ones: system calls.
+    Real,
+}
+
+impl Host {
+    fn who(&self, process: ProcessKey) -> &Credentials {
+        &self.processes[process.0].credentials
+    }
+
+    /// True if a capability, one of [`capability`], is in force for a process.
+    pub(crate) fn is_capable(&self, process: ProcessKey, capability: u32) -> bool {
+        self.who(process).has(capability)
+    }
+
+    /// `EPERM` unless a capability is in force for a process.
+    pub(crate) fn require(&self, process: ProcessKey, capability: u32) -> Result<(), Errno> {
+        if self.is_capable(process, capability) { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    /// `EPERM` unless one of two capabilities is in force for a process.
+    pub(crate) fn require_either(&self, process: ProcessKey, one: u32, other: u32) -> Result<(), Errno> {
+        self.require(process, one).or_else(|errno| self.require(process, other).map_err(|_| errno))
+    }
+
+    /// `EPERM` unless a process may send another this signal (0: any): one of the same user, `CAP_KILL`, or `SIGCONT` within
+    /// a session.
+    pub(crate) fn may_signal(
+        &self,
+        sender: ProcessKey,
+        target: ProcessKey,
+        signal: i32,
+    ) -> Result<(), Errno> {
+        let (own, other) = (self.who(sender), self.who(target));
+        let same_user = [own.euid, own.ruid].iter().any(|id| [other.suid, other.ruid].contains(id));
+        let same_session = self.processes[sender.0].sid == self.processes[target.0].sid;
+        let allowed = sender == target || same_user || signal == c::SIGCONT && same_session;
+        if allowed { Ok(()) } else { self.require(sender, capability::KILL) }
+    }
+
+    /// The same of process 1, which is root's and not there: nothing hurts it.
+    pub(crate) fn may_signal_init(&self, sender: ProcessKey) -> Result<(), Errno> {
+        let own = self.who(sender);
+        if own.ruid == 0 || own.euid == 0 { Ok(()) } else { self.require(sender, capability::KILL) }
+    }
+
+    /// Checks that a process may look at another's memory, files and descriptors, and trace it: one of its own user and
+    /// groups that may be dumped, or by `CAP_SYS_PTRACE`. `EPERM` otherwise.
+    pub(crate) fn may_access(
+        &self,
+        process: ProcessKey,
+        target: ProcessKey,
+        ids: AccessIds,
+    ) -> Result<(), Errno> {
+        let (own, other) = (self.who(process), self.who(target));
+        let (uid, gid) = match ids {
+            AccessIds::File => (own.fsuid, own.fsgid),
+            AccessIds::Real => (own.ruid, own.rgid),
+        };
+        let own_sets = match ids {
+            AccessIds::File => own.capabilities.effective,
+            AccessIds::Real => own.capabilities.permitted,
+        };
+        let same = [other.ruid, other.euid, other.suid].iter().all(|id| *id == uid)
+            && [other.rgid, other.egid, other.sgid].iter().all(|id| *id == gid)
+            && self.processes[target.0].attributes.dumpable == 1
+            && other.capabilities.permitted & !own_sets == 0;
+        if process == target || same { Ok(()) } else { self.require(process, capability::SYS_PTRACE) }
+    }
+
+    /// `EPERM` unless a process may change how another is scheduled: one of the same user, or by `CAP_SYS_NICE`.
+    pub(crate) fn may_schedule(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
+        if self.shares_user(process, target) { Ok(()) } else { self.require(process, capability::SYS_NICE) }
+    }
+
+    /// True if a process acts as a user that another is.
+    pub(crate) fn shares_user(&self, process: ProcessKey, target: ProcessKey) -> bool {
+        let (own, other) = (self.who(process), self.who(target));
+        [other.euid, other.ruid].contains(&own.euid)
+    }
+
+    /// `EACCES` unless a process may give itself or another this nice value: one no lower than it is, one that
+    /// `RLIMIT_NICE` allows, or by `CAP_SYS_NICE`.
+    pub(crate) fn may_set_nice(
+        &self,
+        process: ProcessKey,
+        target: ProcessKey,
+        nice: i32,
+    ) -> Result<(), Errno> {
+        let of = &self.processes[target.0];
+        let limit = of.rlimits[c::RLIMIT_NICE as usize].soft;
+        let allowed = nice >= of.attributes.nice || (20 - nice) as u64 <= limit;
+        if allowed { Ok(()) } else { self.require(process, capability::SYS_NICE).map_err(|_| Errno::EACCES) }
+    }
+
+    /// `EPERM` unless a process may give this policy and static priority, `sched(7)` "Privileges and resource limits".
+    pub(crate) fn may_set_policy(
+        &self,
+        process: ProcessKey,
+        target: ProcessKey,
+        (policy, priority): (i32, i32),
+    ) -> Result<(), Errno> {
+        const RESET_ON_FORK: i32 = 0x4000_0000;
+        const DEADLINE: i32 = 6;
+        let of = &self.processes[target.0];
+        let (old_policy, old_priority) = of.attributes.scheduling;
+        let limit = of.rlimits[c::RLIMIT_RTPRIO as usize].soft;
+        let real = matches!(policy, c::SCHED_FIFO | c::SCHED_RR);
+        let refused = real
+            && (policy != old_policy & !RESET_ON_FORK && limit == 0
+                || priority > old_priority && priority as u64 > limit)
+            || policy == DEADLINE
+            // Leaving SCHED_IDLE raises the process.
+            || old_policy & !RESET_ON_FORK == c::SCHED_IDLE
+                && policy != c::SCHED_IDLE
+                && (20 - of.attributes.nice) as u64 > of.rlimits[c::RLIMIT_NICE as usize].soft;
+        if refused {
+            self.require(process, capability::SYS_NICE)?;
+        }
+        self.may_schedule(process, target)
+    }
+
+    /// `EPERM` unless a process may see and change another's limits: one all of whose ids are its own, or by
+    /// `CAP_SYS_RESOURCE`.
+    pub(crate) fn may_limit(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
+        let (own, other) = (self.who(process), self.who(target));
+        let same = [other.ruid, other.euid, other.suid].iter().all(|id| *id == own.ruid)
+            && [other.rgid, other.egid, other.sgid].iter().all(|id| *id == own.rgid);
+        if process == target || same { Ok(()) } else { self.require(process, capability::SYS_RESOURCE) }
+    }
+
+    /// `EACCES` unless a process may bind a socket to this port: one from `net.ipv4.ip_unprivileged_port_start` on, or by
+    /// `CAP_NET_BIND_SERVICE`.
+    pub(crate) fn may_bind_port(&self, process: ProcessKey, port: u16) -> Result<(), Errno> {
+        if port == 0 || u32::from(port) >= self.net.sysctls.unprivileged_port_start {
+            return Ok(());
+        }
+        self.require(process, capability::NET_BIND_SERVICE).map_err(|_| Errno::EACCES)
+    }
+}

@@ -1,0 +1,251 @@
+//! Asynchronous input and output of old, io_setup(2) and what belongs to it.
+//!
+//! Files here are read and written without waiting, so each operation is over when it has been submitted; what is left is to
+//! hand the events out. A context's name is an address at which a page is mapped, as on Linux: libaio looks there for the
+//! kernel's ring, finds none, and calls.
+
+use super::timeout::{Attempt, Timeout};
+use crate::call::{Call, IfInterrupted, Outcome, SysResult, done};
+use crate::files::FileKind;
+use crate::files::readiness::EPOLLIN;
+use crate::guest::GuestBuffers;
+use crate::ids::{FileKey, WaitQueueId};
+use crate::machine::Prot;
+use crate::mm::{MapRequest, PAGE};
+use belljar_linux_abi::{Errno, c};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+
+/// `fs.aio-max-nr`.
+const MOST_EVENTS: u32 = 65_536;
+/// Operations, `IOCB_CMD_*`.
+const PREAD: u16 = 0;
+const PWRITE: u16 = 1;
+const FSYNC: u16 = 2;
+const FDSYNC: u16 = 3;
+const POLL: u16 = 5;
+const PREADV: u16 = 7;
+const PWRITEV: u16 = 8;
+/// `IOCB_FLAG_RESFD`, `IOCB_FLAG_IOPRIO`.
+const FLAG_RESFD: u32 = 1;
+const FLAG_IOPRIO: u32 = 2;
+/// `sizeof(struct iocb)`, `sizeof(struct io_event)`.
+const IOCB_LEN: usize = 64;
+const EVENT_LEN: u64 = 32;
+
+/// The contexts of an address space, by the address that names each.
+pub type AioContexts = belljar_base::Map<u64, AioContext>;
+
+/// A context: the events that nobody has taken yet.
+#[derive(Debug)]
+pub struct AioContext {
+    /// Notified when there are more.
+    pub queue: WaitQueueId,
+    limit: usize,
+    events: VecDeque<[u64; 4]>,
+}
+
+/// io_setup(2).
+pub fn sys_io_setup(call: &mut Call<'_>) -> SysResult {
+    let (events, at) = (call.uint(0), call.args[1]);
+    let before: u64 = call.read(at)?;
+    if before != 0 || events == 0 {
+        return Err(Errno::EINVAL);
+    }
+    if events > MOST_EVENTS {
+        return Err(Errno::EAGAIN);
+    }
+    let mm = call.mm();
+    let address = call.host.place_mapping(mm, 0, PAGE, 0)?;
+    let request = MapRequest::anonymous(Prot::READ | Prot::WRITE, "/[aio] (deleted)");
+    call.host.map_pages(mm, address..address + PAGE, request)?;
+    let queue = call.host.waits.create();
+    let context = AioContext { queue, limit: events as usize, events: VecDeque::new() };
+    call.host.mm(mm).aio.insert(address, context);
+    if let Err(fault) = call.write(at, &address) {
+        forget(call, address);
+        return Err(fault);
+    }
+    done(0)
+}
+
+fn forget(call: &mut Call<'_>, address: u64) -> bool {
+    let mm = call.mm();
+    let Some(context) = call.host.mm(mm).aio.remove(&address) else { return false };
+    call.host.notify(context.queue);
+    call.host.waits.destroy(context.queue);
+    let _ = call.host.unmap_pages(mm, address..address + PAGE);
+    true
+}
+
+/// io_destroy(2).
+pub fn sys_io_destroy(call: &mut Call<'_>) -> SysResult {
+    if forget(call, call.args[0]) { done(0) } else { Err(Errno::EINVAL) }
+}
+
+/// io_submit(2): how many were submitted; an error if not even the first could be.
+pub fn sys_io_submit(call: &mut Call<'_>) -> SysResult {
+    let [address, count, list, ..] = call.args;
+    let count = i64::try_from(count).map_err(|_| Errno::EINVAL)? as u64;
+    let mm = call.mm();
+    let limit = call.host.mm(mm).aio.get(&address).ok_or(Errno::EINVAL)?.limit;
+    let mut submitted = 0;
+    while submitted < count {
+        let one = list.checked_add(submitted * 8).ok_or(Errno::EFAULT).and_then(|at| call.read::<u64>(at));
+        let full = call.host.mm(mm).aio.get(&address).is_none_or(|context| context.events.len() >= limit);
+        let begun = match one {
+            _ if full => Err(Errno::EAGAIN),
+            Err(fault) => Err(fault),
+            Ok(request) => submit(call, address, request),
+        };
+        match begun {
+            Ok(()) => submitted += 1,
+            Err(errno) if submitted == 0 => return Err(errno),
+            Err(_) => break,
+        }
+    }
+    done(submitted)
+}
+
+/// Carries out what the `struct iocb` at `request` asks for.
+fn submit(call: &mut Call<'_>, address: u64, request: u64) -> Result<(), Errno> {
+    let mut bytes = [0; IOCB_LEN];
+    call.read_bytes(request, &mut bytes)?;
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let (data, operation) = (word(0), u16::from_le_bytes([bytes[16], bytes[17]]));
+    let (buffer, len, offset) = (word(24), word(32), word(40));
+    let (reserved, flags) = (word(48), half(56));
+    if reserved != 0 || flags & !(FLAG_RESFD | FLAG_IOPRIO) != 0 || len > i64::MAX as u64 {
+        return Err(Errno::EINVAL);
+    }
+    let file = call.host.file_of(call.process, half(20) as i32)?;
+    let told = match flags & FLAG_RESFD {
+        0 => None,
+        _ => {
+            let told = call.host.file_of(call.process, half(60) as i32)?;
+            let FileKind::EventFd(n) = call.host.open(told).kind else { return Err(Errno::EINVAL) };
+            Some(n)
+        }
+    };
+    let open = call.host.open(file);
+    let reads = matches!(operation, PREAD | PREADV);
+    match operation {
+        PREAD | PREADV if !open.is_readable() => return Err(Errno::EBADF),
+        PWRITE | PWRITEV if !open.is_writable() => return Err(Errno::EBADF),
+        PREAD | PREADV | PWRITE | PWRITEV if (offset as i64) < 0 => return Err(Errno::EINVAL),
+        POLL => {
+            call.host.warn("asynchronous polling (io_submit with IOCB_CMD_POLL) is not supported");
+            return Err(Errno::EINVAL);
+        }
+        PREAD | PREADV | PWRITE | PWRITEV | FSYNC | FDSYNC => {}
+        _ => return Err(Errno::EINVAL),
+    }
+    let result = match operation {
+        FSYNC | FDSYNC => Ok(0),
+        _ => {
+            let buffers = match operation {
+                PREADV | PWRITEV => call.read_iovecs(buffer, len)?,
+                _ => Call::one_buffer(buffer, len),
+            };
+            moved(call, file, &buffers, offset, reads)
+        }
+    };
+    let result = result.unwrap_or_else(|errno| -i64::from(errno.0));
+    let mm = call.mm();
+    if let Some(context) = call.host.mm(mm).aio.get_mut(&address) {
+        context.events.push_back([data, request, result as u64, 0]);
+        let queue = context.queue;
+        call.host.notify(queue);
+    }
+    if let Some(n) = told {
+        call.host.files.eventfds[n].add(1);
+        let queue = call.host.files.eventfds[n].queue;
+        call.host.notify_events(queue, EPOLLIN);
+    }
+    Ok(())
+}
+
+/// Reads or writes without waiting: what has no bytes or no room now is `EAGAIN`.
+fn moved(
+    call: &mut Call<'_>,
+    file: FileKey,
+    buffers: &GuestBuffers,
+    offset: u64,
+    reads: bool,
+) -> Result<i64, Errno> {
+    let open = call.host.open(file);
+    let flags = open.flags;
+    let at = open.kind.has_position().then_some(offset);
+    open.flags |= c::O_NONBLOCK;
+    let outcome = if reads { call.file_read(file, buffers, at) } else { call.file_write(file, buffers, at) };
+    call.host.open(file).flags = flags;
+    match outcome? {
+        Outcome::Done(count) => Ok(count as i64),
+        _ => {
+            call.host
+                .warn("asynchronous input and output (io_submit) on what has to be waited for is EAGAIN");
+            Err(Errno::EAGAIN)
+        }
+    }
+}
+
+/// io_getevents(2).
+pub fn sys_io_getevents(call: &mut Call<'_>) -> SysResult {
+    let [address, least, most, at, timeout, _] = call.args;
+    get_events(call, address, (least as i64, most as i64), at, timeout)
+}
+
+/// io_pgetevents(2): the same with a signal mask meanwhile.
+pub fn sys_io_pgetevents(call: &mut Call<'_>) -> SysResult {
+    let [address, least, most, at, timeout, mask] = call.args;
+    let (set, size) = if mask == 0 { (0, 0) } else { (call.read(mask)?, call.read(mask + 8)?) };
+    super::timeout::with_mask(call, set, size, |call| {
+        get_events(call, address, (least as i64, most as i64), at, timeout)
+    })
+}
+
+fn get_events(
+    call: &mut Call<'_>,
+    address: u64,
+    (least, most): (i64, i64),
+    at: u64,
+    timeout: u64,
+) -> SysResult {
+    let mut timeout = Timeout::from_timespec(call, timeout)?;
+    timeout.remaining = None;
+    let mm = call.mm();
+    if !call.host.mm(mm).aio.contains_key(&address) || least < 0 || least > most {
+        return Err(Errno::EINVAL);
+    }
+    let attempt = Attempt::of(call, timeout);
+    let context = &call.host.mm(mm).aio[&address];
+    let (there, queue) = (context.events.len() as i64, context.queue);
+    if there < least && !attempt.last {
+        return attempt.wait(SmallVec::from_slice(&[queue]), IfInterrupted::Eintr);
+    }
+    let mut taken = 0;
+    while taken < most as u64 {
+        let Some(event) =
+            call.host.mm(mm).aio.get_mut(&address).and_then(|context| context.events.pop_front())
+        else {
+            break;
+        };
+        if let Err(fault) = call.write(at + taken * EVENT_LEN, &event) {
+            if let Some(context) = call.host.mm(mm).aio.get_mut(&address) {
+                context.events.push_front(event);
+            }
+            return if taken == 0 { Err(fault) } else { done(taken) };
+        }
+        taken += 1;
+    }
+    done(taken)
+}
+
+/// io_cancel(2): nothing is ever under way.
+pub fn sys_io_cancel(call: &mut Call<'_>) -> SysResult {
+    let _: u32 = call.read(call.args[1] + 8)?;
+    let mm = call.mm();
+    let known = call.host.mm(mm).aio.contains_key(&call.args[0]);
+    Err(if known { Errno::EAGAIN } else { Errno::EINVAL })
+}

@@ -1,0 +1,143 @@
+//! The clocks of `clock_gettime(2)` and what each of them can do.
+
+use crate::call::Call;
+use crate::credentials::capability;
+use crate::host::Host;
+use crate::ids::{ProcessKey, ThreadKey};
+use belljar_base::SimTime;
+use belljar_linux_abi::{Errno, c};
+
+/// Nanoseconds of processor time that one call counts as.
+const NS_PER_CALL: u64 = 1_000;
+/// The coarse clocks' resolution, four milliseconds, and how far their ticks are apart: a prime number of
+/// microseconds. Loops in which every call takes one of them meet the ends of ticks at each of their calls in turn,
+/// as they would on a machine; with a round number a loop of two calls may meet them at the one of which it does
+/// not look for them (MariaDB does that, 10 million times).
+const COARSE_RESOLUTION_NS: u64 = 4_000_000;
+const COARSE_TICK_NS: u64 = 4_001_000;
+
+/// The time that a clock shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TimeSource {
+    Realtime,
+    Monotonic,
+    /// As far as the last tick.
+    RealtimeCoarse,
+    MonotonicCoarse,
+    Process(ProcessKey),
+    Thread(ThreadKey),
+}
+
+/// A clock that a call can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Clock {
+    pub time: TimeSource,
+    /// True if `clock_nanosleep(2)` can wait for it.
+    pub sleeps: bool,
+    /// True if `timer_create(2)` can make timers of it.
+    pub timers: bool,
+    /// True if `clock_settime(2)` may name it.
+    pub settable: bool,
+    /// True if waiting for it takes `CAP_WAKE_ALARM`: it would wake a machine that is suspended.
+    pub wakes: bool,
+}
+
+const fn clock(time: TimeSource, waits: bool, settable: bool, wakes: bool) -> Clock {
+    Clock { time, sleeps: waits, timers: waits, settable, wakes }
+}
+
+/// The clocks by number; processor time follows from the caller. Number 10 is of a machine long gone.
+const CLOCKS: [Option<Clock>; 12] = {
+    use TimeSource::*;
+    [
+        Some(clock(Realtime, true, true, false)),
+        Some(clock(Monotonic, true, false, false)),
+        None,
+        None,
+        // CLOCK_MONOTONIC_RAW
+        Some(clock(Monotonic, false, false, false)),
+        Some(clock(RealtimeCoarse, false, false, false)),
+        Some(clock(MonotonicCoarse, false, false, false)),
+        // CLOCK_BOOTTIME
+        Some(clock(Monotonic, true, false, false)),
+        // CLOCK_REALTIME_ALARM, CLOCK_BOOTTIME_ALARM
+        Some(clock(Realtime, true, false, true)),
+        Some(clock(Monotonic, true, false, true)),
+        None,
+        // CLOCK_TAI
+        Some(clock(Realtime, true, false, false)),
+    ]
+};
+
+impl Clock {
+    /// `EINVAL` for a number that names no clock.
+    pub(super) fn decode(call: &Call<'_>, id: i32) -> Result<Clock, Errno> {
+        // Setting one is asked for its right alone.
+        let of_process = |process| clock(TimeSource::Process(process), true, true, false);
+        // A thread cannot wait for its own; by `CLOCK_THREAD_CPUTIME_ID` none can be waited for.
+        let of_thread = |thread| clock(TimeSource::Thread(thread), true, true, false);
+        match id {
+            c::CLOCK_PROCESS_CPUTIME_ID => Ok(of_process(call.process)),
+            c::CLOCK_THREAD_CPUTIME_ID => {
+                Ok(Clock { sleeps: false, settable: false, ..of_thread(call.thread) })
+            }
+            // A process's or thread's number, inverted, above the kind of processor time.
+            id if id < 0 && id & 3 != 3 => {
+                let number = !(id >> 3);
+                let invalid = |_| Errno::EINVAL;
+                if id & 4 == 0 {
+                    call.host.find_process(call.process, number).map(of_process).map_err(invalid)
+                } else {
+                    let thread = call.host.find_thread(call.thread, number).map_err(invalid)?;
+                    if call.host.threads[thread.0].process != call.process {
+                        return Err(Errno::EINVAL);
+                    }
+                    Ok(of_thread(thread))
+                }
+            }
+            id => {
+                let place = usize::try_from(id).map_err(|_| Errno::EINVAL)?;
+                CLOCKS.get(place).copied().flatten().ok_or(Errno::EINVAL)
+            }
+        }
+    }
+
+    /// What it shows, in nanoseconds.
+    pub(super) fn read(self, host: &Host) -> u64 {
+        match self.time {
+            TimeSource::Realtime => host.net.clock.realtime_ns(),
+            TimeSource::Monotonic => host.net.clock.monotonic_ns(),
+            TimeSource::RealtimeCoarse => host.net.clock.realtime_ns() - since_tick_ns(host),
+            TimeSource::MonotonicCoarse => host.net.clock.monotonic_ns() - since_tick_ns(host),
+            TimeSource::Process(process) => host.calls_of(process) * NS_PER_CALL,
+            TimeSource::Thread(thread) => host.threads[thread.0].calls * NS_PER_CALL,
+        }
+    }
+
+    /// What `clock_getres(2)` says, in nanoseconds.
+    pub(super) fn resolution_ns(self) -> u64 {
+        match self.time {
+            TimeSource::RealtimeCoarse | TimeSource::MonotonicCoarse => COARSE_RESOLUTION_NS,
+            _ => 1,
+        }
+    }
+
+    /// The point at which it shows `ns`; `None` for clocks without timers.
+    pub(super) fn reaches(self, host: &Host, ns: u64) -> Option<SimTime> {
+        match self.time {
+            TimeSource::Realtime => Some(host.net.clock.at_realtime(ns)),
+            TimeSource::Monotonic => Some(host.net.clock.at_monotonic(ns)),
+            _ => None,
+        }
+    }
+
+    /// `EPERM` unless the caller may be woken by it.
+    pub(super) fn check_wake(self, call: &Call<'_>) -> Result<(), Errno> {
+        if self.wakes { call.host.require(call.process, capability::WAKE_ALARM) } else { Ok(()) }
+    }
+}
+
+/// How long ago the coarse clocks' last tick was.
+fn since_tick_ns(host: &Host) -> u64 {
+    host.net.clock.local().as_nanos() % COARSE_TICK_NS
+}
