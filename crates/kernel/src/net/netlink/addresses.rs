@@ -79,6 +79,11 @@ impl Host {
             return self.add_address6(request, number);
         }
         let (number, own) = self.address_named(request)?;
+        self.look_at_lifetime(request)?;
+        if self.is_replaced(request) && self.net.interfaces[number].addresses.contains(&own) {
+            self.announce_address(number, &own, true);
+            return Ok(());
+        }
         let local = request.attribute(IFADDRMSG, c::IFA_LOCAL).map(parse_ip).transpose()?;
         let peer = request.attribute(IFADDRMSG, c::IFA_ADDRESS).map(parse_ip).transpose()?;
         let (Some(_), Some(IpAddr::V4(peer))) = (local, peer.filter(|peer| *peer != IpAddr::V4(own.ip)))
@@ -91,6 +96,30 @@ impl Host {
         let prefix = Prefix::new(peer, own.len);
         self.announce_route(prefix, 0, &route, true);
         self.net.routes.insert(prefix, 0, route);
+        Ok(())
+    }
+
+    /// True if a request changes what is there already: `ip addr change` and `replace`, as DHCP clients renew an address.
+    fn is_replaced(&self, request: &Request<'_>) -> bool {
+        let flags = i32::from(request.flags);
+        flags & c::NLM_F_REPLACE != 0 && flags & c::NLM_F_EXCL == 0
+    }
+
+    /// The lifetimes of an address that is given: `EINVAL` for those that cannot be. Addresses stay here until they are
+    /// taken away.
+    fn look_at_lifetime(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        let Some(cache) = request.attribute(IFADDRMSG, IFA_CACHEINFO) else { return Ok(()) };
+        let (Some(preferred), Some(valid)) = (cache.first_chunk::<4>(), cache.get(4..8)) else {
+            return Err(Errno::EINVAL);
+        };
+        let preferred = u32::from_ne_bytes(*preferred);
+        let valid = u32::from_ne_bytes(valid.try_into().expect("four bytes"));
+        if valid == 0 || preferred > valid {
+            return Err(Errno::EINVAL);
+        }
+        if valid != u32::MAX {
+            self.warn("rtnetlink: lifetimes of addresses that are given by hand are accepted without effect");
+        }
         Ok(())
     }
 
@@ -153,7 +182,13 @@ impl Host {
 
     fn add_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {
         let own = self.address_named6(request)?;
+        self.look_at_lifetime(request)?;
         if self.net.interfaces[number].addresses6.iter().any(|other| other.ip == own.ip) {
+            if self.is_replaced(request) {
+                let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));
+                self.netlink_announce(group::IPV6_ADDRESS, &message);
+                return Ok(());
+            }
             return Err(refusal(Errno::EEXIST, "ipv6: address already assigned"));
         }
         if !self.net.v6.on && !own.ip.is_loopback() {

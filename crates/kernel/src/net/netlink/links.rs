@@ -1,5 +1,6 @@
 //! Interfaces in rtnetlink: `RTM_NEWLINK`, `RTM_GETLINK`.
 
+use super::attributes;
 use super::group;
 use super::message::{Message, Request};
 use super::refusal::{Refusal, refusal};
@@ -93,7 +94,24 @@ impl Host {
             }
             other => other?,
         };
+        self.look_through(request, &attributes::LINK)?;
         let (flags, change) = (request.word(8)?, request.word(12)?);
+        let name =
+            request.attribute(IFINFOMSG, c::IFLA_IFNAME).map(|name| name.strip_suffix(&[0]).unwrap_or(name));
+        if name.is_some_and(|name| name != self.net.interfaces[number].name.as_bytes()) {
+            self.warn("interfaces cannot be renamed while a host runs");
+            return Err(Errno::EBUSY.into());
+        }
+        // Flags that the administrator sets besides being up.
+        let others =
+            (c::IFF_PROMISC | c::IFF_ALLMULTI | c::IFF_NOARP | c::IFF_MULTICAST | c::IFF_DYNAMIC) as u32;
+        let before = interface_flags(&self.net.interfaces[number]);
+        if (flags ^ before) & change & others != 0 {
+            self.warn(format!(
+                "rtnetlink: flags {:#x} of interfaces are accepted without effect",
+                change & others
+            ));
+        }
         if let Some(mtu) = request.number(IFINFOMSG, c::IFLA_MTU)? {
             let words = match mtu as usize > self.net.interfaces[number].mtu {
                 true => "mtu greater than device maximum",

@@ -73,6 +73,19 @@ impl<'a> Request<'a> {
         let bytes = value.try_into().map_err(|_| Errno::EINVAL)?;
         Ok(Some(u32::from_ne_bytes(bytes)))
     }
+    /// The numbers of the attributes behind a family header of `skip` bytes.
+    pub fn attributes(&self, skip: usize) -> Vec<u16> {
+        let (mut rest, mut kinds) = (self.body.get(skip..).unwrap_or_default(), Vec::new());
+        while rest.len() >= 4 {
+            let len = usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
+            if len < 4 || len > rest.len() {
+                break;
+            }
+            kinds.push(u16::from_ne_bytes([rest[2], rest[3]]) & TYPE_MASK);
+            rest = &rest[len.next_multiple_of(4).min(rest.len())..];
+        }
+        kinds
+    }
     /// The value of attribute `kind` behind a family header of `skip` bytes.
     pub fn attribute(&self, skip: usize, kind: u16) -> Option<&'a [u8]> {
         attribute(self.body.get(skip..)?, kind)

@@ -3,6 +3,7 @@
 //! them. Who has joined a group is told of changes.
 
 mod addresses;
+mod attributes;
 mod diag;
 mod links;
 mod message;
@@ -17,8 +18,9 @@ mod unix_diag;
 
 use super::family::Family;
 use super::filter::Metadata;
-use super::message::{Attempt, Incoming, OutgoingMessage, RawAddress, ReceivedMessage};
+use super::message::{Attempt, ControlMessage, Incoming, OutgoingMessage, RawAddress, ReceivedMessage};
 use crate::call::Call;
+use crate::credentials::capability;
 use crate::files::readiness::{READABLE, WRITABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
@@ -27,8 +29,6 @@ use belljar_linux_abi::{Errno, c};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What changing the network takes.
-const CAP_NET_ADMIN: u32 = 12;
 /// Datagrams that wait for a socket which does not read them, before further ones are lost.
 const QUEUE_LIMIT: usize = 1_024;
 /// Groups, `RTNLGRP_*`.
@@ -133,7 +133,8 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
     let (port, groups) = parse_sockaddr(raw)?;
     let netlink = call.host.netlink(key);
-    if netlink.port != 0 && port != 0 && netlink.port != port {
+    // Once it has a port id, an address must name it (`netlink_bind`).
+    if netlink.port != 0 && netlink.port != port {
         return Err(Errno::EINVAL);
     }
     netlink.groups = groups;
@@ -192,7 +193,7 @@ pub fn send(
     let netlink = call.host.netlink(key);
     let asker = Asker { port: netlink.port, extended: netlink.extended, capped: netlink.capped };
     let who = &call.host.process(call.process).credentials;
-    let may_change = who.has(CAP_NET_ADMIN);
+    let may_change = who.has(capability::NET_ADMIN);
     let answers = match call.host.net.socket(key).protocol {
         c::NETLINK_SOCK_DIAG => call.host.diag_answer(&requests, asker),
         protocol => call.host.netlink_answer(&requests, asker, may_change, protocol == c::NETLINK_GENERIC),
@@ -217,10 +218,16 @@ pub fn receive(
     let Some(data) = call.host.netlink(key).queue.pop_front() else { return Ok(Attempt::Wait(queue)) };
     let taken = data.len().min(room.len);
     let stored = call.scatter(&room.buffers, &data[..taken]);
+    // The kernel is process 0 of root, and programs that ask (`SO_PASSCRED`) believe nobody else.
+    let credentials = call.host.net.socket(key).options.pass_credentials.then(|| ControlMessage {
+        level: c::SOL_SOCKET,
+        type_: c::SCM_CREDENTIALS,
+        data: vec![0; 12],
+    });
     let received = ReceivedMessage {
         value: if room.flags & c::MSG_TRUNC != 0 { data.len() } else { taken },
         name: sockaddr(0, 0),
-        control: Vec::new(),
+        control: credentials.into_iter().collect(),
         flags: if taken < data.len() { c::MSG_TRUNC } else { 0 },
     };
     if room.flags & c::MSG_PEEK != 0 {

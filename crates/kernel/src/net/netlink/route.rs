@@ -1,6 +1,7 @@
 //! Answers to `RTM_GETLINK`, `RTM_GETADDR`, `RTM_GETROUTE` and the like, rtnetlink(7).
 
 use super::Asker;
+use super::attributes;
 use super::message::{ACK, ACK_TLVS, CAPPED, DONE, ERROR, HEADER_LEN, MULTI, Message, Request};
 use super::refusal::Refusal;
 use crate::host::Host;
@@ -59,6 +60,12 @@ impl Host {
     ) -> Result<Vec<Vec<u8>>, Refusal> {
         if request.kind & 3 != 2 && !may_change {
             return Err(Errno::EPERM.into());
+        }
+        match request.kind {
+            c::RTM_NEWROUTE | c::RTM_DELROUTE => self.look_through(request, &attributes::ROUTE)?,
+            c::RTM_NEWADDR | c::RTM_DELADDR => self.look_through(request, &attributes::ADDRESS)?,
+            c::RTM_NEWNEIGH | c::RTM_DELNEIGH => self.look_through(request, &attributes::NEIGHBOUR)?,
+            _ => {}
         }
         let flags = if request.is_dump() { MULTI } else { 0 };
         let family = i32::from(request.body.first().copied().unwrap_or(0));

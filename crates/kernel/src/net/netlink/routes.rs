@@ -31,6 +31,8 @@ const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
 /// How much a router is preferred (RFC 4191), and the usual preference.
 const RTA_PREF: u16 = 20;
+/// `RTA_VIA`: a gateway of another family.
+const RTA_VIA: u16 = 18;
 const MEDIUM: u8 = 0;
 /// The gateway is taken to be on the link, whatever the addresses are.
 const RTNH_F_ONLINK: u8 = 4;
@@ -47,6 +49,13 @@ struct Entry<A> {
     prefix: Prefix<A>,
     metric: u32,
     route: Route<A>,
+}
+
+impl<A: Announced> Entry<A> {
+    /// The part of it that leads by one next hop.
+    fn by(&self, hop: NextHop<A>) -> Entry<A> {
+        Entry { route: Route { hops: vec![hop], ..self.route.clone() }, ..self.clone() }
+    }
 }
 
 /// `RTN_*` for the routes that a table can hold.
@@ -140,6 +149,11 @@ impl Host {
     /// `ip route add`, `replace` and `change`.
     pub(super) fn add_route<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = Wanted::<A>::read(request)?;
+        let tos = request.body.get(3).copied().unwrap_or(0);
+        if A::AF == c::AF_INET && tos != 0 {
+            self.warn("rtnetlink: routes for a type of service are not supported and refused");
+            return Err(Errno::EOPNOTSUPP.into());
+        }
         let hops = next_hops::<A>(&self.net, request)?;
         let found = KINDS.iter().find(|(_, rtn)| *rtn == wanted.kind).ok_or(Errno::EOPNOTSUPP);
         let Ok((kind, _)) = found else {
@@ -258,7 +272,18 @@ fn shown_routes<A: Announced>(net: &Stack, to: To) -> Vec<Vec<u8>> {
             route: route.clone(),
         })
     });
-    entries.map(|entry| message(&entry, c::RTM_NEWROUTE, to)).collect()
+    // Each interface has a route of its own to the link-local addresses of its link.
+    let parted = entries.flat_map(|entry| {
+        let link_local = A::AF == c::AF_INET6
+            && entry.prefix.bits() == 64
+            && matches!(entry.prefix.address().into(), IpAddr::V6(ip) if ip.is_unicast_link_local());
+        let plain = entry.route.hops.iter().all(|hop| hop.gateway.is_none());
+        match link_local && plain && entry.route.hops.len() > 1 {
+            true => entry.route.hops.iter().map(|hop| entry.by(*hop)).collect(),
+            false => vec![entry],
+        }
+    });
+    parted.map(|entry| message(&entry, c::RTM_NEWROUTE, to)).collect()
 }
 
 /// The host's own IPv4 addresses, and those that stand for all stations of their links.
@@ -316,22 +341,33 @@ fn change_table<A: Announced, T>(
 fn next_hops<A: Announced>(net: &Stack, request: &Request<'_>) -> Result<Vec<NextHop<A>>, Refusal> {
     let on_link = *request.body.get(8).ok_or(Errno::EINVAL)? & RTNH_F_ONLINK != 0;
     if let Some(mut several) = request.attribute(RTMSG, c::RTA_MULTIPATH) {
-        let mut hops = Vec::new();
+        let mut weighted = Vec::new();
         while several.len() >= RTNEXTHOP {
             let len = usize::from(u16::from_ne_bytes([several[0], several[1]]));
             let index = u32::from_ne_bytes(several[4..8].try_into().expect("four bytes"));
             let rest = several.get(RTNEXTHOP..len).ok_or(Errno::EINVAL)?;
             let gateway = attribute(rest, c::RTA_GATEWAY);
             let on_link = on_link || several[2] & RTNH_F_ONLINK != 0;
-            hops.push(next_hop(net, gateway, (index != 0).then_some(index), on_link)?);
+            if attribute(rest, RTA_VIA).is_some() {
+                return Err(refusal(Errno::EOPNOTSUPP, "attribute not supported"));
+            }
+            let weight = usize::from(several[3]) + 1;
+            weighted.push((next_hop(net, gateway, (index != 0).then_some(index), on_link)?, weight));
             several = several.get(len.next_multiple_of(4)..).unwrap_or_default();
         }
-        return Ok(hops);
+        // A hop of weight n stands n times among those of which each flow takes one.
+        let common = weighted.iter().fold(0, |common, (_, weight)| gcd(common, *weight)).max(1);
+        let hops = weighted.into_iter().flat_map(|(hop, weight)| std::iter::repeat_n(hop, weight / common));
+        return Ok(hops.collect());
     }
     match (request.attribute(RTMSG, c::RTA_GATEWAY), request.number(RTMSG, c::RTA_OIF)?) {
         (None, None) => Ok(Vec::new()),
         (gateway, device) => Ok(vec![next_hop(net, gateway, device, on_link)?]),
     }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 fn next_hop<A: Announced>(
@@ -439,7 +475,11 @@ fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
             }
             message.attribute(c::RTA_OIF, &interface_index(hop.interface).to_ne_bytes())
         }
-        hops => message.attribute(c::RTA_MULTIPATH, &hops.iter().flat_map(hop_bytes).collect::<Vec<u8>>()),
+        hops => {
+            let weighted =
+                hops.chunk_by(|one, next| one == next).flat_map(|same| hop_bytes(&same[0], same.len()));
+            message.attribute(c::RTA_MULTIPATH, &weighted.collect::<Vec<u8>>())
+        }
     }
     .finish()
 }
@@ -460,12 +500,12 @@ fn hop_flags<A: Announced>(hop: &NextHop<A>) -> u8 {
     if hop.on_link { RTNH_F_ONLINK } else { 0 }
 }
 
-/// A `struct rtnexthop` with its gateway.
-fn hop_bytes<A: Announced>(hop: &NextHop<A>) -> Vec<u8> {
+/// A `struct rtnexthop` with its gateway, of this weight.
+fn hop_bytes<A: Announced>(hop: &NextHop<A>, weight: usize) -> Vec<u8> {
     let gateway = hop.gateway.map(|ip| ip_bytes(ip.into()));
     let attribute = gateway.as_ref().map_or(0, |gateway| 4 + gateway.len());
     let mut bytes = ((RTNEXTHOP + attribute) as u16).to_ne_bytes().to_vec();
-    bytes.extend([hop_flags(hop), 0]);
+    bytes.extend([hop_flags(hop), (weight - 1) as u8]);
     bytes.extend(interface_index(hop.interface).to_ne_bytes());
     if let Some(gateway) = gateway {
         bytes.extend((attribute as u16).to_ne_bytes());
