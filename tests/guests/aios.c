@@ -42,6 +42,12 @@ static void written_and_read(void) {
     SAME(lseek(f, 0, SEEK_CUR), 0);
     t = (struct timespec){0, 20000000};
     SAME(events(c, 1, 4, got, &t), 0);
+    sigset_t none;
+    sigemptyset(&none);
+    struct { const sigset_t *set; size_t size; } mask = {&none, 8};
+    SAME(syscall(SYS_io_pgetevents, c, 1, 4, got, &t, &mask), 0);
+    mask.size = 4;
+    FAILS(syscall(SYS_io_pgetevents, c, 1, 4, got, &t, &mask), EINVAL);
     SAME(syscall(SYS_io_destroy, c), 0);
     FAILS(syscall(SYS_io_destroy, c), EINVAL);
     close(f), close(told);

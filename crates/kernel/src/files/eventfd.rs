@@ -39,7 +39,7 @@ impl EventFd {
         (taken > 0).then_some(taken)
     }
     /// Adds to the count; false if that would go beyond `u64::MAX - 1`.
-    fn add(&mut self, value: u64) -> bool {
+    pub(crate) fn add(&mut self, value: u64) -> bool {
         match self.count.checked_add(value) {
             Some(sum) if sum < u64::MAX => {
                 self.count = sum;

@@ -15,6 +15,7 @@ impl Host {
         open.references -= 1;
         if open.references == 0 {
             self.forget_watchers(file);
+            self.drop_lease(file);
             if self.open(file).flags & c::O_ASYNC != 0 {
                 self.set_file_async(file, -1, false);
             }

@@ -12,6 +12,7 @@ mod executable;
 mod fifo;
 mod inotify;
 mod kinds;
+mod lease;
 mod lifetime;
 pub(crate) mod locks;
 mod mqueue;
@@ -104,6 +105,8 @@ pub struct Files {
     pub(crate) namespaces: Map<u32, InodeKey>,
     /// Inode state of files that are not in the tree.
     pub(crate) unnamed: Map<FilePlace, Unnamed>,
+    /// Leases, `F_SETLEASE`, by file.
+    pub(crate) leases: Map<InodeKey, lease::Leases>,
     /// FIFOs that are open, by the identity of their inode.
     pub(crate) fifos: Map<(u64, u64), PipeKey>,
 }
@@ -136,6 +139,7 @@ impl Files {
             pidfds: Slab::new(),
             ptys: Slab::new(),
             signalfds: Slab::new(),
+            leases: Map::new(),
             fifos: Map::new(),
         };
         // Of models alone nobody sees files.

@@ -8,6 +8,7 @@ use super::tree::{FormerEntry, Found, Memfd, Node, Target, Walk};
 use super::virtual_files::VirtualFile;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
+use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
 
 /// The flags that stay with an open file: those that `F_GETFL` shows.
@@ -37,8 +38,8 @@ pub struct OpenRequest<'a> {
 pub enum Opened {
     /// With this open file.
     File(FileKey),
-    /// It waits for the other end of a FIFO.
-    Wait(WaitQueueId),
+    /// It waits for the other end of a FIFO, or until then for a lease to be given up.
+    Wait(WaitQueueId, Option<SimTime>),
 }
 
 impl Host {
@@ -122,6 +123,10 @@ impl Host {
                 self.check_owns(process, key)?;
             }
         }
+        let broken = self.break_leases(key, writes || flags & c::O_TRUNC != 0, flags & c::O_NONBLOCK == 0)?;
+        if let Some((queue, until)) = broken {
+            return Ok(Opened::Wait(queue, Some(until)));
+        }
         if writes || flags & c::O_TRUNC != 0 {
             self.check_not_executed(key)?;
             self.take_over(key)?;
@@ -145,7 +150,7 @@ impl Host {
             Node::Virtual(_) => FileKind::Virtual { inode: key, content: None },
             Node::Fifo => {
                 return Ok(match self.open_fifo((key, identity), flags, again)? {
-                    FifoOpen::Wait(queue) => Opened::Wait(queue),
+                    FifoOpen::Wait(queue) => Opened::Wait(queue, None),
                     FifoOpen::Opened(kind, offset) => {
                         let file = self.open_file(kind, flags & KEPT_FLAGS | 0o100000);
                         self.open(file).offset = offset;

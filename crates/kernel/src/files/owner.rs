@@ -30,6 +30,7 @@ pub struct FileOwner {
 /// The kinds of events that `si_code` names, and what they show as `si_band`.
 const POLL_IN: (i32, u64) = (1, 0x41);
 const POLL_OUT: (i32, u64) = (2, 0x304);
+const POLL_MSG: (i32, u64) = (3, 0x441);
 const POLL_HUP: (i32, u64) = (6, 0x18);
 
 impl FileKind {
@@ -110,10 +111,25 @@ impl Host {
         true
     }
 
+    /// The descriptor that a file's signals name.
+    pub(super) fn note_descriptor(&mut self, file: FileKey, fd: i32) {
+        self.open(file).owner.get_or_insert_default().fd = fd;
+    }
+
+    /// A lease on a file is to be given up: its owner is told.
+    pub(super) fn tell_lease_holder(&mut self, file: FileKey) {
+        let owner = self.file_owner(file);
+        self.signal_owner(&owner, POLL_MSG);
+    }
+
     /// The readiness of a file with `O_ASYNC` has changed: its owner is told.
     pub(crate) fn tell_owner(&mut self, file: FileKey, events: u32) {
         let owner = self.file_owner(file);
-        let Some(band) = self.band_of(file, events).filter(|_| owner.id != 0) else { return };
+        if let Some(band) = self.band_of(file, events).filter(|_| owner.id != 0) {
+            self.signal_owner(&owner, band);
+        }
+    }
+    fn signal_owner(&mut self, owner: &FileOwner, band: (i32, u64)) {
         let signal = if owner.signal == 0 { c::SIGIO } else { owner.signal };
         let info = match owner.signal {
             0 => SigInfo::kernel(signal),
@@ -121,7 +137,7 @@ impl Host {
         };
         if owner.thread {
             if let Some(thread) = self.tids.get(&owner.id).copied() {
-                self.tell_thread(thread, &owner, info);
+                self.tell_thread(thread, owner, info);
             }
             return;
         }

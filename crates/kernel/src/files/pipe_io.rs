@@ -57,7 +57,7 @@ impl Host {
         let pipe = self.pipe_of(file).ok_or(Errno::EBADF)?;
         // `fs.pipe-max-size`, beyond which only some may let a pipe grow.
         const MOST: u64 = 1 << 20;
-        if bytes > MOST && bytes > pipe.capacity() as u64 && !privileged {
+        if bytes <= 1 << 31 && bytes > MOST && bytes > pipe.capacity() as u64 && !privileged {
             return Err(Errno::EPERM);
         }
         let capacity = pipe.set_capacity(bytes)?;

@@ -9,6 +9,21 @@ use crate::machine::{ImageRoom, NativeFile, Prot};
 use belljar_linux_abi::{Errno, c};
 use std::ops::Range;
 
+/// The flags that go with `MAP_SHARED_VALIDATE`: those that were there before it (`LEGACY_MAP_MASK`).
+const VALIDATED: i32 = c::MAP_SHARED_VALIDATE
+    | c::MAP_FIXED
+    | c::MAP_ANONYMOUS
+    | c::MAP_GROWSDOWN
+    | c::MAP_DENYWRITE
+    | c::MAP_EXECUTABLE
+    | c::MAP_LOCKED
+    | c::MAP_NORESERVE
+    | c::MAP_POPULATE
+    | c::MAP_NONBLOCK
+    | c::MAP_STACK
+    | c::MAP_HUGETLB
+    | c::MAP_32BIT
+    | c::MAP_HUGE_MASK << c::MAP_HUGE_SHIFT;
 /// Addresses below have 32 bits.
 const LOW: u64 = 1 << 32;
 
@@ -44,6 +59,7 @@ impl Call<'_> {
         let shared = match flags & c::MAP_TYPE {
             c::MAP_PRIVATE => false,
             c::MAP_SHARED => true,
+            c::MAP_SHARED_VALIDATE if flags & !VALIDATED != 0 => return Err(Errno::EOPNOTSUPP),
             c::MAP_SHARED_VALIDATE if flags & c::MAP_ANONYMOUS == 0 => true,
             _ => return Err(Errno::EINVAL),
         };

@@ -4,7 +4,7 @@
 //! hand the events out. A context's name is an address at which a page is mapped, as on Linux: libaio looks there for the
 //! kernel's ring, finds none, and calls.
 
-use super::timeout::{Attempt, Timeout};
+use super::timeout::{TimedWait, Timeout};
 use crate::call::{Call, IfInterrupted, Outcome, SysResult, done};
 use crate::files::FileKind;
 use crate::files::readiness::EPOLLIN;
@@ -218,7 +218,7 @@ fn get_events(
     if !call.host.mm(mm).aio.contains_key(&address) || least < 0 || least > most {
         return Err(Errno::EINVAL);
     }
-    let attempt = Attempt::of(call, timeout);
+    let attempt = TimedWait::of(call, timeout);
     let context = &call.host.mm(mm).aio[&address];
     let (there, queue) = (context.events.len() as i64, context.queue);
     if there < least && !attempt.last {

@@ -195,10 +195,11 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
             call.host.add_seals(inode, argument as i32)?;
             done(0)
         }
-        c::F_GETLEASE => done(c::F_UNLCK as u64),
-        c::F_SETLEASE if argument as i32 == c::F_UNLCK => Err(Errno::EAGAIN),
-        // As on file systems that cannot tell who else opens a file.
-        c::F_SETLEASE => Err(Errno::EINVAL),
+        c::F_GETLEASE => done(call.host.lease_of(file) as u64),
+        c::F_SETLEASE => {
+            call.host.set_lease(call.process, fd, file, argument as i32)?;
+            done(0)
+        }
         // Without an event to wait for it takes back what was asked for before: nothing.
         c::F_NOTIFY if argument as u32 & !DN_MULTISHOT == 0 => done(0),
         c::F_NOTIFY if !matches!(call.host.open(file).kind, FileKind::Directory { .. }) => {

@@ -86,7 +86,9 @@ fn open(call: &mut Call<'_>, dirfd: i32, path: u64, flags: i32, mode: u32, walk:
     let request = OpenRequest { dirfd, path: &path, flags, mode, walk, again };
     match call.host.open_path(call.process, request)? {
         Opened::File(file) => done(call.host.install_fd(call.process, file, flags & c::O_CLOEXEC != 0, 0)?),
-        Opened::Wait(queue) => Block::on(queue).interrupted(IfInterrupted::Restart).into(),
+        Opened::Wait(queue, until) => {
+            Block::on(queue).with_deadline(until).interrupted(IfInterrupted::Restart).into()
+        }
     }
 }
 
@@ -166,6 +168,9 @@ pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
     }
     call.host.check_permission(call.process, inode, WRITE)?;
     call.host.check_not_executed(inode)?;
+    if let Some((queue, until)) = call.host.break_leases(inode, true, true)? {
+        return Block::on(queue).with_deadline(Some(until)).into();
+    }
     cut(call, inode, size)?;
     call.host.file_event(inode, c::IN_MODIFY);
     done(0)

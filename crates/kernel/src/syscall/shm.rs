@@ -115,8 +115,9 @@ pub fn sys_shmctl(call: &mut Call<'_>) -> SysResult {
                     return Err(Errno::EPERM);
                 }
             }
+            let locks = call.int(1) == c::SHM_LOCK;
             let mode = &mut call.host.ipc.segments.get(id)?.perm_mut().mode;
-            *mode = if call.int(1) == c::SHM_LOCK { *mode | SHM_LOCKED } else { *mode & !SHM_LOCKED };
+            *mode = if locks { *mode | SHM_LOCKED } else { *mode & !SHM_LOCKED };
             done(0)
         }
         _ => Err(Errno::EINVAL),

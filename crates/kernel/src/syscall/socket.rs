@@ -25,6 +25,9 @@ impl Target {
     pub(super) fn of(call: &mut Call<'_>) -> Result<Target, Errno> {
         let file = call.host.file_of(call.process, call.int(0))?;
         let open = call.host.open(file);
+        if open.flags & c::O_PATH != 0 {
+            return Err(Errno::EBADF);
+        }
         let FileKind::Socket(key) = open.kind else { return Err(Errno::ENOTSOCK) };
         Ok(Target { key, nonblocking: open.is_nonblocking() })
     }
@@ -83,6 +86,11 @@ pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
 pub fn sys_socketpair(call: &mut Call<'_>) -> SysResult {
     let (type_, open_flags, cloexec) = split_type(call.int(1))?;
     if call.int(0) != c::AF_UNIX {
+        // As sockets they are made first.
+        if matches!(call.int(0), c::AF_INET | c::AF_INET6) {
+            let key = operations::create(call.host, call.int(0), type_, call.int(2))?;
+            call.host.close_socket(key);
+        }
         let known = matches!(call.int(0), c::AF_INET | c::AF_INET6 | c::AF_NETLINK);
         return Err(if known { Errno::EOPNOTSUPP } else { Errno::EAFNOSUPPORT });
     }

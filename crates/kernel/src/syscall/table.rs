@@ -108,7 +108,7 @@ table! {
     6 lstat = Full, stat::sys_lstat, "";
     7 poll = Full, poll::sys_poll, "";
     8 lseek = Full, files::sys_lseek, "";
-    9 mmap = Partial, memory::sys_mmap, "MAP_GROWSDOWN and MAP_POPULATE have no effect; MAP_HUGETLB is ENOMEM; MAP_SHARED_VALIDATE passes over flags that it does not know; RLIMIT_DATA is not enforced";
+    9 mmap = Partial, memory::sys_mmap, "MAP_GROWSDOWN and MAP_POPULATE have no effect; MAP_HUGETLB is ENOMEM; RLIMIT_DATA is not enforced";
     10 mprotect = Partial, memory::sys_mprotect, "PROT_GROWSDOWN and PROT_GROWSUP have no effect, PROT_SEM is EINVAL; where a part of the range is not mapped nothing changes, not even what lies before it";
     11 munmap = Partial, memory::sys_munmap, "a range beyond the addresses of user space succeeds where nothing is mapped in it; no limit on the number of mappings";
     12 brk = Partial, memory::sys_brk, "RLIMIT_DATA is not enforced; the heap ends at the next mapping or with the addresses of its process";
@@ -171,7 +171,7 @@ table! {
     69 msgsnd = Full, msg::sys_msgsnd, "";
     70 msgrcv = Full, msg::sys_msgrcv, "";
     71 msgctl = Full, msg::sys_msgctl, "";
-    72 fcntl = Partial, descriptors::sys_fcntl, "no leases, no notification of directories (F_NOTIFY)";
+    72 fcntl = Partial, descriptors::sys_fcntl, "no notification of directories (F_NOTIFY)";
     73 flock = Full, descriptors::sys_flock, "";
     74 fsync = NoEffect, files::sys_fsync, "the machine keeps what was written";
     75 fdatasync = NoEffect, files::sys_fsync, "the machine keeps what was written";
@@ -287,9 +287,9 @@ table! {
     185 security = Unsupported, unsupported, "";
     186 gettid = Full, process::sys_gettid, "";
     187 readahead = NoEffect, files::sys_fsync, "the machine keeps what was written";
-    188 setxattr = Full, xattr::sys_setxattr, "";
-    189 lsetxattr = Full, xattr::sys_lsetxattr, "";
-    190 fsetxattr = Full, xattr::sys_fsetxattr, "";
+    188 setxattr = Partial, xattr::sys_setxattr, "no access control lists (system.*), no capabilities of files";
+    189 lsetxattr = Partial, xattr::sys_lsetxattr, "no access control lists (system.*), no capabilities of files";
+    190 fsetxattr = Partial, xattr::sys_fsetxattr, "no access control lists (system.*), no capabilities of files";
     191 getxattr = Full, xattr::sys_getxattr, "";
     192 lgetxattr = Full, xattr::sys_lgetxattr, "";
     193 fgetxattr = Full, xattr::sys_fgetxattr, "";
@@ -447,7 +447,7 @@ table! {
     434 pidfd_open = Full, pidfd::sys_pidfd_open, "";
     435 clone3 = Partial, clone::sys_clone3, "no namespaces";
     436 close_range = Full, descriptors::sys_close_range, "";
-    437 openat2 = Full, files::sys_openat2, "";
+    437 openat2 = Partial, files::sys_openat2, "RESOLVE_NO_XDEV has no effect";
     438 pidfd_getfd = Full, pidfd::sys_pidfd_getfd, "";
     439 faccessat2 = Full, stat::sys_faccessat2, "";
     440 process_madvise = Unsupported, unsupported, "";
