@@ -59,7 +59,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         working_directory: Some(working_directory),
         exposed: Vec::new(),
         interrupt: Default::default(),
-        simulator_launcher: Vec::new(),
+        simulators: Default::default(),
         idle_processor: leave_one_idle(1),
         debug: control::hub(&folder, &experiment),
         wait_for_debugger: Vec::new(),

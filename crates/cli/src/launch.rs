@@ -18,7 +18,7 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-/// The command that starts simulators: [`belljar_sim::RunOptions::simulator_launcher`].
+/// The command that starts simulators: [`belljar_sim::SimulatorOptions::launcher`].
 pub fn launcher() -> Vec<OsString> {
     let own = std::env::current_exe().map(OsString::from);
     own.map_or_else(|_| Vec::new(), |own| vec![own, "launch-simulator".into()])

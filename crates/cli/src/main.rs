@@ -5,6 +5,7 @@ mod as_shadow;
 mod bug;
 mod capture;
 mod cells;
+mod channel_proxy;
 mod control;
 mod diff;
 mod doctor;
@@ -29,6 +30,7 @@ mod topology;
 mod trace;
 mod validate;
 mod vectors;
+mod waits;
 mod workers;
 
 use clap::{Parser, Subcommand};
@@ -79,6 +81,8 @@ enum Command {
     Trace(trace::Arguments),
     /// Compile, test and run P4 programs
     P4(p4::Arguments),
+    /// Carry channels of simulators to another machine
+    ChannelProxy(channel_proxy::Arguments),
     /// Make an experiment of a topology file of another tool
     Import(import::Arguments),
     /// Print the JSON Schema of experiment files
@@ -107,6 +111,7 @@ fn main() -> ExitCode {
         Command::Report(arguments) => report::main(&arguments),
         Command::Capture(arguments) => capture::main(&arguments),
         Command::Trace(arguments) => trace::main(&arguments),
+        Command::ChannelProxy(arguments) => channel_proxy::main(&arguments),
         Command::Import(arguments) => import::main(&arguments),
         Command::P4(arguments) => p4::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),

@@ -5,12 +5,14 @@
 //! simulated reads a clock, and what is measured is not slowed down by being measured.
 
 use crate::progress;
+use crate::waits::{self, Wait, Waits};
 use crate::workers;
 use belljar_base::Map;
 use belljar_base::activity::{Activity, Board, CallWays, Phase, Program};
 use belljar_config::Experiment;
 use belljar_engine::Profile;
 use belljar_results::Statistics;
+use belljar_sim::Outlook;
 use serde::Serialize;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -28,11 +30,12 @@ pub struct WorkerTimes {
     /// Number of samples.
     looks: u64,
     programs: Vec<Program>,
+    waits: Waits,
 }
 
 impl WorkerTimes {
     /// Looks at workers until there is nothing to see any more.
-    pub fn watch(board: &Board, over: &AtomicBool) -> WorkerTimes {
+    pub fn watch(board: &Board, outlook: &Outlook, over: &AtomicBool) -> WorkerTimes {
         let mut seen = WorkerTimes::default();
         let mut last = progress::now();
         while !over.load(Relaxed) {
@@ -43,6 +46,7 @@ impl WorkerTimes {
                 *seen.times.entry(activity).or_default() += (now - last).as_secs_f64();
             }
             last = now;
+            seen.waits.look(outlook);
         }
         seen.programs = board.programs();
         seen
@@ -84,6 +88,9 @@ struct Report<'a> {
     syscalls: Vec<Line>,
     /// Ways in which system calls came, by program.
     ways: Vec<Ways<'a>>,
+    /// Who waits for whom at the ports of other simulators.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    simulators: Vec<Wait>,
     /// CPU time by windows.
     windows: Option<Windows<'a>>,
 }
@@ -176,6 +183,7 @@ pub fn report(
         programs: lines(seen, program, true),
         syscalls,
         ways: ways(seen),
+        simulators: seen.waits.shares(),
         windows: engine.map(|profile| Windows {
             count: profile.windows,
             runs: profile.runs,
@@ -206,6 +214,7 @@ pub fn report(
         table_text(&mut text, title, lines, total);
     }
     ways_text(&mut text, &report.ways);
+    waits::table(&mut text, &report.simulators);
     if let Some(profile) = engine {
         text += &workers::profile_text(profile);
     }

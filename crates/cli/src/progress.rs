@@ -20,12 +20,22 @@ impl Progress {
         });
         Progress { bar, start: now() }
     }
-    /// Shows how far the simulation has come.
-    pub fn show(&self, committed: SimTime) {
+    /// Shows how far the simulation has come, and the simulator that it has waited for in this share of the last seconds.
+    pub fn show(&self, committed: SimTime, waiting: Option<(&str, f64)>) {
         let Some(bar) = &self.bar else { return };
         let speed = committed.as_secs_f64() / self.start.elapsed().as_secs_f64().max(1e-9);
         bar.set_position(committed.as_nanos() / 1_000);
-        bar.set_message(format!("{:.3} s simulated, {speed:.1}x", committed.as_secs_f64()));
+        let waiting = waiting.map_or_else(String::new, |(name, share)| {
+            format!(", waiting for {name} ({:.0} %)", 100.0 * share)
+        });
+        bar.set_message(format!("{:.3} s simulated, {speed:.1}x{waiting}", committed.as_secs_f64()));
+    }
+    /// Says something that stays.
+    pub fn note(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("note: {text}")),
+            None => eprintln!("note: {text}"),
+        }
     }
     /// Takes the line away.
     pub fn finish(&self) {

@@ -10,7 +10,7 @@ use belljar_config::{Experiment, Host, Overrides, Setting};
 use belljar_net::Filter;
 use belljar_results::names;
 use belljar_results::{ResultsFolder, Summary};
-use belljar_sim::{Output, RunOptions};
+use belljar_sim::{Output, RunOptions, SimulatorOptions};
 use clap::builder::FalseyValueParser;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,9 @@ pub struct Arguments {
     /// Log every process's system calls (<program>.<pid>.strace)
     #[arg(long, env = "BELLJAR_STRACE", value_parser = FalseyValueParser::new())]
     strace: bool,
+    /// Write the messages of other simulators' channels with their times (simulators/NAME/channels.csv)
+    #[arg(long, env = "BELLJAR_TRACE_CHANNELS", value_parser = FalseyValueParser::new())]
+    trace_channels: bool,
     /// Placement of all processes
     #[arg(long, value_enum, env = "BELLJAR_PLACEMENT")]
     placement: Option<PlacementOption>,
@@ -144,7 +147,12 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         working_directory: None,
         exposed: folder_of(&arguments.file),
         interrupt: Default::default(),
-        simulator_launcher: launch::launcher(),
+        simulators: SimulatorOptions {
+            launcher: launch::launcher(),
+            places: workers.places.clone(),
+            trace: arguments.trace_channels,
+            outlook: Default::default(),
+        },
         idle_processor: workers::leave_one_idle(workers.count * cells),
         debug: control::hub(&folder, &experiment),
         wait_for_debugger: arguments.gdb.clone(),

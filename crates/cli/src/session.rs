@@ -5,7 +5,8 @@ use crate::control;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::profile::WorkerTimes;
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
+use crate::waits::Lookout;
 use crate::workers::{Workers, thread_time_ns};
 use belljar_base::SimTime;
 use belljar_config::Experiment;
@@ -56,6 +57,7 @@ pub fn run(
         workers: workers.count,
         stealing: workers.stealing,
         spinning: workers.spinning,
+        waiters: workers.waiters(),
         on_start: Some(&place),
         watched: None,
         meter: if workers.profile { Some(&thread_time_ns) } else { None },
@@ -79,8 +81,10 @@ pub fn run(
             result
         });
         let simulation = simulation.map_err(Failure::run)?;
+        let outlook = &*options.simulators.outlook;
         let watching =
-            options.watched.as_deref().map(|board| scope.spawn(move || WorkerTimes::watch(board, over)));
+            options.watched.as_deref().map(|board| scope.spawn(move || WorkerTimes::watch(board, outlook, over)));
+        let mut lookout = Lookout::default();
         while !simulation.is_finished() {
             if let Some(exchange) = exchange {
                 if shared.stop.load(Relaxed) {
@@ -89,7 +93,10 @@ pub fn run(
                     shared.stop.store(true, Relaxed);
                 }
             }
-            progress.show(SimTime::from_picos(shared.committed_ps.load(Relaxed)));
+            for note in lookout.look(outlook, progress::now()) {
+                progress.note(&note);
+            }
+            progress.show(SimTime::from_picos(shared.committed_ps.load(Relaxed)), lookout.most());
             thread::park_timeout(REFRESH);
         }
         progress.finish();

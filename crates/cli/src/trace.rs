@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Writes a run as a trace in Chrome's JSON format, for ui.perfetto.dev or chrome://tracing: processes,
-/// and as far as they were recorded system calls (--strace), packets (--pcap) and time series.
+/// and as far as they were recorded system calls (--strace), packets (--pcap), messages of other simulators'
+/// channels (--trace-channels) and time series.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  belljar run exp.yaml -o exp.data --strace --pcap\n  belljar trace exp.data -o exp.json"

@@ -3,9 +3,11 @@
 use crate::failure::Failure;
 use belljar_config::Experiment;
 use belljar_engine::{Estimate, Profile};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use belljar_sim::Places;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 
 /// Options for workers. None of them changes results.
 #[derive(clap::Args, Default)]
@@ -25,6 +27,10 @@ pub struct Arguments {
     /// would save; profile.json in the results folder has all of it
     #[arg(long, env = "BELLJAR_PROFILE", value_parser = clap::builder::FalseyValueParser::new())]
     profile: bool,
+    /// Whether other simulators run only while they are waited for [default: if they and this program are more than
+    /// there are cores]
+    #[arg(long, value_name = "BOOL", env = "BELLJAR_SIMULATOR_TURNS", action = clap::ArgAction::Set)]
+    simulator_turns: Option<bool>,
 }
 
 /// Workers as they will run.
@@ -37,6 +43,10 @@ pub struct Workers {
     pub spinning: bool,
     /// True if their activities are measured.
     pub profile: bool,
+    /// The processors that other simulators take turns on, if there are fewer than would spin.
+    pub places: Option<Places>,
+    /// True if simulators are waited for, which takes short sleeps.
+    simulators: bool,
     /// Where they stay, by number; empty if they may move.
     cpus: Vec<usize>,
 }
@@ -44,7 +54,15 @@ pub struct Workers {
 impl Workers {
     /// One thread, for a command on one host.
     pub fn one() -> Workers {
-        Workers { count: 1, stealing: true, spinning: false, profile: false, cpus: Vec::new() }
+        Workers {
+            count: 1,
+            stealing: true,
+            spinning: false,
+            profile: false,
+            places: None,
+            simulators: false,
+            cpus: Vec::new(),
+        }
     }
 
     /// So many threads that may move between cores.
@@ -64,9 +82,23 @@ impl Workers {
         let pinning = arguments.pinning.or(experiment.experimental.use_cpu_pinning);
         let pinned =
             pinning.unwrap_or_else(|| count > 1 && count + busy_cpus() <= cores) && count <= cpus.len();
-        let spinning = count > 1 && count <= cores;
-        let cpus = if pinned { cpus } else { Vec::new() };
-        Workers { count, stealing: arguments.stealing, spinning, profile: arguments.profile, cpus }
+        let simulators = experiment.started_simulators();
+        let places = places(&cpus, cores, simulators, arguments.simulator_turns);
+        // A worker that waits stays on the processor that no simulator has; others would only be in its way.
+        let spinning = count > 1 && count <= cores && places.is_none();
+        let cpus = match (&places, pinned) {
+            (Some(_), _) => cpus.into_iter().take(1).collect(),
+            (None, true) => cpus,
+            (None, false) => Vec::new(),
+        };
+        let simulators = simulators > 0;
+        let (stealing, profile) = (arguments.stealing, arguments.profile);
+        Workers { count, stealing, spinning, profile, places, simulators, cpus }
+    }
+
+    /// How many of them wait for other simulators; 0: all of them.
+    pub fn waiters(&self) -> usize {
+        usize::from(self.places.is_some())
     }
 
     /// The share of each of so many processes: as many workers together, but at least one in each.
@@ -84,6 +116,10 @@ impl Workers {
 
     /// Puts the calling thread, worker `worker`, where it stays.
     pub fn place(&self, worker: usize) {
+        if self.simulators {
+            // Sleeps of a microsecond would take fifty; if not, waiting is slower and nothing else.
+            let _ = set_current_timer_slack(NonZeroU64::new(1));
+        }
         let Some(cpu) = self.cpus.get(worker) else { return };
         let mut set = CpuSet::new();
         set.set(*cpu);
@@ -100,6 +136,17 @@ pub fn leave_one_idle(threads: usize) -> bool {
 /// Number of CPUs whose time this process is granted: a container may see more of them.
 fn granted() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The processors for simulators to take turns on, `wanted` or if there are more of them than can spin beside the worker that
+/// waits. It stays on the first one.
+fn places(cpus: &[usize], cores: usize, simulators: usize, wanted: Option<bool>) -> Option<Places> {
+    let short = simulators > 0 && simulators + 1 > cores;
+    if simulators == 0 || !wanted.unwrap_or(short) {
+        return None;
+    }
+    let apart = if cpus.len() > 1 { &cpus[1..] } else { cpus };
+    Some(Places { count: cores.saturating_sub(1).max(1), apart: apart.to_vec(), all: cpus.to_vec() })
 }
 
 /// The text of a profile, for people and for `benches/scaling.py`.
@@ -168,6 +215,20 @@ mod tests {
     fn one_is_left_idle_where_there_are_more() {
         let granted = granted();
         assert!(leave_one_idle(granted - 1) && !leave_one_idle(granted) && !leave_one_idle(granted + 1));
+    }
+
+    #[test]
+    fn simulators_take_turns_where_they_are_too_many() {
+        let places = |cores: usize, simulators, wanted| {
+            places(&(0..cores).collect::<Vec<_>>(), cores, simulators, wanted).map(|places| places.apart)
+        };
+        assert_eq!(places(2, 1, None), None);
+        assert_eq!(places(2, 2, None), Some(vec![1]));
+        assert_eq!(places(4, 3, None), None);
+        assert_eq!(places(4, 4, None), Some(vec![1, 2, 3]));
+        assert_eq!(places(1, 1, None), Some(vec![0]));
+        assert_eq!((places(4, 0, Some(true)), places(2, 9, Some(false))), (None, None));
+        assert_eq!(places(4, 1, Some(true)), Some(vec![1, 2, 3]));
     }
 
     #[test]

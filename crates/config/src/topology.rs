@@ -96,6 +96,8 @@ pub struct SimulatorPort {
     pub listens: bool,
     /// The path of the socket; `None`: one that is made for the run.
     pub socket: Option<PathBuf>,
+    /// The other end of its link is a simulator too: their channel is wired directly, with the link's latency.
+    pub wired: bool,
 }
 
 impl Simulator {
@@ -299,6 +301,14 @@ impl Experiment {
     /// Treatment of the frames of a node's links; a host ends them.
     pub fn node_bridging(&self, id: HostId) -> Bridging {
         self.device(id).map_or(Bridging::Separate, |device| device.kind.bridging())
+    }
+    /// How many other simulators are started that keep in step with it, which they do by spinning as a rule.
+    pub fn started_simulators(&self) -> usize {
+        let started = |device: &&Device| match &device.kind {
+            DeviceKind::Simulator(simulator) => simulator.sync && !simulator.command.is_empty(),
+            _ => false,
+        };
+        self.topology.devices.iter().filter(started).count()
     }
     /// Number of hosts and devices.
     pub fn node_count(&self) -> usize {

@@ -3,11 +3,13 @@
 use crate::error::{Error, Fault};
 use crate::layer::{FIRST_TYPE, HEADER, Layer};
 use crate::setup::Parameters;
+use crate::watch::Watch;
 use belljar_base::{SimDuration, SimTime};
 use belljar_channel::SlotRing;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::marker::PhantomData;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 /// The header of a slot; the upper layer's body follows.
 const SLOT_HEADER: usize = 64;
@@ -17,7 +19,7 @@ const STAMP: usize = HEADER;
 const OWNER: usize = 63;
 /// The slot is the consumer's.
 const CONSUMER: u8 = 0x80;
-const SYNC: u8 = 0x00;
+pub(crate) const SYNC: u8 = 0x00;
 const TERMINATE: u8 = 0x01;
 
 /// The result of a set-up: rings, socket and agreed settings.
@@ -55,7 +57,21 @@ pub struct Channel<L> {
     last_sent: Option<SimTime>,
     ended: bool,
     counts: Counts,
+    watch: Arc<Watch>,
     layer: PhantomData<L>,
+}
+
+/// A message as its slot has it, for who passes it on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Raw {
+    /// Its type, of the base protocol or of the upper layer.
+    pub kind: u8,
+    /// Its stamp, in picoseconds.
+    pub stamp: u64,
+    /// The upper layer's part of the header.
+    pub header: [u8; HEADER],
+    /// The upper layer's body.
+    pub body: Vec<u8>,
 }
 
 /// Counts of messages of a channel.
@@ -77,6 +93,7 @@ impl<L: Layer> Channel<L> {
     pub(crate) fn new(parameters: &Parameters, ends: Ends) -> Channel<L> {
         Channel {
             peer: parameters.peer.clone(),
+            watch: Arc::new(Watch::new(ends.outgoing.clone(), (OWNER, CONSUMER))),
             incoming: ends.incoming,
             next_in: 0,
             outgoing: ends.outgoing,
@@ -118,6 +135,7 @@ impl<L: Layer> Channel<L> {
             if self.sync {
                 let late = stamp < self.horizon;
                 self.horizon = self.horizon.max(stamp);
+                self.watch.heard(self.horizon);
                 if self.horizon > now {
                     return Ok(None);
                 }
@@ -145,14 +163,56 @@ impl<L: Layer> Channel<L> {
         }
         let mut header = [0; HEADER];
         self.incoming.read(self.next_in, 0, &mut header);
-        let len = L::body_len(kind, &header)?;
+        self.read_body(kind, &header).map(|body| L::decode(kind, &header, body))
+    }
+
+    fn read_body(&self, kind: u8, header: &[u8; HEADER]) -> Result<Vec<u8>, String> {
+        let len = L::body_len(kind, header)?;
         let room = self.incoming.slot_size() - SLOT_HEADER;
         if len > room {
             return Err(format!("it says that it has {len} bytes, in a slot for {room}"));
         }
         let mut body = vec![0; len];
         self.incoming.read(self.next_in, SLOT_HEADER, &mut body);
-        Ok(L::decode(kind, &header, body))
+        Ok(body)
+    }
+
+    /// The next message of either layer, whatever its time.
+    ///
+    /// # Errors
+    /// If the peer has sent something that cannot be.
+    pub fn poll_raw(&mut self) -> Result<Option<Raw>, Error> {
+        let owner = self.incoming.owner(self.next_in, OWNER);
+        if self.ended || owner & CONSUMER == 0 {
+            return Ok(None);
+        }
+        let kind = owner & !CONSUMER;
+        let (mut stamp, mut header, mut body) = ([0; 8], [0; HEADER], Vec::new());
+        self.incoming.read(self.next_in, STAMP, &mut stamp);
+        if kind != SYNC && kind != TERMINATE {
+            self.incoming.read(self.next_in, 0, &mut header);
+            body = self.read_body(kind, &header).map_err(|reason| {
+                Fault::Message { number: self.counts.received + self.counts.syncs_received, reason }
+                    .of(&self.peer)
+            })?;
+            self.counts.received += 1;
+        }
+        self.release(owner);
+        if kind == TERMINATE {
+            self.end();
+        }
+        Ok(Some(Raw { kind, stamp: u64::from_le_bytes(stamp), header, body }))
+    }
+
+    /// Sends a message as it is. False if the queue is full. After the peer's end it is dropped.
+    ///
+    /// # Errors
+    /// If it doesn't fit into a slot.
+    pub fn send_whole(&mut self, Raw { kind, stamp, header, body }: &Raw) -> Result<bool, Error> {
+        if body.len() > self.capacity() {
+            return Err(Fault::TooLarge { len: body.len(), room: self.capacity() }.of(&self.peer));
+        }
+        Ok(self.ended || self.put_stamped(*stamp, kind & !CONSUMER, header, body))
     }
 
     /// Gives the slot back to the peer.
@@ -231,6 +291,7 @@ impl<L: Layer> Channel<L> {
         ring.write(slot, STAMP, &stamp.to_le_bytes());
         ring.write(slot, SLOT_HEADER, body);
         ring.give(slot, OWNER, kind | CONSUMER);
+        self.watch.sent(slot);
         self.next_out = (slot + 1) % ring.count();
         true
     }
@@ -271,6 +332,8 @@ impl<L: Layer> Channel<L> {
         self.ended = true;
         self.horizon = SimTime::MAX;
         self.sync = false;
+        self.watch.heard(self.horizon);
+        self.watch.set_waited_for(false);
     }
 
     /// True if the peer has ended, by TERMINATE or by going away.
@@ -292,6 +355,10 @@ impl<L: Layer> Channel<L> {
     /// The peer's name.
     pub fn peer(&self) -> &str {
         &self.peer
+    }
+    /// Its state for other threads.
+    pub fn watch(&self) -> &Arc<Watch> {
+        &self.watch
     }
     /// Counts of its messages.
     pub fn counts(&self) -> Counts {

@@ -6,8 +6,9 @@
 //! * [`setup`]: the way from an address to a channel, without blocking; [`establish`] waits for it, within bounds
 //! * [`channel`]: sending, receiving and the promises of time, sans-IO in spirit: `now` is passed in, nothing blocks
 //! * [`layer`]: what a channel carries; [`net`]: Ethernet frames
-//! * [`process`]: simulators that are started and ended here
-//! * [`wait`]: how to wait for a peer that shares processors with us
+//! * [`process`]: simulators that are started and ended here; [`turns`]: which of them run where processors are short
+//! * [`proxy`]: channels between two machines
+//! * [`wait`]: how to wait for a peer that shares processors with us; [`watch`]: who waits for whom, for other threads
 //!
 //! A message sent at T is stamped T + the latency that the sender gives its end. Stamps never fall, so one that has been
 //! seen bounds all that come: nothing arrives before it. This bound is the channel's [`horizon`](Channel::horizon),
@@ -26,12 +27,15 @@ pub mod intro;
 pub mod layer;
 pub mod net;
 pub mod process;
+pub mod proxy;
 pub mod setup;
 #[cfg(test)]
 mod setup_tests;
 #[cfg(test)]
 mod testing;
+pub mod turns;
 pub mod wait;
+pub mod watch;
 
 pub use address::{Address, Role};
 pub use channel::Channel;
@@ -40,3 +44,4 @@ pub use layer::Layer;
 pub use net::{Frame, Net};
 pub use setup::{Parameters, Setup, SyncMode, establish};
 pub use wait::Backoff;
+pub use watch::Watch;

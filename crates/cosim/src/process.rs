@@ -1,6 +1,7 @@
 //! Simulators that are started here.
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Result;
@@ -66,11 +67,23 @@ impl Running {
         self.ended
     }
 
-    fn kill(&self, signal: Signal) {
-        // It has not been waited for: its number is nobody else's. What it started is in its group.
-        if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal to it and to what it has started, if it is still there.
+    pub fn signal(&self, signal: Signal) {
+        // It has not been waited for: its number is nobody else's.
+        if let Some(group) = Pid::from_raw(self.id().cast_signed()).filter(|_| self.ended.is_none()) {
             let _ = kill_process_group(group, signal);
         }
+    }
+
+    /// Puts it on these processors, if it may be.
+    pub fn place(&self, cpus: &CpuSet) {
+        let process = Pid::from_raw(self.id().cast_signed()).filter(|_| self.ended.is_none());
+        let _ = process.map(|process| sched_setaffinity(Some(process), cpus));
     }
 }
 
@@ -80,7 +93,7 @@ pub fn end(mut all: Vec<impl DerefMut<Target = Running>>) {
     for signal in [None, Some(Signal::INT), Some(Signal::TERM), Some(Signal::KILL)] {
         all.retain_mut(|running| running.ended().is_none());
         if let Some(signal) = signal {
-            all.iter().for_each(|running| running.kill(signal));
+            all.iter().for_each(|running| running.signal(signal));
         }
         let mut waited = Duration::ZERO;
         while waited < PATIENCE && all.iter_mut().any(|running| running.ended().is_none()) {
@@ -93,7 +106,7 @@ pub fn end(mut all: Vec<impl DerefMut<Target = Running>>) {
 impl Drop for Running {
     fn drop(&mut self) {
         if self.ended().is_none() {
-            self.kill(Signal::KILL);
+            self.signal(Signal::KILL);
             let _ = self.child.wait();
         }
     }

@@ -12,6 +12,13 @@ const YIELDS: u32 = 200;
 const FIRST_SLEEP: Duration = Duration::from_micros(20);
 const LAST_SLEEP: Duration = Duration::from_millis(1);
 
+/// Sleeps for as long as something is to happen in another program that takes milliseconds; how long that is.
+pub fn moment() -> Duration {
+    const MOMENT: Duration = Duration::from_millis(5);
+    thread::sleep(MOMENT);
+    MOMENT
+}
+
 /// Back-off of a wait: the longer it has lasted, the longer each turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {

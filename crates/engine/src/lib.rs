@@ -135,6 +135,9 @@ pub struct Options<'a> {
     pub stealing: bool,
     /// True if each worker has a core to itself, so that it may spin for a moment before it sleeps.
     pub spinning: bool,
+    /// Workers, from the first on, that run units that wait for clocks outside; 0: all of them. Where processors are short,
+    /// fewer of them leave more to what they wait for.
+    pub waiters: usize,
     /// Called first on each worker's thread, with its number.
     pub on_start: Option<&'a (dyn Fn(usize) + Sync)>,
     /// Where workers say what they are doing, for who looks on.

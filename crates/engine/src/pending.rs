@@ -40,11 +40,13 @@ impl PendingUnits {
     }
 }
 
-/// Turns in which a worker spins, some microseconds: a simulator with a processor of its own answers within them.
+/// Turns in which a worker spins, some tens of microseconds: a simulator with a processor of its own answers within them.
 const SPINS: u32 = 200;
-/// Then turns in which it offers its processor to others, which the simulator may need.
-const YIELDS: u32 = 400;
-/// Then turns in which it sleeps, so that it leaves the processor alone; the longest of them.
+/// Then turns in which it sleeps for a moment. To yield would be to give the processor away for all of a time slice, some milliseconds,
+/// if it is shared with a simulator that spins.
+const NAPS: u32 = 400;
+const NAP: Duration = Duration::from_micros(1);
+/// Then turns in which it sleeps for longer, so that it leaves the processor alone; the longest of them.
 const SLEEPS: u32 = 30;
 const LONGEST: Duration = Duration::from_micros(500);
 
@@ -65,11 +67,11 @@ impl PendingBackoff {
         self.turns += 1;
         match self.turns {
             ..=SPINS => hint::spin_loop(),
-            turn if turn <= SPINS + YIELDS => thread::yield_now(),
+            turn if turn <= SPINS + NAPS => thread::park_timeout(NAP),
             turn => {
-                let slept = turn - SPINS - YIELDS;
+                let slept = turn - SPINS - NAPS;
                 if slept > SLEEPS {
-                    self.turns = SPINS + YIELDS;
+                    self.turns = SPINS + NAPS;
                     return false;
                 }
                 thread::park_timeout(LONGEST.min(Duration::from_micros(20) * slept));

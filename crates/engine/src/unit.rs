@@ -104,6 +104,12 @@ impl<N: Node> Unit<N> {
         }
     }
 
+    /// The member with the earliest event.
+    pub fn first(&self) -> Option<HostId> {
+        let next = self.ids.iter().zip(&self.next);
+        next.min_by_key(|(_, next)| **next).map(|(id, _)| *id).or(self.ids.first().copied())
+    }
+
     /// When the last of its members finished; told once.
     pub fn just_finished(&mut self) -> Option<SimTime> {
         if self.finished {

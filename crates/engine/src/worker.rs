@@ -177,10 +177,19 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         }
     }
 
+    /// True if this worker runs pending units.
+    fn waits(&self) -> bool {
+        let waiters = self.shared.options.waiters;
+        waiters == 0 || self.me < waiters
+    }
+
     /// Takes a pending unit.
     fn waiting(&self) -> Option<Waiting> {
         let count = self.shared.partitions.len();
-        let reach = if self.shared.options.stealing { count } else { 1 };
+        if !self.waits() {
+            return None;
+        }
+        let reach = if self.shared.options.stealing || self.shared.options.waiters > 0 { count } else { 1 };
         (self.me..self.me + reach).find_map(|p| self.shared.partitions[p % count].waiting.take())
     }
 
@@ -213,6 +222,9 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
     fn run_unit(&mut self, unit: u32) {
         if let Err(next) = self.run_once(unit) {
             self.leave((unit, next));
+            if !self.waits() {
+                self.shared.idle.announce(usize::MAX);
+            }
         }
     }
 
@@ -232,11 +244,15 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         running.run_until(limit, &mut self.sent);
         let next = running.next_event();
         let finished = if next < limit { None } else { running.just_finished() };
+        let waited_for = if next < limit { running.first() } else { None };
         if let Some(footprints) = &shared.footprints {
             footprints.has_run(unit, self.runs, &shared.units[unit as usize], &running);
         }
         drop(running);
-        self.doing(Phase::Engine);
+        match waited_for.zip(shared.options.watched) {
+            Some((node, board)) => board.doing(Activity::of(Phase::Waiting, node.0)),
+            None => self.doing(Phase::Engine),
+        }
         if let (Some(recorder), Some(started), Some(now)) = (&shared.recorder, started, self.meter()) {
             recorder.ran(now - started);
         }

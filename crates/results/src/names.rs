@@ -24,3 +24,5 @@ pub const TRACE: &str = "trace.json";
 pub const REPORT: &str = "report.html";
 /// All captures in one.
 pub const ALL_CAPTURES: &str = "all.pcapng";
+/// The messages of a simulator's channels, in its folder.
+pub const CHANNELS: &str = "channels.csv";

@@ -1,6 +1,7 @@
 //! A run as a trace in the JSON format of Chrome, which Perfetto (ui.perfetto.dev) and chrome://tracing
 //! show: a group for each host, a track for each of its threads with the calls that waited, tracks for
-//! packets, and counters from the time series. Times are simulated microseconds.
+//! packets, and counters from the time series; a group for each other simulator, with the messages of its channels. Times are simulated
+//! microseconds.
 
 use crate::Topology;
 use crate::names;
@@ -54,6 +55,12 @@ pub fn trace(results: &Results, all: bool, out: impl Write) -> Result<(), TraceE
         }
     }
     counters(&mut out, results)?;
+    for (index, (name, folder)) in results.nodes().into_iter().enumerate() {
+        let path = folder.join(names::CHANNELS);
+        if path.exists() {
+            channels(&mut out, index as i32 + 1, &name, &path)?;
+        }
+    }
     out.out.write_all(b"\n]}\n")?;
     Ok(out.out.flush()?)
 }
@@ -81,6 +88,37 @@ fn system_calls(
         } else if started < call.at || all {
             let more = json!({"arguments": call.arguments, "result": call.result});
             out.span(track, call.name, "system call", (started, call.at), more)?;
+        }
+    }
+    Ok(())
+}
+
+/// The messages of a simulator's channels: what it is sent spans the channel's latency, what it sends is where it arrives.
+fn channels(
+    out: &mut Events<impl Write>,
+    group: i32,
+    simulator: &str,
+    path: &std::path::Path,
+) -> Result<(), TraceError> {
+    let table = series(path)?;
+    let columns = ["time_ps", "port", "direction", "arrives_ps", "bytes"].map(|name| table.column(name));
+    let [Some(time), Some(port), Some(direction), Some(arrives), Some(bytes)] = columns else {
+        return Ok(());
+    };
+    out.name(group, None, &format!("simulator {simulator}"))?;
+    let mut tracks: Map<(&str, &str), i32> = Map::new();
+    for row in &table.rows {
+        let picos = |column: usize| SimTime::from_picos(row[column].parse().unwrap_or(0));
+        let next = tracks.len() as i32 + 1;
+        let track = *tracks.entry((&row[port], &row[direction])).or_insert(next);
+        if track == next {
+            out.name(group, Some(track), &format!("{} {}", row[direction], row[port]))?;
+        }
+        let (sent, arrived) = (picos(time), picos(arrives));
+        let more = json!({"bytes": row[bytes], "time in ps": row[time], "arrives in ps": row[arrives]});
+        match &*row[direction] {
+            "to" => out.span((group, track), "message", "channel", (sent, arrived), more)?,
+            _ => out.instant((group, track), "message", "channel", arrived, more)?,
         }
     }
     Ok(())
@@ -168,13 +206,27 @@ mod tests {
         std::fs::write(dir.path().join(names::STATISTICS), statistics.to_json()).unwrap();
         let log = "1.000000000 [7] getpid() = 7\n1.000000000 [7] getpid() = 7\n1.500000000 [7] read(0, \"\", 1) = 0\n";
         std::fs::write(host.join("p.7.strace"), log).unwrap();
+        let box_ = dir.path().join("simulators/box");
+        std::fs::create_dir_all(&box_).unwrap();
+        let messages = "time_ps,port,direction,arrives_ps,bytes\n2000000,left,to,2500000,98\n3000001,left,from,3000001,60\n";
+        std::fs::write(box_.join(names::CHANNELS), messages).unwrap();
         let results = Results::open(dir.path()).unwrap();
+        let mut out = Vec::new();
+        trace(&results, false, &mut out).unwrap();
+        let value: Value = serde_json::from_slice(&out).unwrap();
+        let of_channels = value["traceEvents"].as_array().unwrap().iter().filter(|e| e["cat"] == "channel");
+        let of_channels: Vec<_> =
+            of_channels.map(|e| (&e["ph"], &e["ts"], &e["dur"], &e["args"]["bytes"])).collect();
+        let (span, instant) = (json!("X"), json!("i"));
+        assert_eq!(of_channels.len(), 2);
+        assert_eq!(of_channels[0], (&span, &json!(2.0), &json!(0.5), &json!("98")));
+        assert_eq!((of_channels[1].0, of_channels[1].3), (&instant, &json!("60")));
         let spans = |all| {
             let mut out = Vec::new();
             trace(&results, all, &mut out).unwrap();
             let value: Value = serde_json::from_slice(&out).unwrap();
             let events = value["traceEvents"].as_array().unwrap().clone();
-            events.into_iter().filter(|e| e["ph"] == "X").collect::<Vec<_>>()
+            events.into_iter().filter(|e| e["ph"] == "X" && e["cat"] != "channel").collect::<Vec<_>>()
         };
         assert_eq!(spans(true).len(), 3);
         let waiting = spans(false);

@@ -26,8 +26,10 @@ mod run;
 mod simulators;
 mod world;
 
+pub use belljar_cosim::turns::Places;
 pub use belljar_kernel::{DebugProcess, Output};
 pub use cells::CellExchange;
 pub use debug::{DebugError, DebugHub, Debuggee, ELSEWHERE};
 pub use outcome::call_name;
 pub use run::{Finished, Part, RunOptions, SimError, conclude, run_part};
+pub use simulators::{Outlook, SimulatorOptions, Watched};

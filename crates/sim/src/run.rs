@@ -8,7 +8,7 @@ use crate::manifest;
 use crate::message::WorldNode;
 use crate::metrics;
 use crate::outcome;
-use crate::simulators::Simulators;
+use crate::simulators::{SimulatorOptions, Simulators};
 use crate::world;
 use belljar_base::activity::{Activity, Board, Phase};
 use belljar_base::{HostId, Set, SimTime};
@@ -41,9 +41,8 @@ pub struct RunOptions {
     pub debug: Arc<DebugHub>,
     /// Where workers say what they are doing, for who looks on.
     pub watched: Option<Arc<Board>>,
-    /// Launcher of other simulators: a program with its arguments, to which this process's id and the simulator's own
-    /// command are added. Empty: simulators are started directly.
-    pub simulator_launcher: Vec<OsString>,
+    /// Other simulators.
+    pub simulators: SimulatorOptions,
     /// True if this machine has a processor that no worker uses.
     pub idle_processor: bool,
     /// Host and program (the name of its file) of processes that wait for a debugger

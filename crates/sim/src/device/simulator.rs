@@ -4,8 +4,9 @@
 //! Frames of one time leave in the order of the ports, then of sending.
 
 use super::{Device, Outside};
-use crate::simulators::{Ended, Process};
+use crate::simulators::{ChannelTrace, Ended, Process};
 use belljar_base::{SimDuration, SimTime};
+use belljar_cosim::turns::Turn;
 use belljar_cosim::{Channel, Error, Fault, Frame, Net};
 use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, Packet};
@@ -30,8 +31,12 @@ struct Arrived {
 
 /// See the [module](self).
 pub struct ForeignSimulator {
-    ports: Vec<Port>,
+    /// `None`: the channel is with another simulator.
+    ports: Vec<Option<Port>>,
     process: Process,
+    /// Where processors are short.
+    turn: Option<Turn>,
+    trace: Option<ChannelTrace>,
     /// Number of polls in a row that brought nothing.
     in_vain: u32,
 }
@@ -53,13 +58,14 @@ struct Port {
 }
 
 impl ForeignSimulator {
-    /// A simulator with these channels, each with the longest frame of its link.
+    /// A simulator with these channels, each with the longest frame of its link and its latency.
     pub fn new(
-        channels: impl IntoIterator<Item = (Channel<Net>, usize)>,
-        latency: SimDuration,
+        channels: impl IntoIterator<Item = Option<(Channel<Net>, usize, SimDuration)>>,
         process: Process,
+        turn: Option<Turn>,
+        trace: Option<ChannelTrace>,
     ) -> ForeignSimulator {
-        let port = |(channel, longest)| Port {
+        let port = |(channel, longest, latency)| Port {
             channel,
             backlog: VecDeque::new(),
             arrived: VecDeque::new(),
@@ -70,12 +76,26 @@ impl ForeignSimulator {
             tick: SimTime::ZERO,
             latency,
         };
-        ForeignSimulator { ports: channels.into_iter().map(port).collect(), process, in_vain: 0 }
+        let ports = channels.into_iter().map(|channel| channel.map(port)).collect();
+        ForeignSimulator { ports, process, turn, trace, in_vain: 0 }
+    }
+
+    fn ports(&self) -> impl Iterator<Item = &Port> {
+        self.ports.iter().flatten()
+    }
+    fn ports_mut(&mut self) -> impl Iterator<Item = &mut Port> {
+        self.ports.iter_mut().flatten()
+    }
+    fn port_mut(&mut self, number: usize) -> Option<&mut Port> {
+        self.ports.get_mut(number)?.as_mut()
     }
 
     /// Stops the run, unless the simulator has just ended as it should.
     fn fail(&mut self, error: Error) {
-        self.ports.iter_mut().for_each(|port| port.channel.close());
+        self.ports_mut().for_each(|port| port.channel.close());
+        if let Some(mut turn) = self.turn.take() {
+            turn.leave();
+        }
         match (&error.fault, self.process.how_it_ended()) {
             (Fault::Closed, Ended::Well) => {}
             (Fault::Closed, Ended::Badly(how)) => self.process.fail(how),
@@ -83,8 +103,18 @@ impl ForeignSimulator {
         }
     }
 
+    /// Writes a message to the trace, if there is one.
+    fn record(&mut self, message: (SimTime, usize, bool), stamp: SimTime, bytes: usize) {
+        let Some(trace) = &mut self.trace else { return };
+        if let Err(error) = trace.write(message, stamp, bytes) {
+            self.process.fail(error);
+            self.trace = None;
+        }
+    }
+
     fn first_arrived(&self) -> Option<(SimTime, usize)> {
-        let first = |(number, port): (usize, &Port)| Some((port.arrived.front()?.at, number));
+        let first =
+            |(number, port): (usize, &Option<Port>)| Some((port.as_ref()?.arrived.front()?.at, number));
         self.ports.iter().enumerate().filter_map(first).min()
     }
 }
@@ -146,44 +176,54 @@ impl Port {
 
 impl Outside for ForeignSimulator {
     fn send(&mut self, at: SimTime, port: usize, frame: &Packet) {
-        if let Some(port) = self.ports.get_mut(port).filter(|port| !port.channel.has_ended()) {
+        if let Some(port) = self.port_mut(port).filter(|port| !port.channel.has_ended()) {
             port.backlog.push_back((at, Frame { port: 0, bytes: frame.bytes().to_vec() }));
         }
     }
 
     fn exchange(&mut self, limit: SimTime) -> SimTime {
         let mut moved = false;
-        let exchanged = self.ports.iter_mut().try_for_each(|port| {
+        let exchanged = self.ports_mut().try_for_each(|port| {
             moved |= port.exchange(limit)?;
             Ok(())
         });
         self.in_vain = if moved { 0 } else { self.in_vain + 1 };
         let look = self.in_vain % LOOK == LOOK - 1;
         let mut check = || match look {
-            true => self.ports.iter_mut().try_for_each(|port| port.channel.check_peer()),
+            true => self.ports_mut().try_for_each(|port| port.channel.check_peer()),
             false => Ok(()),
         };
         if let Err(error) = exchanged.and_then(|()| check()) {
             self.fail(error);
         }
-        self.ports.iter().map(Port::horizon).min().unwrap_or(limit).min(limit)
+        let horizon = self.ports().map(Port::horizon).min().unwrap_or(limit);
+        for port in self.ports() {
+            port.channel.watch().set_waited_for(port.horizon() < limit);
+        }
+        match &mut self.turn {
+            Some(turn) if horizon < limit => turn.needs(),
+            Some(turn) => turn.done(),
+            None => {}
+        }
+        horizon.min(limit)
     }
 }
 
 impl Device for ForeignSimulator {
     /// It has been sent before.
-    fn receive(&mut self, _: SimTime, port: usize, frame: Packet) {
-        if let Some(port) = self.ports.get_mut(port) {
-            port.counters.packets_in += 1;
-            port.counters.bytes_in += frame.bytes().len() as u64;
-        }
+    fn receive(&mut self, now: SimTime, number: usize, frame: Packet) {
+        let Some(port) = self.port_mut(number) else { return };
+        port.counters.packets_in += 1;
+        port.counters.bytes_in += frame.bytes().len() as u64;
+        let stamp = now + port.latency;
+        self.record((now, number, true), stamp, frame.bytes().len());
     }
     /// Ignores changes of its links: they act in cables.
     fn change(&mut self, _: SimTime, _: LinkChange) {}
     fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
         loop {
             let (_, number) = self.first_arrived().filter(|(at, _)| *at <= now)?;
-            let port = &mut self.ports[number];
+            let port = self.port_mut(number)?;
             let Arrived { at, bytes, late } = port.arrived.pop_front()?;
             port.late += u64::from(late);
             if !(ethernet::HEADER_LEN..=port.longest + TAG).contains(&bytes.len()) {
@@ -192,25 +232,26 @@ impl Device for ForeignSimulator {
             }
             port.counters.packets_out += 1;
             port.counters.bytes_out += bytes.len() as u64;
+            self.record((at, number, false), at, bytes.len());
             return Some(EgressFrame { port: number, at, departs: at, packet: Packet::new(bytes) });
         }
     }
     fn next_event(&self) -> Option<SimTime> {
-        let horizon = self.ports.iter().map(Port::horizon).min();
+        let horizon = self.ports().map(Port::horizon).min();
         let arrived = self.first_arrived().map(|(at, _)| at);
         horizon.into_iter().chain(arrived).min().filter(|at| *at < SimTime::MAX)
     }
     fn counters(&self, port: usize) -> Counters {
-        self.ports.get(port).map_or_else(Counters::default, |port| port.counters)
+        self.ports.get(port).and_then(Option::as_ref).map_or_else(Counters::default, |port| port.counters)
     }
     fn queue_len(&self, port: usize) -> usize {
-        self.ports.get(port).map_or(0, |port| port.backlog.len())
+        self.ports.get(port).and_then(Option::as_ref).map_or(0, |port| port.backlog.len())
     }
     fn outside(&mut self) -> Option<&mut dyn Outside> {
         Some(self)
     }
     fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
-        let sum = |count: fn(&Port) -> u64| self.ports.iter().map(count).sum::<u64>();
+        let sum = |count: fn(&Port) -> u64| self.ports().map(count).sum::<u64>();
         let warnings = [
             (sum(|port| port.late), "frames stamped before one that came before them: they arrive after it"),
             (

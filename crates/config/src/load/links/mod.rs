@@ -7,6 +7,7 @@ mod p4;
 mod queues;
 mod simulators;
 mod values;
+mod wires;
 
 pub(super) use impairments::line_change;
 pub(super) use queues::{check_burst, queue};
@@ -113,6 +114,7 @@ pub(super) fn read(
         pcap_filter: if drafts.is_empty() { Default::default() } else { defaults.pcap_filter.clone() },
         ..Topology::default()
     };
+    let mut roles = Map::new();
     for (n, (station, interfaces)) in stations.iter().zip(interfaces).enumerate() {
         let section = station.section.as_ref();
         let name = station.name.clone();
@@ -148,12 +150,14 @@ pub(super) fn read(
                 topology.devices.push(Device { name, interfaces, kind });
             }
             Kind::Simulator => {
-                let simulator = simulators::read(station, &interfaces, context.around)?;
+                let (simulator, given) = simulators::read(station, &interfaces, context.around)?;
+                roles.insert(topology.devices.len(), given);
                 topology.devices.push(Device { name, interfaces, kind: DeviceKind::Simulator(simulator) });
             }
         }
     }
     check_addresses(&stations, hosts)?;
+    wires::read(&mut topology, &drafts, &stations, hosts.len(), &roles)?;
     Ok(topology)
 }
 

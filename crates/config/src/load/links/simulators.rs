@@ -29,12 +29,12 @@ const EXAMPLE: &str = "command: [python3, middlebox.py, \"{left}\", \"{right}\"]
 /// Values of a port that an argument can contain, beside its adapter URL.
 const PARTS: [&str; 2] = ["socket", "memory"];
 
-/// Reads a simulator, whose ports are the interfaces that links give it.
+/// Reads a simulator, whose ports are the interfaces that links give it; with it, which ports the file says to listen.
 pub(super) fn read(
     station: &Station,
     interfaces: &[Interface],
     around: &PathContext,
-) -> Result<Simulator, Problem> {
+) -> Result<(Simulator, Vec<Option<bool>>), Problem> {
     let Some(s) = &station.section else {
         return Err(Problem::at(station.span, format!("nothing is said of simulator '{}'", station.name))
             .help(format!("write what starts it, {EXAMPLE}")));
@@ -68,8 +68,9 @@ pub(super) fn read(
         Some(node) => check_command(node, process::args(node, "command")?, interfaces, around)?,
         None => Vec::new(),
     };
-    let ports = ports(s, station, interfaces, !command.is_empty())?;
-    Ok(Simulator {
+    let mut roles = Vec::new();
+    let ports = ports(s, station, interfaces, !command.is_empty(), &mut roles)?;
+    let simulator = Simulator {
         command,
         environment: s.read("environment", process::environment)?.unwrap_or_default(),
         working_directory: s
@@ -80,7 +81,8 @@ pub(super) fn read(
         sync_interval,
         start_timeout: s.read("start_timeout", section::duration)?.unwrap_or(START_TIMEOUT),
         ports,
-    })
+    };
+    Ok((simulator, roles))
 }
 
 fn ports(
@@ -88,8 +90,10 @@ fn ports(
     station: &Station,
     interfaces: &[Interface],
     started: bool,
+    roles_given: &mut Vec<Option<bool>>,
 ) -> Result<Vec<SimulatorPort>, Problem> {
     let mut ports = vec![SimulatorPort::default(); interfaces.len()];
+    roles_given.resize(interfaces.len(), None);
     let entries = s.get("ports").map(|node| mapping(node, "'ports'")).transpose()?.unwrap_or_default();
     for entry in entries {
         let Some(at) = interfaces.iter().position(|interface| interface.name == entry.key) else {
@@ -102,7 +106,9 @@ fn ports(
         };
         let p = Section::new(&entry.value, "a port", &["role", "socket"], false)?;
         let roles = [("connect", false), ("listen", true)];
-        ports[at].listens = p.read("role", |n, k| section::choice(n, k, &roles))?.unwrap_or(false);
+        let role = p.read("role", |n, k| section::choice(n, k, &roles))?;
+        ports[at].listens = role.unwrap_or(false);
+        roles_given[at] = role;
         ports[at].socket = p.read("socket", |n, k| section::string(n, k).map(PathBuf::from))?;
     }
     if let Some((interface, _)) =

@@ -243,3 +243,28 @@ links:
         ]
     );
 }
+
+#[test]
+fn simulators_that_are_linked_have_a_channel_of_their_own() {
+    let text = "general: { stop_time: 1 s }
+hosts: { a: { processes: [] } }
+simulators:
+  box: { command: [/bin/true, \"{in}\", \"{out}\"] }
+  far: { command: [/bin/true, \"{p}\"], ports: { p: { role: ROLE } } }
+links:
+- { between: [a, \"box:in\"] }
+- { between: [\"box:out\", \"far:p\"], latency: 3 us }
+";
+    for (role, listens) in [("listen", true), ("connect", false)] {
+        let text = text.replace("ROLE", role);
+        round_trip(&text);
+        let experiment = parse(&text);
+        let port = |device: usize, number: usize| match &experiment.topology.devices[device].kind {
+            DeviceKind::Simulator(simulator) => simulator.ports[number].clone(),
+            _ => panic!("a simulator"),
+        };
+        assert!(!port(0, 0).wired && port(0, 1).wired && port(1, 0).wired);
+        assert_eq!((port(1, 0).listens, port(0, 1).listens), (listens, !listens));
+        assert_eq!(experiment.started_simulators(), 2);
+    }
+}

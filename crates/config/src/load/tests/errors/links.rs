@@ -453,3 +453,45 @@ fn other_simulators() {
     simulator("command: /bin/true, ports: { left: { role: server } }", "'role'", "");
     simulator("command: /bin/true, working_directory: /no/such", "'working_directory' is no directory", "");
 }
+
+/// What is said of two simulators with a link between them that has these keys, the second one with these more.
+#[track_caller]
+fn wired(link: &str, second: &str, expected: &str, help: &str) {
+    let text = format!(
+        "{GENERAL}\nhosts: {{ a: {{ processes: [] }} }}\nsimulators:\n  box: {{ command: /bin/true, ports: {{ out: {{ role: listen }} }} }}\n  \
+         far: {{ command: /bin/true{second} }}\nlinks:\n- {{ between: [a, \"box:in\"] }}\n- {{ between: [\"box:out\", \"far:p\"]{link} }}\n"
+    );
+    let error = Experiment::parse_in("test.yaml", &text, &around()).expect_err("this is not valid");
+    assert_eq!(error.message, expected);
+    assert!(error.help.as_deref().unwrap_or_default().contains(help), "{:?}", error.help);
+    assert!(error.position.is_some());
+}
+
+#[test]
+fn channels_between_simulators() {
+    let message =
+        "link 'box:out-far:p' joins two simulators, whose channel has a latency above 0 and nothing else";
+    wired(", packet_loss: 0.1", "", message, "put a switch between them");
+    wired(", latency: 0", "", message, "leave the rest out");
+    wired(
+        "",
+        ", ports: { p: { role: listen } }",
+        "both ends of link 'box:out-far:p' listen",
+        "give one of the two ports the other 'role'",
+    );
+    links(
+        "simulators: { box: { command: /bin/true }, far: { command: /bin/true } }\nlinks: [ { between: [a, b] }, { between: [\"box:x\", \"far:x\"] } ]",
+        "3:15 no channel of the experiment's own reaches simulator 'box': only others like it do",
+        "link one of them to a host, a switch or a router",
+    );
+    links(
+        "simulators: { box: { command: /bin/true } }\nlinks: [ { between: [a, box] }, { between: [\"box:x\", \"box:y\"] } ]",
+        "4:57 link 'box:x-box:y' joins a simulator to itself",
+        "a channel has two programs at its ends",
+    );
+    links(
+        "simulators: { box: { command: /bin/true, ports: { x: { socket: /a } } }, far: { command: /bin/true, ports: { x: { socket: /b } } } }\nlinks: [ { between: [a, box] }, { between: [\"box:x\", \"far:x\"] } ]",
+        "4:57 the two ends of link 'box:x-far:x' have different sockets",
+        "give one of them no 'socket'",
+    );
+}

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Other simulators beside the simulation: rounds per second and CPU per round, over numbers of simulators, latencies and topologies.
+
+The simulators are packet generators (cosim/pktgen.c) that send nothing unless `--rate` says so, on Belljar's switch; a round is an exchange of
+SYNCs with all of them. With `--simbricks DIR`, a tree of SimBricks with its pktgen and net_switch built, the same
+is measured with its generators on Belljar's switch and, in turns, on its own."""
+
+import argparse
+import os
+import pathlib
+import platform
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from common import ROOT, belljar, compile_c, results_folder, save, spread
+
+LATENCIES = [1000, 500, 100, 50, 10, 1]
+
+
+def processor():
+    """The name of this machine's processor, and how many there are."""
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    name = re.search(r"model name\s*: (.*)", text)
+    return f"{name.group(1) if name else platform.machine()}, {len(os.sched_getaffinity(0))} processors, Linux {platform.release()}"
+
+
+def generator(a, theirs, number, port, latency):
+    """The command of a generator."""
+    if theirs:
+        rate = max(0, round(a.rate / 1000))
+        pktgen = f"{a.simbricks}/sims/net/pktgen/pktgen"
+        return [pktgen, "-n", str(number), "-E", str(latency), "-S", str(latency), "-b", str(rate), "-s", f"{{{port}.socket}}"]
+    pktgen = compile_c(ROOT / "cosim" / "pktgen.c", "pktgen")
+    sends = ["--rate", str(a.rate), "--size", "1500", "--count", "1000000000"] if a.rate else ["--count", "0"]
+    macs = [f"02:00:00:00:00:{n:02x}" for n in (number, number ^ 1)]
+    return [str(pktgen), f"{{{port}}}", *sends, "--from", macs[0], "--to", macs[1]]
+
+
+def experiment(a, theirs, count, tors, latency, stop_us):
+    """Generators on one switch, or on so many below another one."""
+    lines = [f"general: {{stop_time: {stop_us} us}}", "hosts: {idle: {processes: []}}", "switches:"]
+    names = [f"tor{n}" for n in range(tors)] if tors > 1 else ["core"]
+    lines += [f"  {name}:" for name in {*names, "core"}] + ["simulators:"]
+    links = ["- {between: [idle, core], latency: 100 us}"]
+    for n in range(count):
+        command = ", ".join(f'"{word}"' for word in generator(a, theirs, n, "p", latency))
+        lines.append(f"  g{n:02}: {{command: [{command}], latency: {latency} ns, start_timeout: 120 s}}")
+        links.append(f"- {{between: [\"g{n:02}:p\", {names[n % len(names)]}], latency: {latency} ns, rate: unlimited}}")
+    if tors > 1:
+        links += [f"- {{between: [{name}, core], latency: {latency} ns, rate: unlimited}}" for name in names]
+    return "\n".join(lines + ["links:"] + links) + "\n"
+
+
+def ours(a, theirs, count, tors, latency, options=()):
+    """(rounds per second, CPU seconds per round), from the slope between a short and a long run."""
+    points = []
+    for part in (1, 4):
+        rounds = a.rounds * part // 4
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=results_folder()))
+        (folder / "experiment.yaml").write_text(experiment(a, theirs, count, tors, latency, max(1, rounds * latency // 1000)))
+        before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        command = [belljar(), "run", folder / "experiment.yaml", "-o", folder / "data", "--no-progress", *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        wall, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+        shutil.rmtree(folder, ignore_errors=True)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        points.append((rounds, wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
+    (few, short, little), (many, long, much) = points
+    return (many - few) / max(long - short, 1e-9), (much - little) / (many - few)
+
+
+def cpu_of(processes):
+    """CPU seconds of running processes."""
+    ticks = 0
+    for process in processes:
+        fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def simbricks(a, count, tors, latency):
+    """The same for SimBricks' own switches and generators, looked at twice while they run."""
+    net, common = f"{a.simbricks}/sims/net", ["-S", str(latency), "-E", str(latency)]
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-"))
+    processes, said = [], open(folder / "core.stderr", "w+")
+
+    def start(program, arguments, stderr=subprocess.DEVNULL):
+        processes.append(subprocess.Popen([program, *common, *arguments], stdout=subprocess.DEVNULL, stderr=stderr))
+
+    def listens(path):
+        until = time.monotonic() + 120
+        while not os.path.exists(path) and time.monotonic() < until:
+            time.sleep(0.01)
+        return str(path)
+
+    try:
+        # A listener takes one port after the other, so who connects to them comes in their order.
+        below = [["-h", f"{folder}/g{n}"] for n in range(count)]
+        switches = [sum(below[tor::tors], []) + (["-h", f"{folder}/up{tor}"] if tors > 1 else []) for tor in range(tors)]
+        for ports in switches:
+            start(f"{net}/switch/net_switch", ports, said if tors == 1 else subprocess.DEVNULL)
+        for n in range(count):
+            start(f"{net}/pktgen/pktgen", ["-n", str(n), "-b", str(round(a.rate / 1000)), "-s", listens(folder / f"g{n}")])
+        if tors > 1:
+            start(f"{net}/switch/net_switch", sum([["-s", listens(folder / f"up{tor}")] for tor in range(tors)], []), said)
+        core = processes[-1] if tors > 1 else processes[0]
+        time.sleep(1)
+
+        def look():
+            core.send_signal(signal.SIGUSR1)
+            time.sleep(0.05)
+            times = re.findall(r"main_time = (\d+)", pathlib.Path(said.name).read_text())
+            return int(times[-1]) if times else 0, time.monotonic(), cpu_of(processes)
+
+        first = look()
+        time.sleep(a.seconds)
+        second = look()
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+    rounds = (second[0] - first[0]) / 1000 / latency
+    return rounds / (second[1] - first[1]), (second[2] - first[2]) / max(rounds, 1e-9)
+
+
+def case(a, name, count, tors, latency, table):
+    """One line of each variant, measured in turns."""
+    variants = {"C generators on Belljar": lambda: ours(a, False, count, tors, latency)}
+    if a.always:
+        variants["the same, never stopped"] = lambda: ours(a, False, count, tors, latency, ["--simulator-turns", "false"])
+    if a.simbricks:
+        variants["SimBricks' generators on Belljar"] = lambda: ours(a, True, count, tors, latency)
+        variants["SimBricks' generators and switch"] = lambda: simbricks(a, count, tors, latency)
+    measured = {variant: [] for variant in variants}
+    for _ in range(a.repeat):
+        for variant, measure in variants.items():
+            measured[variant].append(measure())
+    for variant, values in measured.items():
+        rate, cpu = spread([rate for rate, _ in values]), spread([cpu for _, cpu in values])
+        table.append({"case": name, "variant": variant, "latency_ns": latency, "rounds_per_second": rate, "cpu_us_per_round": cpu["median"] * 1e6})
+        print(f"{name:28} {variant:34} {latency:5} ns {rate['median']:12,.0f} rounds/s ({rate['least']:,.0f} to {rate['greatest']:,.0f})"
+              f" {cpu['median'] * 1e6:10.1f} us CPU a round", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--simbricks", metavar="DIR")
+    parser.add_argument("--rounds", type=int, default=40_000, help="of the longer run")
+    parser.add_argument("--seconds", type=float, default=2, help="that SimBricks' own are looked at")
+    parser.add_argument("--rate", type=float, default=0, metavar="MBIT", help="what each generator sends")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--always", action="store_true", help="measure without stopping simulators too")
+    parser.add_argument("--cases", default="few,latency,many", help="of few, latency and many")
+    parser.add_argument("--json")
+    a = parser.parse_args()
+    print(processor())
+    table, cases = [], a.cases.split(",")
+    if "few" in cases:
+        for count in (1, 2, 3, 6):
+            case(a, f"{count} on a switch", count, 1, 500, table)
+    if "latency" in cases:
+        for latency in LATENCIES:
+            case(a, "2 on a switch", 2, 1, latency, table)
+    if "many" in cases:
+        case(a, "32 on a switch", 32, 1, 500, table)
+        case(a, "32 on four ToRs and a core", 32, 4, 500, table)
+    save("simulators", {"processor": processor(), "rate_mbit": a.rate, "cases": table}, a.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+//! Who waits for whom: the experiment for its simulators, or they for it. Seen by looking at their channels again and again.
+
+use belljar_base::{Map, SimTime};
+use belljar_sim::{Outlook, Watched};
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+/// A simulator is said to stand still after so long, and again each time that it has taken twice as long.
+const STANDSTILL: Duration = Duration::from_secs(5);
+/// Looks that the progress line sums up.
+const RECENT: usize = 20;
+
+/// How often something was seen at a port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Wait {
+    /// The simulator.
+    pub simulator: String,
+    /// The port.
+    pub port: String,
+    /// The share of all looks at which the experiment waited for the simulator there.
+    pub waited_for: f64,
+    /// The share of all looks at which it had taken all that it was sent there, so that it waited for the experiment.
+    pub waits: f64,
+}
+
+/// Counts of looks.
+#[derive(Default)]
+pub struct Waits {
+    looks: u64,
+    /// By simulator and port: looks at which it was waited for, and at which it waited.
+    counts: Map<(String, String), (u64, u64)>,
+}
+
+impl Waits {
+    /// Looks at all simulators.
+    pub fn look(&mut self, outlook: &Outlook) {
+        self.looks += 1;
+        for simulator in outlook.simulators() {
+            let mut count = |port: &str, held: bool| {
+                let seen = self.counts.entry((simulator.name.clone(), port.to_owned())).or_default();
+                *(if held { &mut seen.0 } else { &mut seen.1 }) += 1;
+            };
+            match (simulator.waited_for(), simulator.waits_at()) {
+                (Some((port, _)), _) => count(port, true),
+                (None, Some(port)) => count(port, false),
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// The shares, the largest first.
+    pub fn shares(&self) -> Vec<Wait> {
+        let share = |count: u64| count as f64 / self.looks.max(1) as f64;
+        let wait = |((simulator, port), (held, waits)): (&(String, String), &(u64, u64))| Wait {
+            simulator: simulator.clone(),
+            port: port.clone(),
+            waited_for: share(*held),
+            waits: share(*waits),
+        };
+        let mut all: Vec<Wait> = self.counts.iter().map(wait).collect();
+        all.sort_by(|a, b| b.waited_for.total_cmp(&a.waited_for));
+        all
+    }
+}
+
+/// The shares as a table for people.
+pub fn table(text: &mut String, waits: &[Wait]) {
+    if waits.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "simulators, at each look:");
+    for Wait { simulator, port, waited_for, waits } in waits {
+        let _ = writeln!(
+            text,
+            "    {:26} {:5.1} % waited for, {:5.1} % waiting for the experiment",
+            format!("{simulator}:{port}"),
+            100.0 * waited_for,
+            100.0 * waits
+        );
+    }
+}
+
+/// Watch over simulators while a run goes on, for the progress line.
+#[derive(Default)]
+pub struct Lookout {
+    /// Who was waited for at each of the last looks.
+    recent: VecDeque<Vec<String>>,
+    /// By simulator that is waited for.
+    standing: Map<String, Standstill>,
+}
+
+/// A simulator that stands while it is waited for.
+#[derive(Clone, Copy)]
+struct Standstill {
+    at: SimTime,
+    since: Instant,
+    /// After how long that is said next.
+    next: Duration,
+    /// Number of times that it has been looked for.
+    looks: u64,
+}
+
+impl Lookout {
+    /// Looks at all simulators; what is to be said about those that stand still.
+    pub fn look(&mut self, outlook: &Outlook, now: Instant) -> Vec<String> {
+        let (mut waited_for, mut notes) = (Vec::new(), Vec::new());
+        for simulator in outlook.simulators() {
+            let Some((port, at)) = simulator.waited_for() else {
+                self.standing.remove(&simulator.name);
+                continue;
+            };
+            waited_for.push(simulator.name.clone());
+            let fresh = Standstill { at, since: now, next: STANDSTILL, looks: simulator.looks() };
+            let standing = self.standing.entry(simulator.name.clone()).or_insert(fresh);
+            // Who does something else than look does not wait.
+            if standing.at != at || standing.looks == fresh.looks {
+                *standing = fresh;
+            }
+            standing.looks = fresh.looks;
+            let stood = now - standing.since;
+            if stood >= standing.next {
+                standing.next *= 2;
+                notes.push(standstill(&simulator, port, at, stood));
+            }
+        }
+        self.recent.push_back(waited_for);
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+        notes
+    }
+
+    /// The simulator that is waited for most, with its share of the last looks.
+    pub fn most(&self) -> Option<(&str, f64)> {
+        let mut counts: Map<&str, usize> = Map::new();
+        self.recent.iter().flatten().for_each(|name| *counts.entry(name).or_default() += 1);
+        let (name, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        Some((name, count as f64 / self.recent.len() as f64))
+    }
+}
+
+/// What is said of a simulator that stands still.
+fn standstill(simulator: &Watched, port: &str, at: SimTime, stood: Duration) -> String {
+    let process = match simulator.process.map(|id| (id, state(id))) {
+        None => String::new(),
+        Some((id, Some('R'))) => format!("; its process {id} computes"),
+        Some((id, Some('T'))) => format!("; its process {id} is stopped"),
+        Some((id, Some('S' | 'D'))) => format!("; its process {id} sleeps"),
+        Some((id, _)) => format!("; its process {id} has ended"),
+    };
+    let taken = match simulator.waits_at() {
+        Some(_) => "it has taken all that it was sent",
+        None => "it has not taken all that it was sent",
+    };
+    format!(
+        "simulator '{}', port '{port}', has stood at {:.9} s for {} s, and the experiment waits for it: stuck or slow? {taken}{process}",
+        simulator.name,
+        at.as_secs_f64(),
+        stood.as_secs(),
+    )
+}
+
+/// The state of a process, as ps(1) has it.
+fn state(id: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
+}

@@ -1,0 +1,385 @@
+//! The other simulators of an experiment: started before a run, with the channels to them, and ended after it.
+//!
+//! [`launch`] starts one; [`outlook`] says who waits for whom, [`trace`] writes what they exchange. Simulators that have channels with each other are started together.
+
+mod launch;
+mod outlook;
+mod trace;
+
+pub use outlook::{Outlook, Watched};
+pub use trace::ChannelTrace;
+
+use crate::device::ForeignSimulator;
+use crate::run::RunOptions;
+use belljar_base::{HostId, Map};
+use belljar_config::Experiment;
+use belljar_config::topology::{Device, DeviceKind, Simulator};
+use belljar_cosim::process::{self, Running};
+use belljar_cosim::turns::{Places, Turn, Turns};
+use belljar_cosim::{Channel, Error, Layer, Net, Parameters, Role, Setup, SyncMode, establish, wait};
+use belljar_results::ResultsFolder;
+use belljar_wire::ethernet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// A slot's header and a VLAN tag.
+const SLOT_EXTRA: usize = 64 + 4;
+const SLOT_UNIT: usize = 64;
+/// Time that a simulator has to end after it has closed a channel.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The reason for which a run cannot go on: the first one counts.
+pub type Failure = Arc<OnceLock<String>>;
+
+/// The end of a simulator that has closed its channels.
+pub enum Ended {
+    /// As it should.
+    Well,
+    /// Otherwise: what to say of it.
+    Badly(String),
+}
+
+/// The process of a simulator, as its device knows it.
+#[derive(Clone)]
+pub struct Process {
+    name: String,
+    /// `None`: somebody else has started it.
+    running: Option<Arc<Mutex<Running>>>,
+    stderr: PathBuf,
+    failure: Failure,
+}
+
+impl Process {
+    /// Stops the run for this reason.
+    pub fn fail(&self, reason: String) {
+        // Of several reasons the first one has led to the others.
+        let _ = self.failure.set(reason);
+    }
+
+    /// The end of the simulator, once a channel to it is closed.
+    pub fn how_it_ended(&self) -> Ended {
+        let gone = format!("simulator '{}': it has closed its channels in the middle of the run", self.name);
+        let Some(running) = &self.running else { return Ended::Badly(gone) };
+        match running.lock().unwrap_or_else(PoisonError::into_inner).ends_within(LAST_WORDS) {
+            Some(status) if status.success() => Ended::Well,
+            Some(status) => Ended::Badly(self.ended("in the middle of the run", status)),
+            None => Ended::Badly(gone),
+        }
+    }
+
+    fn ended(&self, when: &str, status: ExitStatus) -> String {
+        let said = fs::read_to_string(&self.stderr).unwrap_or_default();
+        let last = said.lines().rev().find(|line| !line.trim().is_empty());
+        let last = last.map_or_else(String::new, |line| format!(": {}", line.trim()));
+        format!("simulator '{}' ended {when} ({status}){last} [{}]", self.name, self.stderr.display())
+    }
+
+    fn has_ended(&self) -> Option<ExitStatus> {
+        self.running.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).ended()
+    }
+}
+
+/// Options of the simulators of a run.
+#[derive(Clone, Debug, Default)]
+pub struct SimulatorOptions {
+    /// What starts them: a program with its arguments, to which this process's id and the simulator's own command are
+    /// added. Empty: they are started as they are.
+    pub launcher: Vec<OsString>,
+    /// The processors that they take turns on; `None`: each has one of its own.
+    pub places: Option<Places>,
+    /// True if their messages are written to the results.
+    pub trace: bool,
+    /// Where it is seen who waits for whom.
+    pub outlook: Arc<Outlook>,
+}
+
+/// The simulators of a cell.
+#[derive(Default)]
+pub struct Simulators {
+    ready: Map<HostId, ForeignSimulator>,
+    processes: Vec<Process>,
+    turns: Option<Arc<Turns>>,
+    /// Where their sockets are.
+    folder: Option<PathBuf>,
+    failure: Failure,
+}
+
+/// A simulator that is to be started.
+struct Member<'a> {
+    id: HostId,
+    device: &'a Device,
+    settings: &'a Simulator,
+    /// By port.
+    sockets: Vec<PathBuf>,
+}
+
+/// Error of [`establish`], as a sentence.
+struct Reason(String);
+
+impl From<Error> for Reason {
+    fn from(error: Error) -> Reason {
+        Reason(error.to_string())
+    }
+}
+
+impl Simulators {
+    /// Starts those that are `mine` and waits for their channels. If that cannot be, [`failure`](Self::failure) says why.
+    pub fn start(
+        experiment: &Experiment,
+        mine: impl Fn(HostId) -> bool,
+        folder: &ResultsFolder,
+        options: &RunOptions,
+    ) -> Simulators {
+        let turns = options.simulators.places.clone().map(Turns::new);
+        let mut all = Simulators { turns, ..Simulators::default() };
+        for ids in together(experiment).into_iter().filter(|ids| ids.iter().any(|id| mine(*id))) {
+            if let Err(Reason(reason)) = all.start_together(experiment, &ids, folder, options) {
+                // Of several reasons the first one has led to the others.
+                let _ = all.failure.set(reason);
+            }
+            for id in ids {
+                // One without channels, in the place of one that could not be started: the run ends before it begins.
+                if let (false, Some(device)) = (all.ready.contains_key(&id), experiment.device(id)) {
+                    let process = all.process(device, None, folder);
+                    all.ready.insert(id, ForeignSimulator::new([], process, None, None));
+                }
+            }
+        }
+        all
+    }
+
+    /// The reason for which the run cannot begin or go on, if any.
+    pub fn failure(&self) -> Failure {
+        self.failure.clone()
+    }
+
+    /// The device of a simulator.
+    pub fn take(&mut self, id: HostId) -> ForeignSimulator {
+        self.ready.remove(&id).expect("a simulator that has been started")
+    }
+
+    /// Ends them all, now that their channels are closed.
+    pub fn end(self) {
+        if let Some(turns) = &self.turns {
+            turns.end();
+        }
+        let running = self.processes.iter().filter_map(|process| process.running.as_ref());
+        process::end(running.map(|running| running.lock().unwrap_or_else(PoisonError::into_inner)).collect());
+        if let Some(folder) = &self.folder {
+            // What simulators have left in it is nobody's.
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+
+    fn process(&self, device: &Device, running: Option<Running>, folder: &ResultsFolder) -> Process {
+        let stderr = folder.path().join("simulators").join(&device.name).join("stderr");
+        let running = running.map(|running| Arc::new(Mutex::new(running)));
+        Process { name: device.name.clone(), running, stderr, failure: self.failure.clone() }
+    }
+
+    /// Starts simulators that have channels with each other, or one.
+    fn start_together(
+        &mut self,
+        experiment: &Experiment,
+        ids: &[HostId],
+        folder: &ResultsFolder,
+        options: &RunOptions,
+    ) -> Result<(), Reason> {
+        if self.failure.get().is_some() {
+            return Err(Reason("another simulator has failed".into()));
+        }
+        let mut members = Vec::new();
+        for id in ids {
+            let Some(device) = experiment.device(*id) else { continue };
+            let DeviceKind::Simulator(settings) = &device.kind else { continue };
+            let sockets = self.sockets(*id, device, settings)?;
+            members.push(Member { id: *id, device, settings, sockets });
+        }
+        // Who connects only comes when there is somebody to connect to.
+        members.sort_by_key(|member| {
+            (member.settings.ports.iter().any(|port| port.wired && !port.listens), member.id)
+        });
+        let mut setups = Vec::new();
+        let mut longest = Vec::new();
+        for member in &members {
+            for (number, parameters) in parameters(experiment, member) {
+                longest.push(
+                    experiment.topology.links[member.device.interfaces[number].link].mtu
+                        + ethernet::HEADER_LEN,
+                );
+                setups.push(Setup::new(parameters)?);
+            }
+        }
+        let mut processes: Vec<Process> = Vec::new();
+        for member in &members {
+            self.await_sockets(member, &processes, options)?;
+            let running = match member.settings.command.is_empty() {
+                true => None,
+                false => Some(launch::launch(experiment, member, folder, options)?),
+            };
+            let process = self.process(member.device, running, folder);
+            self.processes.push(process.clone());
+            processes.push(process);
+        }
+        let patience = members.iter().map(|member| member.settings.start_timeout.as_nanos()).max();
+        let patience = Duration::from_nanos(patience.unwrap_or_default());
+        let channels = establish::<Net, Reason>(setups, patience, || go_on(&processes, options))?;
+        let small = channels.iter().zip(&longest).find(|(channel, longest)| channel.capacity() < **longest);
+        if let Some((channel, longest)) = small {
+            return Err(Reason(format!(
+                "{}: its slots hold frames of {} bytes, and its link's are up to {longest}: give the link a smaller mtu",
+                channel.peer(),
+                channel.capacity()
+            )));
+        }
+        let program = self.turns.as_ref().and_then(|turns| {
+            let synchronised = members.iter().all(|member| member.settings.sync);
+            let running: Option<Vec<_>> = processes.iter().map(|process| process.running.clone()).collect();
+            Some((turns.clone(), turns.add(running.filter(|_| synchronised)?)))
+        });
+        let mut channels = channels.into_iter().zip(longest);
+        for (member, process) in members.iter().zip(processes) {
+            let ports: Vec<Option<(Channel<Net>, usize)>> = member
+                .settings
+                .ports
+                .iter()
+                .map(|port| if port.wired { None } else { channels.next() })
+                .collect();
+            let watched = member.device.interfaces.iter().zip(&ports).filter_map(|(interface, port)| {
+                Some((interface.name.clone(), port.as_ref()?.0.watch().clone()))
+            });
+            let id = process
+                .running
+                .as_ref()
+                .map(|running| running.lock().unwrap_or_else(PoisonError::into_inner).id());
+            options.simulators.outlook.add(Watched::new(&member.device.name, id, watched.collect()));
+            let turn = program.clone().map(|(turns, program)| Turn::new(turns, program));
+            let ports = ports
+                .into_iter()
+                .map(|port| port.map(|(channel, longest)| (channel, longest, member.settings.latency)));
+            let names = || member.device.interfaces.iter().map(|interface| interface.name.clone()).collect();
+            let trace =
+                options.simulators.trace.then(|| ChannelTrace::create(folder, &member.device.name, names()));
+            let trace = trace.transpose().map_err(Reason)?;
+            self.ready.insert(member.id, ForeignSimulator::new(ports, process, turn, trace));
+        }
+        Ok(())
+    }
+
+    /// Waits until those sockets are there that a simulator connects to at others.
+    fn await_sockets(
+        &self,
+        member: &Member,
+        started: &[Process],
+        options: &RunOptions,
+    ) -> Result<(), Reason> {
+        let patience = Duration::from_nanos(member.settings.start_timeout.as_nanos());
+        let ports = member.settings.ports.iter().zip(&member.sockets).zip(&member.device.interfaces);
+        let mut waited = Duration::ZERO;
+        for ((_, socket), interface) in ports.filter(|((port, _), _)| port.wired && !port.listens) {
+            while !socket.exists() {
+                go_on(started, options)?;
+                if waited >= patience {
+                    return Err(Reason(format!(
+                        "simulator '{}', port '{}': nobody listens on {} after {} s: the simulator at the other end is to listen",
+                        member.device.name,
+                        interface.name,
+                        socket.display(),
+                        patience.as_secs()
+                    )));
+                }
+                waited += wait::moment();
+            }
+        }
+        Ok(())
+    }
+
+    /// The sockets of a simulator's ports. That between two simulators has the name of their link.
+    fn sockets(&mut self, id: HostId, device: &Device, settings: &Simulator) -> Result<Vec<PathBuf>, Reason> {
+        let mut sockets = Vec::new();
+        for (number, (port, interface)) in settings.ports.iter().zip(&device.interfaces).enumerate() {
+            sockets.push(match &port.socket {
+                Some(path) => settings.working_directory.join(path),
+                None if port.wired => self.folder()?.join(format!("link{}", interface.link)),
+                None => self.folder()?.join(format!("{}.{number}", id.0)),
+            });
+        }
+        Ok(sockets)
+    }
+
+    /// The folder of sockets, whose paths are short.
+    fn folder(&mut self) -> Result<&Path, Reason> {
+        if self.folder.is_none() {
+            let folder = tempfile::Builder::new().prefix("belljar-").tempdir();
+            let folder = folder.map_err(|error| {
+                Reason(format!("no folder for sockets of simulators can be made: {error}"))
+            })?;
+            self.folder = Some(folder.keep());
+        }
+        self.folder.as_deref().ok_or_else(|| Reason(String::new()))
+    }
+}
+
+/// The simulators of an experiment, those together that have channels with each other, in the order of their ids.
+fn together(experiment: &Experiment) -> Vec<Vec<HostId>> {
+    let ids = (experiment.hosts.len() as u32..).map(HostId).zip(&experiment.topology.devices);
+    let mut groups: Vec<Vec<HostId>> = ids
+        .filter(|(_, device)| matches!(device.kind, DeviceKind::Simulator(_)))
+        .map(|(id, _)| vec![id])
+        .collect();
+    for link in &experiment.topology.links {
+        let places =
+            link.ends.each_ref().map(|end| groups.iter().position(|group| group.contains(&end.node)));
+        if let [Some(one), Some(other)] = places
+            && one != other
+        {
+            let moved = groups.remove(one.max(other));
+            groups[one.min(other)].extend(moved);
+        }
+    }
+    groups.iter_mut().for_each(|group| group.sort_unstable());
+    groups
+}
+
+/// Our ends of a simulator's channels, with the numbers of the ports.
+fn parameters<'a>(
+    experiment: &'a Experiment,
+    member: &'a Member<'_>,
+) -> impl Iterator<Item = (usize, Parameters)> + 'a {
+    let Member { device, settings, sockets, .. } = member;
+    let own = settings.ports.iter().enumerate().filter(|(_, port)| !port.wired);
+    own.map(|(number, port)| {
+        let interface = &device.interfaces[number];
+        let longest = experiment.topology.links[interface.link].mtu + ethernet::HEADER_LEN;
+        let parameters = Parameters {
+            sync: if settings.sync { SyncMode::Required } else { SyncMode::Off },
+            latency: settings.latency,
+            sync_interval: settings.sync_interval,
+            slot_size: (longest + SLOT_EXTRA).next_multiple_of(SLOT_UNIT).max(Net::SLOT_SIZE),
+            ..Parameters::new::<Net>(
+                &format!("simulator '{}', port '{}'", device.name, interface.name),
+                if port.listens { Role::Connect } else { Role::Listen },
+                &sockets[number],
+            )
+        };
+        (number, parameters)
+    })
+}
+
+/// Why not to go on waiting, if one of the simulators has ended or the run is to.
+fn go_on(processes: &[Process], options: &RunOptions) -> Result<(), Reason> {
+    for process in processes {
+        if options.interrupt.load(Relaxed) {
+            return Err(Reason(format!("interrupted while simulator '{}' started", process.name)));
+        }
+        if let Some(status) = process.has_ended() {
+            return Err(Reason(process.ended("before its channels were there", status)));
+        }
+    }
+    Ok(())
+}
