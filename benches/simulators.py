@@ -60,7 +60,7 @@ def ours(a, theirs, count, tors, latency, options=()):
     """(rounds per second, CPU seconds per round), from the slope between a short and a long run."""
     points = []
     for part in (1, 4):
-        rounds = a.rounds * part // 4
+        rounds = a.rounds * part // 4 * (50 if count == 1 else 1)
         folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=results_folder()))
         (folder / "experiment.yaml").write_text(experiment(a, theirs, count, tors, latency, max(1, rounds * latency // 1000)))
         before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
@@ -130,6 +130,33 @@ def simbricks(a, count, tors, latency):
     return rounds / (second[1] - first[1]), (second[2] - first[2]) / max(rounds, 1e-9)
 
 
+def pair(a, latency):
+    """The same for two of SimBricks' generators with a channel, for so long or until their end at 1 s of simulated time."""
+    pktgen, common = f"{a.simbricks}/sims/net/pktgen/pktgen", ["-S", str(latency), "-E", str(latency), "-b", "0"]
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        said, path = open(f"{folder}/stderr", "w+"), f"{folder}/socket"
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        first = subprocess.Popen([pktgen, *common, "-h", path], stdout=subprocess.DEVNULL, stderr=said)
+        while not os.path.exists(path):
+            time.sleep(0.001)
+        begin = time.monotonic()
+        second = subprocess.Popen([pktgen, *common, "-s", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        picos = 10**12
+        try:
+            second.wait(a.seconds)
+        except subprocess.TimeoutExpired:
+            first.send_signal(signal.SIGUSR1)
+            time.sleep(0.05)
+            picos = int(re.findall(r"main_time = (\d+)", pathlib.Path(said.name).read_text())[-1])
+        wall = time.monotonic() - begin
+        for process in (first, second):
+            process.kill()
+            process.wait()
+        said.close()
+    after, rounds = resource.getrusage(resource.RUSAGE_CHILDREN), picos / 1000 / latency
+    return rounds / wall, (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / rounds
+
+
 def case(a, name, count, tors, latency, table):
     """One line of each variant, measured in turns."""
     variants = {"C generators on Belljar": lambda: ours(a, False, count, tors, latency)}
@@ -137,7 +164,8 @@ def case(a, name, count, tors, latency, table):
         variants["the same, never stopped"] = lambda: ours(a, False, count, tors, latency, ["--simulator-turns", "false"])
     if a.simbricks:
         variants["SimBricks' generators on Belljar"] = lambda: ours(a, True, count, tors, latency)
-        variants["SimBricks' generators and switch"] = lambda: simbricks(a, count, tors, latency)
+        own = "SimBricks' generators and switch" if count > 1 else "two of SimBricks' generators"
+        variants[own] = lambda: simbricks(a, count, tors, latency) if count > 1 else pair(a, latency)
     measured = {variant: [] for variant in variants}
     for _ in range(a.repeat):
         for variant, measure in variants.items():
@@ -158,16 +186,17 @@ def main():
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--always", action="store_true", help="measure without stopping simulators too")
     parser.add_argument("--cases", default="few,latency,many", help="of few, latency and many")
+    parser.add_argument("--counts", default="1,2,3,6", help="of simulators in the case `few`")
     parser.add_argument("--json")
     a = parser.parse_args()
     print(processor())
     table, cases = [], a.cases.split(",")
     if "few" in cases:
-        for count in (1, 2, 3, 6):
+        for count in map(int, a.counts.split(",")):
             case(a, f"{count} on a switch", count, 1, 500, table)
     if "latency" in cases:
         for latency in LATENCIES:
-            case(a, "2 on a switch", 2, 1, latency, table)
+            case(a, "1 on a switch", 1, 1, latency, table)
     if "many" in cases:
         case(a, "32 on a switch", 32, 1, 500, table)
         case(a, "32 on four ToRs and a core", 32, 4, 500, table)

@@ -33,6 +33,12 @@ def test_models(belljar, workdir):
     assert math.isfinite(result["us_of_cpu_per_request"]["median"])
 
 
+def test_simulators(belljar, workdir):
+    result = bench(belljar, workdir, "simulators", "--cases", "few", "--counts", "1,3", "--rounds", 400, "--repeat", 1)
+    assert [case["case"] for case in result["cases"]] == ["1 on a switch", "3 on a switch"]
+    assert all(case["rounds_per_second"]["median"] > 0 for case in result["cases"])
+
+
 @pytest.mark.needs("iperf")
 def test_dctcp(belljar, workdir):
     """A threshold below rate x round trip / 7 leaves some of the link unused, one above it nothing; more of a queue stands then."""

@@ -239,14 +239,14 @@ def test_a_cut_link_is_exact_to_the_picosecond(run, workdir):
     behind = [{"between": ["s", "recorder:left"], "latency": "5 us"}, {"between": ["server", "recorder:right"], "latency": "5 us", **rate}]
 
     def measured(name, links, **simulators):
-        exp = experiment(simulators={"recorder": {"command": recorder, "latency": "2 us"}, **simulators}, switches=["s"], links=links + behind)
+        exp = experiment(simulators={"recorder": {"command": recorder, "latency": "500 us"}, **simulators}, switches=["s"], links=links + behind)
         out, _ = run(name, exp)
         return (out / "simulators/recorder/stdout").read_text(), of_hosts(out)
 
-    whole = measured("whole", [{"between": ["client", "s"], "latency": "30 us", **rate}])
-    command = [sys.executable, str(MIDDLEBOX), "{left}", "{right}", "--delay", "3"]
-    cut_links = [{"between": ["client", "box:left"], "latency": "10 us", **rate}, {"between": ["s", "box:right"], "latency": "7 us", **rate}]
-    parts = measured("cut", cut_links, box={"command": command, "latency": "5 us"})
+    whole = measured("whole", [{"between": ["client", "s"], "latency": "3 ms", **rate}])
+    command = [sys.executable, str(MIDDLEBOX), "{left}", "{right}", "--delay", "500"]
+    cut_links = [{"between": ["client", "box:left"], "latency": "500 us", **rate}, {"between": ["s", "box:right"], "latency": "1 ms", **rate}]
+    parts = measured("cut", cut_links, box={"command": command, "latency": "500 us"})
     times = [int(line.split()[0]) for line in whole[0].splitlines()]
     # 20 datagrams and their answers, and 300,000 bytes by TCP; most not at whole nanoseconds.
     assert len(times) > 300 and sum(time % 1000 != 0 for time in times) > len(times) / 2
@@ -257,7 +257,7 @@ def test_a_cut_link_is_exact_to_the_picosecond(run, workdir):
 def test_turns_make_no_difference(run):
     """Two simulators that are stopped while nobody waits for them, or never."""
     command = [sys.executable, str(MIDDLEBOX), "{left}", "{right}", "--delay", "20"]
-    boxes = {name: {"command": command, "latency": "100 us"} for name in ("one", "two")}
+    boxes = {name: {"command": command, "latency": "500 us"} for name in ("one", "two")}
     links = [{"between": ["client", "one:left"]}, {"between": ["one:right", "s"]}, {"between": ["s", "two:left"]}, {"between": ["two:right", "server"]}]
     seen = []
     for turns in ("true", "false"):
@@ -286,10 +286,7 @@ def test_channels_are_traced(run, belljar):
 
 
 def test_who_waits_for_whom_is_said(run):
-    slow = ["--delay", "1000"]
-    exp = cut(*slow)
-    exp["simulators"]["middlebox"]["latency"] = "100 us"
-    out, done = run("profiled", exp, "--profile")
+    out, done = run("profiled", cut(), "--profile")
     assert "simulators, at each look:" in done.stdout and "middlebox:" in done.stdout and "waiting for the experiment" in done.stdout
     waits = json.loads((out / "profile.json").read_text())["simulators"]
     assert {wait["simulator"] for wait in waits} == {"middlebox"} and {wait["port"] for wait in waits} <= {"left", "right"}
@@ -314,12 +311,12 @@ def test_two_simulators_have_a_channel_of_their_own(run):
     """A host, two middleboxes that are wired to each other, and the other host."""
     command = [sys.executable, str(MIDDLEBOX), "{left}", "{right}", "--delay", "10"]
     for ports in ({}, {"right": {"role": "connect"}}):
-        simulators = {"one": {"command": command, "latency": "50 us", "ports": ports}, "two": {"command": command, "latency": "50 us"}}
+        simulators = {"one": {"command": command, "latency": "500 us", "ports": ports}, "two": {"command": command, "latency": "500 us"}}
         links = [{"between": ["client", "one:left"], "latency": "100 us"}, {"between": ["one:right", "two:left"], "latency": "400 us"},
                  {"between": ["two:right", "server"], "latency": "100 us"}]
         out, _ = run(f"wired{len(ports)}", experiment(simulators=simulators, links=links))
         assert (out / "simulators/one/stdout").read_text() == (out / "simulators/two/stdout").read_text()
-        whole, _ = run(f"whole{len(ports)}", experiment(links=[{"between": ["client", "server"], "latency": "720 us"}]))
+        whole, _ = run(f"whole{len(ports)}", experiment(links=[{"between": ["client", "server"], "latency": "1620 us"}]))
         assert of_hosts(out) == of_hosts(whole)
 
 

@@ -1,5 +1,7 @@
 """docs/compatibility.md: the programs, what the suites came to in each place, side by side, and why where they differ."""
 
+import pathlib
+
 from programs import table
 
 from . import cpython, golang, nodejs, results, units
@@ -19,13 +21,16 @@ has and which builds for an hour: on hosts it is untested. P4 programs for it ru
 
 {programs}
 
-## Programs' own test suites
+{simulators}## Programs' own test suites
 
 `python3 tests/suites UNIT` runs one of them by hand. Test suites that others wrote for Linux, run test by test on Linux itself ("native"), on a simulated host inside the simulator's
 process ("near") and in processes of their own ("far"). A number is how many tests passed; in parentheses failed, and skipped.
 *differ* counts the tests that pass natively and not in one of the other places; each of them is explained below. {versions}.
 
 """
+
+# Not made in the tests: SimBricks is not on every machine.
+SIMULATORS = pathlib.Path(__file__).with_name("simulators.md")
 
 
 def summary(found):
@@ -63,7 +68,7 @@ def document(target):
                 reasons.setdefault(reason.why, {}).setdefault(unit, {}).setdefault(test, []).append(f"{outcome} {where}")
         lines.append(f"| {unit} | {' | '.join(map(cell, found))} | {len(differing) or ''} |")
     versions = f"{cpython.version()}, {golang.version().replace('go', 'Go ', 1)}, node {nodejs.version(folder).lstrip('v')}"
-    text = HEAD.format(versions=versions, programs=table.table(target)) + "| suite | native | near | far | differ |\n|---|---:|---:|---:|---:|\n"
+    text = HEAD.format(versions=versions, programs=table.table(target), simulators=SIMULATORS.read_text()) + "| suite | native | near | far | differ |\n|---|---:|---:|---:|---:|\n"
     text += "\n".join(lines) + "\n\n## What differs, and why\n"
     for why, by_unit in reasons.items():
         text += f"\n{why}\n\n"

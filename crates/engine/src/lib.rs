@@ -43,6 +43,8 @@ mod footprints;
 mod idle;
 mod partition;
 mod pending;
+#[cfg(test)]
+mod pending_tests;
 mod plan;
 mod profile;
 #[cfg(test)]

@@ -104,6 +104,7 @@ fn check_reached(
 fn simulator(topology: &mut Topology, device: usize) -> &mut Simulator {
     match &mut topology.devices[device].kind {
         DeviceKind::Simulator(simulator) => simulator,
-        _ => unreachable!("only simulators have roles"),
+        // Only simulators have roles.
+        _ => unreachable!(),
     }
 }

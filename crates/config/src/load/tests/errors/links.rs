@@ -471,8 +471,13 @@ fn wired(link: &str, second: &str, expected: &str, help: &str) {
 fn channels_between_simulators() {
     let message =
         "link 'box:out-far:p' joins two simulators, whose channel has a latency above 0 and nothing else";
-    wired(", packet_loss: 0.1", "", message, "put a switch between them");
-    wired(", latency: 0", "", message, "leave the rest out");
+    wired(
+        ", packet_loss: 0.1",
+        "",
+        message,
+        "leave the rest out, or put a switch between them: its links have all properties",
+    );
+    wired(", rate: 1 Mbit", "", message, "leave the rest out");
     wired(
         "",
         ", ports: { p: { role: listen } }",
@@ -486,12 +491,12 @@ fn channels_between_simulators() {
     );
     links(
         "simulators: { box: { command: /bin/true } }\nlinks: [ { between: [a, box] }, { between: [\"box:x\", \"box:y\"] } ]",
-        "4:57 link 'box:x-box:y' joins a simulator to itself",
+        "4:54 link 'box:x-box:y' joins a simulator to itself",
         "a channel has two programs at its ends",
     );
     links(
         "simulators: { box: { command: /bin/true, ports: { x: { socket: /a } } }, far: { command: /bin/true, ports: { x: { socket: /b } } } }\nlinks: [ { between: [a, box] }, { between: [\"box:x\", \"far:x\"] } ]",
-        "4:57 the two ends of link 'box:x-far:x' have different sockets",
+        "4:54 the two ends of link 'box:x-far:x' have different sockets",
         "give one of them no 'socket'",
     );
 }

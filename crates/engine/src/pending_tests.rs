@@ -1,0 +1,66 @@
+//! Nodes beside clocks outside: whoever waits for them, and however often, they do the same.
+
+use crate::tests::{NEAR, Toy, Trace, clusters, toys};
+use crate::*;
+
+const STOP: SimTime = SimTime::from_nanos(100_000_000);
+
+/// A toy that may go only as far as a clock outside, which moves on at every third look.
+struct Beside {
+    toy: Toy,
+    /// `None` for one beside no clock.
+    horizon: Option<SimTime>,
+    looks: u64,
+}
+
+impl Node for Beside {
+    type Message = u64;
+
+    fn deliver(&mut self, key: EventKey, message: u64) {
+        self.toy.deliver(key, message);
+    }
+    fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<u64>>) {
+        self.looks += 1;
+        if let Some(horizon) = &mut self.horizon
+            && self.looks % 3 == 0
+        {
+            *horizon = *horizon + SimDuration::from_nanos(37_123);
+        }
+        self.toy.run_until(self.horizon.map_or(limit, |horizon| horizon.min(limit)), out);
+    }
+    fn next_event(&self) -> Option<SimTime> {
+        [self.toy.next_event(), self.horizon].into_iter().flatten().min()
+    }
+    fn finished_at(&self) -> Option<SimTime> {
+        None
+    }
+}
+
+fn trace(plan: Plan, options: &Options<'_>, beside: impl Fn(u32) -> bool) -> (Trace, u64) {
+    let node = |toy: Toy| {
+        let horizon = beside(toy.id.0).then_some(SimTime::ZERO);
+        Beside { toy, horizon, looks: 0 }
+    };
+    let mut engine = Engine::new(toys(12, 200).into_iter().map(node).collect(), plan);
+    assert_eq!(engine.run(STOP, options, |_| Verdict::Continue), Ending::StopTime);
+    let nodes: Vec<Beside> = engine.into_nodes().into_iter().map(|(_, node)| node).collect();
+    let looks = nodes.iter().map(|node| node.looks).sum();
+    (nodes.into_iter().map(|node| node.toy.seen).collect(), looks)
+}
+
+#[test]
+fn who_waits_for_clocks_outside_makes_no_difference() {
+    let (expected, few) =
+        trace(Plan::uniform(12, NEAR), &Options { workers: 1, ..Options::default() }, |_| false);
+    assert!(expected.iter().map(Vec::len).sum::<usize>() > 1_000);
+    for plan in [Plan::uniform(12, NEAR), clusters(12)] {
+        for (workers, stealing, waiters) in
+            [(1, true, 0), (3, true, 0), (3, true, 1), (3, false, 1), (2, false, 0), (2, true, 2)]
+        {
+            let options = Options { workers, stealing, waiters, ..Options::default() };
+            let (seen, looks) = trace(plan.clone(), &options, |id| id % 5 == 1);
+            assert_eq!(seen, expected, "{workers} workers, stealing: {stealing}, {waiters} wait");
+            assert!(looks > few, "{looks} looks, and {few} without clocks");
+        }
+    }
+}
