@@ -361,3 +361,20 @@ def test_a_proxy_says_what_does_not_match(belljar, workdir):
     assert done.returncode == 2 and "--listen" in done.stderr
     done = both(["connect:a:sync=true"], [f"connect:{workdir}/nobody:sync=true"])
     assert done.returncode != 0 and "nobody listens on" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif("BELLJAR_SIMBRICKS" not in os.environ, reason="BELLJAR_SIMBRICKS names no tree of SimBricks that is built")
+@pytest.mark.parametrize("roles, command", [
+    (("connect", "connect"), ["wire/net_wire", "{left.socket}", "{right.socket}", "1", "500000", "500000"]),
+    (("connect", "connect"), ["switch/net_switch", "-S", "500000", "-E", "500000", "-s", "{left.socket}", "-s", "{right.socket}"]),
+    (("listen", "listen"), ["switch/net_switch", "-S", "500000", "-E", "500000", "-h", "{left.socket}", "-h", "{right.socket}"]),
+    (("listen", "connect"), ["switch/net_switch", "-S", "500000", "-E", "500000", "-h", "{left.socket}", "-s", "{right.socket}"]),
+])
+def test_simbricks_own_are_exact(run, roles, command):
+    whole, _ = run("whole", experiment(links=[{"between": ["client", "server"], "latency": "3500 us", "rate": "20 Mbit"}]))
+    exp = cut()
+    command = [os.environ["BELLJAR_SIMBRICKS"] + "/sims/net/" + command[0], *command[1:]]
+    ports = {port: {"role": role} for port, role in zip(("left", "right"), roles)}
+    exp["simulators"]["middlebox"] |= {"command": command, "ports": ports}
+    out, _ = run("cut", exp)
+    assert of_hosts(out) == of_hosts(whole)

@@ -30,7 +30,7 @@ process ("near") and in processes of their own ("far"). A number is how many tes
 """
 
 # Not made in the tests: SimBricks is not on every machine.
-SIMULATORS = pathlib.Path(__file__).with_name("simulators.md")
+SIMULATORS = pathlib.Path(__file__).with_name("simulators.txt")
 
 
 def summary(found):
