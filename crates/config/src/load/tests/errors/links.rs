@@ -490,13 +490,13 @@ fn channels_between_simulators() {
         "link one of them to a host, a switch or a router",
     );
     links(
-        "simulators: { box: { command: /bin/true } }\nlinks: [ { between: [a, box] }, { between: [\"box:x\", \"box:y\"] } ]",
-        "4:54 link 'box:x-box:y' joins a simulator to itself",
+        "simulators: { box: { command: /bin/true } }\nlinks: [ { between: [a, b] }, { between: [a, box] }, { between: [\"box:x\", \"box:y\"] } ]",
+        "4:75 link 'box:x-box:y' joins a simulator to itself",
         "a channel has two programs at its ends",
     );
     links(
-        "simulators: { box: { command: /bin/true, ports: { x: { socket: /a } } }, far: { command: /bin/true, ports: { x: { socket: /b } } } }\nlinks: [ { between: [a, box] }, { between: [\"box:x\", \"far:x\"] } ]",
-        "4:54 the two ends of link 'box:x-far:x' have different sockets",
+        "simulators: { box: { command: /bin/true, ports: { x: { socket: /a } } }, far: { command: /bin/true, ports: { x: { socket: /b } } } }\nlinks: [ { between: [a, b] }, { between: [a, box] }, { between: [\"box:x\", \"far:x\"] } ]",
+        "4:75 the two ends of link 'box:x-far:x' have different sockets",
         "give one of them no 'socket'",
     );
 }
