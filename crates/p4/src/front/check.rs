@@ -3,18 +3,22 @@
 //! everything, so that one mistake makes one message.
 
 use super::ast::{self, Annotations, Ident};
-use super::source::{Diagnostic, Span};
+use super::source::{Diagnostic, Severity, Span};
 use super::typed::{Decl, DeclKind, Expr, ExprKind, Program};
 use super::types::*;
 use belljar_base::{Map, Set};
 use std::rc::Rc;
 
+mod annotation;
 mod block;
 mod call;
+mod construct;
 mod convert;
 mod declaration;
 mod expression;
 pub(super) mod fold;
+mod instance;
+mod method;
 mod operator;
 mod resolve;
 mod statement;
@@ -62,12 +66,16 @@ pub(super) struct Checker {
     read_only: Map<DeclId, &'static str>,
     /// Parameters filled by the control plane or by a constructor.
     directionless: Set<DeclId>,
+    /// Parameters of any kind.
+    parameters: Set<DeclId>,
     /// Parameters of constructors.
     constructor_params: Set<DeclId>,
     /// Directions of parameters, to check that actions get what they ask for.
     used: Set<DeclId>,
     /// Tables by declaration and whether an `apply` names them.
     applied: Set<DeclId>,
+    /// Actions and tables by their names in the control plane.
+    control_plane_names: Map<(&'static str, String), Span>,
 }
 
 /// Checks a program. The diagnostics may be warnings only.
@@ -81,9 +89,11 @@ pub fn check(program: &[ast::Decl]) -> (Program, Vec<Diagnostic>) {
         match_kinds: Vec::new(),
         read_only: Map::new(),
         directionless: Set::new(),
+        parameters: Set::new(),
         constructor_params: Set::new(),
         used: Set::new(),
         applied: Set::new(),
+        control_plane_names: Map::new(),
     };
     for decl in program {
         checker.top_level(decl);
@@ -108,6 +118,15 @@ impl Checker {
         self.diagnostics.push(diagnostic);
         let last = self.diagnostics.len() - 1;
         &mut self.diagnostics[last]
+    }
+
+    /// Adds the surrounding construct to the errors reported since there were `from` diagnostics.
+    fn in_context(&mut self, from: usize, span: Span, text: &str) {
+        for diagnostic in &mut self.diagnostics[from..] {
+            if diagnostic.severity == Severity::Error {
+                diagnostic.context.push((span, text.to_string()));
+            }
+        }
     }
 
     fn poison(&self, span: Span) -> Expr {

@@ -108,6 +108,10 @@ pub(super) struct Lower<'a> {
     current: Option<Val>,
     /// Conditions around the checksum being lowered.
     conditions: Vec<Ex>,
+    /// Headers that hold variables of variable length.
+    varbits: Set<usize>,
+    /// Name of the state for packets that no case of a `select` matches.
+    no_match: Option<String>,
 }
 
 /// Nesting of inlined calls.
@@ -145,6 +149,8 @@ pub fn lower(program: &typed::Program) -> Result<(Program, super::p4info::Info)>
         in_action: false,
         current: None,
         conditions: Vec::new(),
+        varbits: Set::new(),
+        no_match: None,
     };
     lower.main()?;
     Ok((lower.out, lower.info))

@@ -219,7 +219,8 @@ impl Writer<'_> {
     }
 
     fn write(mut self) -> String {
-        self.types.present = self.info.extern_functions;
+        // p4c writes the section once it has met an extern.
+        self.types.present = self.info.extern_functions || !self.info.arrays.is_empty();
         let mut text = Text::default();
         text.block("pkg_info", |text| {
             let main = self.program.main.map(|main| &self.program.decls[main]);

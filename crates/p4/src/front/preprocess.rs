@@ -326,7 +326,18 @@ impl Preprocessor<'_> {
                         "the macros expand to too much",
                     ));
                 }
-                output.push(Token { span: place.unwrap_or(token.span), ..token.clone() });
+                let span = place.unwrap_or(token.span);
+                let kind = match &token.kind {
+                    Kind::Ident(name) if &**name == "__LINE__" => {
+                        Kind::Int(self.sources.position(span).0.into(), None)
+                    }
+                    Kind::Ident(name) if &**name == "__FILE__" => {
+                        let file = self.sources.files.get(span.file as usize);
+                        Kind::Str(file.map_or("", |file| file.name.as_str()).into())
+                    }
+                    other => other.clone(),
+                };
+                output.push(Token { kind, span, ..token.clone() });
                 continue;
             };
             let span = place.unwrap_or(token.span);

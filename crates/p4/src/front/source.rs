@@ -96,12 +96,21 @@ pub struct Diagnostic {
     pub help: Option<String>,
     /// Other places that matter, with the reason.
     pub notes: Vec<(Span, String)>,
+    /// Surrounding constructs, shown only where they begin on another line.
+    pub context: Vec<(Span, String)>,
 }
 
 impl Diagnostic {
     /// An error at a place.
     pub fn error(span: Span, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { severity: Severity::Error, span, message: message.into(), help: None, notes: Vec::new() }
+        Diagnostic {
+            severity: Severity::Error,
+            span,
+            message: message.into(),
+            help: None,
+            notes: Vec::new(),
+            context: Vec::new(),
+        }
     }
     /// A warning at a place.
     pub fn warning(name: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
@@ -170,7 +179,7 @@ impl Diagnostics {
             Severity::Warning(_) => write!(f, "warning: {message}")?,
         }
         self.excerpt(f, diagnostic.span, "")?;
-        for (span, text) in &diagnostic.notes {
+        for (span, text) in self.places(diagnostic) {
             self.excerpt(f, *span, text)?;
         }
         if let Some(help) = &diagnostic.help {
@@ -180,6 +189,15 @@ impl Diagnostics {
             write!(f, "\n  = note: -W no-{name} switches this warning off")?;
         }
         Ok(())
+    }
+
+    /// The further places that are shown with a diagnostic.
+    pub fn places<'a>(&'a self, diagnostic: &'a Diagnostic) -> impl Iterator<Item = &'a (Span, String)> {
+        let line = self.sources.position(diagnostic.span).0;
+        let elsewhere = move |place: &&(Span, String)| {
+            place.0.file != diagnostic.span.file || self.sources.position(place.0).0 != line
+        };
+        diagnostic.notes.iter().chain(diagnostic.context.iter().filter(elsewhere))
     }
 
     fn excerpt(&self, f: &mut fmt::Formatter<'_>, span: Span, label: &str) -> fmt::Result {

@@ -50,7 +50,6 @@ impl Lower<'_> {
                 self.program.meters[meters as usize].table = Some(n as u32);
             }
         }
-        self.check_cycles()?;
         for n in 0..self.program.tables.len() {
             crate::table::check_initial(&self.program, n as u32)?;
         }
@@ -108,41 +107,5 @@ impl Lower<'_> {
             self.place.pop();
         }
         next(self, pipeline.init_table.as_deref())
-    }
-
-    /// Refuses graphs in which a packet could go round.
-    fn check_cycles(&self) -> Result<()> {
-        #[derive(Clone, Copy, PartialEq)]
-        enum Mark {
-            New,
-            Open,
-            Done,
-        }
-        let mut marks = vec![Mark::New; self.program.nodes.len()];
-        for start in 0..self.program.nodes.len() as u32 {
-            let mut path = vec![(start, false)];
-            while let Some((node, left)) = path.pop() {
-                if left {
-                    marks[node as usize] = Mark::Done;
-                    continue;
-                }
-                if marks[node as usize] == Mark::Done {
-                    continue;
-                }
-                marks[node as usize] = Mark::Open;
-                path.push((node, true));
-                for next in self.program.successors(node) {
-                    match marks[next as usize] {
-                        Mark::Open => {
-                            let name = self.program.node_name(next);
-                            return Err(self.error(format!("control flow comes back to '{name}'")));
-                        }
-                        Mark::New => path.push((next, false)),
-                        Mark::Done => {}
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }

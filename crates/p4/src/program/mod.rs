@@ -411,32 +411,6 @@ impl Program {
     }
 }
 
-impl Program {
-    /// The nodes that may follow one.
-    pub(crate) fn successors(&self, node: u32) -> Vec<u32> {
-        let all = match &self.nodes[node as usize] {
-            Node::Table(table) => {
-                let table = &self.tables[*table as usize];
-                let mut all = vec![table.otherwise];
-                all.extend(table.actions.iter().map(|action| action.next));
-                all.extend(table.on_hit);
-                all.extend(table.on_miss);
-                all
-            }
-            Node::If { yes, no, .. } => vec![*yes, *no],
-            Node::Call { next, .. } => vec![*next],
-        };
-        all.into_iter().filter(|next| *next != NONE).collect()
-    }
-    pub(crate) fn node_name(&self, node: u32) -> &str {
-        match &self.nodes[node as usize] {
-            Node::Table(table) => &self.tables[*table as usize].name,
-            Node::If { name, .. } => name,
-            Node::Call { action, .. } => &self.actions[*action as usize].name,
-        }
-    }
-}
-
 impl Action {
     /// The arguments, big-endian integers, in the form in which entries keep them.
     pub fn pack(&self, arguments: &[Vec<u8>]) -> Vec<u8> {

@@ -31,12 +31,16 @@ fn build_key(program: &Program, keys: &[Key], phv: &Phv, out: &mut [u8]) {
     }
 }
 
+/// Tables and conditions that a packet meets in one pipeline: a loop that never ends must not stop the switch.
+const MAX_NODES: u32 = 1 << 16;
+
 impl Run<'_> {
-    /// Runs a pipeline from its first node.
+    /// Runs a pipeline from its first node, through at most [`MAX_NODES`] nodes.
     pub fn pipeline(&mut self, first: u32) {
         let program = self.program;
-        let mut next = first;
-        while next != NONE && !self.packet.exit {
+        let (mut next, mut met) = (first, 0);
+        while next != NONE && !self.packet.exit && met < MAX_NODES {
+            met += 1;
             next = match &program.nodes[next as usize] {
                 Node::Table(table) => self.table(*table),
                 Node::If { condition, yes, no, name, line } => {

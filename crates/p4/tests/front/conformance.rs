@@ -1,16 +1,18 @@
 //! The conformance suite: programs whose sources lie in a checkout of p4c (`BELLJAR_P4C`), with the P4Info that p4c
-//! makes of them (`BELLJAR_P4_CONFORMANCE`, or `shared/p4-conformance` beside the checkout).
+//! makes of them (`BELLJAR_P4_CONFORMANCE`, or `shared/p4-conformance` in a folder above).
 
 use belljar_p4::front::{self, Options};
 use std::path::{Path, PathBuf};
 
 /// The folders of expected results and of sources.
-fn folders() -> Option<(PathBuf, PathBuf)> {
+pub(super) fn folders() -> Option<(PathBuf, PathBuf)> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = manifest.ancestors().nth(2)?;
     let data = match std::env::var_os("BELLJAR_P4_CONFORMANCE") {
         Some(path) => PathBuf::from(path),
-        None => root.join("../shared/p4-conformance"),
+        None => manifest
+            .ancestors()
+            .map(|above| above.join("shared/p4-conformance"))
+            .find(|data| data.is_dir())?,
     };
     let sources = PathBuf::from(std::env::var_os("BELLJAR_P4C")?).join("testdata/p4_16_samples");
     (data.is_dir() && sources.is_dir()).then_some((data, sources))

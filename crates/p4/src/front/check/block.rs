@@ -22,7 +22,8 @@ impl Checker {
         }
         let id = self.add_def(&decl.name, &decl.annotations, DefKind::Param);
         let signature = Rc::new(self.signature(signature, what));
-        let params = self.params(constructor, "constructor");
+        let place = if parser { Place::Parser } else { Place::Control };
+        let params = self.within(place, Type::Void, |c| c.params(constructor, "constructor"));
         let constructor = Rc::new(Signature { type_params: Vec::new(), params, result: Type::Void });
         self.program.defs[id].kind = DefKind::Block(parser, signature.clone(), constructor);
         (id, signature)
@@ -40,7 +41,7 @@ impl Checker {
             let (id, _) = c.block_head(decl, signature, constructor, false);
             let block = c.within(Place::Control, Type::Void, |c| {
                 c.scoped(|c| {
-                    let locals = c.locals(locals);
+                    let locals = c.locals(&decl.name, locals);
                     let body = match &body.kind {
                         ast::StmtKind::Block(body) => c.scoped(|c| c.statements(body)),
                         _ => Vec::new(),
@@ -68,9 +69,15 @@ impl Checker {
         }
     }
 
-    fn locals(&mut self, locals: &[ast::Decl]) -> Vec<Stmt> {
+    fn locals(&mut self, block: &ast::Ident, locals: &[ast::Decl]) -> Vec<Stmt> {
         let mut list = Vec::new();
         for decl in locals {
+            self.check_annotations(&decl.annotations);
+            match decl.kind {
+                Ast::Action(..) => self.control_plane_name(decl, &block.name, "action"),
+                Ast::Table(..) => self.control_plane_name(decl, &block.name, "table"),
+                _ => {}
+            }
             match &decl.kind {
                 Ast::Const(ty, value) => self.constant(decl, ty, value),
                 Ast::Var(ty, value) => list.extend(self.variable(decl, ty, value.as_ref())),
@@ -96,7 +103,11 @@ impl Checker {
     }
 
     fn value_set(&mut self, decl: &ast::Decl, ty: &ast::TypeExpr, size: &ast::Expr) -> DeclId {
-        let element = self.value_ty(ty);
+        let mut element = self.value_ty(ty);
+        if element == Type::Int {
+            self.error(ty.span, "the values of a set have a width").help = Some("write bit<32>".into());
+            element = Type::Poison;
+        }
         let size_value = self.value(size);
         if !self.is_constant(&size_value) {
             self.error(size.span, "the size of a value set must be known at compile time");
@@ -119,7 +130,7 @@ impl Checker {
             let (id, _) = c.block_head(decl, signature, constructor, true);
             let block = c.within(Place::Parser, Type::Void, |c| {
                 c.scoped(|c| {
-                    let locals = c.locals(locals);
+                    let locals = c.locals(&decl.name, locals);
                     let states = c.states(decl.name.span, states);
                     Block { locals, body: Vec::new(), states }
                 })
@@ -175,6 +186,7 @@ impl Checker {
             });
             result.push(State { name: state.name.clone(), body, next });
         }
+        self.check_ends(parser, &result);
         for state in states {
             if &*state.name.name != "start" && !reached.contains(&state.name.name) {
                 self.warn(
@@ -185,6 +197,27 @@ impl Checker {
             }
         }
         result
+    }
+
+    /// Some path from `start` must reach `accept` or `reject`.
+    fn check_ends(&mut self, parser: Span, states: &[State]) {
+        let mut waiting: Vec<Rc<str>> = vec!["start".into()];
+        let mut seen: Set<Rc<str>> = Set::new();
+        while let Some(name) = waiting.pop() {
+            let Some(state) = states.iter().find(|state| state.name.name == name) else { return };
+            let next = match &state.next {
+                Transition::To(next) => vec![next.clone()],
+                Transition::Select(_, cases) => {
+                    let any = |sets: &[Expr]| sets.iter().all(|set| matches!(set.kind, ExprKind::Any));
+                    if !cases.iter().any(|(sets, ..)| any(sets)) {
+                        return;
+                    }
+                    cases.iter().map(|(_, next, _)| next.clone()).collect()
+                }
+            };
+            waiting.extend(next.into_iter().filter(|name| seen.insert(name.clone())));
+        }
+        self.error(parser, "no path through this parser reaches accept or reject");
     }
 
     fn check_state(&mut self, name: &ast::Ident, names: &[Rc<str>]) {
@@ -213,7 +246,12 @@ impl Checker {
                     .push((first, "this matches everything".into()));
             }
             self.check_state(&case.next, names);
+            let from = self.diagnostics.len();
             let sets = self.keysets(&case.keys, &types, case.span, "select");
+            for set in &sets {
+                self.check_bounds(set);
+            }
+            self.in_context(from, span, "in this select");
             if sets.iter().all(|set| matches!(set.kind, ExprKind::Any)) {
                 complete = Some(case.span);
             }
@@ -225,6 +263,17 @@ impl Checker {
         Transition::Select(keys, result)
     }
 
+    /// The ends of a range and the parts of a mask are constants.
+    fn check_bounds(&mut self, set: &Expr) {
+        let (ExprKind::Mask(a, b) | ExprKind::Range(a, b)) = &set.kind else { return };
+        for bound in [a, b] {
+            if !self.is_constant(bound) {
+                self.error(bound.span, "this must be known at compile time");
+                return;
+            }
+        }
+    }
+
     fn select_key(&mut self, key: &ast::Expr) -> Expr {
         let value = self.value(key);
         let ty = self.resolved(&value.ty);
@@ -232,13 +281,9 @@ impl Checker {
             Type::Bool | Type::Bit(_) | Type::Signed(_) | Type::Error | Type::Poison => true,
             Type::Int => value.int().is_some(),
             Type::Tuple(_) => true,
-            Type::Named(id, _) => matches!(
-                self.def(*id).kind,
-                DefKind::Enum(_)
-                    | DefKind::SerEnum(..)
-                    | DefKind::NewType(_)
-                    | DefKind::Fields(FieldsKind::Struct, _)
-            ),
+            Type::Named(id, _) => {
+                matches!(self.def(*id).kind, DefKind::Enum(_) | DefKind::SerEnum(..) | DefKind::NewType(_))
+            }
             _ => false,
         };
         if !fits || (ty == Type::Int) {
@@ -257,6 +302,10 @@ impl Checker {
         span: Span,
         what: &str,
     ) -> Vec<Expr> {
+        if types.is_empty() && !sets.is_empty() {
+            // select() has nothing to compare.
+            return Vec::new();
+        }
         let any = |set: &ast::Expr| matches!(set.kind, ast::ExprKind::Default | ast::ExprKind::DontCare);
         if let [set] = sets
             && any(set)
@@ -270,15 +319,10 @@ impl Checker {
             if let (ExprKind::Decl(_), Type::Set(element)) = (&checked.kind, &checked.ty) {
                 let element = self.resolved(element);
                 if types.len() > 1 || !matches!(element, Type::Bit(_)) {
-                    let fits = match self.fields(&element) {
-                        Some((_, fields)) => {
-                            fields.len() == types.len() && fields.iter().zip(types).all(|((_, a), b)| a == b)
-                        }
-                        None => match &element {
-                            Type::Tuple(list) => list.iter().eq(types.iter()),
-                            other => types.len() == 1 && *other == types[0],
-                        },
-                    };
+                    let (mut parts, mut keys) = (Vec::new(), Vec::new());
+                    self.leaves(&element, &mut parts);
+                    types.iter().for_each(|ty| self.leaves(ty, &mut keys));
+                    let fits = parts == keys;
                     if !fits && !types.contains(&Type::Poison) {
                         let shown = self.show(&element);
                         self.error(span, format!("a value set of {shown} does not fit the keys"));
@@ -286,8 +330,17 @@ impl Checker {
                     return vec![checked];
                 }
             }
-            if types.len() == 1 {
-                return vec![self.keyset_checked(checked, &types[0])];
+            if let [ty] = types {
+                let checked = match checked {
+                    // `{ set }` for a single key.
+                    Expr { kind: ExprKind::Tuple(mut items), .. }
+                        if items.len() == 1 && self.fields(ty).is_none() && !matches!(ty, Type::Tuple(_)) =>
+                    {
+                        items.remove(0)
+                    }
+                    other => other,
+                };
+                return vec![self.keyset_checked(checked, ty)];
             }
             if let ExprKind::Tuple(items) = checked.kind
                 && items.len() == types.len()
@@ -311,6 +364,15 @@ impl Checker {
         list
     }
 
+    /// The types of a value's scalars.
+    fn leaves(&self, ty: &Type, list: &mut Vec<Type>) {
+        match (self.fields(ty), ty) {
+            (Some((_, fields)), _) => fields.iter().for_each(|(_, ty)| self.leaves(ty, list)),
+            (None, Type::Tuple(types)) => types.iter().for_each(|ty| self.leaves(ty, list)),
+            (None, ty) => list.push(ty.clone()),
+        }
+    }
+
     fn keyset_checked(&mut self, set: Expr, ty: &Type) -> Expr {
         let span = set.span;
         if *ty == Type::Poison || set.ty == Type::Poison {
@@ -318,6 +380,14 @@ impl Checker {
         }
         if matches!(set.kind, ExprKind::Type(_)) {
             self.error(span, "a type is not a value");
+            return self.poison(span);
+        }
+        if matches!(set.kind, ExprKind::Call(_)) {
+            self.error(span, "a set cannot call a function").help = Some("call it before".into());
+            return self.poison(span);
+        }
+        if matches!(set.ty, Type::Void | Type::Action | Type::Function | Type::Table(_)) {
+            self.error(span, "this is not a value");
             return self.poison(span);
         }
         match set.kind {
@@ -336,7 +406,7 @@ impl Checker {
                 if let (Some(low), Some(high)) = (a.int(), b.int())
                     && low > high
                 {
-                    self.error(span, "this range is empty: its end is below its start");
+                    self.warn("invalid", span, "this range is empty: its end is below its start");
                 }
                 Expr { kind: ExprKind::Range(Box::new(a), Box::new(b)), ty: ty.clone(), span }
             }

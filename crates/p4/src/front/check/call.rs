@@ -4,13 +4,13 @@ use super::{Checker, Place, Symbol, closest};
 use crate::front::ast::{self, Arg, Direction, Ident};
 use crate::front::source::Span;
 use crate::front::typed::*;
-use crate::front::types::{DeclId, DefId, DefKind, FieldsKind, MethodDef, ParamDef, Signature, Type};
-use num_bigint::BigInt;
+use crate::front::types::{DeclId, DefId, DefKind, ParamDef, Signature, Type};
+use crate::front::walk;
 use std::rc::Rc;
 
-type Bindings = Vec<(DefId, Type)>;
+pub(super) type Bindings = Vec<(DefId, Type)>;
 
-fn no_params(result: Type) -> Rc<Signature> {
+pub(super) fn no_params(result: Type) -> Rc<Signature> {
     Rc::new(Signature { type_params: Vec::new(), params: Vec::new(), result })
 }
 
@@ -45,7 +45,7 @@ impl Checker {
         }
     }
 
-    fn check_args_alone(&mut self, args: &[Arg]) {
+    pub(super) fn check_args_alone(&mut self, args: &[Arg]) {
         for arg in args {
             if let Some(value) = &arg.value {
                 self.expr(value);
@@ -110,7 +110,24 @@ impl Checker {
         if matches!(callee, Callee::Extern(_)) {
             self.check_extern_place(&name.name, span);
         }
-        self.finish_call(callee, &signature, Vec::new(), types, args, &name.name, span)
+        let made = self.finish_call(callee, &signature, Vec::new(), types, args, &name.name, span);
+        if &*name.name == "static_assert" { self.static_assert(made) } else { made }
+    }
+
+    /// `static_assert` of a known condition is true, or refuses the program.
+    fn static_assert(&mut self, expr: Expr) -> Expr {
+        let ExprKind::Call(call) = &expr.kind else { return expr };
+        let Some(Some(condition)) = call.args.first() else { return expr };
+        let Some(holds) = condition.bool() else { return expr };
+        if !holds {
+            let text = match call.args.get(1) {
+                Some(Some(Expr { kind: ExprKind::Str(text), .. })) => text.to_string(),
+                _ => "static_assert failed".into(),
+            };
+            self.error(expr.span, text);
+            return self.poison(expr.span);
+        }
+        Expr { kind: ExprKind::Bool(true), ty: Type::Bool, span: expr.span }
     }
 
     fn check_extern_place(&mut self, name: &str, span: Span) {
@@ -120,7 +137,7 @@ impl Checker {
     }
 
     /// The candidate that accepts these arguments by number and name.
-    fn choose<T>(
+    pub(super) fn choose<T>(
         &mut self,
         name: &str,
         mut candidates: Vec<(T, Rc<Signature>)>,
@@ -144,8 +161,18 @@ impl Checker {
                 None
             }
             [first, ..] => {
-                let exact = fitting.iter().find(|index| candidates[**index].1.params.len() == args.len());
-                let chosen = *exact.unwrap_or(first);
+                let exact = |index: &&usize| candidates[**index].1.params.len() == args.len();
+                if fitting.iter().filter(exact).count() > 1 {
+                    self.check_args_alone(args);
+                    let places = candidates.iter().map(|(_, signature)| &signature.params);
+                    let places = places.filter_map(|params| Some(params.first()?.name.span));
+                    let notes = places.map(|place| (place, "one form".to_string())).collect();
+                    let error = self.error(span, format!("several forms of '{name}' take these arguments"));
+                    error.help = Some("name the arguments: f(x = ...)".into());
+                    error.notes = notes;
+                    return None;
+                }
+                let chosen = *fitting.iter().find(exact).unwrap_or(first);
                 Some(candidates.swap_remove(chosen))
             }
         }
@@ -153,7 +180,7 @@ impl Checker {
 
     /// Checks arguments, infers type arguments and builds the call.
     #[allow(clippy::too_many_arguments)]
-    fn finish_call(
+    pub(super) fn finish_call(
         &mut self,
         callee: Callee,
         signature: &Rc<Signature>,
@@ -194,13 +221,60 @@ impl Checker {
                 return self.poison(span);
             }
         }
-        let args = args.into_iter().map(|arg| arg.map(|arg| self.settle(arg))).collect();
+        let args = args.into_iter().map(|arg| arg.map(|arg| self.settle(arg))).collect::<Vec<_>>();
+        if !self.check_passed(&callee, signature, &type_args, &args) {
+            return self.poison(span);
+        }
         let call = Call { callee, signature: signature.clone(), type_args, args };
         Expr { kind: ExprKind::Call(Box::new(call)), ty: result, span }
     }
 
+    /// Arguments that the types alone do not exclude.
+    fn check_passed(
+        &mut self,
+        callee: &Callee,
+        signature: &Signature,
+        type_args: &[Type],
+        args: &[Option<Expr>],
+    ) -> bool {
+        for (param, arg) in signature.params.iter().zip(args) {
+            let Some(arg) = arg else { continue };
+            let inferred = match &param.ty {
+                Type::Var(id) => signature.type_params.iter().position(|other| other == id),
+                _ => None,
+            };
+            let inferred = inferred.and_then(|index| type_args.get(index));
+            let directed = param.direction != Direction::None;
+            let (problem, help) = match (inferred, &arg.ty) {
+                (Some(Type::Int), _) if directed => ("this number has no width", Some("write it as 32w1")),
+                (Some(Type::Str), _) if directed => ("a string cannot be passed with a direction", None),
+                (Some(Type::Record(_)), _) => {
+                    ("the type of this list is unknown", Some("write its type before it: (T) { ... }"))
+                }
+                (_, Type::Named(id, _))
+                    if matches!(
+                        self.def(*id).kind,
+                        DefKind::Block(..) | DefKind::BlockType(..) | DefKind::Package(_)
+                    ) =>
+                {
+                    ("only packages take controls and parsers", None)
+                }
+                _ if matches!(callee, Callee::Action(_)) && applies(arg) => {
+                    ("a table cannot be applied in an argument", Some("apply it before, into a variable"))
+                }
+                _ => continue,
+            };
+            let place = param.name.span;
+            let error = self.error(arg.span, problem);
+            error.help = help.map(str::to_string);
+            error.context.push((place, "the parameter".into()));
+            return false;
+        }
+        true
+    }
+
     /// The type of an argument after inference has seen all of them.
-    fn settle(&self, mut expr: Expr) -> Expr {
+    pub(super) fn settle(&self, mut expr: Expr) -> Expr {
         expr.ty = self.resolved(&expr.ty);
         expr
     }
@@ -209,7 +283,7 @@ impl Checker {
         ty.substitute(&|param| bindings.iter().find(|(other, _)| *other == param).map(|(_, ty)| ty.clone()))
     }
 
-    fn check_args(
+    pub(super) fn check_args(
         &mut self,
         name: &str,
         signature: &Rc<Signature>,
@@ -222,7 +296,9 @@ impl Checker {
             Err((place, message)) => {
                 self.check_args_alone(args);
                 let message = message.replace("{name}", name);
-                self.error(place.unwrap_or(span), message);
+                let first = signature.params.first().map(|param| param.name.span);
+                let error = self.error(place.unwrap_or(span), message);
+                error.context.extend(first.map(|first| (first, "the parameters".to_string())));
                 return None;
             }
         };
@@ -254,8 +330,18 @@ impl Checker {
                     continue;
                 }
                 let ty = self.substituted(&param.ty, bindings);
+                if let (Type::DontCare, Some(value)) = (&ty, &values[index]) {
+                    let (span, param) = (value.span, param.name.name.clone());
+                    self.error(
+                        span,
+                        format!("the type of '{param}' was left open where the object was made"),
+                    );
+                    return None;
+                }
                 if let Some(value) = values[index].take() {
+                    let from = self.diagnostics.len();
                     let value = self.pass(value, param, &ty);
+                    self.in_context(from, param.name.span, "the parameter");
                     failed |= value.ty == Type::Poison && ty != Type::Poison;
                     values[index] = Some(value);
                 } else if arranged[index].is_none()
@@ -321,6 +407,10 @@ impl Checker {
             return self.poison(span);
         }
         if let Some(size) = self.size_method(&ty, &name.name, args.is_empty()) {
+            if !types.is_empty() {
+                self.error(span, format!("'{}' takes no type arguments", name.name));
+                return self.poison(span);
+            }
             return match size {
                 Some(bits) => Expr { kind: ExprKind::Int(bits), ty: Type::Int, span },
                 None => {
@@ -378,316 +468,13 @@ impl Checker {
         };
         Expr { kind: ExprKind::Call(Box::new(call)), ty: Type::ApplyResult(table), span }
     }
+}
 
-    fn no_method(&mut self, ty: &Type, name: &Ident, methods: &[Rc<str>]) {
-        let shown = self.show(ty);
-        let near = closest(&name.name, methods.iter());
-        let error = self.error(name.span, format!("{shown} has no method '{}'", name.name));
-        error.help = match near {
-            Some(near) => Some(format!("did you mean '{near}'?")),
-            None if methods.is_empty() => None,
-            None => Some(format!("it has: {}", methods.join(", "))),
-        };
-    }
-
-    fn method(
-        &mut self,
-        object: Expr,
-        ty: &Type,
-        name: &Ident,
-        types: &[ast::TypeExpr],
-        args: &[Arg],
-        span: Span,
-    ) -> Expr {
-        if let Some((builtin, params)) = self.builtin(ty, &name.name) {
-            return self.call_builtin(object, builtin, params, args, span);
-        }
-        if let Type::Named(id, given) = ty {
-            match &self.def(*id).kind {
-                DefKind::Extern(methods) => {
-                    let methods = methods.clone();
-                    let params = self.def(*id).type_params.clone();
-                    let bindings = params.into_iter().zip(given.iter().cloned()).collect();
-                    return self.extern_method(object, ty, &methods, bindings, name, types, args, span);
-                }
-                DefKind::Block(..) | DefKind::BlockType(..) if &*name.name == "apply" => {
-                    return self.apply_block(object, ty, args, span);
-                }
-                _ => {}
-            }
-        }
-        self.check_args_alone(args);
-        let list: Vec<Rc<str>> = match ty {
-            Type::Stack(..) => vec!["push_front".into(), "pop_front".into()],
-            ty if self.is_header(ty) => vec!["isValid".into(), "setValid".into(), "setInvalid".into()],
-            _ => Vec::new(),
-        };
-        self.no_method(ty, name, &list);
-        self.poison(span)
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn extern_method(
-        &mut self,
-        object: Expr,
-        ty: &Type,
-        methods: &[MethodDef],
-        bindings: Bindings,
-        name: &Ident,
-        types: &[ast::TypeExpr],
-        args: &[Arg],
-        span: Span,
-    ) -> Expr {
-        let owner = match ty {
-            Type::Named(id, _) => self.def(*id).name.name.clone(),
-            _ => "".into(),
-        };
-        let candidates =
-            methods.iter().filter(|method| method.name.name == name.name && method.name.name != owner);
-        let candidates = candidates.map(|method| ((), method.signature.clone())).collect::<Vec<_>>();
-        if candidates.is_empty() {
-            self.check_args_alone(args);
-            let names = methods.iter().map(|method| method.name.name.clone()).filter(|name| *name != owner);
-            let names = names.collect::<Vec<_>>();
-            self.no_method(ty, name, &names);
-            return self.poison(span);
-        }
-        let Some(((), signature)) = self.choose(&name.name, candidates, args, span) else {
-            return self.poison(span);
-        };
-        let callee = Callee::Method(Box::new(object), name.name.clone());
-        let result = self.finish_call(callee, &signature, bindings, types, args, &name.name, span);
-        self.check_packet_call(&owner, name, &result);
-        result
-    }
-
-    /// `extract` takes headers, `emit` what consists of headers.
-    fn check_packet_call(&mut self, owner: &str, name: &Ident, call: &Expr) {
-        let ExprKind::Call(call) = &call.kind else { return };
-        let Some(Some(arg)) = call.args.first() else { return };
-        let ty = self.resolved(&arg.ty);
-        match (owner, &*name.name) {
-            ("packet_in", "extract") if !self.is_header(&ty) && ty != Type::Poison => {
-                let shown = self.show(&ty);
-                let span = arg.span;
-                self.error(span, format!("extract needs a header, not {shown}"));
-            }
-            ("packet_out", "emit") if !self.emittable(&ty) => {
-                let shown = self.show(&ty);
-                let span = arg.span;
-                self.error(span, format!("emit needs headers, not {shown}"));
-            }
-            _ => {}
-        }
-    }
-
-    fn emittable(&self, ty: &Type) -> bool {
-        match ty {
-            Type::Poison | Type::Var(_) => true,
-            Type::Stack(..) => true,
-            Type::Tuple(types) => types.iter().all(|ty| self.emittable(ty)),
-            _ => match self.fields(ty) {
-                Some((FieldsKind::Struct, fields)) => fields.iter().all(|(_, ty)| self.emittable(ty)),
-                Some(_) => true,
-                None => false,
-            },
-        }
-    }
-
-    fn apply_block(&mut self, object: Expr, ty: &Type, args: &[Arg], span: Span) -> Expr {
-        let Some((parser, params)) = self.block_signature(ty) else { return self.poison(span) };
-        let wanted = if parser { Place::Parser } else { Place::Control };
-        if self.context.place != wanted {
-            let (what, place) =
-                if parser { ("parsers", "a parser state") } else { ("controls", "the body of a control") };
-            self.check_args_alone(args);
-            self.error(span, format!("{what} can only be applied in {place}"));
-            return self.poison(span);
-        }
-        let signature = Rc::new(Signature { type_params: Vec::new(), params, result: Type::Void });
-        self.finish_call(Callee::Apply(Box::new(object)), &signature, Vec::new(), &[], args, "apply", span)
-    }
-
-    fn builtin(&self, ty: &Type, name: &str) -> Option<(Builtin, usize)> {
-        let kind = self.fields_kind(ty);
-        Some(match (ty, name) {
-            (Type::Stack(..), "push_front") => (Builtin::PushFront, 1),
-            (Type::Stack(..), "pop_front") => (Builtin::PopFront, 1),
-            (_, "isValid") if matches!(kind, Some(FieldsKind::Header | FieldsKind::Union)) => {
-                (Builtin::IsValid, 0)
-            }
-            (_, "setValid") if kind == Some(FieldsKind::Header) => (Builtin::SetValid, 0),
-            (_, "setInvalid") if kind == Some(FieldsKind::Header) => (Builtin::SetInvalid, 0),
-            _ => return None,
-        })
-    }
-
-    fn call_builtin(
-        &mut self,
-        object: Expr,
-        builtin: Builtin,
-        params: usize,
-        args: &[Arg],
-        span: Span,
-    ) -> Expr {
-        if args.len() != params {
-            self.check_args_alone(args);
-            self.error(span, format!("this method takes {params} arguments, not {}", args.len()));
-            return self.poison(span);
-        }
-        if builtin != Builtin::IsValid && !self.check_lvalue(&object) {
-            return self.poison(span);
-        }
-        let mut values = Vec::new();
-        if let Some(Arg { value: Some(value), .. }) = args.first() {
-            let count = self.value(value);
-            if count.ty != Type::Poison && count.int().is_none() {
-                self.error(value.span, "the count must be known at compile time");
-                return self.poison(span);
-            }
-            if count.int().is_some_and(|count| *count < BigInt::from(0)) {
-                self.error(value.span, "the count cannot be negative");
-                return self.poison(span);
-            }
-            values.push(Some(count));
-        }
-        let result = if builtin == Builtin::IsValid { Type::Bool } else { Type::Void };
-        let callee = Callee::Builtin(builtin, Box::new(object));
-        let call = Call { callee, signature: no_params(result.clone()), type_args: Vec::new(), args: values };
-        Expr { kind: ExprKind::Call(Box::new(call)), ty: result, span }
-    }
-
-    /// `minSizeInBits()` and the like: `None` if `name` is another method.
-    fn size_method(&self, ty: &Type, name: &str, no_args: bool) -> Option<Option<BigInt>> {
-        let (max, bytes) = match name {
-            "minSizeInBits" => (false, false),
-            "minSizeInBytes" => (false, true),
-            "maxSizeInBits" => (true, false),
-            "maxSizeInBytes" => (true, true),
-            _ => return None,
-        };
-        if !no_args {
-            return None;
-        }
-        let bits = self.size_in_bits(ty, max);
-        Some(bits.map(|bits| BigInt::from(if bytes { bits.div_ceil(8) } else { bits })))
-    }
-
-    fn size_in_bits(&self, ty: &Type, max: bool) -> Option<u64> {
-        Some(match ty {
-            Type::Bool => 1,
-            Type::Bit(width) | Type::Signed(width) => u64::from(*width),
-            Type::Varbit(width) => {
-                if max {
-                    u64::from(*width)
-                } else {
-                    0
-                }
-            }
-            Type::Stack(element, size) => self.size_in_bits(element, max)? * u64::from(*size),
-            Type::Tuple(types) => types.iter().map(|ty| self.size_in_bits(ty, max)).sum::<Option<u64>>()?,
-            Type::Named(id, _) => match &self.def(*id).kind {
-                DefKind::Fields(kind, _) => {
-                    let (_, fields) = self.fields(ty)?;
-                    let sizes = fields
-                        .iter()
-                        .map(|(_, ty)| self.size_in_bits(ty, max))
-                        .collect::<Option<Vec<_>>>()?;
-                    match (kind, max) {
-                        (FieldsKind::Union, true) => sizes.into_iter().max().unwrap_or(0),
-                        (FieldsKind::Union, false) => 0,
-                        _ => sizes.into_iter().sum(),
-                    }
-                }
-                DefKind::NewType(inner) | DefKind::SerEnum(inner, _) => self.size_in_bits(inner, max)?,
-                _ => return None,
-            },
-            _ => return None,
-        })
-    }
-
-    /// A constructor call of a generic type without type arguments.
-    pub(super) fn construct_inferred(&mut self, id: DefId, args: &[Arg], span: Span) -> Expr {
-        let params = self.def(id).type_params.clone();
-        let types = params.iter().map(|_| self.fresh()).collect::<Rc<[Type]>>();
-        self.construct(Type::Named(id, types), args, span)
-    }
-
-    /// `Type(args)`.
-    pub(super) fn construct(&mut self, ty: Type, args: &[Arg], span: Span) -> Expr {
-        let Type::Named(id, given) = &ty else {
-            self.check_args_alone(args);
-            if ty != Type::Poison {
-                let shown = self.show(&ty);
-                self.error(span, format!("{shown} has no constructor"));
-            }
-            return self.poison(span);
-        };
-        let def = self.def(*id);
-        let name = def.name.name.clone();
-        let bindings: Bindings = def.type_params.iter().copied().zip(given.iter().cloned()).collect();
-        let candidates: Vec<((), Rc<Signature>)> = match &def.kind {
-            DefKind::Extern(methods) => {
-                let constructors = methods.iter().filter(|method| method.name.name == name);
-                constructors.map(|method| ((), method.signature.clone())).collect()
-            }
-            DefKind::Block(_, _, constructor) => vec![((), constructor.clone())],
-            DefKind::Package(constructor) => vec![((), constructor.clone())],
-            _ => Vec::new(),
-        };
-        if candidates.is_empty() {
-            self.check_args_alone(args);
-            self.error(span, format!("'{name}' has no constructor"));
-            return self.poison(span);
-        }
-        let Some(((), signature)) = self.choose(&name, candidates, args, span) else {
-            return self.poison(span);
-        };
-        let Some(values) = self.check_args(&name, &signature, &bindings, args, span) else {
-            return self.poison(span);
-        };
-        for value in values.iter().flatten() {
-            if !self.is_constant(value) {
-                self.error(value.span, "arguments of a constructor must be known at compile time");
-                return self.poison(span);
-            }
-        }
-        let values = values.into_iter().map(|value| value.map(|value| self.settle(value))).collect();
-        let ty = self.resolved(&ty);
-        let call =
-            Call { callee: Callee::Construct(ty.clone()), signature, type_args: Vec::new(), args: values };
-        Expr { kind: ExprKind::Call(Box::new(call)), ty, span }
-    }
-
-    /// Known at compile time: a constant, an instance, a parameter of a constructor.
-    pub(super) fn is_constant(&self, expr: &Expr) -> bool {
-        match &expr.kind {
-            ExprKind::Int(_)
-            | ExprKind::Bool(_)
-            | ExprKind::Str(_)
-            | ExprKind::Member(_)
-            | ExprKind::Invalid => true,
-            ExprKind::Default | ExprKind::Poison | ExprKind::Any | ExprKind::Type(_) => true,
-            ExprKind::Tuple(items) => items.iter().all(|item| self.is_constant(item)),
-            ExprKind::Record(items) => items.iter().all(|(_, item)| self.is_constant(item)),
-            ExprKind::Cast(inner)
-            | ExprKind::Unary(_, inner)
-            | ExprKind::Slice(inner, ..)
-            | ExprKind::Field(inner, _) => self.is_constant(inner),
-            ExprKind::Binary(_, a, b)
-            | ExprKind::Mask(a, b)
-            | ExprKind::Range(a, b)
-            | ExprKind::Index(a, b) => self.is_constant(a) && self.is_constant(b),
-            ExprKind::Cond(a, b, c) => self.is_constant(a) && self.is_constant(b) && self.is_constant(c),
-            ExprKind::Call(call) => matches!(call.callee, Callee::Construct(_)),
-            ExprKind::Decl(decl) => match &self.program.decls[*decl].kind {
-                DeclKind::Const(_) | DeclKind::Instance(..) => true,
-                DeclKind::Var => self.constructor_params.contains(decl),
-                _ => false,
-            },
-            _ => false,
-        }
-    }
+/// A table is applied in the expression.
+pub(super) fn applies(expr: &Expr) -> bool {
+    let mut found = false;
+    walk::expression(expr, &mut |part| found |= matches!(part.kind, ExprKind::ApplyMember(..)));
+    found
 }
 
 /// Arguments in the order of the parameters, or the reason why they do not fit.

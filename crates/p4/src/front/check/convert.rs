@@ -31,13 +31,19 @@ impl Checker {
             return Err(Box::new(expr));
         }
         match (&from, &to) {
+            (Type::Bit(_) | Type::Signed(_), Type::Int) if expr.int().is_some() => {
+                return Ok(Expr { ty: to, ..expr });
+            }
+            (Type::Int, Type::Bit(_) | Type::Signed(_)) if matches!(expr.kind, ExprKind::Call(_)) => {
+                return Err(Box::new(expr));
+            }
             (Type::Int, Type::Bit(_) | Type::Signed(_)) => return Ok(self.int_to(expr, &to)),
             (Type::Int, Type::Named(id, _)) => {
                 if let DefKind::NewType(_) | DefKind::SerEnum(..) = self.def(*id).kind {
                     return Err(Box::new(expr));
                 }
             }
-            (Type::Dots, Type::Infer(_)) => return Err(Box::new(expr)),
+            (Type::Dots, Type::Infer(_) | Type::List(_)) => return Err(Box::new(expr)),
             (Type::Dots, _) => {
                 return Ok(Expr { kind: ExprKind::Default, ty: to, span: expr.span });
             }
@@ -114,18 +120,12 @@ impl Checker {
             },
             Type::Tuple(types) => types.to_vec(),
             Type::List(element) => vec![(**element).clone(); items.len()],
-            Type::Stack(element, size) => {
-                let dots = items.last().is_some_and(|item| item.ty == Type::Dots);
-                if items.len() > *size as usize && !dots {
-                    return Err(Box::new(expr));
-                }
-                vec![(**element).clone(); if dots { *size as usize } else { items.len() }]
-            }
+            Type::Stack(element, size) => vec![(**element).clone(); *size as usize],
             _ => return Err(Box::new(expr)),
         };
         let dots =
             items.last().is_some_and(|item| item.ty == Type::Dots && matches!(item.kind, ExprKind::Default));
-        let given = if dots && items.len() > types.len() { types.len() } else { items.len() };
+        let given = items.len() - usize::from(dots);
         if given > types.len() || (given < types.len() && !dots) {
             return Err(Box::new(expr));
         }
@@ -222,6 +222,10 @@ impl Checker {
                     self.warn("overflow", span, format!("{value} does not fit: it becomes {wrapped}"));
                 }
                 Some(ExprKind::Int(wrapped))
+            }
+            (ExprKind::Int(value), Type::Bool) if !value.is_zero() && !value.is_one() => {
+                self.error(span, format!("{value} cannot be cast to bool: only 0 and 1 can"));
+                Some(ExprKind::Poison)
             }
             (ExprKind::Int(value), Type::Bool) => Some(ExprKind::Bool(value.is_one())),
             (ExprKind::Bool(value), Type::Bit(_)) => Some(ExprKind::Int((*value as u8).into())),

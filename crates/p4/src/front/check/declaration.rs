@@ -2,13 +2,14 @@
 
 use super::{Checker, Place, Symbol};
 use crate::front::ast::{self, Annotations, DeclKind as Ast, Direction, Ident};
-use crate::front::source::Span;
-use crate::front::typed::{Call, Callee, DeclKind, Expr, ExprKind, Stmt};
+use crate::front::source::{Severity, Span};
+use crate::front::typed::{DeclKind, Stmt};
 use crate::front::types::*;
 use std::rc::Rc;
 
 impl Checker {
     pub(super) fn top_level(&mut self, decl: &ast::Decl) {
+        self.check_annotations(&decl.annotations);
         match &decl.kind {
             Ast::Const(ty, value) => self.constant(decl, ty, value),
             Ast::Var(..) => {
@@ -54,6 +55,7 @@ impl Checker {
             }
             Ast::Action(params, body) => {
                 self.action(decl, params, body);
+                self.control_plane_name(decl, "", "action");
             }
             Ast::BlockType(kind, signature) => {
                 let id = self.add_def(&decl.name, &decl.annotations, DefKind::Param);
@@ -134,8 +136,9 @@ impl Checker {
         let (params, list) = self.scoped(|c| {
             let params = c.type_params(params);
             let mut list: Vec<FieldDef> = Vec::new();
-            let mut varbits = 0;
+            let mut varbit: Option<Span> = None;
             for field in fields {
+                c.check_annotations(&field.annotations);
                 let ty = c.value_ty(&field.ty);
                 if !c.field_fits(kind, &ty) {
                     let shown = c.show(&ty);
@@ -149,9 +152,13 @@ impl Checker {
                         format!("{what} cannot have a field of type {shown}"),
                     );
                 }
-                varbits += usize::from(matches!(ty, Type::Varbit(_)));
-                if kind == FieldsKind::Header && varbits > 1 {
-                    c.error(field.name.span, "a header has at most one varbit field");
+                if matches!(ty, Type::Varbit(_)) {
+                    if let (FieldsKind::Header, Some(first)) = (kind, varbit) {
+                        c.error(field.name.span, "a header has at most one varbit field")
+                            .notes
+                            .push((first, "the first".into()));
+                    }
+                    varbit = varbit.or(Some(field.name.span));
                 }
                 if let Some(other) = list.iter().find(|other| other.name.name == field.name.name) {
                     let place = other.name.span;
@@ -191,12 +198,12 @@ impl Checker {
             return;
         };
         let mut ty = self.value_ty(underlying);
-        if !matches!(self.underlying(&ty), Type::Bit(_) | Type::Signed(_) | Type::Poison) {
+        if !matches!(ty, Type::Bit(_) | Type::Signed(_) | Type::Poison) {
             let shown = self.show(&ty);
-            self.error(underlying.span, format!("an enum cannot be made of {shown}"));
+            self.error(underlying.span, format!("an enum cannot be made of {shown}")).help =
+                Some("only of bit<W> and int<W>".into());
             ty = Type::Poison;
         }
-        let ty = self.underlying(&ty);
         // Members may refer to earlier ones.
         let id = self.add_def(&decl.name, &decl.annotations, DefKind::SerEnum(ty.clone(), Rc::from([])));
         let mut list: Vec<(Rc<str>, num_bigint::BigInt)> = Vec::new();
@@ -240,6 +247,10 @@ impl Checker {
                     c.error(method.name.span, "a constructor has no result");
                 }
                 let signature = c.scoped(|c| c.signature(&method.signature, "method"));
+                let itself = |param: &&ParamDef| matches!(param.ty, Type::Named(other, _) if other == id);
+                if let Some(param) = signature.params.iter().find(itself) {
+                    c.error(param.name.span, format!("'{}' refers to itself", decl.name.name));
+                }
                 let twice = list.iter().any(|other| {
                     other.name.name == method.name.name
                         && other.signature.params.len() == signature.params.len()
@@ -265,6 +276,9 @@ impl Checker {
     pub(super) fn signature(&mut self, signature: &ast::Signature, what: &str) -> Signature {
         let type_params = self.type_params(&signature.type_params);
         let result = signature.result.as_ref().map_or(Type::Void, |ty| self.ty(ty));
+        if let (Type::Int, Some(ty), "method" | "extern function") = (&result, &signature.result, what) {
+            self.error(ty.span, "the result of an extern has a width").help = Some("write bit<32>".into());
+        }
         let params = self.params(&signature.params, what);
         Signature { type_params, params, result }
     }
@@ -287,11 +301,16 @@ impl Checker {
                 self.error(param.name.span, "an out parameter has no default value");
             }
             let optional = param.annotations.iter().any(|annotation| &*annotation.name.name == "optional");
+            if optional && matches!(what, "function" | "action" | "constructor") {
+                self.error(param.name.span, "@optional is not allowed here").help =
+                    Some("only packages and externs have optional parameters".into());
+            }
             defaulted |= default.is_some();
             if defaulted && default.is_none() && !optional && what != "action" {
                 self.error(param.name.span, "a parameter without a default follows one with a default");
             }
             let decl = self.add_decl(&param.name, &param.annotations, ty.clone(), DeclKind::Var);
+            self.parameters.insert(decl);
             match param.direction {
                 Direction::In => {
                     self.read_only.insert(decl, "an 'in' parameter");
@@ -333,10 +352,29 @@ impl Checker {
         if instance && what == "action" {
             self.error(span, "an instance cannot be the parameter of an action");
         }
-        let constant = matches!(ty, Type::Int | Type::Str);
-        if constant && param.direction != Direction::None && !matches!(what, "extern function" | "method") {
+        let outside = matches!(what, "extern function" | "method");
+        let constant = *ty == Type::Str || *ty == Type::Int && !outside;
+        if constant && param.direction != Direction::None {
             let shown = self.show(ty);
             self.error(span, format!("a parameter of type {shown} has no direction"));
+        }
+        if *ty == Type::Int && what == "action" {
+            self.error(span, "a parameter of an action has a width").help = Some("write bit<32>".into());
+        }
+        let parser = what == "constructor" && self.context.place == Place::Parser;
+        let block = match ty {
+            Type::Named(id, _) => match self.def(*id).kind {
+                // The type of a control, so that any such control can be given to the constructor of another.
+                DefKind::BlockType(kind, _) if what == "constructor" && kind == parser => None,
+                DefKind::Block(true, ..) | DefKind::BlockType(true, _) => Some("a parser"),
+                DefKind::Block(false, ..) | DefKind::BlockType(false, _) => Some("a control"),
+                DefKind::Package(_) => Some("a package"),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let (Some(block), true) = (block, what != "package") {
+            self.error(span, format!("{block} cannot be a parameter here"));
         }
         if matches!(ty, Type::Int) && matches!(param.direction, Direction::Out | Direction::InOut) {
             self.error(span, "a parameter of type int cannot be assigned");
@@ -396,107 +434,42 @@ impl Checker {
         id
     }
 
-    /// An instance of an extern, a control, a parser or a package.
-    pub(super) fn instance(
-        &mut self,
-        decl: &ast::Decl,
-        ty: &ast::TypeExpr,
-        args: &[ast::Arg],
-        methods: Option<&[ast::Decl]>,
-    ) -> Option<DeclId> {
-        let callee = ast::Expr::new(ast::ExprKind::Type(Box::new(ty.clone())), ty.span);
-        let made = self.call(&callee, &[], args, decl.span);
-        let Expr { kind: ExprKind::Call(call), ty: made_ty, .. } = made else {
-            let id = self.add_decl(&decl.name, &decl.annotations, Type::Poison, DeclKind::Var);
-            self.declare(&decl.name, Symbol::Decl(id));
-            return None;
-        };
-        self.check_instance_place(&made_ty, decl.span);
-        self.abstract_methods(&made_ty, decl, methods);
-        let Call { callee: Callee::Construct(_), .. } = &*call else { return None };
-        let kind = DeclKind::Instance(Rc::new(*call));
-        let id = self.add_decl(&decl.name, &decl.annotations, made_ty, kind);
-        self.declare(&decl.name, Symbol::Decl(id));
-        Some(id)
-    }
-
-    fn check_instance_place(&mut self, ty: &Type, span: Span) {
-        let Type::Named(id, _) = ty else { return };
-        let (at_top, in_parser) = (self.scopes.len() == 1, self.context.place == Place::Parser);
-        match &self.def(*id).kind {
-            DefKind::Block(parser, ..) if at_top => {
-                let what = if *parser { "a parser" } else { "a control" };
-                self.error(span, format!("{what} cannot be instantiated at the top of a program"));
-            }
-            DefKind::Block(false, ..) if in_parser => {
-                self.error(span, "a control cannot be instantiated in a parser");
-            }
-            DefKind::Block(true, ..) if !in_parser => {
-                self.error(span, "a parser cannot be instantiated in a control");
-            }
-            DefKind::Package(_) if !at_top => {
-                self.error(span, "a package can only be instantiated at the top of a program");
-            }
-            _ => {}
-        }
-    }
-
-    fn abstract_methods(&mut self, ty: &Type, decl: &ast::Decl, methods: Option<&[ast::Decl]>) {
-        let wanted: Vec<MethodDef> = match ty {
-            Type::Named(id, _) => match &self.def(*id).kind {
-                DefKind::Extern(methods) => {
-                    methods.iter().filter(|method| method.is_abstract).cloned().collect()
-                }
-                _ => Vec::new(),
-            },
-            _ => Vec::new(),
-        };
-        let mut list: Vec<DeclId> = Vec::new();
-        self.scoped(|c| {
-            for method in methods.unwrap_or(&[]) {
-                match &method.kind {
-                    Ast::Function(signature, body) => {
-                        let known = wanted.iter().find(|other| other.name.name == method.name.name);
-                        match known {
-                            None => {
-                                c.error(
-                                    method.name.span,
-                                    format!("'{}' is not an abstract method", method.name.name),
-                                );
-                            }
-                            Some(known) if known.signature.params.len() != signature.params.len() => {
-                                c.error(method.name.span, "the parameters differ from the abstract method");
-                            }
-                            Some(_) => {}
-                        }
-                        list.push(c.function(method, signature, body, Place::AbstractMethod, true));
-                    }
-                    Ast::Instance(ty, args, inner) => {
-                        c.instance(method, ty, args, inner.as_deref());
-                    }
-                    _ => {
-                        c.error(method.span, "only methods and instances stand here");
-                    }
-                }
-            }
-        });
-        for method in &wanted {
-            let given = list.iter().any(|id| self.program.decls[*id].name.name == method.name.name);
-            if !given {
-                self.error(decl.span, format!("abstract method '{}' is not implemented", method.name.name));
-            }
-        }
-    }
-
     /// Checks that concern the whole program.
     pub(super) fn finish(&mut self) {
-        let Some(main) = self.program.main else { return };
+        self.check_no_action();
+        let Some(main) = self.program.main else {
+            let errors = self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
+            if errors {
+                return;
+            }
+            if let Some(span) = self.lookup("main", true).first().and_then(|symbol| self.symbol_span(symbol))
+            {
+                self.error(span, "main must be an instance of a package");
+            }
+            return;
+        };
         let ty = self.program.decls[main].ty.clone();
         let package = matches!(&ty, Type::Named(id, _) if matches!(self.def(*id).kind, DefKind::Package(_)));
         if !package && ty != Type::Poison {
             let span = self.program.decls[main].name.span;
             let shown = self.show(&ty);
             self.error(span, format!("main must be a package, not {shown}"));
+        }
+    }
+
+    /// Tables rely on `NoAction` being what core.p4 makes it.
+    fn check_no_action(&mut self) {
+        let Some(symbol) = self.lookup("NoAction", true).first().cloned() else { return };
+        let fits = match &symbol {
+            Symbol::Decl(decl) => match &self.program.decls[*decl].kind {
+                DeclKind::Action(signature, _) => signature.params.is_empty(),
+                _ => false,
+            },
+            _ => false,
+        };
+        if let (false, Some(span)) = (fits, self.symbol_span(&symbol)) {
+            self.error(span, "NoAction must be an action without parameters").help =
+                Some("choose another name, or #include <core.p4>".into());
         }
     }
 

@@ -462,13 +462,6 @@ impl Checker {
             (a, b)
         };
         let ty = Type::Set(Rc::new(self.resolved(&a.ty)));
-        if !mask
-            && let (Some(low), Some(high)) = (a.int(), b.int())
-            && low > high
-        {
-            self.error(span, "this range is empty: its end is below its start");
-            return self.poison(span);
-        }
         let kind = if mask {
             ExprKind::Mask(Box::new(a), Box::new(b))
         } else {

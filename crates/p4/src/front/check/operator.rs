@@ -220,6 +220,13 @@ impl Checker {
         if !number(&lt) || !number(&rt) {
             return self.mismatch(op, &lt, &rt, span);
         }
+        let division = matches!(op, "/" | "%");
+        for operand in [&left, &right] {
+            if division && operand.int().is_some_and(Signed::is_negative) {
+                self.error(operand.span, format!("'{op}' is not defined for negative numbers"));
+                return self.poison(span);
+            }
+        }
         let (left, right, ty) = match (&lt, &rt) {
             (Type::Int, Type::Int) => (left, right, Type::Int),
             (Type::Int, _) => (self.coerce(left, &rt), right, rt.clone()),
@@ -236,18 +243,26 @@ impl Checker {
         if matches!(op, "|+|" | "|-|") && ty == Type::Int {
             return self.mismatch(op, &lt, &rt, span);
         }
-        if matches!(op, "/" | "%") {
+        if division {
             if matches!(ty, Type::Signed(_)) {
                 return self.mismatch(op, &lt, &rt, span);
             }
-            for operand in [&left, &right] {
-                if operand.int().is_some_and(Signed::is_negative) {
-                    self.error(operand.span, format!("'{op}' is not defined for negative numbers"));
-                    return self.poison(span);
-                }
-            }
             if right.int().is_some_and(|value| value.bits() == 0) {
                 self.error(span, "division by zero");
+                return self.poison(span);
+            }
+            let power = right.int().is_some_and(|value| value.magnitude().count_ones() == 1);
+            let known = self.is_constant(&left) && self.is_constant(&right);
+            // Nothing divided by anything is nothing.
+            let nothing = left.int().is_some_and(|value| value.bits() == 0);
+            if !known && !power && !nothing && (right.int().is_some() || !self.is_constant(&right)) {
+                self.error(
+                    span,
+                    format!(
+                        "'{op}' can only be computed at run time by a constant power of two on this target"
+                    ),
+                )
+                .help = Some("use a shift or a mask".into());
                 return self.poison(span);
             }
         }

@@ -16,7 +16,13 @@ impl Checker {
         match &ty.kind {
             TypeKind::Base(name) => match *name {
                 "bool" => Type::Bool,
-                "error" => Type::Error,
+                "error" => {
+                    if self.program.errors.is_empty() {
+                        self.error(ty.span, "no error is declared").help =
+                            Some("write #include <core.p4> at the top".into());
+                    }
+                    Type::Error
+                }
                 "string" => Type::Str,
                 "int" => Type::Int,
                 "match_kind" => Type::MatchKind,
@@ -26,13 +32,31 @@ impl Checker {
             TypeKind::Sized(name, width) => self.sized(name, width),
             TypeKind::DontCare => Type::DontCare,
             TypeKind::Tuple(args) => {
-                let args = args.iter().map(|arg| self.value_ty(arg)).collect();
+                let args = args.iter().map(|arg| self.element_ty(arg)).collect();
                 Type::Tuple(args)
             }
             TypeKind::List(element) => Type::List(Rc::new(self.value_ty(element))),
             TypeKind::Stack(element, size) => self.stack(element, size),
             TypeKind::Named(name, global, args) => self.named(name, *global, args, ty.span),
         }
+    }
+
+    /// The type of an element of a tuple.
+    fn element_ty(&mut self, ty: &TypeExpr) -> Type {
+        let found = self.value_ty(ty);
+        let instance = match &found {
+            Type::Named(id, _) => matches!(
+                self.def(*id).kind,
+                DefKind::Block(..) | DefKind::BlockType(..) | DefKind::Package(_) | DefKind::Extern(_)
+            ),
+            _ => false,
+        };
+        if instance {
+            let shown = self.show(&found);
+            self.error(ty.span, format!("a tuple cannot have an element of type {shown}"));
+            return Type::Poison;
+        }
+        found
     }
 
     fn sized(&mut self, name: &str, width: &Expr) -> Type {
@@ -138,6 +162,11 @@ impl Checker {
             return Type::Poison;
         }
         for arg in &args {
+            if matches!(arg, Type::Named(other, _) if *other == id) {
+                let name = self.def(id).name.name.clone();
+                self.error(span, format!("'{name}' cannot be a type argument of itself"));
+                return Type::Poison;
+            }
             if matches!(arg, Type::Void) {
                 self.error(span, "void cannot be a type argument");
                 return Type::Poison;
@@ -151,13 +180,21 @@ impl Checker {
     /// The fields of a specialised struct or header must be such as it may have.
     fn check_specialized(&mut self, ty: &Type, span: Span) {
         let Some((kind, fields)) = self.fields(ty) else { return };
-        for (name, field) in fields {
+        for (index, (name, field)) in fields.into_iter().enumerate() {
             if !self.field_fits(kind, &field) {
+                let place = match ty {
+                    Type::Named(id, _) => match &self.def(*id).kind {
+                        DefKind::Fields(_, fields) => fields.get(index).map(|field| field.name.span),
+                        _ => None,
+                    },
+                    _ => None,
+                };
                 let (ty, field) = (self.show(ty), self.show(&field));
-                self.error(
+                let error = self.error(
                     span,
                     format!("{ty} would have a field '{name}' of type {field}, which is not allowed"),
                 );
+                error.notes.extend(place.map(|place| (place, "the field".to_string())));
             }
         }
     }

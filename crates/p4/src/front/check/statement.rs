@@ -144,6 +144,7 @@ impl Checker {
     }
 
     fn switch(&mut self, value: &ast::Expr, cases: &[ast::Case], output: &mut Vec<Stmt>) {
+        let (from, place) = (self.diagnostics.len(), value.span);
         let value = self.value(value);
         if self.context.place == Place::Parser {
             self.error(value.span, "switch cannot be used in a parser").help =
@@ -153,8 +154,8 @@ impl Checker {
         if let Some(first) = cases.iter().position(|case| case.label.is_none())
             && let Some(after) = cases.get(first + 1)
         {
-            self.error(after.span, "this case comes after 'default'").help =
-                Some("write 'default' last".into());
+            let error = self.error(after.span, "this case comes after 'default'");
+            error.help = Some("write 'default' last".into());
         }
         match self.resolved(&value.ty) {
             Type::Poison => {
@@ -165,6 +166,7 @@ impl Checker {
             Type::ActionRun(table) => self.switch_action(value, table, cases, output),
             ty => self.switch_value(value, &ty, cases, output),
         }
+        self.in_context(from, place, "in this switch");
     }
 
     fn switch_action(&mut self, value: Expr, table: usize, cases: &[ast::Case], output: &mut Vec<Stmt>) {
@@ -317,7 +319,7 @@ impl Checker {
             ast::DeclKind::Const(ty, value) => self.constant(decl, ty, value),
             ast::DeclKind::Var(ty, value) => output.extend(self.variable(decl, ty, value.as_ref())),
             ast::DeclKind::Instance(ty, args, methods) => {
-                if matches!(self.context.place, Place::Action | Place::Function) {
+                if matches!(self.context.place, Place::Action | Place::Function | Place::Control) {
                     self.error(decl.span, "instances cannot be declared here").help =
                         Some("declare it in the control or parser, outside its body".into());
                     return;
@@ -356,6 +358,15 @@ impl Checker {
             }
         }
         let value = value.map(|value| self.typed(value, &found));
+        if let Some(Symbol::Decl(hidden)) = self.lookup(&decl.name.name, false).first().cloned()
+            && self.parameters.contains(&hidden)
+        {
+            let place = self.program.decls[hidden].name.span;
+            self.error(decl.name.span, format!("'{}' hides a parameter", decl.name.name))
+                .notes
+                .push((place, "the parameter".into()));
+            return None;
+        }
         let found = if fits { found } else { Type::Poison };
         let id = self.add_decl(&decl.name, &decl.annotations, found, DeclKind::Var);
         self.declare(&decl.name, Symbol::Decl(id));
@@ -364,10 +375,22 @@ impl Checker {
 
     pub(super) fn constant(&mut self, decl: &ast::Decl, ty: &ast::TypeExpr, value: &ast::Expr) {
         let found = self.value_ty(ty);
+        let from = self.diagnostics.len();
+        if let Type::Named(id, _) = &found
+            && !matches!(
+                self.def(*id).kind,
+                DefKind::Fields(..) | DefKind::Enum(_) | DefKind::SerEnum(..) | DefKind::NewType(_)
+            )
+        {
+            let shown = self.show(&found);
+            self.error(decl.name.span, format!("a constant cannot have the type {shown}")).help =
+                Some(format!("write {shown}(...) {};", decl.name.name));
+        }
         if self.fields_kind(&found) == Some(FieldsKind::Union) {
             self.error(decl.span, "a constant cannot be a header union");
         }
         let value = self.typed(value, &found);
+        self.in_context(from, decl.name.span, "in the value of this constant");
         let value = if self.is_constant(&value) {
             value
         } else {

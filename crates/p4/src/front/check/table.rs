@@ -23,7 +23,11 @@ impl Checker {
             match &property.value {
                 PropertyValue::Key(keys) => {
                     for (value, kind, annotations) in keys {
-                        let key = self.key(value, kind);
+                        if matches!(&value.kind, ast::ExprKind::Name(name, _) if name.name == decl.name.name)
+                        {
+                            self.error(value.span, "a key cannot name its own table");
+                        }
+                        let key = self.key(value, kind, annotations);
                         table.key.push((key, kind.name.clone(), annotations.clone()));
                     }
                 }
@@ -51,6 +55,7 @@ impl Checker {
             self.error(decl.name.span, format!("table '{}' has no actions", decl.name.name)).help =
                 Some("write actions = { NoAction; }".into());
         }
+        self.check_order(&decl.name, properties);
         for property in properties {
             match &property.value {
                 PropertyValue::Value(value) => self.property(&mut table, property, value),
@@ -66,7 +71,7 @@ impl Checker {
         }
         for property in properties {
             if let PropertyValue::Entries(entries) = &property.value {
-                self.entries(&mut table, property, entries, properties);
+                self.entries(&mut table, &decl.name, property, entries, properties);
             }
         }
         let id = self.add_decl(&decl.name, &decl.annotations, Type::Poison, DeclKind::Table(Rc::new(table)));
@@ -75,9 +80,40 @@ impl Checker {
         id
     }
 
-    fn key(&mut self, value: &ast::Expr, kind: &ast::Ident) -> Expr {
+    /// Entries come after the key that they are for.
+    fn check_order(&mut self, name: &ast::Ident, properties: &[ast::Property]) {
+        let position = |found: fn(&PropertyValue) -> bool| properties.iter().position(|p| found(&p.value));
+        let entries = position(|value| matches!(value, PropertyValue::Entries(_)));
+        let key = position(|value| matches!(value, PropertyValue::Key(_)));
+        if let (Some(entries), Some(key)) = (entries, key)
+            && entries < key
+        {
+            self.error(properties[entries].name.span, "the entries come before the key").help =
+                Some("write the key first".into());
+        }
+        let actions = position(|value| matches!(value, PropertyValue::Actions(_)));
+        let default = properties.iter().position(|property| &*property.name.name == "default_action");
+        if let (Some(default), Some(actions)) = (default, actions)
+            && default < actions
+        {
+            self.error(name.span, "the default action comes before the actions")
+                .notes
+                .push((properties[default].name.span, "move this after 'actions'".into()));
+        }
+    }
+
+    fn key(&mut self, value: &ast::Expr, kind: &ast::Ident, annotations: &ast::Annotations) -> Expr {
         let value = self.value(value);
         let ty = self.resolved(&value.ty);
+        let complex = match &value.kind {
+            ExprKind::Binary(op, ..) => *op != "&",
+            ExprKind::Unary(..) | ExprKind::Cond(..) => true,
+            _ => false,
+        };
+        if complex && Self::annotation(annotations, "name").is_none() {
+            self.error(value.span, "the control plane has no name for this key").help =
+                Some("write @name(\"...\") after the match kind".into());
+        }
         if !self.match_kinds.contains(&kind.name) {
             let near = super::closest(&kind.name, self.match_kinds.iter());
             let error = self.error(kind.span, format!("match kind '{}' is not declared", kind.name));
@@ -179,6 +215,10 @@ impl Checker {
             };
             let value = self.value(value);
             if value.ty == Type::Poison {
+                return None;
+            }
+            if super::call::applies(&value) {
+                self.error(value.span, "a table cannot be applied in an argument");
                 return None;
             }
             let value = match param.direction {
@@ -286,7 +326,9 @@ impl Checker {
                 match size.int() {
                     Some(size) if *size >= BigInt::from(0) => table.size = Some(size.clone()),
                     _ if size.ty == Type::Poison => {}
-                    _ if self.is_constant(&size) => table.properties.push(("size".into(), size)),
+                    _ if self.is_constant(&size) && size.bool().is_none() => {
+                        table.properties.push(("size".into(), size))
+                    }
                     _ => {
                         self.error(value.span, "the size of a table must be a number known at compile time");
                     }
@@ -344,14 +386,18 @@ impl Checker {
     fn entries(
         &mut self,
         table: &mut Table,
+        name: &ast::Ident,
         property: &ast::Property,
         entries: &[ast::Entry],
         all: &[ast::Property],
     ) {
         if table.key.is_empty() && !entries.is_empty() {
-            self.error(property.name.span, "a table without a key has no entries");
+            self.error(name.span, "a table without a key has no entries")
+                .notes
+                .push((property.name.span, "the entries".into()));
             return;
         }
+        self.check_priorities(table, property, entries, all);
         let delta = all.iter().find(|other| &*other.name.name == "priority_delta").and_then(|other| {
             match &other.value {
                 PropertyValue::Value(value) => self.value(value).int().cloned(),
@@ -383,10 +429,52 @@ impl Checker {
                 (Some(last), false) => last + &delta,
             };
             let value = entry.annotation.clone().or(explicit).unwrap_or(next);
+            if value > BigInt::from(i32::MAX) || value < BigInt::from(0) {
+                self.error(name.span, format!("an entry would have the priority {value}"))
+                    .notes
+                    .push((entry.span, "this entry".into()));
+                return;
+            }
             priority = Some(value.clone());
             self.check_keys(table, &keys);
             let (Some((action, args)), true) = (action, keys.len() == types.len()) else { continue };
+            if Self::annotation(&table.actions[action].annotations, "defaultonly").is_some() {
+                self.error(entry.span, "this action is marked @defaultonly").help =
+                    Some("remove the mark, or choose another action".into());
+            }
+            let exact = table.key.iter().all(|(_, kind, _)| &**kind == "exact");
+            let twice = |other: &&Entry| other.keys.iter().zip(&keys).all(|(a, b)| same(a, b));
+            if let (true, Some(first)) = (exact, table.entries.iter().find(twice)) {
+                let first = first.span;
+                self.error(entry.span, "an earlier entry has the same key")
+                    .notes
+                    .push((first, "the earlier entry".into()));
+            }
             table.entries.push(Entry { keys, action, args, priority: value, span: entry.span });
+        }
+    }
+
+    /// Priorities only where more than one entry can match, and then for the first of them.
+    fn check_priorities(
+        &mut self,
+        table: &Table,
+        property: &ast::Property,
+        entries: &[ast::Entry],
+        all: &[ast::Property],
+    ) {
+        let given = |entry: &&ast::Entry| entry.priority.is_some() || entry.annotation.is_some();
+        let Some(first) = entries.iter().find(|entry| entry.priority.is_some()) else { return };
+        let several =
+            table.key.iter().any(|(_, kind, _)| matches!(&**kind, "ternary" | "range" | "optional"));
+        if !several {
+            let key = all.iter().find(|property| matches!(property.value, PropertyValue::Key(_)));
+            let error = self.error(first.span, "one entry at most matches: there are no priorities");
+            error.notes.extend(key.map(|key| (key.name.span, "of this key".to_string())));
+        } else if let Some(open) = entries.first().filter(|entry| !given(entry))
+            && !property.is_const
+        {
+            self.error(open.span, "the first entry needs a priority, since another has one").help =
+                Some("write priority=N: before it".into());
         }
     }
 

@@ -2,7 +2,6 @@
 
 use super::{Result, action, expression, field, hex_bits, is_zero, parameter, unsupported};
 use crate::front::ir::*;
-use crate::front::source::{Diagnostic, Span};
 use belljar_base::Map;
 use num_bigint::BigInt;
 use num_traits::{One, ToPrimitive, Zero};
@@ -129,20 +128,6 @@ impl Writer<'_> {
 
     fn extracted(&self, header: &HeaderRef) -> Result<Value> {
         let layout = &self.program.layout;
-        let ty = match header {
-            HeaderRef::Instance(index) => layout.headers[*index].ty,
-            HeaderRef::Next(stack) => layout.stacks[*stack].ty,
-            HeaderRef::UnionNext(stack, member) => {
-                layout.union_types[layout.union_stacks[*stack].ty].members[*member].1
-            }
-            _ => return unsupported("extracting to this header"),
-        };
-        let bits: u32 = layout.types[ty].fields.iter().map(|(_, scalar)| scalar.width()).sum();
-        if !bits.is_multiple_of(8) {
-            let name = &layout.types[ty].name;
-            let message = format!("header {name} has {bits} bits: this target extracts whole bytes only");
-            return Err(Diagnostic::error(Span::default(), message));
-        }
         Ok(match header {
             HeaderRef::Instance(index) => json!({"type": "regular", "value": layout.headers[*index].name}),
             HeaderRef::Next(stack) => json!({"type": "stack", "value": layout.stacks[*stack].name}),

@@ -42,6 +42,12 @@ impl Lower<'_> {
             }
             (Place::Scalar(field), Val::Varbit(from)) => {
                 if from != *field {
+                    if let HeaderRef::Instance(index) = &field.header
+                        && self.varbits.contains(index)
+                    {
+                        // A variable's header is not seen by the program: it has a value once it is assigned.
+                        out.push(Stmt::Primitive("add_header", vec![Arg::Header(field.header.clone())]));
+                    }
                     out.push(Stmt::Primitive("assign_VL", vec![Arg::Field(field.clone()), Arg::Field(from)]));
                 }
                 Ok(())
@@ -210,6 +216,11 @@ impl Lower<'_> {
         span: Span,
         out: &mut Vec<Stmt>,
     ) -> Result<()> {
+        let header = &element_at_end(header);
+        let value = match value {
+            Val::Header(from) => Val::Header(element_at_end(&from)),
+            other => other,
+        };
         if let HeaderRef::Element(stack, index) = header {
             let headers = self.out.layout.stacks[*stack].headers.clone();
             for (position, element) in headers.into_iter().enumerate() {
@@ -286,5 +297,18 @@ impl Lower<'_> {
                 }
             }
         }
+    }
+}
+
+/// `next` and `last` of a stack as the elements that they are now: only extraction knows them by name.
+fn element_at_end(header: &HeaderRef) -> HeaderRef {
+    let last = |stack: &usize| Ex::LastIndex(*stack);
+    match header {
+        HeaderRef::Last(stack) => HeaderRef::Element(*stack, Box::new(last(stack))),
+        HeaderRef::Next(stack) => {
+            let next = Ex::Op("+", Some(Box::new(last(stack))), Box::new(build::int(1)));
+            HeaderRef::Element(*stack, Box::new(next))
+        }
+        other => other.clone(),
     }
 }

@@ -4,7 +4,7 @@ use super::instance::constant;
 use super::place::Target;
 use super::{Call, Instance, Lower, Result, Val, Where, build};
 use crate::front::ir::*;
-use crate::front::source::Span;
+use crate::front::source::{Diagnostic, Span};
 use crate::front::typed::Expr;
 use crate::front::types::{FieldsKind, Type};
 use num_traits::ToPrimitive;
@@ -209,13 +209,8 @@ impl Lower<'_> {
         let data = self.arg(call, 3, span)?;
         let value = self.val(data, out)?;
         let ty = data.ty.clone();
-        let inputs = self.inputs(&value, &ty, span)?;
         let max = self.arg_ex(call, 4, span, out)?;
-        let mut input = Vec::new();
-        for (ex, scalar) in inputs {
-            let ex = self.as_input(ex, scalar, out);
-            input.push(Input::Value(ex, scalar));
-        }
+        let input = self.calculation_input(&value, &ty, span, out)?;
         let name = self.unique("calc");
         self.out.calculations.push(Calculation { name: name.clone(), algorithm, input });
         let (field, target) = self.result(call, 0, span, out)?;
@@ -223,6 +218,19 @@ impl Lower<'_> {
             vec![Arg::Field(field.clone()), Arg::Ex(base), Arg::Object("calculation", name), Arg::Ex(max)];
         out.push(Stmt::Primitive("modify_field_with_hash_based_offset", args));
         self.store(field, target, span, out)
+    }
+
+    fn calculation_input(
+        &mut self,
+        value: &Val,
+        ty: &Type,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> Result<Vec<Input>> {
+        let inputs = self.inputs(value, ty, span)?;
+        let input =
+            inputs.into_iter().map(|(ex, scalar)| Input::Value(self.as_input(ex, scalar, out), scalar));
+        Ok(input.collect())
     }
 
     /// A field or a constant: all that calculations and lists can refer to.
@@ -362,6 +370,56 @@ impl Lower<'_> {
                 }
                 self.store(field, target, span, out)?;
             }
+            ("Checksum16", "get") => {
+                let data = self.arg(call, 0, span)?;
+                let value = self.val(data, out)?;
+                let field = self.temporary("checksum", Scalar::Bit(16));
+                let input = self.calculation_input(&value, &data.ty, span, out)?;
+                let calculation = self.unique("calc");
+                self.out.calculations.push(Calculation {
+                    name: calculation.clone(),
+                    algorithm: "csum16".into(),
+                    input,
+                });
+                let args = vec![
+                    Arg::Field(field.clone()),
+                    Arg::Ex(build::int(0)),
+                    Arg::Object("calculation", calculation),
+                    Arg::Ex(build::int(0x1_0000)),
+                ];
+                out.push(Stmt::Primitive("modify_field_with_hash_based_offset", args));
+                return Ok(Some(Val::Ex(Ex::Field(field))));
+            }
+            ("register", "read") if self.is_record(call, 0) => {
+                let index = self.arg_ex(call, 1, span, out)?;
+                let arg = self.arg(call, 0, span)?;
+                let target = self.target(arg, true, out)?;
+                let whole = self.register_cell(&self.ty(&arg.ty), span)?;
+                let args =
+                    vec![Arg::Field(whole.clone()), Arg::Object("register_array", name), Arg::Ex(index)];
+                out.push(Stmt::Primitive("register_read", args));
+                let mut high = whole.scalar.width();
+                let value = self.unpacked(&self.ty(&arg.ty), &Ex::Field(whole), &mut high, span)?;
+                self.assign_target(&target, value, span, out)?;
+            }
+            ("register", "write") if self.is_record(call, 1) => {
+                let index = self.arg_ex(call, 0, span, out)?;
+                let arg = self.arg(call, 1, span)?;
+                let value = self.val(arg, out)?;
+                let mut whole: Option<(Ex, u32)> = None;
+                for (ex, scalar) in self.inputs(&value, &arg.ty, span)? {
+                    let width = scalar.width();
+                    whole = Some(match whole {
+                        None => (ex, width),
+                        Some((before, bits)) => {
+                            (build::concat(before, ex, width, Scalar::Bit(bits + width)), bits + width)
+                        }
+                    });
+                }
+                let value = whole.map_or(build::int(0), |(ex, _)| ex);
+                let args = vec![Arg::Object("register_array", name), Arg::Ex(index), Arg::Ex(value)];
+                out.push(Stmt::Primitive("register_write", args));
+            }
             ("register", "read") => {
                 let index = self.arg_ex(call, 1, span, out)?;
                 let (field, target) = self.result(call, 0, span, out)?;
@@ -378,6 +436,50 @@ impl Lower<'_> {
             _ => return self.error(span, format!("the target has no extern method '{object}.{method}'")),
         }
         Ok(None)
+    }
+
+    /// The argument is a struct, kept as one number in a register.
+    fn is_record(&self, call: &Call, index: usize) -> bool {
+        call.args.get(index).and_then(Option::as_ref).is_some_and(|arg| {
+            let ty = self.ty(&arg.ty);
+            self.scalar(&ty).is_none() && self.record_width(&ty).is_some()
+        })
+    }
+
+    /// Width of a struct of scalars.
+    pub(super) fn record_width(&self, ty: &Type) -> Option<u32> {
+        if let Some(scalar) = self.scalar(ty) {
+            return (!matches!(scalar, Scalar::Varbit(_) | Scalar::Int)).then(|| scalar.width());
+        }
+        match self.fields(ty)? {
+            (FieldsKind::Struct, fields) => fields.iter().map(|(_, ty)| self.record_width(ty)).sum(),
+            _ => None,
+        }
+    }
+
+    fn register_cell(&mut self, ty: &Type, span: Span) -> Result<FieldRef> {
+        match self.record_width(ty) {
+            Some(width) => Ok(self.temporary("cell", Scalar::Bit(width))),
+            None => self.error(span, "a register of this target holds numbers and structs of numbers"),
+        }
+    }
+
+    /// A struct from the bits of a number, those below `high`.
+    fn unpacked(&self, ty: &Type, whole: &Ex, high: &mut u32, span: Span) -> Result<Val> {
+        if let Some(scalar) = self.scalar(ty) {
+            *high -= scalar.width();
+            let bits = build::slice(whole.clone(), *high + scalar.width() - 1, *high);
+            return Ok(Val::Ex(match scalar {
+                Scalar::Bool => build::to_bool(bits),
+                Scalar::Signed(_) => build::wrap(bits, scalar),
+                _ => bits,
+            }));
+        }
+        let Some((FieldsKind::Struct, fields)) = self.fields(ty) else {
+            return self.error(span, "a register of this target holds numbers and structs of numbers");
+        };
+        let values = fields.iter().map(|(_, ty)| self.unpacked(ty, whole, high, span));
+        Ok(Val::Struct(values.collect::<Result<Vec<_>>>()?.into()))
     }
 
     /// A method of `packet_in` or `packet_out`.
@@ -403,13 +505,20 @@ impl Lower<'_> {
                     Some(Some(length)) => Some(self.ex(length, out)?),
                     _ => None,
                 };
-                match place {
-                    Place::Header(HeaderRef::Element(..)) => {
-                        return self
-                            .error(span, "a header at a variable index cannot be extracted on this target");
+                let Place::Header(header) = place else {
+                    return self.error(span, "only headers can be extracted");
+                };
+                self.check_whole_bytes(&header, span)?;
+                match header {
+                    HeaderRef::Element(stack, index) => {
+                        let elements = self.out.layout.stacks[stack].headers.clone();
+                        for (position, element) in elements.into_iter().enumerate() {
+                            let here = build::compare("==", (*index).clone(), build::int(position));
+                            let body = vec![Stmt::Extract(HeaderRef::Instance(element), length.clone())];
+                            out.push(Stmt::If(here, body, Vec::new()));
+                        }
                     }
-                    Place::Header(header) => out.push(Stmt::Extract(header, length)),
-                    _ => return self.error(span, "only headers can be extracted"),
+                    header => out.push(Stmt::Extract(header, length)),
                 }
                 Ok(None)
             }
@@ -448,6 +557,16 @@ impl Lower<'_> {
         }
     }
 
+    fn check_whole_bytes(&self, header: &HeaderRef, span: Span) -> Result<()> {
+        let ty = &self.out.layout.types[self.type_of(header)];
+        let bits: u32 = ty.fields.iter().map(|(_, scalar)| scalar.width()).sum();
+        if bits.is_multiple_of(8) {
+            return Ok(());
+        }
+        let text = format!("header {} has {bits} bits: this target extracts whole bytes only", ty.name);
+        Err(Diagnostic::error(span, text).help("add a field that fills the last byte"))
+    }
+
     fn lookahead(&self, ty: &Type, offset: &mut u32, span: Span) -> Result<Val> {
         if let Some(scalar) = self.scalar(ty) {
             if matches!(scalar, Scalar::Varbit(_)) {
@@ -458,7 +577,11 @@ impl Lower<'_> {
             *offset += width;
             return Ok(Val::Ex(if scalar == Scalar::Bool { build::to_bool(bits) } else { bits }));
         }
-        let Some((kind, fields)) = self.fields(ty) else {
+        if let Type::Stack(element, size) = ty {
+            let values = (0..*size).map(|_| self.lookahead(element, offset, span));
+            return Ok(Val::Literal(values.collect::<Result<Vec<_>>>()?.into()));
+        }
+        let Some((kind, fields)) = self.fields(ty).filter(|(kind, _)| *kind != FieldsKind::Union) else {
             return self.error(span, "lookahead cannot read a value of this type");
         };
         let mut values = Vec::new();

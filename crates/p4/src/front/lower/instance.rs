@@ -210,9 +210,12 @@ impl Lower<'_> {
             "register" => {
                 let Type::Named(_, args) = &instance.ty else { return Ok(()) };
                 let element = args.first().cloned().unwrap_or(Type::Bit(32));
-                array.width = match self.scalar(&element) {
-                    Some(scalar) => scalar.width(),
-                    None => return self.error(instance.span, "a register of this target holds a number"),
+                array.width = match self.record_width(&element) {
+                    Some(width) => width,
+                    None => {
+                        let text = "a register of this target holds numbers and structs of numbers";
+                        return self.error(instance.span, text);
+                    }
                 };
                 self.out.registers.push(array.clone());
                 self.info.array("register", &array, id, Some(element));

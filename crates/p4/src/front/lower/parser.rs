@@ -76,12 +76,33 @@ impl Lower<'_> {
                 for (sets, name, span) in cases {
                     list.push((self.case(keys, sets, *span)?, target(name)));
                 }
+                let any = |case: &Case| match case {
+                    Case::Keys(sets) => sets.iter().all(|set| matches!(set, KeySet::Any)),
+                    Case::ValueSet(_) => false,
+                };
+                if !list.iter().any(|(case, _)| any(case)) {
+                    let everything = Case::Keys(lowered.iter().map(|_| KeySet::Any).collect());
+                    list.push((everything, Some(self.no_match())));
+                }
                 Next::Select(lowered, list)
             }
         };
         let name = names.get(&state.name.name).cloned().flatten().unwrap_or_default();
         self.out.states.push(State { name, body, next });
         Ok(())
+    }
+
+    /// The state of a packet that no case of a `select` matches: it is rejected with `error.NoMatch`.
+    fn no_match(&mut self) -> String {
+        if let Some(name) = &self.no_match {
+            return name.clone();
+        }
+        let name = self.state_name("no_match");
+        let number = self.program.errors.iter().position(|error| &**error == "NoMatch").unwrap_or(0);
+        let body = vec![Stmt::Verify(Ex::Bool(false), super::build::int(number))];
+        self.out.states.push(State { name: name.clone(), body, next: Next::To(None) });
+        self.no_match = Some(name.clone());
+        name
     }
 
     fn select_key(&mut self, key: &Expr, keys: &mut Vec<(Ex, Scalar)>, body: &mut Vec<Stmt>) -> Result<()> {

@@ -50,8 +50,9 @@ impl Lower<'_> {
             let ty = self.out.layout.types.len() - 1;
             let name = self.unique(name);
             self.out.layout.headers.push(Header { name, ty, metadata: false });
-            let header = HeaderRef::Instance(self.out.layout.headers.len() - 1);
-            return FieldRef { header, field: 0, scalar };
+            let index = self.out.layout.headers.len() - 1;
+            self.varbits.insert(index);
+            return FieldRef { header: HeaderRef::Instance(index), field: 0, scalar };
         }
         let name = self.unique(&format!("scalars/{name}"));
         let fields = &mut self.out.layout.types[0].fields;

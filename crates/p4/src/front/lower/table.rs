@@ -250,7 +250,8 @@ impl Lower<'_> {
             let data = Ex::Data(params.len(), scalar);
             let data = if scalar == Scalar::Bool { build::to_bool(data) } else { data };
             self.bound.insert(param.decl, Bound::Value(Val::Ex(data)));
-            params.push((param.name.name.to_string(), scalar));
+            let name = super::instance::annotation_text(&param.annotations, "name");
+            params.push((name.unwrap_or_else(|| param.name.name.to_string()), scalar));
         }
         let place = std::mem::replace(&mut self.place, Where::TableAction);
         let lowered = self.action_body(action, signature, body);

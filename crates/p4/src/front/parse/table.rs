@@ -3,7 +3,6 @@
 use super::{Parser, Result};
 use crate::front::ast::*;
 use crate::front::lex::{Kind, Token};
-use crate::front::source::Diagnostic;
 
 impl Parser {
     /// `table name { properties }`.
@@ -156,9 +155,6 @@ impl Parser {
             }
         }
         self.expect(")")?;
-        if keys.is_empty() {
-            return Err(Diagnostic::error(start.to(self.previous()), "select needs an expression"));
-        }
         self.expect("{")?;
         let mut cases = Vec::new();
         while !self.eat("}") {
