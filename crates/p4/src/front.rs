@@ -6,6 +6,7 @@ use std::path::PathBuf;
 mod ast;
 mod check;
 mod emit;
+mod flow;
 mod ir;
 mod lex;
 mod lower;
@@ -20,9 +21,24 @@ mod walk;
 /// Bytes of one source file.
 const MAX_SOURCE: usize = 16 << 20;
 
-/// Names of the warnings.
-pub const WARNINGS: &[&str] =
-    &["implicit-reject", "incomplete", "overflow", "shadow", "uninitialized", "unreachable", "unused"];
+/// Names of the warnings, those that p4c has for the same.
+pub const WARNINGS: &[&str] = &[
+    "invalid",
+    "invalid-header",
+    "overflow",
+    "parser-transition",
+    "shadow",
+    "uninitialized-out-param",
+    "uninitialized-use",
+    "unreachable",
+    "unused",
+];
+
+/// The name of a warning, also if it is written with underscores; `None` if there is none.
+pub fn warning_named(name: &str) -> Option<&'static str> {
+    let name = name.replace('_', "-");
+    WARNINGS.iter().find(|known| **known == name).copied()
+}
 
 /// Options of a compilation.
 #[derive(Clone, Debug, Default)]
@@ -94,11 +110,20 @@ fn stages(
     let ast = parse::parse(tokens)?;
     let (program, diagnostics) = check::check(&ast);
     list.extend(diagnostics);
+    list.extend(flow::warnings(&program));
+    let quiet = check::quiet(&ast);
+    let silenced = |diagnostic: &Diagnostic| match diagnostic.severity {
+        Severity::Warning(name) => {
+            quiet.iter().any(|(own, span)| *own == name && span.contains(diagnostic.span))
+        }
+        Severity::Error => false,
+    };
+    list.retain(|diagnostic| !silenced(diagnostic));
     if list.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(None);
     }
     let (mut lowered, info) = lower::lower(&program)?;
-    let json = emit::emit(&mut lowered, name)?;
+    let json = emit::emit(&mut lowered, name, sources)?;
     let info = p4info::p4info(&program, &lowered, &info);
     Ok((json, info))
 }

@@ -61,12 +61,11 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 fn options(arguments: &Arguments) -> Result<Options, Failure> {
     let mut silenced = Vec::new();
     for warning in arguments.warnings.iter().filter(|warning| *warning != "none") {
-        let name =
-            warning.strip_prefix("no-").filter(|name| front::WARNINGS.contains(name)).ok_or_else(|| {
-                let known =
-                    front::WARNINGS.iter().map(|name| format!("no-{name}")).collect::<Vec<_>>().join(", ");
-                Failure::usage(format!("-W {warning}: write one of {known}, none"))
-            })?;
+        let name = warning.strip_prefix("no-").and_then(front::warning_named).ok_or_else(|| {
+            let known =
+                front::WARNINGS.iter().map(|name| format!("no-{name}")).collect::<Vec<_>>().join(", ");
+            Failure::usage(format!("-W {warning}: write one of {known}, none"))
+        })?;
         silenced.push(name.to_string());
     }
     let define = |text: &String| match text.split_once('=') {
@@ -83,6 +82,15 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text)
         .map_err(|error| Failure::input(format!("error: {} cannot be written: {error}", path.display())))
+}
+
+/// `" (file.p4:12)"`, or nothing for what has no place in the source.
+fn place(node: &serde_json::Value) -> String {
+    let info = &node["source_info"];
+    match (info["filename"].as_str(), info["line"].as_u64()) {
+        (Some(file), Some(line)) => format!(" ({}:{line})", file.rsplit('/').next().unwrap_or_default()),
+        _ => String::new(),
+    }
 }
 
 /// A summary of the compiled program.
@@ -106,7 +114,14 @@ fn explain(compiled: &Compiled) -> String {
             let keys = keys.collect::<Vec<_>>().join(", ");
             let actions = list(&table["actions"]);
             let actions = actions.iter().filter_map(|action| action.as_str()).collect::<Vec<_>>().join(", ");
-            text += &format!("  {} [{keys}] -> {actions}\n", table["name"].as_str().unwrap_or_default());
+            let name = table["name"].as_str().unwrap_or_default();
+            text += &format!("  {name}{} [{keys}] -> {actions}\n", place(&table));
+        }
+        for conditional in conditionals {
+            let condition = conditional["source_info"]["source_fragment"].as_str();
+            if let Some(condition) = condition {
+                text += &format!("  if ({condition}){}\n", place(&conditional));
+            }
         }
     }
     let scalars = list(&json["header_types"][0]["fields"]);

@@ -25,6 +25,8 @@ mod statement;
 mod table;
 mod unify;
 
+pub(super) use annotation::quiet;
+
 /// The meaning of a name.
 #[derive(Clone, Debug)]
 enum Symbol {

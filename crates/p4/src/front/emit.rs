@@ -1,7 +1,7 @@
 //! BMv2's JSON from a lowered program.
 
 use super::ir::*;
-use super::source::{Diagnostic, Span};
+use super::source::{Diagnostic, Sources, Span};
 use num_bigint::BigInt;
 use num_traits::{Signed, Zero};
 use serde_json::{Map as Object, Value, json};
@@ -18,9 +18,9 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 const VERSION: [u32; 2] = [2, 23];
 
 /// The JSON of a program.
-pub fn emit(program: &mut Program, name: &str) -> Result<Value> {
+pub fn emit(program: &mut Program, name: &str, sources: &Sources) -> Result<Value> {
     let states = parser::states(program)?;
-    let mut emitter = control::Emitter::new(program);
+    let mut emitter = control::Emitter::new(program, sources);
     let pipelines = emitter.pipelines()?;
     let synthesized = emitter.into_actions();
     let actions =
@@ -64,6 +64,17 @@ pub fn emit(program: &mut Program, name: &str) -> Result<Value> {
     let aliases = program.aliases.iter().map(|(alias, header, field)| json!([alias, [header, field]]));
     root.insert("field_aliases".into(), aliases.collect());
     Ok(Value::Object(root))
+}
+
+/// A place in the source, for traces and other tools; `None` if it is Belljar's own.
+fn source_info(sources: &Sources, span: Span) -> Option<Value> {
+    if span == Span::default() || sources.is_built_in(span) {
+        return None;
+    }
+    let file = sources.files.get(span.file as usize)?;
+    let (line, column) = sources.position(span);
+    let text = sources.text(span).lines().next().unwrap_or_default();
+    Some(json!({"filename": file.name, "line": line, "column": column, "source_fragment": text}))
 }
 
 fn number(list: &mut [Value]) {
@@ -246,6 +257,7 @@ fn expression(program: &Program, ex: &Ex) -> Value {
             operation("d2b", None, valid)
         }
         Ex::Lookahead(offset, width) => json!({"type": "lookahead", "value": [offset, width]}),
+        Ex::At(_, inner) => expression(program, inner),
         Ex::LastIndex(stack) => {
             let stack = json!({"type": "header_stack", "value": program.layout.stacks[*stack].name});
             operation("last_stack_index", None, stack)

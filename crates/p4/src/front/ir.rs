@@ -79,6 +79,8 @@ pub enum Ex {
     Lookahead(u32, u32),
     /// Index of the last valid element of a stack.
     LastIndex(usize),
+    /// The condition of a statement, with its place in the source. Only the whole of a condition has one.
+    At(Span, Box<Ex>),
 }
 
 /// Storage.
@@ -298,6 +300,8 @@ pub struct Key {
 pub struct Table {
     /// Its control-plane name.
     pub name: String,
+    /// Its declaration in the source.
+    pub span: Span,
     /// Keys.
     pub keys: Vec<Key>,
     /// Indices of actions in [`Pipeline`]'s program.

@@ -9,12 +9,14 @@ use belljar_base::{Map, Set};
 use num_bigint::BigInt;
 use std::rc::Rc;
 
+mod apply;
 mod assign;
 mod build;
 mod checksum;
 mod externs;
 mod inline;
 mod instance;
+mod packet;
 mod parser;
 mod place;
 mod program;

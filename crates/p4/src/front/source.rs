@@ -16,6 +16,11 @@ pub struct Span {
 }
 
 impl Span {
+    /// The other range lies inside.
+    pub fn contains(self, other: Span) -> bool {
+        self.file == other.file && self.start <= other.start && other.end <= self.end
+    }
+
     /// The smallest range with both; `self` if they are in different files.
     pub fn to(self, other: Span) -> Span {
         if self.file != other.file {

@@ -6,3 +6,5 @@ mod equivalence;
 mod messages;
 mod robustness;
 mod samples;
+mod speed;
+mod warnings;

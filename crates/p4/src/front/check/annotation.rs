@@ -3,6 +3,27 @@
 use super::Checker;
 use crate::front::ast::{self, Annotations};
 use crate::front::lex::Kind;
+use crate::front::source::Span;
+
+/// Warnings that `@noWarn("...")` switches off, with the declaration that it stands before.
+pub(in crate::front) fn quiet(program: &[ast::Decl]) -> Vec<(&'static str, Span)> {
+    let mut list = Vec::new();
+    for decl in program {
+        for annotation in decl.annotations.iter().filter(|annotation| &*annotation.name.name == "noWarn") {
+            for token in &annotation.body {
+                if let Kind::Str(name) = &token.kind
+                    && let Some(name) = crate::front::warning_named(name)
+                {
+                    list.push((name, decl.span.to(decl.name.span)));
+                }
+            }
+        }
+        if let ast::DeclKind::Control(_, _, locals, _) | ast::DeclKind::Parser(_, _, locals, _) = &decl.kind {
+            list.extend(quiet(locals));
+        }
+    }
+    list
+}
 
 impl Checker {
     /// The form of annotations that the language knows, and of structured ones.
@@ -27,6 +48,14 @@ impl Checker {
             {
                 self.error(annotation.name.span, "@match takes a match kind");
             }
+            if &*name == "noWarn" {
+                for token in &annotation.body {
+                    let Kind::Str(given) = &token.kind else { continue };
+                    if crate::front::warning_named(given).is_none() && !annotation.structured {
+                        self.unknown_warning(given, token.span);
+                    }
+                }
+            }
             let text = annotation.body.iter().all(|token| match &token.kind {
                 Kind::Str(_) | Kind::Ident(_) => true,
                 Kind::Int(..) => false,
@@ -35,6 +64,15 @@ impl Checker {
             if matches!(&*name, "name" | "deprecated") && !annotation.structured && !text {
                 self.error(annotation.name.span, format!("@{name} takes a string"));
             }
+        }
+    }
+
+    /// p4c has warnings that are not given here: their names are no mistake, but likely a misspelt one.
+    fn unknown_warning(&mut self, given: &str, span: Span) {
+        let known: Vec<std::rc::Rc<str>> = crate::front::WARNINGS.iter().map(|name| (*name).into()).collect();
+        if let Some(near) = super::closest(given, known.iter()) {
+            self.warn("invalid", span, format!("no warning is called '{given}'")).help =
+                Some(format!("did you mean '{near}'?"));
         }
     }
 

@@ -166,7 +166,7 @@ impl Checker {
                 let next = match &state.transition {
                     None => {
                         c.warn(
-                            "implicit-reject",
+                            "parser-transition",
                             state.name.span,
                             format!("state '{}' has no transition: it rejects", state.name.name),
                         );
@@ -258,7 +258,7 @@ impl Checker {
             result.push((sets, case.next.name.clone(), case.span));
         }
         if cases.is_empty() {
-            self.warn("incomplete", span, "this select has no case: it always rejects");
+            self.warn("parser-transition", span, "this select has no case: it always rejects");
         }
         Transition::Select(keys, result)
     }

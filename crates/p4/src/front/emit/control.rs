@@ -3,9 +3,9 @@
 //! The graph is built from the end: a statement is emitted when the node after it is known. Statements
 //! that apply no table become the action of a table of their own, as long as possible.
 
-use super::{Result, action, expression, table};
+use super::{Result, action, expression, source_info, table};
 use crate::front::ir::*;
-use crate::front::source::{Diagnostic, Span};
+use crate::front::source::{Diagnostic, Sources, Span};
 use belljar_base::Map;
 use num_bigint::BigInt;
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ pub enum After {
 
 pub struct Emitter<'a> {
     pub program: &'a mut Program,
+    sources: &'a Sources,
     actions: Vec<Value>,
     labels: Map<Label, Node>,
     nodes: usize,
@@ -39,9 +40,10 @@ pub struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    pub fn new(program: &'a mut Program) -> Emitter<'a> {
+    pub fn new(program: &'a mut Program, sources: &'a Sources) -> Emitter<'a> {
         Emitter {
             program,
+            sources,
             actions: Vec::new(),
             labels: Map::new(),
             nodes: 0,
@@ -157,9 +159,15 @@ impl<'a> Emitter<'a> {
 
     fn conditional(&mut self, name: String, condition: &Ex, yes: Node, no: Node) -> Node {
         let test = expression(self.program, condition);
-        self.conditionals.push(json!({
+        let mut value = json!({
             "name": name, "id": 0, "expression": test, "true_next": yes, "false_next": no,
-        }));
+        });
+        if let Ex::At(span, _) = condition
+            && let Some(info) = source_info(self.sources, *span)
+        {
+            value["source_info"] = info;
+        }
+        self.conditionals.push(value);
         Some(name)
     }
 
@@ -230,7 +238,10 @@ impl<'a> Emitter<'a> {
             [one] => one.clone(),
             _ => self.dispatch(index, &sites)?,
         };
-        let value = table::table(self.program, index, &after)?;
+        let mut value = table::table(self.program, index, &after)?;
+        if let Some(info) = source_info(self.sources, self.program.tables[index].span) {
+            value["source_info"] = info;
+        }
         self.tables.push(value);
         Ok(())
     }

@@ -140,6 +140,10 @@ impl Writer<'_> {
     }
 
     fn branch(&mut self, condition: &Ex, yes: &[Stmt], no: &[Stmt], mut open: Open) -> Result<Open> {
+        let condition = match condition {
+            Ex::At(_, inner) => inner,
+            other => other,
+        };
         let test = match condition {
             Ex::Op("d2b", None, inner) if matches!(&**inner, Ex::Field(f) if matches!(f.header, HeaderRef::Instance(_))) => {
                 (**inner).clone()

@@ -201,6 +201,7 @@ impl Lower<'_> {
                     || self.reads_any(right, written)
             }
             Ex::Cond(a, b, c) => [a, b, c].iter().any(|ex| self.reads_any(ex, written)),
+            Ex::At(_, inner) => self.reads_any(inner, written),
             Ex::Valid(reference) => header(reference, None),
             Ex::LastIndex(stack) => {
                 let headers = &self.out.layout.stacks[*stack].headers;

@@ -116,6 +116,7 @@ impl Lower<'_> {
             out.push(Stmt::Apply(table, Follow::Hit(hit, miss)));
             return Ok(());
         }
+        let place = condition.span;
         match self.ex(condition, out)? {
             Ex::Bool(true) => self.statements(yes, out),
             Ex::Bool(false) => self.statements(no, out),
@@ -126,7 +127,7 @@ impl Lower<'_> {
                 self.conditions.push(build::not(condition.clone()));
                 let no = self.nested(no);
                 self.conditions.pop();
-                out.push(Stmt::If(condition, yes?, no?));
+                out.push(Stmt::If(Ex::At(place, Box::new(condition)), yes?, no?));
                 Ok(())
             }
         }

@@ -41,6 +41,7 @@ impl Lower<'_> {
         self.tables.insert((self.path.clone(), id), index);
         let name = self.full_name(id);
         self.out.tables.push(Table {
+            span: self.decl(id).name.span,
             name: name.clone(),
             keys,
             actions: Vec::new(),

@@ -1,0 +1,483 @@
+//! Warnings about values that a program reads before it gives them: variables and `out` parameters without a
+//! value, and fields of headers that are certainly invalid.
+//!
+//! Each body is followed once for each path that its branches join to. A variable counts as without a value if
+//! some path leaves it so; a header counts as invalid only if every path does. What an action, a table or a
+//! control may have changed is forgotten, so that a warning is right where it is given.
+
+use super::ast::Direction;
+use super::source::{Diagnostic, Span};
+use super::typed::{Block, Builtin, Call, Callee, DeclKind, Expr, ExprKind, Program, Stmt, Transition};
+use super::types::{DeclId, DefKind, FieldsKind, Signature, Type};
+use super::walk;
+use belljar_base::{Map, Set};
+use std::rc::Rc;
+
+mod places;
+
+/// A variable or a part of it: the declaration, then the names of fields.
+type Path = (DeclId, Vec<Rc<str>>);
+
+/// Parts of one variable that are followed.
+const MAX_PARTS: usize = 64;
+
+/// Knowledge at one point of a body. `None` after a statement that leaves it.
+#[derive(Clone, Default, PartialEq)]
+struct State {
+    /// Scalars that may have no value.
+    unset: Set<Path>,
+    /// Headers that are invalid.
+    invalid: Set<Path>,
+}
+
+impl State {
+    fn join(mut self, other: State) -> State {
+        self.unset.extend(other.unset);
+        self.invalid.retain(|path| other.invalid.contains(path));
+        self
+    }
+}
+
+fn join(a: Option<State>, b: Option<State>) -> Option<State> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.join(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+struct Flow<'a> {
+    program: &'a Program,
+    warnings: Vec<Diagnostic>,
+    reported: Set<(Span, &'static str)>,
+    /// States at `return`, joined.
+    returned: Option<State>,
+    /// The body is followed for its end only, not for messages.
+    silent: bool,
+}
+
+/// The warnings of a program.
+pub fn warnings(program: &Program) -> Vec<Diagnostic> {
+    let mut flow =
+        Flow { program, warnings: Vec::new(), reported: Set::new(), returned: None, silent: false };
+    for decl in &program.decls {
+        if let DeclKind::Function(signature, body) | DeclKind::Action(signature, body) = &decl.kind {
+            flow.callable(signature, body);
+        }
+    }
+    for (id, block) in &program.bodies {
+        if let DefKind::Block(_, signature, _) = &program.defs[*id].kind {
+            flow.block(signature, block);
+        }
+    }
+    flow.warnings
+}
+
+impl Flow<'_> {
+    fn warn(&mut self, name: &'static str, span: Span, message: String) {
+        if !self.silent && self.reported.insert((span, name)) {
+            self.warnings.push(Diagnostic::warning(name, span, message));
+        }
+    }
+
+    /// The state at the start: `out` parameters have no value.
+    fn start(&self, signature: &Signature) -> State {
+        let mut state = State::default();
+        for param in &signature.params {
+            if param.direction == Direction::Out {
+                self.clear(&(param.decl, Vec::new()), &param.ty, &mut state);
+            }
+        }
+        state
+    }
+
+    /// `out` parameters must have a value at the end.
+    fn end(&mut self, signature: &Signature, state: Option<State>) {
+        let Some(state) = join(state, self.returned.take()) else { return };
+        for param in &signature.params {
+            let unset = state.unset.iter().any(|(decl, _)| *decl == param.decl);
+            if param.direction == Direction::Out && unset {
+                let message = format!("'{}' may have no value at the end", param.name.name);
+                self.warn("uninitialized-out-param", param.name.span, message);
+            }
+        }
+    }
+
+    fn callable(&mut self, signature: &Signature, body: &[Stmt]) {
+        let state = self.start(signature);
+        let state = self.statements(body, Some(state));
+        self.end(signature, state);
+    }
+
+    fn block(&mut self, signature: &Signature, block: &Block) {
+        let state = self.start(signature);
+        let state = self.statements(&block.locals, Some(state));
+        if block.states.is_empty() {
+            let state = self.statements(&block.body, state);
+            self.end(signature, state);
+        } else if let Some(state) = state {
+            let state = self.parser(block, state);
+            self.end(signature, state);
+        }
+    }
+
+    /// Follows the states of a parser until nothing changes, then once more for the messages.
+    fn parser(&mut self, block: &Block, first: State) -> Option<State> {
+        let mut known: Map<Rc<str>, State> = Map::new();
+        known.insert("start".into(), first);
+        let mut accepted = None;
+        self.silent = true;
+        for round in 0..=block.states.len() {
+            let before = known.clone();
+            accepted = None;
+            for state in &block.states {
+                let Some(at) = known.get(&state.name.name).cloned() else { continue };
+                let end = self.statements(&state.body, Some(at));
+                let next: Vec<Rc<str>> = match &state.next {
+                    Transition::To(name) => vec![name.clone()],
+                    Transition::Select(keys, cases) => {
+                        let mut end = end.clone();
+                        keys.iter().for_each(|key| self.read(key, &mut end));
+                        cases.iter().map(|(_, name, _)| name.clone()).collect()
+                    }
+                };
+                for name in next {
+                    if &*name == "accept" {
+                        accepted = join(accepted, end.clone());
+                    } else if let Some(end) = &end {
+                        let joined = match known.get(&name) {
+                            Some(other) => other.clone().join(end.clone()),
+                            None => end.clone(),
+                        };
+                        known.insert(name, joined);
+                    }
+                }
+            }
+            if !self.silent {
+                break;
+            }
+            if known == before || round + 1 >= block.states.len() {
+                self.silent = false;
+            }
+        }
+        self.silent = false;
+        accepted
+    }
+
+    fn statements(&mut self, list: &[Stmt], mut state: Option<State>) -> Option<State> {
+        for stmt in list {
+            state.as_ref()?;
+            state = self.statement(stmt, state);
+        }
+        state
+    }
+
+    fn statement(&mut self, stmt: &Stmt, mut state: Option<State>) -> Option<State> {
+        match stmt {
+            Stmt::Assign(target, value) => {
+                self.read(value, &mut state);
+                let invalid = matches!(value.kind, ExprKind::Invalid);
+                self.write(target, invalid, &mut state);
+            }
+            Stmt::Update(target, value) => {
+                self.read(target, &mut state);
+                self.read(value, &mut state);
+            }
+            Stmt::Call(call) => self.read(call, &mut state),
+            Stmt::Var(decl, value) => {
+                let path = (*decl, Vec::new());
+                let ty = self.program.decls[*decl].ty.clone();
+                match value {
+                    Some(value) => {
+                        self.read(value, &mut state);
+                        if let Some(state) = &mut state {
+                            self.set(&path, state);
+                            if matches!(value.kind, ExprKind::Invalid) {
+                                state.invalid.insert(path);
+                            }
+                        }
+                    }
+                    None => {
+                        if let Some(state) = &mut state {
+                            self.clear(&path, &ty, state);
+                        }
+                    }
+                }
+            }
+            Stmt::If(condition, yes, no) => {
+                self.read(condition, &mut state);
+                let (mut first, mut second) = (state.clone(), state);
+                self.assume(condition, true, &mut first);
+                self.assume(condition, false, &mut second);
+                let first = self.statements(yes, first);
+                let second = self.statements(no, second);
+                return join(first, second);
+            }
+            Stmt::Block(body) => return self.statements(body, state),
+            Stmt::Return(value) => {
+                if let Some(value) = value {
+                    self.read(value, &mut state);
+                }
+                self.returned = join(self.returned.take(), state);
+                return None;
+            }
+            Stmt::Exit | Stmt::Break | Stmt::Continue => return None,
+            Stmt::SwitchAction(value, cases) => {
+                self.read(value, &mut state);
+                let mut end = state.clone();
+                for (_, body) in cases {
+                    end = join(end, self.statements(body, state.clone()));
+                }
+                return end;
+            }
+            Stmt::SwitchValue(value, cases) => {
+                self.read(value, &mut state);
+                let complete = cases.iter().any(|(labels, _)| labels.is_empty());
+                let mut end = if complete { None } else { state.clone() };
+                for (_, body) in cases {
+                    end = join(end, self.statements(body, state.clone()));
+                }
+                return end;
+            }
+            Stmt::For(init, condition, update, body) => {
+                state = self.statements(init, state);
+                self.read(condition, &mut state);
+                return self.repeated(body, update, state);
+            }
+            Stmt::ForIn(decl, collection, body) => {
+                self.read(collection, &mut state);
+                if let Some(state) = &mut state {
+                    self.set(&(*decl, Vec::new()), state);
+                }
+                return self.repeated(body, &[], state);
+            }
+            Stmt::Declare(_) => {}
+        }
+        state
+    }
+
+    /// The body of a loop runs any number of times: what it does to headers is not known before it.
+    fn repeated(&mut self, body: &[Stmt], update: &[Stmt], mut state: Option<State>) -> Option<State> {
+        if let Some(state) = &mut state {
+            state.invalid.clear();
+        }
+        let end = self.statements(body, state.clone());
+        let end = self.statements(update, end);
+        join(state, end)
+    }
+
+    /// In a branch of `h.isValid()` the header is known.
+    fn assume(&mut self, condition: &Expr, truth: bool, state: &mut Option<State>) {
+        match &condition.kind {
+            ExprKind::Unary("!", inner) => self.assume(inner, !truth, state),
+            ExprKind::Binary("&&", a, b) if truth => {
+                self.assume(a, true, state);
+                self.assume(b, true, state);
+            }
+            ExprKind::Call(call) => {
+                if let (Callee::Builtin(Builtin::IsValid, object), Some(state)) = (&call.callee, state)
+                    && let Some(path) = places::path(object)
+                    && truth
+                {
+                    state.invalid.remove(&path);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads an expression: warns about parts without a value, and follows the calls in it.
+    fn read(&mut self, expr: &Expr, state: &mut Option<State>) {
+        if let Some(path) = places::path(expr) {
+            self.read_path(&path, expr, state);
+            return;
+        }
+        match &expr.kind {
+            ExprKind::Call(call) => self.call(call, state),
+            ExprKind::Binary("&&" | "||", a, b) => {
+                self.read(a, state);
+                let mut after = state.clone();
+                self.read(b, &mut after);
+                *state = join(state.take(), after);
+            }
+            ExprKind::Cond(a, b, c) => {
+                self.read(a, state);
+                let (mut first, mut second) = (state.clone(), state.take());
+                self.read(b, &mut first);
+                self.read(c, &mut second);
+                *state = join(first, second);
+            }
+            _ => places::parts(expr).into_iter().for_each(|part| self.read(part, state)),
+        }
+    }
+
+    fn read_path(&mut self, path: &Path, expr: &Expr, state: &mut Option<State>) {
+        let Some(state) = state else { return };
+        let name = self.show(path);
+        let inside = |(decl, fields): &Path| {
+            *decl == path.0 && (fields.starts_with(&path.1) || path.1.starts_with(fields))
+        };
+        if state.unset.iter().any(inside) {
+            self.warn("uninitialized-use", expr.span, format!("'{name}' may have no value here"));
+        }
+        self.check_header(path, expr, state);
+    }
+
+    /// A field of a header that is invalid.
+    fn check_header(&mut self, path: &Path, expr: &Expr, state: &State) {
+        for length in 0..path.1.len() {
+            let header = (path.0, path.1[..length].to_vec());
+            if state.invalid.contains(&header) {
+                let (header, field) = (self.show(&header), self.show(path));
+                let message = format!("'{field}' is a field of '{header}', which is invalid here");
+                self.warn("invalid-header", expr.span, message);
+            }
+        }
+    }
+
+    /// Writes to what an expression names.
+    fn write(&mut self, target: &Expr, invalid: bool, state: &mut Option<State>) {
+        match &target.kind {
+            // A part of a number: the rest stays as it was.
+            ExprKind::Slice(base, ..) => {
+                if let (Some(path), Some(state)) = (places::path(base), state) {
+                    self.check_header(&path, target, state);
+                    self.set(&path, state);
+                }
+                return;
+            }
+            ExprKind::Index(base, index) => {
+                self.read(index, state);
+                if let (Some(path), Some(state)) = (places::path(base), state) {
+                    self.set(&path, state);
+                }
+                return;
+            }
+            _ => {}
+        }
+        let (Some(path), Some(state)) = (places::path(target), state) else { return };
+        self.check_header(&path, target, state);
+        self.set(&path, state);
+        if invalid {
+            state.invalid.insert(path);
+        }
+    }
+
+    fn call(&mut self, call: &Call, state: &mut Option<State>) {
+        if let Callee::Builtin(builtin, object) = &call.callee {
+            self.builtin(*builtin, object, call, state);
+            return;
+        }
+        for (param, arg) in call.signature.params.iter().zip(&call.args) {
+            let Some(arg) = arg else { continue };
+            if param.direction != Direction::Out {
+                self.read_argument(arg, param.direction, state);
+            }
+        }
+        if let Callee::Table(table) = &call.callee {
+            self.table(*table, state);
+        }
+        if let Callee::Action(action) = &call.callee {
+            self.forget(*action, state);
+        }
+        for (param, arg) in call.signature.params.iter().zip(&call.args) {
+            if let (Some(arg), Direction::Out | Direction::InOut) = (arg, param.direction) {
+                self.write_argument(arg, state);
+            }
+        }
+    }
+
+    /// A struct with headers may be passed on before all of it has a value.
+    fn read_argument(&mut self, arg: &Expr, direction: Direction, state: &mut Option<State>) {
+        let whole = direction == Direction::InOut && self.fields(&arg.ty).is_some();
+        if !whole {
+            self.read(arg, state);
+        }
+    }
+
+    /// What an argument receives is valid, or at least not known to be invalid.
+    fn write_argument(&mut self, arg: &Expr, state: &mut Option<State>) {
+        if let (Some(path), Some(state)) = (places::path(arg), state.as_mut()) {
+            self.set(&path, state);
+        } else {
+            self.write(arg, false, state);
+        }
+    }
+
+    fn builtin(&mut self, builtin: Builtin, object: &Expr, call: &Call, state: &mut Option<State>) {
+        call.args.iter().flatten().for_each(|arg| self.read(arg, state));
+        let (Some(path), Some(state)) = (places::path(object), state) else { return };
+        match builtin {
+            Builtin::SetValid => self.set_valid(&path, state),
+            Builtin::SetInvalid => {
+                state.invalid.insert(path);
+            }
+            _ => {}
+        }
+    }
+
+    /// The keys of a table are read, then one of its actions runs.
+    fn table(&mut self, table: DeclId, state: &mut Option<State>) {
+        let DeclKind::Table(table) = &self.program.decls[table].kind else { return };
+        let table = table.clone();
+        for (key, ..) in &table.key {
+            self.read(key, state);
+        }
+        for action in &table.actions {
+            self.forget(action.decl, state);
+            for arg in &action.args {
+                if let (Some(path), Some(state)) = (places::path(arg), state.as_mut()) {
+                    self.set(&path, state);
+                }
+            }
+        }
+    }
+
+    /// What an action mentions may have changed.
+    fn forget(&self, action: DeclId, state: &mut Option<State>) {
+        let (DeclKind::Action(_, body), Some(state)) = (&self.program.decls[action].kind, state) else {
+            return;
+        };
+        let mut mentioned = Set::new();
+        let mut inner = Vec::new();
+        walk::statements(body, &mut |expr| match &expr.kind {
+            ExprKind::Decl(id) => {
+                mentioned.insert(*id);
+            }
+            ExprKind::Call(call) => {
+                if let Callee::Action(id) = &call.callee
+                    && *id != action
+                {
+                    inner.push(*id);
+                }
+            }
+            _ => {}
+        });
+        state.unset.retain(|(decl, _)| !mentioned.contains(decl));
+        state.invalid.retain(|(decl, _)| !mentioned.contains(decl));
+        let mut rest = Some(std::mem::take(state));
+        for action in inner {
+            self.forget(action, &mut rest);
+        }
+        *state = rest.unwrap_or_default();
+    }
+
+    fn show(&self, (decl, fields): &Path) -> String {
+        let mut name = self.program.decls[*decl].name.name.to_string();
+        for field in fields {
+            name.push('.');
+            name.push_str(field);
+        }
+        name
+    }
+
+    fn fields(&self, ty: &Type) -> Option<(FieldsKind, Vec<(Rc<str>, Type)>)> {
+        let Type::Named(id, args) = ty else { return None };
+        let def = &self.program.defs[*id];
+        let DefKind::Fields(kind, fields) = &def.kind else { return None };
+        let bound = |param| {
+            let index = def.type_params.iter().position(|other| *other == param)?;
+            args.get(index).cloned()
+        };
+        Some((*kind, fields.iter().map(|f| (f.name.name.clone(), f.ty.substitute(&bound))).collect()))
+    }
+}
