@@ -69,3 +69,29 @@ fn macros_that_explode_are_refused() {
     text += "const int x = A39;\n";
     assert!(refused(&text).contains("expand to too much"));
 }
+
+#[test]
+fn tables_and_conditions_name_their_lines() {
+    let text = include_str!("../programs/router.p4");
+    let compiled =
+        front::compile("router.p4", text, &Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    let lines = text.lines().collect::<Vec<_>>();
+    let (mut tables, mut conditions) = (0, 0);
+    for pipeline in compiled.json["pipelines"].as_array().into_iter().flatten() {
+        for kind in ["tables", "conditionals"] {
+            for node in pipeline[kind].as_array().into_iter().flatten() {
+                let info = &node["source_info"];
+                let Some(line) = info["line"].as_u64() else { continue };
+                let fragment = info["source_fragment"].as_str().expect("a place has its text");
+                let column = info["column"].as_u64().expect("a place has a column") as usize;
+                assert_eq!(info["filename"], "router.p4");
+                assert!(lines[line as usize - 1][column - 1..].starts_with(fragment), "{node}");
+                let keyword = if kind == "tables" { "table" } else { "if" };
+                assert!(lines[line as usize - 1].contains(keyword), "{node}");
+                tables += usize::from(kind == "tables");
+                conditions += usize::from(kind == "conditionals");
+            }
+        }
+    }
+    assert!(tables > 0 && conditions > 0, "{tables} tables, {conditions} conditions");
+}

@@ -11,14 +11,20 @@ use num_traits::ToPrimitive;
 use std::rc::Rc;
 
 impl Lower<'_> {
-    fn arg<'c>(&self, call: &'c Call, index: usize, span: Span) -> Result<&'c Expr> {
+    pub(super) fn arg<'c>(&self, call: &'c Call, index: usize, span: Span) -> Result<&'c Expr> {
         match call.args.get(index) {
             Some(Some(arg)) => Ok(arg),
             _ => self.error(span, "an argument is missing"),
         }
     }
 
-    fn arg_ex(&mut self, call: &Call, index: usize, span: Span, out: &mut Vec<Stmt>) -> Result<Ex> {
+    pub(super) fn arg_ex(
+        &mut self,
+        call: &Call,
+        index: usize,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> Result<Ex> {
         let arg = self.arg(call, index, span)?;
         let ex = self.ex(arg, out)?;
         Ok(if build::is_truth(&ex) { build::to_data(ex) } else { ex })
