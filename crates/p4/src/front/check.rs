@@ -126,7 +126,7 @@ impl Checker {
     fn in_context(&mut self, from: usize, span: Span, text: &str) {
         for diagnostic in &mut self.diagnostics[from..] {
             if diagnostic.severity == Severity::Error {
-                diagnostic.context.push((span, text.to_string()));
+                diagnostic.within(span, text);
             }
         }
     }

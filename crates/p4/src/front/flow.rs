@@ -8,7 +8,7 @@
 use super::ast::Direction;
 use super::source::{Diagnostic, Span};
 use super::typed::{Block, Builtin, Call, Callee, DeclKind, Expr, ExprKind, Program, Stmt, Transition};
-use super::types::{DeclId, DefKind, FieldsKind, Signature, Type};
+use super::types::{DeclId, DefKind, Fields, Signature, Type};
 use super::walk;
 use belljar_base::{Map, Set};
 use std::rc::Rc;
@@ -470,7 +470,7 @@ impl Flow<'_> {
         name
     }
 
-    fn fields(&self, ty: &Type) -> Option<(FieldsKind, Vec<(Rc<str>, Type)>)> {
+    fn fields(&self, ty: &Type) -> Option<Fields> {
         let Type::Named(id, args) = ty else { return None };
         let def = &self.program.defs[*id];
         let DefKind::Fields(kind, fields) = &def.kind else { return None };

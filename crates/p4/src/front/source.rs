@@ -102,8 +102,11 @@ pub struct Diagnostic {
     /// Other places that matter, with the reason.
     pub notes: Vec<(Span, String)>,
     /// Surrounding constructs, shown only where they begin on another line.
-    pub context: Vec<(Span, String)>,
+    context: Option<Box<Context>>,
 }
+
+#[derive(Clone, Debug, Default)]
+struct Context(Vec<(Span, String)>);
 
 impl Diagnostic {
     /// An error at a place.
@@ -114,7 +117,7 @@ impl Diagnostic {
             message: message.into(),
             help: None,
             notes: Vec::new(),
-            context: Vec::new(),
+            context: None,
         }
     }
     /// A warning at a place.
@@ -125,6 +128,10 @@ impl Diagnostic {
     pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
         self
+    }
+    /// Adds a surrounding construct, which is shown if it begins on another line.
+    pub fn within(&mut self, span: Span, text: impl Into<String>) {
+        self.context.get_or_insert_default().0.push((span, text.into()));
     }
     /// With a second place.
     pub fn note(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
@@ -202,7 +209,8 @@ impl Diagnostics {
         let elsewhere = move |place: &&(Span, String)| {
             place.0.file != diagnostic.span.file || self.sources.position(place.0).0 != line
         };
-        diagnostic.notes.iter().chain(diagnostic.context.iter().filter(elsewhere))
+        let context = diagnostic.context.iter().flat_map(|context| &context.0);
+        diagnostic.notes.iter().chain(context.filter(elsewhere))
     }
 
     fn excerpt(&self, f: &mut fmt::Formatter<'_>, span: Span, label: &str) -> fmt::Result {

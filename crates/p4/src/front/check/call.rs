@@ -267,7 +267,7 @@ impl Checker {
             let place = param.name.span;
             let error = self.error(arg.span, problem);
             error.help = help.map(str::to_string);
-            error.context.push((place, "the parameter".into()));
+            error.within(place, "the parameter");
             return false;
         }
         true
@@ -298,7 +298,9 @@ impl Checker {
                 let message = message.replace("{name}", name);
                 let first = signature.params.first().map(|param| param.name.span);
                 let error = self.error(place.unwrap_or(span), message);
-                error.context.extend(first.map(|first| (first, "the parameters".to_string())));
+                if let Some(first) = first {
+                    error.within(first, "the parameters");
+                }
                 return None;
             }
         };
