@@ -7,7 +7,7 @@
 
 use crate::host::Host;
 use crate::ids::ThreadKey;
-use crate::machine::{ANSWERED, Ids, VdsoData};
+use belljar_machine::{ANSWERED, Ids, VdsoData};
 
 /// Number of times that a thread has to ask for ids before it is told them.
 const OFTEN: u8 = 8;
@@ -51,7 +51,7 @@ impl Host {
         self.ids_of(key)[number] as u64
     }
 
-    /// The ids of a thread, in the order of [`ID_CALLS`](crate::machine::ID_CALLS).
+    /// The ids of a thread, in the order of [`ID_CALLS`](belljar_machine::ID_CALLS).
     fn ids_of(&self, key: ThreadKey) -> Ids {
         let thread = &self.threads[key.0];
         let process = &self.processes[thread.process.0];

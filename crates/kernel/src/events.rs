@@ -1,19 +1,19 @@
 //! Events of a host at one time: packets come in, timers fire.
 
-use crate::call::Wake;
 use crate::files::FilePlace;
 use crate::host::Host;
 use crate::ids::WaitQueueId;
-use crate::net::Effect;
+use crate::outcome::Wake;
 use crate::timer::{TimerAction, TimerId};
 use crate::watched::phase_of;
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
+use belljar_netstack::Effect;
 
 impl Host {
     /// When the host will next do something; `None` if nothing but a packet can wake it.
     pub fn next_event(&self) -> Option<SimTime> {
-        match self.is_runnable() || self.has_model_work() || self.has_uring_work() {
+        match self.is_runnable() || self.has_model_work() || self.urings.has_uring_work() {
             true => Some(self.net.clock.now()),
             false => self.next_due(),
         }
@@ -72,11 +72,11 @@ impl Host {
                     self.carry_out_effects();
                 }
                 Effect::Neighbour(neighbour, there) => {
-                    self.announce_neighbour(*neighbour, there);
+                    self.administer(|admin| admin.announce_neighbour(*neighbour, there));
                     self.carry_out_effects();
                 }
                 Effect::Neighbour6(neighbour, there) => {
-                    self.announce_neighbour(*neighbour, there);
+                    self.administer(|admin| admin.announce_neighbour(*neighbour, there));
                     self.carry_out_effects();
                 }
                 Effect::Note(what) => self.warn(what),

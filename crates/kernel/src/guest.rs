@@ -4,9 +4,9 @@
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::ProcessKey;
-use crate::machine::Machine;
 use crate::mm::{Access, AddressSpace};
 use belljar_linux_abi::Errno;
+use belljar_machine::Machine;
 use smallvec::SmallVec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -32,7 +32,7 @@ impl Host {
             .check(addr, out.len() as u64, Access::Read)
             .and_then(|()| self.machine.read(mm.space, addr, out));
         // A request of io_uring that has waited reads what it named when it was submitted.
-        if self.read_snapshot(process, addr, out) { Ok(()) } else { read }
+        if self.urings.read_snapshot(process, addr, out) { Ok(()) } else { read }
     }
     /// Copies to a process's memory. `EFAULT` where it has no writable mapping.
     pub(crate) fn write_guest(&mut self, process: ProcessKey, addr: u64, data: &[u8]) -> Result<(), Errno> {

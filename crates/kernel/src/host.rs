@@ -6,10 +6,9 @@ use crate::files::Files;
 use crate::files::virtual_files::tunable;
 use crate::futex::FutexTable;
 use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
-use crate::machine::{Machine, Placement};
 use crate::mm::AddressSpace;
 use crate::model::{ModelSpec, Models};
-use crate::net::{Departure, Effect, OwnSockets, Stack, StackConfig};
+use crate::net::own::OwnSockets;
 use crate::process::{PidMap, Process, WaitStatus};
 use crate::scheduler::Scheduler;
 use crate::thread::Thread;
@@ -17,8 +16,10 @@ use crate::timer::{TimerAction, TimerId, TimerQueue};
 use crate::wait::WaitTable;
 use belljar_base::activity::Board;
 use belljar_base::{EventKey, Map, SimTime, Stream};
+use belljar_machine::{Machine, Placement};
 use belljar_net::Packet;
 use belljar_netstack::CapturedRun;
+use belljar_netstack::{Departure, Effect, Stack, StackConfig};
 use slab::Slab;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
@@ -181,6 +182,13 @@ pub enum ProcessReport {
 /// **The end of the simulation**: [`finish_models`](Self::finish_models), then
 /// [`finish_processes`](Self::finish_processes), the last departures and logs, then
 /// [`finish_files`](Self::finish_files).
+///
+/// Inside the crate there are besides: *handlers* (`syscall/`), which are functions over a [`Call`](crate::call::Call) and end in
+/// an [`Outcome`](crate::outcome::Outcome); *subsystems*, methods in the folder of what they are about, which validate nothing
+/// that the handler has; and *notification* (`wait.rs`): whoever changes what somebody can wait for calls
+/// [`notify_events`](Host::notify_events). Methods that need files, rings, futexes or sockets of the host's own families alone are
+/// methods of those fields, and those of the stack are the stack's. Whoever has used the stack calls `carry_out_effects` before
+/// anybody begins to wait.
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Host {
     pub(crate) scheduler: Scheduler,

@@ -1,8 +1,8 @@
 //! The simulation's access to a host's network: queries and changes.
 
 use crate::host::Host;
-use crate::net::{InitialRoute, InitialRoute6, Stack};
 use belljar_net::NicChange;
+use belljar_netstack::{InitialRoute, InitialRoute6, Stack};
 
 impl Host {
     /// Its network stack.
@@ -13,7 +13,8 @@ impl Host {
     pub fn set_carrier(&mut self, link: usize, carrier: bool) {
         self.net.set_carrier(link, carrier);
         if !self.net.is_down {
-            self.link_changed(self.net.link_interface(link));
+            let interface = self.net.link_interface(link);
+            self.administer(|admin| admin.link_changed(interface));
             self.net.flush_network();
             self.carry_out_effects();
         }

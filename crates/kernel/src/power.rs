@@ -6,10 +6,11 @@ use crate::files::tree::{DirectorySource, Node, ROOT};
 use crate::futex::FutexTable;
 use crate::host::{Host, ProcessReport, unscheduled};
 use crate::ids::{InodeKey, ProcessKey};
-use crate::net::{OwnSockets, Stack};
+use crate::net::own::OwnSockets;
 use crate::process::WaitStatus;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
+use belljar_netstack::Stack;
 use std::path::{Path, PathBuf};
 
 /// Directories whose content does not survive: file systems in memory, and what is emptied at boot.
@@ -210,11 +211,12 @@ impl Host {
                     continue;
                 }
                 self.empty(inode);
-                if self.path_of(inode).as_deref() == Some(KEPT) {
+                if self.files.path_of(inode).as_deref() == Some(KEPT) {
                     continue;
                 }
             }
-            if let Some(path) = self.own_path_in(directory, &entry.name).filter(|_| self.has_own_name(inode))
+            if let Some(path) =
+                self.own_path_in(directory, &entry.name).filter(|_| self.files.has_own_name(inode))
             {
                 let is_directory = self.inode(inode).node.is_directory();
                 let _ = if is_directory {

@@ -2,9 +2,9 @@
 
 use crate::credentials::Credentials;
 use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey, WaitQueueId};
-use crate::machine::Placement;
 use crate::signal::ProcessSignals;
 use belljar_base::{Map, SimTime};
+use belljar_machine::Placement;
 
 /// One process.
 #[derive(Debug)]

@@ -1,17 +1,18 @@
 //! The run loop of a host: events and turns of threads in their order, and for each step of a thread what its exit
 //! means and how its call ends.
 
-use crate::call::{Call, IfInterrupted, Outcome, Resumed, SysResult, Wake};
+use crate::call::Call;
 use crate::debug::Entry;
 use crate::host::Host;
 use crate::ids::ThreadKey;
-use crate::machine::Exit;
-use crate::signal::Delivery;
+use crate::outcome::{IfInterrupted, Outcome, Resumed, SysResult, Wake};
+use crate::signal::delivery::Delivery;
 use crate::syscall::{compat, table};
 use crate::thread::Continuation;
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::Exit;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Windows between two searches for guests whose native process was killed: a guest that is not resumed is not
@@ -50,7 +51,7 @@ impl Host {
                     self.fire_next();
                 }
                 _ if self.net.clock.now() >= limit => return,
-                _ if self.has_uring_work() => self.run_next_request(),
+                _ if self.urings.has_uring_work() => self.run_next_request(),
                 _ if self.has_model_work() => {
                     self.doing(Phase::Model);
                     self.run_next_model();
@@ -85,7 +86,7 @@ impl Host {
                 }
             }
             // What a call has let requests of io_uring do is done when the program goes on.
-            while self.has_uring_work() {
+            while self.urings.has_uring_work() {
                 self.run_next_request();
             }
             // Paying for calls has moved the clock past something: that comes first.

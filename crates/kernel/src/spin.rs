@@ -31,8 +31,8 @@
 
 use crate::host::Host;
 use crate::ids::ThreadKey;
-use crate::machine::{ContextId, Exit, Regs};
 use crate::run::Step;
+use belljar_machine::{ContextId, Exit, Regs};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Longest period that is looked for, in instructions, by the number of the tick that finds the thread computing.

@@ -3,11 +3,11 @@
 
 use crate::host::{Host, HostConfig};
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
-use crate::machine::*;
 use crate::mm::{AddressSpace, Vma, VmaKind};
-use crate::net::StackConfig;
 use belljar_base::{HostId, Seed, SimDuration, SimTime};
 use belljar_linux_abi::Errno;
+use belljar_machine::*;
+use belljar_netstack::StackConfig;
 use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::path::Path;

@@ -1,11 +1,11 @@
 //! A guest thread: a context that the machine can resume and what the kernel knows of it.
 
-use crate::call::{CallState, IfInterrupted, Resumed};
 use crate::ids::{FdTableKey, FileKey, ProcessKey, WaitQueueId};
-use crate::machine::ContextId;
+use crate::outcome::{CallState, IfInterrupted, Resumed};
 use crate::signal::ThreadSignals;
 use crate::timer::TimerId;
 use crate::trace::Tracee;
+use belljar_machine::ContextId;
 use smallvec::SmallVec;
 
 /// One guest thread.

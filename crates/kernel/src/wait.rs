@@ -1,7 +1,7 @@
 //! Waiting: blocked calls, the queues in which they wait, and the notification that continues them.
 //!
 //! Every object that can be waited for owns a queue. A call that cannot go on [blocks](Host::block): its thread
-//! enters the queues of what it waits for and leaves a [`CallState`](crate::call::CallState) behind. It is woken by
+//! enters the queues of what it waits for and leaves a [`CallState`](crate::outcome::CallState) behind. It is woken by
 //!
 //! * [`Host::notify_events`], when an object changes so that a bit of its readiness comes up; the bits that the event
 //!   brings decide which edge-triggered watchers see an edge, as the wake-up keys of Linux do;
@@ -13,9 +13,9 @@
 //! has not come. The thread leaves all of its queues at once and enters them again in the latter case, at the end.
 //! Waiters are woken in the order in which they entered, unless the scheduler's strategy has another.
 
-use crate::call::{Block, IfInterrupted, Resumed, Wake};
 use crate::host::Host;
 use crate::ids::{EpollKey, FileKey, SocketKey, ThreadKey, WaitQueueId};
+use crate::outcome::{Block, IfInterrupted, Resumed, Wake};
 use crate::thread::{Blocked, Continuation, ThreadState};
 use crate::timer::TimerAction;
 use belljar_base::Footprint;
@@ -167,7 +167,7 @@ impl Host {
             return None;
         };
         thread.signals.awaited = 0;
-        self.futex_wait_ended(key, &blocked.state);
+        self.futexes.futex_wait_ended(key, &blocked.state);
         for queue in &blocked.on {
             self.waits.leave(*queue, Waiter::Thread(key));
         }
@@ -230,7 +230,7 @@ impl Host {
             match waiter {
                 Waiter::Thread(thread) => self.continue_call(thread, Wake::Notified),
                 Waiter::Epoll { epoll, item } => {
-                    let exclusive = self.epoll_item_is_exclusive(epoll, item);
+                    let exclusive = self.files.epoll_item_is_exclusive(epoll, item);
                     if exclusive && exclusive_told {
                         continue;
                     }

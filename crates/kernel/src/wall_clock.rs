@@ -1,10 +1,10 @@
 //! Effects of a step of the wall clock on those who wait for a point of it, as Linux's `clock_was_set`: their deadlines
 //! come nearer or move away. Effects of another rate of the clock on all who wait.
 
-use crate::call::CallState;
 use crate::clock::Clock;
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
+use crate::outcome::CallState;
 use crate::thread::ThreadState;
 use crate::timer::TimerAction;
 use belljar_base::{SimDuration, SimTime};

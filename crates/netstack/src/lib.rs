@@ -169,7 +169,15 @@ pub struct StackCounters {
 }
 /// A route that a host has from the start: where to, with which metric, how.
 pub type InitialRoute = (Prefix, u32, Route);
-/// Everything that a host keeps of its network.
+/// The network stack of one node. The head of this crate gives the contract and sorts the methods of an owner by kinds: packets
+/// in, time, sockets, out, configuration.
+///
+/// Two more kinds are for owners that put Linux's calls on top. *Per-protocol operations* (`tcp_*`, `udp_*` and the like) take a
+/// socket's key, make one attempt and never wait; they may queue packets, and the caller ends with
+/// [`flush_network`](Stack::flush_network). *Tables* (interfaces, routes, neighbours, settings) are public fields: an
+/// administrator changes them, and calls the method that goes with the change, such as
+/// [`interface_is_up`](Stack::interface_is_up) or [`add_connected`](Stack::add_connected). `belljar-linux-net` does both for
+/// rtnetlink and `ioctl`.
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct Stack {
     /// Its time.

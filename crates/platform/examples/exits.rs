@@ -8,7 +8,7 @@
 #[allow(dead_code)]
 mod fixture;
 
-use belljar_kernel::machine::{ContextId, GuestMemory, Platform};
+use belljar_machine::{ContextId, GuestMemory, Platform};
 use fixture::Guest;
 use std::time::Instant;
 

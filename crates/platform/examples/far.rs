@@ -9,7 +9,7 @@
 mod fixture;
 
 use belljar_channel::{SharedMemory, futex};
-use belljar_kernel::machine::{Backing, GuestMemory, Placement, Platform, Prot};
+use belljar_machine::{Backing, GuestMemory, Placement, Platform, Prot};
 use fixture::Guest;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

@@ -2,14 +2,14 @@
 //! describe its registers and those of signal frames; here these descriptions are checked against each other.
 
 use crate::cpu;
-use belljar_kernel::machine::{self, SpaceId};
 use belljar_linux_abi::signal;
+use belljar_machine::SpaceId;
 pub use belljar_shim::context::{Context, LOOK_UP, NO_IDS, Regs};
 use belljar_shim::frame::{FrameRegs, UContext};
 use std::mem::offset_of;
 
 /// A context with the vector state of a new process.
-pub fn new(space: SpaceId, regs: &machine::Regs) -> Context {
+pub fn new(space: SpaceId, regs: &belljar_machine::Regs) -> Context {
     let mut context = Context::new(space.0, &Regs::default(), cpu::xsave_layout());
     *kernel_regs_mut(&mut context) = *regs;
     context
@@ -18,9 +18,9 @@ pub fn new(space: SpaceId, regs: &machine::Regs) -> Context {
 macro_rules! same_layout {
     ($($field:ident)*) => {
         const _: () = assert!(
-            size_of::<Regs>() == size_of::<machine::Regs>()
-                && align_of::<Regs>() == align_of::<machine::Regs>()
-                $(&& offset_of!(Regs, $field) == offset_of!(machine::Regs, $field))*
+            size_of::<Regs>() == size_of::<belljar_machine::Regs>()
+                && align_of::<Regs>() == align_of::<belljar_machine::Regs>()
+                $(&& offset_of!(Regs, $field) == offset_of!(belljar_machine::Regs, $field))*
         );
     };
 }
@@ -44,12 +44,12 @@ as_in_frames!(
 );
 
 /// A context's registers as the kernel's type.
-pub fn kernel_regs(context: &Context) -> &machine::Regs {
+pub fn kernel_regs(context: &Context) -> &belljar_machine::Regs {
     // SAFETY: both are the same plain words in the same places.
     unsafe { &*(&raw const context.regs).cast() }
 }
 /// A context's registers as the kernel's type, mutable.
-pub fn kernel_regs_mut(context: &mut Context) -> &mut machine::Regs {
+pub fn kernel_regs_mut(context: &mut Context) -> &mut belljar_machine::Regs {
     // SAFETY: as above.
     unsafe { &mut *(&raw mut context.regs).cast() }
 }

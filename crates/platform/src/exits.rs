@@ -8,7 +8,7 @@ use crate::near::entry::{self, PLAIN_FLAGS};
 use crate::near::signals::{GENERAL_PROTECTION, tick_signal};
 use crate::near::worker::{self, Trap, Worker};
 use crate::space::Space;
-use belljar_kernel::machine::{Exit, Fault};
+use belljar_machine::{Exit, Fault};
 use belljar_shim::worker::Readings;
 
 /// The flags that guest code may set: CF PF AF ZF SF TF DF OF RF AC, as Linux's `FIX_EFLAGS`. ID

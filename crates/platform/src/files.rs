@@ -1,8 +1,8 @@
 //! The machine's own files, by plain system calls. Nothing but regular files is ever opened for
 //! reading or writing: a FIFO could block, a device could do anything.
 
-use belljar_kernel::machine::{NativeDirEntry, NativeFile, NativeStat, OpenHow};
 use belljar_linux_abi::Errno;
+use belljar_machine::{NativeDirEntry, NativeFile, NativeStat, OpenHow};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{Read, Write};

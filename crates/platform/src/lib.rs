@@ -1,6 +1,6 @@
 //! Runs guests and touches the machine on the kernel's behalf; decides no semantics.
 //!
-//! [`HostMachine`] implements the traits of `belljar_kernel::machine`.
+//! [`HostMachine`] implements the traits of `belljar_machine`.
 //!
 //! # Near and far
 //!

@@ -11,11 +11,11 @@ use crate::trail::{self, Follower};
 use crate::{cpu, exits, files, vdso};
 use belljar_base::activity::CallWays;
 use belljar_base::{CACHE_LINE, Footprint, LineGroup};
-use belljar_kernel::machine::{
+use belljar_linux_abi::Errno;
+use belljar_machine::{
     Backing, ContextId, Exit, GuestMemory, HostFiles, Ids, ImageRoom, NativeDirEntry, NativeFile, NativeStat,
     OpenHow, Placement, Platform, Prot, Regs, SpaceId, VdsoCounts, VdsoData,
 };
-use belljar_linux_abi::Errno;
 use belljar_shim::context::Xsave;
 use belljar_shim::worker::Readings;
 use slab::Slab;

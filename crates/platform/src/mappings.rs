@@ -4,7 +4,7 @@
 //! says which of its memory may be written to later than it is asked for.
 
 use belljar_base::Map;
-use belljar_kernel::machine::Prot;
+use belljar_machine::Prot;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::OnceLock;

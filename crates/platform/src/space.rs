@@ -8,8 +8,8 @@ use crate::native::Native;
 use crate::registry;
 use crate::rewrite::Rewriter;
 use belljar_base::activity::CallWays;
-use belljar_kernel::machine::{Backing, Prot};
 use belljar_linux_abi::Errno;
+use belljar_machine::{Backing, Prot};
 use std::ops::Range;
 
 /// Bytes of an image's data up to which nearly all of it is taken to be written to.

@@ -1,8 +1,8 @@
 //! The machine's own files through `HostFiles`.
 #![allow(missing_docs)]
 
-use belljar_kernel::machine::{HostFiles, NativeDirEntry, OpenHow};
 use belljar_linux_abi::Errno;
+use belljar_machine::{HostFiles, NativeDirEntry, OpenHow};
 use belljar_platform::HostMachine;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

@@ -176,9 +176,9 @@ fn process_spec(process: &ProcessPlan, host: &str, options: &RunOptions) -> Proc
         shutdown_signal: process.shutdown_signal.number(),
         output: options.output,
         placement: match process.placement {
-            PlacementSetting::Near => Some(belljar_kernel::machine::Placement::Near),
-            PlacementSetting::Far => Some(belljar_kernel::machine::Placement::Far),
-            PlacementSetting::Linux => Some(belljar_kernel::machine::Placement::Linux),
+            PlacementSetting::Near => Some(belljar_machine::Placement::Near),
+            PlacementSetting::Far => Some(belljar_machine::Placement::Far),
+            PlacementSetting::Linux => Some(belljar_machine::Placement::Linux),
             PlacementSetting::Auto => None,
         },
     }

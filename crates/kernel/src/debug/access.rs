@@ -3,10 +3,10 @@
 use super::DebugProcess;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
-use crate::machine::Regs;
 use crate::mm::PAGE;
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::Regs;
 use std::path::PathBuf;
 
 /// `int3`.
@@ -73,7 +73,7 @@ impl Host {
         Ok(())
     }
 
-    /// The vector and floating-point state of a thread, as [`xstate`](crate::machine::Platform::xstate).
+    /// The vector and floating-point state of a thread, as [`xstate`](belljar_machine::Platform::xstate).
     pub fn debug_xstate(&self, tid: i32) -> Option<Vec<u8>> {
         let thread = self.tids.get(&tid)?;
         let mut state = Vec::new();
@@ -201,7 +201,7 @@ impl Host {
             let part = &data[done..done + len];
             let mm = &self.spaces[mm.0];
             let (space, vma) = (mm.space, mm.find(at).ok_or(Errno::EIO)?);
-            if vma.prot.contains(crate::machine::Prot::WRITE) {
+            if vma.prot.contains(belljar_machine::Prot::WRITE) {
                 self.machine.write(space, at, part)?;
             } else if vma.shared {
                 return Err(Errno::EIO);

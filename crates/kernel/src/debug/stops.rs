@@ -3,10 +3,10 @@
 use super::{DebugStop, Debugger};
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
-use crate::machine::{ContextId, Exit, Fault};
 use crate::process::WaitStatus;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
+use belljar_machine::{ContextId, Exit, Fault};
 
 /// The trap flag of RFLAGS: the CPU raises an exception after one instruction.
 const TRAP_FLAG: u64 = 0x100;

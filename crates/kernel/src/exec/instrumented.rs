@@ -6,9 +6,9 @@
 //! exports its entry points. GNU's does neither if it is told to link it statically; but then the image
 //! defines `pthread_create`, and names everything unless it was stripped. Go writes down how it was built.
 
-use super::elf::{Layout, u16_at, u32_at, u64_at};
 use crate::host::Host;
-use crate::machine::NativeFile;
+use belljar_machine::NativeFile;
+use belljar_machine::elf::{Layout, u16_at, u32_at, u64_at};
 
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;

@@ -1,13 +1,14 @@
 //! Mapping an image and its interpreter into a fresh address space.
 
-use super::elf::{ElfError, HEADER_LEN, Header, Layout, Segment};
 use super::stack::InitialStack;
-use crate::files::Executable;
+use crate::files::executable::Executable;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
-use crate::machine::{ImageRoom, Placement, Prot, Regs};
-use crate::mm::{AddressSpace, MapRequest, MapSource, PAGE, page_down, page_up};
+use crate::mm::map::{MapRequest, MapSource};
+use crate::mm::{AddressSpace, PAGE, page_down, page_up};
 use belljar_linux_abi::Errno;
+use belljar_machine::elf::{ElfError, HEADER_LEN, Header, Layout, Segment};
+use belljar_machine::{ImageRoom, Placement, Prot, Regs};
 use std::sync::Arc;
 
 /// Why a program could not be started.

@@ -3,7 +3,6 @@
 //! [`prepare`] reads everything without touching the running process; [`load`] makes an address
 //! space from it; this file joins the two for the experiment's processes and for `execve(2)`.
 
-pub mod elf;
 mod instrumented;
 mod load;
 mod prepare;
@@ -14,8 +13,8 @@ mod user;
 use crate::call::Call;
 use crate::host::{Host, ProcessReport};
 use crate::ids::{MmKey, ProcessKey};
-use crate::machine::{Placement, Regs};
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::{Placement, Regs};
 use load::{ExecError, Program};
 
 impl Host {
@@ -70,7 +69,7 @@ impl Host {
     }
 
     /// Changes the caller's users, groups and capabilities as the execution of `file` does.
-    fn take_on_ids(&mut self, process: ProcessKey, file: &crate::files::Executable) {
+    fn take_on_ids(&mut self, process: ProcessKey, file: &crate::files::executable::Executable) {
         let process = self.process(process);
         if !process.attributes.no_new_privs {
             process.credentials.set_ids(file.set_uid, file.set_gid);

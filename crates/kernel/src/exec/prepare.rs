@@ -3,7 +3,7 @@
 
 use super::load::{ExecError, Image, Program};
 use super::script::{LINE_MAX, MAX_DEPTH, Shebang};
-use crate::files::Executable;
+use crate::files::executable::Executable;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use belljar_linux_abi::Errno;

@@ -6,6 +6,7 @@ use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use belljar_linux_abi::c;
 use belljar_linux_abi::file::{FileTime, Stat, Statfs, Statx, StatxTime};
+use belljar_linux_net::socket_inode;
 
 /// Magic numbers of file systems that `libc` does not list.
 const DEVPTS_SUPER_MAGIC: i64 = 0x1cd1;
@@ -52,7 +53,7 @@ impl Host {
             FileKind::PipeReader(n) | FileKind::PipeWriter(n) | FileKind::PipeBoth(n) => {
                 (c::S_IFIFO | 0o600, n.0 as u64)
             }
-            FileKind::Socket(n) => (c::S_IFSOCK | 0o777, self.socket_inode(*n) - 1),
+            FileKind::Socket(n) => (c::S_IFSOCK | 0o777, socket_inode(&self.net, *n) - 1),
             FileKind::NativeStream(n) => (c::S_IFIFO | 0o600, STREAM_NUMBERS + u64::from(*n)),
             _ => (0o600, 0),
         };
@@ -71,7 +72,7 @@ impl Host {
     }
     /// The inode of an open FIFO.
     pub(super) fn fifo_inode(&mut self, file: FileKey) -> Option<InodeKey> {
-        self.pipe_of(file)?.fifo?.inode()
+        self.files.pipe_of(file)?.fifo?.inode()
     }
     /// The links of a directory: its name, its own `.` and the `..` of the directories in it.
     fn directory_links(&mut self, key: InodeKey) -> u64 {

@@ -5,9 +5,9 @@
 use super::tree::{Content, Node};
 use crate::host::Host;
 use crate::ids::InodeKey;
-use crate::machine::{NativeFile, OpenHow};
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
+use belljar_machine::{NativeFile, OpenHow};
 use std::path::Path;
 
 /// A host keeps so many open however small its share is while it runs: a copy needs both its ends.

@@ -3,6 +3,7 @@
 use super::FileKind;
 use super::owner::FileOwner;
 use super::tree::FormerEntry;
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, ProcessKey, ThreadKey};
 use belljar_linux_abi::{Errno, c};
@@ -57,6 +58,17 @@ pub struct FdTable {
     pub users: u32,
     /// By descriptor.
     pub entries: Vec<Option<FdEntry>>,
+}
+
+impl Files {
+    /// A copy of a descriptor table, as `fork` makes it.
+    pub(crate) fn copy_fd_table(&mut self, table: FdTableKey) -> FdTableKey {
+        let copy = FdTable { users: 1, entries: self.tables[table.0].entries.clone() };
+        for entry in copy.entries.iter().flatten() {
+            self.open[entry.file.0].references += 1;
+        }
+        FdTableKey(self.tables.insert(copy))
+    }
 }
 
 impl Host {
@@ -215,13 +227,5 @@ impl Host {
         let table = self.processes[process.0].fds.ok_or(Errno::EBADF)?;
         self.files.tables[table.0].entries[fd as usize] = Some(FdEntry { close_on_exec, ..entry });
         Ok(())
-    }
-    /// A copy of a descriptor table, as `fork` makes it.
-    pub(crate) fn copy_fd_table(&mut self, table: FdTableKey) -> FdTableKey {
-        let copy = FdTable { users: 1, entries: self.files.tables[table.0].entries.clone() };
-        for entry in copy.entries.iter().flatten() {
-            self.files.open[entry.file.0].references += 1;
-        }
-        FdTableKey(self.files.tables.insert(copy))
     }
 }

@@ -1,7 +1,8 @@
 //! The character devices of `/dev`, `null(4)`, `full(4)`, `random(4)`.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 
 /// A character device.

@@ -2,9 +2,10 @@
 
 use super::devices::Device;
 use super::{FileKind, regular, streams};
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::guest::GuestBuffers;
 use crate::ids::FileKey;
+use crate::outcome::{SysResult, done};
 use crate::syscall::socket_io;
 use belljar_linux_abi::{Errno, c};
 
@@ -104,7 +105,7 @@ impl Call<'_> {
                 done(0)
             }
             (FileKind::PipeReader(_) | FileKind::PipeWriter(_) | FileKind::PipeBoth(_), c::FIONREAD) => {
-                let len = self.host.pipe_of(file).map_or(0, |pipe| pipe.len());
+                let len = self.host.files.pipe_of(file).map_or(0, |pipe| pipe.len());
                 self.write(argument, &(len as i32))?;
                 done(0)
             }

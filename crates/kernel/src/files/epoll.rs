@@ -7,6 +7,7 @@
 
 use super::FileKind;
 use super::readiness::{EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, READABLE};
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{EpollKey, FileKey, WaitQueueId};
 use crate::wait::Waiter;
@@ -51,6 +52,49 @@ pub struct Epoll {
     ready: VecDeque<usize>,
 }
 
+impl Files {
+    /// The instance behind an open file; `EINVAL` if it is none.
+    pub(crate) fn epoll_of(&self, file: FileKey) -> Result<EpollKey, Errno> {
+        match self.open[file.0].kind {
+            FileKind::Epoll(key) => Ok(key),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// True if an item shares its wake-ups (`EPOLLEXCLUSIVE`).
+    pub(crate) fn epoll_item_is_exclusive(&self, epoll: EpollKey, item: usize) -> bool {
+        self.epolls[epoll.0].items[item].events & EPOLLEXCLUSIVE != 0
+    }
+
+    /// Number of instances that are below `from` in the longest row; `None` if `sought` is among them or
+    /// is `from` itself, or if the row is longer than may be.
+    fn depth_below(&self, from: EpollKey, sought: EpollKey, depth: usize) -> Option<usize> {
+        if from == sought || depth > MAX_NESTS {
+            return None;
+        }
+        let mut deepest = 0;
+        for (_, item) in &self.epolls[from.0].items {
+            if let FileKind::Epoll(inner) = self.open[item.file.0].kind {
+                deepest = deepest.max(1 + self.depth_below(inner, sought, depth + 1)?);
+            }
+        }
+        Some(deepest)
+    }
+
+    /// Number of instances that are above `from` in the longest row.
+    fn depth_above(&self, from: EpollKey, depth: usize) -> usize {
+        let own = self
+            .watchers
+            .iter()
+            .filter(|(file, _)| matches!(self.open[file.0].kind, FileKind::Epoll(key) if key == from));
+        let parents = own.flat_map(|(_, watchers)| watchers);
+        parents
+            .map(|(parent, _)| if depth > MAX_NESTS { 0 } else { 1 + self.depth_above(*parent, depth + 1) })
+            .max()
+            .unwrap_or(0)
+    }
+}
+
 impl Host {
     /// A new instance as an open file.
     pub(crate) fn create_epoll(&mut self) -> FileKey {
@@ -58,13 +102,6 @@ impl Host {
         let epoll = Epoll { queue, items: Slab::new(), by_target: Map::new(), ready: VecDeque::new() };
         let key = EpollKey(self.files.epolls.insert(epoll));
         self.open_file(FileKind::Epoll(key), c::O_RDWR)
-    }
-    /// The instance behind an open file; `EINVAL` if it is none.
-    pub(crate) fn epoll_of(&self, file: FileKey) -> Result<EpollKey, Errno> {
-        match self.files.open[file.0].kind {
-            FileKind::Epoll(key) => Ok(key),
-            _ => Err(Errno::EINVAL),
-        }
     }
 
     /// `EPOLL_CTL_ADD`.
@@ -87,8 +124,8 @@ impl Host {
             return Err(Errno::EEXIST);
         }
         if let Some(inner) = nested {
-            let below = self.depth_below(inner, epoll, 0).ok_or(Errno::ELOOP)?;
-            if below + 1 + self.depth_above(epoll, 0) > MAX_NESTS {
+            let below = self.files.depth_below(inner, epoll, 0).ok_or(Errno::ELOOP)?;
+            if below + 1 + self.files.depth_above(epoll, 0) > MAX_NESTS {
                 return Err(Errno::ELOOP);
             }
         }
@@ -202,10 +239,6 @@ impl Host {
         self.put_on_ready_list(epoll, item);
         woke
     }
-    /// True if an item shares its wake-ups (`EPOLLEXCLUSIVE`).
-    pub(crate) fn epoll_item_is_exclusive(&self, epoll: EpollKey, item: usize) -> bool {
-        self.files.epolls[epoll.0].items[item].events & EPOLLEXCLUSIVE != 0
-    }
 
     fn list_if_ready(&mut self, epoll: EpollKey, item: usize) {
         let Item { file, events, .. } = self.files.epolls[epoll.0].items[item];
@@ -249,32 +282,5 @@ impl Host {
         }
         let instance = self.files.epolls.remove(epoll.0);
         self.waits.destroy(instance.queue);
-    }
-
-    /// Number of instances that are below `from` in the longest row; `None` if `sought` is among them or
-    /// is `from` itself, or if the row is longer than may be.
-    fn depth_below(&self, from: EpollKey, sought: EpollKey, depth: usize) -> Option<usize> {
-        if from == sought || depth > MAX_NESTS {
-            return None;
-        }
-        let mut deepest = 0;
-        for (_, item) in &self.files.epolls[from.0].items {
-            if let FileKind::Epoll(inner) = self.files.open[item.file.0].kind {
-                deepest = deepest.max(1 + self.depth_below(inner, sought, depth + 1)?);
-            }
-        }
-        Some(deepest)
-    }
-    /// Number of instances that are above `from` in the longest row.
-    fn depth_above(&self, from: EpollKey, depth: usize) -> usize {
-        let own =
-            self.files.watchers.iter().filter(
-                |(file, _)| matches!(self.files.open[file.0].kind, FileKind::Epoll(key) if key == from),
-            );
-        let parents = own.flat_map(|(_, watchers)| watchers);
-        parents
-            .map(|(parent, _)| if depth > MAX_NESTS { 0 } else { 1 + self.depth_above(*parent, depth + 1) })
-            .max()
-            .unwrap_or(0)
     }
 }

@@ -2,10 +2,11 @@
 
 use super::FileKind;
 use super::readiness::{EPOLLERR, EPOLLIN, EPOLLOUT};
-use crate::call::{Block, Call, SysResult, done};
+use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, WaitQueueId};
+use crate::outcome::{Block, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
 /// An event counter.

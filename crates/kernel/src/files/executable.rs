@@ -1,14 +1,17 @@
 //! Opening programs for `execve`, files for `mmap` and the standard streams of new processes.
 
+use super::FileKind;
+use super::OpenFile;
+use super::open::{OpenRequest, Opened};
 use super::permission::EXEC;
 use super::tree::extents::Extents;
 use super::tree::{PROC, Walk};
-use super::{FileKind, OpenFile, OpenRequest, Opened};
+use crate::files::Files;
 use crate::host::{Host, Output};
 use crate::ids::{InodeKey, ProcessKey};
-use crate::machine::{NativeFile, OpenHow, Prot};
-use crate::mm::MapSource;
+use crate::mm::map::MapSource;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::{NativeFile, OpenHow, Prot};
 use std::os::unix::ffi::OsStrExt;
 
 /// A program file that may be executed.
@@ -26,6 +29,23 @@ pub struct Executable {
     pub set_uid: Option<u32>,
     /// The same of the group.
     pub set_gid: Option<u32>,
+}
+
+impl Files {
+    /// The path of an inode as `/proc` shows it, ` (deleted)` behind what was its name if it has
+    /// none any more.
+    pub(crate) fn shown_path(&self, inode: InodeKey) -> Vec<u8> {
+        if let Some(path) = self.path_of(inode) {
+            return path;
+        }
+        let inode = &self.inodes[inode.0];
+        let name = match (inode.content().and_then(|content| content.memfd.as_deref()), &inode.former_path) {
+            (Some(memfd), _) => [b"/memfd:", &memfd.name[..]].concat(),
+            (None, Some(path)) => path.to_vec(),
+            (None, None) => format!("/tmp/#{}", inode.number).into_bytes(),
+        };
+        [&name[..], b" (deleted)"].concat()
+    }
 }
 
 impl Host {
@@ -56,7 +76,7 @@ impl Host {
         let set_gid = (meta.mode & with_group == with_group).then_some(meta.gid);
         let (identity, size) = (inode.identity(), inode.content().map_or(0, |content| content.size));
         let native = self.open_native(&native_path, OpenHow::default())?;
-        let path = self.shown_path(key);
+        let path = self.files.shown_path(key);
         Ok(Executable { native, path, identity, size, set_uid, set_gid })
     }
     /// `ETXTBSY` if somebody has a file open to write it; files in memory are executed all the same.
@@ -102,7 +122,7 @@ impl Host {
             FileKind::Device { device: super::devices::Device::Zero, .. } => return Ok(None),
             FileKind::Uring(n) if shared => {
                 let n = *n;
-                return self.uring_source(n, len, offset).map(Some);
+                return self.urings.uring_source(n, len, offset).map(Some);
             }
             FileKind::Socket(socket) if shared => {
                 let socket = *socket;
@@ -127,23 +147,9 @@ impl Host {
             }
         }
         let native = self.native_of(inode)?;
-        let path = self.shown_path(inode);
+        let path = self.files.shown_path(inode);
         let identity = self.inode(inode).identity();
         Ok(Some(MapSource { native, offset, path: path.into(), identity, file: Some(file), may_write }))
-    }
-    /// The path of an inode as `/proc` shows it, ` (deleted)` behind what was its name if it has
-    /// none any more.
-    pub(crate) fn shown_path(&self, inode: InodeKey) -> Vec<u8> {
-        if let Some(path) = self.path_of(inode) {
-            return path;
-        }
-        let inode = &self.files.inodes[inode.0];
-        let name = match (inode.content().and_then(|content| content.memfd.as_deref()), &inode.former_path) {
-            (Some(memfd), _) => [b"/memfd:", &memfd.name[..]].concat(),
-            (None, Some(path)) => path.to_vec(),
-            (None, None) => format!("/tmp/#{}", inode.number).into_bytes(),
-        };
-        [&name[..], b" (deleted)"].concat()
     }
 
     /// Gives a new process its descriptors 0, 1 and 2 by `Output` of its spec.

@@ -7,10 +7,12 @@
 use super::FileKind;
 use super::readiness::READABLE;
 use super::tree::FormerEntry;
-use crate::call::{Block, Call, SysResult, done};
+use crate::call::Call;
+use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, WaitQueueId};
+use crate::outcome::{Block, SysResult, done};
 use belljar_base::Map;
 use belljar_linux_abi::{Errno, c};
 use std::collections::VecDeque;
@@ -82,6 +84,34 @@ impl Inotify {
     }
 }
 
+impl Files {
+    /// The instance behind an open file. `EINVAL` if it is none.
+    pub(crate) fn inotify_of(&self, file: FileKey) -> Result<usize, Errno> {
+        match self.open[file.0].kind {
+            FileKind::Inotify(n) => Ok(n),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// True if somebody watches the file or the directory.
+    pub(crate) fn is_watched(&self, inode: InodeKey) -> bool {
+        self.watched.contains_key(&inode)
+    }
+
+    /// The directory and the name of an entry that is no more, if the directory is still there.
+    fn present(&self, former: FormerEntry) -> Option<(InodeKey, Box<[u8]>)> {
+        let (directory, number) = former.directory;
+        let there = self.inodes.get(directory.0).is_some_and(|inode| inode.number == number);
+        there.then_some((directory, former.name))
+    }
+
+    /// A number that ties the two events of a rename together.
+    pub(crate) fn next_rename_cookie(&mut self) -> u32 {
+        self.last_rename = self.last_rename.wrapping_add(1);
+        self.last_rename
+    }
+}
+
 impl Host {
     /// A new instance as an open file.
     pub(crate) fn create_inotify(&mut self, flags: i32) -> FileKey {
@@ -89,14 +119,6 @@ impl Host {
         let instance = Inotify { queue, watches: Map::new(), last_watch: 0, events: VecDeque::new() };
         let n = self.files.inotifies.insert(instance);
         self.open_file(FileKind::Inotify(n), c::O_RDONLY | flags)
-    }
-
-    /// The instance behind an open file. `EINVAL` if it is none.
-    pub(crate) fn inotify_of(&self, file: FileKey) -> Result<usize, Errno> {
-        match self.files.open[file.0].kind {
-            FileKind::Inotify(n) => Ok(n),
-            _ => Err(Errno::EINVAL),
-        }
     }
 
     /// Watches a file, or changes what is watched of it; gives the watch's number.
@@ -147,11 +169,6 @@ impl Host {
         });
     }
 
-    /// True if somebody watches the file or the directory.
-    pub(crate) fn is_watched(&self, inode: InodeKey) -> bool {
-        self.files.watched.contains_key(&inode)
-    }
-
     /// Something has happened to a file: its directory learns it with the file's name, then those
     /// who watch the file itself.
     pub(crate) fn file_event(&mut self, inode: InodeKey, mask: u32) {
@@ -161,7 +178,7 @@ impl Host {
         let Some(found) = self.files.inodes.get(inode.0) else { return };
         let entry = found.links.first().cloned();
         let former = found.former_entry.clone();
-        let entry = entry.or_else(|| former.and_then(|former| self.present(former)));
+        let entry = entry.or_else(|| former.and_then(|former| self.files.present(former)));
         self.tell_both(entry, inode, mask);
     }
 
@@ -178,17 +195,10 @@ impl Host {
         match unnamed {
             None => self.file_event(inode, mask),
             Some(former) => {
-                let entry = self.present(former);
+                let entry = self.files.present(former);
                 self.tell_both(entry, inode, mask);
             }
         }
-    }
-
-    /// The directory and the name of an entry that is no more, if the directory is still there.
-    fn present(&self, former: FormerEntry) -> Option<(InodeKey, Box<[u8]>)> {
-        let (directory, number) = former.directory;
-        let there = self.files.inodes.get(directory.0).is_some_and(|inode| inode.number == number);
-        there.then_some((directory, former.name))
     }
 
     /// Tells a file's directory, then the file itself.
@@ -224,15 +234,9 @@ impl Host {
         self.tell_watchers(directory, mask | kind, cookie, name);
     }
 
-    /// A number that ties the two events of a rename together.
-    pub(crate) fn next_rename_cookie(&mut self) -> u32 {
-        self.files.last_rename = self.files.last_rename.wrapping_add(1);
-        self.files.last_rename
-    }
-
     /// An inode goes: its watches go with it.
     pub(crate) fn forget_watches(&mut self, inode: InodeKey) {
-        if self.files.watched.is_empty() || !self.is_watched(inode) {
+        if self.files.watched.is_empty() || !self.files.is_watched(inode) {
             return;
         }
         self.tell_watchers(inode, c::IN_DELETE_SELF, 0, b"");

@@ -1,12 +1,21 @@
 //! Release of open files: clean-up when the last reference goes.
 
 use super::{FdEntry, FileKind, OpenFile};
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, InodeKey};
 use belljar_linux_abi::c;
 
 /// The device that anonymous shared memory lies on.
 const SHARED_MEMORY: u64 = 0x1;
+
+impl Files {
+    /// Device and inode number of a new piece of anonymous shared memory.
+    pub(crate) fn next_shared_identity(&mut self) -> (u64, u64) {
+        self.last_shared_identity += 1;
+        (SHARED_MEMORY, self.last_shared_identity)
+    }
+}
 
 impl Host {
     /// Gives up one reference; the last one closes what is behind the file.
@@ -64,10 +73,5 @@ impl Host {
                 self.close_descriptor(table, entry);
             }
         }
-    }
-    /// Device and inode number of a new piece of anonymous shared memory.
-    pub(crate) fn next_shared_identity(&mut self) -> (u64, u64) {
-        self.files.last_shared_identity += 1;
-        (SHARED_MEMORY, self.files.last_shared_identity)
     }
 }

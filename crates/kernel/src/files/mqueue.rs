@@ -3,6 +3,7 @@
 use super::FileKind;
 use super::readiness::{EPOLLIN, EPOLLOUT};
 use crate::credentials::capability;
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
 use crate::ipc;
@@ -45,12 +46,14 @@ impl MessageQueue {
     }
 }
 
-impl Host {
+impl Files {
     /// The queue of this name.
     pub(crate) fn find_mqueue(&self, name: &[u8]) -> Option<usize> {
-        self.files.mqueues.iter().find(|(_, queue)| queue.name.as_deref() == Some(name)).map(|(n, _)| n)
+        self.mqueues.iter().find(|(_, queue)| queue.name.as_deref() == Some(name)).map(|(n, _)| n)
     }
+}
 
+impl Host {
     /// A new queue that nobody has opened yet.
     pub(crate) fn create_mqueue(&mut self, name: Vec<u8>, limits: (usize, usize), perm: IpcPerm) -> usize {
         let (queue, name, messages) = (self.waits.create(), Some(name), Vec::new());
@@ -80,7 +83,7 @@ impl Host {
     /// `mq_unlink(3)`: it lives on while it is open. `EPERM`, as in a sticky directory, for others than its
     /// owner.
     pub(crate) fn unlink_mqueue(&mut self, process: ProcessKey, name: &[u8]) -> Result<(), Errno> {
-        let n = self.find_mqueue(name).ok_or(Errno::ENOENT)?;
+        let n = self.files.find_mqueue(name).ok_or(Errno::ENOENT)?;
         let who = &self.processes[process.0].credentials;
         if who.fsuid != self.files.mqueues[n].perm.uid && !who.has(capability::FOWNER) {
             return Err(Errno::EPERM);

@@ -165,7 +165,7 @@ impl Host {
         inode: InodeKey,
         deleted: bool,
     ) -> Result<(), Errno> {
-        if self.has_own_name(inode) {
+        if self.files.has_own_name(inode) {
             let path = self.own_path_in(parent, name).ok_or(Errno::ENOENT)?;
             let last = self.inode(inode).links.len() == 1;
             let kept = last && self.inode(inode).opens > 0 && self.inode(inode).content().is_some();
@@ -245,7 +245,7 @@ impl Host {
             let whiteout = self.new_inode_at(from, Node::Device(Device::Absent(0)), 0);
             self.add_name(from.parent, &from.name, whiteout);
         }
-        let cookie = self.next_rename_cookie();
+        let cookie = self.files.next_rename_cookie();
         self.name_event(from.parent, &from.name, is_directory, c::IN_MOVED_FROM, cookie);
         self.name_event(to.parent, &to.name, is_directory, c::IN_MOVED_TO, cookie);
         self.self_event(inode, c::IN_MOVE_SELF);
@@ -290,7 +290,7 @@ impl Host {
         Ok(())
     }
     fn move_natively(&mut self, from: &Found, to: &Found, inode: InodeKey) -> Result<(), Errno> {
-        if !self.has_own_name(inode) {
+        if !self.files.has_own_name(inode) {
             return Ok(());
         }
         let old = self.own_path_in(from.parent, &from.name).ok_or(Errno::ENOENT)?;
@@ -300,11 +300,11 @@ impl Host {
     }
     /// Moves a name in the tree; working directories below it move along.
     fn relocate(&mut self, from: &Found, to: &Found, inode: InodeKey) {
-        let old = self.path_of(inode);
+        let old = self.files.path_of(inode);
         self.remove_name(from.parent, &from.name);
         self.add_name(to.parent, &to.name, inode);
         self.inode_changed(inode);
-        let (Some(old), Some(new)) = (old, self.path_of(inode)) else { return };
+        let (Some(old), Some(new)) = (old, self.files.path_of(inode)) else { return };
         if !self.inode(inode).node.is_directory() {
             return;
         }

@@ -78,7 +78,7 @@ impl Host {
         let uids = (who.ruid, who.euid);
         let owner = self.open(file).owner.get_or_insert_default();
         (owner.id, owner.thread, owner.uids) = (id, thread, uids);
-        if let Some(socket) = self.socket_of(file) {
+        if let Some(socket) = self.files.socket_of(file) {
             self.net.socket(socket).options.owner = id;
         }
         Ok(())

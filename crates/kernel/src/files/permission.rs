@@ -4,6 +4,7 @@
 use super::tree::{DirectorySource, NAMESPACE, Node, PROC, SYS};
 use super::virtual_files::{MagicLink, VirtualFile};
 use crate::credentials::{Credentials, capability};
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
 use belljar_linux_abi::Errno;
@@ -24,6 +25,30 @@ const STICKY: u32 = 0o1000;
 /// as somebody else, `setfsuid(2)`.
 fn overrides(who: &Credentials, capability: u32) -> bool {
     who.has(capability) && (who.euid != 0 || who.fsuid == 0)
+}
+
+impl Files {
+    fn check_superuser_access(&self, key: InodeKey, wanted: u32) -> Result<(), Errno> {
+        let inode = &self.inodes[key.0];
+        let allowed = wanted & EXEC == 0 || inode.node.is_directory() || inode.meta.mode & 0o111 != 0;
+        if allowed { Ok(()) } else { Err(Errno::EACCES) }
+    }
+
+    /// Group and mode of what is made in a directory by a process of group `gid`: a set-group-id
+    /// directory passes its group on, and the bit to directories.
+    pub(crate) fn inherited(
+        &self,
+        directory: InodeKey,
+        gid: u32,
+        mode: u32,
+        makes_directory: bool,
+    ) -> (u32, u32) {
+        let parent = &self.inodes[directory.0].meta;
+        match parent.mode & SET_GID {
+            0 => (gid, mode),
+            bit => (parent.gid, if makes_directory { mode | bit } else { mode }),
+        }
+    }
 }
 
 impl Host {
@@ -109,14 +134,9 @@ impl Host {
         wanted: u32,
     ) -> Result<(), Errno> {
         if superuser {
-            return self.check_superuser_access(key, wanted);
+            return self.files.check_superuser_access(key, wanted);
         }
         if self.allows(uid, gid, groups, key, wanted) { Ok(()) } else { Err(Errno::EACCES) }
-    }
-    fn check_superuser_access(&self, key: InodeKey, wanted: u32) -> Result<(), Errno> {
-        let inode = &self.files.inodes[key.0];
-        let allowed = wanted & EXEC == 0 || inode.node.is_directory() || inode.meta.mode & 0o111 != 0;
-        if allowed { Ok(()) } else { Err(Errno::EACCES) }
     }
     /// `EPERM` unless a process owns a file.
     pub(crate) fn check_owns(&self, process: ProcessKey, key: InodeKey) -> Result<(), Errno> {
@@ -175,21 +195,6 @@ impl Host {
         let group = self.owner_of(key).1;
         let keeps = overrides(&self.processes[process.0].credentials, capability::FSETID);
         if keeps || self.is_in_group(process, group) { mode & 0o7777 } else { mode & 0o7777 & !SET_GID }
-    }
-    /// Group and mode of what is made in a directory by a process of group `gid`: a set-group-id
-    /// directory passes its group on, and the bit to directories.
-    pub(crate) fn inherited(
-        &self,
-        directory: InodeKey,
-        gid: u32,
-        mode: u32,
-        makes_directory: bool,
-    ) -> (u32, u32) {
-        let parent = &self.files.inodes[directory.0].meta;
-        match parent.mode & SET_GID {
-            0 => (gid, mode),
-            bit => (parent.gid, if makes_directory { mode | bit } else { mode }),
-        }
     }
     /// Clears the set-user-id and set-group-id bits of a file that another program writes to.
     pub(crate) fn written_by(&mut self, process: ProcessKey, key: InodeKey) {

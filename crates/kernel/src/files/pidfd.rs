@@ -2,6 +2,7 @@
 
 use super::FileKind;
 use super::readiness::{EPOLLHUP, READABLE};
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
@@ -15,6 +16,16 @@ pub struct PidFd {
     pub queue: WaitQueueId,
 }
 
+impl Files {
+    /// The number of the process behind an open file. `EBADF` if it is no process descriptor.
+    pub(crate) fn pidfd_pid(&self, file: FileKey) -> Result<i32, Errno> {
+        match self.open[file.0].kind {
+            FileKind::PidFd(n) => Ok(self.pidfds[n].pid),
+            _ => Err(Errno::EBADF),
+        }
+    }
+}
+
 impl Host {
     /// A new descriptor of a process as an open file.
     pub(crate) fn create_pidfd(&mut self, process: ProcessKey, flags: i32) -> FileKey {
@@ -22,14 +33,6 @@ impl Host {
         let pid = self.processes[process.0].pid;
         let n = self.files.pidfds.insert(PidFd { pid, queue });
         self.open_file(FileKind::PidFd(n), c::O_RDWR | flags)
-    }
-
-    /// The number of the process behind an open file. `EBADF` if it is no process descriptor.
-    pub(crate) fn pidfd_pid(&self, file: FileKey) -> Result<i32, Errno> {
-        match self.files.open[file.0].kind {
-            FileKind::PidFd(n) => Ok(self.files.pidfds[n].pid),
-            _ => Err(Errno::EBADF),
-        }
     }
 
     /// A process that has ended makes its descriptors readable; one that has been waited for has

@@ -4,9 +4,9 @@
 //! begun by the last write only if it fits there whole, and a page is free again when its last
 //! byte has been read. That is also what makes writes of up to `PIPE_BUF` bytes atomic.
 
-use super::readiness::{EPOLLERR, EPOLLHUP, READABLE, WRITABLE};
 use crate::ids::WaitQueueId;
 use belljar_linux_abi::Errno;
+use belljar_netstack::readiness::{EPOLLERR, EPOLLHUP, READABLE, WRITABLE};
 use std::collections::VecDeque;
 
 /// The size of a page, and `PIPE_BUF`.

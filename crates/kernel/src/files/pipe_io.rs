@@ -2,12 +2,26 @@
 
 use super::readiness::{READABLE, WRITABLE};
 use super::{FileKind, pipe::Pipe};
-use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::call::Call;
+use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, PipeKey};
+use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+
+impl Files {
+    /// The pipe behind an open file.
+    pub(crate) fn pipe_of(&mut self, file: FileKey) -> Option<&mut Pipe> {
+        match self.open[file.0].kind {
+            FileKind::PipeReader(key) | FileKind::PipeWriter(key) | FileKind::PipeBoth(key) => {
+                self.pipes.get_mut(key.0)
+            }
+            _ => None,
+        }
+    }
+}
 
 impl Host {
     /// A new pipe: open files of its reading and its writing end.
@@ -30,15 +44,6 @@ impl Host {
             _ => {}
         }
     }
-    /// The pipe behind an open file.
-    pub(crate) fn pipe_of(&mut self, file: FileKey) -> Option<&mut Pipe> {
-        match self.files.open[file.0].kind {
-            FileKind::PipeReader(key) | FileKind::PipeWriter(key) | FileKind::PipeBoth(key) => {
-                self.files.pipes.get_mut(key.0)
-            }
-            _ => None,
-        }
-    }
     /// A FIFO has been read or written.
     fn fifo_event(&mut self, file: FileKey, event: u32) {
         if !self.files.watched.is_empty()
@@ -54,7 +59,7 @@ impl Host {
         bytes: u64,
         privileged: bool,
     ) -> Result<usize, Errno> {
-        let pipe = self.pipe_of(file).ok_or(Errno::EBADF)?;
+        let pipe = self.files.pipe_of(file).ok_or(Errno::EBADF)?;
         // `fs.pipe-max-size`, beyond which only some may let a pipe grow.
         const MOST: u64 = 1 << 20;
         if bytes <= 1 << 31 && bytes > MOST && bytes > pipe.capacity() as u64 && !privileged {

@@ -3,14 +3,15 @@
 use super::FileKind;
 use super::tree::Node;
 use super::tree::extents::Extents;
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
-use crate::machine::NativeFile;
 use crate::mm::{Access, page_down};
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::NativeFile;
 
 /// Bytes moved at a time between the machine's file and the guest's memory.
 const CHUNK: u64 = 1 << 20;

@@ -10,9 +10,9 @@
 use super::tree::{Child, Directory, DirectorySource, Node, PROC, PTS, ROOT, SYS, Store};
 use crate::host::Host;
 use crate::ids::InodeKey;
-use crate::machine::OpenHow;
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
+use belljar_machine::OpenHow;
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;

@@ -2,10 +2,12 @@
 
 use super::FileKind;
 use super::readiness::EPOLLIN;
-use crate::call::{Block, Call, SysResult, done};
+use crate::call::Call;
+use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
+use crate::outcome::{Block, SysResult, done};
 use belljar_linux_abi::poll::SignalfdSiginfo;
 use belljar_linux_abi::signal::SigSet;
 use belljar_linux_abi::{Errno, c};
@@ -21,19 +23,22 @@ pub struct SignalFd {
     owner: (ProcessKey, i32),
 }
 
+impl Files {
+    /// The signal descriptor behind an open file; `EINVAL` if it is none.
+    pub(crate) fn signalfd_of(&self, file: FileKey) -> Result<usize, Errno> {
+        match self.open[file.0].kind {
+            FileKind::SignalFd(n) => Ok(n),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
 impl Host {
     /// A new signal descriptor of `process` as an open file.
     pub(crate) fn create_signalfd(&mut self, process: ProcessKey, mask: SigSet, flags: i32) -> FileKey {
         let owner = (process, self.processes[process.0].pid);
         let n = self.files.signalfds.insert(SignalFd { mask, owner });
         self.open_file(FileKind::SignalFd(n), c::O_RDWR | flags)
-    }
-    /// The signal descriptor behind an open file; `EINVAL` if it is none.
-    pub(crate) fn signalfd_of(&self, file: FileKey) -> Result<usize, Errno> {
-        match self.files.open[file.0].kind {
-            FileKind::SignalFd(n) => Ok(n),
-            _ => Err(Errno::EINVAL),
-        }
     }
     fn signalfd_owner(&self, n: usize) -> Option<ProcessKey> {
         let (process, pid) = self.files.signalfds[n].owner;

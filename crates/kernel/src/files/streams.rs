@@ -1,7 +1,8 @@
 //! The simulator's own standard streams, which `belljar exec` passes on to its program.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 
 /// Bytes moved at a time.

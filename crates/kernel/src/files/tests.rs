@@ -1,10 +1,10 @@
 //! The tree over real files: what is written goes to the host's own layer, and the machine's files
 //! stay as they are.
 
-use crate::machine::*;
 use crate::testing::{DATA, TestHost, config};
 use belljar_linux_abi::file::Stat;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::*;
 use slab::Slab;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -26,7 +26,7 @@ impl Host {
                 self.files.tables[own.0].users += 1;
                 own
             }
-            (false, _) => self.copy_fd_table(table),
+            (false, _) => self.files.copy_fd_table(table),
         };
         self.process(process).shared_fds.get_or_insert(table);
         self.thread(thread).own_fds = Some(own);
@@ -45,7 +45,7 @@ impl Host {
             return self.give_descriptors_apart(thread);
         }
         if self.files.tables[table.0].users > 1 {
-            let copy = self.copy_fd_table(table);
+            let copy = self.files.copy_fd_table(table);
             match self.threads[thread.0].own_fds {
                 Some(_) => self.thread(thread).own_fds = Some(copy),
                 None if self.processes[process.0].shared_fds.is_some() => {

@@ -5,11 +5,13 @@
 
 use super::FileKind;
 use super::readiness::EPOLLIN;
-use crate::call::{Block, Call, SysResult, done};
+use crate::call::Call;
 use crate::clock::Clock;
+use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, WaitQueueId};
+use crate::outcome::{Block, SysResult, done};
 use crate::timer::{TimerAction, TimerId};
 use crate::wall_clock::{Shift, is_wall_clock};
 use belljar_base::{SimDuration, SimTime};
@@ -69,6 +71,22 @@ impl TimerFd {
     }
 }
 
+impl Files {
+    /// The timer behind an open file; `EINVAL` if it is none.
+    pub(crate) fn timerfd_of(&self, file: FileKey) -> Result<usize, Errno> {
+        match self.open[file.0].kind {
+            FileKind::TimerFd(n) => Ok(n),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// True if it was cancelled since this was last asked.
+    pub(crate) fn take_timerfd_cancelled(&mut self, n: usize) -> bool {
+        let timer = &mut self.timerfds[n];
+        timer.cancel_on_set && std::mem::take(&mut timer.cancelled)
+    }
+}
+
 impl Host {
     /// A new timer, not set, as an open file.
     pub(crate) fn create_timerfd(&mut self, clock: i32, flags: i32) -> FileKey {
@@ -84,13 +102,6 @@ impl Host {
         };
         let n = self.files.timerfds.insert(timer);
         self.open_file(FileKind::TimerFd(n), c::O_RDWR | flags)
-    }
-    /// The timer behind an open file; `EINVAL` if it is none.
-    pub(crate) fn timerfd_of(&self, file: FileKey) -> Result<usize, Errno> {
-        match self.files.open[file.0].kind {
-            FileKind::TimerFd(n) => Ok(n),
-            _ => Err(Errno::EINVAL),
-        }
     }
     /// `timerfd_gettime(2)`: the time left, zero if it is not set, and the interval.
     pub(crate) fn timerfd_left(&mut self, n: usize) -> (SimDuration, SimDuration) {
@@ -130,11 +141,6 @@ impl Host {
             }
         }
         told.into_iter().for_each(|queue| self.notify_events(queue, EPOLLIN));
-    }
-    /// True if it was cancelled since this was last asked.
-    pub(crate) fn take_timerfd_cancelled(&mut self, n: usize) -> bool {
-        let timer = &mut self.files.timerfds[n];
-        timer.cancel_on_set && std::mem::take(&mut timer.cancelled)
     }
     /// A timer descriptor expires.
     pub(crate) fn timerfd_expired(&mut self, n: usize) {
@@ -185,7 +191,7 @@ impl Call<'_> {
         }
         let nonblocking = self.host.open(file).is_nonblocking();
         self.host.catch_up_timerfd(n);
-        let cancelled = self.host.take_timerfd_cancelled(n);
+        let cancelled = self.host.files.take_timerfd_cancelled(n);
         let timer = &mut self.host.files.timerfds[n];
         let ticks = std::mem::take(&mut timer.state.ticks);
         if cancelled {

@@ -8,9 +8,10 @@
 
 use super::pipe::PAGE;
 use super::readiness::{READABLE, WRITABLE};
-use crate::call::{Block, Call, CallState, IfInterrupted, Outcome, SysResult, done};
+use crate::call::Call;
 use crate::guest::GuestBuffers;
 use crate::ids::{FileKey, PipeKey, WaitQueueId};
+use crate::outcome::{Block, CallState, IfInterrupted, Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
 
@@ -98,7 +99,7 @@ impl Call<'_> {
 
     /// The pipe that an open file is an end of.
     pub(crate) fn pipe_key(&mut self, file: FileKey) -> Option<PipeKey> {
-        self.host.pipe_of(file)?;
+        self.host.files.pipe_of(file)?;
         match self.host.open(file).kind {
             super::FileKind::PipeReader(key)
             | super::FileKind::PipeWriter(key)

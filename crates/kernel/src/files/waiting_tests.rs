@@ -1,10 +1,10 @@
 //! Pipes, counters, timers, poll and epoll through their system calls.
 
-use crate::files::readiness::{EPOLLHUP, EPOLLIN, EPOLLOUT};
 use crate::ids::InodeKey;
 use crate::testing::{Answer, DATA, TestHost};
 use belljar_base::SimDuration;
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::readiness::{EPOLLHUP, EPOLLIN, EPOLLOUT};
 
 const EVENTS: u64 = 0x8000;
 

@@ -4,24 +4,20 @@
 //! what is mapped, so that processes meet that map it at different addresses. Waiters are woken
 //! first in, first out, unless the scheduler's strategy has another order.
 
-mod priority;
-mod robust;
+pub(crate) mod priority;
+pub(crate) mod robust;
 #[cfg(test)]
 mod tests;
-mod wait;
+pub(crate) mod wait;
 
-use crate::call::CallState;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
 use crate::mm::{Access, VmaKind};
+use crate::outcome::CallState;
 use crate::scheduler::Scheduler;
 use belljar_base::{Map, SimTime};
 use belljar_linux_abi::Errno;
 use std::collections::VecDeque;
-
-pub(crate) use priority::LockAttempt;
-pub(crate) use robust::HEAD_SIZE;
-pub(crate) use wait::ANY;
 
 /// The identity of a futex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,22 +1,30 @@
 //! Waiting, waking and requeueing.
 
 use super::{FutexKey, Sleeper};
-use crate::call::{CallState, Wake};
+use crate::futex::FutexTable;
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
+use crate::outcome::{CallState, Wake};
 use crate::thread::{Blocked, ThreadState};
 use belljar_linux_abi::{Errno, c};
 
 /// Meets every waiter: `FUTEX_BITSET_MATCH_ANY`.
 pub(crate) const ANY: u32 = u32::MAX;
 
-impl Host {
+impl FutexTable {
     /// Puts the thread in line for `key`; its call must then block with the state
     /// [`CallState::Futex`].
     pub(crate) fn enqueue_futex_waiter(&mut self, key: FutexKey, thread: ThreadKey, bitset: u32) {
-        self.futexes.enter(key, Sleeper::Thread(thread), bitset);
+        self.enter(key, Sleeper::Thread(thread), bitset);
     }
 
+    /// Takes a thread whose wait has ended without a wake out of the line.
+    pub(crate) fn futex_wait_ended(&mut self, thread: ThreadKey, state: &CallState) {
+        self.leave(Sleeper::Thread(thread), state);
+    }
+}
+
+impl Host {
     /// Wakes up to `count` waiters that `bitset` meets; gives how many.
     pub(crate) fn wake_futex(&mut self, key: FutexKey, count: u32, bitset: u32) -> u64 {
         let mut woken = 0;
@@ -42,7 +50,7 @@ impl Host {
                 ThreadState::Blocked(Blocked { state, .. }) => Some(state),
                 _ => None,
             },
-            Sleeper::Request { instance, request } => self.futex_state_of_request(instance, request),
+            Sleeper::Request { instance, request } => self.urings.futex_state_of_request(instance, request),
         }
     }
     pub(super) fn wake_futex_waiter(&mut self, sleeper: Sleeper, key: FutexKey) {
@@ -111,11 +119,6 @@ impl Host {
         // The one that is to be woken is among them where the lock is not free.
         let moved = self.requeue_futex(from, to, count.saturating_add(1 - woken));
         Ok(u64::from(woken) + moved)
-    }
-
-    /// Takes a thread whose wait has ended without a wake out of the line.
-    pub(crate) fn futex_wait_ended(&mut self, thread: ThreadKey, state: &CallState) {
-        self.futexes.leave(Sleeper::Thread(thread), state);
     }
 
     /// `FUTEX_WAKE_OP`: changes the word at `addr` and says whether its old value passes the

@@ -3,6 +3,7 @@
 use super::{Object, READ, WRITE};
 use crate::host::Host;
 use crate::ids::{ProcessKey, WaitQueueId};
+use crate::ipc::Ipc;
 use belljar_linux_abi::ipc::{IpcPerm, MsqidDs};
 use belljar_linux_abi::{Errno, c};
 use std::collections::VecDeque;
@@ -71,6 +72,20 @@ impl SysvQueue {
     }
 }
 
+impl Ipc {
+    /// A copy of the message at a place: `MSG_COPY`. `ENOMSG` if there is none.
+    pub(crate) fn msg_copy(&mut self, id: i32, place: i64, wanted: &Wanted) -> Result<SysvMessage, Errno> {
+        let queue = self.queues.get(id)?;
+        let found = usize::try_from(place).ok().and_then(|place| queue.messages.get(place));
+        let mut message = found.ok_or(Errno::ENOMSG)?.clone();
+        if message.text.len() > wanted.room && !wanted.cut {
+            return Err(Errno::E2BIG);
+        }
+        message.text.truncate(wanted.room);
+        Ok(message)
+    }
+}
+
 impl Host {
     /// The queue with this key, made if `flags` say so.
     pub(crate) fn msg_get(&mut self, process: ProcessKey, key: i32, flags: i32) -> Result<i32, Errno> {
@@ -135,18 +150,6 @@ impl Host {
         let changed = queue.changed;
         self.notify(changed);
         Ok(Ok(message))
-    }
-
-    /// A copy of the message at a place: `MSG_COPY`. `ENOMSG` if there is none.
-    pub(crate) fn msg_copy(&mut self, id: i32, place: i64, wanted: &Wanted) -> Result<SysvMessage, Errno> {
-        let queue = self.ipc.queues.get(id)?;
-        let found = usize::try_from(place).ok().and_then(|place| queue.messages.get(place));
-        let mut message = found.ok_or(Errno::ENOMSG)?.clone();
-        if message.text.len() > wanted.room && !wanted.cut {
-            return Err(Errno::E2BIG);
-        }
-        message.text.truncate(wanted.room);
-        Ok(message)
     }
 
     /// `IPC_SET`.

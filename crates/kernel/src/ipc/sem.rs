@@ -3,6 +3,7 @@
 use super::{Object, READ, WRITE};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey, WaitQueueId};
+use crate::ipc::Ipc;
 use crate::thread::ThreadState;
 use belljar_linux_abi::ipc::{IpcPerm, SemBuf, SemidDs};
 use belljar_linux_abi::{Errno, c};
@@ -89,6 +90,16 @@ impl SemSet {
     }
 }
 
+impl Ipc {
+    fn add_undo(&mut self, new: SemUndo) {
+        let same = |u: &&mut SemUndo| (u.process, u.id, u.number) == (new.process, new.id, new.number);
+        match self.undo.iter_mut().find(same) {
+            Some(undo) => undo.amount += new.amount,
+            None => self.undo.push(new),
+        }
+    }
+}
+
 impl Host {
     /// The set with this key, made if `flags` say so.
     pub(crate) fn sem_get(
@@ -157,20 +168,17 @@ impl Host {
         let (changed, alters) = (set.changed, operations.iter().any(|operation| operation.op != 0));
         let undone = operations.iter().filter(|op| i32::from(op.flags) & c::SEM_UNDO != 0 && op.op != 0);
         for operation in undone {
-            self.add_undo(SemUndo { process, id, number: operation.num, amount: -i32::from(operation.op) });
+            self.ipc.add_undo(SemUndo {
+                process,
+                id,
+                number: operation.num,
+                amount: -i32::from(operation.op),
+            });
         }
         if alters {
             self.notify(changed);
         }
         Ok(SemopResult::Done)
-    }
-
-    fn add_undo(&mut self, new: SemUndo) {
-        let same = |u: &&mut SemUndo| (u.process, u.id, u.number) == (new.process, new.id, new.number);
-        match self.ipc.undo.iter_mut().find(same) {
-            Some(undo) => undo.amount += new.amount,
-            None => self.ipc.undo.push(new),
-        }
     }
 
     /// `SETVAL` and `SETALL`: values from semaphore `first` on; what processes would undo there is

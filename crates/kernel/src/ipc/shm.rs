@@ -3,10 +3,11 @@
 use super::{EXEC, Object, READ, WRITE};
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
-use crate::machine::{NativeFile, Prot};
-use crate::mm::{MapRequest, MapSource, PAGE, VmaKind, page_up};
+use crate::mm::map::{MapRequest, MapSource};
+use crate::mm::{PAGE, VmaKind, page_up};
 use belljar_linux_abi::ipc::{IpcPerm, ShmidDs};
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::{NativeFile, Prot};
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -1,12 +1,13 @@
 //! The logic of mmap(2) and mremap(2): where a mapping goes.
 
-use super::{MapRequest, Marks, Vma, VmaKind};
+use super::map::MapRequest;
+use super::{Marks, Vma, VmaKind};
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::MmKey;
-use crate::machine::{ImageRoom, NativeFile, Prot};
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::{ImageRoom, NativeFile, Prot};
 use std::ops::Range;
 
 /// The flags that go with `MAP_SHARED_VALIDATE`: those that were there before it (`LEGACY_MAP_MASK`).

@@ -4,8 +4,8 @@
 use super::{Marks, PAGE, Vma, VmaKind, page_down, page_up};
 use crate::host::Host;
 use crate::ids::{FileKey, MmKey, ProcessKey};
-use crate::machine::{Backing, NativeFile, Prot};
 use belljar_linux_abi::Errno;
+use belljar_machine::{Backing, NativeFile, Prot};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Host {
         let (backing, kind) = match &request.source {
             None if request.shared => {
                 let file = self.machine.shared_memory(len)?;
-                let identity = self.next_shared_identity();
+                let identity = self.files.next_shared_identity();
                 let path: Arc<[u8]> = Arc::from(&b"/dev/zero (deleted)"[..]);
                 (
                     Backing::SharedFile { file, offset: 0 },

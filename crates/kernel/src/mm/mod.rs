@@ -2,8 +2,7 @@
 //! where and which addresses a system call may touch. The machine only carries it out.
 
 mod calls;
-mod map;
-mod space;
+pub mod map;
+pub mod space;
 
-pub use map::{MapRequest, MapSource};
 pub use space::{Access, AddressSpace, Marks, PAGE, Vma, VmaKind, page_down, page_up};

@@ -1,9 +1,9 @@
 use crate::ids::FileKey;
-use crate::machine::{ImageRoom, Prot, SpaceId};
 use crate::syscall::aio::AioContexts;
 use belljar_base::Footprint;
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
+use belljar_machine::{ImageRoom, Prot, SpaceId};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -92,7 +92,7 @@ pub struct AddressSpace {
     pub slot: u32,
     /// Number of processes that use it (two between `vfork` and `execve`).
     pub users: u32,
-    /// True if everything lies where Linux has it: see [`Placement::Linux`](crate::machine::Placement).
+    /// True if everything lies where Linux has it: see [`Placement::Linux`](belljar_machine::Placement).
     pub as_on_linux: bool,
     /// The addresses that may be handed out.
     pub range: Range<u64>,

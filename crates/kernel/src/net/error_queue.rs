@@ -1,14 +1,14 @@
 //! Reading error queues (`MSG_ERRQUEUE`): ICMP errors about packets that a socket sent (`IP_RECVERR`), and notices that
 //! the memory of its sends is free again (`MSG_ZEROCOPY`).
 
-use super::address;
 use super::message::{Attempt, ControlMessage, Incoming, RawAddress, ReceivedMessage};
-use super::socket::SocketKind;
 use super::udp::timestamp_message;
 use crate::call::Call;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::address;
 use belljar_netstack::error_queue::ErrorReport;
+use belljar_netstack::socket::SocketKind;
 use belljar_netstack::zero_copy::CompletedSends;
 use std::net::{IpAddr, SocketAddr};
 

@@ -2,16 +2,16 @@
 //! errors.
 
 use super::error_queue;
-use super::ip::IpOptions;
 use super::message::{Attempt, ControlMessage, Incoming, ReceivedMessage};
 use super::udp::{charge, timestamp_message};
-use super::{address, interface_index};
 use crate::call::Call;
-use crate::files::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
 use crate::ids::SocketKey;
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::ip::IpOptions;
 use belljar_netstack::ip_socket::IpMessage;
+use belljar_netstack::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
+use belljar_netstack::{address, interface_index};
 use std::net::{IpAddr, SocketAddr};
 use zerocopy::IntoBytes;
 

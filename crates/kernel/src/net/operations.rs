@@ -2,12 +2,12 @@
 //! has the same functions, but that only streams and UNIX sockets listen.
 
 use super::message::{Attempt, Incoming, OutgoingMessage, RawAddress, ReceivedMessage};
-use super::socket::{Socket, SocketKind};
 use super::{netlink, packet, ping, raw, tcp, udp, unix};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::{SocketKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::socket::{Socket, SocketKind};
 
 /// Calls `$function` of the family's module.
 macro_rules! by_family {

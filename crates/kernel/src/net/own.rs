@@ -1,12 +1,11 @@
 //! Sockets of the families that are the host's own and not the stack's: packet, UNIX and netlink sockets. What all sockets
 //! have is kept by the stack, under the same keys.
 
-use super::netlink::NetlinkSocket;
-use super::packet::{Fanout, PacketSocket};
-use super::socket::{Socket, SocketKind};
-use super::unix::{Names, UnixSocket};
-use crate::host::Host;
-use crate::ids::SocketKey;
+use super::packet::state::{Fanout, PacketSocket};
+use super::unix::state::{Names, UnixSocket};
+use belljar_netstack::socket::{Socket, SocketKind};
+use belljar_netstack::{SocketKey, Stack};
+use std::collections::VecDeque;
 
 /// A socket's state by family.
 #[derive(Debug)]
@@ -17,6 +16,21 @@ pub enum OwnKind {
     Unix(Box<UnixSocket>),
     /// `AF_NETLINK`.
     Netlink(Box<NetlinkSocket>),
+}
+
+/// What a netlink socket keeps.
+#[derive(Debug, Default)]
+pub struct NetlinkSocket {
+    /// Its port id; 0 before it is bound.
+    pub port: u32,
+    /// The multicast groups that it is in, a bit each (`RTMGRP_*`).
+    pub groups: u32,
+    /// `NETLINK_EXT_ACK`: refusals come with words.
+    pub extended: bool,
+    /// `NETLINK_CAP_ACK`: refusals come without the request.
+    pub capped: bool,
+    /// Datagrams from the kernel.
+    pub queue: VecDeque<Vec<u8>>,
 }
 
 /// The sockets of these families.
@@ -48,33 +62,31 @@ impl OwnSockets {
         let kinds = self.kinds.iter().enumerate();
         kinds.filter_map(|(key, kind)| kind.as_ref().map(|kind| (SocketKey(key), kind)))
     }
-}
-
-impl Host {
     /// Adds a socket of one of these families.
-    pub(super) fn add_own_socket(
+    pub(super) fn add(
         &mut self,
+        net: &mut Stack,
         domain: i32,
         type_: i32,
         protocol: i32,
         kind: OwnKind,
     ) -> SocketKey {
-        let key = self.net.add_socket(domain, type_, protocol, SocketKind::Other);
+        let key = net.add_socket(domain, type_, protocol, SocketKind::Other);
         if matches!(kind, OwnKind::Packet(_)) {
-            self.own.packets.push(key);
-            self.net.watchers = self.own.packets.len();
+            self.packets.push(key);
+            net.watchers = self.packets.len();
         }
-        if self.own.kinds.len() <= key.0 {
-            self.own.kinds.resize_with(key.0 + 1, || None);
+        if self.kinds.len() <= key.0 {
+            self.kinds.resize_with(key.0 + 1, || None);
         }
-        self.own.kinds[key.0] = Some(kind);
+        self.kinds[key.0] = Some(kind);
         key
     }
     /// Removes one.
-    pub(super) fn remove_own_socket(&mut self, key: SocketKey) -> Socket {
-        self.own.kinds[key.0] = None;
-        self.own.packets.retain(|other| *other != key);
-        self.net.watchers = self.own.packets.len();
-        self.net.remove_socket(key)
+    pub(super) fn remove(&mut self, net: &mut Stack, key: SocketKey) -> Socket {
+        self.kinds[key.0] = None;
+        self.packets.retain(|other| *other != key);
+        net.watchers = self.packets.len();
+        net.remove_socket(key)
     }
 }

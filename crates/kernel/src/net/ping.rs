@@ -1,12 +1,12 @@
 //! The calls on ping sockets, icmp(7).
 
-use super::address;
-use super::bind::{bind_to_link, parse_bind};
 pub use super::ip_socket::{receive, shutdown};
 use super::message::{Attempt, OutgoingMessage};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::address;
+use belljar_netstack::bind::{bind_to_link, parse_bind};
 pub use belljar_netstack::ping::*;
 use std::net::{IpAddr, SocketAddr};
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {

@@ -1,14 +1,14 @@
 //! The calls on raw sockets, raw(7).
 
-use super::address;
-use super::bind::{bind_to_link, parse_bind};
-use super::ip::route::Through;
 pub use super::ip_socket::{receive, shutdown};
 use super::message::{Attempt, OutgoingMessage};
 use super::udp::{CmsgContext, read_options};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::address;
+use belljar_netstack::bind::{bind_to_link, parse_bind};
+use belljar_netstack::ip::route::Through;
 pub use belljar_netstack::raw::*;
 
 /// The largest packet.

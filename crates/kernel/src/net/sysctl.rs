@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use belljar_linux_abi::Errno;
-pub use belljar_netstack::sysctl::Sysctl;
+use belljar_netstack::sysctl::Sysctl;
 
 impl Host {
     /// The text of a setting, as reading it gives.

@@ -1,9 +1,9 @@
 //! Delivering signals before a thread returns to guest code.
 
 use super::state::STOPPING;
-use crate::call::{CallState, IfInterrupted, done};
 use crate::host::Host;
 use crate::ids::ThreadKey;
+use crate::outcome::{CallState, IfInterrupted, done};
 use crate::process::WaitStatus;
 use crate::thread::ThreadState;
 use belljar_linux_abi::signal::{KernelSigaction, SigInfo, sig_bit};

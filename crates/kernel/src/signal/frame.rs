@@ -4,12 +4,12 @@
 use super::altstack::{SS_AUTODISARM, is_on_stack, state_flags};
 use crate::host::Host;
 use crate::ids::ThreadKey;
-use crate::machine::{Regs, USER_END};
 use belljar_linux_abi::signal::{
     FP_SW_OFFSET, FP_XSTATE_MAGIC1, FP_XSTATE_MAGIC2, FpSoftwareBytes, KernelSigaction, RtSigFrame,
     SigContext, SigInfo, SigStack, UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS, UContext,
 };
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::{Regs, USER_END};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// Below the stack pointer a function may keep data without moving it.

@@ -5,7 +5,7 @@
 //! control; `timers` are the timers that send signals, `processor` those among them that count processor time.
 
 mod altstack;
-mod delivery;
+pub(crate) mod delivery;
 mod frame;
 mod mask;
 mod processor;
@@ -16,7 +16,6 @@ mod stop;
 mod tests;
 mod timers;
 
-pub(crate) use delivery::Delivery;
 pub(crate) use processor::{ProcessorAlarm, ProcessorClock, user_part};
 pub(crate) use state::UNBLOCKABLE;
 pub use state::{ProcessSignals, ThreadSignals};

@@ -1,13 +1,13 @@
 //! Sending signals: what is thrown away, what is queued, and which thread is to take it.
 
 use super::state::{STOPPING, UNBLOCKABLE};
-use crate::call::Wake;
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
-use crate::machine::Fault;
+use crate::outcome::Wake;
 use crate::thread::ThreadState;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::{KernelSigaction, SigInfo, sig_bit};
+use belljar_machine::Fault;
 
 impl Host {
     /// Sends a signal to a process: any thread that does not block it takes it. False if it was

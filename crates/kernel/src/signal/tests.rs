@@ -1,7 +1,7 @@
-use crate::call::{CallState, IfInterrupted};
 use crate::ids::ThreadKey;
+use crate::outcome::{CallState, IfInterrupted};
 use crate::process::WaitStatus;
-use crate::signal::Delivery;
+use crate::signal::delivery::Delivery;
 use crate::testing::{DATA, TestHost};
 use crate::thread::ThreadState;
 use belljar_linux_abi::signal::{KernelSigaction, RtSigFrame, SigInfo, sig_bit};
@@ -101,7 +101,7 @@ fn a_stopped_process_takes_nothing_until_it_is_continued() {
 fn a_fault_that_is_blocked_kills_and_names_the_program() {
     let (mut t, thread) = with_handler(c::SIGSEGV, 0);
     t.host.set_blocked(thread, sig_bit(c::SIGSEGV));
-    let fault = crate::machine::Fault { signal: c::SIGSEGV, code: 1, addr: 0x10, trapno: 14, error_code: 6 };
+    let fault = belljar_machine::Fault { signal: c::SIGSEGV, code: 1, addr: 0x10, trapno: 14, error_code: 6 };
     t.host.raise_fault(thread, fault);
     assert!(matches!(t.host.deliver_signals(thread, None), Delivery::Gone));
     assert!(t.host.warnings().keys().any(|text| text.contains("SIGSEGV") && text.contains("0x10")));

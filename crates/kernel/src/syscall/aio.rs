@@ -5,14 +5,16 @@
 //! kernel's ring, finds none, and calls.
 
 use super::timeout::{TimedWait, Timeout};
-use crate::call::{Call, IfInterrupted, Outcome, SysResult, done};
+use crate::call::Call;
 use crate::files::FileKind;
-use crate::files::readiness::EPOLLIN;
 use crate::guest::GuestBuffers;
 use crate::ids::{FileKey, WaitQueueId};
-use crate::machine::Prot;
-use crate::mm::{MapRequest, PAGE};
+use crate::mm::PAGE;
+use crate::mm::map::MapRequest;
+use crate::outcome::{IfInterrupted, Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::Prot;
+use belljar_netstack::readiness::EPOLLIN;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 

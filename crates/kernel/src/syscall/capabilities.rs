@@ -1,7 +1,8 @@
 //! Capabilities: capget(2), capset(2) and their part of prctl(2).
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::credentials::{ALL, LAST, capability};
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
 /// `_LINUX_CAPABILITY_VERSION_3` and its predecessors.

@@ -1,8 +1,9 @@
 //! clone(2), clone3(2), fork(2), vfork(2).
 
-use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::call::Call;
 use crate::credentials::capability;
 use crate::host::Host;
+use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use crate::task::CloneRequest;
 use belljar_linux_abi::ptrace::TraceEvent;
 use belljar_linux_abi::{Errno, c};

@@ -1,10 +1,11 @@
 //! Descriptors: closing, duplicating, flags, locks, `ioctl`.
 
-use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::locks::{LockOwner, RecordLock};
 use crate::files::{FdEntry, FileKind, FilePlace};
 use crate::ids::FileKey;
+use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use belljar_linux_abi::file::Flock;
 use belljar_linux_abi::signal::NSIG;
 use belljar_linux_abi::{Errno, c};
@@ -167,7 +168,7 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
             record_lock(call, file, command, argument)
         }
         c::F_GETPIPE_SZ => {
-            let pipe = call.host.pipe_of(file).ok_or(Errno::EBADF)?;
+            let pipe = call.host.files.pipe_of(file).ok_or(Errno::EBADF)?;
             done(pipe.capacity() as u64)
         }
         c::F_SETPIPE_SZ => {

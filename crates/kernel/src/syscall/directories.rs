@@ -1,6 +1,6 @@
 //! Directories: reading them, the working directory and the root.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::FileKind;
 use crate::files::directory::DirentLayout;
@@ -8,6 +8,7 @@ use crate::files::permission::EXEC;
 use crate::files::tree::Walk;
 use crate::guest::PATH_MAX;
 use crate::ids::InodeKey;
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
 /// `getdents(2)`.
@@ -102,5 +103,5 @@ fn directory_path(call: &mut Call<'_>, inode: InodeKey) -> Result<Vec<u8>, Errno
     if !call.host.inode(inode).node.is_directory() {
         return Err(Errno::ENOTDIR);
     }
-    call.host.path_of(inode).ok_or(Errno::ENOENT)
+    call.host.files.path_of(inode).ok_or(Errno::ENOENT)
 }

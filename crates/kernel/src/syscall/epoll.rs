@@ -1,7 +1,8 @@
 //! The epoll family.
 
 use super::timeout::{TimedWait, Timeout, with_mask};
-use crate::call::{Call, IfInterrupted, SysResult, done};
+use crate::call::Call;
+use crate::outcome::{IfInterrupted, SysResult, done};
 use belljar_linux_abi::poll::EpollEvent;
 use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
@@ -41,7 +42,7 @@ pub fn sys_epoll_ctl(call: &mut Call<'_>) -> SysResult {
     if !call.host.can_be_watched(file) {
         return Err(Errno::EPERM);
     }
-    let epoll = call.host.epoll_of(own)?;
+    let epoll = call.host.files.epoll_of(own)?;
     let changes_exclusive = operation == c::EPOLL_CTL_MOD && event.events & c::EPOLLEXCLUSIVE as u32 != 0;
     if file == own || changes_exclusive {
         return Err(Errno::EINVAL);
@@ -86,7 +87,7 @@ fn wait(call: &mut Call<'_>, timeout: Timeout) -> SysResult {
     if max <= 0 || max as usize > i32::MAX as usize / SIZE {
         return Err(Errno::EINVAL);
     }
-    let epoll = call.host.epoll_of(file)?;
+    let epoll = call.host.files.epoll_of(file)?;
     let attempt = TimedWait::of(call, timeout);
     let events = call.host.epoll_harvest(epoll, max as usize);
     if events.is_empty() && !attempt.last {

@@ -1,6 +1,7 @@
 //! Descriptors for counters, timers and signals.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
+use crate::outcome::{SysResult, done};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::time::{Itimerspec, Timespec};
 use belljar_linux_abi::{Errno, c};
@@ -54,7 +55,7 @@ pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let file = call.host.pollable_file(call.process, call.int(0))?;
-    let n = call.host.timerfd_of(file)?;
+    let n = call.host.files.timerfd_of(file)?;
     let clock = &call.host.net.clock;
     let at = match (flags & c::TFD_TIMER_ABSTIME != 0, call.host.files.timerfds[n].clock) {
         (false, _) => clock.after(SimDuration::from_nanos(value)),
@@ -66,7 +67,7 @@ pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
     let timer = &mut call.host.files.timerfds[n];
     timer.absolute = flags & c::TFD_TIMER_ABSTIME != 0;
     timer.cancel_on_set = flags & FLAGS == FLAGS;
-    if call.host.take_timerfd_cancelled(n) && next.is_some() {
+    if call.host.files.take_timerfd_cancelled(n) && next.is_some() {
         return Err(Errno::ECANCELED);
     }
     if old != 0 {
@@ -78,7 +79,7 @@ pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
 /// `timerfd_gettime(2)`.
 pub fn sys_timerfd_gettime(call: &mut Call<'_>) -> SysResult {
     let file = call.host.pollable_file(call.process, call.int(0))?;
-    let n = call.host.timerfd_of(file)?;
+    let n = call.host.files.timerfd_of(file)?;
     let left = call.host.timerfd_left(n);
     call.write(call.args[1], &itimerspec(left))?;
     done(0)
@@ -114,7 +115,7 @@ fn signalfd(call: &mut Call<'_>, flags: i32) -> SysResult {
         return done(call.host.install_fd(call.process, file, flags & c::SFD_CLOEXEC != 0, 0)?);
     }
     let file = call.host.pollable_file(call.process, fd)?;
-    let n = call.host.signalfd_of(file)?;
+    let n = call.host.files.signalfd_of(file)?;
     call.host.set_signalfd(n, call.process, mask);
     done(fd as u64)
 }

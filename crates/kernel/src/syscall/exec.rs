@@ -1,6 +1,7 @@
 //! execve(2) and execveat(2).
 
-use crate::call::{Call, Outcome, SysResult};
+use crate::call::Call;
+use crate::outcome::{Outcome, SysResult};
 use belljar_linux_abi::{Errno, c};
 
 /// `MAX_ARG_STRLEN` of Linux.

@@ -1,14 +1,16 @@
 //! Opening, reading and writing files.
 
 use super::socket::check_descriptor_available;
-use crate::call::{Block, Call, IfInterrupted, SysResult, done};
+use crate::call::Call;
+use crate::files::FileKind;
 use crate::files::locks::F_SEAL_EXEC;
+use crate::files::open::{OpenRequest, Opened};
 use crate::files::permission::WRITE;
 use crate::files::tree::Walk;
-use crate::files::{FileKind, OpenRequest, Opened};
 use crate::guest::GuestBuffers;
 use crate::ids::InodeKey;
 use crate::mm::PAGE;
+use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::file::OpenHow;
 use belljar_linux_abi::{Errno, c};
 

@@ -1,9 +1,13 @@
 //! futex(2), set_robust_list(2), get_robust_list(2).
 
-use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::virtual_files::init::INIT;
-use crate::futex::{ANY, FutexKey, FutexVector, FutexWait, HEAD_SIZE, LockAttempt};
+use crate::futex::priority::LockAttempt;
+use crate::futex::robust::HEAD_SIZE;
+use crate::futex::wait::ANY;
+use crate::futex::{FutexKey, FutexVector, FutexWait};
+use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use crate::rights::AccessIds;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::time::Timespec;
@@ -125,7 +129,7 @@ fn wait(
     if call.host.read_futex_word(call.process, call.args[0])? != expected {
         return Err(Errno::EAGAIN);
     }
-    call.host.enqueue_futex_waiter(key, call.thread, bitset);
+    call.host.futexes.enqueue_futex_waiter(key, call.thread, bitset);
     // A handler always ends a wait with a timeout: it could not be made again with the same one.
     let interrupted = if deadline.is_some() { IfInterrupted::Eintr } else { IfInterrupted::Restart };
     let state = CallState::Futex(FutexWait { key, woken: false, deadline });
@@ -174,7 +178,7 @@ pub fn sys_futex_waitv(call: &mut Call<'_>) -> SysResult {
     }
     let keys: Vec<FutexKey> = futexes.iter().map(|(key, ..)| *key).collect();
     for key in &keys {
-        call.host.enqueue_futex_waiter(*key, call.thread, ANY);
+        call.host.futexes.enqueue_futex_waiter(*key, call.thread, ANY);
     }
     let state = CallState::FutexVector(Box::new(FutexVector { keys, woken: None, deadline }));
     Block::until(deadline).with_state(state).interrupted(IfInterrupted::Restart).into()
@@ -190,7 +194,7 @@ fn lock(call: &mut Call<'_>, key: FutexKey, addr: u64, clock: Clock) -> SysResul
     if call.host.try_lock_futex(call.thread, addr, key, true)? == LockAttempt::Locked {
         return done(0);
     }
-    call.host.enqueue_futex_waiter(key, call.thread, ANY);
+    call.host.futexes.enqueue_futex_waiter(key, call.thread, ANY);
     let state = CallState::Futex(FutexWait { key, woken: false, deadline });
     Block::until(deadline).with_state(state).interrupted(IfInterrupted::RestartAlways).into()
 }

@@ -1,7 +1,8 @@
 //! Users and groups: what a process may make of itself is decided by its capabilities, as on Linux.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::credentials::{Credentials, capability};
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 
 /// "Leave it as it is."

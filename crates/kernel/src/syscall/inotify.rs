@@ -1,7 +1,8 @@
 //! inotify_init(2), inotify_add_watch(2), inotify_rm_watch(2).
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::files::tree::Walk;
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
 /// inotify_init(2).
@@ -37,7 +38,7 @@ pub fn sys_inotify_add_watch(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let file = call.host.file_of(call.process, call.int(0))?;
-    let instance = call.host.inotify_of(file)?;
+    let instance = call.host.files.inotify_of(file)?;
     let path = call.read_path(call.args[1])?;
     let walk = if mask & c::IN_DONT_FOLLOW != 0 { Walk::empty() } else { Walk::FOLLOW };
     let inode = call.host.resolve_here(call.process, &path, walk)?.inode()?;
@@ -47,7 +48,7 @@ pub fn sys_inotify_add_watch(call: &mut Call<'_>) -> SysResult {
 /// inotify_rm_watch(2).
 pub fn sys_inotify_rm_watch(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    let instance = call.host.inotify_of(file)?;
+    let instance = call.host.files.inotify_of(file)?;
     call.host.remove_watch(instance, call.int(1))?;
     done(0)
 }

@@ -1,9 +1,9 @@
 //! Interrupted receives: the sender's name and control messages that `recvfrom(2)` and `recvmsg(2)` return when a
 //! signal ends them after bytes have come. There are none, and the lengths in guest memory must say so.
 
-use crate::call::{CallState, NameOutput, Outcome};
 use crate::host::Host;
 use crate::ids::ThreadKey;
+use crate::outcome::{CallState, NameOutput, Outcome};
 use belljar_linux_abi::socket::MsgHdr;
 
 /// Makes a blocked receive clear `name` if a signal ends it.

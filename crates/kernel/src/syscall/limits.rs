@@ -1,8 +1,9 @@
 //! Resource limits and resource usage.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::credentials::capability;
 use crate::ids::ProcessKey;
+use crate::outcome::{SysResult, done};
 use crate::process::Rlimit;
 use belljar_linux_abi::process::{Rusage, Tms};
 use belljar_linux_abi::time::Timeval;

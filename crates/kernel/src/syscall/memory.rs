@@ -1,9 +1,10 @@
 //! mmap(2), munmap(2), mprotect(2), mremap(2), brk(2), madvise(2) and relatives.
 
-use crate::call::{Call, SysResult, done};
-use crate::machine::Prot;
+use crate::call::Call;
 use crate::mm::{Marks, PAGE, Vma, VmaKind, page_up};
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::Prot;
 use std::ops::Range;
 
 /// Whole pages from an aligned address and a length that is not zero.

@@ -1,7 +1,8 @@
 //! The system as a whole, and calls that a simulated host refuses.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::credentials::capability;
+use crate::outcome::{SysResult, done};
 use crate::rights::AccessIds;
 use belljar_linux_abi::process::SysInfo;
 use belljar_linux_abi::{Errno, c};

@@ -1,8 +1,9 @@
 //! mq_open(2), mq_unlink(2), mq_timedsend(2), mq_timedreceive(2), mq_notify(2), mq_getsetattr(2).
 
-use crate::call::{Block, Call, CallState, SysResult, done};
+use crate::call::Call;
 use crate::files::FileKind;
 use crate::ids::FileKey;
+use crate::outcome::{Block, CallState, SysResult, done};
 use belljar_base::SimTime;
 use belljar_linux_abi::ipc::MqAttr;
 use belljar_linux_abi::process::SigEvent;
@@ -41,7 +42,7 @@ fn queue(call: &mut Call<'_>) -> Result<(FileKey, usize), Errno> {
 pub fn sys_mq_open(call: &mut Call<'_>) -> SysResult {
     let (flags, attributes) = (call.int(1), call.args[3]);
     let name = name(call, call.args[0])?;
-    let n = match call.host.find_mqueue(&name) {
+    let n = match call.host.files.find_mqueue(&name) {
         Some(_) if flags & (c::O_CREAT | c::O_EXCL) == c::O_CREAT | c::O_EXCL => return Err(Errno::EEXIST),
         Some(n) => {
             call.host.check_mqueue(call.process, n, flags)?;

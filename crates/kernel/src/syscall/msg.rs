@@ -1,9 +1,10 @@
 //! msgget(2), msgsnd(2), msgrcv(2) and msgctl(2).
 
-use crate::call::{Block, Call, IfInterrupted, SysResult, done};
+use crate::call::Call;
 use crate::ipc::{
     COPY, EXCEPT, MAX_BYTES, MAX_QUEUES, NOERROR, Object, QUEUE_BYTES, READ, SysvMessage, Wanted,
 };
+use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::ipc::{MsgInfo, MsqidDs};
 use belljar_linux_abi::{Errno, c};
 
@@ -50,7 +51,7 @@ pub fn sys_msgrcv(call: &mut Call<'_>) -> SysResult {
             return Err(Errno::EINVAL);
         }
         check_readable(call, id)?;
-        let message = call.host.msg_copy(id, wanted.kind, &wanted)?;
+        let message = call.host.ipc.msg_copy(id, wanted.kind, &wanted)?;
         return store(call, addr, &message);
     }
     match call.host.msg_receive(call.process, id, &wanted).map_err(|errno| removed(call, errno))? {

@@ -1,6 +1,7 @@
 //! Memory policies: a host has one node, so that every policy means the same.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 
 const MPOL_F_NODE: u64 = 1;

@@ -1,13 +1,14 @@
 //! Making, removing, moving and changing files by their paths.
 
 use super::stat::walk_of;
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::locks::F_SEAL_EXEC;
 use crate::files::permission::WRITE;
 use crate::files::tree::{Found, Meta, Node, Target, Times, Walk};
 use crate::ids::FileKey;
 use crate::ids::InodeKey;
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::file::FileTime;
 use belljar_linux_abi::{Errno, c};
 

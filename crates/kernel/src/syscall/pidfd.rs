@@ -1,8 +1,9 @@
 //! pidfd_open(2), pidfd_send_signal(2), pidfd_getfd(2).
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::files::virtual_files::init::INIT;
 use crate::ids::ProcessKey;
+use crate::outcome::{SysResult, done};
 use crate::rights::AccessIds;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
@@ -24,14 +25,14 @@ pub fn sys_pidfd_open(call: &mut Call<'_>) -> SysResult {
 /// process has gone.
 fn process_of(call: &Call<'_>, fd: i32) -> Result<ProcessKey, Errno> {
     let file = call.host.file_of(call.process, fd)?;
-    let pid = call.host.pidfd_pid(file)?;
+    let pid = call.host.files.pidfd_pid(file)?;
     call.host.pids.get(&pid).copied().ok_or(Errno::ESRCH)
 }
 
 /// The same for signals, which the directory of a process in `/proc` names as well.
 fn signalled_by(call: &Call<'_>, fd: i32) -> Result<ProcessKey, Errno> {
     let file = call.host.file_of(call.process, fd)?;
-    match call.host.process_directory(file) {
+    match call.host.files.process_directory(file) {
         Some(pid) => call.host.pids.get(&pid).copied().ok_or(Errno::ESRCH),
         None => process_of(call, fd),
     }
@@ -44,7 +45,7 @@ pub fn sys_pidfd_send_signal(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let named = call.host.file_of(call.process, call.int(0))?;
-    if call.host.process_directory(named) == Some(INIT) {
+    if call.host.files.process_directory(named) == Some(INIT) {
         call.host.may_signal_init(call.process)?;
         return done(0);
     }

@@ -1,6 +1,7 @@
 //! Making pipes.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
 /// `pipe(2)`.

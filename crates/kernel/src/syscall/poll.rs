@@ -1,10 +1,11 @@
 //! `poll` and `ppoll`.
 
 use super::timeout::{TimedWait, Timeout, with_mask};
-use crate::call::{Call, IfInterrupted, SysResult, done};
+use crate::call::Call;
 use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey};
+use crate::outcome::{IfInterrupted, SysResult, done};
 use belljar_linux_abi::poll::PollFd;
 use belljar_linux_abi::{Errno, c};
 use smallvec::{SmallVec, smallvec};

@@ -1,11 +1,12 @@
 //! Identity of threads and processes: ids, groups, sessions, exit, `arch_prctl`, `prctl`.
 
-use crate::call::{Call, CallState, Outcome, SysResult, done};
+use crate::call::Call;
 use crate::host::Host;
-use crate::machine::USER_END;
+use crate::outcome::{CallState, Outcome, SysResult, done};
 use crate::process::WaitStatus;
 use crate::syscall::capabilities;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::USER_END;
 
 const ARCH_SET_GS: i32 = 0x1001;
 const ARCH_SET_FS: i32 = 0x1002;

@@ -1,9 +1,10 @@
 //! ptrace(2), process_vm_readv(2), process_vm_writev(2).
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::guest::GuestBuffers;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::mm::PAGE;
+use crate::outcome::{SysResult, done};
 use crate::rights::AccessIds;
 use crate::signal::UNBLOCKABLE;
 use crate::trace::{Resume, Stop};

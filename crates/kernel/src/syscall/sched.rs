@@ -1,8 +1,9 @@
 //! Scheduling: one CPU, and a run queue that no priority changes.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::credentials::capability;
 use crate::ids::{ProcessKey, ThreadKey};
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
 

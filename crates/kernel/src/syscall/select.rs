@@ -1,11 +1,12 @@
 //! `select` and `pselect6`.
 
 use super::timeout::{TimedWait, Timeout, with_mask};
-use crate::call::{Call, IfInterrupted, SysResult, done};
-use crate::files::readiness::{
+use crate::call::Call;
+use crate::outcome::{IfInterrupted, SysResult, done};
+use belljar_linux_abi::Errno;
+use belljar_netstack::readiness::{
     EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDBAND, EPOLLRDNORM, EPOLLWRBAND, EPOLLWRNORM,
 };
-use belljar_linux_abi::Errno;
 use smallvec::{SmallVec, smallvec};
 
 /// The readiness that puts a descriptor into the sets of reading, writing and exceptions: select(2), "Correspondence

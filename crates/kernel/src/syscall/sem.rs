@@ -1,8 +1,9 @@
 //! semget(2), semop(2), semtimedop(2) and semctl(2).
 
 use super::timeout::Timeout;
-use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::call::Call;
 use crate::ipc::{MAX_IN_SET, MAX_SETS, MAX_VALUE, Object, READ, SemopResult, WRITE};
+use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use belljar_linux_abi::ipc::{SemBuf, SemInfo, SemidDs};
 use belljar_linux_abi::{Errno, c};
 use zerocopy::FromBytes;

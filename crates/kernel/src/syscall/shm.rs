@@ -1,8 +1,9 @@
 //! shmget(2), shmat(2), shmdt(2) and shmctl(2).
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::credentials::capability;
 use crate::ipc::{Attachment, MAX_SEGMENTS, Object, READ};
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::ipc::{ShmInfo, ShmLimits, ShmidDs};
 use belljar_linux_abi::{Errno, c};
 

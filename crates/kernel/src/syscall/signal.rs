@@ -1,8 +1,9 @@
 //! Signals: dispositions, masks, sending, waiting, the alternate stack and the return from handlers.
 
 use super::timeout::{TimedWait, Timeout};
-use crate::call::{Block, Call, IfInterrupted, Outcome, SysResult, done};
+use crate::call::Call;
 use crate::ids::ProcessKey;
+use crate::outcome::{Block, IfInterrupted, Outcome, SysResult, done};
 use crate::signal::UNBLOCKABLE;
 use belljar_linux_abi::signal::{KernelSigaction, NSIG, SigInfo, SigSet, SigStack, sig_bit};
 use belljar_linux_abi::{Errno, c};

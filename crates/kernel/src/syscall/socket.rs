@@ -1,12 +1,13 @@
 //! `socket`, `bind`, `connect` and the other calls that make and join sockets.
 
 use super::socket_io::wait;
-use crate::call::{Call, CallState, SysResult, done};
+use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::FileKind;
 use crate::ids::{FileKey, SocketKey};
 use crate::net::message::{Attempt, RawAddress};
 use crate::net::{operations, unix};
+use crate::outcome::{CallState, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
 /// `sizeof(struct sockaddr_storage)`.

@@ -3,15 +3,16 @@
 
 use super::interrupted_receive::clearing_name;
 use super::socket::{Target, read_address, write_address};
-use crate::call::{Block, Call, CallState, IfInterrupted, NameOutput, Outcome, SysResult, done};
+use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
 use crate::ids::{FileKey, SocketKey, WaitQueueId};
 use crate::net::message::{Attempt, ControlMessage, Incoming, OutgoingMessage, ReceivedMessage};
 use crate::net::operations;
-use crate::net::socket::SocketKind;
+use crate::outcome::{Block, CallState, IfInterrupted, NameOutput, Outcome, SysResult, done};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::socket::{CmsgHdr, MMSG_LEN, MMSGHDR_SIZE, MsgHdr, TimePair};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::socket::SocketKind;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// `UIO_MAXIOV`.

@@ -1,8 +1,9 @@
 //! `setsockopt` and `getsockopt`.
 
 use super::socket::Target;
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::net::{get_option, set_option};
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 
 /// `setsockopt(2)`.

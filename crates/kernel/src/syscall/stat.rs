@@ -1,8 +1,9 @@
 //! Attributes of files: `stat` and its relatives, access, file systems, extended attributes.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::files::attributes::Attributes;
 use crate::files::tree::{Target, Walk};
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
 fn at_path(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Attributes, Errno> {

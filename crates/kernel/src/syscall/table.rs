@@ -4,7 +4,8 @@
 //! A number that is missing from the table does not compile.
 
 use super::*;
-use crate::call::{Call, SysResult};
+use crate::call::Call;
+use crate::outcome::SysResult;
 use belljar_linux_abi::Errno;
 
 /// The level of support of a system call.

@@ -2,8 +2,9 @@
 
 use super::clocks::{Clock, TimeSource};
 use super::timeout::RemainingTime;
-use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::call::Call;
 use crate::credentials::capability;
+use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::process::Timex;
 use belljar_linux_abi::time::{Timespec, Timeval};

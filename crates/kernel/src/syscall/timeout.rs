@@ -1,9 +1,10 @@
 //! Parts shared by the calls that wait for readiness: time-outs, the time not slept, and a signal mask for the duration
 //! of the call.
 
-use crate::call::{Block, Call, CallState, IfInterrupted, SysResult};
+use crate::call::Call;
 use crate::host::Host;
 use crate::ids::{ThreadKey, WaitQueueId};
+use crate::outcome::{Block, CallState, IfInterrupted, SysResult};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::time::{Timespec, Timeval};

@@ -1,7 +1,8 @@
 //! alarm(2), setitimer(2), timer_create(2) and what belongs to them.
 
 use super::clocks::{Clock, TimeSource};
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
+use crate::outcome::{SysResult, done};
 use crate::signal::{ProcessorAlarm, ProcessorClock, TimerNotice, user_part};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::process::SigEvent;

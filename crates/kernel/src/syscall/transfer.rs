@@ -1,9 +1,10 @@
 //! Calls that move bytes from one open file to another.
 
-use crate::call::{Call, Outcome, SysResult, done};
+use crate::call::Call;
 use crate::files::regular::MAX_FILE_SIZE;
 use crate::files::transfer::Transfer;
 use crate::ids::FileKey;
+use crate::outcome::{Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
 /// The flags that `splice` and its relatives know.

@@ -1,10 +1,11 @@
 //! `io_uring_setup(2)`, `io_uring_enter(2)`, `io_uring_register(2)`.
 
 use super::timeout::with_mask;
-use crate::call::{Block, Call, CallState, IfInterrupted, SysResult, done};
+use crate::call::Call;
 use crate::files::FileKind;
 use crate::ids::FileKey;
 use crate::mm::Access;
+use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use crate::uring::{self, Entry, Restrictions};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::Errno;
@@ -51,7 +52,7 @@ const EXT_ARG_LEN: u64 = 24;
 /// something else.
 fn instance(call: &mut Call<'_>, is_registered: bool) -> Result<usize, Errno> {
     let file = match is_registered {
-        true => call.host.registered_ring(call.host.threads[call.thread.0].tid, call.int(0))?,
+        true => call.host.urings.registered_ring(call.host.threads[call.thread.0].tid, call.int(0))?,
         false => call.host.file_of(call.process, call.int(0))?,
     };
     uring_of(call, file).ok_or(Errno::EOPNOTSUPP)
@@ -223,7 +224,7 @@ fn wait(
     (submitted, deadline, timeouts): (u32, Option<SimTime>, u32),
 ) -> SysResult {
     // What can go on at once does so before anybody waits.
-    while call.host.has_uring_work() {
+    while call.host.urings.has_uring_work() {
         call.host.run_next_request();
     }
     call.host.run_postponed(n);
@@ -335,7 +336,7 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
             if resv != 0 || count != 0 {
                 return Err(Errno::EINVAL);
             }
-            call.host.limit_slots(n, start, len)?;
+            call.host.urings.limit_slots(n, start, len)?;
         }
         BUFFER_RING if count != 1 => return Err(Errno::EINVAL),
         BUFFER_RING => {
@@ -358,7 +359,7 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
         BUFFER_STATUS if count != 1 => return Err(Errno::EINVAL),
         BUFFER_STATUS => {
             let group: u32 = call.read(addr)?;
-            let head = call.host.buffer_ring_head(n, group as u16)?;
+            let head = call.host.urings.buffer_ring_head(n, group as u16)?;
             call.write(addr + 4, &head)?;
         }
         SYNC_CANCEL if count != 1 => return Err(Errno::EINVAL),
@@ -497,7 +498,7 @@ fn read_fds(call: &Call<'_>, addr: u64, count: u32) -> Result<Vec<i32>, Errno> {
 
 /// Registers the descriptors at `addr`, or as many empty places.
 fn register_files(call: &mut Call<'_>, n: usize, addr: Option<u64>, count: u32) -> Result<(), Errno> {
-    call.host.make_slots(n, count as usize)?;
+    call.host.urings.make_slots(n, count as usize)?;
     let Some(addr) = addr else { return Ok(()) };
     let registered =
         read_fds(call, addr, count).and_then(|fds| call.host.set_slots(n, call.process, 0, &fds));

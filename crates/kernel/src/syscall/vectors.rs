@@ -1,12 +1,13 @@
 //! Reading into and writing from several buffers: `readv(2)` and its relatives.
 
 use super::files::position;
-use crate::call::{Call, Outcome, SysResult, done};
+use crate::call::Call;
 use crate::files::FileKind;
 use crate::files::devices::Device;
 use crate::files::tree::DISK;
 use crate::guest::{GuestBuffers, total_len};
 use crate::ids::FileKey;
+use crate::outcome::{Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
 /// Flags of `preadv2(2)` and `pwritev2(2)` that `libc` does not list.

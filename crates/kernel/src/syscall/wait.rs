@@ -1,7 +1,8 @@
 //! wait4(2), waitid(2).
 
 use super::limits::rusage;
-use crate::call::{Block, Call, SysResult, done};
+use crate::call::Call;
+use crate::outcome::{Block, SysResult, done};
 use crate::task::{ChildEvent, Selector, WaitFlags};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
@@ -50,7 +51,7 @@ pub fn sys_waitid(call: &mut Call<'_>) -> SysResult {
         c::P_PIDFD if id >= 0 => {
             let file = call.host.file_of(call.process, id)?;
             nonblocking = call.host.open(file).is_nonblocking();
-            Selector::Pid(call.host.pidfd_pid(file)?)
+            Selector::Pid(call.host.files.pidfd_pid(file)?)
         }
         _ => return Err(Errno::EINVAL),
     };

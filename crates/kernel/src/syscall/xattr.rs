@@ -1,8 +1,9 @@
 //! Extended attributes, `xattr(7)`.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::files::tree::Walk;
 use crate::ids::InodeKey;
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
 /// `XATTR_NAME_MAX`.

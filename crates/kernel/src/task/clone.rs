@@ -1,10 +1,11 @@
 //! New threads and child processes, `clone(2)`.
 
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FdTableKey, ProcessKey, ThreadKey};
-use crate::machine::{ContextId, USER_END};
 use belljar_linux_abi::signal::SigStack;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::{ContextId, USER_END};
 
 /// The arguments of `clone`, `clone3`, `fork` and `vfork`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +66,17 @@ impl CloneRequest {
             (false, true) => Kind::SharingMemory,
             (false, false) => Kind::CopyingMemory,
         })
+    }
+}
+
+impl Files {
+    pub(super) fn fd_table_for_child(&mut self, table: FdTableKey, request: &CloneRequest) -> FdTableKey {
+        if request.has(c::CLONE_FILES) {
+            self.tables[table.0].users += 1;
+            table
+        } else {
+            self.copy_fd_table(table)
+        }
     }
 }
 
@@ -137,17 +149,8 @@ impl Host {
         let mm = self.processes[parent.0].mm.ok_or(Errno::ESRCH)?;
         let table = self.processes[parent.0].fds.ok_or(Errno::ESRCH)?;
         self.mm(mm).users += 1;
-        let fds = self.fd_table_for_child(table, request);
+        let fds = self.files.fd_table_for_child(table, request);
         Ok(self.create_child(parent, mm, fds, request.exit_signal))
-    }
-
-    pub(super) fn fd_table_for_child(&mut self, table: FdTableKey, request: &CloneRequest) -> FdTableKey {
-        if request.has(c::CLONE_FILES) {
-            self.files.tables[table.0].users += 1;
-            table
-        } else {
-            self.copy_fd_table(table)
-        }
     }
 
     fn copy_running_context(&mut self, thread: ThreadKey) -> Result<ContextId, Errno> {

@@ -4,12 +4,12 @@ use crate::credentials::Credentials;
 use crate::files::FdTable;
 use crate::host::Host;
 use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey};
-use crate::machine::ContextId;
 use crate::process::{Attributes, Process};
 use crate::signal::{ProcessSignals, ThreadSignals};
 use crate::spin::PATIENCE;
 use crate::thread::{Thread, ThreadState};
 use belljar_linux_abi::c;
+use belljar_machine::ContextId;
 use std::os::unix::ffi::OsStrExt;
 
 /// The mask that a process of an experiment starts with.

@@ -1,8 +1,8 @@
 //! The end of threads and processes.
 
-use crate::call::{CallState, Wake};
 use crate::host::{Host, ProcessReport};
 use crate::ids::{ProcessKey, ThreadKey};
+use crate::outcome::{CallState, Wake};
 use crate::process::WaitStatus;
 use crate::thread::{Blocked, ThreadState};
 use belljar_linux_abi::c;

@@ -19,7 +19,7 @@ impl Host {
         let mm = self.processes[process.0].mm.ok_or(Errno::ESRCH)?;
         let mm = self.fork_mm(mm)?;
         self.drop_inherited_breakpoints(process, mm);
-        let fds = self.fd_table_for_child(table, request);
+        let fds = self.files.fd_table_for_child(table, request);
         let child = self.create_child(process, mm, fds, request.exit_signal);
         let context = self.machine.copy_context(context, self.spaces[mm.0].space);
         Ok(self.create_thread(child, context))

@@ -12,12 +12,25 @@ mod resume;
 mod stops;
 mod wait;
 
-pub(crate) use resume::Resume;
-
 use crate::ids::ProcessKey;
 use belljar_linux_abi::c;
 use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
 use belljar_linux_abi::signal::SigInfo;
+
+/// The way in which a tracer resumes its tracee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// Go on.
+    Continue,
+    /// Go on until it makes a system call, or has made it.
+    Call,
+    /// Make one instruction.
+    Step,
+    /// Stay stopped with its process.
+    Listen,
+    /// Go on untraced.
+    Detach,
+}
 
 /// A traced thread's state.
 #[derive(Debug)]

@@ -1,13 +1,13 @@
 //! Registers as tracers see them.
 
 use super::Stop;
-use crate::call::IfInterrupted;
 use crate::host::Host;
 use crate::ids::ThreadKey;
-use crate::machine::Regs;
+use crate::outcome::IfInterrupted;
 use crate::thread::Continuation;
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::ptrace::{SyscallInfo, UserRegs};
+use belljar_machine::Regs;
 
 /// The selectors that 64-bit code of Linux has.
 const CS: u64 = 0x33;

@@ -1,27 +1,12 @@
 //! Resuming traced threads.
 
-use super::Stop;
-use crate::call::Wake;
+use super::{Resume, Stop};
 use crate::host::Host;
 use crate::ids::ThreadKey;
+use crate::outcome::Wake;
 use crate::thread::ThreadState;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
-
-/// The way in which a tracer resumes its tracee.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resume {
-    /// Go on.
-    Continue,
-    /// Go on until it makes a system call, or has made it.
-    Call,
-    /// Make one instruction.
-    Step,
-    /// Stay stopped with its process.
-    Listen,
-    /// Go on untraced.
-    Detach,
-}
 
 impl Host {
     /// Lets a stopped thread go on and take a signal; 0 for none.

@@ -1,14 +1,14 @@
 //! Where traced threads stop.
 
 use super::{Resume, Stop};
-use crate::call::{Block, CallState, IfInterrupted};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
-use crate::machine::{ContextId, Exit, Fault};
+use crate::outcome::{Block, CallState, IfInterrupted};
 use crate::thread::{Continuation, ThreadState};
 use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::{ContextId, Exit, Fault};
 
 /// The trap flag of RFLAGS, the vector of the exception that it causes, and `TRAP_TRACE`.
 const TRAP_FLAG: u64 = 0x100;

@@ -4,10 +4,11 @@
 use super::entry::{CLOSE, Entry, FIXED_FILE, READV, RECVMSG, SPLICE, TEE};
 use super::requests::{Held, Step, failure};
 use super::{Completion, MORE};
-use crate::call::{Call, Outcome, Resumed, SysResult};
+use crate::call::Call;
 use crate::files::{FdEntry, FileKind, OpenFile};
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, ThreadKey};
+use crate::outcome::{Outcome, Resumed, SysResult};
 use crate::syscall::socket_io::{Chosen, receive_chosen};
 use crate::syscall::{table, transfer};
 use belljar_linux_abi::{Errno, c};
@@ -75,7 +76,7 @@ impl Host {
             // A socket at its end leaves the buffer to others, a file does not.
             let used = chosen.filter(|_| value > 0 || !matches!(entry.op, RECVMSG | super::entry::RECV));
             let flags = used.map_or(0, |buffer| {
-                self.use_buffer(n, entry.buffer);
+                self.urings.use_buffer(n, entry.buffer);
                 BUFFER | u32::from(buffer.id) << BUFFER_SHIFT
             });
             let result = match entry.new_slot() {

@@ -120,7 +120,7 @@ impl Host {
                 Step::Waits(block) => {
                     let partner = limit.and_then(|limit| self.start_limit(n, limit));
                     let serial = self.wait_for(n, (entry, held), block, chain, partner, None);
-                    self.set_partner(n, partner, serial);
+                    self.urings.set_partner(n, partner, serial);
                     return;
                 }
                 Step::Ended(result, flags) => {

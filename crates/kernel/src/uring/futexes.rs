@@ -2,9 +2,11 @@
 
 use super::entry::{Entry, FUTEX_WAITV};
 use super::requests::Step;
-use crate::call::{Block, CallState};
-use crate::futex::{ANY, FutexKey, FutexVector, FutexWait, Sleeper};
+use crate::futex::wait::ANY;
+use crate::futex::{FutexKey, FutexVector, FutexWait, Sleeper};
 use crate::host::Host;
+use crate::outcome::{Block, CallState};
+use crate::uring::Urings;
 use belljar_linux_abi::{Errno, c};
 
 /// `FUTEX2_SIZE_U32`, the only size of words, and `FUTEX2_PRIVATE`.
@@ -32,6 +34,14 @@ impl Entry {
             }
         };
         if wrong { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+}
+
+impl Urings {
+    /// The state of a request that a futex wakes or is moved from.
+    pub(crate) fn futex_state_of_request(&mut self, n: usize, number: usize) -> Option<&mut CallState> {
+        let uring = self.instances.get_mut(n)?;
+        uring.requests.get_mut(number).map(|request| &mut request.state)
     }
 }
 
@@ -119,10 +129,5 @@ impl Host {
         let state = std::mem::take(&mut self.urings.instances[n].requests[number].state);
         self.futexes.leave(sleeper, &state);
         self.urings.instances[n].requests[number].state = state;
-    }
-    /// The state of a request that a futex wakes or is moved from.
-    pub(crate) fn futex_state_of_request(&mut self, n: usize, number: usize) -> Option<&mut CallState> {
-        let uring = self.urings.instances.get_mut(n)?;
-        uring.requests.get_mut(number).map(|request| &mut request.state)
     }
 }

@@ -28,16 +28,16 @@ pub use ring::{
 };
 use ring::{CQE_LEN, EVENTFD_DISABLED, NEED_WAKEUP, OVERFLOWN, SQE_LEN, TASK_RUN};
 
-use crate::call::CallState;
 use crate::credentials::Credentials;
 use crate::files::FileKind;
-use crate::files::readiness::{READABLE, WRITABLE};
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, ThreadKey, WaitQueueId};
-use crate::machine::NativeFile;
-use crate::mm::MapSource;
+use crate::mm::map::MapSource;
+use crate::outcome::CallState;
 use crate::timer::TimerId;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::NativeFile;
+use belljar_netstack::readiness::{READABLE, WRITABLE};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -180,6 +180,34 @@ pub struct Urings {
     pub(crate) of_threads: BTreeMap<i32, registered::RingTable>,
 }
 
+impl Urings {
+    /// The source of an `mmap(2)` of an instance.
+    pub(crate) fn uring_source(&self, n: usize, len: u64, offset: u64) -> Result<MapSource, Errno> {
+        let path = b"anon_inode:[io_uring]".as_slice().into();
+        let identity = (DEVICE, n as u64);
+        if offset & PART == BUFFERS_AT {
+            let group = ((offset - BUFFERS_AT) >> BUFFERS_SHIFT) as u16;
+            let (memory, room) =
+                self.instances[n].groups.get(&group).and_then(provided::mapped).ok_or(Errno::EINVAL)?;
+            if len > room {
+                return Err(Errno::EINVAL);
+            }
+            return Ok(MapSource { native: memory, offset: 0, path, identity, file: None, may_write: true });
+        }
+        let ring = self.instances[n].ring;
+        let rings = ring.rings_len();
+        let (start, room) = match offset {
+            0 | COMPLETIONS_AT => (0, rings),
+            ENTRIES_AT => (rings, ring.entries_len()),
+            _ => return Err(Errno::EINVAL),
+        };
+        if len > room {
+            return Err(Errno::EINVAL);
+        }
+        Ok(MapSource { native: ring.memory, offset: start, path, identity, file: None, may_write: true })
+    }
+}
+
 impl Host {
     /// The submitter behind `thread`.
     pub(crate) fn submitter(&self, thread: ThreadKey) -> Submitter {
@@ -238,35 +266,6 @@ impl Host {
         };
         let n = self.urings.instances.insert(uring);
         Ok(self.open_file(FileKind::Uring(n), c::O_RDWR))
-    }
-
-    /// The source of an `mmap(2)` of an instance.
-    pub(crate) fn uring_source(&self, n: usize, len: u64, offset: u64) -> Result<MapSource, Errno> {
-        let path = b"anon_inode:[io_uring]".as_slice().into();
-        let identity = (DEVICE, n as u64);
-        if offset & PART == BUFFERS_AT {
-            let group = ((offset - BUFFERS_AT) >> BUFFERS_SHIFT) as u16;
-            let (memory, room) = self.urings.instances[n]
-                .groups
-                .get(&group)
-                .and_then(provided::mapped)
-                .ok_or(Errno::EINVAL)?;
-            if len > room {
-                return Err(Errno::EINVAL);
-            }
-            return Ok(MapSource { native: memory, offset: 0, path, identity, file: None, may_write: true });
-        }
-        let ring = self.urings.instances[n].ring;
-        let rings = ring.rings_len();
-        let (start, room) = match offset {
-            0 | COMPLETIONS_AT => (0, rings),
-            ENTRIES_AT => (rings, ring.entries_len()),
-            _ => return Err(Errno::EINVAL),
-        };
-        if len > room {
-            return Err(Errno::EINVAL);
-        }
-        Ok(MapSource { native: ring.memory, offset: start, path, identity, file: None, may_write: true })
     }
 
     /// The readiness of an instance.

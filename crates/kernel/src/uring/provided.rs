@@ -3,9 +3,10 @@
 
 use super::Entry;
 use crate::host::Host;
-use crate::machine::NativeFile;
 use crate::mm::Access;
+use crate::uring::Urings;
 use belljar_linux_abi::Errno;
+use belljar_machine::NativeFile;
 use std::collections::VecDeque;
 
 /// `sizeof(struct io_uring_buf)`.
@@ -51,6 +52,67 @@ pub(super) fn mapped(group: &Group) -> Option<(NativeFile, u64)> {
     }
 }
 
+impl Urings {
+    /// Takes the next buffer of a group out of it.
+    pub(super) fn use_buffer(&mut self, n: usize, group: u16) {
+        match self.instances[n].groups.get_mut(&group) {
+            Some(Group::List(list)) => {
+                list.pop_front();
+            }
+            Some(Group::Ring { head, .. }) => *head = head.wrapping_add(1),
+            None => {}
+        }
+    }
+
+    /// `IORING_OP_PROVIDE_BUFFERS`.
+    pub(super) fn provide_buffers(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
+        let count = entry.fd as u32;
+        if entry.op_flags != 0 || entry.file_index != 0 || entry.len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        if count == 0 || count > MOST || entry.off >= u64::from(MOST) {
+            return Err(Errno::E2BIG);
+        }
+        let first = entry.off as u32;
+        if first + count > MOST {
+            return Err(Errno::EINVAL);
+        }
+        let group = self.instances[n].groups.entry(entry.buffer);
+        let Group::List(list) = group.or_insert_with(|| Group::List(VecDeque::new())) else {
+            return Err(Errno::EINVAL);
+        };
+        list.extend((0..count).map(|n| Provided {
+            addr: entry.addr + u64::from(n) * u64::from(entry.len),
+            len: entry.len,
+            id: (first + n) as u16,
+        }));
+        Ok(0)
+    }
+
+    /// `IORING_OP_REMOVE_BUFFERS`: how many there were.
+    pub(super) fn remove_buffers(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
+        let count = entry.fd as u32;
+        let others = [u64::from(entry.op_flags), entry.addr, u64::from(entry.len), entry.off];
+        if others.iter().any(|n| *n != 0) || entry.file_index != 0 || count == 0 || count > MOST {
+            return Err(Errno::EINVAL);
+        }
+        match self.instances[n].groups.get_mut(&entry.buffer) {
+            Some(Group::List(list)) => Ok(list.drain(..list.len().min(count as usize)).len() as i32),
+            Some(Group::Ring { .. }) => Err(Errno::EINVAL),
+            None => Err(Errno::ENOENT),
+        }
+    }
+
+    /// `IORING_REGISTER_PBUF_STATUS`: how many buffers of a ring have been used.
+    pub(crate) fn buffer_ring_head(&self, n: usize, group: u16) -> Result<u32, Errno> {
+        match self.instances[n].groups.get(&group) {
+            None => Err(Errno::ENOENT),
+            Some(Group::List(_)) => Err(Errno::EINVAL),
+            Some(Group::Ring { head, .. }) => Ok(u32::from(*head)),
+        }
+    }
+}
+
 impl Host {
     fn ring_bytes(&self, n: usize, place: Place, at: u64, out: &mut [u8]) -> Result<(), Errno> {
         match place {
@@ -79,54 +141,6 @@ impl Host {
                 Ok(Provided { addr, len: word(8), id: word(12) as u16 })
             }
             None => Err(Errno::ENOBUFS),
-        }
-    }
-    /// Takes the next buffer of a group out of it.
-    pub(super) fn use_buffer(&mut self, n: usize, group: u16) {
-        match self.urings.instances[n].groups.get_mut(&group) {
-            Some(Group::List(list)) => {
-                list.pop_front();
-            }
-            Some(Group::Ring { head, .. }) => *head = head.wrapping_add(1),
-            None => {}
-        }
-    }
-
-    /// `IORING_OP_PROVIDE_BUFFERS`.
-    pub(super) fn provide_buffers(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
-        let count = entry.fd as u32;
-        if entry.op_flags != 0 || entry.file_index != 0 || entry.len == 0 {
-            return Err(Errno::EINVAL);
-        }
-        if count == 0 || count > MOST || entry.off >= u64::from(MOST) {
-            return Err(Errno::E2BIG);
-        }
-        let first = entry.off as u32;
-        if first + count > MOST {
-            return Err(Errno::EINVAL);
-        }
-        let group = self.urings.instances[n].groups.entry(entry.buffer);
-        let Group::List(list) = group.or_insert_with(|| Group::List(VecDeque::new())) else {
-            return Err(Errno::EINVAL);
-        };
-        list.extend((0..count).map(|n| Provided {
-            addr: entry.addr + u64::from(n) * u64::from(entry.len),
-            len: entry.len,
-            id: (first + n) as u16,
-        }));
-        Ok(0)
-    }
-    /// `IORING_OP_REMOVE_BUFFERS`: how many there were.
-    pub(super) fn remove_buffers(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
-        let count = entry.fd as u32;
-        let others = [u64::from(entry.op_flags), entry.addr, u64::from(entry.len), entry.off];
-        if others.iter().any(|n| *n != 0) || entry.file_index != 0 || count == 0 || count > MOST {
-            return Err(Errno::EINVAL);
-        }
-        match self.urings.instances[n].groups.get_mut(&entry.buffer) {
-            Some(Group::List(list)) => Ok(list.drain(..list.len().min(count as usize)).len() as i32),
-            Some(Group::Ring { .. }) => Err(Errno::EINVAL),
-            None => Err(Errno::ENOENT),
         }
     }
 
@@ -179,14 +193,6 @@ impl Host {
                 self.forget_place(place);
                 Ok(())
             }
-        }
-    }
-    /// `IORING_REGISTER_PBUF_STATUS`: how many buffers of a ring have been used.
-    pub(crate) fn buffer_ring_head(&self, n: usize, group: u16) -> Result<u32, Errno> {
-        match self.urings.instances[n].groups.get(&group) {
-            None => Err(Errno::ENOENT),
-            Some(Group::List(_)) => Err(Errno::EINVAL),
-            Some(Group::Ring { head, .. }) => Ok(u32::from(*head)),
         }
     }
     /// Gives back the memory of a ring.

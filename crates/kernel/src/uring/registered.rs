@@ -5,6 +5,7 @@ use super::entry::Entry;
 use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey};
+use crate::uring::Urings;
 use belljar_linux_abi::Errno;
 
 /// `IO_RINGFD_REG_MAX`.
@@ -58,6 +59,14 @@ impl Restrictions {
     }
 }
 
+impl Urings {
+    /// The instance that a thread has registered at a place.
+    pub(crate) fn registered_ring(&self, tid: i32, place: i32) -> Result<FileKey, Errno> {
+        let place = usize::try_from(place).ok().filter(|place| *place < MOST_RINGS).ok_or(Errno::EINVAL)?;
+        self.of_threads.get(&tid).and_then(|table| table[place]).ok_or(Errno::EBADF)
+    }
+}
+
 impl Host {
     /// `IORING_REGISTER_PERSONALITY`: the number of the caller's identity.
     pub(crate) fn register_personality(&mut self, n: usize, process: ProcessKey) -> Result<u64, Errno> {
@@ -75,11 +84,6 @@ impl Host {
         Ok(u64::from(id))
     }
 
-    /// The instance that a thread has registered at a place.
-    pub(crate) fn registered_ring(&self, tid: i32, place: i32) -> Result<FileKey, Errno> {
-        let place = usize::try_from(place).ok().filter(|place| *place < MOST_RINGS).ok_or(Errno::EINVAL)?;
-        self.urings.of_threads.get(&tid).and_then(|table| table[place]).ok_or(Errno::EBADF)
-    }
     /// Registers an instance at a place, or at any; which.
     pub(crate) fn register_ring(&mut self, tid: i32, place: u32, file: FileKey) -> Result<u32, Errno> {
         if !matches!(self.files.open[file.0].kind, FileKind::Uring(_)) {

@@ -7,12 +7,12 @@ use super::entry::{
 };
 use super::timeouts::{LINK_UPDATE, UPDATE};
 use super::{Completion, MORE, Request, Submitter};
-use crate::call::{Block, Resumed};
 use crate::files::FileKind;
-use crate::files::readiness::{EPOLLERR, EPOLLHUP};
 use crate::host::Host;
 use crate::ids::FileKey;
+use crate::outcome::{Block, Resumed};
 use belljar_linux_abi::Errno;
+use belljar_netstack::readiness::{EPOLLERR, EPOLLHUP};
 
 /// `IORING_MSG_SEND_FD`, `IORING_MSG_RING_CQE_SKIP` and `IORING_MSG_RING_FLAGS_PASS`.
 const MSG_SEND_FD: u64 = 1;
@@ -73,7 +73,7 @@ impl Host {
         Ok(held)
     }
     fn file_named(&self, n: usize, by: Submitter, fd: i32, fixed: bool) -> Result<FileKey, Errno> {
-        if fixed { self.file_in_slot(n, fd) } else { self.file_of(by.process, fd) }
+        if fixed { self.urings.file_in_slot(n, fd) } else { self.file_of(by.process, fd) }
     }
     pub(super) fn release(&mut self, held: Held) {
         for file in [held.first, held.second].into_iter().flatten() {
@@ -106,8 +106,8 @@ impl Host {
                 self.cancel_matching(n, entry.by, what).into()
             }
             FILES_UPDATE => self.update_slots(n, entry).into(),
-            PROVIDE_BUFFERS => self.provide_buffers(n, entry).into(),
-            REMOVE_BUFFERS => self.remove_buffers(n, entry).into(),
+            PROVIDE_BUFFERS => self.urings.provide_buffers(n, entry).into(),
+            REMOVE_BUFFERS => self.urings.remove_buffers(n, entry).into(),
             MSG_RING => self.send_to_ring(n, entry, held.first).into(),
             FIXED_FD_INSTALL => {
                 held.first.ok_or(Errno::EBADF).and_then(|file| self.install_slot(entry, file)).into()
@@ -157,7 +157,7 @@ impl Host {
         if entry.len == 0 {
             return self.cancel(n, Some(entry.addr), is_poll, false);
         }
-        let number = self.find_request(n, entry.addr, is_poll).ok_or(Errno::ENOENT)?;
+        let number = self.urings.find_request(n, entry.addr, is_poll).ok_or(Errno::ENOENT)?;
         let mut poll = self.take_request(n, number);
         if entry.len & POLL_UPDATE_EVENTS != 0 {
             poll.entry.op_flags = entry.op_flags;
@@ -191,7 +191,7 @@ impl Host {
             if target == n || passes {
                 return Err(Errno::EINVAL);
             }
-            let sent = self.file_in_slot(n, entry.addr3 as i32)?;
+            let sent = self.urings.file_in_slot(n, entry.addr3 as i32)?;
             self.retain_file(sent);
             let place = self.put_in_slot(target, sent, entry.file_index)?;
             if entry.op_flags & MSG_SKIP == 0 {

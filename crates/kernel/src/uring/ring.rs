@@ -1,6 +1,6 @@
 //! The memory that an instance shares with its program: two rings and the entries to be submitted.
 
-use crate::machine::{HostFiles, NativeFile};
+use belljar_machine::{HostFiles, NativeFile};
 
 /// `struct io_uring_sqe`; twice that with `IORING_SETUP_SQE128`.
 pub const SQE_LEN: u64 = 64;
@@ -49,7 +49,7 @@ pub struct Ring {
     pub sq_entries: u32,
     /// The same for completions.
     pub cq_entries: u32,
-    /// True if the ring of submissions is an array of places of entries.
+    /// True if the submission queue uses the index array (no `IORING_SETUP_NO_SQARRAY`).
     pub has_array: bool,
     /// Bytes of an entry and of a completion.
     pub sqe_len: u64,

@@ -4,6 +4,7 @@ use super::Entry;
 use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey};
+use crate::uring::Urings;
 use belljar_linux_abi::Errno;
 
 /// `IORING_FILE_INDEX_ALLOC`: any place that is free.
@@ -33,16 +34,16 @@ impl Slots {
     }
 }
 
-impl Host {
+impl Urings {
     /// The file at a place of the table.
     pub(super) fn file_in_slot(&self, n: usize, slot: i32) -> Result<FileKey, Errno> {
-        let files = &self.urings.instances[n].slots.files;
+        let files = &self.instances[n].slots.files;
         files.get(slot as usize).copied().flatten().ok_or(Errno::EBADF)
     }
 
     /// Makes a table of so many empty places.
     pub(crate) fn make_slots(&mut self, n: usize, count: usize) -> Result<(), Errno> {
-        let slots = &mut self.urings.instances[n].slots;
+        let slots = &mut self.instances[n].slots;
         if !slots.files.is_empty() {
             return Err(Errno::EBUSY);
         }
@@ -52,15 +53,10 @@ impl Host {
         *slots = Slots { files: vec![None; count], ..Slots::default() };
         Ok(())
     }
-    /// Gives up the table.
-    pub(crate) fn drop_slots(&mut self, n: usize) {
-        for file in std::mem::take(&mut self.urings.instances[n].slots).files.into_iter().flatten() {
-            self.release_file(file);
-        }
-    }
+
     /// `IORING_REGISTER_FILE_ALLOC_RANGE`.
     pub(crate) fn limit_slots(&mut self, n: usize, start: u32, len: u32) -> Result<(), Errno> {
-        let slots = &mut self.urings.instances[n].slots;
+        let slots = &mut self.instances[n].slots;
         let end = start.checked_add(len).ok_or(Errno::EOVERFLOW)? as usize;
         if end > slots.files.len() {
             return Err(Errno::EINVAL);
@@ -68,6 +64,15 @@ impl Host {
         slots.range = Some((start as usize, end));
         slots.hint = start as usize;
         Ok(())
+    }
+}
+
+impl Host {
+    /// Gives up the table.
+    pub(crate) fn drop_slots(&mut self, n: usize) {
+        for file in std::mem::take(&mut self.urings.instances[n].slots).files.into_iter().flatten() {
+            self.release_file(file);
+        }
     }
 
     /// Registers descriptors from a place on; how many. -1 leaves a place empty, -2 as it is.

@@ -9,6 +9,7 @@ use super::entry::{
 use crate::guest::PATH_MAX;
 use crate::host::Host;
 use crate::ids::ProcessKey;
+use crate::uring::Urings;
 use belljar_linux_abi::Errno;
 use std::sync::Arc;
 
@@ -40,15 +41,18 @@ impl Snapshot {
     }
 }
 
-impl Host {
+impl Urings {
     /// Copies the snapshot of the request that is being made, as far as it has `process`'s memory at `addr`, to `out`;
     /// true if that was all of `out`.
     pub(crate) fn read_snapshot(&self, process: ProcessKey, addr: u64, out: &mut [u8]) -> bool {
-        match &self.urings.reading {
+        match &self.reading {
             Some(snapshot) if snapshot.process == process => snapshot.copy_to(addr, out),
             _ => false,
         }
     }
+}
+
+impl Host {
     /// Reads memory that an entry names.
     pub(super) fn read_submitted(&self, entry: &Entry, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
         match &entry.snapshot {

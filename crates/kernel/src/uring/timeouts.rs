@@ -3,8 +3,8 @@
 use super::entry::{Entry, LINK_TIMEOUT, TIMEOUT};
 use super::requests::{Held, Step, failure};
 use super::{Completion, MORE, Request};
-use crate::call::{Block, Wake};
 use crate::host::Host;
+use crate::outcome::{Block, Wake};
 use crate::timer::TimerAction;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::Errno;
@@ -103,7 +103,7 @@ impl Host {
         let at = self.point_in_time(entry, entry.off)?;
         let op = if entry.op_flags & LINK_UPDATE != 0 { LINK_TIMEOUT } else { TIMEOUT };
         let wanted = |other: &Request| other.entry.op == op && !other.queued;
-        let number = self.find_request(n, entry.addr, wanted).ok_or(Errno::ENOENT)?;
+        let number = self.urings.find_request(n, entry.addr, wanted).ok_or(Errno::ENOENT)?;
         let request = &self.urings.instances[n].requests[number];
         let action = TimerAction::Uring { instance: n, request: number, serial: request.serial };
         let timer = self.add_timer(at, action);

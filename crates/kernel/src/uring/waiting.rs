@@ -3,16 +3,47 @@
 use super::entry::{Entry, FUTEX_WAIT, FUTEX_WAITV, LINK_TIMEOUT, TIMEOUT};
 use super::requests::{Held, Step, failure};
 use super::{Request, TASK_RUN};
-use crate::call::{Block, Resumed, Wake};
 use crate::files::FileKind;
-use crate::files::readiness::READABLE;
 use crate::host::Host;
 use crate::ids::ProcessKey;
+use crate::outcome::{Block, Resumed, Wake};
 use crate::timer::TimerAction;
+use crate::uring::Urings;
 use crate::wait::Waiter;
 use belljar_linux_abi::Errno;
+use belljar_netstack::readiness::READABLE;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
+
+impl Urings {
+    /// The request that another one limits, or is limited by.
+    pub(super) fn set_partner(&mut self, n: usize, of: Option<u64>, serial: u64) {
+        if let Some(number) = of.and_then(|of| self.by_serial(n, of)) {
+            self.instances[n].requests[number].partner = Some(serial);
+        }
+    }
+
+    fn by_serial(&self, n: usize, serial: u64) -> Option<usize> {
+        self.instances[n].by_serial.get(&serial).copied()
+    }
+
+    /// The oldest request of this user data of which `wanted` holds.
+    pub(super) fn find_request(
+        &self,
+        n: usize,
+        user_data: u64,
+        wanted: impl Fn(&Request) -> bool,
+    ) -> Option<usize> {
+        let uring = &self.instances[n];
+        let mut those = uring.by_data.range((user_data, 0)..=(user_data, u64::MAX));
+        those.find(|(_, number)| wanted(&uring.requests[**number])).map(|(_, number)| *number)
+    }
+
+    /// True if requests can go on.
+    pub(crate) fn has_uring_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+}
 
 impl Host {
     /// Keeps a request until one of its queues is notified or its time has come; its serial number.
@@ -67,27 +98,6 @@ impl Host {
         serial
     }
 
-    /// The request that another one limits, or is limited by.
-    pub(super) fn set_partner(&mut self, n: usize, of: Option<u64>, serial: u64) {
-        if let Some(number) = of.and_then(|of| self.by_serial(n, of)) {
-            self.urings.instances[n].requests[number].partner = Some(serial);
-        }
-    }
-    fn by_serial(&self, n: usize, serial: u64) -> Option<usize> {
-        self.urings.instances[n].by_serial.get(&serial).copied()
-    }
-    /// The oldest request of this user data of which `wanted` holds.
-    pub(super) fn find_request(
-        &self,
-        n: usize,
-        user_data: u64,
-        wanted: impl Fn(&Request) -> bool,
-    ) -> Option<usize> {
-        let uring = &self.urings.instances[n];
-        let mut those = uring.by_data.range((user_data, 0)..=(user_data, u64::MAX));
-        those.find(|(_, number)| wanted(&uring.requests[**number])).map(|(_, number)| *number)
-    }
-
     /// Takes a request out of everything that it waits for.
     pub(super) fn take_request(&mut self, n: usize, number: usize) -> Request {
         self.leave_futexes(n, number);
@@ -114,7 +124,7 @@ impl Host {
     pub(super) fn finish(&mut self, n: usize, request: Request, result: i32, flags: u32) {
         self.release(request.held);
         let limit = request.partner.filter(|_| request.entry.op != LINK_TIMEOUT);
-        let limit = limit.and_then(|serial| self.by_serial(n, serial));
+        let limit = limit.and_then(|serial| self.urings.by_serial(n, serial));
         let limit = limit.map(|number| self.take_request(n, number).entry);
         if self.breaks_chain(&request.entry, result) {
             self.end(n, &request.entry, (result, flags), request.links, limit);
@@ -149,7 +159,7 @@ impl Host {
         };
         let mut of_futex = false;
         for serial in &found {
-            if let Some(number) = self.by_serial(n, *serial) {
+            if let Some(number) = self.urings.by_serial(n, *serial) {
                 let request = self.take_request(n, number);
                 of_futex = matches!(request.entry.op, FUTEX_WAIT | FUTEX_WAITV);
                 self.finish(n, request, failure(Errno::ECANCELED), 0);
@@ -178,7 +188,7 @@ impl Host {
             });
             for serial in found.map(|(serial, _)| *serial).collect::<Vec<_>>() {
                 let still_there = self.urings.instances.contains(n);
-                if let Some(number) = still_there.then(|| self.by_serial(n, serial)).flatten() {
+                if let Some(number) = still_there.then(|| self.urings.by_serial(n, serial)).flatten() {
                     let request = self.take_request(n, number);
                     self.finish(n, request, failure(Errno::ECANCELED), 0);
                 }
@@ -229,10 +239,6 @@ impl Host {
             self.run_request(n, at, serial, due);
         }
     }
-    /// True if requests can go on.
-    pub(crate) fn has_uring_work(&self) -> bool {
-        !self.urings.work.is_empty()
-    }
     /// Goes on with the next request that can.
     #[inline(never)]
     pub(crate) fn run_next_request(&mut self) {
@@ -248,7 +254,7 @@ impl Host {
         }
         let mut request = self.take_request(n, number);
         if request.entry.op == LINK_TIMEOUT {
-            let target = request.partner.and_then(|serial| self.by_serial(n, serial));
+            let target = request.partner.and_then(|serial| self.urings.by_serial(n, serial));
             if let Some(target) = target {
                 let target = self.take_request(n, target);
                 self.finish(n, Request { partner: None, ..target }, failure(Errno::ECANCELED), 0);
@@ -290,7 +296,7 @@ impl Host {
             }
         }
         for serial in over {
-            if let Some(number) = self.by_serial(n, serial) {
+            if let Some(number) = self.urings.by_serial(n, serial) {
                 self.urings.instances[n].timeouts += 1;
                 let request = self.take_request(n, number);
                 self.finish(n, request, 0, 0);

@@ -7,7 +7,7 @@
 
 use super::clock::{Code, JS};
 use super::stub::{self, Stub};
-use belljar_kernel::machine::ID_CALLS;
+use belljar_machine::ID_CALLS;
 use belljar_shim::context::{Context, IDS};
 use belljar_shim::worker::{CLOCK_CALLS, Worker};
 use std::mem::offset_of;

@@ -35,9 +35,9 @@ use crate::layout::{self, HUGE_PAGE as HUGE, PAGE};
 use crate::native::Native;
 use crate::vdso;
 use belljar_base::{Map, Set};
-use belljar_kernel::elf::{HEADER_LEN, Header, Layout as Elf};
-use belljar_kernel::machine::{ImageRoom, NativeFile, Prot};
 use belljar_linux_abi::Errno;
+use belljar_machine::elf::{HEADER_LEN, Header, Layout as Elf};
+use belljar_machine::{ImageRoom, NativeFile, Prot};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 

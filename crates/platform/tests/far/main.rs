@@ -5,10 +5,8 @@
 #[allow(dead_code)]
 mod fixture;
 
-use belljar_kernel::machine::{
-    Backing, ContextId, Exit, GuestMemory, HostFiles, Placement, Platform, Prot, SpaceId,
-};
 use belljar_linux_abi::Errno;
+use belljar_machine::{Backing, ContextId, Exit, GuestMemory, HostFiles, Placement, Platform, Prot, SpaceId};
 use fixture::Guest;
 
 const BOTH: [Placement; 2] = [Placement::Near, Placement::Far];

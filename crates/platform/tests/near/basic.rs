@@ -2,8 +2,8 @@
 
 use crate::blob;
 use crate::fixture::{Guest, STACK};
-use belljar_kernel::machine::{Backing, Exit, GuestMemory, Platform, Prot, Regs};
 use belljar_linux_abi::Errno;
+use belljar_machine::{Backing, Exit, GuestMemory, Platform, Prot, Regs};
 
 #[test]
 fn a_system_call_comes_back_with_its_arguments_and_takes_a_result() {

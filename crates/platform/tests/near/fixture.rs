@@ -1,6 +1,6 @@
 //! Loads a blob of instructions as a guest's file-backed text and runs it.
 
-use belljar_kernel::machine::{
+use belljar_machine::{
     Backing, ContextId, Exit, GuestMemory, HostFiles, NativeFile, OpenHow, Placement, Platform, Prot, Regs,
     SpaceId,
 };

@@ -3,7 +3,7 @@
 use crate::blob;
 use crate::fixture::Guest;
 use belljar_base::Footprint;
-use belljar_kernel::machine::{Backing, ContextId, GuestMemory, Platform, Prot};
+use belljar_machine::{Backing, ContextId, GuestMemory, Platform, Prot};
 
 /// Far from the stack, as data is.
 const DATA: u64 = 16 << 20;

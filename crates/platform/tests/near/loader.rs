@@ -2,10 +2,10 @@
 //! needs them: enough to see that the platform runs code that it was not written for.
 
 use crate::fixture::HOSTS;
-use belljar_kernel::machine::{
+use belljar_linux_abi::Errno;
+use belljar_machine::{
     Backing, Exit, GuestMemory, HostFiles, NativeFile, OpenHow, Placement, Platform, Prot, Regs, SpaceId,
 };
-use belljar_linux_abi::Errno;
 use belljar_platform::HostMachine;
 use std::path::{Path, PathBuf};
 

@@ -3,8 +3,8 @@
 
 use crate::blob;
 use crate::fixture::Guest;
-use belljar_kernel::machine::Exit;
-use belljar_kernel::machine::Platform;
+use belljar_machine::Exit;
+use belljar_machine::Platform;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 

@@ -2,7 +2,7 @@
 
 use crate::fixture::FIRST_PROGRAM_HOST;
 use crate::loader::Program;
-use belljar_kernel::machine::Platform;
+use belljar_machine::Platform;
 use std::path::Path;
 use std::process::Command;
 

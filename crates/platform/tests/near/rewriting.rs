@@ -2,7 +2,7 @@
 
 use crate::blob;
 use crate::fixture::Guest;
-use belljar_kernel::machine::{Exit, Platform};
+use belljar_machine::{Exit, Platform};
 
 /// Runs `code` as file text and as anonymous text and compares every exit; `first` is the first
 /// byte of the site, which must have become a jump in the one and not in the other.
@@ -272,7 +272,7 @@ fn a_guest_that_spoils_gs_still_makes_its_calls() {
 
 #[test]
 fn fixed_images_are_rewritten_too() {
-    use belljar_kernel::machine::{Backing, GuestMemory, HostFiles, OpenHow, Prot, Regs};
+    use belljar_machine::{Backing, GuestMemory, HostFiles, OpenHow, Prot, Regs};
     let code = blob!(fixed, ".fill 24, 1, 0x90", "2:", "mov eax, 39", "syscall", "jmp 2b");
     let mut guest = Guest::new(code);
     let path = std::env::temp_dir().join(format!("belljar-near-fixed-{}", std::process::id()));
@@ -298,7 +298,7 @@ fn fixed_images_are_rewritten_too() {
 
 #[test]
 fn the_vdso_makes_system_calls_and_is_rewritten() {
-    use belljar_kernel::machine::{GuestMemory, Regs};
+    use belljar_machine::{GuestMemory, Regs};
     let mut guest = Guest::new(blob!(vdso, "2:", "call r15", "jmp 2b"));
     let at = guest.text + (1 << 20);
     assert_eq!(guest.machine.map_vdso(guest.space, at), Ok(4096));

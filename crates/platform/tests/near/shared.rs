@@ -2,7 +2,7 @@
 
 use crate::blob;
 use crate::fixture::Guest;
-use belljar_kernel::machine::{
+use belljar_machine::{
     Backing, ContextId, GuestMemory, HostFiles, ImageRoom, NativeFile, OpenHow, Platform, Prot, Regs,
 };
 use std::ops::{Deref, DerefMut};
@@ -286,7 +286,7 @@ fn data_of_many_guests_lies_at_different_places_of_a_huge_page() {
     let mut places = std::collections::BTreeSet::new();
     for host in 2_000..2_128 {
         machine = belljar_platform::HostMachine::new(host, 4096);
-        let space = machine.create_space(0, belljar_kernel::machine::Placement::Near).unwrap();
+        let space = machine.create_space(0, belljar_machine::Placement::Near).unwrap();
         let room = machine.room_of_image(space, file);
         assert_eq!((room.remainder % PAGE, room.align % PAGE), (0, 0));
         places.insert((room.remainder + DATA) % room.align);

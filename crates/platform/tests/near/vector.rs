@@ -3,7 +3,7 @@
 
 use crate::blob;
 use crate::fixture::Guest;
-use belljar_kernel::machine::{ContextId, GuestMemory, Platform};
+use belljar_machine::{ContextId, GuestMemory, Platform};
 use std::arch::asm;
 
 /// Loads 32 registers of 64 bytes from RDI, calls, stores them to RSI, calls; for ever.

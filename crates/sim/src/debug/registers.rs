@@ -1,6 +1,6 @@
 //! Registers as gdb's description of x86-64 Linux (`target.xml`) has them.
 
-use belljar_kernel::machine::Regs;
+use belljar_machine::Regs;
 use gdbstub::arch::{Arch, Registers};
 
 /// The part of an XSAVE image where the control words, x87 and SSE registers lie, and where the upper

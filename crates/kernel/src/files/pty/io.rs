@@ -1,11 +1,12 @@
 //! Reading and writing either end of a pseudo-terminal.
 
-use super::{FLIGHT_LIMIT, LINE_LIMIT};
-use crate::call::{Block, Call, CallState, IfInterrupted, Resumed, SysResult, done};
+use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
 use crate::ids::FileKey;
+use crate::outcome::{Block, CallState, IfInterrupted, Resumed, SysResult, done};
 use belljar_base::{SimDuration, SimTime};
-use belljar_linux_abi::{Errno, c, terminal};
+use belljar_linux_abi::{Errno, c};
+use belljar_terminal::MasterRead;
 
 /// The most that one write turns over at a time.
 const CHUNK: usize = 2_048;
@@ -23,22 +24,16 @@ impl Call<'_> {
         if room == 0 {
             return done(0);
         }
-        if pty.packet && pty.packet_state != 0 {
-            let state = std::mem::take(&mut pty.packet_state);
-            self.scatter(buffers, &[state])?;
-            return done(1);
-        }
-        if pty.shown.is_empty() || pty.stopped {
-            return match (pty.slave_closed, nonblocking) {
-                (true, _) => Err(Errno::EIO),
-                (_, true) => Err(Errno::EAGAIN),
-                _ => Block::on(queue).into(),
-            };
-        }
-        let header = usize::from(pty.packet);
-        let len = pty.shown.len().min(room - header);
-        let data: Vec<u8> =
-            std::iter::repeat_n(terminal::TIOCPKT_DATA, header).chain(pty.shown.drain(..len)).collect();
+        let data = match pty.pair.read_master(room) {
+            MasterRead::State(state) => {
+                self.scatter(buffers, &[state])?;
+                return done(1);
+            }
+            MasterRead::Closed => return Err(Errno::EIO),
+            MasterRead::Nothing if nonblocking => return Err(Errno::EAGAIN),
+            MasterRead::Nothing => return Block::on(queue).into(),
+            MasterRead::Data(data) => data,
+        };
         self.host.notify(queue);
         self.scatter(buffers, &data)?;
         done(data.len() as u64)
@@ -54,13 +49,13 @@ impl Call<'_> {
         };
         let queue = self.host.files.ptys[key].queue;
         while written < total {
-            let room = FLIGHT_LIMIT.saturating_sub(self.host.files.ptys[key].typed.len()).min(CHUNK);
+            let room = self.host.files.ptys[key].pair.typing_room().min(CHUNK);
             if room == 0 {
                 break;
             }
             let data = self.gather(buffers, written, room)?;
             written += data.len() as u64;
-            self.host.files.ptys[key].typed.extend(&data);
+            self.host.files.ptys[key].pair.feed(&data);
             self.host.pump_typed(key);
             self.host.notify(queue);
         }
@@ -72,7 +67,7 @@ impl Call<'_> {
         let nonblocking = self.host.open(file).is_nonblocking();
         let pty = &self.host.files.ptys[key];
         let queue = pty.queue;
-        if !pty.master_open {
+        if !pty.pair.master_open {
             return done(0);
         }
         if let Some(answer) = self.background_access(key, c::SIGTTIN) {
@@ -80,13 +75,13 @@ impl Call<'_> {
         }
         let room = total_len(buffers) as usize;
         let pty = &self.host.files.ptys[key];
-        let available = pty.line.available(&pty.termios);
-        if pty.termios.local(c::ICANON) {
+        let available = pty.pair.available();
+        if pty.pair.is_canonical() {
             if available == 0 {
                 return if nonblocking { Err(Errno::EAGAIN) } else { Block::on(queue).into() };
             }
         } else {
-            let (minimum, time) = (usize::from(pty.termios.cc[c::VMIN]), pty.termios.cc[c::VTIME]);
+            let (minimum, time) = pty.pair.least_read();
             let timed_out = self.deadline_passed()
                 && matches!(self.resumed, Some(Resumed { state: CallState::ProgressUntil(..), .. }));
             let enough = available >= minimum.min(room).max(1) || (nonblocking && available > 0);
@@ -106,7 +101,7 @@ impl Call<'_> {
             return done(0);
         }
         let pty = &mut self.host.files.ptys[key];
-        let data = pty.line.take(room, &pty.termios);
+        let data = pty.pair.take(room);
         self.host.pump_typed(key);
         self.host.notify(queue);
         self.scatter(buffers, &data)?;
@@ -136,10 +131,10 @@ impl Call<'_> {
         };
         let pty = &self.host.files.ptys[key];
         let queue = pty.queue;
-        if !pty.master_open {
+        if !pty.pair.master_open {
             return Err(Errno::EIO);
         }
-        if pty.termios.local(c::TOSTOP)
+        if pty.pair.termios.local(c::TOSTOP)
             && written == 0
             && let Some(answer) = self.background_access(key, c::SIGTTOU)
         {
@@ -147,15 +142,12 @@ impl Call<'_> {
         }
         while written < total {
             let pty = &self.host.files.ptys[key];
-            let room = (FLIGHT_LIMIT + LINE_LIMIT).saturating_sub(pty.shown.len());
-            if room == 0 || pty.stopped {
+            let room = pty.pair.writing_room();
+            if room == 0 || pty.pair.is_stopped() {
                 break;
             }
             let data = self.gather(buffers, written, room.min(CHUNK))?;
-            let pty = &mut self.host.files.ptys[key];
-            for byte in &data {
-                pty.line.put(*byte, &pty.termios, &mut pty.shown);
-            }
+            self.host.files.ptys[key].pair.write(&data);
             written += data.len() as u64;
             self.host.notify(queue);
         }

@@ -1,9 +1,10 @@
 //! Settings and states of terminals, `ioctl_tty(2)`.
 
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::files::FileKind;
 use crate::ids::FileKey;
-use belljar_linux_abi::terminal::{TIOCPKT_FLUSHREAD, TIOCPKT_FLUSHWRITE, Termios, Termios2, Winsize};
+use crate::outcome::{SysResult, done};
+use belljar_linux_abi::terminal::{Termios, Termios2, Winsize};
 use belljar_linux_abi::{Errno, c};
 
 /// Requests that `libc` does not list for this target.
@@ -41,8 +42,8 @@ const SPEEDS: [(u32, u32); 20] = [
 impl Call<'_> {
     /// `ioctl(2)` of either end of a pseudo-terminal.
     pub(crate) fn terminal_ioctl(&mut self, file: FileKey, request: u64, argument: u64) -> SysResult {
-        let (key, master) = self.host.terminal_of(file).ok_or(Errno::ENOTTY)?;
-        if !self.host.files.ptys[key].master_open {
+        let (key, master) = self.host.files.terminal_of(file).ok_or(Errno::ENOTTY)?;
+        if !self.host.files.ptys[key].pair.master_open {
             return Err(if request == c::TIOCSPGRP { Errno::ENOTTY } else { Errno::EIO });
         }
         match request {
@@ -57,23 +58,23 @@ impl Call<'_> {
             }
             TIOCGPKT | TIOCGPTLCK | TIOCSIG if master => self.master_ioctl(key, request, argument),
             c::TIOCGWINSZ => {
-                let size = self.host.files.ptys[key].size;
+                let size = self.host.files.ptys[key].pair.size;
                 self.write(argument, &size)?;
                 done(0)
             }
             c::TIOCSWINSZ => {
                 let size: Winsize = self.read(argument)?;
-                if std::mem::replace(&mut self.host.files.ptys[key].size, size) != size {
+                if std::mem::replace(&mut self.host.files.ptys[key].pair.size, size) != size {
                     self.host.signal_foreground(key, c::SIGWINCH);
                 }
                 done(0)
             }
             c::FIONREAD | c::TIOCOUTQ => {
-                let pty = &self.host.files.ptys[key];
+                let pair = &self.host.files.ptys[key].pair;
                 let count = match (request, master) {
                     (c::TIOCOUTQ, _) => 0,
-                    (_, true) => pty.shown.len(),
-                    (_, false) => pty.line.available(&pty.termios),
+                    (_, true) => pair.shown_len(),
+                    (_, false) => pair.available(),
                 };
                 self.write(argument, &(count as i32))?;
                 done(0)
@@ -92,18 +93,18 @@ impl Call<'_> {
             c::TCSBRK | c::TCSBRKP | c::TIOCSBRK | c::TIOCCBRK => done(0),
             c::TIOCSTI => {
                 let byte: u8 = self.read(argument)?;
-                self.host.files.ptys[key].typed.push_back(byte);
+                self.host.files.ptys[key].pair.feed(&[byte]);
                 self.host.pump_typed(key);
                 let queue = self.host.files.ptys[key].queue;
                 self.host.notify(queue);
                 done(0)
             }
             c::TIOCEXCL | c::TIOCNXCL => {
-                self.host.files.ptys[key].exclusive = request == c::TIOCEXCL;
+                self.host.files.ptys[key].pair.exclusive = request == c::TIOCEXCL;
                 done(0)
             }
             TIOCGEXCL => {
-                let exclusive = i32::from(self.host.files.ptys[key].exclusive);
+                let exclusive = i32::from(self.host.files.ptys[key].pair.exclusive);
                 self.write(argument, &exclusive)?;
                 done(0)
             }
@@ -119,7 +120,7 @@ impl Call<'_> {
 
     /// `TCGETS`, `TCSETS` and relatives; both ends know the slave's settings.
     fn settings_ioctl(&mut self, key: usize, master: bool, request: u64, argument: u64) -> SysResult {
-        let current = self.host.files.ptys[key].termios;
+        let current = self.host.files.ptys[key].pair.termios;
         let speed = SPEEDS.iter().find(|(code, _)| *code == current.cflag & c::CBAUD).map_or(38_400, |s| s.1);
         let new: Termios = match request {
             c::TCGETS => {
@@ -146,16 +147,9 @@ impl Call<'_> {
             return answer;
         }
         let pty = &mut self.host.files.ptys[key];
-        if matches!(request, c::TCSETSF | TCSETSF2) {
-            pty.line.flush();
-            pty.typed.clear();
-        }
-        // A pseudo-terminal has eight bits and no parity, whatever it is told.
-        pty.termios = Termios { cflag: new.cflag & !(c::CSIZE | c::PARENB) | c::CS8 | c::CREAD, ..new };
-        pty.line.mode_changed(current.local(c::ICANON), new.local(c::ICANON));
         let queue = pty.queue;
-        if current.input(c::IXON) && !new.input(c::IXON) {
-            self.host.set_terminal_stopped(key, false);
+        if pty.pair.set_termios(new, matches!(request, c::TCSETSF | TCSETSF2)) {
+            self.host.notify(queue);
         }
         self.host.pump_typed(key);
         self.host.notify(queue);
@@ -213,18 +207,15 @@ impl Call<'_> {
         let pty = &mut self.host.files.ptys[key];
         let answer = match request {
             c::TIOCGPTN => pty.number as i32,
-            TIOCGPTLCK => i32::from(pty.locked),
-            TIOCGPKT => i32::from(pty.packet),
+            TIOCGPTLCK => i32::from(pty.pair.locked),
+            TIOCGPKT => i32::from(pty.pair.is_packet_mode()),
             c::TIOCSPTLCK => {
-                self.host.files.ptys[key].locked = self.read::<i32>(argument)? != 0;
+                self.host.files.ptys[key].pair.locked = self.read::<i32>(argument)? != 0;
                 return done(0);
             }
             c::TIOCPKT => {
                 let on = self.read::<i32>(argument)? != 0;
-                let pty = &mut self.host.files.ptys[key];
-                if on != pty.packet {
-                    (pty.packet, pty.packet_state) = (on, 0);
-                }
+                self.host.files.ptys[key].pair.set_packet_mode(on);
                 return done(0);
             }
             TIOCSIG => {
@@ -261,15 +252,7 @@ impl Call<'_> {
         let (input, output) = (which != c::TCOFLUSH, which != c::TCIFLUSH);
         let (typed, shown) = if master { (output, input) } else { (input, output) };
         let pty = &mut self.host.files.ptys[key];
-        if typed {
-            pty.line.flush();
-            pty.typed.clear();
-            pty.packet_state |= TIOCPKT_FLUSHREAD;
-        }
-        if shown {
-            pty.shown.clear();
-            pty.packet_state |= TIOCPKT_FLUSHWRITE;
-        }
+        pty.pair.flush(typed, shown);
         let queue = pty.queue;
         self.host.notify(queue);
         done(0)

@@ -1,28 +1,22 @@
 //! Pseudo-terminals, `pty(7)`: pairs of a master, which a terminal emulator or `sshd` holds, and a
 //! slave, which is a terminal to programs.
 //!
-//! [`line`] is the line discipline between them, `io` reading and writing, `ioctl` the settings,
+//! `belljar_terminal` has the pair and its line discipline; `io` is reading and writing, `ioctl` the settings,
 //! `session` what makes a terminal the controlling one of a session.
 
 mod io;
 mod ioctl;
-mod line;
 mod session;
 
 use super::FileKind;
 use super::devices::Device;
-use super::readiness::{EPOLLERR, EPOLLHUP, EPOLLPRI, READABLE, WRITABLE};
 use super::tree::Node;
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
-use belljar_linux_abi::terminal::{Termios, Winsize};
-use belljar_linux_abi::{Errno, c, terminal};
-use line::{Effect, LINE_LIMIT, Line};
-use std::collections::VecDeque;
+use belljar_linux_abi::{Errno, c};
+use belljar_terminal::Pair;
 
-/// What lies between the ends and has not reached the reader's buffer, at most: the limit that
-/// Linux gives the buffer of a pseudo-terminal.
-const FLIGHT_LIMIT: usize = 8_192;
 /// The group of terminals, as Debian mounts `/dev/pts`.
 const TTY_GROUP: u32 = 5;
 const SLAVE_MODE: u32 = 0o620;
@@ -40,65 +34,26 @@ pub struct Pty {
     pub session: Option<i32>,
     /// The foreground process group of that session.
     pub foreground: i32,
-    /// Settings of the slave.
-    pub termios: Termios,
-    /// The size of its window.
-    pub size: Winsize,
-    line: Line,
-    /// Written by the master and not yet taken by the line discipline.
-    typed: VecDeque<u8>,
-    /// Written by the slave (or echoed) and not yet read by the master.
-    shown: VecDeque<u8>,
-    master_open: bool,
-    slaves: u32,
-    /// The last slave has been closed (and none opened since): the master reads no more.
-    slave_closed: bool,
-    /// `TIOCSPTLCK`: slaves cannot be opened.
-    locked: bool,
-    /// `TIOCEXCL`.
-    exclusive: bool,
-    /// `^S` or `TCOOFF`.
-    stopped: bool,
-    /// `TIOCPKT` and the states that a packet will tell.
-    packet: bool,
-    packet_state: u8,
+    /// Both ends and the line discipline between them.
+    pub pair: Pair,
     slave_inode: InodeKey,
 }
 
-impl Pty {
-    /// What the master is ready for.
-    pub fn master_readiness(&self) -> u32 {
-        let mut events = 0;
-        if !self.shown.is_empty() && !self.stopped {
-            events |= READABLE;
-        }
-        if self.packet && self.packet_state != 0 {
-            events |= READABLE | EPOLLPRI;
-        }
-        if self.slave_closed {
-            events |= EPOLLHUP;
-        }
-        if self.typed.len() < FLIGHT_LIMIT {
-            events |= WRITABLE;
-        }
-        events
+impl Files {
+    /// One more open slave.
+    fn attach_slave(&mut self, pty: usize) -> InodeKey {
+        let pty = &mut self.ptys[pty];
+        pty.pair.slave_opened();
+        pty.slave_inode
     }
-    /// What the slave is ready for.
-    pub fn slave_readiness(&self) -> u32 {
-        if !self.master_open {
-            return READABLE | WRITABLE | EPOLLERR | EPOLLHUP;
+
+    /// The terminal behind an open file, and whether it is the master.
+    pub(crate) fn terminal_of(&self, file: FileKey) -> Option<(usize, bool)> {
+        match self.open[file.0].kind {
+            FileKind::PtyMaster { pty, .. } => Some((pty, true)),
+            FileKind::Terminal { pty, .. } => Some((pty, false)),
+            _ => None,
         }
-        let canonical = self.termios.local(c::ICANON);
-        let (minimum, time) = (self.termios.cc[c::VMIN], self.termios.cc[c::VTIME]);
-        let wanted = if !canonical && time == 0 { usize::from(minimum).max(1) } else { 1 };
-        let mut events = 0;
-        if self.line.available(&self.termios) >= wanted {
-            events |= READABLE;
-        }
-        if self.shown.len() < FLIGHT_LIMIT + LINE_LIMIT && !self.stopped {
-            events |= WRITABLE;
-        }
-        events
     }
 }
 
@@ -113,19 +68,7 @@ impl Host {
             queue: self.waits.create(),
             session: None,
             foreground: 0,
-            termios: Termios::default(),
-            size: Winsize::default(),
-            line: Line::default(),
-            typed: VecDeque::new(),
-            shown: VecDeque::new(),
-            master_open: true,
-            slaves: 0,
-            slave_closed: false,
-            locked: true,
-            exclusive: false,
-            stopped: false,
-            packet: false,
-            packet_state: 0,
+            pair: Pair::default(),
             slave_inode,
         };
         let pty = self.files.ptys.insert(pty);
@@ -164,38 +107,30 @@ impl Host {
         flags: i32,
     ) -> Result<FileKind, Errno> {
         let found = self.files.ptys.get_mut(pty).filter(|pty| pty.number == number).ok_or(Errno::EIO)?;
-        if !found.master_open || found.locked {
+        if !found.pair.master_open || found.pair.locked {
             return Err(Errno::EIO);
         }
-        if found.exclusive && self.processes[process.0].credentials.euid != 0 {
+        if found.pair.exclusive && self.processes[process.0].credentials.euid != 0 {
             return Err(Errno::EBUSY);
         }
-        let inode = self.attach_slave(pty);
+        let inode = self.files.attach_slave(pty);
         if flags & c::O_NOCTTY == 0 {
             self.acquire_terminal(process, pty);
         }
         Ok(FileKind::Terminal { inode, pty })
     }
 
-    /// One more open slave.
-    fn attach_slave(&mut self, pty: usize) -> InodeKey {
-        let pty = &mut self.files.ptys[pty];
-        pty.slaves += 1;
-        pty.slave_closed = false;
-        pty.slave_inode
-    }
-
     /// Opens `/dev/tty`: the controlling terminal. `ENXIO` for a process that has none.
     pub(crate) fn open_controlling_terminal(&mut self, process: ProcessKey) -> Result<FileKind, Errno> {
         let pty = self.processes[process.0].terminal.ok_or(Errno::ENXIO)?;
-        let inode = self.attach_slave(pty);
+        let inode = self.files.attach_slave(pty);
         Ok(FileKind::Terminal { inode, pty })
     }
 
     /// The master is closed: its slaves hang up.
     pub(crate) fn close_master(&mut self, key: usize) {
         let pty = &mut self.files.ptys[key];
-        pty.master_open = false;
+        pty.pair.master_open = false;
         let (number, inode) = (pty.number, pty.slave_inode);
         let queue = pty.queue;
         self.hang_up_terminal(key);
@@ -210,11 +145,7 @@ impl Host {
     /// A slave is closed; the last one ends what the master can read.
     pub(crate) fn close_slave(&mut self, key: usize) {
         let pty = &mut self.files.ptys[key];
-        pty.slaves -= 1;
-        if pty.slaves == 0 {
-            pty.slave_closed = true;
-            pty.exclusive = false;
-            pty.line.flush();
+        if pty.pair.slave_closed() {
             let queue = pty.queue;
             self.notify(queue);
         }
@@ -222,8 +153,7 @@ impl Host {
     }
 
     fn forget_pty_if_unused(&mut self, key: usize) {
-        let pty = &self.files.ptys[key];
-        if !pty.master_open && pty.slaves == 0 {
+        if self.files.ptys[key].pair.is_unused() {
             let pty = self.files.ptys.remove(key);
             self.waits.destroy(pty.queue);
         }
@@ -231,55 +161,22 @@ impl Host {
 
     /// Moves what the master has written through the line discipline as far as there is room.
     fn pump_typed(&mut self, key: usize) {
-        loop {
-            let pty = &mut self.files.ptys[key];
-            if pty.typed.is_empty() || pty.line.room(&pty.termios) == 0 {
-                return;
+        while let Some(event) = self.files.ptys[key].pair.pump() {
+            if event.stopped_or_started {
+                let queue = self.files.ptys[key].queue;
+                self.notify(queue);
             }
-            let Some(byte) = pty.typed.pop_front() else { return };
-            match pty.line.receive(byte, &pty.termios, &mut pty.shown) {
-                Effect::None => {
-                    if pty.stopped && pty.termios.input(c::IXANY) && pty.termios.input(c::IXON) {
-                        self.set_terminal_stopped(key, false);
-                    }
-                }
-                Effect::Stop => self.set_terminal_stopped(key, true),
-                Effect::Start => self.set_terminal_stopped(key, false),
-                Effect::Signal(signal) => {
-                    if !pty.termios.local(c::NOFLSH) {
-                        pty.packet_state |= terminal::TIOCPKT_FLUSHREAD | terminal::TIOCPKT_FLUSHWRITE;
-                    }
-                    if pty.termios.input(c::IXON) {
-                        self.set_terminal_stopped(key, false);
-                    }
-                    self.signal_foreground(key, signal);
-                }
+            if let Some(signal) = event.signal {
+                self.signal_foreground(key, signal);
             }
         }
     }
 
     fn set_terminal_stopped(&mut self, key: usize, stopped: bool) {
         let pty = &mut self.files.ptys[key];
-        if pty.stopped == stopped {
-            return;
-        }
-        pty.stopped = stopped;
-        let (now, before) = if stopped {
-            (terminal::TIOCPKT_STOP, terminal::TIOCPKT_START)
-        } else {
-            (terminal::TIOCPKT_START, terminal::TIOCPKT_STOP)
-        };
-        pty.packet_state = pty.packet_state & !before | now;
-        let queue = pty.queue;
-        self.notify(queue);
-    }
-
-    /// The terminal behind an open file, and whether it is the master.
-    pub(crate) fn terminal_of(&self, file: FileKey) -> Option<(usize, bool)> {
-        match self.files.open[file.0].kind {
-            FileKind::PtyMaster { pty, .. } => Some((pty, true)),
-            FileKind::Terminal { pty, .. } => Some((pty, false)),
-            _ => None,
+        if pty.pair.set_stopped(stopped) {
+            let queue = pty.queue;
+            self.notify(queue);
         }
     }
 

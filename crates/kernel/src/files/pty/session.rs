@@ -1,9 +1,10 @@
 //! Controlling terminals: which session a terminal belongs to, which of its process groups is in
 //! the foreground, and what befalls the others, `credentials(7)`, `tty_ioctl(4)`.
 
-use crate::call::{Block, Call, IfInterrupted, SysResult};
+use crate::call::Call;
 use crate::host::Host;
 use crate::ids::ProcessKey;
+use crate::outcome::{Block, IfInterrupted, SysResult};
 use belljar_linux_abi::signal::{SigInfo, sig_bit};
 use belljar_linux_abi::{Errno, c};
 

@@ -3,10 +3,11 @@
 
 use super::lookup::{ROOT, join};
 use super::{Content, Node, Store};
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
-use crate::machine::{NativeFile, OpenHow};
 use belljar_linux_abi::Errno;
+use belljar_machine::{NativeFile, OpenHow};
 use std::path::{Path, PathBuf};
 
 /// Bytes copied at a time.
@@ -17,6 +18,18 @@ const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 /// The folder in the own layer of files without a name.
 const UNNAMED: &str = ".unnamed";
+
+impl Files {
+    /// True if a file has a native counterpart in the own layer that must go with its name.
+    pub(crate) fn has_own_name(&self, key: InodeKey) -> bool {
+        match &self.inodes[key.0].node {
+            Node::Regular(content) => content.store == Store::Own,
+            Node::Directory(dir) => dir.own,
+            Node::Symlink { own, .. } => *own,
+            _ => false,
+        }
+    }
+}
 
 impl Host {
     /// The native path of a file in the own layer; `None` if it has no name any more.
@@ -207,14 +220,5 @@ impl Host {
             self.machine.create_link(&existing, &path)?;
         }
         Ok(())
-    }
-    /// True if a file has a native counterpart in the own layer that must go with its name.
-    pub(crate) fn has_own_name(&self, key: InodeKey) -> bool {
-        match &self.files.inodes[key.0].node {
-            Node::Regular(content) => content.store == Store::Own,
-            Node::Directory(dir) => dir.own,
-            Node::Symlink { own, .. } => *own,
-            _ => false,
-        }
     }
 }

@@ -3,11 +3,12 @@
 use super::{
     Child, Content, Directory, DirectorySource, FormerEntry, Found, Inode, Meta, Node, Store, Times,
 };
+use crate::files::Files;
 use crate::files::devices::Device;
 use crate::host::Host;
 use crate::ids::InodeKey;
-use crate::machine::NativeStat;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::NativeStat;
 use smallvec::SmallVec;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -47,6 +48,28 @@ fn shown_owner(stat: &NativeStat) -> (u32, u32) {
     if stat.is_own { (0, 0) } else { (stat.uid, stat.gid) }
 }
 
+impl Files {
+    /// The absolute path of an inode by its first name; a file without a name gives `None`.
+    pub(crate) fn path_of(&self, key: InodeKey) -> Option<Vec<u8>> {
+        let mut parts: SmallVec<[&[u8]; 8]> = SmallVec::new();
+        let mut at = key;
+        while at != ROOT {
+            let (parent, name) = self.inodes[at.0].links.first()?;
+            parts.push(name);
+            at = *parent;
+        }
+        if parts.is_empty() {
+            return Some(b"/".to_vec());
+        }
+        let mut path = Vec::new();
+        for part in parts.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(part);
+        }
+        Some(path)
+    }
+}
+
 impl Host {
     /// An inode.
     pub(crate) fn inode(&mut self, key: InodeKey) -> &mut Inode {
@@ -69,7 +92,7 @@ impl Host {
     /// A new inode for what a path leads to, without a name yet; whoever asked owns it.
     pub(crate) fn new_inode_at(&mut self, found: &Found, node: Node, mode: u32) -> InodeKey {
         let (uid, gid) = found.owner;
-        let (gid, mode) = self.inherited(found.parent, gid, mode, node.is_directory());
+        let (gid, mode) = self.files.inherited(found.parent, gid, mode, node.is_directory());
         let key = self.new_inode(found.parent, node, mode);
         let inode = self.inode(key);
         (inode.meta.uid, inode.meta.gid) = (uid, gid);
@@ -96,7 +119,7 @@ impl Host {
             _ => dir.entries.remove(name),
         };
         if let Some(inode) = child {
-            let former = if self.inode(inode).links.len() == 1 { self.path_of(inode) } else { None };
+            let former = if self.inode(inode).links.len() == 1 { self.files.path_of(inode) } else { None };
             let entry =
                 FormerEntry { directory: (directory, self.inode(directory).number), name: name.into() };
             let inode = self.inode(inode);
@@ -334,25 +357,5 @@ impl Host {
     /// True if a directory has no entries.
     pub(crate) fn is_empty_directory(&mut self, directory: InodeKey) -> Result<bool, Errno> {
         Ok(self.list(directory)?.is_empty())
-    }
-
-    /// The absolute path of an inode by its first name; a file without a name gives `None`.
-    pub(crate) fn path_of(&self, key: InodeKey) -> Option<Vec<u8>> {
-        let mut parts: SmallVec<[&[u8]; 8]> = SmallVec::new();
-        let mut at = key;
-        while at != ROOT {
-            let (parent, name) = self.files.inodes[at.0].links.first()?;
-            parts.push(name);
-            at = *parent;
-        }
-        if parts.is_empty() {
-            return Some(b"/".to_vec());
-        }
-        let mut path = Vec::new();
-        for part in parts.iter().rev() {
-            path.push(b'/');
-            path.extend_from_slice(part);
-        }
-        Some(path)
     }
 }

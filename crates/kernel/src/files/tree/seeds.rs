@@ -6,7 +6,7 @@ use crate::files::devices::DEVICES;
 use crate::files::virtual_files::{ETC_FILES, InterfaceFile, LINKS, VirtualFile};
 use crate::host::HostConfig;
 use crate::ids::InodeKey;
-use crate::net::StackConfig;
+use belljar_netstack::StackConfig;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 

@@ -9,8 +9,8 @@ use super::lookup::ROOT;
 use crate::files::tree::Node;
 use crate::files::virtual_files::VirtualFile;
 use crate::host::Host;
-use crate::machine::{NativeStat, OpenHow};
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::{NativeStat, OpenHow};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 

@@ -1,10 +1,11 @@
 //! `/proc/<pid>/mem`: a process's memory as a file.
 
 use super::{ProcessFile, VirtualFile};
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::files::tree::Node;
 use crate::guest::{GuestBuffers, total_len};
 use crate::ids::{FileKey, InodeKey, ProcessKey};
+use crate::outcome::{SysResult, done};
 use crate::rights::AccessIds;
 use belljar_linux_abi::Errno;
 

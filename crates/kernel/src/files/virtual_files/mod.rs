@@ -15,12 +15,13 @@ pub use system::{ETC_FILES, LINKS, tunable};
 
 use super::FileKind;
 use super::tree::Node;
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
-use crate::net::sysctl::Sysctl;
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
+use belljar_netstack::sysctl::Sysctl;
 use std::sync::Arc;
 
 /// Where a made-up file's bytes come from. They are made anew each time a reader starts at the

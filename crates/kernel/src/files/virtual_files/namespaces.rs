@@ -1,11 +1,12 @@
 //! Namespaces as files, namespaces(7): there is one of each kind, in which all processes of a host are.
 
 use super::VirtualFile;
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::files::tree::{NAMESPACE, Node, ROOT};
 use crate::files::{FileKind, OpenFile};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
 /// The requests of `ioctl_ns(2)`.
@@ -66,7 +67,7 @@ impl Host {
         let entered = match self.namespace_of(file) {
             Some((kind, _)) if kinds == 0 || kinds == flag_of(kind) => flag_of(kind),
             None if matches!(self.open(file), OpenFile { kind: FileKind::PidFd(_), .. }) => {
-                let pid = self.pidfd_pid(file)?;
+                let pid = self.files.pidfd_pid(file)?;
                 if kinds == 0 || kinds & !ALL != 0 {
                     return Err(Errno::EINVAL);
                 }

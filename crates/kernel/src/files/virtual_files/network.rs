@@ -1,11 +1,12 @@
 //! Contents of `/proc/net`, `/sys/class/net` and `/etc/hosts`.
 
 use crate::host::Host;
-use crate::net::udp::Protocol;
-use crate::net::v6;
-use crate::net::{LO, interface_index};
 use belljar_linux_abi::c;
+use belljar_linux_net::proc;
+use belljar_linux_net::unix::proc_net_unix;
 use belljar_net::neighbour::NeighbourState;
+use belljar_netstack::udp::Protocol;
+use belljar_netstack::{LO, interface_index};
 use belljar_tcp::CongestionAlgorithm;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -42,32 +43,32 @@ pub(super) fn congestion_algorithms(_host: &mut Host) -> String {
 
 /// `/proc/net/snmp`.
 pub(super) fn snmp(host: &mut Host) -> String {
-    host.proc_net_snmp()
+    proc::proc_net_snmp(&host.net)
 }
 
 /// `/proc/net/netstat`.
 pub(super) fn netstat(host: &mut Host) -> String {
-    host.proc_net_netstat()
+    proc::proc_net_netstat(&host.net)
 }
 
 /// `/proc/net/if_inet6`: address, index, length of the prefix, scope, flags, name.
 pub(super) fn if_inet6(host: &mut Host) -> String {
-    v6::proc_if_inet6(&host.net)
+    proc::proc_if_inet6(&host.net)
 }
 
 /// `/proc/net/ipv6_route`.
 pub(super) fn ipv6_route(host: &mut Host) -> String {
-    v6::proc_ipv6_route(&host.net)
+    proc::proc_ipv6_route(&host.net)
 }
 
 /// `/proc/net/igmp6`: who is in which group.
 pub(super) fn igmp6(host: &mut Host) -> String {
-    v6::proc_igmp6(&host.net)
+    proc::proc_igmp6(&host.net)
 }
 
 /// `/proc/net/snmp6`.
 pub(super) fn snmp6(host: &mut Host) -> String {
-    v6::proc_snmp6(&host.net)
+    proc::proc_snmp6(&host.net)
 }
 
 /// `net.ipv6.conf.all.disable_ipv6`.
@@ -77,7 +78,7 @@ pub(super) fn disable_ipv6(host: &mut Host) -> String {
 
 /// `/proc/net/dev`.
 pub(super) fn dev(host: &mut Host) -> String {
-    host.proc_net_dev()
+    proc::proc_net_dev(&host.net)
 }
 
 /// `/proc/net/igmp`.
@@ -92,47 +93,47 @@ pub(super) fn dev_mcast(host: &mut Host) -> String {
 
 /// `/proc/net/packet`.
 pub(super) fn packet(host: &mut Host) -> String {
-    host.proc_net_packet()
+    host.own.proc_net_packet(&host.net)
 }
 
 /// `/proc/net/raw`.
 pub(super) fn raw(host: &mut Host) -> String {
-    host.proc_net_raw()
+    proc::proc_net_raw(&host.net)
 }
 
 /// `/proc/net/tcp`.
 pub(super) fn tcp(host: &mut Host) -> String {
-    host.proc_net_tcp(c::AF_INET)
+    proc::proc_net_tcp(&host.net, c::AF_INET)
 }
 
 /// `/proc/net/tcp6`.
 pub(super) fn tcp6(host: &mut Host) -> String {
-    host.proc_net_tcp(c::AF_INET6)
+    proc::proc_net_tcp(&host.net, c::AF_INET6)
 }
 
 /// `/proc/net/udp`.
 pub(super) fn udp(host: &mut Host) -> String {
-    host.proc_net_udp(c::AF_INET, Protocol::Udp)
+    proc::proc_net_udp(&host.net, c::AF_INET, Protocol::Udp)
 }
 
 /// `/proc/net/unix`.
 pub(super) fn unix(host: &mut Host) -> String {
-    host.proc_net_unix()
+    proc_net_unix(&host.own.unix_shown(&host.net))
 }
 
 /// `/proc/net/udplite`.
 pub(super) fn udplite(host: &mut Host) -> String {
-    host.proc_net_udp(c::AF_INET, Protocol::Lite)
+    proc::proc_net_udp(&host.net, c::AF_INET, Protocol::Lite)
 }
 
 /// `/proc/net/udplite6`.
 pub(super) fn udplite6(host: &mut Host) -> String {
-    host.proc_net_udp(c::AF_INET6, Protocol::Lite)
+    proc::proc_net_udp(&host.net, c::AF_INET6, Protocol::Lite)
 }
 
 /// `/proc/net/udp6`.
 pub(super) fn udp6(host: &mut Host) -> String {
-    host.proc_net_udp(c::AF_INET6, Protocol::Udp)
+    proc::proc_net_udp(&host.net, c::AF_INET6, Protocol::Udp)
 }
 
 /// `/proc/net/route`: the main table.

@@ -4,12 +4,14 @@ use super::init::INIT;
 use super::system::{SystemFile, system_file, system_names};
 use super::{MagicLink, ProcessFile, VirtualFile};
 use crate::credentials::capability;
+use crate::files::Files;
 use crate::files::tree::{Directory, DirectorySource, Node, Step, Target};
 use crate::files::{FdTable, FileKind};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
 use crate::rights::AccessIds;
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::socket_inode;
 
 /// The files of a process's directory and their modes.
 const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
@@ -64,6 +66,17 @@ fn number(name: &[u8]) -> Option<i32> {
     plain.then(|| text.parse().ok()).flatten()
 }
 
+impl Files {
+    /// The process whose directory in `/proc` is open as `file`.
+    pub(crate) fn process_directory(&self, file: FileKey) -> Option<i32> {
+        let FileKind::Directory { inode, .. } = self.open[file.0].kind else { return None };
+        match &self.inodes[inode.0].node {
+            Node::Directory(Directory { source: DirectorySource::Process(pid), .. }) => Some(*pid),
+            _ => None,
+        }
+    }
+}
+
 impl Host {
     fn living(&self, pid: i32) -> Option<ProcessKey> {
         self.pids.get(&pid).copied()
@@ -83,15 +96,6 @@ impl Host {
     fn has_thread(&self, pid: i32, tid: i32) -> bool {
         let Some(process) = self.living(pid) else { return false };
         tid == pid || self.tids.get(&tid).is_some_and(|key| self.threads[key.0].process == process)
-    }
-
-    /// The process whose directory in `/proc` is open as `file`.
-    pub(crate) fn process_directory(&self, file: FileKey) -> Option<i32> {
-        let FileKind::Directory { inode, .. } = self.files.open[file.0].kind else { return None };
-        match &self.files.inodes[inode.0].node {
-            Node::Directory(Directory { source: DirectorySource::Process(pid), .. }) => Some(*pid),
-            _ => None,
-        }
     }
 
     /// True if a file that the tree remembers still exists: processes and descriptors come and go.
@@ -324,7 +328,7 @@ impl Host {
             FileKind::PipeReader(n) | FileKind::PipeWriter(n) | FileKind::PipeBoth(n) => {
                 format!("pipe:[{}]", n.0).into_bytes()
             }
-            FileKind::Socket(n) => format!("socket:[{}]", self.socket_inode(*n)).into_bytes(),
+            FileKind::Socket(n) => format!("socket:[{}]", socket_inode(&self.net, *n)).into_bytes(),
             FileKind::Epoll(_) => anonymous("eventpoll"),
             FileKind::EventFd(_) => anonymous("eventfd"),
             FileKind::MessageQueue(n) => {
@@ -338,7 +342,7 @@ impl Host {
             FileKind::Inotify(_) => b"anon_inode:inotify".to_vec(),
             FileKind::NativeStream(n) => format!("pipe:[{}]", 9_000_000 + u32::from(*n)).into_bytes(),
             kind => match kind.inode() {
-                Some(inode) => self.shown_path(inode),
+                Some(inode) => self.files.shown_path(inode),
                 None => anonymous("file"),
             },
         }

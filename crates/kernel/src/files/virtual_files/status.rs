@@ -5,10 +5,10 @@ use super::init::INIT;
 use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
-use crate::machine::Prot;
 use crate::mm::{Marks, PAGE, Vma, VmaKind};
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
+use belljar_machine::Prot;
 use std::fmt::Write;
 
 const MOUNTS: &[(&str, &str, &str, &str)] = &[

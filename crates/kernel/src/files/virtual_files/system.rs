@@ -3,7 +3,7 @@
 use super::VirtualFile::{self, Host as Made, Setting, Text, Tunable};
 use super::network;
 use crate::host::Host;
-use crate::net::sysctl::Sysctl;
+use belljar_netstack::sysctl::Sysctl;
 use std::fmt::Write;
 
 /// Nanoseconds in a second.

@@ -1,35 +1,12 @@
 //! `PACKET_FANOUT`: sockets that share what passes an interface, each packet going to one of them (packet(7)).
 
+use super::state::{Choice, Fanout};
 use super::tap::TappedFrame;
 use super::{Host, SocketKey};
-use crate::net::OwnKind;
+use crate::net::own::OwnKind;
 use belljar_linux_abi::{Errno, c};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
-
-/// The algorithm by which a group chooses a socket, `PACKET_FANOUT_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
-    /// By the flow, the same in both directions.
-    Hash,
-    /// In turns.
-    LoadBalance,
-    /// By the processor, of which a host shows one.
-    Cpu,
-    /// The first that has room.
-    Rollover,
-    /// By chance.
-    Random,
-    /// By the interface's queue, of which it has one.
-    Queue,
-}
-
-impl Choice {
-    fn from_number(number: u16) -> Option<Choice> {
-        use Choice::{Cpu, Hash, LoadBalance, Queue, Random, Rollover};
-        [Hash, LoadBalance, Cpu, Rollover, Random, Queue].into_iter().find(|choice| *choice as u16 == number)
-    }
-}
 
 /// `PACKET_FANOUT_FLAG_*`: one that is full gives to the next, the number is chosen for the program, what is sent does
 /// not count, fragments are put together first (packets come to the sockets one by one; they keep their flow's place).
@@ -41,19 +18,6 @@ const FLAG_DEFRAG: u16 = 0x8000;
 const MAX_MEMBERS: usize = 1 << 16;
 /// Default for the greatest number of a group's members (`fanout_add`).
 const USUAL_MEMBERS: usize = 256;
-
-/// A group of sockets.
-#[derive(Debug)]
-pub struct Fanout {
-    id: u16,
-    choice: Choice,
-    flags: u16,
-    max: usize,
-    /// The protocol and the interface that all of them hear.
-    hears: (u16, Option<usize>),
-    members: Vec<SocketKey>,
-    turn: u32,
-}
 
 impl Host {
     /// Makes a socket one of a group: the option's value has the group's number, how it chooses, and perhaps how many
@@ -68,7 +32,7 @@ impl Host {
         if choice == Choice::Rollover && flags & FLAG_ROLLOVER != 0 {
             return Err(Errno::EINVAL);
         }
-        let packet = self.packet(key);
+        let packet = self.own.packet(key);
         if packet.fanout.is_some() {
             return Err(Errno::EALREADY);
         }
@@ -105,13 +69,13 @@ impl Host {
             return Err(Errno::ENOSPC);
         }
         group.members.push(key);
-        self.packet(key).fanout = Some(id);
+        self.own.packet(key).fanout = Some(id);
         Ok(())
     }
 
     /// The socket is closed.
     pub(super) fn leave_fanout(&mut self, key: SocketKey) {
-        let Some(id) = self.packet(key).fanout.take() else { return };
+        let Some(id) = self.own.packet(key).fanout.take() else { return };
         for group in self.own.fanouts.iter_mut().filter(|group| group.id == id) {
             // As Linux does: the last one takes its place.
             if let Some(at) = group.members.iter().position(|member| *member == key) {
@@ -123,7 +87,7 @@ impl Host {
 
     /// The value of the socket option.
     pub(super) fn fanout_value(&mut self, key: SocketKey) -> u32 {
-        let Some(id) = self.packet(key).fanout else { return 0 };
+        let Some(id) = self.own.packet(key).fanout else { return 0 };
         let group = self.own.fanouts.iter().find(|group| group.id == id);
         group.map_or(0, |group| u32::from(group.id) | u32::from(group.choice as u16 | group.flags) << 16)
     }

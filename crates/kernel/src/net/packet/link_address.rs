@@ -1,8 +1,7 @@
 //! `struct sockaddr_ll`: where a frame comes from, or goes to.
 
-use crate::net::address;
-use crate::net::message::RawAddress;
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::address::{self, RawAddress};
 
 /// The length of a `struct sockaddr_ll`.
 pub const LEN: usize = 20;

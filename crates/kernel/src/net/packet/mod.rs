@@ -9,22 +9,24 @@ mod link_address;
 mod options;
 mod output;
 pub mod ring;
+mod ring_state;
+pub mod state;
 mod tap;
 
 use super::message::{Attempt, ControlMessage, Incoming, OutgoingMessage, RawAddress, ReceivedMessage};
 use super::udp::{charge, timestamp_message};
 use crate::call::Call;
-use crate::files::readiness::{EPOLLERR, READABLE, WRITABLE};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::OwnKind;
-use belljar_base::SimTime;
+use crate::net::own::{OwnKind, OwnSockets};
 use belljar_linux_abi::{Errno, c};
-pub use fanout::Fanout;
+use belljar_linux_net::socket_inode;
+use belljar_netstack::readiness::{EPOLLERR, READABLE, WRITABLE};
+use belljar_netstack::{Stack, interface_index};
 pub use link_address::LinkAddress;
 pub use options::{get_option, set_option};
-use ring::Rings;
-use std::collections::VecDeque;
+use state::{PacketSocket, status};
+use std::fmt::Write;
 
 /// `ETH_P_ALL`.
 pub const ALL_PROTOCOLS: u16 = 3;
@@ -32,57 +34,6 @@ pub const ALL_PROTOCOLS: u16 = 3;
 const SOCK_PACKET: i32 = 10;
 /// `PACKET_AUXDATA`.
 const AUXDATA: i32 = 8;
-/// `TP_STATUS_USER` and others of a packet that is received.
-pub(super) mod status {
-    pub const USER: u32 = 1;
-    pub const COPY: u32 = 2;
-    pub const LOSING: u32 = 4;
-    pub const CSUM_VALID: u32 = 1 << 7;
-}
-
-/// State of a packet socket.
-#[derive(Debug, Default)]
-pub struct PacketSocket {
-    /// The ethertype that it hears; 0 hears nothing, [`ALL_PROTOCOLS`] everything.
-    pub protocol: u16,
-    /// The number of the interface that it is bound to; `None` is all.
-    pub interface: Option<usize>,
-    /// `PACKET_AUXDATA`.
-    pub auxdata: bool,
-    /// `PACKET_IGNORE_OUTGOING`.
-    pub ignore_outgoing: bool,
-    /// `PACKET_ORIGDEV`, `PACKET_LOSS` and others that are only kept: by option.
-    kept: Vec<(i32, i32)>,
-    /// `PACKET_ADD_MEMBERSHIP`: interface, type and address, each as often as it was asked for.
-    memberships: Vec<(usize, u16, Vec<u8>)>,
-    /// `PACKET_FANOUT`: the number of its group.
-    fanout: Option<u16>,
-    /// `PACKET_VNET_HDR`: the length of the header of what is left to be done, before each frame.
-    offload: usize,
-    /// Rings in memory that it shares with its program.
-    rings: Rings,
-    queue: VecDeque<Frame>,
-    queued_charge: u32,
-    /// Packets and those dropped since they were last asked for.
-    packets: u32,
-    drops: u32,
-    /// Packets were dropped since one was last received.
-    losing: bool,
-}
-
-/// A frame to be received.
-#[derive(Debug)]
-struct Frame {
-    /// The bytes that the program gets.
-    bytes: Vec<u8>,
-    /// Length of the whole frame from the start of `bytes`.
-    len: usize,
-    /// Where the network header lies in `bytes`.
-    network: usize,
-    from: LinkAddress,
-    arrived: SimTime,
-}
-
 /// A new packet socket; whoever makes it may.
 pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
     if type_ != c::SOCK_RAW && type_ != c::SOCK_DGRAM {
@@ -92,7 +43,7 @@ pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, E
         return Err(Errno::ESOCKTNOSUPPORT);
     }
     let packet = PacketSocket { protocol: (protocol as u16).swap_bytes(), ..PacketSocket::default() };
-    Ok(host.add_own_socket(c::AF_PACKET, type_, protocol, OwnKind::Packet(Box::new(packet))))
+    Ok(host.own.add(&mut host.net, c::AF_PACKET, type_, protocol, OwnKind::Packet(Box::new(packet))))
 }
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
@@ -101,7 +52,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
         0 => None,
         index => Some(call.host.net.interface_by_index(index).ok_or(Errno::ENODEV)?),
     };
-    let packet = call.host.packet(key);
+    let packet = call.host.own.packet(key);
     if packet.fanout.is_some() {
         return Err(Errno::EINVAL);
     }
@@ -144,7 +95,7 @@ pub fn receive(
     let socket = call.host.net.socket(key);
     let (queue, stamp, cooked) = (key.into(), socket.options.timestamp, socket.type_ == c::SOCK_DGRAM);
     socket.take_error()?;
-    let packet = call.host.packet(key);
+    let packet = call.host.own.packet(key);
     let offload = packet.offload;
     if !packet.queue.is_empty() && room.len < offload {
         return Err(Errno::EINVAL);
@@ -173,7 +124,7 @@ pub fn receive(
         len => call.scatter(&room.buffers, &[&vec![0; len], &frame.bytes[..taken]].concat()),
     };
     call.host.net.socket(key).options.last_arrival = Some(frame.arrived);
-    let packet = call.host.packet(key);
+    let packet = call.host.own.packet(key);
     if room.flags & c::MSG_PEEK != 0 {
         packet.queue.push_front(frame);
     } else {
@@ -187,12 +138,12 @@ pub fn shutdown(_call: &mut Call<'_>, _key: SocketKey, _how: i32) -> Result<(), 
 }
 
 pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
-    let packet = host.packet(key);
+    let packet = host.own.packet(key);
     let (protocol, interface) = (packet.protocol, packet.interface);
     let mut name = LinkAddress { protocol, ..LinkAddress::default() };
     if let Some(number) = interface {
         let interface = &host.net.interfaces[number];
-        name.index = super::interface_index(number);
+        name.index = interface_index(number);
         name.hardware_type = interface.hardware_type();
         name.set_address(&interface.mac);
     }
@@ -212,7 +163,7 @@ pub fn readiness(host: &Host, key: SocketKey) -> u32 {
 }
 
 pub fn readable_bytes(host: &mut Host, key: SocketKey) -> Result<usize, Errno> {
-    Ok(host.packet(key).queue.front().map_or(0, |frame| frame.bytes.len()))
+    Ok(host.own.packet(key).queue.front().map_or(0, |frame| frame.bytes.len()))
 }
 
 pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
@@ -222,7 +173,7 @@ pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
 pub fn close(host: &mut Host, key: SocketKey) {
     host.drop_rings(key);
     host.leave_fanout(key);
-    host.remove_own_socket(key);
+    host.own.remove(&mut host.net, key);
 }
 
 impl PacketSocket {
@@ -232,10 +183,10 @@ impl PacketSocket {
     }
 }
 
-impl Host {
+impl OwnSockets {
     /// The packet part of a socket that is known to be one.
     fn packet(&mut self, key: SocketKey) -> &mut PacketSocket {
-        match self.own.get_mut(key) {
+        match self.get_mut(key) {
             Some(OwnKind::Packet(packet)) => packet,
             other => unreachable!("not a packet socket: {other:?}"),
         }
@@ -243,7 +194,7 @@ impl Host {
 
     /// The `IFF_*` flags that packet sockets add to an interface: somebody wants it to hear what is not for it, or all groups.
     pub(in crate::net) fn membership_flags(&self, interface: usize) -> u32 {
-        let sockets = self.own.packets.iter().filter_map(|key| self.own.get(*key));
+        let sockets = self.packets.iter().filter_map(|key| self.get(*key));
         let memberships = sockets.flat_map(|kind| match kind {
             OwnKind::Packet(packet) => &packet.memberships[..],
             _ => &[],
@@ -259,12 +210,32 @@ impl Host {
     }
 
     /// An interface goes down: sockets bound to it are told.
-    pub(in crate::net) fn packet_interface_down(&mut self, interface: usize) {
-        for key in self.own.packets.clone() {
+    pub(in crate::net) fn packet_interface_down(&mut self, net: &mut Stack, interface: usize) {
+        for key in self.packets.clone() {
             if self.packet(key).interface == Some(interface) {
-                self.net.socket(key).error = Some(Errno::ENETDOWN);
-                self.net.notify_socket(key, EPOLLERR);
+                net.socket(key).error = Some(Errno::ENETDOWN);
+                net.notify_socket(key, EPOLLERR);
             }
         }
+    }
+
+    /// `/proc/net/packet`.
+    pub(crate) fn proc_net_packet(&self, net: &Stack) -> String {
+        let mut text = String::from("sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n");
+        for key in &self.packets {
+            let socket = &net.sockets[key.0];
+            let Some(OwnKind::Packet(packet)) = self.get(*key) else { continue };
+            let index = packet.interface.map_or(0, interface_index);
+            let _ = writeln!(
+                text,
+                "0000000000000000 3      {:<4} {:04x}   {index:<5} 1 {:<6} {:<6} {:<6}",
+                socket.type_,
+                packet.protocol,
+                packet.queued_bytes(),
+                socket.uid,
+                socket_inode(net, *key)
+            );
+        }
+        text
     }
 }

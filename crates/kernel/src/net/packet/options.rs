@@ -1,12 +1,12 @@
 //! Options of level `SOL_PACKET`.
 
-use super::ring::{Request, Version};
+use super::ring_state::{Request, Version};
 use crate::call::Call;
 use crate::ids::SocketKey;
-use crate::net::OwnKind;
-use crate::net::sockopt::{Value, int, to_int};
+use crate::net::own::OwnKind;
 use crate::net::tun::offload;
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::options::{Value, int, to_int};
 
 const ADD_MEMBERSHIP: i32 = 1;
 const DROP_MEMBERSHIP: i32 = 2;
@@ -43,13 +43,13 @@ pub fn set_option(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) 
     match name {
         ADD_MEMBERSHIP | DROP_MEMBERSHIP => return membership(call, key, name, value),
         RX_RING | TX_RING => {
-            let request = Request::parse(call.host.packet(key).rings.version(), value)?;
+            let request = Request::parse(call.host.own.packet(key).rings.version(), value)?;
             return call.host.set_ring(key, name == TX_RING, request);
         }
         _ => {}
     }
     let number = to_int(value)?;
-    let packet = call.host.packet(key);
+    let packet = call.host.own.packet(key);
     match name {
         AUXDATA => packet.auxdata = number != 0,
         IGNORE_OUTGOING => match number {
@@ -83,7 +83,7 @@ pub fn set_option(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) 
             }
             packet.offload = len;
             if call.host.net.socket(key).type_ != c::SOCK_RAW {
-                call.host.packet(key).offload = 0;
+                call.host.own.packet(key).offload = 0;
                 return Err(Errno::EINVAL);
             }
         }
@@ -103,7 +103,7 @@ fn membership(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> R
         return Err(Errno::EINVAL);
     }
     let interface = call.host.net.interface_by_index(index);
-    let memberships = &mut call.host.packet(key).memberships;
+    let memberships = &mut call.host.own.packet(key).memberships;
     if name == ADD_MEMBERSHIP {
         memberships.push((interface.ok_or(Errno::ENODEV)?, kind, address));
         return Ok(());

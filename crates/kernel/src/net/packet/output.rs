@@ -4,11 +4,11 @@ use super::LinkAddress;
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::interface::Attachment;
 use crate::net::message::OutgoingMessage;
 use crate::net::tun::offload;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Packet;
+use belljar_netstack::interface::Attachment;
 use belljar_wire::ethernet::{HEADER_LEN, ethertype};
 
 /// Ethertype of IPv6.
@@ -17,11 +17,11 @@ const IPV6: u16 = 0x86dd;
 pub(super) fn send(call: &mut Call<'_>, key: SocketKey, message: &OutgoingMessage) -> Result<usize, Errno> {
     let name = message.name.as_ref().map(|raw| LinkAddress::parse(raw)).transpose()?;
     call.host.net.socket(key).take_error()?;
-    if call.host.packet(key).rings.has_sender() {
+    if call.host.own.packet(key).rings.has_sender() {
         return call.host.ring_send(key, name);
     }
     let data = call.gather(&message.buffers, 0, message.len)?;
-    match call.host.packet(key).offload {
+    match call.host.own.packet(key).offload {
         0 => call.host.packet_send(key, name, data)?,
         len => {
             let header = offload::Header::parse(&data)?;
@@ -44,7 +44,7 @@ impl Host {
         data: Vec<u8>,
     ) -> Result<(), Errno> {
         let cooked = self.net.socket(key).type_ == c::SOCK_DGRAM;
-        let packet = self.packet(key);
+        let packet = self.own.packet(key);
         let (interface, protocol) = match &name {
             None => (packet.interface, packet.protocol),
             Some(name) => (self.net.interface_by_index(name.index), name.protocol),

@@ -1,17 +1,18 @@
 //! Frames on their way into and out of interfaces, for the sockets that look at them.
 
-use super::{ALL_PROTOCOLS, Frame, LinkAddress, PacketSocket, status};
-use crate::files::readiness::READABLE;
+use super::state::{Frame, PacketSocket, status};
+use super::{ALL_PROTOCOLS, LinkAddress};
 use crate::host::Host;
 use crate::ids::SocketKey;
-use crate::net::OwnKind;
-use crate::net::filter::Metadata;
-use crate::net::interface::Attachment;
+use crate::net::own::OwnKind;
 use crate::net::udp::charge;
-use crate::net::{PacketDirection, Passed, interface_index};
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_net::router::{arp_frame, arp_reply};
+use belljar_netstack::filter::Metadata;
+use belljar_netstack::interface::Attachment;
+use belljar_netstack::readiness::READABLE;
+use belljar_netstack::{PacketDirection, Passed, interface_index};
 use belljar_wire::arp;
 use belljar_wire::ethernet::{self, Address, ethertype};
 
@@ -71,7 +72,7 @@ impl Host {
         let bare = matches!(self.net.interfaces[interface].attachment, Attachment::Tun(_));
         let seen = TappedFrame { direction, interface, header, payload, from, bare };
         for key in self.own.packets.clone() {
-            if self.packet(key).fanout.is_none() {
+            if self.own.packet(key).fanout.is_none() {
                 self.tap_socket(at, key, &seen);
             }
         }
@@ -164,13 +165,13 @@ impl Host {
         let len = bytes.len();
         bytes.truncate(kept);
         let frame = Frame { bytes, len, network, from: seen.from, arrived: at };
-        self.packet(key).packets += 1;
+        self.own.packet(key).packets += 1;
         let stamp = self.net.clock.realtime_ns() - self.net.clock.now().as_nanos() + at.as_nanos();
-        if self.packet(key).rings.has_receiver() {
+        if self.own.packet(key).rings.has_receiver() {
             return self.ring_receive(key, frame, stamp);
         }
         let room = self.net.socket(key).options.receive_buffer;
-        let packet = self.packet(key);
+        let packet = self.own.packet(key);
         if packet.queued_charge > room {
             packet.drops += 1;
             packet.losing = true;

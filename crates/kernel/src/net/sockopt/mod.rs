@@ -1,52 +1,20 @@
 //! Socket options by level. A level answers `ENOPROTOOPT` for an option that it does not have.
 
-mod ip;
-mod multicast;
-mod raw;
 mod socket;
-mod tcp;
-mod udp;
-
-pub use tcp::get as tcp_option;
 
 use super::packet;
-use super::socket::{Socket, SocketKind};
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
-use smallvec::SmallVec;
-use zerocopy::{Immutable, IntoBytes};
+use belljar_linux_net::options::{Value, ip, multicast, raw, tcp, to_int, udp};
+use belljar_netstack::socket::{Socket, SocketKind};
 
 /// `SOL_UDP` and `SOL_UDPLITE`, which are the same to sockets of either protocol.
 const SOL_UDP: i32 = c::IPPROTO_UDP;
 const SOL_UDPLITE: i32 = c::IPPROTO_UDPLITE;
 /// The longest option value that is looked at.
 const VALUE_MAX: usize = 2_048;
-
-/// The value of an option.
-pub type Value = SmallVec<[u8; 16]>;
-
-/// An `int` as a value.
-pub(in crate::net) fn int(value: i32) -> Value {
-    Value::from_slice(&value.to_ne_bytes())
-}
-
-/// A truth as a value.
-fn flag(value: bool) -> Value {
-    int(i32::from(value))
-}
-
-/// A structure as a value.
-fn structure(value: &(impl IntoBytes + Immutable)) -> Value {
-    Value::from_slice(value.as_bytes())
-}
-
-/// The `int` at the start of a value: `EINVAL` if it is shorter.
-pub(in crate::net) fn to_int(value: &[u8]) -> Result<i32, Errno> {
-    let bytes = value.get(..4).ok_or(Errno::EINVAL)?;
-    Ok(i32::from_ne_bytes(bytes.try_into().expect("four bytes")))
-}
 
 /// `setsockopt(2)` with the value at `addr`.
 pub fn set_option(
@@ -61,9 +29,9 @@ pub fn set_option(
     match (level, &*kind) {
         (c::IPPROTO_IPV6, _) if *domain == c::AF_INET => Err(Errno::ENOPROTOOPT),
         (c::SOL_SOCKET, _) => socket::set(call, key, name, &value),
-        (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::set(call.host, key, name, &value),
+        (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::set(&mut call.host.net, key, name, &value),
         (c::IPPROTO_IPV6, SocketKind::Raw(_)) if name == raw::IPV6_CHECKSUM => {
-            raw::set(call.host, key, level, name, &value)
+            raw::set(&mut call.host.net, key, level, name, &value)
         }
         (
             c::IPPROTO_IP | c::IPPROTO_IPV6,
@@ -74,10 +42,12 @@ pub fn set_option(
             if transparent && to_int(&value).is_ok_and(|on| on != 0) {
                 call.host.require_either(call.process, capability::NET_RAW, capability::NET_ADMIN)?;
             }
-            ip::set(call.host, key, level, name, &value)
+            ip::set(&mut call.host.net, key, level, name, &value)
         }
-        (SOL_UDP | SOL_UDPLITE, SocketKind::Udp(_)) => udp::set(call.host, key, name, &value),
-        (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => raw::set(call.host, key, level, name, &value),
+        (SOL_UDP | SOL_UDPLITE, SocketKind::Udp(_)) => udp::set(&mut call.host.net, key, name, &value),
+        (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => {
+            raw::set(&mut call.host.net, key, level, name, &value)
+        }
         // As `icmp_filter` of a ping socket, which has none.
         (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Ping(_)) => Ok(()),
         (c::SOL_PACKET, SocketKind::Other) if *domain == c::AF_PACKET => {
@@ -104,9 +74,9 @@ pub fn get_option(
     match (level, &*kind) {
         (c::SOL_SOCKET, _) => socket::get(call, key, name),
         (c::IPPROTO_IPV6, _) if *domain == c::AF_INET => Err(Errno::EOPNOTSUPP),
-        (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::get(call.host, key, name),
+        (c::IPPROTO_TCP, SocketKind::Tcp(_)) => tcp::get(&mut call.host.net, key, name),
         (c::IPPROTO_IPV6, SocketKind::Raw(_)) if name == raw::IPV6_CHECKSUM => {
-            raw::get(call.host, key, level, name)
+            raw::get(&mut call.host.net, key, level, name)
         }
         (
             c::IPPROTO_IP | c::IPPROTO_IPV6,
@@ -116,11 +86,13 @@ pub fn get_option(
                 // A whole filter is read: it says how many sources there is room for.
                 let mut value = [0; 16];
                 call.read_bytes(at, &mut value)?;
-                multicast::get_filter(call.host, key, &value).map(Value::from_vec)
+                multicast::get_filter(&mut call.host.net, key, &value).map(Value::from_vec)
             }
-            _ => ip::get(call.host, key, level, name),
+            _ => ip::get(&mut call.host.net, key, level, name),
         },
-        (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => raw::get(call.host, key, level, name),
+        (c::SOL_RAW | c::IPPROTO_ICMPV6, SocketKind::Raw(_)) => {
+            raw::get(&mut call.host.net, key, level, name)
+        }
         (c::SOL_PACKET, SocketKind::Other) if *domain == c::AF_PACKET => {
             packet::get_option(call, key, name, at)
         }

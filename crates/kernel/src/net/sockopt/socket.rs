@@ -1,16 +1,19 @@
 //! Level `SOL_SOCKET`, socket(7).
 
-use super::{Value, flag, int, structure, to_int};
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::ids::SocketKey;
-use crate::net::filter::{Filter, Instruction, MAX_INSTRUCTIONS};
-use crate::net::socket::{MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping};
 use crate::net::tcp::{Role, errno};
-use crate::net::{interface_index, unix, zero_copy};
+use crate::net::unix;
 use belljar_base::SimDuration;
 use belljar_linux_abi::socket::{Linger, TimePair, Ucred};
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::options::{Value, flag, int, structure, to_int};
+use belljar_netstack::filter::{Filter, Instruction, MAX_INSTRUCTIONS};
+use belljar_netstack::socket::{
+    MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping,
+};
+use belljar_netstack::{interface_index, zero_copy};
 use std::sync::Arc;
 use zerocopy::FromBytes;
 

@@ -3,11 +3,12 @@
 use super::Role;
 use crate::call::Call;
 use crate::files::FileKind;
-use crate::files::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, SocketKey};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
 use belljar_tcp::State;
 
 pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Errno> {
@@ -47,10 +48,10 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
     Ok(())
 }
 
-impl Host {
+impl Files {
     /// The socket that an open file is.
     pub(crate) fn socket_of(&self, file: FileKey) -> Option<SocketKey> {
-        match self.files.open[file.0].kind {
+        match self.open[file.0].kind {
             FileKind::Socket(key) => Some(key),
             _ => None,
         }

@@ -3,10 +3,10 @@
 use super::Role;
 use crate::call::Call;
 use crate::ids::SocketKey;
-use crate::net::address;
-use crate::net::bind::{bind_to_link, parse_bind};
 use crate::net::message::Attempt;
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::address;
+use belljar_netstack::bind::{bind_to_link, parse_bind};
 use belljar_tcp::State;
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {

@@ -4,10 +4,10 @@
 use super::Role;
 use crate::call::Call;
 use crate::ids::SocketKey;
-use crate::net::address;
 use crate::net::message::{Attempt, OutgoingMessage};
 use belljar_linux_abi::{Errno, c};
-pub use belljar_netstack::tcp::fast_open::{Keys, bit};
+use belljar_netstack::address;
+pub use belljar_netstack::tcp::fast_open::bit;
 
 /// The most that a SYN can carry: no more need be copied for it.
 const SYN_DATA_MAX: usize = 32_768;

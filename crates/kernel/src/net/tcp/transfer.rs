@@ -6,10 +6,10 @@ use crate::guest::scatter_to;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::error_queue;
-use crate::net::interface::recycle;
 use crate::net::message::{Attempt, Incoming, OutgoingMessage, ReceivedMessage};
-use crate::net::socket::SocketKind;
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::interface::recycle;
+use belljar_netstack::socket::SocketKind;
 use belljar_tcp::{State, UrgentByte};
 use std::cell::Cell;
 /// The most that one attempt sends, bounded by the scratch buffer; a call makes as many as there is room for.

@@ -1,9 +1,9 @@
 //! Packets that come in over the graph, whatever the windows in which the host is run.
 
 use super::*;
-use crate::net::socket::SocketKind;
 use belljar_base::Seed;
 use belljar_net::DropReason;
+use belljar_netstack::socket::SocketKind;
 
 /// The packets that another host sends to port 7 of B.
 fn datagrams(count: usize) -> Vec<Packet> {

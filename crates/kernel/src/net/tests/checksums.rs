@@ -1,7 +1,7 @@
 //! Checksums that are computed by who needs them.
 
 use super::*;
-use crate::net::ip::IpHeader;
+use belljar_netstack::ip::IpHeader;
 use belljar_wire::{protocol, tcp, udp};
 
 /// `ETH_P_ALL` in network order.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::DATA;
+use belljar_linux_net::proc;
 
 /// Sends a netlink request; gives the datagrams that come back.
 fn ask(test: &mut TestHost, fd: u64, kind: u16, flags: u16, body: &[u8]) -> Vec<Vec<u8>> {
@@ -117,7 +118,7 @@ fn proc_net_shows_sockets_as_linux_does() {
     test.send(client, b"unread");
     test.pass(SimDuration::ZERO);
     let port = test.local(client).port();
-    let tcp = test.host.proc_net_tcp(c::AF_INET);
+    let tcp = proc::proc_net_tcp(&test.host.net, c::AF_INET);
     let lines: Vec<&str> = tcp.lines().collect();
     assert_eq!(lines.len(), 4, "{tcp}");
     // The listener with one in its queue, the client, and the end that nobody has accepted.
@@ -130,5 +131,5 @@ fn proc_net_shows_sockets_as_linux_does() {
     let file = test.host.file_of(test.process, listener as i32).unwrap();
     let number = test.host.file_attributes(file).number;
     assert_eq!(lines[1].split_whitespace().nth(9), Some(number.to_string().as_str()));
-    assert!(test.host.proc_net_dev().contains("    lo:"));
+    assert!(proc::proc_net_dev(&test.host.net).contains("    lo:"));
 }

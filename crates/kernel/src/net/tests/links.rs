@@ -1,7 +1,7 @@
 //! Hosts joined by a link of Ethernet.
 
 use super::*;
-use crate::net::LinkConfig;
+use belljar_netstack::LinkConfig;
 use belljar_wire::arp;
 use belljar_wire::ethernet::{self, Address, Frame, ethertype};
 

@@ -9,14 +9,14 @@ mod tcp;
 mod udp;
 mod zero_copy;
 
-use super::interface::Ethernet;
-use crate::files::readiness::READABLE;
 use crate::host::Host;
 use crate::testing::{Answer, TestHost};
 use belljar_base::{EventClass, EventKey, HostId, SimDuration, SimTime};
 use belljar_linux_abi::socket::{SockaddrIn, SockaddrIn6};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::{ChecksumState, InterfaceAddress, Nic, NicConfig, Packet};
+use belljar_netstack::interface::Ethernet;
+use belljar_netstack::readiness::READABLE;
 use belljar_netstack::{ETH0, Stack};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use zerocopy::{FromBytes, IntoBytes};

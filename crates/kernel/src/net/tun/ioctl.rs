@@ -1,8 +1,9 @@
 //! `ioctl(2)` of `/dev/net/tun`.
 
 use super::{FEATURES, NAME_MAX, flag, offload};
-use crate::call::{Call, SysResult, done};
+use crate::call::Call;
 use crate::credentials::capability;
+use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 
 const TUNSETNOCSUM: u64 = 0x4004_54c8;

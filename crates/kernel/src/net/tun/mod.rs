@@ -7,14 +7,15 @@
 mod ioctl;
 pub(in crate::net) mod offload;
 
-use super::interface::{Attachment, Interface};
-use crate::call::{Block, Call, SysResult, done};
+use crate::call::Call;
 use crate::files::FileKind;
-use crate::files::readiness::WRITABLE;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, WaitQueueId};
+use crate::outcome::{Block, SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::interface::{Attachment, Interface};
+use belljar_netstack::readiness::WRITABLE;
 pub use belljar_netstack::tun::Tun;
 use belljar_netstack::tun::TunCounters;
 use belljar_wire::ethernet;
@@ -58,9 +59,9 @@ impl Host {
         if tun.persistent {
             self.net.interfaces[interface].attachment = Attachment::Unplugged { tap: tun.is_tap() };
             self.net.interfaces[interface].carrier = false;
-            return self.link_changed(interface);
+            return self.administer(|admin| admin.link_changed(interface));
         }
-        self.remove_interface(interface);
+        self.administer(|admin| admin.remove_interface(interface));
         self.net.flush_network();
     }
 
@@ -93,7 +94,7 @@ impl Host {
         (tun.interface, tun.flags) = (Some(interface), flags & !flag::TUN_EXCL);
         // What was left stays so, whoever comes, until it is said otherwise.
         tun.persistent = there.is_some();
-        self.link_changed(interface);
+        self.administer(|admin| admin.link_changed(interface));
         self.notify_events(WaitQueueId::Tun(n as u32), WRITABLE);
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! The calls on UDP sockets but for sending and receiving.
 
 use crate::call::Call;
-use crate::files::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
 use crate::ids::SocketKey;
-use crate::net::bind::{bind_to_link, parse_bind};
 use crate::net::message::Attempt;
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::bind::{bind_to_link, parse_bind};
+use belljar_netstack::readiness::{EPOLLHUP, EPOLLRDHUP, READABLE, WRITABLE};
 
 pub fn bind(call: &mut Call<'_>, key: SocketKey, address: &[u8]) -> Result<(), Errno> {
     let (ip, port) = parse_bind(&call.host.net, key, address)?;

@@ -3,10 +3,10 @@
 
 use super::UDP_SEGMENT;
 use super::{CmsgContext, SendOptions};
-use crate::net::address;
 use crate::net::message::{ControlMessage, OutgoingMessage};
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::address;
 use std::net::{IpAddr, Ipv6Addr};
 use zerocopy::FromBytes;
 

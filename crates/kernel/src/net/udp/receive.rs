@@ -3,12 +3,13 @@
 use super::{Datagram, UDP_GRO, UdpSocket, charge};
 use crate::call::Call;
 use crate::ids::SocketKey;
+use crate::net::error_queue;
 use crate::net::message::{Attempt, ControlMessage, Incoming, ReceivedMessage};
-use crate::net::socket::Timestamping;
-use crate::net::{address, error_queue, interface_index};
 use belljar_base::SimTime;
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo, TimePair};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::socket::Timestamping;
+use belljar_netstack::{address, interface_index};
 use std::net::IpAddr;
 use zerocopy::IntoBytes;
 

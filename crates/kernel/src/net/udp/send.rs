@@ -4,10 +4,10 @@ use super::{CmsgContext, HEADER_LEN, SendOptions, charge};
 use super::{check_length, check_may_send, named_destination, read_options};
 use crate::call::Call;
 use crate::ids::SocketKey;
-use crate::net::address;
-use crate::net::ip::header::header_len;
 use crate::net::message::{Attempt, OutgoingMessage};
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::address;
+use belljar_netstack::ip::header::header_len;
 use std::net::SocketAddr;
 
 pub fn send(

@@ -1,8 +1,8 @@
 //! Charges of unread messages to their senders.
 
 use super::{Message, PeerRef, ROOM, Role};
-use crate::host::Host;
-use crate::ids::SocketKey;
+use crate::net::own::OwnSockets;
+use belljar_netstack::{SocketKey, Stack};
 
 /// `sizeof(struct sk_buff)` as allocated.
 const BUFFER_HEAD: usize = 256;
@@ -34,22 +34,22 @@ pub(super) fn piece_max(send_buffer: usize) -> usize {
     (send_buffer / 2 - 64).min(STREAM_LINEAR + STREAM_PAGED)
 }
 
-impl Host {
+impl OwnSockets {
     /// True if a socket is polled as writable: no more than a quarter of its send buffer is in use.
-    pub(super) fn unix_has_room(&self, key: SocketKey) -> bool {
-        self.unix(key).charged * 4 <= self.net.sockets[key.0].options.send_buffer as usize
+    pub(super) fn unix_has_room(&self, net: &Stack, key: SocketKey) -> bool {
+        self.unix(key).charged * 4 <= net.sockets[key.0].options.send_buffer as usize
     }
     /// True if a send must wait for earlier messages to be read.
-    pub(super) fn unix_send_buffer_full(&self, key: SocketKey) -> bool {
-        self.unix(key).charged >= self.net.sockets[key.0].options.send_buffer as usize
+    pub(super) fn unix_send_buffer_full(&self, net: &Stack, key: SocketKey) -> bool {
+        self.unix(key).charged >= net.sockets[key.0].options.send_buffer as usize
     }
     /// Takes back what a message was charged; its sender may have room now.
-    pub(super) fn settle(&mut self, message: &Message) {
-        let Some(sender) = self.unix_alive(message.sender) else { return };
+    pub(super) fn settle(&mut self, net: &mut Stack, message: &Message) {
+        let Some(sender) = message.sender.alive(net) else { return };
         let socket = self.unix_mut(sender);
         socket.charged -= message.charge.min(socket.charged);
-        if self.unix_has_room(sender) {
-            self.net.notify_socket(sender, ROOM);
+        if self.unix_has_room(net, sender) {
+            net.notify_socket(sender, ROOM);
         }
     }
 
@@ -62,26 +62,27 @@ impl Host {
     }
     /// True if a datagram socket's peer takes no more. Two sockets connected to each other are
     /// limited by their send buffers alone.
-    pub(super) fn unix_peer_full(&self, key: SocketKey) -> bool {
-        self.unix_peer(key).is_some_and(|peer| {
-            self.unix(peer).peer != Some(self.unix_ref(key)) && self.unix_inbox_full(peer)
+    pub(super) fn unix_peer_full(&self, net: &Stack, key: SocketKey) -> bool {
+        self.unix_peer(net, key).is_some_and(|peer| {
+            self.unix(peer).peer != Some(PeerRef::to(net, key)) && self.unix_inbox_full(peer)
         })
-    }
-    /// Tells the sockets that have a receiver as their peer that it has room, or is gone.
-    pub(super) fn wake_senders(&mut self, senders: &[PeerRef]) {
-        for sender in senders {
-            if let Some(key) = self.unix_alive(*sender) {
-                self.net.notify_socket(key, ROOM);
-            }
-        }
     }
     /// Messages were taken from an inbox that was full if `was_full`: whoever waits to send there
     /// may.
-    pub(super) fn inbox_drained(&mut self, key: SocketKey, was_full: bool) {
+    pub(super) fn inbox_drained(&mut self, net: &mut Stack, key: SocketKey, was_full: bool) {
         if was_full && !self.unix_inbox_full(key) {
             let senders = self.unix(key).connected_from.clone();
-            self.wake_senders(&senders);
-            self.net.notify_socket(key, ROOM);
+            wake_senders(net, &senders);
+            net.notify_socket(key, ROOM);
+        }
+    }
+}
+
+/// Tells the sockets that have a receiver as their peer that it has room, or is gone.
+pub(super) fn wake_senders(net: &mut Stack, senders: &[PeerRef]) {
+    for sender in senders {
+        if let Some(key) = sender.alive(net) {
+            net.notify_socket(key, ROOM);
         }
     }
 }

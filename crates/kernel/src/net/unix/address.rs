@@ -1,7 +1,7 @@
 //! `struct sockaddr_un`, unix(7) "Address format".
 
-use crate::net::message::RawAddress;
 use belljar_linux_abi::{Errno, c};
+use belljar_netstack::address::RawAddress;
 
 /// The length of `sun_family`, which comes before the path.
 const FAMILY: usize = 2;

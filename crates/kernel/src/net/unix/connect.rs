@@ -1,6 +1,6 @@
 //! Making connections: `listen`, `connect`, `accept`.
 
-use super::{ARRIVED, Address, Credentials, ROOM, Role, new_socket};
+use super::{ARRIVED, Address, Credentials, PeerRef, ROOM, Role, new_socket};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::SocketKey;
@@ -13,7 +13,7 @@ pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(),
         return Err(Errno::EOPNOTSUPP);
     }
     let credentials = Credentials::of(call);
-    let socket = call.host.unix_mut(key);
+    let socket = call.host.own.unix_mut(key);
     if socket.address.is_none() {
         return Err(Errno::EINVAL);
     }
@@ -37,7 +37,7 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
     }
     let address = Address::parse(raw)?.ok_or(Errno::EINVAL)?;
     if call.host.net.socket(key).options.pass_credentials {
-        call.host.autobind(key);
+        call.host.own.autobind(&mut call.host.net, key);
     }
     if datagrams { connect_datagrams(call, key, address) } else { connect_stream(call, key, &address) }
 }
@@ -55,55 +55,55 @@ fn connect_datagrams(call: &mut Call<'_>, key: SocketKey, address: Address) -> R
 /// True if a datagram socket takes messages from another: one that is connected takes only its
 /// peer's.
 pub(super) fn may_send(host: &Host, from: SocketKey, to: SocketKey) -> bool {
-    let own = host.unix_ref(from);
-    host.unix(to).peer.is_none_or(|peer| peer == own)
+    let own = PeerRef::to(&host.net, from);
+    host.own.unix(to).peer.is_none_or(|peer| peer == own)
 }
 
 fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, address: Option<Address>) {
-    let own = host.unix_ref(key);
-    let peer = target.map(|target| host.unix_ref(target));
-    let socket = host.unix_mut(key);
+    let own = PeerRef::to(&host.net, key);
+    let peer = target.map(|target| PeerRef::to(&host.net, target));
+    let socket = host.own.unix_mut(key);
     let before = std::mem::replace(&mut socket.peer, peer);
     socket.peer_address = address;
     if before == peer {
         return;
     }
     if let Some(target) = target {
-        host.unix_mut(target).connected_from.push(own);
+        host.own.unix_mut(target).connected_from.push(own);
     }
     let Some(before) = before else { return };
     // What the former peer has sent is no longer for us, and it is told so if there was anything.
-    let was_full = host.unix_inbox_full(key);
-    let lost = std::mem::take(&mut host.unix_mut(key).inbox);
+    let was_full = host.own.unix_inbox_full(key);
+    let lost = std::mem::take(&mut host.own.unix_mut(key).inbox);
     let any_lost = !lost.is_empty();
     for message in lost {
-        host.settle(&message);
+        host.own.settle(&mut host.net, &message);
         for file in message.files {
             host.release_file(file);
         }
     }
-    if let Some(former) = host.unix_alive(before) {
-        host.unix_mut(former).connected_from.retain(|from| *from != own);
-        if any_lost && host.unix(former).peer == Some(own) {
+    if let Some(former) = before.alive(&host.net) {
+        host.own.unix_mut(former).connected_from.retain(|from| *from != own);
+        if any_lost && host.own.unix(former).peer == Some(own) {
             host.net.socket(former).error = Some(Errno::ECONNRESET);
             host.net.notify_socket(former, u32::MAX);
         }
     }
-    host.inbox_drained(key, was_full);
+    host.own.inbox_drained(&mut host.net, key, was_full);
 }
 
 fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Result<Attempt<()>, Errno> {
     let type_ = call.host.net.socket(key).type_;
     let listener = call.host.find_unix(call.process, address, type_)?;
-    let listening = call.host.unix(listener);
+    let listening = call.host.own.unix(listener);
     if !matches!(listening.role, Role::Listening { .. }) || listening.shut_read {
         return Err(Errno::ECONNREFUSED);
     }
-    if call.host.unix_inbox_full(listener) {
+    if call.host.own.unix_inbox_full(listener) {
         return Ok(Attempt::Wait(call.host.socket_queue(listener)));
     }
     // Linux looks at the caller's own state only now.
-    match call.host.unix(key).role {
+    match call.host.own.unix(key).role {
         Role::Unconnected => {}
         Role::Connected => return Err(Errno::EISCONN),
         Role::Listening { .. } => return Err(Errno::EINVAL),
@@ -112,12 +112,12 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Res
     let host = &mut *call.host;
     let child = new_socket(host, type_);
     host.net.socket(child).options = host.net.socket(listener).options.clone();
-    let (client_ref, child_ref) = (host.unix_ref(key), host.unix_ref(child));
-    let listener_file = host.unix(listener).file;
+    let (client_ref, child_ref) = (PeerRef::to(&host.net, key), PeerRef::to(&host.net, child));
+    let listener_file = host.own.unix(listener).file;
     let (listener_address, listener_credentials) =
-        (host.unix(listener).address.clone(), host.unix(listener).credentials);
+        (host.own.unix(listener).address.clone(), host.own.unix(listener).credentials);
 
-    let client = host.unix_mut(key);
+    let client = host.own.unix_mut(key);
     client.role = Role::Connected;
     client.peer = Some(child_ref);
     client.peer_address = listener_address.clone();
@@ -125,7 +125,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Res
     client.credentials = credentials;
     let client_address = client.address.clone();
 
-    let accepted = host.unix_mut(child);
+    let accepted = host.own.unix_mut(child);
     accepted.role = Role::Connected;
     accepted.embryo = true;
     accepted.address = listener_address;
@@ -135,7 +135,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Res
     accepted.peer_credentials = Some(credentials);
     accepted.credentials = listener_credentials;
 
-    match &mut host.unix_mut(listener).role {
+    match &mut host.own.unix_mut(listener).role {
         Role::Listening { waiting, .. } => waiting.push_back(child),
         _ => return Err(Errno::ECONNREFUSED),
     }
@@ -150,14 +150,14 @@ pub fn accept(call: &mut Call<'_>, key: SocketKey, waits: bool) -> Result<Attemp
         return Err(Errno::EOPNOTSUPP);
     }
     let queue = call.host.socket_queue(key);
-    let socket = call.host.unix_mut(key);
+    let socket = call.host.own.unix_mut(key);
     let shut = socket.shut_read;
     let Role::Listening { waiting, .. } = &mut socket.role else { return Err(Errno::EINVAL) };
     match waiting.pop_front() {
         Some(child) => {
             // Those who found the backlog full.
             call.host.net.notify_socket(key, ROOM);
-            call.host.unix_mut(child).embryo = false;
+            call.host.own.unix_mut(child).embryo = false;
             Ok(Attempt::Done(child))
         }
         None if shut && waits => Err(Errno::EINVAL),

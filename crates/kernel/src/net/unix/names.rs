@@ -3,23 +3,15 @@
 use super::{Address, PeerRef};
 use crate::call::Call;
 use crate::host::Host;
-use crate::ids::{InodeKey, ProcessKey, SocketKey};
-use belljar_base::Map;
+use crate::ids::{ProcessKey, SocketKey};
+use crate::net::own::OwnSockets;
 use belljar_linux_abi::Errno;
-
-/// The sockets of a host that have names.
-#[derive(Debug, Default)]
-pub struct Names {
-    /// Each type of socket has names of its own here.
-    in_abstract: Map<(i32, Vec<u8>), PeerRef>,
-    by_inode: Map<InodeKey, PeerRef>,
-    next_automatic: u32,
-}
+use belljar_netstack::Stack;
 
 /// `bind(2)`. An address of the family alone gets a free abstract name.
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
     let address = Address::parse(raw)?;
-    if call.host.unix(key).address.is_some() {
+    if call.host.own.unix(key).address.is_some() {
         return match address {
             None => Ok(()),
             Some(Address::Abstract(_)) => Err(Errno::EINVAL),
@@ -29,9 +21,9 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
             }
         };
     }
-    let own = call.host.unix_ref(key);
+    let own = PeerRef::to(&call.host.net, key);
     match address {
-        None => call.host.autobind(key),
+        None => call.host.own.autobind(&mut call.host.net, key),
         Some(Address::Abstract(name)) => {
             let type_ = call.host.net.socket(key).type_;
             let names = &mut call.host.own.unix_names;
@@ -39,14 +31,14 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
                 return Err(Errno::EADDRINUSE);
             }
             names.in_abstract.insert((type_, name.clone()), own);
-            call.host.unix_mut(key).address = Some(Address::Abstract(name));
+            call.host.own.unix_mut(key).address = Some(Address::Abstract(name));
         }
         Some(Address::Path(path)) => {
             let inode = call.host.create_socket_node(call.process, &path)?;
             call.host.own.unix_names.by_inode.insert(inode, own);
             let made = &call.host.files.inodes[inode.0];
             let file = (made.number, made.device);
-            let socket = call.host.unix_mut(key);
+            let socket = call.host.own.unix_mut(key);
             (socket.inode, socket.file) = (Some(inode), Some(file));
             socket.address = Some(Address::Path(path));
         }
@@ -54,15 +46,15 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     Ok(())
 }
 
-impl Host {
+impl OwnSockets {
     /// Gives a socket a free abstract name of five hexadecimal digits, unless it has a name.
-    pub(super) fn autobind(&mut self, key: SocketKey) {
+    pub(super) fn autobind(&mut self, net: &mut Stack, key: SocketKey) {
         if self.unix(key).address.is_some() {
             return;
         }
-        let own = self.unix_ref(key);
-        let type_ = self.net.socket(key).type_;
-        let names = &mut self.own.unix_names;
+        let own = PeerRef::to(net, key);
+        let type_ = net.socket(key).type_;
+        let names = &mut self.unix_names;
         let name = loop {
             let name = format!("{:05x}", names.next_automatic & 0xf_ffff).into_bytes();
             names.next_automatic = names.next_automatic.wrapping_add(1);
@@ -73,6 +65,9 @@ impl Host {
         names.in_abstract.insert((type_, name.clone()), own);
         self.unix_mut(key).address = Some(Address::Abstract(name));
     }
+}
+
+impl Host {
     /// The socket with this name, seen from `process`. `ECONNREFUSED` if nobody has it (any more),
     /// `EPROTOTYPE` if it is of another type, or what the walk to its path fails with.
     pub(super) fn find_unix(
@@ -88,7 +83,7 @@ impl Host {
                 self.own.unix_names.by_inode.get(&inode).copied()
             }
         };
-        let key = bound.and_then(|bound| self.unix_alive(bound)).ok_or(Errno::ECONNREFUSED)?;
+        let key = bound.and_then(|bound| bound.alive(&self.net)).ok_or(Errno::ECONNREFUSED)?;
         if self.net.socket(key).type_ != type_ {
             return Err(Errno::EPROTOTYPE);
         }
@@ -96,8 +91,8 @@ impl Host {
     }
     /// A socket that goes away gives up its name; an entry in the tree of files stays, as on Linux.
     pub(super) fn forget_name(&mut self, key: SocketKey) {
-        let own = self.unix_ref(key);
-        let (address, inode) = (self.unix(key).address.clone(), self.unix(key).inode);
+        let own = PeerRef::to(&self.net, key);
+        let (address, inode) = (self.own.unix(key).address.clone(), self.own.unix(key).inode);
         let type_ = self.net.socket(key).type_;
         let names = &mut self.own.unix_names;
         // A connection accepted shares the name of its listener, which is not its own.

@@ -18,7 +18,7 @@ pub fn receive(
         return Err(Errno::EOPNOTSUPP);
     }
     let type_ = call.host.net.socket(key).type_;
-    let socket = call.host.unix(key);
+    let socket = call.host.own.unix(key);
     match (type_, &socket.role) {
         (c::SOCK_DGRAM, _) | (_, Role::Connected) => {}
         (c::SOCK_STREAM, _) => return Err(Errno::EINVAL),
@@ -30,7 +30,7 @@ pub fn receive(
         call.host.net.socket(key).take_error()?;
     }
     if empty {
-        let shut = call.host.unix(key).shut_read;
+        let shut = call.host.own.unix(key).shut_read;
         if let Some(errno) = call.host.net.socket(key).error.take() {
             return Err(errno);
         }
@@ -63,23 +63,24 @@ fn name_of(room: &Incoming, source: Option<&Address>) -> RawAddress {
 
 /// Takes one message; what does not fit is lost.
 fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Result<ReceivedMessage, Errno> {
-    let was_full = call.host.unix_inbox_full(key);
-    let message = call.host.unix_mut(key).inbox.pop_front().expect("the inbox is not empty");
+    let was_full = call.host.own.unix_inbox_full(key);
+    let message = call.host.own.unix_mut(key).inbox.pop_front().expect("the inbox is not empty");
     let stored = message.data.len().min(room.len);
     if let Err(errno) = call.scatter(&room.buffers, &message.data[..stored]) {
         // As in Linux, what has no place is lost.
         if room.flags & c::MSG_PEEK != 0 {
-            call.host.unix_mut(key).inbox.push_front(message);
+            call.host.own.unix_mut(key).inbox.push_front(message);
             return Err(errno);
         }
-        call.host.settle(&message);
-        call.host.inbox_drained(key, was_full);
+        call.host.own.settle(&mut call.host.net, &message);
+        call.host.own.inbox_drained(&mut call.host.net, key, was_full);
         for file in message.files {
             call.host.release_file(file);
         }
         return Err(errno);
     }
-    let source = message.source.clone().or_else(|| call.host.unix_name_of(message.sender));
+    let source =
+        message.source.clone().or_else(|| call.host.own.unix_name_of(&call.host.net, message.sender));
     let mut received =
         ReceivedMessage { value: stored, name: name_of(room, source.as_ref()), ..Default::default() };
     if stored < message.data.len() {
@@ -91,11 +92,11 @@ fn receive_message(call: &mut Call<'_>, key: SocketKey, room: &Incoming) -> Resu
     if room.flags & c::MSG_PEEK != 0 {
         let files = message.files_to_peek(call);
         let credentials = message.credentials;
-        call.host.unix_mut(key).inbox.push_front(message);
+        call.host.own.unix_mut(key).inbox.push_front(message);
         hand_over(call, key, room, credentials, files, &mut received);
     } else {
-        call.host.settle(&message);
-        call.host.inbox_drained(key, was_full);
+        call.host.own.settle(&mut call.host.net, &message);
+        call.host.own.inbox_drained(&mut call.host.net, key, was_full);
         hand_over(call, key, room, message.credentials, message.files, &mut received);
     }
     Ok(received)
@@ -114,9 +115,11 @@ fn receive_stream(
     let (data, whole) = collect(call, key, room.len.saturating_sub(done), pass_credentials);
     call.scatter_at(&room.buffers, done as u64, &data)?;
 
-    let first = &call.host.unix(key).inbox[0];
-    let (credentials, source): (Credentials, _) =
-        (first.credentials, first.source.clone().or_else(|| call.host.unix_name_of(first.sender)));
+    let first = &call.host.own.unix(key).inbox[0];
+    let (credentials, source): (Credentials, _) = (
+        first.credentials,
+        first.source.clone().or_else(|| call.host.own.unix_name_of(&call.host.net, first.sender)),
+    );
     let mut received =
         ReceivedMessage { value: data.len(), name: name_of(room, source.as_ref()), ..Default::default() };
     let mut files = Vec::new();
@@ -124,19 +127,19 @@ fn receive_stream(
     for at in 0..whole {
         let at = if peek { at } else { 0 };
         if peek {
-            let messages = std::mem::take(&mut call.host.unix_mut(key).inbox);
+            let messages = std::mem::take(&mut call.host.own.unix_mut(key).inbox);
             files.extend(messages[at].files_to_peek(call));
-            call.host.unix_mut(key).inbox = messages;
+            call.host.own.unix_mut(key).inbox = messages;
             continue;
         }
-        let message = &mut call.host.unix_mut(key).inbox[at];
+        let message = &mut call.host.own.unix_mut(key).inbox[at];
         files.append(&mut message.files);
         let part = left.min(message.data.len() - message.taken);
         message.taken += part;
         left -= part;
         if message.taken == message.data.len() {
-            let message = call.host.unix_mut(key).inbox.pop_front().expect("it was looked at");
-            call.host.settle(&message);
+            let message = call.host.own.unix_mut(key).inbox.pop_front().expect("it was looked at");
+            call.host.own.settle(&mut call.host.net, &message);
         }
     }
     hand_over(call, key, room, credentials, files, &mut received);
@@ -145,7 +148,7 @@ fn receive_stream(
 
 /// The bytes that one read of at most `len` gets, and the number of pieces that it touches.
 fn collect(call: &mut Call<'_>, key: SocketKey, len: usize, same_sender: bool) -> (Vec<u8>, usize) {
-    let inbox = &call.host.unix(key).inbox;
+    let inbox = &call.host.own.unix(key).inbox;
     let mut data = Vec::new();
     let mut touched = 0;
     let sender = inbox.front().map(|message| message.credentials);

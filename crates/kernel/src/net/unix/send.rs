@@ -3,7 +3,7 @@
 use super::accounting::{charge, piece_max};
 use super::connect::may_send;
 use super::control::Ancillary;
-use super::{ARRIVED, Address, Credentials, Message, ROOM, Role};
+use super::{ARRIVED, Address, Credentials, Message, PeerRef, ROOM, Role};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::message::{Attempt, OutgoingMessage};
@@ -22,7 +22,7 @@ pub fn send(
     let packets = call.host.net.socket(key).type_ == c::SOCK_SEQPACKET;
     if packets {
         call.host.net.socket(key).take_error()?;
-        if !matches!(call.host.unix(key).role, Role::Connected) {
+        if !matches!(call.host.own.unix(key).role, Role::Connected) {
             return Err(Errno::ENOTCONN);
         }
     }
@@ -39,15 +39,15 @@ pub fn send(
 
 /// The peer that a connection's bytes go to: `ENOTCONN`, or `EPIPE` when either side has shut it.
 fn connected_peer(call: &mut Call<'_>, key: SocketKey) -> Result<SocketKey, Errno> {
-    let socket = call.host.unix(key);
+    let socket = call.host.own.unix(key);
     if !matches!(socket.role, Role::Connected) {
         return Err(Errno::ENOTCONN);
     }
     if socket.shut_write {
         return Err(Errno::EPIPE);
     }
-    let peer = call.host.unix_peer(key).ok_or(Errno::EPIPE)?;
-    if call.host.unix(peer).shut_read { Err(Errno::EPIPE) } else { Ok(peer) }
+    let peer = call.host.own.unix_peer(&call.host.net, key).ok_or(Errno::EPIPE)?;
+    if call.host.own.unix(peer).shut_read { Err(Errno::EPIPE) } else { Ok(peer) }
 }
 
 /// Sends as much as the send buffer takes, in pieces.
@@ -59,7 +59,7 @@ fn send_stream(
     mut ancillary: Ancillary,
 ) -> Result<Attempt<usize>, Errno> {
     if message.name.is_some() {
-        let connected = matches!(call.host.unix(key).role, Role::Connected);
+        let connected = matches!(call.host.own.unix(key).role, Role::Connected);
         return Err(if connected { Errno::EISCONN } else { Errno::EOPNOTSUPP });
     }
     let peer = connected_peer(call, key)?;
@@ -69,7 +69,7 @@ fn send_stream(
     }
     let mut sent = 0;
     while done + sent < message.len {
-        if call.host.unix_send_buffer_full(key) {
+        if call.host.own.unix_send_buffer_full(&call.host.net, key) {
             break;
         }
         let limit = piece_max(call.host.net.socket(key).options.send_buffer as usize);
@@ -89,17 +89,17 @@ fn destination(call: &mut Call<'_>, key: SocketKey, named: Option<Address>) -> R
     let target = match named {
         Some(address) => call.host.find_unix(call.process, &address, c::SOCK_DGRAM)?,
         None => {
-            call.host.unix(key).peer.ok_or(Errno::ENOTCONN)?;
-            match call.host.unix_peer(key) {
+            call.host.own.unix(key).peer.ok_or(Errno::ENOTCONN)?;
+            match call.host.own.unix_peer(&call.host.net, key) {
                 Some(peer) => peer,
                 None => {
                     // The receiver is gone, and the connection to it with it.
-                    let socket = call.host.unix_mut(key);
+                    let socket = call.host.own.unix_mut(key);
                     (socket.peer, socket.peer_address) = (None, None);
                     // What it has left unread is lost (`unix_dgram_disconnected`).
                     let lost = std::mem::take(&mut socket.inbox);
                     for message in lost {
-                        call.host.settle(&message);
+                        call.host.own.settle(&mut call.host.net, &message);
                         for file in message.files {
                             call.host.release_file(file);
                         }
@@ -112,7 +112,7 @@ fn destination(call: &mut Call<'_>, key: SocketKey, named: Option<Address>) -> R
     if !may_send(call.host, key, target) {
         return Err(Errno::EPERM);
     }
-    if call.host.unix(target).shut_read { Err(Errno::EPIPE) } else { Ok(target) }
+    if call.host.own.unix(target).shut_read { Err(Errno::EPIPE) } else { Ok(target) }
 }
 
 /// Sends a whole message or nothing. Linux makes the message before it looks where it is to go.
@@ -130,27 +130,27 @@ fn send_datagram(
     let options = &call.host.net.socket(key).options;
     let send_buffer = options.send_buffer as usize;
     if options.pass_credentials {
-        call.host.autobind(key);
+        call.host.own.autobind(&mut call.host.net, key);
     }
     if message.len > send_buffer - DATAGRAM_OVERHEAD {
         return Err(Errno::EMSGSIZE);
     }
     call.host.net.socket(key).take_error()?;
-    if call.host.unix(key).shut_write {
+    if call.host.own.unix(key).shut_write {
         return Err(Errno::EPIPE);
     }
-    if call.host.unix_send_buffer_full(key) {
+    if call.host.own.unix_send_buffer_full(&call.host.net, key) {
         return Ok(Attempt::Wait(call.host.socket_queue(key)));
     }
     let data = call.gather(&message.buffers, 0, message.len)?;
     let target = if packets { connected_peer(call, key) } else { destination(call, key, named) };
     // The message that was made is freed again, which tells those who wait for room (`sock_wfree`).
-    if target.is_err() && call.host.unix_has_room(key) {
+    if target.is_err() && call.host.own.unix_has_room(&call.host.net, key) {
         call.host.net.notify_socket(key, ROOM);
     }
     let target = target?;
-    let own = call.host.unix_ref(key);
-    if call.host.unix(target).peer != Some(own) && call.host.unix_inbox_full(target) {
+    let own = PeerRef::to(&call.host.net, key);
+    if call.host.own.unix(target).peer != Some(own) && call.host.own.unix_inbox_full(target) {
         return Ok(Attempt::Wait(call.host.socket_queue(target)));
     }
     let sent = data.len();
@@ -164,7 +164,7 @@ fn deliver(call: &mut Call<'_>, from: SocketKey, to: SocketKey, data: Vec<u8>, a
     let asked = [from, to].iter().any(|key| call.host.net.socket(*key).options.pass_credentials);
     let credentials = match ancillary.credentials {
         Some(claimed) => claimed,
-        None if asked || call.host.unix(to).embryo => Credentials::of(call),
+        None if asked || call.host.own.unix(to).embryo => Credentials::of(call),
         None => Credentials::NOBODY,
     };
     let host = &mut *call.host;
@@ -172,12 +172,12 @@ fn deliver(call: &mut Call<'_>, from: SocketKey, to: SocketKey, data: Vec<u8>, a
         host.retain_file(*file);
     }
     let charge = charge(data.len(), host.net.socket(from).is_stream());
-    let sender = host.unix_ref(from);
-    let socket = host.unix_mut(from);
+    let sender = PeerRef::to(&host.net, from);
+    let socket = host.own.unix_mut(from);
     socket.charged += charge;
     let source = socket.address.clone();
     let files = ancillary.files.clone();
     let message = Message { data, taken: 0, files, credentials, source, sender, charge };
-    host.unix_mut(to).inbox.push_back(message);
+    host.own.unix_mut(to).inbox.push_back(message);
     host.net.notify_socket(to, ARRIVED);
 }

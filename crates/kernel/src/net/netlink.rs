@@ -1,0 +1,246 @@
+//! Sockets of `AF_NETLINK`, netlink(7): port ids, groups and queues. `belljar_linux_net` answers the requests.
+
+use super::message::{Attempt, ControlMessage, Incoming, OutgoingMessage, RawAddress, ReceivedMessage};
+use crate::call::Call;
+use crate::credentials::capability;
+use crate::host::Host;
+use crate::ids::SocketKey;
+use crate::net::own::{NetlinkSocket, OwnKind, OwnSockets};
+use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::Requester;
+use belljar_netstack::Stack;
+use belljar_netstack::filter::Metadata;
+use belljar_netstack::readiness::{READABLE, WRITABLE};
+
+/// Datagrams that wait for a socket which does not read them, before further ones are lost.
+const QUEUE_LIMIT: usize = 1_024;
+/// `NETLINK_ADD_MEMBERSHIP` and `NETLINK_DROP_MEMBERSHIP`.
+const ADD_MEMBERSHIP: i32 = 1;
+const DROP_MEMBERSHIP: i32 = 2;
+/// What refusals are like.
+const CAP_ACK: i32 = 10;
+const EXT_ACK: i32 = 11;
+
+/// `struct sockaddr_nl`: family, padding, port id, groups.
+fn sockaddr(port: u32, groups: u32) -> RawAddress {
+    let mut raw = RawAddress::new();
+    raw.extend_from_slice(&(c::AF_NETLINK as u16).to_ne_bytes());
+    raw.extend_from_slice(&[0; 2]);
+    raw.extend_from_slice(&port.to_ne_bytes());
+    raw.extend_from_slice(&groups.to_ne_bytes());
+    raw
+}
+
+fn parse_sockaddr(raw: &[u8]) -> Result<(u32, u32), Errno> {
+    let word = |at: usize| -> Result<u32, Errno> {
+        let bytes = raw.get(at..at + 4).ok_or(Errno::EINVAL)?;
+        Ok(u32::from_ne_bytes(bytes.try_into().expect("four bytes")))
+    };
+    if belljar_netstack::address::family(raw)? != c::AF_NETLINK {
+        return Err(Errno::EINVAL);
+    }
+    Ok((word(4)?, word(8)?))
+}
+
+/// A new netlink socket.
+pub fn create(host: &mut Host, type_: i32, protocol: i32) -> Result<SocketKey, Errno> {
+    if type_ != c::SOCK_RAW && type_ != c::SOCK_DGRAM {
+        return Err(Errno::ESOCKTNOSUPPORT);
+    }
+    match protocol {
+        c::NETLINK_ROUTE | c::NETLINK_GENERIC | c::NETLINK_SOCK_DIAG => {}
+        // As a kernel without auditing.
+        c::NETLINK_AUDIT => return Err(Errno::EPROTONOSUPPORT),
+        _ => {
+            host.warn(format!("netlink sockets of protocol {protocol} are not supported"));
+            return Err(Errno::EPROTONOSUPPORT);
+        }
+    }
+    Ok(host.own.add(&mut host.net, c::AF_NETLINK, type_, protocol, OwnKind::Netlink(Box::default())))
+}
+
+pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
+    let (port, groups) = parse_sockaddr(raw)?;
+    let netlink = call.host.own.netlink(key);
+    // Once it has a port id, an address must name it (`netlink_bind`).
+    if netlink.port != 0 && netlink.port != port {
+        return Err(Errno::EINVAL);
+    }
+    netlink.groups = groups;
+    if netlink.port != 0 {
+        return Ok(());
+    }
+    if port == 0 {
+        autobind(call, key);
+        return Ok(());
+    }
+    if call.host.own.netlink_port_taken(port) {
+        return Err(Errno::EADDRINUSE);
+    }
+    call.host.own.netlink(key).port = port;
+    Ok(())
+}
+
+/// The first socket of a process gets the process id as port id, further ones something else.
+fn autobind(call: &mut Call<'_>, key: SocketKey) {
+    if call.host.own.netlink(key).port != 0 {
+        return;
+    }
+    let mut port = call.host.process(call.process).pid as u32;
+    while call.host.own.netlink_port_taken(port) {
+        port = 0x8000_0000 | call.host.net.ports.next_u32();
+    }
+    call.host.own.netlink(key).port = port;
+}
+
+pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) -> Result<Attempt<()>, Errno> {
+    let (port, _) = parse_sockaddr(raw)?;
+    if port != 0 {
+        return Err(Errno::ECONNREFUSED);
+    }
+    autobind(call, key);
+    Ok(Attempt::Done(()))
+}
+
+/// Requests go to the kernel, whose answer is there at once.
+pub fn send(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    message: &OutgoingMessage,
+    _done: usize,
+) -> Result<Attempt<usize>, Errno> {
+    if message.flags & c::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if let Some(raw) = &message.name
+        && parse_sockaddr(raw)?.0 != 0
+    {
+        return Err(Errno::ECONNREFUSED);
+    }
+    autobind(call, key);
+    let requests = call.gather(&message.buffers, 0, message.len)?;
+    let netlink = call.host.own.netlink(key);
+    let (port, extended, capped) = (netlink.port, netlink.extended, netlink.capped);
+    let may_change = call.host.process(call.process).credentials.has(capability::NET_ADMIN);
+    let requester = Requester { port, extended, capped, may_change };
+    let protocol = call.host.net.socket(key).protocol;
+    let answers = call.host.administer(|admin| match protocol {
+        c::NETLINK_SOCK_DIAG => admin.answer_diag(&requests, requester),
+        protocol => admin.answer(&requests, requester, protocol == c::NETLINK_GENERIC),
+    });
+    for answer in answers {
+        call.host.own.netlink_enqueue(&mut call.host.net, key, &answer);
+    }
+    call.host.net.flush_network();
+    Ok(Attempt::Done(message.len))
+}
+
+pub fn receive(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    room: &Incoming,
+    _done: usize,
+) -> Result<Attempt<ReceivedMessage>, Errno> {
+    if room.flags & c::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let queue = call.host.socket_queue(key);
+    let Some(data) = call.host.own.netlink(key).queue.pop_front() else { return Ok(Attempt::Wait(queue)) };
+    let taken = data.len().min(room.len);
+    let stored = call.scatter(&room.buffers, &data[..taken]);
+    // The kernel is process 0 of root, and programs that ask (`SO_PASSCRED`) believe nobody else.
+    let credentials = call.host.net.socket(key).options.pass_credentials.then(|| ControlMessage {
+        level: c::SOL_SOCKET,
+        type_: c::SCM_CREDENTIALS,
+        data: vec![0; 12],
+    });
+    let received = ReceivedMessage {
+        value: if room.flags & c::MSG_TRUNC != 0 { data.len() } else { taken },
+        name: sockaddr(0, 0),
+        control: credentials.into_iter().collect(),
+        flags: if taken < data.len() { c::MSG_TRUNC } else { 0 },
+    };
+    if room.flags & c::MSG_PEEK != 0 {
+        call.host.own.netlink(key).queue.push_front(data);
+    }
+    stored.map(|()| Attempt::Done(received))
+}
+
+pub fn shutdown(_call: &mut Call<'_>, _key: SocketKey, _how: i32) -> Result<(), Errno> {
+    Err(Errno::EOPNOTSUPP)
+}
+
+pub fn local_name(host: &mut Host, key: SocketKey) -> Result<RawAddress, Errno> {
+    let netlink = host.own.netlink(key);
+    Ok(sockaddr(netlink.port, netlink.groups))
+}
+
+/// The kernel, which is port 0.
+pub fn peer_name(_host: &mut Host, _key: SocketKey) -> Result<RawAddress, Errno> {
+    Ok(sockaddr(0, 0))
+}
+
+pub fn readiness(host: &Host, key: SocketKey) -> u32 {
+    match host.own.get(key) {
+        Some(OwnKind::Netlink(netlink)) if !netlink.queue.is_empty() => WRITABLE | READABLE,
+        _ => WRITABLE,
+    }
+}
+
+pub fn readable_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
+    Err(Errno::EOPNOTSUPP)
+}
+
+pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
+    Err(Errno::EOPNOTSUPP)
+}
+
+pub fn close(host: &mut Host, key: SocketKey) {
+    host.own.remove(&mut host.net, key);
+}
+
+/// Options of level `SOL_NETLINK`: membership in groups, and what refusals are like. `NETLINK_GET_STRICT_CHK` and
+/// the like change nothing that is answered.
+pub fn set_option(host: &mut Host, key: SocketKey, name: i32, value: u32) {
+    let netlink = host.own.netlink(key);
+    let bit = value.checked_sub(1).and_then(|n| 1u32.checked_shl(n)).unwrap_or(0);
+    match name {
+        ADD_MEMBERSHIP => netlink.groups |= bit,
+        DROP_MEMBERSHIP => netlink.groups &= !bit,
+        CAP_ACK => netlink.capped = value != 0,
+        EXT_ACK => netlink.extended = value != 0,
+        _ => {}
+    }
+}
+
+impl OwnSockets {
+    /// Gives a message to the members of a group.
+    pub(super) fn netlink_announce(&mut self, net: &mut Stack, group: u32, message: &[u8]) {
+        let bit = 1 << (group - 1);
+        let member = |kind: &OwnKind| match kind {
+            OwnKind::Netlink(netlink) => netlink.groups & bit != 0 && netlink.queue.len() < QUEUE_LIMIT,
+            _ => false,
+        };
+        let sockets = self.iter().filter(|(_, kind)| member(kind));
+        let members: Vec<SocketKey> = sockets.map(|(key, _)| key).collect();
+        members.into_iter().for_each(|key| self.netlink_enqueue(net, key, message));
+    }
+    /// Gives a socket a datagram, as far as its filter lets it through.
+    fn netlink_enqueue(&mut self, net: &mut Stack, key: SocketKey, message: &[u8]) {
+        let Some(kept) = net.filtered(key, message, Metadata::default()) else { return };
+        self.netlink(key).queue.push_back(message[..kept].to_vec());
+        net.notify_socket(key, READABLE);
+    }
+    fn netlink(&mut self, key: SocketKey) -> &mut NetlinkSocket {
+        match self.get_mut(key) {
+            Some(OwnKind::Netlink(netlink)) => netlink,
+            other => unreachable!("not a netlink socket: {other:?}"),
+        }
+    }
+    fn netlink_port_taken(&self, port: u32) -> bool {
+        self.iter().any(|(_, kind)| match kind {
+            OwnKind::Netlink(netlink) => netlink.port == port,
+            _ => false,
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! Changes of interfaces and addresses by the administrator, by rtnetlink or `ioctl`, with notifications to listeners.
+
+use crate::Admin;
+use belljar_linux_abi::Errno;
+use belljar_net::InterfaceAddress;
+use belljar_net::routes::{Route, protocol};
+use belljar_netstack::interface::Attachment;
+use belljar_netstack::{InitialRoute, LO};
+use std::net::Ipv4Addr;
+
+/// `ETH_MIN_MTU`.
+const LEAST_MTU: u32 = 68;
+
+impl Admin<'_> {
+    /// Takes an interface into use or out of it; its routes go and come with it.
+    pub fn set_interface_up(&mut self, number: usize, up: bool) {
+        if self.net.interfaces[number].up == up {
+            return;
+        }
+        self.net.interfaces[number].up = up;
+        if up {
+            self.net.interface_is_up6(number);
+            let before = self.routes_of(number);
+            self.net.interface_is_up(number);
+            let new: Vec<_> =
+                self.routes_of(number).into_iter().filter(|route| !before.contains(route)).collect();
+            new.iter().for_each(|(prefix, metric, route)| self.announce_route(*prefix, *metric, route, true));
+        } else {
+            // As on Linux nobody is told of routes that go with their interface but those to its networks.
+            for (prefix, metric, route) in self.routes_of(number) {
+                if route.protocol == protocol::KERNEL {
+                    self.announce_route(prefix, metric, &route, false);
+                }
+            }
+            self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number);
+            self.net.neighbours.flush(number, true);
+            self.net.interface_is_down6(number);
+            self.listeners.interface_down(self.net, number);
+        }
+    }
+
+    fn routes_of(&self, number: usize) -> Vec<InitialRoute> {
+        let all = self.net.routes.iter();
+        all.filter(|(_, _, route)| route.hops.iter().any(|hop| hop.interface == number))
+            .map(|(prefix, metric, route)| (prefix, metric, route.clone()))
+            .collect()
+    }
+
+    /// Takes an interface away for good.
+    pub fn remove_interface(&mut self, number: usize) {
+        for own in self.net.interfaces[number].addresses.clone() {
+            self.announce_address(number, &own, false);
+        }
+        self.set_interface_up(number, false);
+        self.net.interfaces[number].carrier = false;
+        self.link_gone(number);
+        let interface = &mut self.net.interfaces[number];
+        interface.addresses.clear();
+        (interface.name, interface.attachment) = ("".into(), Attachment::Gone);
+        self.net.igmp.forget(number);
+    }
+
+    /// Sets the longest packet that an interface carries: `EINVAL` for what it cannot be.
+    pub(crate) fn set_mtu(&mut self, number: usize, mtu: u32) -> Result<(), Errno> {
+        let loopback = self.net.interfaces[number].attachment == Attachment::Loopback;
+        if !(LEAST_MTU..=if loopback { 65_536 } else { 65_535 }).contains(&mtu) {
+            return Err(Errno::EINVAL);
+        }
+        self.net.interfaces[number].mtu = mtu as usize;
+        Ok(())
+    }
+
+    /// Gives an interface one more address, and a route to its network.
+    pub(crate) fn insert_address(&mut self, number: usize, own: InterfaceAddress) -> Result<(), Errno> {
+        let addresses = &mut self.net.interfaces[number].addresses;
+        if addresses.contains(&own) {
+            return Err(Errno::EEXIST);
+        }
+        addresses.push(own);
+        self.announce_address(number, &own, true);
+        self.connect_networks(number);
+        Ok(())
+    }
+
+    /// Routes to the networks of an interface's addresses that there are not yet.
+    fn connect_networks(&mut self, number: usize) {
+        let interface = &self.net.interfaces[number];
+        if !interface.up || number == LO || interface.attachment == Attachment::Graph {
+            return;
+        }
+        let before = self.routes_of(number);
+        self.net.add_connected(number);
+        for (prefix, metric, route) in self.routes_of(number) {
+            if !before.iter().any(|(p, m, _)| (*p, *m) == (prefix, metric)) {
+                self.announce_route(prefix, metric, &route, true);
+            }
+        }
+    }
+
+    /// Takes an address away; the routes from that address go with it. `EADDRNOTAVAIL` if the interface has
+    /// not got it.
+    pub(crate) fn delete_address(&mut self, number: usize, own: InterfaceAddress) -> Result<(), Errno> {
+        let addresses = &mut self.net.interfaces[number].addresses;
+        let at = addresses.iter().position(|other| *other == own).ok_or(Errno::EADDRNOTAVAIL)?;
+        addresses.remove(at);
+        for (prefix, metric, route) in self.routes_of(number) {
+            if route.protocol == protocol::KERNEL && route.source == Some(own.ip) {
+                self.announce_route(prefix, metric, &route, false);
+            }
+        }
+        self.net.retain_routes(|route: &mut Route| route.source != Some(own.ip));
+        self.announce_address(number, &own, false);
+        self.connect_networks(number);
+        Ok(())
+    }
+}

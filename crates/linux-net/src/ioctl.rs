@@ -1,0 +1,373 @@
+//! `ioctl(2)` requests on interfaces, routes and neighbours, as `ifconfig`, `route` and `arp` make them, netdevice(7). The
+//! caller copies the structures in and out.
+
+use crate::Admin;
+use belljar_linux_abi::{Errno, c};
+use belljar_net::InterfaceAddress;
+use belljar_net::neighbour::{NeighbourState, NoAddress};
+use belljar_net::routes::{NextHop, Prefix, Route, RouteKind, protocol};
+use belljar_netstack::interface::{Attachment, Interface};
+use belljar_netstack::{LO, Stack, interface_index};
+use belljar_wire::ethernet::Address;
+use std::net::Ipv4Addr;
+
+/// `IFNAMSIZ`.
+pub const NAME_LEN: usize = 16;
+/// `sizeof(struct ifreq)`.
+pub const IFREQ_LEN: usize = 40;
+/// `sizeof(struct rtentry)`.
+pub const RTENTRY_LEN: usize = 120;
+/// `sizeof(struct arpreq)`.
+pub const ARPREQ_LEN: usize = 68;
+
+/// Requests, `SIOC*`.
+pub mod request {
+    /// Flags.
+    pub const GIFFLAGS: u64 = 0x8913;
+    /// The first address.
+    pub const GIFADDR: u64 = 0x8915;
+    /// The address of the other end.
+    pub const GIFDSTADDR: u64 = 0x8917;
+    /// The broadcast address.
+    pub const GIFBRDADDR: u64 = 0x8919;
+    /// The netmask of the first address.
+    pub const GIFNETMASK: u64 = 0x891b;
+    /// The metric.
+    pub const GIFMETRIC: u64 = 0x891d;
+    /// The MTU.
+    pub const GIFMTU: u64 = 0x8921;
+    /// The hardware address.
+    pub const GIFHWADDR: u64 = 0x8927;
+    /// The index.
+    pub const GIFINDEX: u64 = 0x8933;
+    /// The length of the queue.
+    pub const GIFTXQLEN: u64 = 0x8942;
+    /// Adds a route.
+    pub const ADDRT: u64 = 0x890b;
+    /// Removes a route.
+    pub const DELRT: u64 = 0x890c;
+    /// Sets flags.
+    pub const SIFFLAGS: u64 = 0x8914;
+    /// Sets the first address.
+    pub const SIFADDR: u64 = 0x8916;
+    /// Sets the broadcast address.
+    pub const SIFBRDADDR: u64 = 0x891a;
+    /// Sets the netmask of the first address.
+    pub const SIFNETMASK: u64 = 0x891c;
+    /// Sets the MTU.
+    pub const SIFMTU: u64 = 0x8922;
+    /// Sets the name.
+    pub const SIFNAME: u64 = 0x8923;
+    /// Sets the hardware address.
+    pub const SIFHWADDR: u64 = 0x8924;
+    /// Sets the length of the queue.
+    pub const SIFTXQLEN: u64 = 0x8943;
+    /// Removes a neighbour.
+    pub const DARP: u64 = 0x8953;
+    /// Shows a neighbour.
+    pub const GARP: u64 = 0x8954;
+    /// Adds a neighbour.
+    pub const SARP: u64 = 0x8955;
+}
+
+/// True if a request changes something, or is about a neighbour.
+pub fn is_change(number: u64) -> bool {
+    use request::*;
+    matches!(
+        number,
+        ADDRT
+            | DELRT
+            | SIFFLAGS
+            | SIFADDR
+            | SIFBRDADDR
+            | SIFNETMASK
+            | SIFMTU
+            | SIFNAME
+            | SIFHWADDR
+            | SIFTXQLEN
+            | DARP
+            | GARP
+            | SARP
+    )
+}
+
+/// True if a request asks for a property of one interface.
+pub fn is_question(number: u64) -> bool {
+    use request::*;
+    matches!(
+        number,
+        GIFFLAGS
+            | GIFADDR
+            | GIFDSTADDR
+            | GIFBRDADDR
+            | GIFNETMASK
+            | GIFMETRIC
+            | GIFMTU
+            | GIFHWADDR
+            | GIFINDEX
+            | GIFTXQLEN
+    )
+}
+
+fn name_of(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    &bytes[..end]
+}
+
+/// The IPv4 address of a `struct sockaddr`.
+fn ip_of(bytes: &[u8]) -> Result<Ipv4Addr, Errno> {
+    if i32::from(u16::from_ne_bytes([bytes[0], bytes[1]])) != c::AF_INET {
+        return Err(Errno::EINVAL);
+    }
+    Ok(Ipv4Addr::new(bytes[4], bytes[5], bytes[6], bytes[7]))
+}
+
+/// The length of the prefix that a netmask stands for: `EINVAL` if it has holes.
+fn prefix_len(mask: Ipv4Addr) -> Result<u8, Errno> {
+    let bits = u32::from(mask);
+    let len = bits.leading_ones();
+    if bits.checked_shl(len).unwrap_or(0) != 0 { Err(Errno::EINVAL) } else { Ok(len as u8) }
+}
+
+/// A request that changes one interface, with its `struct ifreq`.
+pub fn change_interface(admin: &mut Admin<'_>, number: u64, entry: &[u8; IFREQ_LEN]) -> Result<(), Errno> {
+    let (name, value) = entry.split_at(NAME_LEN);
+    let interface = admin.net.interface_by_name(name_of(name)).ok_or(Errno::ENODEV)?;
+    let word = i32::from_ne_bytes(value[..4].try_into().expect("four bytes"));
+    match number {
+        request::SIFFLAGS => admin.set_interface_up(interface, word & c::IFF_UP != 0),
+        request::SIFMTU => admin.set_mtu(interface, word as u32)?,
+        request::SIFHWADDR => {
+            admin.net.interfaces[interface].mac = value[2..8].try_into().expect("six bytes");
+        }
+        request::SIFADDR => return admin.set_first_address(interface, ip_of(value)?),
+        request::SIFNETMASK => return admin.set_first_netmask(interface, prefix_len(ip_of(value)?)?),
+        // The broadcast address follows from the mask, and queues are as the experiment has them.
+        request::SIFBRDADDR | request::SIFTXQLEN => return Ok(()),
+        _ => {
+            admin.warn("interfaces cannot be renamed while a host runs");
+            return Err(Errno::EBUSY);
+        }
+    }
+    admin.link_changed(interface);
+    Ok(())
+}
+
+/// Classes of addresses, which `SIOCSIFADDR` still goes by (`inet_abc_len`).
+fn class_len(ip: Ipv4Addr) -> u8 {
+    match ip.octets()[0] {
+        0 => 0,
+        1..=127 => 8,
+        128..=191 => 16,
+        192..=223 => 24,
+        _ => 32,
+    }
+}
+
+impl Admin<'_> {
+    /// `SIOCSIFADDR`: takes the place of the first address; 0.0.0.0 takes it away. The interface goes up.
+    fn set_first_address(&mut self, interface: usize, ip: Ipv4Addr) -> Result<(), Errno> {
+        if let Some(old) = self.net.interfaces[interface].addresses.first().copied() {
+            if old.ip == ip {
+                return Ok(());
+            }
+            self.delete_address(interface, old)?;
+        }
+        if !ip.is_unspecified() {
+            self.set_interface_up(interface, true);
+            self.insert_address(interface, InterfaceAddress { ip, len: class_len(ip) })?;
+            let addresses = &mut self.net.interfaces[interface].addresses;
+            addresses.rotate_right(1);
+        }
+        self.link_changed(interface);
+        Ok(())
+    }
+
+    fn set_first_netmask(&mut self, interface: usize, len: u8) -> Result<(), Errno> {
+        let old = self.net.interfaces[interface].addresses.first().copied().ok_or(Errno::EADDRNOTAVAIL)?;
+        if old.len != len {
+            self.delete_address(interface, old)?;
+            self.insert_address(interface, InterfaceAddress { len, ..old })?;
+            self.net.interfaces[interface].addresses.rotate_right(1);
+        }
+        Ok(())
+    }
+}
+
+/// The address of the name of a route's device in a `struct rtentry`, if it names one.
+pub fn device_name_at(entry: &[u8; RTENTRY_LEN]) -> Option<u64> {
+    let at = u64::from_ne_bytes(entry[88..96].try_into().expect("eight bytes"));
+    (at != 0).then_some(at)
+}
+
+/// Adds or removes the route of a `struct rtentry`. `device` is the name at [`device_name_at`], or the error of reading it.
+pub fn change_route(
+    admin: &mut Admin<'_>,
+    add: bool,
+    entry: &[u8; RTENTRY_LEN],
+    device: Option<Result<Vec<u8>, Errno>>,
+) -> Result<(), Errno> {
+    const RTF_GATEWAY: u16 = 2;
+    const RTF_HOST: u16 = 4;
+    const RTF_REJECT: u16 = 0x200;
+    let flags = u16::from_ne_bytes([entry[56], entry[57]]);
+    let metric = i32::from(i16::from_ne_bytes([entry[80], entry[81]]));
+    let to = ip_of(&entry[8..24])?;
+    let len = match (flags & RTF_HOST, ip_of(&entry[40..56])) {
+        (0, Ok(mask)) => prefix_len(mask)?,
+        (0, Err(_)) if to.is_unspecified() => 0,
+        (0, Err(_)) => class_len(to),
+        _ => 32,
+    };
+    let prefix = Prefix::new(to, len);
+    if prefix.address() != to {
+        return Err(Errno::EINVAL);
+    }
+    let device = match device {
+        None => None,
+        Some(name) => Some(admin.net.interface_by_name(name_of(&name?)).ok_or(Errno::ENODEV)?),
+    };
+    let gateway = if flags & RTF_GATEWAY != 0 { Some(ip_of(&entry[24..40])?) } else { None };
+    // One more than the metric, since 0 once meant that there is none.
+    let metric = u32::try_from(metric - 1).unwrap_or(0);
+    if !add {
+        let found = admin.net.routes.iter().find(|(p, m, route)| {
+            let hop = |hop: &NextHop| {
+                device.is_none_or(|device| device == hop.interface)
+                    && gateway.is_none_or(|gateway| Some(gateway) == hop.gateway)
+            };
+            *p == prefix
+                && (metric == 0 || *m == metric)
+                && (route.hops.is_empty() || route.hops.iter().any(hop))
+        });
+        let (prefix, metric, route) = found.map(|(p, m, r)| (p, m, r.clone())).ok_or(Errno::ESRCH)?;
+        admin.net.routes.remove(prefix, metric);
+        admin.announce_route(prefix, metric, &route, false);
+        return Ok(());
+    }
+    if admin.net.routes.get(prefix, metric).is_some() {
+        return Err(Errno::EEXIST);
+    }
+    let route = match flags & RTF_REJECT {
+        0 => {
+            let hop = admin.net.hop(gateway, device)?;
+            Route::by(hop.interface, hop.gateway, protocol::BOOT)
+        }
+        _ => Route { kind: RouteKind::Unreachable, hops: Vec::new(), ..Route::by(LO, None, protocol::BOOT) },
+    };
+    admin.announce_route(prefix, metric, &route, true);
+    admin.net.routes.insert(prefix, metric, route);
+    Ok(())
+}
+
+/// A request about the neighbour of a `struct arpreq`, which `GARP` fills in.
+pub fn neighbour(stack: &mut Stack, number: u64, entry: &mut [u8; ARPREQ_LEN]) -> Result<(), Errno> {
+    const ATF_COM: i32 = 2;
+    const ATF_PERM: i32 = 4;
+    let ip = ip_of(&entry[..16])?;
+    let flags = i32::from_ne_bytes(entry[32..36].try_into().expect("four bytes"));
+    let net = &*stack;
+    let interface = match name_of(&entry[52..68]) {
+        [] => net.route(ip.into(), None, None)?.interface,
+        name => net.interface_by_name(name).ok_or(Errno::ENODEV)?,
+    };
+    match number {
+        request::GARP => {
+            let known = net.neighbours.get(interface, ip).ok_or(Errno::ENXIO)?;
+            let permanent = known.state == NeighbourState::Permanent;
+            let flags = match (known.address, permanent) {
+                (None, _) => 0,
+                (Some(_), false) => ATF_COM,
+                (Some(_), true) => ATF_COM | ATF_PERM,
+            };
+            entry[16..18].copy_from_slice(&1u16.to_ne_bytes());
+            entry[18..24].copy_from_slice(&known.address.unwrap_or_default().0);
+            entry[32..36].copy_from_slice(&flags.to_ne_bytes());
+            Ok(())
+        }
+        _ if !net.interfaces[interface].is_link() => Err(Errno::EINVAL),
+        request::SARP => {
+            let address = Address(entry[18..24].try_into().expect("six bytes"));
+            let state = if flags & ATF_PERM != 0 { NeighbourState::Permanent } else { NeighbourState::Stale };
+            let (now, neighbours) = (stack.clock.now(), &mut stack.neighbours);
+            neighbours.assign(now, interface, ip, Some(address), state).map_err(|NoAddress| Errno::EINVAL)
+        }
+        _ => stack.neighbours.remove(interface, ip).then_some(()).ok_or(Errno::ENXIO),
+    }
+}
+
+/// `IFF_*` of an interface.
+pub fn interface_flags(interface: &Interface) -> u32 {
+    const LOWER_UP: i32 = 0x10000;
+    let up = if interface.up { c::IFF_UP } else { 0 };
+    let carrier = if interface.is_running() { c::IFF_RUNNING | LOWER_UP } else { 0 };
+    let own = match interface.attachment {
+        Attachment::Loopback => c::IFF_LOOPBACK,
+        Attachment::Tun(_) => c::IFF_POINTOPOINT | c::IFF_NOARP | c::IFF_MULTICAST,
+        _ => c::IFF_BROADCAST | c::IFF_MULTICAST,
+    };
+    (up | carrier | own) as u32
+}
+
+fn ifreq(name: &str) -> [u8; IFREQ_LEN] {
+    let mut bytes = [0; IFREQ_LEN];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    bytes
+}
+
+fn put_address(ifreq: &mut [u8; IFREQ_LEN], address: Ipv4Addr) {
+    ifreq[NAME_LEN..NAME_LEN + 2].copy_from_slice(&(c::AF_INET as u16).to_ne_bytes());
+    ifreq[NAME_LEN + 4..NAME_LEN + 8].copy_from_slice(&address.octets());
+}
+
+/// `SIOCGIFCONF`: a `struct ifreq` for each IPv4 address.
+pub fn list_interfaces(stack: &Stack) -> Vec<u8> {
+    let mut list = Vec::new();
+    for interface in &stack.interfaces {
+        for own in &interface.addresses {
+            let mut entry = ifreq(&interface.name);
+            put_address(&mut entry, own.ip);
+            list.extend_from_slice(&entry);
+        }
+    }
+    list
+}
+
+/// `SIOCGIFNAME`: the name at the start of the `struct ifreq` of the interface with this index.
+pub fn interface_name(stack: &Stack, index: u32) -> Result<[u8; NAME_LEN], Errno> {
+    let interface = stack.interface_by_index(index).ok_or(Errno::ENODEV)?;
+    let entry = ifreq(&stack.interfaces[interface].name);
+    Ok(*entry.first_chunk().expect("longer than a name"))
+}
+
+/// Fills in a `struct ifreq` with a property of the interface that it names.
+pub fn ask_interface(admin: &Admin<'_>, number: u64, entry: &mut [u8; IFREQ_LEN]) -> Result<(), Errno> {
+    use request::*;
+    let end = entry[..NAME_LEN].iter().position(|b| *b == 0).unwrap_or(NAME_LEN);
+    let interface_number = admin.net.interface_by_name(&entry[..end]).ok_or(Errno::ENODEV)?;
+    let flags = interface_flags(&admin.net.interfaces[interface_number])
+        | admin.listeners.membership_flags(interface_number);
+    let interface = &admin.net.interfaces[interface_number];
+    entry[NAME_LEN..].fill(0);
+    let own = || interface.addresses.first().ok_or(Errno::EADDRNOTAVAIL);
+    let mut put = |value: &[u8]| entry[NAME_LEN..NAME_LEN + value.len()].copy_from_slice(value);
+    match number {
+        GIFFLAGS => put(&(flags as u16).to_ne_bytes()),
+        GIFADDR | GIFDSTADDR => put_address(entry, own()?.ip),
+        GIFBRDADDR if interface_number == LO => put_address(entry, Ipv4Addr::UNSPECIFIED),
+        GIFBRDADDR => {
+            let broadcast = own()?.network().broadcast().unwrap_or(Ipv4Addr::UNSPECIFIED);
+            put_address(entry, broadcast);
+        }
+        GIFNETMASK => put_address(entry, own()?.network().netmask()),
+        GIFMTU => put(&(interface.mtu as i32).to_ne_bytes()),
+        GIFINDEX => put(&interface_index(interface_number).to_ne_bytes()),
+        GIFTXQLEN => put(&1_000i32.to_ne_bytes()),
+        GIFHWADDR => {
+            put(&[&interface.hardware_type().to_ne_bytes()[..], &interface.mac].concat());
+        }
+        // GIFMETRIC: 0, which the kernel takes for 1.
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! Addresses of interfaces in rtnetlink: `RTM_NEWADDR`, `RTM_GETADDR`.
+
+use super::group;
+use super::message::{Message, Request};
+use super::refusal::{Refusal, refusal};
+use super::requests::{ip_bytes, parse_ip};
+use crate::Admin;
+use belljar_base::SimTime;
+use belljar_linux_abi::{Errno, c};
+use belljar_net::InterfaceAddress;
+use belljar_net::routes::{Prefix, Route, protocol};
+use belljar_netstack::{LO, interface_index};
+use std::net::{IpAddr, Ipv6Addr};
+
+const IFA_F_PERMANENT: u8 = 0x80;
+const IFA_F_TENTATIVE: u8 = 0x40;
+const IFA_F_DADFAILED: u8 = 0x08;
+const IFA_F_NODAD: u8 = 0x02;
+/// `IFA_CACHEINFO`.
+const IFA_CACHEINFO: u16 = 6;
+/// The length of `struct ifaddrmsg`.
+const IFADDRMSG: usize = 8;
+/// `IFA_FLAGS`.
+const IFA_FLAGS: u16 = 8;
+
+/// That an interface has such an address.
+fn already_there(errno: Errno) -> Refusal {
+    refusal(errno, "ipv4: Address already assigned")
+}
+
+impl Admin<'_> {
+    pub(crate) fn addresses(&self, family: i32, sequence: u32, flags: u16, port: u32) -> Vec<Vec<u8>> {
+        let mut messages = Vec::new();
+        if family != c::AF_INET6 {
+            for (number, interface) in self.net.interfaces.iter().enumerate() {
+                let message =
+                    |own| self.address_message(number, own, c::RTM_NEWADDR, (sequence, flags, port));
+                messages.extend(interface.addresses.iter().map(message));
+            }
+        }
+        if family != c::AF_INET {
+            for (number, interface) in self.net.interfaces.iter().enumerate() {
+                let message =
+                    |own| self.address_message6(number, own, c::RTM_NEWADDR, (sequence, flags, port));
+                messages.extend(interface.addresses6.iter().map(message));
+            }
+        }
+        messages
+    }
+
+    /// A message of `kind` about an address; `to` is its sequence number, flags and receiver's port id.
+    pub(crate) fn address_message(
+        &self,
+        number: usize,
+        own: &InterfaceAddress,
+        kind: u16,
+        to: (u32, u16, u32),
+    ) -> Vec<u8> {
+        let (sequence, flags, port) = to;
+        let scope = if number == LO { c::RT_SCOPE_HOST } else { c::RT_SCOPE_UNIVERSE };
+        let bytes = ip_bytes(IpAddr::V4(own.ip));
+        let mut message = Message::new(kind, flags, sequence, port)
+            .put(&[c::AF_INET as u8, own.len, IFA_F_PERMANENT, scope])
+            .put(&interface_index(number).to_ne_bytes())
+            .attribute(c::IFA_ADDRESS, &bytes)
+            .attribute(c::IFA_LOCAL, &bytes);
+        if let Some(broadcast) = own.network().broadcast().filter(|_| number != LO) {
+            message = message.attribute(c::IFA_BROADCAST, &broadcast.octets());
+        }
+        let name = [self.net.interfaces[number].name.as_bytes(), &[0]].concat();
+        let message = message.attribute(c::IFA_LABEL, &name);
+        message.attribute(IFA_FLAGS, &u32::from(IFA_F_PERMANENT).to_ne_bytes()).finish()
+    }
+
+    /// `ip addr add`.
+    pub(crate) fn add_address(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+        if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
+            let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
+            return self.add_address6(request, number);
+        }
+        let (number, own) = self.address_named(request)?;
+        self.look_at_lifetime(request)?;
+        if self.is_replaced(request) && self.net.interfaces[number].addresses.contains(&own) {
+            self.announce_address(number, &own, true);
+            return Ok(());
+        }
+        let local = request.attribute(IFADDRMSG, c::IFA_LOCAL).map(parse_ip).transpose()?;
+        let peer = request.attribute(IFADDRMSG, c::IFA_ADDRESS).map(parse_ip).transpose()?;
+        let (Some(_), Some(IpAddr::V4(peer))) = (local, peer.filter(|peer| *peer != IpAddr::V4(own.ip)))
+        else {
+            return self.insert_address(number, own).map_err(already_there);
+        };
+        // An address of a peer: what it stands for is at the other end.
+        self.insert_address(number, InterfaceAddress { ip: own.ip, len: 32 }).map_err(already_there)?;
+        let route = Route { source: Some(own.ip), ..Route::by(number, None, protocol::KERNEL) };
+        let prefix = Prefix::new(peer, own.len);
+        self.announce_route(prefix, 0, &route, true);
+        self.net.routes.insert(prefix, 0, route);
+        Ok(())
+    }
+
+    /// True if a request changes what is there already: `ip addr change` and `replace`, as DHCP clients renew an address.
+    fn is_replaced(&self, request: &Request<'_>) -> bool {
+        let flags = i32::from(request.flags);
+        flags & c::NLM_F_REPLACE != 0 && flags & c::NLM_F_EXCL == 0
+    }
+
+    /// The lifetimes of an address that is given: `EINVAL` for those that cannot be. Addresses stay here until they are
+    /// taken away.
+    fn look_at_lifetime(&mut self, request: &Request<'_>) -> Result<(), Errno> {
+        let Some(cache) = request.attribute(IFADDRMSG, IFA_CACHEINFO) else { return Ok(()) };
+        let (Some(preferred), Some(valid)) = (cache.first_chunk::<4>(), cache.get(4..8)) else {
+            return Err(Errno::EINVAL);
+        };
+        let preferred = u32::from_ne_bytes(*preferred);
+        let valid = u32::from_ne_bytes(valid.try_into().expect("four bytes"));
+        if valid == 0 || preferred > valid {
+            return Err(Errno::EINVAL);
+        }
+        if valid != u32::MAX {
+            self.warn("rtnetlink: lifetimes of addresses that are given by hand are accepted without effect");
+        }
+        Ok(())
+    }
+
+    /// `ip addr del`: the routes from that address go with it.
+    pub(crate) fn remove_address(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+        if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
+            let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
+            return self.remove_address6(request, number);
+        }
+        let (number, own) = self.address_named(request)?;
+        let known = self.net.interfaces[number].addresses.contains(&own);
+        let own = if known { own } else { InterfaceAddress { len: 32, ..own } };
+        self.delete_address(number, own).map_err(|errno| refusal(errno, "ipv4: Address not found"))
+    }
+
+    /// Tells who wants to know that an interface has an address, or has it no more.
+    pub(crate) fn announce_address(&mut self, number: usize, own: &InterfaceAddress, new: bool) {
+        let kind = if new { c::RTM_NEWADDR } else { c::RTM_DELADDR };
+        let message = self.address_message(number, own, kind, (0, 0, 0));
+        self.announce(group::IPV4_ADDRESS, &message);
+    }
+
+    /// A message of `kind` about an IPv6 address; `to` is its sequence number, flags and receiver's port id.
+    fn address_message6(
+        &self,
+        number: usize,
+        own: &InterfaceAddress<Ipv6Addr>,
+        kind: u16,
+        to: (u32, u16, u32),
+    ) -> Vec<u8> {
+        let (sequence, flags, port) = to;
+        let now = self.net.clock.now();
+        let until = self.net.v6_valid_until(number, own.ip);
+        let mut state = if until.is_some() { 0 } else { IFA_F_PERMANENT };
+        if self.net.v6.is_tentative(number, own.ip) {
+            state |= IFA_F_TENTATIVE;
+        }
+        if self.net.v6.is_duplicate(number, own.ip) {
+            state |= IFA_F_DADFAILED;
+        }
+        let scope = match own.ip {
+            ip if ip.is_loopback() => c::RT_SCOPE_HOST,
+            ip if ip.is_unicast_link_local() => c::RT_SCOPE_LINK,
+            _ => c::RT_SCOPE_UNIVERSE,
+        };
+        let left = match until {
+            None | Some(SimTime::MAX) => u32::MAX,
+            Some(until) => until.since(now).as_secs_f64() as u32,
+        };
+        // struct ifa_cacheinfo: preferred and valid for so long, made and changed then.
+        let cache = [left.to_ne_bytes(), left.to_ne_bytes(), [0; 4], [0; 4]].concat();
+        Message::new(kind, flags, sequence, port)
+            .put(&[c::AF_INET6 as u8, own.len, state, scope])
+            .put(&interface_index(number).to_ne_bytes())
+            .attribute(c::IFA_ADDRESS, &own.ip.octets())
+            .attribute(IFA_CACHEINFO, &cache)
+            .attribute(IFA_FLAGS, &u32::from(state).to_ne_bytes())
+            .finish()
+    }
+
+    fn add_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {
+        let own = self.address_named6(request)?;
+        self.look_at_lifetime(request)?;
+        if self.net.interfaces[number].addresses6.iter().any(|other| other.ip == own.ip) {
+            if self.is_replaced(request) {
+                let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));
+                self.announce(group::IPV6_ADDRESS, &message);
+                return Ok(());
+            }
+            return Err(refusal(Errno::EEXIST, "ipv6: address already assigned"));
+        }
+        if !self.net.v6.on && !own.ip.is_loopback() {
+            // As with net.ipv6.conf.all.disable_ipv6.
+            return Err(Errno::EACCES.into());
+        }
+        let flags =
+            request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(request.body.get(2).map_or(0, |f| (*f).into()));
+        let ask = flags & u32::from(IFA_F_NODAD) == 0;
+        let link = self.net.interfaces[number].is_link();
+        self.net.new_address6(number, own, ask, link && self.net.interfaces[number].up);
+        let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));
+        self.announce(group::IPV6_ADDRESS, &message);
+        Ok(())
+    }
+
+    fn remove_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {
+        let own = self.address_named6(request)?;
+        if !self.net.interfaces[number].addresses6.contains(&own) {
+            return Err(refusal(Errno::EADDRNOTAVAIL, "ipv6: address not found"));
+        }
+        let message = self.address_message6(number, &own, c::RTM_DELADDR, (0, 0, 0));
+        self.net.drop_address6(number, own);
+        self.announce(group::IPV6_ADDRESS, &message);
+        Ok(())
+    }
+
+    fn address_named6(&self, request: &Request<'_>) -> Result<InterfaceAddress<Ipv6Addr>, Errno> {
+        let len = *request.body.get(1).ok_or(Errno::EINVAL)?;
+        let local = request.attribute(IFADDRMSG, c::IFA_LOCAL);
+        let local = local.or(request.attribute(IFADDRMSG, c::IFA_ADDRESS)).ok_or(Errno::EINVAL)?;
+        match parse_ip(local)? {
+            IpAddr::V6(ip) if len <= 128 && !ip.is_multicast() && !ip.is_unspecified() => {
+                Ok(InterfaceAddress { ip, len })
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// The interface and the address that a request is about.
+    fn address_named(&self, request: &Request<'_>) -> Result<(usize, InterfaceAddress), Errno> {
+        let [family, len, ..] = request.body else { return Err(Errno::EINVAL) };
+        if i32::from(*family) != c::AF_INET {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
+        let local = request.attribute(IFADDRMSG, c::IFA_LOCAL);
+        let local = local.or(request.attribute(IFADDRMSG, c::IFA_ADDRESS)).ok_or(Errno::EINVAL)?;
+        match parse_ip(local)? {
+            IpAddr::V4(ip) if *len <= 32 => Ok((number, InterfaceAddress { ip, len: *len })),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Interfaces in rtnetlink: `RTM_NEWLINK`, `RTM_GETLINK`.
+
+use super::attributes;
+use super::group;
+use super::message::{Message, Request};
+use super::refusal::{Refusal, refusal};
+use crate::Admin;
+use crate::ioctl::interface_flags;
+use belljar_linux_abi::{Errno, c};
+use belljar_netstack::interface::Attachment;
+use belljar_netstack::interface_index;
+
+const IFLA_TXQLEN: u16 = 13;
+const IFLA_OPERSTATE: u16 = 16;
+const IFLA_LINKMODE: u16 = 17;
+/// Values of `IFLA_OPERSTATE`.
+const IF_OPER_UNKNOWN: u8 = 0;
+const IF_OPER_DOWN: u8 = 2;
+const IF_OPER_UP: u8 = 6;
+/// The length of `struct ifinfomsg`.
+const IFINFOMSG: usize = 16;
+
+impl Admin<'_> {
+    pub(crate) fn links(&self, request: &Request<'_>, flags: u16, port: u32) -> Result<Vec<Vec<u8>>, Errno> {
+        let message = |interface| self.link(interface, request.sequence, flags, port);
+        if request.is_dump() {
+            let all = 0..self.net.interfaces.len();
+            return Ok(all.filter(|n| self.net.interfaces[*n].exists()).map(message).collect());
+        }
+        self.link_named(request).map(|interface| vec![message(interface)])
+    }
+
+    /// The interface that a request is about, by index or by name.
+    pub(crate) fn link_named(&self, request: &Request<'_>) -> Result<usize, Errno> {
+        let index = request.body.get(4..8).ok_or(Errno::EINVAL)?;
+        let index = u32::from_ne_bytes(index.try_into().expect("four bytes"));
+        let name = request.attribute(IFINFOMSG, c::IFLA_IFNAME).map(|name| {
+            let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+            &name[..end]
+        });
+        let found = match name {
+            Some(name) if index == 0 => self.net.interface_by_name(name),
+            _ => self.net.interface_by_index(index),
+        };
+        found.ok_or(Errno::ENODEV)
+    }
+
+    /// `RTM_NEWLINK`: what an interface is like.
+    pub(crate) fn link(&self, number: usize, sequence: u32, flags: u16, port: u32) -> Vec<u8> {
+        self.link_message(c::RTM_NEWLINK, number, (sequence, flags, port))
+    }
+
+    fn link_message(&self, kind: u16, number: usize, to: (u32, u16, u32)) -> Vec<u8> {
+        let (sequence, flags, port) = to;
+        let interface = &self.net.interfaces[number];
+        let loopback = interface.attachment == Attachment::Loopback;
+        let broadcast = if loopback { [0; 6] } else { [0xff; 6] };
+        let name = [interface.name.as_bytes(), &[0]].concat();
+        let program = matches!(interface.attachment, Attachment::Tun(_) | Attachment::Tap(_));
+        let queue_len: u32 = if program { 500 } else { 1_000 };
+        let unknown =
+            matches!(interface.attachment, Attachment::Loopback | Attachment::Tun(_) | Attachment::Tap(_));
+        let state = match (unknown, interface.is_running()) {
+            (true, true) => IF_OPER_UNKNOWN,
+            (false, true) => IF_OPER_UP,
+            (_, false) => IF_OPER_DOWN,
+        };
+        let qdisc: &[u8] = if loopback { b"noqueue\0" } else { b"pfifo\0" };
+        let message = Message::new(kind, flags, sequence, port)
+            .put(&[c::AF_UNSPEC as u8, 0])
+            .put(&interface.hardware_type().to_ne_bytes())
+            .put(&interface_index(number).to_ne_bytes())
+            .put(&(interface_flags(interface) | self.listeners.membership_flags(number)).to_ne_bytes())
+            .put(&[0; 4])
+            .attribute(c::IFLA_IFNAME, &name)
+            .attribute(IFLA_TXQLEN, &queue_len.to_ne_bytes())
+            .attribute(IFLA_OPERSTATE, &[state])
+            .attribute(IFLA_LINKMODE, &[0])
+            .attribute(c::IFLA_MTU, &(interface.mtu as u32).to_ne_bytes())
+            .attribute(c::IFLA_QDISC, qdisc);
+        match interface.attachment {
+            Attachment::Tun(_) => message,
+            _ => message.attribute(c::IFLA_ADDRESS, &interface.mac).attribute(c::IFLA_BROADCAST, &broadcast),
+        }
+        .finish()
+    }
+
+    /// `ip link set`: up and down, the MTU, the hardware address.
+    pub(crate) fn change_link(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+        let number = match self.link_named(request) {
+            Err(Errno::ENODEV) if request.flags & c::NLM_F_CREATE as u16 != 0 => {
+                self.warn("interfaces cannot be added while a host runs");
+                return Err(Errno::EOPNOTSUPP.into());
+            }
+            other => other?,
+        };
+        self.look_through(request, &attributes::LINK)?;
+        let (flags, change) = (request.word(8)?, request.word(12)?);
+        let name =
+            request.attribute(IFINFOMSG, c::IFLA_IFNAME).map(|name| name.strip_suffix(&[0]).unwrap_or(name));
+        if name.is_some_and(|name| name != self.net.interfaces[number].name.as_bytes()) {
+            self.warn("interfaces cannot be renamed while a host runs");
+            return Err(Errno::EBUSY.into());
+        }
+        // Flags that the administrator sets besides being up.
+        let others =
+            (c::IFF_PROMISC | c::IFF_ALLMULTI | c::IFF_NOARP | c::IFF_MULTICAST | c::IFF_DYNAMIC) as u32;
+        let before = interface_flags(&self.net.interfaces[number]);
+        if (flags ^ before) & change & others != 0 {
+            self.warn(format!(
+                "rtnetlink: flags {:#x} of interfaces are accepted without effect",
+                change & others
+            ));
+        }
+        if let Some(mtu) = request.number(IFINFOMSG, c::IFLA_MTU)? {
+            let words = match mtu as usize > self.net.interfaces[number].mtu {
+                true => "mtu greater than device maximum",
+                false => "mtu less than device minimum",
+            };
+            self.set_mtu(number, mtu).map_err(|errno| refusal(errno, words))?;
+        }
+        if let Some(mac) = request.attribute(IFINFOMSG, c::IFLA_ADDRESS) {
+            self.net.interfaces[number].mac = mac.try_into().map_err(|_| Errno::EINVAL)?;
+        }
+        let up = (flags & c::IFF_UP as u32 != 0) as u8;
+        // Without a mask, as old programs ask, flags count if they are set.
+        if change & c::IFF_UP as u32 != 0 || (change == 0 && flags != 0) {
+            self.set_interface_up(number, up != 0);
+        }
+        self.link_changed(number);
+        Ok(())
+    }
+
+    /// Tells who wants to know that an interface is no more.
+    pub(crate) fn link_gone(&mut self, number: usize) {
+        let message = self.link_message(c::RTM_DELLINK, number, (0, 0, 0));
+        self.announce(group::LINK, &message);
+    }
+
+    /// Tells who wants to know that an interface has changed.
+    pub fn link_changed(&mut self, number: usize) {
+        let message = self.link(number, 0, 0, 0);
+        self.announce(group::LINK, &message);
+    }
+}

@@ -1,0 +1,71 @@
+//! Requests and answers of `NETLINK_ROUTE` and `NETLINK_SOCK_DIAG`, netlink(7), rtnetlink(7), sock_diag(7): interfaces,
+//! addresses, routes, rules, neighbours and sockets, and changes of them.
+
+mod addresses;
+mod attributes;
+mod diag;
+mod links;
+mod message;
+mod metrics;
+mod neighbours;
+mod netconf;
+mod refusal;
+mod requests;
+mod routes;
+mod rules;
+mod unix_diag;
+
+use belljar_netstack::family::Family;
+pub use diag::InetSocketInfo;
+pub use neighbours::nud;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Groups, `RTNLGRP_*`.
+pub mod group {
+    /// Interfaces.
+    pub const LINK: u32 = 1;
+    /// Neighbours of both families.
+    pub const NEIGHBOUR: u32 = 3;
+    /// IPv4 addresses.
+    pub const IPV4_ADDRESS: u32 = 5;
+    /// IPv4 routes.
+    pub const IPV4_ROUTE: u32 = 7;
+    /// IPv4 rules.
+    pub const IPV4_RULE: u32 = 8;
+    /// IPv6 addresses.
+    pub const IPV6_ADDRESS: u32 = 9;
+    /// IPv6 routes.
+    pub const IPV6_ROUTE: u32 = 11;
+    /// IPv6 rules.
+    pub const IPV6_RULE: u32 = 19;
+}
+/// A family of addresses whose routes and rules can be listened to.
+pub(crate) trait Announced: Family {
+    /// The group of those who are told of routes.
+    const ROUTE_GROUP: u32;
+    /// The group of those who are told of rules.
+    const RULE_GROUP: u32;
+}
+
+impl Announced for Ipv4Addr {
+    const ROUTE_GROUP: u32 = group::IPV4_ROUTE;
+    const RULE_GROUP: u32 = group::IPV4_RULE;
+}
+
+impl Announced for Ipv6Addr {
+    const ROUTE_GROUP: u32 = group::IPV6_ROUTE;
+    const RULE_GROUP: u32 = group::IPV6_RULE;
+}
+
+/// The socket that a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Requester {
+    /// Its port id.
+    pub port: u32,
+    /// `NETLINK_EXT_ACK`: refusals come with words.
+    pub extended: bool,
+    /// `NETLINK_CAP_ACK`: refusals come without the request.
+    pub capped: bool,
+    /// True if its owner has `CAP_NET_ADMIN`.
+    pub may_change: bool,
+}

@@ -1,0 +1,516 @@
+//! Routes of both families in rtnetlink: `RTM_NEWROUTE`, `RTM_GETROUTE`.
+
+use super::Announced;
+use super::message::{MULTI, Message, Request, attribute};
+use super::metrics;
+use super::refusal::{Refusal, refusal};
+use super::requests::{ip_bytes, parse_ip};
+use crate::Admin;
+use belljar_linux_abi::{Errno, c};
+use belljar_net::Prefix;
+use belljar_net::policy::table;
+use belljar_net::routes::{Metrics, NextHop, Route, RouteKind, RouteTable};
+use belljar_netstack::family::FlowKey;
+use belljar_netstack::ip::route::Through;
+use belljar_netstack::{LO, Stack, interface_index};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The length of `struct rtmsg`.
+pub(super) const RTMSG: usize = 12;
+/// The route is not in the table: it is one packet's way.
+const RTM_F_CLONED: u32 = 0x200;
+/// The length of `struct rta_cacheinfo`.
+const CACHEINFO_LEN: usize = 32;
+/// The length of `struct rtnexthop`.
+const RTNEXTHOP: usize = 8;
+const RTA_MARK: u16 = 16;
+/// By which rules tell packets.
+const RTA_UID: u16 = 25;
+const RTA_IP_PROTO: u16 = 27;
+const RTA_SPORT: u16 = 28;
+const RTA_DPORT: u16 = 29;
+/// How much a router is preferred (RFC 4191), and the usual preference.
+const RTA_PREF: u16 = 20;
+/// `RTA_VIA`: a gateway of another family.
+const RTA_VIA: u16 = 18;
+const MEDIUM: u8 = 0;
+/// The gateway is taken to be on the link, whatever the addresses are.
+const RTNH_F_ONLINK: u8 = 4;
+/// `RTPROT_KERNEL`.
+const KERNEL: u8 = 2;
+
+/// What a message about a route goes to: its sequence number, flags and receiver's port id.
+type To = (u32, u16, u32);
+
+/// A route with its place.
+#[derive(Clone, Debug)]
+struct Entry<A> {
+    table: u32,
+    prefix: Prefix<A>,
+    metric: u32,
+    route: Route<A>,
+}
+
+impl<A: Announced> Entry<A> {
+    /// The part of it that leads by one next hop.
+    fn by(&self, hop: NextHop<A>) -> Entry<A> {
+        Entry { route: Route { hops: vec![hop], ..self.route.clone() }, ..self.clone() }
+    }
+}
+
+/// `RTN_*` for the routes that a table can hold.
+const KINDS: [(RouteKind, u8); 5] = [
+    (RouteKind::Unicast, c::RTN_UNICAST),
+    (RouteKind::Blackhole, c::RTN_BLACKHOLE),
+    (RouteKind::Unreachable, c::RTN_UNREACHABLE),
+    (RouteKind::Prohibit, c::RTN_PROHIBIT),
+    (RouteKind::Throw, c::RTN_THROW),
+];
+
+/// The number of a table as it stands in a header's one byte; the attribute has all of it.
+pub(crate) fn short_table(number: u32) -> u8 {
+    u8::try_from(number).unwrap_or(c::RT_TABLE_COMPAT)
+}
+
+impl Admin<'_> {
+    /// All tables, that of the host's own addresses included.
+    pub(crate) fn routes(&self, family: i32, sequence: u32, port: u32) -> Vec<Vec<u8>> {
+        let to = (sequence, MULTI, port);
+        let mut all = Vec::new();
+        if family != c::AF_INET6 {
+            all.extend(shown_routes::<Ipv4Addr>(&self.net, to));
+            all.extend(local_routes(&self.net, to));
+        }
+        if family != c::AF_INET {
+            all.extend(shown_routes::<Ipv6Addr>(&self.net, to));
+            all.extend(local_routes6(&self.net, to));
+        }
+        all
+    }
+
+    /// `ip route get`.
+    pub(crate) fn route_to(&self, request: &Request<'_>, port: u32) -> Result<Vec<u8>, Errno> {
+        let destination = request.attribute(RTMSG, c::RTA_DST).ok_or(Errno::EINVAL)?;
+        let ip = parse_ip(destination)?;
+        let source = request.attribute(RTMSG, c::RTA_SRC).map(parse_ip).transpose()?;
+        let device = request.number(RTMSG, c::RTA_OIF)?;
+        let mark = request.number(RTMSG, RTA_MARK)?.unwrap_or(0);
+        let ends_at =
+            |kind: u16| request.attribute(RTMSG, kind).and_then(|bytes| bytes.first_chunk::<2>().copied());
+        let sender = FlowKey {
+            protocol: request
+                .attribute(RTMSG, RTA_IP_PROTO)
+                .and_then(|bytes| bytes.first().copied())
+                .unwrap_or(0),
+            ports: (
+                ends_at(RTA_SPORT).map_or(0, u16::from_be_bytes),
+                ends_at(RTA_DPORT).map_or(0, u16::from_be_bytes),
+            ),
+            uid: request.number(RTMSG, RTA_UID)?.unwrap_or(0),
+        };
+        let found = self.net.route(ip, source, Through { device, mark, sender })?;
+        let (family, bits) = if ip.is_ipv4() { (c::AF_INET, 32) } else { (c::AF_INET6, 128) };
+        // IPv6 says which source was asked for where none was, and which one it is where one was.
+        let asked = if ip.is_ipv6() { source.or(Some(Ipv6Addr::UNSPECIFIED.into())) } else { source };
+        let source_bits = if asked.is_some() { bits } else { 0 };
+        let kind = match (found.interface, found.broadcast) {
+            (LO, _) => c::RTN_LOCAL,
+            (_, true) => c::RTN_BROADCAST,
+            _ => c::RTN_UNICAST,
+        };
+        let mut message = Message::new(c::RTM_NEWROUTE, 0, request.sequence, port)
+            .put(&[family as u8, bits, source_bits, 0, short_table(found.table), c::RTPROT_UNSPEC])
+            .put(&[c::RT_SCOPE_UNIVERSE, kind])
+            .put(&RTM_F_CLONED.to_ne_bytes())
+            .attribute(c::RTA_TABLE, &found.table.to_ne_bytes())
+            .attribute(c::RTA_DST, destination);
+        if let Some(asked) = asked {
+            message = message.attribute(c::RTA_SRC, &ip_bytes(asked));
+        }
+        if ip.is_ipv4() {
+            message = message.attribute(RTA_UID, &sender.uid.to_ne_bytes());
+        }
+        if ip.is_ipv6() || source.is_none() {
+            message = message.attribute(c::RTA_PREFSRC, &ip_bytes(found.source));
+        }
+        if mark != 0 {
+            message = message.attribute(RTA_MARK, &mark.to_ne_bytes());
+        }
+        if let Some(gateway) = found.gateway {
+            message = message.attribute(c::RTA_GATEWAY, &ip_bytes(gateway));
+        }
+        Ok(metrics::put(message, &found.metrics)
+            .attribute(c::RTA_OIF, &interface_index(found.interface).to_ne_bytes())
+            // Nothing is known of its use.
+            .attribute(c::RTA_CACHEINFO, &[0; CACHEINFO_LEN])
+            .finish())
+    }
+
+    /// `ip route add`, `replace` and `change`.
+    pub(crate) fn add_route<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+        let wanted = Wanted::<A>::read(request)?;
+        let tos = request.body.get(3).copied().unwrap_or(0);
+        if A::AF == c::AF_INET && tos != 0 {
+            self.warn("rtnetlink: routes for a type of service are not supported and refused");
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        let hops = next_hops::<A>(&self.net, request)?;
+        let found = KINDS.iter().find(|(_, rtn)| *rtn == wanted.kind).ok_or(Errno::EOPNOTSUPP);
+        let Ok((kind, _)) = found else {
+            self.warn(format!("netlink: routes of type {} are not supported", wanted.kind));
+            return Err(Errno::EOPNOTSUPP.into());
+        };
+        let hops = match kind {
+            RouteKind::Unicast if hops.is_empty() => return Err(Errno::ENODEV.into()),
+            RouteKind::Unicast => hops,
+            _ => Vec::new(),
+        };
+        let source = match request.attribute(RTMSG, c::RTA_PREFSRC).map(parse_ip).transpose()? {
+            Some(ip) if self.net.is_local(ip) => Some(A::of(ip).ok_or(Errno::EINVAL)?),
+            Some(_) if A::AF == c::AF_INET => {
+                return Err(refusal(Errno::EINVAL, "Invalid prefsrc address"));
+            }
+            Some(_) => return Err(refusal(Errno::EINVAL, "Invalid source address")),
+            None => None,
+        };
+        let (metrics, others) = metrics::read(request)?;
+        if !others.is_empty() {
+            self.warn(format!(
+                "netlink: of a route's metrics only mtu and advmss count, not the numbers {others:?}"
+            ));
+        }
+        let mut route = Route { kind: *kind, hops, source, protocol: wanted.protocol, metrics };
+        let (prefix, metric) = (wanted.prefix, wanted.metric.unwrap_or(A::METRIC));
+        let flags = i32::from(request.flags);
+        let has = |flag: i32| flags & flag != 0;
+        let there =
+            routes_of_table::<A>(&self.net, wanted.table).and_then(|routes| routes.get(prefix, metric));
+        match there {
+            Some(_) if has(c::NLM_F_EXCL) => return Err(Errno::EEXIST.into()),
+            Some(_) if has(c::NLM_F_REPLACE) => {}
+            // Another next hop of the same IPv6 route joins it.
+            Some(old) if A::AF == c::AF_INET6 => {
+                let unicast = old.kind == RouteKind::Unicast && route.kind == RouteKind::Unicast;
+                if !unicast || route.hops.iter().all(|hop| old.hops.contains(hop)) {
+                    return Err(Errno::EEXIST.into());
+                }
+                let mut hops = old.hops.clone();
+                hops.append(&mut route.hops);
+                route.hops = hops;
+            }
+            Some(_) if has(c::NLM_F_APPEND) => {}
+            Some(_) => return Err(Errno::EEXIST.into()),
+            None if !has(c::NLM_F_CREATE) => return Err(Errno::ENOENT.into()),
+            None => {}
+        }
+        let entry = Entry { table: wanted.table, prefix, metric, route };
+        let message = message(&entry, c::RTM_NEWROUTE, (0, 0, 0));
+        change_table(&mut self.net, wanted.table, |routes| routes.insert(prefix, metric, entry.route));
+        self.announce(A::ROUTE_GROUP, &message);
+        Ok(())
+    }
+
+    /// `ip route del`: the first route that is like what is given.
+    pub(crate) fn remove_route<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+        let wanted = Wanted::<A>::read(request)?;
+        let gateway = request.attribute(RTMSG, c::RTA_GATEWAY).map(parse_ip).transpose()?;
+        let device = request.number(RTMSG, c::RTA_OIF)?;
+        let (named, _) = metrics::read(request)?;
+        let like = |hop: &NextHop<A>| {
+            device.is_none_or(|index| interface_index(hop.interface) == index)
+                && gateway.is_none_or(|gateway| hop.gateway.map(Into::into) == Some(gateway))
+        };
+        let routes = routes_of_table::<A>(&self.net, wanted.table);
+        let routes = routes.ok_or(refusal(Errno::ESRCH, "FIB table does not exist"))?;
+        let found = routes.iter().find(|(prefix, metric, route)| {
+            *prefix == wanted.prefix
+                && wanted.metric.is_none_or(|wanted| wanted == *metric)
+                && (named == Metrics::default() || named == route.metrics)
+                && (wanted.protocol == c::RTPROT_UNSPEC || wanted.protocol == route.protocol)
+                && (route.hops.is_empty() || route.hops.iter().any(like))
+        });
+        let (prefix, metric, route) = found.ok_or(Errno::ESRCH)?;
+        let mut entry = Entry { table: wanted.table, prefix, metric, route: route.clone() };
+        // Each next hop of an IPv6 route is a route of its own to Linux.
+        let one = A::AF == c::AF_INET6 && (gateway.is_some() || device.is_some());
+        let (gone, kept) =
+            std::mem::take(&mut entry.route.hops).into_iter().partition(|hop| !one || like(hop));
+        let rest = Route { hops: kept, ..entry.route.clone() };
+        entry.route.hops = gone;
+        let message = message(&entry, c::RTM_DELROUTE, (0, 0, 0));
+        change_table(&mut self.net, wanted.table, |routes| match rest.hops.is_empty() {
+            true => routes.remove(prefix, metric),
+            false => routes.insert(prefix, metric, rest),
+        });
+        self.announce(A::ROUTE_GROUP, &message);
+        Ok(())
+    }
+
+    /// Tells who wants to know of a route in the main table that it is there, or no more.
+    pub(crate) fn announce_route<A: Announced>(
+        &mut self,
+        prefix: Prefix<A>,
+        metric: u32,
+        route: &Route<A>,
+        new: bool,
+    ) {
+        let kind = if new { c::RTM_NEWROUTE } else { c::RTM_DELROUTE };
+        let entry = Entry { table: table::MAIN, prefix, metric, route: route.clone() };
+        self.announce(A::ROUTE_GROUP, &message(&entry, kind, (0, 0, 0)));
+    }
+}
+
+/// The routes of all tables but that of the host's own addresses.
+fn shown_routes<A: Announced>(net: &Stack, to: To) -> Vec<Vec<u8>> {
+    let others = A::policy(net).tables();
+    let tables = std::iter::once((table::MAIN, A::routes(net))).chain(others);
+    let entries = tables.flat_map(|(table, routes)| {
+        routes.iter().map(move |(prefix, metric, route)| Entry {
+            table,
+            prefix,
+            metric,
+            route: route.clone(),
+        })
+    });
+    // Each interface has a route of its own to the link-local addresses of its link.
+    let parted = entries.flat_map(|entry| {
+        let link_local = A::AF == c::AF_INET6
+            && entry.prefix.bits() == 64
+            && matches!(entry.prefix.address().into(), IpAddr::V6(ip) if ip.is_unicast_link_local());
+        let plain = entry.route.hops.iter().all(|hop| hop.gateway.is_none());
+        match link_local && plain && entry.route.hops.len() > 1 {
+            true => entry.route.hops.iter().map(|hop| entry.by(*hop)).collect(),
+            false => vec![entry],
+        }
+    });
+    parted.map(|entry| message(&entry, c::RTM_NEWROUTE, to)).collect()
+}
+
+/// The host's own IPv4 addresses, and those that stand for all stations of their links.
+fn local_routes(net: &Stack, to: To) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for (number, interface) in net.interfaces.iter().enumerate().filter(|(_, i)| i.up) {
+        for own in &interface.addresses {
+            let mut add = |ip: Ipv4Addr, len, kind, scope| {
+                let header = [c::AF_INET as u8, len, 0, 0, c::RT_TABLE_LOCAL, KERNEL, scope, kind];
+                let message = local_message(&header, ip.into(), number, to);
+                all.push(message.attribute(c::RTA_PREFSRC, &own.ip.octets()).finish());
+            };
+            if number == LO && own.len < 32 {
+                add(own.network().address(), own.len, c::RTN_LOCAL, c::RT_SCOPE_HOST);
+            }
+            add(own.ip, 32, c::RTN_LOCAL, c::RT_SCOPE_HOST);
+            if let Some(broadcast) = own.network().broadcast() {
+                add(broadcast, 32, c::RTN_BROADCAST, c::RT_SCOPE_LINK);
+            }
+        }
+    }
+    all
+}
+
+/// The host's own IPv6 addresses.
+fn local_routes6(net: &Stack, to: To) -> Vec<Vec<u8>> {
+    let interfaces = net.interfaces.iter().enumerate();
+    let own = interfaces.flat_map(|(number, i)| i.addresses6.iter().map(move |own| (own.ip, number)));
+    let universe = c::RT_SCOPE_UNIVERSE;
+    let header = [c::AF_INET6 as u8, 128, 0, 0, c::RT_TABLE_LOCAL, KERNEL, universe, c::RTN_LOCAL];
+    own.map(|(ip, number)| {
+        let message = local_message(&header, ip.into(), number, to);
+        message.attribute(c::RTA_PRIORITY, &0u32.to_ne_bytes()).finish()
+    })
+    .collect()
+}
+
+/// A table by its number, if it has routes.
+fn routes_of_table<A: Announced>(net: &Stack, number: u32) -> Option<&RouteTable<A>> {
+    A::policy(net).table(A::routes(net), number)
+}
+/// Changes a table.
+fn change_table<A: Announced, T>(
+    net: &mut Stack,
+    number: u32,
+    change: impl FnOnce(&mut RouteTable<A>) -> T,
+) -> T {
+    match number {
+        table::MAIN => change(A::routes_mut(net)),
+        number => A::policy_mut(net).change(number, change),
+    }
+}
+
+/// The next hops that a request names.
+fn next_hops<A: Announced>(net: &Stack, request: &Request<'_>) -> Result<Vec<NextHop<A>>, Refusal> {
+    let on_link = *request.body.get(8).ok_or(Errno::EINVAL)? & RTNH_F_ONLINK != 0;
+    if let Some(mut several) = request.attribute(RTMSG, c::RTA_MULTIPATH) {
+        let mut weighted = Vec::new();
+        while several.len() >= RTNEXTHOP {
+            let len = usize::from(u16::from_ne_bytes([several[0], several[1]]));
+            let index = u32::from_ne_bytes(several[4..8].try_into().expect("four bytes"));
+            let rest = several.get(RTNEXTHOP..len).ok_or(Errno::EINVAL)?;
+            let gateway = attribute(rest, c::RTA_GATEWAY);
+            let on_link = on_link || several[2] & RTNH_F_ONLINK != 0;
+            if attribute(rest, RTA_VIA).is_some() {
+                return Err(refusal(Errno::EOPNOTSUPP, "attribute not supported"));
+            }
+            let weight = usize::from(several[3]) + 1;
+            weighted.push((next_hop(net, gateway, (index != 0).then_some(index), on_link)?, weight));
+            several = several.get(len.next_multiple_of(4)..).unwrap_or_default();
+        }
+        // A hop of weight n stands n times among those of which each flow takes one.
+        let common = weighted.iter().fold(0, |common, (_, weight)| gcd(common, *weight)).max(1);
+        let hops = weighted.into_iter().flat_map(|(hop, weight)| std::iter::repeat_n(hop, weight / common));
+        return Ok(hops.collect());
+    }
+    match (request.attribute(RTMSG, c::RTA_GATEWAY), request.number(RTMSG, c::RTA_OIF)?) {
+        (None, None) => Ok(Vec::new()),
+        (gateway, device) => Ok(vec![next_hop(net, gateway, device, on_link)?]),
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+fn next_hop<A: Announced>(
+    net: &Stack,
+    gateway: Option<&[u8]>,
+    device: Option<u32>,
+    on_link: bool,
+) -> Result<NextHop<A>, Refusal> {
+    let device = device.map(|index| net.interface_by_index(index).ok_or(Errno::ENODEV)).transpose()?;
+    let gateway = match gateway.map(parse_ip).transpose()? {
+        None => None,
+        Some(ip) => Some(A::of(ip).ok_or(Errno::EINVAL)?),
+    };
+    if let (true, Some(_)) = (on_link, gateway) {
+        let interface = device.ok_or(Errno::ENODEV)?;
+        let hop = NextHop { interface, gateway, on_link };
+        let up = net.interfaces[interface].up;
+        return up.then_some(hop).ok_or(refusal(Errno::ENETDOWN, "Nexthop device is not up"));
+    }
+    let v4 = A::AF == c::AF_INET;
+    if gateway.is_some_and(|gateway| !v4 && net.is_local(gateway.into())) {
+        return Err(refusal(Errno::EINVAL, "Gateway can not be a local address"));
+    }
+    A::hop(net, gateway, device).map_err(|errno| match errno {
+        Errno::ENETUNREACH if v4 => refusal(errno, "Nexthop has invalid gateway"),
+        Errno::ENETDOWN if v4 && gateway.is_none() => refusal(errno, "Device for nexthop is not up"),
+        Errno::ENETDOWN => refusal(errno, "Nexthop device is not up"),
+        errno => errno.into(),
+    })
+}
+
+/// What a request to change routes says of all of them.
+struct Wanted<A> {
+    table: u32,
+    prefix: Prefix<A>,
+    metric: Option<u32>,
+    protocol: u8,
+    kind: u8,
+}
+
+impl<A: Announced> Wanted<A> {
+    fn read(request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
+        let [_, len, _, _, table, protocol, _, kind, ..] = *request.body else {
+            return Err(Errno::EINVAL.into());
+        };
+        let table = match request.number(RTMSG, c::RTA_TABLE)?.unwrap_or(u32::from(table)) {
+            0 => table::MAIN,
+            // The host's own addresses are kept by themselves.
+            table::LOCAL => return Err(Errno::EOPNOTSUPP.into()),
+            number => number,
+        };
+        let to = match request.attribute(RTMSG, c::RTA_DST).map(parse_ip).transpose()? {
+            Some(ip) => A::of(ip).ok_or(Errno::EINVAL)?,
+            None => A::LEAST,
+        };
+        let prefix = Prefix::new(to, len);
+        // IPv6 takes the rest of the address for what it is.
+        if len > A::BITS {
+            return Err(Errno::EINVAL.into());
+        }
+        if A::AF == c::AF_INET && prefix.address() != to {
+            return Err(refusal(Errno::EINVAL, "Invalid prefix for given prefix length"));
+        }
+        let metric = request.number(RTMSG, c::RTA_PRIORITY)?;
+        let metric = metric.filter(|metric| A::AF == c::AF_INET || *metric != 0);
+        Ok(Wanted { table, prefix, metric, protocol, kind })
+    }
+}
+
+/// A message of `kind` about a route.
+fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
+    let (sequence, flags, port) = to;
+    let Entry { table, prefix, metric, route } = entry;
+    let v4 = A::AF == c::AF_INET;
+    let on_link = route.kind == RouteKind::Unicast && route.hops.iter().all(|hop| hop.gateway.is_none());
+    let scope = if v4 && on_link { c::RT_SCOPE_LINK } else { c::RT_SCOPE_UNIVERSE };
+    let rtn = KINDS.iter().find(|(kind, _)| *kind == route.kind).map_or(c::RTN_UNICAST, |(_, rtn)| *rtn);
+    let mut message = Message::new(kind, flags, sequence, port)
+        .put(&[A::AF as u8, prefix.bits(), 0, 0, short_table(*table), route.protocol, scope, rtn])
+        .put(&[match &route.hops[..] {
+            [hop] => hop_flags(hop),
+            _ => 0,
+        }])
+        .put(&[0; 3])
+        .attribute(c::RTA_TABLE, &table.to_ne_bytes());
+    if !prefix.is_all() {
+        message = message.attribute(c::RTA_DST, &ip_bytes(prefix.address().into()));
+    }
+    if !v4 || *metric != 0 {
+        message = message.attribute(c::RTA_PRIORITY, &metric.to_ne_bytes());
+    }
+    message = metrics::put(message, &route.metrics);
+    if !v4 {
+        message = message.attribute(RTA_PREF, &[MEDIUM]);
+    }
+    if let Some(source) = route.source {
+        message = message.attribute(c::RTA_PREFSRC, &ip_bytes(source.into()));
+    }
+    match &route.hops[..] {
+        [] if v4 => message,
+        [] => message.attribute(c::RTA_OIF, &interface_index(LO).to_ne_bytes()),
+        [hop] => {
+            if let Some(gateway) = hop.gateway {
+                message = message.attribute(c::RTA_GATEWAY, &ip_bytes(gateway.into()));
+            }
+            message.attribute(c::RTA_OIF, &interface_index(hop.interface).to_ne_bytes())
+        }
+        hops => {
+            let weighted =
+                hops.chunk_by(|one, next| one == next).flat_map(|same| hop_bytes(&same[0], same.len()));
+            message.attribute(c::RTA_MULTIPATH, &weighted.collect::<Vec<u8>>())
+        }
+    }
+    .finish()
+}
+
+/// The beginning of a message about an address of the host.
+fn local_message(header: &[u8; 8], ip: IpAddr, number: usize, to: To) -> Message {
+    let (sequence, flags, port) = to;
+    Message::new(c::RTM_NEWROUTE, flags, sequence, port)
+        .put(header)
+        .put(&[0; 4])
+        .attribute(c::RTA_TABLE, &table::LOCAL.to_ne_bytes())
+        .attribute(c::RTA_DST, &ip_bytes(ip))
+        .attribute(c::RTA_OIF, &interface_index(number).to_ne_bytes())
+}
+
+/// `RTNH_F_*` of a next hop.
+fn hop_flags<A: Announced>(hop: &NextHop<A>) -> u8 {
+    if hop.on_link { RTNH_F_ONLINK } else { 0 }
+}
+
+/// A `struct rtnexthop` with its gateway, of this weight.
+fn hop_bytes<A: Announced>(hop: &NextHop<A>, weight: usize) -> Vec<u8> {
+    let gateway = hop.gateway.map(|ip| ip_bytes(ip.into()));
+    let attribute = gateway.as_ref().map_or(0, |gateway| 4 + gateway.len());
+    let mut bytes = ((RTNEXTHOP + attribute) as u16).to_ne_bytes().to_vec();
+    bytes.extend([hop_flags(hop), (weight - 1) as u8]);
+    bytes.extend(interface_index(hop.interface).to_ne_bytes());
+    if let Some(gateway) = gateway {
+        bytes.extend((attribute as u16).to_ne_bytes());
+        bytes.extend(c::RTA_GATEWAY.to_ne_bytes());
+        bytes.extend(gateway);
+    }
+    bytes
+}

@@ -1,0 +1,10 @@
+//! Files of `/proc/net` in the columns of Linux, made of a stack.
+
+mod snmp;
+mod sockets;
+mod v6;
+
+pub use snmp::{proc_net_netstat, proc_net_snmp};
+pub use sockets::{CLOSE, ESTABLISHED, LISTEN};
+pub use sockets::{proc_net_dev, proc_net_raw, proc_net_tcp, proc_net_udp, tcp_sockets, udp_sockets};
+pub use v6::{proc_if_inet6, proc_igmp6, proc_ipv6_route, proc_snmp6};

@@ -1,0 +1,258 @@
+//! `/proc/net/tcp`, `udp`, `dev` and their kin, in the columns of Linux.
+
+use crate::netlink::InetSocketInfo;
+use crate::socket_inode;
+use belljar_linux_abi::c;
+use belljar_net::{Counters, DropReason};
+use belljar_netstack::bind::Bound;
+use belljar_netstack::interface::Attachment;
+use belljar_netstack::socket::SocketKind;
+use belljar_netstack::tcp::Role;
+use belljar_netstack::udp::Protocol;
+use belljar_netstack::{SocketKey, Stack, address};
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+
+/// The state number of a socket without a connection, as in `/proc/net/tcp`.
+pub const CLOSE: u8 = 7;
+/// That of a listening socket.
+pub const LISTEN: u8 = 10;
+/// That of a connected one.
+pub const ESTABLISHED: u8 = 1;
+
+/// A socket's line.
+struct Line {
+    local: SocketAddr,
+    remote: SocketAddr,
+    state: u8,
+    send_queue: usize,
+    receive_queue: usize,
+    inode: u64,
+    uid: u32,
+    drops: u64,
+}
+
+impl Line {
+    fn of(socket: &InetSocketInfo) -> Line {
+        Line {
+            local: socket.local,
+            remote: socket.remote,
+            state: socket.state,
+            send_queue: socket.send_queue,
+            receive_queue: socket.receive_queue,
+            inode: socket.inode,
+            uid: socket.uid,
+            drops: socket.drops,
+        }
+    }
+}
+
+/// An address as Linux prints it: 32-bit words of the machine's order in hexadecimal.
+fn hex(domain: i32, address: SocketAddr) -> String {
+    let mut text = String::new();
+    let octets = match (domain, address.ip()) {
+        (c::AF_INET6, IpAddr::V4(v4)) => v4.to_ipv6_mapped().octets().to_vec(),
+        (_, IpAddr::V4(v4)) => v4.octets().to_vec(),
+        (_, IpAddr::V6(v6)) => v6.octets().to_vec(),
+    };
+    for word in octets.chunks_exact(4) {
+        let word = u32::from_le_bytes(word.try_into().expect("four bytes"));
+        let _ = write!(text, "{word:08X}");
+    }
+    let _ = write!(text, ":{:04X}", address.port());
+    text
+}
+
+fn none(domain: i32) -> SocketAddr {
+    SocketAddr::new(address::unspecified(domain), 0)
+}
+
+fn shown(domain: i32, bound: Option<Bound>) -> SocketAddr {
+    bound.map_or(none(domain), |bound| bound.shown(domain))
+}
+
+/// TCP sockets of a family, those without a port or a connection left out.
+pub fn tcp_sockets(net: &Stack, domain: i32) -> Vec<InetSocketInfo> {
+    let sockets = net.sockets.iter().filter_map(|(key, socket)| {
+        let SocketKind::Tcp(tcp) = &socket.kind else { return None };
+        let key = SocketKey(key);
+        let (local, remote, state, send_queue, receive_queue) = match &tcp.role {
+            // Nobody sees a socket that has no port.
+            Role::Idle => return None,
+            Role::Listening(listener) => {
+                let waiting = listener.queue_lengths().1;
+                (shown(domain, tcp.bound), none(domain), LISTEN, listener.backlog(), waiting)
+            }
+            Role::Connection(connection) => (
+                connection.local(),
+                connection.remote(),
+                connection.state().linux_number(),
+                connection.unacknowledged_bytes(),
+                connection.readable_bytes(),
+            ),
+        };
+        let inode = if tcp.orphan || tcp.parent.is_some() { 0 } else { socket_inode(net, key) };
+        let port_chosen = tcp.bound.is_some_and(|bound| bound.port_chosen);
+        let shown = InetSocketInfo {
+            key,
+            domain,
+            local,
+            remote,
+            state,
+            send_queue,
+            receive_queue,
+            inode,
+            uid: socket.uid,
+            port_chosen,
+            drops: 0,
+        };
+        (socket.domain == domain && state != CLOSE).then_some(shown)
+    });
+    sockets.collect()
+}
+
+/// Sockets of UDP, or of UDP-Lite, of a family that have a port.
+pub fn udp_sockets(net: &Stack, domain: i32, protocol: Protocol) -> Vec<InetSocketInfo> {
+    let sockets = net.sockets.iter().filter_map(|(key, socket)| {
+        let SocketKind::Udp(udp) = &socket.kind else { return None };
+        let bound = udp.bound?;
+        let shown = InetSocketInfo {
+            key: SocketKey(key),
+            domain,
+            local: bound.shown(domain),
+            remote: udp.peer.unwrap_or(none(domain)),
+            state: if udp.peer.is_some() { ESTABLISHED } else { CLOSE },
+            send_queue: udp.sending_charge as usize,
+            receive_queue: udp.queued_charge as usize,
+            inode: socket_inode(net, SocketKey(key)),
+            uid: socket.uid,
+            port_chosen: bound.port_chosen,
+            drops: udp.drops,
+        };
+        (socket.domain == domain && udp.protocol == protocol).then_some(shown)
+    });
+    sockets.collect()
+}
+
+/// `/proc/net/tcp` (`AF_INET`) or `/proc/net/tcp6` (`AF_INET6`).
+pub fn proc_net_tcp(net: &Stack, domain: i32) -> String {
+    // That of a listening socket stays 0 here.
+    let lines = tcp_sockets(net, domain).into_iter().map(|socket| Line {
+        send_queue: if socket.state == LISTEN { 0 } else { socket.send_queue },
+        ..Line::of(&socket)
+    });
+    let head = match domain {
+        c::AF_INET => {
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
+        }
+        _ => {
+            "  sl  local_address                         remote_address                        \
+             st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
+        }
+    };
+    let tail = |line: &Line| format!("{} 1 0000000000000000 100 0 0 10 0", line.inode);
+    table(head, domain, lines, tail)
+}
+
+/// `/proc/net/udp` (`AF_INET`) or `/proc/net/udp6` (`AF_INET6`), or the same of UDP-Lite.
+pub fn proc_net_udp(net: &Stack, domain: i32, protocol: Protocol) -> String {
+    let lines = udp_sockets(net, domain, protocol).into_iter().map(|socket| Line::of(&socket));
+    let head = match domain {
+        c::AF_INET => {
+            "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
+             uid  timeout inode ref pointer drops"
+        }
+        _ => {
+            "  sl  local_address                         remote_address                        \
+             st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops"
+        }
+    };
+    let tail = |line: &Line| format!("{} 2 0000000000000000 {}", line.inode, line.drops);
+    table(head, domain, lines, tail)
+}
+
+/// `/proc/net/raw`: the protocol stands where others have their port.
+pub fn proc_net_raw(net: &Stack) -> String {
+    let lines = net.sockets.iter().filter_map(|(key, socket)| {
+        let SocketKind::Raw(raw) = &socket.kind else { return None };
+        let end = |ip: Option<IpAddr>, port: u8| {
+            SocketAddr::new(ip.unwrap_or(address::unspecified(socket.domain)), port.into())
+        };
+        let line = Line {
+            local: end(raw.local, raw.protocol),
+            remote: end(raw.end.peer, 0),
+            state: if raw.end.peer.is_some() { ESTABLISHED } else { CLOSE },
+            send_queue: 0,
+            receive_queue: raw.end.queued_bytes(),
+            inode: socket_inode(net, SocketKey(key)),
+            uid: socket.uid,
+            drops: 0,
+        };
+        (socket.domain == c::AF_INET).then_some(line)
+    });
+    let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
+                uid  timeout inode ref pointer drops";
+    table(head, c::AF_INET, lines, |line| format!("{} 2 0000000000000000 {}", line.inode, line.drops))
+}
+
+/// `/proc/net/dev`.
+pub fn proc_net_dev(net: &Stack) -> String {
+    let mut text = String::from(
+        "Inter-|   Receive                                                |  Transmit\n \
+         face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop \
+         fifo colls carrier compressed\n",
+    );
+    for interface in net.interfaces.iter().filter(|interface| interface.exists()) {
+        let (received, sent, dropped) = match interface.attachment {
+            Attachment::Loopback => {
+                let lo = &net.lo;
+                ((lo.bytes, lo.packets), (lo.bytes, lo.packets), 0)
+            }
+            Attachment::Graph => counted(net.eth0.nic.counters()),
+            Attachment::Link(link) => counted(net.links[link].nic.counters()),
+            Attachment::Tun(n) | Attachment::Tap(n) => {
+                let counters = &net.tuns[n].counters;
+                let swap = |(packets, bytes): (u64, u64)| (bytes, packets);
+                (swap(counters.received), swap(counters.sent), counters.dropped)
+            }
+            Attachment::Unplugged { .. } | Attachment::Gone => ((0, 0), (0, 0), 0),
+        };
+        let _ = writeln!(
+            text,
+            "{:>6}: {:>7} {:>7}    0    0    0     0          0         0 {:>8} {:>7}    0 {:>4}    0     \
+             0       0          0",
+            interface.name, received.0, received.1, sent.0, sent.1, dropped
+        );
+    }
+    text
+}
+
+/// Bytes and packets received, the same sent, and packets dropped on the way out.
+fn counted(counters: &Counters) -> ((u64, u64), (u64, u64), u64) {
+    let dropped = counters.dropped(DropReason::EgressFull);
+    ((counters.bytes_in, counters.packets_in), (counters.bytes_out, counters.packets_out), dropped)
+}
+
+/// Lines of the width that Linux pads them to.
+fn table(
+    head: &str,
+    domain: i32,
+    lines: impl Iterator<Item = Line>,
+    tail: impl Fn(&Line) -> String,
+) -> String {
+    let mut text = format!("{head:<149}\n");
+    for (n, line) in lines.enumerate() {
+        let entry = format!(
+            "{n:>4}: {} {} {:02X} {:08X}:{:08X} 00:00000000 00000000 {:>5}        0 {}",
+            hex(domain, line.local),
+            hex(domain, line.remote),
+            line.state,
+            line.send_queue,
+            line.receive_queue,
+            line.uid,
+            tail(&line)
+        );
+        let _ = writeln!(text, "{entry:<149}");
+    }
+    text
+}

@@ -1,0 +1,116 @@
+//! How calls were described last. Most are made again with the same registers, so what a line says of these is kept;
+//! what it says of the guest's memory is read anew each time.
+
+use super::arity;
+use super::format::Formatter;
+use super::signatures::{Arg, Signature};
+use super::text::Text;
+use smallvec::SmallVec;
+
+/// The phrases that a host's programs have used last: nothing in them is of one process.
+#[derive(Debug, Default)]
+pub struct Phrases(Vec<Option<Box<Phrase>>>);
+
+/// How many are kept at most.
+const KEPT: usize = 1 << PLACE_BITS;
+const PLACE_BITS: u32 = 6;
+
+/// A call but for its result, with gaps for what depends on memory.
+#[derive(Debug, Default)]
+struct Phrase {
+    number: u32,
+    /// The arguments that the text says something of, and zeros.
+    args: [u64; 6],
+    /// All ones for each of these.
+    said: [u64; 6],
+    text: Text,
+    /// Arguments that point to memory, in order, and the text's length in front of each.
+    gaps: SmallVec<[(usize, u8); 3]>,
+}
+
+impl Phrases {
+    /// Appends the call's name and arguments, up to its result.
+    #[inline]
+    pub fn push(&mut self, signature: &Signature, formatter: &Formatter, out: &mut Text) {
+        let (number, args) = (formatter.number, formatter.args);
+        if self.0.is_empty() {
+            self.0.resize_with(KEPT, || None);
+        }
+        let phrase = &mut self.0[place(number, args[0])];
+        let phrase = match phrase {
+            Some(phrase) if phrase.fits(number, args) => phrase,
+            _ => {
+                let phrase = phrase.get_or_insert_default();
+                phrase.make(signature, formatter);
+                phrase
+            }
+        };
+        let text = phrase.text.as_bytes();
+        let mut from = 0;
+        for (to, n) in &phrase.gaps {
+            let n = usize::from(*n);
+            out.push_bytes(&text[from..*to]);
+            formatter.push_argument(signature.arguments[n], args[n], out);
+            from = *to;
+        }
+        out.push_bytes(&text[from..]);
+    }
+}
+
+/// Where a call's phrase is kept: programs use several descriptors in turns, and those are mostly the first argument. Spread by
+/// Fibonacci hashing (Knuth, The Art of Computer Programming, section 6.4).
+#[inline]
+pub fn place(number: u32, first: u64) -> usize {
+    let key = u64::from(number) << 16 | first & 0xffff;
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACE_BITS)) as usize
+}
+
+impl Phrase {
+    /// True if it describes this call.
+    #[inline]
+    fn fits(&self, number: u32, args: &[u64; 6]) -> bool {
+        let differs = (0..6).fold(0, |differs, n| differs | (args[n] & self.said[n]) ^ self.args[n]);
+        self.number == number && differs == 0 && self.gaps.iter().all(|(_, n)| args[usize::from(*n)] != 0)
+    }
+
+    /// Has it describe another call.
+    fn make(&mut self, signature: &Signature, formatter: &Formatter) {
+        let (number, args) = (formatter.number, formatter.args);
+        let mut text = std::mem::take(&mut self.text);
+        text.truncate(0);
+        text.push_short(&signature.head);
+        *self = Phrase { number, ..Phrase::default() };
+        let given = arity::given(number, args);
+        for (n, arg) in signature.arguments.iter().enumerate().filter(|(n, _)| given >> n & 1 != 0) {
+            if n > 0 {
+                text.push_str(", ");
+            }
+            if points_to_memory(*arg) && args[n] != 0 {
+                self.gaps.push((text.len(), n as u8));
+            } else {
+                (self.args[n], self.said[n]) = (args[n], u64::MAX);
+                formatter.push_argument(*arg, args[n], &mut text);
+            }
+        }
+        text.push_str(") = ");
+        self.text = text;
+    }
+}
+
+/// True if an argument is described by what it points to: all but those whose register is all that is looked at.
+fn points_to_memory(arg: Arg) -> bool {
+    !matches!(
+        arg,
+        Arg::Fd
+            | Arg::DirFd
+            | Arg::Int
+            | Arg::Size
+            | Arg::Hex
+            | Arg::Word
+            | Arg::OpenFlags
+            | Arg::Mode
+            | Arg::Flags(_)
+            | Arg::OneOf(_)
+            | Arg::Signal
+    )
+}
