@@ -82,8 +82,10 @@ pub fn run(
         });
         let simulation = simulation.map_err(Failure::run)?;
         let outlook = &*options.simulators.outlook;
-        let watching =
-            options.watched.as_deref().map(|board| scope.spawn(move || WorkerTimes::watch(board, outlook, over)));
+        let watching = options
+            .watched
+            .as_deref()
+            .map(|board| scope.spawn(move || WorkerTimes::watch(board, outlook, over)));
         let mut lookout = Lookout::default();
         while !simulation.is_finished() {
             if let Some(exchange) = exchange {
