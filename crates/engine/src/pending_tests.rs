@@ -22,9 +22,9 @@ impl Node for Beside {
     fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<u64>>) {
         self.looks += 1;
         if let Some(horizon) = &mut self.horizon
-            && self.looks % 3 == 0
+            && self.looks.is_multiple_of(3)
         {
-            *horizon = *horizon + SimDuration::from_nanos(37_123);
+            *horizon += SimDuration::from_nanos(37_123);
         }
         self.toy.run_until(self.horizon.map_or(limit, |horizon| horizon.min(limit)), out);
     }
