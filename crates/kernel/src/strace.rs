@@ -31,11 +31,11 @@ pub struct Strace {
     logs: Vec<Log>,
     /// Their places, by process id.
     places: Map<i32, usize>,
-    /// Whose log was asked for last, and its place: the next call is mostly of the same process.
+    /// The process whose log was asked for last, and its place: the next call is mostly of the same process.
     last: Option<(i32, usize)>,
-    /// How the line of a thread at a point in time begins: most are as the one before.
+    /// The beginning of the last line, by time and thread: most lines begin as the one before.
     begin: Option<(SimTime, i32, Short<48>)>,
-    /// What is said of an `execve` under way, by thread id.
+    /// The text of an `execve` under way, by thread id.
     executing: Map<i32, Text>,
     phrases: Phrases,
 }
@@ -120,7 +120,7 @@ fn give_back(mut text: Text) {
     });
 }
 
-/// How each call of the table is shown.
+/// The signatures of the calls of the table.
 static SIGNATURES: LazyLock<Signatures> =
     LazyLock::new(|| Signatures::new(table::limit(), |number| table::entry(number).map(|entry| entry.name)));
 
@@ -143,10 +143,10 @@ impl Memory for CallerMemory<'_> {
     }
 }
 
-/// What a call was, as far as the log needs it.
+/// A call, as far as the log needs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traced {
-    /// Whose memory the arguments point into.
+    /// The process into whose memory the arguments point.
     pub process: ProcessKey,
     /// The place of its log.
     log: usize,
@@ -177,7 +177,7 @@ impl Host {
         self.strace.full
     }
 
-    /// What must be noted of a call before it is made.
+    /// Notes the parts of a call that must be read before it is made.
     pub(crate) fn strace_begin(&mut self, thread: ThreadKey, number: u32, args: [u64; 6]) -> Traced {
         let caller = &self.threads[thread.0];
         let (process, tid) = (caller.process, caller.tid);

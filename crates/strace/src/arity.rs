@@ -1,5 +1,5 @@
-//! How many arguments a call has. A C program's `syscall(2)` loads all six registers, so those beyond hold what was there
-//! before, which is nobody's business.
+//! The number of arguments of each call. A C program's `syscall(2)` loads all six registers, so those beyond hold
+//! leftovers, which are not shown.
 
 use belljar_linux_abi::c;
 
@@ -194,7 +194,7 @@ pub fn of(name: &str) -> usize {
     }
 }
 
-/// Which arguments this call has, bit n being the n-th: some depend on those before.
+/// The arguments that this call has, bit n being the n-th: some depend on those before.
 pub fn given(number: u32, args: &[u64; 6]) -> u8 {
     const FIRST: [u8; 7] = [0, 1, 3, 7, 15, 31, 63];
     const ALL: u8 = 63;
@@ -250,7 +250,7 @@ pub fn given(number: u32, args: &[u64; 6]) -> u8 {
 
 /// Of fcntl(2), which the headers name only for `_GNU_SOURCE`.
 const F_GETSIG: i32 = 11;
-/// What C libraries may add to the operations of semctl(2).
+/// A flag that C libraries may add to the operations of semctl(2).
 const IPC_64: i32 = 0x100;
 
 #[cfg(test)]

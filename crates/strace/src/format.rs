@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 use std::fmt::Write;
 use std::net::Ipv6Addr;
 
-/// How much of a buffer or string is shown, as strace's default.
+/// Bytes of a buffer or string that are shown, as strace's default.
 const SHOWN: usize = 32;
-/// How many elements of an array are shown.
+/// Elements of an array that are shown.
 const SHOWN_ELEMENTS: u64 = 8;
 
 /// The memory of the program that called.
@@ -30,7 +30,7 @@ pub struct Formatter<'a> {
     pub number: u32,
     /// Its arguments.
     pub args: &'a [u64; 6],
-    /// What RAX holds, if the call has ended.
+    /// The value of RAX, if the call has ended.
     pub result: Option<u64>,
 }
 

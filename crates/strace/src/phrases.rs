@@ -1,5 +1,5 @@
-//! How calls were described last. Most are made again with the same registers, so what a line says of these is kept;
-//! what it says of the guest's memory is read anew each time.
+//! Cache of the latest descriptions of calls. Most calls are made again with the same registers, so their text is kept;
+//! the guest's memory is read anew each time.
 
 use super::arity;
 use super::format::Formatter;
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 #[derive(Debug, Default)]
 pub struct Phrases(Vec<Option<Box<Phrase>>>);
 
-/// How many are kept at most.
+/// The greatest number that is kept.
 const KEPT: usize = 1 << PLACE_BITS;
 const PLACE_BITS: u32 = 6;
 

@@ -1,4 +1,4 @@
-//! How the arguments of each call are to be read.
+//! Signatures of system calls: the types of their arguments.
 
 use super::names::{self, Names};
 use super::structs::Struct::{
@@ -57,7 +57,7 @@ pub enum Arg {
     Struct(Struct),
     /// A structure that the call fills.
     StructOut(Struct),
-    /// What wait(2) stores of a child.
+    /// The status of a child that wait(2) stores.
     StatusOut,
     /// A `struct msghdr` to be sent.
     Message,
@@ -81,7 +81,7 @@ pub enum Arg {
 
 use Arg::{Struct as Read, StructOut as Store, *};
 
-/// How a call is shown.
+/// The text form of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature {
     /// Its name and a parenthesis.
@@ -103,7 +103,7 @@ impl Signatures {
         };
         Signatures((0..limit).map(|number| name_of(number).map(signature)).collect())
     }
-    /// That of the call of this number, if there is one.
+    /// The signature of the call of this number, if there is one.
     pub fn of(&self, number: u32) -> std::option::Option<&Signature> {
         self.0.get(number as usize)?.as_ref()
     }

@@ -24,7 +24,7 @@ pub enum Struct {
     Timeval,
     /// `struct itimerspec`.
     Itimerspec,
-    /// What wait(2) stores.
+    /// The status that wait(2) stores.
     WaitStatus,
     /// A number of 32 bits in decimal.
     Number,
@@ -50,7 +50,7 @@ impl Formatter<'_> {
         text.unwrap_or_else(|| address(addr))
     }
 
-    /// What is of interest of a file's state; `mode` is the place and length of its mode.
+    /// The main fields of a file's state; `mode` is the place and length of its mode.
     fn stat(&self, addr: u64, mode: (u64, usize), size: u64) -> Option<String> {
         let mut bytes = self.bytes(addr + mode.0, mode.1)?;
         bytes.resize(4, 0);
@@ -129,7 +129,7 @@ impl Formatter<'_> {
     }
 }
 
-/// What wait(2) tells of a child, by its macros.
+/// A status of wait(2), by the macros for it.
 fn wait_status(status: u32) -> String {
     let signal = (status & 0x7f) as i32;
     match signal {

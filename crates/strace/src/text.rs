@@ -92,7 +92,7 @@ impl<const N: usize> Short<N> {
     }
 }
 
-/// What stands for a byte.
+/// The escaped form of a byte.
 type Piece = Short<4>;
 
 impl fmt::Write for Text {
@@ -259,7 +259,7 @@ pub fn push_quoted(out: &mut Text, data: &[u8], len: usize) {
     }
 }
 
-/// What stands for each of eight bytes in front of `next`.
+/// The escaped forms of eight bytes in front of `next`.
 fn escaped_each(eight: [u8; 8], next: Option<u8>) -> [Piece; 8] {
     array::from_fn(|n| {
         let piece = ESCAPED[usize::from(eight[n])];

@@ -10,7 +10,7 @@ pub(crate) const LINE_LIMIT: usize = 4_095;
 /// Columns from one tab stop to the next.
 const TAB: usize = 8;
 
-/// What a byte does besides being stored and echoed.
+/// The effect of a byte besides being stored and echoed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Nothing.
@@ -41,7 +41,7 @@ enum End {
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     typed: VecDeque<Typed>,
-    /// How many of `typed` belong to complete lines; all of them count outside canonical mode.
+    /// Number of bytes of `typed` that belong to complete lines; all of them count outside canonical mode.
     complete: usize,
     literal: bool,
     column: usize,
@@ -54,8 +54,8 @@ impl Line {
     pub fn available(&self, termios: &Termios) -> usize {
         if termios.local(c::ICANON) { self.complete } else { self.typed.len() }
     }
-    /// How many more bytes it can take before whoever types has to wait. A line being edited never
-    /// makes them wait: what it has no room for is lost.
+    /// Number of bytes that it can take before the typist has to wait. A line being edited never makes them wait: bytes
+    /// without room are lost.
     pub fn room(&self, termios: &Termios) -> usize {
         let room = LINE_LIMIT.saturating_sub(self.typed.len());
         if room == 0 && termios.local(c::ICANON) && self.complete == 0 { 1 } else { room }

@@ -166,7 +166,7 @@ impl AddressSpace {
     pub fn vmas(&self) -> impl Iterator<Item = &Vma> {
         self.vmas.values()
     }
-    /// How many bytes are locked, `mlock(2)`.
+    /// Number of locked bytes, `mlock(2)`.
     pub fn locked_bytes(&self) -> u64 {
         let locked = self.vmas().filter(|vma| vma.marks.contains(Marks::LOCKED));
         locked.map(|vma| vma.end - vma.start).sum()

@@ -17,7 +17,7 @@ const QUEUE_LIMIT: usize = 1_024;
 /// `NETLINK_ADD_MEMBERSHIP` and `NETLINK_DROP_MEMBERSHIP`.
 const ADD_MEMBERSHIP: i32 = 1;
 const DROP_MEMBERSHIP: i32 = 2;
-/// What refusals are like.
+/// Options for the form of refusals.
 const CAP_ACK: i32 = 10;
 const EXT_ACK: i32 = 11;
 

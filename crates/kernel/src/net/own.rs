@@ -18,7 +18,7 @@ pub enum OwnKind {
     Netlink(Box<NetlinkSocket>),
 }
 
-/// What a netlink socket keeps.
+/// State of a netlink socket.
 #[derive(Debug, Default)]
 pub struct NetlinkSocket {
     /// Its port id; 0 before it is bound.

@@ -102,7 +102,7 @@ impl Clock {
         }
     }
 
-    /// What it shows, in nanoseconds.
+    /// Its reading, in nanoseconds.
     pub(super) fn read(self, host: &Host) -> u64 {
         match self.time {
             TimeSource::Realtime => host.net.clock.realtime_ns(),
@@ -114,7 +114,7 @@ impl Clock {
         }
     }
 
-    /// What `clock_getres(2)` says, in nanoseconds.
+    /// Its resolution as `clock_getres(2)` gives it, in nanoseconds.
     pub(super) fn resolution_ns(self) -> u64 {
         match self.time {
             TimeSource::RealtimeCoarse | TimeSource::MonotonicCoarse => COARSE_RESOLUTION_NS,
@@ -137,7 +137,7 @@ impl Clock {
     }
 }
 
-/// How long ago the coarse clocks' last tick was.
+/// Time since the last tick of the coarse clocks, in nanoseconds.
 fn since_tick_ns(host: &Host) -> u64 {
     host.net.clock.local().as_nanos() % COARSE_TICK_NS
 }

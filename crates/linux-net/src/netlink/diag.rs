@@ -34,7 +34,7 @@ const SKV6ONLY: u16 = 11;
 /// Messages go together in datagrams of about so many bytes, which fit into what programs read at once.
 const DATAGRAM: usize = 8_192;
 
-/// What one answer says of a socket.
+/// A socket as one answer shows it.
 #[derive(Clone, Debug)]
 pub struct InetSocketInfo {
     /// The socket.
@@ -61,7 +61,7 @@ pub struct InetSocketInfo {
     pub drops: u64,
 }
 
-/// What a request is about, besides family and protocol.
+/// The selector of a request beside family and protocol.
 struct Query<'a> {
     states: u32,
     source_port: u16,

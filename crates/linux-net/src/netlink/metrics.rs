@@ -1,4 +1,4 @@
-//! What routes say of their packets in rtnetlink: `RTA_METRICS`.
+//! Metrics of routes in rtnetlink: `RTA_METRICS`.
 
 use super::message::{Message, Request, attribute};
 use super::routes::RTMSG;
@@ -6,7 +6,7 @@ use belljar_linux_abi::Errno;
 use belljar_net::routes::Metrics;
 
 const RTA_METRICS: u16 = 8;
-/// Which metrics nobody but the administrator may change, a bit each.
+/// The metrics that only the administrator may change, a bit each.
 const RTAX_LOCK: u16 = 1;
 const RTAX_MTU: u16 = 2;
 const RTAX_ADVMSS: u16 = 8;

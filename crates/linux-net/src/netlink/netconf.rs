@@ -18,7 +18,7 @@ const ALL: i32 = -1;
 const DEFAULT: i32 = -2;
 
 impl Admin<'_> {
-    /// Those of all interfaces, and those that stand for all.
+    /// The settings of all interfaces, and those that stand for all.
     pub(crate) fn netconf(&self, family: i32, sequence: u32, flags: u16, port: u32) -> Vec<Vec<u8>> {
         if family != c::AF_INET && family != c::AF_UNSPEC {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Why a request is refused: an error, and where Linux has words for it, these (`NLMSGERR_ATTR_MSG`, netlink(7)).
+//! Refusals of requests: an error, with Linux's message for it where there is one (`NLMSGERR_ATTR_MSG`, netlink(7)).
 
 use belljar_linux_abi::Errno;
 
@@ -7,7 +7,7 @@ use belljar_linux_abi::Errno;
 pub struct Refusal {
     /// The error.
     pub errno: Errno,
-    /// What the kernel says of it to those who ask for that (`NETLINK_EXT_ACK`).
+    /// The kernel's message for sockets with `NETLINK_EXT_ACK`.
     pub words: Option<&'static str>,
 }
 

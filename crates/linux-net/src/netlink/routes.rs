@@ -29,7 +29,7 @@ const RTA_UID: u16 = 25;
 const RTA_IP_PROTO: u16 = 27;
 const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
-/// How much a router is preferred (RFC 4191), and the usual preference.
+/// The preference of a router (RFC 4191), and its default.
 const RTA_PREF: u16 = 20;
 /// `RTA_VIA`: a gateway of another family.
 const RTA_VIA: u16 = 18;
@@ -39,7 +39,7 @@ const RTNH_F_ONLINK: u8 = 4;
 /// `RTPROT_KERNEL`.
 const KERNEL: u8 = 2;
 
-/// What a message about a route goes to: its sequence number, flags and receiver's port id.
+/// The address of a message: sequence number, flags and the receiver's port id.
 type To = (u32, u16, u32);
 
 /// A route with its place.
@@ -399,7 +399,7 @@ fn next_hop<A: Announced>(
     })
 }
 
-/// What a request to change routes says of all of them.
+/// The part of a request to change routes that concerns all of them.
 struct Wanted<A> {
     table: u32,
     prefix: Prefix<A>,

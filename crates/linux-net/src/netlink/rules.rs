@@ -30,7 +30,7 @@ const UID_RANGE: u16 = 20;
 const IP_PROTO: u16 = 22;
 const SPORT_RANGE: u16 = 23;
 const DPORT_RANGE: u16 = 24;
-/// What else a rule can tell packets by, which is not known here: tunnels, VRFs, masks of ports, flow labels.
+/// Selectors of rules that are not supported here: tunnels, VRFs, masks of ports, flow labels.
 const UNKNOWN: [(u16, &str); 6] = [
     (12, "tunnels"),
     (19, "l3mdev"),
@@ -195,7 +195,7 @@ impl Admin<'_> {
     }
 }
 
-/// What a request says of a rule; what is not named is `None`.
+/// A rule as a request gives it; attributes that are not named are `None`.
 struct Wanted<A> {
     priority: Option<u32>,
     from: Option<Prefix<A>>,

@@ -9,7 +9,7 @@ use belljar_linux_abi::{Errno, c};
 
 /// The length of `struct unix_diag_req`.
 const REQUEST: usize = 24;
-/// What an answer is to have, `UDIAG_SHOW_*`, each with the attribute for it, `UNIX_DIAG_*`.
+/// Attributes that a request can ask for, `UDIAG_SHOW_*`, each with its number, `UNIX_DIAG_*`.
 const NAME: (u32, u16) = (1, 0);
 const VFS: (u32, u16) = (2, 1);
 const PEER: (u32, u16) = (4, 2);

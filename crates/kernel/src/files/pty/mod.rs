@@ -180,8 +180,7 @@ impl Host {
         }
     }
 
-    /// What `/proc/<pid>/stat` says of a process's terminal: its device number and the foreground
-    /// process group.
+    /// The fields of `/proc/<pid>/stat` about a process's terminal: its device number and the foreground process group.
     pub(crate) fn terminal_numbers(&self, process: ProcessKey) -> (u64, i32) {
         match self.processes[process.0].terminal.map(|pty| &self.files.ptys[pty]) {
             Some(pty) => (Device::Pts(0, pty.number).number(), pty.foreground),

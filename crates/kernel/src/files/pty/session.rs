@@ -129,9 +129,9 @@ impl Host {
 }
 
 impl Call<'_> {
-    /// What a process of a background group gets that reads from its terminal (`SIGTTIN`), or writes
-    /// to it or sets it (`SIGTTOU`); `None` if it may. Its group is sent the signal and the call is
-    /// made again once it has been continued; `EIO` where nobody would continue it.
+    /// The result of an access by a process of a background group to its terminal: reading (`SIGTTIN`), writing or
+    /// setting (`SIGTTOU`); `None` if it is allowed. Its group is sent the signal, and the call is restarted once the
+    /// group has been continued; `EIO` where nobody would continue it.
     pub(super) fn background_access(&mut self, pty: usize, signal: i32) -> Option<SysResult> {
         let process = &self.host.processes[self.process.0];
         let (pgid, foreground) = (process.pgid, self.host.files.ptys[pty].foreground);

@@ -1,5 +1,5 @@
-//! Which parts of a file hold data: `SEEK_DATA`, `SEEK_HOLE` and `st_blocks`. The native file may
-//! have other holes, since file systems differ in what they leave out.
+//! The parts of a file that hold data: `SEEK_DATA`, `SEEK_HOLE` and `st_blocks`. The native file may have other holes,
+//! since file systems differ in what they leave out.
 
 use belljar_base::Map;
 
@@ -16,7 +16,7 @@ pub enum Extents {
 }
 
 impl Extents {
-    /// Those of a new file.
+    /// The extents of a new file.
     pub fn none() -> Extents {
         Extents::Parts(Map::new())
     }

@@ -16,7 +16,7 @@ pub struct Inode {
     pub number: u64,
     /// The device it lies on.
     pub device: u64,
-    /// What it is.
+    /// Its kind, with its content.
     pub node: Node,
     /// Mode, owner and times.
     pub meta: Meta,
@@ -33,7 +33,7 @@ pub struct Inode {
     /// A regular file of the machine that has other names there: its identity, and how many of its
     /// names have not been seen here.
     pub lower_links: Option<((u64, u64), u32)>,
-    /// What its last name was, if it has none any more.
+    /// Its last name, if it has none any more.
     pub former_path: Option<Box<[u8]>>,
     /// The directory entry that this was, of an unnamed file one that it never had: inotify goes on telling the directory
     /// of what happens to the file.
@@ -52,7 +52,7 @@ pub struct FormerEntry {
 /// Extended attributes: values by name.
 pub type ExtendedAttributes = Map<Box<[u8]>, Box<[u8]>>;
 
-/// What kind of file it is.
+/// The kind of a file, with its content.
 #[derive(Debug)]
 pub enum Node {
     /// A regular file whose bytes the machine keeps.
@@ -83,19 +83,19 @@ pub enum Node {
 pub struct Content {
     /// The native file they are in.
     pub store: Store,
-    /// How many there are.
+    /// Their number.
     pub size: u64,
     /// The native file while it is open.
     pub native: Option<Cached>,
-    /// Which of them are data rather than holes.
+    /// The parts of them that are data rather than holes.
     pub extents: Extents,
     /// True if other hosts and the machine may change it too: it is asked anew each time.
     pub shared: bool,
-    /// What a file of `memfd_create(2)` has more.
+    /// Name and seals of a file of `memfd_create(2)`.
     pub memfd: Option<Box<Memfd>>,
 }
 
-/// What a file of `memfd_create(2)` has more than others.
+/// Name and seals of a file of `memfd_create(2)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Memfd {
     /// The name that it was given.
@@ -115,7 +115,7 @@ impl Content {
     }
 }
 
-/// Which native file holds a regular file's bytes.
+/// The native file that holds a regular file's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Store {
     /// One of the machine's, at this path; only ever read.

@@ -43,7 +43,7 @@ fn path_number(path: &Path) -> u64 {
     (hash ^ hash >> 52) & ((1 << 51) - 1) | 1 << 51
 }
 
-/// Who owns a file of the machine as hosts see it: whoever runs the simulator is root there.
+/// The owner of a file of the machine as hosts see it: the user who runs the simulator is root there.
 fn shown_owner(stat: &NativeStat) -> (u32, u32) {
     if stat.is_own { (0, 0) } else { (stat.uid, stat.gid) }
 }
@@ -270,7 +270,7 @@ impl Host {
         }
     }
 
-    /// What a native file is to guests. Sockets, FIFOs and devices of the machine are only names.
+    /// The node that guests see for a native file. Sockets, FIFOs and devices of the machine are only names.
     fn node_of(
         &mut self,
         native: &Path,

@@ -15,7 +15,7 @@ const MAX_LINKS: u32 = 40;
 const NAME_MAX: usize = 255;
 
 bitflags! {
-    /// How a path is walked.
+    /// Flags of a path's resolution.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Walk: u32 {
         /// Follow a symbolic link in the last component too.
@@ -35,7 +35,7 @@ bitflags! {
     }
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A file of the tree.
@@ -44,14 +44,14 @@ pub enum Target {
     File(FileKey),
 }
 
-/// Where a path leads.
+/// A resolved path.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The directory of the last component.
     pub parent: InodeKey,
     /// The last component; empty for the root, `.` and `..`, which cannot be created or removed.
     pub name: Vec<u8>,
-    /// What is there, if anything is.
+    /// The target, if it exists.
     pub target: Option<Target>,
     /// True if the path ended with a slash: only a directory will do.
     pub slash: bool,
@@ -64,11 +64,11 @@ pub struct Found {
 }
 
 impl Found {
-    /// What is there; `ENOENT` if nothing is.
+    /// The target; `ENOENT` if it does not exist.
     pub fn target(&self) -> Result<Target, Errno> {
         self.target.ok_or(Errno::ENOENT)
     }
-    /// The inode that is there; `ENOENT` if nothing is.
+    /// The target's inode; `ENOENT` if it does not exist.
     pub fn inode(&self) -> Result<InodeKey, Errno> {
         match self.target()? {
             Target::Inode(inode) => Ok(inode),
@@ -290,7 +290,7 @@ impl Host {
     }
 }
 
-/// Where a symbolic link leads.
+/// The target of a symbolic link.
 pub enum Step {
     /// To this path.
     Text(Vec<u8>),

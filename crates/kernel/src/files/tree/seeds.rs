@@ -1,4 +1,4 @@
-//! What the tree holds before anything is looked up: the places where it differs from the machine.
+//! Initial content of the tree: the places where it differs from the machine.
 
 use super::{Child, Directory, DirectorySource, Meta, Node, ROOT, Times};
 use crate::files::Files;
@@ -19,7 +19,7 @@ const RUN: u64 = 0x17;
 const SHM: u64 = 0x18;
 /// Namespaces, `nsfs`.
 pub const NAMESPACE: u64 = 0x4;
-/// What `memfd_create(2)` makes lies on a file system of its own.
+/// The device number of files from `memfd_create(2)`, which lie on a file system of their own.
 pub const MEMORY: u64 = 0x3;
 pub const PTS: u64 = 0x19;
 

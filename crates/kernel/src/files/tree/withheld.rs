@@ -1,5 +1,5 @@
-//! What the machine keeps from the user who runs the simulator, and what guests see instead. A guest may be
-//! root of its host, whom nothing is kept from on Linux, but it reads what the simulator can read.
+//! Files that the user who runs the simulator may not read, and their stand-ins for guests. A guest may be root of its
+//! host, who can read everything on Linux, but it reads only files that the simulator can read.
 //!
 //! A directory that cannot be looked into is empty of the machine's files. A file that cannot be opened is
 //! `EACCES`, unless none of its bytes are asked for. The lists of passwords, which every login needs, are
@@ -48,8 +48,8 @@ impl Host {
         ));
     }
 
-    /// What guests see in place of a file of the machine that cannot be read: the lists of passwords,
-    /// `shadow(5)` and `gshadow(5)`, by which nobody can log in with one.
+    /// A stand-in for a file of the machine that cannot be read: the lists of passwords, `shadow(5)` and `gshadow(5)`,
+    /// by which nobody can log in with one.
     pub(super) fn stand_in(&mut self, path: &Path, stat: &NativeStat) -> Option<Node> {
         let make = match path.as_os_str().as_bytes() {
             b"/etc/shadow" => shadow,
