@@ -70,7 +70,7 @@ def test_what_cannot_be_taken_over_is_named(belljar, workdir):
     done = execute([belljar, "import", workdir / "topology.json"], 20)
     assert done.status == 2 and "does not say which program switch 's1' runs" in done.err and "add --p4 PROGRAM.p4" in done.err, done
     # An exercise's program is not complete at first: what is wrong with it is said, and the experiment is there.
-    (workdir / "start.p4").write_text("#include <core.p4>\n#include <v1model.p4>\nstruct headers { nothing_t nothing; }\n")
+    (workdir / "start.p4").write_text("#include <core.p4>\n#include <v1model.p4>\nstruct headers { nothing_t nothing; }\nV1Switch() main;\n")
     done = execute([belljar, "import", workdir / "topology.json", "-o", workdir / "out.yaml"], 20)
     assert done.status == 0 and "does not run yet" in done.err and "start.p4" in done.err and "nothing_t" in done.err, done
     assert "s1" in yaml.safe_load((workdir / "out.yaml").read_text())["switches"]

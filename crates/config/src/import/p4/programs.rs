@@ -28,9 +28,11 @@ impl Network {
         }
     }
 
-    /// The program of switches for which the file names none.
+    /// The program of switches for which the file names none: the only one beside it, or in the folder above if there is none.
     pub(super) fn default_program(&self, options: &Options) -> Option<PathBuf> {
-        options.program.map(Path::to_owned).or_else(|| self.places().find_map(|place| only_program(&place)))
+        let found = self.places().map(|place| sources(&place)).find(|sources| !sources.is_empty());
+        let only = found.filter(|sources| sources.len() == 1).and_then(|mut sources| sources.pop());
+        options.program.map(Path::to_owned).or(only)
     }
 
     fn find(&self, written: &str) -> Option<PathBuf> {
@@ -42,13 +44,14 @@ impl Network {
     }
 }
 
-/// The P4 source of a folder that has just one.
-fn only_program(folder: &Path) -> Option<PathBuf> {
+/// The P4 programs of a folder, without what they include.
+fn sources(folder: &Path) -> Vec<PathBuf> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let files = std::fs::read_dir(folder).ok()?.filter_map(|file| Some(file.ok()?.path()));
-    let mut sources = files.filter(|path| path.extension().is_some_and(|ending| ending == "p4"));
-    let first = sources.next()?;
-    sources.next().is_none().then_some(first)
+    let files = std::fs::read_dir(folder).into_iter().flatten().filter_map(|file| Some(file.ok()?.path()));
+    let sources = files.filter(|path| path.extension().is_some_and(|ending| ending == "p4"));
+    let is_program =
+        |path: &PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains("V1Switch"));
+    sources.filter(is_program).collect()
 }
 
 /// The way from a folder to a file; the whole path where there is none.

@@ -251,8 +251,8 @@ fn what_is_no_network_is_refused_where_it_goes_wrong() {
     );
     let two = [
         ("x.json", "{\"hosts\": {}, \"switches\": {\"s1\": {}}, \"links\": []}"),
-        ("a.p4", ""),
-        ("b.p4", ""),
+        ("a.p4", "V1Switch"),
+        ("b.p4", "V1Switch"),
     ];
     let error = Folder::new("w12", &two).import("x.json", None).unwrap_err();
     assert_eq!(error, "1:28 the file does not say which program switch 's1' runs");
