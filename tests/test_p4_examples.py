@@ -206,4 +206,4 @@ def test_runs_are_alike(belljar, workdir, name):
 @pytest.mark.parametrize("program", sorted(P4.glob("*/*.p4")), ids=lambda path: path.stem)
 def test_programs_compile(belljar, workdir, program):
     done = execute([belljar, "p4", "build", program, "-o", workdir / "out.json", "--p4info", workdir / "out.txtpb"], 20)
-    assert done.status == 0 and "error" not in done.err and (workdir / "out.txtpb").stat().st_size > 0, done
+    assert done.status == 0 and (workdir / "out.txtpb").stat().st_size > 0, done
