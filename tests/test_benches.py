@@ -57,6 +57,13 @@ def test_network_grid(belljar, workdir):
     assert all(0.9 < row["share"] < 1.01 for row in result["rows"]), result
 
 
+@pytest.mark.needs("iperf")
+def test_p4_chain(belljar, workdir):
+    result = bench(belljar, workdir, "p4_chain", "--switches", 1, 4, "--rates", 20, "--ring", 4, "--seconds", 2)
+    assert [row["kind"] for row in result["rows"]] == ["line", "line", "ring"]
+    assert all(0.99 < row["share"] <= 1.001 and row["drops"] == 0 for row in result["rows"]), result
+
+
 def test_costs(belljar, workdir):
     result = bench(belljar, workdir, "costs", "--scale", 0.01, "--others", 16, "--repeat", 1)
     assert set(result["us"]["fork 20 MiB"]) == {"near", "far", "native"} and set(result["us"]["handoff"]) == {"native"}

@@ -21,10 +21,10 @@ from .models import Model, exponential, pareto, uniform
 from .results import Results
 from .run import RunFailed, run
 from .sweep import Sweep, sweep
-from .topology import Interface, Route, Router, Simulator, Switch, codel, drop_tail, fq_codel, gilbert_elliott, priority, red
+from .topology import Interface, Management, P4Switch, Route, Router, Simulator, Switch, codel, drop_tail, fq_codel, gilbert_elliott, priority, red
 
 __all__ = [
-    "BelljarError", "Experiment", "Host", "Interface", "Model", "Network", "Process", "Results", "Route", "Router", "RunFailed", "Simulator", "Sweep",
+    "BelljarError", "Experiment", "Host", "Interface", "Management", "Model", "Network", "P4Switch", "Process", "Results", "Route", "Router", "RunFailed", "Simulator", "Sweep",
     "Switch", "codel", "drop_tail", "exponential", "find_binary", "fq_codel", "gilbert_elliott", "link_from", "models", "one_of", "one_way",
     "pareto", "priority", "red", "run", "sweep", "uniform",
 ]

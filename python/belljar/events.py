@@ -139,6 +139,14 @@ class Events:
         return self._add("clock", hosts, when, step=step, drift_ppm=drift_ppm)
 
 
+    def p4(
+        self, switches: str | Sequence[str], *, runtime: str | Sequence[str] | None = None,
+        commands: str | Sequence[str] | None = None, **when: Unpack[When],
+    ) -> Self:
+        """P4 switches carry out runtime files and files of commands."""
+        return self._add("p4", switches, when, runtime=runtime, commands=commands)
+
+
 def _target(ends: Sequence[Any]) -> Any:
     if len(ends) == 1 and isinstance(ends[0], (str, Mapping)):
         return ends[0]

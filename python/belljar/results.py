@@ -215,6 +215,49 @@ class Results:
             raise BelljarError(f"{self.path} has no time series: give the experiment metrics_interval=\"100 ms\"")
         return pd.read_csv(file)
 
+    def p4_tables(self, switch: str | None = None) -> pd.DataFrame:
+        """The entries and default actions of P4 switches at the end: columns switch, table, entry, match, priority, action,
+        arguments, hits, packets, bytes. Default actions have no entry, and the misses as their hits; packets and bytes are
+        those of direct counters."""
+        return self._p4_state("tables.csv", switch, "table,entry,match,priority,action,arguments,hits,packets,bytes")
+
+    def p4_counters(self, switch: str | None = None) -> pd.DataFrame:
+        """The counters of P4 switches that have counted: columns switch, counter, index, packets, bytes."""
+        return self._p4_state("counters.csv", switch, "counter,index,packets,bytes")
+
+    def p4_registers(self, switch: str | None = None) -> pd.DataFrame:
+        """The registers of P4 switches that are not 0: columns switch, register, index, value (an int)."""
+        frame = self._p4_state("registers.csv", switch, "register,index,value")
+        frame["value"] = [int(value, 16) for value in frame["value"]]
+        return frame
+
+    def p4_ports(self) -> pd.DataFrame:
+        """The ports of P4 switches: columns switch, port, packets_in, packets_out, queue_full, most_queued, queued."""
+        import pandas as pd
+
+        rows = [{"switch": name, "port": port, **counts} for name, switch in self.statistics.get("p4_switches", {}).items()
+                for port, counts in switch.get("ports", {}).items()]
+        columns = ["switch", "port", "packets_in", "packets_out", "queue_full", "most_queued", "queued"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def _p4_state(self, name: str, switch: str | None, columns: str) -> pd.DataFrame:
+        import pandas as pd
+
+        switches = self.statistics.get("p4_switches", {})
+        if switch is not None and switch not in switches:
+            raise BelljarError(f"there was no P4 switch '{switch}': the run had {', '.join(switches) or 'none'}")
+        parts = []
+        for one in switches if switch is None else [switch]:
+            file = self.path / "switches" / one / name
+            if file.is_file():
+                parts.append(pd.read_csv(file, dtype={column: str for column in ("match", "arguments", "value")}))
+                parts[-1].insert(0, "switch", one)
+        if not parts:
+            return pd.DataFrame(columns=["switch", *columns.split(",")])
+        frame = pd.concat(parts, ignore_index=True)
+        numbers = {column: "Int64" for column in ("entry", "priority", "packets", "bytes") if column in frame}
+        return frame.astype(numbers)
+
     def packets(self, node: str, interface: str = "eth0") -> Iterator[Packet]:
         """The packets of a capture (`pcap=True`) of a host, switch or router, in order."""
         folders = [self.path / kind / node for kind in ("hosts", "switches", "routers", "simulators")]

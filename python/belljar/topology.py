@@ -177,6 +177,65 @@ class Switch:
 
 
 @dataclasses.dataclass
+class Management:
+    """The management interface of a P4 switch: a P4Runtime server at the end of a link, `exp.link("controller", "s1:mgmt")`.
+    `device_id` is the number at the end of the switch's name unless given; each update of a write takes `control_latency`."""
+
+    interface: str | None = None
+    address: str | None = None
+    port: int | Sequence[int] | None = None
+    device_id: int | None = None
+    control_latency: Time | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        port = self.port if self.port is None or isinstance(self.port, int) else list(self.port)
+        return _given(interface=self.interface, address=self.address, port=port, device_id=self.device_id,
+                      control_latency=self.control_latency)
+
+
+@dataclasses.dataclass
+class P4Switch:
+    """A switch that a P4 program makes; `exp.p4_switch(...)` makes one. The number at the end of an interface's name is the P4
+    port: `switch.port(1)` is the end of a link at port 1."""
+
+    name: str
+    p4: str | None = None
+    runtime: str | Sequence[str] = ()
+    commands: str | Sequence[str] = ()
+    management: Management | None = None
+    include: str | Sequence[str] = ()
+    define: Mapping[str, str | int] = dataclasses.field(default_factory=dict)
+    p4info: str | None = None
+    cpu_port: int | None = None
+    latency: Time | None = None
+    packets_per_second: int | None = None
+    input_packets: int | None = None
+    queue_packets: int | None = None
+    queue_bytes: str | int | None = None
+    queues: int | None = None
+    timestamps: Literal["us", "ns"] | None = None
+    trace: bool | None = None
+
+    def port(self, number: int) -> str:
+        """A P4 port, as the end of a link."""
+        return f"{self.name}:p{number}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        entry = _given(
+            p4=self.p4, p4info=self.p4info, cpu_port=self.cpu_port, latency=self.latency, packets_per_second=self.packets_per_second,
+            input_packets=self.input_packets, queue_packets=self.queue_packets, queue_bytes=self.queue_bytes, queues=self.queues,
+            timestamps=self.timestamps, trace=self.trace, management=None if self.management is None else self.management.to_dict())
+        for key, files in (("runtime", self.runtime), ("commands", self.commands), ("include", self.include)):
+            if files:
+                entry[key] = files if isinstance(files, str) else list(files)
+        if self.define:
+            entry["define"] = {name: str(value) for name, value in self.define.items()}
+        return entry
+
+
+@dataclasses.dataclass
 class Router(Station):
     """A router; it holds the MSS option of TCP connections that pass to what its links carry (`clamp_mss="path_mtu"`) or to so
     many bytes."""
@@ -191,7 +250,7 @@ class Router(Station):
 
 
 #: A host, a switch, a router, or the name of one, with its interface if it matters: "alice:eth1".
-End = Union[str, Switch, Router, Station]
+End = Union[str, Switch, P4Switch, Router, Station]
 
 
 @dataclasses.dataclass
@@ -229,7 +288,7 @@ class Links:
     """The links of an experiment, its switches and its routers."""
 
     def __init__(self) -> None:
-        self.switches: dict[str, Switch] = {}
+        self.switches: dict[str, Switch | P4Switch] = {}
         self.routers: dict[str, Router] = {}
         self.simulators: dict[str, Simulator] = {}
         self.links: list[dict[str, Any]] = []
@@ -237,6 +296,23 @@ class Links:
     def switch(self, name: str, *, ageing: Time | None = None) -> Switch:
         """Adds a switch."""
         self.switches[self._new(name)] = made = Switch(name, ageing)
+        return made
+
+    def p4_switch(
+        self, name: str, p4: str | None = None, *, runtime: str | Sequence[str] = (), commands: str | Sequence[str] = (),
+        management: bool | Management = False, include: str | Sequence[str] = (), define: Mapping[str, str | int] | None = None,
+        p4info: str | None = None, cpu_port: int | None = None, latency: Time | None = None, packets_per_second: int | None = None,
+        input_packets: int | None = None, queue_packets: int | None = None, queue_bytes: str | int | None = None,
+        queues: int | None = None, timestamps: Literal["us", "ns"] | None = None, trace: bool | None = None,
+    ) -> P4Switch:
+        """Adds a switch that a P4 program makes: source (.p4) or BMv2 JSON. `management=True` gives it a P4Runtime server at
+        the link end `"name:mgmt"`; without `p4` a controller brings the program. `trace` writes its decisions down, packet by packet."""
+        if p4 is None and not management:
+            raise ValueError(f"switch '{name}' has neither p4= nor management=: nobody would bring a program")
+        served = Management() if management is True else management or None
+        made = P4Switch(name, p4, runtime, commands, served, include, dict(define or {}), p4info, cpu_port, latency,
+                        packets_per_second, input_packets, queue_packets, queue_bytes, queues, timestamps, trace)
+        self.switches[self._new(name)] = made
         return made
 
     def router(

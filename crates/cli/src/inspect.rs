@@ -6,7 +6,7 @@ use belljar_results::{Section, table};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Shows the results of a run as tables: processes, traffic models, hosts, links, traffic, system calls, warnings.
+/// Shows the results of a run as tables: processes, traffic models, hosts, links, P4 switches, traffic, system calls, warnings.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  belljar inspect first.data\n  belljar inspect first.data syscalls --rows 1000"
@@ -28,6 +28,8 @@ enum Name {
     Models,
     Hosts,
     Links,
+    P4Tables,
+    P4Ports,
     Traffic,
     Syscalls,
     Warnings,
@@ -40,6 +42,8 @@ impl Name {
             Name::Models => Section::Models,
             Name::Hosts => Section::Hosts,
             Name::Links => Section::Links,
+            Name::P4Tables => Section::P4Tables,
+            Name::P4Ports => Section::P4Ports,
             Name::Traffic => Section::Traffic,
             Name::Syscalls => Section::Syscalls,
             Name::Warnings => Section::Warnings,
@@ -54,6 +58,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         true => {
             let there = |section: &Section| match section {
                 Section::Models => !results.statistics.models.is_empty(),
+                Section::P4Tables | Section::P4Ports => !results.statistics.p4_switches.is_empty(),
                 Section::Links => !results.statistics.links.is_empty(),
                 _ => true,
             };

@@ -234,6 +234,20 @@ impl Writer {
     fn path(&mut self, level: usize, key: &str, value: &Path) {
         self.text(level, key, &value.to_string_lossy());
     }
+    fn item(&mut self, level: usize, value: &str) {
+        let _ = writeln!(self.0, "{:width$}- {value}", "", width = level * 2);
+    }
+    /// An item that must be a literal block: a text that was one.
+    fn block_item(&mut self, level: usize, text: &str) {
+        let width = level * 2;
+        let _ = writeln!(self.0, "{:width$}- |2{}", "", if text.ends_with('\n') { "+" } else { "-" });
+        for line in text.lines() {
+            match line.is_empty() {
+                true => self.0.push('\n'),
+                false => drop(writeln!(self.0, "{:width$}  {line}", "")),
+            }
+        }
+    }
     /// A text of several lines: as a literal block where that keeps it to the letter.
     fn block(&mut self, level: usize, key: &str, text: &str) {
         let starts_well = text.starts_with(|c: char| c.is_ascii_graphic());

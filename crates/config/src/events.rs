@@ -1,8 +1,10 @@
 //! Events: changes of the world while it runs.
 
 use crate::Signal;
+use crate::topology::P4Setup;
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_net::{Loss, QueueConfig, Reordering, TokenBucket};
+use std::sync::Arc;
 
 /// A change of the world, or a schedule of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -189,6 +191,13 @@ pub enum Action {
         step_ns: Option<i64>,
         /// Drift from now on, in parts per billion faster than simulated time.
         drift_ppb: Option<i64>,
+    },
+    /// P4 switches carry out runtime files and commands.
+    P4 {
+        /// Which, sorted.
+        switches: Vec<HostId>,
+        /// In order.
+        setup: Arc<[P4Setup]>,
     },
 }
 

@@ -2,7 +2,8 @@
 
 mod p4;
 
-pub use p4::{P4Setup, P4Switch};
+pub(crate) use p4::ManagementAddress;
+pub use p4::{LoadedProgram, P4Management, P4Setup, P4Source, P4Switch};
 
 use crate::model::{CaptureFilter, Experiment};
 use belljar_base::{HostId, Map, SimDuration};
@@ -146,22 +147,30 @@ impl DeviceKind {
             DeviceKind::Simulator(_) => ("simulator", "simulators"),
         }
     }
-    /// Where its IP routes come from; `None` if it does not route.
+    /// Where its IP routes come from; `None` if it has no IP address.
     pub fn routing(&self) -> Option<&Routing> {
         match self {
             DeviceKind::Router(router) => Some(&router.routing),
-            DeviceKind::Switch(_) | DeviceKind::P4(_) | DeviceKind::Simulator(_) => None,
+            DeviceKind::P4(p4) => p4.management.as_ref().map(|management| &management.routing),
+            DeviceKind::Switch(_) | DeviceKind::Simulator(_) => None,
         }
+    }
+    /// True if it passes IP packets on by those routes.
+    pub fn forwards(&self) -> bool {
+        matches!(self, DeviceKind::Router(_))
     }
     /// True if it waits for a clock outside of the simulation.
     pub fn waits_outside(&self) -> bool {
         matches!(self, DeviceKind::Simulator(_))
     }
-    /// The treatment of the frames of its links.
-    pub fn bridging(&self) -> Bridging {
+    /// The treatment of the frames of the link at one of its interfaces.
+    pub fn bridging(&self, interface: usize) -> Bridging {
         match self {
             DeviceKind::Switch(_) => Bridging::SpanningTree,
             DeviceKind::Router(_) => Bridging::Separate,
+            DeviceKind::P4(p4) if p4.management.as_ref().is_some_and(|m| m.interface == interface) => {
+                Bridging::Separate
+            }
             DeviceKind::P4(_) | DeviceKind::Simulator(_) => Bridging::Unknown,
         }
     }
@@ -198,7 +207,7 @@ pub struct Interface {
     pub name: String,
     /// Its hardware address, if the file says so.
     pub mac: Option<[u8; 6]>,
-    /// Its addresses, given or assigned; a switch's port has none.
+    /// Its addresses, given or assigned; a switch's port has none, its management interface has.
     pub addresses: Vec<InterfaceAddress>,
     /// Its IPv6 addresses but for the link-local one, given or assigned.
     pub addresses6: Vec<InterfaceAddress<Ipv6Addr>>,
@@ -291,16 +300,16 @@ impl Experiment {
     pub fn node_interfaces(&self, id: HostId) -> &[Interface] {
         self.device(id).map_or_else(|| &*self.hosts[id.index()].interfaces, |device| &device.interfaces)
     }
-    /// Source of a node's IP routes; `None` for a device that does not route.
+    /// Source of a node's IP routes; `None` for a device without an IP address.
     pub fn node_routing(&self, id: HostId) -> Option<&Routing> {
         match self.device(id) {
             Some(device) => device.kind.routing(),
             None => Some(&self.hosts[id.index()].routing),
         }
     }
-    /// Treatment of the frames of a node's links; a host ends them.
-    pub fn node_bridging(&self, id: HostId) -> Bridging {
-        self.device(id).map_or(Bridging::Separate, |device| device.kind.bridging())
+    /// Treatment of a link's frames at one of its ends; a host ends them.
+    pub fn bridging(&self, end: &LinkEnd) -> Bridging {
+        self.device(end.node).map_or(Bridging::Separate, |device| device.kind.bridging(end.port))
     }
     /// How many other simulators are started that keep in step with it, which they do by spinning as a rule.
     pub fn started_simulators(&self) -> usize {

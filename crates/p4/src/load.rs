@@ -26,12 +26,16 @@ impl ProgramFile {
 
     /// The same from the file's text.
     pub fn of_text(path: &Path, text: String) -> Result<ProgramFile, LoadError> {
+        ProgramFile::of_text_with(path, text, &Options::default())
+    }
+
+    /// The same with options for the compiler, which JSON has no use for.
+    pub fn of_text_with(path: &Path, text: String, options: &Options) -> Result<ProgramFile, LoadError> {
         if path.extension().is_none_or(|extension| extension != "p4") {
             return Ok(ProgramFile { json: text, p4info: None });
         }
         let name = path.display().to_string();
-        let compiled =
-            front::compile(&name, &text, &Options::default()).map_err(|found| found.first_error())?;
+        let compiled = front::compile(&name, &text, options).map_err(|found| found.first_error())?;
         Ok(ProgramFile { json: compiled.json.to_string(), p4info: Some(compiled.p4info) })
     }
 }

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bytestring;
+mod device;
 pub mod grpc;
 mod objects;
 pub mod pipeline;
@@ -28,9 +29,10 @@ mod server;
 mod state;
 mod switch;
 
+pub use device::{PortSettings, SwitchDevice, check_p4info, pipeline_config};
 pub use refusal::Refusal;
 pub use server::Server;
-pub use switch::{SwitchDevice, SwitchPipeline};
+pub use switch::SwitchPipeline;
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 //! unsigned, big-endian and of any length ([`crate::bytestring`]).
 
 use crate::refusal::Refusal;
+use belljar_base::SimTime;
 
 /// Names an entry of a table, a member or a group from when it is added until it is deleted.
 pub type Handle = u64;
@@ -245,6 +246,10 @@ pub trait Device {
     fn pipeline(&mut self) -> Option<&mut Self::Pipeline>;
     /// Lets packets go through a program, its state included, instead of the one before.
     fn install(&mut self, pipeline: Self::Pipeline);
+    /// The time, which does not decrease.
+    fn now(&self) -> SimTime {
+        SimTime::ZERO
+    }
     /// Takes a packet at the CPU port, its packet-out header included.
     fn packet_out(&mut self, frame: Vec<u8>) -> Result<(), Refusal>;
 }

@@ -1,23 +1,19 @@
-//! The v1model switch as a [`Device`].
-//!
-//! [`SwitchDevice`] has the switch's ports, its clock and the program that runs. Packets and times go through it to the
-//! [`Switch`]; what the switch tells its control plane goes to a server by [`Server::tell_notifications`].
+//! The v1model switch as a [`Pipeline`].
 
+use crate::Refusal;
 use crate::bytestring;
 use crate::grpc::Code;
 use crate::pipeline::{
-    Call, Copy, Count, Device, Entry, Gathering, Handle, Key, Object, Pipeline, Rates, Share, Target,
+    Call, Copy, Count, Entry, Gathering, Handle, Key, Object, Pipeline, Rates, Share, Target,
 };
-use crate::{Refusal, Server};
 use belljar_base::{Map, Set, SimDuration, SimTime};
 use belljar_p4::control::{self, ActionSpec, ControlError, ErrorKind, KeyMatch, MatchKind};
 use belljar_p4::switch::{CloneSession, DigestConfig, Replica};
-use belljar_p4::{Leaving, Notification, Program, Switch, SwitchConfig};
-use std::sync::Arc;
+use belljar_p4::{Program, Switch};
 
 /// A switch with its program.
 pub struct SwitchPipeline {
-    switch: Switch,
+    pub(super) switch: Switch,
     /// The members of groups with watch ports; the switch has those of them whose ports have a carrier.
     watched: Map<(u32, u32), Vec<Share>>,
     /// Ports without a carrier.
@@ -36,6 +32,12 @@ impl From<ControlError> for Refusal {
             ErrorKind::FailedPrecondition => Code::FailedPrecondition,
         };
         Self::new(code, error.message)
+    }
+}
+
+impl From<Switch> for SwitchPipeline {
+    fn from(switch: Switch) -> Self {
+        Self { switch, watched: Map::new(), down: Set::new() }
     }
 }
 
@@ -111,7 +113,7 @@ impl SwitchPipeline {
     }
 
     /// A port has found or lost its carrier: groups that watch it change.
-    fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
+    pub(super) fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
         self.switch.set_carrier(now, port, carrier);
         let port = u32::from(port);
         let changed = if carrier { self.down.remove(&port) } else { self.down.insert(port) };
@@ -487,121 +489,5 @@ fn to_meter(rates: Rates) -> control::MeterRates {
         committed_burst: rates.committed_burst,
         peak: rates.peak,
         peak_burst: rates.peak_burst,
-    }
-}
-
-/// A switch whose program controllers can change. Its methods take times of the switch's own clock, which do not decrease.
-pub struct SwitchDevice {
-    config: SwitchConfig,
-    pipeline: Option<SwitchPipeline>,
-    now: SimTime,
-    down: Set<u32>,
-}
-
-impl SwitchDevice {
-    /// A switch without a program, which drops all packets.
-    pub fn new(config: SwitchConfig) -> Self {
-        Self { config, pipeline: None, now: SimTime::ZERO, down: Set::new() }
-    }
-
-    /// The switch, if it has a program.
-    pub fn switch(&mut self) -> Option<&mut Switch> {
-        self.pipeline.as_mut().map(|pipeline| &mut pipeline.switch)
-    }
-
-    /// Tells the time; controllers' requests are carried out at the time told last.
-    pub fn set_time(&mut self, now: SimTime) {
-        self.now = self.now.max(now);
-        if let Some(switch) = self.switch() {
-            switch.set_time(now);
-        }
-    }
-
-    /// Takes a packet that has come in.
-    pub fn receive(&mut self, now: SimTime, port: u16, packet: Vec<u8>) {
-        self.now = self.now.max(now);
-        if let Some(switch) = self.switch() {
-            switch.receive(now, port, packet);
-        }
-    }
-
-    /// The next packet that has begun to leave up to `now`.
-    pub fn poll(&mut self, now: SimTime) -> Option<Leaving> {
-        self.now = self.now.max(now);
-        self.switch()?.poll(now)
-    }
-
-    /// The time at which the switch does something by itself.
-    pub fn next_event(&self) -> Option<SimTime> {
-        self.pipeline.as_ref()?.switch.next_event()
-    }
-
-    /// A port loses or finds its carrier.
-    pub fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
-        if carrier {
-            self.down.remove(&port.into());
-        } else {
-            self.down.insert(port.into());
-        }
-        if let Some(pipeline) = &mut self.pipeline {
-            pipeline.set_carrier(now, port, carrier);
-        }
-    }
-}
-
-impl Device for SwitchDevice {
-    type Pipeline = SwitchPipeline;
-
-    fn load(&self, config: &[u8]) -> Result<SwitchPipeline, Refusal> {
-        let text = std::str::from_utf8(config)
-            .map_err(|_| Refusal::invalid("the device configuration is not text: it must be BMv2's JSON"))?;
-        let program = Program::from_text(text)
-            .map_err(|error| Refusal::invalid(format!("the device configuration: {error}")))?;
-        let mut switch = Switch::new(Arc::new(program), self.config.clone());
-        switch.set_time(self.now);
-        Ok(SwitchPipeline { switch, watched: Map::new(), down: Set::new() })
-    }
-
-    fn pipeline(&mut self) -> Option<&mut SwitchPipeline> {
-        self.pipeline.as_mut()
-    }
-
-    fn install(&mut self, mut pipeline: SwitchPipeline) {
-        pipeline.switch.set_time(self.now);
-        for port in &self.down {
-            pipeline.set_carrier(self.now, *port as u16, false);
-        }
-        self.pipeline = Some(pipeline);
-    }
-
-    fn packet_out(&mut self, frame: Vec<u8>) -> Result<(), Refusal> {
-        let port = self.config.cpu_port;
-        let port =
-            port.ok_or_else(|| Refusal::new(Code::FailedPrecondition, "the switch has no CPU port"))?;
-        self.receive(self.now, port, frame);
-        Ok(())
-    }
-}
-
-impl Server<SwitchDevice> {
-    /// Tells controllers what the switch has told, at a time in ns since the epoch; gives what the program has logged.
-    pub fn tell_notifications(&mut self, device: &mut SwitchDevice, now: u64) -> Vec<String> {
-        let mut logs = Vec::new();
-        while let Some(notification) = device.switch().and_then(Switch::notification) {
-            match notification {
-                Notification::Digest { name, list, samples } => self.digest(&name, list, samples, now),
-                Notification::IdleTimeout { table, entries } => {
-                    let table = device
-                        .switch()
-                        .map(|switch| switch.program().table_name(table).to_string())
-                        .unwrap_or_default();
-                    let handles: Vec<Handle> = entries.into_iter().map(Handle::from).collect();
-                    self.idle_timeouts(&table, &handles, device, now);
-                }
-                Notification::PacketIn(frame) => self.packet_in(&frame),
-                Notification::Log(text) => logs.push(text),
-            }
-        }
-        logs
     }
 }

@@ -21,7 +21,7 @@ pub use network::{Direction, NetChange, PathState, concerns_host, least_delay, l
 pub use occurrences::with_fixed_events;
 pub use process::{ProcessPlan, program_name};
 pub use routing::{PlannedRoute, RoutingState};
-pub use schedule::{HostChange, LinkChange, Schedule};
+pub use schedule::{DeviceChange, HostChange, LinkChange, Schedule};
 
 use belljar_base::Seed;
 use belljar_config::Experiment;

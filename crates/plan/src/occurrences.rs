@@ -106,7 +106,7 @@ fn drawn(action: &Action, count: u32, stream: &mut Stream) -> Action {
         | Action::Stop(hosts, _)
         | Action::Signal(hosts, ..)
         | Action::Clock { hosts, .. } => draw(hosts),
-        Action::Heal(_) => {}
+        Action::Heal(_) | Action::P4 { .. } => {}
     }
     action
 }

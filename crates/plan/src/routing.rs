@@ -155,7 +155,9 @@ impl<A: Ip> Network<A> {
         }
         let networks = (0..count)
             .map(|id| interfaces(id).iter().flat_map(addresses).map(InterfaceAddress::network).collect());
-        let is_router = |id: usize| id >= hosts && routing(id).is_some();
+        let is_router = |id: usize| {
+            id >= hosts && experiment.device(HostId(id as u32)).is_some_and(|device| device.kind.forwards())
+        };
         let on_graph: Vec<bool> =
             (0..count).map(|id| experiment.hosts.get(id).is_some_and(|host| host.node.is_some())).collect();
         let passes: Vec<bool> = (0..count)
@@ -166,7 +168,7 @@ impl<A: Ip> Network<A> {
             networks: networks.collect(),
             exits: (0..count).filter(|id| on_graph[*id] && passes[*id]).collect(),
             passes,
-            is_host: (0..count).map(|id| id < hosts).collect(),
+            is_host: (0..count).map(|id| !is_router(id)).collect(),
             on_graph,
         }
     }
@@ -259,8 +261,8 @@ impl<A: Ip> Network<A> {
     }
 }
 
-fn in_spanning_tree(experiment: &Experiment, id: HostId) -> bool {
-    experiment.node_bridging(id) == Bridging::SpanningTree
+fn in_spanning_tree(experiment: &Experiment, end: &LinkEnd) -> bool {
+    experiment.bridging(end) == Bridging::SpanningTree
 }
 
 /// By link, the number of the network of cables and switches that it is part of.
@@ -276,7 +278,7 @@ fn segments(experiment: &Experiment, down: &Set<usize>) -> Vec<usize> {
     }
     let mut of_switch: Map<HostId, usize> = Map::new();
     for (n, link) in links.iter().enumerate().filter(|(n, _)| !down.contains(n)) {
-        let bridges = |end: &&LinkEnd| experiment.node_bridging(end.node) != Bridging::Separate;
+        let bridges = |end: &&LinkEnd| experiment.bridging(end) != Bridging::Separate;
         for end in link.ends.iter().filter(bridges) {
             let other = *of_switch.entry(end.node).or_insert(n);
             let (a, b) = (root(&mut parent, n), root(&mut parent, other));
@@ -292,7 +294,7 @@ fn blocked(experiment: &Experiment, down: &Set<usize>) -> Vec<Vec<usize>> {
     let links = &experiment.topology.links;
     let mut blocked = vec![Vec::new(); experiment.node_count()];
     let between = |link: &&(usize, &belljar_config::topology::Link)| {
-        !down.contains(&link.0) && link.1.ends.iter().all(|end| in_spanning_tree(experiment, end.node))
+        !down.contains(&link.0) && link.1.ends.iter().all(|end| in_spanning_tree(experiment, end))
     };
     let numbered: Vec<_> = links.iter().enumerate().collect();
     let trunks: Vec<_> = numbered.iter().filter(between).collect();

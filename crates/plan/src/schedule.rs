@@ -5,7 +5,7 @@ use crate::network::NetChange;
 use crate::occurrences::{self, Occurrence};
 use crate::routing::{self, PlannedRoute, RoutingState};
 use belljar_base::{HostId, Map, Set, SimTime};
-use belljar_config::topology::LinkEnd;
+use belljar_config::topology::{LinkEnd, P4Setup};
 use belljar_config::{Action, Experiment, LineChange, PathChange, ProcessRef, Target};
 use belljar_net::{EdgeState, Graph, NicChange, NodeIndex};
 use std::net::Ipv6Addr;
@@ -19,7 +19,7 @@ pub struct Schedule {
     /// Of each host, in order.
     pub hosts: Vec<Vec<(SimTime, HostChange)>>,
     /// Of each switch and router, in order.
-    pub devices: Vec<Vec<(SimTime, LinkChange)>>,
+    pub devices: Vec<Vec<(SimTime, DeviceChange)>>,
     /// The routes and blocked ports at the start.
     pub first: RoutingState,
     /// The states that the graph has after the first.
@@ -62,6 +62,15 @@ pub enum HostChange {
     },
     /// A change at one of its links.
     Link(LinkChange),
+}
+
+/// A change of one device.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceChange {
+    /// A change at one of its links.
+    Link(LinkChange),
+    /// A P4 switch carries these out.
+    P4(Arc<[P4Setup]>),
 }
 
 /// A change at a node that concerns its links, by their numbers there.
@@ -140,6 +149,13 @@ impl Schedule {
                     experiment.events.iter().enumerate().filter(|(_, e)| e.name.as_ref() == Some(name));
                 NetChange::Heal(Some(named.map(|(number, _)| number as u32).collect()))
             }
+            Action::P4 { switches, setup } => {
+                for switch in switches {
+                    let changes = &mut self.devices[switch.index() - self.hosts.len()];
+                    changes.push((at, DeviceChange::P4(setup.clone())));
+                }
+                return;
+            }
             _ => return self.add_to_hosts(experiment, occurrence),
         };
         self.network.push((at, network));
@@ -149,7 +165,7 @@ impl Schedule {
     fn at_node(&mut self, node: HostId, at: SimTime, change: LinkChange) {
         match self.hosts.get_mut(node.index()) {
             Some(changes) => changes.push((at, HostChange::Link(change))),
-            None => self.devices[node.index() - self.hosts.len()].push((at, change)),
+            None => self.devices[node.index() - self.hosts.len()].push((at, DeviceChange::Link(change))),
         }
     }
 

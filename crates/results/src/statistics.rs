@@ -68,6 +68,48 @@ pub struct P4Statistics {
     pub drops: Map<String, u64>,
     /// Digests, messages and idle entries that were told while no controller listened.
     pub notifications: u64,
+    /// Connections that controllers have made.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub controllers: u64,
+    /// Tables by name.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub tables: Map<String, P4TableStatistics>,
+    /// Ports by the name of their interface.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub ports: Map<String, P4PortStatistics>,
+    /// Bytes that its entries, arrays and queues have in memory, about.
+    #[serde(default)]
+    pub memory: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A table of a P4 switch.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct P4TableStatistics {
+    /// Number of entries at the end.
+    pub entries: u64,
+    /// Packets that found an entry.
+    pub hits: u64,
+    /// Packets that found none.
+    pub misses: u64,
+}
+
+/// A port of a P4 switch.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct P4PortStatistics {
+    /// Packets received.
+    pub packets_in: u64,
+    /// Packets sent.
+    pub packets_out: u64,
+    /// Packets that found their queue full.
+    pub queue_full: u64,
+    /// The most packets that have waited in its queues together.
+    pub most_queued: u64,
+    /// Packets that wait at the end.
+    pub queued: u64,
 }
 
 /// One host.
@@ -192,6 +234,7 @@ impl Statistics {
     pub fn add(&mut self, other: Statistics) {
         self.hosts.extend(other.hosts);
         self.routers.extend(other.routers);
+        self.p4_switches.extend(other.p4_switches);
         for (link, directions) in other.links {
             self.links.entry(link).or_default().extend(directions);
         }

@@ -16,6 +16,10 @@ pub enum Section {
     Hosts,
     /// Links, what each direction carried and lost.
     Links,
+    /// Tables of P4 switches and their lookups.
+    P4Tables,
+    /// Ports of P4 switches and their queues.
+    P4Ports,
     /// Traffic of all hosts together, over time.
     Traffic,
     /// System calls by name, the most frequent first.
@@ -26,11 +30,13 @@ pub enum Section {
 
 impl Section {
     /// All sections in the order in which they are shown.
-    pub const ALL: [Section; 7] = [
+    pub const ALL: [Section; 9] = [
         Section::Processes,
         Section::Models,
         Section::Hosts,
         Section::Links,
+        Section::P4Tables,
+        Section::P4Ports,
         Section::Traffic,
         Section::Syscalls,
         Section::Warnings,
@@ -43,6 +49,8 @@ impl Section {
             Section::Models => "traffic models",
             Section::Hosts => "hosts",
             Section::Links => "links",
+            Section::P4Tables => "P4 tables",
+            Section::P4Ports => "P4 ports",
             Section::Traffic => "traffic over time",
             Section::Syscalls => "system calls",
             Section::Warnings => "warnings",
@@ -57,6 +65,8 @@ pub fn table(results: &Results, section: Section, rows: usize) -> String {
         Section::Models => models(results, rows),
         Section::Hosts => hosts(results, rows),
         Section::Links => links(results, rows),
+        Section::P4Tables => p4_tables(results, rows),
+        Section::P4Ports => p4_ports(results, rows),
         Section::Traffic => traffic(results, rows),
         Section::Syscalls => syscalls(results, rows),
         Section::Warnings => warnings(results, rows),
@@ -153,6 +163,30 @@ fn links(results: &Results, rows: usize) -> String {
             }
             row.push(why.join(", "));
             table.row(row);
+        }
+    }
+    table.text(rows)
+}
+
+fn p4_tables(results: &Results, rows: usize) -> String {
+    let mut table = Table::new(&["switch", "table", "entries", "hits", "misses"], &[2, 3, 4]);
+    for (name, switch) in &results.statistics.p4_switches {
+        for (own, counts) in &switch.tables {
+            let numbers = [counts.entries, counts.hits, counts.misses].map(|number| number.to_string());
+            table.row([name.clone(), own.clone()].into_iter().chain(numbers).collect());
+        }
+    }
+    table.text(rows)
+}
+
+fn p4_ports(results: &Results, rows: usize) -> String {
+    let columns = ["switch", "port", "packets in", "packets out", "most queued", "queue full"];
+    let mut table = Table::new(&columns, &[2, 3, 4, 5]);
+    for (name, switch) in &results.statistics.p4_switches {
+        for (own, port) in &switch.ports {
+            let numbers = [port.packets_in, port.packets_out, port.most_queued, port.queue_full];
+            let numbers = numbers.map(|number| number.to_string());
+            table.row([name.clone(), own.clone()].into_iter().chain(numbers).collect());
         }
     }
     table.text(rows)

@@ -110,7 +110,7 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
         links: settings
             .interfaces
             .iter()
-            .map(|interface| link_config(experiment, settings, interface))
+            .map(|interface| link_of_node(experiment, &settings.name, interface))
             .collect(),
         forwarding: settings.forwarding,
         nic: NicConfig {
@@ -141,10 +141,11 @@ fn buffers(experiment: &Experiment) -> TcpBufferSizes {
     }
 }
 
-fn link_config(experiment: &Experiment, settings: &HostSettings, interface: &Interface) -> LinkConfig {
+/// The interface of a node's stack at the end of a link.
+pub fn link_of_node(experiment: &Experiment, node: &str, interface: &Interface) -> LinkConfig {
     LinkConfig {
         name: interface.name.as_str().into(),
-        mac: belljar_plan::mac(experiment, &settings.name, interface),
+        mac: belljar_plan::mac(experiment, node, interface),
         mtu: experiment.topology.links[interface.link].mtu,
         addresses: interface.addresses.clone(),
         addresses6: interface.addresses6.clone(),

@@ -26,7 +26,7 @@ pub struct Output {
     /// Interfaces that have a capture even if no packet passes them, of a folder relative to the results: each with true if it
     /// carries Ethernet frames.
     pub expected: (PathBuf, Vec<(Arc<str>, bool)>),
-    /// Logs of system calls, by name, with the place of the file.
+    /// Logs, by name, with the place of the file.
     pub logs: Map<String, (PathBuf, Arc<Growing>)>,
     /// The first error met; the run stops for it.
     pub error: Option<ResultsError>,
@@ -77,10 +77,19 @@ impl Output {
     }
     /// Adds to a log of system calls in a folder relative to the results.
     pub fn log(&mut self, folder: &Path, name: &str, text: &[u8]) {
+        self.append(folder, name, "strace", text);
+    }
+    /// Adds to a log in a folder relative to the results: the file `name` with an extension that is always the same.
+    pub fn append(&mut self, folder: &Path, name: &str, extension: &str, text: &[u8]) {
         if let Some((_, log)) = self.logs.get(name) {
             return log.add(text);
         }
-        let path = self.folder.path().join(folder).join(format!("{name}.strace"));
+        let file = folder.join(format!("{name}.{extension}"));
+        // With the folder that it is in.
+        if let Err(error) = self.folder.create_file(&file) {
+            return self.note(Err(error));
+        }
+        let path = self.folder.path().join(file);
         let log = self.writer.appended(path.clone());
         log.add(text);
         self.logs.insert(name.to_owned(), (path, log));

@@ -161,7 +161,7 @@ pub fn run_part(
     writer.close();
     let mut failure = None;
     for device in &mut devices {
-        device.output.finish();
+        device.finish_output();
         failure = failure.or(device.output.error.take());
     }
     for node in &mut nodes {

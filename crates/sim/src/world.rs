@@ -15,7 +15,7 @@ use belljar_config::topology::Interface;
 use belljar_config::{CaptureFilter, Experiment, Host as HostSettings};
 use belljar_kernel::Host;
 use belljar_net::NicConfig;
-use belljar_plan::{HostChange, LinkChange, NetChange, ProcessPlan};
+use belljar_plan::{DeviceChange, HostChange, NetChange, ProcessPlan};
 use belljar_platform::HostMachine;
 use belljar_results::{ResultsFolder, Writer};
 use belljar_wire::ethernet;
@@ -78,7 +78,7 @@ pub fn hosts(
 #[allow(clippy::too_many_arguments)]
 pub fn devices(
     experiment: &Experiment,
-    changes: Vec<Vec<(SimTime, LinkChange)>>,
+    changes: Vec<Vec<(SimTime, DeviceChange)>>,
     fabric: &Fabric,
     mine: impl Fn(HostId) -> bool,
     folder: &ResultsFolder,
@@ -94,16 +94,14 @@ pub fn devices(
         let wanted = Captures::new(experiment, &experiment.topology.pcap_filter, interfaces());
         let output = output(experiment, folder, experiment.topology.pcap_capture_size, wanted, writer);
         let (_, in_results) = settings.kind.noun();
-        let capture = experiment
-            .topology
-            .pcap_enabled
-            .then(|| (Path::new(in_results).join(&settings.name), interfaces().map(Arc::from).collect()));
+        let capture = experiment.topology.pcap_enabled.then(|| interfaces().map(Arc::from).collect());
         DeviceNode::new(
             id,
             device::new(experiment, id, fabric, simulators),
             cables(experiment, &settings.interfaces, fabric.changes()),
             changes,
             experiment.general.bootstrap_end_time,
+            Path::new(in_results).join(&settings.name),
             capture,
             options.watched.clone(),
             output,

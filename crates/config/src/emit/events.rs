@@ -80,6 +80,10 @@ impl Experiment {
                 out.plain(1, "hosts", self.host_set(hosts));
                 out.plain(1, "process", process_ref(process));
             }
+            Action::P4 { switches, setup } => {
+                out.plain(1, "p4", self.host_set(&HostSet::Some(switches.clone())));
+                super::topology::p4_setups(out, 1, setup);
+            }
             Action::Clock { hosts, step_ns, drift_ppb } => {
                 out.plain(1, "clock", self.host_set(hosts));
                 if let Some(step) = step_ns {

@@ -21,7 +21,7 @@ impl Experiment {
             out.section(1, &quoted(&device.name));
             match &device.kind {
                 DeviceKind::Switch(switch) => out.plain(2, "ageing", format_duration(switch.ageing)),
-                DeviceKind::P4(p4) => p4_switch(out, p4),
+                DeviceKind::P4(p4) => p4_switch(out, p4, &device.interfaces),
                 DeviceKind::Router(router) => {
                     interfaces(out, &device.interfaces);
                     routing(out, &router.routing, &device.interfaces);
@@ -90,20 +90,71 @@ fn simulator(out: &mut Writer, device: &Device, simulator: &Simulator) {
 }
 
 /// The settings of a P4 switch.
-fn p4_switch(out: &mut Writer, p4: &P4Switch) {
-    out.path(2, "p4", &p4.path);
-    for (key, commands) in [("runtime", false), ("commands", true)] {
-        let files = p4.setup.iter().filter(|setup| matches!(setup, P4Setup::Commands(..)) == commands);
-        let files: Vec<String> = files.map(|setup| quoted(&setup.path().to_string_lossy())).collect();
-        if !files.is_empty() {
-            out.plain(2, key, format_args!("[{}]", files.join(", ")));
+fn p4_switch(out: &mut Writer, p4: &P4Switch, interfaces: &[Interface]) {
+    if let Some(source) = &p4.source {
+        out.path(2, "p4", &source.path);
+        let folders: Vec<String> =
+            source.include.iter().map(|path| quoted(&path.to_string_lossy())).collect();
+        if !folders.is_empty() {
+            out.plain(2, "include", format_args!("[{}]", folders.join(", ")));
+        }
+        if !source.define.is_empty() {
+            out.section(2, "define");
+        }
+        for (name, value) in &source.define {
+            out.text(3, name, value);
+        }
+        if let Some(path) = &source.p4info {
+            out.path(2, "p4info", path);
         }
     }
-    out.plain(2, "queue_packets", p4.config.limits.packets);
-    out.plain(2, "queues", p4.config.queues);
-    out.plain(2, "latency", format_duration(p4.config.latency));
-    if let Some(rate) = p4.config.packets_per_second {
+    p4_setups(out, 2, &p4.setup);
+    let config = &p4.config;
+    if config.limits.packets != u32::MAX {
+        out.plain(2, "queue_packets", config.limits.packets);
+    }
+    if let Some(bytes) = config.limits.bytes {
+        out.plain(2, "queue_bytes", format_args!("{bytes} B"));
+    }
+    out.plain(2, "queues", config.queues);
+    out.plain(2, "input_packets", config.input_packets);
+    out.plain(2, "latency", format_duration(config.latency));
+    if let Some(rate) = config.packets_per_second {
         out.plain(2, "packets_per_second", rate);
+    }
+    out.plain(2, "timestamps", if config.nanoseconds { "ns" } else { "us" });
+    if let Some(port) = config.cpu_port {
+        out.plain(2, "cpu_port", port);
+    }
+    out.plain(2, "trace", p4.trace);
+    let Some(management) = &p4.management else { return };
+    let interface = &interfaces[management.interface];
+    out.section(2, "management");
+    out.text(3, "interface", &interface.name);
+    if let Some(address) = interface.addresses.first() {
+        out.plain(3, "address", address);
+    }
+    let ports: Vec<String> = management.ports.iter().map(u16::to_string).collect();
+    out.plain(3, "port", format_args!("[{}]", ports.join(", ")));
+    out.plain(3, "device_id", management.device_id);
+    out.plain(3, "control_latency", format_duration(management.control_latency));
+}
+
+/// Runtime files and commands: names of files, and blocks of text.
+pub(super) fn p4_setups(out: &mut Writer, level: usize, setup: &[P4Setup]) {
+    for (key, commands) in [("runtime", false), ("commands", true)] {
+        let mut all =
+            setup.iter().filter(|setup| matches!(setup, P4Setup::Commands(..)) == commands).peekable();
+        if all.peek().is_none() {
+            continue;
+        }
+        out.section(level, key);
+        for one in all {
+            match one.path().as_os_str().is_empty() {
+                true => out.block_item(level, one.text()),
+                false => out.item(level, &quoted(&one.path().to_string_lossy())),
+            }
+        }
     }
 }
 

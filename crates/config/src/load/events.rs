@@ -5,12 +5,13 @@ use super::events_values::{
     startable, target,
 };
 use super::process::signal;
+use crate::PathContext;
 use crate::error::Problem;
 use crate::events::{Action, Event, HostSet, LineChange, PathChange, ProcessRef, Target, When};
 use crate::model::{Host, Network};
-use crate::topology::Topology;
+use crate::topology::{DeviceKind, Topology};
 use crate::yaml::{Node, Section, Style, Value, section};
-use belljar_base::{SimDuration, SimTime};
+use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_net::Loss;
 use std::rc::Rc;
 
@@ -44,6 +45,7 @@ const ACTIONS: &[(&str, &[&str])] = &[
     ("stop", &["hosts"]),
     ("signal", &["hosts", "process"]),
     ("clock", &["step", "drift_ppm"]),
+    ("p4", &["runtime", "commands"]),
 ];
 const WHEN: &[&str] = &["at", "every", "between", "probability", "for", "name"];
 
@@ -52,6 +54,7 @@ pub(super) struct World<'a> {
     pub(super) hosts: &'a [Host],
     pub(super) network: &'a Network,
     pub(super) topology: &'a Topology,
+    pub(super) around: &'a PathContext,
 }
 
 impl World<'_> {
@@ -71,6 +74,7 @@ pub(super) fn read(node: &Node, world: &World) -> Result<Vec<Event>, Problem> {
     for (item, event) in items.iter().zip(&events) {
         check_heal(item, event, &events)?;
     }
+    super::events_p4::check(items, &events, world)?;
     Ok(events)
 }
 
@@ -99,7 +103,7 @@ fn event(node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
         if lasting == Some(SimDuration::ZERO) {
             return Err(node.problem("'for' must not be 0"));
         }
-        if matches!(name, "link_up" | "link_reset" | "heal" | "restart" | "dns_up" | "signal") {
+        if matches!(name, "link_up" | "link_reset" | "heal" | "restart" | "dns_up" | "signal" | "p4") {
             return Err(node
                 .problem(format!("'{name}' cannot be undone after a time"))
                 .help("leave out 'for': it is valid for events that bring a fault"));
@@ -230,6 +234,7 @@ fn action(name: &str, s: &Section, world: &World) -> Result<Action, Problem> {
             };
             Action::Signal(hosts, process, number)
         }
+        "p4" => super::events_p4::action(value, s, world)?,
         _ => {
             let (step_ns, drift_ppb) = (s.read("step", signed_time)?, s.read("drift_ppm", drift)?);
             if step_ns.is_none() && drift_ppb.is_none() {
@@ -249,7 +254,8 @@ fn path_change(s: &Section, target: &Target, world: &World) -> Result<PathChange
         line: Box::new(super::links::line_change(s)?),
     };
     let change = match (target, change.line.loss) {
-        (Target::Links { links, .. }, _) => {
+        (Target::Links { links, from }, _) => {
+            check_p4_ports(s, links, *from, &change.line, world)?;
             if let (Some(Some(bucket)), Some(node)) = (&change.line.token_bucket, s.get("token_bucket")) {
                 let mtu = links.iter().map(|n| world.topology.links[*n].mtu).max().unwrap_or(0);
                 super::links::check_burst(node, bucket, mtu)?;
@@ -286,6 +292,42 @@ fn path_change(s: &Section, target: &Target, world: &World) -> Result<PathChange
         return Err(node.problem("'jitter' must not be more than 'latency'"));
     }
     Ok(change)
+}
+
+/// Ports of P4 switches have queues of their own.
+fn check_p4_ports(
+    s: &Section,
+    links: &[usize],
+    from: Option<HostId>,
+    line: &LineChange,
+    world: &World,
+) -> Result<(), Problem> {
+    let ends = links.iter().flat_map(|link| &world.topology.links[*link].ends);
+    let meant = ends.filter(|end| from.is_none_or(|from| from == end.node));
+    for end in meant {
+        let device = end.node.index().checked_sub(world.hosts.len()).map(|n| &world.topology.devices[n]);
+        let Some((device, DeviceKind::P4(p4))) = device.map(|device| (device, &device.kind)) else {
+            continue;
+        };
+        if p4.management.as_ref().is_some_and(|management| management.interface == end.port) {
+            continue;
+        }
+        let place = format!("{}:{}", device.name, device.interfaces[end.port].name);
+        let help =
+            "if it is meant for the other end alone, name that: link_change: { link: NAME, from: HOST }";
+        if let (Some(Some(_)), Some(node)) = (&line.token_bucket, s.get("token_bucket")) {
+            return Err(node
+                .problem(format!("'{place}' is a P4 switch's port, which has no token bucket"))
+                .help(help));
+        }
+        if let (Some(queue), Some(node)) = (&line.queue, s.get("queue")) {
+            super::links::check_p4_queue(queue).map_err(|why| {
+                node.problem(format!("'{place}' is a P4 switch's port, which cannot have this queue: {why}"))
+                    .help(help)
+            })?;
+        }
+    }
+    Ok(())
 }
 
 fn bandwidth(node: &Node, key: &str) -> Result<Option<u64>, Problem> {

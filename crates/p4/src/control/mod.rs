@@ -12,6 +12,7 @@
 //! * Digests and queues.
 
 mod arrays;
+mod dump;
 mod entry;
 mod error;
 mod names;
@@ -20,6 +21,7 @@ mod replication;
 mod tables;
 
 pub use crate::program::MatchKind;
+pub use dump::TableCounts;
 pub use entry::{ActionSpec, CounterData, Entry, Group, KeyMatch, Member, MeterRates};
 pub use error::{ControlError, ErrorKind, Result};
 pub use names::{ActionInfo, KeyInfo, ParameterInfo, TableInfo};

@@ -46,10 +46,10 @@ impl Lower<'_> {
                         }
                     };
                     let number = self.field_number(header, field)?;
-                    input.push(match self.fixed_field(header, field) {
-                        Some(_) => Input::Field(self.program.field_of(header, number)),
-                        None => Input::Variable(header),
-                    });
+                    match self.fixed_field(header, field) {
+                        Some(_) => push_field(&mut input, self.program.field_of(header, number)),
+                        None => input.push(Input::Variable(header)),
+                    }
                 }
                 "hexstr" => {
                     let bits = value["bitwidth"].as_u64().filter(|bits| *bits <= super::MAX_WIDTH);
@@ -166,5 +166,17 @@ impl Lower<'_> {
             self.place.pop();
         }
         Ok(())
+    }
+}
+
+/// Adds a field to what is hashed. Neighbours in a header become one piece, which is copied at once.
+fn push_field(input: &mut Vec<Input>, field: Field) {
+    match input.last_mut() {
+        Some(Input::Field(last))
+            if last.header == field.header && last.offset + last.width == field.offset =>
+        {
+            last.width += field.width;
+        }
+        _ => input.push(Input::Field(field)),
     }
 }

@@ -74,9 +74,14 @@ impl Run<'_> {
             state.find(table, key)
         };
         let outcome = match found {
-            None => state.default,
+            None => {
+                state.misses += 1;
+                state.default
+            }
             Some(entry) => {
+                state.hits += 1;
                 let slot = &mut state.slots[entry as usize];
+                slot.hits += 1;
                 if table.timeouts {
                     slot.last_hit = self.now;
                     slot.told = false;

@@ -75,11 +75,13 @@ pub enum Drop {
     TooManyPasses,
     /// An assertion of the program failed.
     Assertion,
+    /// It waited in the switch while another program took the place of its own.
+    Replaced,
 }
 
 impl Drop {
     /// Every reason, in the order in which they are reported.
-    pub const ALL: [Drop; 10] = [
+    pub const ALL: [Drop; 11] = [
         Drop::Ingress,
         Drop::Egress,
         Drop::QueueFull,
@@ -90,6 +92,7 @@ impl Drop {
         Drop::LinkDown,
         Drop::TooManyPasses,
         Drop::Assertion,
+        Drop::Replaced,
     ];
 
     /// The name in statistics.
@@ -105,6 +108,7 @@ impl Drop {
             Drop::LinkDown => "link_down",
             Drop::TooManyPasses => "too_many_passes",
             Drop::Assertion => "assertion",
+            Drop::Replaced => "program_replaced",
         }
     }
 }

@@ -25,8 +25,8 @@ impl Switch {
         if self.too_often(&packet) {
             return self.drop_packet(Drop::TooManyPasses, packet);
         }
-        let program = self.program.clone();
-        let standard = &program.standard;
+        // No reference to the program is counted here: switches of several workers share it.
+        let standard = &self.program.standard;
         let stamp = self.stamp(packet.timestamp);
         packet.phv.put(standard.ingress_port, u64::from(packet.ingress_port));
         packet.phv.put(standard.packet_length, u64::from(packet.ingress_len));
@@ -39,9 +39,10 @@ impl Switch {
         let mut run = self.run(at, &mut packet);
         run.parse();
         let (error, wrong) = (u64::from(run.packet.error), u64::from(run.packet.checksum_error));
+        let (standard, first) = (&run.program.standard, run.program.ingress);
         run.packet.phv.put(standard.parser_error, error);
         run.packet.phv.put(standard.checksum_error, wrong);
-        run.pipeline(program.ingress);
+        run.pipeline(first);
         self.tell_logs();
         if packet.failed {
             return self.drop_packet(Drop::Assertion, packet);
@@ -55,6 +56,7 @@ impl Switch {
         if packet.resubmit != 0 {
             return self.resubmit(at, packet);
         }
+        let standard = &self.program.standard;
         let group = packet.phv.read(standard.mcast_grp) as u16;
         if group != 0 {
             packet.phv.put(standard.instance_type, instance::REPLICATION);
@@ -143,8 +145,7 @@ impl Switch {
         if self.too_often(&packet) {
             return self.drop_packet(Drop::TooManyPasses, packet);
         }
-        let program = self.program.clone();
-        let standard = &program.standard;
+        let standard = &self.program.standard;
         let depth = self.ports.get(usize::from(port)).map_or(0, |port| port.depth(queue)) as u64;
         let (now, then) = (self.stamp(at), self.stamp(packet.enqueued));
         packet.phv.put(standard.egress_timestamp, now);
@@ -158,7 +159,8 @@ impl Switch {
         if let Some(trace) = &mut self.trace {
             trace.line(format!("{at} packet {}: egress to port {port}", packet.id));
         }
-        self.run(at, &mut packet).pipeline(program.egress);
+        let first = self.program.egress;
+        self.run(at, &mut packet).pipeline(first);
         self.tell_logs();
         if packet.failed {
             return self.drop_packet(Drop::Assertion, packet);
@@ -166,7 +168,7 @@ impl Switch {
         if let Some((session, list)) = packet.clone.take() {
             self.clone_at_egress(&packet, session, list);
         }
-        if packet.phv.read(standard.egress_spec) == DROP_PORT {
+        if packet.phv.read(self.program.standard.egress_spec) == DROP_PORT {
             return self.drop_packet(Drop::Egress, packet);
         }
         self.run(at, &mut packet).deparse();

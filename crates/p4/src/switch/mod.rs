@@ -150,6 +150,10 @@ impl Switch {
     pub fn notification(&mut self) -> Option<Notification> {
         self.notifications.pop_front()
     }
+    /// True if there is something to be told.
+    pub fn has_notifications(&self) -> bool {
+        !self.notifications.is_empty()
+    }
     /// When [`poll`](Self::poll) or [`notification`](Self::notification) may have something, if nothing is received
     /// before.
     pub fn next_event(&self) -> Option<SimTime> {
@@ -296,11 +300,30 @@ impl Switch {
             port.rate = rate;
         }
     }
-    /// Sets a port's rate and the bytes that a packet takes on the wire besides its own, before the first packet.
-    pub fn set_port(&mut self, port: u16, rate: Option<u64>, overhead: u64) {
+    /// Sets the bytes that a packet takes on the wire of a port besides its own.
+    pub fn set_port_overhead(&mut self, port: u16, overhead: u64) {
         if let Some(port) = self.ports.get_mut(usize::from(port)) {
-            (port.rate, port.overhead) = (rate, overhead);
+            port.overhead = overhead;
         }
+    }
+    /// Sets the limits of all queues of a port. What waits already stays.
+    pub fn set_port_limits(&mut self, port: u16, limits: QueueLimits) {
+        if let Some(port) = self.ports.get_mut(usize::from(port)) {
+            port.set_limits(limits);
+        }
+    }
+    /// Takes the place of a switch with another program: goes on with its clock, its carriers and what it has counted. Packets
+    /// that wait there are dropped.
+    pub fn take_over(&mut self, other: &Switch) {
+        self.now = self.now.max(other.now);
+        for (own, theirs) in self.ports.iter_mut().zip(&other.ports) {
+            own.continue_from(theirs);
+        }
+        (self.drops, self.received) = (other.drops, other.received);
+        self.lost_notifications = other.lost_notifications + other.notifications.len() as u64;
+        let queued: usize = other.ports.iter().map(Port::waiting).sum();
+        let waiting = queued + other.input.len() + other.delayed.len() + other.copies.len() + other.out.len();
+        self.drops[Drop::Replaced as usize] += waiting as u64;
     }
     /// A port loses its carrier, and with it the packets that wait to leave, or finds it again.
     pub fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
@@ -328,6 +351,13 @@ impl Switch {
     }
     pub(crate) fn limits_mut(&mut self, port: u16, queue: usize) -> Option<&mut QueueLimits> {
         self.ports.get_mut(usize::from(port))?.limits_mut(queue)
+    }
+    /// Bytes that its packets have in memory, those that wait and those that are kept for the next ones.
+    pub(crate) fn packet_memory(&self) -> usize {
+        let waiting: usize = self.ports.iter().map(Port::waiting).sum();
+        let waiting = waiting + self.input.len() + self.delayed.len();
+        let each = size_of::<Packet>() + self.program.phv_bytes;
+        (waiting + self.pool.len()) * each + size_of_val(&self.ports[..])
     }
     pub(crate) fn port_count(&self) -> u16 {
         self.ports.len() as u16

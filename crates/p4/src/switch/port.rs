@@ -30,6 +30,8 @@ pub struct PortCounters {
     pub queue_full: u64,
     /// Packets that were lost because the port has no carrier.
     pub link_down: u64,
+    /// The most packets that have waited in its queues together.
+    pub most_queued: u64,
 }
 
 #[derive(Debug)]
@@ -53,6 +55,8 @@ pub(super) struct Port {
     /// It stands among the busy ports under this time.
     pub due: Option<SimTime>,
     queues: Vec<Queue>,
+    /// Packets that wait in all queues.
+    waiting: usize,
 }
 
 impl Port {
@@ -66,6 +70,7 @@ impl Port {
             counters: PortCounters::default(),
             due: None,
             queues: (0..queues).map(|_| queue()).collect(),
+            waiting: 0,
         }
     }
     /// Packets that wait in a queue.
@@ -74,7 +79,15 @@ impl Port {
     }
     /// Packets that wait in all queues.
     pub fn waiting(&self) -> usize {
-        self.queues.iter().map(|queue| queue.packets.len()).sum()
+        self.waiting
+    }
+    /// Sets the limits of all its queues. What waits stays.
+    pub fn set_limits(&mut self, limits: QueueLimits) {
+        self.queues.iter_mut().for_each(|queue| queue.limits = limits);
+    }
+    /// Takes over what another program's port has counted and sends.
+    pub fn continue_from(&mut self, other: &Port) {
+        (self.counters, self.free_at, self.carrier) = (other.counters, other.free_at, other.carrier);
     }
     pub fn limits_mut(&mut self, queue: usize) -> Option<&mut QueueLimits> {
         self.queues.get_mut(queue).map(|queue| &mut queue.limits)
@@ -90,6 +103,8 @@ impl Port {
         }
         queue.bytes += bytes;
         queue.packets.push_back(packet);
+        self.waiting += 1;
+        self.counters.most_queued = self.counters.most_queued.max(self.waiting as u64);
         Ok(())
     }
 
@@ -104,6 +119,7 @@ impl Port {
         let n = self.queues.iter().rposition(due)?;
         let queue = &mut self.queues[n];
         let packet = queue.packets.pop_front()?;
+        self.waiting -= 1;
         queue.bytes -= u64::from(packet.len);
         if let Some(rate) = queue.limits.packets_per_second {
             queue.next = now + SimDuration::from_picos(1_000_000_000_000u64.div_ceil(rate.max(1)));
@@ -118,6 +134,7 @@ impl Port {
             all.extend(queue.packets.drain(..));
             queue.bytes = 0;
         }
+        self.waiting = 0;
         all
     }
     /// A packet of so many bytes begins to leave; gives the time at which its last bit does.

@@ -20,6 +20,13 @@ pub(super) struct Canonical {
     ranges: Vec<(u32, u128, u128)>,
 }
 
+impl Canonical {
+    /// Bytes that it has in memory besides itself.
+    pub fn memory(&self) -> usize {
+        self.value.len() + self.mask.len() + size_of_val(&self.ranges[..])
+    }
+}
+
 /// The bytes of an integer in a field's width, if it fits.
 fn fit(table: &Table, key: &Key, value: &[u8]) -> Result<Vec<u8>> {
     let start = value.iter().position(|byte| *byte != 0).unwrap_or(value.len());

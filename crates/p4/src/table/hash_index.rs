@@ -39,6 +39,11 @@ impl HashIndex {
         }
     }
 
+    /// Bytes that it has in memory.
+    pub fn memory(&self) -> usize {
+        size_of_val(&self.slots[..])
+    }
+
     /// Adds a number that is not in it.
     pub fn insert(&mut self, hash: u64, number: u32) {
         if (self.len + 1) * 4 > self.slots.len() * 3 {

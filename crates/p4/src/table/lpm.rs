@@ -40,7 +40,19 @@ const COVERING: [u64; 64] = {
     table
 };
 
+impl TrieNode {
+    fn memory(&self) -> usize {
+        let below = self.nodes.iter().map(TrieNode::memory).sum::<usize>();
+        size_of::<TrieNode>() + size_of_val(&self.values[..]) + below
+    }
+}
+
 impl Trie {
+    /// Bytes that it has in memory.
+    pub fn memory(&self) -> usize {
+        self.root.memory()
+    }
+
     /// The value of the longest prefix of `key`, whose bits `chunk` gives: six at a bit offset.
     #[inline]
     pub fn find(&self, chunk: impl Fn(u32) -> u32) -> Option<u32> {

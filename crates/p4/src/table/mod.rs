@@ -34,6 +34,8 @@ pub(crate) struct Slot {
     pub priority: i32,
     pub timeout: Option<SimDuration>,
     pub last_hit: SimTime,
+    /// Number of packets that have hit it.
+    pub hits: u64,
     /// The control plane was told that the entry is idle.
     pub told: bool,
     sequence: u64,
@@ -61,6 +63,10 @@ pub(crate) struct TableState {
     pub default_arguments: Vec<u8>,
     /// Entries with a timeout.
     pub timed: usize,
+    /// Number of lookups that have found an entry.
+    pub hits: u64,
+    /// Number of lookups that have found none.
+    pub misses: u64,
     scratch: Vec<u64>,
 }
 
@@ -121,6 +127,8 @@ impl TableState {
             default: None,
             default_arguments: Vec::new(),
             timed: 0,
+            hits: 0,
+            misses: 0,
             scratch: vec![0; words],
         };
         state.reset_default(table);
@@ -140,6 +148,25 @@ impl TableState {
     /// Bytes that a key's buffer has, with padding.
     pub fn key_bytes(&self) -> usize {
         self.words * 8 + PADDING
+    }
+    /// Bytes that it has in memory, about.
+    pub fn memory(&self) -> usize {
+        let canonical = |slot: &Slot| slot.canonical.as_ref().map_or(0, Canonical::memory);
+        let index = match &self.index {
+            Index::None => 0,
+            Index::Exact(index) => index.memory(),
+            Index::Lpm(trie) => trie.memory(),
+            Index::Ternary(tuples) => tuples.memory(),
+        };
+        let names = self.by_key.keys().next().map_or(0, |name| (name.len() + 48) * self.by_key.len());
+        size_of_val(&self.slots[..])
+            + self.slots.iter().map(canonical).sum::<usize>()
+            + size_of_val(&self.keys[..])
+            + self.arguments.len()
+            + size_of_val(&self.counters[..])
+            + size_of_val(&self.meters[..])
+            + index
+            + names
     }
     /// Number of entries.
     pub fn len(&self) -> usize {
@@ -241,6 +268,7 @@ impl TableState {
             priority: entry.priority,
             timeout: entry.idle_timeout.filter(|timeout| !timeout.is_zero()),
             last_hit: now,
+            hits: 0,
             told: false,
             sequence: self.next_sequence,
             canonical: Some(canonical),

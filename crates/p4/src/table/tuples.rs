@@ -50,7 +50,20 @@ pub(super) struct Piece {
     pub loose: bool,
 }
 
+impl Tuple {
+    fn memory(&self) -> usize {
+        let bucket = |bucket: &Bucket| size_of_val(&bucket.key[..]) + size_of_val(&bucket.items[..]);
+        let buckets = size_of_val(&self.buckets[..]) + self.buckets.iter().map(bucket).sum::<usize>();
+        size_of::<Tuple>() + 2 * size_of_val(&self.mask[..]) + self.index.memory() + buckets
+    }
+}
+
 impl Tuples {
+    /// Bytes that it has in memory.
+    pub fn memory(&self) -> usize {
+        self.tuples.iter().map(Tuple::memory).sum::<usize>() + size_of_val(&self.order[..])
+    }
+
     /// The best entry for a key. `matches` looks at an entry itself, `masked` is memory for the key's words.
     #[inline]
     pub fn find(&self, key: &[u64], masked: &mut [u64], matches: impl Fn(u32) -> bool) -> Option<u32> {

@@ -17,6 +17,7 @@ mod calls;
 mod config;
 mod packets;
 mod stream;
+mod writes;
 
 use crate::grpc::{Code, Connection, Event, Status};
 use crate::pipeline::Device;
@@ -26,10 +27,12 @@ use crate::proto::{
 };
 use crate::state::{Forwarding, State};
 use arbitration::Arbitration;
+use belljar_base::{SimDuration, SimTime};
 use bytes::Bytes;
 use calls::{Calls, Method};
 use prost::Message;
 use slab::Slab;
+use writes::Writes;
 
 /// The version of P4Runtime that `Capabilities` tells.
 const VERSION: &str = "1.3.0";
@@ -54,6 +57,7 @@ pub struct Server<D: Device> {
     program: Option<Program>,
     /// A program that is saved, not committed; requests are for it.
     staged: Option<(Program, D::Pipeline)>,
+    writes: Writes,
 }
 
 impl<D: Device> Server<D> {
@@ -65,7 +69,19 @@ impl<D: Device> Server<D> {
             arbitration: Arbitration::default(),
             program: None,
             staged: None,
+            writes: Writes::default(),
         }
+    }
+
+    /// Sets the time that each update of a `Write` takes, and a `SetForwardingPipelineConfig`. They are carried out one after
+    /// the other, each when its time is over; [`next_event`](Self::next_event) says when that is.
+    pub fn set_write_time(&mut self, time: SimDuration) {
+        self.writes.time = time;
+    }
+
+    /// When [`poll`](Self::poll) carries out a write that takes its time now.
+    pub fn next_event(&self) -> Option<SimTime> {
+        self.writes.next()
     }
 
     /// A connection was accepted. The number is for the other methods.
@@ -106,6 +122,7 @@ impl<D: Device> Server<D> {
     /// Forgets a connection, which ends its sessions. The number may be used again.
     pub fn close(&mut self, connection: usize) {
         let peer = self.peers.remove(connection);
+        self.writes.forget(|of| of.0 == connection);
         for call in peer.calls.streams() {
             self.leave((connection, call));
         }
@@ -118,6 +135,10 @@ impl<D: Device> Server<D> {
         let mut busy = true;
         while busy {
             busy = false;
+            while let Some(((connection, call), method, message)) = self.writes.pop(device.now()) {
+                busy = true;
+                self.carry_out(device, connection, call, method, message);
+            }
             for connection in &connections {
                 while let Some(event) = self.peers[*connection].connection.poll() {
                     busy = true;
@@ -147,12 +168,18 @@ impl<D: Device> Server<D> {
             },
             Event::End { call } => match peer.calls.complete(call) {
                 Ok(Some((Method::Stream, _))) => self.finish(connection, call, Status::ok()),
-                Ok(Some((method, message))) => self.carry_out(device, connection, call, method, message),
+                Ok(Some((method, message))) => {
+                    match self.writes.delay(device.now(), (connection, call), method, message) {
+                        Some((method, message)) => self.carry_out(device, connection, call, method, message),
+                        None => {}
+                    }
+                }
                 Ok(None) => {}
                 Err(status) => self.finish(connection, call, status),
             },
             Event::Cancelled { call } => {
                 peer.calls.remove(call);
+                self.writes.forget(|of| of == (connection, call));
                 self.leave((connection, call));
             }
         }

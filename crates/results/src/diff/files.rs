@@ -95,9 +95,18 @@ pub(super) fn difference(
             let offset: usize = one.iter().take(first).map(|line| line.len() + 1).sum();
             sides.iter().filter_map(|side| time_of_output(side, file, offset as u64)).min()
         }
+        // Indented lines belong to the packet above them, whose line has the time.
+        Kind::Decisions => [&one, &two].into_iter().filter_map(|l| time_of_line(heading(l, first)?)).min(),
         _ => at,
     };
     let place = match kind {
+        Kind::Decisions => {
+            let packet = [&one, &two].into_iter().find_map(|l| packet(heading(l, first)?));
+            packet.map_or_else(
+                || format!("line {}", first + 1),
+                |packet| format!("{packet}, line {}", first + 1),
+            )
+        }
         Kind::Strace => format!("system call {}", first + 1),
         _ => format!("line {}", first + 1),
     };
@@ -118,6 +127,17 @@ fn lines(text: &str, kind: Kind) -> Vec<&str> {
         STEERING.iter().any(|k| key.starts_with(k))
     };
     text.lines().filter(|line| kind != Kind::Experiment || !steers(line)).collect()
+}
+
+/// The line that tells of which packet a line is.
+fn heading<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
+    let until = lines.get(..lines.len().min(at + 1))?;
+    until.iter().rev().find(|line| !line.starts_with(' ')).copied()
+}
+
+/// `packet 7` of the line that begins what a switch does with it.
+fn packet(heading: &str) -> Option<&str> {
+    heading.split_once(' ')?.1.split_once(':').map(|(packet, _)| packet)
 }
 
 fn time(line: &str, kind: Kind) -> Option<SimTime> {

@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     /// The machine's files that were read.
     Manifest,
     Strace,
+    /// What a P4 switch has decided.
+    Decisions,
     Capture,
     Output,
     Series,
@@ -66,6 +68,7 @@ impl Kind {
             names::STATISTICS if depth == 1 => Kind::Statistics,
             _ if file.starts_with("metrics") => Kind::Series,
             name if in_host && depth == 3 && name.ends_with(".strace") => Kind::Strace,
+            "trace.log" if in_node && depth == 3 => Kind::Decisions,
             name if in_node && depth == 3 && name.ends_with(".pcap") => Kind::Capture,
             name if in_host && (name.ends_with(".stdout") || name.ends_with(".stderr")) => Kind::Output,
             _ => Kind::Other,

@@ -213,6 +213,17 @@ const routers = Object.entries(stats.routers ?? {});
 if (routers.length) panel("Routers", true).append(table(["router", "#forwarded", "#hop limit reached", "#no route", "#no answer to ARP", "#malformed"],
   routers.map(([name, r]) => [name, r.forwarded, r.expired, r.no_route, r.unanswered, r.malformed])));
 
+const p4 = Object.entries(stats.p4_switches ?? {});
+if (p4.length) {
+  panel("P4 tables", true).append(table(["switch", "table", "#entries", "#hits", "#misses"],
+    p4.flatMap(([name, s]) => Object.entries(s.tables ?? {}).map(([own, t]) => [name, own, t.entries, t.hits, t.misses]))));
+  panel("P4 ports", true).append(table(["switch", "port", "#packets in", "#packets out", "#most queued", "#queue full"],
+    p4.flatMap(([name, s]) => Object.entries(s.ports ?? {}).map(([own, p]) =>
+      [name, own, p.packets_in, p.packets_out, p.most_queued, p.queue_full]))));
+  const dropped = p4.flatMap(([name, s]) => Object.entries(s.drops).map(([why, n]) => [name, why, n]));
+  if (dropped.length) panel("P4 drops", true).append(table(["switch", "why", "#packets"], dropped));
+}
+
 const happened = processes.flatMap((p) => {
   const name = p.pid === null ? p.program : `${p.program}.${p.pid}`;
   return [p.started !== null && [seconds(p.started), p.host, `${name} starts`],

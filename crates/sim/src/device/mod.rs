@@ -18,7 +18,7 @@ use crate::fabric::Fabric;
 use crate::simulators::Simulators;
 use belljar_base::{HostId, SimTime};
 use belljar_config::Experiment;
-use belljar_config::topology::DeviceKind;
+use belljar_config::topology::{DeviceKind, P4Setup};
 use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, Packet};
 use belljar_plan::LinkChange;
@@ -26,7 +26,7 @@ use belljar_results::Statistics;
 
 /// A device.
 ///
-/// Events: [`receive`](Self::receive), [`on_timeout`](Self::on_timeout) and [`change`](Self::change); after each,
+/// Events: [`receive`](Self::receive), [`on_timeout`](Self::on_timeout), [`change`](Self::change) and [`set_up`](Self::set_up); after each,
 /// [`poll`](Self::poll) is called until it gives `None`. [`next_event`](Self::next_event) says when the device wants
 /// to be called next. Observers: [`counters`](Self::counters), [`queue_len`](Self::queue_len) and
 /// [`add_statistics`](Self::add_statistics).
@@ -39,6 +39,8 @@ pub trait Device: Send {
     fn on_timeout(&mut self, _now: SimTime) {}
     /// Takes a scheduled change of its links; one that does not concern its kind has no effect.
     fn change(&mut self, now: SimTime, change: LinkChange);
+    /// Carries out runtime files and commands, if it is a P4 switch.
+    fn set_up(&mut self, _now: SimTime, _setup: &[P4Setup]) {}
     /// Gives the next frame that begins to leave up to `now`, in the order of time and then of ports.
     fn poll(&mut self, now: SimTime) -> Option<EgressFrame>;
     /// The time of its next timer or departure, if no frame arrives before.
@@ -50,6 +52,14 @@ pub trait Device: Send {
     /// For a device that exchanges frames with something outside of the simulation: its way to there.
     fn outside(&mut self) -> Option<&mut dyn Outside> {
         None
+    }
+    /// What has been written to its log since the last call, if it keeps one.
+    fn take_log(&mut self) -> String {
+        String::new()
+    }
+    /// The files that tell what state it is in when the run is over, by their names.
+    fn state_files(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
     }
     /// Adds what only its kind counts to the statistics of the run, under its name.
     fn add_statistics(&self, _name: &str, _statistics: &mut Statistics) {}

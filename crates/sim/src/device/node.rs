@@ -10,9 +10,10 @@ use belljar_base::{EventClass, EventKey, HostId, Inbox, SimTime};
 use belljar_engine::Outgoing;
 use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, Packet};
-use belljar_plan::LinkChange;
-use belljar_results::Statistics;
+use belljar_plan::DeviceChange;
+use belljar_results::{ResultsError, Statistics};
 use std::collections::VecDeque;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,11 +26,13 @@ pub struct DeviceNode {
     /// Packets sent from outside of the simulation that arrive here at a later time.
     ahead: VecDeque<(SimTime, usize, Packet)>,
     /// The changes that are to come, the next one last.
-    changes: Vec<(SimTime, LinkChange)>,
+    changes: Vec<(SimTime, DeviceChange)>,
     sequence: u64,
     loss_free_until: SimTime,
-    /// The names of its interfaces, if their frames are captured, and the folder for that.
-    capture: Option<(PathBuf, Vec<Arc<str>>)>,
+    /// Its folder in the results.
+    folder: PathBuf,
+    /// The names of its interfaces, if their frames are captured.
+    capture: Option<Vec<Arc<str>>>,
     watched: Option<Arc<Board>>,
     pub(crate) output: Output,
     pub(crate) sampler: Sampler,
@@ -42,9 +45,10 @@ impl DeviceNode {
         id: HostId,
         device: Box<dyn Device>,
         cables: Vec<Cable>,
-        mut changes: Vec<(SimTime, LinkChange)>,
+        mut changes: Vec<(SimTime, DeviceChange)>,
         loss_free_until: SimTime,
-        capture: Option<(PathBuf, Vec<Arc<str>>)>,
+        folder: PathBuf,
+        capture: Option<Vec<Arc<str>>>,
         watched: Option<Arc<Board>>,
         output: Output,
     ) -> DeviceNode {
@@ -58,6 +62,7 @@ impl DeviceNode {
             changes,
             sequence: 0,
             loss_free_until,
+            folder,
             capture,
             watched,
             output,
@@ -114,13 +119,24 @@ impl DeviceNode {
             self.sampler.sample_links(at, rows.into_iter());
         }
         self.advance(limit, out);
+        self.keep_log();
+    }
+
+    fn keep_log(&mut self) {
+        let text = self.device.take_log();
+        if !text.is_empty() {
+            self.output.append(&self.folder, "trace", "log", text.as_bytes());
+        }
     }
 
     /// Everything of one instant happens in this order: changes, what is due, arrivals.
     fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         while let Some(now) = self.next_event().filter(|at| *at < limit) {
             if let Some((_, change)) = self.changes.pop_if(|(at, _)| *at <= now) {
-                self.device.change(now, change);
+                match change {
+                    DeviceChange::Link(change) => self.device.change(now, change),
+                    DeviceChange::P4(setup) => self.device.set_up(now, &setup),
+                }
             } else if self.device.next_event().is_some_and(|at| at <= now) {
                 self.device.on_timeout(now);
             } else if let Some((port, packet)) = self.pop_arrival() {
@@ -146,9 +162,22 @@ impl DeviceNode {
     }
 
     fn record(&mut self, at: SimTime, port: usize, frame: &[u8]) {
-        if let Some((folder, names)) = &self.capture {
-            self.output.capture(folder, &names[port], at, frame);
+        if let Some(names) = &self.capture {
+            self.output.capture(&self.folder, &names[port], at, frame);
         }
+    }
+
+    /// Writes out what is buffered, and the state that the device leaves.
+    pub fn finish_output(&mut self) {
+        for (name, text) in self.device.state_files() {
+            let name = self.folder.join(name);
+            let path = self.output.folder.path().join(&name);
+            let written = self.output.folder.create_file(&name).and_then(|mut file| {
+                file.write_all(text.as_bytes()).map_err(|error| ResultsError::Write { path, error })
+            });
+            self.output.note(written);
+        }
+        self.output.finish();
     }
 
     /// The frames and bytes that a port has carried and dropped.

@@ -24,6 +24,11 @@ pub(super) fn read(
     has_ipv6: &[bool],
 ) -> Result<(), Problem> {
     for ((station, interfaces), has_ipv6) in stations.iter().zip(interfaces).zip(has_ipv6) {
+        if let Some(own) = &station.management
+            && let Some(interface) = interfaces.iter_mut().find(|interface| interface.name == own.interface)
+        {
+            interface.addresses.extend(own.address);
+        }
         let Some(node) = station.section.as_ref().and_then(|section| section.get("interfaces")) else {
             continue;
         };
@@ -109,7 +114,7 @@ fn segments(stations: &[Station], drafts: &[Draft]) -> Vec<usize> {
         at
     };
     for (link, draft) in drafts.iter().enumerate() {
-        for end in draft.ends.iter().filter(|end| stations[end.station].kind.joins_links()) {
+        for end in draft.ends.iter().filter(|end| stations[end.station].joins(&end.interface)) {
             let other = *of_switch.entry(end.station).or_insert(link);
             let (a, b) = (root(&segment, link), root(&segment, other));
             segment[a.max(b)] = a.min(b);
@@ -126,7 +131,7 @@ fn members(
 ) -> Map<usize, Vec<(usize, usize)>> {
     let mut members: Map<usize, Vec<(usize, usize)>> = Map::new();
     for (link, segment) in segments(stations, drafts).into_iter().enumerate() {
-        for end in drafts[link].ends.iter().filter(|end| !stations[end.station].kind.joins_links()) {
+        for end in drafts[link].ends.iter().filter(|end| !stations[end.station].joins(&end.interface)) {
             let at = interfaces[end.station].iter().position(|i| i.name == end.interface);
             members.entry(segment).or_default().push((end.station, at.expect("made from the link")));
         }
@@ -144,10 +149,12 @@ pub(super) fn assign(
     let given = |station: &Station, name: &str| {
         let section = station.section.as_ref().and_then(|s| s.get("interfaces"));
         let entry = section.and_then(|node| mapping(node, "").ok()?.iter().find(|entry| entry.key == name));
-        entry.is_some_and(|entry| match &entry.value.value {
-            Value::Mapping(entries) => entries.iter().any(|entry| entry.key == "addresses"),
-            _ => true,
-        })
+        let managed = station.management.as_ref().is_some_and(|own| own.address.is_some());
+        managed
+            || entry.is_some_and(|entry| match &entry.value.value {
+                Value::Mapping(entries) => entries.iter().any(|entry| entry.key == "addresses"),
+                _ => true,
+            })
     };
     let mut used: Set<Prefix> =
         interfaces.iter().flatten().flat_map(|i| &i.addresses).map(InterfaceAddress::network).collect();
@@ -242,7 +249,7 @@ pub(super) fn check(
         |station: usize, at: usize| format!("{}:{}", stations[station].name, interfaces[station][at].name);
     let span = |station: usize| {
         let section = stations[station].section.as_ref();
-        section.and_then(|s| s.get("interfaces")).map(|node| node.span)
+        section.and_then(|s| s.get("interfaces").or(s.get("management"))).map(|node| node.span)
     };
     let at = |station: usize, message: String| match span(station) {
         Some(span) => Problem::at(span, message),

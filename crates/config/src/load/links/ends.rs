@@ -30,6 +30,10 @@ pub(super) struct Draft {
     pub(super) name: String,
     pub(super) ends: [End; 2],
     pub(super) lines: [Line; 2],
+    /// Where the file gives each direction a queue.
+    pub(super) queues: [Option<Span>; 2],
+    /// The same of token buckets.
+    pub(super) buckets: [Option<Span>; 2],
     pub(super) mtu: usize,
     pub(super) cost: u32,
 }
@@ -91,15 +95,23 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
         })?;
         let mtu = mtu.unwrap_or(1_500);
         let there = line(&s, &Line::default(), mtu)?;
-        let back = match s.get("reverse") {
-            Some(node) => line(&Section::new(node, "'reverse'", LINE_KEYS, false)?, &there, mtu)?,
+        let reverse = s.read("reverse", |node, _| Section::new(node, "'reverse'", LINE_KEYS, false))?;
+        let back = match &reverse {
+            Some(reverse) => line(reverse, &there, mtu)?,
             None => there.clone(),
         };
+        let given = |key: &str| {
+            let first = s.get(key).map(|node| node.span);
+            let second = reverse.as_ref().and_then(|reverse| reverse.get(key)).map(|node| node.span);
+            [first, second.or(first)]
+        };
+        let (queues, buckets) = (given("queue"), given("token_bucket"));
         let cost = s.read("cost", |node, key| match section::whole(node, key, 1_000_000)? {
             0 => Err(node.problem("'cost' must not be 0")),
             cost => Ok(cost as u32),
         })?;
-        drafts.push(Draft { name, ends, lines: [there, back], mtu, cost: cost.unwrap_or(1) });
+        let lines = [there, back];
+        drafts.push(Draft { name, ends, lines, queues, buckets, mtu, cost: cost.unwrap_or(1) });
     }
     Ok(drafts)
 }

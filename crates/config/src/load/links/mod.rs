@@ -3,6 +3,7 @@
 mod addressing;
 mod ends;
 mod impairments;
+mod management;
 mod p4;
 mod queues;
 mod simulators;
@@ -10,14 +11,16 @@ mod values;
 mod wires;
 
 pub(super) use impairments::line_change;
+pub(super) use p4::{check_queue as check_p4_queue, setups as p4_setups};
 pub(super) use queues::{check_burst, queue};
 pub(super) use simulators::notes as simulator_notes;
 
 use super::hosts::{Context, check_name};
-use crate::PathContext;
 use crate::error::{Problem, Span};
 use crate::model::Host;
-use crate::topology::{Device, DeviceKind, Interface, Link, LinkEnd, Router, Routing, Switch, Topology};
+use crate::topology::{
+    Device, DeviceKind, Interface, Link, LinkEnd, ManagementAddress, Router, Routing, Switch, Topology,
+};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section, Value};
 use belljar_base::{HostId, Map, Set};
@@ -27,8 +30,6 @@ use std::rc::Rc;
 
 /// Keys of a host that concern its links.
 pub(super) const HOST_KEYS: &[&str] = &["interfaces", "routes", "routing", "forwarding"];
-const SWITCH_KEYS: &[&str] =
-    &["ageing", "p4", "runtime", "commands", "queue_packets", "queues", "latency", "packets_per_second"];
 const ROUTER_KEYS: &[&str] = &["clamp_mss", "interfaces", "routes", "routing"];
 
 /// The names of all nodes at the ends of links, as far as they can be read: what is wrong is told later.
@@ -56,6 +57,15 @@ pub(super) struct Station<'a> {
     span: Span,
     /// Its section in the file; a switch may have none.
     pub(super) section: Option<Section<'a>>,
+    /// The management interface of a P4 switch.
+    management: Option<ManagementAddress>,
+}
+
+impl Station<'_> {
+    /// True if the link at an interface is one network with its other links, in which it has no address.
+    pub(super) fn joins(&self, interface: &str) -> bool {
+        self.kind.joins_links() && self.management.as_ref().is_none_or(|own| own.interface != interface)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -68,7 +78,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// True if its links are one network, in which it has no address.
-    pub(super) fn joins_links(self) -> bool {
+    fn joins_links(self) -> bool {
         matches!(self, Kind::Switch | Kind::Simulator)
     }
 }
@@ -93,6 +103,8 @@ pub(super) fn read(
     addressing::assign(&stations, &drafts, &mut interfaces)?;
     addressing::assign6(&stations, &drafts, &mut interfaces, &has_ipv6);
     addressing::check(&stations, &drafts, &interfaces)?;
+    let mut p4 = p4::Loader::new(context.around);
+    let mut devices = Vec::new();
     let links = drafts.iter().map(|draft| Link {
         name: draft.name.clone(),
         ends: [0, 1].map(|n| {
@@ -107,13 +119,7 @@ pub(super) fn read(
         mtu: draft.mtu,
         cost: draft.cost,
     });
-    let mut topology = Topology {
-        links: links.collect(),
-        pcap_enabled: defaults.pcap_enabled && !drafts.is_empty(),
-        pcap_capture_size: if drafts.is_empty() { 0 } else { defaults.pcap_capture_size },
-        pcap_filter: if drafts.is_empty() { Default::default() } else { defaults.pcap_filter.clone() },
-        ..Topology::default()
-    };
+    let mut links: Vec<Link> = links.collect();
     let mut roles = Map::new();
     for (n, (station, interfaces)) in stations.iter().zip(interfaces).enumerate() {
         let section = station.section.as_ref();
@@ -139,40 +145,46 @@ pub(super) fn read(
                 host.interfaces = interfaces;
             }
             Kind::Switch => {
-                let kind = switch(section, &name, &interfaces, context.around)?;
-                topology.devices.push(Device { name, interfaces, kind });
+                let kind = match section {
+                    Some(s) if p4::is_programmable(s) => {
+                        let p4 = p4.switch(s, station, &interfaces)?;
+                        p4::line_queues(&p4, &interfaces, &drafts, &mut links)?;
+                        DeviceKind::P4(Box::new(p4))
+                    }
+                    _ => switch(section)?,
+                };
+                devices.push(Device { name, interfaces, kind });
             }
             Kind::Router => {
                 let routing = routing(section, &interfaces)?;
                 let clamp_mss =
                     section.map(|s| s.read("clamp_mss", values::mss_clamp)).transpose()?.flatten();
                 let kind = DeviceKind::Router(Router { routing, clamp_mss });
-                topology.devices.push(Device { name, interfaces, kind });
+                devices.push(Device { name, interfaces, kind });
             }
             Kind::Simulator => {
                 let (simulator, given) = simulators::read(station, &interfaces, context.around)?;
-                roles.insert(topology.devices.len(), given);
-                topology.devices.push(Device { name, interfaces, kind: DeviceKind::Simulator(simulator) });
+                roles.insert(devices.len(), given);
+                devices.push(Device { name, interfaces, kind: DeviceKind::Simulator(simulator) });
             }
         }
     }
     check_addresses(&stations, hosts)?;
+    let linked = !links.is_empty();
+    let mut topology = Topology {
+        devices,
+        links,
+        pcap_enabled: defaults.pcap_enabled && linked,
+        pcap_capture_size: if linked { defaults.pcap_capture_size } else { 0 },
+        pcap_filter: if linked { defaults.pcap_filter.clone() } else { Default::default() },
+    };
     wires::read(&mut topology, &drafts, &stations, hosts.len(), &roles)?;
     Ok(topology)
 }
 
-/// A switch with a program, or one that learns.
-fn switch(
-    section: Option<&Section>,
-    name: &str,
-    interfaces: &[Interface],
-    around: &PathContext,
-) -> Result<DeviceKind, Problem> {
+/// A switch that learns.
+fn switch(section: Option<&Section>) -> Result<DeviceKind, Problem> {
     let Some(s) = section else { return Ok(DeviceKind::Switch(Switch { ageing: AGEING })) };
-    if let Some(program) = s.get("p4") {
-        let p4 = p4::read(s, program, name, interfaces, around)?;
-        return Ok(DeviceKind::P4(Box::new(p4)));
-    }
     p4::refuse(s)?;
     let ageing = s.read("ageing", section::duration)?;
     Ok(DeviceKind::Switch(Switch { ageing: ageing.unwrap_or(AGEING) }))
@@ -194,11 +206,12 @@ fn stations<'a>(file: &Section<'a>, hosts: &[Host]) -> Result<Vec<Station<'a>>, 
             Section::new(&entry.value, &format!("host '{}'", host.name), &keys, false)
         });
         let section = section.transpose()?;
-        all.push(Station { name: host.name.clone(), kind: Kind::Host { on_graph }, span, section });
+        let (name, kind) = (host.name.clone(), Kind::Host { on_graph });
+        all.push(Station { name, kind, span, section, management: None });
     }
     let mut taken: Set<String> = hosts.iter().map(|host| host.name.clone()).collect();
     for (section, what, kind, keys) in [
-        ("switches", "switch", Kind::Switch, SWITCH_KEYS),
+        ("switches", "switch", Kind::Switch, p4::SWITCH_KEYS),
         ("routers", "router", Kind::Router, ROUTER_KEYS),
         ("simulators", "simulator", Kind::Simulator, simulators::KEYS),
     ] {
@@ -212,7 +225,9 @@ fn stations<'a>(file: &Section<'a>, hosts: &[Host]) -> Result<Vec<Station<'a>>, 
             }
             let value = value.filter(|value| !value.is_null());
             let section = value.map(|value| Section::new(value, &format!("{what} '{name}'"), keys, false));
-            found.push(Station { name, kind, span, section: section.transpose()? });
+            let section = section.transpose()?;
+            let management = section.as_ref().map(p4::management_address).transpose()?.flatten();
+            found.push(Station { name, kind, span, section, management });
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));
         all.extend(found);

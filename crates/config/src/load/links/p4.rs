@@ -1,96 +1,328 @@
-//! A switch with `p4`: its program and what sets it up.
+//! A switch with `p4` or `management`: its program, its queues, and what sets it up.
 
+use super::ends::Draft;
+pub(super) use super::management::address as management_address;
+use super::{Station, management};
 use crate::PathContext;
 use crate::error::Problem;
-use crate::topology::{Interface, P4Setup, P4Switch};
-use crate::yaml::{Node, Section, Value, section};
+use crate::topology::{Interface, Link, LoadedProgram, P4Setup, P4Source, P4Switch};
+use crate::yaml::section::mapping;
+use crate::yaml::{Node, Section, Style, Value, section};
+use belljar_base::Map;
+use belljar_net::QueueConfig;
+use belljar_net::nic::Limit;
+use belljar_p4::front::Options;
 use belljar_p4::switch::QueueLimits;
-use belljar_p4::{LoadError, Program, SwitchConfig};
+use belljar_p4::{LoadError, Program, ProgramFile, SwitchConfig};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Keys that are of use only with `p4`.
-pub(super) const KEYS: &[&str] =
-    &["runtime", "commands", "queue_packets", "queues", "latency", "packets_per_second"];
+/// Keys of switches.
+pub(super) const SWITCH_KEYS: &[&str] = &[
+    "ageing",
+    "p4",
+    "include",
+    "define",
+    "p4info",
+    "runtime",
+    "commands",
+    "queue_packets",
+    "queue_bytes",
+    "queues",
+    "input_packets",
+    "latency",
+    "packets_per_second",
+    "timestamps",
+    "trace",
+    "cpu_port",
+    "management",
+];
+/// Keys that say something of a program in the experiment.
+const OF_PROGRAM: &[&str] = &["include", "define", "p4info", "runtime", "commands"];
+const NO_PROGRAM: &str = "give the switch a program: p4: program.p4";
+/// The greatest P4 port.
+const MAX_PORT: u64 = 510;
 
-/// Refuses keys of P4 switches on a switch without a program.
+/// True if a switch is a P4 switch: it has a program, or controllers that bring one.
+pub(super) fn is_programmable(s: &Section) -> bool {
+    s.get("p4").is_some() || s.entry("management").is_some()
+}
+
+/// Refuses keys of P4 switches on a learning switch.
 pub(super) fn refuse(s: &Section) -> Result<(), Problem> {
-    match KEYS.iter().find_map(|key| Some((key, s.get(key)?))) {
+    refuse_of(s, &SWITCH_KEYS[2..])
+}
+
+fn refuse_of(s: &Section, keys: &[&str]) -> Result<(), Problem> {
+    match keys.iter().find_map(|key| Some((key, s.get(key)?))) {
         None => Ok(()),
-        Some((key, node)) => Err(node
-            .problem(format!("'{key}' is not valid without 'p4'"))
-            .help("give the switch a program: p4: program.p4")),
+        Some((key, node)) => Err(node.problem(format!("'{key}' is not valid without 'p4'")).help(NO_PROGRAM)),
     }
 }
 
-/// Reads the settings of a switch whose program `p4` names.
-pub(super) fn read(
-    s: &Section,
-    p4: &Node,
-    name: &str,
-    interfaces: &[Interface],
-    around: &PathContext,
-) -> Result<P4Switch, Problem> {
-    if let Some(node) = s.get("ageing") {
-        return Err(node
-            .problem("'ageing' is not valid with 'p4'")
-            .help("the program decides what is forgotten"));
+/// The inputs of a compilation: the program, folders, macros, P4Info.
+type Inputs = (PathBuf, Vec<PathBuf>, Vec<(String, String)>, Option<PathBuf>);
+
+/// Reads P4 switches. Programs that several have are compiled once.
+pub(super) struct Loader<'a> {
+    around: &'a PathContext,
+    programs: Map<Inputs, Arc<LoadedProgram>>,
+    devices: management::DeviceIds,
+}
+
+impl<'a> Loader<'a> {
+    pub(super) fn new(around: &'a PathContext) -> Loader<'a> {
+        Loader { around, programs: Map::new(), devices: Default::default() }
     }
-    for interface in interfaces {
-        if P4Switch::port(&interface.name).is_none() {
-            return Err(p4
-                .problem(format!("the interface '{name}:{}' has no port number", interface.name))
-                .help("end its name in the number of the P4 port, 0 to 510, such as p1"));
+
+    /// The settings of a P4 switch.
+    pub(super) fn switch(
+        &mut self,
+        s: &Section,
+        station: &Station,
+        interfaces: &[Interface],
+    ) -> Result<P4Switch, Problem> {
+        if let Some(node) = s.get("ageing") {
+            return Err(node
+                .problem("'ageing' is not valid with 'p4'")
+                .help("the program decides what is forgotten"));
+        }
+        let management = self.devices.management(s, station, interfaces)?;
+        let numbers = self.ports(s, station, interfaces)?;
+        let config = config(s, &numbers)?;
+        let trace = s.read("trace", section::boolean)?.unwrap_or(false);
+        let Some(p4) = s.get("p4") else {
+            refuse_of(s, OF_PROGRAM)?;
+            return Ok(P4Switch { source: None, setup: Vec::new(), config, trace, management });
+        };
+        let source = self.source(s, p4)?;
+        let (setup, nodes) = setups(s, self.around)?;
+        let made = P4Switch { source: Some(source), setup, config, trace, management };
+        match made.try_switch(made.config.clone()) {
+            Some(Err((n, error))) => Err(wrong(nodes[n], error)),
+            _ => Ok(made),
         }
     }
-    let mut numbers: Vec<_> = interfaces.iter().filter_map(|one| P4Switch::port(&one.name)).collect();
-    numbers.sort_unstable();
-    if let Some(pair) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(p4
-            .problem(format!("two interfaces of '{name}' have the port number {}", pair[0]))
-            .help("give each the number of one P4 port"));
+
+    /// The numbers of its P4 ports, in order.
+    fn ports(&self, s: &Section, station: &Station, interfaces: &[Interface]) -> Result<Vec<u16>, Problem> {
+        let place = s.get("p4").or(s.get("management")).map_or(s.span, |node| node.span);
+        let name = &station.name;
+        let ports = || interfaces.iter().filter(|interface| station.joins(&interface.name));
+        if let Some(interface) = ports().find(|interface| P4Switch::port(&interface.name).is_none()) {
+            return Err(Problem::at(
+                place,
+                format!("the interface '{name}:{}' has no port number", interface.name),
+            )
+            .help("end its name in the number of the P4 port, 0 to 510, such as p1"));
+        }
+        let mut numbers: Vec<_> = ports().filter_map(|one| P4Switch::port(&one.name)).collect();
+        numbers.sort_unstable();
+        if let Some(pair) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+            let message = format!("two interfaces of '{name}' have the port number {}", pair[0]);
+            return Err(Problem::at(place, message).help("give each the number of one P4 port"));
+        }
+        if let Some(node) = s.get("cpu_port")
+            && section::whole(node, "cpu_port", MAX_PORT).is_ok_and(|port| numbers.contains(&(port as u16)))
+        {
+            return Err(node.problem(format!("a link ends at the 'cpu_port' of '{name}'")).help(
+                "controllers stand behind that port: take a number that no interface has, such as 510",
+            ));
+        }
+        Ok(numbers)
     }
-    let (path, text) = file(p4, "p4", around)?;
-    let program = Program::from_file_text(&path, text).map_err(|error| wrong(p4, error))?;
-    let whole = |key: &str, most: u64| s.read(key, |node, key| section::whole(node, key, most));
-    let defaults = SwitchConfig::default();
-    let packets = whole("queue_packets", u64::from(u32::MAX))?
-        .map_or(defaults.limits.packets, |packets| packets as u32);
-    let config = SwitchConfig {
-        queues: whole("queues", 8)?.map_or(defaults.queues, |queues| queues as usize),
-        limits: QueueLimits { packets, ..defaults.limits },
-        latency: s.read("latency", section::duration)?.unwrap_or(defaults.latency),
-        packets_per_second: whole("packets_per_second", u64::MAX)?.filter(|rate| *rate > 0),
-        ports: numbers.last().map_or(0, |last| last + 1),
-        ..defaults
-    };
-    let mut setup = Vec::new();
-    let mut nodes = Vec::new();
+
+    /// The program that `p4` names, compiled.
+    fn source(&mut self, s: &Section, p4: &Node) -> Result<P4Source, Problem> {
+        let (path, text) = file(p4, "p4", self.around)?;
+        let mut include = Vec::new();
+        for node in s.get("include").map_or(Vec::new(), one_or_more) {
+            include.push(folder(node, self.around)?);
+        }
+        let define = s.get("define").map(macros).transpose()?.unwrap_or_default();
+        let is_source = path.extension().is_some_and(|extension| extension == "p4");
+        for key in ["include", "define"] {
+            if let Some(node) = s.get(key).filter(|_| !is_source) {
+                return Err(node
+                    .problem(format!("'{key}' is for P4 source, and '{}' is none", path.display()))
+                    .help("name a .p4 file, or leave it out: JSON is compiled already"));
+            }
+        }
+        let p4info = s.get("p4info").map(|node| bytes(node, "p4info", self.around)).transpose()?;
+        let defines: Vec<(String, String)> = define.clone().into_iter().collect();
+        let info_path = p4info.as_ref().map(|(path, _)| path.clone());
+        let key = (path.clone(), include.clone(), defines.clone(), info_path.clone());
+        let loaded = match self.programs.get(&key) {
+            Some(loaded) => loaded.clone(),
+            None => {
+                let options = Options { include_dirs: include.clone(), defines, silenced: Vec::new() };
+                let read =
+                    ProgramFile::of_text_with(&path, text, &options).map_err(|error| wrong(p4, error))?;
+                let program =
+                    Program::from_text(&read.json).map_err(|error| wrong(p4, error.in_file(&path)))?;
+                let p4info = p4info.map(|(_, bytes)| bytes).or(read.p4info.map(String::into_bytes));
+                let (program, json) = (Arc::new(program), Arc::from(read.json));
+                if let Some(p4info) = &p4info {
+                    let place = s.get("p4info").unwrap_or(p4);
+                    belljar_p4runtime::check_p4info(&json, &program, p4info).map_err(|why| {
+                        place.problem(format!("the P4Info does not fit the program: {why}"))
+                    })?;
+                }
+                let loaded = LoadedProgram { program, json, p4info };
+                self.programs.entry(key).or_insert(Arc::new(loaded)).clone()
+            }
+        };
+        Ok(P4Source { path, include, define, p4info: info_path, loaded })
+    }
+}
+
+/// The files that `runtime` and `commands` name, or the texts that stand there as blocks, with their places.
+pub(in crate::load) fn setups<'n>(
+    s: &Section<'n>,
+    around: &PathContext,
+) -> Result<(Vec<P4Setup>, Vec<&'n Node>), Problem> {
+    let (mut setup, mut nodes) = (Vec::new(), Vec::new());
     for (key, make) in
         [("runtime", P4Setup::Runtime as fn(PathBuf, String) -> P4Setup), ("commands", P4Setup::Commands)]
     {
-        let Some(node) = s.get(key) else { continue };
-        let files: Vec<&Node> = match &node.value {
-            Value::Sequence(items) => items.iter().map(|item| &**item).collect(),
-            _ => vec![node],
-        };
-        for node in files {
-            let (path, text) = file(node, key, around)?;
+        for node in s.get(key).map_or(Vec::new(), one_or_more) {
+            let (path, text) = match &node.value {
+                Value::Scalar(block) if block.style == Style::Literal => (PathBuf::new(), block.text.clone()),
+                _ => file(node, key, around)?,
+            };
             setup.push(make(path, text));
             nodes.push(node);
         }
     }
-    let made = P4Switch { path, program: Arc::new(program), setup, config };
-    made.try_switch(made.config.clone()).map_err(|(n, error)| wrong(nodes[n], error))?;
-    Ok(made)
+    Ok((setup, nodes))
+}
+
+/// Its queues and its speed.
+fn config(s: &Section, ports: &[u16]) -> Result<SwitchConfig, Problem> {
+    const STAMPS: &[(&str, bool)] = &[("us", false), ("ns", true)];
+    let whole = |key: &str, most: u64| s.read(key, |node, key| section::whole(node, key, most));
+    let usual = SwitchConfig::default();
+    let (packets, bytes) = (whole("queue_packets", 1_000_000_000)?, s.read("queue_bytes", section::bytes)?);
+    let queues = s.read("queues", |node, key| match section::whole(node, key, 8)? {
+        0 => Err(node.problem("'queues' must not be 0").help("a port has 1 to 8 priorities, and so queues")),
+        queues => Ok(queues as usize),
+    })?;
+    // Who gives bytes alone counts bytes alone.
+    let all = if bytes.is_some() { u32::MAX } else { usual.limits.packets };
+    Ok(SwitchConfig {
+        queues: queues.unwrap_or(usual.queues),
+        limits: QueueLimits { packets: packets.map_or(all, |packets| packets as u32), bytes, ..usual.limits },
+        latency: s.read("latency", section::duration)?.unwrap_or(usual.latency),
+        packets_per_second: whole("packets_per_second", u64::MAX)?.filter(|rate| *rate > 0),
+        input_packets: whole("input_packets", 1 << 32)?
+            .map_or(usual.input_packets, |packets| packets as usize),
+        nanoseconds: s.read("timestamps", |n, k| section::choice(n, k, STAMPS))?.unwrap_or(usual.nanoseconds),
+        cpu_port: whole("cpu_port", MAX_PORT)?.map(|port| port as u16),
+        ports: ports.last().map_or(0, |last| last + 1),
+        ..usual
+    })
+}
+
+/// Gives the lines that leave its ports the queues that they have: those of the switch, unless the link gives one.
+pub(super) fn line_queues(
+    switch: &P4Switch,
+    interfaces: &[Interface],
+    drafts: &[Draft],
+    links: &mut [Link],
+) -> Result<(), Problem> {
+    for (interface, port) in interfaces.iter().zip(switch.ports(interfaces)) {
+        if port.is_none() {
+            continue;
+        }
+        let (draft, link) = (&drafts[interface.link], &mut links[interface.link]);
+        let (end, other) = (interface.end, 1 - interface.end);
+        let line = &mut link.ends[end].line;
+        let place = &interface.name;
+        if let (Some(_), Some(span)) = (&line.token_bucket, draft.buckets[end]) {
+            return Err(Problem::at(span, format!("the port '{place}' of a P4 switch has no token bucket"))
+                .help(other_end(other, "token_bucket: none")));
+        }
+        match draft.queues[end] {
+            Some(span) => check_queue(&line.queue).map_err(|why| {
+                Problem::at(span, format!("the port '{place}' of a P4 switch cannot have this queue: {why}"))
+                    .help(other_end(other, "queue: { packets: 64 }"))
+            })?,
+            None => {
+                line.queue = match switch.config.limits {
+                    QueueLimits { packets: u32::MAX, bytes: Some(bytes), .. } => {
+                        QueueConfig::bytes(bytes as usize)
+                    }
+                    limits => QueueConfig::packets(limits.packets as usize),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Says why a port of a P4 switch cannot have a queue.
+pub(in crate::load) fn check_queue(queue: &QueueConfig) -> Result<(), &'static str> {
+    match queue {
+        QueueConfig::Fifo { limit: Limit::Packets(_) | Limit::Bytes(_), ecn_threshold: None } => Ok(()),
+        QueueConfig::Fifo { .. } => Err("its program marks packets, by enq_qdepth or deq_qdepth"),
+        _ => Err("it has packets or bytes, and strict priorities"),
+    }
+}
+
+/// How to write a setting for the other end of a link alone.
+fn other_end(other: usize, reset: &str) -> String {
+    match other {
+        0 => format!("if it is meant for the other end alone, add reverse: {{ {reset} }}"),
+        _ => format!("if it is meant for the other end alone, write it within reverse: and {reset} outside"),
+    }
 }
 
 fn wrong(node: &Node, error: LoadError) -> Problem {
     node.problem(error.to_string())
 }
 
+/// A list, or one value that stands for a list of one.
+fn one_or_more(node: &Node) -> Vec<&Node> {
+    match &node.value {
+        Value::Sequence(items) => items.iter().map(|item| &**item).collect(),
+        _ => vec![node],
+    }
+}
+
+/// `{ NAME: value }`.
+fn macros(node: &Node) -> Result<Map<String, String>, Problem> {
+    let mut all = Map::new();
+    for entry in mapping(node, "'define'")? {
+        let name = entry.key.as_str();
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(word) {
+            return Err(Problem::at(entry.key_span, format!("'{name}' cannot be the name of a macro"))
+                .help("write letters, digits and '_', such as define: { PORTS: 4 }"));
+        }
+        let value = if entry.value.is_null() { "1" } else { section::string(&entry.value, name)? };
+        all.insert(name.to_owned(), value.to_owned());
+    }
+    Ok(all)
+}
+
+fn folder(node: &Node, around: &PathContext) -> Result<PathBuf, Problem> {
+    let written = section::string(node, "include")?;
+    let path = around.expand(written).map_err(|message| node.problem(message))?;
+    let found = around.candidates(&path).into_iter().find(|path| path.is_dir());
+    found.ok_or_else(|| node.problem(format!("'include' is no folder: '{written}'")))
+}
+
 /// A file's path and text.
 fn file(node: &Node, key: &str, around: &PathContext) -> Result<(PathBuf, String), Problem> {
+    let (path, bytes) = bytes(node, key, around)?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        node.problem(format!("the file '{}' is not text: byte {at} is not UTF-8", path.display()))
+    })?;
+    Ok((path, text))
+}
+
+fn bytes(node: &Node, key: &str, around: &PathContext) -> Result<(PathBuf, Vec<u8>), Problem> {
     let written = section::string(node, key)?;
     let expanded = around.expand(written).map_err(|message| node.problem(message))?;
     let places = around.candidates(&expanded);
@@ -99,7 +331,7 @@ fn file(node: &Node, key: &str, around: &PathContext) -> Result<(PathBuf, String
         node.problem(format!("there is no file '{written}'"))
             .help(format!("looked for {}", looked.join(" and ")))
     })?;
-    let text = std::fs::read_to_string(path)
+    let bytes = std::fs::read(path)
         .map_err(|error| node.problem(format!("the file '{written}' cannot be read: {error}")))?;
-    Ok((path.clone(), text))
+    Ok((path.clone(), bytes))
 }

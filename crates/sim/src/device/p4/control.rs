@@ -1,0 +1,290 @@
+//! The management interface of a P4 switch: a TCP/IP stack of its own, and behind it the P4Runtime server.
+
+use crate::fabric::Fabric;
+use crate::host_config::link_of_node;
+use belljar_base::{EventClass, EventKey, HostId, Map, Seed, SimTime};
+use belljar_config::Experiment;
+use belljar_config::topology::{self, P4Management, P4Source};
+use belljar_net::routes::Ip;
+use belljar_net::{Counters, Packet};
+use belljar_netstack::clock::{Clock, CpuModel};
+use belljar_netstack::{Departure, Effect, SocketKey, Stack, StackConfig};
+use belljar_p4runtime::{Server, SwitchDevice, pipeline_config};
+use belljar_plan::{LinkChange, PlannedRoute};
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Connections at a time; further ones are closed at once.
+const MAX_CONNECTIONS: usize = 256;
+/// Connections that may wait to be accepted.
+const BACKLOG: usize = 64;
+/// The number of the management interface in the stack: `lo` comes before it.
+const INTERFACE: usize = 1;
+
+/// A server with its stack.
+pub struct Control {
+    id: HostId,
+    stack: Stack,
+    server: Server<SwitchDevice>,
+    listeners: Vec<SocketKey>,
+    connections: Map<SocketKey, Connection>,
+    /// Number of frames that have come in.
+    sequence: u64,
+    departures: VecDeque<Departure>,
+    /// Something has come since the last run.
+    pending: bool,
+    effects: Vec<Effect>,
+    /// Number of messages of the program (`log_msg`).
+    pub messages: u64,
+    /// Number of connections that were accepted.
+    pub accepted: u64,
+}
+
+struct Connection {
+    /// Its number at the server.
+    number: usize,
+    input_ended: bool,
+    /// Bytes that the server has given and the stack has not taken.
+    rest: Vec<u8>,
+}
+
+/// Routes with the management interface numbered as the stack does.
+fn numbered<A: Ip>(mut routes: Vec<PlannedRoute<A>>) -> Vec<PlannedRoute<A>> {
+    let hops = routes.iter_mut().flat_map(|(_, _, route)| &mut route.hops);
+    hops.for_each(|hop| hop.interface = INTERFACE);
+    routes
+}
+
+impl Control {
+    /// The server of a switch, that listens.
+    pub fn new(
+        experiment: &Experiment,
+        id: HostId,
+        device: &topology::Device,
+        management: &P4Management,
+        fabric: &Fabric,
+    ) -> Control {
+        let interface = &device.interfaces[management.interface];
+        let first = fabric.first();
+        let config = StackConfig {
+            address: interface.addresses.first().map_or(Ipv4Addr::UNSPECIFIED, |own| own.ip),
+            ipv6: experiment.belljar.ipv6,
+            links: vec![link_of_node(experiment, &device.name, interface)],
+            routes: numbered(first.routes[id.index()].clone()),
+            routes6: numbered(first.routes6[id.index()].clone()),
+            bootstrap_end: experiment.general.bootstrap_end_time,
+            ..StackConfig::new(id, &device.name, Seed(experiment.general.seed))
+        };
+        let mut stack = Stack::new(config, Clock::new(experiment.belljar.start_date, CpuModel::default()));
+        let any = if experiment.belljar.ipv6 {
+            SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))
+        } else {
+            SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))
+        };
+        // Nothing else has a socket on this stack, and the ports are distinct.
+        let listen = |port: &u16| stack.listen(SocketAddr::new(any.ip(), *port), BACKLOG).ok();
+        let listeners = management.ports.iter().filter_map(listen).collect();
+        let mut server = Server::new(management.device_id);
+        server.set_write_time(management.control_latency);
+        Control {
+            id,
+            stack,
+            server,
+            listeners,
+            connections: Map::new(),
+            sequence: 0,
+            departures: VecDeque::new(),
+            pending: true,
+            effects: Vec::new(),
+            messages: 0,
+            accepted: 0,
+        }
+    }
+
+    /// Gives the server the program that the experiment names. The error is a message.
+    pub fn install(
+        &mut self,
+        device: &mut SwitchDevice,
+        source: &P4Source,
+        p4info: &[u8],
+    ) -> Result<(), String> {
+        let loaded = &source.loaded;
+        device.know(loaded.json.clone(), loaded.program.clone());
+        let config = pipeline_config(&loaded.json, p4info)?;
+        self.server.install(device, config).map_err(|refusal| refusal.to_string())
+    }
+
+    /// Tells the server of entries that came by a file.
+    pub fn import(&mut self, device: &mut SwitchDevice) {
+        self.server.import(device);
+    }
+
+    /// Takes a frame that arrives at the management interface now.
+    pub fn receive(&mut self, now: SimTime, frame: Packet) {
+        self.sequence += 1;
+        let key =
+            EventKey { time: now, class: EventClass::Arrival, source: self.id, sequence: self.sequence };
+        self.stack.deliver(key, Some(0), frame);
+        self.pending = true;
+    }
+
+    /// A change at the management interface.
+    pub fn change(&mut self, now: SimTime, change: LinkChange) {
+        self.stack.pass_until(now);
+        self.pending = true;
+        match change {
+            LinkChange::Carrier(_, on) => {
+                self.stack.set_carrier(0, on);
+                self.stack.flush_network();
+            }
+            LinkChange::Nic(_, change) => self.stack.change_nic(0, &change),
+            LinkChange::Routes(routes) => self.stack.set_routes(numbered(routes)),
+            LinkChange::Routes6(routes) => self.stack.set_routes6(numbered(routes)),
+            LinkChange::Blocked(_) => {}
+        }
+    }
+
+    /// True if [`run`](Self::run) has anything to do, but for what the switch tells.
+    pub fn is_due(&self, now: SimTime) -> bool {
+        self.pending || self.next_event().is_some_and(|at| at <= now)
+    }
+
+    /// Does what is due up to `now`: takes bytes of controllers, carries their requests out, and sends what the server says.
+    pub fn run(&mut self, now: SimTime, device: &mut SwitchDevice) {
+        self.pending = false;
+        self.stack.pass_until(now);
+        device.set_time(now);
+        loop {
+            let mut moved = self.take_effects();
+            moved |= self.receive_all();
+            self.messages +=
+                self.server.tell_notifications(device, self.stack.clock.realtime_ns()).len() as u64;
+            self.server.poll(device);
+            moved |= self.transmit_all();
+            if !moved {
+                break;
+            }
+        }
+        let mut departures = Vec::new();
+        self.stack.take_departures(&mut departures);
+        self.departures.extend(departures);
+    }
+
+    /// Accepts connections; true if there were any.
+    fn take_effects(&mut self) -> bool {
+        // What is ready is found by asking every connection: there are few.
+        self.stack.take_effects(&mut self.effects);
+        self.effects.clear();
+        let mut any = false;
+        for listener in self.listeners.clone() {
+            while let Ok(Some((key, _))) = self.stack.accept(listener) {
+                any = true;
+                if self.connections.len() >= MAX_CONNECTIONS {
+                    self.stack.close(key);
+                    continue;
+                }
+                // Small messages go at once.
+                if let Some(connection) = self.stack.tcp(key).connection() {
+                    connection.set_nodelay(true);
+                }
+                self.accepted += 1;
+                let number = self.server.accept();
+                self.connections.insert(key, Connection { number, input_ended: false, rest: Vec::new() });
+            }
+        }
+        any
+    }
+
+    /// Gives the server what controllers have sent; true if that was anything.
+    fn receive_all(&mut self) -> bool {
+        let mut any = false;
+        let mut broken = Vec::new();
+        let mut buffer = [0; 16 * 1024];
+        for (key, connection) in &mut self.connections {
+            while !connection.input_ended {
+                let room = self.server.room(connection.number).min(buffer.len());
+                if room == 0 {
+                    break;
+                }
+                match self.stack.read(*key, &mut buffer[..room]) {
+                    Ok(Some(0)) => break,
+                    Ok(Some(length)) => self.server.receive(connection.number, &buffer[..length]),
+                    Ok(None) => {
+                        connection.input_ended = true;
+                        self.server.end_input(connection.number);
+                    }
+                    Err(_) => {
+                        connection.input_ended = true;
+                        broken.push(*key);
+                    }
+                }
+                any = true;
+            }
+        }
+        for key in broken {
+            self.close(key);
+        }
+        any
+    }
+
+    /// Sends what the server has for controllers, and forgets connections that are over; true if anything was sent.
+    fn transmit_all(&mut self) -> bool {
+        let mut any = false;
+        let mut over = Vec::new();
+        for (key, connection) in &mut self.connections {
+            loop {
+                if connection.rest.is_empty() {
+                    connection.rest = self.server.transmit(connection.number, 64 * 1024).to_vec();
+                }
+                if connection.rest.is_empty() {
+                    if self.server.is_closed(connection.number) {
+                        over.push(*key);
+                    }
+                    break;
+                }
+                match self.stack.write(*key, &connection.rest) {
+                    Ok(0) => break,
+                    Ok(length) => drop(connection.rest.drain(..length)),
+                    Err(_) => {
+                        over.push(*key);
+                        break;
+                    }
+                }
+                any = true;
+            }
+        }
+        for key in over {
+            self.close(key);
+        }
+        any
+    }
+
+    fn close(&mut self, key: SocketKey) {
+        if let Some(connection) = self.connections.remove(&key) {
+            self.server.close(connection.number);
+            self.stack.close(key);
+        }
+    }
+
+    /// The next frame that leaves the management interface, and when its last bit does.
+    pub fn departure(&mut self) -> Option<(SimTime, Packet)> {
+        let mut departure = self.departures.pop_front()?;
+        departure.packet.fill_checksum();
+        Some((departure.at, departure.packet))
+    }
+
+    /// When something is due.
+    pub fn next_event(&self) -> Option<SimTime> {
+        [self.stack.next_event(), self.server.next_event()].into_iter().flatten().min()
+    }
+
+    /// Frames and bytes of the management interface.
+    pub fn counters(&self) -> Counters {
+        *self.stack.links[0].nic.counters()
+    }
+
+    /// Number of frames that wait to leave the management interface.
+    pub fn queue_len(&self) -> usize {
+        self.stack.link_queue_len(0)
+    }
+}

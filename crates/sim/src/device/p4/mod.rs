@@ -1,0 +1,295 @@
+//! The P4 switch: its ports are the ends of links, its program is in a [`SwitchDevice`], and controllers reach it by its
+//! management interface ([`control`]).
+
+mod control;
+mod statistics;
+
+use super::Device;
+use crate::fabric::Fabric;
+use crate::world::nic;
+use belljar_base::{HostId, Seed, SimTime};
+use belljar_config::topology::P4Setup;
+use belljar_config::{Experiment, topology};
+use belljar_net::nic::Limit;
+use belljar_net::switch::EgressFrame;
+use belljar_net::{Counters, DropReason, NicChange, Packet, QueueConfig};
+use belljar_p4::switch::QueueLimits;
+use belljar_p4::{Switch, SwitchConfig};
+use belljar_p4runtime::pipeline::Device as _;
+use belljar_p4runtime::{PortSettings, SwitchDevice};
+use belljar_plan::LinkChange;
+use belljar_results::Statistics;
+use control::Control;
+
+/// Most events whose failures are told one by one.
+const MAX_FAILURES: usize = 100;
+
+/// A P4 switch.
+struct P4Switch {
+    device: SwitchDevice,
+    /// The names of its interfaces.
+    names: Vec<String>,
+    /// Its interfaces, in the order of their numbers.
+    interfaces: Vec<Attachment>,
+    /// Interface of each P4 port.
+    by_port: Vec<Option<usize>>,
+    /// Limits of each queue, unless a link says something else.
+    limits: QueueLimits,
+    /// The server of controllers, if it has one, and the number of its interface.
+    control: Option<(usize, Box<Control>)>,
+    /// Digests, messages and idle entries that were told while no server was there.
+    told: u64,
+    /// Its decisions are written down.
+    traced: bool,
+    /// Scheduled runtime files and commands that were refused.
+    failures: Vec<String>,
+}
+
+/// What an interface is.
+#[derive(Clone, Copy, Debug)]
+enum Attachment {
+    /// A P4 port, as it sends now.
+    Port(u16, PortSettings),
+    /// The management interface.
+    Management,
+}
+
+/// Builds the switch that these settings describe, with its entries.
+pub fn new(
+    experiment: &Experiment,
+    id: HostId,
+    device: &topology::Device,
+    settings: &topology::P4Switch,
+    fabric: &Fabric,
+) -> Box<dyn Device> {
+    let attachment = |(interface, port): (&topology::Interface, Option<u16>)| match port {
+        None => Attachment::Management,
+        Some(port) => {
+            let nic = nic(experiment, interface);
+            let limits = limits(&nic.queue, settings.config.limits);
+            Attachment::Port(port, PortSettings { rate: nic.bandwidth_up, overhead: nic.overhead, limits })
+        }
+    };
+    let ports = settings.ports(&device.interfaces);
+    let interfaces: Vec<Attachment> =
+        device.interfaces.iter().zip(ports.iter().copied()).map(attachment).collect();
+    let mut by_port = vec![None; usize::from(settings.config.ports)];
+    for (interface, port) in ports.iter().enumerate().filter_map(|(n, port)| Some((n, (*port)?))) {
+        by_port[usize::from(port)] = Some(interface);
+    }
+    let config = SwitchConfig {
+        name: device.name.clone(),
+        seed: Seed(experiment.general.seed),
+        ..settings.config.clone()
+    };
+    let mut made = SwitchDevice::new(config.clone());
+    for attachment in &interfaces {
+        if let Attachment::Port(port, settings) = attachment {
+            made.set_port(SimTime::ZERO, *port, *settings);
+        }
+    }
+    for (port, interface) in by_port.iter().enumerate() {
+        // A port between those that links end at leads nowhere.
+        if interface.is_none() {
+            made.set_carrier(SimTime::ZERO, port as u16, false);
+        }
+    }
+    let control = settings.management.as_ref().map(|management| {
+        let control = Control::new(experiment, id, device, management, fabric);
+        (management.interface, Box::new(control))
+    });
+    let mut failures = Vec::new();
+    let mut switch = P4Switch {
+        device: made,
+        names: device.interfaces.iter().map(|i| i.name.clone()).collect(),
+        interfaces,
+        by_port,
+        limits: settings.config.limits,
+        control,
+        told: 0,
+        traced: settings.trace,
+        failures: Vec::new(),
+    };
+    if settings.trace {
+        switch.device.trace();
+    }
+    if let Some(source) = &settings.source {
+        let p4info = source.loaded.p4info.as_deref();
+        let program = &source.loaded.program;
+        match (&mut switch.control, p4info) {
+            (Some((_, control)), Some(p4info)) => {
+                failures.extend(control.install(&mut switch.device, source, p4info).err());
+            }
+            _ => switch.device.install(Switch::new(program.clone(), config).into()),
+        }
+        if let Some(made) = switch.device.switch() {
+            // The files were tried when the experiment was read.
+            failures.extend(
+                settings.setup.iter().filter_map(|setup| setup.apply(made).err()).map(|e| e.to_string()),
+            );
+        }
+        if let Some((_, control)) = &mut switch.control {
+            control.import(&mut switch.device);
+        }
+    }
+    switch.failures = failures;
+    Box::new(switch)
+}
+
+/// The limits of a port's queues whose link has this queue, and whose switch these limits.
+fn limits(queue: &QueueConfig, of_switch: QueueLimits) -> QueueLimits {
+    match queue {
+        QueueConfig::Fifo { limit: Limit::Packets(packets), .. } => {
+            QueueLimits { packets: u32::try_from(*packets).unwrap_or(u32::MAX), ..of_switch }
+        }
+        QueueConfig::Fifo { limit: Limit::Bytes(bytes), .. } => {
+            QueueLimits { packets: u32::MAX, bytes: Some(*bytes as u64), ..of_switch }
+        }
+        // The loader refuses the other kinds.
+        _ => of_switch,
+    }
+}
+
+impl P4Switch {
+    /// Lets the server do what is due, and tells it what the switch has told.
+    fn serve(&mut self, now: SimTime) {
+        match &mut self.control {
+            Some((_, control)) => {
+                // Most packets concern no controller.
+                if control.is_due(now) || self.device.look().is_some_and(Switch::has_notifications) {
+                    control.run(now, &mut self.device);
+                }
+            }
+            None => {
+                while self.device.switch().is_some_and(|switch| switch.notification().is_some()) {
+                    self.told += 1;
+                }
+            }
+        }
+    }
+}
+
+impl Device for P4Switch {
+    fn receive(&mut self, now: SimTime, port: usize, frame: Packet) {
+        match (self.interfaces[port], &mut self.control) {
+            (Attachment::Port(port, _), _) => self.device.receive(now, port, frame.into_bytes()),
+            (Attachment::Management, Some((_, control))) => control.receive(now, frame),
+            (Attachment::Management, None) => {}
+        }
+    }
+    fn on_timeout(&mut self, now: SimTime) {
+        self.device.set_time(now);
+        self.serve(now);
+    }
+    fn change(&mut self, now: SimTime, change: LinkChange) {
+        self.device.set_time(now);
+        let at = |port: &usize| self.interfaces[*port];
+        match (&change, &mut self.control) {
+            (LinkChange::Carrier(port, on), control) => match (at(port), control) {
+                (Attachment::Port(port, _), _) => self.device.set_carrier(now, port, *on),
+                (Attachment::Management, Some((_, control))) => control.change(now, change),
+                (Attachment::Management, None) => {}
+            },
+            (LinkChange::Nic(port, nic), control) => match (&mut self.interfaces[*port], control) {
+                (Attachment::Port(port, settings), _) => {
+                    match nic {
+                        NicChange::Rate(rate) => settings.rate = *rate,
+                        NicChange::Queue(queue) => settings.limits = limits(queue, self.limits),
+                        // The loader refuses it.
+                        NicChange::TokenBucket(_) => {}
+                    }
+                    self.device.set_port(now, *port, *settings);
+                }
+                (Attachment::Management, Some((_, control))) => control.change(now, change),
+                (Attachment::Management, None) => {}
+            },
+            (LinkChange::Routes(_) | LinkChange::Routes6(_), Some((_, control))) => {
+                control.change(now, change)
+            }
+            (LinkChange::Blocked(_) | LinkChange::Routes(_) | LinkChange::Routes6(_), _) => {}
+        }
+    }
+    fn set_up(&mut self, now: SimTime, setup: &[P4Setup]) {
+        self.device.set_time(now);
+        let Some(switch) = self.device.switch() else {
+            self.failures.push(format!("at {:.6} s: there is no program yet", now.as_secs_f64()));
+            return;
+        };
+        let failed = setup.iter().find_map(|setup| setup.apply(switch).err());
+        if let Some((_, control)) = &mut self.control {
+            control.import(&mut self.device);
+        }
+        if let Some(error) = failed.filter(|_| self.failures.len() < MAX_FAILURES) {
+            self.failures.push(format!("at {:.6} s: {error}", now.as_secs_f64()));
+        }
+    }
+    fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
+        loop {
+            if let Some(leaving) = self.device.poll(now) {
+                // A program may name a port at which no link ends: it has no carrier.
+                let Some(port) = self.by_port.get(usize::from(leaving.port)).copied().flatten() else {
+                    continue;
+                };
+                let packet = Packet::new(leaving.packet);
+                return Some(EgressFrame { port, at: leaving.at, departs: leaving.departs, packet });
+            }
+            self.serve(now);
+            if let Some((interface, control)) = &mut self.control
+                && let Some((departs, packet)) = control.departure()
+            {
+                return Some(EgressFrame { port: *interface, at: now, departs, packet });
+            }
+            if self.device.next_event().is_none_or(|at| at > now) {
+                return None;
+            }
+        }
+    }
+    fn next_event(&self) -> Option<SimTime> {
+        let control = self.control.as_ref().and_then(|(_, control)| control.next_event());
+        [self.device.next_event(), control].into_iter().flatten().min()
+    }
+    fn counters(&self, port: usize) -> Counters {
+        let port = match (self.interfaces[port], &self.control) {
+            (Attachment::Port(port, _), _) => port,
+            (Attachment::Management, Some((_, control))) => return control.counters(),
+            (Attachment::Management, None) => return Counters::default(),
+        };
+        let switch = self.device.look();
+        let port = switch.and_then(|switch| switch.port_counters(port)).copied().unwrap_or_default();
+        let mut counters = Counters::default();
+        (counters.packets_in, counters.bytes_in) = (port.packets_in, port.bytes_in);
+        (counters.packets_out, counters.bytes_out) = (port.packets_out, port.bytes_out);
+        counters.add_drops(DropReason::EgressFull, port.queue_full);
+        counters.add_drops(DropReason::LinkDown, port.link_down);
+        counters
+    }
+    fn queue_len(&self, port: usize) -> usize {
+        match (self.interfaces[port], &self.control) {
+            (Attachment::Port(port, _), _) => self.device.look().map_or(0, |switch| switch.queue_len(port)),
+            (Attachment::Management, Some((_, control))) => control.queue_len(),
+            (Attachment::Management, None) => 0,
+        }
+    }
+    fn take_log(&mut self) -> String {
+        match self.traced {
+            true => self.device.switch().map(Switch::take_trace).unwrap_or_default(),
+            false => String::new(),
+        }
+    }
+    fn state_files(&self) -> Vec<(&'static str, String)> {
+        let Some(switch) = self.device.look() else { return Vec::new() };
+        let files = [
+            ("tables.csv", switch.tables_as_csv()),
+            ("counters.csv", switch.counters_as_csv()),
+            ("registers.csv", switch.registers_as_csv()),
+        ];
+        // A file that has nothing below its header is left out.
+        files.into_iter().filter(|(_, text)| text.lines().nth(1).is_some()).collect()
+    }
+    fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
+        statistics.p4_switches.insert(name.to_owned(), self.statistics());
+        for failure in &self.failures {
+            *statistics.warnings.entry(format!("switch '{name}' {failure}")).or_default() += 1;
+        }
+    }
+}
