@@ -244,8 +244,10 @@ impl Objects {
     /// Compares P4Info with the program that it is said to describe.
     pub fn check(&self, pipeline: &impl Pipeline) -> Result<(), Refusal> {
         let tables = self.tables.values().map(|table| Object::Table(&table.name, table.fields.len()));
-        let actions =
-            self.actions.values().map(|action| Object::Action(&action.name, action.parameters.len()));
+        // Compilers may leave out actions that no table has: controllers cannot name them.
+        let used: Set<u32> = self.tables.values().flat_map(|table| table.actions.keys().copied()).collect();
+        let actions = self.actions.iter().filter(|(id, _)| used.contains(id));
+        let actions = actions.map(|(_, action)| Object::Action(&action.name, action.parameters.len()));
         let profiles = self.profiles.values().map(|profile| Object::Profile(&profile.name));
         let counters = self.counters.values().map(|counter| Object::Counter(&counter.name));
         let meters = self.meters.values().map(|meter| Object::Meter(&meter.name));

@@ -162,7 +162,8 @@ impl<'a> Loader<'a> {
                     Program::from_text(&read.json).map_err(|error| wrong(p4, error.in_file(&path)))?;
                 let p4info = p4info.map(|(_, bytes)| bytes).or(read.p4info.map(String::into_bytes));
                 let (program, json) = (Arc::new(program), Arc::from(read.json));
-                if let Some(p4info) = &p4info {
+                // Without a server nobody asks for it.
+                if let Some(p4info) = p4info.as_ref().filter(|_| s.entry("management").is_some()) {
                     let place = s.get("p4info").unwrap_or(p4);
                     belljar_p4runtime::check_p4info(&json, &program, p4info).map_err(|why| {
                         place.problem(format!("the P4Info does not fit the program: {why}"))
