@@ -163,7 +163,7 @@ pub fn sys_sched_rr_get_interval(call: &mut Call<'_>) -> SysResult {
 /// sched_getattr(2): the fields of its first version.
 pub fn sys_sched_getattr(call: &mut Call<'_>) -> SysResult {
     let [_, addr, size, flags, ..] = call.args;
-    if addr == 0 || call.int(0) < 0 || size > 4_096 || size < SCHED_ATTR_SIZE || flags != 0 {
+    if addr == 0 || call.int(0) < 0 || !(SCHED_ATTR_SIZE..=4_096).contains(&size) || flags != 0 {
         return Err(Errno::EINVAL);
     }
     let process = target_process(call)?;

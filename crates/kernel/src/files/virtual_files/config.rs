@@ -23,8 +23,12 @@ pub(super) fn config_gz() -> Vec<u8> {
     let mut text = String::from(
         "#\n# Automatically generated file; DO NOT EDIT.\n# Linux/x86 6.1.0-belljar Kernel Configuration\n#\n",
     );
-    HAS.split_whitespace().for_each(|name| drop(writeln!(text, "CONFIG_{name}=y")));
-    LACKS.split_whitespace().for_each(|name| drop(writeln!(text, "# CONFIG_{name} is not set")));
+    for name in HAS.split_whitespace() {
+        let _ = writeln!(text, "CONFIG_{name}=y");
+    }
+    for name in LACKS.split_whitespace() {
+        let _ = writeln!(text, "# CONFIG_{name} is not set");
+    }
     gzip(text.as_bytes())
 }
 
