@@ -1,5 +1,6 @@
 //! `belljar doctor`.
 
+use belljar_emulation::probe::Facilities;
 use nix::sys::resource::{Resource, getrlimit};
 use std::fmt;
 use std::fs;
@@ -121,7 +122,7 @@ pub fn main(_: &Arguments) -> ExitCode {
         user_namespaces(),
         perf(read("/proc/sys/kernel/perf_event_paranoid").trim().parse().ok()),
     ];
-    for finding in &findings {
+    for finding in findings.iter().chain(&emulation()) {
         println!("{finding}");
     }
     if guests.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -259,6 +260,60 @@ fn user_namespaces() -> Finding {
             "install util-linux",
         ),
     }
+}
+
+/// What `belljar emulate` can do here, tried in namespaces of another process.
+fn emulation() -> Vec<Finding> {
+    const WHAT: &str = "emulation";
+    let probe = std::env::current_exe()
+        .and_then(|own| Command::new(own).arg("emulate-probe").stdin(Stdio::null()).output())
+        .ok()
+        .and_then(|output| serde_json::from_slice::<Facilities>(&output.stdout).ok());
+    let Some(found) = probe else {
+        return vec![Finding::new(State::Limited, WHAT, "could not be tried", "'emulate' may tell why")];
+    };
+    if let Some(why) = found.namespaces {
+        return vec![Finding::new(State::Missing, WHAT, "'emulate' cannot run here; 'run' can", why)];
+    }
+    let missing = |what: &str, module: &str| {
+        let remedy = format!("as root: modprobe {module}, or a kernel that has it");
+        Finding::new(
+            State::Missing,
+            WHAT,
+            format!("'emulate' needs {what}, which this kernel does not give"),
+            remedy,
+        )
+    };
+    let needed = [
+        (found.veth, "pairs of interfaces (veth)", "veth"),
+        (found.bridge, "bridges", "bridge"),
+        (found.overlay, "overlays of files (overlayfs)", "overlay"),
+    ];
+    let mut findings: Vec<Finding> =
+        needed.iter().filter(|(there, ..)| !there).map(|(_, what, module)| missing(what, module)).collect();
+    if findings.is_empty() {
+        let who = match belljar_emulation::stage::is_privileged() {
+            true => "as root: hosts, switches and routers on this kernel",
+            false => {
+                "without root: hosts, switches and routers on this kernel; all processes run as one user"
+            }
+        };
+        findings.push(Finding::ok(WHAT, who));
+    }
+    if !found.forwarding {
+        let remedy = "routers do not forward: /proc/sys is read-only here (docker run --privileged)";
+        findings.push(Finding::new(State::Limited, WHAT, "settings of the kernel cannot be changed", remedy));
+    }
+    if !found.tbf {
+        let remedy = "such links are not limited; a latency above 100 us lets Belljar's line limit them; as root: modprobe sch_tbf";
+        findings.push(Finding::new(
+            State::Limited,
+            WHAT,
+            "no token bucket filter for links with a rate alone",
+            remedy,
+        ));
+    }
+    findings
 }
 
 fn perf(paranoid: Option<i64>) -> Finding {

@@ -6,9 +6,11 @@ mod bug;
 mod capture;
 mod cells;
 mod channel_proxy;
+mod compare;
 mod control;
 mod diff;
 mod doctor;
+mod emulate;
 mod exec;
 mod failure;
 mod gdb;
@@ -61,6 +63,10 @@ enum Command {
     Run(run::Arguments),
     /// Run one command on one simulated host, its output passed through
     Exec(exec::Arguments),
+    /// Run an experiment on this machine's real kernel, in real time
+    Emulate(emulate::Arguments),
+    /// Put runs of an experiment side by side, simulated and emulated, and say where they differ
+    Compare(compare::Arguments),
     /// Attach gdb to a process of a running experiment
     Gdb(gdb::Arguments),
     /// Check an experiment file without running it
@@ -90,6 +96,18 @@ enum Command {
     /// Become a simulator that ends with its parent
     #[command(hide = true)]
     LaunchSimulator(launch::Arguments),
+    /// Leave for namespaces of an emulation
+    #[command(hide = true)]
+    EmulateStage(emulate::StageArguments),
+    /// Run an emulation as the first process of its namespaces
+    #[command(hide = true)]
+    EmulateWorld,
+    /// Say what this machine offers to emulations
+    #[command(hide = true)]
+    EmulateProbe,
+    /// Become the first process of an emulated host
+    #[command(hide = true)]
+    EmulateHost,
 }
 
 fn main() -> ExitCode {
@@ -101,6 +119,12 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Run(arguments) => run::main(&arguments),
         Command::Exec(arguments) => exec::main(&arguments),
+        Command::Emulate(arguments) => emulate::main(&arguments),
+        Command::EmulateStage(arguments) => emulate::stage(&arguments),
+        Command::EmulateWorld => emulate::world(),
+        Command::EmulateHost => emulate::host(),
+        Command::Compare(arguments) => compare::main(&arguments),
+        Command::EmulateProbe => Ok(emulate::probe()),
         Command::Gdb(arguments) => gdb::main(&arguments),
         Command::LaunchSimulator(arguments) => launch::main(&arguments),
         Command::Validate(arguments) => validate::main(&arguments),

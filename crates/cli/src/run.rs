@@ -178,6 +178,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         real_time: start.elapsed(),
         results: &arguments.output.clone().unwrap_or(experiment.general.data_directory.clone()),
         interrupted: session::interruption(finished.ending),
+        emulated: false,
     };
     log.finished(&finished.statistics);
     println!("{summary}");
@@ -194,7 +195,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// The folder of the experiment file, or the current one for standard input: what the experiment
 /// names is most often there.
-fn folder_of(file: &Path) -> Vec<PathBuf> {
+pub fn folder_of(file: &Path) -> Vec<PathBuf> {
     let folder = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

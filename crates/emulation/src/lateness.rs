@@ -28,6 +28,14 @@ impl Lateness {
         self.max = self.max.max(late);
     }
 
+    /// Counts the values of another histogram.
+    pub fn merge(&mut self, other: &Lateness) {
+        self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, part)| *sum += part);
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
     /// Number of values.
     pub fn count(&self) -> u64 {
         self.count

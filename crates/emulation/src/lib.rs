@@ -1,16 +1,49 @@
-//! Experiments on the real kernel: what it lacks, made of the parts that networks are simulated with.
+//! Experiments on the real kernel: the same plan that a simulation runs, with namespaces for hosts, kernel interfaces for
+//! links, and what the kernel lacks made of the parts that networks are simulated with.
+//!
+//! Bottom-up:
 //!
 //! * [`Line`]: one direction of a link, sans-IO: frames and the time in, frames that are due out.
 //! * [`Lateness`]: how late things were done that had a time.
-//! * [`Relay`]: the two directions of a link between two ports of real interfaces, driven by a [`Clock`].
+//! * [`Relay`]: the two directions of a link between two ports of real interfaces, driven by a [`Clock`]. `cable` is a link of
+//!   an experiment on top of it, with what events make of it; `graph` is the graph network.
+//! * `netlink`, `nodes`, `network`: namespaces and their interfaces, addresses, routes and rates.
+//! * `files`, `init`, `protocol`: the root of a host, its first process, and what that is told.
+//! * `captures`, `resolver`, `advertise`, `p4`: packets into files, the name server, router advertisements, P4 switches.
+//! * [`stage`], [`world`], `run`, `timeline`: the way into the namespaces, the run from its first step to its last.
+//! * [`probe`]: what a machine offers.
+//! * [`check`], [`truth`], `outcome`: what an emulation cannot do, whether it is to be believed, its statistics.
 //!
-//! Nothing here reads a clock: the time is an argument, so that it may be dilated.
+//! [`Line`] and [`Relay`] read no clock: the time is an argument, so that it may be dilated.
 #![forbid(unsafe_code)]
 
+mod advertise;
+mod cable;
+mod captures;
+pub mod check;
+pub mod clock;
+mod error;
+mod files;
+mod graph;
+pub mod init;
 mod lateness;
 mod line;
+mod netlink;
+mod network;
+pub mod nodes;
+mod outcome;
+mod p4;
+pub mod probe;
+mod protocol;
 mod relay;
+mod resolver;
+mod run;
+pub mod stage;
+mod timeline;
+pub mod truth;
+pub mod world;
 
+pub use error::{Error, Result};
 pub use lateness::Lateness;
 pub use line::{Line, LineConfig, LineCounters};
-pub use relay::{Clock, Relay, precise_waits};
+pub use relay::{Clock, Relay, go_first, precise_waits};

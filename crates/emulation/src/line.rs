@@ -11,7 +11,7 @@
 
 use crate::Lateness;
 use belljar_base::{Seed, SimDuration, SimTime, Stream};
-use belljar_net::nic::{DropReason, Nic, NicConfig, NicEvent, QueueConfig, TokenBucket};
+use belljar_net::nic::{DropReason, Nic, NicChange, NicConfig, NicEvent, QueueConfig, TokenBucket};
 use belljar_net::{Flow, Impairments, Loss, Packet, Path, Reordering};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -107,6 +107,8 @@ pub struct LineCounters {
     pub lost: u64,
     /// Frames that were dropped because too many were under way.
     pub overflowed: u64,
+    /// Frames that came while nothing passed.
+    pub blocked: u64,
     /// Frames that were held back, for later ones to overtake.
     pub reordered: u64,
     /// Copies made.
@@ -162,6 +164,7 @@ pub struct Line {
     sequence: u64,
     /// Buffers without a frame.
     spare: Vec<Vec<u8>>,
+    blocked: bool,
     now: SimTime,
     counters: LineCounters,
     lateness: Lateness,
@@ -171,14 +174,26 @@ impl Line {
     /// A line without frames. Its draws follow from `seed` and the names of the ends: those of the simulator's link
     /// between them.
     pub fn new(config: &LineConfig, seed: Seed, from: &str, to: &str) -> Line {
-        let mut impairments = Impairments::new(config.loss, seed, ["line", from, to]);
+        let jitter = seed.stream(&["line", from, to, "jitter"]);
+        Line::with_streams(config, seed, ["line", from, to], jitter)
+    }
+
+    /// The direction of an experiment's link `link` that begins at `node`. It draws as the simulator's does.
+    pub fn of_link(config: &LineConfig, seed: Seed, link: &str, node: &str) -> Line {
+        let owner = ["link", link, node];
+        Line::with_streams(config, seed, owner, seed.stream(&owner))
+    }
+
+    fn with_streams(config: &LineConfig, seed: Seed, owner: [&str; 3], jitter: Stream) -> Line {
+        let mut impairments = Impairments::new(config.loss, seed, owner);
         config.impair(&mut impairments);
-        let mut queue = seed.stream(&["line", from, to, "queue"]);
+        let mut queue = seed.stream(&[owner[0], owner[1], owner[2], "queue"]);
         Line {
             nic: Nic::new(&config.nic(queue.next_u64())),
             impairments,
             flow: Flow::new(config.path()),
-            jitter: seed.stream(&["line", from, to, "jitter"]),
+            jitter,
+            blocked: false,
             under_way: BinaryHeap::new(),
             limit: config.in_flight,
             sequence: 0,
@@ -234,6 +249,25 @@ impl Line {
         self.nic.set_bandwidths(self.now, config.rate, None);
     }
 
+    /// Changes the queue or the rate from `now` on.
+    pub fn change_nic(&mut self, now: SimTime, change: &NicChange) {
+        self.advance(now);
+        self.nic.change(self.now, change);
+    }
+
+    /// Changes delay and impairments from `now` on, and nothing of the queue.
+    pub fn change_path(&mut self, now: SimTime, config: &LineConfig) {
+        self.advance(now);
+        config.impair(&mut self.impairments);
+        self.flow.set_path(config.path());
+    }
+
+    /// Lets nothing pass from `now` on, or everything again.
+    pub fn set_blocked(&mut self, now: SimTime, blocked: bool) {
+        self.advance(now);
+        self.blocked = blocked;
+    }
+
     /// The frames counted so far.
     pub fn counters(&self) -> LineCounters {
         let dropped = DropReason::ALL.iter().map(|reason| self.nic.counters().dropped(*reason)).sum();
@@ -261,6 +295,11 @@ impl Line {
 
     /// Puts a frame whose last bit leaves at `departs` on its way.
     fn carry(&mut self, packet: Packet, departs: SimTime) {
+        if self.blocked {
+            self.counters.blocked += 1;
+            self.flow.pass_over(&mut self.jitter);
+            return self.recycle(packet.into_bytes());
+        }
         let impairment = self.impairments.draw();
         if impairment.lost || self.under_way.len() >= self.limit {
             let counter =

@@ -127,5 +127,10 @@ pub fn precise_waits() -> std::io::Result<()> {
     Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }
 
+/// Lets the calling thread go before programs, where the user may do that: a frame that is due waits for nobody.
+pub fn go_first() {
+    let _ = rustix::process::setpriority_process(None, -20);
+}
+
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 /// flows.csv                 what traffic models did, if there are any
 /// {switches,routers}/<name>/<interface>.pcap
 /// metrics/{hosts,tcp}.csv   time series, if the experiment asks for them
+/// emulation.json            of an emulated run, whether it is to be believed
 /// topology.json             the network as drawn by `belljar report`
 /// manifest.sha256           the machine's files that the run has read, as sha256sum(1) checks them
 /// ```
@@ -93,6 +94,11 @@ impl ResultsFolder {
             fs::create_dir_all(&path).map_err(|error| failed(&path, error))?;
         }
         Ok(folder)
+    }
+
+    /// A folder that another process has made.
+    pub fn open(path: &Path) -> ResultsFolder {
+        ResultsFolder { path: path.to_owned() }
     }
 
     /// Copies everything below `template` into the folder: `general.template_directory`.

@@ -13,6 +13,8 @@ pub struct Summary<'a> {
     pub results: &'a Path,
     /// The reason of an early end.
     pub interrupted: Option<&'a str>,
+    /// The real kernel ran the hosts: there is one time, and no system call was counted.
+    pub emulated: bool,
 }
 
 /// More processes than this are listed only if they did not end as expected.
@@ -30,15 +32,22 @@ impl fmt::Display for Summary<'_> {
         let dropped: u64 = stats.hosts.values().flat_map(|h| h.drops.values()).sum();
         let calls: u64 = stats.syscalls.values().sum();
         let (simulated, real) = (stats.simulated_seconds, self.real_time.as_secs_f64());
-        writeln!(
-            f,
-            "{} {} | {simulated:.3} s simulated in {real:.2} s ({:.1}x) | {calls} system calls | \
-             {packets} packets, {} sent, {dropped} dropped",
-            stats.hosts.len(),
-            if stats.hosts.len() == 1 { "host" } else { "hosts" },
-            simulated / real.max(1e-9),
-            bytes_text(bytes),
-        )?;
+        let hosts =
+            format!("{} {}", stats.hosts.len(), if stats.hosts.len() == 1 { "host" } else { "hosts" });
+        let sent = bytes_text(bytes);
+        match self.emulated {
+            true => writeln!(
+                f,
+                "{hosts} | {simulated:.3} s emulated, {real:.2} s with start and end | {packets} packets, {sent} sent, \
+                 {dropped} dropped"
+            )?,
+            false => writeln!(
+                f,
+                "{hosts} | {simulated:.3} s simulated in {real:.2} s ({:.1}x) | {calls} system calls | \
+                 {packets} packets, {sent} sent, {dropped} dropped",
+                simulated / real.max(1e-9),
+            )?,
+        }
         self.shortfalls(f)?;
         if let Some(why) = self.interrupted {
             writeln!(f, "stopped early: {why}")?;

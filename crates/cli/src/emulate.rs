@@ -1,0 +1,308 @@
+//! `belljar emulate`.
+
+use crate::failure::Failure;
+use crate::progress::{self, Progress};
+use crate::{log, run, shadow_options, topology};
+use belljar_base::SimTime;
+use belljar_config::{Experiment, Overrides, Setting};
+use belljar_emulation::truth::Truthfulness;
+use belljar_emulation::world::{Order, Report, SCRATCH, WORLD_COMMAND};
+use belljar_emulation::{check, clock, init, stage, world as emulation};
+use belljar_net::Filter;
+use belljar_plan::Plan;
+use belljar_results::read::Results;
+use belljar_results::{ResultsFolder, Summary, names};
+use clap::builder::FalseyValueParser;
+use std::fs;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Runs the experiment on this machine's kernel, in real time: hosts are namespaces, links are interfaces of the kernel,
+/// and what the kernel lacks passes through Belljar. Root, or a user who may make user namespaces. The results are those
+/// of `belljar run`, with a verdict on how truthful the run was.
+///
+/// The exit status is 0 only if every process ended as the experiment expects.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  belljar emulate examples/first.yaml -o first.emu\n  belljar emulate exp.yaml --until-done --pcap\n  belljar run exp.yaml -o sim; belljar emulate exp.yaml -o emu; belljar compare sim emu\n  belljar emulate --clean first.emu"
+)]
+pub struct Arguments {
+    /// The experiment file (`-` reads standard input)
+    #[arg(required_unless_present = "clean")]
+    file: Option<PathBuf>,
+    /// The results folder; it must not exist yet [default: general.data_directory]
+    #[arg(
+        short,
+        long = "output",
+        value_name = "DIR",
+        visible_alias = "data-directory",
+        env = "BELLJAR_OUTPUT"
+    )]
+    output: Option<PathBuf>,
+    /// The seed of the schedule and of the impairments of links
+    #[arg(long, env = "BELLJAR_SEED")]
+    seed: Option<u64>,
+    /// End the emulation at this time ("10 s", "5 min")
+    #[arg(long, env = "BELLJAR_STOP_TIME", value_parser = belljar_config::parse_time)]
+    stop_time: Option<SimTime>,
+    /// End as soon as every process has ended that is to, and nothing is scheduled any more
+    #[arg(long, env = "BELLJAR_UNTIL_DONE", value_parser = FalseyValueParser::new())]
+    until_done: bool,
+    /// Capture the packets of every host's interfaces (eth0.pcap, lo.pcap)
+    #[arg(long, env = "BELLJAR_PCAP", value_parser = FalseyValueParser::new())]
+    pcap: bool,
+    /// Capture only these packets, in the words of tcpdump's filters; implies --pcap
+    #[arg(long, value_name = "FILTER", env = "BELLJAR_PCAP_FILTER")]
+    pcap_filter: Option<String>,
+    /// Show no progress line
+    #[arg(long, env = "BELLJAR_NO_PROGRESS", value_parser = FalseyValueParser::new())]
+    no_progress: bool,
+    /// Set a value of the experiment, whatever the file says, as `belljar run` does
+    #[arg(long, value_name = "KEY=VALUE", env = "BELLJAR_SET", value_parser = Setting::parse)]
+    set: Vec<Setting>,
+    /// Write a log to standard output in Shadow's format, with its heartbeat lines
+    #[arg(long, env = "BELLJAR_LOG", value_parser = FalseyValueParser::new())]
+    log: bool,
+    /// Remove what emulations that were killed left in these results folders, and do nothing else
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with = "file")]
+    clean: Vec<PathBuf>,
+    #[command(flatten)]
+    general: shadow_options::Arguments,
+}
+
+/// The way into the namespaces.
+#[derive(clap::Args)]
+pub struct StageArguments {
+    /// The process that must still be there.
+    parent: i32,
+}
+
+/// Leaves for new namespaces and runs the world there.
+pub fn stage(arguments: &StageArguments) -> Result<ExitCode, Failure> {
+    match stage::run(&[WORLD_COMMAND.into()], arguments.parent) {
+        Ok(status) => Ok(status),
+        Err(error) => {
+            // The command shows it.
+            let line = serde_json::to_string(&Report::Failed(error.to_string())).unwrap_or_default();
+            println!("{line}");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Runs the world.
+pub fn world() -> Result<ExitCode, Failure> {
+    emulation::main();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a host.
+pub fn host() -> Result<ExitCode, Failure> {
+    init::main().map_err(Failure::run)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what this machine offers, for `belljar doctor`.
+pub fn probe() -> ExitCode {
+    println!("{}", serde_json::to_string(&belljar_emulation::probe::facilities()).unwrap_or_default());
+    ExitCode::SUCCESS
+}
+
+/// Loads, runs and sums up.
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if !arguments.clean.is_empty() {
+        return clean(&arguments.clean);
+    }
+    let (began, began_ns) = (progress::now(), clock::monotonic_ns());
+    let Some(file) = &arguments.file else { return Err(Failure::usage("no experiment is given")) };
+    let mut experiment = Experiment::load_with(file, &arguments.set).map_err(Failure::input)?;
+    if let Some(filter) = &arguments.pcap_filter {
+        Filter::parse(filter, &|name| experiment.addresses_of(name))
+            .map_err(|why| Failure::usage(format!("--pcap-filter '{filter}': {why}")))?;
+    }
+    experiment.apply_overrides(&Overrides {
+        seed: arguments.seed,
+        stop_time: arguments.stop_time,
+        data_directory: arguments.output.clone(),
+        pcap_enabled: (arguments.pcap || arguments.pcap_filter.is_some()).then_some(true),
+        pcap_filter: arguments.pcap_filter.clone(),
+        ..arguments.general.overrides()
+    });
+    refuse(&experiment, file)?;
+    for note in &experiment.notes {
+        eprintln!("note: {note}");
+    }
+    eprintln!("note: emulated: {}", check::differences(&experiment).join("; "));
+    let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
+    let folder = ResultsFolder::create(&experiment.general.data_directory, hosts).map_err(Failure::usage)?;
+    if let Some(template) = &experiment.general.template_directory {
+        folder.fill(template).map_err(Failure::run)?;
+    }
+    let drawing = topology::topology(&experiment).to_json();
+    folder.write(names::TOPOLOGY, drawing.as_bytes()).map_err(Failure::run)?;
+    folder.write(names::EXPERIMENT, experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
+    if stage::is_privileged() {
+        make_writable(&experiment, &folder);
+    }
+    let order = Order {
+        folder: folder.path().to_owned(),
+        exposed: run::folder_of(file),
+        until_done: arguments.until_done,
+        began_ns,
+    };
+    let log = log::Log::new(arguments.log || experiment.general.progress, &experiment);
+    let wanted = !arguments.no_progress && std::io::stderr().is_terminal();
+    let progress = Progress::new(wanted, experiment.general.stop_time);
+    let ended = conduct(&order, &progress, &log);
+    progress.finish();
+    let remains = remove_scratch(folder.path());
+    for host in &experiment.hosts {
+        remove_empty(&folder.host(&host.name).join("fs"));
+    }
+    let interrupted = ended?;
+    remains.map_err(Failure::run)?;
+    let results = Results::open(folder.path()).map_err(Failure::run)?;
+    let summary = Summary {
+        statistics: &results.statistics,
+        real_time: began.elapsed(),
+        results: &arguments.output.clone().unwrap_or(experiment.general.data_directory.clone()),
+        interrupted: interrupted.then_some("interrupted"),
+        emulated: true,
+    };
+    log.finished(&results.statistics);
+    let truth =
+        results.text(names::EMULATION).and_then(|text| serde_json::from_str::<Truthfulness>(&text).ok());
+    println!("{summary}");
+    if let Some(truth) = truth {
+        println!("{}", truth.summary());
+    }
+    let mut processes = results.statistics.hosts.values().flat_map(|host| &host.processes);
+    let good = processes.all(|process| process.as_expected) && !interrupted;
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Refuses what an emulation cannot do, all of it in one message.
+fn refuse(experiment: &Experiment, file: &Path) -> Result<(), Failure> {
+    let plan = Plan::new(experiment);
+    let refused = check::refusals(experiment, &plan.schedule, stage::is_privileged());
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let list = refused.iter().map(|why| format!("\n  {why}")).collect::<String>();
+    Err(Failure::usage(format!("{} cannot be emulated:{list}", file.display())))
+}
+
+/// Lets users other than root write to the folders of hosts where they run processes.
+fn make_writable(experiment: &Experiment, folder: &ResultsFolder) {
+    use std::os::unix::fs::PermissionsExt;
+    for host in experiment.hosts.iter().filter(|host| host.processes.iter().any(|p| p.user.is_some())) {
+        let _ = fs::set_permissions(folder.host(&host.name), fs::Permissions::from_mode(0o1777));
+    }
+}
+
+/// Starts the world and follows it to its end. The first Ctrl-C (or SIGTERM, SIGHUP) ends it in order, the second one at
+/// once. Returns true if it was interrupted.
+fn conduct(order: &Order, progress: &Progress, log: &log::Log) -> Result<bool, Failure> {
+    let program = std::env::current_exe().map_err(Failure::run)?;
+    let mut command = Command::new(program);
+    command.arg("emulate-stage").arg(std::process::id().to_string());
+    // A terminal's Ctrl-C is for this process alone.
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().map_err(Failure::run)?;
+    let (Some(mut orders), Some(reports)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(Failure::run("the emulation has no connection"));
+    };
+    let first = serde_json::to_string(order).map_err(Failure::run)?;
+    // If it has gone already, it has said why.
+    let _ = writeln!(orders, "{first}");
+    let orders = Arc::new(Mutex::new(orders));
+    let asked = AtomicBool::new(false);
+    let of_handler = orders.clone();
+    ctrlc::set_handler(move || {
+        if asked.swap(true, Relaxed) {
+            std::process::exit(130);
+        }
+        let _ = writeln!(of_handler.lock().unwrap_or_else(PoisonError::into_inner), "stop");
+    })
+    .map_err(Failure::run)?;
+    let outcome = follow(BufReader::new(reports), progress, log);
+    end(&mut child);
+    drop(orders);
+    outcome
+}
+
+/// Shows what the world reports, until its end.
+fn follow(reports: impl BufRead, progress: &Progress, log: &log::Log) -> Result<bool, Failure> {
+    for line in reports.lines().map_while(Result::ok) {
+        match serde_json::from_str(&line) {
+            Ok(Report::Now(seconds)) => {
+                let now = SimTime::from_nanos((seconds * 1e9) as u64);
+                progress.show(now, None);
+                log.heartbeat(now);
+            }
+            Ok(Report::Done { interrupted }) => return Ok(interrupted),
+            Ok(Report::Failed(why)) => return Err(Failure::run(why)),
+            Err(_) => {}
+        }
+    }
+    Err(Failure::run("the emulation ended without a word: it was killed, or the machine has no memory left"))
+}
+
+/// Waits for the end of the world, which has said its last word.
+fn end(child: &mut Child) {
+    let _ = child.wait();
+}
+
+/// Removes the mount points and what overlays have put beside them.
+fn remove_scratch(folder: &Path) -> std::io::Result<()> {
+    let scratch = folder.join(SCRATCH);
+    if !scratch.exists() {
+        return Ok(());
+    }
+    open_up(&scratch);
+    fs::remove_dir_all(scratch)
+}
+
+/// Gives the directories that the kernel's overlay made for itself a mode in which they can be removed.
+fn open_up(directory: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}
+
+/// Removes directories in which nothing was written.
+fn remove_empty(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_empty(&entry.path());
+        }
+    }
+    // One that is not empty stays.
+    let _ = fs::remove_dir(directory);
+}
+
+/// `--clean`.
+fn clean(folders: &[PathBuf]) -> Result<ExitCode, Failure> {
+    for folder in folders {
+        if !folder.is_dir() {
+            return Err(Failure::usage(format!("there is no results folder {}", folder.display())));
+        }
+        let scratch = folder.join(SCRATCH);
+        let there = scratch.exists();
+        remove_scratch(folder).map_err(|error| Failure::run(format!("{}: {error}", scratch.display())))?;
+        match there {
+            true => println!("{}: mount points removed", folder.display()),
+            false => println!("{}: nothing was left", folder.display()),
+        }
+    }
+    println!("namespaces, interfaces and processes end with the command: the kernel has removed them");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,209 @@
+//! A link of an experiment whose frames pass through this process: two ports, the lines between them, and what events
+//! make of them in the course of the run.
+
+use crate::clock::RealClock;
+use crate::{Lateness, Line, LineConfig, LineCounters, Relay, go_first, precise_waits};
+use belljar_base::{Seed, SimTime};
+use belljar_config::Experiment;
+use belljar_config::topology::Line as LineSettings;
+use belljar_net::{Loss, NicChange, Path};
+use belljar_packetio::{Count, Port};
+use belljar_plan::{Direction, LinkChange, NetChange, PathState, Schedule};
+use belljar_wire::ethernet::HEADER_LEN;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The longest sleep: how soon the end of the run is noticed.
+const NAP: Duration = Duration::from_millis(20);
+/// The pause after a port had an error: an interface that is down comes up again when an event says so.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A change of one direction.
+enum Change {
+    Path(NetChange),
+    Nic(NicChange),
+}
+
+/// One direction.
+struct Lane {
+    direction: Direction,
+    settings: LineSettings,
+    max_frame: usize,
+    state: PathState,
+    /// What is to come, the next one last.
+    changes: Vec<(SimTime, Change)>,
+}
+
+/// A link whose frames pass through this process.
+pub struct Cable {
+    link: usize,
+    lanes: [Lane; 2],
+    lines: [Line; 2],
+}
+
+/// Counts of a direction.
+#[derive(Clone, Debug, Default)]
+pub struct LaneReport {
+    /// Frames by what became of them.
+    pub counters: LineCounters,
+    /// Frames that went into the line.
+    pub taken: Count,
+    /// Frames that the kernel dropped before they came here, or that found no room behind the line.
+    pub missed: u64,
+}
+
+/// Counts of a link.
+pub struct CableReport {
+    /// The link's place among all.
+    pub link: usize,
+    /// By the end where they begin.
+    pub lanes: [LaneReport; 2],
+    /// How late frames were handed out.
+    pub lateness: Lateness,
+    /// Seconds of processor time of the thread that moved them.
+    pub cpu_seconds: f64,
+}
+
+impl Cable {
+    /// The link of this place, with its changes.
+    pub fn new(experiment: &Experiment, schedule: &Schedule, link: usize) -> Cable {
+        let settings = &experiment.topology.links[link];
+        let seed = Seed(experiment.general.seed);
+        let lanes = [0, 1].map(|end| lane(experiment, schedule, link, end));
+        let lines = [0, 1].map(|end| {
+            let config = lanes[end].config();
+            let node = experiment.node_name(settings.ends[end].node);
+            Line::of_link(&config, seed, &settings.name, node)
+        });
+        Cable { link, lanes, lines }
+    }
+
+    /// Moves frames between the two ports until `stop` is set.
+    pub fn run(self, ports: [Box<dyn Port>; 2], mut clock: RealClock, stop: &AtomicBool) -> CableReport {
+        let Cable { link, mut lanes, lines: [there, back] } = self;
+        let [near, far] = ports;
+        let mut relay = Relay::new((near, there), (far, back), Duration::ZERO);
+        // Without it sleeps end some 50 us later, which the verdict then shows.
+        let _ = precise_waits();
+        go_first();
+        let mut errors = 0;
+        while !stop.load(Relaxed) {
+            let now = clock.time();
+            let mut nap = NAP;
+            for (end, lane) in lanes.iter_mut().enumerate() {
+                lane.apply(now, relay.line(end));
+                if let Some((at, _)) = lane.changes.last() {
+                    nap = nap.min(Duration::from_nanos(at.since(now).as_nanos()));
+                }
+            }
+            match relay.turn(&mut clock, nap) {
+                Ok(_) => {}
+                Err(error) if error.is_fatal() => break,
+                Err(_) => {
+                    errors += 1;
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+        let mut lateness = Lateness::default();
+        let lanes = [0, 1].map(|end| {
+            lateness.merge(relay.line(end).lateness());
+            let port = relay.port(end).counters();
+            let beyond = relay.port(1 - end).counters();
+            LaneReport {
+                counters: relay.line(end).counters(),
+                taken: port.received,
+                missed: port.dropped_kernel
+                    + port.dropped_port
+                    + relay.refused(end)
+                    + if errors == 0 { beyond.failed } else { 0 },
+            }
+        });
+        CableReport { link, lanes, lateness, cpu_seconds: thread_seconds() }
+    }
+}
+
+/// Seconds of processor time of the calling thread.
+pub fn thread_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn lane(experiment: &Experiment, schedule: &Schedule, link: usize, end: usize) -> Lane {
+    let settings = &experiment.topology.links[link];
+    let (near, far) = (&settings.ends[end], &settings.ends[1 - end]);
+    let direction = Direction { link, nodes: (near.node, far.node) };
+    let of_path = schedule.network.iter().filter(|(_, change)| {
+        !matches!(change, NetChange::Graph(_)) && PathState::default().apply_to_line(direction, change)
+    });
+    let of_path = of_path.map(|(at, change)| (*at, Change::Path(change.clone())));
+    let mut changes: Vec<(SimTime, Change)> = of_path.collect();
+    let hosts = experiment.hosts.len();
+    let nic = |change: &LinkChange| match change {
+        LinkChange::Nic(port, change) if *port == near.port => Some(Change::Nic(change.clone())),
+        _ => None,
+    };
+    match near.node.index().checked_sub(hosts) {
+        Some(device) => {
+            changes.extend(schedule.devices[device].iter().filter_map(|(at, c)| Some((*at, nic(c)?))));
+        }
+        None => {
+            changes.extend(schedule.hosts[near.node.index()].iter().filter_map(|(at, change)| match change {
+                belljar_plan::HostChange::Link(change) => Some((*at, nic(change)?)),
+                _ => None,
+            }))
+        }
+    }
+    // Changes of one time keep their order when they are taken from the end.
+    changes.sort_by_key(|(at, _)| *at);
+    changes.reverse();
+    let max_frame = settings.mtu + HEADER_LEN;
+    Lane { direction, settings: near.line.clone(), max_frame, state: PathState::default(), changes }
+}
+
+impl Lane {
+    /// Makes the changes that are due.
+    fn apply(&mut self, now: SimTime, line: &mut Line) {
+        while let Some((at, _)) = self.changes.last()
+            && *at <= now
+            && let Some((_, change)) = self.changes.pop()
+        {
+            match change {
+                Change::Nic(change) => line.change_nic(now, &change),
+                Change::Path(change) => {
+                    self.state.apply_to_line(self.direction, &change);
+                    line.set_blocked(now, self.path().is_none());
+                    line.change_path(now, &self.config());
+                }
+            }
+        }
+    }
+
+    fn path(&self) -> Option<Path> {
+        let line = &self.settings;
+        let least_latency = line.latency.saturating_sub(line.jitter);
+        let usual = Path { latency: line.latency, jitter: line.jitter, loss: 0.0, least_latency };
+        self.state.path(Some(usual)).ok()
+    }
+
+    /// The line in its present state.
+    fn config(&self) -> LineConfig {
+        let (line, change) = (&self.settings, self.state.line());
+        let path = self.path();
+        let loss: Loss = change.loss.unwrap_or(line.loss);
+        LineConfig {
+            latency: path.map_or(line.latency, |path| path.latency),
+            jitter: path.map_or(line.jitter, |path| path.jitter),
+            loss,
+            reordering: change.reordering.unwrap_or(line.reordering),
+            duplication: change.duplication.unwrap_or(line.duplication),
+            corruption: change.corruption.unwrap_or(line.corruption),
+            rate: line.rate,
+            overhead: line.overhead,
+            queue: line.queue.clone(),
+            token_bucket: line.token_bucket,
+            max_frame: self.max_frame,
+            ..LineConfig::default()
+        }
+    }
+}

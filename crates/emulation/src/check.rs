@@ -1,0 +1,146 @@
+//! What of an experiment an emulation cannot do: refused before anything is started, or, where it makes no difference to
+//! what is asked of the network, said.
+
+use belljar_base::SimTime;
+use belljar_config::topology::DeviceKind;
+use belljar_config::{Action, Experiment, StraceMode};
+use belljar_plan::{HostChange, Schedule};
+
+/// The longest name of an interface.
+const LONGEST_NAME: usize = 15;
+
+/// The parts of an experiment that an emulation cannot do and does not leave out, one sentence each with its remedy.
+/// `all_users`: the machine's users exist in the emulation.
+pub fn refusals(experiment: &Experiment, schedule: &Schedule, all_users: bool) -> Vec<String> {
+    let mut refused = Vec::new();
+    for (host, changes) in experiment.hosts.iter().zip(&schedule.hosts) {
+        let name = &host.name;
+        if let Some(model) = host.models.first() {
+            refused.push(format!(
+                "host '{name}': traffic models such as '{}' exist in simulations alone; run a program that makes the traffic",
+                model.spec.name
+            ));
+        }
+        for process in host.processes.iter().filter(|_| !all_users) {
+            if let Some(user) = process.user.as_ref().filter(|user| !matches!(&***user, "root" | "0")) {
+                refused.push(format!(
+                    "host '{name}': '{}' is to run as user '{user}', and without root there is one user: \
+                     run as root, or leave out 'user'",
+                    process.program_name()
+                ));
+            }
+        }
+        for (at, change) in changes {
+            if let HostChange::Crash { lose_files: true } = change {
+                refused.push(format!(
+                    "host '{name}': the crash at {at} is to lose files, which the kernel's overlay keeps: \
+                     leave out 'files'"
+                ));
+            }
+        }
+        for interface in host.interfaces.iter().filter(|interface| interface.name.len() > LONGEST_NAME) {
+            refused.push(too_long(name, &interface.name));
+        }
+    }
+    for device in &experiment.topology.devices {
+        let name = &device.name;
+        match &device.kind {
+            DeviceKind::P4(switch) => {
+                refused.extend(crate::p4::refusal(switch).map(|why| format!("switch '{name}': {why}")));
+            }
+            DeviceKind::Simulator(_) => refused.push(format!(
+                "simulator '{name}': other simulators keep a simulation's time, not this machine's"
+            )),
+            DeviceKind::Router(router) if router.clamp_mss.is_some() => refused.push(format!(
+                "router '{name}': 'clamp_mss' needs a firewall rule of the kernel, which is not made: leave it out"
+            )),
+            _ => {}
+        }
+        for interface in device.interfaces.iter().filter(|interface| interface.name.len() > LONGEST_NAME) {
+            refused.push(too_long(name, &interface.name));
+        }
+    }
+    if experiment.general.stop_time == SimTime::MAX {
+        refused.push("the experiment has no end: set 'general.stop_time'".into());
+    }
+    refused.sort();
+    refused.dedup();
+    refused
+}
+
+fn too_long(node: &str, interface: &str) -> String {
+    format!(
+        "interface '{interface}' of '{node}': Linux's names of interfaces have at most {LONGEST_NAME} bytes: give it a shorter one"
+    )
+}
+
+/// What is otherwise than in a simulation of the experiment, one phrase each.
+pub fn differences(experiment: &Experiment) -> Vec<String> {
+    let mut all = vec![
+        "clocks are this machine's".to_owned(),
+        "the seed decides the schedule and the impairments of links alone".to_owned(),
+    ];
+    let clock = |action: &Action| matches!(action, Action::Clock { .. });
+    let own = experiment.hosts.iter().any(|host| host.clock != Default::default());
+    if own || experiment.events.iter().any(|event| clock(&event.action)) {
+        all.push("offsets, drifts and steps of hosts' clocks have no effect".into());
+    }
+    if experiment.general.bootstrap_end_time > SimTime::ZERO {
+        all.push("rates and losses hold from the start, not from the end of the bootstrap".into());
+    }
+    if experiment.topology.devices.iter().any(|device| matches!(device.kind, DeviceKind::P4(_))) {
+        all.push("P4 switches take the time that they take, and their queues are those of the links".into());
+    }
+    if experiment.general.model_unblocked_syscall_latency {
+        all.push("system calls take the time that they take".into());
+    }
+    if experiment.experimental.strace_logging_mode != StraceMode::Off {
+        all.push("system calls are not logged".into());
+    }
+    if experiment.belljar.metrics_interval.is_some() {
+        all.push("no time series are sampled".into());
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_config::PathContext;
+
+    fn refused(text: &str, all_users: bool) -> Vec<String> {
+        let text = format!("general: {{ stop_time: 10 }}\n{text}");
+        let experiment = Experiment::parse_in("test.yaml", &text, &PathContext::default());
+        let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
+        refusals(&experiment, &Schedule::new(&experiment), all_users)
+    }
+
+    #[test]
+    fn each_thing_that_cannot_be_emulated_is_refused_by_name() {
+        let graph = "network: { graph: { type: 1_gbit_switch } }\nhosts:\n  a:\n    network_node_id: 0\n    processes:\n";
+        let told = |text: &str, all_users, what: &str| {
+            let all = refused(text, all_users);
+            assert!(all.len() == 1 && all[0].contains(what), "{what}: {all:?}");
+        };
+        let model = format!("{graph}    - model: {{ type: sink, port: 5001 }}\n");
+        told(&model, true, "host 'a': traffic models such as 'sink'");
+        let user = format!("{graph}    - {{ path: /bin/sh, user: daemon }}\n");
+        told(&user, false, "'sh' is to run as user 'daemon', and without root there is one user");
+        assert_eq!(refused(&user, true), [""; 0]);
+        let crash =
+            format!("{graph}    - {{ path: /bin/sh }}\nevents:\n- {{ at: 1 s, crash: a, files: lost }}\n");
+        told(&crash, true, "host 'a': the crash at");
+        let clamp = "routers: { r: { clamp_mss: 1200 } }\nhosts: { a: { processes: [] } }\nlinks: [{ between: [a, r] }]\n";
+        told(clamp, true, "router 'r': 'clamp_mss'");
+    }
+
+    #[test]
+    fn what_has_no_effect_is_said() {
+        let text = "general: { stop_time: 10, bootstrap_end_time: 1 }\nnetwork: { graph: { type: 1_gbit_switch } }\n\
+            hosts: { a: { network_node_id: 0, clock: { offset: 1 s }, processes: [] } }\n";
+        let experiment = Experiment::parse_in("test.yaml", text, &PathContext::default()).unwrap();
+        let all = differences(&experiment);
+        assert_eq!(all.len(), 4, "{all:?}");
+        assert!(all[2].contains("clocks have no effect") && all[3].contains("bootstrap"), "{all:?}");
+    }
+}

@@ -1,0 +1,316 @@
+//! The files of a host: the machine's, below a layer of the host's own.
+//!
+//! Each directory in the machine's root is the lower half of an overlay whose upper half is `fs/DIRECTORY` in the host's
+//! folder of the results, where what was written is found. An overlay of the whole root would be one mount less, but in a
+//! user namespace the kernel refuses it for the sake of what is mounted below (`clone_private_mount`). A directory that
+//! cannot be overlaid, such as one with mounts of its own, is seen read-only, as it is on the machine. `/tmp`, `/run`,
+//! `/var/tmp` and `/dev/shm` start empty; `/dev`, `/proc` and `/sys` are the host's own.
+//!
+//! Where the results lie on an overlay themselves (in a container), the kernel refuses their folder as the upper half. It
+//! is in memory then, and copied to the results in the end.
+
+use crate::error::{Doing, Error, Result};
+use crate::protocol::HostSetup;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// Directories in the root that are not the machine's.
+const OWN: [&str; 5] = ["dev", "proc", "run", "sys", "tmp"];
+/// Directories that start empty.
+const VOLATILE: [&str; 4] = ["/tmp", "/run", "/var/tmp", "/dev/shm"];
+/// The machine's devices that hosts have.
+const DEVICES: [&str; 7] = ["null", "zero", "full", "random", "urandom", "tty", "net/tun"];
+/// The mode of directories that everybody may write to.
+const FOR_ALL: u32 = 0o1777;
+
+/// The files of a host that has entered them.
+pub struct Files {
+    /// The upper half in memory and the place in the results where it is to be copied.
+    memory: Option<(File, File)>,
+}
+
+impl Files {
+    /// Makes the host's root and changes to it. Returns what differs from the description above, for the user.
+    pub fn enter(setup: &HostSetup) -> Result<(Files, Vec<String>)> {
+        let root = setup.scratch.join("root");
+        fs::create_dir_all(&root).doing(format!("making '{}'", root.display()))?;
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        mount(None::<&str>, "/", None::<&str>, private, None::<&str>).doing("making mounts private")?;
+        memory(&root, "0755")?;
+        let results = setup.directory.join("fs");
+        fs::create_dir_all(&results).doing(format!("making '{}'", results.display()))?;
+        let mut layers = Layers::choose(setup, &results)?;
+        let mut notes = Vec::new();
+        for entry in sorted(Path::new("/"))? {
+            let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if OWN.contains(&&*name) {
+                continue;
+            }
+            let inside = root.join(&name);
+            let kind = fs::symlink_metadata(&entry).doing(format!("looking at '{}'", entry.display()))?;
+            if kind.is_symlink() {
+                let to = fs::read_link(&entry).doing(format!("reading '{}'", entry.display()))?;
+                symlink(to, &inside).doing(format!("making '{}'", inside.display()))?;
+            } else if kind.is_dir() {
+                make(&inside, 0o755)?;
+                if let Err(error) = layers.overlay(&entry, &inside) {
+                    bind(&entry, &inside, true)?;
+                    notes.push(format!("'{}' can only be read: {error}", entry.display()));
+                }
+            }
+        }
+        own_directories(&root, setup, &results)?;
+        for directory in setup.exposed.iter().filter(|d| VOLATILE.iter().any(|v| d.starts_with(v))) {
+            bind_same(&root, directory, true)?;
+        }
+        for directory in &setup.shared {
+            bind_same(&root, directory, false)?;
+        }
+        bind_same(&root, &setup.directory, false)?;
+        for (path, content) in &setup.files {
+            place(&root, path, content)?;
+        }
+        nix::unistd::chdir(&root).doing("entering the host's root")?;
+        nix::unistd::pivot_root(".", ".").doing("changing the root")?;
+        umount2(".", MntFlags::MNT_DETACH).doing("leaving the machine's root")?;
+        nix::unistd::chdir(&setup.directory).doing("entering the host's folder")?;
+        Ok((Files { memory: layers.copied }, notes))
+    }
+
+    /// Empties the directories that start empty.
+    pub fn boot() {
+        for directory in VOLATILE {
+            for entry in sorted(Path::new(directory)).unwrap_or_default() {
+                // What cannot be removed, such as a mount, stays.
+                let is_dir = fs::symlink_metadata(&entry).is_ok_and(|m| m.is_dir());
+                let _ = if is_dir { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) };
+            }
+        }
+        let _ = make(Path::new("/run/lock"), FOR_ALL);
+    }
+
+    /// Copies what was written to the results, where it is not there already.
+    pub fn finish(&self) -> Result<()> {
+        let Some((from, to)) = &self.memory else { return Ok(()) };
+        let path = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        copy(&path(from), &path(to)).doing("copying the host's files to the results")
+    }
+}
+
+/// Where the upper halves of overlays are.
+struct Layers {
+    upper: PathBuf,
+    work: PathBuf,
+    options: &'static str,
+    copied: Option<(File, File)>,
+    count: usize,
+}
+
+impl Layers {
+    fn choose(setup: &HostSetup, results: &Path) -> Result<Layers> {
+        // In a user namespace the overlay's own attributes are those that users may set.
+        // Nothing is to be safe from a failure of the machine: without this the end of a host waits for the disk.
+        let options = if in_user_namespace() { ",volatile,userxattr" } else { ",volatile" };
+        let work = setup.scratch.join("work");
+        let mut layers = Layers { upper: results.to_owned(), work, options, copied: None, count: 0 };
+        let trial = setup.scratch.join("trial");
+        fs::create_dir_all(&trial).doing(format!("making '{}'", trial.display()))?;
+        let plain = Path::new("/usr");
+        if layers.overlay(plain, &trial).is_err() {
+            let memory_at = setup.scratch.join("memory");
+            fs::create_dir_all(&memory_at).doing(format!("making '{}'", memory_at.display()))?;
+            memory(&memory_at, "0755")?;
+            layers.upper = memory_at.join("upper");
+            layers.work = memory_at.join("work");
+            fs::create_dir_all(&layers.upper).doing("making a layer in memory")?;
+            layers.overlay(plain, &trial).map_err(|error| {
+                Error::new(format!(
+                    "hosts cannot have files of their own: {error}; the kernel needs overlayfs (`modprobe overlay`), \
+                     and a mount namespace that may use it"
+                ))
+            })?;
+            let open = |path: &Path| File::open(path).doing(format!("opening '{}'", path.display()));
+            layers.copied = Some((open(&layers.upper)?, open(results)?));
+        }
+        umount2(&trial, MntFlags::MNT_DETACH).doing("taking a trial away")?;
+        Ok(layers)
+    }
+
+    /// Puts an overlay of `lower` at `at`.
+    fn overlay(&mut self, lower: &Path, at: &Path) -> Result<()> {
+        let upper = self.upper.join(lower.strip_prefix("/").unwrap_or(lower));
+        self.count += 1;
+        let work = self.work.join(self.count.to_string());
+        let meta = fs::metadata(lower).doing(format!("looking at '{}'", lower.display()))?;
+        make(&upper, meta.mode() & 0o7777)?;
+        // A user namespace may not have the owner; the directory is the user's then.
+        let _ = std::os::unix::fs::chown(&upper, Some(meta.uid()), Some(meta.gid()));
+        fs::create_dir_all(&work).doing(format!("making '{}'", work.display()))?;
+        if lower == Path::new("/var") {
+            self.empty(&upper.join("tmp"));
+        }
+        let escaped = |path: &Path| {
+            path.display().to_string().replace('\\', "\\\\").replace(",", "\\,").replace(":", "\\:")
+        };
+        let text = format!(
+            "lowerdir={},upperdir={},workdir={}{}",
+            escaped(lower),
+            escaped(&upper),
+            escaped(&work),
+            self.options
+        );
+        let mounted = mount(Some("overlay"), at, Some("overlay"), MsFlags::empty(), Some(&*text));
+        if mounted.is_err() {
+            let _ = fs::remove_dir_all(&work);
+            let _ = fs::remove_dir(&upper);
+        }
+        mounted.doing("it cannot be overlaid")
+    }
+
+    /// Lets a directory of the upper half hide that of the lower one.
+    fn empty(&self, upper: &Path) {
+        let name = if !self.options.ends_with("userxattr") {
+            "trusted.overlay.opaque"
+        } else {
+            "user.overlay.opaque"
+        };
+        if make(upper, FOR_ALL).is_ok() {
+            let _ = rustix::fs::setxattr(upper, name, b"y", rustix::fs::XattrFlags::empty());
+        }
+    }
+}
+
+/// True if not all users of the machine exist here.
+pub fn in_user_namespace() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"]
+}
+
+/// `/dev`, `/proc`, `/sys`, `/run` and `/tmp`.
+fn own_directories(root: &Path, setup: &HostSetup, results: &Path) -> Result<()> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    for (name, mode) in [("run", 0o755), ("tmp", FOR_ALL)] {
+        make(&results.join(name), mode)?;
+        make(&root.join(name), mode)?;
+        bind(&results.join(name), &root.join(name), false)?;
+    }
+    make(&root.join("run/lock"), FOR_ALL)?;
+    make(&root.join("proc"), 0o555)?;
+    mount(Some("proc"), &root.join("proc"), Some("proc"), flags, None::<&str>)
+        .doing("mounting /proc: a container that hides parts of /proc does not allow it")?;
+    make(&root.join("sys"), 0o555)?;
+    let read_only = flags | MsFlags::MS_RDONLY;
+    // A container may not allow it: few programs look there.
+    let _ = mount(Some("sysfs"), &root.join("sys"), Some("sysfs"), read_only, None::<&str>);
+    let dev = root.join("dev");
+    make(&dev, 0o755)?;
+    memory(&dev, "0755")?;
+    for directory in ["net", "pts", "shm"] {
+        make(&dev.join(directory), 0o755)?;
+    }
+    memory(&dev.join("shm"), "1777")?;
+    let group = if setup.all_users { ",gid=5" } else { "" };
+    let options = format!("newinstance,ptmxmode=0666,mode=0620{group}");
+    mount(Some("devpts"), &dev.join("pts"), Some("devpts"), MsFlags::MS_NOSUID, Some(&*options))
+        .doing("mounting /dev/pts")?;
+    for device in DEVICES {
+        let machines = Path::new("/dev").join(device);
+        if machines.exists() {
+            let at = dev.join(device);
+            File::create(&at).doing(format!("making '{}'", at.display()))?;
+            bind(&machines, &at, false)?;
+        }
+    }
+    let links = [
+        ("ptmx", "pts/ptmx"),
+        ("fd", "/proc/self/fd"),
+        ("stdin", "fd/0"),
+        ("stdout", "fd/1"),
+        ("stderr", "fd/2"),
+    ];
+    for (name, to) in links {
+        symlink(to, dev.join(name)).doing(format!("making '/dev/{name}'"))?;
+    }
+    Ok(())
+}
+
+/// Puts a file of this content in the place of the machine's.
+fn place(root: &Path, path: &str, content: &str) -> Result<()> {
+    let at = root.join(path.trim_start_matches('/'));
+    let failed = || format!("placing '{path}'");
+    if !fs::symlink_metadata(&at).is_ok_and(|m| m.is_file()) {
+        // A link leads to where the host has nothing.
+        let _ = fs::remove_file(&at);
+        return fs::write(&at, content).doing(failed());
+    }
+    let source = root.join(".file");
+    fs::write(&source, content).doing(failed())?;
+    fs::set_permissions(&source, Permissions::from_mode(0o644)).doing(failed())?;
+    bind(&source, &at, false)?;
+    fs::remove_file(&source).doing(failed())
+}
+
+/// A file system in memory.
+fn memory(at: &Path, mode: &str) -> Result<()> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    mount(Some("tmpfs"), at, Some("tmpfs"), flags, Some(&*format!("mode={mode}")))
+        .doing(format!("mounting a file system in memory at '{}'", at.display()))
+}
+
+/// Shows what is at `from` at the same path in the host's root.
+fn bind_same(root: &Path, from: &Path, read_only: bool) -> Result<()> {
+    let at = root.join(from.strip_prefix("/").unwrap_or(from));
+    fs::create_dir_all(&at).doing(format!("making '{}'", at.display()))?;
+    bind(from, &at, read_only)
+}
+
+fn bind(from: &Path, at: &Path, read_only: bool) -> Result<()> {
+    let failed = || format!("showing '{}' to a host", from.display());
+    mount(Some(from), at, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>).doing(failed())?;
+    if read_only {
+        let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+        // In a user namespace the flags that it has must be kept; it stays as writable as it is for the user.
+        let _ = mount(None::<&str>, at, None::<&str>, flags, None::<&str>);
+    }
+    Ok(())
+}
+
+/// Makes a directory of this mode, whatever the umask.
+fn make(path: &Path, mode: u32) -> Result<()> {
+    let failed = || format!("making '{}'", path.display());
+    fs::create_dir_all(path).doing(failed())?;
+    fs::set_permissions(path, Permissions::from_mode(mode)).doing(failed())
+}
+
+fn sorted(directory: &Path) -> Result<Vec<PathBuf>> {
+    let failed = || format!("reading '{}'", directory.display());
+    let entries = fs::read_dir(directory).doing(failed())?;
+    let mut all: Vec<PathBuf> =
+        entries.map(|entry| entry.map(|e| e.path())).collect::<io::Result<_>>().doing(failed())?;
+    all.sort();
+    Ok(all)
+}
+
+/// Copies files, directories and links below `from`.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let (source, target) = {
+            let entry = entry?;
+            (entry.path(), to.join(entry.file_name()))
+        };
+        let meta = fs::symlink_metadata(&source)?;
+        if meta.is_dir() {
+            fs::create_dir_all(&target)?;
+            copy(&source, &target)?;
+        } else if meta.is_symlink() {
+            symlink(fs::read_link(&source)?, &target)?;
+        } else if meta.is_file() {
+            fs::copy(&source, &target)?;
+        }
+    }
+    Ok(())
+}

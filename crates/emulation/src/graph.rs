@@ -1,0 +1,387 @@
+//! The graph network: packets between hosts whose distances are the paths of a graph.
+//!
+//! Each host has one interface, whose other end is a port here. A packet leaves through a queue at the bandwidth of the
+//! host's uplink, takes the path's delay unless it is lost, and passes the queue before the receiver's downlink: the parts
+//! are those that the simulator uses, and they draw from the same streams. One thread serves all hosts.
+
+use crate::cable::thread_seconds;
+use crate::clock::RealClock;
+use crate::{Lateness, go_first, precise_waits};
+use belljar_base::{HostId, Map, Seed, SimTime};
+use belljar_config::Experiment;
+use belljar_net::nic::NicEvent;
+use belljar_net::routes::Route;
+use belljar_net::{
+    DropReason, Flow, FlowStreams, Graph, InterfaceAddress, Nic, NicConfig, NodeIndex, Packet, RouteTable,
+};
+use belljar_packetio::{Counters, Port, Sent};
+use belljar_plan::{HostChange, NetChange, PathState, Schedule};
+use belljar_wire::ethernet::HEADER_LEN;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The hardware address of every host's interface: packets are told apart by their IP addresses alone.
+pub const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// Packets received in one go from a port.
+const BATCH: usize = 64;
+/// The longest sleep: how soon the end of the run is noticed.
+const NAP: Duration = Duration::from_millis(20);
+
+/// A host on the graph.
+struct Member {
+    id: HostId,
+    node: NodeIndex,
+    nic: Nic,
+    /// Changes of its bandwidths that are to come, the next one last.
+    bandwidths: Vec<(SimTime, Option<Option<u64>>, Option<Option<u64>>)>,
+    now: (Option<u64>, Option<u64>),
+    drops: Map<DropReason, u64>,
+    refused: u64,
+}
+
+/// The way from one host to another.
+struct Way {
+    flow: Option<Flow>,
+    streams: FlowStreams,
+    state: PathState,
+    /// Number of the network's changes that the state has in it.
+    seen: usize,
+    blocked: Option<DropReason>,
+}
+
+/// A packet on its way: due time, sequence number, receiver, packet.
+struct UnderWay(SimTime, u64, usize, Packet);
+
+impl UnderWay {
+    fn key(&self) -> (SimTime, u64) {
+        (self.0, self.1)
+    }
+}
+impl PartialEq for UnderWay {
+    fn eq(&self, other: &UnderWay) -> bool {
+        self.key() == other.key()
+    }
+}
+impl Eq for UnderWay {}
+impl PartialOrd for UnderWay {
+    fn partial_cmp(&self, other: &UnderWay) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for UnderWay {
+    fn cmp(&self, other: &UnderWay) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// The graph network of an experiment.
+pub struct GraphNetwork {
+    members: Vec<Member>,
+    names: Vec<String>,
+    seed: Seed,
+    graphs: Vec<Arc<Graph>>,
+    changes: Vec<(SimTime, NetChange)>,
+    /// By address, members.
+    owners: Map<IpAddr, usize>,
+    /// What lies behind members that pass packets on.
+    behind: RouteTable,
+    behind6: RouteTable<Ipv6Addr>,
+    ways: Map<(usize, usize), Way>,
+    under_way: BinaryHeap<Reverse<UnderWay>>,
+    sequence: u64,
+    lateness: Lateness,
+}
+
+/// Counts of a host on the graph.
+#[derive(Debug)]
+pub struct MemberReport {
+    /// The host.
+    pub id: HostId,
+    /// Of its queues.
+    pub nic: belljar_net::Counters,
+    /// Packets that it sent and that were lost on the way, by reason.
+    pub drops: Map<DropReason, u64>,
+    /// Packets that the kernel dropped before they came here, or did not take from here.
+    pub missed: u64,
+}
+
+/// Counts of the graph network.
+pub struct GraphReport {
+    /// By host on the graph.
+    pub members: Vec<MemberReport>,
+    /// How late packets were handed to their receivers.
+    pub lateness: Lateness,
+    /// Seconds of processor time of the thread that moved them.
+    pub cpu_seconds: f64,
+}
+
+impl GraphNetwork {
+    /// The graph network, if any host is on it.
+    pub fn new(experiment: &Experiment, schedule: &Schedule) -> Option<GraphNetwork> {
+        let seed = Seed(experiment.general.seed);
+        let on_graph =
+            experiment.hosts.iter().enumerate().filter_map(|(n, host)| Some((n, host, host.node?)));
+        let mut network = GraphNetwork {
+            members: Vec::new(),
+            names: Vec::new(),
+            seed,
+            graphs: [experiment.network.graph.clone()].into_iter().chain(schedule.graphs.clone()).collect(),
+            changes: schedule.network.clone(),
+            owners: Map::new(),
+            behind: RouteTable::default(),
+            behind6: RouteTable::default(),
+            ways: Map::new(),
+            under_way: BinaryHeap::new(),
+            sequence: 0,
+            lateness: Lateness::default(),
+        };
+        for (index, host, node) in on_graph {
+            let number = network.members.len();
+            let config = NicConfig {
+                bandwidth_up: host.bandwidth_up,
+                bandwidth_down: host.bandwidth_down,
+                queue: host.options.queue.clone(),
+                seed: seed.stream(&["host", &host.name, "queue"]).next_u64(),
+                ..NicConfig::default()
+            };
+            let changes = schedule.hosts[index].iter().rev().filter_map(|(at, change)| match change {
+                HostChange::Bandwidth { up, down } => Some((*at, *up, *down)),
+                _ => None,
+            });
+            network.members.push(Member {
+                id: HostId(index as u32),
+                node,
+                nic: Nic::new(&config),
+                bandwidths: changes.collect(),
+                now: (host.bandwidth_up, host.bandwidth_down),
+                drops: Map::new(),
+                refused: 0,
+            });
+            network.names.push(host.name.clone());
+            network.owners.insert(host.address.into(), number);
+            network.owners.extend(host.address6.map(|address| (address.into(), number)));
+            if host.forwarding {
+                let networks =
+                    host.interfaces.iter().flat_map(|i| &i.addresses).map(InterfaceAddress::network);
+                let routes = schedule.first.routes[index].iter().map(|(prefix, ..)| *prefix);
+                for prefix in networks.chain(routes).filter(|prefix| !prefix.is_all()) {
+                    if network.behind.get(prefix, 0).is_none() {
+                        network.behind.insert(prefix, 0, Route::by(number, None, 0));
+                    }
+                }
+                let networks =
+                    host.interfaces.iter().flat_map(|i| &i.addresses6).map(InterfaceAddress::network);
+                let routes = schedule.first.routes6[index].iter().map(|(prefix, ..)| *prefix);
+                for prefix in networks.chain(routes).filter(|prefix| !prefix.is_all()) {
+                    if network.behind6.get(prefix, 0).is_none() {
+                        network.behind6.insert(prefix, 0, Route::by(number, None, 0));
+                    }
+                }
+            }
+        }
+        (!network.members.is_empty()).then_some(network)
+    }
+
+    /// The hosts on the graph, in the order in which [`run`](Self::run) wants their ports.
+    pub fn hosts(&self) -> impl Iterator<Item = HostId> {
+        self.members.iter().map(|member| member.id)
+    }
+
+    /// Moves packets until `stop` is set.
+    pub fn run(mut self, mut ports: Vec<Box<dyn Port>>, clock: RealClock, stop: &AtomicBool) -> GraphReport {
+        let _ = precise_waits();
+        go_first();
+        let mut frame = Vec::new();
+        while !stop.load(Relaxed) {
+            let now = clock.time();
+            let mut moved = self.receive(&mut ports, now);
+            self.transmit(now);
+            moved += self.deliver(&mut ports, &clock, &mut frame);
+            if moved == 0 {
+                self.sleep(&ports, &clock);
+            }
+        }
+        let members = self.members.iter().zip(&mut ports).map(|(member, port)| {
+            let Counters { dropped_kernel, dropped_port, .. } = port.counters();
+            MemberReport {
+                id: member.id,
+                nic: *member.nic.counters(),
+                drops: member.drops.clone(),
+                missed: dropped_kernel + dropped_port + member.refused,
+            }
+        });
+        GraphReport { members: members.collect(), lateness: self.lateness, cpu_seconds: thread_seconds() }
+    }
+
+    fn receive(&mut self, ports: &mut [Box<dyn Port>], now: SimTime) -> usize {
+        let mut moved = 0;
+        for (member, port) in self.members.iter_mut().zip(ports) {
+            let nic = &mut member.nic;
+            // An interface that is down, as that of a crashed host, has nothing to say.
+            moved += port
+                .receive(BATCH, &mut |frame| {
+                    if let Some(packet) = frame.bytes.get(HEADER_LEN..).filter(|_| is_ip(frame.bytes)) {
+                        let _ = nic.send(now, Packet::new(packet.to_vec()));
+                    }
+                })
+                .unwrap_or(0);
+        }
+        moved
+    }
+
+    /// Lets the uplinks work until `now`, and makes changes of bandwidths.
+    fn transmit(&mut self, now: SimTime) {
+        for from in 0..self.members.len() {
+            while let Some((at, up, down)) =
+                self.members[from].bandwidths.last().copied().filter(|c| c.0 <= now)
+            {
+                let member = &mut self.members[from];
+                member.bandwidths.pop();
+                member.now = (up.unwrap_or(member.now.0), down.unwrap_or(member.now.1));
+                member.nic.set_bandwidths(at.max(now), member.now.0, member.now.1);
+            }
+            while let Some((_, event)) = self.members[from].nic.poll(now) {
+                if let NicEvent::Transmit { packet, departs } = event {
+                    self.carry(from, packet, departs);
+                }
+            }
+        }
+    }
+
+    /// Puts a packet whose last bit leaves at `departs` on its way.
+    fn carry(&mut self, from: usize, packet: Packet, departs: SimTime) {
+        let Some(destination) = destination(packet.bytes()) else { return };
+        let to = self.owners.get(&destination).copied().or_else(|| self.behind(destination));
+        let due = match to {
+            Some(to) => self.due(from, to, departs).map(|due| (to, due)),
+            None if is_group(destination) => return,
+            None => Err(DropReason::NoRoute),
+        };
+        match due {
+            Ok((to, due)) => {
+                self.sequence += 1;
+                self.under_way.push(Reverse(UnderWay(due, self.sequence, to, packet)));
+            }
+            Err(reason) => *self.members[from].drops.entry(reason).or_default() += 1,
+        }
+    }
+
+    fn behind(&self, destination: IpAddr) -> Option<usize> {
+        match destination {
+            IpAddr::V4(v4) => self.behind.lookup(v4, || 0, |_| true)?.1.map(|hop| hop.interface),
+            IpAddr::V6(v6) => self.behind6.lookup(v6, || 0, |_| true)?.1.map(|hop| hop.interface),
+        }
+    }
+
+    /// The time at which a packet arrives.
+    fn due(&mut self, from: usize, to: usize, departs: SimTime) -> Result<SimTime, DropReason> {
+        let (a, b) = (&self.members[from], &self.members[to]);
+        let (seed, names) = (self.seed, &self.names);
+        let way = self.ways.entry((from, to)).or_insert_with(|| Way {
+            flow: None,
+            streams: FlowStreams::new(seed, &names[from], &names[to]),
+            state: PathState::default(),
+            seen: 0,
+            blocked: None,
+        });
+        let mut changed = way.flow.is_none() && way.blocked.is_none();
+        while let Some((at, change)) = self.changes.get(way.seen)
+            && *at <= departs
+        {
+            changed |= way.state.apply(a.id, b.id, change);
+            way.seen += 1;
+        }
+        if changed {
+            match way.state.path(self.graphs[way.state.graph].path(a.node, b.node)) {
+                Ok(path) => {
+                    way.blocked = None;
+                    match &mut way.flow {
+                        Some(flow) => flow.set_path(path),
+                        None => way.flow = Some(Flow::new(path)),
+                    }
+                }
+                Err(reason) => way.blocked = Some(reason),
+            }
+        }
+        match (&mut way.flow, way.blocked) {
+            (Some(flow), None) => flow.carry(departs, &mut way.streams).ok_or(DropReason::PathLoss),
+            (_, blocked) => Err(blocked.unwrap_or(DropReason::NoRoute)),
+        }
+    }
+
+    /// Hands out what has arrived, by the time that it is then.
+    fn deliver(&mut self, ports: &mut [Box<dyn Port>], clock: &RealClock, frame: &mut Vec<u8>) -> usize {
+        let now = clock.time();
+        let mut moved = 0;
+        while self.under_way.peek().is_some_and(|Reverse(next)| next.0 <= now) {
+            let Some(Reverse(UnderWay(due, _, to, packet))) = self.under_way.pop() else { break };
+            self.members[to].nic.receive(due, packet);
+        }
+        for (member, port) in self.members.iter_mut().zip(ports) {
+            let mut sent = 0;
+            while let Some((at, packet)) = member.nic.received(now) {
+                self.lateness.add(now.since(at));
+                let version6 = packet.bytes().first().is_some_and(|byte| byte >> 4 == 6);
+                frame.clear();
+                frame.extend(MAC);
+                frame.extend(MAC);
+                frame.extend(if version6 { [0x86, 0xdd] } else { [0x08, 0x00] });
+                frame.extend(packet.bytes());
+                if !matches!(port.send(frame), Ok(Sent::Queued)) {
+                    member.refused += 1;
+                }
+                sent += 1;
+            }
+            if sent > 0 {
+                let _ = port.flush();
+            }
+            moved += sent;
+        }
+        moved
+    }
+
+    /// Sleeps until a port is readable or something is due.
+    fn sleep(&self, ports: &[Box<dyn Port>], clock: &RealClock) {
+        let of_members = self.members.iter().flat_map(|member| {
+            let change = member.bandwidths.last().map(|(at, ..)| *at);
+            [member.nic.next_event(), member.nic.next_received(), change]
+        });
+        let next = of_members.flatten().chain(self.under_way.peek().map(|Reverse(next)| next.0)).min();
+        let now = clock.time();
+        let wait = next.map_or(NAP, |at| Duration::from_nanos(at.since(now).as_nanos()).min(NAP));
+        if wait.is_zero() {
+            return;
+        }
+        let mut fds: Vec<PollFd<'_>> =
+            ports.iter().map(|port| PollFd::from_borrowed_fd(port.fd(), PollFlags::IN)).collect();
+        let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+        // An interrupted sleep is a short one.
+        let _ = poll(&mut fds, Some(&timeout));
+        // What a port has to say besides frames (that it is down) must not keep this from sleeping.
+        if fds.iter().any(|fd| fd.revents().contains(PollFlags::ERR)) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+fn is_ip(frame: &[u8]) -> bool {
+    matches!(frame.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd]))
+}
+
+fn is_group(address: IpAddr) -> bool {
+    address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
+/// The destination of an IP packet.
+fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => <[u8; 4]>::try_from(packet.get(16..20)?).ok().map(|octets| Ipv4Addr::from(octets).into()),
+        6 => <[u8; 16]>::try_from(packet.get(24..40)?).ok().map(|octets| Ipv6Addr::from(octets).into()),
+        _ => None,
+    }
+}

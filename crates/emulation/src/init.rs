@@ -1,0 +1,206 @@
+//! The first process of a host: it makes the host's root, starts its processes, and buries them. With it the host ends.
+
+use crate::clock::monotonic_ns;
+use crate::error::{Doing, Error, Result};
+use crate::files::Files;
+use crate::protocol::{self, HostSetup, News, ProcessStart, Request};
+use nix::errno::Errno;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeValLike;
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{Pid, User};
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The process id before that of the first process, as in a simulation.
+const LAST_PID: &str = "999";
+
+/// What the two threads share: whoever holds it may speak.
+struct Shared {
+    socket: Mutex<UnixStream>,
+    /// A process was started.
+    started: Condvar,
+    /// There is none left.
+    idle: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, UnixStream> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn tell(&self, news: &News) {
+        // Nobody listens once the emulation is over, and then all of this ends.
+        let _ = protocol::send(&*self.lock(), news);
+    }
+}
+
+/// Runs a host whose requests come by standard input.
+pub fn main() -> Result<()> {
+    let socket = std::io::stdin().as_fd().try_clone_to_owned().doing("taking the connection")?;
+    let socket = UnixStream::from(socket);
+    let mut requests = BufReader::new(socket.try_clone().doing("sharing the connection")?);
+    let shared =
+        Arc::new(Shared { socket: Mutex::new(socket), started: Condvar::new(), idle: Condvar::new() });
+    let Some(setup) = protocol::receive::<HostSetup>(&mut requests) else {
+        return Err(Error::new("a host was told nothing"));
+    };
+    let files = match prepare(&setup, &shared) {
+        Ok(files) => files,
+        Err(error) => {
+            shared.tell(&News::Unfit(format!("host '{}': {error}", setup.name)));
+            return Ok(());
+        }
+    };
+    let of_reaper = shared.clone();
+    std::thread::spawn(move || reap(&of_reaper));
+    // Not every kernel can: the first process has a low id then.
+    let _ = fs::write("/proc/sys/kernel/ns_last_pid", LAST_PID);
+    shared.tell(&News::Ready);
+    while let Some(request) = protocol::receive::<Request>(&mut requests) {
+        match request {
+            Request::Start(process) => start(&setup, &process, &shared),
+            Request::Signal { pid, signal } => {
+                if let Ok(signal) = Signal::try_from(signal) {
+                    let _ = kill(Pid::from_raw(pid), signal);
+                }
+            }
+            Request::Crash => drop(end_all(&shared)),
+            Request::Boot => Files::boot(),
+            Request::Finish => {
+                drop(end_all(&shared));
+                if let Err(error) = files.finish() {
+                    shared.tell(&News::Warning(format!("host '{}': {error}", setup.name)));
+                }
+                let usage = getrusage(UsageWho::RUSAGE_CHILDREN).doing("asking for the time used")?;
+                let time = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+                shared.tell(&News::Finished { cpu_seconds: time as f64 / 1e6 });
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn prepare(setup: &HostSetup, shared: &Shared) -> Result<Files> {
+    nix::unistd::sethostname(&setup.name).doing("setting the host's name")?;
+    let (files, notes) = Files::enter(setup)?;
+    for note in notes {
+        shared.tell(&News::Warning(note));
+    }
+    for (name, value) in &setup.sysctls {
+        let path = Path::new("/proc/sys").join(name.replace('.', "/"));
+        if let Err(error) = fs::write(&path, value) {
+            let why = if path.exists() {
+                error.to_string()
+            } else {
+                "this kernel has no such setting for hosts".into()
+            };
+            shared.tell(&News::Warning(format!("sysctl '{name}' was not set: {why}")));
+        }
+    }
+    Ok(files)
+}
+
+/// Ends all processes and waits until they have been buried.
+fn end_all(shared: &Shared) -> MutexGuard<'_, UnixStream> {
+    let mut held = shared.lock();
+    loop {
+        // The first process itself is not among them.
+        match kill(Pid::from_raw(-1), Signal::SIGKILL) {
+            Err(Errno::ESRCH) => return held,
+            _ => {
+                let waited = shared.idle.wait_timeout(held, std::time::Duration::from_millis(20));
+                held = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}
+
+/// Buries processes for ever.
+fn reap(shared: &Shared) {
+    loop {
+        let (pid, exited, signaled) = match waitpid(None, None) {
+            Ok(WaitStatus::Exited(pid, code)) => (pid, Some(code), None),
+            Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, None, Some(signal as i32)),
+            Err(Errno::ECHILD) => {
+                shared.idle.notify_all();
+                let held = shared.lock();
+                let waited = shared.started.wait_timeout(held, std::time::Duration::from_millis(100));
+                drop(waited);
+                continue;
+            }
+            _ => continue,
+        };
+        let at = monotonic_ns();
+        shared.tell(&News::Ended { pid: pid.as_raw(), exited, signaled, at });
+    }
+}
+
+/// Starts a process. Its end is not told before its start: both need the connection.
+fn start(setup: &HostSetup, process: &ProcessStart, shared: &Shared) {
+    let held = shared.lock();
+    let at = monotonic_ns();
+    let result = spawn(setup, process);
+    let number = process.number;
+    let news = match result {
+        Ok(pid) => News::Started { number, pid, at },
+        Err(reason) => News::Failed { number, reason, at },
+    };
+    let _ = protocol::send(&*held, &news);
+    shared.started.notify_all();
+}
+
+fn spawn(setup: &HostSetup, process: &ProcessStart) -> std::result::Result<i32, String> {
+    // The files get their names once the process has its id.
+    let temporary = |stream: &str| setup.directory.join(format!(".{}.{stream}", process.number));
+    let open = |stream: &str| -> std::result::Result<(PathBuf, File), String> {
+        let path = temporary(stream);
+        let file = File::create(&path).map_err(|e| format!("its {stream} cannot be written: {e}"))?;
+        Ok((path, file))
+    };
+    let (out_path, out) = open("stdout")?;
+    let (err_path, err) = open("stderr")?;
+    let mut command = Command::new(&process.path);
+    let (arg0, args) = process.args.split_first().ok_or("it has no name")?;
+    command.arg0(arg0).args(args).env_clear().envs(process.environment.iter().map(|(k, v)| (k, v)));
+    command.current_dir(&setup.directory).process_group(0);
+    command.stdin(Stdio::null()).stdout(out).stderr(err);
+    if let Some(name) = &process.user {
+        let user = find_user(name)?;
+        if !process.environment.iter().any(|(name, _)| name == "HOME") {
+            command.env("HOME", &user.dir);
+        }
+        if user.uid.as_raw() != 0 {
+            command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
+        }
+    }
+    let child = command.spawn();
+    let name = |stream: &str, pid: u32| setup.directory.join(format!("{}.{pid}.{stream}", process.program));
+    match child {
+        Ok(child) => {
+            let _ = fs::rename(&out_path, name("stdout", child.id()));
+            let _ = fs::rename(&err_path, name("stderr", child.id()));
+            Ok(child.id() as i32)
+        }
+        Err(error) => {
+            let _ = fs::remove_file(&out_path);
+            let _ = fs::remove_file(&err_path);
+            Err(format!("'{}' cannot be started: {error}", process.path))
+        }
+    }
+}
+
+fn find_user(name: &str) -> std::result::Result<User, String> {
+    let found = match name.parse() {
+        Ok(id) => User::from_uid(nix::unistd::Uid::from_raw(id)),
+        Err(_) => User::from_name(name),
+    };
+    found.ok().flatten().ok_or_else(|| format!("there is no user '{name}'"))
+}

@@ -1,0 +1,298 @@
+//! The links of an emulation. A link is a pair of interfaces of the kernel (`veth`) between two namespaces where the kernel
+//! alone can be what the experiment says: *direct*. Else each end is a pair whose other end lies in the hub, and a
+//! [`Cable`] moves frames between the two.
+//!
+//! A host's interface has a token bucket of the kernel even where a line keeps the rate: so packets wait in the host, where
+//! its TCP sees them and sends no more than is good (TCP small queues), as in a simulation and on a real interface.
+
+use crate::cable::Cable;
+use crate::error::{Doing, Result};
+use crate::graph::{GraphNetwork, MAC};
+use crate::netlink::VethEnd;
+use crate::nodes::{Node, apply_settings, interface_settings};
+use belljar_base::{HostId, SimDuration};
+use belljar_config::Experiment;
+use belljar_config::topology::{DeviceKind, Line};
+use belljar_net::Loss;
+use belljar_net::nic::{Limit, QueueConfig};
+use belljar_packetio::{Namespace, PacketOptions, PacketRing, Port};
+use belljar_plan::{HostChange, LinkChange, NetChange, PathState, Schedule};
+use belljar_wire::ethernet::HEADER_LEN;
+
+/// Latencies up to this are left to the kernel, whose own is of this order.
+pub const KERNELS_LATENCY: SimDuration = SimDuration::from_micros(100);
+/// The time that the tokens of a full bucket last, and the least that a bucket holds.
+const BURST: SimDuration = SimDuration::from_micros(1_000);
+const LEAST_BURST: u64 = 3_200;
+/// The least burst from 1 Gbit/s on: less falls short (measured over 16 bridges: 32 kB 18 %, 256 kB 95 %).
+const FAST_BURST: u64 = 256 << 10;
+const FAST: u64 = 1_000_000_000;
+/// Bytes of the largest segment that TCP hands to an interface in one piece, with its headers.
+const LARGEST_SEGMENT: usize = 66_000;
+/// Name of a switch's bridge in its namespace, which no port has.
+const BRIDGE: &str = "bj-bridge";
+
+/// The network of an emulation, built.
+pub struct Network {
+    /// The links whose frames pass through this process, with their ports.
+    pub cables: Vec<(Cable, [Box<dyn Port>; 2])>,
+    /// The graph network with the ports of its hosts.
+    pub graph: Option<(GraphNetwork, Vec<Box<dyn Port>>)>,
+    /// The number of direct links.
+    pub direct: usize,
+    /// By link, the numbers of its ends in the hub; none of a direct link.
+    pub hub_ends: Vec<Option<[u32; 2]>>,
+    /// The least latency that a line has to keep.
+    pub least_latency: Option<SimDuration>,
+    /// Rates of direct links that the kernel could not be given.
+    pub notes: Vec<String>,
+}
+
+/// True if the kernel alone can be the link.
+fn is_direct(experiment: &Experiment, schedule: &Schedule, link: usize) -> bool {
+    let plain = |line: &Line| {
+        line.latency <= KERNELS_LATENCY
+            && line.jitter.is_zero()
+            && line.loss == Loss::Independent(0.0)
+            && line.reordering.is_none()
+            && line.duplication == 0.0
+            && line.corruption == 0.0
+            && line.overhead == 0
+            && line.token_bucket.is_none()
+            && line.queue == QueueConfig::default()
+    };
+    let settings = &experiment.topology.links[link];
+    let [a, b] = [0, 1].map(|end| belljar_plan::Direction {
+        link,
+        nodes: (settings.ends[end].node, settings.ends[1 - end].node),
+    });
+    let touched = schedule.network.iter().any(|(_, change)| {
+        !matches!(change, NetChange::Graph(_) | NetChange::Split(..) | NetChange::Heal(_))
+            && [a, b].into_iter().any(|direction| PathState::default().apply_to_line(direction, change))
+    });
+    let split = schedule.network.iter().any(|(_, change)| match change {
+        NetChange::Split(_, groups) => {
+            let group = |host| groups.iter().position(|group| group.may_hold(host));
+            group(a.nodes.0).zip(group(a.nodes.1)).is_some_and(|(a, b)| a != b)
+        }
+        _ => false,
+    });
+    let changes = |node: HostId, port: usize| {
+        let concerned = |change: &LinkChange| matches!(change, LinkChange::Nic(p, _) | LinkChange::Carrier(p, _) if *p == port);
+        match node.index().checked_sub(experiment.hosts.len()) {
+            Some(device) => schedule.devices[device].iter().any(|(_, change)| concerned(change)),
+            None => schedule.hosts[node.index()]
+                .iter()
+                .any(|(_, change)| matches!(change, HostChange::Link(c) if concerned(c))),
+        }
+    };
+    settings.ends.iter().all(|end| plain(&end.line) && !changes(end.node, end.port)) && !touched && !split
+}
+
+/// True if events change the rate at which a host sends at a port, or over the graph.
+fn changes_rate(schedule: &Schedule, host: usize, port: Option<usize>) -> bool {
+    let changes = schedule.hosts.get(host).into_iter().flatten();
+    changes.into_iter().any(|(_, change)| match (change, port) {
+        (HostChange::Link(LinkChange::Nic(changed, _)), Some(port)) => *changed == port,
+        (HostChange::Bandwidth { .. }, None) => true,
+        _ => false,
+    })
+}
+
+/// Bytes of a token bucket at this rate.
+fn burst(rate: u64) -> u32 {
+    let bytes = (rate as f64 / 8.0 * BURST.as_nanos() as f64 / 1e9) as u64;
+    let least = if rate >= FAST { FAST_BURST } else { LEAST_BURST };
+    u32::try_from(bytes.max(least)).unwrap_or(u32::MAX)
+}
+
+/// Bytes that may wait before a token bucket in the place of a queue; `None` if it is no plain one.
+fn room(queue: &QueueConfig, mtu: usize) -> Option<u32> {
+    let bytes = match queue {
+        QueueConfig::Fifo { limit: Limit::Packets(packets), ecn_threshold: None } => {
+            packets * (mtu + HEADER_LEN)
+        }
+        QueueConfig::Fifo { limit: Limit::Bytes(bytes), ecn_threshold: None } => *bytes,
+        _ => return None,
+    };
+    // Large segments of TCP come as one.
+    Some(u32::try_from(bytes.max(LARGEST_SEGMENT)).unwrap_or(u32::MAX))
+}
+
+/// Builds all links between `nodes`, which are in the order of their ids, and the graph network, through `hub`.
+pub fn build(
+    experiment: &Experiment,
+    schedule: &Schedule,
+    nodes: &mut [Node],
+    hub: &mut Node,
+) -> Result<Network> {
+    let mut network = Network {
+        cables: Vec::new(),
+        graph: None,
+        direct: 0,
+        hub_ends: Vec::new(),
+        least_latency: None,
+        notes: Vec::new(),
+    };
+    let graph = GraphNetwork::new(experiment, schedule);
+    let ports = experiment.topology.links.len() * 2 + graph.iter().flat_map(GraphNetwork::hosts).count();
+    // Many ports share the memory that a few would have.
+    let ring_bytes = ((64 << 20) / ports.max(1)).clamp(256 << 10, 4 << 20);
+    for node in nodes.iter_mut() {
+        node.ports = vec![0; experiment.node_interfaces(node.id).len()];
+    }
+    let mut limited = Vec::new();
+    for (link, settings) in experiment.topology.links.iter().enumerate() {
+        let names = [0, 1].map(|end| {
+            let (node, port) = (settings.ends[end].node, settings.ends[end].port);
+            &experiment.node_interfaces(node)[port]
+        });
+        let macs = [0, 1].map(|end| {
+            Some(belljar_plan::mac(experiment, experiment.node_name(settings.ends[end].node), names[end]))
+        });
+        let [a, b] = [0, 1].map(|end| VethEnd { name: &names[end].name, mac: macs[end] });
+        let ids = [0, 1].map(|end| settings.ends[end].node.index());
+        let by_kernel = is_direct(experiment, schedule, link);
+        if by_kernel {
+            let far = nodes[ids[1]].namespace.try_clone().doing("sharing a namespace")?;
+            nodes[ids[0]].netlink.add_veth(&a, &b, std::os::fd::AsFd::as_fd(&far), settings.mtu)?;
+            network.hub_ends.push(None);
+            network.direct += 1;
+        } else {
+            let mut numbers = [0; 2];
+            for (end, near) in [a, b].into_iter().enumerate() {
+                let name = format!("l{link}-{end}");
+                let far = VethEnd { name: &name, mac: None };
+                nodes[ids[end]].netlink.add_veth(&near, &far, hub.fd(), settings.mtu)?;
+                numbers[end] = hub.netlink.index(&name)?;
+                hub.netlink.set_up(numbers[end], true)?;
+            }
+            network.hub_ends.push(Some(numbers));
+            let least = settings.ends.iter().map(|end| end.line.latency).min();
+            network.least_latency = network.least_latency.into_iter().chain(least).min();
+        }
+        for end in 0..2 {
+            let port = settings.ends[end].port;
+            let node = &mut nodes[ids[end]];
+            node.ports[port] = node.netlink.index(&names[end].name)?;
+            apply_settings(node, interface_settings(names[end]))?;
+            let line = &settings.ends[end].line;
+            let is_host = ids[end] < experiment.hosts.len() && !changes_rate(schedule, ids[end], Some(port));
+            if let Some(rate) = line.rate.filter(|_| by_kernel || is_host)
+                && let Some(room) = room(&line.queue, settings.mtu)
+            {
+                let link = by_kernel.then(|| settings.name.clone());
+                limited.push((ids[end], node.ports[port], rate, room, link));
+            }
+        }
+    }
+    for node in nodes.iter_mut() {
+        let device = experiment.device(node.id);
+        if let Some(DeviceKind::Switch(switch)) = device.map(|device| &device.kind) {
+            node.netlink.add_bridge(BRIDGE, switch.ageing.as_nanos() / 1_000_000_000)?;
+            let bridge = node.netlink.index(BRIDGE)?;
+            node.netlink.set_up(bridge, true)?;
+            for index in node.ports.clone() {
+                node.netlink.set_bridge(index, bridge)?;
+            }
+        }
+    }
+    if let Some(graph) = graph {
+        let mut ports: Vec<Box<dyn Port>> = Vec::new();
+        let members: Vec<HostId> = graph.hosts().collect();
+        for id in members {
+            let node = &mut nodes[id.index()];
+            let name = format!("g{}", id.index());
+            let (near, far) = (VethEnd { name: "eth0", mac: Some(MAC) }, VethEnd { name: &name, mac: None });
+            node.netlink.add_veth(&near, &far, hub.fd(), 1_500)?;
+            let index = node.netlink.index("eth0")?;
+            node.netlink.set_no_arp(index)?;
+            node.graph = Some(index);
+            let host = &experiment.hosts[id.index()];
+            if let Some(rate) = host.bandwidth_up
+                && let Some(room) = room(&host.options.queue, 1_500)
+                && !changes_rate(schedule, id.index(), None)
+            {
+                // The graph's rates are of IP packets; full ones are to leave at just that rate.
+                let framed = u128::from(rate) * (1_500 + HEADER_LEN as u128) / 1_500;
+                limited.push((id.index(), index, u64::try_from(framed).unwrap_or(rate), room, None));
+            }
+            let index = hub.netlink.index(&name)?;
+            hub.netlink.set_up(index, true)?;
+            ports.push(open(hub, &name, ring_bytes)?);
+        }
+        let paths = experiment.hosts.iter().filter_map(|host| host.node);
+        let least = paths.filter_map(|node| experiment.network.graph.least_latency_from(node)).min();
+        network.least_latency = network.least_latency.into_iter().chain(least).min();
+        network.graph = Some((graph, ports));
+    }
+    for node in nodes.iter_mut() {
+        node.configure(experiment)?;
+        for port in schedule.first.blocked[node.id.index()].clone() {
+            node.netlink.set_up(node.ports[port], false)?;
+        }
+        let index = node.id.index();
+        node.set_routes(true, node.specs(&schedule.first.routes[index]))?;
+        if experiment.belljar.ipv6 {
+            node.set_routes(false, node.specs(&schedule.first.routes6[index]))?;
+        }
+    }
+    for (node, index, rate, room, link) in limited {
+        let result = nodes[node].netlink.set_rate(index, rate, burst(rate), room);
+        if let (Err(error), Some(link)) = (result, link) {
+            network.notes.push(format!(
+                "the rate of link '{link}' is not limited: this kernel has no token bucket filter (tbf): {error}"
+            ));
+        }
+    }
+    for (link, ends) in network.hub_ends.iter().enumerate().filter(|(_, ends)| ends.is_some()) {
+        debug_assert!(ends.is_some());
+        let port = |end: usize| open(hub, &format!("l{link}-{end}"), ring_bytes);
+        network.cables.push((Cable::new(experiment, schedule, link), [port(0)?, port(1)?]));
+    }
+    Ok(network)
+}
+
+/// A port on an interface of the hub.
+fn open(hub: &Node, name: &str, ring_bytes: usize) -> Result<Box<dyn Port>> {
+    let options = PacketOptions { ring_bytes, ..PacketOptions::default() };
+    Ok(Namespace::Fd(hub.fd()).run(|| Ok(Box::new(PacketRing::open(name, &options)?) as Box<dyn Port>))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_config::PathContext;
+
+    fn direct(link: &str, events: &str) -> bool {
+        let text = format!(
+            "general: {{ stop_time: 10 }}\nhosts: {{ a: {{ processes: [] }}, b: {{ processes: [] }} }}\n\
+             links: [{{ between: [a, b]{link} }}]\n{events}"
+        );
+        let experiment = Experiment::parse_in("test.yaml", &text, &PathContext::default());
+        let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
+        is_direct(&experiment, &Schedule::new(&experiment), 0)
+    }
+
+    #[test]
+    fn the_kernel_is_a_link_that_has_a_rate_alone() {
+        assert!(direct("", "") && direct(", rate: 10 Mbit", "") && direct(", latency: 100 us", ""));
+        for other in ["latency: 101 us", "jitter: 1 us", "packet_loss: 0.1", "queue: { packets: 5 }"] {
+            assert!(!direct(&format!(", {other}"), ""), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_events_change_is_not_the_kernels() {
+        for event in ["link_down: [a, b]", "link_change: [a, b], rate: 1 Mbit", "partition: [[a], [b]]"] {
+            assert!(!direct("", &format!("events: [{{ at: 1 s, {event} }}]\n")), "{event}");
+        }
+    }
+
+    #[test]
+    fn buckets_and_queues_have_room() {
+        assert_eq!([burst(1_000_000), burst(100_000_000), burst(1_000_000_000)], [3_200, 12_500, 262_144]);
+        assert_eq!(room(&QueueConfig::default(), 1_500), Some(1_514_000));
+        assert_eq!(room(&QueueConfig::packets(2), 1_500), Some(66_000));
+    }
+}

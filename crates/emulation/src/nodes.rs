@@ -1,0 +1,330 @@
+//! The namespaces of an emulation: one for each host, switch and router, and the hub, where the far ends of all links lie
+//! whose frames pass through this process.
+
+use crate::error::{Doing, Error, Result};
+use crate::netlink::{Hop, Netlink, RouteSpec};
+use crate::protocol::{self as messages, HostSetup, News, Request};
+use belljar_base::HostId;
+use belljar_config::Experiment;
+use belljar_config::topology::{DeviceKind, Interface};
+use belljar_net::Prefix;
+use belljar_net::routes::{Ip, protocol};
+use belljar_plan::PlannedRoute;
+use nix::sched::{CloneFlags, unshare};
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::Sender;
+
+/// The hidden subcommand of the program that becomes the first process of a host.
+pub const INIT_COMMAND: &str = "emulate-host";
+
+/// A host, switch or router.
+pub struct Node {
+    /// Its id in the experiment.
+    pub id: HostId,
+    /// Its name.
+    pub name: String,
+    /// Its network namespace.
+    pub namespace: OwnedFd,
+    /// A connection to the kernel about its interfaces.
+    pub netlink: Netlink,
+    /// The numbers of its interfaces on links, by port.
+    pub ports: Vec<u32>,
+    /// The number of its interface on the graph.
+    pub graph: Option<u32>,
+    /// Its routes over links as they are now.
+    pub routes: Vec<RouteSpec>,
+    /// The congestion control that its routes have to name, since its namespace has another.
+    congestion: Option<&'static str>,
+    /// The connection to its first process, of hosts alone.
+    pub connection: Option<UnixStream>,
+}
+
+/// News of a host.
+pub type HostNews = (usize, News);
+
+/// Runs `make` on a thread that has left these namespaces for new ones.
+fn apart<T: Send>(flags: CloneFlags, make: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let work = || {
+        unshare(flags).doing("making namespaces")?;
+        make()
+    };
+    std::thread::scope(|scope| match scope.spawn(work).join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
+}
+
+/// The network namespace of the calling thread.
+fn own_namespace() -> Result<OwnedFd> {
+    Ok(File::open("/proc/thread-self/ns/net").doing("opening a network namespace")?.into())
+}
+
+impl Node {
+    /// The namespace of a switch or router, or with `id` none the hub.
+    pub fn device(id: HostId, name: &str, settings: &[(String, String)]) -> Result<Node> {
+        let namespace = apart(CloneFlags::CLONE_NEWNET, || {
+            write_settings(settings);
+            own_namespace()
+        })?;
+        Node::new(id, name, namespace, None, None)
+    }
+
+    /// The namespaces of a host, and its first process, whose news go to `news`.
+    pub fn host(
+        id: HostId,
+        setup: &HostSetup,
+        settings: &[(String, String)],
+        news: Sender<HostNews>,
+    ) -> Result<Node> {
+        let (ours, theirs) = UnixStream::pair().doing("making a connection to a host")?;
+        let flags = CloneFlags::CLONE_NEWNET
+            | CloneFlags::CLONE_NEWNS
+            | CloneFlags::CLONE_NEWUTS
+            | CloneFlags::CLONE_NEWIPC
+            | CloneFlags::CLONE_NEWPID;
+        let program = std::env::current_exe().doing("finding this program")?;
+        let (namespace, congestion) = apart(flags, || {
+            write_settings(settings);
+            let congestion = missing_congestion_control();
+            let mut command = Command::new(program);
+            command.arg(INIT_COMMAND).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
+            command.spawn().doing("starting the first process of a host")?;
+            Ok((own_namespace()?, congestion))
+        })?;
+        // The experiment's own choice is not to be overruled.
+        let chosen = setup.sysctls.iter().any(|(name, _)| name == "net.ipv4.tcp_congestion_control");
+        let congestion = congestion.filter(|_| !chosen);
+        messages::send(&ours, setup)?;
+        let mut reader = BufReader::new(ours.try_clone().doing("sharing a connection")?);
+        let index = id.index();
+        std::thread::spawn(move || {
+            while let Some(message) = messages::receive::<News>(&mut reader) {
+                if news.send((index, message)).is_err() {
+                    return;
+                }
+            }
+            let _ = news.send((index, News::Unfit("its first process ended".into())));
+        });
+        Node::new(id, &setup.name, namespace, congestion, Some(ours))
+    }
+
+    fn new(
+        id: HostId,
+        name: &str,
+        namespace: OwnedFd,
+        congestion: Option<&'static str>,
+        connection: Option<UnixStream>,
+    ) -> Result<Node> {
+        let mut netlink = Netlink::open(namespace.as_fd())?;
+        let lo = netlink.index("lo")?;
+        netlink.set_up(lo, true)?;
+        let name = name.to_owned();
+        let (ports, graph, routes) = (Vec::new(), None, Vec::new());
+        Ok(Node { id, name, namespace, netlink, ports, graph, routes, congestion, connection })
+    }
+
+    /// Its network namespace.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.namespace.as_fd()
+    }
+
+    /// Tells its first process something.
+    pub fn tell(&self, request: &Request) -> Result<()> {
+        match &self.connection {
+            Some(connection) => messages::send(connection, request)
+                .map_err(|error| Error::new(format!("host '{}': {error}", self.name))),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives it addresses and brings its interfaces up or, again, after they were down.
+    pub fn configure(&mut self, experiment: &Experiment) -> Result<()> {
+        if let (Some(index), Some(host)) = (self.graph, experiment.hosts.get(self.id.index())) {
+            self.netlink.set_up(index, true)?;
+            self.add_address(index, host.address.into(), GRAPH_PREFIX)?;
+            let v4 = self.route_to_all(index, host.address.into());
+            self.netlink.set_route(&v4)?;
+            if let Some(address) = host.address6.filter(|_| host.ipv6) {
+                self.add_address(index, address.into(), GRAPH_PREFIX6)?;
+                let v6 = self.route_to_all(index, address.into());
+                self.netlink.set_route(&v6)?;
+            }
+        }
+        let interfaces = experiment.node_interfaces(self.id);
+        for (interface, index) in interfaces.iter().zip(self.ports.clone()) {
+            self.netlink.set_up(index, true)?;
+            for own in &interface.addresses {
+                self.add_address(index, own.ip.into(), own.len)?;
+            }
+            for own in &interface.addresses6 {
+                self.add_address(index, own.ip.into(), own.len)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// On the graph everybody is on the link.
+    fn route_to_all(&self, index: u32, source: IpAddr) -> RouteSpec {
+        let v4 = source.is_ipv4();
+        RouteSpec {
+            to: if v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() },
+            prefix: 0,
+            metric: if v4 { 0 } else { USUAL_METRIC6 },
+            protocol: protocol::BOOT,
+            hops: vec![(index, None)],
+            source: Some(source),
+            congestion: self.congestion,
+        }
+    }
+
+    /// Adds an address, and the route to its network.
+    fn add_address(&mut self, index: u32, address: IpAddr, len: u8) -> Result<()> {
+        self.netlink.add_address(index, address, len, self.congestion.is_none())?;
+        if self.congestion.is_none() {
+            return Ok(());
+        }
+        let (to, metric): (IpAddr, u32) = match address {
+            IpAddr::V4(v4) => (Prefix::new(v4, len).address().into(), 0),
+            IpAddr::V6(v6) => (Prefix::new(v6, len).address().into(), KERNELS_METRIC6),
+        };
+        self.netlink.set_route(&RouteSpec {
+            to,
+            prefix: len,
+            metric,
+            protocol: protocol::KERNEL,
+            hops: vec![(index, None)],
+            source: Some(address).filter(IpAddr::is_ipv4),
+            congestion: self.congestion,
+        })
+    }
+
+    /// Takes its interfaces down.
+    pub fn down(&mut self) -> Result<()> {
+        for index in self.graph.into_iter().chain(self.ports.clone()) {
+            self.netlink.set_up(index, false)?;
+        }
+        Ok(())
+    }
+
+    /// Gives it these routes over links in the place of those that it has of their family.
+    pub fn set_routes(&mut self, family4: bool, routes: Vec<RouteSpec>) -> Result<()> {
+        let (own, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.routes).into_iter().partition(|route| route.to.is_ipv4() == family4);
+        let key = |route: &RouteSpec| (route.to, route.prefix, route.metric);
+        for old in own.iter().filter(|old| !routes.iter().any(|new| key(new) == key(old))) {
+            self.netlink.remove_route(old)?;
+        }
+        for new in routes.iter().filter(|new| !own.contains(new)) {
+            // Replacing an IPv6 route of several hops leaves some of the old ones.
+            if let Some(old) = own.iter().find(|old| !family4 && key(old) == key(new)) {
+                self.netlink.remove_route(old)?;
+            }
+            self.netlink.set_route(new)?;
+        }
+        self.routes = others.into_iter().chain(routes).collect();
+        Ok(())
+    }
+
+    /// The kernel's form of planned routes.
+    pub fn specs<A: Ip + Into<IpAddr>>(&self, routes: &[PlannedRoute<A>]) -> Vec<RouteSpec> {
+        let spec = |(prefix, metric, route): &PlannedRoute<A>| RouteSpec {
+            to: prefix.address().into(),
+            prefix: prefix.bits(),
+            metric: *metric,
+            protocol: route.protocol,
+            hops: route
+                .hops
+                .iter()
+                .map(|hop| -> Hop { (self.ports[hop.interface], hop.gateway.map(Into::into)) })
+                .collect(),
+            source: None,
+            congestion: self.congestion,
+        };
+        routes.iter().map(spec).collect()
+    }
+}
+
+/// The metric of IPv6 routes for which none is given, and of those that the kernel makes for addresses.
+const USUAL_METRIC6: u32 = 1_024;
+const KERNELS_METRIC6: u32 = 256;
+/// The length of the netmask of a graph interface, as in a simulation.
+const GRAPH_PREFIX: u8 = 24;
+const GRAPH_PREFIX6: u8 = 64;
+
+/// Writes settings of the calling thread's network namespace. What a kernel without IPv6 does not have is left out.
+fn write_settings(settings: &[(String, String)]) {
+    for (name, value) in settings {
+        let _ = fs::write(format!("/proc/sys/{name}"), value);
+    }
+}
+
+/// The congestion control of simulated hosts, where the calling thread's namespace did not take it: only those that the
+/// machine allows to all can be a namespace's own. Routes may name any that the kernel has.
+fn missing_congestion_control() -> Option<&'static str> {
+    let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
+    let is_there =
+        read("tcp_available_congestion_control").split_whitespace().any(|name| name == CONGESTION_CONTROL);
+    (is_there && read("tcp_congestion_control").trim() != CONGESTION_CONTROL).then_some(CONGESTION_CONTROL)
+}
+
+const CONGESTION_CONTROL: &str = "cubic";
+
+/// Settings of a node's network namespace, to be written before it has interfaces: what a simulated node is like.
+pub fn settings(experiment: &Experiment, id: HostId) -> Vec<(String, String)> {
+    let device = experiment.device(id);
+    let host = experiment.hosts.get(id.index());
+    let ipv6 = match (host, device.map(|d| &d.kind)) {
+        (Some(host), _) => host.ipv6,
+        (_, Some(DeviceKind::Router(_))) => experiment.belljar.ipv6,
+        _ => false,
+    };
+    let forwards =
+        host.map_or(matches!(device.map(|d| &d.kind), Some(DeviceKind::Router(_))), |h| h.forwarding);
+    let mut all = vec![("net/ipv4/ping_group_range".to_owned(), "0 2147483647".to_owned())];
+    let mut set = |name: &str, value: &str| all.push((name.to_owned(), value.to_owned()));
+    for scope in ["all", "default"] {
+        set(&format!("net/ipv6/conf/{scope}/disable_ipv6"), if ipv6 { "0" } else { "1" });
+        set(&format!("net/ipv6/conf/{scope}/accept_dad"), "0");
+        set(&format!("net/ipv6/conf/{scope}/accept_ra"), "0");
+        set(&format!("net/ipv4/conf/{scope}/rp_filter"), "0");
+        if forwards && ipv6 {
+            set(&format!("net/ipv6/conf/{scope}/forwarding"), "1");
+        }
+    }
+    if forwards {
+        set("net/ipv4/ip_forward", "1");
+    }
+    // The simulator's defaults, which are Linux's own; machines differ.
+    set("net/ipv4/tcp_congestion_control", CONGESTION_CONTROL);
+    set("net/ipv4/tcp_rmem", "4096 131072 6291456");
+    set("net/ipv4/tcp_wmem", "4096 16384 4194304");
+    all
+}
+
+/// Settings of one interface, written once it is there.
+pub fn interface_settings(interface: &Interface) -> Vec<(String, String)> {
+    let name = interface.name.replace('.', "/");
+    match interface.slaac {
+        true => vec![
+            (format!("net/ipv6/conf/{name}/accept_ra"), "2".to_owned()),
+            (format!("net/ipv6/conf/{name}/autoconf"), "1".to_owned()),
+        ],
+        false => Vec::new(),
+    }
+}
+
+/// Writes settings inside of a node's namespace.
+pub fn apply_settings(node: &Node, settings: Vec<(String, String)>) -> Result<()> {
+    if !settings.is_empty() {
+        belljar_packetio::Namespace::Fd(node.fd()).run(|| {
+            write_settings(&settings);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}

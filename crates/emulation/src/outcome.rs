@@ -1,0 +1,174 @@
+//! The statistics of an emulation, in the form that those of a simulation have.
+
+use crate::cable::CableReport;
+use crate::graph::GraphReport;
+use crate::nodes::Node;
+use belljar_base::{Map, SimTime};
+use belljar_config::Experiment;
+use belljar_config::topology::DeviceKind;
+use belljar_net::DropReason;
+use belljar_packetio::Namespace;
+use belljar_plan::outcome::{self, Observation};
+use belljar_results::{DirectionStatistics, HostStatistics, RouterStatistics, Statistics, add_counts};
+use std::fs;
+
+/// What an emulation has come to.
+pub struct Outcome<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// By host, by process, what happened to it.
+    pub observed: Vec<Vec<Vec<Observation>>>,
+    /// The links whose frames passed through this process.
+    pub cables: Vec<CableReport>,
+    /// The graph network.
+    pub graph: Option<GraphReport>,
+    /// Warnings with their counts.
+    pub warnings: Map<String, u64>,
+    /// When it ended.
+    pub now: SimTime,
+}
+
+impl Outcome<'_> {
+    /// The statistics, with the kernel's counts of all interfaces.
+    pub fn statistics(&self, nodes: &mut [Node]) -> Statistics {
+        let mut statistics =
+            Statistics { simulated_seconds: self.now.as_secs_f64(), ..Statistics::default() };
+        for (index, host) in self.experiment.hosts.iter().enumerate() {
+            let judged = host.processes.iter().zip(&self.observed[index]);
+            let own = HostStatistics {
+                address: host.address.to_string(),
+                processes: judged
+                    .map(|(p, seen)| outcome::judge(p, seen.iter().cloned(), self.now))
+                    .collect(),
+                ..HostStatistics::default()
+            };
+            statistics.hosts.insert(host.name.clone(), own);
+        }
+        for member in self.graph.iter().flat_map(|graph| &graph.members) {
+            let Some(host) = statistics.hosts.get_mut(&self.experiment.hosts[member.id.index()].name) else {
+                continue;
+            };
+            host.packets_in += member.nic.packets_in;
+            host.bytes_in += member.nic.bytes_in;
+            host.packets_out += member.nic.packets_out;
+            host.bytes_out += member.nic.bytes_out;
+            let drops = DropReason::ALL.iter().map(|reason| {
+                let lost = member.drops.get(reason).copied().unwrap_or_default();
+                (reason.name().to_owned(), lost + member.nic.dropped(*reason))
+            });
+            let drops: Map<String, u64> = drops.filter(|(_, count)| *count > 0).collect();
+            add_counts(&mut host.drops, &drops);
+        }
+        self.links(nodes, &mut statistics);
+        for (device, node) in
+            self.experiment.topology.devices.iter().zip(&nodes[self.experiment.hosts.len()..])
+        {
+            if matches!(device.kind, DeviceKind::Router(_)) {
+                statistics.routers.insert(device.name.clone(), router(node));
+            }
+        }
+        statistics.warnings = self.warnings.clone();
+        statistics
+    }
+
+    fn links(&self, nodes: &mut [Node], statistics: &mut Statistics) {
+        let by_link: Map<usize, &CableReport> =
+            self.cables.iter().map(|report| (report.link, report)).collect();
+        for (number, link) in self.experiment.topology.links.iter().enumerate() {
+            for end in 0..2 {
+                let (near, far) = (&link.ends[end], &link.ends[1 - end]);
+                let direction = match by_link.get(&number) {
+                    Some(report) => through_here(report, end),
+                    None => by_kernel(self.experiment, nodes, near.node.index(), near.port),
+                };
+                let names = [near.node, far.node].map(|id| self.experiment.node_name(id).to_owned());
+                for (name, is_sender) in names.iter().zip([true, false]) {
+                    if let Some(host) = statistics.hosts.get_mut(name) {
+                        let lost: u64 = direction.drops.values().sum();
+                        match is_sender {
+                            true => {
+                                host.packets_out += direction.frames;
+                                host.bytes_out += direction.bytes;
+                            }
+                            false => {
+                                host.packets_in += direction.frames.saturating_sub(lost);
+                                host.bytes_in += direction.bytes;
+                            }
+                        }
+                    }
+                }
+                let name = format!("{} to {}", names[0], names[1]);
+                statistics.links.entry(link.name.clone()).or_default().insert(name, direction);
+            }
+        }
+    }
+}
+
+fn through_here(report: &CableReport, end: usize) -> DirectionStatistics {
+    let lane = &report.lanes[end];
+    let counted = |all: &[(&str, u64)]| -> Map<String, u64> {
+        all.iter().filter(|(_, n)| *n > 0).map(|(name, n)| ((*name).to_owned(), *n)).collect()
+    };
+    let c = &lane.counters;
+    DirectionStatistics {
+        frames: c.offered - c.dropped.min(c.offered),
+        bytes: lane.taken.bytes,
+        drops: counted(&[
+            (DropReason::EgressFull.name(), c.dropped),
+            (DropReason::PathLoss.name(), c.lost),
+            (DropReason::LinkDown.name(), c.blocked),
+            ("missed", lane.missed + c.overflowed),
+        ]),
+        impairments: counted(&[
+            ("reordered", c.reordered),
+            ("duplicated", c.duplicated),
+            ("corrupted", c.corrupted),
+        ]),
+    }
+}
+
+/// A direct link's direction: what the kernel has counted. Large segments count once.
+fn by_kernel(experiment: &Experiment, nodes: &mut [Node], node: usize, port: usize) -> DirectionStatistics {
+    let name = &experiment.node_interfaces(nodes[node].id)[port].name;
+    let stats = nodes[node].netlink.counters(name).unwrap_or_default();
+    let drops = [("missed".to_owned(), stats.tx_dropped)];
+    DirectionStatistics {
+        frames: stats.tx_packets,
+        bytes: stats.tx_bytes,
+        drops: drops.into_iter().filter(|(_, count)| *count > 0).collect(),
+        impairments: Map::new(),
+    }
+}
+
+/// The counts of a router: those of its namespace's `/proc/net/snmp`.
+fn router(node: &Node) -> RouterStatistics {
+    let read = || Ok(fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default());
+    let text = Namespace::Fd(node.fd()).run(read).unwrap_or_default();
+    let count = |name: &str| snmp(&text, name);
+    RouterStatistics {
+        forwarded: count("ForwDatagrams"),
+        expired: count("InHdrErrors"),
+        no_route: count("OutNoRoutes") + count("InAddrErrors"),
+        unanswered: 0,
+        malformed: count("InTruncatedPkts"),
+    }
+}
+
+/// A count of the section `Ip`.
+fn snmp(text: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Ip:"));
+    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let place = names.split_whitespace().position(|own| own == name);
+    place.and_then(|n| values.split_whitespace().nth(n)?.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_found_by_their_names() {
+        let text = "Ip: Forwarding ForwDatagrams InHdrErrors\nIp: 1 42 3\nIcmp: InMsgs\nIcmp: 9\n";
+        assert_eq!([snmp(text, "ForwDatagrams"), snmp(text, "InHdrErrors"), snmp(text, "No")], [42, 3, 0]);
+    }
+}

@@ -1,0 +1,93 @@
+//! P4 switches of an emulation: each is `belljar p4 serve` in the switch's namespace.
+
+use crate::error::{Doing, Error, Result};
+use crate::nodes::Node;
+use belljar_config::Experiment;
+use belljar_config::topology::{Device, DeviceKind, P4Setup, P4Switch};
+use belljar_packetio::Namespace;
+use belljar_results::ResultsFolder;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The first words of the line that a switch writes once it passes packets.
+const READY: &str = "P4Runtime: ";
+/// Looks at what a switch has written before it is given up, and the time between two.
+const LOOKS: u32 = 1_500;
+const NAP: Duration = Duration::from_millis(20);
+
+/// The reason for which a switch cannot be served, if there is one.
+pub fn refusal(switch: &P4Switch) -> Option<&'static str> {
+    let of_kind = |wanted: fn(&P4Setup) -> bool| switch.setup.iter().filter(|setup| wanted(setup)).count();
+    let runtimes = of_kind(|setup| matches!(setup, P4Setup::Runtime(..)));
+    let commands = of_kind(|setup| matches!(setup, P4Setup::Commands(..)));
+    (runtimes > 1 || commands > 1)
+        .then_some("in an emulation it has one file of 'runtime' and one of 'commands' at most")
+}
+
+/// Starts the experiment's P4 switches, and waits until they pass packets.
+pub fn start(experiment: &Experiment, folder: &ResultsFolder, nodes: &[Node]) -> Result<()> {
+    let devices = experiment.topology.devices.iter().zip(&nodes[experiment.hosts.len()..]);
+    let mut started = Vec::new();
+    for (device, node) in devices {
+        if let DeviceKind::P4(switch) = &device.kind {
+            let place = Path::new("switches").join(&device.name).join("p4-serve.log");
+            started.push((
+                serve(device, switch, folder, node, &place)?,
+                folder.path().join(place),
+                &device.name,
+            ));
+        }
+    }
+    started.into_iter().try_for_each(|(child, log, name)| wait_until_ready(child, &log, name))
+}
+
+fn serve(
+    device: &Device,
+    switch: &P4Switch,
+    folder: &ResultsFolder,
+    node: &Node,
+    log: &Path,
+) -> Result<Child> {
+    let mut arguments: Vec<OsString> = vec!["p4".into(), "serve".into(), switch.path.clone().into()];
+    for setup in &switch.setup {
+        let option = if matches!(setup, P4Setup::Runtime(..)) { "--runtime" } else { "--commands" };
+        arguments.extend([option.into(), setup.path().into()]);
+    }
+    for interface in &device.interfaces {
+        if let Some(port) = P4Switch::port(&interface.name) {
+            arguments.extend(["--interface".into(), format!("{port}@{}", interface.name).into()]);
+        }
+    }
+    arguments.extend(["--name".into(), device.name.clone().into()]);
+    let program = std::env::current_exe().doing("finding this program")?;
+    let errors = folder.create_file(log)?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    // It asks /sys about its interfaces, which shows those of the namespace that it was mounted in.
+    let mut spawn = || -> std::io::Result<Child> {
+        unshare(CloneFlags::CLONE_NEWNS)?;
+        mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::MS_RDONLY, None::<&str>)?;
+        command.spawn()
+    };
+    let spawned = Namespace::Fd(node.fd()).run(|| Ok(spawn()))?;
+    spawned.doing(format!("starting the P4 switch '{}'", device.name))
+}
+
+fn wait_until_ready(mut child: Child, log: &PathBuf, name: &str) -> Result<()> {
+    for _ in 0..LOOKS {
+        let written = fs::read_to_string(log).unwrap_or_default();
+        if written.contains(READY) {
+            return Ok(());
+        }
+        if !matches!(child.try_wait(), Ok(None)) {
+            return Err(Error::new(format!("switch '{name}': {}", written.trim())));
+        }
+        std::thread::sleep(NAP);
+    }
+    Err(Error::new(format!("switch '{name}' does not pass packets: the machine is too slow")))
+}

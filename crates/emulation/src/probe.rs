@@ -1,0 +1,69 @@
+//! What this machine offers to emulations, found out by trying it in namespaces of our own.
+
+use crate::error::Result;
+use crate::netlink::{Netlink, VethEnd};
+use nix::mount::{MsFlags, mount};
+use nix::sched::CloneFlags;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// Facilities for emulations.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Facilities {
+    /// Why namespaces cannot be made; the rest is not known then.
+    pub namespaces: Option<String>,
+    /// Pairs of interfaces (veth).
+    pub veth: bool,
+    /// Bridges.
+    pub bridge: bool,
+    /// The token bucket filter (tbf).
+    pub tbf: bool,
+    /// Overlays of the machine's files.
+    pub overlay: bool,
+    /// Forwarding can be turned on in a network namespace.
+    pub forwarding: bool,
+}
+
+/// Tries everything. The calling process is in namespaces of its own afterwards.
+pub fn facilities() -> Facilities {
+    let mut found = Facilities::default();
+    if let Err(error) = enter() {
+        found.namespaces = Some(error.to_string());
+        return found;
+    }
+    let _ = network(&mut found);
+    found.overlay = overlay();
+    found.forwarding = std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").is_ok();
+    found
+}
+
+fn enter() -> Result<()> {
+    crate::stage::leave(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS)
+}
+
+fn network(found: &mut Facilities) -> Result<()> {
+    use crate::error::Doing;
+    let own = File::open("/proc/thread-self/ns/net").doing("opening a network namespace")?;
+    let mut netlink = Netlink::open(own.as_fd())?;
+    let (near, far) = (VethEnd { name: "a", mac: None }, VethEnd { name: "b", mac: None });
+    found.bridge = netlink.add_bridge("c", 300).is_ok();
+    netlink.add_veth(&near, &far, own.as_fd(), 1_500)?;
+    found.veth = true;
+    let index = netlink.index("a")?;
+    found.tbf = netlink.set_rate(index, 10_000_000, 10_000, 100_000).is_ok();
+    Ok(())
+}
+
+/// Puts an overlay on `/usr`, in memory.
+fn overlay() -> bool {
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    let base = Path::new("/tmp");
+    let option = if crate::files::in_user_namespace() { ",userxattr" } else { "" };
+    let text = format!("lowerdir=/usr,upperdir=/tmp/upper,workdir=/tmp/work{option}");
+    mount(None::<&str>, "/", None::<&str>, private, None::<&str>).is_ok()
+        && mount(Some("tmpfs"), base, Some("tmpfs"), MsFlags::empty(), None::<&str>).is_ok()
+        && ["upper", "work", "root"].iter().all(|name| std::fs::create_dir(base.join(name)).is_ok())
+        && mount(Some("overlay"), &base.join("root"), Some("overlay"), MsFlags::empty(), Some(&*text)).is_ok()
+}

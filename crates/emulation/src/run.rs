@@ -1,0 +1,355 @@
+//! The course of an emulation: its schedule against the clock, and the news of hosts.
+
+use crate::Lateness;
+use crate::clock::RealClock;
+use crate::error::{Error, Result};
+use crate::nodes::{HostNews, Node};
+use crate::protocol::{News, ProcessStart, Request};
+use crate::timeline::{Action, timeline};
+use crate::world::{Report, report};
+use belljar_base::{Map, SimTime};
+use belljar_config::{Experiment, FinalState};
+use belljar_plan::outcome::{End, Observation};
+use belljar_plan::{HostChange, LinkChange, Plan};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// The time between two reports of progress, and the longest sleep.
+const REFRESH: Duration = Duration::from_millis(100);
+/// How long hosts may take to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The processes of a host.
+#[derive(Default)]
+struct HostState {
+    observed: Vec<Vec<Observation>>,
+    /// The processes of the experiment that run, by their ids.
+    running: Map<i32, usize>,
+    is_down: bool,
+    cpu_seconds: f64,
+    finished: bool,
+}
+
+/// The end of a run.
+pub struct Ending {
+    /// When.
+    pub now: SimTime,
+    /// It was stopped from outside.
+    pub interrupted: bool,
+}
+
+/// A run. See the [module](self).
+pub struct Run<'a> {
+    experiment: &'a Experiment,
+    plan: &'a Plan,
+    nodes: &'a mut [Node],
+    hub: &'a mut Node,
+    /// By link, the numbers of its ends in the hub; none of a direct link.
+    pub hub_ends: Vec<Option<[u32; 2]>>,
+    resolver_down: Vec<Arc<AtomicBool>>,
+    until_done: bool,
+    hosts: Vec<HostState>,
+    /// What is to come, the next one last.
+    timeline: Vec<(SimTime, Action)>,
+    lateness: Lateness,
+    warnings: Map<String, u64>,
+}
+
+impl<'a> Run<'a> {
+    /// A run that has not begun.
+    pub fn new(
+        experiment: &'a Experiment,
+        plan: &'a Plan,
+        nodes: &'a mut [Node],
+        hub: &'a mut Node,
+        resolver_down: Vec<Arc<AtomicBool>>,
+        until_done: bool,
+    ) -> Run<'a> {
+        let state =
+            |processes: usize| HostState { observed: vec![Vec::new(); processes], ..HostState::default() };
+        Run {
+            experiment,
+            plan,
+            nodes,
+            hub,
+            hub_ends: Vec::new(),
+            resolver_down,
+            until_done,
+            hosts: experiment.hosts.iter().map(|host| state(host.processes.len())).collect(),
+            timeline: timeline(experiment, plan),
+            lateness: Lateness::default(),
+            warnings: Map::new(),
+        }
+    }
+
+    /// Counts a warning.
+    pub fn warn(&mut self, text: String) {
+        *self.warnings.entry(text).or_default() += 1;
+    }
+    /// Counts a warning of a host. The same one of several hosts is one, counted.
+    pub fn warn_of(&mut self, _host: usize, text: String) {
+        self.warn(text);
+    }
+    /// How late scheduled things happened.
+    pub fn lateness(&self) -> &Lateness {
+        &self.lateness
+    }
+    /// Seconds of processor time by host.
+    pub fn cpu_seconds(&self) -> Map<String, f64> {
+        let hosts = self.experiment.hosts.iter().zip(&self.hosts);
+        hosts.map(|(host, state)| (host.name.clone(), state.cpu_seconds)).collect()
+    }
+    /// What happened to the processes of each host, and the warnings.
+    pub fn take(self) -> (Vec<Vec<Vec<Observation>>>, Map<String, u64>) {
+        (self.hosts.into_iter().map(|state| state.observed).collect(), self.warnings)
+    }
+
+    /// Runs to the end of the experiment, or until `stop` is set.
+    pub fn execute(
+        &mut self,
+        clock: RealClock,
+        news: &Receiver<HostNews>,
+        stop: &AtomicBool,
+    ) -> Result<Ending> {
+        let end = self.experiment.general.stop_time;
+        let mut next_report = SimTime::ZERO;
+        // What starts at 0 does not start before the clock does.
+        let mut begun = false;
+        loop {
+            let now = clock.time();
+            begun = begun || now > SimTime::ZERO;
+            while begun
+                && let Some((at, _)) = self.timeline.last()
+                && *at <= now
+                && let Some((at, action)) = self.timeline.pop()
+            {
+                self.lateness.add(clock.time().since(at));
+                self.perform(action, clock.time())?;
+            }
+            if now >= end {
+                return Ok(Ending { now: end, interrupted: false });
+            }
+            if stop.load(Relaxed) {
+                return Ok(Ending { now, interrupted: true });
+            }
+            if self.until_done && begun && self.is_done() {
+                return Ok(Ending { now, interrupted: false });
+            }
+            if now >= next_report {
+                report(&Report::Now(now.as_secs_f64()));
+                next_report = now + belljar_base::SimDuration::from_nanos(REFRESH.as_nanos() as u64);
+            }
+            let due = self.timeline.last().map_or(end, |(at, _)| *at).min(end);
+            let wait = match begun {
+                true => Duration::from_nanos(due.since(now).as_nanos()).min(REFRESH),
+                false => Duration::from_millis(1),
+            };
+            match news.recv_timeout(wait) {
+                Ok((host, news)) => self.hear(host, news, clock)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
+            }
+        }
+    }
+
+    /// True if nothing is scheduled any more and every process has ended that is to.
+    fn is_done(&self) -> bool {
+        let waits = |host: usize, number: usize| {
+            let expected = self.experiment.hosts[host].processes[number].expected_final_state;
+            !matches!(expected, FinalState::Running | FinalState::Any)
+        };
+        let mut states = self.hosts.iter().enumerate();
+        self.timeline.iter().all(|(_, action)| matches!(action, Action::Device(..)))
+            && states.all(|(host, state)| !state.running.values().any(|number| waits(host, *number)))
+            // What was asked to start is known to have done so.
+            && self.hosts.iter().zip(&self.plan.processes).all(|(state, processes)| {
+                let started = |n: usize| !state.observed[n].is_empty() || processes[n].start == SimTime::MAX;
+                (0..processes.len()).all(started)
+            })
+    }
+
+    fn hear(&mut self, host: usize, news: News, clock: RealClock) -> Result<()> {
+        let state = &mut self.hosts[host];
+        match news {
+            News::Started { number, pid, at } => {
+                state.running.insert(pid, number);
+                state.observed[number].push(Observation::Started { pid, at: clock.at(at) });
+            }
+            News::Failed { number, reason, at } => {
+                state.observed[number].push(Observation::Failed { reason, at: clock.at(at) });
+            }
+            News::Ended { pid, exited, signaled, at } => {
+                // Others are descendants that were orphaned.
+                let Some(number) = state.running.remove(&pid) else { return Ok(()) };
+                let how = match (exited, signaled) {
+                    (_, Some(signal)) => End::Signaled(signal),
+                    (code, None) => End::Exited(code.unwrap_or(0) as u8),
+                };
+                state.observed[number].push(Observation::Ended { how, at: clock.at(at) });
+            }
+            News::Finished { cpu_seconds } => (state.cpu_seconds, state.finished) = (cpu_seconds, true),
+            News::Warning(text) => self.warn_of(host, text),
+            News::Ready => {}
+            News::Unfit(_) if state.finished => {}
+            News::Unfit(error) => {
+                return Err(Error::new(format!("host '{}': {error}", self.experiment.hosts[host].name)));
+            }
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, action: Action, now: SimTime) -> Result<()> {
+        match action {
+            Action::Start(host, number) => self.start(host, number),
+            Action::Shutdown(host, number) => {
+                let signal = self.plan.processes[host][number].shutdown_signal.number();
+                self.signal(host, number, signal)
+            }
+            Action::Device(node, change) => self.change_links(node, change),
+            Action::Host(host, change) => match change {
+                HostChange::Crash { .. } => self.crash(host, now),
+                HostChange::Restart => self.restart(host, now),
+                HostChange::NameServer { down } => {
+                    self.resolver_down[host].store(down, Relaxed);
+                    Ok(())
+                }
+                HostChange::Start(number) if self.runs(host, number).is_none() => self.start(host, number),
+                HostChange::Signal(number, signal) => self.signal(host, number, signal),
+                HostChange::Link(change) => self.change_links(host, change),
+                // The graph network makes changes of bandwidths by itself; the rest was refused or told before.
+                HostChange::Start(_)
+                | HostChange::Bandwidth { .. }
+                | HostChange::StartModel(_)
+                | HostChange::StopModel(_)
+                | HostChange::Step(_)
+                | HostChange::Drift(_) => Ok(()),
+            },
+        }
+    }
+
+    /// The id of a process that runs.
+    fn runs(&self, host: usize, number: usize) -> Option<i32> {
+        self.hosts[host].running.iter().find(|(_, n)| **n == number).map(|(pid, _)| *pid)
+    }
+
+    fn start(&mut self, host: usize, number: usize) -> Result<()> {
+        if self.hosts[host].is_down {
+            return Ok(());
+        }
+        let process = &self.plan.processes[host][number];
+        self.nodes[host].tell(&Request::Start(ProcessStart {
+            number,
+            program: process.program.clone(),
+            path: process.path.clone(),
+            args: process.args.clone(),
+            environment: process.environment.clone(),
+            user: process.user.clone(),
+        }))
+    }
+
+    fn signal(&mut self, host: usize, number: usize, signal: i32) -> Result<()> {
+        match self.runs(host, number) {
+            Some(pid) => self.nodes[host].tell(&Request::Signal { pid, signal }),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops a host at once: its network goes first, so that nobody hears of the end of its connections.
+    fn crash(&mut self, host: usize, now: SimTime) -> Result<()> {
+        if self.hosts[host].is_down {
+            return Ok(());
+        }
+        self.nodes[host].down()?;
+        self.nodes[host].tell(&Request::Crash)?;
+        let state = &mut self.hosts[host];
+        state.is_down = true;
+        for number in std::mem::take(&mut state.running).into_values() {
+            state.observed[number].push(Observation::Crashed { at: now });
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self, host: usize, now: SimTime) -> Result<()> {
+        if !self.hosts[host].is_down {
+            return Ok(());
+        }
+        self.hosts[host].is_down = false;
+        self.nodes[host].tell(&Request::Boot)?;
+        let node = &mut self.nodes[host];
+        node.configure(self.experiment)?;
+        // The kernel has dropped the routes of interfaces that went down.
+        let (v4, v6) = std::mem::take(&mut node.routes).into_iter().partition(|route| route.to.is_ipv4());
+        node.set_routes(true, v4)?;
+        node.set_routes(false, v6)?;
+        for number in 0..self.plan.processes[host].len() {
+            if self.plan.processes[host][number].start <= now {
+                self.start(host, number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a change at the links of a node. Rates and queues are the lines' matter.
+    fn change_links(&mut self, node: usize, change: LinkChange) -> Result<()> {
+        let is_down = self.hosts.get(node).is_some_and(|state| state.is_down);
+        let own = &mut self.nodes[node];
+        let made = match change {
+            LinkChange::Nic(..) => Ok(()),
+            LinkChange::Carrier(port, up) => {
+                let interface = &self.experiment.node_interfaces(own.id)[port];
+                match self.hub_ends.get(interface.link).copied().flatten() {
+                    Some(ends) => self.hub.netlink.set_up(ends[interface.end], up),
+                    None => Ok(()),
+                }
+            }
+            LinkChange::Routes(routes) => {
+                let specs = own.specs(&routes);
+                if is_down { keep(own, true, specs) } else { own.set_routes(true, specs) }
+            }
+            LinkChange::Routes6(routes) => {
+                let specs = own.specs(&routes);
+                if is_down { keep(own, false, specs) } else { own.set_routes(false, specs) }
+            }
+            LinkChange::Blocked(blocked) => (0..own.ports.len()).try_for_each(|port| {
+                let index = own.ports[port];
+                own.netlink.set_up(index, !blocked.contains(&port))
+            }),
+        };
+        if let Err(error) = made {
+            let name = self.nodes[node].name.clone();
+            self.warn(format!("'{name}': a change of its links was not made as planned: {error}"));
+        }
+        Ok(())
+    }
+
+    /// Ends all hosts.
+    pub fn finish(&mut self, news: &Receiver<HostNews>) -> Result<()> {
+        for node in self.nodes.iter().filter(|node| node.connection.is_some()) {
+            node.tell(&Request::Finish)?;
+        }
+        while self.hosts.iter().any(|state| !state.finished) {
+            match news.recv_timeout(PATIENCE) {
+                Ok((host, News::Finished { cpu_seconds })) => {
+                    (self.hosts[host].cpu_seconds, self.hosts[host].finished) = (cpu_seconds, true);
+                }
+                Ok((host, News::Warning(text))) => self.warn_of(host, text),
+                // What ends now ends because all of it does.
+                Ok(_) => {}
+                Err(_) => {
+                    self.warn("processes of some hosts could not be ended in time".into());
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keeps routes for when a host is there again.
+fn keep(node: &mut Node, family4: bool, specs: Vec<crate::netlink::RouteSpec>) -> Result<()> {
+    node.routes.retain(|route| route.to.is_ipv4() != family4);
+    node.routes.extend(specs);
+    Ok(())
+}

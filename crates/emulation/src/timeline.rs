@@ -1,0 +1,67 @@
+//! Everything that happens at a set time in an emulation, in order.
+
+use belljar_base::SimTime;
+use belljar_config::Experiment;
+use belljar_plan::{HostChange, LinkChange, Plan};
+
+/// Something that happens at a set time.
+#[derive(Debug)]
+pub enum Action {
+    /// A change of a host.
+    Host(usize, HostChange),
+    /// A change of a switch or router, by its node's number.
+    Device(usize, LinkChange),
+    /// The start of a host's process.
+    Start(usize, usize),
+    /// A process is asked to end.
+    Shutdown(usize, usize),
+}
+
+/// The actions of a plan before the end of the experiment, the first one last. Changes come before starts of the same time.
+pub fn timeline(experiment: &Experiment, plan: &Plan) -> Vec<(SimTime, Action)> {
+    let mut all = Vec::new();
+    for (host, changes) in plan.schedule.hosts.iter().enumerate() {
+        all.extend(changes.iter().map(|(at, change)| (*at, Action::Host(host, change.clone()))));
+    }
+    for (device, changes) in plan.schedule.devices.iter().enumerate() {
+        let node = experiment.hosts.len() + device;
+        all.extend(changes.iter().map(|(at, change)| (*at, Action::Device(node, change.clone()))));
+    }
+    for (host, processes) in plan.processes.iter().enumerate() {
+        for (number, process) in processes.iter().enumerate() {
+            all.push((process.start, Action::Start(host, number)));
+            all.extend(process.shutdown.map(|at| (at, Action::Shutdown(host, number))));
+        }
+    }
+    all.retain(|(at, _)| *at < experiment.general.stop_time);
+    all.sort_by_key(|(at, _)| *at);
+    all.reverse();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use belljar_config::PathContext;
+
+    #[test]
+    fn changes_come_before_starts_of_the_same_time_and_nothing_after_the_end() {
+        let text = "general: { stop_time: 10 }\nnetwork: { graph: { type: 1_gbit_switch } }\nhosts:\n  a:\n    network_node_id: 0\n    \
+            processes:\n    - { path: /bin/sh, start_time: 2 s, shutdown_time: 4 s }\n    - { path: /bin/sh, start_time: 11 s }\n\
+            events:\n- { at: 2 s, crash: a, for: 1 s }\n";
+        let experiment = Experiment::parse_in("test.yaml", text, &PathContext::default()).unwrap();
+        let mut all = timeline(&experiment, &Plan::new(&experiment));
+        all.reverse();
+        let shown: Vec<String> =
+            all.iter().map(|(at, action)| format!("{} {action:?}", at.as_nanos() / 1_000_000_000)).collect();
+        assert_eq!(
+            shown,
+            [
+                "2 Host(0, Crash { lose_files: false })",
+                "2 Start(0, 0)",
+                "3 Host(0, Restart)",
+                "4 Shutdown(0, 0)"
+            ]
+        );
+    }
+}

@@ -1,0 +1,249 @@
+//! The truthfulness of an emulation: how late frames and events were, whether the processors were saturated, what was
+//! missed. From these a verdict follows, which says whether the results may be believed.
+
+use crate::Lateness;
+use crate::clock::monotonic_ns;
+use belljar_base::{Map, SimDuration};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The time between two looks at the processors.
+const WINDOW: Duration = Duration::from_millis(200);
+/// A window in which so much of all processors' time was used is saturated.
+const SATURATED: f64 = 0.97;
+/// Lateness of 99 of 100 frames that does no harm: at least this, or this share of the shortest delay.
+const HARMLESS: SimDuration = SimDuration::from_micros(500);
+const HARMLESS_SHARE: f64 = 0.05;
+/// Shares of saturated windows and of missed frames from which results are doubtful, and from which they are wrong.
+const DOUBTFUL_SATURATION: f64 = 0.10;
+const WRONG_SATURATION: f64 = 0.50;
+const DOUBTFUL_MISSED: f64 = 0.0001;
+const WRONG_MISSED: f64 = 0.01;
+
+/// The verdict on a run, and its grounds: `emulation.json`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Truthfulness {
+    /// `truthful`, `doubtful` or `untruthful`.
+    pub verdict: String,
+    /// Why it is not `truthful`.
+    pub reasons: Vec<String>,
+    /// How late frames left lines, beyond the delay that the experiment gives them.
+    pub lateness: Quantiles,
+    /// How late processes were started and events happened.
+    pub schedule_lateness: Quantiles,
+    /// The processors.
+    pub cpu: Cpu,
+    /// Frames that went through lines.
+    pub frames: u64,
+    /// Frames that were lost without the experiment's wanting it.
+    pub missed: u64,
+    /// Packets that captures missed.
+    pub capture_missed: u64,
+    /// Links that are the kernel's alone.
+    pub direct_links: usize,
+    /// Links whose frames went through Belljar.
+    pub lines: usize,
+    /// Seconds from the start of the command until the experiment began.
+    pub setup_seconds: f64,
+    /// What is otherwise than in a simulation.
+    pub differences: Vec<String>,
+}
+
+/// Quantiles of lateness in microseconds; each at most twice the exact one.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Number of values.
+    pub count: u64,
+    /// The mean.
+    pub mean_us: f64,
+    /// Half of them are not greater.
+    pub median_us: f64,
+    /// 90 of 100.
+    pub p90_us: f64,
+    /// 99 of 100.
+    pub p99_us: f64,
+    /// The greatest.
+    pub max_us: f64,
+}
+
+/// Use of the processors in the course of a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Number of processors.
+    pub processors: usize,
+    /// The share of their time that was used, by whomever.
+    pub busy: f64,
+    /// The share of time in which they were all busy.
+    pub saturated: f64,
+    /// The share of their time that a hypervisor gave to others.
+    pub stolen: f64,
+    /// Seconds that Belljar's lines took.
+    pub line_seconds: f64,
+    /// Seconds that the processes of each host took.
+    pub hosts: Map<String, f64>,
+}
+
+impl From<&Lateness> for Quantiles {
+    fn from(lateness: &Lateness) -> Quantiles {
+        let us = |span: SimDuration| span.as_nanos() as f64 / 1e3;
+        Quantiles {
+            count: lateness.count(),
+            mean_us: us(lateness.mean()),
+            median_us: us(lateness.quantile(0.5)),
+            p90_us: us(lateness.quantile(0.9)),
+            p99_us: us(lateness.quantile(0.99)),
+            max_us: us(lateness.max()),
+        }
+    }
+}
+
+impl Truthfulness {
+    /// Judges by what is filled in already. `least_latency` is the shortest delay that a line has to keep.
+    pub fn judge(&mut self, least_latency: Option<SimDuration>) {
+        let mut wrong = false;
+        let mut reasons = Vec::new();
+        let share = least_latency.map_or(0.0, |least| least.as_nanos() as f64 * HARMLESS_SHARE / 1e3);
+        let limit = share.max(HARMLESS.as_nanos() as f64 / 1e3);
+        if self.lateness.p99_us > limit {
+            wrong |= self.lateness.p90_us > 4.0 * limit;
+            reasons.push(format!(
+                "1 frame of 100 was later than {:.0} us (at most {limit:.0} us do no harm)",
+                self.lateness.p99_us
+            ));
+        }
+        if self.cpu.saturated > DOUBTFUL_SATURATION {
+            wrong |= self.cpu.saturated > WRONG_SATURATION;
+            let (share, count) = (self.cpu.saturated * 100.0, self.cpu.processors);
+            reasons.push(format!("all {count} processors were busy for {share:.0} % of the time"));
+        }
+        if self.cpu.stolen > DOUBTFUL_SATURATION {
+            reasons.push(format!(
+                "the hypervisor gave {:.0} % of the processors' time to others",
+                self.cpu.stolen * 100.0
+            ));
+        }
+        let missed = self.missed as f64 / self.frames.max(1) as f64;
+        if missed > DOUBTFUL_MISSED {
+            wrong |= missed > WRONG_MISSED;
+            reasons
+                .push(format!("{} of {} frames were missed: rates were not kept", self.missed, self.frames));
+        }
+        let late = self.schedule_lateness.max_us;
+        if late > 100_000.0 {
+            reasons.push(format!("an event or the start of a process was {:.0} ms late", late / 1e3));
+        }
+        self.verdict = match (reasons.is_empty(), wrong) {
+            (true, _) => "truthful",
+            (false, false) => "doubtful",
+            (false, true) => "untruthful",
+        }
+        .to_owned();
+        self.reasons = reasons;
+    }
+
+    /// The verdict for the user, in lines.
+    pub fn summary(&self) -> String {
+        let late = match self.lateness.count {
+            0 => "no frames went through lines".to_owned(),
+            _ => format!(
+                "frames late by {:.0} us (median), {:.0} us (99 %), {:.0} us (most)",
+                self.lateness.median_us, self.lateness.p99_us, self.lateness.max_us
+            ),
+        };
+        let mut text = format!(
+            "verdict: {}; {late}; processors {:.0} % busy, saturated for {:.0} % of the time; {} of {} frames missed",
+            self.verdict,
+            self.cpu.busy * 100.0,
+            self.cpu.saturated * 100.0,
+            self.missed,
+            self.frames
+        );
+        for reason in &self.reasons {
+            text += &format!("\nverdict: {reason}");
+        }
+        text
+    }
+}
+
+/// Looks at the processors until `stop` is set.
+pub fn watch(stop: &AtomicBool) -> Cpu {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let mut cpu = Cpu { processors, ..Cpu::default() };
+    let (mut windows, mut saturated) = (0u64, 0u64);
+    let first = ticks();
+    let mut last = first;
+    let mut due = monotonic_ns();
+    while !stop.load(Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+        if monotonic_ns() < due + WINDOW.as_nanos() as u64 {
+            continue;
+        }
+        due = monotonic_ns();
+        let now = ticks();
+        let (all, idle) = (now.0.saturating_sub(last.0), now.1.saturating_sub(last.1));
+        last = now;
+        if all > 0 {
+            windows += 1;
+            saturated += u64::from(1.0 - idle as f64 / all as f64 >= SATURATED);
+        }
+    }
+    let end = ticks();
+    let all = end.0.saturating_sub(first.0).max(1) as f64;
+    cpu.busy = 1.0 - end.1.saturating_sub(first.1) as f64 / all;
+    cpu.stolen = end.2.saturating_sub(first.2) as f64 / all;
+    cpu.saturated = saturated as f64 / windows.max(1) as f64;
+    cpu
+}
+
+/// The time of all processors, the part that they were idle, and that which was stolen, in ticks.
+fn ticks() -> (u64, u64, u64) {
+    parse_ticks(&fs::read_to_string("/proc/stat").unwrap_or_default())
+}
+
+fn parse_ticks(stat: &str) -> (u64, u64, u64) {
+    let line = stat.lines().next().unwrap_or_default();
+    let fields: Vec<u64> = line.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+    let at = |n: usize| fields.get(n).copied().unwrap_or(0);
+    // user nice system idle iowait irq softirq steal; guest time is in user time already.
+    ((0..8).map(at).sum(), at(3) + at(4), at(7))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn late(us: u64) -> Truthfulness {
+        let mut lateness = Lateness::default();
+        (0..1_000).for_each(|_| lateness.add(SimDuration::from_micros(us)));
+        Truthfulness { lateness: (&lateness).into(), frames: 1_000, ..Truthfulness::default() }
+    }
+
+    #[test]
+    fn verdicts_follow_from_the_grounds() {
+        let verdict = |mut truth: Truthfulness, least: u64| {
+            truth.judge(Some(SimDuration::from_micros(least)));
+            (truth.verdict.clone(), truth.reasons.len())
+        };
+        assert_eq!(verdict(late(60), 1_000), ("truthful".into(), 0));
+        assert_eq!(verdict(late(1_500), 1_000), ("doubtful".into(), 1));
+        assert_eq!(
+            verdict(late(1_500), 50_000),
+            ("truthful".into(), 0),
+            "of a long delay it is a small share"
+        );
+        assert_eq!(verdict(late(9_000), 1_000), ("untruthful".into(), 1));
+        assert_eq!(verdict(Truthfulness { missed: 3, ..late(60) }, 1_000), ("doubtful".into(), 1));
+        assert_eq!(verdict(Truthfulness { missed: 300, ..late(60) }, 1_000), ("untruthful".into(), 1));
+        let busy = |saturated| Truthfulness { cpu: Cpu { saturated, ..Cpu::default() }, ..late(60) };
+        assert_eq!(verdict(busy(0.2), 1_000), ("doubtful".into(), 1));
+        assert_eq!(verdict(busy(0.8), 1_000), ("untruthful".into(), 1));
+    }
+
+    #[test]
+    fn ticks_are_read_as_the_kernel_writes_them() {
+        assert_eq!(parse_ticks("cpu  10 1 20 300 4 5 6 7 0 0\ncpu0 1 2\n"), (353, 304, 7));
+        assert_eq!(parse_ticks(""), (0, 0, 0));
+    }
+}

@@ -1,0 +1,285 @@
+//! An emulation from its first step to its last: the first process of its process-id namespace.
+
+use crate::Lateness;
+use crate::advertise::Advertiser;
+use crate::captures::Captures;
+use crate::check;
+use crate::clock::{RealClock, monotonic_ns, wall_ns};
+use crate::error::{Doing, Error, Result};
+use crate::files::in_user_namespace;
+use crate::network;
+use crate::nodes::{self, HostNews, Node};
+use crate::outcome::Outcome;
+use crate::p4;
+use crate::protocol::{HostSetup, News};
+use crate::resolver::Resolver;
+use crate::run::{Ending, Run};
+use crate::stage;
+use crate::truth::{self, Truthfulness};
+use belljar_base::HostId;
+use belljar_config::Experiment;
+use belljar_plan::Plan;
+use belljar_results::{ResultsFolder, names};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// The hidden subcommand of the program that runs the world.
+pub const WORLD_COMMAND: &str = "emulate-world";
+/// The folder in the results where mount points are, until the end.
+pub const SCRATCH: &str = ".emulation";
+/// How long hosts may take to become ready.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The time between the last preparation and the beginning: threads are waiting by then.
+const LEAD_NS: u64 = 20_000_000;
+
+/// The order for an emulation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// The results folder, with the resolved experiment in it.
+    pub folder: PathBuf,
+    /// Folders that hosts see although they lie below a directory that starts empty.
+    pub exposed: Vec<PathBuf>,
+    /// True to end once every process has ended that is to.
+    pub until_done: bool,
+    /// `CLOCK_MONOTONIC` when the command began, in nanoseconds.
+    pub began_ns: u64,
+}
+
+/// A line of the world's standard output.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// So many seconds of the experiment have passed.
+    Now(f64),
+    /// The emulation failed.
+    Failed(String),
+    /// It came to its end, or was interrupted.
+    Done {
+        /// It was interrupted.
+        interrupted: bool,
+    },
+}
+
+/// Tells the command something. It ends with whoever listens.
+pub(crate) fn report(report: &Report) {
+    let mut line = serde_json::to_vec(report).expect("plain data can be serialised");
+    line.push(b'\n');
+    let mut out = std::io::stdout().lock();
+    if out.write_all(&line).and_then(|()| out.flush()).is_err() {
+        std::process::exit(1);
+    }
+}
+
+/// Runs what standard input orders, in its first line. Later lines stop the emulation; the end of the input ends it at once.
+pub fn main() {
+    let mut first = String::new();
+    let order = match std::io::stdin().lock().read_line(&mut first) {
+        Ok(1..) => serde_json::from_str::<Order>(&first).ok(),
+        _ => None,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let of_listener = stop.clone();
+    thread::spawn(move || {
+        let mut line = String::new();
+        while matches!(std::io::stdin().lock().read_line(&mut line), Ok(1..)) {
+            of_listener.store(true, Relaxed);
+        }
+        std::process::exit(1);
+    });
+    let ran = match order {
+        Some(order) => stage::settle().and_then(|()| emulate(&order, &stop)),
+        None => Err(Error::new("the emulation was told nothing")),
+    };
+    report(&match ran {
+        Ok(interrupted) => Report::Done { interrupted },
+        Err(error) => Report::Failed(error.to_string()),
+    });
+}
+
+/// Runs an experiment. Returns true if it was interrupted.
+fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
+    let folder = ResultsFolder::open(&order.folder);
+    let file = order.folder.join(names::EXPERIMENT);
+    let experiment = Experiment::load(&file).map_err(|error| Error::new(error.to_string()))?;
+    let plan = Plan::new(&experiment);
+    let (news_to, news) = channel();
+    let mut nodes = make_nodes(&experiment, order, &news_to)?;
+    let hub_id = HostId(experiment.node_count() as u32);
+    let hub_settings = [
+        ("net/ipv6/conf/all/disable_ipv6".to_owned(), "1".to_owned()),
+        ("net/ipv6/conf/default/disable_ipv6".to_owned(), "1".to_owned()),
+    ];
+    let mut hub = Node::device(hub_id, "hub", &hub_settings)?;
+    let mut network = network::build(&experiment, &plan.schedule, &mut nodes, &mut hub)?;
+    let (resolver, resolver_down) = Resolver::open(&experiment, &mut nodes)?;
+    p4::start(&experiment, &folder, &nodes)?;
+    let captures = Captures::open(&experiment, &folder, &nodes)?;
+    let advertiser = Advertiser::open(&experiment, &nodes)?;
+    let mut run = Run::new(&experiment, &plan, &mut nodes, &mut hub, resolver_down, order.until_done);
+    run.hub_ends = std::mem::take(&mut network.hub_ends);
+    for note in network.notes.drain(..) {
+        run.warn(note);
+    }
+    wait_until_ready(&mut run, &news, experiment.hosts.len())?;
+
+    let begin = monotonic_ns() + LEAD_NS;
+    let begin_wall = wall_ns() + LEAD_NS;
+    let clock = RealClock::from(begin);
+    let mut truth = Truthfulness {
+        setup_seconds: begin.saturating_sub(order.began_ns) as f64 / 1e9,
+        direct_links: network.direct,
+        lines: network.cables.len(),
+        differences: check::differences(&experiment),
+        ..Truthfulness::default()
+    };
+    let (over, silent) = (&AtomicBool::new(false), &AtomicBool::new(false));
+    let ended = thread::scope(|scope| {
+        let cables: Vec<_> = network
+            .cables
+            .into_iter()
+            .map(|(cable, ports)| scope.spawn(move || cable.run(ports, clock, over)))
+            .collect();
+        let graph = network.graph.map(|(graph, ports)| scope.spawn(move || graph.run(ports, clock, over)));
+        let captures = (!captures.is_empty()).then(|| scope.spawn(move || captures.run(begin_wall, silent)));
+        scope.spawn(move || resolver.run(clock, over));
+        if !advertiser.is_empty() {
+            scope.spawn(move || advertiser.run(over));
+        }
+        let processors = scope.spawn(move || truth::watch(over));
+        let ended = run.execute(clock, &news, stop);
+        // Captures take what is still on its way in the kernel.
+        over.store(true, Relaxed);
+        let cables: Vec<_> = cables.into_iter().filter_map(|thread| thread.join().ok()).collect();
+        let graph = graph.and_then(|thread| thread.join().ok());
+        truth.cpu = processors.join().unwrap_or_default();
+        silent.store(true, Relaxed);
+        let missed = captures.map(|thread| thread.join().unwrap_or_else(|_| Ok(0)));
+        ended.and_then(|ending| Ok((ending, cables, graph, missed.transpose()?.unwrap_or(0))))
+    });
+    let (Ending { now, interrupted }, cables, graph, capture_missed) = ended?;
+    run.finish(&news)?;
+    let mut lateness = Lateness::default();
+    for cable in &cables {
+        lateness.merge(&cable.lateness);
+        truth.cpu.line_seconds += cable.cpu_seconds;
+        for lane in &cable.lanes {
+            truth.frames += lane.counters.offered;
+            truth.missed += lane.missed + lane.counters.overflowed;
+        }
+    }
+    if let Some(graph) = &graph {
+        lateness.merge(&graph.lateness);
+        truth.cpu.line_seconds += graph.cpu_seconds;
+        for member in &graph.members {
+            truth.frames += member.nic.packets_out;
+            truth.missed += member.missed;
+        }
+    }
+    (truth.lateness, truth.schedule_lateness) = ((&lateness).into(), run.lateness().into());
+    truth.capture_missed = capture_missed;
+    if capture_missed > 0 {
+        run.warn(format!("captures missed {capture_missed} packets"));
+    }
+    truth.cpu.hosts = run.cpu_seconds();
+    truth.judge(network.least_latency);
+    let (observed, warnings) = run.take();
+    let outcome = Outcome { experiment: &experiment, observed, cables, graph, warnings, now };
+    let statistics = outcome.statistics(&mut nodes);
+    set_epoch(&folder, begin_wall / 1_000_000_000)?;
+    write_json(&folder, names::STATISTICS, &statistics)?;
+    write_json(&folder, names::EMULATION, &truth)?;
+    Ok(interrupted)
+}
+
+/// Writes when the hosts' clock started into the drawing of the network: readers of captures look there.
+fn set_epoch(folder: &ResultsFolder, epoch_secs: u64) -> Result<()> {
+    let text = std::fs::read_to_string(folder.path().join(names::TOPOLOGY)).unwrap_or_default();
+    let Some(mut topology) = belljar_results::Topology::from_json(&text) else { return Ok(()) };
+    topology.epoch_secs = epoch_secs;
+    Ok(folder.write(names::TOPOLOGY, topology.to_json().as_bytes())?)
+}
+
+fn write_json<T: Serialize>(folder: &ResultsFolder, name: &str, value: &T) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(value).expect("plain data can be serialised");
+    text.push('\n');
+    Ok(folder.write(name, text.as_bytes())?)
+}
+
+/// Makes the namespaces of all nodes, and starts the first processes of hosts.
+fn make_nodes(experiment: &Experiment, order: &Order, news: &Sender<HostNews>) -> Result<Vec<Node>> {
+    let all_users = !in_user_namespace();
+    let folder = ResultsFolder::open(&order.folder);
+    let mut nodes = Vec::new();
+    let (hosts, mut resolver) = (hosts_file(experiment), String::new());
+    resolver += &format!("nameserver {}\n", experiment.belljar.dns_address);
+    for (index, host) in experiment.hosts.iter().enumerate() {
+        let id = HostId(index as u32);
+        let file = |path: &str, content: &str| (path.to_owned(), content.to_owned());
+        let setup = HostSetup {
+            name: host.name.clone(),
+            directory: folder.host(&host.name),
+            scratch: order.folder.join(SCRATCH).join(&host.name),
+            files: vec![
+                file("/etc/hosts", &hosts),
+                file("/etc/hostname", &format!("{}\n", host.name)),
+                file("/etc/resolv.conf", &resolver),
+                file("/etc/nsswitch.conf", NSSWITCH),
+            ],
+            shared: host.options.shared.clone(),
+            exposed: order.exposed.clone(),
+            sysctls: host.options.sysctls.clone().into_iter().collect(),
+            all_users,
+        };
+        std::fs::create_dir_all(&setup.scratch).doing(format!("making '{}'", setup.scratch.display()))?;
+        let node = Node::host(id, &setup, &nodes::settings(experiment, id), news.clone());
+        nodes.push(node.map_err(|error| Error::new(format!("host '{}': {error}", host.name)))?);
+    }
+    for (number, device) in experiment.topology.devices.iter().enumerate() {
+        let id = HostId((experiment.hosts.len() + number) as u32);
+        nodes.push(Node::device(id, &device.name, &nodes::settings(experiment, id))?);
+    }
+    Ok(nodes)
+}
+
+/// Names are looked up in `/etc/hosts` and at the name server; users and groups in files.
+const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\n\
+    services: files\nethers: files\nrpc: files\n";
+
+/// `/etc/hosts`: all hosts and routers of the experiment by name.
+fn hosts_file(experiment: &Experiment) -> String {
+    let mut text = String::from("127.0.0.1\tlocalhost\n");
+    for (name, address) in experiment.names().filter(|(name, _)| *name != "localhost") {
+        text += &format!("{address}\t{name}\n");
+    }
+    if experiment.belljar.ipv6 {
+        text += "::1\tlocalhost ip6-localhost ip6-loopback\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n";
+        for (name, address) in experiment.names6().filter(|(name, _)| *name != "localhost") {
+            text += &format!("{address}\t{name}\n");
+        }
+    }
+    text
+}
+
+/// Waits until all hosts can start processes.
+fn wait_until_ready(run: &mut Run<'_>, news: &Receiver<HostNews>, hosts: usize) -> Result<()> {
+    let mut ready = 0;
+    while ready < hosts {
+        match news.recv_timeout(PATIENCE) {
+            Ok((_, News::Ready)) => ready += 1,
+            Ok((_, News::Unfit(error))) => return Err(Error::new(error)),
+            Ok((host, News::Warning(text))) => run.warn_of(host, text),
+            Ok(_) => {}
+            Err(_) => {
+                return Err(Error::new(
+                    "the hosts did not become ready: the machine is too slow for so many",
+                ));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,442 @@
+"""`belljar emulate`: experiments on this machine's kernel, in real time, held against what the file says and against `belljar run`."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+IS_ROOT = os.geteuid() == 0
+
+
+def can_make_namespaces():
+    return subprocess.run(["unshare", "-Urn", "true"], capture_output=True).returncode == 0
+
+
+pytestmark = pytest.mark.skipif(not (IS_ROOT or can_make_namespaces()),
+                                reason="needs root, or user namespaces, which this machine does not allow")
+
+
+BELLJAR = None
+
+
+@pytest.fixture(autouse=True, scope="module")
+def program(belljar):
+    global BELLJAR
+    BELLJAR = str(belljar)
+
+
+def emulate(tmp_path, text, *options, name="emu", check=True, timeout=120, prefix=()):
+    file = tmp_path / "exp.yaml"
+    file.write_text(text)
+    done = subprocess.run([*prefix, BELLJAR, "emulate", str(file), "-o", str(tmp_path / name), *options],
+                          capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == 0 or not check, done.stdout + done.stderr
+    return done, tmp_path / name
+
+
+def output(results, host, program, stream="stdout"):
+    files = sorted((results / "hosts" / host).glob(f"{program}.*.{stream}"))
+    assert files, list((results / "hosts" / host).iterdir())
+    return "".join(file.read_text() for file in files)
+
+
+def statistics(results):
+    return json.loads((results / "sim-stats.json").read_text())
+
+
+def verdict(results):
+    return json.loads((results / "emulation.json").read_text())
+
+
+GRAPH = """
+network:
+  graph:
+    type: gml
+    inline: |
+      graph [
+        directed 0
+        node [ id 0 host_bandwidth_up "100 Mbit" host_bandwidth_down "100 Mbit" ]
+        node [ id 1 host_bandwidth_up "20 Mbit" host_bandwidth_down "20 Mbit" ]
+        edge [ source 0 target 0 latency "5 ms" ]
+        edge [ source 0 target 1 latency "20 ms" ]
+      ]
+"""
+
+
+def test_hosts_have_names_files_and_processes_of_their_own(tmp_path):
+    script = ("hostname; cat /etc/hostname; grep -c alice /etc/hosts; ls -A /var/tmp /run/lock | grep -v : | wc -w; echo $$; echo mine > /etc/mine; "
+              "ls /proc | grep -c '^[0-9]'; pwd; id -u; echo $GREETING; echo $HOME")
+    done, results = emulate(tmp_path, f"""
+general: {{stop_time: 10 s}}
+{GRAPH}
+hosts:
+  alice: &host
+    network_node_id: 0
+    processes:
+    - {{path: sh, args: [-c, "{script}"], environment: {{GREETING: hello}}, start_time: 100 ms}}
+  bob:
+    network_node_id: 1
+    processes:
+    - {{path: sh, args: [-c, "sleep 0.5; ls /etc/mine; echo there > /etc/mine"], start_time: 100 ms, expected_final_state: {{exited: 0}}}}
+""", "--until-done")
+    lines = output(results, "alice", "sh").split("\n")
+    assert lines[:4] == ["alice", "alice", "1", "0"] and lines[4] == "1000", lines
+    assert int(lines[5]) <= 6, "another host's processes are seen"
+    assert lines[6] == str(results / "hosts/alice") and lines[8:10] == ["hello", "/root"], lines
+    assert "No such file" in output(results, "bob", "sh", "stderr"), "bob sees what alice wrote"
+    assert (results / "hosts/alice/fs/etc/mine").read_text() == "mine\n"
+    assert (results / "hosts/bob/fs/etc/mine").read_text() == "there\n"
+    assert not Path("/etc/mine").exists() and not (results / ".emulation").exists()
+    assert "all 2 processes ended as expected" in done.stdout and "verdict: " in done.stdout
+
+
+def test_the_graph_keeps_its_latency_and_rate(tmp_path):
+    """20 ms there and back, and 1 MB through 20 Mbit/s."""
+    done, results = emulate(tmp_path, f"""
+general: {{stop_time: 30 s}}
+{GRAPH}
+hosts:
+  server:
+    network_node_id: 0
+    processes:
+    - {{path: python3, args: [-m, http.server, "80"], expected_final_state: running}}
+    - {{path: sh, args: [-c, "head -c 1000000 /dev/zero > page"]}}
+  client:
+    network_node_id: 1
+    processes:
+    - {{path: ping, args: [-c, "5", -i, "0.2", server], start_time: 1 s}}
+    - {{path: curl, args: [-sS, -o, page, -w, "%{{size_download}} %{{time_connect}} %{{time_total}}", "http://server/page"], start_time: 3 s}}
+""", "--until-done", "--pcap")
+    times = [float(t) for t in re.findall(r"time=([\d.]+)", output(results, "client", "ping"))]
+    assert len(times) == 5 and all(40.0 <= t < 60.0 for t in times), times
+    size, connect, total = output(results, "client", "curl").split()
+    assert size == "1000000" and 0.04 <= float(connect) < 0.06
+    # A megabyte with its headers takes 0.42 s of the link.
+    assert 0.45 < float(total) < 0.8, total
+    truth = verdict(results)
+    assert truth["frames"] > 700 and truth["lateness"]["count"] > 700 and truth["missed"] == 0
+    assert truth["verdict"] in ("truthful", "doubtful", "untruthful")
+    inspected = subprocess.run([BELLJAR, "inspect", str(results)], capture_output=True, text=True, check=True).stdout
+    assert "client" in inspected and "eth0" not in done.stderr
+    captured = subprocess.run([BELLJAR, "capture", str(results)], capture_output=True, text=True)
+    assert captured.returncode == 0, captured.stderr
+    assert (results / "hosts/client/eth0.pcap").stat().st_size > 1_000_000
+
+
+LINKS = """
+general: {stop_time: 8 s}
+routers: [r1, r2, r3]
+switches: [office]
+hosts:
+  alice:
+    processes:
+    - {path: ping, args: [-n, -c, "25", -i, "0.2", -W, "1", bob], start_time: 500 ms}
+    - {path: ping, args: [-n, -c, "1", -t, "1", bob], start_time: 1 s, expected_final_state: {exited: 1}}
+    - {path: ping, args: [-n, -c, "3", -i, "0.1", carol], start_time: 600 ms}
+  bob: {processes: []}
+  carol: {processes: []}
+links:
+- {between: [alice, office]}
+- {between: [carol, office]}
+- {between: [office, r1]}
+- {between: [r2, bob], latency: 1 ms}
+- {name: direct, between: [r1, r2], latency: 5 ms}
+- {between: [r1, r3], latency: 10 ms}
+- {between: [r3, r2], latency: 10 ms}
+events:
+- {at: 2.5 s, link_down: direct, for: 2 s}
+"""
+
+
+def test_switches_routers_and_routes_that_change(tmp_path):
+    _, results = emulate(tmp_path, LINKS, "--until-done")
+    pings = sorted((results / "hosts/alice").glob("ping.*.stdout"))
+    replies = [float(t) for file in pings for t in re.findall(r"icmp_seq=.*ttl=61.*time=([\d.]+)", file.read_text())]
+    near = [float(t) for file in pings for t in re.findall(r"ttl=62.*time=([\d.]+)", file.read_text())]
+    lan = [float(t) for file in pings for t in re.findall(r"ttl=64.*time=([\d.]+)", file.read_text())]
+    assert len(near) > 8 and min(near) >= 12.0 and sorted(near)[len(near) // 2] < 25.0, near
+    assert len(replies) > 5 and min(replies) >= 42.0 and sorted(replies)[len(replies) // 2] < 60.0, ("by the other way", replies)
+    assert len(lan) == 3 and all(t < 10.0 for t in lan), "the kernel alone"
+    assert any("Time to live exceeded" in file.read_text() for file in pings)
+    stats = statistics(results)
+    assert stats["routers"]["r1"]["forwarded"] > 40 and stats["routers"]["r3"]["forwarded"] > 10
+    assert stats["links"]["direct"]["r1 to r2"]["frames"] > 10
+    assert verdict(results)["direct_links"] == 3 and verdict(results)["lines"] == 4
+
+
+def test_rates_of_direct_links_and_lines(tmp_path):
+    """The same rate by the kernel's token bucket and, for its latency, by Belljar's line."""
+    if not subprocess.run(["which", "iperf"], capture_output=True).stdout:
+        pytest.skip("iperf is not installed")
+    _, results = emulate(tmp_path, """
+general: {stop_time: 14 s}
+hosts:
+  a:
+    processes:
+    - {path: iperf, args: [-c, b, -t, "4", -f, m], start_time: 500 ms}
+    - {path: iperf, args: [-c, c, -t, "4", -f, m], start_time: 6 s}
+  b: {processes: [{path: iperf, args: [-s], expected_final_state: running}]}
+  c: {processes: [{path: iperf, args: [-s], expected_final_state: running}]}
+links:
+- {between: [a, b], rate: 50 Mbit}
+- {between: [a, c], rate: 50 Mbit, latency: 2 ms}
+""", "--until-done")
+    rates = [float(r) for r in re.findall(r"([\d.]+) Mbits/sec", output(results, "a", "iperf"))]
+    # 1448 of 1514 bytes are payload, and iperf counts what it has handed to the kernel.
+    assert len(rates) == 2 and all(45.0 < rate < 52.5 for rate in rates), rates
+
+
+def test_events_reach_hosts(tmp_path):
+    _, results = emulate(tmp_path, f"""
+general: {{stop_time: 9 s}}
+{GRAPH}
+hosts:
+  a:
+    network_node_id: 0
+    processes:
+    - {{path: sh, args: [-c, "echo start; trap 'echo usr1' USR1; while :; do sleep 0.1; done"], expected_final_state: running}}
+    - {{path: echo, args: [late], start_time: 3 s}}
+  b:
+    network_node_id: 1
+    processes:
+    - {{path: sleep, args: ["100"], shutdown_time: 2 s, shutdown_signal: SIGINT, expected_final_state: {{signaled: SIGINT}}}}
+    - {{path: ping, args: [-n, -c, "30", -i, "0.2", -W, "1", a], start_time: 500 ms}}
+events:
+- {{at: 1.5 s, signal: SIGUSR1, hosts: a, process: sh}}
+- {{at: 2 s, partition: [[a], [b]], for: 1 s}}
+- {{at: 4 s, crash: a, for: 1 s}}
+- {{at: 5.5 s, link_change: [a, b], latency: 60 ms}}
+""")
+    assert output(results, "a", "sh").split() == ["start", "usr1", "start"], "once before the crash and once after"
+    times = [float(t) for t in re.findall(r"time=([\d.]+)", output(results, "b", "ping"))]
+    assert 10 < len(times) <= 22, "neither through the partition nor to a crashed host"
+    assert any(t >= 120.0 for t in times) and any(t < 60.0 for t in times), times
+    states = {host: [p["state"] for p in s["processes"]] for host, s in statistics(results)["hosts"].items()}
+    assert states == {"a": ["running", "exited 0"], "b": ["signaled SIGINT", "exited 0"]}, states
+
+
+def test_the_name_server_answers(tmp_path):
+    script = ("import socket,struct; s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.settimeout(5); "
+              "q=struct.pack('>6H',7,256,1,0,0,0)+b'\\\\3www\\\\7example\\\\3org\\\\0'+struct.pack('>2H',1,1); "
+              "s.sendto(q,('192.0.2.53',53)); r=s.recv(512); print(struct.unpack('>6H',r[:12])[3]); print(socket.gethostbyname('www.example.org'))")
+    _, results = emulate(tmp_path, f"""
+general: {{stop_time: 10 s}}
+{GRAPH}
+belljar: {{dns: {{records: ["www.example.org. 60 CNAME web"]}}}}
+hosts:
+  web: {{network_node_id: 0, processes: []}}
+  client:
+    network_node_id: 0
+    processes: [{{path: python3, args: [-c, "{script}"]}}]
+""", "--until-done")
+    answers, address = output(results, "client", "python3").split()
+    assert int(answers) >= 1 and address == statistics(results)["hosts"]["web"]["address"]
+
+
+def test_what_cannot_be_emulated_is_refused_in_one_message(tmp_path):
+    done, results = emulate(tmp_path, """
+general: {stop_time: 5 s}
+network: {graph: {type: 1_gbit_switch}}
+hosts:
+  a:
+    network_node_id: 0
+    processes: [{model: {type: sink, port: 5001}}]
+  b: {network_node_id: 0, processes: [{path: echo}]}
+events:
+- {at: 1 s, crash: b, files: lost}
+""", check=False)
+    assert done.returncode == 2 and not results.exists()
+    assert "cannot be emulated:" in done.stderr and "traffic models" in done.stderr and "is to lose files" in done.stderr
+    assert done.stdout == ""
+
+
+def test_clocks_are_said_to_be_the_machines(tmp_path):
+    done, results = emulate(tmp_path, """
+general: {stop_time: 2 s}
+network: {graph: {type: 1_gbit_switch}}
+hosts:
+  a: {network_node_id: 0, clock: {offset: 3 s}, processes: [{path: date, args: [+%Y]}]}
+""", "--until-done")
+    assert "offsets, drifts and steps of hosts' clocks have no effect" in done.stderr
+    assert output(results, "a", "date").strip() == time.strftime("%Y")
+    assert "offsets, drifts and steps of hosts' clocks have no effect" in verdict(results)["differences"]
+
+
+LONG = """
+general: {stop_time: 100 s}
+network: {graph: {type: 1_gbit_switch}}
+hosts:
+  a: {network_node_id: 0, processes: [{path: sh, args: [-c, "sleep 4321.5 & sleep 4321.5"], expected_final_state: running}]}
+  b: {network_node_id: 0, processes: [{path: sleep, args: ["4321.5"], expected_final_state: running}]}
+"""
+
+
+def sleepers():
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"4321.5" in (process / "cmdline").read_bytes() or b"emulate-" in (process / "cmdline").read_bytes():
+                found.append(process.name)
+        except OSError:
+            pass
+    return found
+
+
+def interfaces():
+    return {line.split(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
+
+
+def started(tmp_path, until):
+    (tmp_path / "exp.yaml").write_text(LONG)
+    command = subprocess.Popen([BELLJAR, "emulate", str(tmp_path / "exp.yaml"), "-o", str(tmp_path / "emu")],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    while not until() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return command
+
+
+def gone():
+    deadline = time.monotonic() + 20
+    while sleepers() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not sleepers()
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.2, 1.0])
+def test_a_killed_command_leaves_nothing(tmp_path, delay):
+    if sleepers():
+        pytest.skip("another emulation runs on this machine")
+    before = interfaces()
+    mounts = Path("/proc/self/mountinfo").read_text()
+    command = started(tmp_path, lambda: (tmp_path / "emu").exists())
+    time.sleep(delay)
+    command.send_signal(signal.SIGKILL)
+    command.communicate()
+    assert gone(), sleepers()
+    assert interfaces() == before and Path("/proc/self/mountinfo").read_text() == mounts
+    cleaned = subprocess.run([BELLJAR, "emulate", "--clean", str(tmp_path / "emu")], capture_output=True, text=True)
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert not (tmp_path / "emu/.emulation").exists()
+
+
+def test_an_interrupt_ends_in_order(tmp_path):
+    command = started(tmp_path, lambda: list((tmp_path / "emu/hosts/b").glob("sleep.*.stdout")) and list((tmp_path / "emu/hosts/a").glob("sh.*.stdout")))
+    time.sleep(0.5)
+    command.send_signal(signal.SIGINT)
+    out, err = command.communicate(timeout=60)
+    assert command.returncode == 1 and "stopped early: interrupted" in out and "verdict" in out, out + err
+    assert [p["state"] for p in statistics(tmp_path / "emu")["hosts"]["a"]["processes"]] == ["running"]
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="mounting a small disk needs root")
+def test_a_full_disk_is_one_message(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (tmp_path / "exp.yaml").write_text(LONG.replace("100 s", "2 s"))
+    script = f"mount -t tmpfs -o size=64k tmpfs {disk}; head -c 60000 /dev/zero > {disk}/full 2>&1; {BELLJAR} emulate {tmp_path}/exp.yaml -o {disk}/emu"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error")]
+    assert len(errors) == 1 and "panicked" not in done.stderr, done.stderr
+    assert gone()
+
+
+def test_a_missing_capability_is_one_message(tmp_path):
+    """No namespaces at all: none may be made by a filter of the kernel's limits."""
+    if not IS_ROOT:
+        pytest.skip("limits of namespaces are lowered in a user namespace, which needs root here")
+    (tmp_path / "exp.yaml").write_text(LONG)
+    script = f"echo 0 > /proc/sys/user/max_net_namespaces; exec {BELLJAR} emulate {tmp_path}/exp.yaml -o {tmp_path}/emu"
+    done = subprocess.run(["unshare", "-Ur", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stdout + done.stderr
+    errors = [line for line in done.stderr.splitlines() if not line.startswith("note")]
+    assert len(errors) == 1 and "namespaces cannot be made" in errors[0], done.stderr
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="as an ordinary user all other tests run rootless already")
+def test_an_ordinary_user_emulates_too(tmp_path):
+    if not can_make_namespaces():
+        pytest.skip("user namespaces are not allowed here")
+    where = Path(subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip())
+    try:
+        binary = where / "belljar"
+        binary.write_bytes(Path(BELLJAR).read_bytes())
+        binary.chmod(0o755)
+        (where / "exp.yaml").write_text(f"""
+general: {{stop_time: 10 s}}
+{GRAPH}
+hosts:
+  a: {{network_node_id: 0, processes: []}}
+  b:
+    network_node_id: 1
+    processes:
+    - {{path: sh, args: [-c, "ping -c 3 -i 0.2 a && id -u && echo x > /etc/mine"], start_time: 500 ms}}
+""")
+        subprocess.run(["chown", "-R", "nobody", str(where)], check=True)
+        where.chmod(0o755)
+        done = subprocess.run(["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", str(binary), "emulate",
+                               str(where / "exp.yaml"), "-o", str(where / "emu"), "--until-done"],
+                              capture_output=True, text=True, timeout=60, cwd=where)
+        assert done.returncode == 0, done.stdout + done.stderr
+        said = output(where / "emu", "b", "sh")
+        times = [float(t) for t in re.findall(r"time=([\d.]+)", said)]
+        assert len(times) == 3 and all(40.0 <= t < 60.0 for t in times) and said.endswith("\n0\n"), said
+        assert (where / "emu/hosts/b/fs/etc/mine").read_text() == "x\n"
+        (where / "exp.yaml").write_text("""
+general: {stop_time: 1 s}
+network: {graph: {type: 1_gbit_switch}}
+hosts: {a: {network_node_id: 0, processes: [{path: id, user: daemon}]}}
+""")
+        done = subprocess.run(["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", str(binary), "emulate",
+                               str(where / "exp.yaml"), "-o", str(where / "two")], capture_output=True, text=True, timeout=60, cwd=where)
+        assert done.returncode == 2 and "'id' is to run as user 'daemon', and without root there is one user" in done.stderr
+    finally:
+        subprocess.run(["rm", "-rf", str(where)], check=False)
+
+
+def test_a_p4_switch_passes_packets(tmp_path):
+    example = ROOT / "examples" / "p4-switch.yaml"
+    if not example.exists():
+        pytest.skip("there is no example of a P4 switch")
+    done = subprocess.run([BELLJAR, "emulate", str(example), "-o", str(tmp_path / "emu"), "--until-done"],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "emu/hosts/alice/GPL-3").read_bytes() == Path("/usr/share/common-licenses/GPL-3").read_bytes()
+
+
+def test_compare_says_what_differs(tmp_path):
+    text = f"""
+general: {{stop_time: 20 s}}
+{GRAPH}
+hosts:
+  server:
+    network_node_id: 0
+    processes:
+    - {{path: python3, args: [-m, http.server, "80"], expected_final_state: running}}
+    - {{path: sh, args: [-c, "head -c 3000000 /dev/zero > page"]}}
+  client:
+    network_node_id: 1
+    processes:
+    - {{path: curl, args: [-sS, -o, page, -w, "%{{time_total}} s\\n", "http://server/page"], start_time: 2 s}}
+"""
+    _, emulated = emulate(tmp_path, text, "--until-done", "--pcap")
+    for name, options in [("sim", []), ("slow", ["--set", "hosts.client.bandwidth_down=5 Mbit"])]:
+        subprocess.run([BELLJAR, "run", str(tmp_path / "exp.yaml"), "-o", str(tmp_path / name), "--pcap", *options],
+                       capture_output=True, check=True, timeout=120)
+    page = tmp_path / "page.html"
+    done = subprocess.run([BELLJAR, "compare", str(tmp_path / "sim"), str(emulated), "--html", str(page), "--tolerance", "40"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "client: curl (1)" in done.stdout and "round trip of TCP handshakes" in done.stdout and "verdict:" in done.stdout
+    assert page.read_text().count("<svg") > 4
+    done = subprocess.run([BELLJAR, "compare", str(tmp_path / "slow"), str(emulated)], capture_output=True, text=True)
+    assert done.returncode == 1 and "DIFFERS" in done.stdout
+    done = subprocess.run([BELLJAR, "compare", str(tmp_path), str(emulated)], capture_output=True, text=True)
+    assert done.returncode == 2 and "no sim-stats.json" in done.stderr
