@@ -8,7 +8,7 @@ use belljar_config::Experiment;
 use belljar_config::topology::Line as LineSettings;
 use belljar_net::{Loss, NicChange, Path};
 use belljar_packetio::{Count, Port};
-use belljar_plan::{Direction, LinkChange, NetChange, PathState, Schedule};
+use belljar_plan::{DeviceChange, Direction, LinkChange, NetChange, PathState, Schedule};
 use belljar_wire::ethernet::HEADER_LEN;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -145,7 +145,10 @@ fn lane(experiment: &Experiment, schedule: &Schedule, link: usize, end: usize) -
     };
     match near.node.index().checked_sub(hosts) {
         Some(device) => {
-            changes.extend(schedule.devices[device].iter().filter_map(|(at, c)| Some((*at, nic(c)?))));
+            changes.extend(schedule.devices[device].iter().filter_map(|(at, change)| match change {
+                DeviceChange::Link(change) => Some((*at, nic(change)?)),
+                DeviceChange::P4(_) => None,
+            }));
         }
         None => {
             changes.extend(schedule.hosts[near.node.index()].iter().filter_map(|(at, change)| match change {

@@ -4,7 +4,7 @@
 use belljar_base::SimTime;
 use belljar_config::topology::DeviceKind;
 use belljar_config::{Action, Experiment, StraceMode};
-use belljar_plan::{HostChange, Schedule};
+use belljar_plan::{DeviceChange, HostChange, Schedule};
 
 /// The longest name of an interface.
 const LONGEST_NAME: usize = 15;
@@ -58,6 +58,12 @@ pub fn refusals(experiment: &Experiment, schedule: &Schedule, all_users: bool) -
         }
         for interface in device.interfaces.iter().filter(|interface| interface.name.len() > LONGEST_NAME) {
             refused.push(too_long(name, &interface.name));
+        }
+    }
+    let devices = experiment.topology.devices.iter().zip(&schedule.devices);
+    for (device, changes) in devices {
+        if changes.iter().any(|(_, change)| matches!(change, DeviceChange::P4(_))) {
+            refused.push(format!("switch '{}': events of P4 switches are for simulations", device.name));
         }
     }
     if experiment.general.stop_time == SimTime::MAX {

@@ -16,7 +16,7 @@ use belljar_config::topology::{DeviceKind, Line};
 use belljar_net::Loss;
 use belljar_net::nic::{Limit, QueueConfig};
 use belljar_packetio::{Namespace, PacketOptions, PacketRing, Port};
-use belljar_plan::{HostChange, LinkChange, NetChange, PathState, Schedule};
+use belljar_plan::{DeviceChange, HostChange, LinkChange, NetChange, PathState, Schedule};
 use belljar_wire::ethernet::HEADER_LEN;
 
 /// Latencies up to this are left to the kernel, whose own is of this order.
@@ -80,7 +80,9 @@ fn is_direct(experiment: &Experiment, schedule: &Schedule, link: usize) -> bool 
     let changes = |node: HostId, port: usize| {
         let concerned = |change: &LinkChange| matches!(change, LinkChange::Nic(p, _) | LinkChange::Carrier(p, _) if *p == port);
         match node.index().checked_sub(experiment.hosts.len()) {
-            Some(device) => schedule.devices[device].iter().any(|(_, change)| concerned(change)),
+            Some(device) => schedule.devices[device]
+                .iter()
+                .any(|(_, change)| matches!(change, DeviceChange::Link(c) if concerned(c))),
             None => schedule.hosts[node.index()]
                 .iter()
                 .any(|(_, change)| matches!(change, HostChange::Link(c) if concerned(c))),

@@ -25,6 +25,13 @@ pub fn refusal(switch: &P4Switch) -> Option<&'static str> {
     let of_kind = |wanted: fn(&P4Setup) -> bool| switch.setup.iter().filter(|setup| wanted(setup)).count();
     let runtimes = of_kind(|setup| matches!(setup, P4Setup::Runtime(..)));
     let commands = of_kind(|setup| matches!(setup, P4Setup::Commands(..)));
+    if switch.management.is_some() || switch.trace {
+        return Some("controllers and traces of P4 switches are for simulations: leave them out");
+    }
+    let Some(source) = &switch.source else { return Some("in an emulation it needs a program: set 'p4'") };
+    if !source.include.is_empty() || !source.define.is_empty() {
+        return Some("in an emulation its program is compiled without 'include' and 'define'");
+    }
     (runtimes > 1 || commands > 1)
         .then_some("in an emulation it has one file of 'runtime' and one of 'commands' at most")
 }
@@ -53,7 +60,8 @@ fn serve(
     node: &Node,
     log: &Path,
 ) -> Result<Child> {
-    let mut arguments: Vec<OsString> = vec!["p4".into(), "serve".into(), switch.path.clone().into()];
+    let mut arguments: Vec<OsString> = vec!["p4".into(), "serve".into()];
+    arguments.extend(switch.source.iter().map(|source| source.path.clone().into()));
     for setup in &switch.setup {
         let option = if matches!(setup, P4Setup::Runtime(..)) { "--runtime" } else { "--commands" };
         arguments.extend([option.into(), setup.path().into()]);

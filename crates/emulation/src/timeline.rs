@@ -2,7 +2,7 @@
 
 use belljar_base::SimTime;
 use belljar_config::Experiment;
-use belljar_plan::{HostChange, LinkChange, Plan};
+use belljar_plan::{DeviceChange, HostChange, LinkChange, Plan};
 
 /// Something that happens at a set time.
 #[derive(Debug)]
@@ -25,7 +25,11 @@ pub fn timeline(experiment: &Experiment, plan: &Plan) -> Vec<(SimTime, Action)> 
     }
     for (device, changes) in plan.schedule.devices.iter().enumerate() {
         let node = experiment.hosts.len() + device;
-        all.extend(changes.iter().map(|(at, change)| (*at, Action::Device(node, change.clone()))));
+        // Those of P4 programs were refused.
+        all.extend(changes.iter().filter_map(|(at, change)| match change {
+            DeviceChange::Link(change) => Some((*at, Action::Device(node, change.clone()))),
+            DeviceChange::P4(_) => None,
+        }));
     }
     for (host, processes) in plan.processes.iter().enumerate() {
         for (number, process) in processes.iter().enumerate() {
