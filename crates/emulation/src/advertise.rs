@@ -50,7 +50,7 @@ impl Advertiser {
     pub fn run(mut self, stop: &AtomicBool) {
         let mut naps = 0u32;
         while !stop.load(Relaxed) {
-            if naps % INTERVAL == 0 || matches!(naps, 25 | 50) {
+            if naps.is_multiple_of(INTERVAL) || matches!(naps, 25 | 50) {
                 for (port, frame) in &mut self.0 {
                     // An interface that is down has nobody to tell.
                     let _ = port.send(frame).and_then(|_| port.flush());

@@ -32,13 +32,16 @@ const BATCH: usize = 64;
 /// The longest sleep: how soon the end of the run is noticed.
 const NAP: Duration = Duration::from_millis(20);
 
+/// A bandwidth that may change: the inner `None` is unlimited.
+type NewRate = Option<Option<u64>>;
+
 /// A host on the graph.
 struct Member {
     id: HostId,
     node: NodeIndex,
     nic: Nic,
     /// Changes of its bandwidths that are to come, the next one last.
-    bandwidths: Vec<(SimTime, Option<Option<u64>>, Option<Option<u64>>)>,
+    bandwidths: Vec<(SimTime, NewRate, NewRate)>,
     now: (Option<u64>, Option<u64>),
     drops: Map<DropReason, u64>,
     refused: u64,

@@ -158,7 +158,7 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
         let graph = graph.and_then(|thread| thread.join().ok());
         truth.cpu = processors.join().unwrap_or_default();
         silent.store(true, Relaxed);
-        let missed = captures.map(|thread| thread.join().unwrap_or_else(|_| Ok(0)));
+        let missed = captures.map(|thread| thread.join().unwrap_or(Ok(0)));
         ended.and_then(|ending| Ok((ending, cables, graph, missed.transpose()?.unwrap_or(0))))
     });
     let (Ending { now, interrupted }, cables, graph, capture_missed) = ended?;
