@@ -53,6 +53,10 @@ impl Text {
     pub fn append(&mut self, other: &Text) {
         self.0.extend_from_slice(&other.0);
     }
+    /// True if it holds no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
     /// Number of bytes.
     pub fn len(&self) -> usize {
         self.0.len()

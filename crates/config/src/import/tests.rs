@@ -142,7 +142,7 @@ topology:
     assert_eq!(r.args[1..], ["-c", "echo all\necho own"]);
     assert_eq!(r.environment.get("COLOUR").map(String::as_str), Some("blue"));
     assert_eq!(host("a").processes[0].environment.get("COLOUR").map(String::as_str), Some("red"));
-    let ecn = |name: &str| host(name).options.sysctls.iter().map(|(_, v)| v.clone()).collect::<Vec<_>>();
+    let ecn = |name: &str| host(name).options.sysctls.values().cloned().collect::<Vec<_>>();
     assert_eq!((ecn("a"), ecn("b")), (vec!["1".to_owned()], vec!["2".to_owned()]));
     // Containers pass packets on, unless they are told not to.
     assert!(

@@ -78,12 +78,12 @@ impl Admin<'_> {
         let to = (sequence, MULTI, port);
         let mut all = Vec::new();
         if family != c::AF_INET6 {
-            all.extend(shown_routes::<Ipv4Addr>(&self.net, to));
-            all.extend(local_routes(&self.net, to));
+            all.extend(shown_routes::<Ipv4Addr>(self.net, to));
+            all.extend(local_routes(self.net, to));
         }
         if family != c::AF_INET {
-            all.extend(shown_routes::<Ipv6Addr>(&self.net, to));
-            all.extend(local_routes6(&self.net, to));
+            all.extend(shown_routes::<Ipv6Addr>(self.net, to));
+            all.extend(local_routes6(self.net, to));
         }
         all
     }
@@ -154,7 +154,7 @@ impl Admin<'_> {
             self.warn("rtnetlink: routes for a type of service are not supported and refused");
             return Err(Errno::EOPNOTSUPP.into());
         }
-        let hops = next_hops::<A>(&self.net, request)?;
+        let hops = next_hops::<A>(self.net, request)?;
         let found = KINDS.iter().find(|(_, rtn)| *rtn == wanted.kind).ok_or(Errno::EOPNOTSUPP);
         let Ok((kind, _)) = found else {
             self.warn(format!("netlink: routes of type {} are not supported", wanted.kind));
@@ -184,7 +184,7 @@ impl Admin<'_> {
         let flags = i32::from(request.flags);
         let has = |flag: i32| flags & flag != 0;
         let there =
-            routes_of_table::<A>(&self.net, wanted.table).and_then(|routes| routes.get(prefix, metric));
+            routes_of_table::<A>(self.net, wanted.table).and_then(|routes| routes.get(prefix, metric));
         match there {
             Some(_) if has(c::NLM_F_EXCL) => return Err(Errno::EEXIST.into()),
             Some(_) if has(c::NLM_F_REPLACE) => {}
@@ -205,7 +205,7 @@ impl Admin<'_> {
         }
         let entry = Entry { table: wanted.table, prefix, metric, route };
         let message = message(&entry, c::RTM_NEWROUTE, (0, 0, 0));
-        change_table(&mut self.net, wanted.table, |routes| routes.insert(prefix, metric, entry.route));
+        change_table(self.net, wanted.table, |routes| routes.insert(prefix, metric, entry.route));
         self.announce(A::ROUTE_GROUP, &message);
         Ok(())
     }
@@ -220,7 +220,7 @@ impl Admin<'_> {
             device.is_none_or(|index| interface_index(hop.interface) == index)
                 && gateway.is_none_or(|gateway| hop.gateway.map(Into::into) == Some(gateway))
         };
-        let routes = routes_of_table::<A>(&self.net, wanted.table);
+        let routes = routes_of_table::<A>(self.net, wanted.table);
         let routes = routes.ok_or(refusal(Errno::ESRCH, "FIB table does not exist"))?;
         let found = routes.iter().find(|(prefix, metric, route)| {
             *prefix == wanted.prefix
@@ -238,7 +238,7 @@ impl Admin<'_> {
         let rest = Route { hops: kept, ..entry.route.clone() };
         entry.route.hops = gone;
         let message = message(&entry, c::RTM_DELROUTE, (0, 0, 0));
-        change_table(&mut self.net, wanted.table, |routes| match rest.hops.is_empty() {
+        change_table(self.net, wanted.table, |routes| match rest.hops.is_empty() {
             true => routes.remove(prefix, metric),
             false => routes.insert(prefix, metric, rest),
         });

@@ -69,7 +69,7 @@ impl Admin<'_> {
     /// The rule for the host's own addresses, which is always the first, and the others.
     fn shown_rules<A: Announced>(&self, to: (u32, u16, u32)) -> Vec<Vec<u8>> {
         let local = Rule::all(0, Action::Table(table::LOCAL));
-        let rules = std::iter::once(&local).chain(A::policy(&self.net).rules());
+        let rules = std::iter::once(&local).chain(A::policy(self.net).rules());
         rules.map(|rule| self.rule_message::<A>(rule, c::RTM_NEWRULE, to)).collect()
     }
 
@@ -89,7 +89,7 @@ impl Admin<'_> {
         };
         how |= if missing(&rule.arrived) { IIF_DETACHED } else { 0 };
         how |= if missing(&rule.device) { OIF_DETACHED } else { 0 };
-        let unresolved = |target| A::policy(&self.net).rules().iter().all(|rule| rule.priority != target);
+        let unresolved = |target| A::policy(self.net).rules().iter().all(|rule| rule.priority != target);
         how |= if matches!(rule.action, Action::Goto(to) if unresolved(to)) { UNRESOLVED } else { 0 };
         let header = [A::AF as u8, rule.to.bits(), rule.from.bits(), rule.tos];
         let suppressed = rule.suppressed.map_or(u32::MAX, u32::from);
@@ -138,12 +138,12 @@ impl Admin<'_> {
     /// `ip rule add`.
     pub(crate) fn add_rule<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = self.wanted_rule::<A>(request)?;
-        let policy = A::policy(&self.net);
+        let policy = A::policy(self.net);
         let action = match wanted.action.ok_or(Errno::EINVAL)? {
             // Without a number IPv4 takes a table that is empty, and IPv6 refuses.
             Action::Table(0) if A::AF == c::AF_INET6 => return Err(Errno::EINVAL.into()),
             Action::Table(0) => {
-                let free = (1..table::DEFAULT).find(|n| policy.table(A::routes(&self.net), *n).is_none());
+                let free = (1..table::DEFAULT).find(|n| policy.table(A::routes(self.net), *n).is_none());
                 Action::Table(free.ok_or(Errno::ENOBUFS)?)
             }
             other => other,
@@ -172,7 +172,7 @@ impl Admin<'_> {
             return Err(Errno::EEXIST.into());
         }
         let message = self.rule_message::<A>(&rule, c::RTM_NEWRULE, (0, 0, 0));
-        A::policy_mut(&mut self.net).add(rule);
+        A::policy_mut(self.net).add(rule);
         self.announce(A::RULE_GROUP, &message);
         Ok(())
     }
@@ -180,7 +180,7 @@ impl Admin<'_> {
     /// `ip rule del`: the first rule that is like what is given.
     pub(crate) fn remove_rule<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = self.wanted_rule::<A>(request)?;
-        let removed = A::policy_mut(&mut self.net).remove(|rule| wanted.means(rule)).ok_or(Errno::ENOENT)?;
+        let removed = A::policy_mut(self.net).remove(|rule| wanted.means(rule)).ok_or(Errno::ENOENT)?;
         let message = self.rule_message::<A>(&removed, c::RTM_DELRULE, (0, 0, 0));
         self.announce(A::RULE_GROUP, &message);
         Ok(())

@@ -32,7 +32,7 @@ fn bytes(random: &mut Stream, width: u32) -> Vec<u8> {
         }
         _ => value.iter_mut().for_each(|byte| *byte = random.below(256) as u8),
     }
-    if width % 8 != 0
+    if !width.is_multiple_of(8)
         && let Some(first) = value.first_mut()
     {
         *first &= (1 << (width % 8)) - 1;
@@ -44,7 +44,7 @@ fn bytes(random: &mut Stream, width: u32) -> Vec<u8> {
 fn key_value(random: &mut Stream, width: u32, packets: &[(u16, Vec<u8>)]) -> Vec<u8> {
     let mut value = bytes(random, width);
     if random.below(3) > 0
-        && width % 8 == 0
+        && width.is_multiple_of(8)
         && let Some((_, packet)) = packets.get(random.below(packets.len().max(1) as u64) as usize)
         && packet.len() >= value.len()
     {

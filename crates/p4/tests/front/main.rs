@@ -6,5 +6,4 @@ mod equivalence;
 mod messages;
 mod robustness;
 mod samples;
-mod speed;
 mod warnings;

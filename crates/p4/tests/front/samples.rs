@@ -1,6 +1,8 @@
 //! The test programs of p4c, where `BELLJAR_P4C` names a checkout: those that it compiles, and those that it refuses.
 //! `cargo test -p belljar-p4 --test front samples -- --nocapture` lists what differs from p4c.
 
+#![allow(clippy::disallowed_methods)] // Compilers that hang are told by the clock.
+
 use belljar_p4::front::source::{Diagnostics, Severity};
 use belljar_p4::front::{self, Options};
 use belljar_p4::{Program, stf};

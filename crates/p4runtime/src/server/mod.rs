@@ -169,9 +169,9 @@ impl<D: Device> Server<D> {
             Event::End { call } => match peer.calls.complete(call) {
                 Ok(Some((Method::Stream, _))) => self.finish(connection, call, Status::ok()),
                 Ok(Some((method, message))) => {
-                    match self.writes.delay(device.now(), (connection, call), method, message) {
-                        Some((method, message)) => self.carry_out(device, connection, call, method, message),
-                        None => {}
+                    let due = self.writes.delay(device.now(), (connection, call), method, message);
+                    if let Some((method, message)) = due {
+                        self.carry_out(device, connection, call, method, message);
                     }
                 }
                 Ok(None) => {}

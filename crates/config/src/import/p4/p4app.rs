@@ -333,10 +333,10 @@ fn assign(
     }
     for (place, address, _) in &known {
         let Some(host) = network.hosts.get_mut(&place.host) else { continue };
-        if let (true, Some(gateway), Some(mac)) = (arp.gateways, &place.gateway, mac_of(address, 1)) {
-            if host.gateway.as_ref() == Some(gateway) {
-                host.neighbour(&place.interface, gateway, &mac);
-            }
+        if let (true, Some(gateway), Some(mac)) = (arp.gateways, &place.gateway, mac_of(address, 1))
+            && host.gateway.as_ref() == Some(gateway)
+        {
+            host.neighbour(&place.interface, gateway, &mac);
         }
         let others = known.iter().filter(|(other, own, mac)| {
             arp.hosts && other.host != place.host && !mac.is_empty() && network_of(own) == network_of(address)

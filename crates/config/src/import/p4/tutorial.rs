@@ -65,7 +65,7 @@ fn switch(network: &mut Network, switch: &Entry, options: &Options) -> Result<()
             })?
         }
         None => {
-            let compiled = runtime.as_deref().and_then(|path| compiled(path));
+            let compiled = runtime.as_deref().and_then(compiled);
             let named = || compiled.and_then(|name| network.program(&name));
             let found = if options.program.is_some() { None } else { named() };
             found.or_else(|| network.default_program(options)).ok_or_else(|| {

@@ -1,4 +1,7 @@
-//! Compilation is quick, and its time grows no faster than the program.
+//! Time to compile programs of 500 to 8,000 lines: headers, parser states, actions and tables in equal numbers.
+//!
+//! `cargo bench -p belljar-p4`
+#![allow(missing_docs, clippy::disallowed_methods)]
 
 use belljar_p4::front::{self, Options};
 use std::fmt::Write;
@@ -61,7 +64,7 @@ fn program(parts: usize) -> String {
 }
 
 /// The shortest of a few compilations.
-fn time(text: &str) -> Duration {
+fn shortest(text: &str) -> Duration {
     let once = || {
         let start = Instant::now();
         if let Err(error) = front::compile("large.p4", text, &Options::default()) {
@@ -69,18 +72,14 @@ fn time(text: &str) -> Duration {
         }
         start.elapsed()
     };
-    (0..3).map(|_| once()).min().unwrap_or_default()
+    (0..5).map(|_| once()).min().unwrap_or_default()
 }
 
-#[test]
-fn two_thousand_lines_compile_at_once() {
-    let text = program(49);
-    let lines = text.lines().count();
-    assert!((1_950..2_100).contains(&lines), "the program has {lines} lines");
-    let (once, four) = (time(&text), time(&program(4 * 49)));
-    eprintln!("{lines} lines in {once:?}, four times as many in {four:?}");
-    if !cfg!(debug_assertions) {
-        assert!(once < Duration::from_millis(200), "{lines} lines take {once:?}");
+fn main() {
+    println!("{:>8} {:>10} {:>14}", "lines", "ms", "us per line");
+    for parts in [12, 49, 2 * 49, 4 * 49] {
+        let text = program(parts);
+        let (lines, time) = (text.lines().count(), shortest(&text).as_secs_f64());
+        println!("{lines:>8} {:>10.1} {:>14.1}", time * 1e3, time * 1e6 / lines as f64);
     }
-    assert!(four < once * 12 + Duration::from_millis(100), "{once:?} becomes {four:?}");
 }
