@@ -2,12 +2,11 @@
 //!
 //! `belljar_plan` works out what is to happen; `world` builds the nodes of the engine from that: `node` is a host with
 //! its kernel (configured by `host_config`), `device` whatever else is at the ends of links; `simulators` starts and ends other simulators. `fabric` is the graph between
-//! hosts, `cable` a direction of a link; `grouping` says which nodes a worker runs together, `run` runs them, `outcome`
+//! hosts, `outbound_path` one direction between two nodes, over a link or the graph; `grouping` says which nodes a worker runs together, `run` runs them, `outcome`
 //! makes the statistics; `cells` are several processes that run one world together. `debug` lets gdb come to the
 //! processes of hosts.
 #![forbid(unsafe_code)]
 
-mod cable;
 mod captures;
 mod cells;
 mod debug;
@@ -20,8 +19,10 @@ mod manifest;
 mod message;
 mod metrics;
 mod node;
+mod outbound_path;
 mod outcome;
 mod output;
+mod partition;
 mod run;
 mod simulators;
 mod world;

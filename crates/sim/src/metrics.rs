@@ -2,9 +2,9 @@
 //! often in simulated time. A row stands for all that happened before its time; where nothing has changed since the row
 //! before, there is none.
 
-use crate::cable::Cable;
 use crate::device::DeviceNode;
 use crate::node::HostNode;
+use crate::outbound_path::Cable;
 use belljar_base::{Footprint, HostId, Map, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_kernel::{Host, TcpSample};

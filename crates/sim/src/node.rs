@@ -1,17 +1,18 @@
 //! One host as the engine sees it: its kernel, the flows that it sends and its captures.
 
-use crate::cable::Cable;
 use crate::debug::DebugState;
 use crate::fabric::Fabric;
 use crate::message::Message;
 use crate::metrics::{Sampler, link_row};
+use crate::outbound_path::{Cable, Graph, OutboundPath};
 use crate::output::Output;
+use crate::partition::KeptAway;
 use belljar_base::activity::Phase;
 use belljar_base::{EventClass, EventKey, Footprint, HostId, Map, Seed, SimDuration, SimTime};
 use belljar_engine::Outgoing;
 use belljar_kernel::{Departure, Host, ProcessReport};
-use belljar_net::{DropReason, Flow, FlowStreams, Packet, Path};
-use belljar_plan::{HostChange, LinkChange, PathState};
+use belljar_net::{DropReason, Path};
+use belljar_plan::{HostChange, LinkChange};
 use belljar_results::ResultsError;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -22,36 +23,24 @@ use std::sync::Arc;
 pub struct HostNode {
     id: HostId,
     fabric: Arc<Fabric>,
-    /// Number of the network's changes that have come to pass.
-    network_changes: usize,
     sequence: u64,
     loss_free_until: SimTime,
     /// This host's own changes that are to come, the next one last.
     changes: Vec<(SimTime, HostChange)>,
     pub(crate) reports: Vec<ProcessReport>,
     departures: Vec<Departure>,
-    /// When how many frames are to arrive that a partition keeps away: lost then, not when they are handed over.
-    kept_away: Map<SimTime, u64>,
+    kept_away: KeptAway,
     pub(crate) sampler: Sampler,
     pub(crate) debug: DebugState,
     pub(crate) kernel: Host,
     seed: Seed,
-    ways: Map<HostId, OutboundPath>,
+    /// Paths over the graph of which something is drawn, or that change.
+    paths: Map<HostId, OutboundPath<Graph>>,
     last_change: SimTime,
     pub(crate) path_drops: Map<DropReason, u64>,
     output: Output,
     /// By link.
     cables: Vec<Cable>,
-}
-
-/// The way to another host.
-struct OutboundPath {
-    flow: Option<Flow>,
-    streams: FlowStreams,
-    state: PathState,
-    /// Number of the network's changes that the state has in it.
-    seen: usize,
-    blocked: Option<DropReason>,
 }
 
 impl HostNode {
@@ -74,14 +63,13 @@ impl HostNode {
             seed,
             kernel,
             fabric,
-            ways: Map::new(),
-            network_changes: 0,
+            paths: Map::new(),
             changes,
             last_change: SimTime::ZERO,
             sequence: 0,
             loss_free_until,
             path_drops: Map::new(),
-            kept_away: Map::new(),
+            kept_away: KeptAway::default(),
             reports: Vec::new(),
             sampler: Sampler::default(),
             output,
@@ -103,11 +91,6 @@ impl HostNode {
         self.kernel.take_departures(&mut departures);
         for departure in departures.drain(..) {
             let loss_free = departure.at < self.loss_free_until;
-            while let Some((at, _)) = self.fabric.changes().get(self.network_changes)
-                && *at <= departure.at
-            {
-                self.network_changes += 1;
-            }
             if let Some(link) = departure.link {
                 self.send_by_link(link, departure, loss_free, out);
                 continue;
@@ -120,30 +103,21 @@ impl HostNode {
                 self.drop_packet(DropReason::NoRoute);
                 continue;
             };
-            let arrival = match self.way_without_state(to) {
-                Some(path) => Ok(Some(departure.at + path.latency)),
-                None => self.way(to).map(|(flow, streams)| {
-                    if loss_free {
-                        Some(flow.carry_without_loss(departure.at, &mut streams.jitter))
-                    } else {
-                        flow.carry(departure.at, streams)
-                    }
-                }),
-            };
-            let arrival = match arrival {
-                Err(reason) => {
-                    self.drop_packet(reason);
-                    continue;
-                }
-                Ok(time) => time,
-            };
-            let Some(time) = arrival else {
-                self.drop_packet(DropReason::PathLoss);
+            if let Some(path) = self.path_without_state(to) {
+                self.sequence += 1;
+                let (time, class) = (departure.at + path.latency, EventClass::Arrival);
+                let key = EventKey { time, class, source: self.id, sequence: self.sequence };
+                out.push(Outgoing { to, key, message: Message { port: None, packet: departure.packet } });
                 continue;
-            };
-            self.sequence += 1;
-            let key = EventKey { time, class: EventClass::Arrival, source: self.id, sequence: self.sequence };
-            out.push(Outgoing { to, key, message: Message { port: None, packet: departure.packet } });
+            }
+            let (id, seed, fabric) = (self.id, self.seed, &*self.fabric);
+            let path = self.paths.entry(to).or_insert_with(|| OutboundPath::over_graph(id, to, seed, fabric));
+            let sequence = &mut self.sequence;
+            path.carry(fabric, departure.at, loss_free, departure.packet, |to, time, message| {
+                *sequence += 1;
+                let key = EventKey { time, class: EventClass::Arrival, source: id, sequence: *sequence };
+                out.push(Outgoing { to, key, message });
+            });
         }
         self.departures = departures;
     }
@@ -158,7 +132,7 @@ impl HostNode {
     ) {
         let cable = &mut self.cables[link];
         let (source, sequence) = (self.id, &mut self.sequence);
-        cable.carry(departure.at, loss_free, departure.packet, |to, time, message| {
+        cable.carry(&(), departure.at, loss_free, departure.packet, |to, time, message| {
             *sequence += 1;
             let key = EventKey { time, class: EventClass::Arrival, source, sequence: *sequence };
             out.push(Outgoing { to, key, message });
@@ -167,41 +141,11 @@ impl HostNode {
 
     /// The path to a host, if nothing about it is drawn or ever changes. Such a path needs no [`OutboundPath`]: with
     /// a thousand peers each, finding theirs in cold memory was a seventh of what a message cost.
-    fn way_without_state(&self, to: HostId) -> Option<Path> {
+    fn path_without_state(&self, to: HostId) -> Option<Path> {
         if !self.fabric.changes().is_empty() {
             return None;
         }
         self.fabric.path(self.id, to, 0).filter(|path| path.jitter == SimDuration::ZERO && path.loss == 0.0)
-    }
-
-    /// The way to a host as it is now, made on first use.
-    fn way(&mut self, to: HostId) -> Result<(&mut Flow, &mut FlowStreams), DropReason> {
-        let (id, fabric) = (self.id, &self.fabric);
-        let mut fresh = false;
-        let way = self.ways.entry(to).or_insert_with(|| {
-            fresh = true;
-            let streams = FlowStreams::new(self.seed, fabric.name(id), fabric.name(to));
-            OutboundPath { flow: None, streams, state: PathState::default(), seen: 0, blocked: None }
-        });
-        let mut changed = fresh;
-        for (_, change) in &fabric.changes()[way.seen..self.network_changes] {
-            changed |= way.state.apply(id, to, change);
-        }
-        way.seen = self.network_changes;
-        if changed {
-            let found = way.state.path(fabric.path(id, to, way.state.graph));
-            way.blocked = found.err();
-            match (found, &mut way.flow) {
-                (Ok(path), Some(flow)) => flow.set_path(path),
-                (Ok(path), flow) => *flow = Some(Flow::new(path)),
-                (Err(_), _) => {}
-            }
-        }
-        match (&mut way.flow, way.blocked) {
-            (_, Some(reason)) => Err(reason),
-            (Some(flow), None) => Ok((flow, &mut way.streams)),
-            (None, None) => Err(DropReason::NoRoute),
-        }
     }
 
     /// Lets a change of this host happen.
@@ -245,14 +189,14 @@ impl HostNode {
 
     /// The next that happens here without a change.
     fn next_arrival_or_timer(&self) -> Option<SimTime> {
-        let kept_away = self.kept_away.first_key_value().map(|(at, _)| *at);
-        [self.kernel.next_event(), kept_away].into_iter().flatten().min()
+        [self.kernel.next_event(), self.kept_away.next()].into_iter().flatten().min()
     }
 
     /// Counts the frames that a partition has kept away before `limit`.
     fn lose_kept_away(&mut self, limit: SimTime) {
-        while let Some(first) = self.kept_away.first_entry().filter(|first| *first.key() < limit) {
-            *self.path_drops.entry(DropReason::Partition).or_default() += first.remove();
+        let lost = self.kept_away.lost_before(limit);
+        if lost > 0 {
+            *self.path_drops.entry(DropReason::Partition).or_default() += lost;
         }
     }
 
@@ -299,17 +243,9 @@ impl HostNode {
 
 impl HostNode {
     pub fn deliver(&mut self, key: EventKey, message: Message) {
-        if message.port.is_some() && self.fabric.splits() && self.is_kept_away(&message.packet, key.time) {
-            *self.kept_away.entry(key.time).or_default() += 1;
-            return;
+        if !self.kept_away.takes(&self.fabric, self.id, &message, key.time) {
+            self.kernel.deliver(key, message.port, message.packet);
         }
-        self.kernel.deliver(key, message.port, message.packet);
-    }
-
-    /// True if a frame comes from a host that a partition holds apart from this one.
-    fn is_kept_away(&self, frame: &Packet, at: SimTime) -> bool {
-        let from = origin(frame.bytes()).and_then(|address| self.fabric.owner(address));
-        from.is_some_and(|from| from != self.id && self.fabric.apart(from, self.id, at))
     }
 
     pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
@@ -337,7 +273,6 @@ impl HostNode {
     }
     /// Tells which memory is read when it runs next.
     pub fn footprint(&self, footprint: &mut Footprint) {
-        footprint.object(&self.network_changes);
         footprint.object(&self.loss_free_until);
         footprint.object(&self.changes);
         self.sampler.footprint(footprint);
@@ -362,7 +297,8 @@ impl HostNode {
     /// Packets lost on the way from this host, over the graph and its links, by reason.
     pub fn lost(&self) -> Map<DropReason, u64> {
         let mut lost = self.path_drops.clone();
-        for (reason, count) in self.cables.iter().flat_map(|cable| &cable.drops) {
+        let paths = self.paths.values().map(|path| &path.drops);
+        for (reason, count) in paths.chain(self.cables.iter().map(|cable| &cable.drops)).flatten() {
             *lost.entry(*reason).or_default() += count;
         }
         lost
@@ -370,19 +306,4 @@ impl HostNode {
     pub fn attend(&mut self) {
         self.serve_between_windows();
     }
-}
-
-/// The original sender of a frame with IP or ARP.
-fn origin(frame: &[u8]) -> Option<IpAddr> {
-    let at = match frame.get(12..14)? {
-        [0x86, 0xdd] => {
-            let octets: [u8; 16] = frame.get(22..38)?.try_into().ok()?;
-            return Some(octets.into());
-        }
-        [0x08, 0x00] => 14 + 12,
-        [0x08, 0x06] => 14 + 14,
-        _ => return None,
-    };
-    let octets: [u8; 4] = frame.get(at..at + 4)?.try_into().ok()?;
-    Some(octets.into())
 }

@@ -61,9 +61,9 @@ fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode], st
             drops: drops.filter(|(_, count)| *count > 0).collect(),
             impairments: [
                 ("ecn_marked", counters.ecn_marked),
-                ("reordered", cable.impairment_counts.reordered),
-                ("duplicated", cable.impairment_counts.duplicated),
-                ("corrupted", cable.impairment_counts.corrupted),
+                ("reordered", cable.impairment_counts().reordered),
+                ("duplicated", cable.impairment_counts().duplicated),
+                ("corrupted", cable.impairment_counts().corrupted),
             ]
             .into_iter()
             .filter(|(_, count)| *count > 0)

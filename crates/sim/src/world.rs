@@ -1,12 +1,12 @@
 //! From an experiment to the nodes that the engine runs.
 
-use crate::cable::Cable;
 use crate::captures::Captures;
 use crate::debug::DebugState;
 use crate::device::{self, DeviceNode};
 use crate::fabric::Fabric;
 use crate::host_config::{Context, Names, host_config, number_interfaces, stack_config};
 use crate::node::HostNode;
+use crate::outbound_path::Cable;
 use crate::output::Output;
 use crate::run::RunOptions;
 use crate::simulators::Simulators;
@@ -132,7 +132,7 @@ fn output(
 
 /// The cables at the ends of a node's links.
 fn cables(experiment: &Experiment, interfaces: &[Interface], changes: &[(SimTime, NetChange)]) -> Vec<Cable> {
-    let cable = |interface: &Interface| Cable::new(experiment, interface.link, interface.end, changes);
+    let cable = |interface: &Interface| Cable::over_link(experiment, interface.link, interface.end, changes);
     interfaces.iter().map(cable).collect()
 }
 

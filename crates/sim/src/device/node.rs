@@ -1,9 +1,9 @@
 //! A device as the engine sees it.
 
 use super::Device;
-use crate::cable::Cable;
 use crate::message::Message;
 use crate::metrics::{Sampler, link_row};
+use crate::outbound_path::Cable;
 use crate::output::Output;
 use belljar_base::activity::{Activity, Board, Phase};
 use belljar_base::{EventClass, EventKey, HostId, Inbox, SimTime};
@@ -154,7 +154,7 @@ impl DeviceNode {
         let cable = &mut self.cables[leaving.port];
         let loss_free = leaving.departs < self.loss_free_until;
         let (source, sequence) = (self.id, &mut self.sequence);
-        cable.carry(leaving.departs, loss_free, leaving.packet, |to, time, message| {
+        cable.carry(&(), leaving.departs, loss_free, leaving.packet, |to, time, message| {
             *sequence += 1;
             let key = EventKey { time, class: EventClass::Arrival, source, sequence: *sequence };
             out.push(Outgoing { to, key, message });

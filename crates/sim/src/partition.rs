@@ -1,0 +1,54 @@
+//! Partitions of hosts behind devices. A partition acts where both ends are known: on an [outbound
+//! path](crate::outbound_path) between two hosts it blocks the path ([`PathState`](belljar_plan::PathState)); a frame that came
+//! by way of switches or routers shows only at its receiver whose it is, and is kept away there.
+
+use crate::fabric::Fabric;
+use crate::message::Message;
+use belljar_base::{HostId, Map, SimTime};
+use std::net::IpAddr;
+
+/// The frames that partitions keep away from a host: lost at the time of their arrival, not when they are handed over.
+#[derive(Default)]
+pub struct KeptAway(Map<SimTime, u64>);
+
+impl KeptAway {
+    /// True if a message that arrives at host `id` at a time is kept away: it is counted.
+    pub fn takes(&mut self, fabric: &Fabric, id: HostId, message: &Message, at: SimTime) -> bool {
+        if message.port.is_none() || !fabric.splits() {
+            return false;
+        }
+        let from = origin(message.packet.bytes()).and_then(|address| fabric.owner(address));
+        let apart = from.is_some_and(|from| from != id && fabric.apart(from, id, at));
+        if apart {
+            *self.0.entry(at).or_default() += 1;
+        }
+        apart
+    }
+    /// When the next frame is lost.
+    pub fn next(&self) -> Option<SimTime> {
+        self.0.first_key_value().map(|(at, _)| *at)
+    }
+    /// Number of frames that are lost before `limit`.
+    pub fn lost_before(&mut self, limit: SimTime) -> u64 {
+        let mut lost = 0;
+        while let Some(first) = self.0.first_entry().filter(|first| *first.key() < limit) {
+            lost += first.remove();
+        }
+        lost
+    }
+}
+
+/// The sender of a frame with IP or ARP.
+fn origin(frame: &[u8]) -> Option<IpAddr> {
+    let at = match frame.get(12..14)? {
+        [0x86, 0xdd] => {
+            let octets: [u8; 16] = frame.get(22..38)?.try_into().ok()?;
+            return Some(octets.into());
+        }
+        [0x08, 0x00] => 14 + 12,
+        [0x08, 0x06] => 14 + 14,
+        _ => return None,
+    };
+    let octets: [u8; 4] = frame.get(at..at + 4)?.try_into().ok()?;
+    Some(octets.into())
+}
