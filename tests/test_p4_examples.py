@@ -34,7 +34,7 @@ def frames(capture):
 
 
 def is_right(header):
-    """Whether the checksum of an IP header is."""
+    """True if the checksum of an IP header is."""
     total = sum(struct.unpack(f"!{len(header) // 2}H", header))
     return (total & 0xFFFF) + (total >> 16) in (0xFFFF, 0x1FFFE)
 

@@ -16,6 +16,7 @@ def test_submissions(belljar, workdir):
     folder = workdir / "submissions"
     solution = (EXAMPLES / "p4-bridge.p4").read_text()
     programs = {
+        ".git/config": "",
         "alice/bridge.p4": solution,
         "alice/notes/old.p4": "nothing",
         "bob/bridge.p4": solution.replace("standard.egress_spec = port", "standard.egress_spec = port + 1"),

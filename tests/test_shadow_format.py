@@ -305,7 +305,7 @@ def test_called_as_shadow(belljar, workdir):
     for number, command in enumerate([[link], [belljar, "shadow"]]):
         done = execute([*command, "-d", workdir / f"out{number}", "--use-new-tcp", "true", "--strace-logging-mode=standard", "-p", "1",
                         "--pcap-enabled", "true", "--seed", "7", file], 60)
-        assert done.status == 0 and "without a meaning here: use_new_tcp" in done.err, done
+        assert done.status == 0 and "that have no effect: use_new_tcp" in done.err, done
         results = workdir / f"out{number}" / "hosts/alice"
         assert [f.read_text() for f in results.glob("*.stdout")] == ["ran\n"]
         assert list(results.glob("*.strace"))

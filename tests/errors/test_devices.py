@@ -36,7 +36,7 @@ def test_p4_switches(belljar, workdir, settings, ends, said, remedy):
     ({"p4": BRIDGE, "cpu_port": 1}, "a link ends at the 'cpu_port' of 's1'",
      "controllers stand behind that port: take a number that no interface has, such as 510"),
     ({"p4": BRIDGE, "queues": 0}, "'queues' must not be 0", "a port has 1 to 8 priorities, and so queues"),
-    ({"p4": "/usr/bin/env"}, "' is not text: byte ", ""),
+    ({"p4": "binary.json"}, "' is not text: byte ", ""),
     ({"p4": ROUTER, "p4info": BRIDGE, "management": {"interface": "p2"}}, "the P4Info does not fit the program: ", ""),
     ({"runtime": "x.json", "management": {"interface": "p2"}}, "'runtime' is not valid without 'p4'", "give the switch a program: p4: program.p4"),
     ({"p4": BRIDGE, "management": None}, "no link ends at the management interface 's1:mgmt'", "add a link: { between: [controller, s1:mgmt] }"),
@@ -44,6 +44,7 @@ def test_p4_switches(belljar, workdir, settings, ends, said, remedy):
     ({"p4": BRIDGE, "management": {"interface": "p2", "port": []}}, "'port' is an empty list", "P4Runtime's port is 9559"),
 ])
 def test_p4_settings(belljar, workdir, settings, said, remedy):
+    (workdir / "binary.json").write_bytes(b"{\xff\xfe}")
     links = [{"between": ["a", "s1:p1"]}, {"between": ["b", "s1:p2"]}]
     done = validate(belljar, workdir, links, switches={"s1": settings})
     assert done.status == 2 and said in done.err and remedy in done.err and "wrong.yaml" in done.err, done

@@ -18,7 +18,7 @@ static void process_1_is_there(void) {
     CHECK(f >= 0 && read(f, text, sizeof text) > 1);
     close(f);
     struct stat st;
-    CHECK(stat("/proc/1", &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == 0);
+    CHECK(stat("/proc/1", &st) == 0 && S_ISDIR(st.st_mode));
     int seen = 0;
     DIR *d = opendir("/proc");
     for (struct dirent *e; (e = readdir(d)) != NULL;)

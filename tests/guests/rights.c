@@ -180,8 +180,6 @@ static const struct {
 };
 enum { COUNT = sizeof OPERATIONS / sizeof *OPERATIONS };
 
-static int is_root(void) { return geteuid() == 0; }
-
 /* In a child: becomes WHO with one capability (or none for -1) and does it; its exit status says what came of it. */
 static int tried(int (*run)(void), int as_user, int capability) {
     pid_t child = fork();
@@ -227,9 +225,17 @@ static pid_t sleeper(unsigned user) {
     return child;
 }
 
+static long setting(const char *path, long otherwise) {
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        return otherwise;
+    if (fscanf(f, "%ld", &otherwise) != 1)
+        otherwise = 0;
+    fclose(f);
+    return otherwise;
+}
+
 static void every_privileged_operation(void) {
-    if (!is_root())
-        return;
     victim = sleeper(OTHER), roots = sleeper(0);
     sleep_ms(50);
     segment = shmget(IPC_PRIVATE, 4096, 0600);
@@ -240,6 +246,10 @@ static void every_privileged_operation(void) {
     for (int i = 0; i < COUNT; i++) {
         if (!has(OPERATIONS[i].capability))
             continue; /* root of a container */
+        if (OPERATIONS[i].capability == CAP_NET_BIND_SERVICE && setting("/proc/sys/net/ipv4/ip_unprivileged_port_start", 1024) <= 848)
+            continue; /* the machine lets everybody */
+        if (OPERATIONS[i].run == big_pipe && setting("/proc/sys/fs/pipe-max-size", 1 << 20) >= 1 << 21)
+            continue;
         int as_root = tried(OPERATIONS[i].run, 0, -1);
         fchownat(AT_FDCWD, "mine", WHO, WHO, 0);
         int as_user = tried(OPERATIONS[i].run, 1, -1);
@@ -261,8 +271,6 @@ static void every_privileged_operation(void) {
 
 static int to_groups(void) { return kill(-getpgrp(), SIGUSR2) == 0 && kill(-1, 0) == 0 ? 0 : -1; }
 static void one_of_several_is_enough(void) {
-    if (!is_root())
-        return;
     signal(SIGUSR2, SIG_IGN);
     SAME(tried(to_groups, 1, -1), 0); /* the caller's own group: itself at least */
     signal(SIGUSR2, SIG_DFL);
@@ -279,8 +287,6 @@ static int reach(void) {
     return r;
 }
 static void sockets_with_paths_have_modes(void) {
-    if (!is_root())
-        return;
     int s = socket(AF_UNIX, SOCK_STREAM, 0);
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     strcpy(a.sun_path, socket_path);
@@ -316,8 +322,6 @@ static int raise_oom(void) {
     return w == 4 && r > 0 && strcmp(text, "300\n") == 0 ? 0 : -1;
 }
 static void what_anybody_may(void) {
-    if (!is_root())
-        return;
     SAME(tried(nice_up, 1, -1), 0);
     SAME(tried(idle_and_back, 1, -1), 0);
     SAME(tried(lowered_limit, 1, -1), 0);
@@ -325,8 +329,6 @@ static void what_anybody_may(void) {
 }
 
 static void the_alarm_clocks_take_a_right(void) {
-    if (!is_root())
-        return;
     int as_root = tried(wake_machine, 0, -1), as_user = tried(wake_machine, 1, -1);
     /* A machine without a real-time clock has no such clocks. */
     if (as_root == EOPNOTSUPP || as_root == EINVAL)
@@ -336,11 +338,17 @@ static void the_alarm_clocks_take_a_right(void) {
     SAME(tried(wake_machine, 1, CAP_WAKE_ALARM), 0);
 }
 
+static int nothing(void) { return 0; }
+
 int main(int argc, char **argv) {
     static const struct guest_test tests[] = {
         T(every_privileged_operation), T(one_of_several_is_enough), T(sockets_with_paths_have_modes), T(what_anybody_may),
         T(the_alarm_clocks_take_a_right),
     };
+    if (geteuid() != 0 || tried(nothing, 1, -1) != 0) {
+        puts("# skipped: becoming another user takes root");
+        return 77;
+    }
     scratch_enter();
     chmod(".", 0777);
     return guest_run(argc, argv, tests, (int)(sizeof tests / sizeof *tests));

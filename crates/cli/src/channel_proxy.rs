@@ -25,7 +25,7 @@ pub struct Arguments {
     /// The other proxy, which listens
     #[arg(long, value_name = "ADDRESS:PORT")]
     connect: Option<String>,
-    /// How long to wait for the simulators and for the other proxy
+    /// Seconds to wait for the simulators and for the other proxy
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
     /// The channels' adapter URLs, in the same order as the other proxy's
@@ -33,7 +33,7 @@ pub struct Arguments {
     channels: Vec<Address>,
 }
 
-/// How often the other proxy is looked for.
+/// Interval at which the other proxy is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs until the simulators of one side have gone.
@@ -80,6 +80,9 @@ fn meet(arguments: &Arguments) -> Result<TcpStream, Failure> {
         match met {
             Ok(stream) => {
                 stream.set_nonblocking(false).map_err(Failure::run)?;
+                // Until its hello the other one has to establish its channels too.
+                let patience = Duration::from_secs(arguments.patience.saturating_mul(2).clamp(1, 86_400));
+                stream.set_read_timeout(Some(patience)).map_err(Failure::run)?;
                 return Ok(stream);
             }
             Err(error) if looks == 0 => {

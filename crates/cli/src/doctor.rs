@@ -262,7 +262,7 @@ fn user_namespaces() -> Finding {
     }
 }
 
-/// What `belljar emulate` can do here, tried in namespaces of another process.
+/// Findings on `belljar emulate`, tried in namespaces of another process.
 fn emulation() -> Vec<Finding> {
     const WHAT: &str = "emulation";
     let probe = std::env::current_exe()

@@ -12,7 +12,7 @@ const STANDSTILL: Duration = Duration::from_secs(5);
 /// Looks that the progress line sums up.
 const RECENT: usize = 20;
 
-/// How often something was seen at a port.
+/// Shares of looks at a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Wait {
     /// The simulator.
@@ -141,7 +141,7 @@ impl Lookout {
     }
 }
 
-/// What is said of a simulator that stands still.
+/// Note on a simulator that stands still.
 fn standstill(simulator: &Watched, port: &str, at: SimTime, stood: Duration) -> String {
     let process = match simulator.process.map(|id| (id, state(id))) {
         None => String::new(),

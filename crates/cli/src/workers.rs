@@ -27,7 +27,7 @@ pub struct Arguments {
     /// would save; profile.json in the results folder has all of it
     #[arg(long, env = "BELLJAR_PROFILE", value_parser = clap::builder::FalseyValueParser::new())]
     profile: bool,
-    /// Whether other simulators run only while they are waited for [default: if they and this program are more than
+    /// Other simulators run only while they are waited for [default: if they and this program are more than
     /// there are cores]
     #[arg(long, value_name = "BOOL", env = "BELLJAR_SIMULATOR_TURNS", action = clap::ArgAction::Set)]
     simulator_turns: Option<bool>,
@@ -96,7 +96,7 @@ impl Workers {
         Workers { count, stealing, spinning, profile, places, simulators, cpus }
     }
 
-    /// How many of them wait for other simulators; 0: all of them.
+    /// Number of those that wait for other simulators; 0: all of them.
     pub fn waiters(&self) -> usize {
         usize::from(self.places.is_some())
     }

@@ -311,7 +311,7 @@ impl Experiment {
     pub fn bridging(&self, end: &LinkEnd) -> Bridging {
         self.device(end.node).map_or(Bridging::Separate, |device| device.kind.bridging(end.port))
     }
-    /// How many other simulators are started that keep in step with it, which they do by spinning as a rule.
+    /// Number of other simulators that are started and keep in step with it, which they do by spinning as a rule.
     pub fn started_simulators(&self) -> usize {
         let started = |device: &&Device| match &device.kind {
             DeviceKind::Simulator(simulator) => simulator.sync && !simulator.command.is_empty(),

@@ -103,6 +103,9 @@ impl Far {
         let mut theirs = vec![0; own.len()];
         match stream.read_exact(&mut theirs) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Err(Fault::Closed.of(&name)),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Err(Fault::Intro("it said nothing: it is no proxy of channels".into()).of(&name));
+            }
             read => read.map_err(failed)?,
         }
         let wrong = |reason: String| Err(Fault::Intro(reason).of(&name));

@@ -54,7 +54,7 @@ struct State {
 #[derive(Debug)]
 struct Program {
     processes: Vec<Shared>,
-    /// How many wait for it.
+    /// Number of those that wait for it.
     needs: usize,
     runs: bool,
     /// True if it may use all processors.

@@ -13,7 +13,7 @@ pub struct Watch {
     last_sent: AtomicUsize,
     horizon: AtomicU64,
     waited_for: AtomicBool,
-    /// How often that was said.
+    /// Number of times that this was said.
     said: AtomicU64,
 }
 

@@ -7,7 +7,7 @@ use belljar_base::{Seed, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::Line as LineSettings;
 use belljar_net::{Loss, NicChange, Path};
-use belljar_packetio::{Count, Port};
+use belljar_packetio::Port;
 use belljar_plan::{DeviceChange, Direction, LinkChange, NetChange, PathState, Schedule};
 use belljar_wire::ethernet::HEADER_LEN;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -30,7 +30,7 @@ struct Lane {
     settings: LineSettings,
     max_frame: usize,
     state: PathState,
-    /// What is to come, the next one last.
+    /// Changes to come, the next one last.
     changes: Vec<(SimTime, Change)>,
 }
 
@@ -46,8 +46,6 @@ pub struct Cable {
 pub struct LaneReport {
     /// Frames by what became of them.
     pub counters: LineCounters,
-    /// Frames that went into the line.
-    pub taken: Count,
     /// Frames that the kernel dropped before they came here, or that found no room behind the line.
     pub missed: u64,
 }
@@ -58,7 +56,7 @@ pub struct CableReport {
     pub link: usize,
     /// By the end where they begin.
     pub lanes: [LaneReport; 2],
-    /// How late frames were handed out.
+    /// Lateness of frames handed out.
     pub lateness: Lateness,
     /// Seconds of processor time of the thread that moved them.
     pub cpu_seconds: f64,
@@ -112,7 +110,6 @@ impl Cable {
             let beyond = relay.port(1 - end).counters();
             LaneReport {
                 counters: relay.line(end).counters(),
-                taken: port.received,
                 missed: port.dropped_kernel
                     + port.dropped_port
                     + relay.refused(end)

@@ -1,4 +1,4 @@
-//! What of an experiment an emulation cannot do: refused before anything is started, or, where it makes no difference to
+//! Limits of emulations: refused before anything is started, or, where it makes no difference to
 //! what is asked of the network, said.
 
 use belljar_base::SimTime;
@@ -80,7 +80,7 @@ fn too_long(node: &str, interface: &str) -> String {
     )
 }
 
-/// What is otherwise than in a simulation of the experiment, one phrase each.
+/// Differences from a simulation of the experiment, one phrase each.
 pub fn differences(experiment: &Experiment) -> Vec<String> {
     let mut all = vec![
         "clocks are this machine's".to_owned(),

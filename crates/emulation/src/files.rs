@@ -244,7 +244,11 @@ fn place(root: &Path, path: &str, content: &str) -> Result<()> {
     let failed = || format!("placing '{path}'");
     if !fs::symlink_metadata(&at).is_ok_and(|m| m.is_file()) {
         // A link leads to where the host has nothing.
-        let _ = fs::remove_file(&at);
+        // It must not be written through: until the root is changed it leads to the machine's.
+        match fs::remove_file(&at) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).doing(failed()),
+            _ => {}
+        }
         return fs::write(&at, content).doing(failed());
     }
     let source = root.join(".file");

@@ -91,7 +91,7 @@ pub struct GraphNetwork {
     changes: Vec<(SimTime, NetChange)>,
     /// By address, members.
     owners: Map<IpAddr, usize>,
-    /// What lies behind members that pass packets on.
+    /// Networks that lie behind members that pass packets on.
     behind: RouteTable,
     behind6: RouteTable<Ipv6Addr>,
     ways: Map<(usize, usize), Way>,
@@ -117,7 +117,7 @@ pub struct MemberReport {
 pub struct GraphReport {
     /// By host on the graph.
     pub members: Vec<MemberReport>,
-    /// How late packets were handed to their receivers.
+    /// Lateness of packets handed to their receivers.
     pub lateness: Lateness,
     /// Seconds of processor time of the thread that moved them.
     pub cpu_seconds: f64,

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::time::TimeValLike;
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, User};
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -22,7 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// The process id before that of the first process, as in a simulation.
 const LAST_PID: &str = "999";
 
-/// What the two threads share: whoever holds it may speak.
+/// State shared by the two threads: whoever holds it may speak.
 struct Shared {
     socket: Mutex<UnixStream>,
     /// A process was started.
@@ -126,20 +126,21 @@ fn end_all(shared: &Shared) -> MutexGuard<'_, UnixStream> {
 /// Buries processes for ever.
 fn reap(shared: &Shared) {
     loop {
-        let (pid, exited, signaled) = match waitpid(None, None) {
+        // It is only looked at first: `start`, which has the connection meanwhile, waits itself for what could not be executed.
+        let looked = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+        let at = monotonic_ns();
+        let held = shared.lock();
+        if looked == Err(Errno::ECHILD) {
+            shared.idle.notify_all();
+            drop(shared.started.wait_timeout(held, std::time::Duration::from_millis(100)));
+            continue;
+        }
+        let (pid, exited, signaled) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, code)) => (pid, Some(code), None),
             Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, None, Some(signal as i32)),
-            Err(Errno::ECHILD) => {
-                shared.idle.notify_all();
-                let held = shared.lock();
-                let waited = shared.started.wait_timeout(held, std::time::Duration::from_millis(100));
-                drop(waited);
-                continue;
-            }
             _ => continue,
         };
-        let at = monotonic_ns();
-        shared.tell(&News::Ended { pid: pid.as_raw(), exited, signaled, at });
+        let _ = protocol::send(&*held, &News::Ended { pid: pid.as_raw(), exited, signaled, at });
     }
 }
 

@@ -117,6 +117,10 @@ pub struct LineCounters {
     pub corrupted: u64,
     /// Frames handed out, copies included.
     pub delivered: u64,
+    /// Bytes of frames that left the queue.
+    pub bytes: u64,
+    /// Bytes of frames handed out, copies included.
+    pub delivered_bytes: u64,
 }
 
 /// A frame under way.
@@ -224,6 +228,7 @@ impl Line {
             let Some(Reverse(frame)) = self.under_way.pop() else { break };
             self.lateness.add(self.now.since(frame.due));
             each(&frame.bytes, frame.due);
+            self.counters.delivered_bytes += frame.bytes.len() as u64;
             self.recycle(frame.bytes);
             delivered += 1;
         }
@@ -271,7 +276,7 @@ impl Line {
     /// The frames counted so far.
     pub fn counters(&self) -> LineCounters {
         let dropped = DropReason::ALL.iter().map(|reason| self.nic.counters().dropped(*reason)).sum();
-        LineCounters { dropped, ..self.counters }
+        LineCounters { dropped, bytes: self.nic.counters().bytes_out, ..self.counters }
     }
 
     /// The lateness of frames handed out.

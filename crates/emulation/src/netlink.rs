@@ -99,7 +99,7 @@ impl Netlink {
         Ok(self.link(name)?.header.index)
     }
 
-    /// What an interface has counted.
+    /// Counters of an interface.
     pub fn counters(&mut self, name: &str) -> Result<Stats64> {
         let link = self.link(name)?;
         let found = link.attributes.into_iter().find_map(|attribute| match attribute {

@@ -101,18 +101,18 @@ fn changes_rate(schedule: &Schedule, host: usize, port: Option<usize>) -> bool {
     })
 }
 
-/// Bytes of a token bucket at this rate.
-fn burst(rate: u64) -> u32 {
+/// Bytes of a token bucket at this rate: at least the longest frame, which would never pass otherwise.
+fn burst(rate: u64, mtu: usize) -> u32 {
     let bytes = (rate as f64 / 8.0 * BURST.as_nanos() as f64 / 1e9) as u64;
     let least = if rate >= FAST { FAST_BURST } else { LEAST_BURST };
-    u32::try_from(bytes.max(least)).unwrap_or(u32::MAX)
+    u32::try_from(bytes.max(least).max((mtu + HEADER_LEN) as u64)).unwrap_or(u32::MAX)
 }
 
 /// Bytes that may wait before a token bucket in the place of a queue; `None` if it is no plain one.
 fn room(queue: &QueueConfig, mtu: usize) -> Option<u32> {
     let bytes = match queue {
         QueueConfig::Fifo { limit: Limit::Packets(packets), ecn_threshold: None } => {
-            packets * (mtu + HEADER_LEN)
+            packets.saturating_mul(mtu + HEADER_LEN)
         }
         QueueConfig::Fifo { limit: Limit::Bytes(bytes), ecn_threshold: None } => *bytes,
         _ => return None,
@@ -184,7 +184,7 @@ pub fn build(
                 && let Some(room) = room(&line.queue, settings.mtu)
             {
                 let link = by_kernel.then(|| settings.name.clone());
-                limited.push((ids[end], node.ports[port], rate, room, link));
+                limited.push((ids[end], node.ports[port], rate, (room, settings.mtu), link));
             }
         }
     }
@@ -217,7 +217,7 @@ pub fn build(
             {
                 // The graph's rates are of IP packets; full ones are to leave at just that rate.
                 let framed = u128::from(rate) * (1_500 + HEADER_LEN as u128) / 1_500;
-                limited.push((id.index(), index, u64::try_from(framed).unwrap_or(rate), room, None));
+                limited.push((id.index(), index, u64::try_from(framed).unwrap_or(rate), (room, 1_500), None));
             }
             let index = hub.netlink.index(&name)?;
             hub.netlink.set_up(index, true)?;
@@ -239,8 +239,8 @@ pub fn build(
             node.set_routes(false, node.specs(&schedule.first.routes6[index]))?;
         }
     }
-    for (node, index, rate, room, link) in limited {
-        let result = nodes[node].netlink.set_rate(index, rate, burst(rate), room);
+    for (node, index, rate, (room, mtu), link) in limited {
+        let result = nodes[node].netlink.set_rate(index, rate, burst(rate, mtu), room);
         if let (Err(error), Some(link)) = (result, link) {
             network.notes.push(format!(
                 "the rate of link '{link}' is not limited: this kernel has no token bucket filter (tbf): {error}"
@@ -293,7 +293,13 @@ mod tests {
 
     #[test]
     fn buckets_and_queues_have_room() {
-        assert_eq!([burst(1_000_000), burst(100_000_000), burst(1_000_000_000)], [3_200, 12_500, 262_144]);
+        let bursts = [
+            burst(1_000_000, 1_500),
+            burst(100_000_000, 1_500),
+            burst(1_000_000_000, 1_500),
+            burst(1_000_000, 9_000),
+        ];
+        assert_eq!(bursts, [3_200, 12_500, 262_144, 9_014]);
         assert_eq!(room(&QueueConfig::default(), 1_500), Some(1_514_000));
         assert_eq!(room(&QueueConfig::packets(2), 1_500), Some(66_000));
     }

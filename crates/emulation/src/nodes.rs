@@ -214,7 +214,7 @@ impl Node {
     /// Gives it these routes over links in the place of those that it has of their family.
     pub fn set_routes(&mut self, family4: bool, routes: Vec<RouteSpec>) -> Result<()> {
         let (own, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.routes).into_iter().partition(|route| route.to.is_ipv4() == family4);
+            self.routes.clone().into_iter().partition(|route| route.to.is_ipv4() == family4);
         let key = |route: &RouteSpec| (route.to, route.prefix, route.metric);
         for old in own.iter().filter(|old| !routes.iter().any(|new| key(new) == key(old))) {
             self.netlink.remove_route(old)?;
@@ -308,7 +308,7 @@ pub fn settings(experiment: &Experiment, id: HostId) -> Vec<(String, String)> {
 
 /// Settings of one interface, written once it is there.
 pub fn interface_settings(interface: &Interface) -> Vec<(String, String)> {
-    let name = interface.name.replace('.', "/");
+    let name = &interface.name;
     match interface.slaac {
         true => vec![
             (format!("net/ipv6/conf/{name}/accept_ra"), "2".to_owned()),

@@ -12,7 +12,7 @@ use belljar_plan::outcome::{self, Observation};
 use belljar_results::{DirectionStatistics, HostStatistics, RouterStatistics, Statistics, add_counts};
 use std::fs;
 
-/// What an emulation has come to.
+/// Outcome of an emulation.
 pub struct Outcome<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
@@ -77,22 +77,28 @@ impl Outcome<'_> {
         for (number, link) in self.experiment.topology.links.iter().enumerate() {
             for end in 0..2 {
                 let (near, far) = (&link.ends[end], &link.ends[1 - end]);
-                let direction = match by_link.get(&number) {
-                    Some(report) => through_here(report, end),
-                    None => by_kernel(self.experiment, nodes, near.node.index(), near.port),
+                let (direction, arrived) = match by_link.get(&number) {
+                    Some(report) => {
+                        let c = &report.lanes[end].counters;
+                        (through_here(report, end), (c.delivered, c.delivered_bytes))
+                    }
+                    None => {
+                        let sent = by_kernel(self.experiment, nodes, near.node.index(), near.port);
+                        let arrived = (sent.frames, sent.bytes);
+                        (sent, arrived)
+                    }
                 };
                 let names = [near.node, far.node].map(|id| self.experiment.node_name(id).to_owned());
                 for (name, is_sender) in names.iter().zip([true, false]) {
                     if let Some(host) = statistics.hosts.get_mut(name) {
-                        let lost: u64 = direction.drops.values().sum();
                         match is_sender {
                             true => {
                                 host.packets_out += direction.frames;
                                 host.bytes_out += direction.bytes;
                             }
                             false => {
-                                host.packets_in += direction.frames.saturating_sub(lost);
-                                host.bytes_in += direction.bytes;
+                                host.packets_in += arrived.0;
+                                host.bytes_in += arrived.1;
                             }
                         }
                     }
@@ -112,7 +118,7 @@ fn through_here(report: &CableReport, end: usize) -> DirectionStatistics {
     let c = &lane.counters;
     DirectionStatistics {
         frames: c.offered - c.dropped.min(c.offered),
-        bytes: lane.taken.bytes,
+        bytes: c.bytes,
         drops: counted(&[
             (DropReason::EgressFull.name(), c.dropped),
             (DropReason::PathLoss.name(), c.lost),

@@ -10,7 +10,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -28,6 +28,9 @@ pub fn refusal(switch: &P4Switch) -> Option<&'static str> {
     if switch.management.is_some() || switch.trace {
         return Some("controllers and traces of P4 switches are for simulations: leave them out");
     }
+    if switch.config.nanoseconds {
+        return Some("in an emulation its timestamps are microseconds: leave 'timestamps' out");
+    }
     let Some(source) = &switch.source else { return Some("in an emulation it needs a program: set 'p4'") };
     if !source.include.is_empty() || !source.define.is_empty() {
         return Some("in an emulation its program is compiled without 'include' and 'define'");
@@ -36,8 +39,12 @@ pub fn refusal(switch: &P4Switch) -> Option<&'static str> {
         .then_some("in an emulation it has one file of 'runtime' and one of 'commands' at most")
 }
 
-/// Starts the experiment's P4 switches, and waits until they pass packets.
-pub fn start(experiment: &Experiment, folder: &ResultsFolder, nodes: &[Node]) -> Result<()> {
+/// Starts the experiment's P4 switches, and waits until they pass packets. Returns their names and processes.
+pub fn start(
+    experiment: &Experiment,
+    folder: &ResultsFolder,
+    nodes: &[Node],
+) -> Result<Vec<(String, Child)>> {
     let devices = experiment.topology.devices.iter().zip(&nodes[experiment.hosts.len()..]);
     let mut started = Vec::new();
     for (device, node) in devices {
@@ -50,7 +57,17 @@ pub fn start(experiment: &Experiment, folder: &ResultsFolder, nodes: &[Node]) ->
             ));
         }
     }
-    started.into_iter().try_for_each(|(child, log, name)| wait_until_ready(child, &log, name))
+    let mut served = Vec::new();
+    for (mut child, log, name) in started {
+        wait_until_ready(&mut child, &log, name)?;
+        served.push((name.clone(), child));
+    }
+    Ok(served)
+}
+
+/// The name of a switch that has ended although the emulation has not.
+pub fn ended(served: &mut [(String, Child)]) -> Option<&str> {
+    served.iter_mut().find_map(|(name, child)| (!matches!(child.try_wait(), Ok(None))).then_some(&**name))
 }
 
 fn serve(
@@ -60,11 +77,21 @@ fn serve(
     node: &Node,
     log: &Path,
 ) -> Result<Child> {
+    let errors = folder.create_file(log)?;
     let mut arguments: Vec<OsString> = vec!["p4".into(), "serve".into()];
     arguments.extend(switch.source.iter().map(|source| source.path.clone().into()));
-    for setup in &switch.setup {
+    for (number, setup) in switch.setup.iter().enumerate() {
         let option = if matches!(setup, P4Setup::Runtime(..)) { "--runtime" } else { "--commands" };
-        arguments.extend([option.into(), setup.path().into()]);
+        let mut path = setup.path().to_owned();
+        if path.as_os_str().is_empty() {
+            // Its text stands in the experiment.
+            path = folder.path().join(log.with_file_name(format!("setup-{number}")));
+            fs::write(&path, setup.text()).doing(format!("writing '{}'", path.display()))?;
+        }
+        arguments.extend([option.into(), path.into()]);
+    }
+    if let Some(port) = switch.config.cpu_port {
+        arguments.extend(["--cpu-port".into(), port.to_string().into()]);
     }
     for interface in &device.interfaces {
         if let Some(port) = P4Switch::port(&interface.name) {
@@ -73,7 +100,6 @@ fn serve(
     }
     arguments.extend(["--name".into(), device.name.clone().into()]);
     let program = std::env::current_exe().doing("finding this program")?;
-    let errors = folder.create_file(log)?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
     // It asks /sys about its interfaces, which shows those of the namespace that it was mounted in.
@@ -86,7 +112,7 @@ fn serve(
     spawned.doing(format!("starting the P4 switch '{}'", device.name))
 }
 
-fn wait_until_ready(mut child: Child, log: &PathBuf, name: &str) -> Result<()> {
+fn wait_until_ready(child: &mut Child, log: &Path, name: &str) -> Result<()> {
     for _ in 0..LOOKS {
         let written = fs::read_to_string(log).unwrap_or_default();
         if written.contains(READY) {

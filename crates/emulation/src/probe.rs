@@ -1,4 +1,4 @@
-//! What this machine offers to emulations, found out by trying it in namespaces of our own.
+//! Facilities that this machine offers to emulations, found out by trying it in namespaces of our own.
 
 use crate::error::Result;
 use crate::netlink::{Netlink, VethEnd};

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The time between two reports of progress, and the longest sleep.
 const REFRESH: Duration = Duration::from_millis(100);
-/// How long hosts may take to end.
+/// Time that hosts have to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The processes of a host.
@@ -51,7 +51,7 @@ pub struct Run<'a> {
     resolver_down: Vec<Arc<AtomicBool>>,
     until_done: bool,
     hosts: Vec<HostState>,
-    /// What is to come, the next one last.
+    /// Actions to come, the next one last.
     timeline: Vec<(SimTime, Action)>,
     lateness: Lateness,
     warnings: Map<String, u64>,
@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
     pub fn warn_of(&mut self, _host: usize, text: String) {
         self.warn(text);
     }
-    /// How late scheduled things happened.
+    /// Lateness of scheduled actions.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
         let hosts = self.experiment.hosts.iter().zip(&self.hosts);
         hosts.map(|(host, state)| (host.name.clone(), state.cpu_seconds)).collect()
     }
-    /// What happened to the processes of each host, and the warnings.
+    /// Observations of the processes of each host, and the warnings.
     pub fn take(self) -> (Vec<Vec<Vec<Observation>>>, Map<String, u64>) {
         (self.hosts.into_iter().map(|state| state.observed).collect(), self.warnings)
     }
@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
                 && let Some((at, action)) = self.timeline.pop()
             {
                 self.lateness.add(clock.time().since(at));
-                self.perform(action, clock.time())?;
+                self.perform(action, at, clock.time())?;
             }
             if now >= end {
                 return Ok(Ending { now: end, interrupted: false });
@@ -200,7 +200,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn perform(&mut self, action: Action, now: SimTime) -> Result<()> {
+    fn perform(&mut self, action: Action, at: SimTime, now: SimTime) -> Result<()> {
         match action {
             Action::Start(host, number) => self.start(host, number),
             Action::Shutdown(host, number) => {
@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
             Action::Device(node, change) => self.change_links(node, change),
             Action::Host(host, change) => match change {
                 HostChange::Crash { .. } => self.crash(host, now),
-                HostChange::Restart => self.restart(host, now),
+                HostChange::Restart => self.restart(host, at),
                 HostChange::NameServer { down } => {
                     self.resolver_down[host].store(down, Relaxed);
                     Ok(())
@@ -271,7 +271,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn restart(&mut self, host: usize, now: SimTime) -> Result<()> {
+    fn restart(&mut self, host: usize, at: SimTime) -> Result<()> {
         if !self.hosts[host].is_down {
             return Ok(());
         }
@@ -284,7 +284,8 @@ impl<'a> Run<'a> {
         node.set_routes(true, v4)?;
         node.set_routes(false, v6)?;
         for number in 0..self.plan.processes[host].len() {
-            if self.plan.processes[host][number].start <= now {
+            // Those of this time are still in the timeline.
+            if self.plan.processes[host][number].start < at {
                 self.start(host, number)?;
             }
         }

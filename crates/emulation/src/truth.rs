@@ -29,9 +29,9 @@ pub struct Truthfulness {
     pub verdict: String,
     /// Why it is not `truthful`.
     pub reasons: Vec<String>,
-    /// How late frames left lines, beyond the delay that the experiment gives them.
+    /// Lateness of frames that left lines, beyond the delay that the experiment gives them.
     pub lateness: Quantiles,
-    /// How late processes were started and events happened.
+    /// Lateness of starts of processes and of events.
     pub schedule_lateness: Quantiles,
     /// The processors.
     pub cpu: Cpu,
@@ -47,7 +47,7 @@ pub struct Truthfulness {
     pub lines: usize,
     /// Seconds from the start of the command until the experiment began.
     pub setup_seconds: f64,
-    /// What is otherwise than in a simulation.
+    /// Differences from a simulation.
     pub differences: Vec<String>,
 }
 
@@ -197,17 +197,27 @@ pub fn watch(stop: &AtomicBool) -> Cpu {
     cpu
 }
 
-/// The time of all processors, the part that they were idle, and that which was stolen, in ticks.
+/// The time of the processors that this process may use, the part that they were idle, and that which was stolen, in ticks.
 fn ticks() -> (u64, u64, u64) {
-    parse_ticks(&fs::read_to_string("/proc/stat").unwrap_or_default())
+    let own = rustix::thread::sched_getaffinity(None).ok();
+    let is_own =
+        |cpu: usize| cpu < rustix::thread::CpuSet::MAX_CPU && own.as_ref().is_none_or(|set| set.is_set(cpu));
+    parse_ticks(&fs::read_to_string("/proc/stat").unwrap_or_default(), is_own)
 }
 
-fn parse_ticks(stat: &str) -> (u64, u64, u64) {
-    let line = stat.lines().next().unwrap_or_default();
-    let fields: Vec<u64> = line.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
-    let at = |n: usize| fields.get(n).copied().unwrap_or(0);
-    // user nice system idle iowait irq softirq steal; guest time is in user time already.
-    ((0..8).map(at).sum(), at(3) + at(4), at(7))
+fn parse_ticks(stat: &str, is_own: impl Fn(usize) -> bool) -> (u64, u64, u64) {
+    let mut sum = (0, 0, 0);
+    for line in stat.lines().filter_map(|line| line.strip_prefix("cpu")) {
+        let mut words = line.split(' ');
+        if !words.next().and_then(|cpu| cpu.parse().ok()).is_some_and(&is_own) {
+            continue;
+        }
+        let fields: Vec<u64> = words.filter_map(|field| field.parse().ok()).collect();
+        let at = |n: usize| fields.get(n).copied().unwrap_or(0);
+        // user nice system idle iowait irq softirq steal; guest time is in user time already.
+        sum = (sum.0 + (0..8).map(at).sum::<u64>(), sum.1 + at(3) + at(4), sum.2 + at(7));
+    }
+    sum
 }
 
 #[cfg(test)]
@@ -243,7 +253,8 @@ mod tests {
 
     #[test]
     fn ticks_are_read_as_the_kernel_writes_them() {
-        assert_eq!(parse_ticks("cpu  10 1 20 300 4 5 6 7 0 0\ncpu0 1 2\n"), (353, 304, 7));
-        assert_eq!(parse_ticks(""), (0, 0, 0));
+        let stat = "cpu  99 9 9 9 9 9 9 9 0 0\ncpu0 10 1 20 300 4 5 6 7 0 0\ncpu1 1 1 1 1 1 1 1 1 0 0\n";
+        assert_eq!(parse_ticks(stat, |cpu| cpu == 0), (353, 304, 7));
+        assert_eq!(parse_ticks("", |_| true), (0, 0, 0));
     }
 }

@@ -33,7 +33,7 @@ use std::time::Duration;
 pub const WORLD_COMMAND: &str = "emulate-world";
 /// The folder in the results where mount points are, until the end.
 pub const SCRATCH: &str = ".emulation";
-/// How long hosts may take to become ready.
+/// Time that hosts have to become ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time between the last preparation and the beginning: threads are waiting by then.
 const LEAD_NS: u64 = 20_000_000;
@@ -117,7 +117,7 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
     let mut hub = Node::device(hub_id, "hub", &hub_settings)?;
     let mut network = network::build(&experiment, &plan.schedule, &mut nodes, &mut hub)?;
     let (resolver, resolver_down) = Resolver::open(&experiment, &mut nodes)?;
-    p4::start(&experiment, &folder, &nodes)?;
+    let mut switches = p4::start(&experiment, &folder, &nodes)?;
     let captures = Captures::open(&experiment, &folder, &nodes)?;
     let advertiser = Advertiser::open(&experiment, &nodes)?;
     let mut run = Run::new(&experiment, &plan, &mut nodes, &mut hub, resolver_down, order.until_done);
@@ -163,6 +163,11 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
     });
     let (Ending { now, interrupted }, cables, graph, capture_missed) = ended?;
     run.finish(&news)?;
+    if let Some(name) = p4::ended(&mut switches) {
+        return Err(Error::new(format!(
+            "switch '{name}' ended in the middle of the run: switches/{name}/p4-serve.log says why"
+        )));
+    }
     let mut lateness = Lateness::default();
     for cable in &cables {
         lateness.merge(&cable.lateness);

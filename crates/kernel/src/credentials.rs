@@ -30,6 +30,7 @@ pub mod capability {
     pub const SYS_RESOURCE: u32 = 24;
     pub const SYS_TIME: u32 = 25;
     pub const MKNOD: u32 = 27;
+    pub const LEASE: u32 = 28;
     pub const WAKE_ALARM: u32 = 35;
 }
 

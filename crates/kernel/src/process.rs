@@ -85,7 +85,7 @@ pub struct Attributes {
     pub is_subreaper: bool,
     /// `PR_SET_TIMERSLACK` in nanoseconds.
     pub timer_slack: u64,
-    /// What a slack of 0 stands for: its maker's.
+    /// Slack that 0 stands for: its maker's.
     pub timer_slack_default: u64,
     /// `PR_SET_THP_DISABLE`.
     pub no_huge_pages: bool,

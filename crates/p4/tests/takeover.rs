@@ -13,6 +13,7 @@ fn counts_and_the_wire_stay_and_what_waits_is_dropped() {
     let builder = forward();
     let mut before = builder.switch(config.clone());
     let program = before.program().clone();
+    before.set_trace(true);
     before.add_entry(0, &route(&program, [10, 0, 0, 0], 8, 1)).unwrap();
     for _ in 0..3 {
         before.receive(ms(1), 0, packet([10, 0, 0, 1], 0));
@@ -20,7 +21,9 @@ fn counts_and_the_wire_stay_and_what_waits_is_dropped() {
     let length = packet([10, 0, 0, 1], 0).len() as u64;
     assert_eq!(leaving(&mut before, ms(1)).len(), 1);
     let mut after = Switch::new(program.clone(), config);
+    after.set_trace(true);
     after.take_over(&before);
+    assert!(after.take_trace().contains("packet 3: ingress from port 0"));
     assert_eq!((after.received(), after.dropped(Drop::Replaced), after.queue_len(1)), (3, 2, 0));
     assert_eq!(after.port_counters(1).unwrap().most_queued, 2);
     // The first bit of the next packet goes when the last one of that which is on the wire has gone.

@@ -14,7 +14,7 @@ use belljar_p4::switch::QueueLimits;
 use belljar_p4::{Leaving, Notification, Program, Switch, SwitchConfig};
 use std::sync::Arc;
 
-/// How a port sends.
+/// Sending properties of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortSettings {
     /// Bits per second, `None` is infinite.
@@ -75,6 +75,17 @@ impl SwitchDevice {
         self.set_time(now);
         if let Some(switch) = self.switch() {
             apply(switch, now, port, &settings);
+        }
+    }
+
+    /// Sets the rate of a port from now on, whatever program runs, and leaves its queues as they are.
+    pub fn set_rate(&mut self, now: SimTime, port: u16, rate: Option<u64>) {
+        if let Some(settings) = self.ports.get_mut(&port) {
+            settings.rate = rate;
+        }
+        self.set_time(now);
+        if let Some(switch) = self.switch() {
+            switch.set_port_rate(now, port, rate);
         }
     }
 
@@ -194,7 +205,7 @@ pub fn check_p4info(json: &Arc<str>, program: &Arc<Program>, p4info: &[u8]) -> R
     Server::new(0).install(&mut device, config).map_err(|refusal| refusal.message)
 }
 
-/// What a controller would send to set this program: P4Info as text or in binary.
+/// Request of a controller that sets this program; the P4Info is text or binary.
 pub fn pipeline_config(json: &str, p4info: &[u8]) -> Result<ForwardingPipelineConfig, String> {
     let p4info = P4Info::from_file_content(p4info).map_err(|error| error.to_string())?;
     let p4_device_config = json.as_bytes().to_vec();

@@ -36,7 +36,7 @@ pub type Cable = OutboundPath<Link>;
 
 /// The kind of an outbound path.
 pub trait Medium {
-    /// What all paths of this kind share, if the path does not keep it.
+    /// State that all paths of this kind share, if the path does not keep it.
     type Network;
     /// The changes that are to come, in order.
     fn changes<'a>(&'a self, network: &'a Self::Network) -> &'a [(SimTime, NetChange)];

@@ -1,4 +1,4 @@
-//! What can be measured on the results of a run, whichever world it ran in.
+//! Measures of the results of a run, whichever world it ran in.
 
 use belljar_base::Map;
 use belljar_emulation::truth::Truthfulness;

@@ -77,7 +77,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Whether a difference matters.
+/// Verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// It is small.
@@ -115,7 +115,9 @@ impl Row {
     fn new(kind: Kind, name: String, bands: [Band; 2], tolerance: f64) -> Row {
         let medians = (bands[0].median(), bands[1].median());
         let (Some(a), Some(b)) = medians else {
-            return Row { kind, name, bands, difference: None, judgement: Judgement::Alone };
+            // A process that came to its end in one kind of runs alone is a difference, whatever its time.
+            let judgement = if kind == Kind::Completion { Judgement::Differs } else { Judgement::Alone };
+            return Row { kind, name, bands, difference: None, judgement };
         };
         let difference = (a != 0.0).then(|| 100.0 * (b - a) / a.abs());
         let small = (b - a).abs() <= kind.floor().max(a.abs() * tolerance / 100.0);

@@ -107,7 +107,7 @@ fn say_scores(tested: &[Tested]) {
     }
 }
 
-/// What is to be run, in the order of the names.
+/// Tasks to run, in the order of the names.
 fn tasks(arguments: &Arguments) -> Result<Vec<Task>, Failure> {
     if arguments.program.is_dir() && arguments.scripts.is_empty() {
         let scripts = files_in(&arguments.program, &["stf"])?.into_iter();
@@ -161,7 +161,8 @@ fn entries_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", folder.display()));
     let entries = std::fs::read_dir(folder).map_err(wrong)?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
-    paths.retain(|path| path.is_dir() || has_ending(path, &["p4", "json"]));
+    let hidden = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    paths.retain(|path| !hidden(path) && (path.is_dir() || has_ending(path, &["p4", "json"])));
     // Files beside folders are those that all submissions include.
     if paths.iter().any(|path| path.is_dir()) {
         paths.retain(|path| path.is_dir());

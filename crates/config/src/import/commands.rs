@@ -1,7 +1,7 @@
 //! Commands that configure a machine's network when it starts: `ip`, `ifconfig`, `route`, `sysctl`.
 
 use super::{Kind, Member, interface_name};
-use belljar_linux_abi::sysctl::{SETTINGS, Values};
+use belljar_linux_abi::sysctl::{Values, values};
 use belljar_net::InterfaceAddress;
 use std::net::Ipv4Addr;
 
@@ -37,30 +37,24 @@ pub(super) fn apply(member: &mut Member, command: &str) -> bool {
 /// Takes a setting of the kernel over; false if it has no effect here.
 pub(super) fn sysctl(member: &mut Member, name: &str, value: &str) -> bool {
     let name = name.replace('/', ".");
-    let value = value.trim();
+    let value = value.trim().trim_matches(['"', '\'']);
     if matches!(
         &*name,
         "net.ipv4.ip_forward" | "net.ipv4.conf.all.forwarding" | "net.ipv6.conf.all.forwarding"
     ) {
-        member.forwarding = Some(value != "0");
+        // Turned off for IPv6 alone, IPv4 goes on being passed on.
+        if value != "0" || name.starts_with("net.ipv4.") {
+            member.forwarding = Some(value != "0");
+        }
         return true;
     }
-    let known = SETTINGS.iter().find(|(known, _)| *known == name).map(|(_, values)| *values);
-    let text = match known {
-        Some(Values::Number { least, greatest }) => {
-            let fits = value.parse::<u32>().is_ok_and(|number| (least..=greatest).contains(&number));
-            fits.then(|| value.to_owned())
-        }
-        Some(Values::OneOf(words)) => words.contains(&value).then(|| value.to_owned()),
-        Some(Values::Sizes) => {
-            Some(format!("\"{}\"", value.split_whitespace().collect::<Vec<_>>().join(" ")))
-        }
-        None => None,
+    let Some(values) = values(&name).filter(|values| values.take(value)) else { return false };
+    let text = match values {
+        Values::Sizes => format!("\"{}\"", value.split_whitespace().collect::<Vec<_>>().join(" ")),
+        _ => value.to_owned(),
     };
-    text.is_some_and(|text| {
-        member.sysctls.insert(name, text);
-        true
-    })
+    member.sysctls.insert(name, text);
+    true
 }
 
 fn is_daemon(word: &str) -> bool {

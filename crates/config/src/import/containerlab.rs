@@ -56,7 +56,7 @@ fn entry<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
     entries.iter().find(|entry| entry.key == key && !entry.value.is_null())
 }
 
-/// What nodes inherit: `defaults`, then their kind's, then their group's settings, and their own last.
+/// Settings that nodes inherit: `defaults`, then their kind's, then their group's settings, and their own last.
 struct Inherited<'a> {
     defaults: Option<&'a [Entry]>,
     kinds: &'a [Entry],

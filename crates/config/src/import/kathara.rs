@@ -101,8 +101,18 @@ fn start(draft: &mut Draft, machine: &str, interfaces: usize, script: Option<Str
         // Kathara's machines pass packets on.
         member.forwarding = Some(interfaces > 1);
     }
-    for line in script.iter().flat_map(|script| script.lines()).map(str::trim) {
-        draft.run(0, &name, line);
+    // With control flow or here-documents a script makes sense as a whole only: what it sets twice does no harm.
+    let is_whole =
+        |word: &str| matches!(word, "if" | "for" | "while" | "until" | "case") || word.contains("<<");
+    let whole = script.iter().flat_map(|script| script.split_whitespace()).any(is_whole);
+    for line in script.iter().flat_map(|script| script.lines()) {
+        match draft.members.get_mut(&name) {
+            Some(member) if whole => {
+                commands::apply(member, line.trim());
+                member.script.push((0, line.to_owned()));
+            }
+            _ => draft.run(0, &name, line.trim()),
+        }
     }
 }
 

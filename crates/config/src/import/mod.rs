@@ -89,11 +89,11 @@ struct Member {
     addresses: Map<String, Vec<String>>,
     /// Where to and by which router.
     routes: Vec<(String, String)>,
-    /// Whether it passes packets on, if anything says so.
+    /// True if it passes packets on; `None` if nothing says so.
     forwarding: Option<bool>,
     /// Settings of the kernel that have an effect here.
     sysctls: Map<String, String>,
-    /// What its commands find in their environment.
+    /// Environment of its commands.
     environment: Map<String, String>,
     /// Commands that say nothing about the network, with their lines: a process runs them one after the other.
     script: Vec<(usize, String)>,
@@ -149,6 +149,19 @@ impl Draft {
     }
 
     fn finish(mut self, name: &str) -> Imported {
+        for (name, member) in &self.members {
+            let is_host = member.kind == Kind::Host;
+            if !is_host && !member.sysctls.is_empty() {
+                let names: Vec<&str> = member.sysctls.keys().map(String::as_str).collect();
+                self.notes.insert((0, format!("'{name}' is no host: {} is left out", names.join(", "))));
+            }
+            if !member.environment.is_empty() && (!is_host || member.script.is_empty()) {
+                self.notes.insert((
+                    0,
+                    format!("no command of '{name}' is left to run: its environment is left out"),
+                ));
+            }
+        }
         for (name, member) in self.members.iter().filter(|(_, member)| member.kind != Kind::Host) {
             for (line, command) in &member.script {
                 self.notes.insert((*line, format!("'{name}' does not run '{command}': it is no host")));

@@ -34,7 +34,7 @@ pub struct P4Source {
     pub define: Map<String, String>,
     /// The file of its P4Info, where the program is JSON.
     pub p4info: Option<PathBuf>,
-    /// What the files have in them.
+    /// Contents of the files.
     pub loaded: Arc<LoadedProgram>,
 }
 
@@ -49,7 +49,7 @@ pub struct LoadedProgram {
     pub p4info: Option<Vec<u8>>,
 }
 
-/// What was loaded follows from the files.
+/// Equal if their files are: what was loaded follows from these.
 impl PartialEq for P4Source {
     fn eq(&self, other: &P4Source) -> bool {
         (&self.path, &self.include, &self.define, &self.p4info)

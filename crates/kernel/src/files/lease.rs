@@ -3,6 +3,7 @@
 
 use super::FileKind;
 use super::tree::{Node, ROOT};
+use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
 use belljar_base::{SimDuration, SimTime};
@@ -10,8 +11,6 @@ use belljar_linux_abi::{Errno, c};
 
 /// `fs.lease-break-time` in seconds, unless it is written.
 const BREAK_SECONDS: u64 = 45;
-/// `CAP_LEASE`.
-const CAP_LEASE: u32 = 28;
 
 /// Leases on a file.
 #[derive(Debug)]
@@ -58,7 +57,9 @@ impl Host {
         };
         let FileKind::Regular(inode) = self.open(file).kind else { return Err(Errno::EINVAL) };
         let owner = self.owner_of(inode).0;
-        if self.processes[process.0].credentials.fsuid != owner && !self.is_capable(process, CAP_LEASE) {
+        if self.processes[process.0].credentials.fsuid != owner
+            && !self.is_capable(process, capability::LEASE)
+        {
             return Err(Errno::EACCES);
         }
         // Nobody else may have it open in a way that the lease would have to be broken for.

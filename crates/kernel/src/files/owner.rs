@@ -158,7 +158,7 @@ impl Host {
         }
     }
 
-    /// What a change that brought `events` is told as; `None` for one that is not told.
+    /// Band as which a change that brought `events` is told; `None` for one that is not told.
     fn band_of(&mut self, file: FileKey, events: u32) -> Option<(i32, u64)> {
         match self.open(file).kind {
             FileKind::PipeReader(_) => return (events & (EPOLLIN | EPOLLHUP) != 0).then_some(POLL_IN),

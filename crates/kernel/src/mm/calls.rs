@@ -76,7 +76,8 @@ impl Call<'_> {
         };
         let mm = self.mm();
         if flags & c::MAP_LOCKED != 0 {
-            self.check_lock_limit(len)?;
+            let over = |errno| if errno == Errno::ENOMEM { Errno::EAGAIN } else { errno };
+            self.check_lock_limit(len).map_err(over)?;
         }
         let over = if flags & c::MAP_FIXED != 0 { hint..hint.saturating_add(len) } else { 0..0 };
         self.check_address_limit(len, &over)?;

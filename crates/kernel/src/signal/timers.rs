@@ -151,7 +151,7 @@ impl Host {
         self.process(process).signals.timers.real = alarm;
     }
 
-    /// How many nanoseconds are left until `ITIMER_REAL` fires; `None` if it is not set.
+    /// Nanoseconds left until `ITIMER_REAL` fires; `None` if it is not set.
     pub(crate) fn real_timer_left(&self, process: ProcessKey) -> Option<u64> {
         let at = self.processes[process.0].signals.timers.real_at?;
         Some(at.saturating_sub(self.net.clock.monotonic_ns()).max(1_000))

@@ -121,6 +121,10 @@ fn submit(call: &mut Call<'_>, address: u64, request: u64) -> Result<(), Errno> 
     if reserved != 0 || flags & !(FLAG_RESFD | FLAG_IOPRIO) != 0 || len > i64::MAX as u64 {
         return Err(Errno::EINVAL);
     }
+    // RWF_HIPRI, RWF_DSYNC, RWF_SYNC and RWF_NOWAIT change nothing where nothing waits.
+    if half(12) & !0xf != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
     let file = call.host.file_of(call.process, half(20) as i32)?;
     let told = match flags & FLAG_RESFD {
         0 => None,
@@ -246,7 +250,7 @@ fn get_events(
 
 /// io_cancel(2): nothing is ever under way.
 pub fn sys_io_cancel(call: &mut Call<'_>) -> SysResult {
-    let _: u32 = call.read(call.args[1] + 8)?;
+    let _: u32 = call.read(call.args[1].checked_add(8).ok_or(Errno::EFAULT)?)?;
     let mm = call.mm();
     let known = call.host.mm(mm).aio.contains_key(&call.args[0]);
     Err(if known { Errno::EAGAIN } else { Errno::EINVAL })

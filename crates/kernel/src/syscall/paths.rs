@@ -190,7 +190,7 @@ fn mknod(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32) -> SysResult {
 fn changed_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Target, Errno> {
     found_at(call, dirfd, path, walk)?.target()
 }
-/// What the first two arguments name, a directory and a path in it. Without a path it is the descriptor's own file
+/// File that the first two arguments name, a directory and a path in it. Without a path it is the descriptor's own file
 /// (`futimens(3)`), of which the working directory has none: `EFAULT`.
 fn changed_by(call: &mut Call<'_>, walk: Walk) -> Result<Target, Errno> {
     match call.args[1] {

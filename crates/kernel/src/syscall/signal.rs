@@ -218,7 +218,7 @@ fn read_info(call: &mut Call<'_>, addr: u64, signal: i32, target: i32) -> Result
     Ok(SigInfo { signo: signal, ..info })
 }
 
-/// What says that it comes from the kernel goes to its maker alone, who needs no right.
+/// Right to send a signal: one that says that it comes from the kernel goes to its maker alone, who needs none.
 fn may_send(call: &Call<'_>, target: ProcessKey, info: &SigInfo) -> Result<(), Errno> {
     if info.code > 0 { Ok(()) } else { call.host.may_signal(call.process, target, info.signo) }
 }

@@ -112,7 +112,7 @@ pub fn sys_timer_create(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// How a timer notifies; `EINVAL` for a signal or a thread that cannot be.
+/// Notification of a timer; `EINVAL` for a signal or a thread that cannot be.
 fn notice_of(call: &Call<'_>, event: &SigEvent) -> Result<TimerNotice, Errno> {
     let has_signal = (1..=64).contains(&event.signo);
     Ok(match event.notify {

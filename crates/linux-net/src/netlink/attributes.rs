@@ -6,7 +6,7 @@ use super::refusal::{Refusal, refusal};
 use crate::Admin;
 use belljar_linux_abi::Errno;
 
-/// What comes of an attribute.
+/// Treatment of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handling {
     /// It has its effect.

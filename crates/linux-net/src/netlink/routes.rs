@@ -356,18 +356,13 @@ fn next_hops<A: Announced>(net: &Stack, request: &Request<'_>) -> Result<Vec<Nex
             several = several.get(len.next_multiple_of(4)..).unwrap_or_default();
         }
         // A hop of weight n stands n times among those of which each flow takes one.
-        let common = weighted.iter().fold(0, |common, (_, weight)| gcd(common, *weight)).max(1);
-        let hops = weighted.into_iter().flat_map(|(hop, weight)| std::iter::repeat_n(hop, weight / common));
+        let hops = weighted.into_iter().flat_map(|(hop, weight)| std::iter::repeat_n(hop, weight));
         return Ok(hops.collect());
     }
     match (request.attribute(RTMSG, c::RTA_GATEWAY), request.number(RTMSG, c::RTA_OIF)?) {
         (None, None) => Ok(Vec::new()),
         (gateway, device) => Ok(vec![next_hop(net, gateway, device, on_link)?]),
     }
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 fn next_hop<A: Announced>(
@@ -505,7 +500,7 @@ fn hop_bytes<A: Announced>(hop: &NextHop<A>, weight: usize) -> Vec<u8> {
     let gateway = hop.gateway.map(|ip| ip_bytes(ip.into()));
     let attribute = gateway.as_ref().map_or(0, |gateway| 4 + gateway.len());
     let mut bytes = ((RTNEXTHOP + attribute) as u16).to_ne_bytes().to_vec();
-    bytes.extend([hop_flags(hop), (weight - 1) as u8]);
+    bytes.extend([hop_flags(hop), (weight - 1).min(255) as u8]);
     bytes.extend(interface_index(hop.interface).to_ne_bytes());
     if let Some(gateway) = gateway {
         bytes.extend((attribute as u16).to_ne_bytes());

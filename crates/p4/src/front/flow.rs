@@ -223,7 +223,8 @@ impl Flow<'_> {
             Stmt::Exit | Stmt::Break | Stmt::Continue => return None,
             Stmt::SwitchAction(value, cases) => {
                 self.read(value, &mut state);
-                let mut end = state.clone();
+                let complete = cases.iter().any(|(labels, _)| labels.is_empty());
+                let mut end = if complete { None } else { state.clone() };
                 for (_, body) in cases {
                     end = join(end, self.statements(body, state.clone()));
                 }
@@ -394,7 +395,7 @@ impl Flow<'_> {
         }
     }
 
-    /// What an argument receives is valid, or at least not known to be invalid.
+    /// An argument that receives a value is valid then, or at least not known to be invalid.
     fn write_argument(&mut self, arg: &Expr, state: &mut Option<State>) {
         if let (Some(path), Some(state)) = (places::path(arg), state.as_mut()) {
             self.set(&path, state);
@@ -432,33 +433,29 @@ impl Flow<'_> {
         }
     }
 
-    /// What an action mentions may have changed.
+    /// Forgets the variables that an action and those that it calls mention: they may have changed.
     fn forget(&self, action: DeclId, state: &mut Option<State>) {
-        let (DeclKind::Action(_, body), Some(state)) = (&self.program.decls[action].kind, state) else {
-            return;
-        };
-        let mut mentioned = Set::new();
-        let mut inner = Vec::new();
-        walk::statements(body, &mut |expr| match &expr.kind {
-            ExprKind::Decl(id) => {
-                mentioned.insert(*id);
+        let Some(state) = state else { return };
+        let (mut mentioned, mut met, mut open) = (Set::new(), Set::new(), vec![action]);
+        while let Some(action) = open.pop() {
+            let DeclKind::Action(_, body) = &self.program.decls[action].kind else { continue };
+            if !met.insert(action) {
+                continue;
             }
-            ExprKind::Call(call) => {
-                if let Callee::Action(id) = &call.callee
-                    && *id != action
-                {
-                    inner.push(*id);
+            walk::statements(body, &mut |expr| match &expr.kind {
+                ExprKind::Decl(id) => {
+                    mentioned.insert(*id);
                 }
-            }
-            _ => {}
-        });
+                ExprKind::Call(call) => {
+                    if let Callee::Action(id) = &call.callee {
+                        open.push(*id);
+                    }
+                }
+                _ => {}
+            });
+        }
         state.unset.retain(|(decl, _)| !mentioned.contains(decl));
         state.invalid.retain(|(decl, _)| !mentioned.contains(decl));
-        let mut rest = Some(std::mem::take(state));
-        for action in inner {
-            self.forget(action, &mut rest);
-        }
-        *state = rest.unwrap_or_default();
     }
 
     fn show(&self, (decl, fields): &Path) -> String {

@@ -97,6 +97,8 @@ pub(super) struct Lower<'a> {
     /// Fields of user metadata with `@field_list`.
     field_lists: Map<i64, Vec<(Ex, Scalar)>>,
     inline_depth: usize,
+    /// Number of calls inlined so far.
+    inlined: usize,
     applied: Map<String, usize>,
     /// Calls of `apply` in the source by instance.
     apply_counts: Map<String, usize>,
@@ -118,7 +120,9 @@ pub(super) struct Lower<'a> {
 
 /// Nesting of inlined calls.
 const MAX_INLINE: usize = 60;
-/// Statements and storage that one program may become.
+/// Calls that are inlined in one program.
+const MAX_CALLS: usize = 100_000;
+/// Headers and scalars that one program may need.
 const MAX_STORAGE: usize = 20_000;
 
 /// Lowers a checked program with a `main`.
@@ -144,6 +148,7 @@ pub fn lower(program: &typed::Program) -> Result<(Program, super::p4info::Info)>
         info: super::p4info::Info::default(),
         field_lists: Map::new(),
         inline_depth: 0,
+        inlined: 0,
         applied: Map::new(),
         apply_counts: Map::new(),
         kept_places: Map::new(),

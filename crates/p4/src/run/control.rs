@@ -35,7 +35,8 @@ fn build_key(program: &Program, keys: &[Key], phv: &Phv, out: &mut [u8]) {
 const MAX_NODES: u32 = 1 << 16;
 
 impl Run<'_> {
-    /// Runs a pipeline from its first node, through at most [`MAX_NODES`] nodes.
+    /// Runs a pipeline from its first node, through at most [`MAX_NODES`] nodes: a packet that needs more is dropped as by
+    /// an assertion.
     pub fn pipeline(&mut self, first: u32) {
         let program = self.program;
         let (mut next, mut met) = (first, 0);
@@ -54,6 +55,10 @@ impl Run<'_> {
                     *next
                 }
             };
+        }
+        if next != NONE && !self.packet.exit {
+            self.trace(|_| format!("  stopped after {MAX_NODES} tables and conditions"));
+            self.packet.failed = true;
         }
         self.packet.exit = false;
     }

@@ -324,6 +324,10 @@ impl Switch {
         let queued: usize = other.ports.iter().map(Port::waiting).sum();
         let waiting = queued + other.input.len() + other.delayed.len() + other.copies.len() + other.out.len();
         self.drops[Drop::Replaced as usize] += waiting as u64;
+        // The trace that nobody has taken yet goes on here.
+        if let (Some(own), Some(theirs)) = (&mut self.trace, &other.trace) {
+            own.clone_from(theirs);
+        }
     }
     /// A port loses its carrier, and with it the packets that wait to leave, or finds it again.
     pub fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {

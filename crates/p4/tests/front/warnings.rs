@@ -55,6 +55,9 @@ fn a_variable_without_a_value() {
     check("", "apply { bit<8> v; switch (hdr.x.b) { 1: { v = 2; } default: { v = 1; } } hdr.x.a = v; }", &[]);
     check("void f(out bit<8> r) { r = 1; }", "apply { bit<8> v; f(v); hdr.x.a = v; }", &[]);
     check("", "bit<8> v;\naction set() { v = 1; }\napply { set(); hdr.x.a = v; }", &[]);
+    let table = "action a() {}\ntable t { actions = { a; NoAction; } }\n";
+    let all = "apply { bit<8> v; switch (t.apply().action_run) { a: { v = 1; } default: { v = 2; } } hdr.x.a = v; }";
+    check("", &format!("{table}{all}"), &[]);
 }
 
 #[test]

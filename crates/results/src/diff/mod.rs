@@ -46,7 +46,7 @@ pub(crate) enum Kind {
     /// The machine's files that were read.
     Manifest,
     Strace,
-    /// What a P4 switch has decided.
+    /// Decisions of a P4 switch.
     Decisions,
     Capture,
     Output,

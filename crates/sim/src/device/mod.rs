@@ -53,7 +53,7 @@ pub trait Device: Send {
     fn outside(&mut self) -> Option<&mut dyn Outside> {
         None
     }
-    /// What has been written to its log since the last call, if it keeps one.
+    /// Takes the text written to its log since the last call, if it keeps one.
     fn take_log(&mut self) -> String {
         String::new()
     }

@@ -87,7 +87,7 @@ impl Process {
 /// Options of the simulators of a run.
 #[derive(Clone, Debug, Default)]
 pub struct SimulatorOptions {
-    /// What starts them: a program with its arguments, to which this process's id and the simulator's own command are
+    /// Starter of them: a program with its arguments, to which this process's id and the simulator's own command are
     /// added. Empty: they are started as they are.
     pub launcher: Vec<OsString>,
     /// The processors that they take turns on; `None`: each has one of its own.

@@ -51,7 +51,7 @@ struct Place {
     gateway: Option<String>,
 }
 
-/// What ARP entries are set without being asked.
+/// ARP entries that are set without being asked.
 struct Arp {
     gateways: bool,
     hosts: bool,
@@ -274,7 +274,7 @@ fn add_link(
         settings.push(("packet_loss", (number(&e.value, "loss")? / 100.0).to_string()));
     }
     if let Some(e) = find("max_queue_size").or_else(|| find("queue_length")) {
-        settings.push(("queue", format!("{{packets: {}}}", number(&e.value, "max_queue_size")? as u64)));
+        settings.push(("queue", format!("{{packets: {}}}", number(&e.value, &e.key)? as u64)));
     }
     if let Some(e) = find("weight") {
         settings.push(("cost", (number(&e.value, "weight")? as u64).to_string()));

@@ -54,7 +54,7 @@ const RUNTIME: &str = r#"{"target": "bmv2", "bmv2_json": "build/basic.json", "ta
     "match": {"hdr.ipv4.dstAddr": ["10.0.1.1", 32]}, "action_name": "MyIngress.ipv4_forward",
     "action_params": {"dstAddr": "08:00:00:00:01:11", "port": 1}}]}"#;
 
-/// What the experiment says of its switches.
+/// Lines of the experiment about its switches.
 fn switches(e: &Imported) -> Vec<&str> {
     let lines = e.yaml.lines().skip_while(|line| *line != "switches:").skip(1);
     lines.take_while(|line| *line != "hosts:").map(str::trim).collect()

@@ -30,7 +30,7 @@ pub(super) fn address(s: &Section) -> Result<Option<ManagementAddress>, Problem>
 }
 
 impl DeviceIds {
-    /// What `management` says of a switch.
+    /// Settings that `management` gives a switch.
     pub(super) fn management(
         &mut self,
         s: &Section,

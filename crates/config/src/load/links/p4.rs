@@ -162,8 +162,9 @@ impl<'a> Loader<'a> {
                     Program::from_text(&read.json).map_err(|error| wrong(p4, error.in_file(&path)))?;
                 let p4info = p4info.map(|(_, bytes)| bytes).or(read.p4info.map(String::into_bytes));
                 let (program, json) = (Arc::new(program), Arc::from(read.json));
-                // Without a server nobody asks for it.
-                if let Some(p4info) = p4info.as_ref().filter(|_| s.entry("management").is_some()) {
+                // What is loaded is shared with switches that have a server: a file that is named is always looked at.
+                let asked = s.entry("management").is_some() || s.get("p4info").is_some();
+                if let Some(p4info) = p4info.as_ref().filter(|_| asked) {
                     let place = s.get("p4info").unwrap_or(p4);
                     belljar_p4runtime::check_p4info(&json, &program, p4info).map_err(|why| {
                         place.problem(format!("the P4Info does not fit the program: {why}"))
@@ -270,7 +271,7 @@ pub(in crate::load) fn check_queue(queue: &QueueConfig) -> Result<(), &'static s
     }
 }
 
-/// How to write a setting for the other end of a link alone.
+/// Advice for a setting that is meant for the other end of a link alone.
 fn other_end(other: usize, reset: &str) -> String {
     match other {
         0 => format!("if it is meant for the other end alone, add reverse: {{ {reset} }}"),

@@ -356,7 +356,7 @@ fn number_in<N: std::str::FromStr>(text: &[u8]) -> Option<N> {
     std::str::from_utf8(text).ok()?.trim_matches(|c: char| c.is_whitespace() || c == '\0').parse().ok()
 }
 
-/// What `oom_adj` of old shows of an adjustment.
+/// Value of the old `oom_adj` for an adjustment.
 fn oom_adj(adjustment: i32) -> i32 {
     if adjustment == 1_000 { 15 } else { adjustment * 17 / 1_000 }
 }

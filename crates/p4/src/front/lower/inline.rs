@@ -161,6 +161,10 @@ impl Lower<'_> {
 
     pub(super) fn deeper(&mut self, span: Span) -> Result<()> {
         self.inline_depth += 1;
+        self.inlined += 1;
+        if self.inlined > super::MAX_CALLS {
+            return self.error(span, "this program becomes too large: its calls are inlined");
+        }
         if self.inline_depth > MAX_INLINE {
             return self.error(span, "calls are nested too deep");
         }

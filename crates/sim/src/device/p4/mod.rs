@@ -45,7 +45,7 @@ struct P4Switch {
     failures: Vec<String>,
 }
 
-/// What an interface is.
+/// Use of an interface.
 #[derive(Clone, Copy, Debug)]
 enum Attachment {
     /// A P4 port, as it sends now.
@@ -140,7 +140,10 @@ pub fn new(
 fn limits(queue: &QueueConfig, of_switch: QueueLimits) -> QueueLimits {
     match queue {
         QueueConfig::Fifo { limit: Limit::Packets(packets), .. } => {
-            QueueLimits { packets: u32::try_from(*packets).unwrap_or(u32::MAX), ..of_switch }
+            let packets = u32::try_from(*packets).unwrap_or(u32::MAX);
+            // The switch's own number is what the loader writes where no link gives a queue: its bytes count then too.
+            let bytes = of_switch.bytes.filter(|_| packets == of_switch.packets);
+            QueueLimits { packets, bytes, ..of_switch }
         }
         QueueConfig::Fifo { limit: Limit::Bytes(bytes), .. } => {
             QueueLimits { packets: u32::MAX, bytes: Some(*bytes as u64), ..of_switch }
@@ -191,15 +194,19 @@ impl Device for P4Switch {
                 (Attachment::Management, None) => {}
             },
             (LinkChange::Nic(port, nic), control) => match (&mut self.interfaces[*port], control) {
-                (Attachment::Port(port, settings), _) => {
-                    match nic {
-                        NicChange::Rate(rate) => settings.rate = *rate,
-                        NicChange::Queue(queue) => settings.limits = limits(queue, self.limits),
-                        // The loader refuses it.
-                        NicChange::TokenBucket(_) => {}
+                (Attachment::Port(port, settings), _) => match nic {
+                    // Commands may have given queues other limits: those stay.
+                    NicChange::Rate(rate) => {
+                        settings.rate = *rate;
+                        self.device.set_rate(now, *port, *rate);
                     }
-                    self.device.set_port(now, *port, *settings);
-                }
+                    NicChange::Queue(queue) => {
+                        settings.limits = limits(queue, self.limits);
+                        self.device.set_port(now, *port, *settings);
+                    }
+                    // The loader refuses it.
+                    NicChange::TokenBucket(_) => {}
+                },
                 (Attachment::Management, Some((_, control))) => control.change(now, change),
                 (Attachment::Management, None) => {}
             },
@@ -211,16 +218,22 @@ impl Device for P4Switch {
     }
     fn set_up(&mut self, now: SimTime, setup: &[P4Setup]) {
         self.device.set_time(now);
-        let Some(switch) = self.device.switch() else {
-            self.failures.push(format!("at {:.6} s: there is no program yet", now.as_secs_f64()));
-            return;
+        let failed = match self.device.switch() {
+            None => Some("there is no program yet".to_owned()),
+            Some(switch) => {
+                setup.iter().find_map(|setup| setup.apply(switch).err()).map(|error| error.to_string())
+            }
         };
-        let failed = setup.iter().find_map(|setup| setup.apply(switch).err());
         if let Some((_, control)) = &mut self.control {
             control.import(&mut self.device);
         }
-        if let Some(error) = failed.filter(|_| self.failures.len() < MAX_FAILURES) {
-            self.failures.push(format!("at {:.6} s: {error}", now.as_secs_f64()));
+        let told = self.failures.len();
+        match failed {
+            Some(failure) if told < MAX_FAILURES => {
+                self.failures.push(format!("at {:.6} s: {failure}", now.as_secs_f64()));
+            }
+            Some(_) if told == MAX_FAILURES => self.failures.push("refused further events".to_owned()),
+            _ => {}
         }
     }
     fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {

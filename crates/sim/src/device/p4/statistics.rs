@@ -1,4 +1,4 @@
-//! What a P4 switch has counted.
+//! Statistics of a P4 switch.
 
 use super::{Attachment, P4Switch};
 use belljar_p4::switch::Drop;

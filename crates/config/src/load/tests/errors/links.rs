@@ -454,7 +454,7 @@ fn other_simulators() {
     simulator("command: /bin/true, working_directory: /no/such", "'working_directory' is no directory", "");
 }
 
-/// What is said of two simulators with a link between them that has these keys, the second one with these more.
+/// Asserts the message for two simulators with a link between them that has these keys, the second one with these more.
 #[track_caller]
 fn wired(link: &str, second: &str, expected: &str, help: &str) {
     let text = format!(
