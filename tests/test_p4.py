@@ -116,5 +116,5 @@ def test_captures_go_through_a_program(belljar, run_experiment, workdir):
                "--runtime", EXAMPLES / "p4-bridge-runtime.json", "--trace"]
     runs = [execute(command, 60) for _ in range(2)]
     assert runs[0].status == 0 and runs[0].out == runs[1].out, runs[0]
-    assert "table ingress.stations hdr.ethernet.dst=0x020000000001: hit entry 0 -> ingress.forward(port=0x0001)" in runs[0].out
+    assert "table ingress.stations (p4-bridge.p4:27) hdr.ethernet.dst=0x020000000001: hit entry 0 -> ingress.forward(port=0x0001)" in runs[0].out
     assert (out / "port1.pcap").stat().st_size > 1_000

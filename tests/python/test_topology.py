@@ -130,7 +130,7 @@ def test_and_they_give_the_same_bytes(belljar, workdir):
     (workdir / "written.yaml").write_text(WRITTEN)
     one, two = run(workdir / "written.yaml", workdir / "one"), in_python().run(workdir / "two", parallelism=2)
     differs = execute([belljar, "diff", one.path, two.path], 30)
-    assert "1 of 8 files differ" in differs.out and "processed-config.yaml" in differs.out, "how the graph's text is set"
+    assert "1 of 9 files differ" in differs.out and "processed-config.yaml" in differs.out, "how the graph's text is set"
     for name in ("flows.csv", "sim-stats.json", "metrics/hosts.csv", "hosts/outside/eth0.pcap"):
         assert (one.path / name).read_bytes() == (two.path / name).read_bytes(), name
     flows = pytest.importorskip("pandas") and two.flows()

@@ -8,7 +8,7 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::link::{
-    InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Stats64,
+    InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State, Stats64,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteProtocol, RouteScope,
@@ -97,6 +97,12 @@ impl Netlink {
     /// The number of an interface.
     pub fn index(&mut self, name: &str) -> Result<u32> {
         Ok(self.link(name)?.header.index)
+    }
+
+    /// True if the kernel has seen an interface's carrier: a port of a bridge passes no frames before.
+    pub fn is_running(&mut self, name: &str) -> Result<bool> {
+        let link = self.link(name)?;
+        Ok(link.attributes.iter().any(|attribute| matches!(attribute, LinkAttribute::OperState(State::Up))))
     }
 
     /// Counters of an interface.

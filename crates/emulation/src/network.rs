@@ -6,13 +6,14 @@
 //! its TCP sees them and sends no more than is good (TCP small queues), as in a simulation and on a real interface.
 
 use crate::cable::Cable;
+use crate::clock::monotonic_ns;
 use crate::error::{Doing, Result};
 use crate::graph::{GraphNetwork, MAC};
 use crate::netlink::VethEnd;
 use crate::nodes::{Node, apply_settings, interface_settings};
 use belljar_base::{HostId, SimDuration};
 use belljar_config::Experiment;
-use belljar_config::topology::{DeviceKind, Line};
+use belljar_config::topology::{Device, DeviceKind, Line};
 use belljar_net::Loss;
 use belljar_net::nic::{Limit, QueueConfig};
 use belljar_packetio::{Namespace, PacketOptions, PacketRing, Port};
@@ -31,6 +32,8 @@ const FAST: u64 = 1_000_000_000;
 const LARGEST_SEGMENT: usize = 66_000;
 /// Name of a switch's bridge in its namespace, which no port has.
 const BRIDGE: &str = "bj-bridge";
+/// Longest wait for the carriers of bridges.
+const CARRIER_NS: u64 = 2_000_000_000;
 
 /// The network of an emulation, built.
 pub struct Network {
@@ -252,7 +255,26 @@ pub fn build(
         let port = |end: usize| open(hub, &format!("l{link}-{end}"), ring_bytes);
         network.cables.push((Cable::new(experiment, schedule, link), [port(0)?, port(1)?]));
     }
+    wait_for_bridges(experiment, nodes)?;
     Ok(network)
+}
+
+/// Waits until bridges pass frames at all their ports: the kernel tells them of carriers up to a second late. A port may
+/// be down from the start, so the wait is no longer than it takes for those that are up.
+fn wait_for_bridges(experiment: &Experiment, nodes: &mut [Node]) -> Result<()> {
+    let deadline = monotonic_ns() + CARRIER_NS;
+    for node in nodes.iter_mut() {
+        let is_switch = |device: &Device| matches!(device.kind, DeviceKind::Switch(_));
+        if !experiment.device(node.id).is_some_and(is_switch) {
+            continue;
+        }
+        for interface in experiment.node_interfaces(node.id) {
+            while !node.netlink.is_running(&interface.name)? && monotonic_ns() < deadline {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A port on an interface of the hub.
@@ -269,7 +291,7 @@ mod tests {
     fn direct(link: &str, events: &str) -> bool {
         let text = format!(
             "general: {{ stop_time: 10 }}\nhosts: {{ a: {{ processes: [] }}, b: {{ processes: [] }} }}\n\
-             links: [{{ between: [a, b]{link} }}]\n{events}"
+             links: [{{ name: l, between: [a, b]{link} }}]\n{events}"
         );
         let experiment = Experiment::parse_in("test.yaml", &text, &PathContext::default());
         let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
@@ -286,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_link_that_events_change_is_not_the_kernels() {
-        for event in ["link_down: [a, b]", "link_change: [a, b], rate: 1 Mbit", "partition: [[a], [b]]"] {
+        for event in ["link_down: l", "link_change: { link: l }, rate: 1 Mbit", "partition: [[a], [b]]"] {
             assert!(!direct("", &format!("events: [{{ at: 1 s, {event} }}]\n")), "{event}");
         }
     }

@@ -72,7 +72,7 @@ topology:
         "line 10: 'image' of nodes has no meaning here",
     ];
     assert_eq!(notes, expected);
-    assert_eq!(e.hosts[0].processes[0].args[1..], ["-c", "sleep infinity"]);
+    assert_eq!(e.hosts[0].processes[0].args[..], ["-c", "sleep infinity"]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ topology:
     );
     let host = |name: &str| e.hosts.iter().find(|host| host.name == name).unwrap();
     let r = &host("r").processes[0];
-    assert_eq!(r.args[1..], ["-c", "echo all\necho own"]);
+    assert_eq!(r.args[..], ["-c", "echo all\necho own"]);
     assert_eq!(r.environment.get("COLOUR").map(String::as_str), Some("blue"));
     assert_eq!(host("a").processes[0].environment.get("COLOUR").map(String::as_str), Some("red"));
     let ecn = |name: &str| host(name).options.sysctls.values().cloned().collect::<Vec<_>>();
@@ -163,7 +163,7 @@ fn settings_of_machines_of_kathara() {
     );
     let r = e.hosts.iter().find(|host| host.name == "r").unwrap();
     assert!(!r.forwarding);
-    assert_eq!(r.processes[0].args[1..], ["-c", "echo started\nhostname -f"]);
+    assert_eq!(r.processes[0].args[..], ["-c", "echo started\nhostname -f"]);
     assert_eq!(r.processes[0].environment.get("X").map(String::as_str), Some("y"));
     assert_eq!(r.options.sysctls.len(), 1);
     assert_eq!(notes, ["line 7: the setting 'net.ipv6.conf.all.accept_ra=0' has no effect here"]);

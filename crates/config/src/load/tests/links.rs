@@ -249,8 +249,8 @@ fn simulators_that_are_linked_have_a_channel_of_their_own() {
     let text = "general: { stop_time: 1 s }
 hosts: { a: { processes: [] } }
 simulators:
-  box: { command: [/bin/true, \"{in}\", \"{out}\"] }
-  far: { command: [/bin/true, \"{p}\"], ports: { p: { role: ROLE } } }
+  box: { command: [/bin/true, \"{in}\", \"{out}\"], working_directory: / }
+  far: { command: [/bin/true, \"{p}\"], working_directory: /, ports: { p: { role: ROLE } } }
 links:
 - { between: [a, \"box:in\"] }
 - { between: [\"box:out\", \"far:p\"], latency: 3 us }

@@ -13,7 +13,7 @@ impl Host {
     pub(super) fn init_file(&self, file: ProcessFile) -> Result<Vec<u8>, Errno> {
         let text = match file {
             ProcessFile::Comm => "init\n",
-            ProcessFile::Cmdline => "/sbin/init\0",
+            ProcessFile::Cmdline => "/init\0",
             ProcessFile::Cgroup => "0::/init.scope\n",
             ProcessFile::OomScore | ProcessFile::OomAdj | ProcessFile::OomScoreAdj => "0\n",
             ProcessFile::Loginuid => "4294967295",

@@ -306,7 +306,7 @@ impl Host {
                 format!("{pid}/task/{tid}").into_bytes()
             }
             MagicLink::Namespace(kind, number) => format!("{kind}:[{number}]").into_bytes(),
-            MagicLink::Executable(INIT) => b"/sbin/init".to_vec(),
+            MagicLink::Executable(INIT) => b"/init".to_vec(),
             MagicLink::WorkingDirectory(INIT) | MagicLink::Root(INIT) => b"/".to_vec(),
             MagicLink::Executable(pid) => self.processes[of(self, pid)?.0].exe.clone(),
             MagicLink::WorkingDirectory(pid) => self.processes[of(self, pid)?.0].cwd.clone(),
