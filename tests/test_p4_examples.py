@@ -1,6 +1,7 @@
 """The P4 programs of examples/p4: each exercise of the P4 tutorials, completed, and the worked examples."""
 
 import csv
+import json
 import re
 import statistics
 import struct
@@ -139,8 +140,10 @@ def test_telemetry(example):
     probes = {}
     for report in reports:
         probes.setdefault(float(report["sent_us"]), []).append(report)
-    # The queue is full at times: a probe may be lost.
-    assert 490 < len(probes) <= 500 and all([r["switch"] for r in hops] == ["s1", "s2", "s3"] for hops in probes.values())
+    # A probe is lost only where a full queue dropped a packet, and such drops are counted.
+    switches = json.loads((done.path / "sim-stats.json").read_text())["p4_switches"].values()
+    dropped = sum(switch["drops"].get("queue_full", 0) for switch in switches)
+    assert 0 <= 500 - len(probes) <= dropped < 10 and all([r["switch"] for r in hops] == ["s1", "s2", "s3"] for hops in probes.values())
     longest = {"s1": 0, "s2": 0, "s3": 0}
     for sent, hops in probes.items():
         waited = 0
