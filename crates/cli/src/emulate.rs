@@ -2,19 +2,18 @@
 
 use crate::failure::Failure;
 use crate::progress::{self, Progress};
-use crate::{log, run, shadow_options, topology};
+use crate::{experiment_options, log, run};
 use belljar_base::SimTime;
-use belljar_config::{Experiment, Overrides, Setting};
+use belljar_config::Experiment;
 use belljar_emulation::truth::Truthfulness;
 use belljar_emulation::world::{Order, Report, SCRATCH, WORLD_COMMAND};
 use belljar_emulation::{check, clock, init, stage, world as emulation};
-use belljar_net::Filter;
 use belljar_plan::Plan;
 use belljar_results::read::Results;
 use belljar_results::{ResultsFolder, Summary, names};
 use clap::builder::FalseyValueParser;
 use std::fs;
-use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -34,44 +33,14 @@ pub struct Arguments {
     /// The experiment file (`-` reads standard input)
     #[arg(required_unless_present = "clean")]
     file: Option<PathBuf>,
-    /// The results folder; it must not exist yet [default: general.data_directory]
-    #[arg(
-        short,
-        long = "output",
-        value_name = "DIR",
-        visible_alias = "data-directory",
-        env = "BELLJAR_OUTPUT"
-    )]
-    output: Option<PathBuf>,
-    /// The seed of the schedule and of the impairments of links
-    #[arg(long, env = "BELLJAR_SEED")]
-    seed: Option<u64>,
-    /// End the emulation at this time ("10 s", "5 min")
-    #[arg(long, env = "BELLJAR_STOP_TIME", value_parser = belljar_config::parse_time)]
-    stop_time: Option<SimTime>,
+    #[command(flatten)]
+    experiment: experiment_options::Arguments,
     /// End as soon as every process has ended that is to, and nothing is scheduled any more
     #[arg(long, env = "BELLJAR_UNTIL_DONE", value_parser = FalseyValueParser::new())]
     until_done: bool,
-    /// Capture the packets of every host's interfaces (eth0.pcap, lo.pcap)
-    #[arg(long, env = "BELLJAR_PCAP", value_parser = FalseyValueParser::new())]
-    pcap: bool,
-    /// Capture only these packets, in the words of tcpdump's filters; implies --pcap
-    #[arg(long, value_name = "FILTER", env = "BELLJAR_PCAP_FILTER")]
-    pcap_filter: Option<String>,
-    /// Show no progress line
-    #[arg(long, env = "BELLJAR_NO_PROGRESS", value_parser = FalseyValueParser::new())]
-    no_progress: bool,
-    /// Set a value of the experiment, whatever the file says, as `belljar run` does
-    #[arg(long, value_name = "KEY=VALUE", env = "BELLJAR_SET", value_parser = Setting::parse)]
-    set: Vec<Setting>,
-    /// Write a log to standard output in Shadow's format, with its heartbeat lines
-    #[arg(long, env = "BELLJAR_LOG", value_parser = FalseyValueParser::new())]
-    log: bool,
     /// Remove what emulations that were killed left in these results folders, and do nothing else
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with = "file")]
     clean: Vec<PathBuf>,
-    #[command(flatten)]
-    general: shadow_options::Arguments,
 }
 
 /// The way into the namespaces.
@@ -119,32 +88,13 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let (began, began_ns) = (progress::now(), clock::monotonic_ns());
     let Some(file) = &arguments.file else { return Err(Failure::usage("no experiment is given")) };
-    let mut experiment = Experiment::load_with(file, &arguments.set).map_err(Failure::input)?;
-    if let Some(filter) = &arguments.pcap_filter {
-        Filter::parse(filter, &|name| experiment.addresses_of(name))
-            .map_err(|why| Failure::usage(format!("--pcap-filter '{filter}': {why}")))?;
-    }
-    experiment.apply_overrides(&Overrides {
-        seed: arguments.seed,
-        stop_time: arguments.stop_time,
-        data_directory: arguments.output.clone(),
-        pcap_enabled: (arguments.pcap || arguments.pcap_filter.is_some()).then_some(true),
-        pcap_filter: arguments.pcap_filter.clone(),
-        ..arguments.general.overrides()
-    });
+    let options = &arguments.experiment;
+    let experiment = options.load(file)?;
     refuse(&experiment, file)?;
-    for note in &experiment.notes {
-        eprintln!("note: {note}");
-    }
+    experiment_options::print_notes(&experiment);
     eprintln!("note: emulated: {}", check::differences(&experiment).join("; "));
     let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
-    let folder = ResultsFolder::create(&experiment.general.data_directory, hosts).map_err(Failure::usage)?;
-    if let Some(template) = &experiment.general.template_directory {
-        folder.fill(template).map_err(Failure::run)?;
-    }
-    let drawing = topology::topology(&experiment).to_json();
-    folder.write(names::TOPOLOGY, drawing.as_bytes()).map_err(Failure::run)?;
-    folder.write(names::EXPERIMENT, experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
+    let folder = experiment_options::create_folder(&experiment, hosts)?;
     if stage::is_privileged() {
         make_writable(&experiment, &folder);
     }
@@ -154,9 +104,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         until_done: arguments.until_done,
         began_ns,
     };
-    let log = log::Log::new(arguments.log || experiment.general.progress, &experiment);
-    let wanted = !arguments.no_progress && std::io::stderr().is_terminal();
-    let progress = Progress::new(wanted, experiment.general.stop_time);
+    let log = options.log(&experiment);
+    let progress = Progress::new(options.show_progress(), experiment.general.stop_time);
     let ended = conduct(&order, &progress, &log);
     progress.finish();
     let remains = remove_scratch(folder.path());
@@ -169,7 +118,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let summary = Summary {
         statistics: &results.statistics,
         real_time: began.elapsed(),
-        results: &arguments.output.clone().unwrap_or(experiment.general.data_directory.clone()),
+        results: options.results(&experiment),
         interrupted: interrupted.then_some("interrupted"),
         emulated: true,
     };

@@ -12,6 +12,7 @@ mod diff;
 mod doctor;
 mod emulate;
 mod exec;
+mod experiment_options;
 mod failure;
 mod gdb;
 mod import;

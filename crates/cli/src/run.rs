@@ -4,15 +4,12 @@ use crate::cells::{self, Cell, Cells};
 use crate::failure::Failure;
 use crate::placement::PlacementOption;
 use crate::workers::{self, Workers};
-use crate::{control, launch, log, profile, progress, session, shadow_options, topology};
+use crate::{control, experiment_options, launch, profile, progress, session};
 use belljar_base::activity::Board;
-use belljar_config::{Experiment, Host, Overrides, Setting};
-use belljar_net::Filter;
-use belljar_results::names;
-use belljar_results::{ResultsFolder, Summary};
+use belljar_config::{Host, Overrides};
+use belljar_results::{Summary, names};
 use belljar_sim::{Output, RunOptions, SimulatorOptions};
 use clap::builder::FalseyValueParser;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,27 +23,8 @@ use std::sync::Arc;
 pub struct Arguments {
     /// The experiment file, in Shadow's format (`-` reads standard input)
     file: PathBuf,
-    /// The results folder; it must not exist yet [default: general.data_directory]
-    #[arg(
-        short,
-        long = "output",
-        value_name = "DIR",
-        visible_alias = "data-directory",
-        env = "BELLJAR_OUTPUT"
-    )]
-    output: Option<PathBuf>,
-    /// The seed of all randomness
-    #[arg(long, env = "BELLJAR_SEED")]
-    seed: Option<u64>,
-    /// End the simulation at this time ("10 s", "5 min")
-    #[arg(long, env = "BELLJAR_STOP_TIME", value_parser = parse_time)]
-    stop_time: Option<belljar_base::SimTime>,
-    /// Capture the packets of every host's interfaces (eth0.pcap, lo.pcap)
-    #[arg(long, env = "BELLJAR_PCAP", value_parser = FalseyValueParser::new())]
-    pcap: bool,
-    /// Capture only these packets, in the words of tcpdump's filters ("tcp port 80 and host web"); implies --pcap
-    #[arg(long, value_name = "FILTER", env = "BELLJAR_PCAP_FILTER")]
-    pcap_filter: Option<String>,
+    #[command(flatten)]
+    experiment: experiment_options::Arguments,
     /// Log every process's system calls (<program>.<pid>.strace)
     #[arg(long, env = "BELLJAR_STRACE", value_parser = FalseyValueParser::new())]
     strace: bool,
@@ -66,26 +44,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N", env = "BELLJAR_CELLS", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(cells::MOST)))]
     cells: u32,
-    /// Show no progress line
-    #[arg(long, env = "BELLJAR_NO_PROGRESS", value_parser = FalseyValueParser::new())]
-    no_progress: bool,
-    /// Set a value of the experiment, whatever the file says: keys joined by dots, items of lists by
-    /// their number from 0. The value is YAML
-    #[arg(long, value_name = "KEY=VALUE", env = "BELLJAR_SET", value_parser = Setting::parse)]
-    set: Vec<Setting>,
     /// Print the experiment with everything resolved, and don't run it
     #[arg(long, env = "BELLJAR_SHOW_CONFIG", value_parser = FalseyValueParser::new())]
     show_config: bool,
-    /// Write a log to standard output in Shadow's format, with its heartbeat lines [default: as
-    /// general.progress says]
-    #[arg(long, env = "BELLJAR_LOG", value_parser = FalseyValueParser::new())]
-    log: bool,
-    #[command(flatten)]
-    general: shadow_options::Arguments,
-}
-
-fn parse_time(text: &str) -> Result<belljar_base::SimTime, String> {
-    belljar_config::parse_time(text)
 }
 
 /// Parses the argument of `--gdb`: a host and a program.
@@ -99,49 +60,32 @@ fn parse_debuggee(text: &str) -> Result<(String, String), String> {
 /// Loads, runs and sums up.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let began = progress::now();
-    let mut experiment = Experiment::load_with(&arguments.file, &arguments.set).map_err(Failure::input)?;
-    if let Some(filter) = &arguments.pcap_filter {
-        Filter::parse(filter, &|name| experiment.addresses_of(name))
-            .map_err(|why| Failure::usage(format!("--pcap-filter '{filter}': {why}")))?;
-    }
+    let options = &arguments.experiment;
+    let mut experiment = options.load(&arguments.file)?;
     experiment.apply_overrides(&Overrides {
-        seed: arguments.seed,
-        stop_time: arguments.stop_time,
-        data_directory: arguments.output.clone(),
-        pcap_enabled: (arguments.pcap || arguments.pcap_filter.is_some()).then_some(true),
-        pcap_filter: arguments.pcap_filter.clone(),
         strace_logging_mode: arguments.strace.then_some(belljar_config::StraceMode::Standard),
         placement: arguments.placement.map(PlacementOption::setting),
-        ..arguments.general.overrides()
+        ..Overrides::default()
     });
     if arguments.show_config {
         print!("{}", experiment.to_yaml());
         return Ok(ExitCode::SUCCESS);
     }
     control::check_debuggees(&arguments.gdb, &experiment)?;
-    let log = log::Log::new(arguments.log || experiment.general.progress, &experiment);
-    for note in &experiment.notes {
-        eprintln!("note: {note}");
-    }
+    let log = options.log(&experiment);
+    experiment_options::print_notes(&experiment);
     // Hosts of models alone write nothing but captures.
     let writes =
         |host: &&Host| !host.processes.is_empty() || host.models.is_empty() || host.options.pcap_enabled;
     let hosts = experiment.hosts.iter().filter(writes).map(|host| host.name.as_str());
-    let folder = ResultsFolder::create(&experiment.general.data_directory, hosts).map_err(Failure::usage)?;
-    if let Some(template) = &experiment.general.template_directory {
-        folder.fill(template).map_err(Failure::run)?;
-    }
-    folder
-        .write(names::TOPOLOGY, topology::topology(&experiment).to_json().as_bytes())
-        .map_err(Failure::run)?;
-    folder.write(names::EXPERIMENT, experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
+    let folder = experiment_options::create_folder(&experiment, hosts)?;
 
     let start = progress::now();
     let cells = (arguments.cells as usize).min(experiment.hosts.len().max(1));
     let workers = Workers::new(&arguments.workers, &experiment).in_cells(cells)?;
     let watched = workers.profile.then(|| Arc::new(Board::new(workers.count)));
     let mut clock = profile::Clock::loaded(began);
-    let options = RunOptions {
+    let run_options = RunOptions {
         watched: watched.clone(),
         output: Output::Files,
         working_directory: None,
@@ -157,16 +101,17 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         debug: control::hub(&folder, &experiment),
         wait_for_debugger: arguments.gdb.clone(),
     };
-    let show_progress = !arguments.no_progress && std::io::stderr().is_terminal();
+    let show_progress = options.show_progress();
     let others = match cells {
         1 => None,
         count => match cells::split(count)? {
             Cell::First(others) => Some(others),
-            Cell::Other(cell) => return cell.run(&experiment, &folder, &options, &workers),
+            Cell::Other(cell) => return cell.run(&experiment, &folder, &run_options, &workers),
         },
     };
     let exchange = others.as_ref().map(|cells| &*cells.exchange);
-    let (part, seen) = session::run(&experiment, &folder, &options, &workers, &log, show_progress, exchange)?;
+    let (part, seen) =
+        session::run(&experiment, &folder, &run_options, &workers, &log, show_progress, exchange)?;
     clock.simulated();
     let (parts, failure) = others.map_or((Vec::new(), None), Cells::finish);
     let finished = belljar_sim::conclude(&experiment, &folder, part, parts).map_err(Failure::run)?;
@@ -176,7 +121,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let summary = Summary {
         statistics: &finished.statistics,
         real_time: start.elapsed(),
-        results: &arguments.output.clone().unwrap_or(experiment.general.data_directory.clone()),
+        results: options.results(&experiment),
         interrupted: session::interruption(finished.ending),
         emulated: false,
     };

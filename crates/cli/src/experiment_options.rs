@@ -1,0 +1,109 @@
+//! The options that the commands which run an experiment share, whatever it runs on.
+
+use crate::failure::Failure;
+use crate::{log, shadow_options, topology};
+use belljar_base::SimTime;
+use belljar_config::{Experiment, Overrides, Setting, parse_time};
+use belljar_net::Filter;
+use belljar_results::{ResultsFolder, names};
+use clap::builder::FalseyValueParser;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// Options of an experiment's run.
+#[derive(clap::Args)]
+#[group(skip)]
+pub struct Arguments {
+    /// The results folder; it must not exist yet [default: general.data_directory]
+    #[arg(
+        short,
+        long = "output",
+        value_name = "DIR",
+        visible_alias = "data-directory",
+        env = "BELLJAR_OUTPUT"
+    )]
+    output: Option<PathBuf>,
+    /// The seed of all that is drawn
+    #[arg(long, env = "BELLJAR_SEED")]
+    seed: Option<u64>,
+    /// End the run at this time of the experiment ("10 s", "5 min")
+    #[arg(long, env = "BELLJAR_STOP_TIME", value_parser = parse_time)]
+    stop_time: Option<SimTime>,
+    /// Capture the packets of every host's interfaces (eth0.pcap, lo.pcap)
+    #[arg(long, env = "BELLJAR_PCAP", value_parser = FalseyValueParser::new())]
+    pcap: bool,
+    /// Capture only these packets, in the words of tcpdump's filters ("tcp port 80 and host web"); implies --pcap
+    #[arg(long, value_name = "FILTER", env = "BELLJAR_PCAP_FILTER")]
+    pcap_filter: Option<String>,
+    /// Show no progress line
+    #[arg(long, env = "BELLJAR_NO_PROGRESS", value_parser = FalseyValueParser::new())]
+    no_progress: bool,
+    /// Set a value of the experiment, whatever the file says: keys joined by dots, items of lists by
+    /// their number from 0. The value is YAML
+    #[arg(long, value_name = "KEY=VALUE", env = "BELLJAR_SET", value_parser = Setting::parse)]
+    set: Vec<Setting>,
+    /// Write a log to standard output in Shadow's format, with its heartbeat lines [default: as
+    /// general.progress says]
+    #[arg(long, env = "BELLJAR_LOG", value_parser = FalseyValueParser::new())]
+    log: bool,
+    #[command(flatten)]
+    general: shadow_options::Arguments,
+}
+
+impl Arguments {
+    /// Loads the experiment with what these options set.
+    pub fn load(&self, file: &Path) -> Result<Experiment, Failure> {
+        let mut experiment = Experiment::load_with(file, &self.set).map_err(Failure::input)?;
+        if let Some(filter) = &self.pcap_filter {
+            Filter::parse(filter, &|name| experiment.addresses_of(name))
+                .map_err(|why| Failure::usage(format!("--pcap-filter '{filter}': {why}")))?;
+        }
+        experiment.apply_overrides(&Overrides {
+            seed: self.seed,
+            stop_time: self.stop_time,
+            data_directory: self.output.clone(),
+            pcap_enabled: (self.pcap || self.pcap_filter.is_some()).then_some(true),
+            pcap_filter: self.pcap_filter.clone(),
+            ..self.general.overrides()
+        });
+        Ok(experiment)
+    }
+
+    /// The results folder as the user has named it.
+    pub fn results<'a>(&'a self, experiment: &'a Experiment) -> &'a Path {
+        self.output.as_deref().unwrap_or(&experiment.general.data_directory)
+    }
+
+    /// The log in Shadow's format, if it is asked for here or in the experiment.
+    pub fn log(&self, experiment: &Experiment) -> log::Log {
+        log::Log::new(self.log || experiment.general.progress, experiment)
+    }
+
+    /// True if a terminal watches that may be shown a progress line.
+    pub fn show_progress(&self) -> bool {
+        !self.no_progress && std::io::stderr().is_terminal()
+    }
+}
+
+/// Makes the results folder, with a folder for each of the `hosts`, the template's content, the drawing of the topology
+/// and the experiment as it is run.
+pub fn create_folder<'a>(
+    experiment: &Experiment,
+    hosts: impl Iterator<Item = &'a str>,
+) -> Result<ResultsFolder, Failure> {
+    let folder = ResultsFolder::create(&experiment.general.data_directory, hosts).map_err(Failure::usage)?;
+    if let Some(template) = &experiment.general.template_directory {
+        folder.fill(template).map_err(Failure::run)?;
+    }
+    let drawing = topology::topology(experiment).to_json();
+    folder.write(names::TOPOLOGY, drawing.as_bytes()).map_err(Failure::run)?;
+    folder.write(names::EXPERIMENT, experiment.to_yaml().as_bytes()).map_err(Failure::run)?;
+    Ok(folder)
+}
+
+/// Prints the notes that loading the experiment has left.
+pub fn print_notes(experiment: &Experiment) {
+    for note in &experiment.notes {
+        eprintln!("note: {note}");
+    }
+}
