@@ -30,7 +30,7 @@ import struct
 import time
 from collections import deque
 
-__all__ = ["Channel", "ChannelError", "Simulator", "NEVER"]
+__all__ = ["Channel", "ChannelError", "Ethernet", "Simulator", "NEVER"]
 
 NEVER = (1 << 64) - 1
 """Later than everything."""
@@ -39,13 +39,35 @@ _HEADER = 64
 _STAMP = 48
 _OWNER = 63
 _CONSUMER = 0x80
-_SYNC, _TERMINATE, _PACKET = 0x00, 0x01, 0x40
-_NET = 1
+_SYNC, _TERMINATE, _PACKET, _FIRST = 0x00, 0x01, 0x40, 0x40
 _WANT_SYNC, _FORCE_SYNC = 1, 2
 
 
 class ChannelError(Exception):
     """A channel that cannot be set up, or whose peer breaks the protocol."""
+
+
+class Ethernet:
+    """The network layer: messages are frames, as bytes. Another layer (belljar_pcie.py) is a class like this one."""
+
+    id, name, slot_size = 1, "Ethernet", 1600
+    intro = bytes(4)
+    """Its part of our intro."""
+
+    def take_intro(self, intro):
+        """Takes its part of the peer's intro; a ValueError says what is wrong with it."""
+
+    def length(self, kind, header):
+        """The length of a message's body, or None if there is no such message."""
+        return header[0] | header[1] << 8 if kind == _PACKET else None
+
+    def received(self, kind, header, body):
+        """The message of a slot."""
+        return body
+
+    def sent(self, frame):
+        """(type, header, body) of a message."""
+        return _PACKET, struct.pack("<HB", len(frame), 0), bytes(frame)
 
 
 def _parse(url):
@@ -78,10 +100,13 @@ class Channel:
 
     `slot_size` (of a listener) is the longest frame and 64 bytes."""
 
-    def __init__(self, url, slot_size=1600, slots=8192):
+    def __init__(self, url, slot_size=None, slots=None, layer=None):
+        self.layer = layer or Ethernet()
+        slot_size = slot_size or self.layer.slot_size
+        slots = slots or (8192 if slot_size < 4096 else 1024)
         self.listens, self.path, self.wants_sync, self.latency, self.interval = _parse(url)
         self.on_frame = None
-        """Called with each frame that arrives, as bytes."""
+        """Called with each message that arrives: a frame, as bytes."""
         self.synchronised = False
         self.ended = False
         """Whether the peer has ended or gone."""
@@ -141,10 +166,10 @@ class Channel:
         flags = _WANT_SYNC if self.wants_sync else 0
         files = []
         if self.listens:
-            intro = struct.pack("<10Q4x", 1, flags, *self._queues, _NET, 80)
+            intro = struct.pack("<10Q", 1, flags, *self._queues, self.layer.id, 80) + self.layer.intro
             files = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self._fd]))]
         else:
-            intro = struct.pack("<4Q4x", 1, flags, _NET, 32)
+            intro = struct.pack("<4Q", 1, flags, self.layer.id, 32) + self.layer.intro
         try:
             self._socket.sendmsg([intro], files)
         except BrokenPipeError:
@@ -167,11 +192,15 @@ class Channel:
         if len(data) < struct.calcsize(form):
             raise wrong(f"the peer's intro has {len(data)} bytes only")
         words = struct.unpack_from(form, data)
-        version, flags, layer = words[0], words[1], words[-2]
+        version, flags, layer, begin = words[0], words[1], words[-2], words[-1]
         if version != 1:
             raise wrong(f"the peer speaks version {version} of the channel protocol, not 1")
-        if layer != _NET:
-            raise wrong(f"the peer speaks protocol {layer} where Ethernet (1) is expected")
+        if layer != self.layer.id:
+            raise wrong(f"the peer speaks protocol {layer} where {self.layer.name} ({self.layer.id}) is expected")
+        try:
+            self.layer.take_intro(data[begin:])
+        except (ValueError, struct.error) as error:
+            raise wrong(f"the peer's intro is not valid: {error}") from None
         if flags & _FORCE_SYNC and not self.wants_sync:
             raise wrong("the peer requires synchronisation: set sync=true")
         self.synchronised = self.wants_sync and bool(flags & (_WANT_SYNC | _FORCE_SYNC))
@@ -201,11 +230,11 @@ class Channel:
 
     @property
     def room(self):
-        """The longest frame that the peer takes."""
+        """The longest body of a message that the peer takes."""
         return min(self._out_size - _HEADER, 0xFFFF)
 
     def poll(self, now):
-        """The next frame that arrives at `now` or before, as (time, frame), or None. Without synchronisation it arrives now."""
+        """The next message that arrives at `now` or before, as (time, message), or None. Without synchronisation it arrives now."""
         memory = self._memory
         while not self.ended:
             slot = self._in + self._in_next * self._in_size
@@ -223,36 +252,46 @@ class Channel:
                 self._horizon = max(self._horizon, stamp)
                 if self._horizon > now:
                     return None
-            frame = None
-            if kind == _PACKET:
-                length = memory[slot] | memory[slot + 1] << 8
+            message, header = None, None
+            if kind >= _FIRST:
+                header = memory[slot : slot + _STAMP]
+                try:
+                    length = self.layer.length(kind, header)
+                except ValueError as error:
+                    raise ChannelError(f"{self.path}: {error}") from None
+                if length is None:
+                    raise ChannelError(f"{self.path}: the peer sent a message of type {kind:#x}, which is not of the {self.layer.name} layer")
                 if length > self._in_size - _HEADER:
-                    raise ChannelError(f"{self.path}: the peer sent a frame of {length} bytes in a slot of {self._in_size}")
-                frame = memory[slot + _HEADER : slot + _HEADER + length]
+                    raise ChannelError(f"{self.path}: the peer sent a message of {length} bytes in a slot of {self._in_size}")
+                try:
+                    message = self.layer.received(kind, header, memory[slot + _HEADER : slot + _HEADER + length])
+                except ValueError as error:
+                    raise ChannelError(f"{self.path}: {error}") from None
                 self.late += late
             elif kind != _SYNC:
-                raise ChannelError(f"{self.path}: the peer sent a message of type {kind:#x}, which is not of the network layer")
+                raise ChannelError(f"{self.path}: the peer sent a message of type {kind:#x}, which is not of the {self.layer.name} layer")
             memory[slot + _OWNER] = kind
             self._in_next = (self._in_next + 1) % self._in_count
-            if frame is not None:
-                return (self._horizon if self.synchronised else now), frame
+            if header is not None:
+                return (self._horizon if self.synchronised else now), message
         return None
 
-    def send(self, frame, now=None):
-        """Sends a frame now; times never fall. What the queue has no room for waits until it has."""
+    def send(self, message, now=None):
+        """Sends a message, a frame, now; times never fall. What the queue has no room for waits until it has."""
         if now is None:
             now = self._simulator.now
         if self._in is None:
-            raise ChannelError(f"{self.path}: frames can be sent once the simulator runs: use Simulator.at")
-        if len(frame) > self.room:
-            raise ChannelError(f"{self.path}: a frame of {len(frame)} bytes does not fit into the peer's slots, which hold {self.room}")
+            raise ChannelError(f"{self.path}: messages can be sent once the simulator runs: use Simulator.at")
+        kind, header, body = self.layer.sent(message)
+        if len(body) > self.room:
+            raise ChannelError(f"{self.path}: a message of {len(body)} bytes does not fit into the peer's slots, which hold {self.room}")
         if not self.ended:
-            self._backlog.append((now, bytes(frame)))
+            self._backlog.append((now, kind, header, body))
             self.flush()
 
     def flush(self):
         """Sends what has been waiting for room. True if nothing is waiting any more."""
-        while self._backlog and self._put(self._backlog[0][0], _PACKET, self._backlog[0][1]):
+        while self._backlog and self._put(*self._backlog[0]):
             self._backlog.popleft()
         return not self._backlog
 
@@ -261,17 +300,17 @@ class Channel:
         if not self.synchronised or not self.flush():
             return not self.synchronised
         due = self._last_sent is None or self._last_sent + self.interval <= now
-        return not due or self._put(now, _SYNC, b"")
+        return not due or self._put(now, _SYNC, b"", b"")
 
-    def _put(self, at, kind, frame):
+    def _put(self, at, kind, header, body):
         slot, memory = self._out + self._out_next * self._out_size, self._memory
         if memory[slot + _OWNER] & _CONSUMER:
             return False
         if self._last_sent is not None:
             at = max(at, self._last_sent)
         self._last_sent = at
-        memory[slot + _HEADER : slot + _HEADER + len(frame)] = frame
-        struct.pack_into("<HB", memory, slot, len(frame), 0)
+        memory[slot + _HEADER : slot + _HEADER + len(body)] = body
+        memory[slot : slot + _STAMP] = header.ljust(_STAMP, b"\0")
         struct.pack_into("<Q", memory, slot + _STAMP, min(at + self.latency, NEVER))
         # Processors of the x86 family keep stores in order: this one hands over all of the above.
         memory[slot + _OWNER] = kind | _CONSUMER
@@ -391,5 +430,5 @@ class Simulator:
                 progress = True
                 self._push(got[0], 0, number, channel.on_frame or (lambda frame: None), (got[1],))
             if len(self._events) > 1_000_000:
-                raise ChannelError(f"{channel.path}: a million frames wait for the clocks of the other peers")
+                raise ChannelError(f"{channel.path}: a million messages wait for the clocks of the other peers")
         return progress

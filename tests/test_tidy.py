@@ -9,9 +9,9 @@ from conftest import ROOT
 
 CRATES = ROOT / "crates"
 LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "linux-net", "strace", "terminal", "machine", "p4", "p4runtime", "models", "kernel", "channel", "shim", "platform", "packetio", "config",
-          "cosim", "results", "plan", "emulation", "sim", "cli"]
-SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "linux-net", "strace", "terminal", "machine", "p4", "p4runtime", "models", "kernel", "config", "results", "plan", "sim"}
-SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "linux-net", "strace", "terminal", "machine", "p4runtime", "models", "kernel"}
+          "pci", "cosim", "results", "plan", "emulation", "sim", "cli"]
+SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "linux-net", "strace", "terminal", "machine", "p4", "p4runtime", "models", "kernel", "config", "pci", "results", "plan", "sim"}
+SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "netstack", "linux-net", "strace", "terminal", "machine", "p4runtime", "models", "kernel", "pci"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}
 
 # name: (crates, what is banned, what to use instead, a line that is caught)

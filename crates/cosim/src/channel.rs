@@ -7,7 +7,6 @@ use crate::watch::Watch;
 use belljar_base::{SimDuration, SimTime};
 use belljar_channel::SlotRing;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::marker::PhantomData;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
@@ -28,7 +27,6 @@ pub(crate) struct Ends {
     pub outgoing: SlotRing,
     pub socket: UnixStream,
     pub sync: bool,
-    pub peer_intro: Vec<u8>,
 }
 
 /// A channel to a peer.
@@ -49,7 +47,6 @@ pub struct Channel<L> {
     outgoing: SlotRing,
     next_out: usize,
     socket: UnixStream,
-    peer_intro: Vec<u8>,
     sync: bool,
     latency: SimDuration,
     interval: SimDuration,
@@ -58,7 +55,7 @@ pub struct Channel<L> {
     ended: bool,
     counts: Counts,
     watch: Arc<Watch>,
-    layer: PhantomData<L>,
+    layer: L,
 }
 
 /// A message as its slot has it, for who passes it on.
@@ -90,7 +87,7 @@ pub struct Counts {
 }
 
 impl<L: Layer> Channel<L> {
-    pub(crate) fn new(parameters: &Parameters, ends: Ends) -> Channel<L> {
+    pub(crate) fn new(parameters: &Parameters, ends: Ends, layer: L) -> Channel<L> {
         Channel {
             peer: parameters.peer.clone(),
             watch: Arc::new(Watch::new(ends.outgoing.clone(), (OWNER, CONSUMER))),
@@ -99,7 +96,6 @@ impl<L: Layer> Channel<L> {
             outgoing: ends.outgoing,
             next_out: 0,
             socket: ends.socket,
-            peer_intro: ends.peer_intro,
             sync: ends.sync,
             latency: parameters.latency,
             interval: parameters.sync_interval,
@@ -107,7 +103,7 @@ impl<L: Layer> Channel<L> {
             last_sent: None,
             ended: false,
             counts: Counts::default(),
-            layer: PhantomData,
+            layer,
         }
     }
 
@@ -116,7 +112,7 @@ impl<L: Layer> Channel<L> {
     ///
     /// # Errors
     /// If the peer has sent something that cannot be.
-    pub fn poll(&mut self, now: SimTime) -> Result<Option<(SimTime, L::Message)>, Error> {
+    pub fn poll(&mut self, now: SimTime) -> Result<Option<(SimTime, L::Received)>, Error> {
         // A peer that fills slots as fast as they are emptied keeps nobody here.
         for _ in 0..self.incoming.count() {
             let owner = self.incoming.owner(self.next_in, OWNER);
@@ -157,17 +153,18 @@ impl<L: Layer> Channel<L> {
         Ok(None)
     }
 
-    fn read(&self, kind: u8) -> Result<L::Message, String> {
+    fn read(&mut self, kind: u8) -> Result<L::Received, String> {
         if kind < FIRST_TYPE {
             return Err(format!("type {kind:#x} is not one of the base protocol"));
         }
         let mut header = [0; HEADER];
         self.incoming.read(self.next_in, 0, &mut header);
-        self.read_body(kind, &header).map(|body| L::decode(kind, &header, body))
+        let body = self.read_body(kind, &header)?;
+        self.layer.decode(kind, &header, body)
     }
 
     fn read_body(&self, kind: u8, header: &[u8; HEADER]) -> Result<Vec<u8>, String> {
-        let len = L::body_len(kind, header)?;
+        let len = self.layer.body_len(kind, header)?;
         let room = self.incoming.slot_size() - SLOT_HEADER;
         if len > room {
             return Err(format!("it says that it has {len} bytes, in a slot for {room}"));
@@ -232,12 +229,12 @@ impl<L: Layer> Channel<L> {
     ///
     /// # Errors
     /// If it doesn't fit into a slot, see [`capacity`](Self::capacity).
-    pub fn send(&mut self, at: SimTime, message: &L::Message) -> Result<bool, Error> {
+    pub fn send(&mut self, at: SimTime, message: &L::Sent) -> Result<bool, Error> {
         if self.ended {
             return Ok(true);
         }
         let mut header = [0; HEADER];
-        let (kind, body) = L::encode(message, &mut header);
+        let (kind, body) = self.layer.encode(message, &mut header);
         if body.len() > self.capacity() {
             return Err(Fault::TooLarge { len: body.len(), room: self.capacity() }.of(&self.peer));
         }
@@ -348,9 +345,9 @@ impl<L: Layer> Channel<L> {
     pub fn capacity(&self) -> usize {
         (self.outgoing.slot_size() - SLOT_HEADER).min(usize::from(u16::MAX))
     }
-    /// The upper layer's part of the peer's intro.
-    pub fn peer_intro(&self) -> &[u8] {
-        &self.peer_intro
+    /// Its upper layer, which knows what the peer's intro has said.
+    pub fn layer(&self) -> &L {
+        &self.layer
     }
     /// The peer's name.
     pub fn peer(&self) -> &str {

@@ -57,40 +57,51 @@ pub struct Intro {
 
 impl Intro {
     /// Its bytes.
-    pub fn encode<L: Layer>(&self) -> Vec<u8> {
+    pub fn encode(&self, layer: &impl Layer) -> Vec<u8> {
         let mut words = vec![VERSION, self.flags];
         if let Some(Queues { to_connector, to_listener }) = self.queues {
             words.extend([to_connector.offset, to_connector.slot_size, to_connector.slots]);
             words.extend([to_listener.offset, to_listener.slot_size, to_listener.slots]);
         }
-        words.push(L::ID);
+        words.push(layer.id());
         words.push(8 * (words.len() as u64 + 1));
         words.iter().flat_map(|word| word.to_le_bytes()).chain(self.upper.iter().copied()).collect()
     }
 
     /// The least length of an intro, of a listener or of a connector.
-    pub fn least_len<L: Layer>(of_listener: bool) -> usize {
-        L::INTRO_LEN + if of_listener { LISTENER_LEN } else { CONNECTOR_LEN }
+    pub fn least_len(of_listener: bool, layer: &impl Layer) -> usize {
+        layer.peer_intro_len() + if of_listener { LISTENER_LEN } else { CONNECTOR_LEN }
+    }
+
+    /// Checks version and layer of one that may not be complete yet.
+    pub fn check_head(bytes: &[u8], of_listener: bool, expected: &impl Layer) -> Result<(), Fault> {
+        let word = |at: usize| {
+            let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+            word.map(u64::from_le_bytes)
+        };
+        if let Some(version) = word(0).filter(|version| *version != VERSION) {
+            return Err(Fault::Version(version));
+        }
+        let layer = word(if of_listener { LISTENER_LEN } else { CONNECTOR_LEN } - 16);
+        match layer.filter(|layer| *layer != expected.id()) {
+            Some(layer) => Err(Fault::Layer { theirs: layer::name(layer), ours: expected.name() }),
+            None => Ok(()),
+        }
     }
 
     /// Reads an intro of at least [`least_len`](Self::least_len) bytes.
-    pub fn decode<L: Layer>(bytes: &[u8], of_listener: bool) -> Result<Intro, Fault> {
+    pub fn decode(bytes: &[u8], of_listener: bool, expected: &impl Layer) -> Result<Intro, Fault> {
+        Intro::check_head(bytes, of_listener, expected)?;
         let mut words =
             bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
         let mut word = || words.next().unwrap_or(0);
-        let (version, flags) = (word(), word());
-        if version != VERSION {
-            return Err(Fault::Version(version));
-        }
+        let (_, flags) = (word(), word());
         let mut queue = || Queue { offset: word(), slot_size: word(), slots: word() };
         let queues = of_listener.then(|| Queues { to_connector: queue(), to_listener: queue() });
-        let (layer, upper) = (word(), word());
-        if layer != L::ID {
-            return Err(Fault::Layer { theirs: layer::name(layer), ours: L::NAME });
-        }
+        let (_, upper) = (word(), word());
         let begin = if of_listener { LISTENER_LEN } else { CONNECTOR_LEN };
         let upper = usize::try_from(upper).ok().filter(|at| *at >= begin).and_then(|at| bytes.get(at..));
-        let Some(upper) = upper.filter(|upper| upper.len() >= L::INTRO_LEN) else {
+        let Some(upper) = upper.filter(|upper| upper.len() >= expected.peer_intro_len()) else {
             return Err(Fault::Intro("the upper layer's part lies outside of it".into()));
         };
         if let Some(queues) = queues {
@@ -134,24 +145,24 @@ mod tests {
 
     #[test]
     fn fields_lie_where_the_protocol_has_them() {
-        let bytes = intro().encode::<Net>();
+        let bytes = intro().encode(&Net);
         assert_eq!(bytes.len(), 84);
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         assert_eq!((word(0), word(8), word(16), word(24), word(32)), (1, 1, 0, 1600, 16));
         assert_eq!((word(40), word(48), word(56), word(64), word(72)), (25_600, 1600, 16, 1, 80));
-        assert_eq!(Intro::decode::<Net>(&bytes, true).unwrap(), intro());
+        assert_eq!(Intro::decode(&bytes, true, &Net).unwrap(), intro());
         let connector = Intro { queues: None, ..intro() };
-        let bytes = connector.encode::<Net>();
+        let bytes = connector.encode(&Net);
         assert_eq!((bytes.len(), bytes[16], bytes[24]), (36, 1, 32));
-        assert_eq!(Intro::decode::<Net>(&bytes, false).unwrap(), connector);
+        assert_eq!(Intro::decode(&bytes, false, &Net).unwrap(), connector);
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
         let changed = |at: usize, word: u64| {
-            let mut bytes = intro().encode::<Net>();
+            let mut bytes = intro().encode(&Net);
             bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
-            Intro::decode::<Net>(&bytes, true).unwrap_err().to_string()
+            Intro::decode(&bytes, true, &Net).unwrap_err().to_string()
         };
         assert!(changed(0, 2).contains("version 2"));
         assert!(changed(64, 2).contains("it speaks PCIe where Ethernet is expected"));

@@ -5,7 +5,7 @@
 //! * [`intro`]: what the two sides tell each other on a socket first
 //! * [`setup`]: the way from an address to a channel, without blocking; [`establish`] waits for it, within bounds
 //! * [`channel`]: sending, receiving and the promises of time, sans-IO in spirit: `now` is passed in, nothing blocks
-//! * [`layer`]: what a channel carries; [`net`]: Ethernet frames
+//! * [`layer`]: what a channel carries; [`net`]: Ethernet frames; [`requests`]: PCIe and memory
 //! * [`process`]: simulators that are started and ended here; [`turns`]: which of them run where processors are short
 //! * [`proxy`]: channels between two machines
 //! * [`wait`]: how to wait for a peer that shares processors with us; [`watch`]: who waits for whom, for other threads
@@ -28,6 +28,9 @@ pub mod layer;
 pub mod net;
 pub mod process;
 pub mod proxy;
+pub mod requests;
+#[cfg(test)]
+mod requests_tests;
 pub mod setup;
 #[cfg(test)]
 mod setup_tests;
@@ -42,6 +45,7 @@ pub use channel::Channel;
 pub use error::{Error, Fault};
 pub use layer::Layer;
 pub use net::{Frame, Net};
+pub use requests::{MemoryDevice, MemoryHost, PcieDevice, PcieHost};
 pub use setup::{Parameters, Setup, SyncMode, establish};
 pub use wait::Backoff;
 pub use watch::Watch;

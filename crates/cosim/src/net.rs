@@ -6,7 +6,7 @@ use crate::layer::{HEADER, Layer};
 const PACKET: u8 = 0x40;
 
 /// The network layer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Net;
 
 /// An Ethernet frame.
@@ -19,22 +19,28 @@ pub struct Frame {
 }
 
 impl Layer for Net {
-    const ID: u64 = 1;
-    const NAME: &'static str = "Ethernet";
-    const SLOT_SIZE: usize = 1600;
-    const INTRO_LEN: usize = 4;
-    type Message = Frame;
+    type Received = Frame;
+    type Sent = Frame;
 
-    fn body_len(kind: u8, header: &[u8; HEADER]) -> Result<usize, String> {
+    fn id(&self) -> u64 {
+        1
+    }
+    fn name(&self) -> &'static str {
+        "Ethernet"
+    }
+    fn slot_size(&self) -> usize {
+        1600
+    }
+    fn body_len(&self, kind: u8, header: &[u8; HEADER]) -> Result<usize, String> {
         match kind {
             PACKET => Ok(usize::from(u16::from_le_bytes([header[0], header[1]]))),
             _ => Err(format!("type {kind:#x} is not one of the network layer")),
         }
     }
-    fn decode(_: u8, header: &[u8; HEADER], body: Vec<u8>) -> Frame {
-        Frame { port: header[2], bytes: body }
+    fn decode(&mut self, _: u8, header: &[u8; HEADER], body: Vec<u8>) -> Result<Frame, String> {
+        Ok(Frame { port: header[2], bytes: body })
     }
-    fn encode<'m>(frame: &'m Frame, header: &mut [u8; HEADER]) -> (u8, &'m [u8]) {
+    fn encode<'m>(&mut self, frame: &'m Frame, header: &mut [u8; HEADER]) -> (u8, &'m [u8]) {
         // What doesn't fit into the field doesn't fit into a slot either: `Channel::capacity`.
         header[..2].copy_from_slice(&(frame.bytes.len() as u16).to_le_bytes());
         header[2] = frame.port;

@@ -14,7 +14,6 @@ use rustix::net::{
 };
 use std::fs;
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -52,13 +51,16 @@ pub struct Parameters {
     pub slot_size: usize,
     /// A listener's slots each way.
     pub slots: usize,
-    /// The upper layer's part of the intro.
-    pub intro: Vec<u8>,
 }
 
 impl Parameters {
     /// An end that synchronises if the peer does, with the usual 500 ns and queues of the usual size.
-    pub fn new<L: Layer>(peer: &str, role: Role, socket: impl Into<PathBuf>) -> Parameters {
+    pub fn new<L: Layer + Default>(peer: &str, role: Role, socket: impl Into<PathBuf>) -> Parameters {
+        Parameters::of(&L::default(), peer, role, socket)
+    }
+
+    /// The same for a layer that is not always the same.
+    pub fn of(layer: &impl Layer, peer: &str, role: Role, socket: impl Into<PathBuf>) -> Parameters {
         let usual = SimDuration::from_nanos(500);
         Parameters {
             peer: peer.to_owned(),
@@ -67,9 +69,8 @@ impl Parameters {
             sync: SyncMode::Optional,
             latency: usual,
             sync_interval: usual,
-            slot_size: L::SLOT_SIZE,
+            slot_size: layer.slot_size(),
             slots: 8192,
-            intro: vec![0; L::INTRO_LEN],
         }
     }
 }
@@ -91,14 +92,23 @@ pub struct Setup<L> {
     state: State,
     /// A listener's memory.
     region: Option<Arc<Region>>,
-    layer: PhantomData<L>,
+    /// Ours, until the channel takes it.
+    layer: Option<L>,
 }
 
 impl<L: Layer> Setup<L> {
     /// Begins; a listener's socket is there from then on.
-    pub fn new(parameters: Parameters) -> Result<Setup<L>, Error> {
+    pub fn new(parameters: Parameters) -> Result<Setup<L>, Error>
+    where
+        L: Default,
+    {
+        Setup::with(parameters, L::default())
+    }
+
+    /// The same with a layer that has something to say of itself.
+    pub fn with(parameters: Parameters, layer: L) -> Result<Setup<L>, Error> {
         match Setup::<L>::begin(&parameters) {
-            Ok((state, region)) => Ok(Setup { parameters, state, region, layer: PhantomData }),
+            Ok((state, region)) => Ok(Setup { parameters, state, region, layer: Some(layer) }),
             Err(fault) => Err(fault.of(&parameters.peer)),
         }
     }
@@ -126,9 +136,21 @@ impl<L: Layer> Setup<L> {
     }
 
     fn step(&mut self) -> Result<Option<Channel<L>>, Fault> {
+        let Some(mut layer) = self.layer.take() else { return Ok(None) };
+        let done = self.step_as(&mut layer);
+        match done? {
+            Some(ends) => Ok(Some(Channel::new(&self.parameters, ends, layer))),
+            None => {
+                self.layer = Some(layer);
+                Ok(None)
+            }
+        }
+    }
+
+    fn step_as(&mut self, layer: &mut L) -> Result<Option<Ends>, Fault> {
         if let Some(socket) = self.reach()? {
             socket.set_nonblocking(true).map_err(|error| Fault::system("socket", error))?;
-            let intro = self.own_intro().encode::<L>();
+            let intro = self.own_intro(layer).encode(layer);
             let memory = self.region.as_ref().map(|region| region.file());
             match send(&socket, &intro, memory) {
                 // It has gone already: what it said before tells more.
@@ -139,20 +161,24 @@ impl<L: Layer> Setup<L> {
         }
         let listens = self.parameters.role == Role::Listen;
         let State::Greeting { socket, received, memory } = &mut self.state else { return Ok(None) };
-        let least = Intro::least_len::<L>(!listens);
+        let least = Intro::least_len(!listens, layer);
         loop {
             match receive(socket, received, memory) {
                 Ok(0) => return Err(Fault::ClosedEarly(received.len())),
                 Ok(_) if received.len() < least => continue,
                 Ok(_) => break,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    // One of another layer may be shorter, and complete.
+                    return Intro::check_head(received, !listens, layer).map(|()| None);
+                }
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => {
                     return Err(Fault::ClosedEarly(received.len()));
                 }
                 Err(error) => return Err(Fault::system("receiving the intro", error)),
             }
         }
-        let intro = Intro::decode::<L>(received, !listens)?;
+        let intro = Intro::decode(received, !listens, layer)?;
+        layer.take_intro(&intro.upper).map_err(Fault::Intro)?;
         let State::Greeting { socket, memory, .. } = std::mem::replace(&mut self.state, State::Done) else {
             return Ok(None);
         };
@@ -182,17 +208,13 @@ impl<L: Layer> Setup<L> {
         }
     }
 
-    fn own_intro(&self) -> Intro {
+    fn own_intro(&self, layer: &L) -> Intro {
         let flags = match self.parameters.sync {
             SyncMode::Off => 0,
             SyncMode::Optional => SYNC,
             SyncMode::Required => SYNC | SYNC_FORCE,
         };
-        Intro {
-            flags,
-            queues: self.region.is_some().then(|| self.own_queues()),
-            upper: self.parameters.intro.clone(),
-        }
+        Intro { flags, queues: self.region.is_some().then(|| self.own_queues()), upper: layer.intro() }
     }
 
     fn own_queues(&self) -> Queues {
@@ -201,7 +223,7 @@ impl<L: Layer> Setup<L> {
         Queues { to_listener: queue(0), to_connector: queue(slot_size * slots) }
     }
 
-    fn finish(&self, intro: Intro, socket: UnixStream, memory: Option<OwnedFd>) -> Result<Channel<L>, Fault> {
+    fn finish(&self, intro: Intro, socket: UnixStream, memory: Option<OwnedFd>) -> Result<Ends, Fault> {
         let sync = match (self.parameters.sync, intro.flags & (SYNC | SYNC_FORCE)) {
             (SyncMode::Off, flags) if flags & SYNC_FORCE != 0 => return Err(Fault::SyncForced),
             (SyncMode::Required, 0) => return Err(Fault::SyncMissing),
@@ -230,8 +252,7 @@ impl<L: Layer> Setup<L> {
             Role::Listen => (to_listener, to_connector),
             Role::Connect => (to_connector, to_listener),
         };
-        let ends = Ends { incoming, outgoing, socket, sync, peer_intro: intro.upper };
-        Ok(Channel::new(&self.parameters, ends))
+        Ok(Ends { incoming, outgoing, socket, sync })
     }
 
     /// The error to report if the set-up is not complete after `seconds`.

@@ -30,7 +30,7 @@ fn told(intro: &[u8], stays: bool) -> Result<Channel<Net>, Error> {
 }
 
 fn connector_intro() -> Vec<u8> {
-    Intro { flags: 1, queues: None, upper: vec![0; 4] }.encode::<Net>()
+    Intro { flags: 1, queues: None, upper: vec![0; 4] }.encode(&Net)
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn listen_with(path: &SocketPath, queues: Queues, memory: Option<&Region>) -> Re
     let (mut peer, _) = listener.accept().unwrap();
     let mut theirs = [0; 36];
     peer.read_exact(&mut theirs).unwrap();
-    assert_eq!(theirs[..], Intro { flags: 3, queues: None, upper: vec![0; 4] }.encode::<Net>()[..]);
-    let intro = Intro { flags: 1, queues: Some(queues), upper: vec![0; 4] }.encode::<Net>();
+    assert_eq!(theirs[..], Intro { flags: 3, queues: None, upper: vec![0; 4] }.encode(&Net)[..]);
+    let intro = Intro { flags: 1, queues: Some(queues), upper: vec![0; 4] }.encode(&Net);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let files: Vec<_> = memory.iter().map(|region| region.file()).collect();

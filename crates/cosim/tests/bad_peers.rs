@@ -84,11 +84,9 @@ fn a_wrong_intro_ends_them_with_one_message() {
 #[test]
 fn a_message_that_cannot_be_ends_them_with_one_message() {
     for python in [false, true] {
-        for (kind, header, reason) in [
-            (0x02, 0, "type 0x2"),
-            (0x7f, 0, "type 0x7f"),
-            (0x40, 0xff, "a frame of 65535 bytes in a slot of"),
-        ] {
+        for (kind, header, reason) in
+            [(0x02, 0, "type 0x2"), (0x7f, 0, "type 0x7f"), (0x40, 0xff, "of 65535 bytes in a slot of")]
+        {
             let folder = Folder::new();
             let peer = listener(&folder, python, "20");
             let ours = parameters(&folder, "it", Role::Connect, true);

@@ -28,7 +28,7 @@ fn queue(offset: u64) -> Queue {
 /// The listener's intro for two queues one after the other.
 fn intro() -> Vec<u8> {
     let queues = Queues { to_connector: queue(0), to_listener: queue(SLOT * SLOTS) };
-    Intro { flags: 1, queues: Some(queues), upper: vec![0; 4] }.encode::<Net>()
+    Intro { flags: 1, queues: Some(queues), upper: vec![0; 4] }.encode(&Net)
 }
 
 /// A program with one channel, in C or Python.

@@ -360,7 +360,7 @@ fn parameters<'a>(
             sync: if settings.sync { SyncMode::Required } else { SyncMode::Off },
             latency: settings.latency,
             sync_interval: settings.sync_interval,
-            slot_size: (longest + SLOT_EXTRA).next_multiple_of(SLOT_UNIT).max(Net::SLOT_SIZE),
+            slot_size: (longest + SLOT_EXTRA).next_multiple_of(SLOT_UNIT).max(Net.slot_size()),
             ..Parameters::new::<Net>(
                 &format!("simulator '{}', port '{}'", device.name, interface.name),
                 if port.listens { Role::Connect } else { Role::Listen },

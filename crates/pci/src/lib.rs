@@ -1,0 +1,19 @@
+//! PCI devices, their drivers, and memories, as state machines that exchange transactions: time and transactions in, transactions and
+//! frames out. Nothing here knows of channels, links or a host's kernel.
+//!
+//! * [`transaction`]: register accesses, DMA and interrupts, with their form in messages; [`info`]: what a device says of itself
+//! * [`arena`]: the memory of a host that its device reaches
+//! * [`memory`]: memory behind a channel of its own
+#![forbid(unsafe_code)]
+
+pub mod arena;
+mod fields;
+pub mod info;
+pub mod memory;
+pub mod transaction;
+
+pub use arena::Arena;
+pub use fields::{HEADER, Header};
+pub use info::{Bar, DeviceInfo};
+pub use memory::{FromMemory, Memory, ToMemory};
+pub use transaction::{Codec, Interrupt, ToDevice, ToHost};
