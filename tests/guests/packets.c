@@ -435,8 +435,35 @@ static void a_header_says_what_is_left_to_be_done(void) {
     close(l);
 }
 
+/* The header lies before the frame, in frames of rings too. */
+static void a_ring_has_the_header_of_what_is_left_to_be_done(void) {
+    int l = listener(4001), s = open_packet(SOCK_RAW, ETH_P_IP), on = 1, version = TPACKET_V2;
+    SAME(setsockopt(s, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on), 0);
+    SAME(setsockopt(s, SOL_PACKET, PACKET_VERSION, &version, sizeof version), 0);
+    struct tpacket_req req = {4096, 1, 512, 8};
+    SAME(setsockopt(s, SOL_PACKET, PACKET_RX_RING, &req, sizeof req), 0);
+    FAILS(setsockopt(s, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on), EBUSY);
+    unsigned char *ring = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, s, 0);
+    CHECK(ring != MAP_FAILED);
+    for (int i = 0; i < 10; i++) {
+        struct tpacket2_hdr *h = (void *)(ring + i % 8 * 512);
+        CHECK(say(4001, "hello"));
+        CHECK(comes(s, 1000));
+        SAME(h->tp_len, 47);
+        SAME(h->tp_snaplen, 47);
+        SAME(h->tp_mac, TPACKET_ALIGN(sizeof *h + sizeof(struct sockaddr_ll) + 16) + 10 - 14);
+        SAME(h->tp_net, h->tp_mac + 14);
+        SAME(((unsigned char *)h)[h->tp_mac - 10 + 1], 0); /* VIRTIO_NET_HDR_GSO_NONE */
+        SAME(memcmp((char *)h + h->tp_mac + 42, "hello", 5), 0);
+        __atomic_store_n(&h->tp_status, TP_STATUS_KERNEL, __ATOMIC_SEQ_CST);
+    }
+    munmap(ring, 4096);
+    close(s);
+    close(l);
+}
+
 GUEST_WITH(lo_up(), T(frames_are_seen_going_out_and_coming_in), T(a_cooked_socket_sees_no_link_header), T(filters_choose_and_cut),
            T(a_filter_on_udp_sees_the_udp_header), T(statistics_count_and_start_anew), T(auxdata_says_how_long_it_was),
            T(a_ring_of_version_2_is_filled), T(a_ring_of_version_3_hands_blocks_over), T(frames_of_ones_own_are_sent),
            T(a_ring_is_sent), T(promiscuity_is_counted), T(a_ring_stays_while_it_is_mapped), T(the_least_frames_of_a_ring_do_not_overlap),
-           T(a_group_shares_what_passes), T(a_header_says_what_is_left_to_be_done))
+           T(a_group_shares_what_passes), T(a_header_says_what_is_left_to_be_done), T(a_ring_has_the_header_of_what_is_left_to_be_done))

@@ -33,8 +33,8 @@ impl Host {
             return Err(Errno::EBUSY);
         }
         let packet = self.own.packet(key);
-        if packet.offload > 0 && request.blocks > 0 {
-            self.warn("rings of packet sockets with PACKET_VNET_HDR are not supported");
+        if packet.offload > 0 && request.blocks > 0 && send {
+            self.warn("PACKET_TX_RING of packet sockets with PACKET_VNET_HDR is not supported");
             return Err(Errno::EINVAL);
         }
         let rings = &mut packet.rings;
@@ -105,7 +105,8 @@ impl Host {
 
     /// `tpacket_rcv`: a frame for a ring.
     pub(super) fn ring_receive(&mut self, key: SocketKey, frame: Frame, stamp: u64) {
-        let rings = &self.own.packet(key).rings;
+        let packet = self.own.packet(key);
+        let (offload, rings) = (packet.offload, &packet.rings);
         let (Some(ring), Some(memory)) = (rings.receive, rings.memory) else { return };
         let (version, reserve, head) = (rings.version, rings.reserve, rings.head);
         let link_len = frame.network;
@@ -116,7 +117,8 @@ impl Host {
                 (at, at)
             }
             _ => {
-                let at = (header + link_len.max(16)).next_multiple_of(ALIGNMENT) + reserve;
+                // The header of `PACKET_VNET_HDR` lies right before the frame; all zero, for nothing is left to be done.
+                let at = (header + link_len.max(16)).next_multiple_of(ALIGNMENT) + reserve + offload;
                 (at - link_len, at)
             }
         };
