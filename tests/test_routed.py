@@ -333,6 +333,58 @@ def test_bridges_in_namespaces(namespaces):
     assert "3 received" in pinged.stdout, pinged.stdout + line.logs()
 
 
+def in_three_protocols(binary):
+    """Three lines of three in one file: n0 pings n2 by routes of OLSR, and of AODV; stations ping each other by bridges."""
+    hosts, links = {}, []
+    ends = lambda pings: [{"path": "ping", "args": ["-n", "-c", "3", "-W", "5", pings], "start_time": "6 s"}] if pings else []
+    for k, protocol in enumerate(("olsr", "aodv")):
+        for n in range(3):
+            interfaces = {name: f"10.{k}.{m}.{end}/24" for name, m, end in (("left", n - 1, 2), ("right", n, 1)) if 0 <= m < 2}
+            args = [protocol, *[o for name in interfaces for o in ("-i", name)], *(FAST if protocol == "olsr" else ())]
+            hosts[f"{protocol}{n}"] = {"forwarding": True, "routes": [], "interfaces": interfaces, "processes": [
+                {"path": str(binary), "args": args, "expected_final_state": "running"},
+                *ends(f"10.{k}.1.2" if n == 0 else None),
+                {"path": str(binary), "args": ["show", "--json"], "start_time": "9 s"}]}
+        links += [{"between": [f"{protocol}{n}:right", f"{protocol}{n + 1}:left"], "latency": "1 ms"} for n in range(2)]
+    for n in range(4):
+        interfaces = {name: f"10.8.{m}.{end}/24" for name, m, end in (("left", n - 1, 2), ("right", n, 1)) if 0 <= m < 3}
+        hosts[f"bridge{n}"] = {"routes": [], "interfaces": interfaces, "processes": [
+            {"path": str(binary), "args": ["bridge", "--client", "left" if n == 1 else "right", "-i", "right" if n == 1 else "left"],
+             "expected_final_state": "running"}, {"path": str(binary), "args": ["show", "--json"], "start_time": "9 s"}]}
+        links += [{"between": [f"bridge{n}:right", f"bridge{n + 1}:left"], "latency": "1 ms", "mtu": 1600 if n == 1 else 1500}] * (n < 3)
+    hosts["bridge0"] = {"routes": [], "interfaces": {"right": "10.8.0.1/24"}, "processes": ends("10.8.0.9")}
+    hosts["bridge3"] = {"routes": [], "interfaces": {"left": "10.8.0.9/24"}, "processes": [{"path": "sleep", "args": "9"}]}
+    return world(hosts, links, "10 s")
+
+
+@pytest.mark.needs("ping")
+def test_one_file_runs_near_far_and_emulated(run_experiment, routed, belljar, namespaces, workdir):
+    experiment = in_three_protocols(routed)
+    near, far = (run_experiment(experiment, args=["--placement", place], name=place) for place in ("near", "far"))
+    emulated = workdir / "emulated"
+    done = subprocess.run([belljar, "emulate", workdir / "near.yaml", "-o", emulated], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = lambda folder, host, program: "".join(file.read_text() for file in sorted((folder / "hosts" / host).glob(f"{program}.*.stdout")))
+    for pinging in ("olsr0", "aodv0", "bridge0"):
+        assert text(near.path, pinging, "ping") == text(far.path, pinging, "ping")
+        for folder in (near.path, emulated):
+            assert "3 received" in text(folder, pinging, "ping"), text(folder, pinging, "ping")
+    for host in ("olsr0", "olsr1", "olsr2", "bridge1", "bridge2"):
+        states = [json.loads(text(folder, host, "belljar-routed")) for folder in (near.path, far.path, emulated)]
+        assert states[0] == states[1]
+        assert len(states[0]["routes"]) == len(states[2]["routes"]) > 0
+        assert final(states[0]) == final(states[2]), "the same routes on the real kernel"
+
+
+@pytest.mark.needs("ping")
+def test_bridges_example(run_experiment, routed):
+    done = run_experiment(EXAMPLES / "bridges.yaml", pcap=True)
+    times = [float(ms) for ms in re.findall(r"time=([\d.]+)", done.text("s1", "ping"))]
+    assert len(times) == 3 and times[1:] == pytest.approx([8.1, 8.1], abs=0.05), "four links of 1 ms there and back, and ARP before"
+    shown = done.streams("b1", "belljar-routed")[1].read_text()
+    assert "routes: 2" in shown and "oversize 0" in shown, shown
+
+
 @pytest.mark.needs("ping", "ip")
 def test_olsr_example(run_experiment, routed):
     done = run_experiment(EXAMPLES / "olsr.yaml", pcap=True)
