@@ -21,7 +21,16 @@ has and which builds for an hour: on hosts it is untested. P4 programs for it ru
 
 {programs}
 
-{simulators}## Programs' own test suites
+{simulators}## P4 programs
+
+Belljar's compiler and switch are held against p4c and BMv2 by p4c's own test data (`BELLJAR_P4C=DIR cargo test -p belljar-p4 --test front`, with DIR a checkout of p4c): 449 of its
+468 samples for v1model compile (95.9 %; the others call externs that v1model does not have, have no `main`, or are arrays of numbers in headers), all 190 packet tests pass, and of 523 wrong
+programs 509 are refused with p4c's line among those shown (97.3 %), 473 with it as the first (90.4 %). P4Info is the same for all 105 programs whose results are known.
+
+Of these 105, 103 did the same as p4c's JSON with 1,000 random packets and entries. The other two have `out` parameters that get no value, `gauntlet_short_circuit-bmv2` of a function and
+`gauntlet_uninitialized_bool_struct-bmv2` of an action, so that the language leaves open what the argument is afterwards: Belljar leaves it as it was, p4c copies a variable to it that is 0 on BMv2.
+
+## Programs' own test suites
 
 `python3 tests/suites UNIT` runs one of them by hand. Test suites that others wrote for Linux, run test by test on Linux itself ("native"), on a simulated host inside the simulator's
 process ("near") and in processes of their own ("far"). A number is how many tests passed; in parentheses failed, and skipped.

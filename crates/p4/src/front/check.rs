@@ -24,6 +24,7 @@ mod resolve;
 mod statement;
 mod table;
 mod unify;
+mod unused;
 
 pub(super) use annotation::quiet;
 
@@ -72,10 +73,14 @@ pub(super) struct Checker {
     parameters: Set<DeclId>,
     /// Parameters of constructors.
     constructor_params: Set<DeclId>,
-    /// Directions of parameters, to check that actions get what they ask for.
+    /// Declarations that something names; of tables those that are applied.
     used: Set<DeclId>,
-    /// Tables by declaration and whether an `apply` names them.
-    applied: Set<DeclId>,
+    /// Controls and parsers that something names.
+    instantiated: Set<DefId>,
+    /// Declarations that are told if nothing uses them, with their nouns.
+    watched: Vec<(DeclId, &'static str)>,
+    /// Controls and parsers that are told if nothing uses them.
+    watched_blocks: Vec<DefId>,
     /// Actions and tables by their names in the control plane.
     control_plane_names: Map<(&'static str, String), Span>,
 }
@@ -94,7 +99,9 @@ pub fn check(program: &[ast::Decl]) -> (Program, Vec<Diagnostic>) {
         parameters: Set::new(),
         constructor_params: Set::new(),
         used: Set::new(),
-        applied: Set::new(),
+        instantiated: Set::new(),
+        watched: Vec::new(),
+        watched_blocks: Vec::new(),
         control_plane_names: Map::new(),
     };
     for decl in program {

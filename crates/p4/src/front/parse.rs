@@ -67,19 +67,23 @@ pub(super) struct Parser {
     depth: u32,
     /// Per scope: names and whether they are types.
     scopes: Vec<Map<Rc<str>, bool>>,
+    /// Types that the declaration being parsed declares within itself.
+    inner: Vec<Decl>,
 }
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
 /// Parses a program.
 pub fn parse(tokens: Vec<Token>) -> Result<Vec<Decl>> {
-    let mut parser = Parser { tokens, at: 0, depth: 0, scopes: vec![Map::new()] };
+    let mut parser = Parser { tokens, at: 0, depth: 0, scopes: vec![Map::new()], inner: Vec::new() };
     let mut program = Vec::new();
     while parser.peek().kind != Kind::End {
         if parser.eat(";") {
             continue;
         }
-        program.push(parser.declaration()?);
+        let decl = parser.declaration()?;
+        program.append(&mut parser.inner);
+        program.push(decl);
     }
     Ok(program)
 }

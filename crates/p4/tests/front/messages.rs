@@ -61,6 +61,36 @@ fn deep_nesting_is_refused_not_overflowing() {
 }
 
 #[test]
+fn headers_that_do_not_fill_bytes_are_refused_on_the_wire() {
+    let program = |statement: &str| {
+        format!(
+            "#include <core.p4>
+#include <v1model.p4>
+header odd_t {{ bit<7> a; }}
+struct headers_t {{ odd_t odd; }}
+struct meta_t {{}}
+parser P(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{
+    state start {{ {} transition accept; }}
+}}
+control V(inout headers_t hdr, inout meta_t meta) {{ apply {{}} }}
+control I(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{ apply {{ hdr.odd.setValid(); }} }}
+control E(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{ apply {{}} }}
+control D(packet_out packet, in headers_t hdr) {{ apply {{ {} }} }}
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+",
+            if statement == "extract" { "packet.extract(hdr.odd);" } else { "" },
+            if statement == "emit" { "packet.emit(hdr);" } else { "" },
+        )
+    };
+    for statement in ["extract", "emit"] {
+        let error = refused(&program(statement));
+        let wanted = format!("header odd_t has 7 bits: this target {statement}s whole bytes only");
+        assert!(error.contains(&wanted) && error.contains("add a field that fills the last byte"), "{error}");
+    }
+    assert!(front::compile("program.p4", &program("neither"), &Options::default()).is_ok());
+}
+
+#[test]
 fn macros_that_explode_are_refused() {
     let mut text = String::from("#define A0 1 + 1\n");
     for level in 1..40 {

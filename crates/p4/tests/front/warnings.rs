@@ -92,9 +92,30 @@ fn what_is_never_used_and_what_is_hidden() {
     let table = "table t { actions = { NoAction; } }\n";
     check("", &format!("{table}apply {{}}"), &[("unused", "t")]);
     check("", &format!("{table}apply {{ t.apply(); }}"), &[]);
+    let unused = |text| [("unused", text)];
+    check("", "bit<8> v;\napply {}", &unused("v"));
+    check("", "apply { bit<8> v = hdr.x.a; }", &unused("v"));
+    check("const bit<8> LIMIT = 1;", "apply {}", &unused("LIMIT"));
+    check("const bool right = static_assert(true);", "apply {}", &[]);
+    check("", "action a() {}\napply {}", &unused("a"));
+    check(
+        "",
+        "action a(bit<8> p) {}\ntable t { actions = { a; } default_action = a(1); }\napply { t.apply(); }",
+        &unused("p"),
+    );
+    check("", "register<bit<8>>(4) r;\napply {}", &unused("r"));
+    check(
+        "",
+        "direct_counter(CounterType.packets) c;\ntable t { actions = { NoAction; } counters = c; }\napply { t.apply(); }",
+        &[],
+    );
+    check("void f(in bit<8> p) { return; }", "apply { f(hdr.x.a); }", &unused("p"));
+    check("control X() { apply {} }", "apply {}", &unused("X"));
+    check("control X() { apply {} }", "apply { X.apply(); }", &[]);
+    check("control X() { apply {} }", "X() x;\napply { x.apply(); }", &[]);
     check(
         "const bit<8> hidden = 1;",
-        "apply { bit<8> hidden = 2; hdr.x.a = hidden; }",
+        "apply { hdr.x.b = hidden; { bit<8> hidden = 2; hdr.x.a = hidden; } }",
         &[("shadow", "hidden")],
     );
     check("", "apply { hdr.x.a = 8w257; }", &[("overflow", "8w257")]);

@@ -26,6 +26,7 @@ impl Checker {
         let params = self.within(place, Type::Void, |c| c.params(constructor, "constructor"));
         let constructor = Rc::new(Signature { type_params: Vec::new(), params, result: Type::Void });
         self.program.defs[id].kind = DefKind::Block(parser, signature.clone(), constructor);
+        self.watch_block(id);
         (id, signature)
     }
 
@@ -49,24 +50,10 @@ impl Checker {
                     Block { locals, body, states: Vec::new() }
                 })
             });
-            c.unused(&block);
             c.program.bodies.insert(id, Rc::new(block));
             id
         });
         self.declare_def(&decl.name, id);
-    }
-
-    /// Warns about tables that are never applied.
-    fn unused(&mut self, block: &Block) {
-        for local in &block.locals {
-            if let Stmt::Declare(decl) = local
-                && matches!(self.program.decls[*decl].kind, DeclKind::Table(_))
-                && !self.applied.contains(decl)
-            {
-                let name = self.program.decls[*decl].name.clone();
-                self.warn("unused", name.span, format!("table '{}' is never applied", name.name));
-            }
-        }
     }
 
     fn locals(&mut self, block: &ast::Ident, locals: &[ast::Decl]) -> Vec<Stmt> {
@@ -88,7 +75,11 @@ impl Checker {
                     let id = self.action(decl, params, body);
                     list.push(Stmt::Declare(id));
                 }
-                Ast::Table(properties) => list.push(Stmt::Declare(self.table(decl, properties))),
+                Ast::Table(properties) => {
+                    let id = self.table(decl, properties);
+                    self.watch(id, "table");
+                    list.push(Stmt::Declare(id));
+                }
                 Ast::ValueSet(ty, size) => list.push(Stmt::Declare(self.value_set(decl, ty, size))),
                 Ast::Function(..) => {
                     self.error(decl.span, "functions cannot be declared here").help =

@@ -454,7 +454,7 @@ impl Checker {
     }
 
     fn apply_table(&mut self, table: DeclId, args: &[Arg], span: Span) -> Expr {
-        self.applied.insert(table);
+        self.used.insert(table);
         if !args.is_empty() {
             self.error(span, "apply() of a table takes no arguments");
         }

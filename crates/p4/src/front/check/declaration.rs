@@ -405,6 +405,10 @@ impl Checker {
             )
             .help = Some(format!("end it with a return of type {result}"));
         }
+        if place == Place::Function {
+            self.watch(id, "function");
+            self.watch_params(&signature.params);
+        }
         self.program.decls[id].kind = DeclKind::Function(Rc::new(signature), Rc::new(body));
         if declare {
             self.declare(&decl.name, Symbol::Decl(id));
@@ -428,6 +432,8 @@ impl Checker {
             let body = c.within(Place::Action, Type::Void, |c| c.scoped(|c| c.statements(body)));
             (params, body)
         });
+        self.watch(id, "action");
+        self.watch_params(&params);
         let signature = Signature { type_params: Vec::new(), params, result: Type::Void };
         self.program.decls[id].kind = DeclKind::Action(Rc::new(signature), Rc::new(body));
         self.declare(&decl.name, Symbol::Decl(id));
@@ -437,6 +443,11 @@ impl Checker {
     /// Checks that concern the whole program.
     pub(super) fn finish(&mut self) {
         self.check_no_action();
+        self.check_main();
+        self.warn_unused();
+    }
+
+    fn check_main(&mut self) {
         let Some(main) = self.program.main else {
             let errors = self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
             if errors {

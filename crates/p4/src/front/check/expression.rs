@@ -122,8 +122,12 @@ impl Checker {
         let found = self.lookup(&name.name, global).first().cloned();
         match found {
             Some(Symbol::Decl(decl)) => self.decl_value(decl, name.span),
-            Some(Symbol::Type(ty)) => Expr { kind: ExprKind::Type(ty.clone()), ty, span: name.span },
+            Some(Symbol::Type(ty)) => {
+                self.name_type(&ty);
+                Expr { kind: ExprKind::Type(ty.clone()), ty, span: name.span }
+            }
             Some(Symbol::Generic(id)) => {
+                self.instantiated.insert(id);
                 let ty = Type::Named(id, Rc::from([]));
                 Expr { kind: ExprKind::Type(ty.clone()), ty, span: name.span }
             }
@@ -138,8 +142,10 @@ impl Checker {
     }
 
     fn decl_value(&mut self, decl: DeclId, span: Span) -> Expr {
-        self.used.insert(decl);
         let found = &self.program.decls[decl];
+        if !matches!(found.kind, DeclKind::Table(_)) {
+            self.used.insert(decl);
+        }
         if let DeclKind::Const(value) = &found.kind {
             let scalar = matches!(
                 value.kind,

@@ -33,6 +33,7 @@ impl Checker {
         *ty = made_ty.clone();
         let kind = DeclKind::Instance(Rc::new(*call));
         let id = self.add_decl(&decl.name, &decl.annotations, made_ty, kind);
+        self.watch(id, "instance");
         self.declare(&decl.name, Symbol::Decl(id));
         Some(id)
     }
@@ -105,7 +106,6 @@ impl Checker {
             },
             _ => Vec::new(),
         };
-        let from = self.diagnostics.len();
         let mut list: Vec<DeclId> = Vec::new();
         self.scoped(|c| {
             for method in methods.unwrap_or(&[]) {
@@ -134,7 +134,7 @@ impl Checker {
                 }
             }
         });
-        if let (true, Some([first, ..])) = (wanted.is_empty() && self.diagnostics.len() == from, methods) {
+        if let (true, Some([first, ..])) = (wanted.is_empty(), methods) {
             let place = first.name.span;
             let shown = self.show(ty);
             self.error(decl.name.span, format!("{shown} has no abstract methods to implement"))

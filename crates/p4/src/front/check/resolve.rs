@@ -124,9 +124,13 @@ impl Checker {
                     self.error(span, format!("'{}' takes no type arguments", name.name));
                     return Type::Poison;
                 }
+                self.name_type(&ty);
                 ty
             }
-            Some(Symbol::Generic(id)) => self.specialize(id, args, span),
+            Some(Symbol::Generic(id)) => {
+                self.instantiated.insert(id);
+                self.specialize(id, args, span)
+            }
             Some(Symbol::Decl(decl)) => {
                 let place = self.program.decls[decl].name.span;
                 self.error(name.span, format!("'{}' is not a type", name.name))

@@ -369,6 +369,7 @@ impl Checker {
         }
         let found = if fits { found } else { Type::Poison };
         let id = self.add_decl(&decl.name, &decl.annotations, found, DeclKind::Var);
+        self.watch(id, "variable");
         self.declare(&decl.name, Symbol::Decl(id));
         Some(Stmt::Var(id, value))
     }
@@ -389,6 +390,9 @@ impl Checker {
         if self.fields_kind(&found) == Some(FieldsKind::Union) {
             self.error(decl.span, "a constant cannot be a header union");
         }
+        // `const bool _ = static_assert(...)` has done its work.
+        let asserts = matches!(&value.kind, ast::ExprKind::Call(callee, ..)
+            if matches!(&callee.kind, ast::ExprKind::Name(name, _) if &*name.name == "static_assert"));
         let value = self.typed(value, &found);
         self.in_context(from, decl.name.span, "in the value of this constant");
         let value = if self.is_constant(&value) {
@@ -399,6 +403,9 @@ impl Checker {
         };
         let ty = if value.ty == Type::Poison { Type::Poison } else { found };
         let id = self.add_decl(&decl.name, &decl.annotations, ty, DeclKind::Const(Rc::new(value)));
+        if !asserts {
+            self.watch(id, "constant");
+        }
         self.declare(&decl.name, Symbol::Decl(id));
     }
 }

@@ -167,7 +167,9 @@ impl Checker {
             let error = self.error(name.span, format!("'{}' is {problem}", name.name));
             error.help = near.filter(|_| !known).map(|near| format!("did you mean '{near}'?"));
         }
-        Some((found?, args))
+        let found = found?;
+        self.used.insert(found);
+        Some((found, args))
     }
 
     fn action_signature(&self, decl: DeclId) -> Rc<crate::front::types::Signature> {

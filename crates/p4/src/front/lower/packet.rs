@@ -33,7 +33,7 @@ impl Lower<'_> {
                 let Place::Header(header) = place else {
                     return self.error(span, "only headers can be extracted");
                 };
-                self.check_whole_bytes(&header, span)?;
+                self.check_whole_bytes(&header, "extracts", span)?;
                 match header {
                     HeaderRef::Element(stack, index) => {
                         let elements = self.out.layout.stacks[stack].headers.clone();
@@ -82,13 +82,13 @@ impl Lower<'_> {
         }
     }
 
-    fn check_whole_bytes(&self, header: &HeaderRef, span: Span) -> Result<()> {
+    fn check_whole_bytes(&self, header: &HeaderRef, verb: &str, span: Span) -> Result<()> {
         let ty = &self.out.layout.types[self.type_of(header)];
         let bits: u32 = ty.fields.iter().map(|(_, scalar)| scalar.width()).sum();
         if bits.is_multiple_of(8) {
             return Ok(());
         }
-        let text = format!("header {} has {bits} bits: this target extracts whole bytes only", ty.name);
+        let text = format!("header {} has {bits} bits: this target {verb} whole bytes only", ty.name);
         Err(Diagnostic::error(span, text).help("add a field that fills the last byte"))
     }
 
@@ -118,7 +118,10 @@ impl Lower<'_> {
 
     fn emit(&mut self, value: &Val, span: Span, out: &mut Vec<Stmt>) -> Result<()> {
         match value {
-            Val::Header(header) => out.push(Stmt::Primitive("emit", vec![Arg::Header(header.clone())])),
+            Val::Header(header) => {
+                self.check_whole_bytes(header, "emits", span)?;
+                out.push(Stmt::Primitive("emit", vec![Arg::Header(header.clone())]));
+            }
             Val::Stack(stack) => {
                 for header in self.out.layout.stacks[*stack].headers.clone() {
                     self.emit(&Val::Header(HeaderRef::Instance(header)), span, out)?;

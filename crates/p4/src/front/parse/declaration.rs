@@ -46,12 +46,20 @@ impl Parser {
         let opaque = self.is_word("type");
         self.bump();
         let annotations = if self.is("@") { self.annotations()? } else { annotations };
-        let inline = self.is_word("struct") || self.is_word("header") || self.is_word("enum");
-        if inline {
-            return Err(Diagnostic::error(self.peek().span, "a typedef cannot declare a type")
-                .help("declare it before"));
-        }
-        let ty = self.type_expr()?;
+        let ty = match &self.peek().kind {
+            Kind::Ident(word) if matches!(&**word, "struct" | "header" | "header_union" | "enum") => {
+                let first = self.peek().span;
+                let decl = if self.is_word("enum") {
+                    self.enumeration(Annotations::from([]))?
+                } else {
+                    self.fields(Annotations::from([]))?
+                };
+                let ty = TypeKind::Named(decl.name.clone(), false, Vec::new());
+                self.inner.push(decl);
+                TypeExpr { kind: ty, span: first.to(self.previous()) }
+            }
+            _ => self.type_expr()?,
+        };
         let name = self.identifier()?;
         self.expect(";")?;
         self.declare_type(&name);
