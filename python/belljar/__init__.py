@@ -20,11 +20,12 @@ from .experiment import Experiment, Host, Network, Process
 from .models import Model, exponential, pareto, uniform
 from .results import Results
 from .run import RunFailed, run
-from .sweep import Sweep, sweep
+from .sweep import Point, Sweep, sweep
 from .topology import Interface, Management, P4Switch, Route, Router, Simulator, Switch, codel, drop_tail, fq_codel, gilbert_elliott, priority, red
+from .until import half_width
 
 __all__ = [
-    "BelljarError", "Experiment", "Host", "Interface", "Management", "Model", "Network", "P4Switch", "Process", "Results", "Route", "Router", "RunFailed", "Simulator", "Sweep",
-    "Switch", "codel", "drop_tail", "exponential", "find_binary", "fq_codel", "gilbert_elliott", "link_from", "models", "one_of", "one_way",
+    "BelljarError", "Experiment", "Host", "Interface", "Management", "Model", "Network", "P4Switch", "Point", "Process", "Results", "Route", "Router", "RunFailed", "Simulator", "Sweep",
+    "Switch", "codel", "drop_tail", "exponential", "find_binary", "fq_codel", "gilbert_elliott", "half_width", "link_from", "models", "one_of", "one_way",
     "pareto", "priority", "red", "run", "sweep", "uniform",
 ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import yaml
 
+from . import drawing
 from .events import Events
 from .models import Model
 from .topology import Addresses, Links, Route, Station
@@ -235,6 +236,25 @@ class Network:
     def __contains__(self, name: object) -> bool:
         return name in self._ids
 
+    def draw(self) -> drawing.Drawing:
+        """The places and what joins them."""
+        made = drawing.Drawing()
+        for name, number in self._ids.items():
+            made.nodes[number] = drawing.Node(str(name), "place")
+        for source, target, more in self._edges:
+            if source != target:
+                made.edges.append(drawing.Edge(source, target, ", ".join(_words(more))))
+        return made
+
+    def __repr__(self) -> str:
+        if not self._nodes:
+            return "Network(one switch of 1 Gbit/s)"
+        joined = sum(source != target for source, target, _ in self._edges)
+        return f"Network({len(self._nodes)} {drawing.plural('place', len(self._nodes))}, {joined} {drawing.plural('edge', joined)})"
+
+    def _repr_html_(self) -> str:
+        return drawing.block(repr(self), self.draw().svg())
+
     def to_gml(self) -> str:
         """The graph as GML; every place gets a way to itself unless it has one."""
         lines = ["graph [", f"  directed {int(self.directed)}"]
@@ -253,6 +273,16 @@ class Network:
         if not self._nodes:
             return {"graph": {"type": "1_gbit_switch"}}
         return {"graph": {"type": "gml", "inline": self.to_gml()}, "use_shortest_path": self.use_shortest_path}
+
+
+def _words(edge: Mapping[str, object]) -> list[str]:
+    """An edge's properties for people."""
+    said = [str(edge["latency"])]
+    if "jitter" in edge:
+        said.append(f"jitter {edge['jitter']}")
+    if "packet_loss" in edge:
+        said.append(f"loss {edge['packet_loss']}")
+    return said
 
 
 def _milliseconds(value: object) -> str:
@@ -355,8 +385,45 @@ class Experiment(Events, Links):
         file.write_text(self.to_yaml())
         return file
 
-    def run(self, output: str | os.PathLike[str], **options: Any) -> Results:
-        """Runs it into the folder `output`: see `belljar.run`."""
+    def draw(self) -> drawing.Drawing:
+        """The network with its hosts: places of the graph, links, switches and routers."""
+        linked = self.linked()
+        in_graph = [host for name, host in self.hosts.items() if host.node is not None or name not in linked]
+        made = self.network.draw() if in_graph else drawing.Drawing()
+        if in_graph and not made.nodes:
+            made.nodes[0] = drawing.Node("switch of 1 Gbit/s", "switch")
+        self.draw_links(made, self.hosts)
+        made.attach((host.name, host.node or 0, _programs(host)) for host in in_graph if host.name not in linked)
+        # One that has links and a place in the graph is drawn once, with an edge to that place.
+        made.edges += [drawing.Edge(("station", h.name), h.node or 0) for h in in_graph if h.name in linked]
+        return made
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.hosts)} {drawing.plural('host', len(self.hosts))}"]
+        for noun, some in (("switch", self.switches), ("router", self.routers), ("simulator", self.simulators), ("link", self.links),
+                           ("event", self.events)):
+            if some:
+                parts.append(f"{len(some)} {drawing.plural(noun, len(some))}")
+        return f"Experiment({', '.join(parts)}, stop_time={self.general.get('stop_time')!r}, seed={self.general.get('seed')!r})"
+
+    def _repr_html_(self) -> str:
+        rows = [(host.name, host.ip_addr or "", _programs(host)) for host in self.hosts.values()]
+        return drawing.block(repr(self), self.draw().svg(), drawing.table(["host", "address", "runs"], rows) if rows else "")
+
+    def run(self, output: str | os.PathLike[str] | None = None, **options: Any) -> Results:
+        """Runs it into the folder `output`, or into a new one in `belljar.data`: see `belljar.run`."""
         from .run import run
 
         return run(self, output, **options)
+
+
+def _programs(host: Host) -> str:
+    """What a host runs, for people."""
+    said = []
+    for item in host.processes:
+        if isinstance(item, Process):
+            said.append(" ".join([os.path.basename(item.path), *item.args]))
+        else:
+            model = item.model.to_dict() if isinstance(item.model, Model) else item.model
+            said.append(f"model {model.get('name') or model.get('type')}")
+    return "; ".join(one if len(one) <= 60 else one[:57] + "..." for one in said)

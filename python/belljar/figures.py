@@ -156,7 +156,7 @@ def throughput_latency(
     figure, axes = _axes(xlabel or throughput, ylabel or latency)
     for n, (name, part) in enumerate(table.groupby("variant", sort=False)):
         part = part.sort_values(load)
-        bars = {
+        bars: dict[str, Any] = {
             axis: np.nan_to_num(np.stack([part[f"{c}_mean"] - part[f"{c}_low"], part[f"{c}_high"] - part[f"{c}_mean"]]))
             for axis, c in (("xerr", "throughput"), ("yerr", "latency"))
         }

@@ -82,7 +82,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "belljar_seed" not in metafunc.fixturenames:
         return
     marker = metafunc.definition.get_closest_marker("belljar")
-    seeds = marker.kwargs.get("seeds", 1) if marker else 1
+    seeds: Any = marker.kwargs.get("seeds", 1) if marker else 1
     config = metafunc.config
     if config.getoption("belljar_seed") is not None:
         seeds = [config.getoption("belljar_seed")]
@@ -96,7 +96,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def belljar(request: pytest.FixtureRequest, belljar_seed: int) -> Iterator[Runner]:
     """Runs experiments under this test's seed; results are kept if the test fails."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", request.node.nodeid)[-150:]
-    folder = pathlib.Path(request.config.invocation_params.dir, request.config.getoption("belljar_folder"), name)
+    folder = pathlib.Path(request.config.invocation_params.dir, str(request.config.getoption("belljar_folder")), name)
     shutil.rmtree(folder, ignore_errors=True)
     runner = Runner(folder, belljar_seed)
     request.node.stash[_RUNNER] = runner

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from . import showing
 from .binary import BelljarError
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ class Results:
         self.output = output
         if not (self.path / "sim-stats.json").is_file():
             raise BelljarError(f"{self.path} is not the results of a run that has ended: it has no sim-stats.json")
+
+    def __repr__(self) -> str:
+        return showing.results_line(self)
+
+    def _repr_html_(self) -> str:
+        return showing.results_html(self)
 
     @functools.cached_property
     def statistics(self) -> dict[str, Any]:

@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import json
 import os
 import pathlib
+import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import progress as bars
 from .binary import BelljarError, find_binary
 from .experiment import Experiment
 from .results import Results
 
 
 class RunFailed(BelljarError):
-    """The run ended, and not as the experiment expects. `results` is what there is of it, if anything."""
+    """The run ended, and not as the experiment expects. `results` is what there is of it, if anything; `late` if it took longer than
+    its timeout, `killed` if the command was killed from outside."""
 
-    def __init__(self, message: str, results: Results | None, output: str) -> None:
+    def __init__(self, message: str, results: Results | None, output: str, *, late: bool = False, killed: bool = False) -> None:
         super().__init__(message)
-        self.results, self.output = results, output
+        self.results, self.output, self.late, self.killed = results, output, late, killed
+
+
+@dataclasses.dataclass(kw_only=True)
+class Options:
+    """How an experiment is run: see `run`."""
+
+    seed: int | None = None
+    settings: Mapping[str, Any] | None = None
+    strace: bool = False
+    pcap: bool = False
+    parallelism: int | None = None
+    check: bool = True
+    timeout: float | None = None
+    progress: bool | None = None
+    binary: str | os.PathLike[str] | None = None
+    arguments: Sequence[str] = ()
 
 
 def run(
     experiment: Experiment | str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
     *,
     seed: int | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -32,43 +55,100 @@ def run(
     parallelism: int | None = None,
     check: bool = True,
     timeout: float | None = None,
+    progress: bool | None = None,
     binary: str | os.PathLike[str] | None = None,
     arguments: Sequence[str] = (),
 ) -> Results:
-    """Runs an experiment, or an experiment file, into the folder `output`, which must not exist yet.
+    """Runs an experiment, or an experiment file, into the folder `output`, which must not exist yet; without one, into a new folder in
+    `belljar.data`, which `results.path` names.
 
     `settings` are dotted paths and what they are set to (`{"general.stop_time": "5 s"}`). With `check`, RunFailed is
-    raised where a process did not end as the experiment expects. `timeout` is in real seconds."""
-    data = pathlib.Path(output)
-    command: list[str] = [str(find_binary(binary)), "run", "--no-progress", "-o", str(data)]
-    stdin = None
+    raised where a process did not end as the experiment expects. `timeout` is in real seconds. `progress` shows a bar (by tqdm, where
+    that is installed); without a word it is shown in notebooks and terminals."""
+    options = Options(seed=seed, settings=settings, strace=strace, pcap=pcap, parallelism=parallelism, check=check, timeout=timeout,
+                      progress=progress, binary=binary, arguments=arguments)
+    data = new_folder() if output is None else pathlib.Path(output)
     if isinstance(experiment, Experiment):
-        command.append("-")
-        stdin = experiment.to_yaml()
-    else:
-        command.append(os.fspath(experiment))
-    command += ["--seed", str(seed)] if seed is not None else []
-    command += ["--strace"] if strace else []
-    command += ["--pcap"] if pcap else []
-    command += ["--parallelism", str(parallelism)] if parallelism is not None else []
-    for key, value in (settings or {}).items():
-        command += ["--set", f"{key}={_yaml(value)}"]
-    command += list(arguments)
-    try:
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, errors="replace")
-    except subprocess.TimeoutExpired as late:
-        raise RunFailed(f"still running after {timeout} s of real time", None, str(late)) from late
-    said = done.stdout + done.stderr
+        return run_text(experiment.to_yaml(), data, options)
+    return _run([os.fspath(experiment)], None, data, options, None, False)
+
+
+def run_text(text: str, data: pathlib.Path, options: Options, *, directory: str | None = None, bound: bool = False) -> Results:
+    """Runs an experiment from its text, whose paths are relative to `directory`. A run that is `bound` ends with this process,
+    however this process ends."""
+    return _run(["-"], text, data, options, directory, bound)
+
+
+def _run(
+    source: list[str], stdin: str | None, data: pathlib.Path, options: Options, directory: str | None, bound: bool
+) -> Results:
+    binary = str(find_binary(options.binary))
+    command = [binary, "launch-simulator", str(os.getpid())] if bound else []
+    command += [binary, "run", "--no-progress", "-o", os.path.abspath(data) if directory else str(data), *source]
+    command += ["--seed", str(options.seed)] if options.seed is not None else []
+    command += ["--strace"] if options.strace else []
+    command += ["--pcap"] if options.pcap else []
+    command += ["--parallelism", str(options.parallelism)] if options.parallelism is not None else []
+    for key, value in (options.settings or {}).items():
+        # JSON is YAML; text as it is may mean something else there.
+        command += ["--set", f"{key}={json.dumps(value)}"]
+    command += list(options.arguments)
+    status, said = _execute(command, stdin, data, options, directory)
     results = Results(data, output=said) if (data / "sim-stats.json").is_file() else None
     if results is None:
-        raise RunFailed(f"belljar could not run the experiment (exit status {done.returncode}):\n{said}", None, said)
-    if check and done.returncode != 0:
+        killed = status in (-signal.SIGKILL, -signal.SIGTERM)
+        raise RunFailed(f"belljar could not run the experiment (exit status {status}):\n{said}", None, said, killed=killed)
+    if options.check and status != 0:
         raise RunFailed(f"not as expected (results in {data}):\n{said}", results, said)
     return results
 
 
-def _yaml(value: object) -> str:
-    import json
+_numbers = itertools.count(1)
 
-    # JSON is YAML; text as it is may mean something else there.
-    return json.dumps(value)
+
+def new_folder() -> pathlib.Path:
+    """A folder that nobody has, in the current directory's `belljar.data`: by the time, so that the newest is the last."""
+    now = time.strftime("%Y%m%d-%H%M%S")
+    return pathlib.Path("belljar.data") / f"{now}-{os.getpid()}-{next(_numbers)}"
+
+
+def _execute(
+    command: list[str], stdin: str | None, data: pathlib.Path, options: Options, directory: str | None
+) -> tuple[int, str]:
+    """Exit status and output of the command, which ends with this call whatever happens."""
+    timeout, progress = options.timeout, options.progress
+    late = None if timeout is None else time.monotonic() + timeout
+    given = subprocess.DEVNULL if stdin is None else subprocess.PIPE
+    with subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                          cwd=directory) as process:
+        bar = None
+        try:
+            while True:
+                try:
+                    out, err = process.communicate(stdin, timeout=0.2)
+                    return process.returncode, out + err
+                except subprocess.TimeoutExpired:
+                    # It was taken, whole or in part; the rest follows by itself.
+                    stdin = None
+                if late is not None and time.monotonic() > late:
+                    raise RunFailed(f"still running after {timeout} s of real time", None, "", late=True)
+                reached = None if progress is False else bars.simulated(data)
+                if reached is None:
+                    continue
+                if bar is None:
+                    # Short runs have none: it would be gone before it is read.
+                    bar = bars.bar(progress, total=reached[1], unit=" s", desc="simulated", leave=False)
+                    progress = False if bar is None else progress
+                if bar is not None:
+                    bar.update(reached[0] - bar.n)
+        except BaseException:
+            # In order first: a run that is interrupted keeps what there is, and removes its namespaces and sockets.
+            process.terminate()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise
+        finally:
+            if bar is not None:
+                bar.close()

@@ -139,12 +139,17 @@ def runs_needed(values: Iterable[float], half_width: float, confidence: float = 
     if half_width <= 0:
         raise ValueError("the half-width must be more than 0")
     s = float(sample.std(ddof=1))
-    n = 2
-    while n < (stats.t.ppf((1 + confidence) / 2, n - 1) * s / half_width) ** 2:
-        # Far away t hardly changes: steps may be large there.
-        wanted = (stats.t.ppf((1 + confidence) / 2, n - 1) * s / half_width) ** 2
-        n = max(n + 1, min(int(wanted / 2), int(wanted) - 1)) if n > 60 else n + 1
-    return n
+    def too_few(n: int) -> bool:
+        return n < float(stats.t.ppf((1 + confidence) / 2, n - 1) * s / half_width) ** 2
+
+    # The more runs, the fewer are asked for: the least n that is enough lies where the two meet.
+    low, high = 1, 2
+    while too_few(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if too_few(middle) else (low, middle)
+    return high
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,27 +1,36 @@
-"""Many runs: seeds and parameters in a pool of processes. What was done is not done again."""
+"""Many runs: seeds and parameters, on this machine or on others. What was done is not done again."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
 import os
 import pathlib
-import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
 
+from . import backends, progress as bars, showing
+from .backends import On
+from .binary import BelljarError
 from .experiment import Experiment
 from .results import Results
-from .run import RunFailed, run
+from .run import RunFailed
 from .statistics import FailureRate, failure_rate
+from .until import HalfWidth
+from .worker import Inputs, Outcome, Task, WorkersDiffer, fingerprint, identity, run_task, unpack
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Parameters = dict[str, Any]
+#: A number, or several by their names, of a run.
+Measure = Callable[[Results], Union[float, Mapping[str, Any]]]
 
 
 @dataclasses.dataclass
@@ -36,19 +45,33 @@ class Point:
     problem: str | None = None
     #: It was there already.
     reused: bool = False
+    #: Real time that it took, in seconds, and the machine that made it.
+    seconds: float = 0.0
+    machine: str = ""
 
-    @property
+    @functools.cached_property
     def results(self) -> Results:
         return Results(self.path)
+
+    @property
+    def has_results(self) -> bool:
+        """Tells if there are results: a run that took longer than its timeout has none."""
+        return (self.path / "sim-stats.json").is_file()
 
 
 class Sweep:
     """The runs of a sweep, in the order of parameters and seeds."""
 
-    def __init__(self, points: list[Point]) -> None:
-        self.points = points
+    def __init__(self, points: list[Point], measure: Measure | None = None) -> None:
+        self.points, self.measure = points, measure
 
-    def __iter__(self) -> Iterable[Point]:
+    def __repr__(self) -> str:
+        return showing.sweep_line(self)
+
+    def _repr_html_(self) -> str:
+        return showing.sweep_html(self)
+
+    def __iter__(self) -> Iterator[Point]:
         return iter(self.points)
 
     def __len__(self) -> int:
@@ -69,7 +92,7 @@ class Sweep:
 
         parts = []
         for point in self.points:
-            if not point.ok and not failed:
+            if not point.has_results or not point.ok and not failed:
                 continue
             measured = measure(point.results)
             if isinstance(measured, Mapping):
@@ -80,6 +103,13 @@ class Sweep:
                 part.insert(0, key, [value] * len(part))
             parts.append(part)
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+    def save(self, folder: str | os.PathLike[str]) -> pathlib.Path:
+        """Writes `report.html`, one page about all runs, and `table.csv` (`table.parquet` too, where pyarrow is), a row for each
+        run. Gives the page's path."""
+        from . import report
+
+        return report.save(self, pathlib.Path(folder))
 
 
 def grid(parameters: Mapping[str, Sequence[Any]] | Sequence[Parameters] | None) -> list[Parameters]:
@@ -92,42 +122,68 @@ def grid(parameters: Mapping[str, Sequence[Any]] | Sequence[Parameters] | None) 
 
 
 def sweep(
-    make: Experiment | Callable[..., Experiment],
+    make: Experiment | Callable[..., Experiment] | str | os.PathLike[str],
     folder: str | os.PathLike[str],
     *,
     seeds: int | Iterable[int],
     parameters: Mapping[str, Sequence[Any]] | Sequence[Parameters] | None = None,
+    on: On = "local",
     workers: int | None = None,
+    measure: Measure | None = None,
+    until: HalfWidth | None = None,
+    retries: int = 2,
+    same_inputs: bool = True,
+    slurm: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
     on_done: Callable[[Point], None] | None = None,
     **options: Any,
 ) -> Sweep:
-    """Runs `make(**parameters)` (or one experiment) for all parameters and seeds (a number counts from 1), `workers`
-    at a time, each on one thread. The results of a run lie in `folder/<parameters>/<seed>`; a run that is there and
-    was made from the same experiment is not made again, so an interrupted sweep goes on where it was. A run that does
-    not end as expected is kept and marked, it does not end the sweep. `options` are those of `belljar.run`."""
-    root = pathlib.Path(folder)
-    chosen = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
+    """Runs `make(**parameters)` (or one experiment, or an experiment file with parameters as settings) for all parameters and seeds (a
+    number counts from 1), `workers` at a time, each on one thread. `on` says where: "local", "slurm" (with `slurm` for
+    submitit), "dask", "dask:ADDRESS", or an executor.
+
+    The results of a run lie in `folder/<parameters>/<seed>`. A run that is there and was made from the same experiment, and by the same
+    version, is not made again, so an interrupted sweep goes on where it was. A run that does not end as expected is kept and marked, it
+    does not end the sweep. One whose worker is lost is made again, `retries` times at most. Workers must have the same program, and the
+    files that runs read must be the same everywhere (`same_inputs`). At the end the folder has `report.html` and `table.csv` (see
+    `Sweep.save`), with what `measure` gives for each run. `until` adds seeds: see `half_width`. `options` are those of `belljar.run`."""
     options.setdefault("parallelism", 1)
-    jobs = []
-    for values in grid(parameters):
-        experiment = make if isinstance(make, Experiment) else make(**values)
-        jobs += [(experiment, values, seed) for seed in chosen]
+    campaign = _Campaign(pathlib.Path(folder), on, workers, dict(slurm or {}), retries, same_inputs, options, on_done)
+    wave = [(values, seed) for values in grid(parameters) for seed in (range(1, seeds + 1) if isinstance(seeds, int) else list(seeds))]
+    if until is not None and measure is None:
+        raise BelljarError("until= needs measure=: what is to be known that narrowly?")
+    bar = bars.bar(progress, total=len(wave), unit=" runs", desc="sweep")
+    campaign.bar = bar
+    try:
+        points = campaign.run([(*_source(make, values), values, seed) for values, seed in wave])
+        while until is not None and measure is not None:
+            wave = until.more(points, measure)
+            if not wave:
+                break
+            if bar is not None:
+                bar.total += len(wave)
+            points += campaign.run([(*_source(make, values), values, seed) for values, seed in wave])
+    finally:
+        campaign.close()
+        if bar is not None:
+            bar.close()
+    order = {_name(values): n for n, values in enumerate(grid(parameters))}
+    # Seeds that were added later go to their parameters, in the order in which they were asked for.
+    made = Sweep(sorted(points, key=lambda p: order[_name(p.parameters)]), measure)
+    made.save(folder)
+    return made
 
-    def do(job: tuple[Experiment, Parameters, int]) -> Point:
-        point = _one(root, *job, options)
-        if on_done is not None:
-            on_done(point)
-        return point
 
-    # Threads, since each only waits for the process that simulates.
-    with concurrent.futures.ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        futures = [pool.submit(do, job) for job in jobs]
+def _source(make: Any, values: Parameters) -> tuple[str, str, dict[str, Any]]:
+    """An experiment as text, the directory that its paths are relative to, and its parameters as settings."""
+    if isinstance(make, (str, os.PathLike)):
+        file = pathlib.Path(make)
         try:
-            return Sweep([future.result() for future in futures])
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
+            return file.read_text(), str(file.resolve().parent), values
+        except OSError as error:
+            raise BelljarError(f"{file} cannot be read: {error.strerror}") from error
+    experiment = make if isinstance(make, Experiment) else make(**values)
+    return experiment.to_yaml(), os.getcwd(), {}
 
 
 def _name(values: Parameters) -> str:
@@ -138,32 +194,131 @@ def _name(values: Parameters) -> str:
     return plain or "all"
 
 
-def _one(root: pathlib.Path, experiment: Experiment, values: Parameters, seed: int, options: dict[str, Any]) -> Point:
-    path = root / _name(values) / str(seed)
-    record = path.with_name(f"{seed}.json")
-    # What the run is made from; how fast it is made is no part of it.
-    made_from = {k: v for k, v in options.items() if k not in ("parallelism", "timeout", "check", "binary")}
-    text = experiment.to_yaml() + json.dumps([seed, made_from], default=str, sort_keys=True)
-    fingerprint = hashlib.sha256(text.encode()).hexdigest()
-    if record.is_file() and path.is_dir():
-        known = json.loads(record.read_text())
-        if known["fingerprint"] == fingerprint:
-            return Point(values, seed, path, known["ok"], known["problem"], reused=True)
-    record.unlink(missing_ok=True)
-    shutil.rmtree(path, ignore_errors=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    problem = None
-    try:
-        run(experiment, path, seed=seed, **options)
-    except RunFailed as failure:
-        # One that has left no results is a mistake in the experiment, and so are all that follow.
-        if failure.results is None:
+_Job = tuple[str, str, dict[str, Any], Parameters, int]
+
+
+@dataclasses.dataclass
+class _Pending:
+    """A run that was submitted."""
+
+    task: Task
+    point: Point
+    future: backends.Future
+    lost: int = 0
+
+
+class _Campaign:
+    """The runs of a sweep on their way."""
+
+    def __init__(
+        self, root: pathlib.Path, on: On, workers: int | None, slurm: dict[str, Any], retries: int, same_inputs: bool,
+        options: dict[str, Any], on_done: Callable[[Point], None] | None,
+    ) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        self.root, self.retries, self.options, self.on_done = root, retries, options, on_done
+        self.inputs = Inputs() if same_inputs else None
+        self.program = identity(options.get("binary"))
+        self.token = root.resolve() / f".belljar-{uuid.uuid4().hex}"
+        self.backend = backends.backend(on, root, workers, slurm)
+        self.token.write_text(self.program)
+        self.bar: Any = None
+        self.failed = 0
+
+    def close(self) -> None:
+        """Ends what was begun for the sweep alone."""
+        self.backend.close()
+        self.token.unlink(missing_ok=True)
+
+    def run(self, jobs: Sequence[_Job]) -> list[Point]:
+        """Makes the runs that are not there; gives all of them in the order of the jobs."""
+        points: list[Point] = []
+        new: list[tuple[Task, Point]] = []
+        for text, directory, settings, values, seed in jobs:
+            path = self.root / _name(values) / str(seed)
+            options = {**self.options, **({"settings": {**self.options.get("settings", {}), **settings}} if settings else {})}
+            task = Task(text, directory, seed, str(path.resolve()), options, None if self.backend.local else self.program,
+                        (str(self.token), self.program))
+            known = self._known(task, path)
+            point = Point(values, seed, path, True)
+            if known is None:
+                new.append((task, point))
+            else:
+                point = Point(values, seed, path, known["ok"], known["problem"], True, known["seconds"], known["machine"])
+                self._done(point)
+            points.append(point)
+        self._make(new)
+        return points
+
+    def _known(self, task: Task, path: pathlib.Path) -> dict[str, Any] | None:
+        """The record of a run that is there and need not be made again."""
+        record = path.with_name(f"{path.name}.json")
+        known: dict[str, Any] | None = json.loads(record.read_text()) if record.is_file() and path.is_dir() else None
+        current = (
+            known is not None and known["fingerprint"] == fingerprint(task) and known.get("version") == self._version()
+            and not (self.inputs and self.backend.local and not self.inputs.is_current(path)))
+        if not current or known is None:
+            record.unlink(missing_ok=True)
+            return None
+        if self.inputs:
+            self.inputs.add(path, known["machine"])
+        return known
+
+    def _version(self) -> str:
+        return self.program.partition(", build ")[0]
+
+    def _make(self, new: Sequence[tuple[Task, Point]]) -> None:
+        futures = self.backend.submit(run_task, [task for task, _ in new])
+        pending = [_Pending(task, point, future) for (task, point), future in zip(new, futures)]
+        try:
+            while pending:
+                ended = [one for one in pending if one.future.done()]
+                if not ended:
+                    time.sleep(self.backend.pause)
+                    continue
+                pending = [one for one in pending if one not in ended]
+                pending += [again for one in ended for again in self._end(one)]
+        except BaseException:
+            for one in pending:
+                one.future.cancel()
             raise
-        problem = str(failure)
-    point = Point(values, seed, path, problem is None, problem)
-    entry = {"fingerprint": fingerprint, "parameters": values, "seed": seed, "ok": point.ok, "problem": problem}
-    # Whole or not at all: it says that the run is done.
-    temporary = record.with_suffix(".tmp")
-    temporary.write_text(json.dumps(entry, default=str, indent=1) + "\n")
-    temporary.replace(record)
-    return point
+
+    def _end(self, one: _Pending) -> list[_Pending]:
+        """Takes over what has become of a run; gives it back if it must be made again."""
+        task, point = one.task, one.point
+        try:
+            outcome: Outcome = one.future.result()
+        except (Exception, concurrent.futures.CancelledError) as error:
+            outcome = Outcome("lost", f"{type(error).__name__}: {error}")
+        if outcome.kind == "lost":
+            if one.lost >= self.retries:
+                raise BelljarError(f"the run with seed {task.seed} ({_name(point.parameters)}) was lost {one.lost + 1} times with its "
+                                   f"worker, the last time so:\n{outcome.problem}")
+            again = self.backend.submit(run_task, [task])[0]
+            return [_Pending(task, point, again, one.lost + 1)]
+        if outcome.kind == "differs":
+            raise WorkersDiffer(outcome.problem or "")
+        if outcome.kind == "mistake":
+            raise RunFailed(outcome.problem or "", None, outcome.problem or "")
+        if outcome.archive is not None:
+            unpack(outcome.archive, point.path)
+        if self.inputs:
+            self.inputs.add(point.path, outcome.machine)
+        point.ok, point.problem = outcome.problem is None, outcome.problem
+        point.seconds, point.machine = outcome.seconds, outcome.machine
+        record = {"fingerprint": fingerprint(task), "version": self._version(), "parameters": point.parameters, "seed": point.seed,
+                  "ok": point.ok, "problem": point.problem, "seconds": round(point.seconds, 3), "machine": point.machine}
+        # Whole or not at all: it says that the run is done.
+        file = point.path.with_name(f"{point.path.name}.json")
+        temporary = file.with_suffix(".tmp")
+        temporary.write_text(json.dumps(record, default=str, indent=1) + "\n")
+        temporary.replace(file)
+        self._done(point)
+        return []
+
+    def _done(self, point: Point) -> None:
+        self.failed += not point.ok
+        if self.bar is not None:
+            self.bar.update(1)
+            self.bar.set_postfix_str(f"{self.failed} not as expected")
+        if self.on_done is not None:
+            self.on_done(point)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
 
+from . import drawing
+
 if TYPE_CHECKING:
     import networkx
     from typing_extensions import Self, Unpack
@@ -351,6 +353,18 @@ class Links:
     def linked(self) -> set[str]:
         """The names of what is at the ends of links."""
         return {end.partition(":")[0] for link in self.links for end in link["between"]}
+
+    def draw_links(self, made: drawing.Drawing, hosts: Mapping[str, object]) -> None:
+        """Adds what has links to a drawing, and the links."""
+        kinds = {**dict.fromkeys(hosts, "host"), **dict.fromkeys(self.switches, "switch"), **dict.fromkeys(self.routers, "router"),
+                 **dict.fromkeys(self.simulators, "simulator")}
+        linked = self.linked()
+        for name in [name for name in kinds if name in linked or kinds[name] != "host"] + sorted(linked - kinds.keys()):
+            made.nodes["station", name] = drawing.Node(name, kinds.get(name, "host"))
+        for link in self.links:
+            said = [str(link[key]) for key in ("name", "rate", "latency") if key in link]
+            first, second = (("station", end.partition(":")[0]) for end in link["between"])
+            made.edges.append(drawing.Edge(first, second, ", ".join(said)))
 
     def links_dict(self) -> dict[str, Any]:
         """As the experiment file has it."""

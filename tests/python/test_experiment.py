@@ -108,7 +108,7 @@ def test_a_run_that_fails_has_results(workdir):
     e.host("a").run("/bin/false")
     with pytest.raises(RunFailed, match="expected: exited 0") as failure:
         e.run(workdir / "out")
-    assert failure.value.results.processes()["shell_status"].tolist() == [1]
+    assert failure.value.results.statistics["hosts"]["a"]["processes"][0]["shell_status"] == 1
     assert not run(e, workdir / "again", check=False).ok
 
 

@@ -1,5 +1,6 @@
 """The package as its users get it: installed into an environment of its own, and complete in its types."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -33,8 +34,9 @@ def routed() -> Experiment:
     return exp.start("http", on="user", at="1 s", lasting="2 s").stop("sink", on="web", at="5 s").link_reset(one_way("a", "b"), at=9)
 
 rate: FailureRate = sweep(cluster, "out", seeds=3, parameters={"loss": [0.0, 0.1]}).failure_rate()
-results: Results = cluster(0.0).run("one")
-text: str = results.stdout("alice", "true")
+results: Results = cluster(0.0).run("one", progress=False)
+text: str = results.stdout("alice", "true") + results._repr_html_() + repr(routed().network)
+kept: Results = routed().run()
 """
 WRONG = """
 from belljar import Experiment, models
@@ -70,6 +72,35 @@ def test_types(mypy, workdir):
     assert 'incompatible type "float"' in said and "Found 5 errors" in said, said
 
 
+@pytest.fixture
+def pyright(workdir):
+    pytest.importorskip("pyright")
+
+    def run(*files):
+        settings = {"include": [str(f) for f in files], "extraPaths": [str(ROOT / "python")], "typeCheckingMode": "standard"}
+        (workdir / "pyrightconfig.json").write_text(json.dumps(settings))
+        command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "-p", str(workdir)]
+        done = subprocess.run(command, cwd=workdir, capture_output=True, text=True, timeout=300)
+        if not done.stdout.startswith("{"):
+            # The package from PyPI brings node, and fetches the checker itself when it first runs.
+            pytest.skip(f"pyright cannot run here: {(done.stdout + done.stderr)[-300:]}")
+        return [f"{d['file']}:{d['range']['start']['line'] + 1}: {d['message']}" for d in json.loads(done.stdout)["generalDiagnostics"]]
+
+    return run
+
+
+def test_types_by_pyright(pyright, workdir):
+    (workdir / "typed.py").write_text(TYPED)
+    said = pyright(ROOT / "python" / "belljar", workdir / "typed.py")
+    if any("Import \"" in line for line in said):
+        pytest.skip("packages or stubs are not installed")
+    assert not said, "\n".join(said)
+    (workdir / "wrong.py").write_text(WRONG)
+    found = pyright(workdir / "wrong.py")
+    assert all(any(f'"{name}"' in line for line in found) for name in ("att", "bandwith_up", "too", "latancy")), found
+    assert {int(line.split(":")[1]) for line in found} == {4, 5, 6, 7}, found
+
+
 @pytest.mark.slow
 def test_installed_by_pip(workdir, belljar):
     # Building writes beside the sources.
@@ -93,5 +124,7 @@ def test_installed_by_pip(workdir, belljar):
         "    assert pathlib.Path(package.__file__).with_name('py.typed').is_file()\n"
         f"    assert package.__file__.startswith({str(workdir)!r})\n")
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"BELLJAR_BIN": str(belljar)}
-    done = subprocess.run([python, "-m", "pytest", "-q", "test_it.py"], cwd=workdir, env=env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+    for more in ([], ["-p", "belljar.pytest_plugin"]):
+        command = [python, "-m", "pytest", "-q", *more, "test_it.py"]
+        done = subprocess.run(command, cwd=workdir, env=env, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

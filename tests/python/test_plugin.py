@@ -1,10 +1,12 @@
 """The pytest plugin, by tests that it runs."""
 
+import os
 import re
 import subprocess
 import sys
 
 import pytest
+from conftest import ROOT
 
 TESTS = """
 import pytest
@@ -39,8 +41,10 @@ def run_pytest(workdir):
     (workdir / "pytest.ini").write_text("[pytest]\n")
 
     def run(*arguments):
+        # Only what is named here, whatever is installed besides.
+        env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         command = [sys.executable, "-m", "pytest", "-p", "belljar.pytest_plugin", "-p", "no:cacheprovider", "-q", *arguments]
-        return subprocess.run(command, cwd=workdir, capture_output=True, text=True, timeout=120)
+        return subprocess.run(command, cwd=workdir, env=env, capture_output=True, text=True, timeout=120)
 
     return run
 
@@ -66,3 +70,20 @@ def test_options(run_pytest, workdir):
     assert done.returncode == 0 and list((workdir / "kept").glob("*/run1/sim-stats.json")), done.stdout
     listed = run_pytest("--collect-only", "--belljar-seeds", "3")
     assert listed.stdout.count("test_coin[seed") == 3 and "test_without\n" in listed.stdout, listed.stdout
+
+
+def test_installed_and_named_it_is_there_once(workdir):
+    """An installed package registers the plugin by its entry point; naming it as well changes nothing."""
+    declared = re.search(r"\[project.entry-points.pytest11\]\n(?:#.*\n)*(.*)", (ROOT / "python/pyproject.toml").read_text())[1]
+    installed = workdir / "site" / "belljar_installed-1.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: belljar-installed\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text(f"[pytest11]\n{declared.replace(chr(34), '')}\n")
+    (workdir / "test_it.py").write_text("def test_it(belljar):\n    assert belljar.seed == 1\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(installed.parent), os.environ["PYTHONPATH"]])}
+    for more in ([], ["-p", "belljar.pytest_plugin"]):
+        for lines in ("", "pytest_plugins = ['belljar.pytest_plugin']\n"):
+            (workdir / "conftest.py").write_text(lines)
+            command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "-c", os.devnull, *more, "test_it.py"]
+            done = subprocess.run(command, cwd=workdir, env=env, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

@@ -1,0 +1,274 @@
+"""The page and the table about a sweep. The page holds all that it needs: it can be mailed, printed, and read in the dark."""
+
+from __future__ import annotations
+
+import csv
+import html
+import importlib
+import math
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import drawing, showing
+from .statistics import FEWEST_RUNS, Band, failure_rate, mean_band
+
+if TYPE_CHECKING:
+    from .results import Results
+    from .sweep import Point, Sweep
+
+Row = dict[str, Any]
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c1f24; --paper: #fff; --faint: #d8dbe0; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e8ec; --paper: #16181c; --faint: #3a3e46; } }
+@media print { :root { --ink: #000; --paper: #fff; } figure, tr { break-inside: avoid } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; margin: .5rem 0; display: block; overflow-x: auto; }
+th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--faint); vertical-align: top; }
+figure { display: inline-block; margin: 0 1.5rem 1rem 0; } figcaption { font-weight: 600; }
+"""
+_COLOURS = ("#2f6fde", "#e8833a", "#2a9d6f", "#c94f7c", "#8259d6", "#a98f12")
+_DASHES = ("", "6 3", "6 2 2 2", "2 3", "8 3 2 3 2 3", "10 4")
+#: Lines of one figure.
+_LINES = 6
+#: Rows of the tables of failures and slow runs.
+_ROWS = 12
+
+
+def standard(results: Results) -> Row:
+    """The columns that every table has."""
+    hosts = results.statistics["hosts"].values()
+    return {
+        "simulated_seconds": results.statistics["simulated_seconds"],
+        "packets_out": sum(h["packets_out"] for h in hosts), "bytes_out": sum(h["bytes_out"] for h in hosts),
+        "drops": sum(sum(h["drops"].values()) for h in hosts),
+        "unexpected": sum(not p["as_expected"] for h in hosts for p in h["processes"]),
+    }
+
+
+def rows(sweep: Sweep) -> list[Row]:
+    """A row for each run: parameters, seed, ok, how it failed, what `measure` gives, and `standard`. Nothing in it depends on
+    where and how fast runs were made."""
+    made = []
+    for point in sweep.points:
+        row: Row = {**point.parameters, "seed": point.seed, "ok": point.ok, "failure": showing.signature(point)}
+        if point.has_results:
+            row |= _measured(sweep, point) | {k: v for k, v in standard(point.results).items() if k not in row}
+        made.append(row)
+    return made
+
+
+def _measured(sweep: Sweep, point: Point) -> Row:
+    # A run that failed may lack what is measured.
+    if sweep.measure is None or not point.ok:
+        return {}
+    value = sweep.measure(point.results)
+    return dict(value) if isinstance(value, Mapping) else {"value": value}
+
+
+def save(sweep: Sweep, folder: pathlib.Path) -> pathlib.Path:
+    """Writes page and tables; gives the page's path."""
+    table = rows(sweep)
+    columns = list(dict.fromkeys(key for row in table for key in row))
+    _write(folder / "table.csv", lambda path: _write_csv(path, table, columns))
+    try:
+        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        pass
+    else:
+        content = arrow.table({c: _column(arrow, [row.get(c) for row in table]) for c in columns})
+        _write(folder / "table.parquet", lambda path: parquet.write_table(content, path))
+    page = folder / "report.html"
+    _write(page, lambda path: path.write_text(_page(sweep, table, folder)))
+    return page
+
+
+def _write(path: pathlib.Path, write: Any) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    write(temporary)
+    temporary.replace(path)
+
+
+def _write_csv(path: pathlib.Path, table: Sequence[Row], columns: Sequence[str]) -> None:
+    with path.open("w", newline="") as text:
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+
+
+def _column(arrow: Any, values: list[Any]) -> Any:
+    try:
+        return arrow.array(values)
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError):
+        # Values of several kinds in one column.
+        return arrow.array([None if v is None else str(v) for v in values])
+
+
+def _page(sweep: Sweep, table: Sequence[Row], folder: pathlib.Path) -> str:
+    title = f"Sweep {folder.resolve().name}"
+    parts = [f"<h1>{html.escape(title)}</h1>", f"<p>{html.escape(showing.sweep_line(sweep))}. {html.escape(str(sweep.failure_rate()))}.</p>"]
+    parts += _figures(sweep, table)
+    parts += ["<h2>Runs</h2>", _variants(sweep)]
+    if sweep.failed:
+        parts += ["<h2>Failures by signature</h2>", _failures(sweep, folder)]
+    parts += ["<h2>Slowest runs</h2>", _slowest(sweep, folder)]
+    return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+            f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n")
+
+
+def _variants(sweep: Sweep) -> str:
+    body = []
+    for name, points in showing.by_parameters(sweep.points).items():
+        marks = [("ok" if p.ok else "failed", f"seed {p.seed}") for p in points]
+        rate = failure_rate(sum(not p.ok for p in points), len(points))
+        body.append(f"<tr><td>{html.escape(name)}</td><td>{drawing.marks(marks)}</td><td>{html.escape(str(rate))}</td></tr>")
+    return f'<table><thead><tr><th>variant</th><th>runs in the order of seeds</th><th>failed</th></tr></thead><tbody>{"".join(body)}</tbody></table>'
+
+
+def _failures(sweep: Sweep, folder: pathlib.Path) -> str:
+    groups: dict[str, list[Point]] = {}
+    for point in sweep.failed:
+        groups.setdefault(showing.signature(point), []).append(point)
+    body = []
+    for told, points in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))[:_ROWS]:
+        links = ", ".join(_link(point, folder) for point in points[:_ROWS]) + (f" and {len(points) - _ROWS} more" if len(points) > _ROWS else "")
+        body.append(f"<tr><td>{len(points)}</td><td>{html.escape(told)}</td><td>{links}</td></tr>")
+    more = f"<p>and {len(groups) - _ROWS} other signatures</p>" if len(groups) > _ROWS else ""
+    return f'<table><thead><tr><th>runs</th><th>what ended otherwise</th><th>results</th></tr></thead><tbody>{"".join(body)}</tbody></table>{more}'
+
+
+def _slowest(sweep: Sweep, folder: pathlib.Path) -> str:
+    slow = sorted(sweep.points, key=lambda p: -p.seconds)[:_ROWS]
+    body = "".join(f"<tr><td>{p.seconds:.2f} s</td><td>{html.escape(p.machine)}</td><td>{_link(p, folder)}</td></tr>" for p in slow)
+    total = sum(p.seconds for p in sweep.points)
+    return (f"<p>{total:.1f} s of real time in all.</p><table><thead><tr><th>real time</th><th>machine</th><th>results</th></tr></thead>"
+            f"<tbody>{body}</tbody></table>")
+
+
+def _link(point: Point, folder: pathlib.Path) -> str:
+    name = ", ".join([*(f"{k}={v}" for k, v in point.parameters.items()), f"seed {point.seed}"])
+    return f'<a href="{html.escape(os.path.relpath(point.path, folder))}/">{html.escape(name)}</a>'
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _figures(sweep: Sweep, table: Sequence[Row]) -> list[str]:
+    """A figure for each value and each parameter that is a number, or one over the variants if none is."""
+    names = list(dict.fromkeys(key for point in sweep.points for key in point.parameters))
+    fixed = {*names, "seed", "ok", "failure"}
+    given = [c for c in dict.fromkeys(key for row in table for key in row) if c not in fixed]
+    # What is measured says more than what every run has.
+    own = [c for c in given if c not in ("simulated_seconds", "packets_out", "bytes_out", "drops", "unexpected")]
+    numeric = [n for n in names if all(_number(row.get(n)) for row in table) and len({row[n] for row in table}) > 1]
+    parts = []
+    for value in own or ["bytes_out", "simulated_seconds"]:
+        usable = [row for row in table if row["ok"] and _number(row.get(value))]
+        if not usable:
+            continue
+        parts += [_curves(usable, value, x, [n for n in names if n != x]) for x in numeric] or [_means(usable, value, names)]
+    if parts and not _has_bands():
+        parts.append("<p>Without scipy there are no bands: pip install belljar[analysis].</p>")
+    return ["<h2>Values</h2>", *parts] if parts else []
+
+
+def _has_bands() -> bool:
+    try:
+        return bool(importlib.import_module("scipy"))
+    except ImportError:
+        return False
+
+
+def _band(values: Sequence[float]) -> Band:
+    if _has_bands():
+        return mean_band(values)
+    return Band(sum(values) / len(values), math.nan, math.nan, len(values))
+
+
+def _variant(row: Row, names: Sequence[str]) -> str:
+    return ", ".join(f"{name}={row[name]}" for name in names) or "all"
+
+
+def _means(table: Sequence[Row], value: str, names: Sequence[str]) -> str:
+    """A table of means: for sweeps without a parameter that is a number."""
+    groups: dict[str, list[float]] = {}
+    for row in table:
+        groups.setdefault(_variant(row, names), []).append(float(row[value]))
+    body = "".join(f"<tr><td>{html.escape(name)}</td><td>{_told(_band(values))}</td></tr>" for name, values in groups.items())
+    return f"<table><thead><tr><th>{html.escape(value)}</th><th>mean and interval</th></tr></thead><tbody>{body}</tbody></table>"
+
+
+def _told(band: Band) -> str:
+    if band.runs < FEWEST_RUNS or math.isnan(band.half_width):
+        return f"{band.mean:.6g} ({band.runs} {drawing.plural('run', band.runs)})"
+    return f"{band.mean:.6g} ± {band.half_width:.2g} ({band.runs} runs)"
+
+
+Place = tuple[float, float]
+Line = tuple[str, list[tuple[float, Band]]]
+
+
+def _curves(table: Sequence[Row], value: str, x: str, others: Sequence[str]) -> str:
+    """The mean of a value against a parameter with its band, a line for each combination of the others."""
+    groups: dict[str, dict[float, list[float]]] = {}
+    for row in table:
+        groups.setdefault(_variant(row, others), {}).setdefault(float(row[x]), []).append(float(row[value]))
+    lines: list[Line] = [(name, [(at, _band(values)) for at, values in sorted(by_x.items())]) for name, by_x in groups.items()]
+    more = f"<p>and {len(lines) - _LINES} more variants</p>" if len(lines) > _LINES else ""
+    return f"<figure><figcaption>{html.escape(value)} against {html.escape(x)}</figcaption>{_plot(lines[:_LINES], x, value)}{more}</figure>"
+
+
+def _plot(lines: Sequence[Line], x: str, y: str) -> str:
+    wide, high, left, bottom = 460, 260, 62, 34
+    bands = [(at, band) for _, points in lines for at, band in points]
+    heights = [v for _, b in bands for v in (b.mean, b.low, b.high) if not math.isnan(v)]
+    x_low, x_high = min(at for at, _ in bands), max(at for at, _ in bands)
+    # From 0 on, unless all is far from it.
+    y_low, y_high = min(heights), max(heights)
+    y_low = 0.0 if 0 < y_low < y_high / 2 else y_low
+    y_high = y_high if y_high > y_low else y_low + 1
+
+    def place(at: float, v: float) -> Place:
+        across = (at - x_low) / (x_high - x_low) if x_high > x_low else 0.5
+        return left + 8 + across * (wide - left - 20), 8 + (1 - (v - y_low) / (y_high - y_low)) * (high - bottom - 16)
+
+    parts = [f'<svg viewBox="0 0 {wide} {high + 16 * len(lines)}" width="{wide}" role="img" font-size="11" font-family="sans-serif" '
+             f'aria-label="{html.escape(y)} against {html.escape(x)}">']
+    for n in range(5):
+        v = y_low + (y_high - y_low) * n / 4
+        _, row = place(x_low, v)
+        parts.append(f'<line x1="{left}" x2="{wide - 8}" y1="{row:.1f}" y2="{row:.1f}" stroke="currentColor" stroke-opacity="0.15"/>'
+                     f'<text x="{left - 5}" y="{row + 4:.1f}" text-anchor="end" fill="currentColor">{v:.4g}</text>')
+    for at in _ticks(sorted({at for at, _ in bands})):
+        column, _ = place(at, y_low)
+        parts.append(f'<text x="{column:.1f}" y="{high - bottom + 14}" text-anchor="middle" fill="currentColor">{at:g}</text>')
+    parts.append(f'<text x="{wide / 2}" y="{high - 5}" text-anchor="middle" fill="currentColor">{html.escape(x)}</text>')
+    for n, (name, points) in enumerate(lines):
+        colour, dashes = _COLOURS[n % len(_COLOURS)], _DASHES[n % len(_DASHES)]
+        known = [(at, b) for at, b in points if not math.isnan(b.low)]
+        if known:
+            edge = [place(at, b.high) for at, b in known] + [place(at, b.low) for at, b in reversed(known)]
+            parts.append(f'<polygon points="{_path(edge)}" fill="{colour}" fill-opacity="0.18"/>')
+        parts.append(f'<polyline points="{_path([place(at, b.mean) for at, b in points])}" fill="none" stroke="{colour}" stroke-width="1.8" '
+                     f'stroke-dasharray="{dashes}"/>')
+        for at, band in points:
+            column, row = place(at, band.mean)
+            told = f"{x}={at:g}: {_told(band)}"
+            parts.append(f'<circle cx="{column:.1f}" cy="{row:.1f}" r="3" fill="{colour}"><title>{html.escape(told)}</title></circle>')
+        row = high + 16 * n + 8
+        runs = min(b.runs for _, b in points)
+        parts.append(f'<line x1="{left}" x2="{left + 26}" y1="{row - 4}" y2="{row - 4}" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
+                     f'<text x="{left + 32}" y="{row}" fill="currentColor">{html.escape(name)} ({runs} {drawing.plural("run", runs)} each)</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def _ticks(values: Sequence[float]) -> list[float]:
+    step = math.ceil(len(values) / 8)
+    return list(values[::step])
+
+
+def _path(places: Sequence[Place]) -> str:
+    return " ".join(f"{column:.1f},{row:.1f}" for column, row in places)

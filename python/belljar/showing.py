@@ -1,0 +1,153 @@
+"""How results and sweeps show themselves in notebooks and at the prompt."""
+
+from __future__ import annotations
+
+import csv
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import drawing
+from .drawing import plural
+from .statistics import failure_rate
+
+if TYPE_CHECKING:
+    from .results import Results
+    from .sweep import Point, Sweep
+
+#: Small curves that stand side by side.
+_CURVES = 12
+#: Points of such a curve.
+_POINTS = 75
+
+
+def results_line(results: Results) -> str:
+    """A run in one line."""
+    statistics = results.statistics
+    hosts = statistics["hosts"].values()
+    processes = [p for h in hosts for p in h["processes"]]
+    wrong = sum(not p["as_expected"] for p in processes)
+    said = [
+        "all as expected" if not wrong else f"{wrong} of {len(processes)} {plural('process', len(processes))} not as expected",
+        f"{len(hosts)} {plural('host', len(hosts))}", f"{statistics['simulated_seconds']:g} s simulated",
+        f"{drawing.size(sum(h['bytes_out'] for h in hosts))} sent",
+    ]
+    if statistics["warnings"]:
+        said.append(f"{len(statistics['warnings'])} {plural('warning', len(statistics['warnings']))}")
+    return f"Results({str(results.path)!r}: {', '.join(said)})"
+
+
+def topology_drawing(topology: dict[str, Any]) -> drawing.Drawing:
+    """The network of a run as `topology.json` tells it."""
+    made = drawing.Drawing()
+    named = {host["node"]: host["name"] for host in topology["hosts"]}
+    for node in topology["nodes"]:
+        kind = node.get("kind") or "place"
+        name = named.get(node["id"], "") if kind == "host" else node["label"] or str(node["id"])
+        made.nodes[node["id"]] = drawing.Node(name, kind)
+    for edge in topology["edges"]:
+        # Both ways of a graph's edge are one line, and ways from a place to itself are none.
+        if edge["source"] != edge["target"]:
+            said = [edge["link"]] if edge.get("link") else []
+            said.append(f"{edge['latency_ns'] / 1e6:g} ms")
+            said += [f"loss {edge['loss']:g}"] if edge["loss"] else []
+            made.edges.append(drawing.Edge(edge["source"], edge["target"], ", ".join(said)))
+    at_places = (h for h in topology["hosts"] if h["node"] in made.nodes and made.nodes[h["node"]].kind != "host")
+    made.attach((h["name"], h["node"], h["address"]) for h in at_places)
+    return made
+
+
+def results_html(results: Results) -> str:
+    """A run as a page's part: its network, processes (those not as expected first), curves and warnings."""
+    processes = sorted(
+        ((p["as_expected"], name, p["program"], p["state"], _time(p["ended"]), p["problem"] or "")
+         for name, h in results.statistics["hosts"].items() for p in h["processes"]), key=lambda row: row[0])
+    warnings = results.statistics["warnings"]
+    return drawing.block(
+        results_line(results), topology_drawing(results.topology).svg(),
+        drawing.table(["host", "program", "state", "ended", "problem"], [row[1:] for row in processes]) if processes else "",
+        _host_curves(results.path / "metrics" / "hosts.csv"),
+        drawing.table(["warning", "times"], list(warnings.items())) if warnings else "",
+    )
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.6f} s"
+
+
+def _host_curves(file: pathlib.Path) -> str:
+    """A small curve for each of the busiest hosts: bytes sent and received over time."""
+    if not file.is_file():
+        return ""
+    counters: dict[str, list[tuple[float, float]]] = {}
+    with file.open(newline="") as text:
+        for row in csv.DictReader(text):
+            counters.setdefault(row["host"], []).append((float(row["time"]), float(row["bytes_in"]) + float(row["bytes_out"])))
+    if not counters:
+        return ""
+    end = max(rows[-1][0] for rows in counters.values())
+    times = sorted({0.0, *(time for rows in counters.values() for time, _ in rows)})
+    # No stretch is shorter than the time between samples: it would have nothing, the next one twice as much.
+    points = max(1, min(_POINTS, round(end / min(b - a for a, b in zip(times, times[1:])))))
+    busiest = sorted(counters, key=lambda name: -counters[name][-1][1])
+    parts = []
+    for name in busiest[:_CURVES]:
+        sums, before = [0.0] * points, 0.0
+        for time, total in counters[name]:
+            sums[min(points - 1, max(0, math.ceil(time / end * points - 1e-6) - 1))] += total - before
+            before = total
+        rate = max(sums) * points / end
+        parts.append(drawing.curve(sums, f"{name}: at most {drawing.size(rate)}/s"))
+    rest = len(counters) - _CURVES
+    return "<div>" + "".join(parts) + (f"<p>and {rest} more hosts</p>" if rest > 0 else "") + "</div>"
+
+
+def sweep_line(sweep: Sweep) -> str:
+    """A sweep in one line."""
+    variants = len(by_parameters(sweep.points))
+    said = [f"{len(sweep.points)} {plural('run', len(sweep.points))}", f"{variants} {plural('variant', variants)}",
+            f"{len(sweep.failed)} not as expected"]
+    reused = sum(point.reused for point in sweep.points)
+    said += [f"{reused} were there already"] if reused else []
+    return f"Sweep({', '.join(said)})"
+
+
+def by_parameters(points: Sequence[Point]) -> dict[str, list[Point]]:
+    """The points of each combination of parameters, in order."""
+    variants: dict[str, list[Point]] = {}
+    for point in points:
+        name = ", ".join(f"{key}={value}" for key, value in point.parameters.items()) or "all"
+        variants.setdefault(name, []).append(point)
+    return variants
+
+
+def sweep_html(sweep: Sweep) -> str:
+    """A sweep as a page's part: a row for each combination of parameters with a mark for each seed, and what failed."""
+    rows = []
+    for name, points in by_parameters(sweep.points).items():
+        marks = [("ok" if p.ok else "failed", f"seed {p.seed}" + ("" if p.ok else f": {_last_line(p.problem)}")) for p in points]
+        rate = failure_rate(sum(not p.ok for p in points), len(points))
+        rows.append(f'<tr><td style="text-align:left">{drawing.escape(name)}</td><td>{drawing.marks(marks)}</td>'
+                    f'<td style="text-align:left">{drawing.escape(rate)}</td></tr>')
+    head = '<tr><th scope="col">variant</th><th scope="col">runs by seed</th><th scope="col">failed</th></tr>'
+    failed = [(", ".join(f"{k}={v}" for k, v in p.parameters.items()), p.seed, _last_line(p.problem), p.path) for p in sweep.failed]
+    return drawing.block(sweep_line(sweep), f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>",
+                         drawing.table(["variant", "seed", "problem", "results"], failed) if failed else "")
+
+
+def _last_line(problem: str | None) -> str:
+    """The line of a problem that names a process, or its last one."""
+    lines = [line.strip() for line in (problem or "").splitlines() if line.strip()]
+    return next((line for line in lines if "expected:" in line), lines[-1] if lines else "")
+
+
+def signature(point: Point) -> str:
+    """How a run failed, without what differs from seed to seed: which processes ended otherwise than expected, and how."""
+    if point.ok:
+        return ""
+    if not point.has_results:
+        return _last_line(point.problem)
+    wrong = {f"{host}: {p['program']} {p['state']}" for host, h in point.results.statistics["hosts"].items()
+             for p in h["processes"] if not p["as_expected"]}
+    return "; ".join(sorted(wrong)) or _last_line(point.problem)

@@ -1,0 +1,181 @@
+"""One run of a sweep, as a worker makes it: in a thread of this process, in a job of a batch system, on another machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+from typing import Any, Literal
+
+from .binary import BelljarError, find_binary
+from .results import Results
+from .run import Options, RunFailed, run_text
+
+
+class WorkersDiffer(BelljarError):
+    """A worker has another program or other files than the others: what it ran cannot be put beside theirs."""
+
+
+@dataclasses.dataclass
+class Task:
+    """One run to be made: plain data, so that it can travel."""
+
+    #: The experiment as text, and the directory that its paths are relative to.
+    text: str
+    directory: str
+    seed: int
+    #: The results folder on a shared file system.
+    path: str
+    #: Options of `belljar.run`.
+    options: dict[str, Any]
+    #: `identity()` where the sweep was started; None: not looked at.
+    program: str | None
+    #: A file that is there if the file system is shared, and its content.
+    token: tuple[str, str]
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What has become of a run. It says it as data: batch systems bring exceptions back as text."""
+
+    #: "done"; "lost" if it was ended from outside and can be made again; "mistake" if the experiment cannot be run; "differs" if the
+    #: worker has another program.
+    kind: Literal["done", "lost", "mistake", "differs"]
+    #: Of a run that is done: why it did not end as expected.
+    problem: str | None = None
+    #: Real time that it took, in seconds.
+    seconds: float = 0.0
+    #: The machine that made it.
+    machine: str = ""
+    #: The results folder as a compressed archive where the file system is not shared.
+    archive: bytes | None = None
+
+
+_identities: dict[tuple[str, int, int], str] = {}
+
+
+def identity(binary: str | os.PathLike[str] | None = None) -> str:
+    """The program's version and build: its SHA-256, or that of the one which a checkout's launcher has built."""
+    path = find_binary(binary)
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if path.read_bytes()[:2] == b"#!":
+        # A checkout's launcher: what it has built is found by asking it, and the target directory is the caller's to choose.
+        target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or path.parent / "target")
+        path = target / "release" / "belljar"
+    status = path.stat()
+    key = (str(path), status.st_size, status.st_mtime_ns)
+    if key not in _identities:
+        _identities[key] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return f"{version}, build {_identities[key][:16]}"
+
+
+def run_task(task: Task) -> Outcome:
+    """Makes the run."""
+    machine = platform.node()
+    if task.program is not None:
+        try:
+            found = identity(task.options.get("binary"))
+        except (BelljarError, OSError, subprocess.CalledProcessError) as error:
+            return Outcome("differs", f"{machine} cannot run the program: {error}", machine=machine)
+        if found != task.program:
+            why = f"{machine} has {found}, the sweep was started with {task.program}: install the same there"
+            return Outcome("differs", why, machine=machine)
+    token = pathlib.Path(task.token[0])
+    if token.is_file() and token.read_text() == task.token[1]:
+        return _run_into(pathlib.Path(task.path), task, machine)
+    with tempfile.TemporaryDirectory(prefix="belljar-") as scratch:
+        # By the same last names: what a guest sees of its folder's path is as near to the others' as can be.
+        path = pathlib.Path(scratch, *pathlib.Path(task.path).parts[-2:])
+        outcome = _run_into(path, task, machine)
+        if outcome.kind == "done" and path.is_dir():
+            outcome.archive = _packed(path)
+        return outcome
+
+
+def _run_into(path: pathlib.Path, task: Task, machine: str) -> Outcome:
+    shutil.rmtree(path, ignore_errors=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    problem = None
+    try:
+        options = Options(seed=task.seed, progress=False, **task.options)
+        run_text(task.text, path, options, directory=task.directory if os.path.isdir(task.directory) else None, bound=True)
+    except RunFailed as failure:
+        if failure.killed:
+            return Outcome("lost", f"the program was killed on {machine}", machine=machine)
+        # One that has left no results is a mistake in the experiment, and so are all that follow; but for one that took too long.
+        if failure.results is None and not failure.late:
+            return Outcome("mistake", str(failure), machine=machine)
+        problem = str(failure)
+    return Outcome("done", problem, time.monotonic() - began, machine)
+
+
+def _packed(path: pathlib.Path) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as archive:
+        archive.add(path, arcname=".")
+    return data.getvalue()
+
+
+def unpack(archive: bytes, path: pathlib.Path) -> None:
+    """Puts the results folder that a worker has sent in its place."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as content:
+        # A results folder has links to other places of itself, and sockets' names at most.
+        content.extractall(path, filter="tar") if hasattr(tarfile, "tar_filter") else content.extractall(path)
+
+
+def manifest(results: Results | pathlib.Path) -> dict[str, str]:
+    """The machine's files that a run has read, and their SHA-256."""
+    file = (results if isinstance(results, pathlib.Path) else results.path) / "manifest.sha256"
+    if not file.is_file():
+        return {}
+    lines = (line.split("  ", 1) for line in file.read_text(errors="surrogateescape").splitlines())
+    return {path: digest for digest, path in (line for line in lines if len(line) == 2)}
+
+
+class Inputs:
+    """The files that the runs of a sweep have read. All runs must have read the same."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, tuple[str, str]] = {}
+        self._here: dict[str, str | None] = {}
+
+    def add(self, path: pathlib.Path, machine: str) -> None:
+        """Takes a run's manifest in; raises WorkersDiffer if a file is another one than in the runs before."""
+        read = manifest(path)
+        for name, digest in read.items():
+            before = self.known.setdefault(name, (digest, machine))
+            if before[0] != digest:
+                raise WorkersDiffer(
+                    f"{name} on {machine} is not what it was on {before[1]} (SHA-256 {digest[:16]}..., {before[0][:16]}...), so their runs cannot "
+                    "be put side by side: make the files the same, or sweep into another folder")
+
+    def is_current(self, path: pathlib.Path) -> bool:
+        """Tells if the files that a run has read are still the same on this machine."""
+        return all(self._digest(name) == digest for name, digest in manifest(path).items())
+
+    def _digest(self, name: str) -> str | None:
+        if name not in self._here:
+            try:
+                self._here[name] = hashlib.sha256(pathlib.Path(name).read_bytes()).hexdigest()
+            except OSError:
+                self._here[name] = None
+        return self._here[name]
+
+
+def fingerprint(task: Task) -> str:
+    """What a run is made from. How fast it is made is no part of it."""
+    made_from = {k: v for k, v in task.options.items() if k not in ("parallelism", "timeout", "check", "binary")}
+    text = task.text + json.dumps([task.seed, made_from], default=str, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
