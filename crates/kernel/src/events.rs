@@ -4,16 +4,17 @@ use crate::files::FilePlace;
 use crate::host::Host;
 use crate::ids::WaitQueueId;
 use crate::outcome::Wake;
-use crate::timer::{TimerAction, TimerId};
+use crate::timer::TimerAction;
 use crate::watched::phase_of;
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
-use belljar_netstack::Effect;
+use belljar_model_host::Models;
+use belljar_netstack::{Effect, Turn};
 
 impl Host {
     /// When the host will next do something; `None` if nothing but a packet can wake it.
     pub fn next_event(&self) -> Option<SimTime> {
-        match self.is_runnable() || self.has_model_work() || self.urings.has_uring_work() {
+        match self.is_runnable() || self.models.has_work() || self.urings.has_uring_work() {
             true => Some(self.net.clock.now()),
             false => self.next_due(),
         }
@@ -30,24 +31,28 @@ impl Host {
     /// Handles the earliest due event: of those of the same time what comes in first, then timers.
     pub(crate) fn fire_next(&mut self) {
         self.scheduler.made_progress();
-        let (of_stack, of_host) = (self.net.next_timer(), self.timers.next_id());
-        let stack_is_first =
-            of_stack.is_some_and(|of_stack| of_host.is_none_or(|of_host| of_stack < of_host));
-        let timer_at = if stack_is_first { of_stack } else { of_host }.map_or(SimTime::MAX, TimerId::at);
-        if self.net.next_arrival().is_some_and(|at| at <= timer_at) {
-            self.doing(Phase::Network);
-            self.net.receive_arrival();
-        } else if stack_is_first {
-            self.doing(Phase::Network);
-            self.net.fire_timer();
-        } else if let Some(action) = self.timers.pop_due(self.net.clock.now()) {
-            self.doing(phase_of(&action));
-            match action {
-                TimerAction::Deadline(thread) => self.continue_call(thread, Wake::Deadline),
-                rarer => self.fire_rarer(rarer),
+        match self.net.next_turn(self.timers.next_id()) {
+            Turn::Arrival => {
+                self.doing(Phase::Network);
+                self.net.receive_arrival();
             }
+            Turn::Timer => {
+                self.doing(Phase::Network);
+                self.net.fire_timer();
+            }
+            Turn::Owner => self.fire_own_timer(),
         }
         self.carry_out_effects();
+    }
+
+    #[inline]
+    fn fire_own_timer(&mut self) {
+        let Some(action) = self.timers.pop_due(self.net.clock.now()) else { return };
+        self.doing(phase_of(&action));
+        match action {
+            TimerAction::Deadline(thread) => self.continue_call(thread, Wake::Deadline),
+            rarer => self.fire_rarer(rarer),
+        }
     }
 
     /// Does what the stack has left to be done: whoever waits for its sockets is told.
@@ -100,11 +105,7 @@ impl Host {
             TimerAction::TimerFd(n) => self.timerfd_expired(n),
             TimerAction::PosixTimer(process, n) => self.posix_timer_expired(process, n),
             TimerAction::PacketBlock(socket) => self.packet_block_timer(socket),
-            TimerAction::StartModel(n) => self.start_model(n),
-            TimerAction::StopModel(n) => self.stop_model(n),
-            TimerAction::WakeModel { model, generation, token } => {
-                self.wake_model(model, generation, token);
-            }
+            TimerAction::Model(timer) => Models::fire(self, timer),
         }
     }
 

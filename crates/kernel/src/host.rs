@@ -3,11 +3,9 @@
 use crate::call_counts::CallCounts;
 use crate::clock::{Clock, CpuModel};
 use crate::files::Files;
-use crate::files::virtual_files::tunable;
 use crate::futex::FutexTable;
 use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
 use crate::mm::AddressSpace;
-use crate::model::{ModelSpec, Models};
 use crate::net::own::OwnSockets;
 use crate::process::{PidMap, Process, WaitStatus};
 use crate::scheduler::Scheduler;
@@ -15,11 +13,10 @@ use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerId, TimerQueue};
 use crate::wait::WaitTable;
 use belljar_base::activity::Board;
-use belljar_base::{EventKey, Map, SimTime, Stream};
+use belljar_base::{Map, SimTime, Stream};
 use belljar_machine::{Machine, Placement};
-use belljar_net::Packet;
-use belljar_netstack::CapturedRun;
-use belljar_netstack::{Departure, Effect, Stack, StackConfig};
+use belljar_model_host::{ModelSpec, Models};
+use belljar_netstack::{Effect, Stack, StackConfig};
 use slab::Slab;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
@@ -40,9 +37,6 @@ pub struct HostConfig {
     pub attention: Arc<AtomicBool>,
     /// Where to say what is being done, for who looks on.
     pub watched: Option<Arc<Board>>,
-    /// Settings of `/proc/sys/net` by the names of sysctl(8), with their values. One that there is not, or a value that it
-    /// does not take, is left out: the experiment's loader has refused it.
-    pub sysctls: Vec<(String, String)>,
     /// True if to write each process's system calls next to its output.
     pub strace: bool,
     /// Its clock's reading at the start, in seconds since 1970.
@@ -68,13 +62,6 @@ pub struct HostConfig {
     pub names: Arc<Vec<(String, Ipv4Addr)>>,
     /// Traffic models to run besides.
     pub models: Vec<ModelSpec>,
-}
-
-impl HostConfig {
-    /// True if anybody can see files there: models don't.
-    pub fn has_files(&self) -> bool {
-        self.models.is_empty() || !self.processes.is_empty()
-    }
 }
 
 /// A process that the experiment starts.
@@ -155,8 +142,8 @@ pub enum ProcessReport {
 ///
 /// Its owner, a node of the engine, calls by kinds:
 ///
-/// **In.** [`deliver`](Self::deliver) takes a packet before the limit of the run in which it arrives. The order of
-/// calls makes no difference: arrivals are ordered by their keys.
+/// **In.** [`deliver`](Stack::deliver) of its stack takes a packet before the limit of the run in which it
+/// arrives. The order of calls makes no difference: arrivals are ordered by their keys.
 ///
 /// **Time.** [`next_event`](Self::next_event) gives the next time at which something is due; ask again after every
 /// other call. [`run_until`](Self::run_until) runs everything strictly before a limit. [`advance`](Self::advance)
@@ -164,22 +151,21 @@ pub enum ProcessReport {
 ///
 /// **Changes by the experiment**, once the clock is at their time: [`crash`](Self::crash) and
 /// [`restart`](Self::restart), [`start_again`](Self::start_again) and [`signal_program`](Self::signal_program) for
-/// processes, [`start_model_again`](Self::start_model_again) and [`stop_model`](Self::stop_model) for traffic
-/// models, [`step_clock`](Self::step_clock) and [`set_clock_drift`](Self::set_clock_drift), and for the network
-/// [`set_bandwidths`](Self::set_bandwidths), [`set_carrier`](Self::set_carrier), [`change_nic`](Self::change_nic),
-/// [`set_routes`](Self::set_routes), [`set_routes6`](Self::set_routes6),
-/// [`set_resolver_down`](Self::set_resolver_down).
+/// processes, [`Models::start`] and [`Models::stop`] for traffic models, [`step_clock`](Self::step_clock) and
+/// [`set_clock_drift`](Self::set_clock_drift), and for the network [`set_bandwidths`](Self::set_bandwidths),
+/// [`set_carrier`](Self::set_carrier), [`change_nic`](Self::change_nic), and those of its stack that leave nothing to be done:
+/// [`set_routes`](Stack::set_routes), [`set_routes6`](Stack::set_routes6), [`set_resolver_down`](Stack::set_resolver_down).
 ///
-/// **Out**, after each run and each change: [`take_departures`](Self::take_departures) gives packets that have
+/// **Out**, after each run and each change: [`take_departures`](Stack::take_departures) of its stack gives packets that have
 /// left, [`take_reports`](Self::take_reports) starts and ends of the experiment's processes. Where
-/// [`has_logged`](Self::has_logged), [`drain_captured`](Self::drain_captured) and
+/// [`has_logged`](Self::has_logged), [`drain_captured`](Stack::drain_captured) and
 /// [`drain_strace`](Self::drain_strace) give captures and logs.
 ///
-/// **Observers**, at any time between runs: counters, warnings, the clock, [`finished_at`](Self::finished_at),
-/// [`stack`](Self::stack). The methods that begin with `debug_` serve a debugger; while one holds the host
+/// **Observers**, at any time between runs: counters, warnings, [`finished_at`](Self::finished_at), its stack and models
+/// ([`Owner`](belljar_model_host::Owner)). The methods that begin with `debug_` serve a debugger; while one holds the host
 /// ([`is_held`](Self::is_held)) `run_until` returns early.
 ///
-/// **The end of the simulation**: [`finish_models`](Self::finish_models), then
+/// **The end of the simulation**: [`Models::finish`], then
 /// [`finish_processes`](Self::finish_processes), the last departures and logs, then
 /// [`finish_files`](Self::finish_files).
 ///
@@ -249,21 +235,16 @@ const FIRST_PID: i32 = 1_000;
 
 impl Host {
     /// A host at the start of the simulation. Nothing has run yet.
-    pub fn new(config: HostConfig, mut network: StackConfig, machine: Box<dyn Machine>) -> Host {
+    pub fn new(mut config: HostConfig, mut network: StackConfig, machine: Box<dyn Machine>) -> Host {
         network.prefetch = machine.prefetcher();
-        let settings = config.sysctls.iter();
-        network.sysctls =
-            settings.filter_map(|(name, value)| Some((tunable(name)?, value.clone()))).collect();
         let unscheduled = unscheduled(&config);
-        let mut clock = Clock::new(config.epoch_secs, config.cpu);
-        clock.step(config.clock_error.0);
-        clock.set_drift(config.clock_error.1);
+        let clock = Clock::with_error(config.epoch_secs, config.cpu, config.clock_error);
         let mut host = Host {
             random: network.seed.stream(&["host", &network.name, "random"]),
             files: Files::new(&config, &network),
             net: Stack::new(network, clock),
             own: OwnSockets::default(),
-            models: Models::default(),
+            models: Models::new(std::mem::take(&mut config.models)),
             urings: crate::uring::Urings::default(),
             set_names: [None, None],
             strace: crate::strace::Strace::new(config.strace),
@@ -296,10 +277,8 @@ impl Host {
         };
         host.schedule_processes(SimTime::ZERO);
         host.net.begin_bootstrap();
-        host.schedule_models(SimTime::ZERO);
-        if host.has_files()
-            && let Err(errno) = host.restore_files()
-        {
+        Models::schedule(&mut host, SimTime::ZERO);
+        if let Err(errno) = host.restore_files() {
             host.warn(format!("the files of the host's folder could not be read: {errno:?}"));
         }
         host
@@ -313,15 +292,15 @@ impl Host {
             if start == SimTime::MAX {
                 continue;
             }
-            self.add_timer(start.max(now), TimerAction::StartProcess(n));
+            self.set_timer(start.max(now), TimerAction::StartProcess(n));
             if let Some(at) = shutdown.filter(|at| *at > now) {
-                self.add_timer(at, TimerAction::ShutdownProcess(n));
+                self.set_timer(at, TimerAction::ShutdownProcess(n));
             }
         }
     }
     /// Sets a timer, which fires in turn with those of the stack.
     #[inline]
-    pub(crate) fn add_timer(&mut self, at: SimTime, action: TimerAction) -> TimerId {
+    pub(crate) fn set_timer(&mut self, at: SimTime, action: TimerAction) -> TimerId {
         let id = self.net.timers.name(at);
         self.timers.insert(id, action)
     }
@@ -338,21 +317,7 @@ impl Host {
     pub(crate) fn domain_name(&self) -> Vec<u8> {
         self.set_names[1].clone().unwrap_or_else(|| b"(none)".to_vec())
     }
-    /// A packet that reaches `eth0` from the graph, or a frame that comes by a link, at `key.time`, which
-    /// lies ahead.
-    pub fn deliver(&mut self, key: EventKey, link: Option<usize>, packet: Packet) {
-        self.net.deliver(key, link, packet);
-    }
-    /// Puts the packets that have left since the last call into `out`, which is empty, in order of
-    /// departure.
-    pub fn take_departures(&mut self, out: &mut Vec<Departure>) {
-        self.net.take_departures(out);
-    }
-    /// Hands out the packets captured since the last call.
-    pub fn drain_captured(&mut self, sink: impl FnMut(CapturedRun)) {
-        self.net.drain_captured(sink);
-    }
-    /// True if [`drain_captured`](Self::drain_captured) or [`drain_strace`](Self::drain_strace) has anything to give.
+    /// True if its stack's [`drain_captured`](Stack::drain_captured) or [`drain_strace`](Self::drain_strace) has anything to give.
     pub fn has_logged(&self) -> bool {
         !self.net.captured.is_empty() || self.has_strace()
     }
@@ -378,27 +343,9 @@ impl Host {
         self.processes.iter().filter(|(_, p)| p.ended.is_none()).filter_map(|(_, p)| p.spec).collect()
     }
 
-    /// Counters of its interfaces but `lo`, all together.
-    pub fn interface_counters(&self) -> belljar_net::Counters {
-        let mut all = *self.net.eth0.nic.counters();
-        self.net.links.iter().for_each(|link| all.add(link.nic.counters()));
-        all
-    }
-    /// Counters of the interface at a link.
-    pub fn link_counters(&self, link: usize) -> belljar_net::Counters {
-        *self.net.links[link].nic.counters()
-    }
-    /// Number of packets that it has forwarded.
-    pub fn forwarded(&self) -> u64 {
-        self.net.counters.ip.iter().map(|ip| ip.forwarded).sum()
-    }
     /// The machine's files that it has read, each once, sorted.
     pub fn files_read(&self) -> Vec<PathBuf> {
         self.machine.files_read()
-    }
-    /// True if anybody can see files here.
-    pub(crate) fn has_files(&self) -> bool {
-        self.config.has_files()
     }
     /// Its clock.
     pub fn now(&self) -> SimTime {
@@ -409,7 +356,7 @@ impl Host {
     pub fn finished_at(&self) -> Option<SimTime> {
         let all_started = self.specs_started == self.config.processes.len();
         let finished = all_started && self.processes.iter().all(|(_, process)| process.ended.is_some());
-        let models = self.models_finished_at()?;
+        let models = self.models.finished_at()?;
         finished.then_some(self.last_end.max(models))
     }
 

@@ -1,14 +1,9 @@
-//! The simulation's access to a host's network: queries and changes.
+//! Changes by the experiment of a host's network that somebody on the host has to be told of.
 
 use crate::host::Host;
 use belljar_net::NicChange;
-use belljar_netstack::{InitialRoute, InitialRoute6, Stack};
 
 impl Host {
-    /// Its network stack.
-    pub fn stack(&self) -> &Stack {
-        &self.net
-    }
     /// A link loses its carrier, and with it its neighbours, or finds it.
     pub fn set_carrier(&mut self, link: usize, carrier: bool) {
         self.net.set_carrier(link, carrier);
@@ -24,16 +19,9 @@ impl Host {
         self.net.change_nic(link, change);
         self.carry_out_effects();
     }
-    /// Replaces the routes that the experiment has computed for this host.
-    pub fn set_routes(&mut self, routes: Vec<InitialRoute>) {
-        self.net.set_routes(routes);
-    }
-    /// Replaces the IPv6 routes that the experiment has computed for this host.
-    pub fn set_routes6(&mut self, routes: Vec<InitialRoute6>) {
-        self.net.set_routes6(routes);
-    }
-    /// The name server answers this host no longer, or again. What is on its way arrives.
-    pub fn set_resolver_down(&mut self, down: bool) {
-        self.net.set_resolver_down(down);
+    /// Changes what `eth0` can send and receive, in bits per second; the inner `None` is unlimited.
+    pub fn set_bandwidths(&mut self, up: Option<Option<u64>>, down: Option<Option<u64>>) {
+        self.net.set_bandwidths(up, down);
+        self.carry_out_effects();
     }
 }

@@ -10,7 +10,7 @@ use crate::net::own::OwnSockets;
 use crate::process::WaitStatus;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
-use belljar_netstack::Stack;
+use belljar_model_host::Models;
 use std::path::{Path, PathBuf};
 
 /// Directories whose content does not survive: file systems in memory, and what is emptied at boot.
@@ -32,16 +32,9 @@ impl Host {
         if self.net.is_down {
             return;
         }
-        self.net.is_down = true;
-        let counters: Vec<belljar_net::Counters> = std::iter::once(&self.net.eth0.nic)
-            .chain(self.net.links.iter().map(|link| &link.nic))
-            .map(|nic| *nic.counters())
-            .collect();
-        let stack_counters = std::mem::take(&mut self.net.counters);
-        let before = (self.reports.len(), self.net.departures.len());
-        let captured = self.net.captured.len();
-        let at = self.net.clock.now();
-        self.crash_models();
+        let cut = self.net.cut_power();
+        let (reports, at) = (self.reports.len(), self.net.clock.now());
+        Models::crash(self);
         let running = self.running_specs();
         let processes: Vec<ProcessKey> = self.processes.iter().map(|(key, _)| ProcessKey(key)).collect();
         for process in processes {
@@ -50,9 +43,7 @@ impl Host {
             }
         }
         // Nobody is left to see what closing everything has set off.
-        self.reports.truncate(before.0);
-        self.net.departures.truncate(before.1);
-        self.net.captured.truncate(captured);
+        self.reports.truncate(reports);
         self.reports.extend(running.into_iter().map(|spec| ProcessReport::Crashed { spec, at }));
         for zombie in self.processes.drain() {
             self.waits.destroy(zombie.child_changed);
@@ -65,9 +56,10 @@ impl Host {
         self.timers.clear();
         self.futexes = FutexTable::default();
         self.lose_ipc();
-        self.replace_network(&counters);
-        self.net.plan_arrivals();
-        self.net.counters = stack_counters;
+        self.carry_out_effects();
+        self.waits.forget_sockets();
+        self.own = OwnSockets::default();
+        self.net.lose_state(cut);
         self.specs_started = self.config.processes.len();
         self.last_end = at;
         if lose_files {
@@ -82,14 +74,11 @@ impl Host {
         if !self.net.is_down {
             return;
         }
-        self.net.is_down = false;
+        self.net.restore_power();
         let now = self.net.clock.now();
-        self.net.clock.boot();
-        if self.has_files() {
-            VOLATILE.iter().for_each(|directory| self.empty_directory(directory));
-        }
+        VOLATILE.iter().for_each(|directory| self.empty_directory(directory));
         self.schedule_processes(now);
-        self.schedule_models(now);
+        Models::schedule(self, now);
         self.specs_started = unscheduled(&self.config);
         self.net.begin_bootstrap();
         self.net.plan_arrivals();
@@ -116,51 +105,8 @@ impl Host {
         self.clock_rate_changed(before);
     }
 
-    /// Changes what `eth0` can send and receive, in bits per second; the inner `None` is unlimited.
-    pub fn set_bandwidths(&mut self, up: Option<Option<u64>>, down: Option<Option<u64>>) {
-        let nic = &mut self.net.config.nic;
-        nic.bandwidth_up = up.unwrap_or(nic.bandwidth_up);
-        nic.bandwidth_down = down.unwrap_or(nic.bandwidth_down);
-        if self.net.clock.now() >= self.net.config.bootstrap_end {
-            self.net.limit_bandwidths();
-            self.carry_out_effects();
-        }
-    }
-
-    /// A network stack without sockets; ports and sequence numbers are drawn on, so that the new
-    /// ones are not the old ones again.
-    fn replace_network(&mut self, counters: &[belljar_net::Counters]) {
-        self.carry_out_effects();
-        self.waits.forget_sockets();
-        let fresh = Stack::new(self.net.config.clone(), self.net.clock.clone());
-        let old = std::mem::replace(&mut self.net, fresh);
-        self.own = OwnSockets::default();
-        self.net.timers = old.timers;
-        self.net.timers.clear();
-        self.net.is_down = old.is_down;
-        self.net.departures = old.departures;
-        self.net.captured = old.captured;
-        self.net.arrivals = old.arrivals;
-        self.net.inbox = old.inbox;
-        self.net.ports = old.ports;
-        self.net.isns = old.isns;
-        self.net.next_serial = old.next_serial;
-        self.net.resolved = old.resolved;
-        self.net.eth0.nic.power_cycle(&self.net.config.nic, counters[0]);
-        let now = self.net.clock.now();
-        for ((port, config), counters) in
-            self.net.links.iter_mut().zip(&self.net.config.links).zip(&counters[1..])
-        {
-            port.nic.power_cycle(&config.nic, *counters);
-            port.nic.set_carrier(now, config.carrier);
-        }
-    }
-
     /// Everything in the host's own layer is gone, and what programs wrote where they started.
     fn lose_files(&mut self) {
-        if !self.has_files() {
-            return;
-        }
         self.files = Files::new(&self.config, &self.net.config);
         let directory = self.config.directory.clone();
         self.remove_natively(&directory.join("fs"));

@@ -13,6 +13,7 @@ use belljar_base::SimTime;
 use belljar_base::activity::Phase;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Exit;
+use belljar_model_host::Models;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Windows between two searches for guests whose native process was killed: a guest that is not resumed is not
@@ -52,9 +53,9 @@ impl Host {
                 }
                 _ if self.net.clock.now() >= limit => return,
                 _ if self.urings.has_uring_work() => self.run_next_request(),
-                _ if self.has_model_work() => {
+                _ if self.models.has_work() => {
                     self.doing(Phase::Model);
-                    self.run_next_model();
+                    Models::run_next(self);
                 }
                 _ if self.is_runnable() => self.run_next_thread(limit),
                 Some(at) if at < limit => self.net.clock.advance(at),

@@ -151,7 +151,6 @@ impl TestHost {
 /// The host of tests that do not care.
 pub fn config() -> HostConfig {
     HostConfig {
-        sysctls: Vec::new(),
         epoch_secs: crate::clock::DEFAULT_EPOCH_SECS,
         clock_error: (0, 0),
         directory: "/results/hosts/test".into(),

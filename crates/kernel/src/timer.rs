@@ -1,6 +1,7 @@
 //! Timers of a host, in order of time and then of creation.
 
 use crate::ids::{ProcessKey, SocketKey, ThreadKey};
+use belljar_model_host::ModelTimer;
 pub use belljar_netstack::{TimerId, TimerQueue};
 
 /// The action of a timer.
@@ -27,17 +28,6 @@ pub enum TimerAction {
     },
     /// A block of a packet socket's ring has waited long enough (`net/packet/`).
     PacketBlock(SocketKey),
-    /// The experiment starts a traffic model (`model/`).
-    StartModel(u32),
-    /// The experiment stops it.
-    StopModel(u32),
-    /// A model asked to be woken.
-    WakeModel {
-        /// Its number in the configuration.
-        model: u32,
-        /// Tells it from another one of the same number, before a crash.
-        generation: u32,
-        /// The model's own value.
-        token: u64,
-    },
+    /// A timer of the traffic models.
+    Model(ModelTimer),
 }

@@ -44,13 +44,8 @@ pub enum Waiter {
     },
     /// An open file with `O_ASYNC`, whose owner is told by a signal.
     Owner(FileKey),
-    /// A traffic model that owns the socket, until it is closed.
-    Model {
-        /// Its number in the configuration.
-        model: u32,
-        /// The socket.
-        socket: SocketKey,
-    },
+    /// The traffic model that owns the socket, until it is closed.
+    Model(SocketKey),
 }
 
 /// All wait queues of a host.
@@ -141,7 +136,7 @@ impl WaitTable {
 impl Host {
     /// Puts a thread to sleep in its call. A signal that is already deliverable interrupts at once.
     pub(crate) fn block(&mut self, key: ThreadKey, block: Block) {
-        let deadline = block.deadline.map(|at| self.add_timer(at, TimerAction::Deadline(key)));
+        let deadline = block.deadline.map(|at| self.set_timer(at, TimerAction::Deadline(key)));
         for queue in &block.on {
             self.waits.enter(*queue, Waiter::Thread(key));
         }
@@ -239,7 +234,7 @@ impl Host {
                 }
                 Waiter::Uring { instance, request } => self.request_changed(instance, request),
                 Waiter::Owner(file) => self.tell_owner(file, events),
-                Waiter::Model { model, socket } => self.model_socket_changed(model, socket),
+                Waiter::Model(socket) => self.models.socket_changed(socket),
             }
         }
     }

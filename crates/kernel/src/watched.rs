@@ -83,9 +83,7 @@ impl Host {
 pub(crate) fn phase_of(action: &TimerAction) -> Phase {
     match action {
         TimerAction::StartProcess(_) => Phase::Starting,
-        TimerAction::StartModel(_) | TimerAction::StopModel(_) | TimerAction::WakeModel { .. } => {
-            Phase::Model
-        }
+        TimerAction::Model(_) => Phase::Model,
         _ => Phase::Kernel,
     }
 }

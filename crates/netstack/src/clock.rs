@@ -75,6 +75,13 @@ impl Clock {
             shown: None,
         }
     }
+    /// The same with an error: an offset in nanoseconds, and a drift against simulated time in parts per billion.
+    pub fn with_error(epoch_secs: u64, cpu: CpuModel, (offset_ns, drift_ppb): (i64, i64)) -> Clock {
+        let mut clock = Clock::new(epoch_secs, cpu);
+        clock.step(offset_ns);
+        clock.set_drift(drift_ppb);
+        clock
+    }
     /// The time since the simulation's start.
     pub fn now(&self) -> SimTime {
         self.now

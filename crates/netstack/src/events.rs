@@ -4,6 +4,17 @@ use crate::{Stack, StackTimer, TimerId};
 use belljar_base::{EventKey, SimTime};
 use belljar_net::Packet;
 
+/// The earliest event of a stack whose owner has timers of its own: see [`Stack::next_turn`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// A packet comes in: [`Stack::receive_arrival`].
+    Arrival,
+    /// A timer of the stack: [`Stack::fire_timer`].
+    Timer,
+    /// A timer of its owner.
+    Owner,
+}
+
 impl Stack {
     /// When something is due next; `None` if nothing but a packet or an operation can bring that about.
     pub fn next_event(&self) -> Option<SimTime> {
@@ -18,6 +29,21 @@ impl Stack {
     #[inline]
     pub fn next_timer(&self) -> Option<TimerId> {
         self.timers.next_id()
+    }
+
+    /// The event that comes first, the owner's next timer being `of_owner`: of those of the same time what comes in, then timers
+    /// in the order in which they were named.
+    #[inline]
+    pub fn next_turn(&self, of_owner: Option<TimerId>) -> Turn {
+        let of_stack = self.next_timer();
+        let stack_is_first =
+            of_stack.is_some_and(|of_stack| of_owner.is_none_or(|of_owner| of_stack < of_owner));
+        let timer_at = if stack_is_first { of_stack } else { of_owner }.map_or(SimTime::MAX, TimerId::at);
+        match self.next_arrival() {
+            Some(at) if at <= timer_at => Turn::Arrival,
+            _ if stack_is_first => Turn::Timer,
+            _ => Turn::Owner,
+        }
     }
 
     /// A packet that reaches `eth0` from the graph, or a frame that comes by a link, at `key.time`, which lies ahead.

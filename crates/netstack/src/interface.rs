@@ -335,6 +335,16 @@ impl Stack {
         self.flush_network();
     }
 
+    /// Changes what `eth0` can send and receive, in bits per second; the inner `None` is unlimited.
+    pub fn set_bandwidths(&mut self, up: Option<Option<u64>>, down: Option<Option<u64>>) {
+        let nic = &mut self.config.nic;
+        nic.bandwidth_up = up.unwrap_or(nic.bandwidth_up);
+        nic.bandwidth_down = down.unwrap_or(nic.bandwidth_down);
+        if self.clock.now() >= self.config.bootstrap_end {
+            self.limit_bandwidths();
+        }
+    }
+
     /// A frame reaches the end of a link, or a packet this host from its name server.
     pub fn packet_arrived(&mut self, link: usize, mut packet: Packet) {
         match link {

@@ -11,9 +11,12 @@
 //!
 //! **Time.** [`next_event`](Stack::next_event) says when something is due: to be asked after every other call.
 //! [`pass_until`](Stack::pass_until) moves the clock on and handles what is due. An owner with timers of its own that must
-//! fire in turn with these draws their names by [`TimerQueue::name`] from the stack's queue, compares them with
-//! [`next_timer`](Stack::next_timer), and calls [`receive_arrival`](Stack::receive_arrival) or
+//! fire in turn with these draws their names by [`TimerQueue::name`] from the stack's queue, asks
+//! [`next_turn`](Stack::next_turn) what comes first, and calls [`receive_arrival`](Stack::receive_arrival) or
 //! [`fire_timer`](Stack::fire_timer) once the clock is there.
+//!
+//! **Power.** [`cut_power`](Stack::cut_power), then the end of what uses the sockets, then [`lose_state`](Stack::lose_state);
+//! [`restore_power`](Stack::restore_power) and [`begin_bootstrap`](Stack::begin_bootstrap) start it again.
 //!
 //! **Sockets.** Attempts that never wait: [`listen`](Stack::listen), [`accept`](Stack::accept),
 //! [`connect`](Stack::connect), [`read`](Stack::read), [`write`](Stack::write), [`finish`](Stack::finish),
@@ -65,6 +68,7 @@ pub mod multicast;
 mod operations;
 pub mod path_mtu;
 pub mod ping;
+mod power;
 pub mod raw;
 pub mod readiness;
 mod resolver;
@@ -87,6 +91,8 @@ pub use captured::{CAPTURE_ROOM, CapturedRun};
 pub use config::{Departure, StackConfig, TcpBufferSizes};
 pub use effects::{Effect, PacketDirection, Passed};
 pub use ethernet::LinkConfig;
+pub use events::Turn;
+pub use power::PowerCut;
 pub use resolver::Resolver;
 pub use samples::TcpSample;
 pub use timer::{TimerId, TimerQueue};

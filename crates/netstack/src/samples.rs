@@ -3,6 +3,7 @@
 use super::socket::SocketKind;
 use super::tcp::Role;
 use crate::Stack;
+use belljar_net::Counters;
 use std::net::SocketAddr;
 
 /// A TCP connection at one moment.
@@ -51,6 +52,16 @@ impl Stack {
     pub fn egress_queue_len(&self) -> usize {
         let links = self.links.iter().map(|link| link.nic.egress_queue_len());
         self.eth0.nic.egress_queue_len() + links.sum::<usize>()
+    }
+    /// Counters of its interfaces but `lo`, all together.
+    pub fn interface_counters(&self) -> Counters {
+        let mut all = *self.eth0.nic.counters();
+        self.links.iter().for_each(|link| all.add(link.nic.counters()));
+        all
+    }
+    /// Counters of the interface at a link.
+    pub fn link_counters(&self, link: usize) -> Counters {
+        *self.links[link].nic.counters()
     }
     /// Frames that wait to leave by a link.
     pub fn link_queue_len(&self, link: usize) -> usize {

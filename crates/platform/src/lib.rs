@@ -68,4 +68,4 @@ mod trail;
 mod vdso;
 
 pub use init::{InitError, init};
-pub use machine::{HostMachine, fetch, release_thread};
+pub use machine::{HostMachine, fetch, prefetch, release_thread};

@@ -245,14 +245,17 @@ impl GuestMemory for HostMachine {
 /// fetches the rest itself when they are read one after the other.
 const MOST_PREFETCHED: usize = 8;
 
+/// Fetches bytes of the simulator's own into the cache that are about to be read.
+pub fn prefetch(bytes: &[u8]) {
+    let lines = bytes.len().div_ceil(CACHE_LINE).min(MOST_PREFETCHED);
+    for line in 0..lines {
+        fetch_line(bytes.as_ptr().wrapping_add(line * CACHE_LINE));
+    }
+}
+
 impl Platform for HostMachine {
     fn prefetcher(&self) -> fn(&[u8]) {
-        |bytes| {
-            let lines = bytes.len().div_ceil(CACHE_LINE).min(MOST_PREFETCHED);
-            for line in 0..lines {
-                fetch_line(bytes.as_ptr().wrapping_add(line * CACHE_LINE));
-            }
-        }
+        prefetch
     }
     fn fork_space(&mut self, space: SpaceId) -> Result<SpaceId, Errno> {
         let copy = self.space(space).fork()?;

@@ -48,12 +48,12 @@ pub fn collect(experiment: &Experiment, nodes: &[HostNode]) -> Flows {
         for model in &settings.models {
             flows.models.entry(model.spec.name.clone()).or_default().statistics.models += 1;
         }
-        for (model, failure) in node.kernel.model_problems() {
+        for (model, failure) in node.host.models().problems() {
             let name = name(*model);
             let problem = format!("model {name} of host {} could not run: {failure}", settings.name);
             flows.models.entry(name.clone()).or_default().statistics.problems.push(problem);
         }
-        for (model, flow) in node.kernel.flows() {
+        for (model, flow) in node.host.models().flows() {
             let name = name(*model);
             flows.rows.push((flow.ended.as_picos(), id.0, row(&settings.name, name, flow)));
             if let Some(sums) = flows.models.get_mut(name) {

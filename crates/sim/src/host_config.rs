@@ -6,11 +6,14 @@ use crate::world::nic;
 use belljar_base::{HostId, Seed};
 use belljar_config::topology::Interface;
 use belljar_config::{Experiment, Host as HostSettings, Model, PlacementSetting, StraceMode};
-use belljar_kernel::clock::{CallLatency, CpuModel};
-use belljar_kernel::{HostConfig, LinkConfig, ModelSpec, ProcessSpec, Resolver, StackConfig, TcpBufferSizes};
+use belljar_kernel::{HostConfig, ProcessSpec, tunable};
+use belljar_model_host::{ModelHostConfig, ModelSpec};
 use belljar_net::NicConfig;
 use belljar_net::dns::Zone;
 use belljar_net::routes::Ip;
+use belljar_netstack::clock::{CallLatency, Clock, CpuModel};
+use belljar_netstack::sysctl::Sysctl;
+use belljar_netstack::{LinkConfig, Resolver, StackConfig, TcpBufferSizes};
 use belljar_plan::{HostChange, LinkChange, PlannedRoute, ProcessPlan};
 use belljar_results::ResultsFolder;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -75,9 +78,8 @@ pub fn host_config(
     let Context { experiment, folder, options, names, .. } = context;
     let directory = folder.host(&settings.name);
     HostConfig {
-        sysctls: settings.options.sysctls.clone().into_iter().collect(),
         epoch_secs: experiment.belljar.start_date,
-        clock_error: (settings.clock.offset_ns, settings.clock.drift_ppb),
+        clock_error: clock_error(settings),
         working_directory: options.working_directory.clone().unwrap_or_else(|| directory.clone()),
         directory,
         exposed: options.exposed.clone(),
@@ -92,6 +94,27 @@ pub fn host_config(
         watched: options.watched.clone(),
         attention,
     }
+}
+
+/// The configuration of a host without programs but for its network, and its clock.
+pub fn model_host_config(
+    context: &Context<'_>,
+    settings: &HostSettings,
+    attention: Arc<AtomicBool>,
+) -> (ModelHostConfig, Clock) {
+    let Context { experiment, options, .. } = context;
+    let config = ModelHostConfig {
+        models: settings.models.iter().map(model_spec).collect(),
+        interrupt: options.interrupt.clone(),
+        attention,
+        watched: options.watched.clone(),
+    };
+    let start = experiment.belljar.start_date;
+    (config, Clock::with_error(start, cpu_model(experiment), clock_error(settings)))
+}
+
+fn clock_error(settings: &HostSettings) -> (i64, i64) {
+    (settings.clock.offset_ns, settings.clock.drift_ppb)
 }
 
 /// The configuration of a host's network.
@@ -123,8 +146,16 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
         bootstrap_end: experiment.general.bootstrap_end_time,
         buffers: buffers(experiment),
         capture: settings.options.pcap_enabled,
+        sysctls: sysctls(settings),
         ..StackConfig::new(id, &settings.name, seed)
     }
+}
+
+/// The settings of `/proc/sys/net`. One that there is not, or a value that it does not take, is left out: the experiment's
+/// loader has refused it.
+fn sysctls(settings: &HostSettings) -> Vec<(Sysctl, String)> {
+    let given = settings.options.sysctls.iter();
+    given.filter_map(|(name, value)| Some((tunable(name)?, value.clone()))).collect()
 }
 
 /// Where buffers are not to grow, Shadow's sizes are theirs.

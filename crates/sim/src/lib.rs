@@ -1,7 +1,7 @@
 //! Puts a world together from an experiment, runs it and collects the results.
 //!
-//! `belljar_plan` works out what is to happen; `world` builds the nodes of the engine from that: `node` is a host with
-//! its kernel (configured by `host_config`), `device` whatever else is at the ends of links; `simulators` starts and ends other simulators. `fabric` is the graph between
+//! `belljar_plan` works out what is to happen; `world` builds the nodes of the engine from that: `node` is a host
+//! and the paths from it, `simulated_host` its kernel or its traffic models (configured by `host_config`), `device` whatever else is at the ends of links; `simulators` starts and ends other simulators. `fabric` is the graph between
 //! hosts, `outbound_path` one direction between two nodes, over a link or the graph; `grouping` says which nodes a worker runs together, `run` runs them, `outcome`
 //! makes the statistics; `cells` are several processes that run one world together. `debug` lets gdb come to the
 //! processes of hosts.
@@ -24,6 +24,7 @@ mod outcome;
 mod output;
 mod partition;
 mod run;
+mod simulated_host;
 mod simulators;
 mod world;
 

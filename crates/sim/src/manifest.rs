@@ -3,6 +3,7 @@
 
 use crate::node::HostNode;
 use belljar_base::Set;
+use belljar_kernel::Host;
 use belljar_results::names;
 use belljar_results::{ResultsError, ResultsFolder};
 use sha2::{Digest, Sha256};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// The files that hosts have read outside the results.
 pub fn files_read(nodes: &[HostNode], folder: &ResultsFolder) -> Set<OsString> {
-    let files = nodes.iter().flat_map(|node| node.kernel.files_read());
+    let files = nodes.iter().filter_map(|node| node.host.linux()).flat_map(Host::files_read);
     files.filter(|path| !path.starts_with(folder.path())).map(PathBuf::into_os_string).collect()
 }
 

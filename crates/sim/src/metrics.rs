@@ -5,10 +5,11 @@
 use crate::device::DeviceNode;
 use crate::node::HostNode;
 use crate::outbound_path::Cable;
+use crate::simulated_host::SimulatedHost;
 use belljar_base::{Footprint, HostId, Map, SimDuration, SimTime};
 use belljar_config::Experiment;
-use belljar_kernel::{Host, TcpSample};
 use belljar_net::{Counters, DropReason};
+use belljar_netstack::TcpSample;
 use belljar_results::names;
 use belljar_results::{ResultsError, ResultsFolder};
 use serde::{Deserialize, Serialize};
@@ -92,7 +93,7 @@ pub fn collect(
         let mut sampler = std::mem::take(&mut node.sampler);
         // Nothing has happened on this host since.
         if let Some(at) = sampler.pending.take() {
-            sampler.sample(at.min(end), &node.kernel, &node.lost());
+            sampler.sample(at.min(end), &node.host, &node.lost());
             sampler.sample_links(at.min(end), node.link_rows());
         }
         add_links(&mut metrics.links, node.id(), &mut sampler);
@@ -183,7 +184,7 @@ impl Sampler {
     }
 
     /// Adds rows for what has changed before `at`.
-    pub fn sample(&mut self, at: SimTime, host: &Host, path_drops: &Map<DropReason, u64>) {
+    pub fn sample(&mut self, at: SimTime, host: &SimulatedHost, path_drops: &Map<DropReason, u64>) {
         let row = host_row(host, path_drops);
         if row != self.last {
             self.last.clone_from(&row);
@@ -200,8 +201,8 @@ impl Sampler {
     }
 }
 
-fn host_row(host: &Host, path_drops: &Map<DropReason, u64>) -> String {
-    let counters = host.interface_counters();
+fn host_row(host: &SimulatedHost, path_drops: &Map<DropReason, u64>) -> String {
+    let counters = host.stack().interface_counters();
     let drops = DropReason::ALL.map(|reason| {
         let on_path = path_drops.get(&reason).copied().unwrap_or_default();
         (counters.dropped(reason) + on_path).to_string()
@@ -214,8 +215,8 @@ fn host_row(host: &Host, path_drops: &Map<DropReason, u64>) -> String {
         counters.bytes_out,
         drops.join(","),
         host.stack().egress_queue_len(),
-        host.call_counts().values().sum::<u64>(),
-        host.running_specs().len(),
+        host.linux().map_or(0, |linux| linux.call_counts().values().sum::<u64>()),
+        host.linux().map_or(0, |linux| linux.running_specs().len()),
     )
 }
 

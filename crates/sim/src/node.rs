@@ -1,4 +1,4 @@
-//! One host as the engine sees it: its kernel, the flows that it sends and its captures.
+//! One host as the engine sees it: the simulated host, the paths that its packets take, its captures.
 
 use crate::debug::DebugState;
 use crate::fabric::Fabric;
@@ -7,18 +7,20 @@ use crate::metrics::{Sampler, link_row};
 use crate::outbound_path::{Cable, Graph, OutboundPath};
 use crate::output::Output;
 use crate::partition::KeptAway;
+use crate::simulated_host::SimulatedHost;
 use belljar_base::activity::Phase;
 use belljar_base::{EventClass, EventKey, Footprint, HostId, Map, Seed, SimDuration, SimTime};
 use belljar_engine::Outgoing;
-use belljar_kernel::{Departure, Host, ProcessReport};
+use belljar_kernel::{Host, ProcessReport};
 use belljar_net::{DropReason, Path};
-use belljar_plan::{HostChange, LinkChange};
+use belljar_netstack::Departure;
+use belljar_plan::HostChange;
 use belljar_results::ResultsError;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A simulated host with everything around its kernel.
+/// A simulated host with everything around it.
 #[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
 pub struct HostNode {
     id: HostId,
@@ -32,7 +34,7 @@ pub struct HostNode {
     kept_away: KeptAway,
     pub(crate) sampler: Sampler,
     pub(crate) debug: DebugState,
-    pub(crate) kernel: Host,
+    pub(crate) host: SimulatedHost,
     seed: Seed,
     /// Paths over the graph of which something is drawn, or that change.
     paths: Map<HostId, OutboundPath<Graph>>,
@@ -49,7 +51,7 @@ impl HostNode {
     pub fn new(
         id: HostId,
         seed: Seed,
-        kernel: Host,
+        host: SimulatedHost,
         fabric: Arc<Fabric>,
         mut changes: Vec<(SimTime, HostChange)>,
         loss_free_until: SimTime,
@@ -61,7 +63,7 @@ impl HostNode {
         HostNode {
             id,
             seed,
-            kernel,
+            host,
             fabric,
             paths: Map::new(),
             changes,
@@ -86,9 +88,9 @@ impl HostNode {
 
     /// Puts what has left the host on the paths to where it goes.
     fn forward(&mut self, out: &mut Vec<Outgoing<Message>>) {
-        self.kernel.doing(Phase::Network);
+        self.host.doing(Phase::Network);
         let mut departures = std::mem::take(&mut self.departures);
-        self.kernel.take_departures(&mut departures);
+        self.host.stack_mut().take_departures(&mut departures);
         for departure in departures.drain(..) {
             let loss_free = departure.at < self.loss_free_until;
             if let Some(link) = departure.link {
@@ -151,24 +153,7 @@ impl HostNode {
     /// Lets a change of this host happen.
     fn change(&mut self, at: SimTime, change: HostChange) {
         self.last_change = at;
-        self.kernel.advance(at);
-        match change {
-            HostChange::Crash { lose_files } => self.kernel.crash(lose_files),
-            HostChange::Restart => self.kernel.restart(),
-            HostChange::NameServer { down } => self.kernel.set_resolver_down(down),
-            HostChange::Start(process) => self.kernel.start_again(process),
-            HostChange::StartModel(model) => self.kernel.start_model_again(model),
-            HostChange::StopModel(model) => self.kernel.stop_model(model),
-            HostChange::Signal(process, signal) => self.kernel.signal_program(process, signal),
-            HostChange::Step(ns) => self.kernel.step_clock(ns),
-            HostChange::Drift(ppb) => self.kernel.set_clock_drift(ppb),
-            HostChange::Bandwidth { up, down } => self.kernel.set_bandwidths(up, down),
-            HostChange::Link(LinkChange::Carrier(link, on)) => self.kernel.set_carrier(link, on),
-            HostChange::Link(LinkChange::Nic(link, change)) => self.kernel.change_nic(link, &change),
-            HostChange::Link(LinkChange::Routes(routes)) => self.kernel.set_routes(routes),
-            HostChange::Link(LinkChange::Routes6(routes)) => self.kernel.set_routes6(routes),
-            HostChange::Link(LinkChange::Blocked(_)) => {}
-        }
+        self.host.change(at, change);
     }
 
     /// Runs the kernel up to `limit`, and stops on the way where it is to be sampled.
@@ -178,7 +163,7 @@ impl HostNode {
             self.forward(out);
             self.lose_kept_away(at);
             let lost = self.lost();
-            self.sampler.sample(at, &self.kernel, &lost);
+            self.sampler.sample(at, &self.host, &lost);
             let rows: Vec<String> = self.link_rows().collect();
             self.sampler.sample_links(at, rows.into_iter());
         }
@@ -189,7 +174,7 @@ impl HostNode {
 
     /// The next that happens here without a change.
     fn next_arrival_or_timer(&self) -> Option<SimTime> {
-        [self.kernel.next_event(), self.kept_away.next()].into_iter().flatten().min()
+        [self.host.next_event(), self.kept_away.next()].into_iter().flatten().min()
     }
 
     /// Counts the frames that a partition has kept away before `limit`.
@@ -205,9 +190,9 @@ impl HostNode {
     }
 
     fn collect(&mut self) {
-        self.kernel.doing(Phase::Writing);
-        self.reports.extend(self.kernel.take_reports());
-        if !self.kernel.has_logged() {
+        self.host.doing(Phase::Writing);
+        self.reports.extend(self.host.linux_mut().map(Host::take_reports).unwrap_or_default());
+        if !self.host.has_logged() {
             return;
         }
         self.collect_logs(false);
@@ -215,10 +200,12 @@ impl HostNode {
 
     /// Takes over what has been captured, and what is worth being written of the logs, or `all` of them.
     fn collect_logs(&mut self, all: bool) {
-        let host = PathBuf::from("hosts").join(self.kernel.name());
+        let host = PathBuf::from("hosts").join(self.host.name());
         let output = &mut self.output;
-        self.kernel.drain_captured(|run| output.capture_run(&host, run));
-        self.kernel.drain_strace(all, |name, text| output.log(&host, name, text));
+        self.host.stack_mut().drain_captured(|run| output.capture_run(&host, run));
+        if let Some(linux) = self.host.linux_mut() {
+            linux.drain_strace(all, |name, text| output.log(&host, name, text));
+        }
     }
 
     /// The first error that writing results has met.
@@ -227,12 +214,11 @@ impl HostNode {
     }
     /// Writes out what is buffered.
     pub fn finish_output(&mut self) {
-        self.kernel.finish_models();
-        self.kernel.finish_processes();
+        self.host.finish();
         self.collect();
         self.collect_logs(true);
-        let path = self.output.folder.host(self.kernel.name());
-        let described = self.kernel.finish_files();
+        let path = self.output.folder.host(self.host.name());
+        let described = self.host.linux_mut().map_or(Ok(()), Host::finish_files);
         self.output.note(described.map_err(|errno| ResultsError::Write {
             path,
             error: std::io::Error::from_raw_os_error(errno.0.into()),
@@ -244,12 +230,12 @@ impl HostNode {
 impl HostNode {
     pub fn deliver(&mut self, key: EventKey, message: Message) {
         if !self.kept_away.takes(&self.fabric, self.id, &message, key.time) {
-            self.kernel.deliver(key, message.port, message.packet);
+            self.host.stack_mut().deliver(key, message.port, message.packet);
         }
     }
 
     pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
-        self.kernel.doing(Phase::Kernel);
+        self.host.doing(Phase::Kernel);
         while let Some((at, change)) = self.changes.pop_if(|(at, _)| *at < limit) {
             // What has left before a crash is on its way.
             self.advance(at, out);
@@ -269,7 +255,7 @@ impl HostNode {
         if self.changes.iter().any(|(_, change)| revives(change)) {
             return None;
         }
-        self.kernel.finished_at().map(|at| at.max(self.last_change))
+        self.host.finished_at().map(|at| at.max(self.last_change))
     }
     /// Tells which memory is read when it runs next.
     pub fn footprint(&self, footprint: &mut Footprint) {
@@ -280,7 +266,7 @@ impl HostNode {
         footprint.object(&self.departures);
         footprint.object(&self.reports);
         footprint.object(&self.kept_away);
-        self.kernel.footprint(footprint);
+        self.host.footprint(footprint);
         footprint.start(self.departures.as_ptr(), 2);
     }
     /// The cable at the end of a link.
@@ -289,9 +275,9 @@ impl HostNode {
     }
     /// A row of samples for each link of this host: what it has carried from here.
     pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
-        let row = |(port, cable)| {
-            link_row(&self.kernel.link_counters(port), cable, self.kernel.stack().link_queue_len(port))
-        };
+        let stack = self.host.stack();
+        let row =
+            move |(port, cable)| link_row(&stack.link_counters(port), cable, stack.link_queue_len(port));
         self.cables.iter().enumerate().map(row)
     }
     /// Packets lost on the way from this host, over the graph and its links, by reason.

@@ -21,11 +21,12 @@ pub fn statistics(
     for node in nodes {
         let settings = &experiment.hosts[node.id().index()];
         statistics.hosts.insert(settings.name.clone(), host(settings, node, now));
-        for (number, count) in node.kernel.call_counts() {
+        add_counts(&mut statistics.warnings, node.host.warnings());
+        let Some(linux) = node.host.linux() else { continue };
+        for (number, count) in linux.call_counts() {
             *statistics.syscalls.entry(call_name(number)).or_default() += count;
         }
-        add_counts(&mut statistics.warnings, node.kernel.warnings());
-        add_counts(&mut statistics.preempted, node.kernel.preempted());
+        add_counts(&mut statistics.preempted, linux.preempted());
     }
     links(experiment, nodes, devices, &mut statistics);
     statistics
@@ -38,10 +39,10 @@ pub fn call_name(number: u32) -> String {
 
 /// Counts of what these hosts and devices have sent over links and lost, and of what only devices count.
 fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode], statistics: &mut Statistics) {
-    let of_hosts = nodes.iter().flat_map(|host| {
-        let settings = &experiment.hosts[host.id().index()];
+    let of_hosts = nodes.iter().flat_map(|node| {
+        let settings = &experiment.hosts[node.id().index()];
         settings.interfaces.iter().enumerate().map(move |(port, interface)| {
-            (host.id(), interface, host.kernel.link_counters(port), host.cable(port))
+            (node.id(), interface, node.host.stack().link_counters(port), node.cable(port))
         })
     });
     let of_devices = devices.iter().flat_map(|device| {
@@ -79,15 +80,15 @@ fn links(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode], st
 }
 
 fn host(settings: &HostSettings, node: &HostNode, now: SimTime) -> HostStatistics {
-    let (counters, lost) = (node.kernel.interface_counters(), node.lost());
+    let (counters, lost) = (node.host.stack().interface_counters(), node.lost());
     let drops = DropReason::ALL.iter().map(|reason| {
         let on_path = lost.get(reason).copied().unwrap_or_default();
         (reason.name().to_owned(), counters.dropped(*reason) + on_path)
     });
     let processes = settings.processes.iter().enumerate().map(|(n, p)| {
         let mut process = outcome::judge(p, observed(&node.reports, n), now);
-        if let (Some(pid), None) = (process.pid, process.ended) {
-            process.waits_in = node.kernel.waits_of(pid).into_iter().map(str::to_owned).collect();
+        if let (Some(pid), None, Some(linux)) = (process.pid, process.ended, node.host.linux()) {
+            process.waits_in = linux.waits_of(pid).into_iter().map(str::to_owned).collect();
         }
         process
     });

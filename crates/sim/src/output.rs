@@ -2,7 +2,7 @@
 
 use crate::captures::Captures;
 use belljar_base::{Map, SimTime};
-use belljar_kernel::{CAPTURE_ROOM, CapturedRun};
+use belljar_netstack::{CAPTURE_ROOM, CapturedRun};
 use belljar_results::{CaptureWriter, Growing, ResultsError, ResultsFolder, Writer};
 use std::mem;
 use std::path::{Path, PathBuf};

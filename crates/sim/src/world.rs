@@ -4,16 +4,18 @@ use crate::captures::Captures;
 use crate::debug::DebugState;
 use crate::device::{self, DeviceNode};
 use crate::fabric::Fabric;
-use crate::host_config::{Context, Names, host_config, number_interfaces, stack_config};
+use crate::host_config::{Context, Names, host_config, model_host_config, number_interfaces, stack_config};
 use crate::node::HostNode;
 use crate::outbound_path::Cable;
 use crate::output::Output;
 use crate::run::RunOptions;
+use crate::simulated_host::SimulatedHost;
 use crate::simulators::Simulators;
 use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::topology::Interface;
 use belljar_config::{CaptureFilter, Experiment, Host as HostSettings};
 use belljar_kernel::Host;
+use belljar_model_host::ModelHost;
 use belljar_net::NicConfig;
 use belljar_plan::{DeviceChange, HostChange, NetChange, ProcessPlan};
 use belljar_platform::HostMachine;
@@ -36,7 +38,7 @@ pub fn hosts(
     writer: &Arc<Writer>,
 ) -> Vec<HostNode> {
     let names = Names::new(experiment, fabric);
-    // Only hosts with programs have room for guests.
+    // Only these have a kernel, and room for guests: a host without anything to run is there to be looked at.
     let has_programs = |host: &HostSettings| !host.processes.is_empty() || host.models.is_empty();
     let mut programs = 0;
     let place = |host: &HostSettings| {
@@ -50,11 +52,18 @@ pub fn hosts(
     let nodes = hosts.map(|(id, ((settings, processes), mut changes))| {
         let port = options.debug.connect(&settings.name);
         let context = Context { experiment, fabric, folder, options, names: &names };
-        let config = host_config(&context, settings, &processes, port.attention.clone());
-        let network = stack_config(&context, settings, id);
+        let mut network = stack_config(&context, settings, id);
         changes.iter_mut().for_each(|(_, change)| number_interfaces(settings, change));
+        let host = if has_programs(settings) {
+            let config = host_config(&context, settings, &processes, port.attention.clone());
+            let machine = Box::new(HostMachine::new(places[id.index()], programs));
+            SimulatedHost::Linux(Box::new(Host::new(config, network, machine)))
+        } else {
+            network.prefetch = belljar_platform::prefetch;
+            let (config, clock) = model_host_config(&context, settings, port.attention.clone());
+            SimulatedHost::Models(Box::new(ModelHost::new(config, network, clock)))
+        };
         let debug = DebugState::new(port, options.interrupt.clone());
-        let kernel = Host::new(config, network, Box::new(HostMachine::new(places[id.index()], programs)));
         let interfaces = settings.interfaces.iter().map(|interface| interface.name.as_str());
         let wanted =
             Captures::new(experiment, &settings.options.pcap_filter, interfaces.chain(["lo", "eth0"]));
@@ -69,7 +78,7 @@ pub fn hosts(
         let cables = cables(experiment, &settings.interfaces, fabric.changes());
         let seed = Seed(experiment.general.seed);
         let loss_free_until = experiment.general.bootstrap_end_time;
-        HostNode::new(id, seed, kernel, fabric.clone(), changes, loss_free_until, cables, output, debug)
+        HostNode::new(id, seed, host, fabric.clone(), changes, loss_free_until, cables, output, debug)
     });
     nodes.collect()
 }

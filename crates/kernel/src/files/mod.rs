@@ -141,10 +141,7 @@ impl Files {
             leases: Map::new(),
             fifos: Map::new(),
         };
-        // Of models alone nobody sees files.
-        if config.has_files() {
-            tree::new_tree(&mut files, config, network);
-        }
+        tree::new_tree(&mut files, config, network);
         files
     }
     /// A number that no inode of this host has had.

@@ -24,9 +24,6 @@ pub const NAME: &str = "files.mtree";
 impl Host {
     /// Writes the sidecar of the host's folder at the end of the simulation, and removes files without a name.
     pub fn finish_files(&mut self) -> Result<(), Errno> {
-        if !self.has_files() {
-            return Ok(());
-        }
         self.remove_all_unnamed();
         let mut text = String::from("#mtree\n");
         let written = text.len();

@@ -212,7 +212,7 @@ impl Host {
         if let Some(timer) = old.timer {
             self.timers.cancel(timer);
         }
-        Alarm { timer: at.map(|at| self.add_timer(at, action)), interval }
+        Alarm { timer: at.map(|at| self.set_timer(at, action)), interval }
     }
 
     /// A timer of `timer_create`, `setitimer` or `alarm` expires.

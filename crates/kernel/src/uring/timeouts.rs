@@ -106,7 +106,7 @@ impl Host {
         let number = self.urings.find_request(n, entry.addr, wanted).ok_or(Errno::ENOENT)?;
         let request = &self.urings.instances[n].requests[number];
         let action = TimerAction::Uring { instance: n, request: number, serial: request.serial };
-        let timer = self.add_timer(at, action);
+        let timer = self.set_timer(at, action);
         if let Some(old) = self.urings.instances[n].requests[number].deadline.replace(timer) {
             self.timers.cancel(old);
         }

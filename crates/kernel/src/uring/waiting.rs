@@ -86,7 +86,7 @@ impl Host {
         }
         let timer = block
             .deadline
-            .map(|at| self.add_timer(at, TimerAction::Uring { instance: n, request: number, serial }));
+            .map(|at| self.set_timer(at, TimerAction::Uring { instance: n, request: number, serial }));
         let request = &mut self.urings.instances[n].requests[number];
         request.deadline = timer;
         self.carry_out_effects();

@@ -26,7 +26,8 @@ impl HostIo for HostNode {
 impl HostIoOpen for HostNode {
     fn open(&mut self, path: &[u8], _: HostIoOpenFlags, _: HostIoOpenMode) -> HostIoResult<u32, Self> {
         let path = std::str::from_utf8(path).unwrap_or_default();
-        let content = self.kernel.debug_proc_file(path).ok_or(HostIoError::Errno(HostIoErrno::ENOENT))?;
+        let content =
+            self.host.debugged().debug_proc_file(path).ok_or(HostIoError::Errno(HostIoErrno::ENOENT))?;
         let files = &mut self.debug.files;
         let free = files.iter().position(Option::is_none).unwrap_or(files.len());
         if free == files.len() {

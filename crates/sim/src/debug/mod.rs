@@ -22,7 +22,7 @@ pub(crate) use hub::{Port, Request};
 
 use crate::node::HostNode;
 use belljar_base::{Footprint, SimTime};
-use belljar_kernel::{DebugResume, DebugStop};
+use belljar_kernel::{DebugResume, DebugStop, Host};
 use session::Session;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -91,8 +91,8 @@ impl HostNode {
             self.do_deferred(limit);
         }
         loop {
-            self.kernel.run_until(limit);
-            if !self.kernel.is_held() || self.debug.interrupt.load(Relaxed) {
+            self.host.run_until(limit);
+            if !self.host.is_held() || self.debug.interrupt.load(Relaxed) {
                 return;
             }
             self.serve_debuggers();
@@ -101,7 +101,7 @@ impl HostNode {
 
     /// Looks after requests while no window is open.
     pub(crate) fn serve_between_windows(&mut self) {
-        if self.kernel.is_held() {
+        if self.host.is_held() {
             self.debug.is_between_windows = true;
             self.serve_debuggers();
             self.debug.is_between_windows = false;
@@ -117,7 +117,7 @@ impl HostNode {
             }
             self.report_stops();
             self.call_for_debuggers();
-            if !self.kernel.is_held() || self.debug.interrupt.load(Relaxed) {
+            if !self.host.is_held() || self.debug.interrupt.load(Relaxed) {
                 break;
             }
             match self.debug.port.requests.recv_timeout(PATIENCE) {
@@ -131,7 +131,8 @@ impl HostNode {
     fn serve(&mut self, request: Request) {
         match request {
             Request::List(answer) => {
-                let _ = answer.send((self.kernel.name().to_owned(), self.kernel.debug_processes()));
+                let processes = self.host.linux().map(Host::debug_processes).unwrap_or_default();
+                let _ = answer.send((self.host.name().to_owned(), processes));
             }
             Request::Find(who, answer) => {
                 let _ = answer.send(self.find_debuggee(&who));
@@ -147,33 +148,31 @@ impl HostNode {
     }
 
     fn find_debuggee(&mut self, who: &str) -> Result<Debuggee, DebugError> {
-        let host = self.kernel.name().to_owned();
-        let pid = self.kernel.debug_find(who).map_err(|there_are| DebugError::NoProcess {
-            host,
-            who: who.to_owned(),
-            there_are,
-        })?;
-        Ok(Debuggee { pid, executable: self.kernel.debug_executable(pid) })
+        let host = self.host.name().to_owned();
+        let no_process = |there_are| DebugError::NoProcess { host, who: who.to_owned(), there_are };
+        let Some(linux) = self.host.linux_mut() else { return Err(no_process(Vec::new())) };
+        let pid = linux.debug_find(who).map_err(no_process)?;
+        Ok(Debuggee { pid, executable: linux.debug_executable(pid) })
     }
 
     /// Says which processes wait for their debugger.
     fn call_for_debuggers(&mut self) {
-        for pid in self.kernel.debug_waiting() {
+        for pid in self.host.linux().map(Host::debug_waiting).unwrap_or_default() {
             if !self.debug.called.contains(&pid) && !self.debug.sessions.iter().any(|s| s.pid == pid) {
                 self.debug.called.push(pid);
-                self.debug.port.hub_calls(self.kernel.name(), pid);
+                self.debug.port.hub_calls(self.host.name(), pid);
             }
         }
     }
 
     /// Does what could not be done between windows: when the host's next event comes.
     fn do_deferred(&mut self, limit: SimTime) {
-        let Some(at) = self.kernel.next_event().filter(|at| *at < limit) else { return };
-        self.kernel.advance(at);
+        let Some(at) = self.host.next_event().filter(|at| *at < limit) else { return };
+        self.host.debugged().advance(at);
         for deferred in std::mem::take(&mut self.debug.deferred) {
             match deferred {
-                Deferred::Kill(pid) => self.kernel.debug_kill(pid),
-                Deferred::Signal(pid, how) => self.kernel.debug_resume(pid, how),
+                Deferred::Kill(pid) => self.host.debugged().debug_kill(pid),
+                Deferred::Signal(pid, how) => self.host.debugged().debug_resume(pid, how),
             }
         }
     }
@@ -183,7 +182,7 @@ impl HostNode {
         if self.debug.is_between_windows {
             self.debug.deferred.push(Deferred::Kill(pid));
         } else {
-            self.kernel.debug_kill(pid);
+            self.host.debugged().debug_kill(pid);
         }
     }
 
@@ -192,9 +191,9 @@ impl HostNode {
         let (pid, how) = (self.debug.pid, self.debug.resume);
         if self.debug.is_between_windows && how.signal.is_some() {
             self.debug.deferred.push(Deferred::Signal(pid, how));
-            self.kernel.debug_resume(pid, DebugResume { signal: None, ..how });
+            self.host.debugged().debug_resume(pid, DebugResume { signal: None, ..how });
         } else {
-            self.kernel.debug_resume(pid, how);
+            self.host.debugged().debug_resume(pid, how);
         }
     }
 
@@ -202,7 +201,7 @@ impl HostNode {
     fn report_stops(&mut self) {
         let sessions: Vec<(u64, i32)> = self.debug.sessions.iter().map(|s| (s.id, s.pid)).collect();
         for (session, pid) in sessions {
-            if let Some(stop) = self.kernel.debug_take_stop(pid) {
+            if let Some(stop) = self.host.debugged().debug_take_stop(pid) {
                 self.report_stop(session, pid, stop);
                 if matches!(stop, DebugStop::Ended(_)) {
                     self.end_session(session);

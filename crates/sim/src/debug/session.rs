@@ -52,11 +52,13 @@ impl HostNode {
         stream: UnixStream,
     ) -> Result<u64, DebugError> {
         let pid = debuggee.pid;
-        if !self.kernel.debug_attach(pid) || self.debug.sessions.iter().any(|session| session.pid == pid) {
-            return Err(DebugError::Busy { host: self.kernel.name().to_owned(), pid });
+        if !self.host.debugged().debug_attach(pid)
+            || self.debug.sessions.iter().any(|session| session.pid == pid)
+        {
+            return Err(DebugError::Busy { host: self.host.name().to_owned(), pid });
         }
         // The debugger asks for it first of all, so it is not told.
-        self.kernel.debug_take_stop(pid);
+        self.host.debugged().debug_take_stop(pid);
         self.debug.pid = pid;
         let machine =
             GdbStub::new(Packets::new(stream)).run_state_machine(self).map_err(|_| DebugError::Over)?;
@@ -83,8 +85,8 @@ impl HostNode {
             };
             let moved = moved.and_then(|machine| match machine {
                 Machine::CtrlCInterrupt(machine) => {
-                    if !self.kernel.debug_is_stopped(pid) {
-                        self.kernel.debug_stop(pid, DebugStop::Asked);
+                    if !self.host.debugged().debug_is_stopped(pid) {
+                        self.host.debugged().debug_stop(pid, DebugStop::Asked);
                     }
                     machine.interrupt_handled(self, None::<Stop>)
                 }
@@ -137,7 +139,7 @@ impl HostNode {
     pub(super) fn end_session(&mut self, session: u64) {
         let Some(at) = self.debug.sessions.iter().position(|s| s.id == session) else { return };
         let session = self.debug.sessions.remove(at);
-        self.kernel.debug_detach(session.pid);
+        self.host.debugged().debug_detach(session.pid);
         match session.machine {
             Some(Machine::Idle(mut machine)) => machine.borrow_conn().close(),
             Some(Machine::Running(mut machine)) => machine.borrow_conn().close(),
@@ -148,13 +150,14 @@ impl HostNode {
     }
 
     fn any_thread(&self, pid: i32) -> i32 {
-        self.kernel.debug_threads(pid).first().map_or(pid, |thread| thread.tid)
+        let threads = self.host.linux().map(|linux| linux.debug_threads(pid)).unwrap_or_default();
+        threads.first().map_or(pid, |thread| thread.tid)
     }
 
     /// The stop of a process that runs another image now.
     fn executed_packet(&mut self, pid: i32, tid: i32) -> String {
         let mut packet = format!("T05thread:p{pid:x}.{tid:x};exec:");
-        let executable = self.kernel.debug_executable(pid);
+        let executable = self.host.debugged().debug_executable(pid);
         let path = executable.clone().unwrap_or_default();
         if let Some(session) = self.debug.sessions.iter_mut().find(|session| session.pid == pid) {
             session.executable = executable;

@@ -70,31 +70,36 @@ impl Target for HostNode {
 impl MultiThreadBase for HostNode {
     fn read_registers(&mut self, out: &mut ThreadRegisters, tid: Tid) -> TargetResult<(), Self> {
         let tid = number(tid);
-        let (Some(regs), Some(xstate)) = (self.kernel.debug_regs(tid), self.kernel.debug_xstate(tid)) else {
+        let (Some(regs), Some(xstate)) =
+            (self.host.debugged().debug_regs(tid), self.host.debugged().debug_xstate(tid))
+        else {
             return Err(TargetError::NonFatal);
         };
-        *out = ThreadRegisters { regs, call: self.kernel.debug_call(tid), xstate };
+        *out = ThreadRegisters { regs, call: self.host.debugged().debug_call(tid), xstate };
         Ok(())
     }
     fn write_registers(&mut self, new: &ThreadRegisters, tid: Tid) -> TargetResult<(), Self> {
         let tid = number(tid);
-        self.kernel.debug_set_regs(tid, &new.regs).map_err(|errno| TargetError::Errno(errno.0 as u8))?;
+        self.host
+            .debugged()
+            .debug_set_regs(tid, &new.regs)
+            .map_err(|errno| TargetError::Errno(errno.0 as u8))?;
         if !new.xstate.is_empty() {
-            self.kernel.debug_set_xstate(tid, &new.xstate);
+            self.host.debugged().debug_set_xstate(tid, &new.xstate);
         }
         Ok(())
     }
     fn read_addrs(&mut self, addr: u64, out: &mut [u8], _: Tid) -> TargetResult<usize, Self> {
-        match self.kernel.debug_read(self.debug.pid, addr, out) {
+        match self.host.debugged().debug_read(self.debug.pid, addr, out) {
             0 => Err(TargetError::Errno(FAULT)),
             len => Ok(len),
         }
     }
     fn write_addrs(&mut self, addr: u64, data: &[u8], _: Tid) -> TargetResult<(), Self> {
-        self.kernel.debug_write(self.debug.pid, addr, data).map_err(|_| TargetError::Errno(FAULT))
+        self.host.debugged().debug_write(self.debug.pid, addr, data).map_err(|_| TargetError::Errno(FAULT))
     }
     fn list_active_threads(&mut self, each: &mut dyn FnMut(Tid)) -> Result<(), Infallible> {
-        for thread in self.kernel.debug_threads(self.debug.pid) {
+        for thread in self.host.debugged().debug_threads(self.debug.pid) {
             each(tid_of(thread.tid));
         }
         Ok(())
@@ -109,7 +114,7 @@ impl MultiThreadBase for HostNode {
 
 impl ThreadExtraInfo for HostNode {
     fn thread_extra_info(&self, tid: Tid, out: &mut [u8]) -> Result<usize, Infallible> {
-        let threads = self.kernel.debug_threads(self.debug.pid);
+        let threads = self.host.linux().map(|linux| linux.debug_threads(self.debug.pid)).unwrap_or_default();
         let found = threads.iter().find(|thread| thread.tid == number(tid));
         let text = found.map_or("", |thread| thread.description.as_str());
         Ok(part(text.as_bytes(), 0, usize::MAX, out))
@@ -181,18 +186,19 @@ impl Breakpoints for HostNode {
 
 impl SwBreakpoint for HostNode {
     fn add_sw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
-        Ok(self.kernel.debug_add_breakpoint(self.debug.pid, addr).is_ok())
+        Ok(self.host.debugged().debug_add_breakpoint(self.debug.pid, addr).is_ok())
     }
     fn remove_sw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
         // One in an image that is no more is not missed.
-        self.kernel.debug_remove_breakpoint(self.debug.pid, addr);
+        self.host.debugged().debug_remove_breakpoint(self.debug.pid, addr);
         Ok(true)
     }
 }
 
 impl Auxv for HostNode {
     fn get_auxv(&self, offset: u64, length: usize, out: &mut [u8]) -> TargetResult<usize, Self> {
-        Ok(part(&self.kernel.debug_auxv(self.debug.pid), offset, length, out))
+        let auxv = self.host.linux().map(|linux| linux.debug_auxv(self.debug.pid)).unwrap_or_default();
+        Ok(part(&auxv, offset, length, out))
     }
 }
 
@@ -212,7 +218,7 @@ impl ExecFile for HostNode {
 
 impl MonitorCmd for HostNode {
     fn handle_monitor_cmd(&mut self, _: &[u8], mut out: ConsoleOutput<'_>) -> Result<(), Infallible> {
-        let (host, pid, now) = (self.kernel.name(), self.debug.pid, self.kernel.now());
+        let (host, pid, now) = (self.host.name(), self.debug.pid, self.host.stack().clock.now());
         outputln!(out, "process {pid} of host {host}, simulated time {now}");
         Ok(())
     }

@@ -187,7 +187,7 @@ impl Host {
                 0 => DEFAULT_TIMEOUT,
                 ms => SimDuration::from_millis(ms.into()),
             };
-            let timer = self.add_timer(self.net.clock.now() + timeout, TimerAction::PacketBlock(key));
+            let timer = self.set_timer(self.net.clock.now() + timeout, TimerAction::PacketBlock(key));
             self.own.packet(key).rings.block.timer = Some(timer);
         }
     }

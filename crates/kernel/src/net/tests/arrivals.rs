@@ -13,7 +13,7 @@ fn datagrams(count: usize) -> Vec<Packet> {
     for n in 0..count {
         wire.hosts[A].send_to(a, &vec![n as u8; 200 + 37 * (n % 11)], at(B, 7)).unwrap();
         let mut departures = Vec::new();
-        wire.hosts[A].host.take_departures(&mut departures);
+        wire.hosts[A].host.net.take_departures(&mut departures);
         packets.extend(departures.into_iter().map(|departure| departure.packet));
     }
     packets
@@ -44,7 +44,11 @@ fn received(bandwidth_down: Option<u64>, window: u64) -> (Vec<(SimTime, u8)>, Ve
             packets = later;
             for (time, sequence, packet) in coming {
                 let source = HostId(sequence as u32 % 3);
-                host.deliver(EventKey { time, class: EventClass::Arrival, source, sequence }, None, packet);
+                host.net.deliver(
+                    EventKey { time, class: EventClass::Arrival, source, sequence },
+                    None,
+                    packet,
+                );
             }
             host.fire_until(SimTime::from_picos(limit.as_picos() - 1));
             host.net.take_arrivals(limit);
@@ -52,7 +56,7 @@ fn received(bandwidth_down: Option<u64>, window: u64) -> (Vec<(SimTime, u8)>, Ve
             assert!(host.next_event().is_none_or(|next| next >= limit));
             now = limit;
         }
-        dropped.push(host.interface_counters().dropped(DropReason::RouterFull));
+        dropped.push(host.net.interface_counters().dropped(DropReason::RouterFull));
     }
     let queues = host.net.sockets.iter().filter_map(|(_, socket)| match &socket.kind {
         SocketKind::Udp(udp) => Some(&udp.queue),
@@ -93,14 +97,14 @@ fn what_comes_while_the_host_is_down_is_lost() {
     let mut packets = datagrams(3).into_iter();
     let mut next = || packets.next().unwrap();
     host.crash(false);
-    host.deliver(key(1, 5), None, next());
+    host.net.deliver(key(1, 5), None, next());
     assert_eq!(host.next_event(), Some(SimTime::ZERO + millis(5)));
-    host.deliver(key(2, 3), None, next());
+    host.net.deliver(key(2, 3), None, next());
     host.fire_until(SimTime::ZERO + millis(6));
-    assert_eq!(host.interface_counters().dropped(DropReason::HostDown), 2);
+    assert_eq!(host.net.interface_counters().dropped(DropReason::HostDown), 2);
     host.restart();
-    host.deliver(key(3, 7), None, next());
+    host.net.deliver(key(3, 7), None, next());
     host.fire_until(SimTime::ZERO + millis(8));
-    let counters = host.interface_counters();
+    let counters = host.net.interface_counters();
     assert_eq!((counters.dropped(DropReason::HostDown), counters.packets_in), (2, 1));
 }

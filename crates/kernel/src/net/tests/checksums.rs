@@ -43,7 +43,7 @@ fn said(wire: &mut Wire, a: u64, b: u64) -> ChecksumState {
 /// Packets that a host has captured since the last time.
 fn captured(wire: &mut Wire, host: usize) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
-    wire.hosts[host].host.drain_captured(|run| found.extend(run.iter().map(|(_, bytes)| bytes.to_vec())));
+    wire.hosts[host].host.net.drain_captured(|run| found.extend(run.iter().map(|(_, bytes)| bytes.to_vec())));
     found
 }
 
@@ -152,7 +152,7 @@ fn what_is_passed_on_has_it() {
     let a = wire.hosts[A].udp4();
     wire.hosts[A].send_to(a, b"for another", at(B, 9)).unwrap();
     let mut departures = Vec::new();
-    wire.hosts[A].host.take_departures(&mut departures);
+    wire.hosts[A].host.net.take_departures(&mut departures);
     let packet = departures.remove(0).packet;
     assert_eq!(packet.checksum(), ChecksumState::Open);
     // B has another address by now, and forwards.
@@ -160,7 +160,7 @@ fn what_is_passed_on_has_it() {
     wire.hosts[B].host.net.interfaces[ETH0].addresses[0].ip = address(2);
     wire.hosts[B].host.net.ip_input(ETH0, packet);
     wire.hosts[B].host.net.flush_network();
-    wire.hosts[B].host.take_departures(&mut departures);
+    wire.hosts[B].host.net.take_departures(&mut departures);
     let passed: Vec<_> = departures.iter().filter(|d| d.packet.bytes()[9] == protocol::UDP).collect();
     assert_eq!(passed.len(), 1);
     assert!(passed[0].packet.bytes()[8] == 63 && is_right(passed[0].packet.bytes()));

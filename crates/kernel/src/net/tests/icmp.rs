@@ -30,7 +30,7 @@ fn a_damaged_packet_is_dropped() {
     let a = wire.hosts[A].udp4();
     wire.hosts[A].send_to(a, b"whole", at(B, 7)).unwrap();
     let mut departures = Vec::new();
-    wire.hosts[A].host.take_departures(&mut departures);
+    wire.hosts[A].host.net.take_departures(&mut departures);
     let mut packet = departures.remove(0).packet.into_bytes();
     let last = packet.len() - 1;
     packet[last] ^= 1;

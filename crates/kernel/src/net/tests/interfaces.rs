@@ -70,7 +70,7 @@ fn packets_are_captured_at_their_interface() {
     wire.pass(millis(20));
     let times = |test: &mut TestHost| -> Vec<(u64, String)> {
         let mut times = Vec::new();
-        test.host.drain_captured(|run| {
+        test.host.net.drain_captured(|run| {
             for (at, packet) in run.iter() {
                 assert_eq!(packet[0], 0x45);
                 times.push((at.as_nanos() / 1_000_000, run.interface.to_string()));
@@ -97,7 +97,7 @@ fn what_a_crash_sets_off_is_in_no_capture() {
     // The other side does not know of the crash, and what it is told is captured behind what was seen.
     wire.pass(millis(500));
     let mut lengths = Vec::new();
-    wire.hosts[A].host.drain_captured(|run| {
+    wire.hosts[A].host.net.drain_captured(|run| {
         for (at, packet) in run.iter() {
             let length = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
             assert_eq!((packet[0], length), (0x45, packet.len()), "{at}: {packet:?}");

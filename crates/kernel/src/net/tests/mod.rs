@@ -73,7 +73,7 @@ impl Wire {
     fn carry(&mut self) {
         for from in [A, B] {
             let mut departures = Vec::new();
-            self.hosts[from].host.take_departures(&mut departures);
+            self.hosts[from].host.net.take_departures(&mut departures);
             for departure in departures {
                 let lost = self.lost.contains(&self.seen.len());
                 self.seen.push((departure.at, from, departure.packet.clone().into_bytes()));
@@ -88,7 +88,7 @@ impl Wire {
                     source: HostId(from as u32),
                     sequence: self.sequence,
                 };
-                self.hosts[1 - from].host.deliver(key, departure.link, departure.packet);
+                self.hosts[1 - from].host.net.deliver(key, departure.link, departure.packet);
             }
         }
     }

@@ -1,33 +1,28 @@
-//! The host's sockets as a model uses them.
+//! The sockets of a stack as a model uses them.
 
-use crate::host::Host;
-use crate::ids::SocketKey;
-use crate::timer::TimerAction;
-use crate::wait::Waiter;
+use crate::models::{ModelTimer, Owner};
 use belljar_base::{SimTime, Stream};
 use belljar_linux_abi::Errno;
 use belljar_models::{Failure, Flow, Network, Received, Socket};
 use belljar_net::dns::Zone;
+use belljar_netstack::SocketKey;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// A listener's queue: `SOMAXCONN`.
 const BACKLOG: usize = 4_096;
 
-/// The host, to one of its models.
-pub struct Sockets<'a> {
-    pub host: &'a mut Host,
+/// The owner of the stack, to one of its models.
+pub(crate) struct Sockets<'a, O> {
+    pub owner: &'a mut O,
     pub model: u32,
 }
 
-impl Sockets<'_> {
+impl<O: Owner> Sockets<'_, O> {
     /// Lets the model own a socket: it is told of its changes.
     fn own(&mut self, key: SocketKey) -> Socket {
-        self.host.carry_out_effects();
-        let queue = self.host.socket_queue(key);
-        self.host.waits.enter(queue, Waiter::Model { model: self.model, socket: key });
-        if let Some(running) = self.host.models.running.get_mut(&self.model) {
-            running.sockets.insert(key, false);
-        }
+        self.owner.carry_out_effects();
+        self.owner.watch(key);
+        self.owner.models_mut().own(self.model, key);
         Socket(key.0)
     }
     /// Lets the model own a socket that could be made.
@@ -54,78 +49,76 @@ fn v4(address: SocketAddr) -> SocketAddrV4 {
     }
 }
 
-impl Network for Sockets<'_> {
+impl<O: Owner> Network for Sockets<'_, O> {
     fn now(&self) -> SimTime {
-        self.host.net.clock.now()
+        self.owner.stack().clock.now()
     }
     fn wall_clock_ns(&self) -> u64 {
-        self.host.net.clock.realtime_ns()
+        self.owner.stack().clock.realtime_ns()
     }
     fn random(&mut self) -> &mut Stream {
-        &mut self.host.models.running.get_mut(&self.model).expect("a model that is called runs").random
+        self.owner.models_mut().random(self.model)
     }
     fn zone(&self) -> Option<&Zone> {
-        self.host.net.config.resolver.as_ref().map(|resolver| &*resolver.zone)
+        self.owner.stack().config.resolver.as_ref().map(|resolver| &*resolver.zone)
     }
 
     fn listen(&mut self, port: u16) -> Result<Socket, Failure> {
         let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
-        let made = self.host.net.listen(at, BACKLOG);
+        let made = self.owner.stack_mut().listen(at, BACKLOG);
         self.owned(made)
     }
     fn accept(&mut self, listener: Socket) -> Option<(Socket, SocketAddrV4)> {
-        let (child, remote) = self.host.net.accept(SocketKey(listener.0)).ok()??;
+        let (child, remote) = self.owner.stack_mut().accept(SocketKey(listener.0)).ok()??;
         Some((self.own(child), v4(remote)))
     }
     fn connect(&mut self, to: SocketAddrV4) -> Result<Socket, Failure> {
-        let made = self.host.net.connect(to.into());
+        let made = self.owner.stack_mut().connect(to.into());
         self.owned(made)
     }
     fn is_connected(&mut self, socket: Socket) -> Result<bool, Failure> {
-        self.host.net.is_connected(SocketKey(socket.0)).map_err(failure)
+        self.owner.stack_mut().is_connected(SocketKey(socket.0)).map_err(failure)
     }
     fn send(&mut self, socket: Socket, data: &[u8]) -> Result<usize, Failure> {
-        self.host.net.write(SocketKey(socket.0), data).map_err(failure)
+        self.owner.stack_mut().write(SocketKey(socket.0), data).map_err(failure)
     }
     fn receive(&mut self, socket: Socket, out: &mut [u8]) -> Result<Received, Failure> {
-        self.host.net.read(SocketKey(socket.0), out).map(received).map_err(failure)
+        self.owner.stack_mut().read(SocketKey(socket.0), out).map(received).map_err(failure)
     }
     fn discard(&mut self, socket: Socket, most: u64) -> Result<Received, Failure> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        self.host.net.discard(SocketKey(socket.0), most).map(received).map_err(failure)
+        self.owner.stack_mut().discard(SocketKey(socket.0), most).map(received).map_err(failure)
     }
     fn finish(&mut self, socket: Socket) {
-        self.host.net.finish(SocketKey(socket.0));
+        self.owner.stack_mut().finish(SocketKey(socket.0));
     }
     fn close(&mut self, socket: Socket) {
         let key = SocketKey(socket.0);
-        if let Some(running) = self.host.models.running.get_mut(&self.model) {
-            running.sockets.remove(&key);
-        }
-        let queue = self.host.socket_queue(key);
-        self.host.waits.leave(queue, Waiter::Model { model: self.model, socket: key });
-        self.host.net.close(key);
+        self.owner.models_mut().disown(key);
+        self.owner.unwatch(key);
+        self.owner.stack_mut().close(key);
     }
 
     fn bind_udp(&mut self, port: u16) -> Result<Socket, Failure> {
-        let made = self.host.net.bind_udp(port);
+        let made = self.owner.stack_mut().bind_udp(port);
         self.owned(made)
     }
     fn send_to(&mut self, socket: Socket, to: SocketAddrV4, payload: &[u8]) -> Result<bool, Failure> {
-        self.host.net.send_to(SocketKey(socket.0), to.into(), payload).map_err(failure)
+        self.owner.stack_mut().send_to(SocketKey(socket.0), to.into(), payload).map_err(failure)
     }
     fn receive_from(&mut self, socket: Socket, out: &mut Vec<u8>) -> Result<Option<SocketAddrV4>, Failure> {
-        let source = self.host.net.receive_from(SocketKey(socket.0), out).map_err(failure)?;
+        let source = self.owner.stack_mut().receive_from(SocketKey(socket.0), out).map_err(failure)?;
         Ok(source.map(v4))
     }
 
     fn wake_at(&mut self, at: SimTime, token: u64) {
-        let Some(running) = self.host.models.running.get(&self.model) else { return };
-        let action = TimerAction::WakeModel { model: self.model, generation: running.generation, token };
-        self.host.add_timer(at.max(self.host.net.clock.now()), action);
+        let Some(generation) = self.owner.models().generation(self.model) else { return };
+        let timer = ModelTimer::Wake { model: self.model, generation, token };
+        let now = self.owner.stack().clock.now();
+        self.owner.add_timer(at.max(now), timer);
     }
     fn record(&mut self, flow: Flow) {
-        self.host.models.flows.push((self.model, flow));
+        self.owner.models_mut().record(self.model, flow);
     }
 }
 

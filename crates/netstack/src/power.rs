@@ -1,0 +1,63 @@
+//! Loss of power: what a stack keeps in memory is gone. What has left before is on its way, and what would repeat itself, such as
+//! ports and sequence numbers, is drawn on.
+
+use crate::{Stack, StackCounters};
+use belljar_net::Counters;
+
+/// State of a stack at the moment at which its power was cut.
+#[must_use]
+pub struct PowerCut {
+    nics: Vec<Counters>,
+    counters: StackCounters,
+    departures: usize,
+    captured: usize,
+}
+
+impl Stack {
+    /// Power is lost. The owner ends what uses the sockets, and calls [`lose_state`](Self::lose_state): nobody sees what ending
+    /// it sets off.
+    pub fn cut_power(&mut self) -> PowerCut {
+        self.is_down = true;
+        let nics = std::iter::once(&self.eth0.nic).chain(self.links.iter().map(|link| &link.nic));
+        PowerCut {
+            nics: nics.map(|nic| *nic.counters()).collect(),
+            counters: std::mem::take(&mut self.counters),
+            departures: self.departures.len(),
+            captured: self.captured.len(),
+        }
+    }
+
+    /// Loses everything but what must not be lost: a stack without sockets is left, whose counters count on.
+    pub fn lose_state(&mut self, cut: PowerCut) {
+        let fresh = Stack::new(self.config.clone(), self.clock.clone());
+        let old = std::mem::replace(self, fresh);
+        self.timers = old.timers;
+        self.timers.clear();
+        self.is_down = old.is_down;
+        self.departures = old.departures;
+        self.departures.truncate(cut.departures);
+        self.captured = old.captured;
+        self.captured.truncate(cut.captured);
+        self.arrivals = old.arrivals;
+        self.inbox = old.inbox;
+        self.ports = old.ports;
+        self.isns = old.isns;
+        self.next_serial = old.next_serial;
+        self.resolved = old.resolved;
+        self.eth0.nic.power_cycle(&self.config.nic, cut.nics[0]);
+        let now = self.clock.now();
+        for ((port, config), counters) in self.links.iter_mut().zip(&self.config.links).zip(&cut.nics[1..]) {
+            port.nic.power_cycle(&config.nic, *counters);
+            port.nic.set_carrier(now, config.carrier);
+        }
+        self.plan_arrivals();
+        self.counters = cut.counters;
+    }
+
+    /// Power is back: the clock starts anew. The owner sets its timers and calls [`begin_bootstrap`](Self::begin_bootstrap) and
+    /// [`plan_arrivals`](Self::plan_arrivals).
+    pub fn restore_power(&mut self) {
+        self.is_down = false;
+        self.clock.boot();
+    }
+}
