@@ -7,7 +7,7 @@ use crate::mm::{AddressSpace, Vma, VmaKind};
 use belljar_base::{HostId, Seed, SimDuration, SimTime};
 use belljar_linux_abi::Errno;
 use belljar_machine::*;
-use belljar_netstack::StackConfig;
+use belljar_netstack::{Stack, StackConfig};
 use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::path::Path;
@@ -140,6 +140,10 @@ impl TestHost {
         let mut data = vec![0; len];
         self.host.read_guest(self.process, DATA + offset, &mut data).expect("it is mapped");
         data
+    }
+    /// Its network stack.
+    pub fn stack(&mut self) -> &mut Stack {
+        &mut self.host.net
     }
     /// Two descriptors that a call such as `pipe` has stored at [`DATA`]` + offset`.
     pub fn pair(&self, offset: u64) -> (u64, u64) {

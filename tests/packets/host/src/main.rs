@@ -67,7 +67,7 @@ impl Script {
                     source: HostId(1),
                     sequence: self.arrivals,
                 };
-                self.test.host.deliver(key, None, Packet::new(from_hex(bytes)?));
+                self.test.stack().deliver(key, None, Packet::new(from_hex(bytes)?));
                 self.settle(self.now());
             }
             ["until", time] => self.pass(SimTime::from_nanos(time.parse()?)),
@@ -135,7 +135,7 @@ impl Script {
             }
         }
         let mut departures = Vec::new();
-        self.test.host.take_departures(&mut departures);
+        self.test.stack().take_departures(&mut departures);
         for departure in departures {
             let bytes = to_hex(&departure.packet.into_bytes());
             self.news.push(format!("packet {} {bytes}", departure.at.as_nanos()));
