@@ -13,6 +13,8 @@ It holds no simulation logic: it writes the experiment file, calls the `belljar`
 Data frames, statistics and figures need `pip install belljar[analysis]`.
 """
 
+import pathlib
+
 from . import models
 from .binary import BelljarError, find_binary
 from .events import link_from, one_of, one_way
@@ -24,8 +26,11 @@ from .sweep import Point, Sweep, sweep
 from .topology import Interface, Management, P4Switch, Route, Router, Simulator, Switch, codel, drop_tail, fq_codel, gilbert_elliott, priority, red
 from .until import half_width
 
+#: The JSON Schema of experiment files, for editors.
+SCHEMA = pathlib.Path(__file__).with_name("experiment.schema.json")
+
 __all__ = [
-    "BelljarError", "Experiment", "Host", "Interface", "Management", "Model", "Network", "P4Switch", "Point", "Process", "Results", "Route", "Router", "RunFailed", "Simulator", "Sweep",
+    "SCHEMA", "BelljarError", "Experiment", "Host", "Interface", "Management", "Model", "Network", "P4Switch", "Point", "Process", "Results", "Route", "Router", "RunFailed", "Simulator", "Sweep",
     "Switch", "codel", "drop_tail", "exponential", "find_binary", "fq_codel", "gilbert_elliott", "half_width", "link_from", "models", "one_of", "one_way",
     "pareto", "priority", "red", "run", "sweep", "uniform",
 ]

@@ -53,18 +53,19 @@ def rows(sweep: Sweep) -> list[Row]:
     where and how fast runs were made."""
     made = []
     for point in sweep.points:
-        row: Row = {**point.parameters, "seed": point.seed, "ok": point.ok, "failure": showing.signature(point)}
-        if point.has_results:
-            row |= _measured(sweep, point) | {k: v for k, v in standard(point.results).items() if k not in row}
+        results = point.results if point.has_results else None
+        row: Row = {**point.parameters, "seed": point.seed, "ok": point.ok, "failure": showing.signature(point, results)}
+        if results is not None:
+            row |= _measured(sweep, point, results) | {k: v for k, v in standard(results).items() if k not in row}
         made.append(row)
     return made
 
 
-def _measured(sweep: Sweep, point: Point) -> Row:
+def _measured(sweep: Sweep, point: Point, results: Results) -> Row:
     # A run that failed may lack what is measured.
     if sweep.measure is None or not point.ok:
         return {}
-    value = sweep.measure(point.results)
+    value = sweep.measure(results)
     return dict(value) if isinstance(value, Mapping) else {"value": value}
 
 
@@ -108,11 +109,12 @@ def _column(arrow: Any, values: list[Any]) -> Any:
 
 def _page(sweep: Sweep, table: Sequence[Row], folder: pathlib.Path) -> str:
     title = f"Sweep {folder.resolve().name}"
-    parts = [f"<h1>{html.escape(title)}</h1>", f"<p>{html.escape(showing.sweep_line(sweep))}. {html.escape(str(sweep.failure_rate()))}.</p>"]
+    line = showing.sweep_line(sweep).removeprefix("Sweep(").removesuffix(")")
+    parts = [f"<h1>{html.escape(title)}</h1>", f"<p>{html.escape(line)}. {html.escape(str(sweep.failure_rate()))}.</p>"]
     parts += _figures(sweep, table)
     parts += ["<h2>Runs</h2>", _variants(sweep)]
     if sweep.failed:
-        parts += ["<h2>Failures by signature</h2>", _failures(sweep, folder)]
+        parts += ["<h2>Failures by signature</h2>", _failures(sweep, table, folder)]
     parts += ["<h2>Slowest runs</h2>", _slowest(sweep, folder)]
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n")
@@ -127,10 +129,11 @@ def _variants(sweep: Sweep) -> str:
     return f'<table><thead><tr><th>variant</th><th>runs in the order of seeds</th><th>failed</th></tr></thead><tbody>{"".join(body)}</tbody></table>'
 
 
-def _failures(sweep: Sweep, folder: pathlib.Path) -> str:
+def _failures(sweep: Sweep, table: Sequence[Row], folder: pathlib.Path) -> str:
     groups: dict[str, list[Point]] = {}
-    for point in sweep.failed:
-        groups.setdefault(showing.signature(point), []).append(point)
+    for point, row in zip(sweep.points, table):
+        if not point.ok:
+            groups.setdefault(row["failure"], []).append(point)
     body = []
     for told, points in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))[:_ROWS]:
         links = ", ".join(_link(point, folder) for point in points[:_ROWS]) + (f" and {len(points) - _ROWS} more" if len(points) > _ROWS else "")
@@ -237,8 +240,7 @@ def _plot(lines: Sequence[Line], x: str, y: str) -> str:
 
     parts = [f'<svg viewBox="0 0 {wide} {high + 16 * len(lines)}" width="{wide}" role="img" font-size="11" font-family="sans-serif" '
              f'aria-label="{html.escape(y)} against {html.escape(x)}">']
-    for n in range(5):
-        v = y_low + (y_high - y_low) * n / 4
+    for v in _scale(y_low, y_high):
         _, row = place(x_low, v)
         parts.append(f'<line x1="{left}" x2="{wide - 8}" y1="{row:.1f}" y2="{row:.1f}" stroke="currentColor" stroke-opacity="0.15"/>'
                      f'<text x="{left - 5}" y="{row + 4:.1f}" text-anchor="end" fill="currentColor">{v:.4g}</text>')
@@ -263,6 +265,13 @@ def _plot(lines: Sequence[Line], x: str, y: str) -> str:
         parts.append(f'<line x1="{left}" x2="{left + 26}" y1="{row - 4}" y2="{row - 4}" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
                      f'<text x="{left + 32}" y="{row}" fill="currentColor">{html.escape(name)} ({runs} {drawing.plural("run", runs)} each)</text>')
     return "".join([*parts, "</svg>"])
+
+
+def _scale(low: float, high: float) -> list[float]:
+    """Round numbers from `low` to `high`, three to seven of them."""
+    power = 10.0 ** math.floor(math.log10((high - low) / 6))
+    step = next(power * n for n in (1, 2, 5, 10) if (high - low) / (power * n) <= 6)
+    return [step * n for n in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 def _ticks(values: Sequence[float]) -> list[float]:

@@ -142,12 +142,12 @@ def _last_line(problem: str | None) -> str:
     return next((line for line in lines if "expected:" in line), lines[-1] if lines else "")
 
 
-def signature(point: Point) -> str:
+def signature(point: Point, results: Results | None) -> str:
     """How a run failed, without what differs from seed to seed: which processes ended otherwise than expected, and how."""
     if point.ok:
         return ""
-    if not point.has_results:
+    if results is None:
         return _last_line(point.problem)
-    wrong = {f"{host}: {p['program']} {p['state']}" for host, h in point.results.statistics["hosts"].items()
+    wrong = {f"{host}: {p['program']} {p['state']}" for host, h in results.statistics["hosts"].items()
              for p in h["processes"] if not p["as_expected"]}
     return "; ".join(sorted(wrong)) or _last_line(point.problem)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import functools
 import hashlib
 import itertools
 import json
@@ -49,8 +48,9 @@ class Point:
     seconds: float = 0.0
     machine: str = ""
 
-    @functools.cached_property
+    @property
     def results(self) -> Results:
+        """The results, opened anew each time: those of many runs together would not fit into memory."""
         return Results(self.path)
 
     @property

@@ -13,8 +13,9 @@ import threading
 import time
 
 import pytest
+import slurm_cluster
 
-from belljar import BelljarError, Experiment, RunFailed, half_width, sweep, worker
+from belljar import BelljarError, Experiment, RunFailed, half_width, report, sweep, worker
 from belljar.backends import backend
 
 
@@ -196,6 +197,13 @@ def test_page_and_tables(workdir):
         assert [str(row["seed"]) for row in content] == [row["seed"] for row in rows] and content[0].keys() == rows[0].keys()
 
 
+def test_scales_have_round_numbers():
+    for low, high in ((0, 1), (-0.3052, 0.8408), (0, 116861), (1e-9, 3e-9), (99.5, 100.25), (0, 7)):
+        marks = report._scale(low, high)
+        assert 3 <= len(marks) <= 7 and low - 1e-12 <= marks[0] and marks[-1] <= high * (1 + 1e-12), marks
+        assert all(len(f"{mark:.12g}".replace("-", "").replace(".", "").strip("0").partition("e")[0]) <= 4 for mark in marks), marks
+
+
 def _has(package):
     try:
         __import__(package)
@@ -265,3 +273,46 @@ def test_dask_with_a_worker_killed_in_the_middle(workdir, dask_cluster):
     assert len(made) == 40 and workers[0].wait(5) != 0 and not any(p.reused for p in made)
     assert table(workdir / "dask") == table(workdir / "local")
     assert all(p.reused for p in sweep(lossy, workdir / "dask", seeds=20, on=f"dask:{address}", **OPTIONS))
+
+
+@pytest.fixture
+def slurm(workdir):
+    """A real Slurm on this machine, with a node of two processors."""
+    pytest.importorskip("submitit")
+    if os.geteuid() != 0:
+        pytest.skip("Slurm's node runs as root")
+    cluster = slurm_cluster.Cluster(workdir)
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in cluster.environment.items():
+            patch.setenv(key, value)
+        yield cluster
+    cluster.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.needs(*slurm_cluster.PROGRAMS)
+def test_slurm_with_a_job_killed_in_the_middle(workdir, slurm):
+    pytest.importorskip("pandas")
+    sweep(lossy, workdir / "local", seeds=20, **OPTIONS)
+    done, killed = [], []
+
+    def watch(point):
+        done.append(point)
+        running = subprocess.run(["squeue", "-h", "-r", "-t", "R", "-o", "%i"], capture_output=True, text=True).stdout.split()
+        # One may have come to its end in the meantime, three hardly.
+        if len(done) >= 10 and running and len(killed) < 3:
+            if subprocess.run(["scancel", "--signal=KILL", running[-1]], capture_output=True).returncode == 0:
+                killed.append(running[-1])
+
+    made = sweep(lossy, workdir / "slurm", seeds=20, on="slurm", on_done=watch, **OPTIONS)
+    assert len(made) == 40 and killed and not any(p.reused for p in made)
+    assert table(workdir / "slurm") == table(workdir / "local")
+    jobs = {file.name.split("_")[0] for file in (workdir / "slurm/.slurm").glob("*_submitted.pkl")}
+    assert 2 <= len(jobs) <= 4, f"one array, and a job for each run that was lost: {jobs}"
+    command = [sys.executable, "-m", "belljar", "sweep", str(workdir / "exp.yaml"), "-o", str(workdir / "command"), "--seeds", "3", "--on", "slurm",
+               "--slurm", "timeout_min=5", "--vary", "hosts.a.bandwidth_up=[1 Mbit, 2 Mbit]", "--measure", "end=simulated_seconds"]
+    exp = Experiment(stop_time="2 s")
+    exp.host("a").run("/bin/sleep", "1")
+    exp.save(workdir / "exp.yaml")
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert said.returncode == 0 and "6 runs in" in said.stdout, said.stdout + said.stderr
