@@ -5,7 +5,8 @@
 //! * [`intro`]: what the two sides tell each other on a socket first
 //! * [`setup`]: the way from an address to a channel, without blocking; [`establish`] waits for it, within bounds
 //! * [`channel`]: sending, receiving and the promises of time, sans-IO in spirit: `now` is passed in, nothing blocks
-//! * [`layer`]: what a channel carries; [`net`]: Ethernet frames; [`requests`]: PCIe and memory
+//! * [`layer`]: what a channel carries; [`net`]: Ethernet frames; [`requests`]: PCIe and memory; [`wire`]: any of
+//!   them
 //! * [`process`]: simulators that are started and ended here; [`turns`]: which of them run where processors are short
 //! * [`proxy`]: channels between two machines
 //! * [`wait`]: how to wait for a peer that shares processors with us; [`watch`]: who waits for whom, for other threads
@@ -39,6 +40,7 @@ mod testing;
 pub mod turns;
 pub mod wait;
 pub mod watch;
+pub mod wire;
 
 pub use address::{Address, Role};
 pub use channel::Channel;
@@ -49,3 +51,4 @@ pub use requests::{MemoryDevice, MemoryHost, PcieDevice, PcieHost};
 pub use setup::{Parameters, Setup, SyncMode, establish};
 pub use wait::Backoff;
 pub use watch::Watch;
+pub use wire::Wire;

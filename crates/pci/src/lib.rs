@@ -3,10 +3,12 @@
 //!
 //! * [`transaction`]: register accesses, DMA and interrupts, with their form in messages; [`info`]: what a device says of itself
 //! * [`arena`]: the memory of a host that its device reaches
+//! * [`e1000`]: a network controller and its driver
 //! * [`memory`]: memory behind a channel of its own
 #![forbid(unsafe_code)]
 
 pub mod arena;
+pub mod e1000;
 mod fields;
 pub mod info;
 pub mod memory;

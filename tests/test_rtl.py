@@ -1,0 +1,43 @@
+"""RTL beside the simulation: a switch in Verilog that Verilator makes a simulator."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+from conftest import ROOT
+from test_simulators import of_hosts, run  # noqa: F401
+
+RTL = ROOT / "cosim" / "rtl"
+
+pytestmark = pytest.mark.skipif(not shutil.which("verilator"), reason="verilator is not installed")
+
+
+@pytest.fixture(scope="module")
+def switch(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rtl")
+    built = subprocess.run(["make", "-C", RTL, f"OUT={folder}", "TRACE=1"], capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder / "switch"
+
+
+def test_a_switch_in_verilog_learns_and_writes_waveforms(run, switch, workdir):  # noqa: F811
+    exp = yaml.safe_load((RTL / "switch.yaml").read_text())
+    exp["host_option_defaults"] = {"pcap_enabled": True}
+    command = exp["simulators"]["switch"]["command"]
+    seen = None
+    for n in range(3):
+        more = ["--trace", str(workdir / "waves.vcd")] if n == 2 else []
+        exp["simulators"]["switch"]["command"] = [str(switch), *command[1:], *more]
+        out, _ = run(f"rtl{n}", exp, "--parallelism", "12"[n % 2])
+        now = of_hosts(out) | {"switch": (out / "simulators/switch/stdout").read_bytes()}
+        assert seen is None or now == seen
+        seen = now
+    times = re.findall(r"icmp_seq=\d+ ttl=64 time=([\d.]+) ms", seen["hosts/alice/ping.1000.stdout"].decode())
+    # Twice two links, two channels and two times 98 bytes at 1 Gbit/s; in the switch a frame takes some 30 cycles of 6.4 ns.
+    assert len(times) == 5 and all(0.029 <= float(time) <= 0.031 for time in times[1:]), times
+    # Five echoes and two ARP frames each way; the others saw the one that was for all.
+    assert [int(n) for n in re.findall(rb"(\d+) sent", seen["switch"])] == [6, 6, 1, 1]
+    waves = (workdir / "waves.vcd").read_text()
+    assert "$var" in waves and "rx_tvalid" in waves and waves.count("\n#") > 1000
