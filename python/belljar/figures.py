@@ -3,6 +3,7 @@ of runs, and draws no band for fewer than three."""
 
 from __future__ import annotations
 
+import io
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +28,15 @@ def _axes(x: str, y: str) -> tuple[Figure, Axes]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    class Shown(Figure):
+        """A figure that notebooks show, which they do only with those of pyplot otherwise."""
+
+        def _repr_png_(self) -> bytes:
+            data = io.BytesIO()
+            self.savefig(data, format="png", dpi=110)
+            return data.getvalue()
+
+    figure = Shown(figsize=(5.2, 3.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.set_xlabel(x)
