@@ -7,9 +7,6 @@ use num_bigint::BigUint;
 /// Bytes behind the last field of a buffer.
 pub const PADDING: usize = 17;
 
-fn load64(bytes: &[u8], at: usize) -> u64 {
-    u64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
-}
 fn load128(bytes: &[u8], at: usize) -> u128 {
     u128::from_be_bytes(bytes[at..at + 16].try_into().expect("16 bytes"))
 }
@@ -19,15 +16,62 @@ pub fn mask(width: u32) -> u128 {
     if width >= 128 { u128::MAX } else { (1 << width) - 1 }
 }
 
+/// Reads or writes the smallest of 1, 2, 4 and 8 bytes that a field lies in: a processor passes what was just stored on
+/// to a load at once only if the load is no wider, and neighbouring fields are often written one after the other.
+macro_rules! narrowest {
+    ($bits:expr, $action:ident) => {
+        match $bits {
+            0..=8 => $action!(u8, 1),
+            9..=16 => $action!(u16, 2),
+            17..=32 => $action!(u32, 4),
+            _ => $action!(u64, 8),
+        }
+    };
+}
+
+/// The field of `width` bits at bit `skip` of the byte `at`; both together are at most 64.
+#[inline]
+fn get64(bytes: &[u8], at: usize, skip: u32, width: u32) -> u64 {
+    if width == 0 {
+        return 0;
+    }
+    macro_rules! load {
+        ($word:ty, $bytes:literal) => {{
+            let word = <$word>::from_be_bytes(bytes[at..at + $bytes].try_into().expect("its bytes"));
+            (word << skip >> (<$word>::BITS - width)) as u64
+        }};
+    }
+    narrowest!(skip + width, load)
+}
+
+/// Sets the field of `width` bits at bit `skip` of the byte `at`; both together are at most 64.
+#[inline]
+fn set64(bytes: &mut [u8], at: usize, skip: u32, width: u32, value: u64) {
+    if width == 0 {
+        return;
+    }
+    macro_rules! store {
+        ($word:ty, $bytes:literal) => {{
+            let place = &mut bytes[at..at + $bytes];
+            let shift = <$word>::BITS - skip - width;
+            let ones = <$word>::MAX >> (<$word>::BITS - width) << shift;
+            let mut word = (value as $word) << shift;
+            if ones != <$word>::MAX {
+                let before = <$word>::from_be_bytes((&*place).try_into().expect("its bytes"));
+                word = before & !ones | word & ones;
+            }
+            place.copy_from_slice(&word.to_be_bytes());
+        }};
+    }
+    narrowest!(skip + width, store)
+}
+
 /// The field of `width` bits, at most 128, that starts at bit `offset`.
 #[inline]
 pub fn get(bytes: &[u8], offset: u32, width: u32) -> u128 {
     let (at, skip) = ((offset / 8) as usize, offset % 8);
-    if width == 0 {
-        return 0;
-    }
     if skip + width <= 64 {
-        return u128::from(load64(bytes, at) << skip >> (64 - width));
+        return u128::from(get64(bytes, at, skip, width));
     }
     if skip + width <= 128 {
         return load128(bytes, at) << skip >> (128 - width);
@@ -40,14 +84,8 @@ pub fn get(bytes: &[u8], offset: u32, width: u32) -> u128 {
 #[inline]
 pub fn set(bytes: &mut [u8], offset: u32, width: u32, value: u128) {
     let (at, skip) = ((offset / 8) as usize, offset % 8);
-    if width == 0 {
-        return;
-    }
     if skip + width <= 64 {
-        let shift = 64 - skip - width;
-        let ones = (mask(width) as u64) << shift;
-        let word = load64(bytes, at) & !ones | ((value as u64) << shift) & ones;
-        bytes[at..at + 8].copy_from_slice(&word.to_be_bytes());
+        set64(bytes, at, skip, width, value as u64);
     } else if skip + width <= 128 {
         let shift = 128 - skip - width;
         let ones = mask(width) << shift;

@@ -11,6 +11,7 @@ mod pipelines;
 mod references;
 mod state;
 mod tables;
+mod unread;
 
 pub(crate) use tables::ones;
 
@@ -45,6 +46,7 @@ impl Program {
         lower.checksums()?;
         lower.deparser()?;
         lower.lists()?;
+        unread::forget_unread(&mut lower.program);
         Ok(lower.program)
     }
 }

@@ -6,17 +6,9 @@ impl Run<'_> {
     pub fn deparse(&mut self) {
         self.update_checksums();
         let program = self.program;
-        let headers = &mut self.scratch.headers;
-        let mut len = 0;
-        for header in &program.emit {
-            if self.packet.phv.valid[*header as usize] {
-                let bytes = self.packet.phv.len(program, *header) as usize;
-                headers.resize(headers.len().max(len + bytes + PADDING), 0);
-                self.packet.phv.emit(program, *header, &mut headers[len..]);
-                len += bytes;
-            }
-        }
         let packet = &mut *self.packet;
+        let valid = || program.emit.iter().filter(|header| packet.phv.valid[**header as usize]);
+        let len = valid().map(|header| packet.phv.len(program, *header) as usize).sum::<usize>();
         let parsed = packet.parsed;
         let payload = packet.data.len() - parsed;
         if len > parsed {
@@ -26,7 +18,21 @@ impl Run<'_> {
             packet.data.copy_within(parsed.., len);
             packet.data.truncate(len + payload);
         }
-        packet.data[..len].copy_from_slice(&self.scratch.headers[..len]);
+        let mut at = 0;
+        for header in valid() {
+            let bytes = packet.phv.len(program, *header) as usize;
+            if program.kind_of(*header).variable.is_none() {
+                packet.phv.emit(program, *header, &mut packet.data[at..at + bytes]);
+            } else {
+                // Bits are copied by words, which end behind the header.
+                let scratch = &mut self.scratch.headers;
+                scratch.clear();
+                scratch.resize(bytes + PADDING, 0);
+                packet.phv.emit(program, *header, scratch);
+                packet.data[at..at + bytes].copy_from_slice(&scratch[..bytes]);
+            }
+            at += bytes;
+        }
         packet.parsed = len;
         if let Some(longest) = packet.truncate {
             packet.data.truncate(longest as usize);

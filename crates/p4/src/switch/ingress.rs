@@ -126,9 +126,9 @@ impl Switch {
                 Some(ready) if ready > at => {
                     if found.due != Some(ready) {
                         if let Some(old) = found.due.replace(ready) {
-                            self.busy.remove(&(old, port));
+                            self.busy.remove(old, port);
                         }
-                        self.busy.insert((ready, port));
+                        self.busy.insert(ready, port);
                     }
                     return;
                 }

@@ -20,13 +20,13 @@ use crate::program::Program;
 use crate::run::{Run, Scratch};
 use crate::state::State;
 use crate::trace::Trace;
-use belljar_base::{Set, SimDuration, SimTime};
+use belljar_base::{SimDuration, SimTime};
 pub use config::{Drop, Notification, SwitchConfig};
 pub(crate) use digest::DigestState;
 pub use digest::{DigestConfig, Sample};
 pub(crate) use multicast::Replication;
 pub use multicast::{CloneSession, MulticastNode, Replica};
-use port::Port;
+use port::{Busy, Port};
 pub use port::{PortCounters, QueueLimits};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub struct Switch {
     /// Copies that are to be queued now.
     copies: VecDeque<(u16, Box<Packet>)>,
     /// Ports with packets that wait, by the time at which one can be taken.
-    busy: Set<(SimTime, u16)>,
+    busy: Busy,
     out: VecDeque<Leaving>,
     notifications: VecDeque<Notification>,
     lost_notifications: u64,
@@ -99,7 +99,7 @@ impl Switch {
             ingress_free: SimTime::ZERO,
             delayed: VecDeque::new(),
             copies: VecDeque::new(),
-            busy: Set::new(),
+            busy: Busy::default(),
             out: VecDeque::new(),
             notifications: VecDeque::new(),
             lost_notifications: 0,
@@ -163,33 +163,25 @@ impl Switch {
         if !self.notifications.is_empty() {
             return Some(self.now);
         }
-        [self.next_packet(), self.next_timer()].into_iter().flatten().min()
+        self.next_due()
     }
     /// When the next packet is processed, if nothing is received before: the timers of idle entries and digests aside.
     pub fn next_packet(&self) -> Option<SimTime> {
         let input = self.input.front().map(|(at, _)| (*at).max(self.ingress_free));
         let delayed = self.delayed.front().map(|(at, ..)| *at);
-        let port = self.busy.first().map(|(at, _)| *at);
-        [input, delayed, port].into_iter().flatten().min()
+        [input, delayed, self.busy.next()].into_iter().flatten().min()
     }
 
     /// Does everything up to `now` in the order of time.
     pub(crate) fn advance(&mut self, now: SimTime) {
         self.now = self.now.max(now);
-        loop {
+        // This is asked several times for each packet, and mostly there is nothing to do.
+        while let Some(at) = self.next_due().filter(|at| *at <= now) {
             let input = self.input.front().map(|(at, _)| (*at).max(self.ingress_free));
             let delayed = self.delayed.front().map(|(at, ..)| *at);
-            let port = self.busy.first().map(|(at, _)| *at);
-            let timer = self.next_timer();
-            let Some(at) = [port, delayed, input, timer].into_iter().flatten().min().filter(|at| *at <= now)
-            else {
-                return;
-            };
-            if port == Some(at) {
-                if let Some((_, port)) = self.busy.pop_first() {
-                    self.ports[usize::from(port)].due = None;
-                    self.serve(at, port);
-                }
+            if let Some(port) = self.busy.take(at) {
+                self.ports[usize::from(port)].due = None;
+                self.serve(at, port);
             } else if delayed == Some(at) {
                 if let Some((_, port, packet)) = self.delayed.pop_front() {
                     self.enqueue(at, port, packet);
@@ -203,6 +195,16 @@ impl Switch {
             }
             self.settle(at);
         }
+    }
+
+    /// When the next thing happens by itself.
+    #[inline]
+    fn next_due(&self) -> Option<SimTime> {
+        let timed = !self.digests.is_empty() || self.sweep.is_some();
+        if self.input.is_empty() && self.delayed.is_empty() && !timed {
+            return self.busy.next();
+        }
+        [self.next_packet(), self.next_timer()].into_iter().flatten().min()
     }
 
     fn start_ingress(&mut self, at: SimTime, packet: Box<Packet>) {
@@ -259,6 +261,9 @@ impl Switch {
         }
     }
     fn tell_logs(&mut self) {
+        if self.logs.is_empty() {
+            return;
+        }
         for text in std::mem::take(&mut self.logs) {
             self.notify(Notification::Log(text));
         }
@@ -336,7 +341,7 @@ impl Switch {
         found.carrier = carrier;
         if !carrier {
             if let Some(due) = found.due.take() {
-                self.busy.remove(&(due, port));
+                self.busy.remove(due, port);
             }
             let waiting = found.drain();
             found.counters.link_down += waiting.len() as u64;

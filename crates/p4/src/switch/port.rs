@@ -34,6 +34,30 @@ pub struct PortCounters {
     pub most_queued: u64,
 }
 
+/// Busy: ports whose packets wait, and the times at which their next ones can be taken. Few are, so they stand in a row: the
+/// next one last, and of one time the lowest.
+#[derive(Debug, Default)]
+pub(super) struct Busy(Vec<(SimTime, u16)>);
+
+impl Busy {
+    /// The earliest of the times.
+    #[inline]
+    pub fn next(&self) -> Option<SimTime> {
+        self.0.last().map(|(at, _)| *at)
+    }
+    /// Takes the next port out, if its time is `at`.
+    pub fn take(&mut self, at: SimTime) -> Option<u16> {
+        self.0.pop_if(|(next, _)| *next == at).map(|(_, port)| port)
+    }
+    pub fn insert(&mut self, at: SimTime, port: u16) {
+        let place = self.0.partition_point(|other| *other > (at, port));
+        self.0.insert(place, (at, port));
+    }
+    pub fn remove(&mut self, at: SimTime, port: u16) {
+        self.0.retain(|other| *other != (at, port));
+    }
+}
+
 #[derive(Debug)]
 struct Queue {
     limits: QueueLimits,

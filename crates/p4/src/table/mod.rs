@@ -188,6 +188,10 @@ impl TableState {
             Index::Lpm(trie) => {
                 // Exact fields are the first bits of the prefix; the key is zero behind its end.
                 let end = self.words as u32 * 64;
+                if end == 64 {
+                    let word = bits::get(key, 0, 64) as u64;
+                    return trie.find(|at| if at < 64 { (word << at >> 58) as u32 } else { 0 });
+                }
                 trie.find(
                     |at| if at + 6 <= end { bits::get(key, at, 6) as u32 } else { past_end(key, at, end) },
                 )

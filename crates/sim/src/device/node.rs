@@ -131,13 +131,16 @@ impl DeviceNode {
 
     /// Everything of one instant happens in this order: changes, what is due, arrivals.
     fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
-        while let Some(now) = self.next_event().filter(|at| *at < limit) {
+        loop {
+            let (change, own) = (self.changes.last().map(|(at, _)| *at), self.device.next_event());
+            let next = [change, own, self.next_arrival()].into_iter().flatten().min();
+            let Some(now) = next.filter(|at| *at < limit) else { return };
             if let Some((_, change)) = self.changes.pop_if(|(at, _)| *at <= now) {
                 match change {
                     DeviceChange::Link(change) => self.device.change(now, change),
                     DeviceChange::P4(setup) => self.device.set_up(now, &setup),
                 }
-            } else if self.device.next_event().is_some_and(|at| at <= now) {
+            } else if own.is_some_and(|at| at <= now) {
                 self.device.on_timeout(now);
             } else if let Some((port, packet)) = self.pop_arrival() {
                 self.record(now, port, packet.bytes());
