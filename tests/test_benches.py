@@ -64,6 +64,14 @@ def test_p4_chain(belljar, workdir):
     assert all(0.99 < row["share"] <= 1.001 and row["drops"] == 0 for row in result["rows"]), result
 
 
+@pytest.mark.needs("iperf")
+def test_p4_scale(belljar, workdir):
+    result = bench(belljar, workdir, "p4_scale", "--switches", 5, 60, "--entries", 10, 2000, "--kinds", "lpm", "range", "--seconds", 0.5)
+    assert 1 < result["switches"]["kib_per_switch"] < 1000, result
+    assert [row["kind"] for row in result["entries"]] == ["lpm", "range"]
+    assert all(40 < row["bytes_per_entry"] < 1000 for row in result["entries"]), result
+
+
 def test_costs(belljar, workdir):
     result = bench(belljar, workdir, "costs", "--scale", 0.01, "--others", 16, "--repeat", 1)
     assert set(result["us"]["fork 20 MiB"]) == {"near", "far", "native"} and set(result["us"]["handoff"]) == {"native"}
