@@ -169,6 +169,12 @@ def spread(values):
     return {"median": statistics.median(values), "least": min(values), "greatest": max(values), "n": len(values)}
 
 
+def table(heads, rows):
+    """Rows as a table in Markdown."""
+    line = lambda cells: "| " + " | ".join(str(cell) for cell in cells) + " |"
+    return "\n".join([line(heads), "|---" * len(heads) + "|", *map(line, rows)])
+
+
 def save(name, result, path):
     """Writes the result as JSON to `path` or target/benches/<name>.json."""
     path = pathlib.Path(path) if path else BUILT / f"{name}.json"

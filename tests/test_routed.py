@@ -182,17 +182,10 @@ def test_routes_follow_links_and_gateways(namespaces):
     line.wait(lambda: "192.168.77.0/24" in line.routes(0))
 
 
-def test_an_updater_changes_routes_for_the_unprivileged(namespaces, workdir):
-    if shutil.which("setpriv") is None:
-        pytest.skip("setpriv is not installed")
+def test_an_updater_changes_routes_for_the_unprivileged(namespaces, place):
     line = namespaces(3)
-    user = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
-    # a place that the unprivileged reach, with the binary in it
-    place = pathlib.Path(f"/tmp/belljar-routed-test-{os.getpid()}")
-    place.mkdir(mode=0o755)
+    user, binary = unprivileged(line, place)
     try:
-        os.chown(place, NOBODY, NOBODY)
-        binary = shutil.copy(line.binary, place / "belljar-routed")
         daemons = []
         for n in range(3):
             line.start(n, "updater", "--socket", place / f"updater{n}", "--owner", NOBODY)
@@ -212,7 +205,128 @@ def test_an_updater_changes_routes_for_the_unprivileged(namespaces, workdir):
         line.wait(lambda: line.routes(1) == {} and line.routes(2) == {})
     finally:
         line.close()
-        shutil.rmtree(place)
+
+
+def unprivileged(line, place):
+    """What runs a program as nobody, and the binary where nobody can read it."""
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    os.chown(place, NOBODY, NOBODY)
+    return ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"), shutil.copy(line.binary, place / "belljar-routed")
+
+
+@pytest.fixture
+def place():
+    """A folder that the unprivileged reach."""
+    made = pathlib.Path(f"/tmp/belljar-routed-test-{os.getpid()}")
+    made.mkdir(mode=0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+def test_an_updater_lends_what_aodv_needs(namespaces, place):
+    line = namespaces(3)
+    user, binary = unprivileged(line, place)
+    for n in range(3):
+        line.start(n, "updater", "--socket", place / f"updater{n}", "--owner", NOBODY, "--lend")
+        line.wait((place / f"updater{n}").exists)
+        line.start(n, "aodv", *line.interfaces(n), "--control", place / f"control{n}", "--updater", place / f"updater{n}",
+                   program=binary, user=user)
+    line.wait(lambda: all((place / f"control{n}").exists() for n in range(3)))
+    pinged = line.inside(0, "ping", "-n", "-c", "3", "-W", "10", "10.9.1.2")
+    assert "3 received" in pinged.stdout, pinged.stdout + line.logs()
+    assert line.routes(0)["10.9.1.2"] == "10.9.0.2"
+    # without --lend it says what it lacks
+    line.start(0, "updater", "--socket", place / "mean", "--owner", NOBODY)
+    line.wait((place / "mean").exists)
+    refused = line.inside(0, *user, binary, "aodv", "-i", "right", "--port", 10654, "--control", place / "other", "--updater", place / "mean", check=False)
+    assert refused.returncode == 1 and "start it with --lend" in refused.stderr, refused.stderr
+    line.close()
+
+
+def test_one_updater_serves_several_namespaces(namespaces, place):
+    line = namespaces(3)
+    user, binary = unprivileged(line, place)
+    names = [o for n in range(3) for o in ("--namespace", line.name(n))]
+    log = open(line.directory / "log0", "ab")
+    updater = [line.binary, "updater", "--socket", place / "updater", "--owner", str(NOBODY), "--lend", *names]
+    line.processes.append(subprocess.Popen(updater, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+    line.wait((place / "updater").exists)
+    daemons = [line.start(n, "olsr", *line.interfaces(n), *FAST, "--control", place / f"control{n}", "--updater", place / "updater",
+                          "--namespace", line.name(n), program=binary, user=user) for n in range(3)]
+    line.wait(lambda: all(line.routes(n) == line.expected(n) for n in range(3)))
+    daemons[2].terminate()
+    assert daemons[2].wait(10) == 0
+    assert line.routes(2) == {} and line.routes(1) == line.expected(1), "only its own namespace's routes go"
+    refused = line.inside(2, *user, binary, "olsr", "-i", "left", "--port", 10698, "--control", place / "other", "--updater", place / "updater",
+                          "--namespace", "elsewhere", check=False)
+    assert refused.returncode == 1 and "'elsewhere' is not served: start the updater with --namespace elsewhere" in refused.stderr
+    line.close()
+
+
+@pytest.mark.parametrize("plane", ["tc-bpf", "af-xdp"])
+def test_data_planes_forward(namespaces, plane):
+    line = namespaces(4)
+    for n in range(4):
+        line.daemon(n, "olsr", *FAST, *(("--data-plane", plane) if n in (1, 2) else ()))
+    line.wait(lambda: all(line.routes(n) == line.expected(n) for n in range(4)))
+    assert line.show(1)["data_plane"] == plane and line.show(0)["data_plane"] == "kernel"
+    forwarded = lambda: int(re.search(r"Ip: \d+ \d+ \d+ \d+ \d+ (\d+)", line.inside(1, "cat", "/proc/net/snmp").stdout)[1])
+    before = forwarded()
+    pinged = line.inside(0, "ping", "-n", "-c", "40", "-i", "0.05", "-W", "5", "10.9.2.2")
+    assert "40 received" in pinged.stdout and "ttl=62" in pinged.stdout, pinged.stdout + line.logs()
+    # the kernel's stack forwards what finds neighbours, not the 80 packets of the flow
+    assert forwarded() - before <= 20
+    # what is for the router itself, or ends there, is the kernel's
+    assert "1 received" in line.inside(0, "ping", "-n", "-c", "1", "-W", "5", "10.9.0.2").stdout
+    assert "Time to live exceeded" in line.inside(0, "ping", "-n", "-c", "1", "-t", "1", "-W", "5", "10.9.2.2", check=False).stdout
+    long = line.inside(0, "ping", "-n", "-c", "2", "-s", "4000", "-W", "5", "10.9.2.2")
+    assert "2 received" in long.stdout, long.stdout
+
+
+@pytest.mark.parametrize("plane", ["kernel", "tc-bpf", "af-xdp"])
+def test_aodv_keeps_the_routes_that_packets_use(namespaces, plane):
+    line = namespaces(3)
+    for n in range(3):
+        line.daemon(n, "aodv", *(("--data-plane", plane) if n == 1 else ()))
+    line.wait(lambda: all(line.show(n) for n in range(3)))
+    pinging = line.start(0, "-n", "-i", "0.5", "10.9.1.2", program="ping")
+    line.wait(lambda: "10.9.1.2" in line.routes(0))
+    lifetime = lambda: next((route for route in line.show(1)["routes"] if route["destination"] == "10.9.0.1/32"), {})
+    # longer than a route lives without use
+    for _ in range(8):
+        time.sleep(0.5)
+        assert "10.9.1.2" in line.routes(0) and lifetime().get("state") == "valid", line.logs()
+    pinging.terminate()
+    line.wait(lambda: "10.9.1.2" not in line.routes(0))
+
+
+def test_data_planes_need_root(namespaces, place):
+    line = namespaces(2)
+    user, binary = unprivileged(line, place)
+    for plane in ("tc-bpf", "af-xdp"):
+        refused = line.inside(0, *user, binary, "forward", "--data-plane", plane, "-i", "right", check=False)
+        assert refused.returncode == 1 and f"--data-plane {plane}: " in refused.stderr and "run as root" in refused.stderr, refused.stderr
+
+
+def test_a_file_configures_a_node(namespaces, workdir):
+    line = namespaces(2)
+    for n in range(2):
+        conf = workdir / f"node{n}.yaml"
+        conf.write_text(f"# node {n}\nprotocol: olsr\ninterface: [{'right' if n == 0 else 'left'}]\nhello-interval: 500ms\n"
+                        f"tc-interval: 1s\ncontrol: {line.control(n)}\nhna: [192.168.{n}.0/24]\n")
+        line.start(n, "run", conf)
+    line.wait(lambda: line.routes(0).get("192.168.1.0/24") == "10.9.0.2")
+    wrong = workdir / "wrong.yaml"
+    for text, said in (
+        ("protocol: olsr\ninterface: eth7\n", "wrong.yaml:2: there is no interface 'eth7'"),
+        ("protocol: olsr\n\nhelo-interval: 2s\n", "wrong.yaml:3: 'helo-interval' is not a key of olsr: there are interface, "),
+        ("interface: right\nprotocol: olsr\nhello-interval: 1ms\n", "wrong.yaml:3: 'hello-interval' cannot be '1ms': '1ms' is not between"),
+        ("protocol: olsr\ninterface: right\nhna: 10.1.0.0/8\n", "wrong.yaml:3: 'hna' cannot be '10.1.0.0/8'"),
+    ):
+        wrong.write_text(text)
+        refused = line.inside(0, line.binary, "run", wrong, check=False)
+        assert refused.returncode == 1 and said in refused.stderr, refused.stderr
 
 
 def test_errors_name_the_remedy(namespaces, workdir):

@@ -1,5 +1,8 @@
 //! Classic BPF programs that choose the frames a packet socket receives.
 
+use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
+
 /// A filter of received frames, run by the kernel before it copies them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
@@ -58,6 +61,38 @@ impl Filter {
         Filter { program }
     }
 
+    /// Takes IPv4 packets from or to one of these addresses, on a socket that hears packets without their Ethernet header
+    /// (`SOCK_DGRAM`). Of more than 100 addresses it takes all packets.
+    pub fn ipv4_addresses(addresses: &[Ipv4Addr]) -> Filter {
+        let all = [libc::BPF_RET | libc::BPF_K, 0, 0, ALL];
+        if addresses.len() > 100 {
+            return Filter { program: vec![all] };
+        }
+        let mut program = Vec::new();
+        let rules = 2 * (addresses.len() + 1);
+        for offset in [12, 16] {
+            program.push([libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset]);
+            for address in addresses {
+                // On a match past the other rules and the refusal.
+                let to_accept = (rules - program.len()) as u32;
+                program.push([
+                    libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+                    to_accept,
+                    0,
+                    u32::from(*address),
+                ]);
+            }
+        }
+        program.push([libc::BPF_RET | libc::BPF_K, 0, 0, 0]);
+        program.push(all);
+        Filter { program }
+    }
+
+    /// Attaches the filter to any socket, in place of one that it has.
+    pub fn attach(&self, socket: BorrowedFd<'_>) -> std::io::Result<()> {
+        crate::sys::attach_filter(socket, &mut self.program())
+    }
+
     pub(crate) fn program(&self) -> Vec<libc::sock_filter> {
         let narrow = |[code, jt, jf, k]: &[u32; 4]| libc::sock_filter {
             code: *code as u16,
@@ -90,6 +125,18 @@ mod tests {
             Filter::from_tcpdump("2\n6 0 0 0\n").unwrap_err().contains("2 instructions announced, 1 found")
         );
         assert!(Filter::from_tcpdump("1\n6 256 0 0\n").is_err());
+    }
+
+    #[test]
+    fn addresses_jump_to_acceptance() {
+        let program =
+            Filter::ipv4_addresses(&[Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)]).program();
+        // load, two comparisons, twice; refuse; accept
+        assert_eq!(program.len(), 8);
+        for at in [1, 2, 4, 5] {
+            assert_eq!(at + 1 + usize::from(program[at].jt), 7, "{at}");
+        }
+        assert_eq!(program[4].k, 0x0a00_0001);
     }
 
     #[test]

@@ -10,6 +10,8 @@
 //! | [`Xdp`] | one queue of an existing interface, by an `AF_XDP` socket; the kernel's stack does not see its frames | root | none a received frame, one for some 32 sent |
 //! | [`UnixPort`] | a UNIX socket whose messages are frames | nothing | one a batch |
 //!
+//! [`TcForwarder`] is no port: it forwards IPv4 packets between interfaces in the kernel, by a BPF program.
+//!
 //! Frames are as on the wire, without preamble and frame check sequence: checksums that the sending stack left to the
 //! hardware are filled in, segments that it left to the hardware are cut, and a VLAN tag that the kernel keeps beside
 //! the frame stands in the frame again ([`Xdp`] states its limits).
@@ -21,8 +23,10 @@
 //! Not supported: AF_XDP zero copy and multi-buffer frames, `PACKET_TX_RING`, segmentation of tunnelled packets (those
 //! frames are dropped and counted), hardware timestamps anywhere but on [`PacketRing`].
 
+mod bpf;
 mod error;
 mod filter;
+mod forward;
 mod interface;
 mod namespace;
 mod offload;
@@ -36,6 +40,7 @@ mod xdp;
 
 pub use error::{Error, Result};
 pub use filter::Filter;
+pub use forward::{Flow, TcForwarder};
 pub use namespace::Namespace;
 pub use packet::{Fanout, FanoutMode, PacketOptions, PacketRing, RingKind};
 pub use port::{Count, Counters, Frame, Port, Sent, TimeSource, Timestamp, Timestamps};

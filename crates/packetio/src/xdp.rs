@@ -10,7 +10,7 @@ mod ring;
 use crate::interface::{Interface, ROOT};
 use crate::{Counters, Error, Frame, MIN_FRAME, Port, Result, Sent, offload, sys};
 use belljar_wire::ethernet::Address;
-use program::{Place, Program, SocketMap};
+use program::{Addresses, Place, Program, SocketMap};
 use ring::Ring;
 use rustix::io::Errno;
 use rustix::net::xdp::{
@@ -18,6 +18,7 @@ use rustix::net::xdp::{
     XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpDescOptions, XdpUmemReg, XdpUmemRegFlags,
 };
 use rustix::net::{RecvFlags, SendFlags, sockopt};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -55,11 +56,22 @@ pub struct XdpOptions {
     /// Fill in TCP and UDP checksums that a local sender left open. The kernel does not mark such frames for XDP; they
     /// are told by the sum that stands there instead.
     pub fill_checksums: bool,
+    /// Divert only what a router forwards: IPv4 packets without options, for one station, whose TTL allows another hop
+    /// and whose destination is none of these addresses, the machine's own. The kernel's stack has all else.
+    /// [`Xdp::set_own_addresses`] changes them.
+    pub only_forwarded: Option<Vec<Ipv4Addr>>,
 }
 
 impl Default for XdpOptions {
     fn default() -> XdpOptions {
-        XdpOptions { mode: XdpMode::Auto, queue: None, ring: 2048, promiscuous: true, fill_checksums: true }
+        XdpOptions {
+            mode: XdpMode::Auto,
+            queue: None,
+            ring: 2048,
+            promiscuous: true,
+            fill_checksums: true,
+            only_forwarded: None,
+        }
     }
 }
 
@@ -73,6 +85,8 @@ pub struct Xdp {
     interface: Interface,
     // Detached first, so that no frame comes to a socket that is being closed.
     _program: Program,
+    /// The machine's addresses, where only what is not for them is diverted.
+    own: Option<Addresses>,
     /// Keeps the interface in promiscuous mode.
     _promiscuous: Option<OwnedFd>,
     native: bool,
@@ -129,9 +143,11 @@ impl Xdp {
         }
         rings.fill.publish();
         let promiscuous = options.promiscuous.then(|| promiscuous(&interface)).transpose()?;
-        let (program, native) = bind_and_divert(&interface, &socket, queue, options.mode)?;
+        let own = options.only_forwarded.as_ref().map(|own| own_addresses(&interface, own)).transpose()?;
+        let (program, native) = bind_and_divert(&interface, &socket, queue, options.mode, own.as_ref())?;
         Ok(Xdp {
             _program: program,
+            own,
             _promiscuous: promiscuous,
             native,
             rings,
@@ -148,6 +164,13 @@ impl Xdp {
     /// True if frames are diverted in the driver, false if in the kernel's common code.
     pub fn is_native(&self) -> bool {
         self.native
+    }
+
+    /// Changes the addresses of [`XdpOptions::only_forwarded`]; without that option nothing happens.
+    pub fn set_own_addresses(&self, addresses: &[Ipv4Addr]) -> Result<()> {
+        let Some(own) = &self.own else { return Ok(()) };
+        own.replace(addresses)
+            .map_err(|e| map_failed(self.interface.name(), "entering an address into a BPF map", e))
     }
 
     fn failed<T>(&mut self, doing: &str, source: std::io::Error) -> Result<T> {
@@ -286,17 +309,26 @@ fn choose_queue(interface: &Interface, asked: Option<u32>) -> Result<u32> {
     }
 }
 
+fn own_addresses(interface: &Interface, own: &[Ipv4Addr]) -> Result<Addresses> {
+    let addresses = Addresses::create().and_then(|addresses| addresses.replace(own).map(|()| addresses));
+    addresses.map_err(|e| map_failed(interface.name(), "making a BPF map of addresses", e))
+}
+
+fn map_failed(name: &str, doing: &str, e: std::io::Error) -> Error {
+    Error::privileged(format!("{doing} for '{name}'"), "CAP_BPF", BPF_REMEDY, e)
+}
+
 /// Binds the socket to the queue and attaches the program. Returns whether it is in the driver.
 fn bind_and_divert(
     interface: &Interface,
     socket: &OwnedFd,
     queue: u32,
     mode: XdpMode,
+    own: Option<&Addresses>,
 ) -> Result<(Program, bool)> {
     let name = interface.name();
     let busy = |why: String| Error::Busy { name: name.to_string(), why };
-    let bpf_failed =
-        |doing: &str, e| Error::privileged(format!("{doing} for '{name}'"), "CAP_BPF", BPF_REMEDY, e);
+    let bpf_failed = |doing: &str, e| map_failed(name, doing, e);
     // First what needs the rarer privilege.
     let create = || SocketMap::create(queue).map_err(|e| bpf_failed("making a BPF map of sockets", e));
     let mut map = create()?;
@@ -308,7 +340,7 @@ fn bind_and_divert(
     };
     for (i, place) in places.iter().enumerate() {
         map.insert(queue, socket.as_fd()).map_err(|e| bpf_failed("entering a socket into a BPF map", e))?;
-        match Program::attach(map, interface.index(), *place) {
+        match Program::attach(map, own, interface.index(), *place) {
             Ok(program) => return Ok((program, *place == Place::Native)),
             Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
                 let why = format!(

@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::plane::Kind;
 use belljar_routing::Prefix;
 use clap::{Args, Parser, Subcommand};
 use std::net::Ipv4Addr;
@@ -27,6 +28,10 @@ pub enum Command {
     Bridge(Bridge),
     /// Changes routes for daemons that may not
     Updater(Updater),
+    /// Forwards packets by the kernel's routes, whoever sets them, by another data plane than the kernel's
+    Forward(Forward),
+    /// Does what a file says: `protocol: olsr`, and the options of the command line as keys
+    Run(Run),
     /// Shows the neighbours and routes of a running daemon
     Show(Show),
 }
@@ -54,6 +59,12 @@ pub struct Network {
     /// Let an updater change the routes, by its socket
     #[arg(long, value_name = "PATH")]
     pub updater: Option<PathBuf>,
+    /// The network namespace that this daemon runs in, by its name, for an updater that serves several
+    #[arg(long, value_name = "NAME", requires = "updater")]
+    pub namespace: Option<String>,
+    /// Forward packets between the interfaces by this data plane
+    #[arg(long, value_enum, default_value_t, value_name = "PLANE")]
+    pub data_plane: Kind,
     /// The UDP port [default: 698 for OLSR, 654 for AODV]
     #[arg(long)]
     pub port: Option<u16>,
@@ -142,6 +153,39 @@ pub struct Updater {
     /// The user who may connect, by number [default: the user who runs the updater]
     #[arg(long, value_name = "UID")]
     pub owner: Option<u32>,
+    /// A network namespace that clients may name, by its name, besides the updater's own; once for each
+    #[arg(long, value_name = "NAME")]
+    pub namespace: Vec<String>,
+    /// Also open for clients what takes privileges: the protocols' UDP ports, AODV's TUN interface and its raw and packet
+    /// sockets, by which they can see and send any packet
+    #[arg(long)]
+    pub lend: bool,
+    /// Forward packets between the interfaces by this data plane
+    #[arg(long, value_enum, default_value_t, value_name = "PLANE", requires = "interfaces")]
+    pub data_plane: Kind,
+    /// An interface of the data plane; once for each
+    #[arg(short, long = "interface", value_name = "NAME")]
+    pub interfaces: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Forward {
+    /// An interface to forward between; once for each
+    #[arg(short, long = "interface", required = true, value_name = "NAME")]
+    pub interfaces: Vec<String>,
+    /// The data plane
+    #[arg(long, value_enum, default_value = "tc-bpf", value_name = "PLANE")]
+    pub data_plane: Kind,
+    /// Write the packets of each flow to standard output, once a second
+    #[arg(long)]
+    pub log_flows: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Run {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
 }
 
 #[derive(Args, Debug)]

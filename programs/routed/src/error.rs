@@ -24,7 +24,7 @@ pub enum Error {
     Permission { doing: String, capability: &'static str },
     #[error(
         "no permission to use UDP port {port}: run as root, allow it with `sysctl net.ipv4.ip_unprivileged_port_start={port}`, \
-         or choose a port from 1024 on with --port on all nodes"
+         choose a port from 1024 on with --port on all nodes, or use an updater that was started with --lend (--updater PATH)"
     )]
     Port { port: u16 },
     #[error(
@@ -37,6 +37,14 @@ pub enum Error {
         "nothing answers at {path} ({source}): is the daemon running, and is this the path that it was started with?"
     )]
     NobodyThere { path: PathBuf, source: io::Error },
+    #[error("{path}:{line}: {text}")]
+    Settings { path: PathBuf, line: usize, text: String },
+    #[error("--data-plane {option}: {source}")]
+    Plane { option: &'static str, source: Box<Error> },
+    #[error(
+        "--data-plane {0} and --updater do not go together: the data plane needs root, so give it to the updater, with its interfaces"
+    )]
+    PlaneHere(&'static str),
     #[error("the updater refused: {0}")]
     Refused(String),
     #[error("the updater has gone away: routes can no longer be changed")]

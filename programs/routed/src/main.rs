@@ -7,6 +7,8 @@
 //! | `daemon` | OLSR and AODV: sockets, timers and routes around the protocol |
 //! | `bridge` | the bridge: frames between interfaces around the protocol |
 //! | `updater` | changing routes, in this process or by one that has the permission to |
+//! | `plane` | data planes: how packets are forwarded |
+//! | `settings` | configuration files |
 //! | `netlink` | interfaces and routes of the kernel |
 //! | `control` | the socket by which a daemon shows its state |
 #![forbid(unsafe_code)]
@@ -19,7 +21,10 @@ mod control;
 mod daemon;
 mod error;
 mod netlink;
+mod plane;
+mod settings;
 mod signals;
+mod tun;
 mod updater;
 
 use clap::Parser;
@@ -27,18 +32,26 @@ use cli::{Cli, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Olsr(options) => daemon::olsr(&options),
-        Command::Aodv(options) => daemon::aodv(&options),
-        Command::Bridge(options) => bridge::run(&options),
-        Command::Updater(options) => updater::run(&options.socket, options.owner),
-        Command::Show(options) => control::show(&options.control, options.json),
-    };
-    match done {
+    match carry_out(&Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             error::warn(error);
             ExitCode::FAILURE
+        }
+    }
+}
+
+fn carry_out(command: &Command) -> Result<(), error::Error> {
+    match command {
+        Command::Olsr(options) => daemon::olsr(options),
+        Command::Aodv(options) => daemon::aodv(options),
+        Command::Bridge(options) => bridge::run(options),
+        Command::Updater(options) => updater::run(options),
+        Command::Forward(options) => plane::forward(options),
+        Command::Show(options) => control::show(&options.control, options.json),
+        Command::Run(options) => {
+            let settings = settings::Settings::read(&options.file)?;
+            carry_out(&settings.command()?.command).map_err(|error| settings.locate(error))
         }
     }
 }

@@ -2,23 +2,23 @@
 //!
 //! * A default route with the highest metric leads into a TUN interface: the kernel hands over what finds no other route.
 //! * A packet socket shows which addresses packets pass between. It has no ring: rings with `packetio`'s headers are not
-//!   to be had on every kernel that this daemon runs on.
+//!   to be had on every kernel that this daemon runs on. Where the data plane counts flows itself, the socket shows only
+//!   packets from and to this machine.
 //! * Packets whose route was found are sent by a raw socket, from which the kernel routes them as any other.
 
 use super::interfaces::Interfaces;
 use crate::error::{Doing, Error, warn};
-use crate::netlink::{KernelRoute, Netlink, links};
+use crate::netlink::KernelRoute;
+use crate::tun;
+use crate::updater::Reactive;
 use belljar_base::Set;
+use belljar_packetio::Filter;
 use belljar_routing::{Released, Verdict};
 use belljar_wire::{ethernet, icmpv4, ipv4, protocol};
-use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recvfrom, sendto, socket,
-};
+use nix::sys::socket::{LinkAddr, MsgFlags, SockaddrIn, recvfrom, sendto};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use tappers::{Interface, Tun};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// The metric of the route into the TUN interface: behind all others.
 const LAST_RESORT: u32 = 9999;
@@ -29,55 +29,41 @@ const BATCH: usize = 512;
 
 /// TUN interface, packet socket and raw socket.
 pub struct DataPlane {
-    tun: Tun,
+    fds: Reactive,
     index: u32,
-    watch: OwnedFd,
     /// The interfaces that are watched.
     watched: Set<usize>,
-    raw: OwnedFd,
+    /// The packet socket shows only packets from and to this machine.
+    own_only: bool,
 }
 
 impl DataPlane {
-    pub fn open(name: &str, interfaces: &Interfaces) -> Result<DataPlane, Error> {
-        let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::PermissionDenied => Error::Permission {
-                doing: format!("make the TUN interface '{name}'"),
-                capability: "CAP_NET_ADMIN",
-            },
-            _ => {
-                Error::Io { doing: format!("make the TUN interface '{name}' by /dev/net/tun"), source: error }
-            }
-        };
-        let mut tun = Interface::new(name).and_then(Tun::new_named).map_err(failed)?;
-        tun.set_nonblocking(true).and_then(|()| tun.set_up()).map_err(failed)?;
-        let links = Netlink::open()
-            .and_then(|mut netlink| links(&mut netlink))
-            .doing("read the list of interfaces")?;
-        let index = links.iter().find(|link| link.name == name).map(|link| link.index);
-        let index = index.ok_or_else(|| Error::NoInterface(name.to_owned()))?;
-        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-        let raw =
-            socket(AddressFamily::Inet, SockType::Raw, flags, SockProtocol::Raw).map_err(
-                |error| match error {
-                    Errno::EPERM => {
-                        Error::Permission { doing: "open a raw socket".to_owned(), capability: "CAP_NET_RAW" }
-                    }
-                    other => Error::Io { doing: "open a raw socket".to_owned(), source: other.into() },
-                },
-            )?;
-        let all = SockProtocol::EthAll;
-        let watch =
-            socket(AddressFamily::Packet, SockType::Datagram, flags, all).map_err(|error| match error {
-                Errno::EPERM => {
-                    Error::Permission { doing: "open a packet socket".to_owned(), capability: "CAP_NET_RAW" }
-                }
-                other => Error::Io { doing: "open a packet socket".to_owned(), source: other.into() },
-            })?;
-        let watched = interfaces.now.iter().flatten().map(|link| link.index as usize).collect();
+    /// Takes the descriptors, of which the TUN interface has this name.
+    pub fn new(
+        fds: Reactive,
+        tun: &str,
+        interfaces: &Interfaces,
+        own_only: bool,
+    ) -> Result<DataPlane, Error> {
         if std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|value| value.trim() == "0") {
             warn("net.ipv4.ip_forward is 0: packets of others are not forwarded here");
         }
-        Ok(DataPlane { tun, index, watch, watched, raw })
+        let mut plane = DataPlane { fds, index: tun::index_of(tun)?, watched: Set::new(), own_only };
+        plane.look(interfaces)?;
+        Ok(plane)
+    }
+
+    /// Takes notice of the interfaces, and of this machine's addresses.
+    pub fn look(&mut self, interfaces: &Interfaces) -> Result<(), Error> {
+        let now = || interfaces.now.iter().flatten();
+        self.watched = now().map(|link| link.index as usize).collect();
+        if self.own_only {
+            let own: Vec<Ipv4Addr> = now().filter_map(|link| link.address).collect();
+            Filter::ipv4_addresses(&own)
+                .attach(self.fds.watch.as_fd())
+                .doing("set the packet socket's filter")?;
+        }
+        Ok(())
     }
 
     /// The route by which packets without another come here.
@@ -95,19 +81,12 @@ impl DataPlane {
 
     /// Descriptors to wait for.
     pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
-        [self.tun.as_fd(), self.watch.as_fd()]
+        [self.fds.tun.fd(), self.fds.watch.as_fd()]
     }
 
-    /// The next IPv4 packet without a route. The kernel sends IPv6's own business into any interface; that is passed over.
+    /// The next IPv4 packet without a route.
     pub fn next_packet(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        loop {
-            match self.tun.recv(buffer) {
-                Ok(len) if len > 0 && buffer[0] >> 4 == 4 => return Ok(Some(len)),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
+        self.fds.tun.receive(buffer)
     }
 
     /// Pairs of source and destination of packets that have passed, but for the protocol's own on UDP port `port`.
@@ -116,7 +95,7 @@ impl DataPlane {
         let mut head = [0; LOOKED_AT];
         for _ in 0..BATCH {
             // An interface that went down is noticed by its link.
-            let Ok((len, from)) = recvfrom::<LinkAddr>(self.watch.as_raw_fd(), &mut head) else { break };
+            let Ok((len, from)) = recvfrom::<LinkAddr>(self.fds.watch.as_raw_fd(), &mut head) else { break };
             let ipv4 = |from: &LinkAddr| from.protocol().to_be() == ethernet::ethertype::IPV4;
             if from.is_some_and(|from| ipv4(&from) && self.watched.contains(&from.ifindex())) {
                 pairs.extend(pair(&head[..len], port));
@@ -142,7 +121,7 @@ impl DataPlane {
 
     fn send(&self, to: Ipv4Addr, packet: &[u8]) -> Result<(), Error> {
         let to = SockaddrIn::from(SocketAddrV4::new(to, 0));
-        sendto(self.raw.as_raw_fd(), packet, &to, MsgFlags::empty())
+        sendto(self.fds.raw.as_raw_fd(), packet, &to, MsgFlags::empty())
             .map(|_| ())
             .doing("send by the raw socket")
     }

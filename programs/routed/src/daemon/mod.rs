@@ -11,14 +11,16 @@ use crate::error::{Error, warn};
 use belljar_base::Seed;
 use belljar_routing::aodv::{self, Aodv};
 use belljar_routing::olsr::{self, Olsr};
-use data_plane::DataPlane;
 use interfaces::Interfaces;
 use run::{Daemon, Settings};
+pub use socket::bind_port;
 use std::io::Read;
 
 /// The numbers that routes carry (`rtm_protocol`), by which each protocol knows its own. Nobody else's are near them.
 const OLSR_ROUTES: u8 = 150;
 const AODV_ROUTES: u8 = 151;
+/// The UDP ports of the protocols.
+pub const PROTOCOL_PORTS: [u16; 2] = [olsr::PORT, aodv::PORT];
 
 /// The seed that was given, or one of the machine's.
 pub fn seed(given: Option<u64>) -> Seed {
@@ -53,7 +55,7 @@ pub fn olsr(options: &cli::Olsr) -> Result<(), Error> {
         port: options.network.port.unwrap_or(olsr::PORT),
         routes: OLSR_ROUTES,
         source: None,
-        data_plane: None,
+        tun: None,
     };
     Daemon::start(settings, interfaces, |_| Olsr::new(config))?.run()
 }
@@ -77,7 +79,7 @@ pub fn aodv(options: &cli::Aodv) -> Result<(), Error> {
         port: options.network.port.unwrap_or(aodv::PORT),
         routes: AODV_ROUTES,
         source: Some(main_address),
-        data_plane: Some(DataPlane::open(&options.tun, &interfaces)?),
+        tun: Some(options.tun.as_str()),
     };
     Daemon::start(settings, interfaces, |now| Aodv::new(now, config))?.run()
 }

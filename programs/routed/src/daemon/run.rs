@@ -2,13 +2,14 @@
 
 use super::data_plane::DataPlane;
 use super::interfaces::Interfaces;
-use super::socket::PortSocket;
+use super::socket::{PortSocket, bind_port};
 use super::status::Status;
 use crate::cli;
 use crate::clock::Clock;
 use crate::control::{Listener, listen};
 use crate::error::{Doing, Error, warn};
 use crate::netlink::{KernelRoute, Link, Monitor, News};
+use crate::plane::{Kind, Plane};
 use crate::signals::Signals;
 use crate::updater::RouteSink;
 use belljar_base::Map;
@@ -19,9 +20,12 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 /// Packets of one socket that are handled before the others get their turn.
 const BATCH: usize = 64;
+/// The time between two looks at the flows that the data plane counts.
+const FLOWS: Duration = Duration::from_millis(500);
 
 /// The difference between protocols.
 pub struct Settings<'a> {
@@ -31,7 +35,8 @@ pub struct Settings<'a> {
     pub routes: u8,
     /// The source address of routes.
     pub source: Option<Ipv4Addr>,
-    pub data_plane: Option<DataPlane>,
+    /// The name of the TUN interface for packets without a route, where the protocol wants them.
+    pub tun: Option<&'a str>,
 }
 
 /// An interface that the protocol uses.
@@ -50,6 +55,11 @@ pub struct Daemon<'a, P> {
     active: Map<u32, Active>,
     socket: PortSocket,
     sink: RouteSink,
+    /// The data plane's part in a reactive protocol.
+    data_plane: Option<DataPlane>,
+    plane: Plane,
+    /// When flows are looked at next; none if nobody counts them, or nobody wants to know.
+    flows_at: Option<Time>,
     monitor: Monitor,
     signals: Signals,
     control: Listener,
@@ -65,13 +75,25 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
     ) -> Result<Daemon<'a, P>, Error> {
         let signals = Signals::open()?;
         let monitor = Monitor::open().doing("ask the kernel for news")?;
-        let sink = match &settings.network.updater {
-            Some(path) => RouteSink::updater(path)?,
+        let network = settings.network;
+        let mut sink = match &network.updater {
+            Some(_) if network.data_plane != Kind::Kernel => {
+                return Err(Error::PlaneHere(network.data_plane.name()));
+            }
+            Some(path) => RouteSink::updater(path, network.namespace.as_deref())?,
             None => RouteSink::kernel(settings.routes)?,
         };
-        let socket = PortSocket::open(settings.port)?;
-        let control = listen(&settings.network.common.control, "--control")?;
+        let fd = sink.lend_port(settings.port).map_or_else(|| bind_port(settings.port), Ok)?;
+        let socket = PortSocket::new(fd, settings.port);
+        let control = listen(&network.common.control, "--control")?;
+        let plane = Plane::start(network.data_plane, &network.common.interfaces)?;
+        let counted = settings.tun.is_some() && (plane.counts() || sink.flows()?.is_some());
+        let data_plane = match settings.tun {
+            Some(tun) => Some(DataPlane::new(sink.reactive(tun)?, tun, &interfaces, counted)?),
+            None => None,
+        };
         let clock = Clock::start();
+        let flows_at = counted.then(|| clock.now());
         let protocol = protocol(clock.now());
         let (active, buffer) = (Map::new(), vec![0; 65_536]);
         let mut daemon = Daemon {
@@ -82,6 +104,9 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
             active,
             socket,
             sink,
+            data_plane,
+            plane,
+            flows_at,
             monitor,
             signals,
             control,
@@ -92,10 +117,8 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         for link in links {
             daemon.bring_up(link);
         }
-        if let Some(route) =
-            daemon.settings.data_plane.as_ref().map(|plane| plane.route(daemon.settings.source))
-        {
-            daemon.sink.set(route)?;
+        if let Some(plane) = &daemon.data_plane {
+            daemon.sink.set(plane.route(daemon.settings.source))?;
         }
         Ok(daemon)
     }
@@ -122,6 +145,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
                 let state = || {
                     let mut state = self.protocol.status(now, &self.interfaces);
                     state["routes_set"] = self.sink.len().into();
+                    state["data_plane"] = self.settings.network.data_plane.name().into();
                     state
                 };
                 self.control.answer(state);
@@ -133,6 +157,9 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
                 self.watch_data_plane()?;
             }
             let now = self.clock.now();
+            if self.flows_at.is_some_and(|at| at <= now) {
+                self.take_flows(now)?;
+            }
             if self.protocol.next_timer().is_some_and(|at| at <= now) {
                 self.protocol.on_timer(now);
             }
@@ -142,10 +169,11 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
     /// Waits for descriptors and the protocol's timer.
     fn wait(&self) -> Result<Ready, Error> {
         let fixed = [self.signals.fd(), self.monitor.fd(), self.control.fd(), self.socket.fd()];
-        let plane = self.settings.data_plane.iter().flat_map(DataPlane::fds);
+        let plane = self.data_plane.iter().flat_map(DataPlane::fds);
         let mut fds: Vec<_> =
             fixed.into_iter().chain(plane).map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        let timeout = self.protocol.next_timer().map(|at| TimeSpec::from(self.clock.until(at)));
+        let next = [self.protocol.next_timer(), self.flows_at].into_iter().flatten().min();
+        let timeout = next.map(|at| TimeSpec::from(self.clock.until(at)));
         match ppoll(&mut fds, timeout, None) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error).doing("wait"),
@@ -174,7 +202,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
             }
         }
         while let Some(released) = self.protocol.poll_released() {
-            if let Some(plane) = &self.settings.data_plane {
+            if let Some(plane) = &self.data_plane {
                 plane.release(&released);
             }
         }
@@ -226,8 +254,19 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         }
     }
 
+    /// Tells the protocol of the flows that the data plane has forwarded (RFC 3561, section 6.2).
+    fn take_flows(&mut self, now: Time) -> Result<(), Error> {
+        let mut flows: Vec<_> = self.plane.take_flows().into_iter().map(|(flow, _)| flow).collect();
+        flows.extend(self.sink.flows()?.into_iter().flatten());
+        for (source, destination) in flows {
+            self.protocol.on_data_plane(now, DataPlaneEvent::Used { source, destination });
+        }
+        self.flows_at = Some(now + FLOWS);
+        Ok(())
+    }
+
     fn watch_data_plane(&mut self) -> Result<(), Error> {
-        let Some(plane) = &mut self.settings.data_plane else { return Ok(()) };
+        let Some(plane) = &mut self.data_plane else { return Ok(()) };
         let now = self.clock.now();
         for (source, destination) in plane.used(self.settings.port) {
             self.protocol.on_data_plane(now, DataPlaneEvent::Used { source, destination });
@@ -256,6 +295,9 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
             return Ok(());
         }
         self.interfaces.look()?;
+        if let Some(plane) = &mut self.data_plane {
+            plane.look(&self.interfaces)?;
+        }
         let usable = |link: &&Link| link.running && link.address.is_some();
         let next: Vec<Link> = self.interfaces.now.iter().flatten().filter(usable).cloned().collect();
         let gone: Vec<u32> = self

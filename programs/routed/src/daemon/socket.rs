@@ -27,22 +27,28 @@ pub struct PortSocket {
     port: u16,
 }
 
+/// Opens a UDP socket for a protocol.
+pub fn bind_port(port: u16) -> Result<OwnedFd, Error> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let fd = socket(AddressFamily::Inet, SockType::Datagram, flags, None).doing("make a UDP socket")?;
+    setsockopt(&fd, sockopt::Broadcast, &true).doing("allow broadcasts")?;
+    setsockopt(&fd, sockopt::Ipv4RecvTtl, &true).doing("ask for the TTL of packets")?;
+    setsockopt(&fd, sockopt::Ipv4PacketInfo, &true).doing("ask for the interface of packets")?;
+    // Without SO_REUSEADDR, so that a second daemon is refused.
+    bind(fd.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))).map_err(
+        |error| match error {
+            Errno::EADDRINUSE => Error::PortInUse { port },
+            Errno::EACCES => Error::Port { port },
+            other => Error::Io { doing: format!("bind UDP port {port}"), source: other.into() },
+        },
+    )?;
+    Ok(fd)
+}
+
 impl PortSocket {
-    pub fn open(port: u16) -> Result<PortSocket, Error> {
-        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-        let fd = socket(AddressFamily::Inet, SockType::Datagram, flags, None).doing("make a UDP socket")?;
-        setsockopt(&fd, sockopt::Broadcast, &true).doing("allow broadcasts")?;
-        setsockopt(&fd, sockopt::Ipv4RecvTtl, &true).doing("ask for the TTL of packets")?;
-        setsockopt(&fd, sockopt::Ipv4PacketInfo, &true).doing("ask for the interface of packets")?;
-        // Without SO_REUSEADDR, so that a second daemon is refused.
-        bind(fd.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))).map_err(
-            |error| match error {
-                Errno::EADDRINUSE => Error::PortInUse { port },
-                Errno::EACCES => Error::Port { port },
-                other => Error::Io { doing: format!("bind UDP port {port}"), source: other.into() },
-            },
-        )?;
-        Ok(PortSocket { fd, port })
+    /// A socket that [`bind_port`] has opened, here or elsewhere.
+    pub fn new(fd: OwnedFd, port: u16) -> PortSocket {
+        PortSocket { fd, port }
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {

@@ -1,6 +1,7 @@
 //! Interfaces with their addresses.
 
 use super::Netlink;
+use belljar_wire::ethernet::Address;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -16,6 +17,8 @@ pub struct Link {
     /// It is up and has a carrier.
     pub running: bool,
     pub loopback: bool,
+    /// Its hardware address; zero where it has none.
+    pub mac: Address,
     /// Its first IPv4 address.
     pub address: Option<Ipv4Addr>,
 }
@@ -29,19 +32,34 @@ pub fn links(netlink: &mut Netlink) -> io::Result<Vec<Link>> {
             |message| if let RouteNetlinkMessage::NewLink(link) = message { Some(of(&link)) } else { None },
         )
         .collect();
+    for (index, address) in local_addresses(netlink)? {
+        if let Some(link) = all.iter_mut().find(|link| link.index == index) {
+            link.address = link.address.or(Some(address));
+        }
+    }
+    Ok(all)
+}
+
+/// The IPv4 addresses of all interfaces.
+pub fn addresses(netlink: &mut Netlink) -> io::Result<Vec<Ipv4Addr>> {
+    Ok(local_addresses(netlink)?.into_iter().map(|(_, address)| address).collect())
+}
+
+/// IPv4 addresses with the index of their interface.
+fn local_addresses(netlink: &mut Netlink) -> io::Result<Vec<(u32, Ipv4Addr)>> {
     let mut request = AddressMessage::default();
     request.header.family = AddressFamily::Inet;
+    let mut out = Vec::new();
     for message in netlink.dump(RouteNetlinkMessage::GetAddress(request))? {
         let RouteNetlinkMessage::NewAddress(message) = message else { continue };
-        let Some(link) = all.iter_mut().find(|link| link.index == message.header.index) else { continue };
         // The local address comes second to the peer's on point-to-point interfaces only.
         let local = message.attributes.iter().find_map(|attribute| match attribute {
             AddressAttribute::Local(IpAddr::V4(address)) => Some(*address),
             _ => None,
         });
-        link.address = link.address.or(local);
+        out.extend(local.map(|address| (message.header.index, address)));
     }
-    Ok(all)
+    Ok(out)
 }
 
 fn of(message: &LinkMessage) -> Link {
@@ -51,12 +69,14 @@ fn of(message: &LinkMessage) -> Link {
         mtu: 1500,
         running: message.header.flags.contains(LinkFlags::Up | LinkFlags::Running),
         loopback: message.header.flags.contains(LinkFlags::Loopback),
+        mac: Address([0; 6]),
         address: None,
     };
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu as usize,
+            LinkAttribute::Address(mac) => link.mac = mac[..].try_into().map_or(link.mac, Address),
             _ => {}
         }
     }

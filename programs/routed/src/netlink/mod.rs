@@ -2,11 +2,13 @@
 
 mod links;
 mod monitor;
+mod neighbors;
 mod routes;
 
-pub use links::{Link, links};
+pub use links::{Link, addresses, links};
 pub use monitor::{Monitor, News};
-pub use routes::{Kernel, KernelRoute};
+pub use neighbors::{Neighbor, neighbors};
+pub use routes::{Kernel, KernelRoute, routes};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,

@@ -14,6 +14,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// `RTMGRP_LINK`, `RTMGRP_NEIGH` and `RTMGRP_IPV4_IFADDR`.
 const GROUPS: u32 = 0x1 | 0x4 | 0x10;
+/// `RTMGRP_IPV4_ROUTE`.
+const ROUTES: u32 = 0x40;
 
 /// A piece of news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +31,15 @@ pub struct Monitor(Socket);
 
 impl Monitor {
     pub fn open() -> io::Result<Monitor> {
+        Monitor::of(GROUPS)
+    }
+    /// The same, woken by changes of routes as well.
+    pub fn open_with_routes() -> io::Result<Monitor> {
+        Monitor::of(GROUPS | ROUTES)
+    }
+    fn of(groups: u32) -> io::Result<Monitor> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind(&SocketAddr::new(0, GROUPS))?;
+        socket.bind(&SocketAddr::new(0, groups))?;
         socket.set_non_blocking(true)?;
         Ok(Monitor(socket))
     }

@@ -72,16 +72,9 @@ impl Kernel {
 
     /// Removes all routes with this protocol's number: those that a daemon left behind that did not end in order.
     pub fn remove_all(&mut self) -> io::Result<usize> {
-        let mut request = RouteMessage::default();
-        request.header.address_family = AddressFamily::Inet;
         let mut removed = 0;
-        for message in self.netlink.dump(RouteNetlinkMessage::GetRoute(request))? {
-            let RouteNetlinkMessage::NewRoute(message) = message else { continue };
-            let ours = u8::from(message.header.protocol) == self.protocol;
-            if ours
-                && message.header.table == RouteHeader::RT_TABLE_MAIN
-                && message.header.kind == RouteType::Unicast
-            {
+        for message in main_table(&mut self.netlink)? {
+            if u8::from(message.header.protocol) == self.protocol {
                 self.remove(&read(&message))?;
                 removed += 1;
             }
@@ -111,6 +104,25 @@ impl Kernel {
         attributes.extend(route.source.map(|source| RouteAttribute::PrefSource(RouteAddress::Inet(source))));
         message
     }
+}
+
+/// The unicast routes of the main table.
+pub fn routes(netlink: &mut Netlink) -> io::Result<Vec<KernelRoute>> {
+    Ok(main_table(netlink)?.iter().map(read).collect())
+}
+
+fn main_table(netlink: &mut Netlink) -> io::Result<Vec<RouteMessage>> {
+    let mut request = RouteMessage::default();
+    request.header.address_family = AddressFamily::Inet;
+    let messages = netlink.dump(RouteNetlinkMessage::GetRoute(request))?.into_iter();
+    let routes = messages.filter_map(|message| match message {
+        RouteNetlinkMessage::NewRoute(route) => Some(route),
+        _ => None,
+    });
+    let in_main = |route: &RouteMessage| {
+        route.header.table == RouteHeader::RT_TABLE_MAIN && route.header.kind == RouteType::Unicast
+    };
+    Ok(routes.filter(in_main).collect())
 }
 
 fn read(message: &RouteMessage) -> KernelRoute {

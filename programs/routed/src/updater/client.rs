@@ -1,12 +1,14 @@
 //! The place that routes go to.
 
-use super::{Answer, Request};
+use super::{Answer, Loan, Reactive, Request, descriptors};
 use crate::error::{Doing, Error, warn};
 use crate::netlink::{Kernel, KernelRoute};
 use belljar_base::Map;
+use belljar_packetio::Flow;
 use belljar_routing::Prefix;
 use nix::errno::Errno;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -40,15 +42,58 @@ impl RouteSink {
         Ok(RouteSink { way: Way::Kernel(kernel), set: Map::new() })
     }
 
-    /// Connects to an updater.
-    pub fn updater(path: &Path) -> Result<RouteSink, Error> {
+    /// Connects to an updater, for the routes of its own network namespace or of one that it serves besides.
+    pub fn updater(path: &Path, namespace: Option<&str>) -> Result<RouteSink, Error> {
         let gone = |source| Error::NobodyThere { path: path.to_owned(), source };
         let writer = UnixStream::connect(path).map_err(gone)?;
         writer.set_read_timeout(Some(PATIENCE)).doing("set a time limit")?;
         let reader = BufReader::new(writer.try_clone().doing("use the updater's socket")?);
         let mut sink = RouteSink { way: Way::Updater { reader, writer }, set: Map::new() };
+        if let Some(name) = namespace {
+            sink.ask(&Request::Namespace(name.to_owned()))?;
+        }
         sink.ask(&Request::ReplaceAll(Vec::new()))?;
         Ok(sink)
+    }
+
+    /// Asks an updater for a UDP socket at a protocol's port; none where there is no updater or it does not lend it.
+    pub fn lend_port(&mut self, port: u16) -> Option<OwnedFd> {
+        self.lend(Loan::Port(port)).ok()?.pop()
+    }
+
+    /// The descriptors of a reactive protocol: opened here, or lent by the updater.
+    pub fn reactive(&mut self, tun: &str) -> Result<Reactive, Error> {
+        match self.way {
+            Way::Kernel(_) => Reactive::open(tun),
+            Way::Updater { .. } => {
+                let lent = self.lend(Loan::Reactive(tun.to_owned()))?;
+                Reactive::from_fds(lent).ok_or(Error::UpdaterGone)
+            }
+        }
+    }
+
+    /// The flows that the updater's data plane has forwarded since the last call; none if it does not count them, or there
+    /// is no updater.
+    pub fn flows(&mut self) -> Result<Option<Vec<Flow>>, Error> {
+        match self.way {
+            Way::Kernel(_) => Ok(None),
+            Way::Updater { .. } => match self.answer(&Request::Flows)? {
+                Answer::Flows(flows) => Ok(flows),
+                _ => Ok(None),
+            },
+        }
+    }
+
+    fn lend(&mut self, loan: Loan) -> Result<Vec<OwnedFd>, Error> {
+        let Way::Updater { writer, .. } = &mut self.way else { return Ok(Vec::new()) };
+        write_request(writer, &Request::Lend(loan))?;
+        // Nothing is read ahead: each request waits for its answer.
+        let (answer, fds) = descriptors::receive(writer).map_err(|_| Error::UpdaterGone)?;
+        match serde_json::from_slice(&answer) {
+            Ok(Answer::Error(error)) => Err(Error::Refused(error)),
+            Ok(_) => Ok(fds),
+            Err(_) => Err(Error::UpdaterGone),
+        }
     }
 
     /// Sets a route. A kernel that refuses it is reported, and the daemon goes on.
@@ -99,7 +144,7 @@ impl RouteSink {
         let done = match request {
             Request::Add(route) => kernel.set(route),
             Request::Remove(route) => kernel.remove(route),
-            Request::ReplaceAll(_) => Ok(()),
+            Request::ReplaceAll(_) | Request::Namespace(_) | Request::Lend(_) | Request::Flows => Ok(()),
         };
         done.map_err(|error| match error.raw_os_error() {
             Some(code) if code == Errno::EPERM as i32 => Error::NoRoutes,
@@ -108,15 +153,24 @@ impl RouteSink {
     }
 
     fn ask(&mut self, request: &Request) -> Result<(), Error> {
-        let Way::Updater { reader, writer } = &mut self.way else { return Ok(()) };
-        let mut line = serde_json::to_vec(request).map_err(io::Error::from).doing("write a request")?;
-        line.push(b'\n');
+        self.answer(request).map(|_| ())
+    }
+
+    fn answer(&mut self, request: &Request) -> Result<Answer, Error> {
+        let Way::Updater { reader, writer } = &mut self.way else { return Ok(Answer::Ok(true)) };
+        write_request(writer, request)?;
         let mut answer = String::new();
-        let read = writer.write_all(&line).and_then(|()| reader.read_line(&mut answer));
+        let read = reader.read_line(&mut answer);
         match read.ok().filter(|len| *len > 0).and_then(|_| serde_json::from_str(&answer).ok()) {
-            Some(Answer::Ok(_)) => Ok(()),
             Some(Answer::Error(error)) => Err(Error::Refused(error)),
+            Some(answer) => Ok(answer),
             None => Err(Error::UpdaterGone),
         }
     }
+}
+
+fn write_request(writer: &mut UnixStream, request: &Request) -> Result<(), Error> {
+    let mut line = serde_json::to_vec(request).map_err(io::Error::from).doing("write a request")?;
+    line.push(b'\n');
+    writer.write_all(&line).map_err(|_| Error::UpdaterGone)
 }

@@ -7,17 +7,29 @@
 //! {"add":{"destination":"10.0.0.3","bits":32,"gateway":"10.0.0.2","interface":2,"metric":20,"source":null}}
 //! {"remove":{...}}
 //! {"replace_all":[{...},{...}]}
+//! {"namespace":"n1"}
+//! {"lend":{"port":698}}
+//! {"lend":{"reactive":"aodv0"}}
+//! "flows"
 //! ```
+//!
+//! `namespace` says where the client's routes are from then on. `lend` asks for descriptors, which come with the answer
+//! (`SCM_RIGHTS`): a UDP socket at one of the protocols' ports; a TUN interface of that name, a raw and a packet socket.
+//! `flows` asks for the flows that the updater's data plane has forwarded since the last time: `{"flows":[["10.0.0.1",
+//! "10.0.0.2"],...]}`, `{"flows":null}` if it does not count them.
 //!
 //! Routes of a client go when it does. The updater changes nothing but routes in the main table that carry its number.
 
 mod client;
+mod descriptors;
 mod server;
 
 pub use client::RouteSink;
+pub use descriptors::Reactive;
 pub use server::run;
 
 use crate::netlink::KernelRoute;
+use belljar_packetio::Flow;
 use serde::{Deserialize, Serialize};
 
 /// The longest request.
@@ -30,6 +42,18 @@ enum Request {
     Add(KernelRoute),
     Remove(KernelRoute),
     ReplaceAll(Vec<KernelRoute>),
+    Namespace(String),
+    Lend(Loan),
+    Flows,
+}
+
+/// Descriptors that a client asks for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Loan {
+    Port(u16),
+    /// By the name of the TUN interface.
+    Reactive(String),
 }
 
 /// The answer to a request.
@@ -37,5 +61,6 @@ enum Request {
 #[serde(rename_all = "snake_case")]
 enum Answer {
     Ok(bool),
+    Flows(Option<Vec<Flow>>),
     Error(String),
 }

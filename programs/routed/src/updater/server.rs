@@ -1,18 +1,21 @@
 //! `belljar-routed updater`.
 
-use super::{Answer, MOST_BYTES, Request};
+use super::{Answer, Loan, MOST_BYTES, Reactive, Request, descriptors};
+use crate::cli;
 use crate::control::listen;
+use crate::daemon::{PROTOCOL_PORTS, bind_port};
 use crate::error::{Doing, Error, warn};
 use crate::netlink::{Kernel, KernelRoute};
+use crate::plane::Plane;
 use crate::signals::Signals;
 use belljar_base::Map;
+use belljar_packetio::Namespace;
 use belljar_routing::Prefix;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 
 /// The number that the updater's routes carry (`rtm_protocol`).
 pub const PROTOCOL: u8 = 152;
@@ -22,12 +25,28 @@ const MOST_CLIENTS: usize = 64;
 struct Client {
     stream: UnixStream,
     input: Vec<u8>,
+    /// The network namespace of its routes; the updater's own if none.
+    namespace: Option<String>,
     routes: Map<Prefix, KernelRoute>,
 }
 
-/// Serves until a signal comes.
-pub fn run(path: &Path, owner: Option<u32>) -> Result<(), Error> {
-    let signals = Signals::open()?;
+/// The part of the updater that clients share.
+struct Shared {
+    kernel: Kernel,
+    /// By the name of their namespace.
+    kernels: Map<String, Kernel>,
+    plane: Plane,
+    lend: bool,
+}
+
+impl Shared {
+    fn kernel(&mut self, namespace: Option<&String>) -> &mut Kernel {
+        namespace.and_then(|name| self.kernels.get_mut(name)).unwrap_or(&mut self.kernel)
+    }
+}
+
+/// Connects to the kernel of the calling thread's namespace, without the routes that an earlier updater left there.
+fn open_kernel() -> Result<Kernel, Error> {
     let mut kernel = Kernel::open(PROTOCOL).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => {
             Error::Permission { doing: "change routes".to_owned(), capability: "CAP_NET_ADMIN" }
@@ -35,6 +54,30 @@ pub fn run(path: &Path, owner: Option<u32>) -> Result<(), Error> {
         _ => Error::Io { doing: "ask the kernel by netlink".to_owned(), source: error },
     })?;
     kernel.remove_all().doing("read the routing table")?;
+    Ok(kernel)
+}
+
+/// Does something in a network namespace, or here.
+fn inside<T: Send>(
+    namespace: Option<&String>,
+    open: impl FnOnce() -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    match namespace {
+        None => open(),
+        Some(name) => Namespace::Name(name.clone()).run(|| Ok(open()))?,
+    }
+}
+
+/// Serves until a signal comes.
+pub fn run(options: &cli::Updater) -> Result<(), Error> {
+    let (path, owner) = (&options.socket, options.owner);
+    let signals = Signals::open()?;
+    let mut kernels = Map::new();
+    for name in &options.namespace {
+        kernels.insert(name.clone(), inside(Some(name), open_kernel)?);
+    }
+    let plane = Plane::start(options.data_plane, &options.interfaces)?;
+    let mut shared = Shared { kernel: open_kernel()?, kernels, plane, lend: options.lend };
     let listener = listen(path, "--socket")?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).doing("protect the socket")?;
     if let Some(owner) = owner {
@@ -55,10 +98,10 @@ pub fn run(path: &Path, owner: Option<u32>) -> Result<(), Error> {
         }
         let mut index = 2;
         clients.retain_mut(|client| {
-            let stays = !ready.get(index).copied().unwrap_or(false) || client.serve(&mut kernel).is_ok();
+            let stays = !ready.get(index).copied().unwrap_or(false) || client.serve(&mut shared).is_ok();
             index += 1;
             if !stays {
-                withdraw(&mut kernel, client);
+                withdraw(&mut shared, client);
             }
             stays
         });
@@ -66,17 +109,18 @@ pub fn run(path: &Path, owner: Option<u32>) -> Result<(), Error> {
             && let Some(stream) = listener.accept()
         {
             if clients.len() < MOST_CLIENTS {
-                clients.push(Client { stream, input: Vec::new(), routes: Map::new() });
+                clients.push(Client { stream, input: Vec::new(), namespace: None, routes: Map::new() });
             } else {
                 warn(format_args!("more than {MOST_CLIENTS} clients: one is turned away"));
             }
         }
     }
-    clients.iter().for_each(|client| withdraw(&mut kernel, client));
+    clients.iter().for_each(|client| withdraw(&mut shared, client));
     Ok(())
 }
 
-fn withdraw(kernel: &mut Kernel, client: &Client) {
+fn withdraw(shared: &mut Shared, client: &Client) {
+    let kernel = shared.kernel(client.namespace.as_ref());
     for route in client.routes.values() {
         if let Err(error) = kernel.remove(route) {
             warn(format_args!("route to {} not removed: {error}", route.prefix()));
@@ -86,7 +130,7 @@ fn withdraw(kernel: &mut Kernel, client: &Client) {
 
 impl Client {
     /// Reads what has come and answers the whole lines in it. An error ends the client.
-    fn serve(&mut self, kernel: &mut Kernel) -> io::Result<()> {
+    fn serve(&mut self, shared: &mut Shared) -> io::Result<()> {
         let mut buffer = [0; 65_536];
         let len = self.stream.read(&mut buffer)?;
         if len == 0 || self.input.len() + len > MOST_BYTES {
@@ -96,25 +140,31 @@ impl Client {
         while let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.input.drain(..=end).collect();
             let done = match serde_json::from_slice(&line) {
-                Ok(request) => self.carry_out(kernel, request).map_err(|error| error.to_string()),
+                Ok(Request::Lend(loan)) => match self.lend(shared, &loan) {
+                    Ok(fds) => {
+                        descriptors::send(&self.stream, b"{\"ok\":true}\n", &fds)?;
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+                Ok(request) => self.carry_out(shared, request).map_err(|error| error.to_string()),
                 Err(error) => Err(format!("not a request: {error}")),
             };
-            let answer = done.map_or_else(Answer::Error, |()| Answer::Ok(true));
-            let mut line = serde_json::to_vec(&answer)?;
+            let mut line = serde_json::to_vec(&done.unwrap_or_else(Answer::Error))?;
             line.push(b'\n');
             self.stream.write_all(&line)?;
         }
         Ok(())
     }
 
-    fn carry_out(&mut self, kernel: &mut Kernel, request: Request) -> io::Result<()> {
+    fn carry_out(&mut self, shared: &mut Shared, request: Request) -> io::Result<Answer> {
+        let kernel = shared.kernel(self.namespace.as_ref());
         match request {
-            Request::Add(route) => self.add(kernel, route),
+            Request::Add(route) => self.add(kernel, route)?,
             Request::Remove(route) => {
                 // Only what the client has set itself.
-                match self.routes.remove(&route.prefix()) {
-                    Some(route) => kernel.remove(&route),
-                    None => Ok(()),
+                if let Some(route) = self.routes.remove(&route.prefix()) {
+                    kernel.remove(&route)?;
                 }
             }
             Request::ReplaceAll(next) => {
@@ -129,9 +179,42 @@ impl Client {
                         kernel.remove(&route)?;
                     }
                 }
-                next.into_iter().try_for_each(|route| self.add(kernel, route))
+                next.into_iter().try_for_each(|route| self.add(kernel, route))?;
             }
+            Request::Namespace(name) => self.enter(shared, name)?,
+            Request::Flows => {
+                let counts = shared.plane.counts() && self.namespace.is_none();
+                let flows = || shared.plane.take_flows().into_iter().map(|(flow, _)| flow).collect();
+                return Ok(Answer::Flows(counts.then(flows)));
+            }
+            // With descriptors, which are sent where the request was read.
+            Request::Lend(_) => {}
         }
+        Ok(Answer::Ok(true))
+    }
+
+    fn enter(&mut self, shared: &Shared, name: String) -> io::Result<()> {
+        if !self.routes.is_empty() {
+            return Err(io::Error::other("the namespace is chosen before the first route"));
+        }
+        if !shared.kernels.contains_key(&name) {
+            let text = format!("'{name}' is not served: start the updater with --namespace {name}");
+            return Err(io::Error::other(text));
+        }
+        self.namespace = Some(name);
+        Ok(())
+    }
+
+    fn lend(&self, shared: &Shared, loan: &Loan) -> Result<Vec<OwnedFd>, String> {
+        if !shared.lend {
+            return Err("it lends nothing: start it with --lend".to_owned());
+        }
+        let opened = inside(self.namespace.as_ref(), || match loan {
+            Loan::Port(port) if PROTOCOL_PORTS.contains(port) => bind_port(*port).map(|fd| vec![fd]),
+            Loan::Port(port) => Err(Error::Refused(format!("UDP port {port} is none of the protocols'"))),
+            Loan::Reactive(tun) => Reactive::open(tun).map(Reactive::into_fds),
+        });
+        opened.map_err(|error| error.to_string())
     }
 
     fn add(&mut self, kernel: &mut Kernel, route: KernelRoute) -> io::Result<()> {

@@ -1,0 +1,248 @@
+"""Forwarding in network namespaces by the data planes of `belljar-routed`, with olsrd and with ns-3's emulation beside: the
+experiments of the thesis on fast prototyping with ns-3, on this machine.
+
+    benches/routing_planes.py                       one router: UDP of 160 and 1,470 bytes, TCP; all planes
+    benches/routing_planes.py --routers 1 2 4 8     lines
+    benches/routing_planes.py --rates 1 10 100 0    offered UDP payload in Mbit/s (0: as fast as it goes)
+    benches/routing_planes.py --planes kernel tc-bpf af-xdp olsrd ns-3 --json out.json
+
+A line is a sender, routers and a receiver, each in a namespace, joined by veths without offloads. The planes are measured in
+turns, so that the machine's moods meet all of them; figures are medians. `kernel` is bare forwarding by static routes; `routed`
+is the same with OLSR by belljar-routed on all nodes; `olsrd` with olsrd (BELLJAR_OLSRD names it). `ns-3` is a router in ns-3's real-time simulator with
+FdNetDevices (compiled against libns3-dev, if it is installed). Needs root.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+from common import BUILT, ROOT, TARGET, compile_c, table
+
+HERE = ROOT / "benches" / "planes"
+PLANES = ["kernel", "routed", "tc-bpf", "af-xdp", "olsrd", "ns-3"]
+FAST = ["--hello-interval", "500ms", "--tc-interval", "1s"]
+
+
+def quiet(*command, check=True):
+    return subprocess.run([str(word) for word in command], check=check, capture_output=True, text=True)
+
+
+def busy():
+    """Jiffies that this machine's processors have worked."""
+    fields = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
+    return sum(fields) - fields[3] - fields[4]
+
+
+class Line:
+    """sender - router 1 - ... - router N - receiver, in namespaces."""
+
+    def __init__(self, routers):
+        self.routers, self.prefix, self.processes = routers, f"planes{os.getpid()}-", []
+        self.nodes = routers + 2
+
+    def name(self, n):
+        return f"{self.prefix}{n}"
+
+    def inside(self, n, *command):
+        return ["ip", "netns", "exec", self.name(n), *[str(word) for word in command]]
+
+    def interfaces(self, n):
+        return [name for name, there in (("left", n > 0), ("right", n < self.nodes - 1)) if there]
+
+    def __enter__(self):
+        try:
+            self.build()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def build(self):
+        for n in range(self.nodes):
+            quiet("ip", "netns", "add", self.name(n))
+            quiet(*self.inside(n, "ip", "link", "set", "lo", "up"))
+            quiet(*self.inside(n, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0",
+                               "net.ipv4.conf.default.rp_filter=0", "net.ipv6.conf.all.disable_ipv6=1"))
+        for k in range(self.nodes - 1):
+            quiet("ip", "link", "add", "right", "netns", self.name(k), "type", "veth", "peer", "name", "left", "netns", self.name(k + 1))
+            for n, interface, end in ((k, "right", 1), (k + 1, "left", 2)):
+                quiet(*self.inside(n, "ip", "address", "add", f"10.9.{k}.{end}/24", "dev", interface))
+                quiet(*self.inside(n, "ip", "link", "set", interface, "up", "gso_max_segs", "1"))
+                if shutil.which("ethtool"):
+                    quiet(*self.inside(n, "ethtool", "-K", interface, "tx", "off", "tso", "off", "gso", "off", "gro", "off"), check=False)
+
+    def static_routes(self, nodes=None):
+        for n in range(self.nodes) if nodes is None else nodes:
+            for k in range(self.nodes - 1):
+                if k < n - 1:
+                    quiet(*self.inside(n, "ip", "route", "replace", f"10.9.{k}.0/24", "via", f"10.9.{n - 1}.1"))
+                if k > n:
+                    quiet(*self.inside(n, "ip", "route", "replace", f"10.9.{k}.0/24", "via", f"10.9.{n}.2"))
+
+    def start(self, n, *command):
+        log = open(BUILT / "routing-planes.log", "ab")
+        self.processes.append(subprocess.Popen(self.inside(n, *command), stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+        return self.processes[-1]
+
+    def receiver(self):
+        return f"10.9.{self.routers}.2"
+
+    def reachable(self, timeout=60):
+        end = time.monotonic() + timeout
+        while quiet(*self.inside(0, "ping", "-n", "-c", "1", "-W", "1", self.receiver()), check=False).returncode != 0:
+            if time.monotonic() > end:
+                raise RuntimeError(f"the receiver is not reached after {timeout} s: {BUILT / 'routing-planes.log'}")
+            time.sleep(0.2)
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        for n in range(self.nodes):
+            quiet("ip", "netns", "delete", self.name(n), check=False)
+
+
+def set_up(line, plane, routed):
+    """Gives the line a plane's routers."""
+    routers = range(1, line.routers + 1)
+    options = lambda n: [o for name in line.interfaces(n) for o in ("-i", name)]
+    if plane == "routed":
+        for n in range(line.nodes):
+            line.start(n, routed, "olsr", *options(n), *FAST, "--control", BUILT / f"control{os.getpid()}-{n}")
+    elif plane == "olsrd":
+        for n in range(line.nodes):
+            conf = BUILT / f"olsrd{n}.conf"
+            names = " ".join(f'"{name}"' for name in line.interfaces(n))
+            conf.write_text(f'DebugLevel 0\nLinkQualityLevel 0\nUseHysteresis no\nLockFile "{BUILT}/olsrd{n}.lock"\n'
+                            f"Interface {names}\n{{\nHelloInterval 0.5\nTcInterval 1.0\n}}\n")
+            line.start(n, os.environ["BELLJAR_OLSRD"], "-f", conf, "-nofork")
+    elif plane == "ns-3":
+        line.static_routes([0, line.nodes - 1])
+        for n in routers:
+            quiet(*line.inside(n, "sysctl", "-qw", "net.ipv4.ip_forward=0"))
+            spec = [f"{name}={address}" for name, address in (("left", f"10.9.{n - 1}.2"), ("right", f"10.9.{n}.1"))]
+            routes = [f"10.9.{k}.0={'10.9.%d.1' % (n - 1) if k < n - 1 else '10.9.%d.2' % n}={0 if k < n - 1 else 1}"
+                      for k in range(line.nodes - 1) if k not in (n - 1, n)]
+            line.start(n, ns3_router(), *spec, *routes)
+    else:
+        line.static_routes()
+        if plane != "kernel":
+            for n in routers:
+                line.start(n, routed, "forward", "--data-plane", plane, *options(n))
+            # Native XDP on a veth wants a program, or GRO, at the other end too, for frames that are redirected to it.
+            if plane == "af-xdp":
+                time.sleep(0.5)
+    line.reachable()
+
+
+def ns3_router():
+    """The router on ns-3's emulation, compiled."""
+    source, out = HERE / "ns3_router.cc", BUILT / "ns3_router"
+    if not out.exists() or out.stat().st_mtime < source.stat().st_mtime:
+        libraries = [f"-lns3-{name}" for name in ("fd-net-device", "internet", "network", "core")]
+        subprocess.run(["g++", "-std=c++17", "-O2", source, "-o", out, *libraries], check=True)
+    return out
+
+
+def measure(line, traffic, kind, size, mbit, seconds):
+    """Packets a second, Mbit/s of payload, and microseconds of all processors a packet."""
+    sink = subprocess.Popen(line.inside(line.nodes - 1, traffic, f"{kind}-sink", seconds + (1.5 if kind == "udp" else 20)), stdout=subprocess.PIPE, text=True)
+    assert sink.stdout.readline() == "ready\n"
+    before = busy()
+    arguments = [line.receiver(), size, mbit, seconds] if kind == "udp" else [line.receiver(), seconds]
+    quiet(*line.inside(0, traffic, f"{kind}-send", *arguments), check=kind == "udp")
+    worked = (busy() - before) / os.sysconf("SC_CLK_TCK")
+    said = sink.stdout.read().split()
+    sink.wait()
+    # A connection that is not made in the time is a rate of nothing.
+    packets, length, took = said if len(said) == 3 else ("0", "0", "0")
+    took = max(float(took), 0) or float("inf")
+    packets, rate = int(packets), int(length) * 8 / took / 1e6
+    return {"kpps": packets / took / 1e3, "mbit": rate, "cpu_us": worked * 1e6 / packets if packets else None}
+
+
+def round_trip(line):
+    said = quiet(*line.inside(0, "ping", "-n", "-q", "-c", "50", "-i", "0.01", line.receiver())).stdout
+    return float(said.rsplit("= ", 1)[1].split("/")[1]) * 1000
+
+
+def available(planes, routed):
+    """The planes that this machine has."""
+    out = []
+    for plane in planes:
+        if plane == "olsrd" and not os.environ.get("BELLJAR_OLSRD"):
+            print("olsrd: left out, for BELLJAR_OLSRD does not name one", file=sys.stderr)
+        elif plane == "ns-3" and not pathlib.Path("/usr/include/ns3/fd-net-device.h").exists():
+            print("ns-3: left out, for libns3-dev is not installed", file=sys.stderr)
+        else:
+            out.append(plane)
+    return out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--routers", type=int, nargs="+", default=[1])
+    parser.add_argument("--planes", nargs="+", default=PLANES, choices=PLANES)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[160, 1470])
+    parser.add_argument("--rates", type=float, nargs="+", default=[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--routed", default=TARGET / "release" / "belljar-routed", help="the daemon [default: of the release build]")
+    parser.add_argument("--json", help="also write all figures there")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("only root makes network namespaces with veths between them")
+    if not pathlib.Path(options.routed).exists():
+        sys.exit(f"{options.routed} does not exist: `cargo build --release -p belljar-routed` builds it")
+    routed = pathlib.Path(options.routed).resolve()
+    traffic = compile_c(HERE / "traffic.c", "traffic")
+    planes = available(options.planes, routed)
+    loads = [("udp", size, rate) for size in options.sizes for rate in options.rates] + [("tcp", 0, 0)]
+    figures = []
+    for routers in options.routers:
+        for run in range(options.runs):
+            for plane in planes:
+                with Line(routers) as line:
+                    set_up(line, plane, routed)
+                    trip = round_trip(line)
+                    for kind, size, rate in loads:
+                        done = measure(line, traffic, kind, size, rate, options.seconds)
+                        print(f"{routers} routers, run {run}, {plane}, {kind} {size} {rate:g}: {done['kpps']:.1f} kpps, "
+                              f"{done['mbit']:.1f} Mbit/s", file=sys.stderr, flush=True)
+                        figures.append({"routers": routers, "plane": plane, "run": run, "load": kind, "size": size, "offered": rate,
+                                        "rtt_us": trip, **done})
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(figures, indent=1))
+    report(figures, options.routers, planes, loads)
+
+
+def report(figures, lengths, planes, loads):
+    for routers in lengths:
+        rows = []
+        for plane in planes:
+            mine = [f for f in figures if f["routers"] == routers and f["plane"] == plane]
+            row = [plane, f"{statistics.median(f['rtt_us'] for f in mine):.0f}"]
+            for load in loads:
+                some = [f for f in mine if (f["load"], f["size"], f["offered"]) == load]
+                middle = lambda key: statistics.median(f[key] or 0 for f in some)
+                row += [f"{middle('kpps'):.0f} ({middle('cpu_us'):.1f} us)" if load[0] == "udp" else f"{middle('mbit'):.0f}"]
+            rows.append(row)
+        heads = ["plane", "RTT us"] + [f"UDP {size} B{f' at {rate:g} Mbit/s' if rate else ''}, kpps (CPU)" if kind == "udp" else "TCP Mbit/s"
+                                       for kind, size, rate in loads]
+        print(f"\n{routers} router{'s' * (routers > 1)}")
+        print(table(heads, rows))
+
+
+if __name__ == "__main__":
+    main()
