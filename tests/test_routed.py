@@ -513,3 +513,30 @@ def test_olsr_example(run_experiment, routed):
     assert re.search(r"10\.0\.23\.3/32 +10\.0\.12\.2 +eth0 +2", shown), shown
     assert "10.0.23.3 via 10.0.12.2 dev eth0" in routes[0] and "10.0.23.3 via 10.0.51.5 dev eth1" in routes[1]
     check_captures(done)
+
+
+DISTANCE_VECTOR = EXAMPLES / "programs" / "distance_vector.py"
+
+
+@pytest.mark.needs("ping", "ip")
+def test_the_protocol_of_the_guide_simulated(run_experiment):
+    done = run_experiment(EXAMPLES / "distance-vector.yaml")
+    hops = re.findall(r"(\d+)\.\d+ 10\.0\.23\.3 (unreachable|by \S+)", done.text("n1", "distance_vector.py"))
+    since = [(int(second) - 946684800, how) for second, how in hops]
+    assert since == [(0, "by 10.0.12.2,"), (18, "unreachable"), (18, "by 10.0.51.5,"), (31, "by 10.0.12.2,")], since
+    assert "29 received" in done.text("n1", "ping")
+    routes = [file.read_text() for file in done.streams("n1", "ip")]
+    assert "10.0.23.3 via 10.0.12.2 dev eth0 proto 153" in routes[-2] and "10.0.23.3 via 10.0.51.5 dev eth1 proto 153" in routes[-1]
+
+
+def test_the_protocol_of_the_guide_in_namespaces(namespaces):
+    if not pathlib.Path("/usr/bin/python3").exists():
+        pytest.skip("/usr/bin/python3 is not installed")
+    line = namespaces(4)
+    nodes = [line.start(n, *[name for name in line.interfaces(n) if name != "-i"], program=DISTANCE_VECTOR) for n in range(4)]
+    line.wait(lambda: all(line.routes(n) == line.expected(n) for n in range(4)))
+    assert "2 received" in line.inside(0, "ping", "-n", "-c", "2", "-W", "5", "10.9.2.2").stdout
+    nodes[3].terminate()
+    assert nodes[3].wait(10) == 0
+    line.wait(lambda: "10.9.2.2" not in line.routes(0))
+    assert line.routes(3) == {}
