@@ -4,15 +4,20 @@
  *     traffic udp-send ADDRESS SIZE MBIT SECONDS      MBIT of payload, 0 for as fast as possible
  *     traffic tcp-send ADDRESS SECONDS
  *     traffic udp-sink SECONDS
- *     traffic tcp-sink SECONDS */
+ *     traffic tcp-sink SECONDS
+ *     traffic plain INTERFACE                         no offloads there: checksums and segments are made by the stack */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -144,6 +149,17 @@ static void tcp_sink(double seconds) {
     printf("0 %ld %.6f\n", length, last - first - WARM);
 }
 
+static void plain(const char *name) {
+    __u32 off[] = {ETHTOOL_STXCSUM, ETHTOOL_STSO, ETHTOOL_SGSO, ETHTOOL_SGRO};
+    int s = check(socket(AF_INET, SOCK_DGRAM, 0), "socket");
+    for (unsigned i = 0; i < sizeof off / sizeof *off; i++) {
+        struct ethtool_value value = {off[i], 0};
+        struct ifreq request = {.ifr_data = (char *)&value};
+        strncpy(request.ifr_name, name, IFNAMSIZ - 1);
+        check(ioctl(s, SIOCETHTOOL, &request), "SIOCETHTOOL");
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc == 6 && !strcmp(argv[1], "udp-send"))
         udp_send(argv[2], atoi(argv[3]), atof(argv[4]), atof(argv[5]));
@@ -153,6 +169,8 @@ int main(int argc, char **argv) {
         udp_sink(atof(argv[2]));
     else if (argc == 3 && !strcmp(argv[1], "tcp-sink"))
         tcp_sink(atof(argv[2]));
+    else if (argc == 3 && !strcmp(argv[1], "plain"))
+        plain(argv[2]);
     else {
         fprintf(stderr, "see the head of traffic.c\n");
         return 2;
