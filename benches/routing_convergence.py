@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Convergence of OLSR on lines, in simulation and on the real kernel: the time until all nodes have routes to all addresses.
 
     benches/routing_convergence.py                                lines of 2, 3, 5 and 8, ten seeds, simulated

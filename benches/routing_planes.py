@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Forwarding in network namespaces by the data planes of `belljar-routed`, with olsrd and with ns-3's emulation beside: the
 experiments of the thesis on fast prototyping with ns-3, on this machine.
 
