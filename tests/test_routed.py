@@ -1,11 +1,14 @@
 """belljar-routed: OLSR, AODV and the bridge, in network namespaces and as guests, from one binary."""
 
+import contextlib
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -262,6 +265,37 @@ def test_one_updater_serves_several_namespaces(namespaces, place):
                           "--namespace", "elsewhere", check=False)
     assert refused.returncode == 1 and "'elsewhere' is not served: start the updater with --namespace elsewhere" in refused.stderr
     line.close()
+
+
+def test_an_updater_survives_nonsense(namespaces, place):
+    line = namespaces(2)
+    updater = line.start(0, "updater", "--socket", place / "updater")
+    line.wait((place / "updater").exists)
+
+    def ask(text):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(place / "updater"))
+            client.settimeout(10)
+            client.sendall(text)
+            client.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: client.recv(65536), b"")).decode()
+
+    dice = random.Random(1)
+    route = {"destination": "10.50.0.1", "bits": 32, "gateway": None, "interface": 1, "metric": 5, "source": None}
+    for _ in range(100):
+        text = bytearray(json.dumps({dice.choice(["add", "remove", "lend", "namespace"]): route}).encode())
+        for _ in range(dice.randrange(1, 5)):
+            text[dice.randrange(len(text))] = dice.randrange(256)
+        ask(bytes(text) + b"\n")
+    assert '"error"' in ask(b"{}\n") and '"error"' in ask(json.dumps({"add": {**route, "bits": 33}}).encode() + b"\n")
+    assert "it lends nothing" in ask(b'{"lend":{"port":698}}\n')
+    # a line without an end is cut off after 16 MiB
+    with contextlib.suppress(OSError):
+        ask(b"x" * (64 << 20))
+    most = int(re.search(r"VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{updater.pid}/status").read_text())[1])
+    assert most < 48 << 10, f"{most} kB"
+    assert updater.poll() is None and ask(b'{"replace_all":[]}\n') == '{"ok":true}\n'
+    assert line.routes(0) == {}
 
 
 @pytest.mark.parametrize("plane", ["tc-bpf", "af-xdp"])
