@@ -1,4 +1,4 @@
-//! Compiles the program of far guests' processes from the crate `belljar-shim`: a static binary
+//! Compiles the programs of far guests' processes and of dilated ones from the crate `belljar-shim`: static binaries
 //! without a standard library, linked to a fixed address above the guests. Nothing but the Rust
 //! toolchain is needed; where it comes without a linker, the C compiler's is used.
 
@@ -19,27 +19,30 @@ fn main() {
         .unwrap_or_else(|error| panic!("{error}"));
 
     let base = format!("--image-base={:#x}", far_image(&shim));
+    for (source, name) in [("main.rs", "far"), ("dilate.rs", "dilate")] {
+        link(&shim.join("program").join(source), &library, &base, &out.join(name));
+    }
+}
+
+/// Links a program to the address that `base` says.
+fn link(source: &Path, library: &Path, base: &str, to: &Path) {
     let with_lld =
         ["-Clinker=rust-lld", "-Clinker-flavor=ld.lld", "-Clink-args=--no-pie --no-dynamic-linker"];
     let with_cc =
         ["-Clinker=cc", "-Clinker-flavor=gcc", "-Clink-args=-static -no-pie -nostartfiles -nostdlib"];
     let of_cc = format!("-Wl,{}", base.replace("--image-base", "-Ttext-segment"));
-    let attempts = [(with_lld, base), (with_cc, of_cc)];
+    let attempts = [(with_lld, base), (with_cc, &of_cc)];
     let errors: Vec<String> = attempts
         .iter()
         .map_while(|(linker, base)| {
             let mut link = rustc();
-            link.args(["--crate-type", "bin", "--crate-name", "belljar_far", "-Cstrip=symbols"]);
+            link.args(["--crate-type", "bin", "--crate-name", "belljar_program", "-Cstrip=symbols"]);
             link.args(linker).arg(format!("-Clink-args={base} -z noexecstack"));
             link.arg("--extern").arg(format!("belljar_shim={}", library.display()));
-            run(link.arg(shim.join("program/main.rs")).arg("-o").arg(out.join("far"))).err()
+            run(link.arg(source).arg("-o").arg(to)).err()
         })
         .collect();
-    assert!(
-        errors.len() < attempts.len(),
-        "the program of far guests cannot be linked:\n{}",
-        errors.join("\n")
-    );
+    assert!(errors.len() < attempts.len(), "{} cannot be linked:\n{}", source.display(), errors.join("\n"));
 }
 
 /// The compiler, with what both crates need: position-independent code, so that everything is

@@ -38,6 +38,7 @@
 //! * `trail`: where guests go when they run next
 //! * [`rewrite`]: call sites that no longer trap; [`vdso`]: the image found by AT_SYSINFO_EHDR
 //! * [`cpu`], [`cpuid`]: what the CPU has, and what guests are told of it
+//! * [`dilate`]: the files of processes whose time is dilated, which nothing else here knows of
 //!
 //! A process calls [`init`] once, early in `main`. A thread becomes a worker when it first resumes
 //! a guest; from then on all signals but the platform's own are blocked on it, so a program that
@@ -52,6 +53,7 @@ compile_error!("belljar runs guests on x86-64 Linux only");
 mod context;
 mod cpu;
 mod cpuid;
+pub mod dilate;
 mod exits;
 mod far;
 mod files;

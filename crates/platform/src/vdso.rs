@@ -11,7 +11,8 @@ use crate::rewrite::FileKey;
 use belljar_linux_abi::Errno;
 use std::sync::OnceLock;
 
-const FUNCTIONS: [(&str, i64); 5] = [
+/// The functions and the system calls of their names.
+pub const FUNCTIONS: [(&str, i64); 5] = [
     ("__vdso_clock_gettime", libc::SYS_clock_gettime),
     ("__vdso_gettimeofday", libc::SYS_gettimeofday),
     ("__vdso_time", libc::SYS_time),
@@ -42,7 +43,7 @@ pub fn file() -> Result<i32, Errno> {
     static FILE: OnceLock<Result<i32, Errno>> = OnceLock::new();
     *FILE.get_or_init(|| {
         let file = crate::files::shared_memory(PAGE)?;
-        crate::files::write_at(file, 0, &image())?;
+        crate::files::write_at(file, 0, &image(call))?;
         Ok(file.0)
     })
 }
@@ -90,8 +91,17 @@ impl Strings {
     }
 }
 
-/// The whole page.
-fn image() -> Vec<u8> {
+/// Function number `n`, which makes its system call.
+fn call(n: usize) -> Vec<u8> {
+    // mov $nr, %eax; syscall; ret
+    let mut code = vec![0xb8];
+    code.extend((FUNCTIONS[n].1 as u32).to_le_bytes());
+    code.extend([0x0f, 0x05, 0xc3]);
+    code
+}
+
+/// The whole page, with the code that `function` gives for each function.
+pub fn image(function: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     let mut strings = Strings(vec![0]);
     let soname = strings.add(SONAME);
     let version = strings.add(VERSION);
@@ -163,11 +173,8 @@ fn image() -> Vec<u8> {
     let mut page = image.0;
     // Not zeros: read as instructions, they would run into the first function.
     page.resize(TEXT, 0x90);
-    for (_, nr) in FUNCTIONS {
-        // mov $nr, %eax; syscall; ret
-        page.push(0xb8);
-        page.extend_from_slice(&(nr as u32).to_le_bytes());
-        page.extend_from_slice(&[0x0f, 0x05, 0xc3]);
+    for n in 0..FUNCTIONS.len() {
+        page.extend(function(n));
         page.resize(page.len().next_multiple_of(FUNCTION_SIZE), 0x90);
     }
     page.resize(PAGE as usize, 0x90);

@@ -7,13 +7,15 @@
 //! * [`frame`]: what a signal's frame says; [`system`]: native system calls; [`copy`]: memory that may not be there
 //! * [`protocol`]: what the simulator and a far guest's process tell each other
 //! * [`far`]: the program in a far guest's process; [`pieces`], [`staging`]: guest memory that the channel holds
+//! * [`dilate`]: the code in processes of an emulation whose time is dilated
 //!
 //! The near platform uses the first four in the simulator itself; the far platform starts
-//! `program/main.rs`, a static binary made from this crate alone.
+//! `program/main.rs`, a static binary made from this crate alone. Dilated processes execute `program/dilate.rs`.
 #![no_std]
 
 pub mod context;
 pub mod copy;
+pub mod dilate;
 pub mod entry;
 pub mod far;
 pub mod frame;

@@ -1,0 +1,212 @@
+//! The clock of a host: a page that a controller writes and all processes of the host read.
+//!
+//! Virtual time is a linear function of the machine's `CLOCK_MONOTONIC`, up to a limit at which it stands: that is how a
+//! host's clock stands while it is frozen. When the rate changes a new function continues the old one. The page begins with a
+//! sequence number that is odd while it is written, and after every change another one.
+//!
+//! Spans are converted in the direction that keeps promises: a virtual time, made real and virtual again, is the same.
+
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
+/// The rate of a clock that is not slowed.
+pub const FULL_RATE: u64 = 1 << 32;
+
+/// A linear piece of a clock. `repr(C)`: it is what the page holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Pace {
+    /// `CLOCK_MONOTONIC` at the beginning of the piece, in nanoseconds.
+    pub real: u64,
+    /// The virtual `CLOCK_MONOTONIC` then.
+    pub start: u64,
+    /// Virtual nanoseconds in a real one, times 2^32; not 0.
+    pub rate: u64,
+    /// The virtual time at which the clock stands.
+    pub limit: u64,
+}
+
+impl Pace {
+    /// The rate of a time dilation factor in thousandths.
+    pub fn rate_of(tdf_milli: u64) -> u64 {
+        ((u128::from(FULL_RATE) * 1_000).div_ceil(u128::from(tdf_milli.max(1)))) as u64
+    }
+
+    /// The virtual time at a real one.
+    pub fn at(&self, real: u64) -> u64 {
+        let passed = self.virtual_span(real.saturating_sub(self.real));
+        self.start.saturating_add(passed).min(self.limit)
+    }
+
+    /// The virtual nanoseconds in real ones, rounded down.
+    pub fn virtual_span(&self, real: u64) -> u64 {
+        saturated((u128::from(real) * u128::from(self.rate)) >> 32)
+    }
+
+    /// The least real nanoseconds in which so many virtual ones pass.
+    pub fn real_span(&self, span: u64) -> u64 {
+        saturated((u128::from(span) << 32).div_ceil(u128::from(self.rate.max(1))))
+    }
+
+    /// The earliest real time at which the clock shows a virtual one, as if it never stood; before the piece began both go alike.
+    pub fn real_at(&self, time: u64) -> u64 {
+        match time.checked_sub(self.start) {
+            Some(after) => self.real.saturating_add(self.real_span(after)),
+            None => self.real.saturating_sub(self.start - time),
+        }
+    }
+}
+
+fn saturated(wide: u128) -> u64 {
+    u64::try_from(wide).unwrap_or(u64::MAX)
+}
+
+/// Content of the page. Everything but the first word is only valid if the first was even, and still is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Page {
+    /// Odd while the rest is written.
+    pub sequence: u64,
+    /// The piece that holds now.
+    pub pace: Pace,
+    /// The piece with which the host's time began to differ from the machine's: what files were written before is older.
+    /// Its rate is the mean of all pieces since.
+    pub first: Pace,
+    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, in nanoseconds, of the machine when the host's time began, and of the host.
+    pub wall: u64,
+    /// `CLOCK_BOOTTIME` less `CLOCK_MONOTONIC`.
+    pub boot: u64,
+    /// `CLOCK_TAI` less `CLOCK_REALTIME`.
+    pub tai: u64,
+    /// Steps of the time stamp counter in a virtual nanosecond, times 2^32.
+    pub counter_rate: u64,
+    /// The longest time for which a wait relies on the rate, in real nanoseconds.
+    pub nap: u64,
+}
+
+impl Page {
+    /// The page as bytes, in the order of a file that is mapped.
+    pub fn to_bytes(&self) -> [u8; size_of::<Page>()] {
+        let Page { sequence, pace, first, wall, boot, tai, counter_rate, nap } = *self;
+        let words = [
+            sequence,
+            pace.real,
+            pace.start,
+            pace.rate,
+            pace.limit,
+            first.real,
+            first.start,
+            first.rate,
+            first.limit,
+            wall,
+            boot,
+            tai,
+            counter_rate,
+            nap,
+        ];
+        let mut bytes = [0; size_of::<Page>()];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The mapped page as it is at one moment.
+    pub fn load() -> Page {
+        let page = super::layout::CLOCK as *const Page;
+        // SAFETY: the page is mapped as long as this code is; whoever writes it is another process.
+        let sequence = unsafe { &*page.cast::<AtomicU64>() };
+        loop {
+            let before = sequence.load(Ordering::Acquire);
+            // SAFETY: as above; a copy torn by a writer is thrown away.
+            let copy = unsafe { page.read_volatile() };
+            fence(Ordering::Acquire);
+            if before & 1 == 0 && sequence.load(Ordering::Relaxed) == before {
+                return copy;
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    /// A wall-clock time of the machine, of a file or a packet, as the host has it.
+    pub fn wall_of_real(&self, wall: u64) -> u64 {
+        match wall.checked_sub(self.wall).and_then(|real| real.checked_sub(self.first.real)) {
+            Some(after) => (self.wall + self.first.start).saturating_add(self.first.virtual_span(after)),
+            // Before that they went alike.
+            None => wall,
+        }
+    }
+
+    /// A wall-clock time of the host as the machine has it.
+    pub fn real_of_wall(&self, wall: u64) -> u64 {
+        match wall.checked_sub(self.wall).and_then(|time| time.checked_sub(self.first.start)) {
+            Some(after) => (self.wall + self.first.real).saturating_add(self.first.real_span(after)),
+            None => wall,
+        }
+    }
+}
+
+/// The clocks that one reading of the page and of the machine's clock give.
+#[derive(Clone, Copy)]
+pub struct Now {
+    /// The page.
+    pub page: Page,
+    /// The machine's `CLOCK_MONOTONIC`.
+    pub real: u64,
+    /// The host's.
+    pub time: u64,
+}
+
+impl Now {
+    /// The present.
+    pub fn read() -> Now {
+        let (mut page, mut real) = (Page::load(), monotonic());
+        loop {
+            // A change between the two readings could make the clock go back.
+            let after = Page::load();
+            if after.sequence == page.sequence {
+                return Now { page, real, time: page.pace.at(real) };
+            }
+            (page, real) = (after, monotonic());
+        }
+    }
+
+    /// The time of a clock by its number, `None` of one that does not tell the time.
+    pub fn of(&self, clock: u64) -> Option<u64> {
+        let Page { wall, boot, tai, .. } = self.page;
+        Some(match clock {
+            id::REALTIME | id::REALTIME_COARSE | id::REALTIME_ALARM => self.time + wall,
+            id::MONOTONIC | id::MONOTONIC_RAW | id::MONOTONIC_COARSE => self.time,
+            id::BOOTTIME | id::BOOTTIME_ALARM => self.time + boot,
+            id::TAI => self.time + wall + tai,
+            _ => return None,
+        })
+    }
+}
+
+/// Numbers of clocks.
+#[allow(missing_docs)]
+pub mod id {
+    pub const REALTIME: u64 = 0;
+    pub const MONOTONIC: u64 = 1;
+    pub const MONOTONIC_RAW: u64 = 4;
+    pub const REALTIME_COARSE: u64 = 5;
+    pub const MONOTONIC_COARSE: u64 = 6;
+    pub const BOOTTIME: u64 = 7;
+    pub const REALTIME_ALARM: u64 = 8;
+    pub const BOOTTIME_ALARM: u64 = 9;
+    pub const TAI: u64 = 11;
+}
+
+/// The machine's `CLOCK_MONOTONIC` in nanoseconds.
+pub fn monotonic() -> u64 {
+    machine(id::MONOTONIC)
+}
+
+/// A clock of the machine in nanoseconds.
+pub fn machine(clock: u64) -> u64 {
+    let mut time = [0u64; 2];
+    super::memory::native(super::calls::nr::CLOCK_GETTIME, [clock, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
+    time[0] * SECOND + time[1]
+}

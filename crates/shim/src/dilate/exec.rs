@@ -1,0 +1,265 @@
+//! Executing a program: the kernel executes the shim, which finds the program in a descriptor that stays open.
+//!
+//! The guest's arguments and environment are handed on untouched. The number of the descriptor stands in the path of the
+//! shim, as its bits: each is `/`, which the kernel passes over, or `/.`, which leads nowhere else; the kernel tells the new program the
+//! path by which it was executed.
+
+use super::calls::nr;
+use super::memory::{native, read, result};
+use super::{error, filter, layout};
+
+/// Bits of a descriptor's number.
+const BITS: usize = 20;
+/// Most scripts whose interpreter is a script.
+const MOST_SCRIPTS: usize = 4;
+/// Bytes of a file that are looked at, as in the kernel.
+const HEAD: usize = 256;
+/// Most arguments of a script that need no memory of their own.
+const FEW: usize = 500;
+
+const AT_FDCWD: u64 = -100i64 as u64;
+const AT_EMPTY_PATH: u64 = 0x1000;
+const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+const AT_EACCESS: u64 = 0x200;
+const O_NOFOLLOW: u64 = 0x2_0000;
+const O_CLOEXEC: u64 = 0x8_0000;
+const X_OK: u64 = 1;
+const F_SETFD: u64 = 2;
+
+/// Text that is put together on the stack and ends with a zero.
+pub struct Text<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+impl<const N: usize> Text<N> {
+    fn new(start: &str) -> Text<N> {
+        let mut text = Text { bytes: [0; N], len: 0 };
+        text.add(start.as_bytes());
+        text
+    }
+    fn add(&mut self, more: &[u8]) {
+        for byte in more {
+            if self.len + 1 < N {
+                self.bytes[self.len] = *byte;
+                self.len += 1;
+            }
+        }
+    }
+    fn number(&mut self, number: u64) {
+        if number >= 10 {
+            self.number(number / 10);
+        }
+        self.add(&[b'0' + (number % 10) as u8]);
+    }
+    /// Its address.
+    pub fn at(&self) -> u64 {
+        self.bytes.as_ptr() as u64
+    }
+}
+
+/// The link that leads to what a descriptor has open.
+pub fn link_to(descriptor: u64) -> Text<32> {
+    let mut link = Text::new("/proc/self/fd/");
+    link.number(descriptor);
+    link
+}
+
+/// The path of the shim that names a descriptor.
+fn shim_path(descriptor: u64) -> Text<64> {
+    let mut path = Text::new(layout::FOLDER);
+    for bit in (0..BITS).rev() {
+        path.add(if descriptor >> bit & 1 == 1 { b"/." } else { b"/" });
+    }
+    path.add(b"/");
+    path.add(layout::PROGRAM.as_bytes());
+    path
+}
+
+/// The descriptor that a path of the shim names, `None` if it was executed by its plain path.
+pub fn descriptor_of(path: &[u8]) -> Option<u64> {
+    let middle = path.strip_prefix(layout::FOLDER.as_bytes())?;
+    let middle = middle.strip_suffix(layout::PROGRAM.as_bytes())?.strip_suffix(b"/")?;
+    let (mut descriptor, mut at) = (0, 0);
+    while let Some(b'/') = middle.get(at) {
+        let bit = u64::from(middle.get(at + 1) == Some(&b'.'));
+        descriptor = descriptor << 1 | bit;
+        at += 1 + bit as usize;
+    }
+    (at > 0).then_some(descriptor)
+}
+
+/// `execve` and `execveat`.
+pub fn execute(number: u64, args: [u64; 6]) -> i64 {
+    match number {
+        nr::EXECVE => run(AT_FDCWD, args[0], args[1], args[2], 0),
+        _ => run(args[0], args[1], args[2], args[3], args[4]),
+    }
+}
+
+/// Sets up the first process of a host and executes its program: the arguments are the program's path and its own arguments.
+pub fn launch(argv: u64, envp: u64) -> i64 {
+    match filter::install() {
+        0 => result(read::<u64>(argv + 8).map(|path| run(AT_FDCWD, path, argv + 16, envp, 0))),
+        error => error,
+    }
+}
+
+/// Executes a program, which only returns if it cannot be.
+fn run(directory: u64, path: u64, argv: u64, envp: u64, flags: u64) -> i64 {
+    let mut heads = [[0u8; HEAD]; MOST_SCRIPTS + 1];
+    // What comes before the arguments, the last one first.
+    let mut before = [0u64; 2 * MOST_SCRIPTS + 1];
+    let mut count = 0;
+    let (mut directory, mut path, mut flags) = (directory, path, flags);
+    let mut descriptor_path = Text::<32>::new("/dev/fd/");
+    for head in &mut heads {
+        let program = match open(directory, path, flags) {
+            error if error < 0 => return error,
+            program => program as u64,
+        };
+        let got = native(nr::PREAD64, [program, head.as_mut_ptr() as u64, HEAD as u64, 0, 0, 0]);
+        let close = |error: i64| {
+            native(nr::CLOSE, [program, 0, 0, 0, 0, 0]);
+            error
+        };
+        if got < 4 {
+            // A directory cannot be read.
+            return close(if got < 0 { -13 } else { error::NOEXEC });
+        }
+        if !head.starts_with(b"#!") {
+            if !is_program(head) {
+                return close(error::NOEXEC);
+            }
+            native(nr::FCNTL, [program, F_SETFD, 0, 0, 0, 0]);
+            return close(with_arguments(program, &before[..count], argv, envp));
+        }
+        let Some((interpreter, argument)) = interpreter(head) else { return close(error::NOEXEC) };
+        if directory == AT_FDCWD || read::<u8>(path) == Ok(b'/') {
+            close(0);
+        } else {
+            descriptor_path.number(program);
+            path = descriptor_path.at();
+            native(nr::FCNTL, [program, F_SETFD, 0, 0, 0, 0]);
+        }
+        // An interpreter that is a script is itself the argument of its own.
+        let script = if count == 0 { path } else { before[count - 1] };
+        count = count.saturating_sub(1);
+        for entry in [script, argument, interpreter].into_iter().filter(|entry| *entry != 0) {
+            before[count] = entry;
+            count += 1;
+        }
+        (directory, path, flags) = (AT_FDCWD, interpreter, 0);
+    }
+    error::LOOP
+}
+
+/// Opens a program that may be executed.
+fn open(directory: u64, path: u64, flags: u64) -> i64 {
+    let allowed = flags & (AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW);
+    match native(nr::FACCESSAT2, [directory, path, X_OK, AT_EACCESS | allowed, 0, 0]) {
+        0 => {}
+        error => return error,
+    }
+    if flags & AT_EMPTY_PATH != 0 && read::<u8>(path) == Ok(0) {
+        return native(nr::OPEN, [link_to(directory & 0xffff_ffff).at(), O_CLOEXEC, 0, 0, 0, 0]);
+    }
+    let no_follow = if flags & AT_SYMLINK_NOFOLLOW != 0 { O_NOFOLLOW } else { 0 };
+    native(nr::OPENAT, [directory, path, O_CLOEXEC | no_follow, 0, 0, 0])
+}
+
+/// True for an ELF image of 64 bits for this machine.
+fn is_program(head: &[u8]) -> bool {
+    head.starts_with(b"\x7fELF\x02\x01") && matches!(head[16], 2 | 3) && head[17] == 0 && head[18..20] == [62, 0]
+}
+
+/// The addresses of the two words of a script's first line, the second one 0 if there is none; both end with a zero then.
+fn interpreter(head: &mut [u8; HEAD]) -> Option<(u64, u64)> {
+    let end = head.iter().position(|byte| matches!(byte, b'\n' | 0)).unwrap_or(HEAD - 1);
+    let is_blank = |byte: u8| matches!(byte, b' ' | b'\t');
+    let mut last = end;
+    while last > 2 && is_blank(head[last - 1]) {
+        last -= 1;
+    }
+    head[last] = 0;
+    let start = (2..last).find(|at| !is_blank(head[*at]))?;
+    let word_end = (start..last).find(|at| is_blank(head[*at])).unwrap_or(last);
+    let argument = (word_end..last).find(|at| !is_blank(head[*at]));
+    head[word_end] = 0;
+    let at = |place: usize| head.as_ptr() as u64 + place as u64;
+    Some((at(start), argument.map_or(0, at)))
+}
+
+/// Executes the shim for a program, with these arguments (the last one first) in the place of the first one.
+fn with_arguments(program: u64, before: &[u64], argv: u64, envp: u64) -> i64 {
+    let path = shim_path(program);
+    let execute = |argv: u64| native(nr::EXECVE, [path.at(), argv, envp, 0, 0, 0]);
+    if before.is_empty() {
+        return execute(argv);
+    }
+    let given = |n: u64| if argv == 0 { Ok(0) } else { read::<u64>(argv + 8 * n) };
+    result((|| {
+        let mut count = 0;
+        while given(count)? != 0 {
+            count += 1;
+        }
+        let total = before.len() + (count.max(1) - 1) as usize + 1;
+        let mut few = [0u64; FEW];
+        let fill = |place: u64| {
+            let write = |n: usize, value: u64| super::memory::write(place + 8 * n as u64, value);
+            before.iter().rev().enumerate().try_for_each(|(n, entry)| write(n, *entry))?;
+            (1..count).try_for_each(|n| write(before.len() + n as usize - 1, given(n)?))?;
+            write(total - 1, 0)
+        };
+        if total <= FEW {
+            fill(few.as_mut_ptr() as u64)?;
+            return Ok(execute(few.as_ptr() as u64));
+        }
+        let bytes = 8 * total as u64;
+        let many = native(nr::MMAP, [0, bytes, 3, 0x22, u64::MAX, 0]);
+        if many < 0 {
+            return Err(error::TOO_BIG);
+        }
+        let failed = fill(many as u64).err().unwrap_or_else(|| execute(many as u64));
+        native(nr::MUNMAP, [many as u64, bytes, 0, 0, 0, 0]);
+        Ok(failed)
+    })())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_descriptor() {
+        for descriptor in [0, 1, 5, 1_023, 524_287] {
+            let path = shim_path(descriptor);
+            assert_eq!(descriptor_of(&path.bytes[..path.len]), Some(descriptor));
+        }
+        assert_eq!(descriptor_of(b"/.belljar/dilate"), None);
+        assert_eq!(descriptor_of(b"/bin/sh"), None);
+    }
+
+    #[test]
+    fn the_first_line_of_a_script_has_two_words() {
+        let words = |line: &[u8]| {
+            let mut head = [0; HEAD];
+            head[..line.len()].copy_from_slice(line);
+            let start = head.as_ptr() as u64;
+            let (first, second) = interpreter(&mut head)?;
+            let text = |at: u64| {
+                let from = &head[(at - start) as usize..];
+                core::str::from_utf8(&from[..from.iter().position(|byte| *byte == 0).unwrap()]).unwrap()
+            };
+            let second = if second == 0 { "" } else { text(second) };
+            Some((first, second).0).map(|first| {
+                extern crate std;
+                (std::string::String::from(text(first)), std::string::String::from(second))
+            })
+        };
+        let pair = |a: &str, b: &str| Some((a.into(), b.into()));
+        assert_eq!(words(b"#!/bin/sh\necho"), pair("/bin/sh", ""));
+        assert_eq!(words(b"#! /usr/bin/env  python3 -u \nx"), pair("/usr/bin/env", "python3 -u"));
+        assert_eq!(words(b"#!\n"), None);
+    }
+}

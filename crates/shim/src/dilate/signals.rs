@@ -1,0 +1,244 @@
+//! The two signals that are the shim's: SIGSYS, which the filter raises, and SIGSEGV, which `rdtsc` raises.
+//!
+//! A guest may have handlers of its own for both. The kernel's record of a handler has a place for the address of the code
+//! that returns from it, which on x86-64 is the C library's; there the guest's handler stands, and the entries below put their own
+//! such code in its place when a signal comes. So what a `vfork`ed child changes stays the child's, as it does in the kernel.
+
+use super::calls::{self, nr};
+use super::clock::Now;
+use super::memory::{native, read, result, write};
+use super::{error, filter, layout};
+use crate::copy;
+use crate::frame::{SigInfo, UContext};
+
+const SIGSEGV: u64 = 11;
+const SIGSYS: u64 = 31;
+/// The signals that guests cannot block.
+const OURS: u64 = 1 << (SIGSEGV - 1) | 1 << (SIGSYS - 1);
+const SIG_DFL: u64 = 0;
+const SIG_IGN: u64 = 1;
+const SA_SIGINFO: u64 = 4;
+const SA_RESTORER: u64 = 0x0400_0000;
+const SA_ONSTACK: u64 = 0x0800_0000;
+const SA_RESTART: u64 = 0x1000_0000;
+const SA_NODEFER: u64 = 0x4000_0000;
+const SA_RESETHAND: u64 = 0x8000_0000;
+/// Place of `uc_sigmask` in `struct ucontext`: behind flags, link, stack and 256 bytes of registers.
+const MASK_AT: usize = 40 + 256;
+const SYS_SECCOMP: i32 = 1;
+const GENERAL_PROTECTION: u64 = 13;
+
+core::arch::global_asm!(
+    ".text",
+    // The kernel calls these (signal: rdi, info: rsi, context: rdx) with the guest's handler in the place of the
+    // address to return to. What the functions return is the address of a handler to go on to, or 0.
+    ".globl belljar_dilate_on_call",
+    ".hidden belljar_dilate_on_call",
+    "belljar_dilate_on_call:",
+    "lea r8, [rip + {on_call}]",
+    "jmp 2f",
+    ".globl belljar_dilate_on_fault",
+    ".hidden belljar_dilate_on_fault",
+    "belljar_dilate_on_fault:",
+    "lea r8, [rip + {on_fault}]",
+    "2:",
+    "mov rcx, [rsp]",
+    "lea rax, [rip + belljar_dilate_restore]",
+    "mov [rsp], rax",
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "cld",
+    "call r8",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "test rax, rax",
+    "jz 3f",
+    "jmp rax",
+    "3:",
+    "ret",
+    ".globl belljar_dilate_restore",
+    ".hidden belljar_dilate_restore",
+    "belljar_dilate_restore:",
+    "mov eax, 15",
+    "syscall",
+    on_call = sym on_call,
+    on_fault = sym on_fault,
+);
+
+unsafe extern "C" {
+    fn belljar_dilate_on_call();
+    fn belljar_dilate_on_fault();
+}
+
+/// The kernel's `struct sigaction`: handler, flags, restorer, mask.
+type Action = [u64; 4];
+
+/// The action for SIGSYS with a guest's own handler.
+fn for_calls(guest: u64) -> Action {
+    let flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART | SA_RESTORER;
+    [belljar_dilate_on_call as *const () as u64, flags, guest, 0]
+}
+
+/// The action for SIGSEGV with a guest's own handler, which is to be called as the guest wants.
+fn for_faults(guest: Action) -> Action {
+    let flags = guest[1] & !SA_RESETHAND | SA_SIGINFO | SA_NODEFER | SA_RESTORER;
+    [belljar_dilate_on_fault as *const () as u64, flags, guest[0], guest[3] & !OURS]
+}
+
+fn set(signal: u64, action: &Action) -> i64 {
+    native(nr::RT_SIGACTION, [signal, action.as_ptr() as u64, 0, 8, 0, 0])
+}
+
+/// Takes both signals, in a process that has just executed the shim.
+pub fn install() {
+    let mut mask = OURS;
+    native(nr::RT_SIGPROCMASK, [1, &raw mut mask as u64, 0, 8, 0, 0]);
+    set(SIGSYS, &for_calls(SIG_DFL));
+    set(SIGSEGV, &for_faults([SIG_DFL, SA_ONSTACK, 0, 0]));
+}
+
+/// SIGSYS: answers the call.
+///
+/// # Safety
+/// Called by the entry alone.
+unsafe extern "C" fn on_call(_: i32, info: *mut SigInfo, frame: *mut UContext, guest: u64) -> u64 {
+    // SAFETY: the kernel built both.
+    let (info, regs) = unsafe { (&*info, &mut (*frame).regs) };
+    if info.code != SYS_SECCOMP || info.errno as u32 != filter::MARK {
+        return pass_on(SIGSYS, info.code, guest);
+    }
+    let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
+    // SAFETY: the mask lies in the frame, behind what is described of it.
+    let mask = unsafe { &mut *frame.cast::<u8>().add(MASK_AT).cast::<u64>() };
+    regs.rax = calls::answer(info.syscall as u64, args, mask) as u64;
+    0
+}
+
+/// SIGSEGV: answers `rdtsc`, tells a copy that there is nothing, or goes on to the guest's handler.
+///
+/// # Safety
+/// Called by the entry alone.
+unsafe extern "C" fn on_fault(_: i32, info: *mut SigInfo, frame: *mut UContext, guest: u64) -> u64 {
+    // SAFETY: the kernel built both.
+    let (info, regs) = unsafe { (&*info, &mut (*frame).regs) };
+    if info.code > 0 {
+        if let Some(at) = copy::fixup(regs.rip).filter(|_| layout::is_shim(regs.rip)) {
+            regs.rip = at;
+            return 0;
+        }
+        if regs.trapno == GENERAL_PROTECTION
+            && let Some(len) = counter_read(regs.rip)
+        {
+            let now = Now::read();
+            let count = (u128::from(now.time) * u128::from(now.page.counter_rate)) >> 32;
+            (regs.rax, regs.rdx) = (u64::from(count as u32), (count >> 32) as u64 & 0xffff_ffff);
+            if len == 3 {
+                let (mut cpu, mut node) = (0u32, 0u32);
+                native(nr::GETCPU, [&raw mut cpu as u64, &raw mut node as u64, 0, 0, 0, 0]);
+                regs.rcx = u64::from(node << 12 | cpu);
+            }
+            regs.rip += len;
+            return 0;
+        }
+    }
+    pass_on(SIGSEGV, info.code, guest)
+}
+
+/// The length of the `rdtsc` or `rdtscp` at an address.
+fn counter_read(at: u64) -> Option<u64> {
+    match read::<[u8; 2]>(at).ok()? {
+        [0x0f, 0x31] => Some(2),
+        [0x0f, 0x01] => (read::<u8>(at + 2) == Ok(0xf9)).then_some(3),
+        _ => None,
+    }
+}
+
+/// The handler to go on to. Without one the process ends by the signal, unless it was sent and is ignored.
+fn pass_on(signal: u64, code: i32, guest: u64) -> u64 {
+    match guest {
+        SIG_IGN if code <= 0 => 0,
+        SIG_DFL | SIG_IGN => {
+            set(signal, &[SIG_DFL, 0, 0, 0]);
+            if code <= 0 || signal == SIGSYS {
+                let ids = [nr::GETPID, nr::GETTID].map(|number| native(number, [0; 6]) as u64);
+                native(nr::TGKILL, [ids[0], ids[1], signal, 0, 0, 0]);
+            }
+            0
+        }
+        handler => handler,
+    }
+}
+
+/// `rt_sigaction`: the shim's signals stay its own, and no handler runs with them blocked.
+pub fn action(args: [u64; 6]) -> i64 {
+    let [signal, new, old, size, ..] = args;
+    result((|| {
+        let mut wanted: Option<Action> = (new != 0).then(|| read(new)).transpose()?;
+        if size == 8 && matches!(signal, SIGSEGV | SIGSYS) {
+            wanted = wanted.map(|guest| if signal == SIGSYS { for_calls(guest[0]) } else { for_faults(guest) });
+        } else if let Some(wanted) = &mut wanted {
+            wanted[3] &= !OURS;
+        }
+        let mut before: Action = [0; 4];
+        let new = wanted.as_ref().map_or(0, |wanted| wanted.as_ptr() as u64);
+        let done = native(nr::RT_SIGACTION, [signal, new, before.as_mut_ptr() as u64, size, 0, 0]);
+        if done == 0 && old != 0 {
+            if matches!(signal, SIGSEGV | SIGSYS) {
+                before[0] = before[2];
+                before[2] = belljar_dilate_restore_at();
+            }
+            write(old, before)?;
+        }
+        Ok(done)
+    })())
+}
+
+/// The code that returns from handlers.
+fn belljar_dilate_restore_at() -> u64 {
+    unsafe extern "C" {
+        fn belljar_dilate_restore();
+    }
+    belljar_dilate_restore as *const () as u64
+}
+
+/// `rt_sigprocmask`, as far as it blocks: what holds after the shim's handler is the mask in its frame.
+pub fn block(args: [u64; 6], mask: &mut u64) -> i64 {
+    let [how, set, old, size, ..] = args;
+    const SIG_BLOCK: u64 = 0;
+    const SIG_SETMASK: u64 = 2;
+    if size != 8 {
+        return error::INVAL;
+    }
+    result((|| {
+        let set: u64 = read(set)?;
+        let before = *mask;
+        *mask = match how {
+            SIG_BLOCK => before | set,
+            SIG_SETMASK => set,
+            _ => return Err(error::INVAL),
+        } & !OURS;
+        if old != 0 {
+            write(old, before)?;
+        }
+        Ok(0)
+    })())
+}
+
+/// The set of signals at an address without the shim's own, for a call that blocks them while it waits.
+pub fn mask_of(at: u64) -> Result<Option<u64>, i64> {
+    match at {
+        0 => Ok(None),
+        at => Ok(Some(read::<u64>(at)? & !OURS)),
+    }
+}
+
+/// `rt_sigsuspend`.
+pub fn suspend(args: [u64; 6]) -> i64 {
+    match mask_of(args[0]) {
+        Ok(Some(mask)) => native(nr::RT_SIGSUSPEND, [&raw const mask as u64, args[1], 0, 0, 0, 0]),
+        _ => error::FAULT,
+    }
+}
+

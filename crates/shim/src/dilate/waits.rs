@@ -1,0 +1,265 @@
+//! Calls that wait: each waits in the kernel for the real time that its virtual deadline is away, and again if the
+//! clock has not got there: it may have stood meanwhile, or go slower than it did.
+
+use super::calls::nr;
+use super::clock::{self, Now, SECOND, id};
+use super::error;
+use super::memory::{native, read, result, write};
+use super::signals::mask_of;
+
+/// A `struct timespec` or `struct timeval`.
+pub type Time = [u64; 2];
+
+/// Flag of futex operations: the deadline is wall-clock time.
+const FUTEX_CLOCK_REALTIME: u64 = 256;
+/// Descriptors of a `select` whose sets are kept, so that it can wait again.
+const MOST_DESCRIPTORS: u64 = 1_024;
+
+/// Nanoseconds as a `struct timespec`.
+pub fn timespec(ns: u64) -> Time {
+    [ns / SECOND, ns % SECOND]
+}
+
+/// A `struct timespec` as nanoseconds; too many are as many as there can be.
+pub fn nanoseconds(time: Time) -> Result<u64, i64> {
+    match time {
+        [seconds, ns] if (seconds as i64) >= 0 && ns < SECOND => Ok(seconds.saturating_mul(SECOND).saturating_add(ns)),
+        _ => Err(error::INVAL),
+    }
+}
+
+/// The virtual time at which a wait of this many nanoseconds ends.
+fn deadline(span: u64) -> u64 {
+    Now::read().time.saturating_add(span)
+}
+
+/// Waits until `deadline`, a virtual `CLOCK_MONOTONIC`, at the most. `call` makes the native call with the real time that is left;
+/// `expired` is its result if that is over.
+pub fn until(deadline: u64, expired: i64, mut call: impl FnMut(u64) -> i64) -> i64 {
+    loop {
+        let now = Now::read();
+        let mut left = now.page.pace.real_span(deadline.saturating_sub(now.time));
+        if now.page.nap != 0 {
+            left = left.min(now.page.nap);
+        }
+        let got = call(left);
+        // The same result may have other reasons: then the time is not over.
+        if got != expired || clock::monotonic() < now.real.saturating_add(left) || Now::read().time >= deadline {
+            return got;
+        }
+    }
+}
+
+/// What is left until `deadline`, as Linux writes it back.
+fn left(deadline: u64) -> u64 {
+    deadline.saturating_sub(Now::read().time)
+}
+
+/// `nanosleep` and `clock_nanosleep`.
+pub fn sleep(number: u64, args: [u64; 6]) -> i64 {
+    const TIMER_ABSTIME: u64 = 1;
+    let (clock, flags, request, rest) = match number {
+        nr::NANOSLEEP => (id::MONOTONIC, 0, args[0], args[1]),
+        _ => (args[0] & 0xffff_ffff, args[1], args[2], args[3]),
+    };
+    result((|| {
+        let span = nanoseconds(read(request)?)?;
+        let now = Now::read();
+        let Some(time) = now.of(clock) else {
+            // A clock of processor time.
+            let longer = timespec(now.page.pace.real_span(span));
+            return Ok(native(number, [clock, flags, longer.as_ptr() as u64, rest, 0, 0]));
+        };
+        let is_absolute = flags & TIMER_ABSTIME != 0;
+        let span = if is_absolute { span.saturating_sub(time) } else { span };
+        let deadline = now.time.saturating_add(span);
+        let done = until(deadline, 0, |left| {
+            let left = timespec(left);
+            native(nr::CLOCK_NANOSLEEP, [id::MONOTONIC, 0, left.as_ptr() as u64, 0, 0, 0])
+        });
+        if done == error::INTR && rest != 0 && !is_absolute {
+            write(rest, timespec(left(deadline)))?;
+        }
+        Ok(done)
+    })())
+}
+
+/// `poll` and `ppoll`.
+pub fn poll(number: u64, args: [u64; 6]) -> i64 {
+    result((|| {
+        let (span, mask) = match number {
+            nr::POLL => (Some((args[2] & 0xffff_ffff) * 1_000_000), None),
+            _ => (optional(args[2])?, mask_of(args[3])?),
+        };
+        let [mask_at, size] = mask.as_ref().map_or([0, 0], |mask| [mask as *const u64 as u64, 8]);
+        let Some(span) = span else {
+            return Ok(native(nr::PPOLL, [args[0], args[1], 0, mask_at, size, 0]));
+        };
+        let deadline = deadline(span);
+        let done = until(deadline, 0, |left| {
+            let left = timespec(left);
+            native(nr::PPOLL, [args[0], args[1], left.as_ptr() as u64, mask_at, size, 0])
+        });
+        if number == nr::PPOLL {
+            let _ = write(args[2], timespec(left(deadline)));
+        }
+        Ok(done)
+    })())
+}
+
+/// The time at an address, if there is one.
+fn optional(at: u64) -> Result<Option<u64>, i64> {
+    match at {
+        0 => Ok(None),
+        at => nanoseconds(read(at)?).map(Some),
+    }
+}
+
+/// `select` and `pselect6`.
+pub fn select(number: u64, args: [u64; 6]) -> i64 {
+    type Set = [u64; MOST_DESCRIPTORS as usize / 64];
+    result((|| {
+        let (span, mask) = match number {
+            nr::SELECT => {
+                let [seconds, us]: Time = read(args[4])?;
+                let more = us / 1_000_000;
+                (Some(nanoseconds([seconds.saturating_add(more), us % 1_000_000 * 1_000])?), None)
+            }
+            _ => {
+                let given: [u64; 2] = if args[5] == 0 { [0, 0] } else { read(args[5])? };
+                (optional(args[4])?, mask_of(given[0])?)
+            }
+        };
+        let with_mask = mask.as_ref().map(|mask| [mask as *const u64 as u64, 8]);
+        let mask_at = with_mask.as_ref().map_or(0, |pair| pair.as_ptr() as u64);
+        let [count, sets @ ..]: [u64; 4] = [args[0], args[1], args[2], args[3]];
+        let Some(span) = span else {
+            return Ok(native(nr::PSELECT6, [count, sets[0], sets[1], sets[2], 0, mask_at]));
+        };
+        // The kernel empties the sets when the time is over.
+        let words = if count <= MOST_DESCRIPTORS { count.div_ceil(64) as usize } else { 0 };
+        let mut kept: [Set; 3] = [[0; MOST_DESCRIPTORS as usize / 64]; 3];
+        for (set, kept) in sets.iter().zip(&mut kept).filter(|(set, _)| **set != 0) {
+            for (word, place) in kept.iter_mut().enumerate().take(words) {
+                *place = read(set + 8 * word as u64)?;
+            }
+        }
+        let deadline = deadline(span);
+        let mut first = true;
+        let done = until(deadline, 0, |left| {
+            if !first && words > 0 {
+                for (set, kept) in sets.iter().zip(&kept).filter(|(set, _)| **set != 0) {
+                    for (word, value) in kept.iter().enumerate().take(words) {
+                        let _ = write(set + 8 * word as u64, *value);
+                    }
+                }
+            }
+            first = false;
+            let left = timespec(left);
+            native(nr::PSELECT6, [count, sets[0], sets[1], sets[2], left.as_ptr() as u64, mask_at])
+        });
+        let rest = timespec(left(deadline));
+        let _ = match number {
+            nr::SELECT => write(args[4], [rest[0], rest[1] / 1_000]),
+            _ => write(args[4], rest),
+        };
+        Ok(done)
+    })())
+}
+
+/// `epoll_wait`, `epoll_pwait` and `epoll_pwait2`.
+pub fn epoll(number: u64, args: [u64; 6]) -> i64 {
+    result((|| {
+        let milliseconds = args[3] as i32;
+        let span = match number {
+            nr::EPOLL_PWAIT2 => optional(args[3])?,
+            _ => u64::try_from(milliseconds).ok().map(|ms| ms * 1_000_000),
+        };
+        let mask = if number == nr::EPOLL_WAIT { None } else { mask_of(args[4])? };
+        let [mask_at, size] = mask.as_ref().map_or([0, 0], |mask| [mask as *const u64 as u64, 8]);
+        let wait = |timeout: u64| native(nr::EPOLL_PWAIT2, [args[0], args[1], args[2], timeout, mask_at, size]);
+        let Some(span) = span else { return Ok(wait(0)) };
+        Ok(until(deadline(span), 0, |left| wait(timespec(left).as_ptr() as u64)))
+    })())
+}
+
+/// Futexes with a timeout: the time from now for `FUTEX_WAIT`, a point in time for the others.
+pub fn futex(args: [u64; 6]) -> i64 {
+    const WAIT: u64 = 0;
+    const LOCK_PI: u64 = 6;
+    let [address, operation, value, timeout, second, third] = args;
+    result((|| {
+        let time = nanoseconds(read(timeout)?)?;
+        let command = operation & 0x7f;
+        let by_wall = command == LOCK_PI || operation & FUTEX_CLOCK_REALTIME != 0;
+        let end = match command {
+            WAIT => deadline(time),
+            _ => of_clock(time, if by_wall { id::REALTIME } else { id::MONOTONIC })?,
+        };
+        let plain = if command == LOCK_PI { operation } else { operation & !FUTEX_CLOCK_REALTIME };
+        Ok(until(end, error::TIMEDOUT, |left| {
+            let real = match command {
+                WAIT => left,
+                LOCK_PI => clock::machine(id::REALTIME).saturating_add(left),
+                _ => clock::monotonic().saturating_add(left),
+            };
+            native(nr::FUTEX, [address, plain, value, timespec(real).as_ptr() as u64, second, third])
+        }))
+    })())
+}
+
+/// `futex_waitv` and `futex_wait`.
+pub fn futexes(number: u64, args: [u64; 6]) -> i64 {
+    let at = if number == nr::FUTEX_WAITV { 3 } else { 4 };
+    result((|| {
+        let end = of_clock(nanoseconds(read(args[at])?)?, args[at + 1])?;
+        Ok(until(end, error::TIMEDOUT, |left| {
+            let real = timespec(clock::monotonic().saturating_add(left));
+            let mut args = args;
+            (args[at], args[at + 1]) = (real.as_ptr() as u64, id::MONOTONIC);
+            native(number, args)
+        }))
+    })())
+}
+
+/// A time of a clock as a virtual `CLOCK_MONOTONIC`.
+fn of_clock(time: u64, clock: u64) -> Result<u64, i64> {
+    let now = Now::read();
+    let there = now.of(clock).ok_or(error::INVAL)?;
+    Ok(now.time.saturating_add(time.saturating_sub(there)))
+}
+
+/// `rt_sigtimedwait` and `semtimedop`: the time is an argument of its own and `EAGAIN` says that it is over.
+pub fn relative(number: u64, args: [u64; 6]) -> i64 {
+    let at = if number == nr::RT_SIGTIMEDWAIT { 2 } else { 3 };
+    result((|| {
+        let span = nanoseconds(read(args[at])?)?;
+        Ok(until(deadline(span), error::AGAIN, |left| {
+            let left = timespec(left);
+            let mut args = args;
+            args[at] = left.as_ptr() as u64;
+            native(number, args)
+        }))
+    })())
+}
+
+/// Message queues: until a point in wall-clock time.
+pub fn queue(number: u64, args: [u64; 6]) -> i64 {
+    result((|| {
+        let end = of_clock(nanoseconds(read(args[4])?)?, id::REALTIME)?;
+        Ok(until(end, error::TIMEDOUT, |left| {
+            let real = timespec(clock::machine(id::REALTIME).saturating_add(left));
+            native(number, [args[0], args[1], args[2], args[3], real.as_ptr() as u64, 0])
+        }))
+    })())
+}
+
+/// `io_getevents` and `io_pgetevents`: what there is when the time is over counts.
+pub fn io_events(number: u64, args: [u64; 6]) -> i64 {
+    result((|| {
+        let real = optional(args[4])?.map(|span| timespec(Now::read().page.pace.real_span(span)));
+        let mut args = args;
+        args[4] = real.as_ref().map_or(0, |real| real.as_ptr() as u64);
+        Ok(native(number, args))
+    })())
+}
