@@ -72,6 +72,17 @@ def test_p4_scale(belljar, workdir):
     assert all(40 < row["bytes_per_entry"] < 1000 for row in result["entries"]), result
 
 
+@pytest.mark.slow
+@pytest.mark.needs("iperf")
+def test_dilated_line(belljar, workdir):
+    if os.geteuid() != 0 and subprocess.run(["unshare", "-Urn", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs root, or user namespaces, which this machine does not allow")
+    result = bench(belljar, workdir, "dilated_line", "--switches", 2, "--rates", 20, "--tdf", 2, "--seconds", 1, "--readings")
+    worlds = {row["world"]: row["share"] for row in result["rows"]}
+    assert set(worlds) == {"simulated", "real time", "tdf 2"} and all(0.5 < share < 1.05 for share in worlds.values()), result
+    assert set(result["readings"]) == {"clock_gettime", "syscall_clock", "getppid", "poll_now", "fstat"}
+
+
 def test_costs(belljar, workdir):
     result = bench(belljar, workdir, "costs", "--scale", 0.01, "--others", 16, "--repeat", 1)
     assert set(result["us"]["fork 20 MiB"]) == {"near", "far", "native"} and set(result["us"]["handoff"]) == {"native"}

@@ -300,6 +300,15 @@ fn emulation() -> Vec<Finding> {
         };
         findings.push(Finding::ok(WHAT, who));
     }
+    findings.push(match found.dilation {
+        true => Finding::ok("dilated time", "'emulate --tdf' gives programs a slower clock"),
+        false => Finding::new(
+            State::Limited,
+            "dilated time",
+            "'emulate --tdf' cannot run here: the kernel has no seccomp filters, or forbids them",
+            "a kernel with CONFIG_SECCOMP_FILTER; in a container: docker run --security-opt seccomp=unconfined",
+        ),
+    });
     if !found.forwarding {
         let remedy = "routers do not forward: /proc/sys is read-only here (docker run --privileged)";
         findings.push(Finding::new(State::Limited, WHAT, "settings of the kernel cannot be changed", remedy));

@@ -38,9 +38,21 @@ pub struct Arguments {
     /// End as soon as every process has ended that is to, and nothing is scheduled any more
     #[arg(long, env = "BELLJAR_UNTIL_DONE", value_parser = FalseyValueParser::new())]
     until_done: bool,
+    /// Let time in the hosts, and links, go so many times slower than this machine's clock, from 1 on ("10", "2.5"): what the
+    /// machine is too slow for, it has more time for
+    #[arg(long, value_name = "FACTOR", env = "BELLJAR_TDF", value_parser = parse_tdf)]
+    tdf: Option<f64>,
     /// Remove what emulations that were killed left in these results folders, and do nothing else
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with = "file")]
     clean: Vec<PathBuf>,
+}
+
+/// A time dilation factor.
+fn parse_tdf(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(tdf) if (1.0..=1_000.0).contains(&tdf) => Ok(tdf),
+        _ => Err(format!("'{text}' is no factor from 1 to 1000, such as 10")),
+    }
 }
 
 /// The way into the namespaces.
@@ -92,7 +104,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let experiment = options.load(file)?;
     refuse(&experiment, file)?;
     experiment_options::print_notes(&experiment);
-    eprintln!("note: emulated: {}", check::differences(&experiment).join("; "));
+    eprintln!("note: emulated: {}", check::differences(&experiment, arguments.tdf).join("; "));
     let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
     let folder = experiment_options::create_folder(&experiment, hosts)?;
     if stage::is_privileged() {
@@ -101,6 +113,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let order = Order {
         folder: folder.path().to_owned(),
         exposed: run::folder_of(file),
+        tdf_milli: arguments.tdf.map(|tdf| (tdf * 1e3).round() as u64),
         until_done: arguments.until_done,
         began_ns,
     };

@@ -1,6 +1,7 @@
 //! Router advertisements (RFC 4861) of routers whose interfaces are to announce themselves: Linux leaves them to a program,
 //! and here this process is it.
 
+use crate::clock::ExperimentClock;
 use crate::error::Result;
 use crate::nodes::Node;
 use belljar_config::Experiment;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The time between two advertisements, in naps: the least that RFC 4861 allows is 3 s.
-const INTERVAL: u32 = 150;
+const INTERVAL: u64 = 150;
 const NAP: Duration = Duration::from_millis(20);
 /// Seconds for which a router is believed to be there, and addresses of a network are valid and preferred.
 const ROUTER_LIFETIME: u16 = 1_800;
@@ -47,10 +48,12 @@ impl Advertiser {
     }
 
     /// Announces until `stop` is set; in the beginning a few times quickly, as routers do that come up.
-    pub fn run(mut self, stop: &AtomicBool) {
-        let mut naps = 0u32;
+    pub fn run(mut self, clock: &ExperimentClock, stop: &AtomicBool) {
+        let mut naps = 0;
         while !stop.load(Relaxed) {
-            if naps.is_multiple_of(INTERVAL) || matches!(naps, 25 | 50) {
+            let passed = clock.time().as_nanos() / NAP.as_nanos() as u64;
+            let is_due = |nap: u64| nap.is_multiple_of(INTERVAL) || matches!(nap, 25 | 50);
+            if (naps..=passed).any(is_due) {
                 for (port, frame) in &mut self.0 {
                     // An interface that is down has nobody to tell.
                     let _ = port.send(frame).and_then(|_| port.flush());
@@ -59,7 +62,7 @@ impl Advertiser {
             for (port, _) in &mut self.0 {
                 let _ = port.receive(usize::MAX, &mut |_| {});
             }
-            naps = naps.wrapping_add(1);
+            naps = naps.max(passed + 1);
             std::thread::sleep(NAP);
         }
     }

@@ -1,7 +1,7 @@
 //! A link of an experiment whose frames pass through this process: two ports, the lines between them, and what events
 //! make of them in the course of the run.
 
-use crate::clock::RealClock;
+use crate::clock::ExperimentClock;
 use crate::{Lateness, Line, LineConfig, LineCounters, Relay, go_first, precise_waits};
 use belljar_base::{Seed, SimTime};
 use belljar_config::Experiment;
@@ -77,7 +77,12 @@ impl Cable {
     }
 
     /// Moves frames between the two ports until `stop` is set.
-    pub fn run(self, ports: [Box<dyn Port>; 2], mut clock: RealClock, stop: &AtomicBool) -> CableReport {
+    pub fn run(
+        self,
+        ports: [Box<dyn Port>; 2],
+        mut clock: ExperimentClock,
+        stop: &AtomicBool,
+    ) -> CableReport {
         let Cable { link, mut lanes, lines: [there, back] } = self;
         let [near, far] = ports;
         let mut relay = Relay::new((near, there), (far, back), Duration::ZERO);
@@ -91,7 +96,7 @@ impl Cable {
             for (end, lane) in lanes.iter_mut().enumerate() {
                 lane.apply(now, relay.line(end));
                 if let Some((at, _)) = lane.changes.last() {
-                    nap = nap.min(Duration::from_nanos(at.since(now).as_nanos()));
+                    nap = nap.min(clock.span(at.since(now)));
                 }
             }
             match relay.turn(&mut clock, nap) {

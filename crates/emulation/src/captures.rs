@@ -1,9 +1,9 @@
 //! Captures of an emulation: a packet socket on each interface that is to be captured, and one thread that writes all of
 //! them into the files that a simulation writes.
 
+use crate::clock::ExperimentClock;
 use crate::error::{Error, Result};
 use crate::nodes::Node;
-use belljar_base::SimTime;
 use belljar_config::{CaptureFilter, Experiment};
 use belljar_net::Filter;
 use belljar_packetio::{Namespace, PacketOptions, PacketRing, Port, Timestamps};
@@ -105,19 +105,19 @@ impl Captures {
         self.interfaces.is_empty()
     }
 
-    /// Writes packets until `stop` is set, and those that wait then. Times are those of the experiment, which began at
-    /// `begin_ns` since 1970; the files' clock starts with that second. Returns the number of packets that were missed.
-    pub fn run(self, begin_ns: u64, stop: &AtomicBool) -> Result<u64> {
+    /// Writes packets until `stop` is set, and those that wait then. Times are those of the experiment;
+    /// the files' clock starts with the second in which it began. Returns the number of packets that were missed.
+    pub fn run(self, clock: &ExperimentClock, stop: &AtomicBool) -> Result<u64> {
         let mut open: Vec<(Captured, CaptureWriter)> = Vec::new();
         for captured in self.interfaces {
-            let epoch_secs = begin_ns / 1_000_000_000;
+            let epoch_secs = clock.wall_at_beginning() / 1_000_000_000;
             let file =
                 CaptureWriter::new(captured.file.clone(), epoch_secs, captured.keep, captured.ethernet);
             open.push((captured, file));
         }
         loop {
             let last = stop.load(Relaxed);
-            let moved: usize = open.iter_mut().map(|(captured, file)| captured.take(file, begin_ns)).sum();
+            let moved: usize = open.iter_mut().map(|(captured, file)| captured.take(file, clock)).sum();
             match (moved, last) {
                 (0, true) => break,
                 (0, false) => {
@@ -143,11 +143,10 @@ impl Captures {
 }
 
 impl Captured {
-    fn take(&mut self, file: &mut CaptureWriter, begin_ns: u64) -> usize {
+    fn take(&mut self, file: &mut CaptureWriter, clock: &ExperimentClock) -> usize {
         let Captured { port, filter, ethernet, .. } = self;
         let mut each = |frame: belljar_packetio::Frame<'_>| {
-            let nanos = frame.time.map_or(begin_ns, |time| time.nanos);
-            let at = SimTime::from_nanos(nanos.saturating_sub(begin_ns));
+            let at = frame.time.map_or_else(|| clock.time(), |time| clock.at_wall(time.nanos));
             let packet = if *ethernet { Some(frame.bytes) } else { frame.bytes.get(HEADER_LEN..) };
             let is_ip = *ethernet || matches!(frame.bytes.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd]));
             let Some(packet) = packet.filter(|_| is_ip) else { return };

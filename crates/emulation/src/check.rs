@@ -81,9 +81,11 @@ fn too_long(node: &str, interface: &str) -> String {
 }
 
 /// Differences from a simulation of the experiment, one phrase each.
-pub fn differences(experiment: &Experiment) -> Vec<String> {
+pub fn differences(experiment: &Experiment, tdf: Option<f64>) -> Vec<String> {
     let mut all = vec![
-        "clocks are this machine's".to_owned(),
+        tdf.map_or("clocks are this machine's".to_owned(), |tdf| {
+            format!("clocks go {tdf} times slower than this machine's")
+        }),
         "the seed decides the schedule and the impairments of links alone".to_owned(),
     ];
     let clock = |action: &Action| matches!(action, Action::Clock { .. });
@@ -145,7 +147,7 @@ mod tests {
         let text = "general: { stop_time: 10, bootstrap_end_time: 1 }\nnetwork: { graph: { type: 1_gbit_switch } }\n\
             hosts: { a: { network_node_id: 0, clock: { offset: 1 s }, processes: [] } }\n";
         let experiment = Experiment::parse_in("test.yaml", text, &PathContext::default()).unwrap();
-        let all = differences(&experiment);
+        let all = differences(&experiment, None);
         assert_eq!(all.len(), 4, "{all:?}");
         assert!(all[2].contains("clocks have no effect") && all[3].contains("bootstrap"), "{all:?}");
     }

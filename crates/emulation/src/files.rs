@@ -9,8 +9,10 @@
 //! Where the results lie on an overlay themselves (in a container), the kernel refuses their folder as the upper half. It
 //! is in memory then, and copied to the results in the end.
 
+use crate::dilation::IN_PROC;
 use crate::error::{Doing, Error, Result};
 use crate::protocol::HostSetup;
+use belljar_platform::dilate::places;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -71,6 +73,14 @@ impl Files {
             bind_same(&root, directory, false)?;
         }
         bind_same(&root, &setup.directory, false)?;
+        if let Some(folder) = &setup.dilated {
+            let at = root.join(places::FOLDER.trim_start_matches('/'));
+            make(&at, 0o755)?;
+            bind(folder, &at, true)?;
+            for name in IN_PROC {
+                bind(&folder.with_file_name(name), &root.join("proc").join(name), false)?;
+            }
+        }
         for (path, content) in &setup.files {
             place(&root, path, content)?;
         }

@@ -5,7 +5,7 @@
 //! are those that the simulator uses, and they draw from the same streams. One thread serves all hosts.
 
 use crate::cable::thread_seconds;
-use crate::clock::RealClock;
+use crate::clock::ExperimentClock;
 use crate::{Lateness, go_first, precise_waits};
 use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::Experiment;
@@ -196,7 +196,12 @@ impl GraphNetwork {
     }
 
     /// Moves packets until `stop` is set.
-    pub fn run(mut self, mut ports: Vec<Box<dyn Port>>, clock: RealClock, stop: &AtomicBool) -> GraphReport {
+    pub fn run(
+        mut self,
+        mut ports: Vec<Box<dyn Port>>,
+        clock: ExperimentClock,
+        stop: &AtomicBool,
+    ) -> GraphReport {
         let _ = precise_waits();
         go_first();
         let mut frame = Vec::new();
@@ -318,7 +323,12 @@ impl GraphNetwork {
     }
 
     /// Hands out what has arrived, by the time that it is then.
-    fn deliver(&mut self, ports: &mut [Box<dyn Port>], clock: &RealClock, frame: &mut Vec<u8>) -> usize {
+    fn deliver(
+        &mut self,
+        ports: &mut [Box<dyn Port>],
+        clock: &ExperimentClock,
+        frame: &mut Vec<u8>,
+    ) -> usize {
         let now = clock.time();
         let mut moved = 0;
         while self.under_way.peek().is_some_and(|Reverse(next)| next.0 <= now) {
@@ -349,14 +359,14 @@ impl GraphNetwork {
     }
 
     /// Sleeps until a port is readable or something is due.
-    fn sleep(&self, ports: &[Box<dyn Port>], clock: &RealClock) {
+    fn sleep(&self, ports: &[Box<dyn Port>], clock: &ExperimentClock) {
         let of_members = self.members.iter().flat_map(|member| {
             let change = member.bandwidths.last().map(|(at, ..)| *at);
             [member.nic.next_event(), member.nic.next_received(), change]
         });
         let next = of_members.flatten().chain(self.under_way.peek().map(|Reverse(next)| next.0)).min();
         let now = clock.time();
-        let wait = next.map_or(NAP, |at| Duration::from_nanos(at.since(now).as_nanos()).min(NAP));
+        let wait = next.map_or(NAP, |at| clock.span(at.since(now)).min(NAP));
         if wait.is_zero() {
             return;
         }

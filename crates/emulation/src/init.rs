@@ -4,12 +4,13 @@ use crate::clock::monotonic_ns;
 use crate::error::{Doing, Error, Result};
 use crate::files::Files;
 use crate::protocol::{self, HostSetup, News, ProcessStart, Request};
+use belljar_platform::dilate::places;
 use nix::errno::Errno;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::time::TimeValLike;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::{Pid, User};
+use nix::unistd::{AccessFlags, Pid, User, access};
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::os::fd::AsFd;
@@ -168,9 +169,23 @@ fn spawn(setup: &HostSetup, process: &ProcessStart) -> std::result::Result<i32, 
     };
     let (out_path, out) = open("stdout")?;
     let (err_path, err) = open("stderr")?;
-    let mut command = Command::new(&process.path);
     let (arg0, args) = process.args.split_first().ok_or("it has no name")?;
-    command.arg0(arg0).args(args).env_clear().envs(process.environment.iter().map(|(k, v)| (k, v)));
+    let mut command = match &setup.dilated {
+        None => {
+            let mut command = Command::new(&process.path);
+            command.arg0(arg0);
+            command
+        }
+        Some(_) => {
+            // The shim could only tell the program's own standard error.
+            access(&*process.path, AccessFlags::X_OK)
+                .map_err(|e| format!("'{}' cannot be started: {}", process.path, e.desc()))?;
+            let mut command = Command::new(Path::new(places::FOLDER).join(places::PROGRAM));
+            command.arg(&process.path).arg(arg0);
+            command
+        }
+    };
+    command.args(args).env_clear().envs(process.environment.iter().map(|(k, v)| (k, v)));
     command.current_dir(&setup.directory).process_group(0);
     command.stdin(Stdio::null()).stdout(out).stderr(err);
     if let Some(name) = &process.user {

@@ -11,6 +11,7 @@
 //! * `files`, `init`, `protocol`: the root of a host, its first process, and what that is told.
 //! * `captures`, `resolver`, `advertise`, `p4`: packets into files, the name server, router advertisements, P4 switches.
 //! * [`stage`], [`world`], `run`, `timeline`: the way into the namespaces, the run from its first step to its last.
+//! * `dilation`: slower clocks for hosts.
 //! * [`probe`]: what a machine offers.
 //! * [`check`], [`truth`], `outcome`: what an emulation cannot do, whether it is to be believed, its statistics.
 //!
@@ -22,6 +23,7 @@ mod cable;
 mod captures;
 pub mod check;
 pub mod clock;
+mod dilation;
 mod error;
 mod files;
 mod graph;

@@ -273,9 +273,35 @@ pub struct RouteSpec {
     pub source: Option<IpAddr>,
     /// The congestion control of connections by it, if not that of the namespace.
     pub congestion: Option<&'static str>,
+    /// The least retransmission timeout of TCP, in milliseconds, if not the kernel's.
+    pub rto_min: Option<u32>,
 }
 
 impl RouteSpec {
+    /// Metrics of connections by the route: the library takes the name of a congestion control for a number.
+    fn metrics(&self) -> Option<RouteAttribute> {
+        const RTA_METRICS: u16 = 8;
+        const RTAX_LOCK: u16 = 1;
+        const RTAX_RTO_MIN: u16 = 13;
+        const RTAX_CC_ALGO: u16 = 16;
+        let mut metrics = Vec::new();
+        let mut add = |kind: u16, value: &[u8]| {
+            metrics.extend((4 + value.len() as u16).to_ne_bytes());
+            metrics.extend(kind.to_ne_bytes());
+            metrics.extend(value);
+            metrics.resize(metrics.len().next_multiple_of(4), 0);
+        };
+        if let Some(name) = self.congestion {
+            add(RTAX_CC_ALGO, &[name.as_bytes(), &[0]].concat());
+        }
+        if let Some(milliseconds) = self.rto_min {
+            // Only a locked one holds.
+            add(RTAX_LOCK, &(1u32 << RTAX_RTO_MIN).to_ne_bytes());
+            add(RTAX_RTO_MIN, &milliseconds.to_ne_bytes());
+        }
+        (!metrics.is_empty()).then(|| RouteAttribute::Other(DefaultNla::new(RTA_METRICS, metrics)))
+    }
+
     fn message(&self) -> RouteMessage {
         let mut message = RouteMessage::default();
         message.header = RouteHeader {
@@ -293,7 +319,7 @@ impl RouteSpec {
         }
         attributes.push(RouteAttribute::Priority(self.metric));
         attributes.extend(self.source.map(|source| RouteAttribute::PrefSource(RouteAddress::from(source))));
-        attributes.extend(self.congestion.map(congestion));
+        attributes.extend(self.metrics());
         match &self.hops[..] {
             [] => {}
             [(interface, router)] => {
@@ -316,19 +342,6 @@ impl RouteSpec {
         }
         message
     }
-}
-
-/// The metric that names a congestion control (`RTAX_CC_ALGO`), which the library takes for a number.
-fn congestion(name: &str) -> RouteAttribute {
-    const RTA_METRICS: u16 = 8;
-    const RTAX_CC_ALGO: u16 = 16;
-    let len = 4 + name.len() + 1;
-    let mut metric = Vec::new();
-    metric.extend((len as u16).to_ne_bytes());
-    metric.extend(RTAX_CC_ALGO.to_ne_bytes());
-    metric.extend(name.bytes());
-    metric.resize(len.next_multiple_of(4), 0);
-    RouteAttribute::Other(DefaultNla::new(RTA_METRICS, metric))
 }
 
 fn family(address: IpAddr) -> AddressFamily {

@@ -130,6 +130,7 @@ pub fn build(
     schedule: &Schedule,
     nodes: &mut [Node],
     hub: &mut Node,
+    tdf: Option<f64>,
 ) -> Result<Network> {
     let mut network = Network {
         cables: Vec::new(),
@@ -157,7 +158,8 @@ pub fn build(
         });
         let [a, b] = [0, 1].map(|end| VethEnd { name: &names[end].name, mac: macs[end] });
         let ids = [0, 1].map(|end| settings.ends[end].node.index());
-        let by_kernel = is_direct(experiment, schedule, link);
+        // The kernel's own clock is not the hosts' where that is dilated.
+        let by_kernel = tdf.is_none() && is_direct(experiment, schedule, link);
         if by_kernel {
             let far = nodes[ids[1]].namespace.try_clone().doing("sharing a namespace")?;
             nodes[ids[0]].netlink.add_veth(&a, &b, std::os::fd::AsFd::as_fd(&far), settings.mtu)?;
@@ -243,6 +245,8 @@ pub fn build(
         }
     }
     for (node, index, rate, (room, mtu), link) in limited {
+        // The kernel's bucket fills in real time.
+        let rate = ((rate as f64 / tdf.unwrap_or(1.0)) as u64).max(1);
         let result = nodes[node].netlink.set_rate(index, rate, burst(rate, mtu), room);
         if let (Err(error), Some(link)) = (result, link) {
             network.notes.push(format!(

@@ -38,8 +38,8 @@ pub struct Node {
     pub graph: Option<u32>,
     /// Its routes over links as they are now.
     pub routes: Vec<RouteSpec>,
-    /// The congestion control that its routes have to name, since its namespace has another.
-    congestion: Option<&'static str>,
+    /// Properties of connections that its routes have to name, since its namespace has others.
+    named: Named,
     /// The connection to its first process, of hosts alone.
     pub connection: Option<UnixStream>,
 }
@@ -71,7 +71,7 @@ impl Node {
             write_settings(settings);
             own_namespace()
         })?;
-        Node::new(id, name, namespace, None, None)
+        Node::new(id, name, namespace, Named::default(), None)
     }
 
     /// The namespaces of a host, and its first process, whose news go to `news`.
@@ -88,17 +88,17 @@ impl Node {
             | CloneFlags::CLONE_NEWIPC
             | CloneFlags::CLONE_NEWPID;
         let program = std::env::current_exe().doing("finding this program")?;
-        let (namespace, congestion) = apart(flags, || {
+        let (namespace, mut named) = apart(flags, || {
             write_settings(settings);
-            let congestion = missing_congestion_control();
+            let named = Named::missing(settings);
             let mut command = Command::new(program);
             command.arg(INIT_COMMAND).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
             command.spawn().doing("starting the first process of a host")?;
-            Ok((own_namespace()?, congestion))
+            Ok((own_namespace()?, named))
         })?;
         // The experiment's own choice is not to be overruled.
         let chosen = setup.sysctls.iter().any(|(name, _)| name == "net.ipv4.tcp_congestion_control");
-        let congestion = congestion.filter(|_| !chosen);
+        named.congestion = named.congestion.filter(|_| !chosen);
         messages::send(&ours, setup)?;
         let mut reader = BufReader::new(ours.try_clone().doing("sharing a connection")?);
         let index = id.index();
@@ -110,14 +110,14 @@ impl Node {
             }
             let _ = news.send((index, News::Unfit("its first process ended".into())));
         });
-        Node::new(id, &setup.name, namespace, congestion, Some(ours))
+        Node::new(id, &setup.name, namespace, named, Some(ours))
     }
 
     fn new(
         id: HostId,
         name: &str,
         namespace: OwnedFd,
-        congestion: Option<&'static str>,
+        named: Named,
         connection: Option<UnixStream>,
     ) -> Result<Node> {
         let mut netlink = Netlink::open(namespace.as_fd())?;
@@ -125,7 +125,7 @@ impl Node {
         netlink.set_up(lo, true)?;
         let name = name.to_owned();
         let (ports, graph, routes) = (Vec::new(), None, Vec::new());
-        Ok(Node { id, name, namespace, netlink, ports, graph, routes, congestion, connection })
+        Ok(Node { id, name, namespace, netlink, ports, graph, routes, named, connection })
     }
 
     /// Its network namespace.
@@ -178,14 +178,15 @@ impl Node {
             protocol: protocol::BOOT,
             hops: vec![(index, None)],
             source: Some(source),
-            congestion: self.congestion,
+            congestion: self.named.congestion,
+            rto_min: self.named.rto_min,
         }
     }
 
     /// Adds an address, and the route to its network.
     fn add_address(&mut self, index: u32, address: IpAddr, len: u8) -> Result<()> {
-        self.netlink.add_address(index, address, len, self.congestion.is_none())?;
-        if self.congestion.is_none() {
+        self.netlink.add_address(index, address, len, self.named == Named::default())?;
+        if self.named == Named::default() {
             return Ok(());
         }
         let (to, metric): (IpAddr, u32) = match address {
@@ -199,7 +200,8 @@ impl Node {
             protocol: protocol::KERNEL,
             hops: vec![(index, None)],
             source: Some(address).filter(IpAddr::is_ipv4),
-            congestion: self.congestion,
+            congestion: self.named.congestion,
+            rto_min: self.named.rto_min,
         })
     }
 
@@ -243,7 +245,8 @@ impl Node {
                 .map(|hop| -> Hop { (self.ports[hop.interface], hop.gateway.map(Into::into)) })
                 .collect(),
             source: None,
-            congestion: self.congestion,
+            congestion: self.named.congestion,
+            rto_min: self.named.rto_min,
         };
         routes.iter().map(spec).collect()
     }
@@ -263,19 +266,42 @@ fn write_settings(settings: &[(String, String)]) {
     }
 }
 
-/// The congestion control of simulated hosts, where the calling thread's namespace did not take it: only those that the
-/// machine allows to all can be a namespace's own. Routes may name any that the kernel has.
-fn missing_congestion_control() -> Option<&'static str> {
-    let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
-    let is_there =
-        read("tcp_available_congestion_control").split_whitespace().any(|name| name == CONGESTION_CONTROL);
-    (is_there && read("tcp_congestion_control").trim() != CONGESTION_CONTROL).then_some(CONGESTION_CONTROL)
+/// Properties of connections that routes name where the namespace did not take them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Named {
+    /// The congestion control: only those that the machine allows to all can be a namespace's own; routes may name any that the
+    /// kernel has.
+    congestion: Option<&'static str>,
+    /// The least retransmission timeout in milliseconds: not every kernel has a setting for it.
+    rto_min: Option<u32>,
 }
 
-const CONGESTION_CONTROL: &str = "cubic";
+impl Named {
+    /// What of these settings the calling thread's namespace lacks.
+    fn missing(settings: &[(String, String)]) -> Named {
+        let read = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).unwrap_or_default();
+        let wanted = |name: &str| settings.iter().find(|(n, _)| n == name).map(|(_, value)| &**value);
+        let available = read("net/ipv4/tcp_available_congestion_control");
+        let congestion = CONGESTION_CONTROLS.into_iter().find(|name| {
+            wanted(CONGESTION) == Some(name)
+                && available.split_whitespace().any(|there| there == *name)
+                && read(CONGESTION).trim() != *name
+        });
+        let rto_min = wanted(RTO_MIN).filter(|value| read(RTO_MIN).trim() != *value);
+        Named { congestion, rto_min: rto_min.and_then(|us| us.parse::<u32>().ok()).map(|us| us / 1_000) }
+    }
+}
+
+/// The setting for congestion control, and its values: that of simulated hosts, and that of dilated ones, whose clock the
+/// kernel's CUBIC does not know.
+const CONGESTION: &str = "net/ipv4/tcp_congestion_control";
+const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
+/// The setting for TCP's least retransmission timeout, in microseconds, and its usual value.
+const RTO_MIN: &str = "net/ipv4/tcp_rto_min_us";
+const USUAL_RTO_MIN_US: f64 = 200_000.0;
 
 /// Settings of a node's network namespace, to be written before it has interfaces: what a simulated node is like.
-pub fn settings(experiment: &Experiment, id: HostId) -> Vec<(String, String)> {
+pub fn settings(experiment: &Experiment, id: HostId, tdf: Option<f64>) -> Vec<(String, String)> {
     let device = experiment.device(id);
     let host = experiment.hosts.get(id.index());
     let ipv6 = match (host, device.map(|d| &d.kind)) {
@@ -300,10 +326,41 @@ pub fn settings(experiment: &Experiment, id: HostId) -> Vec<(String, String)> {
         set("net/ipv4/ip_forward", "1");
     }
     // The simulator's defaults, which are Linux's own; machines differ.
-    set("net/ipv4/tcp_congestion_control", CONGESTION_CONTROL);
+    set(CONGESTION, CONGESTION_CONTROLS[usize::from(tdf.is_some())]);
     set("net/ipv4/tcp_rmem", "4096 131072 6291456");
     set("net/ipv4/tcp_wmem", "4096 16384 4194304");
+    all.extend(tdf.into_iter().flat_map(slow_settings));
     all
+}
+
+/// Times of the kernel that dilated hosts would find too short, as far as it has settings for them.
+fn slow_settings(tdf: f64) -> Vec<(String, String)> {
+    /// With their usual values.
+    const SPANS: [(&str, f64); 14] = [
+        (RTO_MIN, USUAL_RTO_MIN_US),
+        ("net/ipv4/tcp_comp_sack_delay_ns", 1e6),
+        ("net/ipv4/tcp_comp_sack_slack_ns", 1e5),
+        ("net/ipv4/tcp_fin_timeout", 60.0),
+        ("net/ipv4/tcp_keepalive_time", 7_200.0),
+        ("net/ipv4/tcp_keepalive_intvl", 75.0),
+        ("net/ipv4/tcp_min_rtt_wlen", 300.0),
+        ("net/ipv4/ipfrag_time", 30.0),
+        ("net/ipv4/neigh/default/base_reachable_time_ms", 30_000.0),
+        ("net/ipv4/neigh/default/retrans_time_ms", 1_000.0),
+        ("net/ipv4/neigh/default/delay_first_probe_time", 5.0),
+        ("net/ipv6/neigh/default/base_reachable_time_ms", 30_000.0),
+        ("net/ipv6/neigh/default/retrans_time_ms", 1_000.0),
+        ("net/ipv6/neigh/default/delay_first_probe_time", 5.0),
+    ];
+    /// Numbers of retransmissions, whose timeouts double each time.
+    const RETRIES: [(&str, f64); 3] = [
+        ("net/ipv4/tcp_syn_retries", 6.0),
+        ("net/ipv4/tcp_synack_retries", 5.0),
+        ("net/ipv4/tcp_retries2", 15.0),
+    ];
+    let spans = SPANS.iter().map(|(name, usual)| (*name, (usual * tdf).min(f64::from(i32::MAX))));
+    let retries = RETRIES.iter().map(|(name, usual)| (*name, usual + tdf.log2().ceil()));
+    spans.chain(retries).map(|(name, value)| (name.to_owned(), format!("{value:.0}"))).collect()
 }
 
 /// Settings of one interface, written once it is there.

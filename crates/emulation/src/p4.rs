@@ -1,5 +1,6 @@
 //! P4 switches of an emulation: each is `belljar p4 serve` in the switch's namespace.
 
+use crate::dilation::Dilation;
 use crate::error::{Doing, Error, Result};
 use crate::nodes::Node;
 use belljar_config::Experiment;
@@ -44,6 +45,7 @@ pub fn start(
     experiment: &Experiment,
     folder: &ResultsFolder,
     nodes: &[Node],
+    dilation: Option<&Dilation>,
 ) -> Result<Vec<(String, Child)>> {
     let devices = experiment.topology.devices.iter().zip(&nodes[experiment.hosts.len()..]);
     let mut started = Vec::new();
@@ -51,7 +53,7 @@ pub fn start(
         if let DeviceKind::P4(switch) = &device.kind {
             let place = Path::new("switches").join(&device.name).join("p4-serve.log");
             started.push((
-                serve(device, switch, folder, node, &place)?,
+                serve(device, switch, folder, node, &place, dilation)?,
                 folder.path().join(place),
                 &device.name,
             ));
@@ -76,6 +78,7 @@ fn serve(
     folder: &ResultsFolder,
     node: &Node,
     log: &Path,
+    dilation: Option<&Dilation>,
 ) -> Result<Child> {
     let errors = folder.create_file(log)?;
     let mut arguments: Vec<OsString> = vec!["p4".into(), "serve".into()];
@@ -100,7 +103,15 @@ fn serve(
     }
     arguments.extend(["--name".into(), device.name.clone().into()]);
     let program = std::env::current_exe().doing("finding this program")?;
-    let mut command = Command::new(program);
+    let mut command = match dilation {
+        None => Command::new(program),
+        Some(dilation) => {
+            // Its rates, meters and timestamps go by the network's clock.
+            let mut command = Command::new(dilation.program());
+            command.arg(&program).arg(&program);
+            command
+        }
+    };
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
     // It asks /sys about its interfaces, which shows those of the namespace that it was mounted in.
     let mut spawn = || -> std::io::Result<Child> {

@@ -1,5 +1,6 @@
 //! Facilities that this machine offers to emulations, found out by trying it in namespaces of our own.
 
+use crate::dilation::Dilation;
 use crate::error::Result;
 use crate::netlink::{Netlink, VethEnd};
 use nix::mount::{MsFlags, mount};
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::process::Command;
 
 /// Facilities for emulations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -24,6 +26,8 @@ pub struct Facilities {
     pub overlay: bool,
     /// Forwarding can be turned on in a network namespace.
     pub forwarding: bool,
+    /// Programs can have a slower clock.
+    pub dilation: bool,
 }
 
 /// Tries everything. The calling process is in namespaces of its own afterwards.
@@ -35,6 +39,7 @@ pub fn facilities() -> Facilities {
     }
     let _ = network(&mut found);
     found.overlay = overlay();
+    found.dilation = dilation();
     found.forwarding = std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").is_ok();
     found
 }
@@ -54,6 +59,14 @@ fn network(found: &mut Facilities) -> Result<()> {
     let index = netlink.index("a")?;
     found.tbf = netlink.set_rate(index, 10_000_000, 10_000, 100_000).is_ok();
     Ok(())
+}
+
+/// Runs a program in dilated time, below what `overlay` has mounted.
+fn dilation() -> bool {
+    const TDF_MILLI: u64 = 2_000;
+    let Ok(dilation) = Dilation::prepare(Path::new("/tmp"), &[], TDF_MILLI) else { return false };
+    let status = Command::new(dilation.program()).args(["/bin/true", "true"]).status();
+    status.is_ok_and(|status| status.success())
 }
 
 /// Puts an overlay on `/usr`, in memory.

@@ -25,6 +25,8 @@ pub struct HostSetup {
     pub sysctls: Vec<(String, String)>,
     /// True if all users of the machine exist in the emulation too.
     pub all_users: bool,
+    /// The folder with the shim and the clock of the host, if its time is dilated.
+    pub dilated: Option<PathBuf>,
 }
 
 /// A process to be started.

@@ -1,7 +1,7 @@
 //! The name server of an emulation: it answers in every host's namespace, at the experiment's address on `lo`, after the
 //! time that an answer takes in a simulation.
 
-use crate::clock::RealClock;
+use crate::clock::ExperimentClock;
 use crate::error::{Doing, Result};
 use crate::nodes::Node;
 use belljar_base::{SimDuration, SimTime};
@@ -62,7 +62,7 @@ impl Resolver {
     }
 
     /// Answers until `stop` is set.
-    pub fn run(self, clock: RealClock, stop: &AtomicBool) {
+    pub fn run(self, clock: ExperimentClock, stop: &AtomicBool) {
         let mut answers: Vec<(SimTime, usize, SocketAddr, Vec<u8>)> = Vec::new();
         let mut buffer = vec![0; LONGEST];
         while !stop.load(Relaxed) {
@@ -81,15 +81,14 @@ impl Resolver {
                 }
                 while let Ok((stream, _)) = server.tcp.accept() {
                     if !server.down.load(Relaxed) {
-                        let (zone, delay) = (self.zone.clone(), server.delay);
+                        let (zone, delay) = (self.zone.clone(), clock.span(server.delay));
                         std::thread::spawn(move || converse(stream, &zone, delay));
                     }
                 }
             }
             let due = answers.iter().map(|(due, ..)| *due).min();
             let most = Duration::from_millis(20);
-            let wait =
-                due.map_or(most, |due| Duration::from_nanos(due.since(clock.time()).as_nanos()).min(most));
+            let wait = due.map_or(most, |due| clock.span(due.since(clock.time())).min(most));
             let sockets = self.servers.iter().flat_map(|s| [s.udp.as_fd(), s.tcp.as_fd()]);
             let mut fds: Vec<PollFd<'_>> =
                 sockets.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
@@ -121,7 +120,7 @@ fn one_way(experiment: &Experiment, node: Option<belljar_net::NodeIndex>) -> Sim
 }
 
 /// Answers the questions of a connection.
-fn converse(mut stream: TcpStream, zone: &Zone, delay: SimDuration) {
+fn converse(mut stream: TcpStream, zone: &Zone, delay: Duration) {
     let _ = stream.set_nonblocking(false);
     let _ = stream.set_read_timeout(Some(PATIENCE));
     let mut length = [0; 2];
@@ -131,7 +130,7 @@ fn converse(mut stream: TcpStream, zone: &Zone, delay: SimDuration) {
             return;
         }
         let Some(answer) = zone.answer_over_tcp(&question) else { return };
-        std::thread::sleep(Duration::from_nanos(delay.as_nanos()));
+        std::thread::sleep(delay);
         let length = (answer.len() as u16).to_be_bytes();
         if stream.write_all(&length).and_then(|()| stream.write_all(&answer)).is_err() {
             return;

@@ -1,7 +1,7 @@
 //! The course of an emulation: its schedule against the clock, and the news of hosts.
 
 use crate::Lateness;
-use crate::clock::RealClock;
+use crate::clock::{ExperimentClock, monotonic_ns};
 use crate::error::{Error, Result};
 use crate::nodes::{HostNews, Node};
 use crate::protocol::{News, ProcessStart, Request};
@@ -109,12 +109,12 @@ impl<'a> Run<'a> {
     /// Runs to the end of the experiment, or until `stop` is set.
     pub fn execute(
         &mut self,
-        clock: RealClock,
+        clock: &ExperimentClock,
         news: &Receiver<HostNews>,
         stop: &AtomicBool,
     ) -> Result<Ending> {
         let end = self.experiment.general.stop_time;
-        let mut next_report = SimTime::ZERO;
+        let mut next_report = 0;
         // What starts at 0 does not start before the clock does.
         let mut begun = false;
         loop {
@@ -137,13 +137,13 @@ impl<'a> Run<'a> {
             if self.until_done && begun && self.is_done() {
                 return Ok(Ending { now, interrupted: false });
             }
-            if now >= next_report {
+            if monotonic_ns() >= next_report {
                 report(&Report::Now(now.as_secs_f64()));
-                next_report = now + belljar_base::SimDuration::from_nanos(REFRESH.as_nanos() as u64);
+                next_report = monotonic_ns() + REFRESH.as_nanos() as u64;
             }
             let due = self.timeline.last().map_or(end, |(at, _)| *at).min(end);
             let wait = match begun {
-                true => Duration::from_nanos(due.since(now).as_nanos()).min(REFRESH),
+                true => clock.span(due.since(now)).min(REFRESH),
                 false => Duration::from_millis(1),
             };
             match news.recv_timeout(wait) {
@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
             })
     }
 
-    fn hear(&mut self, host: usize, news: News, clock: RealClock) -> Result<()> {
+    fn hear(&mut self, host: usize, news: News, clock: &ExperimentClock) -> Result<()> {
         let state = &mut self.hosts[host];
         match news {
             News::Started { number, pid, at } => {

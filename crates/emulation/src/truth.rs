@@ -45,6 +45,12 @@ pub struct Truthfulness {
     pub direct_links: usize,
     /// Links whose frames went through Belljar.
     pub lines: usize,
+    /// The time dilation factor: the machine's time in that of the hosts.
+    #[serde(default)]
+    pub tdf: Option<f64>,
+    /// Seconds of the machine that the experiment took.
+    #[serde(default)]
+    pub real_seconds: f64,
     /// Seconds from the start of the command until the experiment began.
     pub setup_seconds: f64,
     /// Differences from a simulation.
@@ -152,8 +158,9 @@ impl Truthfulness {
                 self.lateness.median_us, self.lateness.p99_us, self.lateness.max_us
             ),
         };
+        let slow = self.tdf.map_or(String::new(), |tdf| format!("time dilated by {tdf}; "));
         let mut text = format!(
-            "verdict: {}; {late}; processors {:.0} % busy, saturated for {:.0} % of the time; {} of {} frames missed",
+            "verdict: {}; {slow}{late}; processors {:.0} % busy, saturated for {:.0} % of the time; {} of {} frames missed",
             self.verdict,
             self.cpu.busy * 100.0,
             self.cpu.saturated * 100.0,

@@ -4,7 +4,8 @@ use crate::Lateness;
 use crate::advertise::Advertiser;
 use crate::captures::Captures;
 use crate::check;
-use crate::clock::{RealClock, monotonic_ns, wall_ns};
+use crate::clock::{ExperimentClock, monotonic_ns};
+use crate::dilation::Dilation;
 use crate::error::{Doing, Error, Result};
 use crate::files::in_user_namespace;
 use crate::network;
@@ -45,6 +46,8 @@ pub struct Order {
     pub folder: PathBuf,
     /// Folders that hosts see although they lie below a directory that starts empty.
     pub exposed: Vec<PathBuf>,
+    /// The time dilation factor in thousandths, if the hosts' time is dilated.
+    pub tdf_milli: Option<u64>,
     /// True to end once every process has ended that is to.
     pub until_done: bool,
     /// `CLOCK_MONOTONIC` when the command began, in nanoseconds.
@@ -108,16 +111,21 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
     let experiment = Experiment::load(&file).map_err(|error| Error::new(error.to_string()))?;
     let plan = Plan::new(&experiment);
     let (news_to, news) = channel();
-    let mut nodes = make_nodes(&experiment, order, &news_to)?;
+    let names: Vec<&str> = experiment.hosts.iter().map(|host| &*host.name).collect();
+    let scratch = order.folder.join(SCRATCH);
+    let dilation = order.tdf_milli.map(|tdf| Dilation::prepare(&scratch, &names, tdf)).transpose()?;
+    let dilation = dilation.as_ref();
+    let tdf = order.tdf_milli.map(|tdf| tdf as f64 / 1e3);
+    let mut nodes = make_nodes(&experiment, order, &news_to, dilation)?;
     let hub_id = HostId(experiment.node_count() as u32);
     let hub_settings = [
         ("net/ipv6/conf/all/disable_ipv6".to_owned(), "1".to_owned()),
         ("net/ipv6/conf/default/disable_ipv6".to_owned(), "1".to_owned()),
     ];
     let mut hub = Node::device(hub_id, "hub", &hub_settings)?;
-    let mut network = network::build(&experiment, &plan.schedule, &mut nodes, &mut hub)?;
+    let mut network = network::build(&experiment, &plan.schedule, &mut nodes, &mut hub, tdf)?;
     let (resolver, resolver_down) = Resolver::open(&experiment, &mut nodes)?;
-    let mut switches = p4::start(&experiment, &folder, &nodes)?;
+    let mut switches = p4::start(&experiment, &folder, &nodes, dilation)?;
     let captures = Captures::open(&experiment, &folder, &nodes)?;
     let advertiser = Advertiser::open(&experiment, &nodes)?;
     let mut run = Run::new(&experiment, &plan, &mut nodes, &mut hub, resolver_down, order.until_done);
@@ -128,13 +136,14 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
     wait_until_ready(&mut run, &news, experiment.hosts.len())?;
 
     let begin = monotonic_ns() + LEAD_NS;
-    let begin_wall = wall_ns() + LEAD_NS;
-    let clock = RealClock::from(begin);
+    let clock = dilation.map_or_else(|| ExperimentClock::new(None), |dilation| dilation.clock.clone());
+    let clock = &clock.beginning_at(begin);
     let mut truth = Truthfulness {
         setup_seconds: begin.saturating_sub(order.began_ns) as f64 / 1e9,
         direct_links: network.direct,
         lines: network.cables.len(),
-        differences: check::differences(&experiment),
+        differences: check::differences(&experiment, tdf),
+        tdf,
         ..Truthfulness::default()
     };
     let (over, silent) = (&AtomicBool::new(false), &AtomicBool::new(false));
@@ -142,13 +151,17 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
         let cables: Vec<_> = network
             .cables
             .into_iter()
-            .map(|(cable, ports)| scope.spawn(move || cable.run(ports, clock, over)))
+            .map(|(cable, ports)| scope.spawn(move || cable.run(ports, clock.clone(), over)))
             .collect();
-        let graph = network.graph.map(|(graph, ports)| scope.spawn(move || graph.run(ports, clock, over)));
-        let captures = (!captures.is_empty()).then(|| scope.spawn(move || captures.run(begin_wall, silent)));
-        scope.spawn(move || resolver.run(clock, over));
+        let graph =
+            network.graph.map(|(graph, ports)| scope.spawn(move || graph.run(ports, clock.clone(), over)));
+        let captures = (!captures.is_empty()).then(|| scope.spawn(move || captures.run(clock, silent)));
+        scope.spawn(move || resolver.run(clock.clone(), over));
         if !advertiser.is_empty() {
-            scope.spawn(move || advertiser.run(over));
+            scope.spawn(move || advertiser.run(clock, over));
+        }
+        if let Some(dilation) = dilation {
+            scope.spawn(move || dilation.run(over));
         }
         let processors = scope.spawn(move || truth::watch(over));
         let ended = run.execute(clock, &news, stop);
@@ -162,6 +175,7 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
         ended.and_then(|ending| Ok((ending, cables, graph, missed.transpose()?.unwrap_or(0))))
     });
     let (Ending { now, interrupted }, cables, graph, capture_missed) = ended?;
+    truth.real_seconds = monotonic_ns().saturating_sub(begin) as f64 / 1e9;
     run.finish(&news)?;
     if let Some(name) = p4::ended(&mut switches) {
         return Err(Error::new(format!(
@@ -195,7 +209,7 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
     let (observed, warnings) = run.take();
     let outcome = Outcome { experiment: &experiment, observed, cables, graph, warnings, now };
     let statistics = outcome.statistics(&mut nodes);
-    set_epoch(&folder, begin_wall / 1_000_000_000)?;
+    set_epoch(&folder, clock.wall_at_beginning() / 1_000_000_000)?;
     write_json(&folder, names::STATISTICS, &statistics)?;
     write_json(&folder, names::EMULATION, &truth)?;
     Ok(interrupted)
@@ -216,7 +230,13 @@ fn write_json<T: Serialize>(folder: &ResultsFolder, name: &str, value: &T) -> Re
 }
 
 /// Makes the namespaces of all nodes, and starts the first processes of hosts.
-fn make_nodes(experiment: &Experiment, order: &Order, news: &Sender<HostNews>) -> Result<Vec<Node>> {
+fn make_nodes(
+    experiment: &Experiment,
+    order: &Order,
+    news: &Sender<HostNews>,
+    dilation: Option<&Dilation>,
+) -> Result<Vec<Node>> {
+    let tdf = order.tdf_milli.map(|tdf| tdf as f64 / 1e3);
     let all_users = !in_user_namespace();
     let folder = ResultsFolder::open(&order.folder);
     let mut nodes = Vec::new();
@@ -239,14 +259,15 @@ fn make_nodes(experiment: &Experiment, order: &Order, news: &Sender<HostNews>) -
             exposed: order.exposed.clone(),
             sysctls: host.options.sysctls.clone().into_iter().collect(),
             all_users,
+            dilated: dilation.map(|dilation| dilation.of_host(&host.name)),
         };
         std::fs::create_dir_all(&setup.scratch).doing(format!("making '{}'", setup.scratch.display()))?;
-        let node = Node::host(id, &setup, &nodes::settings(experiment, id), news.clone());
+        let node = Node::host(id, &setup, &nodes::settings(experiment, id, tdf), news.clone());
         nodes.push(node.map_err(|error| Error::new(format!("host '{}': {error}", host.name)))?);
     }
     for (number, device) in experiment.topology.devices.iter().enumerate() {
         let id = HostId((experiment.hosts.len() + number) as u32);
-        nodes.push(Node::device(id, &device.name, &nodes::settings(experiment, id))?);
+        nodes.push(Node::device(id, &device.name, &nodes::settings(experiment, id, tdf))?);
     }
     Ok(nodes)
 }

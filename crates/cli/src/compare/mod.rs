@@ -15,7 +15,9 @@ use std::process::ExitCode;
 /// processor time. Says by how much simulated and emulated runs differ, and whether it matters: a difference does not
 /// matter if it is small, or within the spread of repeated runs.
 ///
-/// Folders of emulated runs are known by their verdict. If all are of one kind, the first is compared with the others.
+/// Folders of emulated runs are known by their verdict. If all are of one kind, the first is compared with the others. Emulated
+/// runs in real time and with time dilated by different factors are each compared with the simulated ones, and the end says by how
+/// much each world differs.
 ///
 /// The exit status is 0 if nothing differs that matters, 1 if something does, 2 if the runs cannot be compared.
 #[derive(clap::Args)]
@@ -134,6 +136,11 @@ impl Row {
         Row { kind, name, bands, difference, judgement }
     }
 
+    /// Its name without the world.
+    fn measure(&self) -> &str {
+        self.name.rsplit_once(" [").map_or(&self.name, |(measure, _)| measure)
+    }
+
     fn difference(&self) -> String {
         self.difference.map_or_else(String::new, |percent| format!("{percent:+.1} %"))
     }
@@ -166,7 +173,27 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let group = |wanted: bool| -> Vec<&Measures> {
         (0..runs.len()).filter(|n| second(*n) == wanted).map(|n| &runs[n].2).collect()
     };
-    let rows = rows(&group(false), &group(true), arguments.tolerance);
+    let mut worlds: Vec<Option<f64>> = runs.iter().filter_map(|run| Some(run.1.as_ref()?.tdf)).collect();
+    worlds.sort_by(|a, b| a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0)));
+    worlds.dedup();
+    let mut by_world = String::new();
+    let rows = if mixed && worlds.len() > 1 {
+        let mut all = Vec::new();
+        for world in worlds {
+            let of_world = runs.iter().filter(|run| run.1.as_ref().is_some_and(|truth| truth.tdf == world));
+            let of_world: Vec<&Measures> = of_world.map(|run| &run.2).collect();
+            let name = world.map_or("real time".into(), |tdf| format!("time dilated by {tdf}"));
+            let mut own = rows(&group(false), &of_world, arguments.tolerance);
+            let _ = writeln!(by_world, "{name}: {}", distance(&own));
+            own.iter_mut().for_each(|row| row.name += &format!(" [{name}]"));
+            all.extend(own);
+        }
+        // Rows of one measure follow each other.
+        all.sort_by(|a, b| (a.kind, a.measure()).cmp(&(b.kind, b.measure())));
+        all
+    } else {
+        rows(&group(false), &group(true), arguments.tolerance)
+    };
     let mut verdicts = String::new();
     for (path, truth, ..) in &runs {
         if let Some(truth) = truth {
@@ -186,7 +213,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             arguments.tolerance
         ),
     };
-    print!("{text}{verdicts}");
+    print!("{text}{verdicts}{by_world}");
     println!("{conclusion}");
     if let Some(file) = &arguments.html {
         let page = page::page(&rows, names, &verdicts, &conclusion);
@@ -194,6 +221,21 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::usage(format!("{} cannot be written: {error}", file.display())))?;
     }
     Ok(if differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Distance of a world from the simulation: the mean of all differences that count, and how many matter.
+fn distance(rows: &[Row]) -> String {
+    let counted = rows.iter().filter(|row| row.kind.floor().is_finite() && row.judgement != Judgement::Alone);
+    let (mut sum, mut count, mut matter) = (0.0, 0usize, 0usize);
+    for row in counted {
+        count += 1;
+        matter += usize::from(row.judgement == Judgement::Differs);
+        sum += row.difference.map_or(0.0, f64::abs);
+    }
+    format!(
+        "{:.1} % from the simulation in the mean of {count} measures; {matter} differ",
+        sum / count.max(1) as f64
+    )
 }
 
 /// The measures of both groups, by kind and name.

@@ -1,7 +1,7 @@
 //! The system calls that are about time: their numbers, which of them come here, and who answers.
 
 use super::memory::native;
-use super::{error, exec, signals, sockets, stamps, timers, usage, waits};
+use super::{error, exec, rings, signals, sockets, stamps, timers, usage, waits};
 
 /// Numbers of system calls.
 #[allow(missing_docs)]
@@ -103,8 +103,8 @@ pub enum When {
     Futex,
     /// It blocks signals.
     Blocks,
-    /// It is about a socket option of which time is the value: of SOL_SOCKET, of IPPROTO_TCP.
-    Option(&'static [u32], &'static [u32]),
+    /// It is about a socket option of which time is the value: of SOL_SOCKET, of IPPROTO_TCP, of SOL_PACKET.
+    Option(&'static [u32], &'static [u32], &'static [u32]),
 }
 
 use When::{Always, Blocks, Futex, Given, Milliseconds, Never, OneOf};
@@ -131,8 +131,8 @@ pub const CALLS: &[(u64, When)] = &[
     (nr::CLOCK_NANOSLEEP, Always),
     (nr::GETTIMEOFDAY, Always),
     (nr::TIME, Always),
-    (nr::SETSOCKOPT, When::Option(sockets::TIMES, sockets::TCP_TIMES)),
-    (nr::GETSOCKOPT, When::Option(sockets::TIMES, sockets::TCP_TIMES)),
+    (nr::SETSOCKOPT, When::Option(sockets::TIMES, sockets::TCP_TIMES, &[rings::RX_RING])),
+    (nr::GETSOCKOPT, When::Option(sockets::TIMES, sockets::TCP_TIMES, &[])),
     (nr::RECVMMSG, Given(&[4])),
     (nr::IOCTL, OneOf(1, &[sockets::SIOCGSTAMP, sockets::SIOCGSTAMPNS])),
     (nr::TIMERFD_SETTIME, Always),
@@ -178,7 +178,8 @@ pub fn answer(number: u64, args: [u64; 6], mask: &mut u64) -> i64 {
     match number {
         nr::FUTEX => waits::futex(args),
         nr::EPOLL_WAIT | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => waits::epoll(number, args),
-        nr::POLL | nr::PPOLL => waits::poll(number, args),
+        nr::POLL | nr::PPOLL => rings::poll(number, args),
+        nr::MMAP => rings::map(args),
         nr::SELECT | nr::PSELECT6 => waits::select(number, args),
         nr::CLOCK_GETTIME => usage::clock_gettime(args),
         nr::GETTIMEOFDAY => usage::gettimeofday(args),

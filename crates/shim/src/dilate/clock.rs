@@ -70,9 +70,9 @@ pub struct Page {
     pub sequence: u64,
     /// The piece that holds now.
     pub pace: Pace,
-    /// The piece with which the host's time began to differ from the machine's: what files were written before is older.
-    /// Its rate is the mean of all pieces since.
-    pub first: Pace,
+    /// All pieces before in one, at their mean rate, from when the host's time began to differ from the machine's: by it
+    /// what was written before the present piece has its time.
+    pub past: Pace,
     /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, in nanoseconds, of the machine when the host's time began, and of the host.
     pub wall: u64,
     /// `CLOCK_BOOTTIME` less `CLOCK_MONOTONIC`.
@@ -83,27 +83,30 @@ pub struct Page {
     pub counter_rate: u64,
     /// The longest time for which a wait relies on the rate, in real nanoseconds.
     pub nap: u64,
+    /// Not 0 if rings of packets are to have the host's times.
+    pub rings: u64,
 }
 
 impl Page {
     /// The page as bytes, in the order of a file that is mapped.
     pub fn to_bytes(&self) -> [u8; size_of::<Page>()] {
-        let Page { sequence, pace, first, wall, boot, tai, counter_rate, nap } = *self;
+        let Page { sequence, pace, past, wall, boot, tai, counter_rate, nap, rings } = *self;
         let words = [
             sequence,
             pace.real,
             pace.start,
             pace.rate,
             pace.limit,
-            first.real,
-            first.start,
-            first.rate,
-            first.limit,
+            past.real,
+            past.start,
+            past.rate,
+            past.limit,
             wall,
             boot,
             tai,
             counter_rate,
             nap,
+            rings,
         ];
         let mut bytes = [0; size_of::<Page>()];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -131,18 +134,20 @@ impl Page {
 
     /// A wall-clock time of the machine, of a file or a packet, as the host has it.
     pub fn wall_of_real(&self, wall: u64) -> u64 {
-        match wall.checked_sub(self.wall).and_then(|real| real.checked_sub(self.first.real)) {
-            Some(after) => (self.wall + self.first.start).saturating_add(self.first.virtual_span(after)),
+        match wall.checked_sub(self.wall) {
+            Some(real) if real >= self.pace.real => self.wall + self.pace.at(real),
+            Some(real) if real >= self.past.real => self.wall + self.past.at(real),
             // Before that they went alike.
-            None => wall,
+            _ => wall,
         }
     }
 
     /// A wall-clock time of the host as the machine has it.
     pub fn real_of_wall(&self, wall: u64) -> u64 {
-        match wall.checked_sub(self.wall).and_then(|time| time.checked_sub(self.first.start)) {
-            Some(after) => (self.wall + self.first.real).saturating_add(self.first.real_span(after)),
-            None => wall,
+        match wall.checked_sub(self.wall) {
+            Some(time) if time >= self.pace.start => self.wall.saturating_add(self.pace.real_at(time)),
+            Some(time) if time >= self.past.start => self.wall + self.past.real_at(time),
+            _ => wall,
         }
     }
 }
@@ -210,3 +215,7 @@ pub fn machine(clock: u64) -> u64 {
     super::memory::native(super::calls::nr::CLOCK_GETTIME, [clock, time.as_mut_ptr() as u64, 0, 0, 0, 0]);
     time[0] * SECOND + time[1]
 }
+
+#[cfg(test)]
+#[path = "clock_tests.rs"]
+mod tests;

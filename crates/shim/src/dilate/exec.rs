@@ -15,7 +15,8 @@ const MOST_SCRIPTS: usize = 4;
 /// Bytes of a file that are looked at, as in the kernel.
 const HEAD: usize = 256;
 /// Most arguments of a script that need no memory of their own.
-const FEW: usize = 500;
+/// Signal stacks are small.
+const FEW: usize = 40;
 
 const AT_FDCWD: u64 = -100i64 as u64;
 const AT_EMPTY_PATH: u64 = 0x1000;
@@ -33,12 +34,18 @@ pub struct Text<const N: usize> {
 }
 
 impl<const N: usize> Text<N> {
-    fn new(start: &str) -> Text<N> {
+    /// A text that begins so.
+    pub fn new(start: &str) -> Text<N> {
         let mut text = Text { bytes: [0; N], len: 0 };
         text.add(start.as_bytes());
         text
     }
-    fn add(&mut self, more: &[u8]) {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+    /// Adds to it what there is room for.
+    pub fn add(&mut self, more: &[u8]) {
         for byte in more {
             if self.len + 1 < N {
                 self.bytes[self.len] = *byte;
@@ -65,9 +72,13 @@ pub fn link_to(descriptor: u64) -> Text<32> {
     link
 }
 
-/// The path of the shim that names a descriptor.
-fn shim_path(descriptor: u64) -> Text<64> {
-    let mut path = Text::new(layout::FOLDER);
+/// Most bytes of a path of the shim.
+pub const LONGEST: usize = layout::FOLDER_LEN + 2 * BITS + 16;
+
+/// The path of the shim in its folder that names a descriptor.
+fn shim_path(folder: &[u8], descriptor: u64) -> Text<LONGEST> {
+    let mut path = Text::new("");
+    path.add(folder);
     for bit in (0..BITS).rev() {
         path.add(if descriptor >> bit & 1 == 1 { b"/." } else { b"/" });
     }
@@ -76,37 +87,43 @@ fn shim_path(descriptor: u64) -> Text<64> {
     path
 }
 
-/// The descriptor that a path of the shim names, `None` if it was executed by its plain path.
-pub fn descriptor_of(path: &[u8]) -> Option<u64> {
-    let middle = path.strip_prefix(layout::FOLDER.as_bytes())?;
-    let middle = middle.strip_suffix(layout::PROGRAM.as_bytes())?.strip_suffix(b"/")?;
-    let (mut descriptor, mut at) = (0, 0);
-    while let Some(b'/') = middle.get(at) {
-        let bit = u64::from(middle.get(at + 1) == Some(&b'.'));
-        descriptor = descriptor << 1 | bit;
-        at += 1 + bit as usize;
+/// The folder in a path of the shim, and the descriptor that it names, `None` if the shim was executed by its plain path.
+pub fn parse(path: &[u8]) -> Option<(&[u8], Option<u64>)> {
+    let mut rest = path.strip_suffix(layout::PROGRAM.as_bytes())?.strip_suffix(b"/")?;
+    let plain = rest;
+    let mut descriptor = 0;
+    for bit in 0..BITS {
+        let is_set = rest.ends_with(b"/.");
+        let Some(shorter) = rest.strip_suffix(if is_set { &b"/."[..] } else { b"/" }) else {
+            return Some((plain, None));
+        };
+        descriptor |= u64::from(is_set) << bit;
+        rest = shorter;
     }
-    (at > 0).then_some(descriptor)
+    Some((rest, Some(descriptor)))
 }
 
 /// `execve` and `execveat`.
 pub fn execute(number: u64, args: [u64; 6]) -> i64 {
+    let folder = read::<[u8; layout::FOLDER_LEN]>(layout::TABLE + layout::FOLDER_AT)
+        .unwrap_or([0; layout::FOLDER_LEN]);
+    let folder = folder.split(|byte| *byte == 0).next().unwrap_or(&[]);
     match number {
-        nr::EXECVE => run(AT_FDCWD, args[0], args[1], args[2], 0),
-        _ => run(args[0], args[1], args[2], args[3], args[4]),
+        nr::EXECVE => run(folder, AT_FDCWD, args[0], args[1], args[2], 0),
+        _ => run(folder, args[0], args[1], args[2], args[3], args[4]),
     }
 }
 
 /// Sets up the first process of a host and executes its program: the arguments are the program's path and its own arguments.
-pub fn launch(argv: u64, envp: u64) -> i64 {
+pub fn launch(folder: &[u8], argv: u64, envp: u64) -> i64 {
     match filter::install() {
-        0 => result(read::<u64>(argv + 8).map(|path| run(AT_FDCWD, path, argv + 16, envp, 0))),
+        0 => result(read::<u64>(argv + 8).map(|path| run(folder, AT_FDCWD, path, argv + 16, envp, 0))),
         error => error,
     }
 }
 
 /// Executes a program, which only returns if it cannot be.
-fn run(directory: u64, path: u64, argv: u64, envp: u64, flags: u64) -> i64 {
+fn run(folder: &[u8], directory: u64, path: u64, argv: u64, envp: u64, flags: u64) -> i64 {
     let mut heads = [[0u8; HEAD]; MOST_SCRIPTS + 1];
     // What comes before the arguments, the last one first.
     let mut before = [0u64; 2 * MOST_SCRIPTS + 1];
@@ -132,7 +149,7 @@ fn run(directory: u64, path: u64, argv: u64, envp: u64, flags: u64) -> i64 {
                 return close(error::NOEXEC);
             }
             native(nr::FCNTL, [program, F_SETFD, 0, 0, 0, 0]);
-            return close(with_arguments(program, &before[..count], argv, envp));
+            return close(with_arguments(&shim_path(folder, program), &before[..count], argv, envp));
         }
         let Some((interpreter, argument)) = interpreter(head) else { return close(error::NOEXEC) };
         if directory == AT_FDCWD || read::<u8>(path) == Ok(b'/') {
@@ -170,7 +187,10 @@ fn open(directory: u64, path: u64, flags: u64) -> i64 {
 
 /// True for an ELF image of 64 bits for this machine.
 fn is_program(head: &[u8]) -> bool {
-    head.starts_with(b"\x7fELF\x02\x01") && matches!(head[16], 2 | 3) && head[17] == 0 && head[18..20] == [62, 0]
+    head.starts_with(b"\x7fELF\x02\x01")
+        && matches!(head[16], 2 | 3)
+        && head[17] == 0
+        && head[18..20] == [62, 0]
 }
 
 /// The addresses of the two words of a script's first line, the second one 0 if there is none; both end with a zero then.
@@ -191,8 +211,7 @@ fn interpreter(head: &mut [u8; HEAD]) -> Option<(u64, u64)> {
 }
 
 /// Executes the shim for a program, with these arguments (the last one first) in the place of the first one.
-fn with_arguments(program: u64, before: &[u64], argv: u64, envp: u64) -> i64 {
-    let path = shim_path(program);
+fn with_arguments(path: &Text<LONGEST>, before: &[u64], argv: u64, envp: u64) -> i64 {
     let execute = |argv: u64| native(nr::EXECVE, [path.at(), argv, envp, 0, 0, 0]);
     if before.is_empty() {
         return execute(argv);
@@ -233,11 +252,13 @@ mod tests {
     #[test]
     fn a_path_names_a_descriptor() {
         for descriptor in [0, 1, 5, 1_023, 524_287] {
-            let path = shim_path(descriptor);
-            assert_eq!(descriptor_of(&path.bytes[..path.len]), Some(descriptor));
+            for folder in [&b"/.belljar"[..], b"/a/.b/c"] {
+                let path = shim_path(folder, descriptor);
+                assert_eq!(parse(&path.bytes[..path.len]), Some((folder, Some(descriptor))));
+            }
         }
-        assert_eq!(descriptor_of(b"/.belljar/dilate"), None);
-        assert_eq!(descriptor_of(b"/bin/sh"), None);
+        assert_eq!(parse(b"/.belljar/dilate"), Some((&b"/.belljar"[..], None)));
+        assert_eq!(parse(b"/bin/sh"), None);
     }
 
     #[test]

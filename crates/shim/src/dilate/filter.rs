@@ -39,13 +39,16 @@ const ARGUMENTS: u32 = 16;
 /// Operations of futexes that wait, without their flags.
 const WAITING: [u32; 5] = [0, 6, 9, 11, 13];
 const SIG_UNBLOCK: u32 = 1;
+const SOL_PACKET: u32 = super::rings::SOL_PACKET as u32;
 
-/// Most instructions of a filter.
-pub const MOST: usize = 768;
+/// Most instructions of the filter of a host's programs, and of those that some have besides: they lie on a stack.
+const MOST: usize = 768;
+/// See [`MOST`].
+pub const FEW: usize = 48;
 
-/// A filter.
-pub struct Filter {
-    code: [Instruction; MOST],
+/// A filter of at most `N` instructions.
+pub struct Filter<const N: usize> {
+    code: [Instruction; N],
     len: usize,
 }
 
@@ -53,10 +56,10 @@ pub struct Filter {
 const TO_TRAP: u32 = 1;
 const TO_ALLOW: u32 = 2;
 
-impl Filter {
+impl<const N: usize> Filter<N> {
     /// A filter for these calls.
-    pub fn new(calls: &[(u64, When)]) -> Filter {
-        let mut filter = Filter { code: [Instruction::default(); MOST], len: 0 };
+    pub fn new(calls: &[(u64, When)]) -> Filter<N> {
+        let mut filter = Filter { code: [Instruction::default(); N], len: 0 };
         filter.push(LOAD, 0, 0, ARCHITECTURE);
         filter.push(EQUAL, 1, 0, X86_64);
         filter.push(RETURN, 0, 0, NO_SUCH_CALL);
@@ -149,8 +152,8 @@ impl Filter {
                 self.lead(TO_ALLOW);
                 self.if_given(1);
             }
-            When::Option(socket, tcp) => {
-                for (level, values) in [(1, socket), (6, tcp)] {
+            When::Option(socket, tcp, packet) => {
+                for (level, values) in [(1, socket), (6, tcp), (SOL_PACKET, packet)] {
                     self.load(1, 0);
                     self.push(EQUAL, 0, (1 + 2 * values.len()) as u8, level);
                     self.load(2, 0);
@@ -190,7 +193,7 @@ impl Filter {
             len: u64,
             code: *const Instruction,
         }
-        if self.len > MOST {
+        if self.len > N {
             return super::error::NOMEM;
         }
         let program = Program { len: self.len as u64, code: self.code.as_ptr() };
@@ -209,7 +212,7 @@ impl Filter {
 
 /// Installs the filter of a host's first program.
 pub fn install() -> i64 {
-    Filter::new(CALLS).install(false)
+    Filter::<MOST>::new(CALLS).install(false)
 }
 
 #[cfg(test)]

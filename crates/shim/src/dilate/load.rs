@@ -94,7 +94,9 @@ impl Stack {
 
     /// The address of an entry's value.
     fn entry(&self, kind: u64) -> Option<u64> {
-        (0..).map(|n| self.auxv + 16 * n).map_while(|at| read::<[u64; 2]>(at).ok().map(|pair| (at, pair[0])))
+        (0..)
+            .map(|n| self.auxv + 16 * n)
+            .map_while(|at| read::<[u64; 2]>(at).ok().map(|pair| (at, pair[0])))
             .take_while(|(_, found)| *found != AT_NULL)
             .find_map(|(at, found)| (found == kind).then_some(at + 8))
     }
@@ -117,7 +119,7 @@ impl Stack {
 pub unsafe fn main(sp: u64) -> ! {
     let stack = Stack::of(sp);
     let path = stack.value(AT_EXECFN);
-    let mut name = [0u8; 64];
+    let mut name = [0u8; exec::LONGEST];
     let mut len = 0;
     while len < name.len()
         && let Ok(byte @ 1..) = read::<u8>(path + len as u64)
@@ -125,13 +127,16 @@ pub unsafe fn main(sp: u64) -> ! {
         name[len] = byte;
         len += 1;
     }
-    let failed = match exec::descriptor_of(&name[..len]) {
-        Some(program) => match load(program, sp, &stack) {
-            // SAFETY: the image is there, and nobody needs this stack.
-            Ok(entry) => unsafe { start(entry, sp) },
-            Err(error) => error,
-        },
-        None => exec::launch(stack.argv, stack.envp),
+    let failed = match exec::parse(&name[..len]) {
+        Some((folder, Some(program))) if folder.len() < layout::FOLDER_LEN => {
+            match load(folder, program, sp, &stack) {
+                // SAFETY: the image is there, and nobody needs this stack.
+                Ok(entry) => unsafe { start(entry, sp) },
+                Err(error) => error,
+            }
+        }
+        Some((folder, None)) => exec::launch(folder, stack.argv, stack.envp),
+        _ => error::NOENT,
     };
     let text: &[u8] = match failed {
         error::NOENT => b"belljar: the program or its interpreter does not exist\n",
@@ -145,9 +150,9 @@ pub unsafe fn main(sp: u64) -> ! {
 }
 
 /// Sets the process up and maps the image that a descriptor has. Returns where to begin.
-fn load(descriptor: u64, sp: u64, stack: &Stack) -> Result<u64, i64> {
+fn load(folder: &[u8], descriptor: u64, sp: u64, stack: &Stack) -> Result<u64, i64> {
     move_to_memory(stack)?;
-    map_clock(descriptor)?;
+    map_clock(folder, descriptor)?;
     // From here on memory may be missing without harm.
     signals::install();
     const PR_SET_TSC: u64 = 26;
@@ -196,7 +201,11 @@ fn move_to_memory(stack: &Stack) -> Result<(), i64> {
         let to = layout::COPY + (header.address - layout::IMAGE);
         // SAFETY: the segment is mapped, and so is as much memory at its place in the copy.
         unsafe {
-            core::ptr::copy_nonoverlapping(header.address as *const u8, to as *mut u8, header.in_memory as usize);
+            core::ptr::copy_nonoverlapping(
+                header.address as *const u8,
+                to as *mut u8,
+                header.in_memory as usize,
+            );
         }
     }
     must(native(nr::MPROTECT, [layout::COPY, len, PROT_READ | PROT_EXEC, 0, 0, 0]))?;
@@ -215,10 +224,14 @@ fn must(result: i64) -> Result<u64, i64> {
 }
 
 /// Maps the clock and the vDSO, and writes the page of the shim's own.
-fn map_clock(program: u64) -> Result<(), i64> {
-    let path = c"/.belljar/clock";
+fn map_clock(folder: &[u8], program: u64) -> Result<(), i64> {
+    let mut path = exec::Text::<{ exec::LONGEST }>::new("");
+    path.add(folder);
+    let end = path.bytes().len();
+    path.add(b"/");
+    path.add(layout::CLOCK_FILE.as_bytes());
     const O_CLOEXEC: u64 = 0x8_0000;
-    let file = must(native(nr::OPEN, [path.as_ptr() as u64, O_CLOEXEC, 0, 0, 0, 0]))?;
+    let file = must(native(nr::OPEN, [path.at(), O_CLOEXEC, 0, 0, 0, 0]))?;
     must(native(nr::MMAP, [layout::CLOCK, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0]))?;
     let code = PROT_READ | PROT_EXEC;
     must(native(nr::MMAP, [layout::VDSO, PAGE, code, MAP_PRIVATE | MAP_FIXED, file, PAGE]))?;
@@ -226,6 +239,9 @@ fn map_clock(program: u64) -> Result<(), i64> {
     let flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS;
     must(native(nr::MMAP, [layout::TABLE, PAGE, PROT_READ | PROT_WRITE, flags, NO_FILE, 0]))?;
     vdso::fill_table()?;
+    for (n, byte) in path.bytes()[..end].iter().enumerate() {
+        write(layout::TABLE + layout::FOLDER_AT + n as u64, *byte)?;
+    }
     let at = layout::TABLE + layout::PATH_AT;
     let link = exec::link_to(program);
     native(nr::READLINK, [link.at(), at, PAGE - layout::PATH_AT - 1, 0, 0, 0]);
@@ -287,7 +303,13 @@ impl Image {
         let mut bias = 0;
         let mut fixed = MAP_FIXED_NOREPLACE;
         if self.kind != ET_EXEC {
-            let align = self.segments().map(|h| h.align).filter(|a| a.is_power_of_two()).max().unwrap_or(PAGE).max(PAGE);
+            let align = self
+                .segments()
+                .map(|h| h.align)
+                .filter(|a| a.is_power_of_two())
+                .max()
+                .unwrap_or(PAGE)
+                .max(PAGE);
             let room = len + align - PAGE;
             let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
             let place = must(native(nr::MMAP, [wanted.next_multiple_of(align), room, 0, flags, NO_FILE, 0]))?;
@@ -297,7 +319,8 @@ impl Image {
             bias = start.wrapping_sub(first);
             fixed = MAP_FIXED;
         }
-        let mut loaded = Loaded { bias, code: [u64::MAX, 0], data: [u64::MAX, 0], end: end.wrapping_add(bias) };
+        let mut loaded =
+            Loaded { bias, code: [u64::MAX, 0], data: [u64::MAX, 0], end: end.wrapping_add(bias) };
         for header in self.segments() {
             self.map_segment(header, bias, fixed)?;
             let start = header.address.wrapping_add(bias);

@@ -9,7 +9,7 @@
 //! * [`clock`]: the page in which a controller says how fast time passes; everything is computed from it.
 //! * [`signals`]: the entries for SIGSYS and SIGSEGV, which guests can neither block nor take away. SIGSEGV is how `rdtsc`
 //!   comes here (`PR_SET_TSC`), and how memory that is not there does.
-//! * [`calls`]: which call goes where; [`waits`], [`timers`], [`sockets`], [`usage`], [`stamps`]: what they do.
+//! * [`calls`]: which call goes where; [`waits`], [`timers`], [`sockets`], [`rings`], [`usage`], [`stamps`]: what they do.
 //! * [`exec`], [`load`]: a program is executed by executing the shim, which maps the image as the kernel would have.
 //!   [`vdso`]: the functions that the image finds in the place of the kernel's vDSO.
 //!
@@ -24,6 +24,7 @@ pub mod filter;
 pub mod layout;
 pub mod load;
 pub mod memory;
+pub mod rings;
 pub mod signals;
 pub mod sockets;
 pub mod stamps;

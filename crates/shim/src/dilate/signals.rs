@@ -177,7 +177,8 @@ pub fn action(args: [u64; 6]) -> i64 {
     result((|| {
         let mut wanted: Option<Action> = (new != 0).then(|| read(new)).transpose()?;
         if size == 8 && matches!(signal, SIGSEGV | SIGSYS) {
-            wanted = wanted.map(|guest| if signal == SIGSYS { for_calls(guest[0]) } else { for_faults(guest) });
+            wanted =
+                wanted.map(|guest| if signal == SIGSYS { for_calls(guest[0]) } else { for_faults(guest) });
         } else if let Some(wanted) = &mut wanted {
             wanted[3] &= !OURS;
         }
@@ -241,4 +242,3 @@ pub fn suspend(args: [u64; 6]) -> i64 {
         _ => error::FAULT,
     }
 }
-

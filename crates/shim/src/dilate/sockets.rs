@@ -2,10 +2,10 @@
 
 use super::calls::{OF_PACKETS, nr};
 use super::clock::{Now, SECOND};
-use super::filter::Filter;
+use super::filter::{FEW, Filter};
 use super::memory::{native, read, result, update, write};
-use super::stamps;
 use super::waits::{Time, timespec};
+use super::{rings, stamps};
 
 /// `SO_LINGER`, `SO_RCVTIMEO`, `SO_SNDTIMEO` and their later numbers, `SO_MAX_PACING_RATE`, `SO_TIMESTAMP`, `SO_TIMESTAMPNS`,
 /// `SO_TIMESTAMPING` and theirs.
@@ -50,9 +50,13 @@ fn kind(level: u64, name: u64) -> Kind {
 
 /// `setsockopt`.
 pub fn set_option(args: [u64; 6]) -> i64 {
+    if args[1] & 0xffff_ffff == rings::SOL_PACKET {
+        return if Now::read().page.rings != 0 { rings::set(args) } else { native(nr::SETSOCKOPT, args) };
+    }
     let [socket, level, name, value, len, _] = args;
     let pace = Now::read().page.pace;
-    let with = |value: *const u8, len: u64| native(nr::SETSOCKOPT, [socket, level, name, value as u64, len, 0]);
+    let with =
+        |value: *const u8, len: u64| native(nr::SETSOCKOPT, [socket, level, name, value as u64, len, 0]);
     // The kernel refuses what is too short by itself.
     let unchanged = || native(nr::SETSOCKOPT, args);
     result((|| match kind(level, name) {
@@ -61,7 +65,8 @@ pub fn set_option(args: [u64; 6]) -> i64 {
             if us >= 1_000_000 || (seconds as i64) < 0 {
                 return Ok(unchanged());
             }
-            let [seconds, ns] = timespec(pace.real_span(seconds.saturating_mul(SECOND).saturating_add(us * 1_000)));
+            let [seconds, ns] =
+                timespec(pace.real_span(seconds.saturating_mul(SECOND).saturating_add(us * 1_000)));
             let real = [seconds, ns.div_ceil(1_000)];
             Ok(with(real.as_ptr().cast(), 16))
         }
@@ -84,7 +89,7 @@ pub fn set_option(args: [u64; 6]) -> i64 {
         Kind::Stamps => {
             let done = unchanged();
             if done == 0 && read::<u32>(value)? != 0 {
-                Filter::new(OF_PACKETS).install(true);
+                Filter::<FEW>::new(OF_PACKETS).install(true);
             }
             Ok(done)
         }
@@ -139,7 +144,8 @@ fn info(pace: &super::clock::Pace, at: u64, len: u64) -> Result<(), i64> {
     const LONG_SPANS: [u64; 3] = [168, 176, 184];
     for place in SPANS.into_iter().filter(|place| place + 4 <= len) {
         // All ones are "not known yet".
-        let slowed = |span: u32| if span == u32::MAX { span } else { pace.virtual_span(u64::from(span)) as u32 };
+        let slowed =
+            |span: u32| if span == u32::MAX { span } else { pace.virtual_span(u64::from(span)) as u32 };
         update(at + place, slowed)?;
     }
     for place in RATES.into_iter().filter(|place| place + 8 <= len) {
@@ -188,7 +194,9 @@ fn control(header: u64) -> Result<(), i64> {
         }
         let stamp = STAMPS.iter().find(|(name, ..)| u64::from(level) == SOL_SOCKET && kind == *name);
         if let Some((_, unit, count)) = stamp {
-            (0..*count).take_while(|n| 16 + 16 * (n + 1) <= len).try_for_each(|n| stamps::of_packet(at + 16 + 16 * n, *unit))?;
+            (0..*count)
+                .take_while(|n| 16 + 16 * (n + 1) <= len)
+                .try_for_each(|n| stamps::of_packet(at + 16 + 16 * n, *unit))?;
         }
         at += len.next_multiple_of(8);
     }

@@ -42,7 +42,8 @@ pub fn stat(number: u64, args: [u64; 6]) -> i64 {
         }
     } else {
         for place in IN_STAT {
-            written = written.and_then(|()| update(at + place, |[seconds, ns]: Time| virtual_of(seconds, ns)));
+            written =
+                written.and_then(|()| update(at + place, |[seconds, ns]: Time| virtual_of(seconds, ns)));
         }
     }
     written.err().unwrap_or(0)
@@ -75,7 +76,8 @@ pub fn set(number: u64, args: [u64; 6]) -> i64 {
         if unit == 1_000 && times.iter().any(|[_, us]| *us >= 1_000_000) {
             return Err(error::INVAL);
         }
-        let times = times.map(|[seconds, part]| real_of([seconds, if unit == 1 { part } else { part * unit }]));
+        let times =
+            times.map(|[seconds, part]| real_of([seconds, if unit == 1 { part } else { part * unit }]));
         let flags = if number == nr::UTIMENSAT { args[3] } else { 0 };
         Ok(native(nr::UTIMENSAT, [directory, path, times.as_ptr() as u64, flags, 0, 0]))
     })())

@@ -80,8 +80,10 @@ pub fn set_interval(args: [u64; 6]) -> i64 {
         let [interval, value] = real(&now, spans).map(timespec);
         let native_new = [interval[0], interval[1] / 1_000, value[0], value[1] / 1_000];
         let mut native_old: Setting = [0; 4];
-        let done =
-            native(nr::SETITIMER, [which, native_new.as_ptr() as u64, native_old.as_mut_ptr() as u64, 0, 0, 0]);
+        let done = native(
+            nr::SETITIMER,
+            [which, native_new.as_ptr() as u64, native_old.as_mut_ptr() as u64, 0, 0, 0],
+        );
         if done == 0 && old != 0 {
             tell(&now, native_old, 1_000, old)?;
         }

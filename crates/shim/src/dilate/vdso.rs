@@ -16,7 +16,8 @@ pub const FUNCTIONS: [&str; 5] =
 /// Writes the table.
 pub fn fill_table() -> Result<(), i64> {
     let functions: [Function; FUNCTIONS.len()] = [clock_gettime, gettimeofday, time, clock_getres, getcpu];
-    (0..functions.len()).try_for_each(|n| write(layout::TABLE + 8 * n as u64, functions[n] as *const () as u64))
+    (0..functions.len())
+        .try_for_each(|n| write(layout::TABLE + 8 * n as u64, functions[n] as *const () as u64))
 }
 
 extern "C" fn clock_gettime(clock: u64, at: u64, _: u64) -> i64 {

@@ -23,7 +23,9 @@ pub fn timespec(ns: u64) -> Time {
 /// A `struct timespec` as nanoseconds; too many are as many as there can be.
 pub fn nanoseconds(time: Time) -> Result<u64, i64> {
     match time {
-        [seconds, ns] if (seconds as i64) >= 0 && ns < SECOND => Ok(seconds.saturating_mul(SECOND).saturating_add(ns)),
+        [seconds, ns] if (seconds as i64) >= 0 && ns < SECOND => {
+            Ok(seconds.saturating_mul(SECOND).saturating_add(ns))
+        }
         _ => Err(error::INVAL),
     }
 }
@@ -44,7 +46,10 @@ pub fn until(deadline: u64, expired: i64, mut call: impl FnMut(u64) -> i64) -> i
         }
         let got = call(left);
         // The same result may have other reasons: then the time is not over.
-        if got != expired || clock::monotonic() < now.real.saturating_add(left) || Now::read().time >= deadline {
+        if got != expired
+            || clock::monotonic() < now.real.saturating_add(left)
+            || Now::read().time >= deadline
+        {
             return got;
         }
     }
@@ -84,11 +89,11 @@ pub fn sleep(number: u64, args: [u64; 6]) -> i64 {
     })())
 }
 
-/// `poll` and `ppoll`.
-pub fn poll(number: u64, args: [u64; 6]) -> i64 {
+/// `poll` and `ppoll`, with a timeout or without.
+pub fn poll_any(number: u64, args: [u64; 6]) -> i64 {
     result((|| {
         let (span, mask) = match number {
-            nr::POLL => (Some((args[2] & 0xffff_ffff) * 1_000_000), None),
+            nr::POLL => (u64::try_from(args[2] as i32).ok().map(|ms| ms * 1_000_000), None),
             _ => (optional(args[2])?, mask_of(args[3])?),
         };
         let [mask_at, size] = mask.as_ref().map_or([0, 0], |mask| [mask as *const u64 as u64, 8]);
@@ -177,7 +182,8 @@ pub fn epoll(number: u64, args: [u64; 6]) -> i64 {
         };
         let mask = if number == nr::EPOLL_WAIT { None } else { mask_of(args[4])? };
         let [mask_at, size] = mask.as_ref().map_or([0, 0], |mask| [mask as *const u64 as u64, 8]);
-        let wait = |timeout: u64| native(nr::EPOLL_PWAIT2, [args[0], args[1], args[2], timeout, mask_at, size]);
+        let wait =
+            |timeout: u64| native(nr::EPOLL_PWAIT2, [args[0], args[1], args[2], timeout, mask_at, size]);
         let Some(span) = span else { return Ok(wait(0)) };
         Ok(until(deadline(span), 0, |left| wait(timespec(left).as_ptr() as u64)))
     })())

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Sections 3 and 5 of VT-BMv2 (PADS 2023) on the real kernel: TCP by iperf over a line of switches with links of 1 ms, in real time, in
+dilated time, and simulated. Gives the rate that the receiver reports once the window covers the path, its share of the payload of the line
+rate, how late frames were, the verdict, and the machine's time. `--readings` measures what a reading of the clock and other calls
+cost in dilated time against native."""
+
+import argparse
+import json
+import math
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import p4_chain
+from common import belljar, compile_c, iperf_rates, save
+
+PAYLOAD = p4_chain.PAYLOAD
+
+
+def bridges(count, rate, seconds):
+    """A line of the kernel's bridges between two hosts."""
+    links = [("h1", "s1"), *((f"s{n}", f"s{n + 1}") for n in range(1, count)), (f"s{count}", "h2")]
+    flight = p4_chain.bytes_in_flight(rate, count + 1)
+    warm = math.ceil(p4_chain.slow_start(rate, count + 1))
+    server, client = p4_chain.flow("10.0.0.2", flight, warm + seconds + 1)
+    sysctls = {"net.ipv4.tcp_congestion_control": "reno", "net.core.rmem_max": 2 * flight, "net.core.wmem_max": 2 * flight}
+    # Not all namespaces have the limits of buffers: without them the kernel grows the windows by itself.
+    client, server = (text.replace(f", -w, {flight * 2}", "") for text in (client, server))
+    sysctls |= {"net.ipv4.tcp_rmem": f"4096 131072 {2 * flight}", "net.ipv4.tcp_wmem": f"4096 131072 {2 * flight}"}
+    return f"""
+general: {{stop_time: {warm + seconds + 2} s}}
+host_option_defaults: {{sysctls: {json.dumps(sysctls)}}}
+switches: [{", ".join(f"s{n}" for n in range(1, count + 1))}]
+hosts:
+  h1: {{interfaces: {{eth0: 10.0.0.1/24}}, processes: [{client}]}}
+  h2: {{interfaces: {{eth0: 10.0.0.2/24}}, processes: [{server}]}}
+links:
+""" + "\n".join(f"- {{between: [{a}, {b}], rate: {rate} Mbit, latency: 1 ms, queue: {{bytes: {max(flight, 200_000)} B}}}}" for a, b in links) + "\n", warm
+
+
+def run(text, arguments, warm, rate, seconds):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="dilated-line-"))
+    try:
+        (folder / "exp.yaml").write_text(text)
+        done = subprocess.run([belljar(), *arguments[:1], folder / "exp.yaml", "-o", folder / "out", "--no-progress", *arguments[1:]],
+                              capture_output=True, text=True)
+        output = sorted((folder / "out/hosts/h2").glob("iperf.*.stdout"))
+        if not output:
+            sys.exit(done.stdout + done.stderr)
+        rows = [row for row in iperf_rates(output[0].read_text()) if row[1] - row[0] < 1.5 and warm <= row[0] and row[1] <= warm + seconds]
+        got = sum(row[2] for row in rows) / len(rows) if rows else 0.0
+        truth = folder / "out/emulation.json"
+        truth = json.loads(truth.read_text()) if truth.exists() else {}
+        return {"mbit": got, "share": got / (rate * PAYLOAD), "verdict": truth.get("verdict", "exact"), "tdf": truth.get("tdf"),
+                "late_p99_us": truth.get("lateness", {}).get("p99_us", 0.0), "busy": truth.get("cpu", {}).get("busy"),
+                "real_seconds": truth.get("real_seconds"), "changes": truth.get("tdf_changes", [])}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def readings():
+    """Nanoseconds of a call, native and dilated (in the machine's time)."""
+    program = compile_c(pathlib.Path(__file__).parent / "dilated" / "readings.c", "dilated-readings")
+    native = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    text = f"""
+general: {{stop_time: 60 s}}
+network: {{graph: {{type: 1_gbit_switch}}}}
+hosts: {{a: {{network_node_id: 0, processes: [{{path: {program}}}]}}}}
+"""
+    rows = {line.split()[0]: [float(line.split()[1])] for line in native.splitlines()}
+    with tempfile.TemporaryDirectory(prefix="dilated-line-") as folder:
+        (pathlib.Path(folder) / "exp.yaml").write_text(text)
+        # At a factor of 1 the hosts' time is the machine's.
+        subprocess.run([belljar(), "emulate", f"{folder}/exp.yaml", "-o", f"{folder}/out", "--until-done", "--tdf", "1", "--no-progress"],
+                       capture_output=True, check=True)
+        for line in next(pathlib.Path(folder, "out/hosts/a").glob("*.stdout")).read_text().splitlines():
+            rows[line.split()[0]].append(float(line.split()[1]))
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--switches", type=int, nargs="*", default=[16], help="lengths of lines")
+    parser.add_argument("--rates", type=int, nargs="+", default=[100, 200, 500, 1000], help="Mbit/s")
+    parser.add_argument("--tdf", nargs="*", default=["4", "16"], help="factors of dilated runs, or auto")
+    parser.add_argument("--seconds", type=int, default=3, help="of the measurement, once the window covers the path")
+    parser.add_argument("--readings", action="store_true", help="what a reading of the clock costs")
+    parser.add_argument("--json")
+    a = parser.parse_args()
+    report = {"rows": [], "readings": {}}
+    if a.readings:
+        report["readings"] = readings()
+        for name, (native, dilated) in report["readings"].items():
+            print(f"{name:16}{native:9.0f} ns native{dilated:9.0f} ns dilated")
+    if a.switches:
+        print(f"{'switches':>8}{'Mbit/s':>8}{'world':>12}{'received':>10}{'share':>9}{'late 99 % us':>14}{'real s':>8}  verdict")
+    for count in a.switches:
+        for rate in a.rates:
+            text, warm = bridges(count, rate, a.seconds)
+            worlds = [("simulated", ["run"]), ("real time", ["emulate"]), *((f"tdf {tdf}", ["emulate", "--tdf", tdf]) for tdf in a.tdf)]
+            for world, arguments in worlds:
+                row = run(text, arguments, warm, rate, a.seconds)
+                report["rows"].append({"switches": count, "rate_mbit": rate, "world": world, **row})
+                print(f"{count:8}{rate:8}{world:>12}{row['mbit']:10.2f}{row['share']:9.2%}{row['late_p99_us']:14.0f}{row['real_seconds'] or 0:8.1f}  {row['verdict']}",
+                      flush=True)
+    save("dilated_line", report, a.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
