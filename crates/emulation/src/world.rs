@@ -165,6 +165,7 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
         }
         let processors = scope.spawn(move || truth::watch(over));
         let ended = run.execute(clock, &news, stop);
+        truth.real_seconds = monotonic_ns().saturating_sub(begin) as f64 / 1e9;
         // Captures take what is still on its way in the kernel.
         over.store(true, Relaxed);
         let cables: Vec<_> = cables.into_iter().filter_map(|thread| thread.join().ok()).collect();
@@ -175,7 +176,6 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
         ended.and_then(|ending| Ok((ending, cables, graph, missed.transpose()?.unwrap_or(0))))
     });
     let (Ending { now, interrupted }, cables, graph, capture_missed) = ended?;
-    truth.real_seconds = monotonic_ns().saturating_sub(begin) as f64 / 1e9;
     run.finish(&news)?;
     if let Some(name) = p4::ended(&mut switches) {
         return Err(Error::new(format!(
