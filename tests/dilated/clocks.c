@@ -77,20 +77,24 @@ static void waits(void) {
     begin(); epoll_pwait(epoll, &event, 1, MS, &none); end("epoll_pwait");
     int word = 7;
     begin(); syscall(SYS_futex, &word, FUTEX_WAIT, 7, &span, NULL, 0); end("futex");
+    begin();
     struct timespec at = later(CLOCK_MONOTONIC);
-    begin(); syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, 7, &at, NULL, FUTEX_BITSET_MATCH_ANY); end("futex_bitset");
+    syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, 7, &at, NULL, FUTEX_BITSET_MATCH_ANY); end("futex_bitset");
     begin(); nanosleep(&span, NULL); end("nanosleep");
+    begin();
     at = later(CLOCK_REALTIME);
-    begin(); clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &at, NULL); end("clock_nanosleep_until");
+    clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &at, NULL); end("clock_nanosleep_until");
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
     pthread_mutex_lock(&mutex);
+    begin();
     at = later(CLOCK_REALTIME);
-    begin(); pthread_cond_timedwait(&condition, &mutex, &at); end("pthread_cond_timedwait");
+    pthread_cond_timedwait(&condition, &mutex, &at); end("pthread_cond_timedwait");
     sem_t semaphore;
     sem_init(&semaphore, 0, 0);
+    begin();
     at = later(CLOCK_REALTIME);
-    begin(); sem_timedwait(&semaphore, &at); end("sem_timedwait");
+    sem_timedwait(&semaphore, &at); end("sem_timedwait");
     int sems = semget(IPC_PRIVATE, 1, 0600);
     struct sembuf take = {0, -1, 0};
     if (sems >= 0) {
@@ -101,8 +105,9 @@ static void waits(void) {
     mqd_t queue = mq_open("/clocks", O_CREAT | O_RDWR, 0600, &attributes);
     if (queue != (mqd_t)-1) {
         char text[8];
+        begin();
         at = later(CLOCK_REALTIME);
-        begin(); mq_timedreceive(queue, text, sizeof text, NULL, &at); end("mq_timedreceive");
+        mq_timedreceive(queue, text, sizeof text, NULL, &at); end("mq_timedreceive");
         mq_unlink("/clocks");
     }
     sigset_t usr1;
@@ -129,15 +134,17 @@ static void timers(void) {
     unsigned long long count;
     int fd = timerfd_create(CLOCK_MONOTONIC, 0);
     struct itimerspec once = {.it_value = span};
+    begin();
     timerfd_settime(fd, 0, &once, NULL);
-    begin(); (void)!read(fd, &count, 8); end("timerfd");
+    (void)!read(fd, &count, 8); end("timerfd");
+    begin();
     once.it_value = later(CLOCK_REALTIME);
     fd = timerfd_create(CLOCK_REALTIME, 0);
     timerfd_settime(fd, TFD_TIMER_ABSTIME, &once, NULL);
-    begin(); (void)!read(fd, &count, 8); end("timerfd_until");
+    (void)!read(fd, &count, 8); end("timerfd_until");
     struct itimerspec often = {.it_value = {0, NS / 4}, .it_interval = {0, NS / 4}};
-    timerfd_settime(fd, 0, &often, NULL);
     begin();
+    timerfd_settime(fd, 0, &often, NULL);
     for (int expiries = 0; expiries < 4;) { (void)!read(fd, &count, 8); expiries += count; }
     end("timerfd_interval");
     signal(SIGALRM, ring);
@@ -145,15 +152,17 @@ static void timers(void) {
     sigset_t block, old;
     sigemptyset(&block); sigaddset(&block, SIGALRM);
     sigprocmask(SIG_BLOCK, &block, &old);
+    begin();
     setitimer(ITIMER_REAL, &alarm, NULL);
-    begin(); while (rung < 1) sigsuspend(&old); end("setitimer");
+    while (rung < 1) sigsuspend(&old); end("setitimer");
     timer_t timer;
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
     timer_create(CLOCK_MONOTONIC, &event, &timer);
     timer_settime(timer, 0, &once, NULL);
     once.it_value = span;
+    begin();
     timer_settime(timer, 0, &once, NULL);
-    begin(); while (rung < 2) sigsuspend(&old); end("timer_settime");
+    while (rung < 2) sigsuspend(&old); end("timer_settime");
     sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
