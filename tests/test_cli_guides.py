@@ -109,7 +109,10 @@ def test_the_guide_to_testing_shows_what_the_examples_have():
     assert all(line.strip() in etcd for line in shown[-1].splitlines()), shown[-1]
 
 
-def test_commands(belljar, workdir):
+def test_commands(belljar, workdir, monkeypatch):
+    # Sweeps are the package's, in whatever Python has what it needs.
+    monkeypatch.setenv("BELLJAR_PYTHON", sys.executable)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "python"))
     (workdir / "belljar").symlink_to(belljar)
     (workdir / "examples").symlink_to(EXAMPLES)
     lines = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ./belljar")]

@@ -147,6 +147,22 @@ def bars(monkeypatch):
     return Bar.made
 
 
+def test_progress_of_a_run(workdir, bars):
+    exp = Experiment(stop_time="2000 h")
+    # Busy for as long as it takes to be looked at a few times.
+    exp.host("a").run("/usr/bin/python3", "-c", "import time\nwhile True: time.sleep(0.01)", expect="any")
+    with pytest.raises(RunFailed, match="still running after 2.5 s"):
+        exp.run(workdir / "out", progress=True, timeout=2.5)
+    (bar,) = bars
+    assert bar.closed and bar.settings["total"] == 7_200_000
+    assert len(bar.seen) > 3 and bar.seen == sorted(bar.seen) and 0 < bar.seen[-1] < 7_200_000
+    bars.clear()
+    exp.host("b").run("/bin/true")
+    exp.general["stop_time"] = "1 s"
+    exp.run(workdir / "short", progress=True)
+    assert not bars or bars[0].closed
+
+
 def test_progress_of_a_sweep(workdir, bars):
     exp = Experiment(stop_time="1 s")
     exp.host("a").run("/bin/sh", "-c", "exit $(($(od -An -N1 -tu1 /dev/urandom) % 2))")

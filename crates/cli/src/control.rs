@@ -1,10 +1,11 @@
-//! The control socket of a run, in its results folder: how `belljar gdb` comes to its processes.
+//! The control socket of a run, in its results folder: how `belljar gdb` comes to its processes, and others to its progress.
 //!
-//! A client sends one line: `list`, `find HOST PROCESS` or `attach HOST PROCESS`. The answer is `ok`
+//! A client sends one line: `list`, `find HOST PROCESS`, `attach HOST PROCESS` or `progress`. The answer is `ok`
 //! and what was asked for, or `error` and why not. After `attach` both sides speak gdb's remote
-//! protocol.
+//! protocol. Progress is the simulated time that is over and the one at which the run ends, in nanoseconds.
 
 use crate::failure::Failure;
+use belljar_base::SimTime;
 use belljar_config::Experiment;
 use belljar_results::ResultsFolder;
 use belljar_sim::{DebugError, DebugHub};
@@ -64,6 +65,9 @@ pub fn check_debuggees(wanted: &[(String, String)], experiment: &Experiment) -> 
     Ok(())
 }
 
+/// Simulated time that is over, and the time at which the run ends.
+pub type Reached = Arc<dyn Fn() -> (SimTime, SimTime) + Send + Sync>;
+
 /// The socket while it is there.
 pub struct Control {
     path: PathBuf,
@@ -71,14 +75,21 @@ pub struct Control {
 
 impl Control {
     /// Opens the socket of a cell and answers on it from now on. A folder that cannot have one goes without.
-    pub fn open(folder: &ResultsFolder, cell: usize, hub: Arc<DebugHub>) -> Option<Control> {
+    pub fn open(
+        folder: &ResultsFolder,
+        cell: usize,
+        hub: Arc<DebugHub>,
+        reached: Reached,
+    ) -> Option<Control> {
         let path = folder.path().join(socket_name(cell));
         let listener = in_folder(folder.path(), cell, |path| UnixListener::bind(path)).ok()?;
         let serve = move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let hub = hub.clone();
+                let (hub, reached) = (hub.clone(), reached.clone());
                 // A client that cannot be served is left to its own patience.
-                let _ = thread::Builder::new().name("debugger".into()).spawn(move || serve(client, &hub));
+                let _ = thread::Builder::new()
+                    .name("debugger".into())
+                    .spawn(move || serve(client, &hub, &reached));
             }
         };
         thread::Builder::new().name("control".into()).spawn(serve).ok()?;
@@ -103,7 +114,7 @@ fn in_folder<T>(folder: &Path, cell: usize, call: impl FnOnce(&Path) -> io::Resu
     call(&PathBuf::from(format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), socket_name(cell))))
 }
 
-fn serve(mut client: UnixStream, hub: &DebugHub) {
+fn serve(mut client: UnixStream, hub: &DebugHub, reached: &Reached) {
     let mut line = String::new();
     {
         let mut reader = BufReader::new(io::Read::take(&client, LINE_MAX));
@@ -114,6 +125,10 @@ fn serve(mut client: UnixStream, hub: &DebugHub) {
     let words: Vec<&str> = line.trim_end().splitn(3, ' ').collect();
     let answer = match words[..] {
         ["list"] => Ok(list(hub)),
+        ["progress"] => {
+            let (committed, stop) = reached();
+            Ok(format!("ok {} {}\n", committed.as_nanos(), stop.as_nanos()))
+        }
         ["find", host, who] => hub.find(host, who).map(|found| {
             let path = found.executable.unwrap_or_default();
             format!("ok {} {}\n", found.pid, path.display())

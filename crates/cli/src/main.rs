@@ -19,6 +19,7 @@ mod import;
 mod inspect;
 mod launch;
 mod log;
+mod manual;
 mod p4;
 mod placement;
 mod plan;
@@ -29,6 +30,7 @@ mod run;
 mod schema;
 mod session;
 mod shadow_options;
+mod sweep;
 mod topology;
 mod trace;
 mod validate;
@@ -36,7 +38,7 @@ mod vectors;
 mod waits;
 mod workers;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 use tikv_jemallocator::Jemalloc;
 
@@ -70,6 +72,8 @@ enum Command {
     Compare(compare::Arguments),
     /// Attach gdb to a process of a running experiment
     Gdb(gdb::Arguments),
+    /// Run an experiment under many seeds and settings, here or on a cluster
+    Sweep(sweep::Arguments),
     /// Check an experiment file without running it
     Validate(validate::Arguments),
     /// Print an experiment with every event of its schedule drawn and fixed
@@ -94,6 +98,10 @@ enum Command {
     Import(import::Arguments),
     /// Print the JSON Schema of experiment files
     Schema(schema::Arguments),
+    /// Print the completions of a shell
+    Completions(manual::CompletionsArguments),
+    /// Write a manual page for each command
+    Man(manual::ManArguments),
     /// Become a simulator that ends with its parent
     #[command(hide = true)]
     LaunchSimulator(launch::Arguments),
@@ -140,6 +148,9 @@ fn main() -> ExitCode {
         Command::Import(arguments) => import::main(&arguments),
         Command::P4(arguments) => p4::main(&arguments),
         Command::Schema(arguments) => Ok(schema::main(&arguments)),
+        Command::Sweep(arguments) => sweep::main(&arguments),
+        Command::Completions(arguments) => Ok(manual::completions(&arguments, Arguments::command())),
+        Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
     };
     result.unwrap_or_else(|failure| {
         eprintln!("{failure}");

@@ -30,6 +30,12 @@ struct Shared {
     stop: Arc<AtomicBool>,
 }
 
+impl Shared {
+    fn committed(&self) -> SimTime {
+        SimTime::from_picos(self.committed_ps.load(Relaxed))
+    }
+}
+
 /// Runs the experiment, or one cell's part of it. The first Ctrl-C (or SIGTERM, SIGHUP) ends it in order, keeping what there
 /// is; the second one at once. If workers are watched, what was seen of them comes with it.
 pub fn run(
@@ -64,8 +70,14 @@ pub fn run(
         fetch: None,
     };
     let options = RunOptions { interrupt: shared.stop.clone(), ..options.clone() };
-    let _control =
-        control::Control::open(folder, exchange.map_or(0, |m| m.me() as usize), options.debug.clone());
+    let (of_control, stop) = (shared.clone(), experiment.general.stop_time);
+    let reached = Arc::new(move || (of_control.committed(), stop));
+    let _control = control::Control::open(
+        folder,
+        exchange.map_or(0, |m| m.me() as usize),
+        options.debug.clone(),
+        reached,
+    );
     let watcher = thread::current();
     let over = &AtomicBool::new(false);
     thread::scope(|scope| {
@@ -98,7 +110,7 @@ pub fn run(
             for note in lookout.look(outlook, progress::now()) {
                 progress.note(&note);
             }
-            progress.show(SimTime::from_picos(shared.committed_ps.load(Relaxed)), lookout.most());
+            progress.show(shared.committed(), lookout.most());
             thread::park_timeout(REFRESH);
         }
         progress.finish();

@@ -189,7 +189,7 @@ fn end_as_usual(signal: i32, sent: bool) {
     unsafe {
         if sent || signal == libc::SIGTRAP || signal == libc::SIGSYS {
             libc::sigaction(signal, &std::mem::zeroed(), std::ptr::null_mut());
-            libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal);
+            libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::syscall(libc::SYS_gettid), signal);
         } else {
             libc::sigaction(signal, (*PREVIOUS.0.get())[index].as_ptr(), std::ptr::null_mut());
         }

@@ -137,7 +137,8 @@ impl Owned {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
             event.sigev_signo = signals::tick_signal();
-            event.sigev_notify_thread_id = libc::gettid();
+            // By the call itself: glibc has a function for it from 2.30 on, and wheels are for 2.28.
+            event.sigev_notify_thread_id = libc::syscall(libc::SYS_gettid) as i32;
             let mut timer = std::ptr::null_mut();
             if libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &mut event, &mut timer) != 0 {
                 return Err(native("creating a preemption timer"));

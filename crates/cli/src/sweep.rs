@@ -1,0 +1,60 @@
+//! `belljar sweep`: the campaigns of the Python package, for those who write no Python.
+
+use crate::failure::Failure;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Starts the package and says what is missing if it cannot. The current directory is no place for packages.
+const START: &str = "\
+import sys
+sys.path[:] = [p for p in sys.path if p]
+try:
+    from belljar.command import main
+except ImportError as error:
+    sys.exit(f'error: belljar sweep needs the Python package: pip install belljar, or name another interpreter by BELLJAR_PYTHON ({error})')
+sys.exit(main(['sweep', *sys.argv[1:]]))
+";
+
+/// Runs an experiment under many seeds and settings: `belljar sweep --help` tells more.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct Arguments {
+    /// The experiment file, and options
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Becomes the Python package's command.
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let own = std::env::current_exe().map_err(Failure::run)?;
+    let python = interpreter(&own);
+    let mut command = Command::new(&python);
+    command.arg("-c").arg(START).args(&arguments.arguments);
+    if std::env::var_os("BELLJAR_BIN").is_none() {
+        command.env("BELLJAR_BIN", &own);
+    }
+    if let Some(sources) = sources(&own) {
+        let before = std::env::var_os("PYTHONPATH").unwrap_or_default();
+        let path = std::env::join_paths(std::iter::once(sources).chain(std::env::split_paths(&before)));
+        command.env("PYTHONPATH", path.map_err(Failure::run)?);
+    }
+    Err(Failure::run(format!("{} cannot be started: {}", python.display(), command.exec())))
+}
+
+/// The interpreter: the one that is named, that of the environment which this program is installed in, or the machine's.
+fn interpreter(own: &Path) -> PathBuf {
+    if let Some(named) = std::env::var_os("BELLJAR_PYTHON") {
+        return named.into();
+    }
+    let beside = own.with_file_name("python3");
+    if beside.is_file() { beside } else { "python3".into() }
+}
+
+/// The package in the checkout that this program was built in.
+fn sources(own: &Path) -> Option<PathBuf> {
+    own.ancestors()
+        .map(|folder| folder.join("python"))
+        .find(|folder| folder.join("belljar/command.py").is_file())
+}
