@@ -78,6 +78,17 @@ class Clock(TypedDict, total=False):
     drift_ppm: float
 
 
+class Cpu(TypedDict, total=False):
+    """Simulated time that work takes on a host's one core, such as {"syscall": "1 us", "packet": "2 us", "byte": "0.25 ns"}."""
+
+    syscall: str
+    packet: str
+    byte: str
+    interrupt: str
+    #: Packets that can wait to be received.
+    backlog: int
+
+
 class HostOptions(TypedDict, total=False):
     """What a host can be given when it is made: see the fields of Host."""
 
@@ -89,6 +100,7 @@ class HostOptions(TypedDict, total=False):
     routing: Literal["shortest_path", "static"]
     forwarding: bool
     clock: Clock
+    cpu: Cpu
     pcap: bool
     pcap_filter: str | Mapping[str, str | bool]
     pcap_size: str | int
@@ -113,6 +125,7 @@ class Host(Station):
     #: Whether it passes packets of others on.
     forwarding: bool | None = None
     clock: Clock | None = None
+    cpu: Cpu | None = None
     #: Whether its packets are captured, which of them, and how many bytes of each.
     pcap: bool | None = None
     pcap_filter: str | Mapping[str, str | bool] | None = None
@@ -161,7 +174,7 @@ class Host(Station):
     def to_dict(self) -> dict[str, Any]:
         """As the experiment file has it, but for its place in the graph."""
         entry: dict[str, Any] = dict(self.extra)
-        for key in ("ip_addr", "bandwidth_up", "bandwidth_down", "forwarding", "clock"):
+        for key in ("ip_addr", "bandwidth_up", "bandwidth_down", "forwarding", "clock", "cpu"):
             if getattr(self, key) is not None:
                 entry[key] = getattr(self, key)
         options = {"pcap_enabled": self.pcap, "pcap_filter": self.pcap_filter, "pcap_capture_size": self.pcap_size,

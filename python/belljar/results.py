@@ -112,12 +112,15 @@ class Results:
         return pd.DataFrame(rows, columns=columns).astype({"started": float, "ended": float, "pid": "Int64"})
 
     def traffic(self) -> pd.DataFrame:
-        """A row for each host: address, packets and bytes in and out, and a column `drop_<reason>` for each reason."""
+        """A row for each host: address, packets and bytes in and out, a column `drop_<reason>` for each reason, and where hosts have a
+        `cpu` its busy share."""
         import pandas as pd
 
         rows = []
         for name, h in self.statistics["hosts"].items():
             row = {"host": name, **{k: h[k] for k in ("address", "packets_in", "bytes_in", "packets_out", "bytes_out")}}
+            if "cpu" in h:
+                row |= {"cpu_busy": h["cpu"]["busy"], "longest_backlog": h["cpu"]["longest_backlog"]}
             rows.append({**row, **{f"drop_{reason}": count for reason, count in h["drops"].items()}})
         frame = pd.DataFrame(rows)
         drops = [c for c in frame.columns if c.startswith("drop_")]

@@ -25,7 +25,7 @@ def routed() -> Experiment:
     exp = Experiment(stop_time="10 s", metrics_interval="100 ms")
     lan = exp.switch("lan", ageing="60 s")
     border = exp.router("border", interfaces={"eth0": Interface(["10.0.0.1/24"])}, routes=[Route("default", via="10.0.0.2")])
-    web = exp.host("web", forwarding=True, clock={"drift_ppm": 5.0}, pcap=True, pcap_filter={"eth0": "tcp port 80", "lo": False})
+    web = exp.host("web", forwarding=True, clock={"drift_ppm": 5.0}, cpu={"syscall": "1 us", "backlog": 99}, pcap=True, pcap_filter={"eth0": "tcp port 80", "lo": False})
     web.model(models.HttpServer(response_size=pareto("20 KB", 1.2)), stop="9 s").model("sink", port=5001)
     user = exp.host("user").model(models.Http(to="web", pause=exponential("1 s"), count="unlimited"), start="never")
     user.model(models.Bulk(to="web:5001", size=uniform("1 KB", "1 MB"), count=3))

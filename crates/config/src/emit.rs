@@ -128,6 +128,14 @@ impl Experiment {
             out.text(3, "offset", &events::signed(host.clock.offset_ns));
             out.plain(3, "drift_ppm", events::ppm(host.clock.drift_ppb));
         }
+        if let Some(cpu) = &host.cpu {
+            out.section(2, "cpu");
+            out.plain(3, "syscall", format_duration(cpu.syscall));
+            out.plain(3, "packet", format_duration(cpu.packet));
+            out.plain(3, "byte", format_duration(cpu.byte));
+            out.plain(3, "interrupt", format_duration(cpu.interrupt));
+            out.plain(3, "backlog", cpu.backlog);
+        }
         match host.processes.is_empty() && host.models.is_empty() {
             true => out.plain(2, "processes", "[]"),
             false => out.section(2, "processes"),

@@ -190,6 +190,8 @@ pub struct Host {
     pub options: HostOptions,
     /// Offset and drift of its clock.
     pub clock: ClockSettings,
+    /// Time that its work takes; `None`: none.
+    pub cpu: Option<CpuSettings>,
     /// Its processes in the order of the file.
     pub processes: Vec<Process>,
     /// Its traffic models in the order of the file, where they stand among the processes.
@@ -200,6 +202,29 @@ pub struct Host {
     pub routing: Routing,
     /// True if it passes packets of others on.
     pub forwarding: bool,
+}
+
+/// Simulated time that work takes on a host's processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuSettings {
+    /// Time of a system call, and of going on with one after a wait.
+    pub syscall: SimDuration,
+    /// Time of a packet sent or received.
+    pub packet: SimDuration,
+    /// Time of each of its bytes.
+    pub byte: SimDuration,
+    /// Time of an interrupt for a packet.
+    pub interrupt: SimDuration,
+    /// Packets that can wait to be received.
+    pub backlog: u32,
+}
+
+impl Default for CpuSettings {
+    /// Nothing takes time; the backlog is Linux's `net.core.netdev_max_backlog`.
+    fn default() -> CpuSettings {
+        let free = SimDuration::ZERO;
+        CpuSettings { syscall: free, packet: free, byte: free, interrupt: free, backlog: 1_000 }
+    }
 }
 
 impl Host {

@@ -102,6 +102,9 @@ pub fn differences(experiment: &Experiment, tdf: Option<f64>) -> Vec<String> {
     if experiment.general.model_unblocked_syscall_latency {
         all.push("system calls take the time that they take".into());
     }
+    if experiment.hosts.iter().any(|host| host.cpu.is_some()) {
+        all.push("the 'cpu' of hosts has no effect: work takes the time that it takes".into());
+    }
     if experiment.experimental.strace_logging_mode != StraceMode::Off {
         all.push("system calls are not logged".into());
     }

@@ -16,16 +16,13 @@ impl Host {
     pub fn next_event(&self) -> Option<SimTime> {
         match self.is_runnable() || self.models.has_work() || self.urings.has_uring_work() {
             true => Some(self.net.clock.now()),
-            false => self.next_due(),
+            false => sooner(self.net.next_event(), self.timers.next()),
         }
     }
 
-    /// When the next event is due.
+    /// When the next event is due, if threads can run.
     pub(crate) fn next_due(&self) -> Option<SimTime> {
-        match (self.net.next_event(), self.timers.next()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        sooner(self.net.next_due(), self.timers.next())
     }
 
     /// Handles the earliest due event: of those of the same time what comes in first, then timers.
@@ -117,5 +114,12 @@ impl Host {
             self.fire_next();
         }
         self.net.clock.advance(until);
+    }
+}
+
+fn sooner(a: Option<SimTime>, b: Option<SimTime>) -> Option<SimTime> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }

@@ -47,7 +47,8 @@ impl Host {
         while !self.config.interrupt.load(Relaxed) && !self.is_held() {
             let due = self.next_due();
             match due {
-                Some(at) if at <= self.net.clock.now() => {
+                // Work may have moved the clock past the limit, beyond which not everything has been delivered.
+                Some(at) if at <= self.net.clock.now() && at < limit => {
                     self.scheduler.end_turn();
                     self.fire_next();
                 }
@@ -58,6 +59,7 @@ impl Host {
                     Models::run_next(self);
                 }
                 _ if self.is_runnable() => self.run_next_thread(limit),
+                _ if self.net.is_yielding() => self.net.stop_yielding(),
                 Some(at) if at < limit => self.net.clock.advance(at),
                 _ => return,
             }

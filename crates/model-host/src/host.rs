@@ -58,12 +58,14 @@ impl ModelHost {
         while !self.config.interrupt.load(Relaxed) && !self.is_held() {
             let now = self.stack.clock.now();
             match self.next_due() {
-                Some(at) if at <= now => self.fire_next(),
+                // Work may have moved the clock past the limit, beyond which not everything has been delivered.
+                Some(at) if at <= now && at < limit => self.fire_next(),
                 _ if now >= limit => break,
                 _ if self.models.has_work() => {
                     self.doing(Phase::Model);
                     Models::run_next(self);
                 }
+                _ if self.stack.is_yielding() => self.stack.stop_yielding(),
                 Some(at) if at < limit => self.stack.clock.advance(at),
                 _ => break,
             }
@@ -75,11 +77,11 @@ impl ModelHost {
     pub fn next_event(&self) -> Option<SimTime> {
         match self.models.has_work() {
             true => Some(self.stack.clock.now()),
-            false => self.next_due(),
+            false => [self.stack.next_event(), self.timers.next()].into_iter().flatten().min(),
         }
     }
     fn next_due(&self) -> Option<SimTime> {
-        [self.stack.next_event(), self.timers.next()].into_iter().flatten().min()
+        [self.stack.next_due(), self.timers.next()].into_iter().flatten().min()
     }
     /// Handles the earliest due event.
     fn fire_next(&mut self) {

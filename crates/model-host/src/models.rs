@@ -185,7 +185,7 @@ impl Models {
             ModelTimer::Stop(n) => Models::stop(owner, n),
             ModelTimer::Wake { model, generation, token } => {
                 if owner.models().generation(model) == Some(generation) {
-                    owner.stack_mut().clock.charge();
+                    owner.stack_mut().clock.work_of_model(true);
                     Models::with(owner, model, |model, sockets| model.wake(token, sockets));
                 }
             }
@@ -228,7 +228,7 @@ impl Models {
         let Some((n, socket)) = models.changed.pop_front() else { return };
         let Some(owned) = models.sockets.get_mut(&socket).filter(|owned| owned.model == n) else { return };
         owned.changed = false;
-        owner.stack_mut().clock.charge();
+        owner.stack_mut().clock.work_of_model(true);
         Models::with(owner, n, |model, sockets| model.ready(Socket(socket.0), sockets));
     }
 

@@ -18,6 +18,10 @@ pub(crate) struct Sockets<'a, O> {
 }
 
 impl<O: Owner> Sockets<'_, O> {
+    /// Accounts for the call that a program would make.
+    fn call(&mut self) {
+        self.owner.stack_mut().clock.work_of_model(false);
+    }
     /// Lets the model own a socket: it is told of its changes.
     fn own(&mut self, key: SocketKey) -> Socket {
         self.owner.carry_out_effects();
@@ -64,15 +68,18 @@ impl<O: Owner> Network for Sockets<'_, O> {
     }
 
     fn listen(&mut self, port: u16) -> Result<Socket, Failure> {
+        self.call();
         let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
         let made = self.owner.stack_mut().listen(at, BACKLOG);
         self.owned(made)
     }
     fn accept(&mut self, listener: Socket) -> Option<(Socket, SocketAddrV4)> {
+        self.call();
         let (child, remote) = self.owner.stack_mut().accept(SocketKey(listener.0)).ok()??;
         Some((self.own(child), v4(remote)))
     }
     fn connect(&mut self, to: SocketAddrV4) -> Result<Socket, Failure> {
+        self.call();
         let made = self.owner.stack_mut().connect(to.into());
         self.owned(made)
     }
@@ -80,19 +87,24 @@ impl<O: Owner> Network for Sockets<'_, O> {
         self.owner.stack_mut().is_connected(SocketKey(socket.0)).map_err(failure)
     }
     fn send(&mut self, socket: Socket, data: &[u8]) -> Result<usize, Failure> {
+        self.call();
         self.owner.stack_mut().write(SocketKey(socket.0), data).map_err(failure)
     }
     fn receive(&mut self, socket: Socket, out: &mut [u8]) -> Result<Received, Failure> {
+        self.call();
         self.owner.stack_mut().read(SocketKey(socket.0), out).map(received).map_err(failure)
     }
     fn discard(&mut self, socket: Socket, most: u64) -> Result<Received, Failure> {
+        self.call();
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         self.owner.stack_mut().discard(SocketKey(socket.0), most).map(received).map_err(failure)
     }
     fn finish(&mut self, socket: Socket) {
+        self.call();
         self.owner.stack_mut().finish(SocketKey(socket.0));
     }
     fn close(&mut self, socket: Socket) {
+        self.call();
         let key = SocketKey(socket.0);
         self.owner.models_mut().disown(key);
         self.owner.unwatch(key);
@@ -100,13 +112,16 @@ impl<O: Owner> Network for Sockets<'_, O> {
     }
 
     fn bind_udp(&mut self, port: u16) -> Result<Socket, Failure> {
+        self.call();
         let made = self.owner.stack_mut().bind_udp(port);
         self.owned(made)
     }
     fn send_to(&mut self, socket: Socket, to: SocketAddrV4, payload: &[u8]) -> Result<bool, Failure> {
+        self.call();
         self.owner.stack_mut().send_to(SocketKey(socket.0), to.into(), payload).map_err(failure)
     }
     fn receive_from(&mut self, socket: Socket, out: &mut Vec<u8>) -> Result<Option<SocketAddrV4>, Failure> {
+        self.call();
         let source = self.owner.stack_mut().receive_from(SocketKey(socket.0), out).map_err(failure)?;
         Ok(source.map(v4))
     }

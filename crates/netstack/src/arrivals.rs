@@ -69,8 +69,9 @@ impl Stack {
         };
     }
 
-    /// The time has come that [`Arrivals::next`] says.
-    pub fn receive_next(&mut self, at: SimTime) {
+    /// The time has come that [`Arrivals::next`] says: the packet that is in now, if it was not lost, with its time.
+    #[inline]
+    pub(crate) fn take_received(&mut self, at: SimTime) -> Option<(SimTime, Packet)> {
         if self.eth0.nic.next_received().is_none()
             && let Some((key, _)) = self.arrivals.first
             && let Some(packet) = self.arrivals.pop()
@@ -80,7 +81,12 @@ impl Stack {
         self.take_arrivals(at);
         let received = self.eth0.nic.received(at);
         self.plan_arrivals();
-        let Some((at, mut packet)) = received else { return };
+        received
+    }
+
+    /// Takes in a packet that came over the graph.
+    #[inline]
+    pub(crate) fn graph_input(&mut self, at: SimTime, mut packet: Packet) {
         // The next one's bytes have gone cold since they were sent: they come while this one is dealt with.
         if let Some(next) = self.eth0.nic.coming().or_else(|| self.arrivals.inbox.following()) {
             (self.prefetch)(next.open_bytes());

@@ -4,6 +4,7 @@
 //! wait for ever. Therefore the first [`FREE_CALLS`] calls and wake-ups since the clock last moved
 //! are free and each further one costs [`PENALTY`].
 
+use crate::cpu::{Cpu, CpuCosts, Work};
 use belljar_base::{SimDuration, SimTime};
 
 /// Calls and wake-ups that are free since the clock last moved.
@@ -18,11 +19,13 @@ pub struct CpuModel {
     pub calls: Option<CallLatency>,
     /// Time charged to a program that makes no calls, each time it is preempted.
     pub preemption: SimDuration,
+    /// Time that calls, packets and interrupts take, if any; that of calls comes before [`calls`](Self::calls).
+    pub costs: Option<CpuCosts>,
 }
 
 impl Default for CpuModel {
     fn default() -> CpuModel {
-        CpuModel { calls: None, preemption: SimDuration::from_millis(10) }
+        CpuModel { calls: None, preemption: SimDuration::from_millis(10), costs: None }
     }
 }
 
@@ -57,12 +60,18 @@ pub struct Clock {
     unapplied: SimDuration,
     /// Simulated time of the last reading of the clocks, and the values that were shown.
     shown: Option<(SimTime, [u64; 2])>,
+    /// The processor, if work takes its time.
+    pub(crate) processor: Option<Box<Cpu>>,
 }
 
 impl Clock {
     /// A clock at the start of the simulation, which is `epoch_secs` after 1970.
-    pub fn new(epoch_secs: u64, cpu: CpuModel) -> Clock {
+    pub fn new(epoch_secs: u64, mut cpu: CpuModel) -> Clock {
         let epoch_ns = epoch_secs * 1_000_000_000;
+        if let Some(CpuCosts { syscall, .. }) = cpu.costs {
+            let (vdso, max_unapplied) = (SimDuration::ZERO, SimDuration::ZERO);
+            cpu.calls = Some(CallLatency { syscall, vdso, max_unapplied });
+        }
         Clock {
             now: SimTime::ZERO,
             calls_since_moved: 0,
@@ -73,6 +82,26 @@ impl Clock {
             cpu,
             unapplied: SimDuration::ZERO,
             shown: None,
+            processor: cpu.costs.map(|costs| Box::new(Cpu::new(costs))),
+        }
+    }
+    /// The processor, if work takes its time.
+    pub fn processor(&self) -> Option<&Cpu> {
+        self.processor.as_deref()
+    }
+    /// Accounts for work: it takes its time now. Without a processor it takes none.
+    #[inline]
+    pub fn work(&mut self, kind: Work, amount: u64) {
+        if let Some(processor) = &mut self.processor {
+            self.now += processor.work(kind, amount);
+        }
+    }
+    /// Accounts for a packet of `bytes` bytes that is sent or received.
+    #[inline]
+    pub fn work_on_packet(&mut self, bytes: usize) {
+        if self.processor.is_some() {
+            self.work(Work::Packet, 1);
+            self.work(Work::Byte, bytes as u64);
         }
     }
     /// The same with an error: an offset in nanoseconds, and a drift against simulated time in parts per billion.
@@ -208,6 +237,9 @@ impl Clock {
     pub fn charge_call(&mut self, in_vdso: impl FnOnce() -> bool) {
         let Some(latency) = self.cpu.calls else { return self.charge() };
         let in_vdso = in_vdso();
+        if !in_vdso && let Some(processor) = &mut self.processor {
+            processor.work(Work::Syscall, 1);
+        }
         self.unapplied += if in_vdso { latency.vdso } else { latency.syscall };
         if self.unapplied > latency.max_unapplied {
             self.now += std::mem::take(&mut self.unapplied);
@@ -215,6 +247,15 @@ impl Clock {
         // Were all latencies zero, time could stand still after all.
         if latency.syscall.is_zero() || (in_vdso && latency.vdso.is_zero()) {
             self.charge();
+        }
+    }
+    /// Accounts for a turn of a traffic model, or for one of its operations on a socket, as for a call of a program; it
+    /// takes time only where there is a processor.
+    pub fn work_of_model(&mut self, is_turn: bool) {
+        match self.processor {
+            Some(_) => self.charge_call(|| false),
+            None if is_turn => self.charge(),
+            None => {}
         }
     }
     /// Accounts for one call or wake-up.

@@ -121,9 +121,11 @@ impl Stack {
 
     /// The same for a whole frame.
     pub fn send_framed(&mut self, interface: usize, frame: Packet) -> bool {
-        let now = self.clock.now();
         match self.interfaces[interface].attachment {
-            Attachment::Link(link) => self.links[link].nic.send(now, frame).is_ok(),
+            Attachment::Link(link) => {
+                self.clock.work_on_packet(frame.len());
+                self.links[link].nic.send(self.clock.now(), frame).is_ok()
+            }
             Attachment::Tap(n) => self.tun_output(n, frame),
             _ => false,
         }

@@ -1,5 +1,6 @@
 //! Events of the stack: packets come in, timers fire.
 
+use crate::cpu::Work;
 use crate::{Stack, StackTimer, TimerId};
 use belljar_base::{EventKey, SimTime};
 use belljar_net::Packet;
@@ -18,12 +19,43 @@ pub enum Turn {
 impl Stack {
     /// When something is due next; `None` if nothing but a packet or an operation can bring that about.
     pub fn next_event(&self) -> Option<SimTime> {
+        let next = sooner(self.next_in(), self.timers.next());
+        match self.is_yielding() {
+            // What is in waits for threads. If none of them can run, it is received once time may go on from now.
+            true => next.map(|at| at.max(self.clock.now())),
+            false => next,
+        }
+    }
+    /// When something is due next while threads of the owner can run.
+    #[inline]
+    pub fn next_due(&self) -> Option<SimTime> {
         sooner(self.next_arrival(), self.timers.next())
+    }
+    /// When the next packet that is on its way here is to be received: when it is in, or once threads have had their turn.
+    #[inline]
+    pub fn next_arrival(&self) -> Option<SimTime> {
+        match &self.clock.processor {
+            None => self.next_in(),
+            Some(processor) => self.next_in().map(|at| processor.receives(at)),
+        }
     }
     /// When the next packet that is on its way here is in.
     #[inline]
-    pub fn next_arrival(&self) -> Option<SimTime> {
+    fn next_in(&self) -> Option<SimTime> {
         sooner(self.arrivals.next(), self.inbox.next())
+    }
+    /// True while threads that can run come before packets: see [`cpu`](crate::cpu).
+    #[inline]
+    pub fn is_yielding(&self) -> bool {
+        self.clock
+            .processor()
+            .is_some_and(|processor| processor.receives(self.clock.now()) > self.clock.now())
+    }
+    /// Lets packets come before threads again: for an owner none of whose threads can run.
+    pub fn stop_yielding(&mut self) {
+        if let Some(processor) = &mut self.clock.processor {
+            processor.stop_yielding();
+        }
     }
     /// The name of the next timer.
     #[inline]
@@ -71,11 +103,55 @@ impl Stack {
     /// Receives the next packet, whose time has come: of those of the same time what comes from the graph first.
     #[inline]
     pub fn receive_arrival(&mut self) {
+        if self.clock.processor.is_some() && !self.is_down {
+            return self.receive_with_processor();
+        }
         let by_link = self.inbox.next().unwrap_or(SimTime::MAX);
         if let Some(at) = self.arrivals.next().filter(|at| *at <= by_link) {
-            return self.receive_next(at);
+            if let Some((at, packet)) = self.take_received(at) {
+                self.graph_input(at, packet);
+            }
+            return;
         }
         let Some((link, packet)) = self.inbox.pop() else { return };
+        self.link_input(link, packet);
+    }
+
+    /// Receives the next packet where that takes the processor's time: see [`cpu`](crate::cpu).
+    #[inline(never)]
+    fn receive_with_processor(&mut self) {
+        let by_link = self.inbox.next().unwrap_or(SimTime::MAX);
+        let (at, link, packet) = match self.arrivals.next().filter(|at| *at <= by_link) {
+            Some(at) => match self.take_received(at) {
+                Some((at, packet)) => (at, None, packet),
+                None => return,
+            },
+            None => match self.inbox.pop() {
+                Some((link, packet)) => (by_link, Some(link), packet),
+                None => return,
+            },
+        };
+        let now = self.clock.now();
+        let Some(processor) = &mut self.clock.processor else { return };
+        match processor.begin_packet(at, now) {
+            None => return,
+            Some(true) => self.clock.work(Work::Interrupt, 1),
+            Some(false) => {}
+        }
+        self.clock.work_on_packet(packet.len());
+        match link {
+            None => self.graph_input(self.clock.now(), packet),
+            Some(link) => self.link_input(link, packet),
+        }
+        let now = self.clock.now();
+        if let Some(processor) = &mut self.clock.processor {
+            processor.end_packet(now);
+        }
+    }
+
+    /// Takes in a frame that came by a link, or a packet of the name server.
+    #[inline]
+    fn link_input(&mut self, link: usize, packet: Packet) {
         // Its bytes have gone cold since they were sent: they come while this one is dealt with.
         if let Some((_, next)) = self.inbox.following() {
             self.prefetch(next.open_bytes());

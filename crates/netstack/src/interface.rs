@@ -257,10 +257,14 @@ impl Stack {
     fn send_packet(&mut self, interface: usize, gateway: Option<IpAddr>, packet: Packet) -> bool {
         match self.interfaces[interface].attachment {
             Attachment::Loopback => {
+                self.clock.work_on_packet(packet.len());
                 self.lo.queue.push_back((packet, LO));
                 true
             }
-            Attachment::Graph => self.eth0.nic.send(self.clock.now(), packet).is_ok(),
+            Attachment::Graph => {
+                self.clock.work_on_packet(packet.len());
+                self.eth0.nic.send(self.clock.now(), packet).is_ok()
+            }
             Attachment::Link(_) | Attachment::Tap(_) => {
                 match packet.open_bytes().first().map(|first| first >> 4) {
                     Some(4) => {
@@ -390,6 +394,7 @@ impl Stack {
                 self.ip_input(interface, packet);
                 continue;
             }
+            self.clock.work_on_packet(packet.len());
             self.lo.packets += 1;
             self.lo.bytes += packet.len() as u64;
             self.tap(now, LO, &mut packet, PacketDirection::Out);

@@ -18,6 +18,10 @@
 //! **Power.** [`cut_power`](Stack::cut_power), then the end of what uses the sockets, then [`lose_state`](Stack::lose_state);
 //! [`restore_power`](Stack::restore_power) and [`begin_bootstrap`](Stack::begin_bootstrap) start it again.
 //!
+//! **Processor.** Where the clock's [`CpuModel`](clock::CpuModel) has costs, packets take time ([`cpu`]), and an owner with work of
+//! its own charges it by [`Clock::work`](clock::Clock::work). An owner with threads handles events of a run only before the run's
+//! limit, and calls [`stop_yielding`](Stack::stop_yielding) when none of them can run.
+//!
 //! **Sockets.** Attempts that never wait: [`listen`](Stack::listen), [`accept`](Stack::accept),
 //! [`connect`](Stack::connect), [`read`](Stack::read), [`write`](Stack::write), [`finish`](Stack::finish),
 //! [`bind_udp`](Stack::bind_udp), [`send_to`](Stack::send_to), [`receive_from`](Stack::receive_from),
@@ -53,6 +57,7 @@ pub mod bind;
 mod captured;
 pub mod clock;
 mod config;
+pub mod cpu;
 mod effects;
 pub mod error_queue;
 mod ethernet;

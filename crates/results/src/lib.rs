@@ -25,8 +25,8 @@ pub use folder::{ResultsError, ResultsFolder};
 pub use merge::{MergeError, merge};
 pub use report::report;
 pub use statistics::{
-    DirectionStatistics, HostStatistics, ModelStatistics, P4PortStatistics, P4Statistics, P4TableStatistics,
-    ProcessStatistics, Quantiles, RouterStatistics, Statistics, add_counts,
+    CpuStatistics, DirectionStatistics, HostStatistics, ModelStatistics, P4PortStatistics, P4Statistics,
+    P4TableStatistics, ProcessStatistics, Quantiles, RouterStatistics, Statistics, add_counts,
 };
 pub use summary::Summary;
 pub use tables::{Section, table};

@@ -127,8 +127,22 @@ pub struct HostStatistics {
     pub bytes_out: u64,
     /// Packets dropped, by reason.
     pub drops: Map<String, u64>,
+    /// Its processor, if work takes time there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuStatistics>,
     /// The processes of the experiment, in the order of the file.
     pub processes: Vec<ProcessStatistics>,
+}
+
+/// The processor of a host on which work takes time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CpuStatistics {
+    /// Its busy time as a share of the simulated time.
+    pub busy: f64,
+    /// Seconds of work, by kind: `syscall`, `packet`, `byte`, `interrupt`.
+    pub seconds: Map<String, f64>,
+    /// The most packets that have waited at a time to be received.
+    pub longest_backlog: usize,
 }
 
 /// One process of the experiment.

@@ -120,11 +120,15 @@ fn models(results: &Results, rows: usize) -> String {
 }
 
 fn hosts(results: &Results, rows: usize) -> String {
-    let columns = ["host", "address", "packets out", "out", "packets in", "in", "dropped", "why"];
-    let mut table = Table::new(&columns, &[2, 3, 4, 5, 6]);
+    let has_cpu = results.statistics.hosts.values().any(|host| host.cpu.is_some());
+    let mut columns = vec!["host", "address", "packets out", "out", "packets in", "in", "dropped", "why"];
+    if has_cpu {
+        columns.extend(["cpu busy", "longest backlog"]);
+    }
+    let mut table = Table::new(&columns, &[2, 3, 4, 5, 6, 8, 9][..columns.len() - 3]);
     for (name, host) in &results.statistics.hosts {
         let why: Vec<String> = host.drops.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-        table.row(vec![
+        let mut row = vec![
             name.clone(),
             host.address.clone(),
             host.packets_out.to_string(),
@@ -133,7 +137,13 @@ fn hosts(results: &Results, rows: usize) -> String {
             bytes_text(host.bytes_in),
             host.drops.values().sum::<u64>().to_string(),
             why.join(", "),
-        ]);
+        ];
+        if has_cpu {
+            let cpu = host.cpu.as_ref();
+            row.push(cpu.map_or(String::new(), |cpu| format!("{:.1} %", 100.0 * cpu.busy)));
+            row.push(cpu.map_or(String::new(), |cpu| cpu.longest_backlog.to_string()));
+        }
+        table.row(row);
     }
     table.text(rows)
 }

@@ -12,6 +12,7 @@ use belljar_net::NicConfig;
 use belljar_net::dns::Zone;
 use belljar_net::routes::Ip;
 use belljar_netstack::clock::{CallLatency, Clock, CpuModel};
+use belljar_netstack::cpu::CpuCosts;
 use belljar_netstack::sysctl::Sysctl;
 use belljar_netstack::{LinkConfig, Resolver, StackConfig, TcpBufferSizes};
 use belljar_plan::{HostChange, LinkChange, PlannedRoute, ProcessPlan};
@@ -86,7 +87,7 @@ pub fn host_config(
         shared: settings.options.shared.clone(),
         interrupt: options.interrupt.clone(),
         names6: names.v6.clone(),
-        cpu: cpu_model(experiment),
+        cpu: cpu_model(experiment, settings),
         names: names.v4.clone(),
         processes: processes.iter().map(|process| process_spec(process, &settings.name, options)).collect(),
         models: settings.models.iter().map(model_spec).collect(),
@@ -110,7 +111,7 @@ pub fn model_host_config(
         watched: options.watched.clone(),
     };
     let start = experiment.belljar.start_date;
-    (config, Clock::with_error(start, cpu_model(experiment), clock_error(settings)))
+    (config, Clock::with_error(start, cpu_model(experiment, settings), clock_error(settings)))
 }
 
 fn clock_error(settings: &HostSettings) -> (i64, i64) {
@@ -185,14 +186,21 @@ pub fn link_of_node(experiment: &Experiment, node: &str, interface: &Interface) 
     }
 }
 
-fn cpu_model(experiment: &Experiment) -> CpuModel {
+fn cpu_model(experiment: &Experiment, host: &HostSettings) -> CpuModel {
     let settings = &experiment.experimental;
     let calls = experiment.general.model_unblocked_syscall_latency.then_some(CallLatency {
         syscall: settings.unblocked_syscall_latency,
         vdso: settings.unblocked_vdso_latency,
         max_unapplied: settings.max_unapplied_cpu_latency,
     });
-    CpuModel { calls, preemption: settings.native_preemption_sim_interval }
+    let costs = host.cpu.map(|cpu| CpuCosts {
+        syscall: cpu.syscall,
+        packet: cpu.packet,
+        byte: cpu.byte,
+        interrupt: cpu.interrupt,
+        backlog: cpu.backlog as usize,
+    });
+    CpuModel { calls, preemption: settings.native_preemption_sim_interval, costs }
 }
 
 fn process_spec(process: &ProcessPlan, host: &str, options: &RunOptions) -> ProcessSpec {

@@ -7,8 +7,9 @@ use belljar_config::{Experiment, Host as HostSettings};
 use belljar_kernel::syscall::table;
 use belljar_kernel::{ProcessReport, WaitStatus};
 use belljar_net::DropReason;
+use belljar_netstack::cpu::{CpuUse, Work};
 use belljar_plan::outcome::{self, End, Observation};
-use belljar_results::{DirectionStatistics, HostStatistics, Statistics, add_counts};
+use belljar_results::{CpuStatistics, DirectionStatistics, HostStatistics, Statistics, add_counts};
 
 /// Statistics of these hosts and devices of a run that has come to `now`.
 pub fn statistics(
@@ -85,6 +86,8 @@ fn host(settings: &HostSettings, node: &HostNode, now: SimTime) -> HostStatistic
         let on_path = lost.get(reason).copied().unwrap_or_default();
         (reason.name().to_owned(), counters.dropped(*reason) + on_path)
     });
+    let cpu = node.host.stack().clock.processor().map(|processor| processor.used());
+    let drops = drops.chain(cpu.map(|used| ("backlog".to_owned(), used.dropped)));
     let processes = settings.processes.iter().enumerate().map(|(n, p)| {
         let mut process = outcome::judge(p, observed(&node.reports, n), now);
         if let (Some(pid), None, Some(linux)) = (process.pid, process.ended, node.host.linux()) {
@@ -99,7 +102,17 @@ fn host(settings: &HostSettings, node: &HostNode, now: SimTime) -> HostStatistic
         packets_out: counters.packets_out,
         bytes_out: counters.bytes_out,
         drops: drops.filter(|(_, count)| *count > 0).collect(),
+        cpu: cpu.map(|used| cpu_statistics(used, now)),
         processes: processes.collect(),
+    }
+}
+
+fn cpu_statistics(used: &CpuUse, now: SimTime) -> CpuStatistics {
+    let seconds = Work::ALL.iter().zip(used.busy);
+    CpuStatistics {
+        busy: used.total().as_secs_f64() / now.as_secs_f64().max(f64::MIN_POSITIVE),
+        seconds: seconds.map(|(kind, time)| (kind.name().to_owned(), time.as_secs_f64())).collect(),
+        longest_backlog: used.longest_backlog,
     }
 }
 

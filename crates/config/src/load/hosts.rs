@@ -1,10 +1,10 @@
 //! Section `hosts` and the options of hosts.
 
-use super::{captures, events_values, links, models, process};
+use super::{captures, cpu, events_values, links, models, process};
 use crate::PathContext;
 use crate::error::{Problem, Span};
 use crate::events::ClockSettings;
-use crate::model::{Host, HostOptions, LogLevel, Model, Network, PlacementSetting, Process};
+use crate::model::{CpuSettings, Host, HostOptions, LogLevel, Model, Network, PlacementSetting, Process};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section};
 use belljar_base::{Map, Set};
@@ -23,6 +23,7 @@ pub(super) const HOST_KEYS: &[&str] = &[
     "bandwidth_down",
     "host_options",
     "clock",
+    "cpu",
     "processes",
 ];
 const OPTION_KEYS: &[&str] =
@@ -52,6 +53,7 @@ struct Draft<'a> {
     bandwidth_down: Option<u64>,
     options: HostOptions,
     clock: ClockSettings,
+    cpu: Option<CpuSettings>,
     processes: Vec<Process>,
     models: Vec<Model>,
 }
@@ -90,6 +92,7 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
             bandwidth_down: draft.bandwidth_down,
             options: draft.options,
             clock: draft.clock,
+            cpu: draft.cpu,
             processes: draft.processes,
             models: draft.models,
             interfaces: Vec::new(),
@@ -170,6 +173,7 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         }
     }
     let clock = s.read("clock", events_values::clock)?.unwrap_or_default();
+    let cpu = s.read("cpu", cpu::cpu)?;
     Ok(Draft {
         entry,
         node,
@@ -180,6 +184,7 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         bandwidth_down,
         options,
         clock,
+        cpu,
         processes,
         models,
     })

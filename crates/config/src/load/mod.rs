@@ -1,6 +1,7 @@
 //! From the tree of an experiment file to an [`Experiment`], one file per section.
 
 mod captures;
+mod cpu;
 mod events;
 mod events_p4;
 mod events_values;
@@ -130,6 +131,7 @@ impl Experiment {
             bandwidth_down: None,
             options: HostOptions::default(),
             clock: Default::default(),
+            cpu: None,
             processes: vec![process],
             models: Vec::new(),
             interfaces: Vec::new(),

@@ -199,10 +199,13 @@ if (models.length) {
   }
 }
 
-panel("Hosts", true, "hosts").append(table(["host", "address", "#packets out", "#sent", "#packets in", "#received", "#dropped", "why"],
+const hasCpu = hosts.some(([, h]) => h.cpu);
+const cpuOf = (h) => (hasCpu ? (h.cpu ? [{ text: `${(100 * h.cpu.busy).toFixed(1)} %`, sort: h.cpu.busy }, h.cpu.longest_backlog] : ["", ""]) : []);
+panel("Hosts", true, "hosts").append(table(["host", "address", "#packets out", "#sent", "#packets in", "#received", "#dropped", "why",
+  ...(hasCpu ? ["#CPU busy", "#longest backlog"] : [])],
   hosts.map(([name, h]) => [name, h.address, h.packets_out, { text: bytes(h.bytes_out), sort: h.bytes_out }, h.packets_in,
     { text: bytes(h.bytes_in), sort: h.bytes_in }, Object.values(h.drops).reduce((a, b) => a + b, 0),
-    Object.entries(h.drops).map(([why, n]) => `${why} ${n}`).join(", ")])));
+    Object.entries(h.drops).map(([why, n]) => `${why} ${n}`).join(", "), ...cpuOf(h)])));
 
 const carried = Object.entries(stats.links ?? {}).flatMap(([link, ways]) => Object.entries(ways).map(([way, w]) => [link, way, w.frames,
   { text: bytes(w.bytes), sort: w.bytes }, Object.values(w.drops).reduce((a, b) => a + b, 0),

@@ -16,7 +16,7 @@ routers:
 hosts:
   b: { processes: [], forwarding: true, interfaces: { eth0: { mac: "02:00:00:00:00:0a" }, eth1: { addresses: [] } } }
   a: { processes: [] }
-  c: { processes: [] }
+  c: { cpu: { syscall: 1 us, byte: 0.25 ns, backlog: 64 }, processes: [] }
 links:
 - { between: ["a:wan7", s], rate: 10 Mbit, latency: 3 ms, jitter: 1 ms, packet_loss: 0.25, queue: { bytes: 9 KB }, overhead: 24 B }
 - { between: [s, b], reverse: { rate: unlimited, queue: { codel: { packets: 7, target: 1 ms } } } }

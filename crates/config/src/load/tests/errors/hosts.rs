@@ -60,6 +60,31 @@ fn values_of_a_host() {
 }
 
 #[test]
+fn the_cpu_of_a_host() {
+    let cpu = |keys: &str, expected: &str, help: &str| {
+        host(&format!("network_node_id: 0\n    cpu: {keys}"), &format!("7:{expected}"), help);
+    };
+    cpu(
+        "{ backlog: 5 }",
+        "10 'cpu' names no work that takes time",
+        "add what a call or a packet costs, such as syscall: 500 ns, or leave 'cpu' out",
+    );
+    cpu("{ packet: 1 us, backlog: 0 }", "34 'backlog' must not be 0", "1000 is Linux's");
+    cpu("{ packet: 1 us, backlog: 1000001 }", "34 'backlog' must be at most 1000000, not 1000001", "");
+    cpu("{ packet: 1 foo }", "20 'packet': \"foo\" is not a unit of time", "use ns, us, ms, s, min or h");
+    cpu(
+        "{ wakeup: 1 us }",
+        "12 'wakeup' is not a key of 'cpu'",
+        "valid keys are syscall, packet, byte, interrupt, backlog",
+    );
+    cpu(
+        "5",
+        "10 'cpu' must be a mapping, but is a number",
+        "write keys and values, one per line: 'key: value'",
+    );
+}
+
+#[test]
 fn names_of_hosts() {
     hosts("", "3:1 'hosts' has no value", "write hosts: { alice: { network_node_id: 0, processes: [] } }");
     hosts("{}", "3:8 there are no hosts", "add at least one host");

@@ -1,0 +1,36 @@
+//! A host's `cpu`.
+
+use crate::error::Problem;
+use crate::model::CpuSettings;
+use crate::yaml::Node;
+use crate::yaml::section::{self, Section};
+
+const KEYS: &[&str] = &["syscall", "packet", "byte", "interrupt", "backlog"];
+/// Most packets that a host's receive ring can be given room for.
+const MAX_BACKLOG: u64 = 1_000_000;
+
+/// Reads the time that work takes on a host.
+pub(super) fn cpu(node: &Node, key: &str) -> Result<CpuSettings, Problem> {
+    let s = Section::new(node, &format!("'{key}'"), KEYS, false)?;
+    let mut cpu = CpuSettings::default();
+    for (key, cost) in [
+        ("syscall", &mut cpu.syscall),
+        ("packet", &mut cpu.packet),
+        ("byte", &mut cpu.byte),
+        ("interrupt", &mut cpu.interrupt),
+    ] {
+        *cost = s.read(key, section::duration)?.unwrap_or_default();
+    }
+    if [cpu.syscall, cpu.packet, cpu.byte, cpu.interrupt].iter().all(|cost| cost.is_zero()) {
+        return Err(node
+            .problem(format!("'{key}' names no work that takes time"))
+            .help("add what a call or a packet costs, such as syscall: 500 ns, or leave 'cpu' out"));
+    }
+    if let Some(node) = s.get("backlog") {
+        cpu.backlog = match section::whole(node, "backlog", MAX_BACKLOG)? {
+            0 => return Err(node.problem("'backlog' must not be 0").help("1000 is Linux's")),
+            packets => packets as u32,
+        };
+    }
+    Ok(cpu)
+}
