@@ -180,20 +180,22 @@ class Switch:
 
 @dataclasses.dataclass
 class Management:
-    """The management interface of a P4 switch: a P4Runtime server at the end of a link, `exp.link("controller", "s1:mgmt")`.
+    """The management interface of a P4 switch: servers of P4Runtime and of BMv2's Thrift interface at the end of a link,
+    `exp.link("controller", "s1:mgmt")`.
     `device_id` is the number at the end of the switch's name unless given; each update of a write takes `control_latency`."""
 
     interface: str | None = None
     address: str | None = None
     port: int | Sequence[int] | None = None
+    thrift_port: int | None = None
     device_id: int | None = None
     control_latency: Time | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As the experiment file has it."""
         port = self.port if self.port is None or isinstance(self.port, int) else list(self.port)
-        return _given(interface=self.interface, address=self.address, port=port, device_id=self.device_id,
-                      control_latency=self.control_latency)
+        return _given(interface=self.interface, address=self.address, port=port, thrift_port=self.thrift_port,
+                      device_id=self.device_id, control_latency=self.control_latency)
 
 
 @dataclasses.dataclass

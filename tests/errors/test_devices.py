@@ -41,6 +41,9 @@ def test_p4_switches(belljar, workdir, settings, ends, said, remedy):
     ({"runtime": "x.json", "management": {"interface": "p2"}}, "'runtime' is not valid without 'p4'", "give the switch a program: p4: program.p4"),
     ({"p4": BRIDGE, "management": None}, "no link ends at the management interface 's1:mgmt'", "add a link: { between: [controller, s1:mgmt] }"),
     ({"p4": BRIDGE, "management": {"interface": "p2", "port": 0}}, "no server can listen on port 0", "P4Runtime's port is 9559"),
+    ({"p4": BRIDGE, "management": {"interface": "p2", "thrift_port": 0}}, "no server can listen on port 0", "BMv2's port is 9090"),
+    ({"p4": BRIDGE, "management": {"interface": "p2", "port": 9090}}, "P4Runtime and Thrift cannot both have the port 9090",
+     "give 'thrift_port' another number, such as 9091"),
     ({"p4": BRIDGE, "management": {"interface": "p2", "port": []}}, "'port' is an empty list", "P4Runtime's port is 9559"),
 ])
 def test_p4_settings(belljar, workdir, settings, said, remedy):

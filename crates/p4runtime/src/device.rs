@@ -33,6 +33,8 @@ pub struct SwitchDevice {
     pipeline: Option<SwitchPipeline>,
     now: SimTime,
     down: Set<u32>,
+    /// Ports that have an interface.
+    attached: Set<u16>,
     ports: Map<u16, PortSettings>,
     /// A program with its JSON, which need not be read again.
     known: Option<(Arc<str>, Arc<Program>)>,
@@ -49,6 +51,7 @@ impl SwitchDevice {
             pipeline: None,
             now: SimTime::ZERO,
             down: Set::new(),
+            attached: Set::new(),
             ports: Map::new(),
             known: None,
             without_program: 0,
@@ -71,6 +74,7 @@ impl SwitchDevice {
 
     /// Sets how a port sends from now on, whatever program runs.
     pub fn set_port(&mut self, now: SimTime, port: u16, settings: PortSettings) {
+        self.attached.insert(port);
         self.ports.insert(port, settings);
         self.set_time(now);
         if let Some(switch) = self.switch() {
@@ -87,6 +91,16 @@ impl SwitchDevice {
         if let Some(switch) = self.switch() {
             switch.set_port_rate(now, port, rate);
         }
+    }
+
+    /// The ports that have an interface, and whether each has a carrier.
+    pub fn ports(&self) -> Vec<(u16, bool)> {
+        self.attached.iter().map(|port| (*port, !self.down.contains(&u32::from(*port)))).collect()
+    }
+
+    /// The JSON of the program that runs.
+    pub fn json(&self) -> Option<&str> {
+        self.pipeline.as_ref()?.json.as_deref()
     }
 
     /// Number of packets that came while there was no program.
@@ -134,6 +148,7 @@ impl SwitchDevice {
 
     /// A port loses or finds its carrier.
     pub fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
+        self.attached.insert(port);
         if carrier {
             self.down.remove(&port.into());
         } else {
@@ -149,20 +164,22 @@ impl Device for SwitchDevice {
     type Pipeline = SwitchPipeline;
 
     fn load(&self, config: &[u8]) -> Result<SwitchPipeline, Refusal> {
-        let program = match &self.known {
-            Some((json, program)) if json.as_bytes() == config => program.clone(),
+        let (json, program) = match &self.known {
+            Some((json, program)) if json.as_bytes() == config => (json.clone(), program.clone()),
             _ => {
                 let text = std::str::from_utf8(config).map_err(|_| {
                     Refusal::invalid("the device configuration is not text: it must be BMv2's JSON")
                 })?;
                 let program = Program::from_text(text)
                     .map_err(|error| Refusal::invalid(format!("the device configuration: {error}")))?;
-                Arc::new(program)
+                (text.into(), Arc::new(program))
             }
         };
         let mut switch = Switch::new(program, self.config.clone());
         switch.set_time(self.now);
-        Ok(switch.into())
+        let mut pipeline = SwitchPipeline::from(switch);
+        pipeline.json = Some(json);
+        Ok(pipeline)
     }
 
     fn now(&self) -> SimTime {

@@ -1,4 +1,4 @@
-//! P4Runtime: the server by which controllers program a switch, as a state machine over byte streams. It is the same for
+//! Control servers of a switch as state machines over byte streams: P4Runtime, and BMv2's Thrift interface. They are the same for
 //! a connection inside a simulation and for a socket.
 //!
 //! Layers, bottom-up.
@@ -9,6 +9,7 @@
 //! * `objects`: a program's objects by their ids. `state`: what controllers have written, and carrying out what they ask for.
 //! * [`Server`]: connections, arbitration and the methods of the service.
 //! * [`SwitchDevice`]: the v1model switch behind the seam.
+//! * [`thrift`]: BMv2's Thrift interface, over the switch itself.
 //!
 //! The version of the specification is 1.3, with the fields of later ones that change no meaning (`role` by name, `metadata`,
 //! `is_const`). Not supported: roles with a configuration, externs of other architectures, the colours that meters count,
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bytestring;
+mod connections;
 mod device;
 pub mod grpc;
 mod objects;
@@ -28,7 +30,9 @@ mod refusal;
 mod server;
 mod state;
 mod switch;
+pub mod thrift;
 
+pub use connections::Connections;
 pub use device::{PortSettings, SwitchDevice, check_p4info, pipeline_config};
 pub use refusal::Refusal;
 pub use server::Server;

@@ -10,10 +10,13 @@ use belljar_base::{Map, Set, SimDuration, SimTime};
 use belljar_p4::control::{self, ActionSpec, ControlError, ErrorKind, KeyMatch, MatchKind};
 use belljar_p4::switch::{CloneSession, DigestConfig, Replica};
 use belljar_p4::{Program, Switch};
+use std::sync::Arc;
 
 /// A switch with its program.
 pub struct SwitchPipeline {
     pub(super) switch: Switch,
+    /// The JSON of the program.
+    pub(super) json: Option<Arc<str>>,
     /// The members of groups with watch ports; the switch has those of them whose ports have a carrier.
     watched: Map<(u32, u32), Vec<Share>>,
     /// Ports without a carrier.
@@ -37,7 +40,7 @@ impl From<ControlError> for Refusal {
 
 impl From<Switch> for SwitchPipeline {
     fn from(switch: Switch) -> Self {
-        Self { switch, watched: Map::new(), down: Set::new() }
+        Self { switch, json: None, watched: Map::new(), down: Set::new() }
     }
 }
 

@@ -136,6 +136,7 @@ fn p4_switch(out: &mut Writer, p4: &P4Switch, interfaces: &[Interface]) {
     }
     let ports: Vec<String> = management.ports.iter().map(u16::to_string).collect();
     out.plain(3, "port", format_args!("[{}]", ports.join(", ")));
+    out.plain(3, "thrift_port", management.thrift_port);
     out.plain(3, "device_id", management.device_id);
     out.plain(3, "control_latency", format_duration(management.control_latency));
 }

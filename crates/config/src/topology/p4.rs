@@ -57,18 +57,20 @@ impl PartialEq for P4Source {
     }
 }
 
-/// The management interface of a P4 switch and the P4Runtime server behind it.
+/// The management interface of a P4 switch and the servers behind it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct P4Management {
     /// The number of the interface among the switch's.
     pub interface: usize,
-    /// The TCP ports on which the server listens.
+    /// The TCP ports on which the P4Runtime server listens.
     pub ports: Vec<u16>,
+    /// The TCP port on which the Thrift server listens.
+    pub thrift_port: u16,
     /// The device's number in P4Runtime.
     pub device_id: u64,
-    /// The time that each update of a write takes.
+    /// The time that each update of a write takes, and each call of Thrift that changes something.
     pub control_latency: SimDuration,
-    /// Where the server's answers go: by shortest paths.
+    /// Where the servers' answers go: by shortest paths.
     pub routing: Routing,
 }
 

@@ -24,4 +24,4 @@ pub use crate::program::MatchKind;
 pub use dump::TableCounts;
 pub use entry::{ActionSpec, CounterData, Entry, Group, KeyMatch, Member, MeterRates};
 pub use error::{ControlError, ErrorKind, Result};
-pub use names::{ActionInfo, KeyInfo, ParameterInfo, TableInfo};
+pub use names::{ActionInfo, KeyInfo, ObjectKind, ParameterInfo, TableInfo};

@@ -84,7 +84,33 @@ fn numbered<'a, T>(
     all.iter().enumerate().map(move |(n, one)| (n as u32, name(one)))
 }
 
+/// Kind of an object that a program has several of, besides tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// Action profile.
+    Profile,
+    /// Array of counters, indirect or direct.
+    Counter,
+    /// Array of meters, indirect or direct.
+    Meter,
+    /// Array of registers.
+    Register,
+    /// Parser value set.
+    ValueSet,
+}
+
 impl Program {
+    /// Number of a kind's objects.
+    pub fn count(&self, kind: ObjectKind) -> u32 {
+        let count = match kind {
+            ObjectKind::Profile => self.profiles.len(),
+            ObjectKind::Counter => self.counters.len(),
+            ObjectKind::Meter => self.meters.len(),
+            ObjectKind::Register => self.registers.len(),
+            ObjectKind::ValueSet => self.vsets.len(),
+        };
+        count as u32
+    }
     /// Name of the program.
     pub fn name(&self) -> &str {
         &self.name

@@ -54,6 +54,11 @@ impl Switch {
         self.replication.set_lag(lag, ports);
     }
 
+    /// Link aggregation groups with their ports.
+    pub fn lags(&self) -> Vec<(u16, &[u16])> {
+        self.replication.lags().collect()
+    }
+
     /// Sets a clone session, of 0 to 32767.
     pub fn set_clone_session(&mut self, session: u16, destination: CloneSession) -> Result<()> {
         self.replication.set_session(session, destination)

@@ -77,6 +77,10 @@ impl Replication {
         self.nodes.iter().map(|(handle, node)| (*handle, node))
     }
 
+    pub fn lags(&self) -> impl Iterator<Item = (u16, &[u16])> {
+        self.lags.iter().map(|(lag, ports)| (*lag, ports.as_slice()))
+    }
+
     fn rebuild(&mut self) {
         for group in self.groups.values_mut() {
             group.copies.clone_from(&group.replicas);

@@ -1,7 +1,7 @@
-//! Connections of controllers to the P4Runtime server.
+//! Connections of controllers to a server.
 
 use crate::failure::Failure;
-use belljar_p4runtime::{Server, SwitchDevice};
+use belljar_p4runtime::Connections;
 use rustix::event::{PollFd, PollFlags};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -43,7 +43,7 @@ impl Controllers {
     }
 
     /// Adds what is to be waited for: the listener, then one descriptor a connection.
-    pub fn polled<'a>(&'a self, server: &Server<SwitchDevice>, polled: &mut Vec<PollFd<'a>>) {
+    pub fn polled<'a>(&'a self, server: &impl Connections, polled: &mut Vec<PollFd<'a>>) {
         polled.push(PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN));
         polled.extend(self.connections.iter().map(|connection| {
             let mut flags = PollFlags::empty();
@@ -53,8 +53,13 @@ impl Controllers {
         }));
     }
 
+    /// Number of descriptors that [`polled`](Self::polled) adds.
+    pub fn len(&self) -> usize {
+        1 + self.connections.len()
+    }
+
     /// Takes new connections, and gives the server what has come in the others.
-    pub fn receive(&mut self, ready: &[PollFlags], server: &mut Server<SwitchDevice>) {
+    pub fn receive(&mut self, ready: &[PollFlags], server: &mut impl Connections) {
         for (connection, ready) in self.connections.iter_mut().zip(&ready[1..]) {
             if !ready.is_empty() {
                 connection.receive(server);
@@ -77,7 +82,7 @@ impl Controllers {
     }
 
     /// Sends what the server has for controllers, and forgets connections that are over.
-    pub fn transmit(&mut self, server: &mut Server<SwitchDevice>) {
+    pub fn transmit(&mut self, server: &mut impl Connections) {
         for connection in &mut self.connections {
             connection.transmit(server);
         }
@@ -93,7 +98,7 @@ impl Controllers {
 }
 
 impl Connection {
-    fn receive(&mut self, server: &mut Server<SwitchDevice>) {
+    fn receive(&mut self, server: &mut impl Connections) {
         let mut buffer = [0; 64 * 1024];
         let room = server.room(self.number).min(buffer.len());
         if room == 0 || self.input_ended {
@@ -110,10 +115,10 @@ impl Connection {
         }
     }
 
-    fn transmit(&mut self, server: &mut Server<SwitchDevice>) {
+    fn transmit(&mut self, server: &mut impl Connections) {
         loop {
             if self.rest.is_empty() {
-                self.rest = server.transmit(self.number, 64 * 1024).to_vec();
+                self.rest = server.transmit(self.number, 64 * 1024);
             }
             if self.rest.is_empty() || self.broken {
                 return;

@@ -6,7 +6,7 @@ mod real_time;
 mod set_up;
 
 use crate::failure::Failure;
-use belljar_p4runtime::{Server, SwitchDevice};
+use belljar_p4runtime::{Server, SwitchDevice, thrift};
 use clap::builder::NonEmptyStringValueParser;
 use controllers::Controllers;
 use interfaces::{Attachment, Interfaces};
@@ -19,8 +19,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Runs a P4 program as a switch between interfaces of this machine, in real time. Controllers program it over P4Runtime.
-/// Ctrl-C ends it.
+/// Runs a P4 program as a switch between interfaces of this machine, in real time. Controllers program it over P4Runtime,
+/// and over BMv2's Thrift interface where `--thrift` says so. Ctrl-C ends it.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  belljar p4 serve switch.p4 -i 0@veth0 -i 1@veth1\n  belljar p4 serve -i 1@tap:p4port1 --cpu-port 510 --grpc 127.0.0.1:9559    controllers bring the program"
@@ -41,6 +41,9 @@ pub struct Arguments {
     /// The address of the P4Runtime server
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9559")]
     grpc: SocketAddr,
+    /// The address of a Thrift server, for simple_switch_CLI and its like (BMv2's own is 127.0.0.1:9090)
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    thrift: Option<SocketAddr>,
     /// The device's number in P4Runtime
     #[arg(long, value_name = "N", default_value_t = 0)]
     device_id: u64,
@@ -60,23 +63,32 @@ const CARRIERS: Duration = Duration::from_secs(1);
 
 /// Runs the switch until it is interrupted.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let (mut device, mut server) = set_up::switch(arguments)?;
+    let (mut device, server) = set_up::switch(arguments)?;
     let mut interfaces = Interfaces::open(&arguments.interface)?;
-    let mut controllers = Controllers::listen(arguments.grpc)?;
+    let p4runtime = (server, Controllers::listen(arguments.grpc)?);
+    let listen = |address| {
+        let controllers = Controllers::listen(address)?;
+        let server = thrift::Server::new(arguments.device_id, controllers.address().port());
+        Ok::<_, Failure>((server, controllers))
+    };
+    let thrift = arguments.thrift.map(listen).transpose()?;
     let stop = stop_signal()?;
     let clock = Clock::start();
     interfaces.look_at_carriers(&mut device, clock.now());
-    eprintln!("P4Runtime: device {} on {}", arguments.device_id, controllers.address());
-    serve(&mut device, &mut server, &mut interfaces, &mut controllers, &stop, &clock)?;
+    eprintln!("P4Runtime: device {} on {}", arguments.device_id, p4runtime.1.address());
+    if let Some((_, controllers)) = &thrift {
+        eprintln!("Thrift: on {}", controllers.address());
+    }
+    serve(&mut device, p4runtime, thrift, &mut interfaces, &stop, &clock)?;
     interfaces.report();
     Ok(ExitCode::SUCCESS)
 }
 
 fn serve(
     device: &mut SwitchDevice,
-    server: &mut Server<SwitchDevice>,
+    (mut server, mut controllers): (Server<SwitchDevice>, Controllers),
+    mut thrift: Option<(thrift::Server, Controllers)>,
     interfaces: &mut Interfaces,
-    controllers: &mut Controllers,
     stop: &UnixStream,
     clock: &Clock,
 ) -> Result<(), Failure> {
@@ -86,7 +98,10 @@ fn serve(
         let ready = {
             let mut polled = vec![PollFd::new(stop, PollFlags::IN)];
             interfaces.polled(&mut polled);
-            controllers.polled(server, &mut polled);
+            controllers.polled(&server, &mut polled);
+            if let Some((server, controllers)) = &thrift {
+                controllers.polled(server, &mut polled);
+            }
             wait(&mut polled, clock.until(wake))?;
             polled.iter().map(PollFd::revents).collect::<Vec<_>>()
         };
@@ -99,14 +114,21 @@ fn serve(
             interfaces.look_at_carriers(device, now);
             next_look = now + real_time::duration(CARRIERS);
         }
-        let (of_interfaces, of_controllers) = ready[1..].split_at(interfaces.len());
+        let (of_interfaces, rest) = ready[1..].split_at(interfaces.len());
+        let (of_controllers, of_thrift) = rest.split_at(controllers.len());
         interfaces.receive(of_interfaces, device, now);
-        controllers.receive(of_controllers, server);
+        controllers.receive(of_controllers, &mut server);
+        if let Some((server, controllers)) = &mut thrift {
+            controllers.receive(of_thrift, server);
+        }
         // A request may send packets, and a packet may be told to a controller.
         loop {
             let moved = interfaces.send(device, clock.now());
             for text in server.tell_notifications(device, clock.epoch_ns()) {
                 eprintln!("{}", text.trim_end());
+            }
+            if thrift.as_mut().is_some_and(|(thrift, _)| thrift.poll(device, clock.epoch_ns())) {
+                server.import(device);
             }
             server.poll(device);
             if !moved && device.next_event().is_none_or(|event| event > clock.now()) {
@@ -114,7 +136,10 @@ fn serve(
             }
         }
         interfaces.flush();
-        controllers.transmit(server);
+        controllers.transmit(&mut server);
+        if let Some((server, controllers)) = &mut thrift {
+            controllers.transmit(server);
+        }
         // A controller's bytes that found no room are taken now that its requests are carried out.
         server.poll(device);
     }

@@ -7,11 +7,13 @@ use crate::yaml::{Node, Section, Value, section};
 use belljar_base::Map;
 use belljar_net::suggest::nearest;
 
-const KEYS: &[&str] = &["interface", "address", "port", "device_id", "control_latency"];
+const KEYS: &[&str] = &["interface", "address", "port", "thrift_port", "device_id", "control_latency"];
 /// The name of the interface, unless the file says another.
 const INTERFACE: &str = "mgmt";
 /// The port that IANA has assigned to P4Runtime.
 const PORT: u16 = 9_559;
+/// BMv2's port for Thrift.
+const THRIFT_PORT: u16 = 9_090;
 
 /// The devices by their numbers in P4Runtime.
 #[derive(Default)]
@@ -65,9 +67,19 @@ impl DeviceIds {
         }
         let latency =
             get("control_latency").map(|node| section::duration(node, "control_latency")).transpose()?;
+        let ports = get("port").map(ports).transpose()?.unwrap_or_else(|| vec![PORT]);
+        let thrift_port =
+            get("thrift_port").map(|node| port(node, "thrift_port", "BMv2's port is 9090")).transpose()?;
+        let thrift_port = thrift_port.unwrap_or(THRIFT_PORT);
+        if ports.contains(&thrift_port) {
+            let span = get("thrift_port").or(get("port")).map_or(entry.key_span, |node| node.span);
+            let message = format!("P4Runtime and Thrift cannot both have the port {thrift_port}");
+            return Err(Problem::at(span, message).help("give 'thrift_port' another number, such as 9091"));
+        }
         Ok(Some(P4Management {
             interface,
-            ports: get("port").map(ports).transpose()?.unwrap_or_else(|| vec![PORT]),
+            ports,
+            thrift_port,
             device_id,
             control_latency: latency.unwrap_or_default(),
             routing: Routing { computed: true, ..Routing::default() },
@@ -81,12 +93,17 @@ fn number_of(name: &str) -> u64 {
     name[stem.len()..].parse().unwrap_or(0)
 }
 
-/// A TCP port, or a list of them.
-fn ports(node: &Node) -> Result<Vec<u16>, Problem> {
-    let one = |node: &Node| match section::whole(node, "port", u64::from(u16::MAX))? {
-        0 => Err(node.problem("no server can listen on port 0").help("P4Runtime's port is 9559")),
+/// A TCP port.
+fn port(node: &Node, key: &str, usual: &str) -> Result<u16, Problem> {
+    match section::whole(node, key, u64::from(u16::MAX))? {
+        0 => Err(node.problem("no server can listen on port 0").help(usual)),
         port => Ok(port as u16),
-    };
+    }
+}
+
+/// A TCP port of P4Runtime, or a list of them.
+fn ports(node: &Node) -> Result<Vec<u16>, Problem> {
+    let one = |node: &Node| port(node, "port", "P4Runtime's port is 9559");
     let mut ports = match &node.value {
         Value::Sequence(items) => items.iter().map(|item| one(item)).collect::<Result<Vec<_>, _>>()?,
         _ => vec![one(node)?],

@@ -1,4 +1,4 @@
-//! The management interface of a P4 switch: a TCP/IP stack of its own, and behind it the P4Runtime server.
+//! The management interface of a P4 switch: a TCP/IP stack of its own, and behind it the servers of P4Runtime and Thrift.
 
 use crate::fabric::Fabric;
 use crate::host_config::link_of_node;
@@ -9,7 +9,7 @@ use belljar_net::routes::Ip;
 use belljar_net::{Counters, Packet};
 use belljar_netstack::clock::{Clock, CpuModel};
 use belljar_netstack::{Departure, Effect, SocketKey, Stack, StackConfig};
-use belljar_p4runtime::{Server, SwitchDevice, pipeline_config};
+use belljar_p4runtime::{Connections, Server, SwitchDevice, pipeline_config, thrift};
 use belljar_plan::{LinkChange, PlannedRoute};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,12 +21,34 @@ const BACKLOG: usize = 64;
 /// The number of the management interface in the stack: `lo` comes before it.
 const INTERFACE: usize = 1;
 
-/// A server with its stack.
+/// Protocol that a connection speaks.
+#[derive(Clone, Copy)]
+enum Protocol {
+    P4Runtime,
+    Thrift,
+}
+
+/// The servers behind the interface.
+struct Servers {
+    p4runtime: Server<SwitchDevice>,
+    thrift: thrift::Server,
+}
+
+impl Servers {
+    fn of(&mut self, protocol: Protocol) -> &mut dyn Connections {
+        match protocol {
+            Protocol::P4Runtime => &mut self.p4runtime,
+            Protocol::Thrift => &mut self.thrift,
+        }
+    }
+}
+
+/// The servers with their stack.
 pub struct Control {
     id: HostId,
     stack: Stack,
-    server: Server<SwitchDevice>,
-    listeners: Vec<SocketKey>,
+    servers: Servers,
+    listeners: Vec<(SocketKey, Protocol)>,
     connections: Map<SocketKey, Connection>,
     /// Number of frames that have come in.
     sequence: u64,
@@ -39,6 +61,7 @@ pub struct Control {
 }
 
 struct Connection {
+    protocol: Protocol,
     /// Its number at the server.
     number: usize,
     input_ended: bool,
@@ -54,7 +77,7 @@ fn numbered<A: Ip>(mut routes: Vec<PlannedRoute<A>>) -> Vec<PlannedRoute<A>> {
 }
 
 impl Control {
-    /// The server of a switch, that listens.
+    /// The servers of a switch, that listen.
     pub fn new(
         experiment: &Experiment,
         id: HostId,
@@ -80,14 +103,23 @@ impl Control {
             SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))
         };
         // Nothing else has a socket on this stack, and the ports are distinct.
-        let listen = |port: &u16| stack.listen(SocketAddr::new(any.ip(), *port), BACKLOG).ok();
-        let listeners = management.ports.iter().filter_map(listen).collect();
-        let mut server = Server::new(management.device_id);
-        server.set_write_time(management.control_latency);
+        let ports = management.ports.iter().map(|port| (*port, Protocol::P4Runtime));
+        let ports = ports.chain([(management.thrift_port, Protocol::Thrift)]);
+        let listen = |(port, protocol)| {
+            let listener = stack.listen(SocketAddr::new(any.ip(), port), BACKLOG).ok()?;
+            Some((listener, protocol))
+        };
+        let listeners = ports.filter_map(listen).collect();
+        let mut servers = Servers {
+            p4runtime: Server::new(management.device_id),
+            thrift: thrift::Server::new(management.device_id, management.thrift_port),
+        };
+        servers.p4runtime.set_write_time(management.control_latency);
+        servers.thrift.set_write_time(management.control_latency);
         Control {
             id,
             stack,
-            server,
+            servers,
             listeners,
             connections: Map::new(),
             sequence: 0,
@@ -108,12 +140,12 @@ impl Control {
         let loaded = &source.loaded;
         device.know(loaded.json.clone(), loaded.program.clone());
         let config = pipeline_config(&loaded.json, p4info)?;
-        self.server.install(device, config).map_err(|refusal| refusal.to_string())
+        self.servers.p4runtime.install(device, config).map_err(|refusal| refusal.to_string())
     }
 
     /// Tells the server of entries that came by a file.
     pub fn import(&mut self, device: &mut SwitchDevice) {
-        self.server.import(device);
+        self.servers.p4runtime.import(device);
     }
 
     /// Takes a frame that arrives at the management interface now.
@@ -154,9 +186,13 @@ impl Control {
         loop {
             let mut moved = self.take_effects();
             moved |= self.receive_all();
+            let epoch_ns = self.stack.clock.realtime_ns();
             // Texts of log_msg are in the trace.
-            self.server.tell_notifications(device, self.stack.clock.realtime_ns());
-            self.server.poll(device);
+            self.servers.p4runtime.tell_notifications(device, epoch_ns);
+            if self.servers.thrift.poll(device, epoch_ns) {
+                self.servers.p4runtime.import(device);
+            }
+            self.servers.p4runtime.poll(device);
             moved |= self.transmit_all();
             if !moved {
                 break;
@@ -173,7 +209,7 @@ impl Control {
         self.stack.take_effects(&mut self.effects);
         self.effects.clear();
         let mut any = false;
-        for listener in self.listeners.clone() {
+        for (listener, protocol) in self.listeners.clone() {
             while let Ok(Some((key, _))) = self.stack.accept(listener) {
                 any = true;
                 if self.connections.len() >= MAX_CONNECTIONS {
@@ -185,8 +221,9 @@ impl Control {
                     connection.set_nodelay(true);
                 }
                 self.accepted += 1;
-                let number = self.server.accept();
-                self.connections.insert(key, Connection { number, input_ended: false, rest: Vec::new() });
+                let number = self.servers.of(protocol).accept();
+                let connection = Connection { protocol, number, input_ended: false, rest: Vec::new() };
+                self.connections.insert(key, connection);
             }
         }
         any
@@ -198,17 +235,18 @@ impl Control {
         let mut broken = Vec::new();
         let mut buffer = [0; 16 * 1024];
         for (key, connection) in &mut self.connections {
+            let server = self.servers.of(connection.protocol);
             while !connection.input_ended {
-                let room = self.server.room(connection.number).min(buffer.len());
+                let room = server.room(connection.number).min(buffer.len());
                 if room == 0 {
                     break;
                 }
                 match self.stack.read(*key, &mut buffer[..room]) {
                     Ok(Some(0)) => break,
-                    Ok(Some(length)) => self.server.receive(connection.number, &buffer[..length]),
+                    Ok(Some(length)) => server.receive(connection.number, &buffer[..length]),
                     Ok(None) => {
                         connection.input_ended = true;
-                        self.server.end_input(connection.number);
+                        server.end_input(connection.number);
                     }
                     Err(_) => {
                         connection.input_ended = true;
@@ -229,12 +267,13 @@ impl Control {
         let mut any = false;
         let mut over = Vec::new();
         for (key, connection) in &mut self.connections {
+            let server = self.servers.of(connection.protocol);
             loop {
                 if connection.rest.is_empty() {
-                    connection.rest = self.server.transmit(connection.number, 64 * 1024).to_vec();
+                    connection.rest = server.transmit(connection.number, 64 * 1024);
                 }
                 if connection.rest.is_empty() {
-                    if self.server.is_closed(connection.number) {
+                    if server.is_closed(connection.number) {
                         over.push(*key);
                     }
                     break;
@@ -258,7 +297,7 @@ impl Control {
 
     fn close(&mut self, key: SocketKey) {
         if let Some(connection) = self.connections.remove(&key) {
-            self.server.close(connection.number);
+            self.servers.of(connection.protocol).close(connection.number);
             self.stack.close(key);
         }
     }
@@ -272,7 +311,8 @@ impl Control {
 
     /// When something is due.
     pub fn next_event(&self) -> Option<SimTime> {
-        [self.stack.next_event(), self.server.next_event()].into_iter().flatten().min()
+        let of_servers = [self.servers.p4runtime.next_event(), self.servers.thrift.next_event()];
+        of_servers.into_iter().chain([self.stack.next_event()]).flatten().min()
     }
 
     /// Frames and bytes of the management interface.
