@@ -211,3 +211,54 @@ def test_runs_are_alike(belljar, workdir, name):
 def test_programs_compile(belljar, workdir, program):
     done = execute([belljar, "p4", "build", program, "-o", workdir / "out.json", "--p4info", workdir / "out.txtpb"], 20)
     assert done.status == 0 and (workdir / "out.txtpb").stat().st_size > 0, done
+
+
+@pytest.fixture(scope="session")
+def nopaxos_program():
+    if execute(["make", "-C", EXAMPLES, "built/nopaxos"], 120).status != 0:
+        pytest.skip("no C compiler")
+
+
+def agreed(example, protocol, sequencer, clients, *more, seconds=0.03):
+    """Throughput and mean latency of so many clients, and what the replicas say of their logs."""
+    settings = [f"switches.s1.runtime=[s1-runtime.json, by-{sequencer}.json]"]
+    settings += [f"hosts.r{n}.processes.0.args=replica {protocol} {n}" for n in (1, 2, 3)]
+    settings += [f"hosts.c{n}.processes.0.args=client {protocol} {seconds}" for n in range(1, clients + 1)]
+    settings += [f"hosts.c{n}.processes=[]" for n in range(clients + 1, 13)]
+    done = example("nopaxos", args=[word for setting in [*settings, *more] for word in ("--set", setting)])
+    said = [lines(done, f"c{n}", "nopaxos")[0].replace(",", "").split() for n in range(1, clients + 1)]
+    rates, latencies = [float(words[0]) for words in said], [float(words[3]) for words in said]
+    resent = sum(int(words[-3]) for words in said)
+    rate = sum(rates)
+    latency = sum(rate * latency for rate, latency in zip(rates, latencies)) / rate
+    return rate, latency, resent, [lines(done, f"r{n}", "nopaxos") for n in (1, 2, 3)]
+
+
+def are_equal(logs):
+    """True if the logs are, as far as they all go."""
+    digests = [dict(line.split(": ") for line in log[1:]) for log in logs]
+    common = set(digests[0]) & set(digests[1]) & set(digests[2])
+    assert len(common) > 1
+    return all(own[slot] == digests[0][slot] for own in digests for slot in common)
+
+
+def test_nopaxos(example, nopaxos_program):
+    alone, saturated = {}, {}
+    for name, protocol, sequencer, many in (("switch", "nopaxos", "switch", 8), ("host", "nopaxos", "host", 8), ("paxos", "paxos", "switch", 4)):
+        _, alone[name], resent, _ = agreed(example, protocol, sequencer, 1)
+        saturated[name], _, resent_too, logs = agreed(example, protocol, sequencer, many)
+        assert resent == resent_too == 0 and are_equal(logs) and all("0 of them no-ops" in log[0] for log in logs), logs
+    # A sequencer on a host costs latency, not throughput; Multi-Paxos is worse in both, by about what SimBricks found.
+    assert 1.15 < alone["host"] / alone["switch"] < 1.4 and 1.3 < alone["paxos"] / alone["switch"] < 1.9, alone
+    assert saturated["host"] / saturated["switch"] == pytest.approx(1, abs=0.04), saturated
+    assert 3 < saturated["switch"] / saturated["paxos"] < 4.5, saturated
+    assert 36 < alone["switch"] < 41 and 76_000 < saturated["switch"] < 80_000, (alone, saturated)
+
+
+def test_nopaxos_agrees_on_what_is_lost(example, nopaxos_program):
+    lossy = [f"links.{n}.packet_loss=0.01" for n in (0, 1)]
+    _, _, resent, logs = agreed(example, "nopaxos", "switch", 4, *lossy, seconds=0.15)
+    assert are_equal(logs) and resent > 0, logs
+    holes = [int(log[0].split()[4]) for log in logs]
+    # Where the leader had lost a request, all have a no-op; where another had, it has asked for it.
+    assert holes[0] > 5 and all(abs(own - holes[0]) <= 2 for own in holes), logs

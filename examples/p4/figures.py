@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the worked examples of this folder and draws what comes out: telemetry, flowlet, dctcp, syn_flood.
+"""Runs the worked examples of this folder and draws what comes out: telemetry, flowlet, dctcp, syn_flood, nopaxos.
 
     pip install 'belljar[analysis]'
     python3 examples/p4/figures.py telemetry -o figures
@@ -100,7 +100,28 @@ def syn_flood(work):
     return figure
 
 
-FIGURES = {"telemetry": telemetry, "flowlet": flowlet, "dctcp": dctcp, "syn_flood": syn_flood}
+def nopaxos(work):
+    """Latency against throughput of NOPaxos with either sequencer and of Multi-Paxos, by the number of clients."""
+    figure, axes = plt.subplots(figsize=(6, 3.6))
+    for protocol, sequencer, label in (("nopaxos", "switch", "NOPaxos, the switch is the sequencer"),
+                                       ("nopaxos", "host", "NOPaxos, a host is the sequencer"), ("paxos", "switch", "Multi-Paxos")):
+        points = []
+        for clients in range(1, 13):
+            settings = {f"hosts__r{n}__processes__0__args": f"replica {protocol} {n}" for n in (1, 2, 3)}
+            settings |= {f"hosts__c{n}__processes__0__args": f"client {protocol} 0.1" for n in range(1, clients + 1)}
+            settings |= {f"hosts__c{n}__processes": [] for n in range(clients + 1, 13)}
+            done = run("nopaxos", work, f"-{protocol}-{sequencer}-{clients}", switches__s1__runtime=["s1-runtime.json", f"by-{sequencer}.json"], **settings)
+            said = [done.stdout(f"c{n}", "nopaxos").replace(",", "").split() for n in range(1, clients + 1)]
+            rates = [float(words[0]) for words in said]
+            points.append((sum(rates), sum(rate * float(words[3]) for rate, words in zip(rates, said)) / sum(rates)))
+        print(label, "; ".join(f"{rate:.0f}/s {latency:.1f} us" for rate, latency in points))
+        axes.plot([rate / 1e3 for rate, _ in points], [latency for _, latency in points], "o-", ms=4, label=label)
+    axes.set(xlabel="requests per second (thousands)", ylabel="mean latency (us)", xlim=(0, None), ylim=(0, 300))
+    axes.legend()
+    return figure
+
+
+FIGURES = {"telemetry": telemetry, "flowlet": flowlet, "dctcp": dctcp, "syn_flood": syn_flood, "nopaxos": nopaxos}
 
 
 def main():
