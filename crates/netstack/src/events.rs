@@ -91,6 +91,7 @@ impl Stack {
     pub fn pass_until(&mut self, until: SimTime) {
         while let Some(at) = self.next_event().filter(|at| *at <= until) {
             self.clock.advance(at);
+            self.stop_yielding();
             let timer_at = self.timers.next().unwrap_or(SimTime::MAX);
             match self.next_arrival() {
                 Some(at) if at <= timer_at => self.receive_arrival(),
