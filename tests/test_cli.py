@@ -319,7 +319,7 @@ SECTIONS = {
     "belljar.metrics": ["properties", "belljar", "properties", "metrics"],
     "belljar.dns": ["properties", "belljar", "properties", "dns"],
     "host_option_defaults": ["properties", "host_option_defaults"],
-    "events": ["$defs", "event"], "hosts.alice": ["$defs", "host"], "hosts.alice.processes.0": ["$defs", "process"], "": [],
+    "radios.air": ["properties", "radios", "additionalProperties"], "events": ["$defs", "event"], "hosts.alice": ["$defs", "host"], "hosts.alice.processes.0": ["$defs", "process"], "": [],
 }
 
 

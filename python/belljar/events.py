@@ -138,6 +138,9 @@ class Events:
         """The wall clock jumps ("-5 s": back), or the clock gains so many microseconds a second from now on."""
         return self._add("clock", hosts, when, step=step, drift_ppm=drift_ppm)
 
+    def move(self, hosts: Hosts, to: Sequence[float], *, speed: float | None = None, **when: Unpack[When]) -> Self:
+        """Stations of radios go to a place, in metres, at a speed in metres per second or at once, and stay there."""
+        return self._add("move", hosts, when, to=list(to), speed=speed)
 
     def p4(
         self, switches: str | Sequence[str], *, runtime: str | Sequence[str] | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import fnmatch
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -325,10 +326,10 @@ class Experiment(Events, Links):
         stop_time: str | float,
         seed: int = 1,
         network: Network | None = None,
-        metrics_interval: str | None = None,
+        metrics_interval: str | None = None, route_log: bool = False,
         **general: Any,
     ) -> None:
-        """`general` are further keys of that section; `metrics_interval` turns time series on."""
+        """`general` are further keys of that section; `metrics_interval` turns time series on, `route_log` that of routes."""
         Events.__init__(self)
         Links.__init__(self)
         self.general: dict[str, Any] = {"stop_time": stop_time, "seed": seed, **general}
@@ -337,6 +338,8 @@ class Experiment(Events, Links):
         self.experimental: dict[str, Any] = {}
         self.host_option_defaults: dict[str, Any] = {}
         self.belljar: dict[str, Any] = {"metrics": {"interval": metrics_interval}} if metrics_interval else {}
+        if route_log:
+            self.belljar["route_log"] = True
 
     def host(self, name: str, *, at: object = None, **options: Unpack[HostOptions]) -> Host:
         """Adds a host, at a place of the network if one is named; otherwise where its links lead, or at the first place if it
@@ -378,7 +381,9 @@ class Experiment(Events, Links):
         linked = self.linked()
         hosts = {}
         for name, host in self.hosts.items():
-            place = 0 if host.node is None and name not in linked else host.node
+            # Stations of radios may be named by patterns.
+            has_link = any(fnmatch.fnmatchcase(name, pattern) for pattern in linked)
+            place = 0 if host.node is None and not has_link else host.node
             hosts[name] = {**({} if place is None else {"network_node_id": place}), **host.to_dict()}
         entry: dict[str, Any] = {"general": dict(self.general)}
         if any("network_node_id" in host for host in hosts.values()) or not linked:

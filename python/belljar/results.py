@@ -9,11 +9,12 @@ import os
 import pathlib
 import re
 import struct
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import showing
-from .binary import BelljarError
+from .binary import BelljarError, find_binary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,6 +214,78 @@ class Results:
             regular.append(part)
         return pd.concat(regular, ignore_index=True) if regular else frame
 
+    def radio_stations(self) -> pd.DataFrame:
+        """A row for each station of a radio channel: radio, host, interface, what it sent and received, the shares of time for
+        which it was sending and the medium was busy, and a column `drop_<reason>` for each reason."""
+        import pandas as pd
+
+        seconds = self.statistics["simulated_seconds"] or 1
+        rows = []
+        for radio, of_radio in self.statistics.get("radios", {}).items():
+            for name, station in of_radio["stations"].items():
+                counts = {key: value for key, value in station.items() if key not in ("drops", "airtime_seconds", "busy_seconds")}
+                host, _, interface = name.rpartition(":")
+                rows.append({"radio": radio, "host": host, "interface": interface, **counts, "airtime": station["airtime_seconds"] / seconds,
+                             "busy": station["busy_seconds"] / seconds, **{f"drop_{why}": n for why, n in station["drops"].items()}})
+        frame = pd.DataFrame(rows, columns=None if rows else ["radio", "host", "interface"])
+        drops = [c for c in frame.columns if c.startswith("drop_")]
+        frame[drops] = frame[drops].fillna(0).astype(int)
+        return frame
+
+    def positions(self, *, every: float = 1.0) -> pd.DataFrame:
+        """Where the stations of radio channels were, every so many seconds: time, radio, host, interface, x, y, z in metres."""
+        import numpy as np
+        import pandas as pd
+
+        times = np.arange(0, round(self.statistics["simulated_seconds"] / every) + 1) * every
+        parts = []
+        for radio in self.topology.get("radios", []):
+            for station in radio["stations"]:
+                path = np.array(station["path"])
+                # Of two places at one time the second is where the station is from then on.
+                after = np.searchsorted(path[:, 0], times, side="right")
+                before, after = np.clip(after - 1, 0, None), np.clip(after, None, len(path) - 1)
+                length = path[after, 0] - path[before, 0]
+                share = np.clip(np.divide(times - path[before, 0], length, out=np.zeros_like(times), where=length > 0), 0, 1)
+                place = path[before, 1:] + (path[after, 1:] - path[before, 1:]) * share[:, None]
+                parts.append(pd.DataFrame({"time": times, "radio": radio["name"], "host": station["node"], "interface": station["interface"],
+                                           "x": place[:, 0], "y": place[:, 1], "z": place[:, 2]}))
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["time", "radio", "host", "interface", "x", "y", "z"])
+
+    def routes(self) -> pd.DataFrame:
+        """Each change of a host's routes: time, host, to, metric, event (added or removed; a changed route is added again), protocol (rtnetlink's
+        number), via and dev of the first next hop. Of experiments with `route_log=True`."""
+        import pandas as pd
+
+        rows = []
+        for file in self._route_logs():
+            for line in file.read_text().splitlines():
+                change = json.loads(line)
+                if "to" in change:
+                    hop = (change.get("hops") or [{}])[0]
+                    rows.append((change["time"], file.stem, change["to"], change["metric"], "added" if "hops" in change else "removed",
+                                 change.get("protocol"), hop.get("via"), hop.get("dev")))
+        frame = pd.DataFrame(rows, columns=["time", "host", "to", "metric", "event", "protocol", "via", "dev"])
+        return frame.sort_values("time", kind="stable", ignore_index=True)
+
+    def routing(self, *, control_ports: Sequence[int] = ()) -> dict[str, Any]:
+        """What `belljar inspect --routing --json` says: hosts with their changes and control packets, convergence, loops, and paths at each
+        second. `control_ports` are UDP ports of protocols that have others than their usual ones."""
+        self._route_logs()
+        command = [str(find_binary()), "inspect", str(self.path), "--routing", "--json"]
+        command += [word for port in control_ports for word in ("--control-port", str(port))]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise BelljarError(done.stderr.strip())
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def _route_logs(self) -> list[pathlib.Path]:
+        logs = sorted((self.path / "routes").glob("*.jsonl"))
+        if not logs:
+            raise BelljarError(f"{self.path} has no route logs: give the experiment route_log=True")
+        return logs
+
     def tcp(self) -> pd.DataFrame:
         """The time series of TCP connections: cwnd, rtt_us, unacked, unsent and so on."""
         return self._metrics("tcp.csv")
@@ -270,7 +343,7 @@ class Results:
 
     def packets(self, node: str, interface: str = "eth0") -> Iterator[Packet]:
         """The packets of a capture (`pcap=True`) of a host, switch or router, in order."""
-        folders = [self.path / kind / node for kind in ("hosts", "switches", "routers", "simulators")]
+        folders = [self.path / kind / node for kind in ("hosts", "switches", "routers", "simulators", "radios")]
         folder = next((folder for folder in folders if folder.is_dir()), None) or self.host(node)
         file = folder / f"{interface}.pcap"
         if not file.is_file():

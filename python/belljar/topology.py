@@ -288,13 +288,34 @@ class Simulator:
         return entry
 
 
+class RadioOptions(TypedDict, total=False):
+    """The settings of a radio channel, as the guide on wireless networks has them."""
+
+    range: float
+    carrier_sense_range: float
+    log_distance: Mapping[str, float]
+    capture: float | str
+    packet_loss: float
+    rate: str
+    basic_rate: str
+    preamble: Time
+    overhead: str | int
+    slot: Time
+    sifs: Time
+    window: Sequence[int]
+    retries: int
+    queue: int
+    latency: Time
+
+
 class Links:
-    """The links of an experiment, its switches and its routers."""
+    """The links of an experiment, its switches, routers and radio channels."""
 
     def __init__(self) -> None:
         self.switches: dict[str, Switch | P4Switch] = {}
         self.routers: dict[str, Router] = {}
         self.simulators: dict[str, Simulator] = {}
+        self.radios: dict[str, dict[str, Any]] = {}
         self.links: list[dict[str, Any]] = []
 
     def switch(self, name: str, *, ageing: Time | None = None) -> Switch:
@@ -341,9 +362,19 @@ class Links:
         self.simulators[self._new(name)] = made
         return made
 
+    def radio(
+        self, name: str, stations: Sequence[str] | Mapping[str, Any], *, mobility: Mapping[str, Any] | None = None, **what: Unpack[RadioOptions],
+    ) -> Self:
+        """Adds a radio channel of these hosts or routers: names or patterns if `mobility` says where they are, such as `{"ns2": "scenario.tcl"}`
+        or `{"random_waypoint": {"area": [1000, 1000], "speed": [1, 10]}}`; otherwise a mapping to positions. Gives the experiment back."""
+        given = dict(stations) if isinstance(stations, Mapping) else list(stations)
+        more = {} if mobility is None else {"mobility": dict(mobility)}
+        self.radios[self._new(name)] = {"stations": given, **more, **what}
+        return self
+
     def _new(self, name: str) -> str:
-        if name in self.switches or name in self.routers or name in self.simulators:
-            raise ValueError(f"there is a switch, router or simulator '{name}' already")
+        if name in self.switches or name in self.routers or name in self.simulators or name in self.radios:
+            raise ValueError(f"there is a switch, router, simulator or radio '{name}' already")
         return name
 
     def link(self, first: End, second: End, **what: Unpack[LinkOptions]) -> Self:
@@ -354,7 +385,8 @@ class Links:
 
     def linked(self) -> set[str]:
         """The names of what is at the ends of links."""
-        return {end.partition(":")[0] for link in self.links for end in link["between"]}
+        stations = {station.partition(":")[0] for radio in self.radios.values() for station in radio["stations"]}
+        return stations | {end.partition(":")[0] for link in self.links for end in link["between"]}
 
     def draw_links(self, made: drawing.Drawing, hosts: Mapping[str, object]) -> None:
         """Adds what has links to a drawing, and the links."""
@@ -374,6 +406,7 @@ class Links:
             "switches": {name: switch.to_dict() for name, switch in self.switches.items()},
             "routers": {name: router.to_dict() for name, router in self.routers.items()},
             "simulators": {name: simulator.to_dict() for name, simulator in self.simulators.items()},
+            "radios": self.radios,
             "links": self.links,
         }
         return {key: value for key, value in entry.items() if value}

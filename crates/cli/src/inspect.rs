@@ -2,14 +2,14 @@
 
 use crate::failure::Failure;
 use belljar_results::read::Results;
-use belljar_results::{Section, table};
+use belljar_results::{Section, flow_monitor, routing, table};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Shows the results of a run as tables: processes, traffic models, hosts, links, P4 switches, traffic, system calls, warnings.
+/// Shows the results of a run as tables: processes, traffic models, hosts, links, radio stations, P4 switches, traffic, system calls, warnings.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  belljar inspect first.data\n  belljar inspect first.data syscalls --rows 1000"
+    after_help = "Examples:\n  belljar inspect first.data\n  belljar inspect first.data syscalls --rows 1000\n  belljar inspect olsr.data --routing"
 )]
 pub struct Arguments {
     /// The results folder
@@ -17,6 +17,18 @@ pub struct Arguments {
     /// Tables to show [default: all]
     #[arg(value_enum)]
     tables: Vec<Name>,
+    /// Show what routing did instead: changes of routes, convergence, control overhead, loops, black holes, path stretch
+    #[arg(long, conflicts_with = "tables")]
+    routing: bool,
+    /// UDP ports of routing protocols that have others than their usual ones
+    #[arg(long, value_name = "PORT", requires = "routing")]
+    control_port: Vec<u16>,
+    /// Print what routing did as JSON
+    #[arg(long, requires = "routing")]
+    json: bool,
+    /// Print the flows in the captures as ns-3's FlowMonitor writes them, in XML
+    #[arg(long, conflicts_with_all = ["tables", "routing"])]
+    flow_monitor: bool,
     /// The most rows shown of each table
     #[arg(long, value_name = "N", env = "BELLJAR_ROWS", default_value_t = 20)]
     rows: usize,
@@ -28,6 +40,7 @@ enum Name {
     Models,
     Hosts,
     Links,
+    Radios,
     P4Tables,
     P4Ports,
     Traffic,
@@ -42,6 +55,7 @@ impl Name {
             Name::Models => Section::Models,
             Name::Hosts => Section::Hosts,
             Name::Links => Section::Links,
+            Name::Radios => Section::Radios,
             Name::P4Tables => Section::P4Tables,
             Name::P4Ports => Section::P4Ports,
             Name::Traffic => Section::Traffic,
@@ -54,11 +68,24 @@ impl Name {
 /// Opens and prints.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let results = Results::open(&arguments.results).map_err(Failure::usage)?;
+    if arguments.flow_monitor {
+        print!("{}", flow_monitor(&results).map_err(Failure::usage)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.routing {
+        let found = routing::routing(&results, &arguments.control_port).map_err(Failure::usage)?;
+        match arguments.json {
+            true => println!("{}", serde_json::to_string(&found).expect("plain data can be serialised")),
+            false => print!("{}", routing::text(&found, arguments.rows)),
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let chosen: Vec<Section> = match arguments.tables.is_empty() {
         true => {
             let there = |section: &Section| match section {
                 Section::Models => !results.statistics.models.is_empty(),
                 Section::P4Tables | Section::P4Ports => !results.statistics.p4_switches.is_empty(),
+                Section::Radios => !results.statistics.radios.is_empty(),
                 Section::Links => !results.statistics.links.is_empty(),
                 _ => true,
             };

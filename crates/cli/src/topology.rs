@@ -1,9 +1,10 @@
 //! An experiment's network as `belljar report` draws it.
 
 use belljar_base::{HostId, Set};
-use belljar_config::Experiment;
+use belljar_config::topology::DeviceKind;
+use belljar_config::{Experiment, Host};
 use belljar_net::NodeIndex;
-use belljar_results::{Topology, TopologyEdge, TopologyHost, TopologyNode};
+use belljar_results::{Topology, TopologyEdge, TopologyHost, TopologyNode, TopologyRadio, TopologyStation};
 
 /// More places than these are no drawing.
 const MOST_NODES: usize = 150;
@@ -40,6 +41,7 @@ pub fn topology(experiment: &Experiment) -> Topology {
                 loss: path.loss,
                 link: None,
                 rate: None,
+                interfaces: None,
             });
         }
     }
@@ -59,6 +61,7 @@ pub fn topology(experiment: &Experiment) -> Topology {
             .map(|(n, host)| TopologyHost {
                 name: host.name.clone(),
                 address: host.address.to_string(),
+                addresses: addresses(host),
                 node: match host.node {
                     Some(node) if host.interfaces.is_empty() => graph.node(node).id,
                     _ => first + n as u32,
@@ -67,6 +70,7 @@ pub fn topology(experiment: &Experiment) -> Topology {
                 bandwidth_down: host.bandwidth_down,
             })
             .collect(),
+        radios: radios(experiment),
         omitted_nodes: count as usize - shown.len(),
     }
 }
@@ -98,6 +102,7 @@ fn add_links(
                 loss,
                 link: None,
                 rate: None,
+                interfaces: None,
             });
         }
     }
@@ -111,8 +116,50 @@ fn add_links(
             loss: a.line.loss.mean(),
             link: Some(link.name.clone()),
             rate: a.line.rate,
+            interfaces: Some([a, b].map(|end| experiment.node_interfaces(end.node)[end.port].name.clone())),
         });
     }
     let shown: Set<u32> = nodes.iter().map(|node| node.id).collect();
     edges.retain(|edge| shown.contains(&edge.source) && shown.contains(&edge.target));
+}
+
+/// All addresses of a host.
+fn addresses(host: &Host) -> Vec<String> {
+    let on_graph = host.node.map(|_| host.address.to_string());
+    let v4 = host.interfaces.iter().flat_map(|interface| &interface.addresses).map(|own| own.ip.to_string());
+    let v6 = host.interfaces.iter().flat_map(|interface| &interface.addresses6).map(|own| own.ip.to_string());
+    on_graph.into_iter().chain(v4).chain(v6).collect()
+}
+
+/// The radio channels and the ways of their stations, until the end of the run.
+fn radios(experiment: &Experiment) -> Vec<TopologyRadio> {
+    let ids = (experiment.hosts.len() as u32..).map(HostId);
+    let radio = |(id, device): (HostId, &belljar_config::topology::Device)| {
+        let DeviceKind::Radio(radio) = &device.kind else { return None };
+        let (range, carrier_sense_range) = radio.settings.propagation.reach();
+        let stations =
+            device.interfaces.iter().zip(belljar_plan::tracks(experiment, id)).map(|(port, track)| {
+                let end = &experiment.topology.links[port.link].ends[1 - port.end];
+                let past_end = track.waypoints().partition_point(|w| w.at < experiment.general.stop_time) + 1;
+                TopologyStation {
+                    node: experiment.node_name(end.node).to_owned(),
+                    interface: experiment.node_interfaces(end.node)[end.port].name.clone(),
+                    path: track
+                        .waypoints()
+                        .iter()
+                        .take(past_end)
+                        .map(|waypoint| {
+                            [waypoint.at.as_secs_f64(), waypoint.to.x, waypoint.to.y, waypoint.to.z]
+                        })
+                        .collect(),
+                }
+            });
+        Some(TopologyRadio {
+            name: device.name.clone(),
+            range,
+            carrier_sense_range,
+            stations: stations.collect(),
+        })
+    };
+    ids.zip(&experiment.topology.devices).filter_map(radio).collect()
 }

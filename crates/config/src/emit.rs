@@ -3,6 +3,7 @@
 mod events;
 mod line;
 mod models;
+mod radio;
 mod topology;
 
 use crate::CaptureFilter;
@@ -29,6 +30,7 @@ impl Experiment {
         out.text(1, "start_date", &start.to_string());
         out.plain(1, "placement", self.belljar.placement.name());
         out.plain(1, "ipv6", self.belljar.ipv6);
+        out.plain(1, "route_log", self.belljar.route_log);
         out.section(1, "dns");
         out.plain(2, "address", self.belljar.dns_address);
         let records: Vec<String> = self.belljar.dns_records.iter().map(|line| quoted(line)).collect();

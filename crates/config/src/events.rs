@@ -4,6 +4,7 @@ use crate::Signal;
 use crate::topology::P4Setup;
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_net::{Loss, QueueConfig, Reordering, TokenBucket};
+use belljar_radio::Point;
 use std::sync::Arc;
 
 /// A change of the world, or a schedule of them.
@@ -191,6 +192,15 @@ pub enum Action {
         step_ns: Option<i64>,
         /// Drift from now on, in parts per billion faster than simulated time.
         drift_ppb: Option<i64>,
+    },
+    /// Stations of radios go somewhere and stay there.
+    Move {
+        /// The hosts.
+        hosts: HostSet,
+        /// Where to.
+        to: Point,
+        /// Metres per second; `None`: they are there at once.
+        speed: Option<f64>,
     },
     /// P4 switches carry out runtime files and commands.
     P4 {

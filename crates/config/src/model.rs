@@ -473,6 +473,8 @@ pub struct Extensions {
     pub metrics_interval: Option<SimDuration>,
     /// True if hosts and routers have IPv6 besides IPv4.
     pub ipv6: bool,
+    /// True if the changes of hosts' routes are written down.
+    pub route_log: bool,
 }
 
 impl Default for Extensions {
@@ -485,6 +487,7 @@ impl Default for Extensions {
             dns_records: Vec::new(),
             metrics_interval: None,
             ipv6: false,
+            route_log: false,
         }
     }
 }

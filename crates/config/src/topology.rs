@@ -8,13 +8,14 @@ pub use p4::{LoadedProgram, P4Management, P4Setup, P4Source, P4Switch};
 use crate::model::{CaptureFilter, Experiment};
 use belljar_base::{HostId, Map, SimDuration};
 use belljar_net::{InterfaceAddress, Loss, MssClamp, Prefix, QueueConfig, Reordering, TokenBucket};
+use belljar_radio::{RandomWaypoint, Settings, Track};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 /// Everything of the network that is not the graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Topology {
-    /// The devices: switches in the order of their names, then routers, then other simulators in the order of theirs. Their
+    /// The devices: switches in the order of their names, then routers, other simulators and radios in the order of theirs. Their
     /// node ids follow those of the hosts.
     pub devices: Vec<Device>,
     /// The links in the order of the file.
@@ -50,6 +51,8 @@ pub enum DeviceKind {
     Simulator(Simulator),
     /// A switch that a P4 program makes.
     P4(Box<P4Switch>),
+    /// A radio channel, whose stations are at the other ends of its links.
+    Radio(Box<Radio>),
 }
 
 /// The settings of a learning switch.
@@ -126,6 +129,17 @@ impl Simulator {
     }
 }
 
+/// The settings of a radio channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Radio {
+    /// How frames are sent and how far they are heard.
+    pub settings: Settings,
+    /// How stations without a track move.
+    pub movement: Option<RandomWaypoint>,
+    /// The tracks of the stations, by interface; `None`: it is drawn from the seed.
+    pub tracks: Vec<Option<Track>>,
+}
+
 /// Treatment of the frames of the links that a device joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bridging {
@@ -133,7 +147,7 @@ pub enum Bridging {
     Separate,
     /// Its links are one network, and it takes part in the spanning tree.
     SpanningTree,
-    /// Its links are one network, as far as is known here: what becomes of frames is for another simulator or a program to say.
+    /// Its links are one network, as far as is known here: what becomes of frames is for another simulator, a program or the distance to say.
     Unknown,
 }
 
@@ -145,6 +159,7 @@ impl DeviceKind {
             DeviceKind::Switch(_) | DeviceKind::P4(_) => ("switch", "switches"),
             DeviceKind::Router(_) => ("router", "routers"),
             DeviceKind::Simulator(_) => ("simulator", "simulators"),
+            DeviceKind::Radio(_) => ("radio", "radios"),
         }
     }
     /// Where its IP routes come from; `None` if it has no IP address.
@@ -152,7 +167,7 @@ impl DeviceKind {
         match self {
             DeviceKind::Router(router) => Some(&router.routing),
             DeviceKind::P4(p4) => p4.management.as_ref().map(|management| &management.routing),
-            DeviceKind::Switch(_) | DeviceKind::Simulator(_) => None,
+            DeviceKind::Switch(_) | DeviceKind::Simulator(_) | DeviceKind::Radio(_) => None,
         }
     }
     /// True if it passes IP packets on by those routes.
@@ -171,7 +186,7 @@ impl DeviceKind {
             DeviceKind::P4(p4) if p4.management.as_ref().is_some_and(|m| m.interface == interface) => {
                 Bridging::Separate
             }
-            DeviceKind::P4(_) | DeviceKind::Simulator(_) => Bridging::Unknown,
+            DeviceKind::P4(_) | DeviceKind::Simulator(_) | DeviceKind::Radio(_) => Bridging::Unknown,
         }
     }
 }

@@ -51,6 +51,9 @@ pub fn refusals(experiment: &Experiment, schedule: &Schedule, all_users: bool) -
             DeviceKind::Simulator(_) => refused.push(format!(
                 "simulator '{name}': other simulators keep a simulation's time, not this machine's"
             )),
+            DeviceKind::Radio(_) => refused.push(format!(
+                "radio '{name}': radio channels are for simulations: run it, or replace it by links"
+            )),
             DeviceKind::Router(router) if router.clamp_mss.is_some() => refused.push(format!(
                 "router '{name}': 'clamp_mss' needs a firewall rule of the kernel, which is not made: leave it out"
             )),

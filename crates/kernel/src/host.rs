@@ -317,9 +317,10 @@ impl Host {
     pub(crate) fn domain_name(&self) -> Vec<u8> {
         self.set_names[1].clone().unwrap_or_else(|| b"(none)".to_vec())
     }
-    /// True if its stack's [`drain_captured`](Stack::drain_captured) or [`drain_strace`](Self::drain_strace) has anything to give.
+    /// True if its stack's [`drain_captured`](Stack::drain_captured) or [`take_route_log`](Stack::take_route_log), or
+    /// [`drain_strace`](Self::drain_strace), has anything to give.
     pub fn has_logged(&self) -> bool {
-        !self.net.captured.is_empty() || self.has_strace()
+        !self.net.captured.is_empty() || !self.net.route_log.is_empty() || self.has_strace()
     }
     /// Takes the reports on the experiment's processes since the last call.
     pub fn take_reports(&mut self) -> Vec<ProcessReport> {

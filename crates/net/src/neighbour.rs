@@ -424,6 +424,18 @@ impl<A: Ip> Neighbours<A> {
         }
         Ok(())
     }
+    /// The medium could not deliver a frame to this hardware address: the neighbours that have it have failed, so that the next
+    /// packet asks for them anew.
+    pub fn fail(&mut self, now: SimTime, interface: usize, address: Address) {
+        let has =
+            |entry: &Entry| entry.state.is_valid() && !entry.state.is_fixed() && entry.address == address;
+        let range = self.entries.range((interface, A::LEAST)..=(interface, A::GREATEST));
+        let lost: Vec<A> = range.filter(|(_, entry)| has(entry)).map(|((_, ip), _)| *ip).collect();
+        for ip in lost {
+            // An entry without an address can always be set to this state.
+            let _ = self.assign(now, interface, ip, None, NeighbourState::Failed);
+        }
+    }
     /// Entry of a neighbour.
     pub fn get(&self, interface: usize, ip: A) -> Option<Neighbour<A>> {
         self.entries.get(&(interface, ip)).map(|entry| entry.shown(interface, ip))

@@ -181,3 +181,22 @@ fn a_neighbour_by_which_answers_come_is_not_asked() {
     assert_eq!(n.get(1, IP).map(|n| n.state), Some(NeighbourState::Reachable));
     assert_eq!(events(&mut n), ["Reachable"]);
 }
+
+#[test]
+fn a_neighbour_that_the_medium_does_not_reach_has_failed_and_is_asked_anew() {
+    let mut n = neighbours();
+    n.resolve(at(0), 1, IP, packet(1));
+    n.learn(at(1), 1, IP, MAC, true, false);
+    n.assign(at(1), 1, OWN, Some(MAC), NeighbourState::Permanent).unwrap();
+    events(&mut n);
+    n.fail(at(2), 1, OTHER);
+    n.fail(at(2), 2, MAC);
+    assert_eq!(events(&mut n), [""; 0], "another station, another interface");
+    n.fail(at(3), 1, MAC);
+    assert_eq!(events(&mut n), ["Failed"]);
+    assert_eq!(n.get(1, OWN).map(|n| n.state), Some(NeighbourState::Permanent));
+    assert_eq!(n.resolve(at(4), 1, IP, packet(2)).map(|(to, _)| to), None);
+    assert_eq!(events(&mut n), [format!("ask {IP} all Some({OWN})")]);
+    n.learn(at(5), 1, IP, MAC, true, false);
+    assert_eq!(events(&mut n), ["Reachable".to_owned(), format!("send 1 to {MAC}")]);
+}

@@ -45,6 +45,7 @@ pub struct Packet {
     bytes: Vec<u8>,
     cookie: u64,
     checksum: ChecksumState,
+    undelivered: bool,
     segment: u16,
 }
 
@@ -56,7 +57,7 @@ impl Packet {
     /// A packet whose leaving is reported as [`NicEvent::Sent`](crate::NicEvent::Sent) with
     /// `cookie`: a name for its sender. 0 stands for nobody and is never reported.
     pub fn with_cookie(bytes: Vec<u8>, cookie: u64) -> Packet {
-        Packet { bytes, cookie, checksum: ChecksumState::Untested, segment: 0 }
+        Packet { bytes, cookie, checksum: ChecksumState::Untested, undelivered: false, segment: 0 }
     }
     /// Sets the state of the transport checksum. Only TCP segments and UDP datagrams in IP packets without extension
     /// headers may be open.
@@ -67,6 +68,14 @@ impl Packet {
     /// datagram.
     pub fn with_segment(self, segment: u16) -> Packet {
         Packet { segment, ..self }
+    }
+    /// Marks the frame as one that comes back to its sender: the medium could not deliver it.
+    pub fn undelivered(self) -> Packet {
+        Packet { undelivered: true, ..self }
+    }
+    /// True if it comes back to its sender.
+    pub fn is_undelivered(&self) -> bool {
+        self.undelivered
     }
     /// The bytes, from the first byte of the IP header. It must not be open: see [`fill_checksum`](Self::fill_checksum).
     pub fn bytes(&self) -> &[u8] {

@@ -118,6 +118,9 @@ impl Router {
 
     /// A frame has come in completely.
     pub fn receive(&mut self, now: SimTime, port: usize, packet: Packet) {
+        if packet.is_undelivered() {
+            return self.undelivered(now, port, &packet);
+        }
         self.nics[port].count_received(packet.len());
         let Ok(frame) = Frame::new_checked(packet.bytes()) else {
             self.counters.malformed += 1;
@@ -371,6 +374,15 @@ impl Router {
     pub fn next_event(&self) -> Option<SimTime> {
         let leaving = self.nics.iter().filter_map(Nic::next_event).min();
         [leaving, self.neighbours.next_timeout(), self.next_timeout6()].into_iter().flatten().min()
+    }
+
+    /// A frame comes back that the medium could not deliver.
+    fn undelivered(&mut self, now: SimTime, port: usize, packet: &Packet) {
+        let Ok(frame) = Frame::new_checked(packet.open_bytes()) else { return };
+        self.neighbours.fail(now, port, frame.dst());
+        self.fail_neighbour6(now, port, frame.dst());
+        self.neighbour_events(now);
+        self.neighbour_events6(now);
     }
 
     /// A port loses its carrier, and with it its neighbours, or finds it.

@@ -300,6 +300,12 @@ impl Router {
         }
     }
 
+    /// The medium could not deliver a frame to this hardware address.
+    pub(crate) fn fail_neighbour6(&mut self, now: SimTime, port: usize, address: Address) {
+        if let Some(v6) = &mut self.v6 {
+            v6.neighbours.fail(now, port, address);
+        }
+    }
     /// Asks for neighbours and announces itself, where that is due.
     pub(super) fn on_timeout6(&mut self, now: SimTime) {
         let Some(v6) = &mut self.v6 else { return };

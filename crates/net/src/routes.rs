@@ -267,6 +267,19 @@ pub struct RouteTable<A = Ipv4Addr> {
     present: u128,
     /// All of them in order once more, if they are so few that going through them takes less than a search.
     few: Vec<(Prefix<A>, Route<A>)>,
+    /// The changes since they were taken last, if they are recorded.
+    changes: Option<Vec<RouteChange<A>>>,
+}
+
+/// A change of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteChange<A = Ipv4Addr> {
+    /// The prefix.
+    pub prefix: Prefix<A>,
+    /// The metric.
+    pub metric: u32,
+    /// The route that is there now; `None`: it is gone.
+    pub route: Option<Route<A>>,
 }
 
 /// Most routes that count as few.
@@ -285,14 +298,28 @@ impl<A> RouteTable<A> {
 impl<A: Ip> Default for RouteTable<A> {
     fn default() -> RouteTable<A> {
         let lengths = vec![0; usize::from(A::BITS) + 1];
-        RouteTable { routes: Map::new(), lengths, present: 0, few: Vec::new() }
+        RouteTable { routes: Map::new(), lengths, present: 0, few: Vec::new(), changes: None }
     }
 }
 
 impl<A: Ip> RouteTable<A> {
+    /// Records changes from now on, for [`take_changes`](Self::take_changes).
+    pub fn record_changes(&mut self) {
+        self.changes.get_or_insert_default();
+    }
+    /// The changes since the last call, in order.
+    pub fn take_changes(&mut self) -> Vec<RouteChange<A>> {
+        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
     /// Adds a route; gives back one with the same prefix and metric that it takes the place of.
     pub fn insert(&mut self, prefix: Prefix<A>, metric: u32, route: Route<A>) -> Option<Route<A>> {
+        let recorded = self.changes.is_some().then(|| route.clone());
         let old = self.routes.insert(key(prefix, metric), route);
+        if let (Some(changes), Some(route)) = (&mut self.changes, recorded)
+            && old.as_ref() != Some(&route)
+        {
+            changes.push(RouteChange { prefix, metric, route: Some(route) });
+        }
         if old.is_none() {
             self.lengths[usize::from(A::BITS - prefix.len)] += 1;
         }
@@ -308,6 +335,9 @@ impl<A: Ip> RouteTable<A> {
         let old = self.routes.remove(&key(prefix, metric));
         if old.is_some() {
             self.lengths[usize::from(A::BITS - prefix.len)] -= 1;
+            if let Some(changes) = &mut self.changes {
+                changes.push(RouteChange { prefix, metric, route: None });
+            }
             self.count();
         }
         old
@@ -326,9 +356,17 @@ impl<A: Ip> RouteTable<A> {
     }
     /// Takes out all routes for which `keep` does not hold.
     pub fn retain(&mut self, mut keep: impl FnMut(Prefix<A>, u32, &mut Route<A>) -> bool) {
-        let lengths = &mut self.lengths;
+        let (lengths, changes) = (&mut self.lengths, &mut self.changes);
         self.routes.retain(|(rest, address, metric), route| {
-            let kept = keep(Prefix { address: *address, len: A::BITS - rest }, *metric, route);
+            let prefix = Prefix { address: *address, len: A::BITS - rest };
+            let before = changes.is_some().then(|| route.clone());
+            let kept = keep(prefix, *metric, route);
+            if let (Some(changes), Some(before)) = (changes.as_mut(), before)
+                && (!kept || before != *route)
+            {
+                let route = kept.then(|| route.clone());
+                changes.push(RouteChange { prefix, metric: *metric, route });
+            }
             if !kept {
                 lengths[usize::from(*rest)] -= 1;
             }
@@ -412,6 +450,33 @@ mod tests {
     }
     fn ip(text: &str) -> Ipv4Addr {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn changes_are_recorded_where_they_are_wanted() {
+        let mut table = RouteTable::default();
+        let by = |interface| Route::by(interface, None, protocol::STATIC);
+        table.insert(net("10.1.0.0/16"), 5, by(1));
+        assert_eq!(table.take_changes(), []);
+        table.record_changes();
+        let change = |prefix: &str, route| RouteChange { prefix: net(prefix), metric: 5, route };
+        table.insert(net("10.1.0.0/16"), 5, by(1));
+        assert_eq!(table.take_changes(), [], "it was there");
+        table.insert(net("10.1.0.0/16"), 5, by(2));
+        table.insert(
+            net("10.2.0.0/16"),
+            5,
+            Route { hops: vec![NextHop::new(1, None), NextHop::new(2, None)], ..by(1) },
+        );
+        table.remove(net("10.3.0.0/16"), 5);
+        assert_eq!(table.take_changes().len(), 2);
+        table.retain(|_, _, route| {
+            route.hops.retain(|hop| hop.interface != 2);
+            !route.hops.is_empty()
+        });
+        assert_eq!(table.take_changes(), [change("10.1.0.0/16", None), change("10.2.0.0/16", Some(by(1)))]);
+        table.remove(net("10.2.0.0/16"), 5);
+        assert_eq!(table.take_changes(), [change("10.2.0.0/16", None)]);
     }
 
     #[test]

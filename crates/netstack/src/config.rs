@@ -13,6 +13,8 @@ pub struct StackConfig {
     pub resolver: Option<Resolver>,
     /// True if to keep the packets that pass `eth0` and `lo` for [`Stack::drain_captured`](super::Stack::drain_captured).
     pub capture: bool,
+    /// True if to keep the changes of the main routing tables for [`Stack::take_route_log`](super::Stack::take_route_log).
+    pub log_routes: bool,
     /// Fetches bytes into the cache that are about to be read.
     pub prefetch: fn(&[u8]),
     /// The node's place among the experiment's nodes in name order.
@@ -53,6 +55,7 @@ impl StackConfig {
         StackConfig {
             resolver: None,
             capture: false,
+            log_routes: false,
             prefetch: |_| (),
             id,
             name: name.into(),

@@ -229,9 +229,22 @@ impl Stack {
         if !self.interfaces[interface].up {
             return nic.count_drop(DropReason::LinkDown);
         }
-        nic.count_received(packet.len());
-        self.frame_input(interface, packet);
+        if packet.is_undelivered() {
+            self.undelivered(interface, &packet);
+        } else {
+            nic.count_received(packet.len());
+            self.frame_input(interface, packet);
+        }
         self.flush_network();
+    }
+
+    /// A frame comes back that the medium could not deliver.
+    #[cold]
+    fn undelivered(&mut self, interface: usize, packet: &Packet) {
+        let Ok(frame) = Frame::new_checked(packet.open_bytes()) else { return };
+        let now = self.clock.now();
+        self.neighbours.fail(now, interface, frame.dst());
+        self.v6.neighbours.fail(now, interface, frame.dst());
     }
 
     /// A frame is received by an interface that is up.
@@ -368,10 +381,12 @@ impl Stack {
         self.config.links[link].carrier = carrier;
         self.links[link].nic.set_carrier(self.clock.now(), carrier);
         self.interfaces[interface].carrier = carrier;
+        self.log_carrier(interface);
         if !self.is_down && !carrier {
             self.neighbours.flush(interface, false);
             self.v6.neighbours.flush(interface, false);
         }
+        self.log_routes();
     }
 
     /// Changes how a link sends.
@@ -388,6 +403,7 @@ impl Stack {
         self.config.routes = routes;
         if !self.is_down {
             self.replace_computed();
+            self.log_routes();
         }
     }
 
@@ -396,6 +412,7 @@ impl Stack {
         self.config.routes6 = routes;
         if !self.is_down {
             self.replace_computed6();
+            self.log_routes();
         }
     }
 }

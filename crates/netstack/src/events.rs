@@ -182,7 +182,10 @@ impl Stack {
             StackTimer::Neighbours => self.neighbour_timer(),
             StackTimer::Reassembly => self.reassembly_timer(),
             StackTimer::Igmp => self.igmp_timer(),
-            StackTimer::Ipv6 => self.timer6(),
+            StackTimer::Ipv6 => {
+                self.timer6();
+                self.log_routes();
+            }
             StackTimer::BootstrapEnd => self.limit_bandwidths(),
         }
     }

@@ -77,6 +77,7 @@ mod power;
 pub mod raw;
 pub mod readiness;
 mod resolver;
+mod route_log;
 mod samples;
 mod send;
 pub mod socket;
@@ -205,6 +206,8 @@ pub struct Stack {
     pub departures: Vec<Departure>,
     /// The host has crashed and not been started again.
     pub is_down: bool,
+    /// Changes of the main routing tables, where they are kept.
+    pub route_log: String,
     /// Packets that have passed its interfaces, where they are kept.
     pub captured: Captured,
     /// The queues of the attachment to the graph.
@@ -294,6 +297,9 @@ impl Stack {
         // Locally administered, not a group.
         mac[0] = mac[0] & 0xfc | 0x02;
         let mut routes = RouteTable::default();
+        if config.log_routes {
+            routes.record_changes();
+        }
         let mut interfaces = vec![Interface::loopback()];
         if config.on_graph {
             interfaces.push(Interface::graph(mac, config.address, config.address6));
@@ -352,6 +358,7 @@ impl Stack {
             sysctls: sysctl::Sysctls::of_host(&config),
             lingering: None,
             counters: StackCounters::default(),
+            route_log: String::new(),
             prefetch: config.prefetch,
             config,
         };
@@ -362,6 +369,7 @@ impl Stack {
         }
         net.replace_computed();
         net.start_v6();
+        net.begin_route_log();
         net
     }
     /// Puts the packets that have left since the last call into `out`, which is empty, in order of departure.

@@ -38,6 +38,8 @@ impl Stack {
         self.departures.truncate(cut.departures);
         self.captured = old.captured;
         self.captured.truncate(cut.captured);
+        // What the new one has begun it with comes after the old one's.
+        self.route_log.insert_str(0, &old.route_log);
         self.arrivals = old.arrivals;
         self.inbox = old.inbox;
         self.ports = old.ports;

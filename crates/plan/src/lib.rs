@@ -4,7 +4,7 @@
 //! [`Plan::new`] takes a loaded experiment, in which names and addresses are assigned already, and works out the rest:
 //! hardware addresses ([`mac`]), the routes of shortest paths and the spanning tree ([`routing`]), the environment of
 //! each process ([`ProcessPlan`]), and the schedule of all changes, with everything that the seed decides drawn
-//! ([`Schedule`]). [`with_fixed_events`] turns the drawn schedule back into an experiment. When a run is over,
+//! ([`Schedule`]), and the ways of radio stations ([`tracks()`]). [`with_fixed_events`] turns the drawn schedule back into an experiment. When a run is over,
 //! [`outcome::judge`] says whether a process ended as the experiment expects, whoever ran it.
 //!
 //! Nothing here knows of the engine, the kernel or the platform.
@@ -16,12 +16,14 @@ pub mod outcome;
 mod process;
 pub mod routing;
 mod schedule;
+mod tracks;
 
 pub use network::{Direction, NetChange, PathState, concerns_host, least_delay, least_latency};
 pub use occurrences::with_fixed_events;
 pub use process::{ProcessPlan, program_name};
 pub use routing::{PlannedRoute, RoutingState};
 pub use schedule::{DeviceChange, HostChange, LinkChange, Schedule};
+pub use tracks::tracks;
 
 use belljar_base::Seed;
 use belljar_config::Experiment;

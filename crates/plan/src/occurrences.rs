@@ -27,7 +27,7 @@ pub fn all(experiment: &Experiment) -> Vec<Occurrence> {
     occurrences
 }
 
-/// An experiment with every event at a fixed time, about named hosts: all that the seed would decide is decided. It
+/// An experiment with every event at a fixed time, about named hosts, and the ways of all stations: all that the seed would decide is decided. It
 /// runs to the same results.
 pub fn with_fixed_events(experiment: &Experiment) -> Experiment {
     let mut events = Vec::new();
@@ -43,7 +43,9 @@ pub fn with_fixed_events(experiment: &Experiment) -> Experiment {
             Event { name: event.name.clone(), when: When::At(at), lasting, action }
         }));
     }
-    Experiment { events, ..experiment.clone() }
+    let mut fixed = Experiment { events, ..experiment.clone() };
+    crate::tracks::fix(&mut fixed);
+    fixed
 }
 
 /// Draws the times of an event and the hosts that it is about.
@@ -105,6 +107,7 @@ fn drawn(action: &Action, count: u32, stream: &mut Stream) -> Action {
         | Action::Start(hosts, _)
         | Action::Stop(hosts, _)
         | Action::Signal(hosts, ..)
+        | Action::Move { hosts, .. }
         | Action::Clock { hosts, .. } => draw(hosts),
         Action::Heal(_) | Action::P4 { .. } => {}
     }

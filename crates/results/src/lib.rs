@@ -7,11 +7,13 @@
 
 mod capture;
 mod diff;
+mod flow_monitor;
 mod folder;
 mod merge;
 pub mod names;
 pub mod read;
 mod report;
+pub mod routing;
 mod statistics;
 mod summary;
 mod tables;
@@ -21,15 +23,17 @@ mod writer;
 
 pub use capture::CaptureWriter;
 pub use diff::{Comparison, Difference, compare};
+pub use flow_monitor::flow_monitor;
 pub use folder::{ResultsError, ResultsFolder};
 pub use merge::{MergeError, merge};
 pub use report::report;
 pub use statistics::{
     CpuStatistics, DirectionStatistics, HostStatistics, ModelStatistics, P4PortStatistics, P4Statistics,
-    P4TableStatistics, ProcessStatistics, Quantiles, RouterStatistics, Statistics, add_counts,
+    P4TableStatistics, ProcessStatistics, Quantiles, RadioStatistics, RouterStatistics, StationStatistics,
+    Statistics, add_counts,
 };
 pub use summary::Summary;
 pub use tables::{Section, table};
-pub use topology::{Topology, TopologyEdge, TopologyHost, TopologyNode};
+pub use topology::{Topology, TopologyEdge, TopologyHost, TopologyNode, TopologyRadio, TopologyStation};
 pub use trace::{TraceError, trace};
 pub use writer::{Growing, Writer};

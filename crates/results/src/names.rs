@@ -12,6 +12,8 @@ pub const TOPOLOGY: &str = "topology.json";
 pub const MANIFEST: &str = "manifest.sha256";
 /// The flows of traffic models.
 pub const FLOWS: &str = "flows.csv";
+/// The folder of route logs: one of each host, with the extension `jsonl`.
+pub const ROUTES: &str = "routes";
 /// Time series of hosts.
 pub const HOST_METRICS: &str = "metrics/hosts.csv";
 /// Time series of TCP connections.

@@ -21,6 +21,9 @@ pub struct Statistics {
     /// Per P4 switch.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub p4_switches: Map<String, P4Statistics>,
+    /// Per radio channel.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub radios: Map<String, RadioStatistics>,
     /// System calls of all hosts by name.
     pub syscalls: Map<String, u64>,
     /// Warnings: requests of programs that were not fully met, with their counts.
@@ -57,6 +60,39 @@ pub struct RouterStatistics {
     pub unanswered: u64,
     /// Packets cut short or damaged.
     pub malformed: u64,
+}
+
+/// One radio channel.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RadioStatistics {
+    /// Per station, by "host:interface".
+    pub stations: Map<String, StationStatistics>,
+}
+
+/// One station of a radio channel.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct StationStatistics {
+    /// Frames to all that it has sent.
+    pub broadcasts: u64,
+    /// Frames to one station that it has sent, each counted once.
+    pub unicasts: u64,
+    /// The bytes of their Ethernet frames.
+    pub bytes: u64,
+    /// Times that a frame was sent again.
+    pub retries: u64,
+    /// Frames that were acknowledged.
+    pub acknowledged: u64,
+    /// Frames for it that it has received.
+    pub received: u64,
+    /// Frames for it that it has received again.
+    pub duplicates: u64,
+    /// Frames lost, by reason: frames that it was to send, `given_up` after all retries or `queue_full`; frames in reach that were for
+    /// it, `collided` with another, sent while it was sending itself (`deaf`), or `lost` by chance.
+    pub drops: Map<String, u64>,
+    /// Seconds for which it was sending.
+    pub airtime_seconds: f64,
+    /// Seconds for which it was sending or heard others.
+    pub busy_seconds: f64,
 }
 
 /// One P4 switch.
@@ -248,6 +284,7 @@ impl Statistics {
     pub fn add(&mut self, other: Statistics) {
         self.hosts.extend(other.hosts);
         self.routers.extend(other.routers);
+        self.radios.extend(other.radios);
         self.p4_switches.extend(other.p4_switches);
         for (link, directions) in other.links {
             self.links.entry(link).or_default().extend(directions);

@@ -16,6 +16,8 @@ pub enum Section {
     Hosts,
     /// Links, what each direction carried and lost.
     Links,
+    /// Stations of radio channels, what they sent, received and lost.
+    Radios,
     /// Tables of P4 switches and their lookups.
     P4Tables,
     /// Ports of P4 switches and their queues.
@@ -30,11 +32,12 @@ pub enum Section {
 
 impl Section {
     /// All sections in the order in which they are shown.
-    pub const ALL: [Section; 9] = [
+    pub const ALL: [Section; 10] = [
         Section::Processes,
         Section::Models,
         Section::Hosts,
         Section::Links,
+        Section::Radios,
         Section::P4Tables,
         Section::P4Ports,
         Section::Traffic,
@@ -49,6 +52,7 @@ impl Section {
             Section::Models => "traffic models",
             Section::Hosts => "hosts",
             Section::Links => "links",
+            Section::Radios => "radio stations",
             Section::P4Tables => "P4 tables",
             Section::P4Ports => "P4 ports",
             Section::Traffic => "traffic over time",
@@ -65,6 +69,7 @@ pub fn table(results: &Results, section: Section, rows: usize) -> String {
         Section::Models => models(results, rows),
         Section::Hosts => hosts(results, rows),
         Section::Links => links(results, rows),
+        Section::Radios => radios(results, rows),
         Section::P4Tables => p4_tables(results, rows),
         Section::P4Ports => p4_ports(results, rows),
         Section::Traffic => traffic(results, rows),
@@ -144,6 +149,32 @@ fn hosts(results: &Results, rows: usize) -> String {
             row.push(cpu.map_or(String::new(), |cpu| cpu.longest_backlog.to_string()));
         }
         table.row(row);
+    }
+    table.text(rows)
+}
+
+fn radios(results: &Results, rows: usize) -> String {
+    let columns =
+        ["radio", "station", "to all", "to one", "retries", "received", "dropped", "sending", "busy", "why"];
+    let mut table = Table::new(&columns, &[2, 3, 4, 5, 6, 7, 8]);
+    let seconds = results.statistics.simulated_seconds;
+    let share = |part: f64| format!("{:.2} %", if seconds > 0.0 { 100.0 * part / seconds } else { 0.0 });
+    for (radio, of_radio) in &results.statistics.radios {
+        for (name, station) in &of_radio.stations {
+            let why = station.drops.iter().map(|(reason, count)| format!("{reason} {count}"));
+            table.row(vec![
+                radio.clone(),
+                name.clone(),
+                station.broadcasts.to_string(),
+                station.unicasts.to_string(),
+                station.retries.to_string(),
+                station.received.to_string(),
+                station.drops.values().sum::<u64>().to_string(),
+                share(station.airtime_seconds),
+                share(station.busy_seconds),
+                why.collect::<Vec<_>>().join(", "),
+            ]);
+        }
     }
     table.text(rows)
 }
@@ -271,21 +302,21 @@ fn warnings(results: &Results, rows: usize) -> String {
 }
 
 /// Cells in columns as wide as they need.
-struct Table {
+pub(crate) struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
     right: Vec<usize>,
 }
 
 impl Table {
-    fn new(columns: &[&str], right: &[usize]) -> Table {
+    pub(crate) fn new(columns: &[&str], right: &[usize]) -> Table {
         let columns = columns.iter().map(|c| (*c).to_owned()).collect();
         Table { columns, rows: Vec::new(), right: right.to_vec() }
     }
-    fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
-    fn text(&self, limit: usize) -> String {
+    pub(crate) fn text(&self, limit: usize) -> String {
         if self.rows.is_empty() {
             return "  none\n".to_owned();
         }

@@ -13,6 +13,9 @@ pub struct Topology {
     pub edges: Vec<TopologyEdge>,
     /// The hosts in the order of their names.
     pub hosts: Vec<TopologyHost>,
+    /// Radio channels and the ways of their stations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub radios: Vec<TopologyRadio>,
     /// Nodes of the graph that were left out because there are too many to be drawn.
     pub omitted_nodes: usize,
 }
@@ -49,6 +52,9 @@ pub struct TopologyEdge {
     /// Bits per second of a link; `None` is unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
+    /// The interfaces of a link, at `source` and at `target`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interfaces: Option<[String; 2]>,
 }
 
 /// A host and where it is.
@@ -58,12 +64,39 @@ pub struct TopologyHost {
     pub name: String,
     /// Its address.
     pub address: String,
+    /// All its addresses but loopback's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
     /// The `network_node_id` of its place.
     pub node: u32,
     /// Bits per second that it can send; `None` is unlimited.
     pub bandwidth_up: Option<u64>,
     /// Bits per second that it can receive; `None` is unlimited.
     pub bandwidth_down: Option<u64>,
+}
+
+/// A radio channel and where its stations are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopologyRadio {
+    /// Its name.
+    pub name: String,
+    /// The distance in metres up to which frames are received.
+    pub range: f64,
+    /// The distance up to which they are heard.
+    pub carrier_sense_range: f64,
+    /// Its stations.
+    pub stations: Vec<TopologyStation>,
+}
+
+/// The way of a station.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TopologyStation {
+    /// The host or router.
+    pub node: String,
+    /// Its interface.
+    pub interface: String,
+    /// Waypoints: seconds, and x, y, z in metres. It goes straight from one to the next.
+    pub path: Vec<[f64; 4]>,
 }
 
 impl Topology {

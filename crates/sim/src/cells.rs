@@ -149,6 +149,7 @@ const GRAPH: u32 = u32::MAX;
 /// State of a packet's checksum, which stands beside the class.
 const INTACT: u8 = 2;
 const OPEN: u8 = 4;
+const UNDELIVERED: u8 = 8;
 /// First, lbts, unfinished, last finish, stop.
 const STANDING: usize = 4 * 8 + 1;
 
@@ -162,7 +163,8 @@ fn write_message(out: &mut Vec<u8>, message: &Outgoing<Message>) {
         ChecksumState::Intact => INTACT,
         ChecksumState::Open => OPEN,
     };
-    out.push(u8::from(message.key.class == EventClass::Timer) | checksum);
+    let undelivered = if message.message.packet.is_undelivered() { UNDELIVERED } else { 0 };
+    out.push(u8::from(message.key.class == EventClass::Timer) | checksum | undelivered);
     out.extend(message.key.source.0.to_le_bytes());
     out.extend(message.key.sequence.to_le_bytes());
     out.extend(message.message.port.map_or(GRAPH, |port| port as u32).to_le_bytes());
@@ -213,8 +215,9 @@ fn read_message(record: &[u8]) -> Outgoing<Message> {
         sequence: u64_at(key, 17),
     };
     let port = Some(u32_at(record, 25)).filter(|port| *port != GRAPH).map(|port| port as usize);
-    let message = Message { port, packet: Packet::new(bytes.to_vec()).with_checksum(checksum) };
-    Outgoing { to: HostId(u32_at(record, 0)), key, message }
+    let packet = Packet::new(bytes.to_vec()).with_checksum(checksum);
+    let packet = if record[12] & UNDELIVERED != 0 { packet.undelivered() } else { packet };
+    Outgoing { to: HostId(u32_at(record, 0)), key, message: Message { port, packet } }
 }
 
 fn read_status(record: &[u8]) -> CellStatus {
@@ -250,6 +253,7 @@ mod tests {
         let port = (sequence > 0).then_some(sequence as usize);
         let known = [ChecksumState::Untested, ChecksumState::Intact, ChecksumState::Open];
         let packet = Packet::new(vec![sequence as u8; len]).with_checksum(known[sequence as usize % 3]);
+        let packet = if sequence == 2 { packet.undelivered() } else { packet };
         let message = Message { port, packet };
         Outgoing { to: HostId(3), key, message }
     }

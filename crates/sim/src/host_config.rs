@@ -148,6 +148,7 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
         buffers: buffers(experiment),
         capture: settings.options.pcap_enabled,
         sysctls: sysctls(settings),
+        log_routes: experiment.belljar.route_log,
         ..StackConfig::new(id, &settings.name, seed)
     }
 }

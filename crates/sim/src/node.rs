@@ -15,9 +15,9 @@ use belljar_kernel::{Host, ProcessReport};
 use belljar_net::{DropReason, Path};
 use belljar_netstack::Departure;
 use belljar_plan::HostChange;
-use belljar_results::ResultsError;
+use belljar_results::{ResultsError, names};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::sync::Arc;
 
 /// A simulated host with everything around it.
@@ -203,6 +203,10 @@ impl HostNode {
         let host = PathBuf::from("hosts").join(self.host.name());
         let output = &mut self.output;
         self.host.stack_mut().drain_captured(|run| output.capture_run(&host, run));
+        let routes = self.host.stack_mut().take_route_log();
+        if !routes.is_empty() {
+            output.append(path::Path::new(names::ROUTES), self.host.name(), "jsonl", routes.as_bytes());
+        }
         if let Some(linux) = self.host.linux_mut() {
             linux.drain_strace(all, |name, text| output.log(&host, name, text));
         }

@@ -98,7 +98,7 @@ impl SimulatedHost {
     pub fn has_logged(&self) -> bool {
         match self {
             Linux(host) => host.has_logged(),
-            OfModels(host) => !host.stack().captured.is_empty(),
+            OfModels(host) => !host.stack().captured.is_empty() || !host.stack().route_log.is_empty(),
         }
     }
 

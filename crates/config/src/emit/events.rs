@@ -80,6 +80,13 @@ impl Experiment {
                 out.plain(1, "hosts", self.host_set(hosts));
                 out.plain(1, "process", process_ref(process));
             }
+            Action::Move { hosts, to, speed } => {
+                out.plain(1, "move", self.host_set(hosts));
+                out.plain(1, "to", super::radio::position(*to));
+                if let Some(speed) = speed {
+                    out.plain(1, "speed", speed);
+                }
+            }
             Action::P4 { switches, setup } => {
                 out.plain(1, "p4", self.host_set(&HostSet::Some(switches.clone())));
                 super::topology::p4_setups(out, 1, setup);

@@ -1,4 +1,4 @@
-//! Sections `switches`, `routers`, `simulators` and `links` as YAML.
+//! Sections `switches`, `routers`, `simulators`, `radios` and `links` as YAML.
 
 use super::line::line;
 use super::{Writer, quoted};
@@ -32,6 +32,7 @@ impl Experiment {
                     }
                 }
                 DeviceKind::Simulator(settings) => simulator(out, device, settings),
+                DeviceKind::Radio(radio) => self.radio(out, device, radio),
             }
         }
         if !topology.links.is_empty() {

@@ -46,6 +46,7 @@ const ACTIONS: &[(&str, &[&str])] = &[
     ("signal", &["hosts", "process"]),
     ("clock", &["step", "drift_ppm"]),
     ("p4", &["runtime", "commands"]),
+    ("move", &["to", "speed"]),
 ];
 const WHEN: &[&str] = &["at", "every", "between", "probability", "for", "name"];
 
@@ -103,7 +104,8 @@ fn event(node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
         if lasting == Some(SimDuration::ZERO) {
             return Err(node.problem("'for' must not be 0"));
         }
-        if matches!(name, "link_up" | "link_reset" | "heal" | "restart" | "dns_up" | "signal" | "p4") {
+        if matches!(name, "link_up" | "link_reset" | "heal" | "restart" | "dns_up" | "signal" | "p4" | "move")
+        {
             return Err(node
                 .problem(format!("'{name}' cannot be undone after a time"))
                 .help("leave out 'for': it is valid for events that bring a fault"));
@@ -235,6 +237,7 @@ fn action(name: &str, s: &Section, world: &World) -> Result<Action, Problem> {
             Action::Signal(hosts, process, number)
         }
         "p4" => super::events_p4::action(value, s, world)?,
+        "move" => movement(value, s, world)?,
         _ => {
             let (step_ns, drift_ppb) = (s.read("step", signed_time)?, s.read("drift_ppm", drift)?);
             if step_ns.is_none() && drift_ppb.is_none() {
@@ -244,6 +247,31 @@ fn action(name: &str, s: &Section, world: &World) -> Result<Action, Problem> {
             Action::Clock { hosts: hosts(value, name)?, step_ns, drift_ppb }
         }
     })
+}
+
+fn movement(value: &Node, s: &Section, world: &World) -> Result<Action, Problem> {
+    let hosts = host_set(value, "move", world)?;
+    let is_station = |host: &Host| {
+        host.interfaces.iter().any(|interface| {
+            let nodes = world.topology.links[interface.link].ends.each_ref().map(|end| end.node.index());
+            let devices = nodes
+                .map(|node| node.checked_sub(world.hosts.len()).map(|n| &world.topology.devices[n].kind));
+            devices.iter().any(|kind| matches!(kind, Some(DeviceKind::Radio(_))))
+        })
+    };
+    let named = |n: &usize| hosts.may_hold(HostId(*n as u32)) && hosts != HostSet::All;
+    let other = (0..world.hosts.len()).filter(named).find(|n| !is_station(&world.hosts[*n]));
+    if let Some(n) = other {
+        return Err(value
+            .problem(format!(
+                "host '{}' is no station of a radio, so it has no place to move from",
+                world.hosts[n].name
+            ))
+            .help("add it to the 'stations' of a radio"));
+    }
+    let to = super::links::position(s.required("to", "to: [100, 250]")?, "to")?;
+    let speed = s.read("speed", |node, key| super::links::number(node, key, 0.001))?;
+    Ok(Action::Move { hosts, to, speed })
 }
 
 fn path_change(s: &Section, target: &Target, world: &World) -> Result<PathChange, Problem> {

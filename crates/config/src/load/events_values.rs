@@ -76,7 +76,7 @@ fn named(node: &Node, key: &str, world: &World, count: usize) -> Result<Vec<Host
 }
 
 /// True if `name` is like `pattern`, in which each `*` stands for any characters.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+pub(in crate::load) fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((start, rest)) => name.strip_prefix(start).is_some_and(|tail| {

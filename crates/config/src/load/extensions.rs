@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
-const KEYS: &[&str] = &["start_date", "placement", "dns", "metrics", "ipv6"];
+const KEYS: &[&str] = &["start_date", "placement", "dns", "metrics", "ipv6", "route_log"];
 const DNS_KEYS: &[&str] = &["address", "records"];
 const METRICS_KEYS: &[&str] = &["interval"];
 
@@ -25,6 +25,7 @@ pub(super) fn read(node: &Node) -> Result<Extensions, Problem> {
     s.read("placement", |n, k| section::choice(n, k, PlacementSetting::NAMES))?
         .inspect(|v| result.placement = *v);
     s.read("ipv6", section::boolean)?.inspect(|v| result.ipv6 = *v);
+    s.read("route_log", section::boolean)?.inspect(|v| result.route_log = *v);
     if let Some(node) = s.get("dns") {
         dns(node, &mut result)?;
     }

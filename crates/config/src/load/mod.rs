@@ -34,6 +34,7 @@ const KEYS: &[&str] = &[
     "switches",
     "routers",
     "simulators",
+    "radios",
     "links",
     "experimental",
     "belljar",
@@ -163,7 +164,8 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
     let general = general::read(file.required("general", "general: { stop_time: 10s }")?, around)?;
     let graph_help = "network: { graph: { type: 1_gbit_switch } }";
     let linked = links::linked_names(&file);
-    let has_graph = file.get("links").is_none() || file.entry("network").is_some();
+    let has_links = file.get("links").is_some() || file.get("radios").is_some();
+    let has_graph = !has_links || file.entry("network").is_some();
     let network = match has_graph {
         true => network::read(file.required("network", graph_help)?, source, around)?,
         false => network::one_gbit_switch(true),

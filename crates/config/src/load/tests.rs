@@ -7,6 +7,7 @@ mod damaged;
 mod errors;
 mod events;
 mod links;
+mod radios;
 mod round_trip;
 
 /// A folder of its own that goes away with the test.

@@ -35,6 +35,8 @@ impl Host {
     /// Carries out an administrative operation on the stack.
     pub(crate) fn administer<T>(&mut self, operation: impl FnOnce(&mut Admin<'_>) -> T) -> T {
         let mut listeners = HostListeners { own: &mut self.own, warnings: &mut self.warnings };
-        operation(&mut Admin { net: &mut self.net, listeners: &mut listeners })
+        let result = operation(&mut Admin { net: &mut self.net, listeners: &mut listeners });
+        self.net.log_routes();
+        result
     }
 }

@@ -130,7 +130,10 @@ impl Stack {
                 }
                 self.v6.neighbours.learn(now, interface, target, address, solicited, false);
             }
-            Discovery::RouterAdvert { .. } => self.router_advert(interface, src, message),
+            Discovery::RouterAdvert { .. } => {
+                self.router_advert(interface, src, message);
+                self.log_routes();
+            }
             // Hosts announce nothing; routing daemons that do have sockets of their own.
             Discovery::RouterSolicit { source: Some(address) } if !src.is_unspecified() => {
                 self.v6.neighbours.learn(now, interface, src, address, false, true);

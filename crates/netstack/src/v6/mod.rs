@@ -76,9 +76,13 @@ impl Ipv6 {
     /// The state of a host at its start.
     pub fn new(config: &StackConfig) -> Ipv6 {
         let stream = |what| config.seed.stream(&["host", &config.name, what]);
+        let mut routes = RouteTable::default();
+        if config.log_routes {
+            routes.record_changes();
+        }
         Ipv6 {
             on: config.ipv6,
-            routes: RouteTable::default(),
+            routes,
             policy: Policy::default(),
             neighbours: Neighbours::new(&mut stream("neighbours6")),
             timer: None,

@@ -59,8 +59,8 @@ impl Kind {
     fn of(file: &Path) -> Kind {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let in_host = file.starts_with("hosts");
-        let in_node =
-            in_host || ["switches", "routers", "simulators"].iter().any(|kind| file.starts_with(kind));
+        let in_node = in_host
+            || ["switches", "routers", "simulators", "radios"].iter().any(|kind| file.starts_with(kind));
         let depth = file.components().count();
         match &*name {
             names::EXPERIMENT if depth == 1 => Kind::Experiment,

@@ -65,6 +65,7 @@ fn headline(difference: &Difference) -> String {
                 "switches" => "switch",
                 "routers" => "router",
                 "simulators" => "simulator",
+                "radios" => "radio",
                 _ => "host",
             };
             format!("{kind} {node}, interface {}", file.trim_end_matches(".pcap"))

@@ -9,7 +9,12 @@ use crate::read::{ReadError, Results};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const SCRIPTS: [&str; 3] = [include_str!("topology.js"), include_str!("charts.js"), include_str!("page.js")];
+const SCRIPTS: [&str; 4] = [
+    include_str!("topology.js"),
+    include_str!("charts.js"),
+    include_str!("radio.js"),
+    include_str!("page.js"),
+];
 
 /// The page.
 pub fn report(results: &Results) -> Result<String, ReadError> {

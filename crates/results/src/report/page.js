@@ -112,6 +112,12 @@ if (data.topology.nodes?.length) {
   box.append(element("p", notes.join(" "), "soft"));
 }
 
+for (const radio of data.topology.radios ?? []) {
+  const box = panel(`Radio ${radio.name}`, true, `radio-${radio.name}`);
+  box.append(playRadio(radio, end, pick));
+  box.append(element("p", `Lines join stations in reach of each other, ${+radio.range.toPrecision(3)} m; point at one to see its reach.`, "soft"));
+}
+
 if (data.has_series) {
   const width = data.width;
   const curves = (of, scale) => data.hosts.map((h) => ({
@@ -212,6 +218,11 @@ const carried = Object.entries(stats.links ?? {}).flatMap(([link, ways]) => Obje
   Object.entries(w.drops).map(([why, n]) => `${why} ${n}`).join(", ")]));
 if (carried.length) panel("Link totals", true, data.links.length ? undefined : "links", "Links")
   .append(table(["link", "direction", "#frames", "#sent", "#dropped", "why"], carried));
+const stations = Object.entries(stats.radios ?? {}).flatMap(([radio, r]) => Object.entries(r.stations).map(([name, s]) => [radio, name, s]));
+if (stations.length) panel("Radio stations", true).append(table(["radio", "station", "#to all", "#to one", "#retries", "#received", "#dropped", "#sending", "#busy", "why"],
+  stations.map(([radio, name, s]) => [radio, name, s.broadcasts, s.unicasts, s.retries, s.received, Object.values(s.drops).reduce((a, b) => a + b, 0),
+    ...[s.airtime_seconds, s.busy_seconds].map((part) => ({ text: `${((100 * part) / end).toFixed(2)} %`, sort: part })),
+    Object.entries(s.drops).map(([why, n]) => `${why} ${n}`).join(", ")])));
 const routers = Object.entries(stats.routers ?? {});
 if (routers.length) panel("Routers", true).append(table(["router", "#forwarded", "#hop limit reached", "#no route", "#no answer to ARP", "#malformed"],
   routers.map(([name, r]) => [name, r.forwarded, r.expired, r.no_route, r.unanswered, r.malformed])));

@@ -1,4 +1,4 @@
-//! Devices: the nodes at the ends of links that are no hosts. Switches, routers, P4 switches and other simulators.
+//! Devices: the nodes at the ends of links that are no hosts. Switches, routers, P4 switches, radios and other simulators.
 //!
 //! A [`Device`] is a state machine without a clock: frames and timers in, frames out. [`DeviceNode`] is what the
 //! engine runs: it keeps the device's inbox, its scheduled changes, the outgoing direction of each of its links, its
@@ -7,6 +7,7 @@
 
 mod node;
 mod p4;
+mod radio;
 mod router;
 mod simulator;
 mod switch;
@@ -90,6 +91,7 @@ pub fn new(
     match &settings.kind {
         DeviceKind::Switch(switch) => switch::new(experiment, id, settings, switch, fabric),
         DeviceKind::P4(p4) => p4::new(experiment, id, settings, p4, fabric),
+        DeviceKind::Radio(radio) => radio::new(experiment, id, settings, radio),
         DeviceKind::Router(router) => router::new(experiment, id, settings, router, fabric),
         DeviceKind::Simulator(_) => Box::new(simulators.take(id)),
     }

@@ -143,7 +143,9 @@ impl DeviceNode {
             } else if own.is_some_and(|at| at <= now) {
                 self.device.on_timeout(now);
             } else if let Some((port, packet)) = self.pop_arrival() {
-                self.record(now, port, packet.bytes());
+                if !packet.is_undelivered() {
+                    self.record(now, port, packet.bytes());
+                }
                 self.device.receive(now, port, packet);
             }
             while let Some(leaving) = self.device.poll(now) {
@@ -153,7 +155,9 @@ impl DeviceNode {
     }
 
     fn send(&mut self, leaving: EgressFrame, out: &mut Vec<Outgoing<Message>>) {
-        self.record(leaving.at, leaving.port, leaving.packet.bytes());
+        if !leaving.packet.is_undelivered() {
+            self.record(leaving.at, leaving.port, leaving.packet.bytes());
+        }
         let cable = &mut self.cables[leaving.port];
         let loss_free = leaving.departs < self.loss_free_until;
         let (source, sequence) = (self.id, &mut self.sequence);

@@ -134,32 +134,38 @@ fn end(
         let known = stations.iter().map(|station| station.name.as_str());
         let help = match nearest(name, known) {
             Some(near) => format!("did you mean '{near}'?"),
-            None => "add it to hosts, switches, routers or simulators".to_owned(),
+            None => "add it to hosts, switches, routers, simulators or radios".to_owned(),
         };
         return Err(node
-            .problem(format!("there is no host, switch, router or simulator '{name}'"))
+            .problem(format!("there is no host, switch, router, simulator or radio '{name}'"))
             .help(help));
     };
     if let Some(interface) = interface {
-        let bad = |c: char| c.is_whitespace() || c.is_control() || "/:%,\"".contains(c);
-        if !(1..=15).contains(&interface.len()) || interface.contains(bad) || matches!(interface, "." | "..")
-        {
-            return Err(node
-                .problem(format!("'{interface}' cannot be the name of an interface"))
-                .help("use up to 15 letters and digits, such as eth1"));
-        }
-        let taken = match (stations[station].kind, interface) {
-            (Kind::Host { .. }, "lo") => Some("loopback interface"),
-            (Kind::Host { on_graph: true }, "eth0") => Some("attachment to the graph"),
-            _ => None,
-        };
-        if let Some(what) = taken {
-            return Err(node
-                .problem(format!("'{interface}' is the {what} of host '{name}'"))
-                .help(format!("write {name}:eth1")));
-        }
+        check_interface(node.span, &stations[station], interface)?;
     }
     Ok((station, interface.map(str::to_owned), node.span))
+}
+
+/// Fails unless an interface of a station can have this name.
+pub(super) fn check_interface(span: Span, station: &Station, interface: &str) -> Result<(), Problem> {
+    let bad = |c: char| c.is_whitespace() || c.is_control() || "/:%,\"".contains(c);
+    if !(1..=15).contains(&interface.len()) || interface.contains(bad) || matches!(interface, "." | "..") {
+        return Err(Problem::at(span, format!("'{interface}' cannot be the name of an interface"))
+            .help("use up to 15 letters and digits, such as eth1"));
+    }
+    let taken = match (station.kind, interface) {
+        (Kind::Host { .. }, "lo") => Some("loopback interface"),
+        (Kind::Host { on_graph: true }, "eth0") => Some("attachment to the graph"),
+        _ => None,
+    };
+    match taken {
+        Some(what) => {
+            let name = &station.name;
+            Err(Problem::at(span, format!("'{interface}' is the {what} of host '{name}'"))
+                .help(format!("write {name}:eth1")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// `{ simulator: NAME, port: PORT }`, another way to write `NAME:PORT`.
@@ -174,9 +180,9 @@ fn simulator_port(node: &Node) -> Result<String, Problem> {
 }
 
 /// The first name that no interface of a station has.
-fn free_name(station: &Station, taken: &mut Set<String>) -> String {
+pub(super) fn free_name(station: &Station, taken: &mut Set<String>) -> String {
     let (stem, first) = match station.kind {
-        Kind::Switch | Kind::Simulator => ("p", 1),
+        Kind::Switch | Kind::Simulator | Kind::Radio => ("p", 1),
         Kind::Host { on_graph: true } => ("eth", 1),
         _ => ("eth", 0),
     };

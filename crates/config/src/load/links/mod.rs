@@ -1,4 +1,4 @@
-//! Sections `switches`, `routers`, `simulators` and `links`, and what hosts say of their interfaces.
+//! Sections `switches`, `routers`, `simulators`, `radios` and `links`, and what hosts say of their interfaces.
 
 mod addressing;
 mod ends;
@@ -6,14 +6,18 @@ mod impairments;
 mod management;
 mod p4;
 mod queues;
+mod radios;
 mod simulators;
+mod tracks;
 mod values;
 mod wires;
 
 pub(super) use impairments::line_change;
 pub(super) use p4::{check_queue as check_p4_queue, setups as p4_setups};
 pub(super) use queues::{check_burst, queue};
+pub(super) use radios::number;
 pub(super) use simulators::notes as simulator_notes;
+pub(super) use tracks::position;
 
 use super::hosts::{Context, check_name};
 use crate::error::{Problem, Span};
@@ -34,12 +38,12 @@ const ROUTER_KEYS: &[&str] = &["clamp_mss", "interfaces", "routes", "routing"];
 
 /// The names of all nodes at the ends of links, as far as they can be read: what is wrong is told later.
 pub(super) fn linked_names(file: &Section) -> Set<String> {
-    let Some(Value::Sequence(links)) = file.get("links").map(|node| &node.value) else { return Set::new() };
+    let mut names = radios::stations(file);
+    let Some(Value::Sequence(links)) = file.get("links").map(|node| &node.value) else { return names };
     let between = |link: &Rc<Node>| match &link.value {
         Value::Mapping(entries) => entries.iter().find(|e| e.key == "between").map(|e| e.value.clone()),
         _ => None,
     };
-    let mut names = Set::new();
     for ends in links.iter().filter_map(between) {
         for end in section::list(&ends, "between").unwrap_or_default() {
             let Ok(text) = section::string(end, "between") else { continue };
@@ -74,12 +78,13 @@ pub(super) enum Kind {
     Switch,
     Router,
     Simulator,
+    Radio,
 }
 
 impl Kind {
     /// True if its links are one network, in which it has no address.
     fn joins_links(self) -> bool {
-        matches!(self, Kind::Switch | Kind::Simulator)
+        matches!(self, Kind::Switch | Kind::Simulator | Kind::Radio)
     }
 }
 
@@ -94,7 +99,8 @@ pub(super) fn read(
     let defaults = &context.defaults;
     let stations = stations(file, hosts)?;
     let nodes = file.get("links").map(|node| section::list(node, "links")).transpose()?.unwrap_or_default();
-    let drafts = ends::read(nodes, &stations)?;
+    let mut drafts = ends::read(nodes, &stations)?;
+    radios::join(&stations, &mut drafts)?;
     let mut interfaces = interfaces(&stations, &drafts)?;
     check_linked(&stations, &interfaces)?;
     let has_ipv6: Vec<bool> =
@@ -167,6 +173,10 @@ pub(super) fn read(
                 roles.insert(devices.len(), given);
                 devices.push(Device { name, interfaces, kind: DeviceKind::Simulator(simulator) });
             }
+            Kind::Radio => {
+                let radio = radios::read(station, &interfaces, &drafts, &stations, context.around)?;
+                devices.push(Device { name, interfaces, kind: DeviceKind::Radio(Box::new(radio)) });
+            }
         }
     }
     check_addresses(&stations, hosts)?;
@@ -190,7 +200,7 @@ fn switch(section: Option<&Section>) -> Result<DeviceKind, Problem> {
     Ok(DeviceKind::Switch(Switch { ageing: ageing.unwrap_or(AGEING) }))
 }
 
-/// Hosts, switches, routers and other simulators in the order of their ids.
+/// Hosts, switches, routers, other simulators and radios in the order of their ids.
 fn stations<'a>(file: &Section<'a>, hosts: &[Host]) -> Result<Vec<Station<'a>>, Problem> {
     let mut all = Vec::new();
     let entries: Map<&str, &Entry> = match file.get("hosts") {
@@ -214,6 +224,7 @@ fn stations<'a>(file: &Section<'a>, hosts: &[Host]) -> Result<Vec<Station<'a>>, 
         ("switches", "switch", Kind::Switch, p4::SWITCH_KEYS),
         ("routers", "router", Kind::Router, ROUTER_KEYS),
         ("simulators", "simulator", Kind::Simulator, simulators::KEYS),
+        ("radios", "radio", Kind::Radio, radios::KEYS),
     ] {
         let Some(node) = file.get(section) else { continue };
         let mut found = Vec::new();

@@ -8,6 +8,7 @@ mod ipv6;
 mod links;
 mod models;
 mod processes;
+mod radios;
 mod sections;
 
 const GENERAL: &str = "general: { stop_time: 1 }";

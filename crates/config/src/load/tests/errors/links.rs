@@ -22,13 +22,13 @@ fn ends_of_links() {
     links("links: [ { between: [a] } ]", "3:21 a link has two ends", "write between: [alice:eth1, bob:eth1]");
     links(
         "routers: [router]\nlinks: [ { between: [a, rooter] } ]",
-        "4:25 there is no host, switch, router or simulator 'rooter'",
+        "4:25 there is no host, switch, router, simulator or radio 'rooter'",
         "did you mean 'router'?",
     );
     links(
         "links: [ { between: [a, nobody] } ]",
-        "3:25 there is no host, switch, router or simulator 'nobody'",
-        "add it to hosts, switches, routers or simulators",
+        "3:25 there is no host, switch, router, simulator or radio 'nobody'",
+        "add it to hosts, switches, routers, simulators or radios",
     );
     links(
         "links: [ { between: [\"a:eth0/1\", b] } ]",

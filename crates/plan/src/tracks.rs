@@ -1,0 +1,58 @@
+//! The ways of the stations of radios: those of the file, those that the seed draws, and the moves that events make.
+
+use crate::occurrences;
+use belljar_base::{HostId, Seed};
+use belljar_config::topology::{DeviceKind, Interface, Radio};
+use belljar_config::{Action, Experiment};
+use belljar_radio::Track;
+
+/// The tracks of a radio's stations, by its interfaces; none for another node.
+pub fn tracks(experiment: &Experiment, id: HostId) -> Vec<Track> {
+    let Some(device) = experiment.device(id) else { return Vec::new() };
+    let DeviceKind::Radio(radio) = &device.kind else { return Vec::new() };
+    let station = |interface: &Interface| {
+        let ends = &experiment.topology.links[interface.link].ends;
+        ends[1 - interface.end].node
+    };
+    let mut tracks = usual(experiment, &device.name, radio, &device.interfaces);
+    for occurrence in occurrences::all(experiment) {
+        let Action::Move { hosts, to, speed } = &occurrence.action else { continue };
+        for (interface, track) in device.interfaces.iter().zip(&mut tracks) {
+            let node = station(interface);
+            if node.index() < experiment.hosts.len() && hosts.may_hold(node) {
+                track.turn(occurrence.at, *to, *speed);
+            }
+        }
+    }
+    tracks
+}
+
+/// The tracks without events. Each station draws from a stream of its own.
+fn usual(experiment: &Experiment, name: &str, radio: &Radio, interfaces: &[Interface]) -> Vec<Track> {
+    let tracks =
+        interfaces.iter().zip(&radio.tracks).map(|(interface, track)| match (track, &radio.movement) {
+            (Some(track), _) => track.clone(),
+            (None, Some(movement)) => {
+                let end = &experiment.topology.links[interface.link].ends[1 - interface.end];
+                let own = &experiment.node_interfaces(end.node)[end.port].name;
+                let owner = ["radio", name, experiment.node_name(end.node), own, "mobility"];
+                let mut stream = Seed(experiment.general.seed).stream(&owner);
+                movement.track(&mut stream, experiment.general.stop_time)
+            }
+            (None, None) => Track::default(),
+        });
+    tracks.collect()
+}
+
+/// Makes the tracks that the seed would draw the file's.
+pub(crate) fn fix(experiment: &mut Experiment) {
+    for number in 0..experiment.topology.devices.len() {
+        let device = &experiment.topology.devices[number];
+        let DeviceKind::Radio(radio) = &device.kind else { continue };
+        let drawn = usual(experiment, &device.name, radio, &device.interfaces);
+        if let DeviceKind::Radio(radio) = &mut experiment.topology.devices[number].kind {
+            radio.tracks = drawn.into_iter().map(Some).collect();
+            radio.movement = None;
+        }
+    }
+}

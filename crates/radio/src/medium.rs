@@ -1,0 +1,427 @@
+//! The channel: which frames are on the air, who hears them, and what becomes of them.
+//!
+//! # Model
+//!
+//! A frame is on the air for [`Settings::airtime`]. Where its sender and all others are is looked at when it begins. A station
+//! that hears it, by the carrier sense threshold, holds its medium for busy. A station in reach, by the reception threshold, receives
+//! it unless the station sends during the frame, or another frame that it hears overlaps it and is not weaker by
+//! [`Settings::capture`]. Each overlapping frame counts by itself: there is no sum of noise and no bit error rate. Signals take no
+//! time, and a medium that becomes busy is noticed at once, so that only stations whose access times are equal, or that do not hear
+//! each other, collide.
+//!
+//! Access is the distributed coordination function of IEEE 802.11 without RTS and CTS: DIFS, backoff in slots, also after a success,
+//! acknowledgement after SIFS, binary exponential windows, retries. A station that receives a frame for somebody else, or a frame in
+//! reach that is spoilt, keeps quiet for the acknowledgement that may follow (NAV and EIFS).
+
+use crate::contention::{Incoming, Spoilt, State, Station};
+use crate::{Positions, Settings, StationCounters, Track};
+use belljar_base::{Map, Seed, Set, SimTime};
+use belljar_net::Packet;
+use belljar_wire::ethernet::{Address, Frame as EthernetFrame};
+use std::collections::VecDeque;
+
+/// A shared radio channel. See the [module](self).
+///
+/// After each of [`send`](Self::send), [`on_timeout`](Self::on_timeout) and [`set_carrier`](Self::set_carrier) take what has come of it by
+/// [`poll`](Self::poll); call [`on_timeout`](Self::on_timeout) at [`next_timeout`](Self::next_timeout).
+#[derive(Debug)]
+pub struct Medium {
+    settings: Settings,
+    positions: Positions,
+    stations: Vec<Station>,
+    /// The stations behind which hardware addresses are.
+    addresses: Map<Address, usize>,
+    /// The reach of reception and of carrier sense, squared.
+    reach: [f64; 2],
+    on_air: Map<u64, Frame>,
+    /// Number of the last frame, or other entry of the agenda.
+    frames: u64,
+    /// What is due, by time, then by kind.
+    agenda: Map<(SimTime, Due, u64), Pending>,
+    /// The stations that may send, by time.
+    accesses: Set<(SimTime, usize)>,
+    /// By station, its entry there.
+    planned: Vec<Option<SimTime>>,
+    outputs: VecDeque<Output>,
+}
+
+/// The order of what is due at one time. What begins then does not know of each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    End,
+    Timeout,
+    Begin,
+}
+
+#[derive(Debug)]
+enum Pending {
+    /// A frame ends.
+    End(u64),
+    /// An acknowledgement has not come.
+    Timeout { station: usize, attempt: u64 },
+    /// An acknowledgement begins.
+    Acknowledge { from: usize, to: usize, attempt: u64 },
+}
+
+/// A frame on the air.
+#[derive(Debug)]
+struct Frame {
+    from: usize,
+    content: Content,
+    /// The stations that hear it.
+    audience: Vec<usize>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Data { packet: Packet, to: Receiver, attempt: u64 },
+    Acknowledgement { to: usize, attempt: u64 },
+}
+
+/// Whom a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Receiver {
+    All,
+    Station(usize),
+    /// A hardware address that no station has.
+    Nobody,
+}
+
+/// An effect of the channel.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A station has received a frame.
+    Received {
+        /// The station.
+        station: usize,
+        /// The frame.
+        packet: Packet,
+    },
+    /// A station has given a frame up: nobody has acknowledged it.
+    Failed {
+        /// The station.
+        station: usize,
+        /// The frame.
+        packet: Packet,
+    },
+}
+
+/// A frame that begins.
+enum Start {
+    Data(usize),
+    Acknowledgement { from: usize, to: usize, attempt: u64 },
+}
+
+impl Medium {
+    /// A channel with a station for each track. `stations` gives their names, after which their random draws are called, and
+    /// hardware addresses; others are learnt from what they send.
+    pub fn new(
+        settings: Settings,
+        tracks: Vec<Track>,
+        stations: &[(String, Address)],
+        seed: Seed,
+        name: &str,
+    ) -> Medium {
+        let station = |(own, _): &(String, Address)| {
+            let stream = |what: &str| seed.stream(&["radio", name, own, what]);
+            Station::new(&settings, stream("backoff"), stream("loss"))
+        };
+        let (range, sense) = settings.propagation.reach();
+        Medium {
+            stations: stations.iter().map(station).collect(),
+            addresses: stations.iter().enumerate().map(|(n, (_, address))| (*address, n)).collect(),
+            planned: vec![None; stations.len()],
+            reach: [range * range, sense * sense],
+            positions: Positions::new(tracks),
+            settings,
+            on_air: Map::new(),
+            frames: 0,
+            agenda: Map::new(),
+            accesses: Set::new(),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// A station is to send a frame.
+    pub fn send(&mut self, now: SimTime, station: usize, packet: Packet) {
+        let source = EthernetFrame::new_checked(packet.open_bytes()).map(|frame| frame.src());
+        if let Ok(source) = source
+            && !source.is_multicast()
+        {
+            self.addresses.insert(source, station);
+        }
+        if !self.stations[station].down {
+            self.stations[station].enqueue(now, packet, &self.settings);
+            self.plan(station);
+        }
+    }
+
+    /// A station loses its carrier, and with it its frames, or finds it again. Gives the number of frames lost.
+    pub fn set_carrier(&mut self, station: usize, carrier: bool) -> u64 {
+        let lost = self.stations[station].set_down(!carrier);
+        self.plan(station);
+        lost
+    }
+
+    /// The next effect.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) has something to do.
+    pub fn next_timeout(&self) -> Option<SimTime> {
+        let due = self.agenda.first_key_value().map(|((at, ..), _)| *at);
+        let access = self.accesses.first().map(|(at, _)| *at);
+        due.into_iter().chain(access).min()
+    }
+
+    /// Does what is due up to `now`.
+    pub fn on_timeout(&mut self, now: SimTime) {
+        while let Some(at) = self.next_timeout().filter(|at| *at <= now) {
+            self.step(at);
+        }
+    }
+
+    /// Counts of a station.
+    pub fn counters(&self, station: usize) -> &StationCounters {
+        &self.stations[station].counters
+    }
+    /// Frames that wait at a station.
+    pub fn queue_len(&self, station: usize) -> usize {
+        self.stations[station].queue_len()
+    }
+
+    fn step(&mut self, now: SimTime) {
+        let mut starts = Vec::new();
+        while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 == now) {
+            match entry.remove() {
+                Pending::End(frame) => self.end(now, frame),
+                Pending::Timeout { station, attempt } => self.time_out(now, station, attempt),
+                Pending::Acknowledge { from, to, attempt } => {
+                    starts.push(Start::Acknowledgement { from, to, attempt });
+                }
+            }
+        }
+        while let Some((_, station)) = self.accesses.first().copied().filter(|(at, _)| *at == now) {
+            self.accesses.pop_first();
+            self.planned[station] = None;
+            starts.push(Start::Data(station));
+        }
+        // All of them are sending before any of them is heard.
+        let starts = starts.into_iter().filter_map(|start| self.prepare(start)).collect::<Vec<_>>();
+        for (from, content) in starts {
+            self.begin(now, from, content);
+        }
+    }
+
+    /// Enters the access time of a station where it has changed.
+    fn plan(&mut self, station: usize) {
+        let (access, planned) = (self.stations[station].access, &mut self.planned[station]);
+        if *planned == access {
+            return;
+        }
+        if let Some(at) = planned.take() {
+            self.accesses.remove(&(at, station));
+        }
+        if let Some(at) = access {
+            self.accesses.insert((at, station));
+        }
+        *planned = access;
+    }
+
+    /// Makes a station a sender, unless it is one already or is down.
+    fn prepare(&mut self, start: Start) -> Option<(usize, Content)> {
+        let (Start::Data(from) | Start::Acknowledgement { from, .. }) = start;
+        let station = &mut self.stations[from];
+        if station.sending || station.down {
+            return None;
+        }
+        let content = match start {
+            Start::Acknowledgement { to, attempt, .. } => Content::Acknowledgement { to, attempt },
+            Start::Data(_) => {
+                let first = station.is_first_attempt();
+                let packet = station.begin()?;
+                let to = match EthernetFrame::new_checked(packet.open_bytes()).map(|frame| frame.dst()) {
+                    Ok(address) if !address.is_multicast() => {
+                        self.addresses.get(&address).map_or(Receiver::Nobody, |n| Receiver::Station(*n))
+                    }
+                    _ => Receiver::All,
+                };
+                if first {
+                    let counters = &mut station.counters;
+                    counters.bytes += packet.len() as u64;
+                    match to {
+                        Receiver::All => counters.broadcasts += 1,
+                        _ => counters.unicasts += 1,
+                    }
+                }
+                Content::Data { packet, to, attempt: station.attempt }
+            }
+        };
+        station.sending = true;
+        Some((from, content))
+    }
+
+    /// Puts a frame on the air.
+    fn begin(&mut self, now: SimTime, from: usize, content: Content) {
+        let settings = &self.settings;
+        let airtime = match &content {
+            Content::Data { packet, to, .. } => settings.airtime(packet.len(), *to != Receiver::All),
+            Content::Acknowledgement { .. } => settings.ack_airtime(),
+        };
+        self.frames += 1;
+        let frame = self.frames;
+        let sender = &mut self.stations[from];
+        sender.counters.airtime += airtime;
+        sender.hears(now, settings);
+        for incoming in &mut sender.incoming {
+            incoming.spoilt = Some(Spoilt::Deaf);
+        }
+        self.plan(from);
+        let here = self.positions.at(from, now);
+        let [range, sense] = self.reach;
+        let mut audience = Vec::new();
+        for n in 0..self.stations.len() {
+            if n == from || self.stations[n].down {
+                continue;
+            }
+            let distance = here.distance_squared(self.positions.at(n, now));
+            if distance > sense {
+                continue;
+            }
+            let power = self.settings.propagation.power(distance.sqrt());
+            let station = &mut self.stations[n];
+            let mut incoming = Incoming {
+                frame,
+                power,
+                in_reach: distance <= range,
+                spoilt: station.sending.then_some(Spoilt::Deaf),
+            };
+            for other in &mut station.incoming {
+                let stronger = |a: f64, b: f64| self.settings.capture.is_some_and(|margin| a >= b + margin);
+                if !stronger(other.power, power) {
+                    other.spoilt.get_or_insert(Spoilt::Collided);
+                }
+                if !stronger(power, other.power) {
+                    incoming.spoilt.get_or_insert(Spoilt::Collided);
+                }
+            }
+            station.incoming.push(incoming);
+            station.hears(now, &self.settings);
+            self.plan(n);
+            audience.push(n);
+        }
+        self.on_air.insert(frame, Frame { from, content, audience });
+        self.agenda.insert((now + airtime, Due::End, frame), Pending::End(frame));
+    }
+
+    /// A frame ends: whoever can receives it.
+    fn end(&mut self, now: SimTime, number: u64) {
+        let Some(Frame { from, content, audience }) = self.on_air.remove(&number) else { return };
+        let acknowledged_by = now + self.settings.sifs + self.settings.ack_airtime();
+        let for_whom = match &content {
+            Content::Data { to, .. } => *to,
+            Content::Acknowledgement { to, .. } => Receiver::Station(*to),
+        };
+        let is_data = matches!(content, Content::Data { .. });
+        let mut receivers = Vec::new();
+        for n in &audience {
+            let station = &mut self.stations[*n];
+            let Some(at) = station.incoming.iter().position(|incoming| incoming.frame == number) else {
+                continue;
+            };
+            let incoming = station.incoming.remove(at);
+            let is_mine = for_whom == Receiver::All || for_whom == Receiver::Station(*n);
+            if incoming.in_reach {
+                let by_chance = incoming.spoilt.is_none() && station.chance.chance(self.settings.loss);
+                let counters = is_data && is_mine;
+                match incoming.spoilt {
+                    Some(Spoilt::Deaf) => station.counters.deaf += u64::from(counters),
+                    Some(Spoilt::Collided) => {
+                        station.counters.collided += u64::from(counters);
+                        station.reserve(acknowledged_by);
+                    }
+                    None if by_chance => {
+                        station.counters.lost += u64::from(counters);
+                        station.reserve(acknowledged_by);
+                    }
+                    None if is_mine => receivers.push(*n),
+                    None if is_data => station.reserve(acknowledged_by),
+                    None => {}
+                }
+            }
+            station.hears_no_more(now, &self.settings);
+            self.plan(*n);
+        }
+        let sender = &mut self.stations[from];
+        sender.sending = false;
+        sender.hears_no_more(now, &self.settings);
+        match content {
+            Content::Acknowledgement { to, attempt } => {
+                let station = &mut self.stations[to];
+                if receivers == [to] && station.state == State::Awaiting && station.attempt == attempt {
+                    station.counters.acknowledged += 1;
+                    station.finish(now, &self.settings);
+                    self.plan(to);
+                }
+            }
+            Content::Data { packet, to, attempt } => self.sent(now, from, packet, to, attempt, &receivers),
+        }
+        self.plan(from);
+    }
+
+    /// Data has been sent, and these have received it.
+    fn sent(
+        &mut self,
+        now: SimTime,
+        from: usize,
+        packet: Packet,
+        to: Receiver,
+        attempt: u64,
+        receivers: &[usize],
+    ) {
+        let is_current = self.stations[from].attempt == attempt;
+        let is_new = !(is_current && self.stations[from].delivered);
+        for n in receivers {
+            let counters = &mut self.stations[*n].counters;
+            match is_new {
+                true => {
+                    counters.received += 1;
+                    self.outputs.push_back(Output::Received { station: *n, packet: packet.clone() });
+                }
+                false => counters.duplicates += 1,
+            }
+        }
+        if let ([receiver], Receiver::Station(_)) = (receivers, to) {
+            let at = now + self.settings.sifs;
+            let pending = Pending::Acknowledge { from: *receiver, to: from, attempt };
+            self.frames += 1;
+            self.agenda.insert((at, Due::Begin, self.frames), pending);
+        }
+        let sender = &mut self.stations[from];
+        if !is_current {
+            return;
+        }
+        if to == Receiver::All {
+            sender.finish(now, &self.settings);
+            return;
+        }
+        sender.state = State::Awaiting;
+        sender.frame = Some(packet);
+        sender.delivered |= !receivers.is_empty();
+        let at = now + self.settings.sifs + self.settings.ack_airtime();
+        self.frames += 1;
+        self.agenda.insert((at, Due::Timeout, self.frames), Pending::Timeout { station: from, attempt });
+    }
+
+    fn time_out(&mut self, now: SimTime, station: usize, attempt: u64) {
+        let sender = &mut self.stations[station];
+        if sender.attempt != attempt || sender.state != State::Awaiting {
+            return;
+        }
+        if let Some(packet) = sender.fail(now, &self.settings) {
+            self.outputs.push_back(Output::Failed { station, packet });
+        }
+        self.plan(station);
+    }
+}
