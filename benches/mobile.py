@@ -30,7 +30,7 @@ def routed():
     """belljar-routed: BELLJAR_ROUTED, or the release build."""
     path = pathlib.Path(os.environ.get("BELLJAR_ROUTED", ROOT / "target/release/belljar-routed"))
     if not path.exists():
-        subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "belljar-routed"], cwd=ROOT, check=True)
+        sys.exit(f"{path} does not exist: `cargo build --release -p belljar-routed` builds it, or BELLJAR_ROUTED names another")
     return path.resolve()
 
 
@@ -61,7 +61,8 @@ def run_belljar(file, seed, folder):
     sinks = [row for row in rows if row.get("datagrams") and row["mean_delay"]]
     received = sum(int(row["datagrams"]) for row in sinks)
     delay = sum(float(row["mean_delay"]) * int(row["datagrams"]) for row in sinks) / max(received, 1)
-    return received, delay, wall
+    sent = sum(int(row["bytes_out"]) // 64 for row in rows if row["model"] == "constant_rate")
+    return {"sent": sent, "received": received, "delay": delay, "wall": wall}
 
 
 def control(folder):
@@ -106,6 +107,8 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--routed", nargs="*", default=[], metavar="OPTION", help="options of belljar-routed, without their dashes")
+    parser.add_argument("--no-ns3", action="store_true", help="Belljar alone")
+    parser.add_argument("--ns3", type=pathlib.Path, help="the program that is made of benches/mobile/olsr.cc, if it is there already")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--keep", type=pathlib.Path, help="keep the results here")
     options = parser.parse_args()
@@ -115,8 +118,8 @@ def main():
     work = options.keep or BUILT / "mobile"
     subprocess.run(["rm", "-rf", work], check=True)
     work.mkdir(parents=True)
-    peer = ns3()
-    if peer is None:
+    peer = None if options.no_ns3 else options.ns3 or ns3()
+    if peer is None and not options.no_ns3:
         print("ns-3 is not installed (apt install libns3-dev): Belljar alone")
     rows = []
     for speed in map(float, options.speeds.split(",")):
@@ -124,10 +127,9 @@ def main():
             file = work / "mobile.yaml"
             file.write_text(yaml.safe_dump(experiment(options.nodes, speed, options.seconds, side, flows, [f"--{o}" for o in options.routed]), sort_keys=False))
             folder = work / f"data-{speed:g}-{seed}"
-            received, delay, wall = run_belljar(file, seed, folder)
+            mine = run_belljar(file, seed, folder)
             packets, size = control(folder)
-            sent = sum(int(4 * (options.seconds - TAIL - START - n / 10)) for n in range(flows))
-            row = {"speed": speed, "seed": seed, "sent": sent, "belljar": {"received": received, "delay": delay, "wall": wall, "control_packets": packets, "control_bytes": size}}
+            row = {"speed": speed, "seed": seed, "belljar": {**mine, "control_packets": packets, "control_bytes": size}}
             if peer:
                 movement_file(file, seed, work / "movement.tcl")
                 begin = time.monotonic()
@@ -151,7 +153,7 @@ def show(rows, options):
             if not mine:
                 continue
             band = lambda values: f"{statistics.mean(values):.1f} ({min(values):.1f} to {max(values):.1f})"
-            delivered = [100 * row[who]["received"] / row[who].get("sent", row["sent"]) for row in mine]
+            delivered = [100 * row[who]["received"] / max(row[who]["sent"], 1) for row in mine]
             delay, size = [1000 * row[who]["delay"] for row in mine], [row[who]["control_bytes"] / options.seconds / 1000 for row in mine]
             print(f"{speed:5g} {who:10} {band(delivered):>22} {band(delay):>22} {band(size):>22} {statistics.mean(row[who]['wall'] for row in mine):8.1f}")
 

@@ -33,6 +33,15 @@ def test_models(belljar, workdir):
     assert math.isfinite(result["us_of_cpu_per_request"]["median"])
 
 
+def test_mobile(belljar, workdir, programs, monkeypatch):
+    if not (programs / "belljar-routed").exists():
+        pytest.skip("cargo is not installed, so belljar-routed is not built")
+    monkeypatch.setenv("BELLJAR_ROUTED", str(programs / "belljar-routed"))
+    rows = bench(belljar, workdir, "mobile", "--nodes", 10, "--speeds", 2, "--seeds", 1, "--seconds", 45, "--no-ns3", "--keep", workdir / "runs")
+    mine = rows[0]["belljar"]
+    assert 0.3 * mine["sent"] < mine["received"] <= mine["sent"] and 0 < mine["delay"] < 0.5 and mine["control_packets"] > 200, mine
+
+
 def test_simulators(belljar, workdir):
     result = bench(belljar, workdir, "simulators", "--cases", "few", "--counts", "1,3", "--rounds", 400, "--repeat", 1)
     assert [case["case"] for case in result["cases"]] == ["1 on a switch", "3 on a switch"]

@@ -21,7 +21,7 @@ until = time.monotonic() + float(sys.argv[1])
 turn = 0
 while time.monotonic() < until:
     turn += 1
-    s.sendto(b"x" * 400, ("255.255.255.255", 9))
+    s.sendto(b"x" * 400, ("10.0.0.255", 9))
     try:
         while True:
             data, who = s.recvfrom(2000)

@@ -63,7 +63,7 @@ def test_olsr_is_watched(run_experiment, belljar, routed):  # noqa: F811
     events = {event["event"]: event for event in found["convergence"]}
     start, down = events["start"], next(event for name, event in events.items() if name.startswith("link_down"))
     assert start["hosts"] == 5 and 1 < start["seconds"] < 30, start
-    assert down["changes"] > 0 and down["seconds"] < 10, down
+    assert down["changes"] > 0 and down["seconds"] < 25, down
     for name, host in found["hosts"].items():
         assert host["control"]["OLSR"]["packets"] > 50 and host["routes"] >= 4, (name, host)
     at = {round(sample["time"]): sample for sample in found["paths"]}

@@ -77,8 +77,9 @@ pub fn flow_monitor(results: &Results) -> Result<String, ReadError> {
         *flow.dscp.entry(seen.dscp).or_default() += 1;
         under_way.entry((seen.flow, seen.name)).or_default().push((seen.at, seen.ttl));
     }
-    for seen in received {
-        let Some(waiting) = under_way.get_mut(&(seen.flow, seen.name)) else { continue };
+    for mut seen in received {
+        let key = (seen.flow, std::mem::take(&mut seen.name));
+        let Some(waiting) = under_way.get_mut(&key) else { continue };
         let Some(at) = waiting.iter().position(|(at, _)| *at <= seen.at) else { continue };
         let (sent_at, ttl) = waiting.remove(at);
         let Some(flow) = flows.get_mut(&seen.flow) else { continue };

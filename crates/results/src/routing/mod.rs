@@ -400,7 +400,7 @@ mod tests {
         // b points to c, then back to a: a loop from 5.25 to 6 s; then it has no route for c.
         let b = [route(1.0, 1, 1), route(2.25, 3, 3), route(5.25, 3, 1), gone(6.0, 3)].concat();
         let c = [route(1.25, 1, 2), route(1.25, 2, 2)].concat();
-        let all = of([&a, &b, &c], "general:\nevents:\n- at: 5 s\n  link_down: l\n  for: 4 s\n");
+        let all = of([&a, &b, &c], "general:\nevents:\n- at: 5 s\n  link_down: l\n");
         let hosts = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
         let expected =
             Loop { from: 5.25, until: Some(6.0), destination: "c".to_owned(), hosts: hosts(&["a", "b"]) };
@@ -408,19 +408,13 @@ mod tests {
         let at = |n: usize| {
             (all.paths[n].connected, all.paths[n].working, all.paths[n].no_route, all.paths[n].lost)
         };
-        assert_eq!(at(0), (6, 0, 6, 0), "at 1 s what happens then is still to come");
-        assert_eq!(at(1), (6, 5, 0, 1), "at 2 s a sends by b, which has no route for c yet");
+        assert_eq!(at(0), (6, 1, 5, 0), "at 1 s b knows a");
+        assert_eq!(at(1), (6, 4, 1, 1), "at 2 s a sends by b, which has no route for c yet");
         assert_eq!((at(2), all.paths[2].stretch), ((6, 6, 0, 0), Some(1.0)));
         assert_eq!(at(6), (6, 4, 1, 1));
         let seen: Vec<_> =
             all.convergence.iter().map(|c| (c.event.as_str(), c.changes, c.hosts, c.seconds)).collect();
-        let expected = [
-            ("start", 6, 3, Some(2.25)),
-            ("link_down: l", 2, 1, Some(1.0)),
-            ("end of link_down: l", 0, 0, None),
-        ];
-        // `for` stands behind the action in this file, and before it in a resolved one.
-        assert_eq!(seen[..2], expected[..2]);
+        assert_eq!(seen, [("start", 6, 3, Some(2.25)), ("link_down: l", 2, 1, Some(1.0))]);
         assert_eq!(
             (all.hosts["b"].changes, all.hosts["b"].routes, all.hosts["a"].last_change),
             (4, 1, Some(1.5))
