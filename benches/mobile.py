@@ -47,7 +47,7 @@ def experiment(nodes, speed, seconds, side, flows, options):
         hosts[names[n]]["processes"] = [*hosts[names[n]]["processes"], {"model": flow, "start_time": f"{START + n / 10:g} s"}]
     movement = {"area": [side, side], "speed": [max(0.1, speed / 2), 1.5 * speed], "steady_state": True}
     radio = {"stations": ["n*"], "range": 250, "mobility": {"random_waypoint": movement}}
-    return {"general": {"stop_time": f"{seconds} s"}, "hosts": hosts, "radios": {"air": radio}}
+    return {"general": {"stop_time": f"{seconds} s"}, "belljar": {"route_log": True}, "hosts": hosts, "radios": {"air": radio}}
 
 
 def run_belljar(file, seed, folder):

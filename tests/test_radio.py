@@ -17,6 +17,7 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
 s.bind(("", 9))
 s.settimeout(0.05)
+begin = time.monotonic_ns()
 until = time.monotonic() + float(sys.argv[1])
 turn = 0
 while time.monotonic() < until:
@@ -25,7 +26,7 @@ while time.monotonic() < until:
     try:
         while True:
             data, who = s.recvfrom(2000)
-            print(time.monotonic_ns(), who[0], flush=True)
+            print(time.monotonic_ns() - begin, who[0], flush=True)
     except TimeoutError:
         pass
 """
@@ -79,11 +80,13 @@ def test_who_is_out_of_reach_is_a_failed_neighbour(run_experiment):
 
 def test_hidden_stations_collide_and_carrier_sense_helps(run_experiment):
     def received(**settings):
-        hosts = {"a": [python(FLOOD, "10.0.0.2", 4)], "c": [python(FLOOD, "10.0.0.2", 4)], "b": [python(COUNT, start="0 s")]}
+        # Both at once would lose even their ARP requests to each other, each time.
+        hosts = {"a": [python(FLOOD, "10.0.0.2", 4)], "c": [python(FLOOD, "10.0.0.2", 4, start="1.3 s")], "b": [python(COUNT, start="0 s")]}
         done = run_experiment(air({"a": [0, 0], "b": [200, 0], "c": [400, 0]}, hosts, "6 s", **settings))
         return int((done.text("b").split() or ["0"])[-1]), station(done, "b")["drops"].get("collided", 0)
     (hidden, collided), (sensed, few) = received(), received(carrier_sense_range=500)
-    assert hidden < 0.75 * sensed and collided > 10 * few, (hidden, sensed, collided, few)
+    # Whoever gives a frame up is quiet until ARP has found b again, and leaves the channel to the other meanwhile.
+    assert 0 < hidden < 0.87 * sensed and collided > 2 * few and few < 0.1 * sensed, (hidden, sensed, collided, few)
 
 
 def test_mobility_files_move_stations(run_experiment, belljar, workdir):
@@ -139,7 +142,7 @@ def test_inspect_and_report_show_radios(run_experiment, belljar):
 def test_flows_as_flow_monitor_writes_them(run_experiment, belljar):
     flow = {"model": {"type": "constant_rate", "to": "b:9", "rate": "80 Kbit", "datagram_size": "1000 B", "duration": "5 s"}, "start_time": "1 s"}
     hosts = {"a": [flow], "b": [{"model": {"type": "sink", "port": 9, "protocol": "udp"}}]}
-    done = run_experiment(air({"a": [0, 0], "b": [100, 0]}, hosts, packet_loss=0.5, retries=1), pcap=True, status=None)
+    done = run_experiment(air({"a": [0, 0], "b": [100, 0]}, hosts, events=[{"at": "4 s", "move": "b", "to": [900, 0]}]), pcap=True, status=None)
     text = execute([belljar, "inspect", done.path, "--flow-monitor"], 10).out
     tree = ElementTree.fromstring(text)
     number = next(flow.get("flowId") for flow in tree.find("Ipv4FlowClassifier") if flow.get("destinationPort") == "9")
@@ -147,9 +150,10 @@ def test_flows_as_flow_monitor_writes_them(run_experiment, belljar):
     with open(done.path / "flows.csv") as table:
         sink = next(row for row in csv.DictReader(table) if row["host"] == "b")
     received, sent = int(flow.get("rxPackets")), int(flow.get("txPackets"))
-    assert received == int(sink["datagrams"]) and sent == received + int(flow.get("lostPackets")) and 49 <= sent <= 51 and received < sent
+    assert received == int(sink["datagrams"]) and sent == received + int(flow.get("lostPackets")) and 29 <= received <= 31 and received < sent
     mean = float(flow.get("delaySum").removesuffix("ns")) / received / 1e9
-    assert abs(mean - float(sink["mean_delay"])) < 1e-6 and flow.get("timesForwarded") == "0", (mean, sink)
+    # The first datagram waits for ARP before it is captured.
+    assert abs(mean - float(sink["mean_delay"])) < 1e-4 and flow.get("timesForwarded") == "0", (mean, sink)
     assert int(flow.get("txBytes")) == sent * 1028
 
 

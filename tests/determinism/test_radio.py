@@ -21,10 +21,11 @@ def test_the_same_bytes_for_any_number_of_workers(belljar, workdir, settings):
     (workdir / "exp.yaml").write_text(yaml.safe_dump(experiment))
     runs = []
     for seed, way in [("1", way) for way in WAYS] + [("2", WAYS[0])]:
-        folder = workdir / f"data{len(runs)}"
+        folder = workdir / "data"
         done = execute([belljar, "run", workdir / "exp.yaml", "--seed", seed, "--pcap", *way, "-o", folder], 100)
         assert done.status == 0, done
         runs.append(contents_of(folder))
+        folder.rename(workdir / f"results{len(runs)}")
     assert runs[0] == runs[1] == runs[2]
     changed = [name for name in runs[0] if runs[0][name] != runs[3].get(name)]
     assert any(name.endswith(".stdout") for name in changed), "another seed, other bytes"

@@ -33,7 +33,7 @@ def test_stations_positions_and_routes_are_frames(workdir):
     pytest.importorskip("pandas")
     done = experiment(route_log=True).run(workdir / "data")
     stations = done.radio_stations().set_index("host")
-    assert stations.loc["a", "unicasts"] == 41 and 10 <= stations.loc["b", "received"] < 30, stations
+    assert 16 <= stations.loc["a", "unicasts"] < 20 and 15 <= stations.loc["b", "received"] < 20, stations
     assert stations.loc["a", "drop_given_up"] >= 1 and 0 < stations.loc["a", "airtime"] < stations.loc["a", "busy"] < 0.1
     places = done.positions(every=0.5).set_index(["host", "time"])
     assert [places.loc[("b", at), "x"] for at in (0, 2, 3, 4, 6)] == [100, 100, 350, 600, 600]

@@ -138,7 +138,8 @@ pub(super) fn distances(neighbours: &[Set<usize>], from: usize) -> Vec<Option<u3
 /// The place of a station at a time: waypoints are seconds, x, y, z.
 fn place(path: &[[f64; 4]], time: f64) -> [f64; 3] {
     let next = path.partition_point(|waypoint| waypoint[0] <= time);
-    let (Some(from), Some(to)) = (path.get(next.saturating_sub(1)), path.get(next.min(path.len().saturating_sub(1))))
+    let (Some(from), Some(to)) =
+        (path.get(next.saturating_sub(1)), path.get(next.min(path.len().saturating_sub(1))))
     else {
         return [0.0; 3];
     };
