@@ -6,11 +6,13 @@ mod config;
 mod entities;
 mod entries;
 mod model;
+mod mutations;
 mod noise;
 mod streams;
 
 use crate::Server;
 use crate::grpc::client::Client;
+use crate::pipeline::Device;
 use crate::proto::p4info::P4Info;
 use crate::proto::stream_message_response::Update as Told;
 use crate::proto::{
@@ -23,9 +25,9 @@ use model::{Model, ModelDevice};
 use prost::Message;
 
 /// A server, its switch and controllers.
-pub struct World {
-    pub server: Server<ModelDevice>,
-    pub device: ModelDevice,
+pub struct World<D: Device = ModelDevice> {
+    pub server: Server<D>,
+    pub device: D,
     clients: Vec<(usize, Client)>,
 }
 
@@ -49,6 +51,12 @@ impl World {
         world
     }
 
+    pub fn model(&mut self) -> &mut Model {
+        self.device.pipeline.as_mut().unwrap()
+    }
+}
+
+impl<D: Device> World<D> {
     /// A controller more, by its number.
     pub fn controller(&mut self) -> usize {
         self.clients.push((self.server.accept(), Client::new()));
@@ -200,10 +208,6 @@ impl World {
             0 => Ok(found),
             _ => Err(details(&status)[0].canonical_code),
         }
-    }
-
-    pub fn model(&mut self) -> &mut Model {
-        self.device.pipeline.as_mut().unwrap()
     }
 }
 

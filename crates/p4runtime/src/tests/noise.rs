@@ -6,10 +6,10 @@ use crate::proto::{Atomicity, StreamMessageRequest, WriteRequest};
 use prost::Message;
 
 /// A sequence of numbers that looks random (xorshift).
-struct Draw(u64);
+pub struct Draw(pub u64);
 
 impl Draw {
-    fn next(&mut self, below: usize) -> usize {
+    pub fn next(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
