@@ -7,7 +7,7 @@ use crate::futex::FutexTable;
 use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
 use crate::mm::AddressSpace;
 use crate::net::own::OwnSockets;
-use crate::process::{PidMap, Process, WaitStatus};
+use crate::process::{PidMap, Process, Processes, WaitStatus};
 use crate::scheduler::Scheduler;
 use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerId, TimerQueue};
@@ -17,6 +17,7 @@ use belljar_base::{Map, SimTime, Stream};
 use belljar_machine::{Machine, Placement};
 use belljar_model_host::{ModelSpec, Models};
 use belljar_netstack::{Effect, Stack, StackConfig};
+use belljar_objects::sysv::SysvIpc;
 use slab::Slab;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
@@ -191,7 +192,7 @@ pub struct Host {
     pub(crate) next_pid: i32,
     pub(crate) timers: TimerQueue<TimerAction>,
     pub(crate) threads: Slab<Thread>,
-    pub(crate) processes: Slab<Process>,
+    pub(crate) processes: Processes,
     pub(crate) spaces: Slab<AddressSpace>,
     pub(crate) waits: WaitTable,
     pub(crate) reports: Vec<ProcessReport>,
@@ -212,7 +213,7 @@ pub struct Host {
     pub(crate) slots_in_use: Map<u32, u32>,
     pub(crate) futexes: FutexTable,
     /// System V shared memory and semaphores.
-    pub(crate) ipc: crate::ipc::Ipc,
+    pub(crate) ipc: SysvIpc,
     /// The node and domain names of `uname(2)`, where programs have set them.
     pub(crate) set_names: [Option<Vec<u8>>; 2],
     /// `getrandom`, `/dev/random`, `AT_RANDOM`.
@@ -255,7 +256,7 @@ impl Host {
             timers: TimerQueue::default(),
             waits: WaitTable::default(),
             threads: Slab::new(),
-            processes: Slab::new(),
+            processes: Processes::default(),
             spaces: Slab::new(),
             tids: PidMap::new(),
             pids: PidMap::new(),
@@ -343,7 +344,6 @@ impl Host {
     pub fn running_specs(&self) -> Vec<usize> {
         self.processes.iter().filter(|(_, p)| p.ended.is_none()).filter_map(|(_, p)| p.spec).collect()
     }
-
     /// The machine's files that it has read, each once, sorted.
     pub fn files_read(&self) -> Vec<PathBuf> {
         self.machine.files_read()

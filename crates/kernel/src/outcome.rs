@@ -6,6 +6,7 @@
 use crate::ids::{SocketKey, WaitQueueId};
 use belljar_base::SimTime;
 use belljar_linux_abi::Errno;
+use belljar_objects::locks::LockOwner;
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 
@@ -142,7 +143,7 @@ pub enum CallState {
     /// A wait for one of several futexes.
     FutexVector(Box<crate::futex::FutexVector>),
     /// `F_SETLKW`: who waits, and who holds the lock that is in the way.
-    RecordLock(crate::files::locks::LockOwner, crate::files::locks::LockOwner),
+    RecordLock(LockOwner, LockOwner),
     /// `io_uring_enter`: entries submitted, the deadline, and how many time-outs of requests had run out before.
     Uring(u32, Option<SimTime>, u32),
     /// `close` of a socket that lingers until then: the connection that it waits for.

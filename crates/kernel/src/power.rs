@@ -146,12 +146,12 @@ impl Host {
 
     /// Removes what is in a directory, but for what was there from the beginning.
     fn empty(&mut self, directory: InodeKey) {
-        if !self.inode(directory).node.is_directory() {
+        if !self.files.inode(directory).node.is_directory() {
             return;
         }
         for entry in self.list(directory).unwrap_or_default() {
             let Ok(Some(inode)) = self.lookup(directory, &entry.name) else { continue };
-            if let Node::Directory(inner) = &self.inode(inode).node {
+            if let Node::Directory(inner) = &self.files.inode(inode).node {
                 let given = inner.own_root.is_some() || inner.hidden || inner.source != DirectorySource::None;
                 if given {
                     continue;
@@ -162,16 +162,16 @@ impl Host {
                 }
             }
             if let Some(path) =
-                self.own_path_in(directory, &entry.name).filter(|_| self.files.has_own_name(inode))
+                self.files.own_path_in(directory, &entry.name).filter(|_| self.files.has_own_name(inode))
             {
-                let is_directory = self.inode(inode).node.is_directory();
+                let is_directory = self.files.inode(inode).node.is_directory();
                 let _ = if is_directory {
                     self.machine.remove_dir(&path)
                 } else {
                     self.machine.remove_file(&path)
                 };
             }
-            self.remove_name(directory, &entry.name);
+            self.files.remove_name(directory, &entry.name);
             self.forget_if_unused(inode);
         }
     }

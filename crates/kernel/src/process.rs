@@ -5,6 +5,8 @@ use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey, WaitQueueId};
 use crate::signal::ProcessSignals;
 use belljar_base::{Map, SimTime};
 use belljar_machine::Placement;
+use slab::Slab;
+use std::ops::{Deref, DerefMut};
 
 /// One process.
 #[derive(Debug)]
@@ -69,12 +71,12 @@ pub struct Process {
     /// The descriptors of its threads that have none of their own, once any has.
     pub shared_fds: Option<FdTableKey>,
     /// Attributes of `prctl(2)` and accounting.
-    pub attributes: Attributes,
+    pub attributes: ProcessAttributes,
 }
 
 /// Flags of `prctl(2)`, priorities and counters of a process.
 #[derive(Clone, Debug)]
-pub struct Attributes {
+pub struct ProcessAttributes {
     /// `PR_SET_PDEATHSIG`: sent to it when its parent ends; 0 for none.
     pub parent_death_signal: i32,
     /// `PR_SET_DUMPABLE`.
@@ -111,9 +113,9 @@ pub struct Attributes {
     pub children_calls: u64,
 }
 
-impl Default for Attributes {
-    fn default() -> Attributes {
-        Attributes {
+impl Default for ProcessAttributes {
+    fn default() -> ProcessAttributes {
+        ProcessAttributes {
             parent_death_signal: 0,
             dumpable: 1,
             no_new_privs: false,
@@ -135,9 +137,9 @@ impl Default for Attributes {
     }
 }
 
-impl Attributes {
+impl ProcessAttributes {
     /// The attributes that a child inherits.
-    pub fn for_child(&self) -> Attributes {
+    pub fn for_child(&self) -> ProcessAttributes {
         /// `SCHED_RESET_ON_FORK`.
         const RESET: i32 = 0x4000_0000;
         let (policy, priority) = self.scheduling;
@@ -146,7 +148,7 @@ impl Attributes {
             _ if priority > 0 => ((0, 0), 0),
             _ => ((policy & !RESET, 0), self.nice.max(0)),
         };
-        Attributes {
+        ProcessAttributes {
             scheduling,
             nice,
             timer_slack_default: self.timer_slack,
@@ -231,3 +233,23 @@ impl Process {
 
 /// Numbers of living processes and threads.
 pub type PidMap<K> = Map<i32, K>;
+
+/// The processes of a host, ended ones that nobody has waited for included. Its methods answer what follows from processes alone:
+/// who may do what to whom (`rights.rs`), and what one is allowed.
+#[derive(Debug, Default)]
+pub struct Processes(Slab<Process>);
+
+impl Deref for Processes {
+    type Target = Slab<Process>;
+    #[inline]
+    fn deref(&self) -> &Slab<Process> {
+        &self.0
+    }
+}
+
+impl DerefMut for Processes {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Slab<Process> {
+        &mut self.0
+    }
+}

@@ -4,6 +4,7 @@
 use crate::credentials::{Credentials, capability};
 use crate::host::Host;
 use crate::ids::ProcessKey;
+use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 
 /// Which ids of a process stand for it when it looks into another, `ptrace(2)` "Ptrace access mode checking".
@@ -15,9 +16,9 @@ pub enum AccessIds {
     Real,
 }
 
-impl Host {
+impl Processes {
     fn who(&self, process: ProcessKey) -> &Credentials {
-        &self.processes[process.0].credentials
+        &self[process.0].credentials
     }
 
     /// True if a capability, one of [`capability`], is in force for a process.
@@ -45,7 +46,7 @@ impl Host {
     ) -> Result<(), Errno> {
         let (own, other) = (self.who(sender), self.who(target));
         let same_user = [own.euid, own.ruid].iter().any(|id| [other.suid, other.ruid].contains(id));
-        let same_session = self.processes[sender.0].sid == self.processes[target.0].sid;
+        let same_session = self[sender.0].sid == self[target.0].sid;
         let allowed = sender == target || same_user || signal == c::SIGCONT && same_session;
         if allowed { Ok(()) } else { self.require(sender, capability::KILL) }
     }
@@ -75,7 +76,7 @@ impl Host {
         };
         let same = [other.ruid, other.euid, other.suid].iter().all(|id| *id == uid)
             && [other.rgid, other.egid, other.sgid].iter().all(|id| *id == gid)
-            && self.processes[target.0].attributes.dumpable == 1
+            && self[target.0].attributes.dumpable == 1
             && other.capabilities.permitted & !own_sets == 0;
         if process == target || same { Ok(()) } else { self.require(process, capability::SYS_PTRACE) }
     }
@@ -99,7 +100,7 @@ impl Host {
         target: ProcessKey,
         nice: i32,
     ) -> Result<(), Errno> {
-        let of = &self.processes[target.0];
+        let of = &self[target.0];
         let limit = of.rlimits[c::RLIMIT_NICE as usize].soft;
         let allowed = nice >= of.attributes.nice || (20 - nice) as u64 <= limit;
         if allowed { Ok(()) } else { self.require(process, capability::SYS_NICE).map_err(|_| Errno::EACCES) }
@@ -114,7 +115,7 @@ impl Host {
     ) -> Result<(), Errno> {
         const RESET_ON_FORK: i32 = 0x4000_0000;
         const DEADLINE: i32 = 6;
-        let of = &self.processes[target.0];
+        let of = &self[target.0];
         let (old_policy, old_priority) = of.attributes.scheduling;
         let limit = of.rlimits[c::RLIMIT_RTPRIO as usize].soft;
         let real = matches!(policy, c::SCHED_FIFO | c::SCHED_RR);
@@ -140,13 +141,15 @@ impl Host {
             && [other.rgid, other.egid, other.sgid].iter().all(|id| *id == own.rgid);
         if process == target || same { Ok(()) } else { self.require(process, capability::SYS_RESOURCE) }
     }
+}
 
+impl Host {
     /// `EACCES` unless a process may bind a socket to this port: one from `net.ipv4.ip_unprivileged_port_start` on, or by
     /// `CAP_NET_BIND_SERVICE`.
     pub(crate) fn may_bind_port(&self, process: ProcessKey, port: u16) -> Result<(), Errno> {
         if port == 0 || u32::from(port) >= self.net.sysctls.unprivileged_port_start {
             return Ok(());
         }
-        self.require(process, capability::NET_BIND_SERVICE).map_err(|_| Errno::EACCES)
+        self.processes.require(process, capability::NET_BIND_SERVICE).map_err(|_| Errno::EACCES)
     }
 }

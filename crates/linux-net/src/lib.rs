@@ -21,10 +21,13 @@
 pub mod admin;
 mod interfaces;
 pub mod ioctl;
+pub mod link_address;
 pub mod netlink;
+pub mod offload;
 pub mod options;
 pub mod proc;
 pub mod unix;
+pub mod unix_address;
 
 pub use admin::{Admin, Listeners};
 use belljar_netstack::{SocketKey, Stack};

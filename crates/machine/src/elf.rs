@@ -61,7 +61,7 @@ impl std::fmt::Display for ElfError {
 
 /// The fields of an ELF64 header that the kernel uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct ElfHeader {
     /// True if it must be mapped at the addresses that it names.
     pub fixed: bool,
     /// The address of its first instruction, before relocation.
@@ -110,9 +110,9 @@ pub fn u64_at(data: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(data[at..at + 8].try_into().expect("eight bytes"))
 }
 
-impl Header {
+impl ElfHeader {
     /// Reads a header from the file's first bytes.
-    pub fn parse(data: &[u8]) -> Result<Header, ElfError> {
+    pub fn parse(data: &[u8]) -> Result<ElfHeader, ElfError> {
         if !data.starts_with(b"\x7fELF") {
             return Err(ElfError::NotElf);
         }
@@ -136,7 +136,7 @@ impl Header {
         let end = offset
             .checked_add(u64::from(count) * PROGRAM_HEADER_LEN as u64)
             .ok_or(ElfError::Malformed("its program headers lie outside any file"))?;
-        Ok(Header { fixed: kind == ET_EXEC, entry: u64_at(data, 24), program_headers: offset..end })
+        Ok(ElfHeader { fixed: kind == ET_EXEC, entry: u64_at(data, 24), program_headers: offset..end })
     }
 
     /// Number of program headers.
@@ -267,12 +267,12 @@ mod tests {
 
     #[test]
     fn refuses_what_it_cannot_run_and_says_why() {
-        assert_eq!(Header::parse(b"hello"), Err(ElfError::NotElf));
-        assert_eq!(Header::parse(&header(1, 3, 2)), Err(ElfError::ThirtyTwoBit));
-        assert_eq!(Header::parse(&header(2, 183, 2)), Err(ElfError::ForeignMachine(183)));
-        assert_eq!(Header::parse(&header(2, 62, 1)), Err(ElfError::NotExecutable(1)));
-        assert!(matches!(Header::parse(b"\x7fELF\x02"), Err(ElfError::Malformed(_))));
-        assert_eq!(Header::parse(&header(2, 62, 3)).map(|h| (h.fixed, h.count())), Ok((false, 1)));
+        assert_eq!(ElfHeader::parse(b"hello"), Err(ElfError::NotElf));
+        assert_eq!(ElfHeader::parse(&header(1, 3, 2)), Err(ElfError::ThirtyTwoBit));
+        assert_eq!(ElfHeader::parse(&header(2, 183, 2)), Err(ElfError::ForeignMachine(183)));
+        assert_eq!(ElfHeader::parse(&header(2, 62, 1)), Err(ElfError::NotExecutable(1)));
+        assert!(matches!(ElfHeader::parse(b"\x7fELF\x02"), Err(ElfError::Malformed(_))));
+        assert_eq!(ElfHeader::parse(&header(2, 62, 3)).map(|h| (h.fixed, h.count())), Ok((false, 1)));
     }
 
     #[test]

@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod elf;
+pub mod initial_stack;
+pub mod script;
 
 use belljar_base::Footprint;
 use belljar_base::activity::CallWays;

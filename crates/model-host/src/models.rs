@@ -3,7 +3,7 @@
 
 use crate::sockets::Sockets;
 use belljar_base::{Footprint, Map, SimTime, Stream};
-use belljar_models::{Failure, Flow, Model, Socket, Spec};
+use belljar_models::{Failure, FlowRecord, Model, ModelSocket, Spec};
 use belljar_netstack::{SocketKey, Stack};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub struct Models {
     generation: u32,
     specs: Vec<ModelSpec>,
     /// Completed flows, each with the number of its model, in the order of their ends.
-    flows: Vec<(u32, Flow)>,
+    flows: Vec<(u32, FlowRecord)>,
     problems: Vec<(u32, Failure)>,
 }
 
@@ -128,7 +128,7 @@ impl Models {
         idle.then_some(self.last_end)
     }
     /// Completed flows, each with the number of its model, in the order of their ends.
-    pub fn flows(&self) -> &[(u32, Flow)] {
+    pub fn flows(&self) -> &[(u32, FlowRecord)] {
         &self.flows
     }
     /// The models that could not start, by their number, and why.
@@ -153,7 +153,7 @@ impl Models {
         self.sockets.remove(&socket);
     }
     /// A flow of a model is over.
-    pub(crate) fn record(&mut self, model: u32, flow: Flow) {
+    pub(crate) fn record(&mut self, model: u32, flow: FlowRecord) {
         self.flows.push((model, flow));
     }
 }
@@ -229,7 +229,7 @@ impl Models {
         let Some(owned) = models.sockets.get_mut(&socket).filter(|owned| owned.model == n) else { return };
         owned.changed = false;
         owner.stack_mut().clock.work_of_model(true);
-        Models::with(owner, n, |model, sockets| model.ready(Socket(socket.0), sockets));
+        Models::with(owner, n, |model, sockets| model.ready(ModelSocket(socket.0), sockets));
     }
 
     /// The host has lost its power: nothing is said to anybody.

@@ -3,7 +3,7 @@
 use crate::models::{ModelTimer, Owner};
 use belljar_base::{SimTime, Stream};
 use belljar_linux_abi::Errno;
-use belljar_models::{Failure, Flow, Network, Received, Socket};
+use belljar_models::{Failure, FlowRecord, ModelSocket, Network, Received};
 use belljar_net::dns::Zone;
 use belljar_netstack::SocketKey;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -23,14 +23,14 @@ impl<O: Owner> Sockets<'_, O> {
         self.owner.stack_mut().clock.work_of_model(false);
     }
     /// Lets the model own a socket: it is told of its changes.
-    fn own(&mut self, key: SocketKey) -> Socket {
+    fn own(&mut self, key: SocketKey) -> ModelSocket {
         self.owner.carry_out_effects();
         self.owner.watch(key);
         self.owner.models_mut().own(self.model, key);
-        Socket(key.0)
+        ModelSocket(key.0)
     }
     /// Lets the model own a socket that could be made.
-    fn owned(&mut self, made: Result<SocketKey, Errno>) -> Result<Socket, Failure> {
+    fn owned(&mut self, made: Result<SocketKey, Errno>) -> Result<ModelSocket, Failure> {
         made.map(|key| self.own(key)).map_err(failure)
     }
 }
@@ -67,43 +67,43 @@ impl<O: Owner> Network for Sockets<'_, O> {
         self.owner.stack().config.resolver.as_ref().map(|resolver| &*resolver.zone)
     }
 
-    fn listen(&mut self, port: u16) -> Result<Socket, Failure> {
+    fn listen(&mut self, port: u16) -> Result<ModelSocket, Failure> {
         self.call();
         let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
         let made = self.owner.stack_mut().listen(at, BACKLOG);
         self.owned(made)
     }
-    fn accept(&mut self, listener: Socket) -> Option<(Socket, SocketAddrV4)> {
+    fn accept(&mut self, listener: ModelSocket) -> Option<(ModelSocket, SocketAddrV4)> {
         self.call();
         let (child, remote) = self.owner.stack_mut().accept(SocketKey(listener.0)).ok()??;
         Some((self.own(child), v4(remote)))
     }
-    fn connect(&mut self, to: SocketAddrV4) -> Result<Socket, Failure> {
+    fn connect(&mut self, to: SocketAddrV4) -> Result<ModelSocket, Failure> {
         self.call();
         let made = self.owner.stack_mut().connect(to.into());
         self.owned(made)
     }
-    fn is_connected(&mut self, socket: Socket) -> Result<bool, Failure> {
+    fn is_connected(&mut self, socket: ModelSocket) -> Result<bool, Failure> {
         self.owner.stack_mut().is_connected(SocketKey(socket.0)).map_err(failure)
     }
-    fn send(&mut self, socket: Socket, data: &[u8]) -> Result<usize, Failure> {
+    fn send(&mut self, socket: ModelSocket, data: &[u8]) -> Result<usize, Failure> {
         self.call();
         self.owner.stack_mut().write(SocketKey(socket.0), data).map_err(failure)
     }
-    fn receive(&mut self, socket: Socket, out: &mut [u8]) -> Result<Received, Failure> {
+    fn receive(&mut self, socket: ModelSocket, out: &mut [u8]) -> Result<Received, Failure> {
         self.call();
         self.owner.stack_mut().read(SocketKey(socket.0), out).map(received).map_err(failure)
     }
-    fn discard(&mut self, socket: Socket, most: u64) -> Result<Received, Failure> {
+    fn discard(&mut self, socket: ModelSocket, most: u64) -> Result<Received, Failure> {
         self.call();
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         self.owner.stack_mut().discard(SocketKey(socket.0), most).map(received).map_err(failure)
     }
-    fn finish(&mut self, socket: Socket) {
+    fn finish(&mut self, socket: ModelSocket) {
         self.call();
         self.owner.stack_mut().finish(SocketKey(socket.0));
     }
-    fn close(&mut self, socket: Socket) {
+    fn close(&mut self, socket: ModelSocket) {
         self.call();
         let key = SocketKey(socket.0);
         self.owner.models_mut().disown(key);
@@ -111,16 +111,20 @@ impl<O: Owner> Network for Sockets<'_, O> {
         self.owner.stack_mut().close(key);
     }
 
-    fn bind_udp(&mut self, port: u16) -> Result<Socket, Failure> {
+    fn bind_udp(&mut self, port: u16) -> Result<ModelSocket, Failure> {
         self.call();
         let made = self.owner.stack_mut().bind_udp(port);
         self.owned(made)
     }
-    fn send_to(&mut self, socket: Socket, to: SocketAddrV4, payload: &[u8]) -> Result<bool, Failure> {
+    fn send_to(&mut self, socket: ModelSocket, to: SocketAddrV4, payload: &[u8]) -> Result<bool, Failure> {
         self.call();
         self.owner.stack_mut().send_to(SocketKey(socket.0), to.into(), payload).map_err(failure)
     }
-    fn receive_from(&mut self, socket: Socket, out: &mut Vec<u8>) -> Result<Option<SocketAddrV4>, Failure> {
+    fn receive_from(
+        &mut self,
+        socket: ModelSocket,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<SocketAddrV4>, Failure> {
         self.call();
         let source = self.owner.stack_mut().receive_from(SocketKey(socket.0), out).map_err(failure)?;
         Ok(source.map(v4))
@@ -132,7 +136,7 @@ impl<O: Owner> Network for Sockets<'_, O> {
         let now = self.owner.stack().clock.now();
         self.owner.add_timer(at.max(now), timer);
     }
-    fn record(&mut self, flow: Flow) {
+    fn record(&mut self, flow: FlowRecord) {
         self.owner.models_mut().record(self.model, flow);
     }
 }

@@ -2,7 +2,7 @@
 
 use belljar_base::{EventClass, EventKey, HostId, Seed, SimDuration, SimTime};
 use belljar_model_host::{ModelHost, ModelHostConfig, ModelSpec, Models, Owner};
-use belljar_models::{Bulk, Direction, Draw, Endpoint, Flow, FlowOutcome, Kind, Pace, Spacing, Spec};
+use belljar_models::{Bulk, Direction, Draw, Endpoint, FlowOutcome, FlowRecord, Kind, Pace, Spacing, Spec};
 use belljar_netstack::clock::{Clock, CpuModel, DEFAULT_EPOCH_SECS};
 use belljar_netstack::{Departure, StackConfig};
 use std::net::Ipv4Addr;
@@ -60,7 +60,7 @@ fn run(hosts: &mut [ModelHost; 2], until: SimTime) {
     }
 }
 
-fn flows(host: &ModelHost) -> Vec<Flow> {
+fn flows(host: &ModelHost) -> Vec<FlowRecord> {
     host.models().flows().iter().map(|(_, flow)| flow.clone()).collect()
 }
 

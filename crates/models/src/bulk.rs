@@ -4,24 +4,24 @@
 use crate::network::Filler;
 use crate::pace::{NEXT, Pacer};
 use crate::spec::{Bulk, Direction, pick};
-use crate::{Failure, Flow, FlowOutcome, Model, Network, Received, Socket};
+use crate::{Failure, FlowOutcome, FlowRecord, Model, ModelSocket, Network, Received};
 use belljar_base::Map;
 
-pub struct Client {
+pub struct BulkClient {
     spec: Bulk,
     pacer: Pacer,
-    transfers: Map<Socket, Transfer>,
+    transfers: Map<ModelSocket, Transfer>,
 }
 
 struct Transfer {
-    flow: Flow,
+    flow: FlowRecord,
     /// Data sent to the server.
     filler: Option<Filler>,
 }
 
-impl Client {
-    pub fn new(spec: Bulk) -> Client {
-        Client { pacer: Pacer::new(spec.pace), spec, transfers: Map::new() }
+impl BulkClient {
+    pub fn new(spec: Bulk) -> BulkClient {
+        BulkClient { pacer: Pacer::new(spec.pace), spec, transfers: Map::new() }
     }
 
     fn begin(&mut self, net: &mut dyn Network) {
@@ -33,7 +33,7 @@ impl Client {
                 Some(Filler::new(self.spec.size.map_or(u64::MAX, |size| size.next(net.random()))))
             }
         };
-        let flow = Flow::new(to, net);
+        let flow = FlowRecord::new(to, net);
         match net.connect(to) {
             Ok(socket) => drop(self.transfers.insert(socket, Transfer { flow, filler })),
             Err(why) => {
@@ -44,12 +44,12 @@ impl Client {
     }
 }
 
-impl Model for Client {
+impl Model for BulkClient {
     fn start(&mut self, net: &mut dyn Network) -> Result<(), Failure> {
         self.begin(net);
         Ok(())
     }
-    fn ready(&mut self, socket: Socket, net: &mut dyn Network) {
+    fn ready(&mut self, socket: ModelSocket, net: &mut dyn Network) {
         let Some(transfer) = self.transfers.get_mut(&socket) else { return };
         let ended = match transfer.go_on(socket, net) {
             Ok(false) => return,
@@ -79,7 +79,7 @@ impl Model for Client {
 
 impl Transfer {
     /// Sends and receives as much as possible; true if the transfer is complete.
-    fn go_on(&mut self, socket: Socket, net: &mut dyn Network) -> Result<bool, Failure> {
+    fn go_on(&mut self, socket: ModelSocket, net: &mut dyn Network) -> Result<bool, Failure> {
         if self.flow.connected.is_none() {
             if !net.is_connected(socket)? {
                 return Ok(false);

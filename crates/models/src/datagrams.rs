@@ -2,7 +2,7 @@
 //! that `iperf -s -u` understands them: number, and when it was sent.
 
 use crate::spec::Datagrams;
-use crate::{Failure, Flow, FlowOutcome, Model, Network, Socket};
+use crate::{Failure, FlowOutcome, FlowRecord, Model, ModelSocket, Network};
 use belljar_base::{SimDuration, SimTime};
 
 /// Repetitions of a stream's end until the receiver answers, and the time between them: iperf's.
@@ -11,7 +11,7 @@ const LAST_INTERVAL: SimDuration = SimDuration::from_millis(250);
 
 /// The beginning of a datagram of iperf 2: `struct UDP_datagram`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct DatagramHeader {
     /// Counts from 0.
     pub number: u64,
     /// Send time, in nanoseconds since 1970.
@@ -20,15 +20,15 @@ pub struct Header {
     pub is_last: bool,
 }
 
-impl Header {
+impl DatagramHeader {
     /// Reads it from a datagram's payload. `None` if that is too short.
-    pub fn parse(payload: &[u8]) -> Option<Header> {
+    pub fn parse(payload: &[u8]) -> Option<DatagramHeader> {
         let word = |at: usize| Some(u32::from_be_bytes(payload.get(at..at + 4)?.try_into().ok()?));
         let (low, secs, micros) = (word(0)?, word(4)?, word(8)?);
         let is_last = low & 0x8000_0000 != 0;
         let number = if is_last { (low as i32).unsigned_abs() } else { low };
         let sent_ns = u64::from(secs) * 1_000_000_000 + u64::from(micros) * 1_000;
-        Some(Header { number: number.into(), sent_ns, is_last })
+        Some(DatagramHeader { number: number.into(), sent_ns, is_last })
     }
     fn write(&self, out: &mut [u8]) {
         let number = (self.number & 0x7fff_ffff) as i32;
@@ -41,8 +41,8 @@ impl Header {
 
 pub struct Sender {
     spec: Datagrams,
-    socket: Option<Socket>,
-    flow: Option<Flow>,
+    socket: Option<ModelSocket>,
+    flow: Option<FlowRecord>,
     payload: Vec<u8>,
     /// The present burst: its start, the datagrams of it that are sent, and its end.
     burst: (SimTime, u64, SimTime),
@@ -75,7 +75,8 @@ impl Sender {
 
     fn send(&mut self, is_last: bool, net: &mut dyn Network) {
         let (Some(socket), Some(flow)) = (self.socket, &mut self.flow) else { return };
-        Header { number: flow.datagrams, sent_ns: net.wall_clock_ns(), is_last }.write(&mut self.payload);
+        DatagramHeader { number: flow.datagrams, sent_ns: net.wall_clock_ns(), is_last }
+            .write(&mut self.payload);
         // What the host has no room for is lost, as on the way. So is what nobody listens for.
         let _ = net.send_to(socket, flow.peer, &self.payload);
         if !is_last {
@@ -100,14 +101,14 @@ impl Sender {
 impl Model for Sender {
     fn start(&mut self, net: &mut dyn Network) -> Result<(), Failure> {
         self.socket = Some(net.bind_udp(0)?);
-        self.flow = Some(Flow::new(self.spec.to.socket_address(), net));
+        self.flow = Some(FlowRecord::new(self.spec.to.socket_address(), net));
         let now = net.now();
         self.end = self.spec.duration.map_or(SimTime::MAX, |duration| now.saturating_add(duration));
         self.begin_burst(now, net);
         self.wake(0, net);
         Ok(())
     }
-    fn ready(&mut self, socket: Socket, net: &mut dyn Network) {
+    fn ready(&mut self, socket: ModelSocket, net: &mut dyn Network) {
         let mut answer = Vec::new();
         while let Ok(Some(_)) = net.receive_from(socket, &mut answer) {
             if self.last_tries < LAST_TRIES {
@@ -157,11 +158,11 @@ mod tests {
     #[test]
     fn a_header_reads_back() {
         for is_last in [false, true] {
-            let header = Header { number: 70_000, sent_ns: 946_684_805_000_123_000, is_last };
+            let header = DatagramHeader { number: 70_000, sent_ns: 946_684_805_000_123_000, is_last };
             let mut bytes = [0; 16];
             header.write(&mut bytes);
-            assert_eq!(Header::parse(&bytes), Some(header));
+            assert_eq!(DatagramHeader::parse(&bytes), Some(header));
         }
-        assert_eq!(Header::parse(&[0; 11]), None);
+        assert_eq!(DatagramHeader::parse(&[0; 11]), None);
     }
 }

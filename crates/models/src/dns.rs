@@ -2,28 +2,28 @@
 
 use crate::pace::{NEXT, Pacer};
 use crate::spec::Dns;
-use crate::{Draw, Failure, Flow, FlowOutcome, Model, Network, Socket};
+use crate::{Draw, Failure, FlowOutcome, FlowRecord, Model, ModelSocket, Network};
 use belljar_base::Map;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, QCLASS, QTYPE, Question, RCODE, TYPE};
 use std::net::SocketAddrV4;
 
-pub struct Client {
+pub struct DnsClient {
     spec: Dns,
     pacer: Pacer,
-    socket: Option<Socket>,
+    socket: Option<ModelSocket>,
     /// Queries under way, by the id of their messages.
     queries: Map<u16, Query>,
 }
 
 struct Query {
-    flow: Flow,
+    flow: FlowRecord,
     message: Vec<u8>,
     tries: u32,
 }
 
-impl Client {
-    pub fn new(spec: Dns) -> Client {
-        Client { pacer: Pacer::new(spec.pace), spec, socket: None, queries: Map::new() }
+impl DnsClient {
+    pub fn new(spec: Dns) -> DnsClient {
+        DnsClient { pacer: Pacer::new(spec.pace), spec, socket: None, queries: Map::new() }
     }
 
     fn begin(&mut self, net: &mut dyn Network) {
@@ -37,7 +37,7 @@ impl Client {
         while self.queries.contains_key(&id) {
             id = id.wrapping_add(1);
         }
-        let flow = Flow::new(self.spec.to.socket_address(), net);
+        let flow = FlowRecord::new(self.spec.to.socket_address(), net);
         let query = Query { flow, message: message(id, name), tries: 0 };
         self.queries.insert(id, query);
         self.ask(id, net);
@@ -74,13 +74,13 @@ fn message(id: u16, name: &str) -> Vec<u8> {
     packet.build_bytes_vec().unwrap_or_default()
 }
 
-impl Model for Client {
+impl Model for DnsClient {
     fn start(&mut self, net: &mut dyn Network) -> Result<(), Failure> {
         self.socket = Some(net.bind_udp(0)?);
         self.begin(net);
         Ok(())
     }
-    fn ready(&mut self, socket: Socket, net: &mut dyn Network) {
+    fn ready(&mut self, socket: ModelSocket, net: &mut dyn Network) {
         let mut bytes = Vec::new();
         loop {
             let from = match net.receive_from(socket, &mut bytes) {
@@ -126,27 +126,27 @@ impl Model for Client {
     }
 }
 
-pub struct Server {
+pub struct DnsResponder {
     port: u16,
     delay: Draw,
-    socket: Option<Socket>,
+    socket: Option<ModelSocket>,
     /// Answers that wait until they are sent, by their number.
     waiting: Map<u64, (SocketAddrV4, Vec<u8>)>,
     answered: u64,
 }
 
-impl Server {
-    pub fn new(port: u16, delay: Draw) -> Server {
-        Server { port, delay, socket: None, waiting: Map::new(), answered: 0 }
+impl DnsResponder {
+    pub fn new(port: u16, delay: Draw) -> DnsResponder {
+        DnsResponder { port, delay, socket: None, waiting: Map::new(), answered: 0 }
     }
 }
 
-impl Model for Server {
+impl Model for DnsResponder {
     fn start(&mut self, net: &mut dyn Network) -> Result<(), Failure> {
         self.socket = Some(net.bind_udp(self.port)?);
         Ok(())
     }
-    fn ready(&mut self, socket: Socket, net: &mut dyn Network) {
+    fn ready(&mut self, socket: ModelSocket, net: &mut dyn Network) {
         let mut query = Vec::new();
         while let Some(from) = net.receive_from(socket, &mut query).unwrap_or_default() {
             let Some(answer) = net.zone().and_then(|zone| zone.answer(&query)) else { continue };

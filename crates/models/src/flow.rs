@@ -6,7 +6,7 @@ use std::net::SocketAddrV4;
 /// Something that a model did with a peer, from its beginning to its end: a transfer, a request with
 /// its answer, a query, a stream of datagrams.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct FlowRecord {
     /// The other side.
     pub peer: SocketAddrV4,
     /// Start time.
@@ -52,11 +52,11 @@ impl fmt::Display for FlowOutcome {
     }
 }
 
-impl Flow {
+impl FlowRecord {
     /// One that begins now.
-    pub(crate) fn new(peer: SocketAddrV4, net: &dyn Network) -> Flow {
+    pub(crate) fn new(peer: SocketAddrV4, net: &dyn Network) -> FlowRecord {
         let now = net.now();
-        Flow {
+        FlowRecord {
             peer,
             started: now,
             connected: None,

@@ -22,8 +22,8 @@ mod source;
 mod spec;
 
 pub use draw::Draw;
-pub use flow::{Flow, FlowOutcome};
-pub use network::{Failure, Network, Received, Socket};
+pub use flow::{FlowOutcome, FlowRecord};
+pub use network::{Failure, ModelSocket, Network, Received};
 pub use pace::{Pace, Spacing};
 pub use spec::{Bulk, Datagrams, Direction, Dns, Endpoint, Http, HttpServer, Kind, Spec};
 
@@ -32,7 +32,7 @@ pub trait Model: Send {
     /// It begins. A failure means that it cannot run at all.
     fn start(&mut self, net: &mut dyn Network) -> Result<(), Failure>;
     /// A socket may have changed.
-    fn ready(&mut self, socket: Socket, net: &mut dyn Network);
+    fn ready(&mut self, socket: ModelSocket, net: &mut dyn Network);
     /// A time that it asked for with [`Network::wake_at`] has come.
     fn wake(&mut self, token: u64, net: &mut dyn Network) {
         let _ = (token, net);

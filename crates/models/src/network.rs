@@ -1,6 +1,6 @@
 //! Network: the socket calls of a model, which never block.
 
-use crate::Flow;
+use crate::FlowRecord;
 use belljar_base::{SimTime, Stream};
 use belljar_net::dns::Zone;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::net::SocketAddrV4;
 
 /// A socket of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Socket(pub usize);
+pub struct ModelSocket(pub usize);
 
 /// Result of a receiving call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,35 +77,39 @@ pub trait Network {
     fn zone(&self) -> Option<&Zone>;
 
     /// A TCP socket that listens at `port` of every address.
-    fn listen(&mut self, port: u16) -> Result<Socket, Failure>;
+    fn listen(&mut self, port: u16) -> Result<ModelSocket, Failure>;
     /// The next connection that has been made to a listener.
-    fn accept(&mut self, listener: Socket) -> Option<(Socket, SocketAddrV4)>;
+    fn accept(&mut self, listener: ModelSocket) -> Option<(ModelSocket, SocketAddrV4)>;
     /// Begins a TCP connection.
-    fn connect(&mut self, to: SocketAddrV4) -> Result<Socket, Failure>;
+    fn connect(&mut self, to: SocketAddrV4) -> Result<ModelSocket, Failure>;
     /// True if the connection that was begun is established.
-    fn is_connected(&mut self, socket: Socket) -> Result<bool, Failure>;
+    fn is_connected(&mut self, socket: ModelSocket) -> Result<bool, Failure>;
     /// Sends over a connection; how many bytes there was room for.
-    fn send(&mut self, socket: Socket, data: &[u8]) -> Result<usize, Failure>;
+    fn send(&mut self, socket: ModelSocket, data: &[u8]) -> Result<usize, Failure>;
     /// Receives over a connection.
-    fn receive(&mut self, socket: Socket, out: &mut [u8]) -> Result<Received, Failure>;
+    fn receive(&mut self, socket: ModelSocket, out: &mut [u8]) -> Result<Received, Failure>;
     /// Receives over a connection what nobody wants to see, at most `most` bytes.
-    fn discard(&mut self, socket: Socket, most: u64) -> Result<Received, Failure>;
+    fn discard(&mut self, socket: ModelSocket, most: u64) -> Result<Received, Failure>;
     /// Nothing more will be sent over a connection.
-    fn finish(&mut self, socket: Socket);
+    fn finish(&mut self, socket: ModelSocket);
     /// Closes a socket of any kind.
-    fn close(&mut self, socket: Socket);
+    fn close(&mut self, socket: ModelSocket);
 
     /// A UDP socket; port 0 lets the host choose.
-    fn bind_udp(&mut self, port: u16) -> Result<Socket, Failure>;
+    fn bind_udp(&mut self, port: u16) -> Result<ModelSocket, Failure>;
     /// Sends a datagram; false if the host had no room for it.
-    fn send_to(&mut self, socket: Socket, to: SocketAddrV4, payload: &[u8]) -> Result<bool, Failure>;
+    fn send_to(&mut self, socket: ModelSocket, to: SocketAddrV4, payload: &[u8]) -> Result<bool, Failure>;
     /// The next datagram, in `out`, and who sent it.
-    fn receive_from(&mut self, socket: Socket, out: &mut Vec<u8>) -> Result<Option<SocketAddrV4>, Failure>;
+    fn receive_from(
+        &mut self,
+        socket: ModelSocket,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<SocketAddrV4>, Failure>;
 
     /// Has the model woken at `at`, with `token`. It cannot be taken back.
     fn wake_at(&mut self, at: SimTime, token: u64);
     /// Puts something that has ended into the results.
-    fn record(&mut self, flow: Flow);
+    fn record(&mut self, flow: FlowRecord);
 }
 
 /// Bytes that mean nothing.
@@ -124,7 +128,7 @@ impl Filler {
     }
 
     /// Sends what there is room for; how much that was.
-    pub(crate) fn send(&mut self, net: &mut dyn Network, socket: Socket) -> Result<u64, Failure> {
+    pub(crate) fn send(&mut self, net: &mut dyn Network, socket: ModelSocket) -> Result<u64, Failure> {
         let sent = send_filler(net, socket, self.left)?;
         self.left -= sent;
         if self.left == 0 && !self.finished {
@@ -136,7 +140,7 @@ impl Filler {
 }
 
 /// Sends up to `most` bytes that mean nothing; how many there was room for.
-pub(crate) fn send_filler(net: &mut dyn Network, socket: Socket, most: u64) -> Result<u64, Failure> {
+pub(crate) fn send_filler(net: &mut dyn Network, socket: ModelSocket, most: u64) -> Result<u64, Failure> {
     let mut sent = 0;
     while sent < most {
         let chunk = (most - sent).min(FILLER.len() as u64) as usize;

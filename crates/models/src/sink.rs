@@ -1,15 +1,15 @@
 //! Receivers that throw away what comes: RFC 863's discard service, with numbers.
 
-use crate::datagrams::Header;
-use crate::{Failure, Flow, FlowOutcome, Model, Network, Received, Socket};
+use crate::datagrams::DatagramHeader;
+use crate::{Failure, FlowOutcome, FlowRecord, Model, ModelSocket, Network, Received};
 use belljar_base::Map;
 use std::net::SocketAddrV4;
 
 /// Over TCP: closes when the peer has.
 pub struct Tcp {
     port: u16,
-    listener: Option<Socket>,
-    peers: Map<Socket, Flow>,
+    listener: Option<ModelSocket>,
+    peers: Map<ModelSocket, FlowRecord>,
 }
 
 impl Tcp {
@@ -23,10 +23,10 @@ impl Model for Tcp {
         self.listener = Some(net.listen(self.port)?);
         Ok(())
     }
-    fn ready(&mut self, socket: Socket, net: &mut dyn Network) {
+    fn ready(&mut self, socket: ModelSocket, net: &mut dyn Network) {
         if self.listener == Some(socket) {
             while let Some((peer, from)) = net.accept(socket) {
-                self.peers.insert(peer, Flow::new(from, net));
+                self.peers.insert(peer, FlowRecord::new(from, net));
                 self.ready(peer, net);
             }
             return;
@@ -58,13 +58,13 @@ impl Model for Tcp {
 /// Over UDP: loss and delay by the header that the model of datagrams and iperf write.
 pub struct Udp {
     port: u16,
-    socket: Option<Socket>,
+    socket: Option<ModelSocket>,
     buffer: Vec<u8>,
     peers: Map<SocketAddrV4, Peer>,
 }
 
 struct Peer {
-    flow: Flow,
+    flow: FlowRecord,
     /// One more than the highest number seen.
     expected: u64,
     delays_ns: u64,
@@ -82,12 +82,12 @@ impl Model for Udp {
         self.socket = Some(net.bind_udp(self.port)?);
         Ok(())
     }
-    fn ready(&mut self, socket: Socket, net: &mut dyn Network) {
+    fn ready(&mut self, socket: ModelSocket, net: &mut dyn Network) {
         // Errors are of answers that could not be delivered.
         while let Some(from) = net.receive_from(socket, &mut self.buffer).unwrap_or_default() {
-            let header = Header::parse(&self.buffer);
+            let header = DatagramHeader::parse(&self.buffer);
             let peer = self.peers.entry(from).or_insert_with(|| Peer {
-                flow: Flow::new(from, net),
+                flow: FlowRecord::new(from, net),
                 expected: 0,
                 delays_ns: 0,
                 delays: 0,
@@ -115,7 +115,7 @@ impl Model for Udp {
 }
 
 impl Peer {
-    fn receive(&mut self, bytes: usize, header: Option<&Header>, net: &dyn Network) {
+    fn receive(&mut self, bytes: usize, header: Option<&DatagramHeader>, net: &dyn Network) {
         if let Some(header) = header {
             // Late ones were taken for lost.
             let number = header.number;

@@ -1,37 +1,37 @@
 //! A server that sends bytes to everyone who connects, and closes.
 
 use crate::network::Filler;
-use crate::{Draw, Failure, Flow, FlowOutcome, Model, Network, Received, Socket};
+use crate::{Draw, Failure, FlowOutcome, FlowRecord, Model, ModelSocket, Network, Received};
 use belljar_base::Map;
 
-pub struct Server {
+pub struct ByteSource {
     port: u16,
     size: Option<Draw>,
-    listener: Option<Socket>,
-    peers: Map<Socket, Peer>,
+    listener: Option<ModelSocket>,
+    peers: Map<ModelSocket, Peer>,
 }
 
 struct Peer {
-    flow: Flow,
+    flow: FlowRecord,
     filler: Filler,
 }
 
-impl Server {
-    pub fn new(port: u16, size: Option<Draw>) -> Server {
-        Server { port, size, listener: None, peers: Map::new() }
+impl ByteSource {
+    pub fn new(port: u16, size: Option<Draw>) -> ByteSource {
+        ByteSource { port, size, listener: None, peers: Map::new() }
     }
 }
 
-impl Model for Server {
+impl Model for ByteSource {
     fn start(&mut self, net: &mut dyn Network) -> Result<(), Failure> {
         self.listener = Some(net.listen(self.port)?);
         Ok(())
     }
-    fn ready(&mut self, socket: Socket, net: &mut dyn Network) {
+    fn ready(&mut self, socket: ModelSocket, net: &mut dyn Network) {
         if self.listener == Some(socket) {
             while let Some((peer, from)) = net.accept(socket) {
                 let left = self.size.map_or(u64::MAX, |size| size.next(net.random()));
-                self.peers.insert(peer, Peer { flow: Flow::new(from, net), filler: Filler::new(left) });
+                self.peers.insert(peer, Peer { flow: FlowRecord::new(from, net), filler: Filler::new(left) });
                 self.ready(peer, net);
             }
             return;
@@ -58,7 +58,7 @@ impl Model for Server {
 }
 
 impl Peer {
-    fn go_on(&mut self, socket: Socket, net: &mut dyn Network) -> Result<bool, Failure> {
+    fn go_on(&mut self, socket: ModelSocket, net: &mut dyn Network) -> Result<bool, Failure> {
         self.flow.bytes_out += self.filler.send(net, socket)?;
         loop {
             match net.discard(socket, u64::MAX)? {

@@ -166,15 +166,15 @@ impl Spec {
     /// The model, not yet started.
     pub fn build(&self) -> Box<dyn Model> {
         match &self.kind {
-            Kind::Bulk(spec) => Box::new(bulk::Client::new(spec.clone())),
+            Kind::Bulk(spec) => Box::new(bulk::BulkClient::new(spec.clone())),
             Kind::Sink { port, udp: false } => Box::new(sink::Tcp::new(*port)),
             Kind::Sink { port, udp: true } => Box::new(sink::Udp::new(*port)),
-            Kind::Source { port, size } => Box::new(source::Server::new(*port, *size)),
-            Kind::Http(spec) => Box::new(http::Client::new(spec.clone())),
-            Kind::HttpServer(spec) => Box::new(http::Server::new(spec.clone())),
+            Kind::Source { port, size } => Box::new(source::ByteSource::new(*port, *size)),
+            Kind::Http(spec) => Box::new(http::HttpClient::new(spec.clone())),
+            Kind::HttpServer(spec) => Box::new(http::HttpResponder::new(spec.clone())),
             Kind::Datagrams(spec) => Box::new(datagrams::Sender::new(spec.clone())),
-            Kind::Dns(spec) => Box::new(dns::Client::new(spec.clone())),
-            Kind::DnsServer { port, delay } => Box::new(dns::Server::new(*port, *delay)),
+            Kind::Dns(spec) => Box::new(dns::DnsClient::new(spec.clone())),
+            Kind::DnsServer { port, delay } => Box::new(dns::DnsResponder::new(*port, *delay)),
         }
     }
     /// True if it only answers others: it does not keep a simulation going.

@@ -6,7 +6,7 @@ use belljar_wire::{ipv4, ipv6};
 
 /// The version of IP of a packet, and where in it the IP header begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum IpVersion {
     /// IPv4.
     V4(usize),
     /// IPv6.
@@ -14,12 +14,12 @@ pub enum Version {
 }
 
 /// Finds the IP header of a packet, or of a frame if `framed`; `None` if it is something else.
-pub fn ip_header(bytes: &[u8], framed: bool) -> Option<Version> {
+pub fn ip_header(bytes: &[u8], framed: bool) -> Option<IpVersion> {
     let at = if framed { ethernet::HEADER_LEN } else { 0 };
     let kind = framed.then(|| bytes.get(12..14).map(|word| u16::from_be_bytes([word[0], word[1]])));
     match (kind, bytes.get(at)? >> 4) {
-        (None | Some(Some(ethertype::IPV4)), 4) if bytes.len() >= at + 20 => Some(Version::V4(at)),
-        (None | Some(Some(ethertype::IPV6)), 6) if bytes.len() >= at + 40 => Some(Version::V6(at)),
+        (None | Some(Some(ethertype::IPV4)), 4) if bytes.len() >= at + 20 => Some(IpVersion::V4(at)),
+        (None | Some(Some(ethertype::IPV6)), 6) if bytes.len() >= at + 40 => Some(IpVersion::V6(at)),
         _ => None,
     }
 }
@@ -27,16 +27,16 @@ pub fn ip_header(bytes: &[u8], framed: bool) -> Option<Version> {
 /// The traffic class: DSCP in the upper six bits, ECN in the lower two. `None` if it is no IP packet.
 pub fn traffic_class(bytes: &[u8], framed: bool) -> Option<u8> {
     Some(match ip_header(bytes, framed)? {
-        Version::V4(at) => bytes[at + 1],
-        Version::V6(at) => bytes[at] << 4 | bytes[at + 1] >> 4,
+        IpVersion::V4(at) => bytes[at + 1],
+        IpVersion::V6(at) => bytes[at] << 4 | bytes[at + 1] >> 4,
     })
 }
 
 /// Marks a packet as one that has met congestion; false if its sender does not understand that.
 pub fn mark(bytes: &mut [u8], framed: bool) -> bool {
     match ip_header(bytes, framed) {
-        Some(Version::V4(at)) => ipv4::mark_congestion(&mut bytes[at..]),
-        Some(Version::V6(at)) => ipv6::mark_congestion(&mut bytes[at..]),
+        Some(IpVersion::V4(at)) => ipv4::mark_congestion(&mut bytes[at..]),
+        Some(IpVersion::V6(at)) => ipv6::mark_congestion(&mut bytes[at..]),
         None => false,
     }
 }
@@ -81,7 +81,7 @@ mod tests {
         let mut frame = vec![0x45; 12];
         frame.extend([0x86, 0xdd, 0x60 | 0x0b, 0x80 | 0x10]);
         frame.resize(14 + 40, 0);
-        assert_eq!(ip_header(&frame, true), Some(Version::V6(14)));
+        assert_eq!(ip_header(&frame, true), Some(IpVersion::V6(14)));
         assert_eq!(traffic_class(&frame, true), Some(0xb9));
         assert!(mark(&mut frame, true));
         assert_eq!(traffic_class(&frame, true), Some(0xbb));

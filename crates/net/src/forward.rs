@@ -22,7 +22,7 @@ const MAX_ERROR: usize = 576;
 
 /// The reason for which a packet is not forwarded, as ICMP tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ForwardError {
     /// No route leads to its network.
     NetworkUnreachable,
     /// The host does not answer.
@@ -43,19 +43,19 @@ pub enum Refusal {
     Malformed(u8),
 }
 
-impl Refusal {
+impl ForwardError {
     /// Type, code and the last four bytes of the header.
     pub fn icmp(self) -> (u8, u8, u32) {
         match self {
-            Refusal::NetworkUnreachable => (3, 0, 0),
-            Refusal::HostUnreachable => (3, 1, 0),
-            Refusal::ProtocolUnreachable => (3, 2, 0),
-            Refusal::PortUnreachable => (3, 3, 0),
-            Refusal::FragmentationNeeded(mtu) => (3, 4, mtu.into()),
-            Refusal::Prohibited => (3, 13, 0),
-            Refusal::TimeExceeded => (11, 0, 0),
-            Refusal::ReassemblyTimeExceeded => (11, 1, 0),
-            Refusal::Malformed(at) => (12, 0, u32::from(at) << 24),
+            ForwardError::NetworkUnreachable => (3, 0, 0),
+            ForwardError::HostUnreachable => (3, 1, 0),
+            ForwardError::ProtocolUnreachable => (3, 2, 0),
+            ForwardError::PortUnreachable => (3, 3, 0),
+            ForwardError::FragmentationNeeded(mtu) => (3, 4, mtu.into()),
+            ForwardError::Prohibited => (3, 13, 0),
+            ForwardError::TimeExceeded => (11, 0, 0),
+            ForwardError::ReassemblyTimeExceeded => (11, 1, 0),
+            ForwardError::Malformed(at) => (12, 0, u32::from(at) << 24),
         }
     }
 }
@@ -128,7 +128,7 @@ pub const NO_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 /// The ICMP message, without IP header, that tells the sender of `packet` why it went no further; `None` if
 /// nobody may be told (RFC 1122, section 3.2.2): about an ICMP error, a fragment but the first, or what
 /// comes from no single host.
-pub fn refusal_message(packet: &[u8], why: Refusal) -> Option<Vec<u8>> {
+pub fn refusal_message(packet: &[u8], why: ForwardError) -> Option<Vec<u8>> {
     let header_len = usize::from(packet[0] & 0xf) * 4;
     let source = source(packet);
     let answers_error =
@@ -217,15 +217,15 @@ mod tests {
 
     #[test]
     fn errors_quote_the_packet_and_never_answer_errors() {
-        let message = refusal_message(&packet(1_000, 0), Refusal::FragmentationNeeded(900)).unwrap();
+        let message = refusal_message(&packet(1_000, 0), ForwardError::FragmentationNeeded(900)).unwrap();
         assert_eq!((message.len(), message[0], message[1], word(&message, 6)), (548 + 8, 3, 4, 900));
         assert_eq!(checksum::internet(&message), 0);
         let mut error = packet(8, 0);
         (error[9], error[20]) = (ICMP, 11);
-        assert_eq!(refusal_message(&error, Refusal::TimeExceeded), None);
+        assert_eq!(refusal_message(&error, ForwardError::TimeExceeded), None);
         error[20] = 8;
-        assert!(refusal_message(&error, Refusal::TimeExceeded).is_some());
-        assert_eq!(refusal_message(&packet(8, 1), Refusal::TimeExceeded), None, "a later fragment");
+        assert!(refusal_message(&error, ForwardError::TimeExceeded).is_some());
+        assert_eq!(refusal_message(&packet(8, 1), ForwardError::TimeExceeded), None, "a later fragment");
     }
 
     #[test]

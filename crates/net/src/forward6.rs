@@ -1,7 +1,7 @@
 //! Forwarding of IPv6 as functions of bytes: ICMPv6 errors to senders (RFC 4443), and spreading flows over routes.
 //! Routers don't fragment IPv6 packets.
 
-use crate::forward::Refusal;
+use crate::forward::ForwardError;
 use belljar_wire::icmpv6::kind;
 use belljar_wire::{ipv6, protocol};
 use siphasher::sip::SipHasher13;
@@ -12,18 +12,18 @@ use std::hash::Hasher;
 const MAX_QUOTE: usize = ipv6::MIN_MTU - ipv6::HEADER_LEN - belljar_wire::icmpv6::HEADER_LEN;
 
 /// Type, code and the last four bytes of the header of the message that says `why`.
-pub fn icmp(why: Refusal, packet: &[u8]) -> (u8, u8, u32) {
+pub fn icmp(why: ForwardError, packet: &[u8]) -> (u8, u8, u32) {
     match why {
-        Refusal::NetworkUnreachable => (kind::UNREACHABLE, 0, 0),
-        Refusal::Prohibited => (kind::UNREACHABLE, 1, 0),
-        Refusal::HostUnreachable => (kind::UNREACHABLE, 3, 0),
-        Refusal::PortUnreachable => (kind::UNREACHABLE, 4, 0),
-        Refusal::FragmentationNeeded(mtu) => (kind::PACKET_TOO_BIG, 0, u32::from(mtu)),
-        Refusal::TimeExceeded => (kind::TIME_EXCEEDED, 0, 0),
-        Refusal::ReassemblyTimeExceeded => (kind::TIME_EXCEEDED, 1, 0),
-        Refusal::Malformed(at) => (kind::PARAMETER_PROBLEM, 0, at.into()),
+        ForwardError::NetworkUnreachable => (kind::UNREACHABLE, 0, 0),
+        ForwardError::Prohibited => (kind::UNREACHABLE, 1, 0),
+        ForwardError::HostUnreachable => (kind::UNREACHABLE, 3, 0),
+        ForwardError::PortUnreachable => (kind::UNREACHABLE, 4, 0),
+        ForwardError::FragmentationNeeded(mtu) => (kind::PACKET_TOO_BIG, 0, u32::from(mtu)),
+        ForwardError::TimeExceeded => (kind::TIME_EXCEEDED, 0, 0),
+        ForwardError::ReassemblyTimeExceeded => (kind::TIME_EXCEEDED, 1, 0),
+        ForwardError::Malformed(at) => (kind::PARAMETER_PROBLEM, 0, at.into()),
         // The next header that nothing knows.
-        Refusal::ProtocolUnreachable => {
+        ForwardError::ProtocolUnreachable => {
             (kind::PARAMETER_PROBLEM, 1, ipv6::upper(packet).map_or(6, |upper| upper.named_at as u32))
         }
     }
@@ -32,14 +32,15 @@ pub fn icmp(why: Refusal, packet: &[u8]) -> (u8, u8, u32) {
 /// The ICMPv6 message, without IP header and checksum, that tells the sender of `packet` why it went no
 /// further; `None` if nobody may be told (RFC 4443, section 2.4): about an error, a fragment but the first,
 /// to what is no single host, or about what went to many (that it is too big may be said of that too).
-pub fn refusal_message(packet: &[u8], why: Refusal) -> Option<Vec<u8>> {
+pub fn refusal_message(packet: &[u8], why: ForwardError) -> Option<Vec<u8>> {
     let upper = ipv6::upper(packet).ok()?;
     let source = ipv6::source(packet);
-    let too_big = matches!(why, Refusal::FragmentationNeeded(_));
+    let too_big = matches!(why, ForwardError::FragmentationNeeded(_));
     if source.is_unspecified()
         || source.is_multicast()
         || ipv6::destination(packet).is_multicast() && !too_big
-        || upper.fragment.is_some_and(|fragment| fragment.offset > 0) && !matches!(why, Refusal::Malformed(_))
+        || upper.fragment.is_some_and(|fragment| fragment.offset > 0)
+            && !matches!(why, ForwardError::Malformed(_))
         || ipv6::is_icmp_error(packet)
     {
         return None;
@@ -91,19 +92,20 @@ mod tests {
 
     #[test]
     fn errors_quote_the_packet_and_never_answer_errors() {
-        let message = refusal_message(&packet(17, &[7; 2_000]), Refusal::FragmentationNeeded(1_400)).unwrap();
+        let message =
+            refusal_message(&packet(17, &[7; 2_000]), ForwardError::FragmentationNeeded(1_400)).unwrap();
         assert_eq!((message.len(), message[0], message[1]), (1_240, kind::PACKET_TOO_BIG, 0));
         assert_eq!(message[4..8], 1_400u32.to_be_bytes());
-        let unknown = refusal_message(&packet(99, &[0; 8]), Refusal::ProtocolUnreachable).unwrap();
+        let unknown = refusal_message(&packet(99, &[0; 8]), ForwardError::ProtocolUnreachable).unwrap();
         assert_eq!(unknown[..8], [kind::PARAMETER_PROBLEM, 1, 0, 0, 0, 0, 0, 6]);
-        let about = |payload: &[u8]| refusal_message(&packet(58, payload), Refusal::TimeExceeded);
+        let about = |payload: &[u8]| refusal_message(&packet(58, payload), ForwardError::TimeExceeded);
         assert!(about(&[128, 0, 0, 0]).is_some() && about(&[1, 0, 0, 0]).is_none());
         let later = [17, 0, 0, 8, 0, 0, 0, 1, 0, 0];
-        assert_eq!(refusal_message(&packet(44, &later), Refusal::TimeExceeded), None);
+        assert_eq!(refusal_message(&packet(44, &later), ForwardError::TimeExceeded), None);
         let mut to_many = packet(17, &[0; 8]);
         to_many[24] = 0xff;
-        assert_eq!(refusal_message(&to_many, Refusal::PortUnreachable), None);
-        assert!(refusal_message(&to_many, Refusal::FragmentationNeeded(1_280)).is_some());
+        assert_eq!(refusal_message(&to_many, ForwardError::PortUnreachable), None);
+        assert!(refusal_message(&to_many, ForwardError::FragmentationNeeded(1_280)).is_some());
     }
 
     #[test]

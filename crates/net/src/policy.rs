@@ -26,7 +26,7 @@ const DEFAULT_PRIORITY: u32 = 32_767;
 
 /// Selector: the packet attributes that a policy rule matches.
 #[derive(Clone, Copy, Debug)]
-pub struct Flow<'a, A = Ipv4Addr> {
+pub struct RuleSelector<'a, A = Ipv4Addr> {
     /// Where it goes.
     pub destination: A,
     /// Where it comes from, if that is settled.
@@ -123,7 +123,7 @@ impl<A: Ip> Rule<A> {
             protocol: KERNEL,
         }
     }
-    fn is_for(&self, flow: &Flow<'_, A>) -> bool {
+    fn is_for(&self, flow: &RuleSelector<'_, A>) -> bool {
         let within = |port: u16, range: Option<PortRange>| {
             range.is_none_or(|(first, last)| (first..=last).contains(&port))
         };
@@ -181,7 +181,7 @@ impl<A: Ip> Policy<A> {
     pub fn lookup<'a>(
         &'a self,
         main: &'a RouteTable<A>,
-        flow: impl FnOnce() -> Flow<'a, A>,
+        flow: impl FnOnce() -> RuleSelector<'a, A>,
         destination: A,
         hash: impl Fn() -> u64,
         usable: impl Fn(&NextHop<A>) -> bool,
@@ -285,8 +285,8 @@ mod tests {
     fn by(interface: usize) -> Route {
         Route::by(interface, None, protocol::STATIC)
     }
-    fn flow_to(destination: Ipv4Addr) -> Flow<'static> {
-        Flow {
+    fn flow_to(destination: Ipv4Addr) -> RuleSelector<'static> {
+        RuleSelector {
             destination,
             source: None,
             arrived: "lo",
@@ -307,7 +307,7 @@ mod tests {
         mark: u32,
     ) -> Result<Option<(usize, u32)>, Action> {
         let (destination, source) = (Ipv4Addr::new(10, 9, 0, 1), source.parse().ok());
-        let flow = || Flow { source, arrived, mark, ..flow_to(destination) };
+        let flow = || RuleSelector { source, arrived, mark, ..flow_to(destination) };
         let found = policy.lookup(main, flow, destination, || 0, |_| true)?;
         Ok(found.map(|found| (found.hop.map_or(0, |hop| hop.interface), found.table)))
     }
@@ -368,7 +368,8 @@ mod tests {
     #[test]
     fn rules_tell_packets_by_protocol_ports_and_users() {
         let rule = Rule::all(10, Action::Blackhole);
-        let flow = Flow { protocol: 6, ports: (40_000, 80), uid: 1_000, ..flow_to(Ipv4Addr::LOCALHOST) };
+        let flow =
+            RuleSelector { protocol: 6, ports: (40_000, 80), uid: 1_000, ..flow_to(Ipv4Addr::LOCALHOST) };
         let is_for = |rule: Rule| rule.is_for(&flow);
         assert!(is_for(Rule { ip_protocol: 6, ..rule.clone() }));
         assert!(!is_for(Rule { ip_protocol: 17, ..rule.clone() }));

@@ -7,7 +7,7 @@
 #[path = "router6.rs"]
 mod v6;
 
-use crate::forward::{self, Refusal};
+use crate::forward::{self, ForwardError};
 use crate::neighbour::{NeighbourEvent, Neighbours};
 use crate::nic::{Nic, NicChange, NicConfig};
 use crate::routes::{InterfaceAddress, NextHop, Route, RouteKind, RouteTable, protocol};
@@ -199,7 +199,7 @@ impl Router {
     fn forward(&mut self, now: SimTime, port: usize, mut bytes: Vec<u8>) {
         if bytes[8] <= 1 {
             self.counters.expired += 1;
-            return self.refuse(now, port, &bytes, Refusal::TimeExceeded);
+            return self.refuse(now, port, &bytes, ForwardError::TimeExceeded);
         }
         let hash = forward::flow_hash(self.flow_key, &bytes);
         let to = forward::destination(&bytes);
@@ -208,18 +208,21 @@ impl Router {
             Some((route, None)) if route.kind == RouteKind::Blackhole => return self.counters.no_route += 1,
             Some((route, None)) if route.kind == RouteKind::Prohibit => {
                 self.counters.no_route += 1;
-                return self.refuse(now, port, &bytes, Refusal::Prohibited);
+                return self.refuse(now, port, &bytes, ForwardError::Prohibited);
             }
             found => {
                 self.counters.no_route += 1;
-                let why =
-                    if found.is_some() { Refusal::HostUnreachable } else { Refusal::NetworkUnreachable };
+                let why = if found.is_some() {
+                    ForwardError::HostUnreachable
+                } else {
+                    ForwardError::NetworkUnreachable
+                };
                 return self.refuse(now, port, &bytes, why);
             }
         };
         let mtu = self.interfaces[hop.interface].mtu;
         if bytes.len() > mtu && !forward::may_fragment(&bytes) {
-            return self.refuse(now, port, &bytes, Refusal::FragmentationNeeded(mtu as u16));
+            return self.refuse(now, port, &bytes, ForwardError::FragmentationNeeded(mtu as u16));
         }
         forward::count_hop(&mut bytes);
         if let Some(clamp) = self.mss_clamp {
@@ -263,7 +266,7 @@ impl Router {
     }
 
     /// Tells the sender of a packet that came by `port` why it went no further.
-    fn refuse(&mut self, now: SimTime, port: usize, packet: &[u8], why: Refusal) {
+    fn refuse(&mut self, now: SimTime, port: usize, packet: &[u8], why: ForwardError) {
         let Some(message) = forward::refusal_message(packet, why) else { return };
         let source = self.interfaces[port].addresses.first();
         let source = source.or(self.interfaces.iter().find_map(|other| other.addresses.first()));
@@ -312,7 +315,7 @@ impl Router {
             return;
         }
         let ports = matches!(bytes[9], UDP | UDP_LITE);
-        let why = if ports { Refusal::PortUnreachable } else { Refusal::ProtocolUnreachable };
+        let why = if ports { ForwardError::PortUnreachable } else { ForwardError::ProtocolUnreachable };
         if let Some(message) = forward::refusal_message(&bytes, why) {
             self.send_icmp(now, us, them, 0xc0, &message);
         }
@@ -346,7 +349,7 @@ impl Router {
                         let back = self.routes.lookup(from, || 0, |_| true).and_then(|(_, hop)| hop);
                         let port = back.map_or(0, |hop| hop.interface);
                         if !self.is_own(from) {
-                            self.refuse(now, port, packet.bytes(), Refusal::HostUnreachable);
+                            self.refuse(now, port, packet.bytes(), ForwardError::HostUnreachable);
                         }
                     }
                 }

@@ -3,7 +3,7 @@
 
 use super::{Router, RouterInterface};
 use crate::Packet;
-use crate::forward::Refusal;
+use crate::forward::ForwardError;
 use crate::forward6;
 use crate::neighbour::{NeighbourEvent, Neighbours};
 use crate::routes::{InterfaceAddress, NextHop, Route, RouteKind, RouteTable, protocol};
@@ -82,7 +82,8 @@ impl Router {
                 self.icmp6(now, port, &bytes, &header, upper.payload.start);
             } else if whole && !to.is_multicast() && !self.is_own6(header.src) {
                 let ports = matches!(upper.protocol, ip_protocol::UDP | ip_protocol::UDP_LITE);
-                let why = if ports { Refusal::PortUnreachable } else { Refusal::ProtocolUnreachable };
+                let why =
+                    if ports { ForwardError::PortUnreachable } else { ForwardError::ProtocolUnreachable };
                 self.refuse6(now, port, &bytes, why, Some(to));
             }
             return;
@@ -101,7 +102,7 @@ impl Router {
         }
         if header.hop_limit <= 1 {
             self.counters.expired += 1;
-            return self.refuse6(now, port, &bytes, Refusal::TimeExceeded, None);
+            return self.refuse6(now, port, &bytes, ForwardError::TimeExceeded, None);
         }
         let Some(v6) = &self.v6 else { return };
         let hash = forward6::flow_hash(self.flow_key, &bytes);
@@ -114,14 +115,15 @@ impl Router {
             }
             found => {
                 let prohibited = found.is_some_and(|(route, _)| route.kind == RouteKind::Prohibit);
-                let why = if prohibited { Refusal::Prohibited } else { Refusal::NetworkUnreachable };
+                let why =
+                    if prohibited { ForwardError::Prohibited } else { ForwardError::NetworkUnreachable };
                 self.counters.no_route += 1;
                 return self.refuse6(now, port, &bytes, why, None);
             }
         };
         let mtu = self.interfaces[hop.interface].mtu;
         if bytes.len() > mtu {
-            return self.refuse6(now, port, &bytes, Refusal::FragmentationNeeded(mtu as u16), None);
+            return self.refuse6(now, port, &bytes, ForwardError::FragmentationNeeded(mtu as u16), None);
         }
         if let Some(clamp) = self.mss_clamp {
             let back = v6.routes.lookup(header.src, || hash, |hop| hop.interface < self.nics.len());
@@ -149,7 +151,14 @@ impl Router {
 
     /// Tells the sender of a packet that came by `port` why it went no further, from `source` or an address of
     /// that interface.
-    fn refuse6(&mut self, now: SimTime, port: usize, packet: &[u8], why: Refusal, source: Option<Ipv6Addr>) {
+    fn refuse6(
+        &mut self,
+        now: SimTime,
+        port: usize,
+        packet: &[u8],
+        why: ForwardError,
+        source: Option<Ipv6Addr>,
+    ) {
         let Some(message) = forward6::refusal_message(packet, why) else { return };
         let to = ipv6::source(packet);
         let near = self.interfaces[port].addresses6.first();
@@ -290,7 +299,7 @@ impl Router {
                             let routes = self.v6.as_ref().map(|v6| &v6.routes);
                             let back = routes.and_then(|routes| routes.lookup(from, || 0, |_| true));
                             let port = back.and_then(|(_, hop)| hop).map_or(interface, |hop| hop.interface);
-                            self.refuse6(now, port, packet.bytes(), Refusal::HostUnreachable, None);
+                            self.refuse6(now, port, packet.bytes(), ForwardError::HostUnreachable, None);
                         }
                     }
                 }

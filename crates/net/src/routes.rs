@@ -254,7 +254,7 @@ impl<A: Ip> Route<A> {
 }
 
 /// A route that was looked for, the prefix that it is to, and the next hop if there is one.
-pub type Entry<'a, A> = (Prefix<A>, &'a Route<A>, Option<NextHop<A>>);
+pub type RouteMatch<'a, A> = (Prefix<A>, &'a Route<A>, Option<NextHop<A>>);
 
 /// Routes by prefix and metric.
 #[derive(Clone, Debug)]
@@ -399,7 +399,7 @@ impl<A: Ip> RouteTable<A> {
         destination: A,
         hash: impl Fn() -> u64,
         usable: impl Fn(&NextHop<A>) -> bool,
-    ) -> Option<Entry<'_, A>> {
+    ) -> Option<RouteMatch<'_, A>> {
         if !self.few.is_empty() {
             return self
                 .few

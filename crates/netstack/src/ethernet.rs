@@ -4,14 +4,14 @@
 use super::family::{FlowKey, RouteQuery};
 use super::interface::Attachment;
 use super::ip::icmp;
-use super::ip::route::Route;
+use super::ip::route::ResolvedRoute;
 use super::{LO, Stack};
 use crate::Departure;
 use crate::PacketDirection;
 use crate::StackTimer;
 use crate::TimerId;
 use belljar_base::SimTime;
-use belljar_net::forward::{self, Refusal};
+use belljar_net::forward::{self, ForwardError};
 use belljar_net::neighbour::NeighbourEvent;
 use belljar_net::policy::Action;
 use belljar_net::router::{arp_frame, arp_reply, arp_request, framed};
@@ -81,7 +81,7 @@ fn group_address(group: Ipv4Addr) -> Address {
 
 impl Stack {
     /// A connection's peer has answered what went by a route: whoever it goes to first is there, and need not be asked.
-    pub fn confirm_neighbour(&mut self, route: &Route, now: SimTime) {
+    pub fn confirm_neighbour(&mut self, route: &ResolvedRoute, now: SimTime) {
         if !self.interfaces[route.interface].is_link() {
             return;
         }
@@ -148,7 +148,7 @@ impl Stack {
                 }
                 NeighbourEvent::Failed { packets, .. } => {
                     for packet in packets {
-                        self.refuse(packet.bytes(), Refusal::HostUnreachable);
+                        self.refuse(packet.bytes(), ForwardError::HostUnreachable);
                         self.packet_lost(packet.cookie(), packet.len());
                     }
                 }
@@ -310,7 +310,7 @@ impl Stack {
         }
         if bytes[8] <= 1 {
             self.counters.ip[0].in_header_errors += 1;
-            self.refuse(&bytes, Refusal::TimeExceeded);
+            self.refuse(&bytes, ForwardError::TimeExceeded);
             return self.recycle_buffer(bytes);
         }
         let hash = forward::flow_hash(self.flow_key, &bytes);
@@ -333,14 +333,16 @@ impl Stack {
                     return self.forward_by(hop.interface, hop.gateway, mtu, bytes);
                 }
                 self.counters.ip[0].not_cut += 1;
-                Some(Refusal::FragmentationNeeded(mtu as u16))
+                Some(ForwardError::FragmentationNeeded(mtu as u16))
             }
             Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
-            Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => Some(Refusal::Prohibited),
-            Ok(Some((None, ..))) => Some(Refusal::HostUnreachable),
+            Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => {
+                Some(ForwardError::Prohibited)
+            }
+            Ok(Some((None, ..))) => Some(ForwardError::HostUnreachable),
             Ok(None) | Err(_) => {
                 self.counters.ip[0].in_no_routes += 1;
-                Some(Refusal::NetworkUnreachable)
+                Some(ForwardError::NetworkUnreachable)
             }
         };
         if let Some(why) = refusal {
@@ -364,7 +366,7 @@ impl Stack {
     }
 
     /// Tells the sender of a packet, this host perhaps, why it went no further.
-    pub fn refuse(&mut self, packet: &[u8], why: Refusal) {
+    pub fn refuse(&mut self, packet: &[u8], why: ForwardError) {
         let Some(mut message) = forward::refusal_message(packet, why) else { return };
         let to = forward::source(packet).into();
         let Ok(mut route) = self.route(to, None, None) else { return };

@@ -2,7 +2,7 @@
 
 use super::{LO, Stack};
 use belljar_linux_abi::{Errno, c};
-use belljar_net::policy::{Action, Flow, FoundRoute, Policy};
+use belljar_net::policy::{Action, FoundRoute, Policy, RuleSelector};
 use belljar_net::routes::{Ip, NextHop, Route, RouteTable};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -134,7 +134,7 @@ impl Stack {
         hash: impl Fn() -> u64,
     ) -> Result<Option<FoundRoute<'_, A>>, Action> {
         let name = |number: usize| self.interfaces.get(number).map_or("", |interface| &*interface.name);
-        let flow = || Flow {
+        let flow = || RuleSelector {
             destination: asked.to,
             source: asked.source,
             arrived: name(asked.arrived),

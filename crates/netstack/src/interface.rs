@@ -6,7 +6,7 @@
 //! itself, and what a packet sets off is done in the order in which packets were queued.
 
 use super::ethernet::LinkConfig;
-use super::ip::route::Route;
+use super::ip::route::ResolvedRoute;
 use super::resolver::SERVICE;
 use super::{LO, Stack};
 use crate::Departure;
@@ -241,7 +241,7 @@ impl Stack {
     }
     /// Queues a packet on an interface; its cookie is told when it has left. False if the queue is
     /// full and the packet lost.
-    pub fn queue_packet(&mut self, route: &Route, packet: Packet) -> bool {
+    pub fn queue_packet(&mut self, route: &ResolvedRoute, packet: Packet) -> bool {
         self.send_packet(route.interface, route.gateway, packet)
     }
     /// Queues a packet of this content on an interface, to a router: as [`queue_packet`](Self::queue_packet).

@@ -1,7 +1,7 @@
 //! MTUs of IPv4 paths, learnt from routers (RFC 1191).
 
 use super::Stack;
-use super::ip::route::Route;
+use super::ip::route::ResolvedRoute;
 use crate::SocketKey;
 use crate::interface::ETH0_MTU;
 use crate::socket::SocketKind;
@@ -62,7 +62,7 @@ impl Stack {
     }
 
     /// True if a packet of `len` bytes must not be cut on its way, by a socket's `IP_MTU_DISCOVER`.
-    pub fn must_not_fragment(&self, discover: i32, route: &Route, len: usize, now: SimTime) -> bool {
+    pub fn must_not_fragment(&self, discover: i32, route: &ResolvedRoute, len: usize, now: SimTime) -> bool {
         let locked = match route.destination {
             IpAddr::V4(to) => {
                 route.metrics.mtu_locked || self.path_mtus.get(to, now).is_some_and(|known| known.locked)

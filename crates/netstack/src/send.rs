@@ -1,7 +1,7 @@
 //! Sending, as shared by UDP, raw and ping sockets: the destination, the interface, the greatest length.
 
 use crate::ip::Outbound;
-use crate::ip::route::{Route, Through};
+use crate::ip::route::{ResolvedRoute, Through};
 use crate::path_mtu::heeds_routers;
 use crate::{SocketKey, Stack, address, interface_index};
 use belljar_linux_abi::{Errno, c};
@@ -63,7 +63,7 @@ impl Stack {
         to: SocketAddr,
         mut source: Option<IpAddr>,
         interface: Option<u32>,
-    ) -> Result<Route, Errno> {
+    ) -> Result<ResolvedRoute, Errno> {
         let (to, port) = (to.ip(), to.port());
         let socket = &self.sockets[key.0];
         let mut device = match to {
@@ -106,7 +106,7 @@ impl Stack {
     }
 
     /// The longest packet of a socket that may go by a route uncut.
-    pub fn sending_mtu(&self, key: SocketKey, route: &Route) -> usize {
+    pub fn sending_mtu(&self, key: SocketKey, route: &ResolvedRoute) -> usize {
         let ignores = self.sockets[key.0].ip_options().is_some_and(|ip| !heeds_routers(ip.mtu_discover));
         match route.destination {
             IpAddr::V4(_) if ignores => self.mtu(route.interface),

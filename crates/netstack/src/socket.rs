@@ -1,7 +1,7 @@
 //! Parts of every socket, whatever its family: type, options of level `SOL_SOCKET`, pending error and wait queue,
 //! socket(7).
 
-use super::filter::Filter;
+use super::filter::SocketFilter;
 use super::ip::IpOptions;
 use super::tcp::{Role, TcpSocket};
 use super::udp::UdpSocket;
@@ -104,7 +104,7 @@ pub struct SocketOptions {
     /// `SO_BINDTODEVICE`: the interface's index.
     pub bound_device: Option<u32>,
     /// `SO_ATTACH_FILTER`.
-    pub filter: Option<Arc<Filter>>,
+    pub filter: Option<Arc<SocketFilter>>,
     /// `SO_LOCK_FILTER`.
     pub filter_locked: bool,
     /// `SO_INCOMING_CPU`, `SO_BUSY_POLL` and others that are only kept: by option.

@@ -3,7 +3,7 @@
 use crate::node::HostNode;
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_config::Experiment;
-use belljar_models::{Flow, FlowOutcome};
+use belljar_models::{FlowOutcome, FlowRecord};
 use belljar_results::names;
 use belljar_results::{ModelStatistics, Quantiles, ResultsError, ResultsFolder};
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ pub fn collect(experiment: &Experiment, nodes: &[HostNode]) -> Flows {
 }
 
 impl Sums {
-    fn count(&mut self, flow: &Flow) {
+    fn count(&mut self, flow: &FlowRecord) {
         let sum = &mut self.statistics;
         match flow.outcome {
             FlowOutcome::Done => {
@@ -82,7 +82,7 @@ impl Sums {
     }
 }
 
-fn row(host: &str, model: &str, flow: &Flow) -> String {
+fn row(host: &str, model: &str, flow: &FlowRecord) -> String {
     let time = |at: Option<SimTime>| at.map_or(String::new(), |at| at.to_string());
     let delay = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     format!(

@@ -4,12 +4,12 @@ use super::text::{Text, push_hex};
 use belljar_linux_abi::c;
 
 /// Values with their names.
-pub type Names = &'static [(u64, &'static str)];
+pub type ValueNames = &'static [(u64, &'static str)];
 
 macro_rules! names {
     ($($(#[$doc:meta])* $list:ident: $($name:ident)*;)*) => {$(
         $(#[$doc])*
-        pub const $list: Names = &[$((c::$name as u32 as u64, stringify!($name))),*];
+        pub const $list: ValueNames = &[$((c::$name as u32 as u64, stringify!($name))),*];
     )*};
 }
 
@@ -71,7 +71,7 @@ names! {
 }
 
 /// The operations of futex(2), `FUTEX_PRIVATE_FLAG` left out.
-pub const FUTEX: Names = &[
+pub const FUTEX: ValueNames = &[
     (0, "FUTEX_WAIT"),
     (1, "FUTEX_WAKE"),
     (3, "FUTEX_REQUEUE"),
@@ -91,7 +91,7 @@ pub const FUTEX: Names = &[
 ];
 
 /// sigaction(2)
-pub const SIGACTION: Names = &[
+pub const SIGACTION: ValueNames = &[
     // Not for programs, whose C library sets it.
     (0x0400_0000, "SA_RESTORER"),
     (c::SA_NOCLDSTOP as u32 as u64, "SA_NOCLDSTOP"),
@@ -104,20 +104,20 @@ pub const SIGACTION: Names = &[
 ];
 
 /// The name of `value`, or the number itself.
-pub fn one_of(names: Names, value: u64) -> String {
+pub fn one_of(names: ValueNames, value: u64) -> String {
     let value = u64::from(value as u32);
     names.iter().find(|(v, _)| *v == value).map_or_else(|| format!("{value:#x}"), |(_, name)| (*name).into())
 }
 
 /// The names of all bits of `value`, what has none in hexadecimal.
-pub fn flags(names: Names, value: u64) -> String {
+pub fn flags(names: ValueNames, value: u64) -> String {
     let mut text = Text::default();
     push_flags(&mut text, names, value);
     text.into_string()
 }
 
 /// The same, appended.
-pub fn push_flags(out: &mut Text, names: Names, value: u64) {
+pub fn push_flags(out: &mut Text, names: ValueNames, value: u64) {
     if value as u32 == 0 {
         return out.push('0');
     }

@@ -1,6 +1,6 @@
 //! Signatures of system calls: the types of their arguments.
 
-use super::names::{self, Names};
+use super::names::{self, ValueNames};
 use super::structs::Struct::{
     self, Itimerspec, Number, Rlimit, Sigaction, Signals, Stat, Statx, Timeval, Uptime,
 };
@@ -34,9 +34,9 @@ pub enum Arg {
     /// A vector of buffers that the call fills.
     OutVector(usize),
     /// Bits with names.
-    Flags(Names),
+    Flags(ValueNames),
     /// One of several named values.
-    OneOf(Names),
+    OneOf(ValueNames),
     /// A signal.
     Signal,
     /// An address of a socket; its length is this argument.

@@ -1,13 +1,13 @@
 //! Mapping an image and its interpreter into a fresh address space.
 
-use super::stack::InitialStack;
 use crate::files::executable::Executable;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
 use crate::mm::map::{MapRequest, MapSource};
 use crate::mm::{AddressSpace, PAGE, page_down, page_up};
 use belljar_linux_abi::Errno;
-use belljar_machine::elf::{ElfError, HEADER_LEN, Header, Layout, Segment};
+use belljar_machine::elf::{ElfError, ElfHeader, HEADER_LEN, Layout, Segment};
+use belljar_machine::initial_stack::InitialStack;
 use belljar_machine::{ImageRoom, Placement, Prot, Regs};
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl From<ElfError> for ExecError {
 /// An image that has been read and may be mapped.
 pub struct Image {
     pub(super) file: Executable,
-    header: Header,
+    header: ElfHeader,
     layout: Layout,
     /// See [`Host::needs_linux_layout`].
     needs_linux_layout: bool,
@@ -105,7 +105,7 @@ impl Host {
     pub(super) fn read_image(&mut self, file: Executable) -> Result<Image, ExecError> {
         let mut start = [0; HEADER_LEN];
         let got = self.machine.read_at(file.native, 0, &mut start)?;
-        let header = Header::parse(&start[..got])?;
+        let header = ElfHeader::parse(&start[..got])?;
         let range = header.program_headers.clone();
         let mut headers = vec![0; (range.end - range.start) as usize];
         if self.machine.read_at(file.native, range.start, &mut headers)? < headers.len() {

@@ -6,16 +6,26 @@
 mod instrumented;
 mod load;
 mod prepare;
-mod script;
-mod stack;
 mod user;
 
 use crate::call::Call;
 use crate::host::{Host, ProcessReport};
 use crate::ids::{MmKey, ProcessKey};
+use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{Placement, Regs};
 use load::{ExecError, Program};
+
+impl Processes {
+    /// Changes the caller's users, groups and capabilities as the execution of `file` does.
+    fn take_on_ids(&mut self, process: ProcessKey, file: &crate::files::executable::Executable) {
+        let process = &mut self[process.0];
+        if !process.attributes.no_new_privs {
+            process.credentials.set_ids(file.set_uid, file.set_gid);
+        }
+        process.credentials.executed();
+    }
+}
 
 impl Host {
     /// Starts the experiment's process number `spec`, or reports why it cannot start.
@@ -68,15 +78,6 @@ impl Host {
         Ok(())
     }
 
-    /// Changes the caller's users, groups and capabilities as the execution of `file` does.
-    fn take_on_ids(&mut self, process: ProcessKey, file: &crate::files::executable::Executable) {
-        let process = self.process(process);
-        if !process.attributes.no_new_privs {
-            process.credentials.set_ids(file.set_uid, file.set_gid);
-        }
-        process.credentials.executed();
-    }
-
     /// Makes `mm` the memory of a process and the program's names its names.
     fn adopt_image(&mut self, process: ProcessKey, mm: MmKey, program: &Program) {
         let process = self.process(process);
@@ -111,7 +112,7 @@ impl Call<'_> {
         let (process, thread) = (self.process, self.thread);
         let former_tid = self.host.thread(thread).tid;
         self.host.prepare_exec(process, thread);
-        self.host.take_on_ids(process, &program.image.file);
+        self.host.processes.take_on_ids(process, &program.image.file);
         if let Some(old) = self.host.process(process).mm.take() {
             let context = self.host.thread(thread).context;
             self.host.machine.destroy_context(context);

@@ -2,11 +2,11 @@
 //! loader they ask for. Nothing of the running process is touched yet.
 
 use super::load::{ExecError, Image, Program};
-use super::script::{LINE_MAX, MAX_DEPTH, Shebang};
 use crate::files::executable::Executable;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use belljar_linux_abi::Errno;
+use belljar_machine::script::{LINE_MAX, MAX_DEPTH, Shebang};
 
 /// Bytes of the longest arguments and environment, a quarter of the stack: `execve(2)`, "Limits on size of arguments and
 /// environment".

@@ -87,12 +87,12 @@ impl Host {
     fn read_text(&mut self, process: ProcessKey, path: &[u8]) -> Result<String, Errno> {
         let found = self.resolve(process, c::AT_FDCWD, path, crate::files::tree::Walk::FOLLOW)?;
         let Ok(inode) = found.inode() else { return Ok(String::new()) };
-        let size = self.inode(inode).content().map_or(0, |content| content.size).min(LONGEST);
+        let size = self.files.inode(inode).content().map_or(0, |content| content.size).min(LONGEST);
         let native = self.native_of(inode)?;
         let mut bytes = vec![0; size as usize];
         let read = self.machine.read_at(native, 0, &mut bytes)?;
         bytes.truncate(read);
-        if self.inode(inode).opens == 0 {
+        if self.files.inode(inode).opens == 0 {
             self.close_native(inode);
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())

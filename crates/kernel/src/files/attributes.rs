@@ -2,6 +2,7 @@
 
 use super::FileKind;
 use super::tree::{DISK, Meta, NAMESPACE, Node, PROC, PTS, ROOT, SYS, Target};
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use belljar_linux_abi::c;
@@ -23,7 +24,7 @@ const STREAM_NUMBERS: u64 = 9_000_000;
 /// Everything that `stat(2)` or `statx(2)` says.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
-pub struct Attributes {
+pub struct FileAttributes {
     pub device: u64,
     pub number: u64,
     pub links: u64,
@@ -36,17 +37,24 @@ pub struct Attributes {
     pub allocated: u64,
 }
 
+impl Files {
+    /// The inode of an open FIFO.
+    pub(super) fn fifo_inode(&mut self, file: FileKey) -> Option<InodeKey> {
+        self.pipe_of(file)?.fifo?.inode
+    }
+}
+
 impl Host {
     /// The attributes of what a path leads to.
-    pub(crate) fn attributes(&mut self, target: Target) -> Attributes {
+    pub(crate) fn attributes(&mut self, target: Target) -> FileAttributes {
         match target {
             Target::Inode(inode) => self.inode_attributes(inode),
             Target::File(file) => self.file_attributes(file),
         }
     }
     /// The attributes of an open file.
-    pub(crate) fn file_attributes(&mut self, file: FileKey) -> Attributes {
-        if let Some(inode) = self.open(file).kind.inode().or_else(|| self.fifo_inode(file)) {
+    pub(crate) fn file_attributes(&mut self, file: FileKey) -> FileAttributes {
+        if let Some(inode) = self.files.open(file).kind.inode().or_else(|| self.files.fifo_inode(file)) {
             return self.inode_attributes(inode);
         }
         let (mode, number) = match &self.files.open[file.0].kind {
@@ -59,7 +67,7 @@ impl Host {
         };
         let place = self.files.open[file.0].kind.place();
         let changed = self.files.unnamed.get(&place).and_then(|unnamed| unnamed.meta);
-        Attributes {
+        FileAttributes {
             device: ANONYMOUS_DEVICE,
             number: number + 1,
             links: 1,
@@ -70,36 +78,32 @@ impl Host {
             allocated: 0,
         }
     }
-    /// The inode of an open FIFO.
-    pub(super) fn fifo_inode(&mut self, file: FileKey) -> Option<InodeKey> {
-        self.files.pipe_of(file)?.fifo?.inode()
-    }
     /// The links of a directory: its name, its own `.` and the `..` of the directories in it.
     fn directory_links(&mut self, key: InodeKey) -> u64 {
-        if key != ROOT && self.inode(key).links.is_empty() {
+        if key != ROOT && self.files.inode(key).links.is_empty() {
             return 0;
         }
-        if matches!(self.inode(key).device, PROC | SYS) {
+        if matches!(self.files.inode(key).device, PROC | SYS) {
             return 2;
         }
         // What cannot be listed has no directories as far as anybody can tell.
         let entries = self.list(key).unwrap_or_default();
         2 + entries.iter().filter(|entry| entry.format == c::S_IFDIR).count() as u64
     }
-    fn inode_attributes(&mut self, key: InodeKey) -> Attributes {
+    fn inode_attributes(&mut self, key: InodeKey) -> FileAttributes {
         // A shared file may have changed; what cannot be asked keeps its last size.
         let _ = self.size_of(key);
         let owner = self.owner_of(key);
-        let directory_links = match self.inode(key).node.is_directory() {
+        let directory_links = match self.files.inode(key).node.is_directory() {
             true => self.directory_links(key),
             false => 0,
         };
         // Files of a disk are as long as what they say; those of /proc and /sys never are.
-        let made_up =
-            matches!(self.inode(key).node, Node::Virtual(_)) && !matches!(self.inode(key).device, PROC | SYS);
+        let made_up = matches!(self.files.inode(key).node, Node::Virtual(_))
+            && !matches!(self.files.inode(key).device, PROC | SYS);
         let made_up =
             if made_up { self.virtual_content(key).map_or(0, |bytes| bytes.len() as u64) } else { 0 };
-        let inode = self.inode(key);
+        let inode = self.files.inode(key);
         let (size, rdev) = match &inode.node {
             Node::Regular(content) => (content.size, 0),
             Node::Virtual(_) => (made_up, 0),
@@ -126,7 +130,7 @@ impl Host {
         };
         let mut meta = inode.meta;
         (meta.uid, meta.gid) = owner;
-        Attributes {
+        FileAttributes {
             device: inode.device,
             number: inode.number,
             links,
@@ -166,7 +170,7 @@ impl Host {
     }
 }
 
-impl Attributes {
+impl FileAttributes {
     fn blocks(&self) -> u64 {
         self.allocated / 512
     }

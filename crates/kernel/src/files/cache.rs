@@ -3,6 +3,7 @@
 //! the system allows. Nothing in a simulation depends on which are open.
 
 use super::tree::{Content, Node};
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_base::Map;
@@ -55,6 +56,15 @@ pub struct Cached {
     last_use: u64,
 }
 
+impl Files {
+    fn set_cached(&mut self, key: InodeKey, cached: Option<Cached>) -> Option<Cached> {
+        match &mut self.inode(key).node {
+            Node::Regular(Content { native, .. }) => std::mem::replace(native, cached),
+            _ => None,
+        }
+    }
+}
+
 impl Host {
     /// Opens a native file. Where no more can be open, those of the cache make room; `ENFILE` if
     /// even that does not help.
@@ -76,11 +86,11 @@ impl Host {
     /// The native descriptor of a regular file, opened if it is not open. It stays open at least
     /// until the second next one is asked for.
     pub(crate) fn native_of(&mut self, key: InodeKey) -> Result<NativeFile, Errno> {
-        let content = self.inode(key).content().ok_or(Errno::EINVAL)?;
+        let content = self.files.inode(key).content().ok_or(Errno::EINVAL)?;
         if let Some(cached) = content.native {
             let last_use = self.files.natives.used(key, Some(cached.last_use));
             if last_use != cached.last_use {
-                self.set_cached(key, Some(Cached { last_use, ..cached }));
+                self.files.set_cached(key, Some(Cached { last_use, ..cached }));
             }
             return Ok(cached.file);
         }
@@ -100,7 +110,7 @@ impl Host {
     pub(crate) fn keep_native(&mut self, key: InodeKey, file: NativeFile) {
         self.close_native(key);
         let last_use = self.files.natives.used(key, None);
-        self.set_cached(key, Some(Cached { file, last_use }));
+        self.files.set_cached(key, Some(Cached { file, last_use }));
         if self.files.natives.len() > LEAST {
             let share = self.machine.file_share().max(LEAST);
             self.close_natives(share);
@@ -109,7 +119,7 @@ impl Host {
 
     /// Closes an inode's native descriptor.
     pub(crate) fn close_native(&mut self, key: InodeKey) {
-        if let Some(cached) = self.set_cached(key, None) {
+        if let Some(cached) = self.files.set_cached(key, None) {
             self.files.natives.forget(cached.last_use);
             self.machine.close(cached.file);
         }
@@ -126,13 +136,6 @@ impl Host {
         while self.files.natives.len() > share {
             let Some(oldest) = self.files.natives.oldest() else { return };
             self.close_native(oldest);
-        }
-    }
-
-    fn set_cached(&mut self, key: InodeKey, cached: Option<Cached>) -> Option<Cached> {
-        match &mut self.inode(key).node {
-            Node::Regular(Content { native, .. }) => std::mem::replace(native, cached),
-            _ => None,
         }
     }
 }

@@ -69,12 +69,10 @@ impl Files {
         }
         FdTableKey(self.tables.insert(copy))
     }
-}
 
-impl Host {
     /// A new open file with no descriptor yet.
     pub(crate) fn open_file(&mut self, kind: FileKind, flags: i32) -> FileKey {
-        FileKey(self.files.open.insert(OpenFile {
+        FileKey(self.open.insert(OpenFile {
             references: 1,
             flags,
             offset: 0,
@@ -84,6 +82,19 @@ impl Host {
             spliced: false,
         }))
     }
+
+    /// An open file.
+    pub(crate) fn open(&mut self, file: FileKey) -> &mut OpenFile {
+        &mut self.open[file.0]
+    }
+
+    /// One more reference to an open file.
+    pub(crate) fn retain_file(&mut self, file: FileKey) {
+        self.open[file.0].references += 1;
+    }
+}
+
+impl Host {
     /// The lowest free descriptor from `from` on for `file`, whose reference it takes over. On
     /// `EMFILE` the file is released.
     pub(crate) fn install_fd(
@@ -154,7 +165,7 @@ impl Host {
             let is_held = held[at..].iter().take_while(|(of, _)| of == fd).any(|(_, held)| held == file);
             if !is_held && self.files.open.contains(file.0) {
                 held.insert(at, (*fd, *file));
-                self.retain_file(*file);
+                self.files.retain_file(*file);
             }
         }
         // The same room again next time.
@@ -174,14 +185,6 @@ impl Host {
         let table = self.processes[process.0].fds.ok_or(Errno::EBADF)?;
         let fd = usize::try_from(fd).map_err(|_| Errno::EBADF)?;
         self.files.tables[table.0].entries.get(fd).copied().flatten().ok_or(Errno::EBADF)
-    }
-    /// An open file.
-    pub(crate) fn open(&mut self, file: FileKey) -> &mut OpenFile {
-        &mut self.files.open[file.0]
-    }
-    /// One more reference to an open file.
-    pub(crate) fn retain_file(&mut self, file: FileKey) {
-        self.files.open[file.0].references += 1;
     }
     /// `close(2)`.
     pub(crate) fn close_fd(&mut self, process: ProcessKey, fd: i32) -> Result<(), Errno> {
@@ -204,7 +207,7 @@ impl Host {
         if to < 0 || to as u64 >= limit {
             return Err(Errno::EBADF);
         }
-        self.retain_file(file);
+        self.files.retain_file(file);
         let table = self.processes[process.0].fds.ok_or(Errno::EBADF)?;
         let entries = &mut self.files.tables[table.0].entries;
         if entries.len() <= to as usize {

@@ -36,21 +36,21 @@ impl Host {
         room: usize,
         layout: DirentLayout,
     ) -> Result<Vec<u8>, Errno> {
-        let open = self.open(file);
+        let open = self.files.open(file);
         let FileKind::Directory { inode, listing } = &open.kind else { return Err(Errno::ENOTDIR) };
         let (inode, listing, start) = (*inode, listing.clone(), open.offset);
         if start == END {
-            if !self.inode(inode).links.is_empty() {
+            if !self.files.inode(inode).links.is_empty() {
                 self.file_event(inode, c::IN_ACCESS);
             }
             return Ok(Vec::new());
         }
-        let has_hashes = self.inode(inode).device == DISK;
+        let has_hashes = self.files.inode(inode).device == DISK;
         let listing = match listing {
             Some(listing) if start > 0 => listing,
             _ => {
                 let listing = Arc::new(self.make_listing(inode)?);
-                if let FileKind::Directory { listing: kept, .. } = &mut self.open(file).kind {
+                if let FileKind::Directory { listing: kept, .. } = &mut self.files.open(file).kind {
                     *kept = Some(listing.clone());
                 }
                 listing
@@ -72,21 +72,21 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let ended = has_hashes && at >= listing.entries.len() as u64;
-        self.open(file).offset = if ended { END } else { at };
+        self.files.open(file).offset = if ended { END } else { at };
         self.file_event(inode, c::IN_ACCESS);
         Ok(out)
     }
 
     fn make_listing(&mut self, inode: InodeKey) -> Result<Listing, Errno> {
-        if self.inode(inode).links.is_empty() && inode != ROOT {
+        if self.files.inode(inode).links.is_empty() && inode != ROOT {
             return Err(Errno::ENOENT);
         }
-        let own = self.inode(inode).number;
-        let parent = match &self.inode(inode).node {
+        let own = self.files.inode(inode).number;
+        let parent = match &self.files.inode(inode).node {
             Node::Directory(directory) => directory.parent,
             _ => return Err(Errno::ENOTDIR),
         };
-        let parent = self.inode(parent).number;
+        let parent = self.files.inode(parent).number;
         let dots = |name: &[u8], number| ListedEntry { name: name.into(), number, format: c::S_IFDIR };
         let mut entries = vec![dots(b".", own), dots(b"..", parent)];
         entries.extend(self.list(inode)?);

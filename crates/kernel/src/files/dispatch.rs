@@ -18,7 +18,7 @@ impl Call<'_> {
         buffers: &GuestBuffers,
         offset: Option<u64>,
     ) -> SysResult {
-        let open = self.host.open(file);
+        let open = self.host.files.open(file);
         if open.flags & c::O_PATH != 0 {
             return Err(Errno::EBADF);
         }
@@ -32,7 +32,7 @@ impl Call<'_> {
             FileKind::Regular(inode) => regular::read(self, file, inode, buffers, offset),
             // Where one ends there is no room for bytes.
             FileKind::Directory { .. }
-                if offset.unwrap_or(self.host.open(file).offset) == i64::MAX as u64 =>
+                if offset.unwrap_or(self.host.files.open(file).offset) == i64::MAX as u64 =>
             {
                 Err(Errno::EINVAL)
             }
@@ -64,7 +64,7 @@ impl Call<'_> {
         buffers: &GuestBuffers,
         offset: Option<u64>,
     ) -> SysResult {
-        let open = self.host.open(file);
+        let open = self.host.files.open(file);
         if open.flags & c::O_PATH != 0 {
             return Err(Errno::EBADF);
         }
@@ -96,11 +96,11 @@ impl Call<'_> {
     /// `ioctl(2)` of what an open file is. `ENOTTY` if it does not know the request: that a file is
     /// no terminal is what `TCGETS` finds out.
     pub(crate) fn file_ioctl(&mut self, file: FileKey, request: u64, argument: u64) -> SysResult {
-        match (self.host.open(file).kind.clone(), request) {
+        match (self.host.files.open(file).kind.clone(), request) {
             (FileKind::Regular(inode), c::FIONREAD) => {
-                let size = self.host.inode(inode).content().map_or(0, |content| content.size);
+                let size = self.host.files.inode(inode).content().map_or(0, |content| content.size);
                 // Less than none behind the end; the rest of a large number is cut off.
-                let left = size.wrapping_sub(self.host.open(file).offset);
+                let left = size.wrapping_sub(self.host.files.open(file).offset);
                 self.write(argument, &(left as i32))?;
                 done(0)
             }
@@ -120,7 +120,7 @@ impl Call<'_> {
                 self.terminal_ioctl(file, request, argument)
             }
             (FileKind::Tun { tun, .. }, _) => self.tun_ioctl(tun, request, argument),
-            (FileKind::Virtual { .. }, _) => match self.host.namespace_of(file) {
+            (FileKind::Virtual { .. }, _) => match self.host.files.namespace_of(file) {
                 Some((kind, _)) => self.namespace_ioctl(kind, request),
                 None => Err(Errno::ENOTTY),
             },

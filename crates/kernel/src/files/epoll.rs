@@ -101,7 +101,7 @@ impl Host {
         let queue = self.waits.create();
         let epoll = Epoll { queue, items: Slab::new(), by_target: Map::new(), ready: VecDeque::new() };
         let key = EpollKey(self.files.epolls.insert(epoll));
-        self.open_file(FileKind::Epoll(key), c::O_RDWR)
+        self.files.open_file(FileKind::Epoll(key), c::O_RDWR)
     }
 
     /// `EPOLL_CTL_ADD`.
@@ -205,7 +205,7 @@ impl Host {
     /// Whoever polls an instance takes items off its ready list that are not, up to the first that is
     /// (`__ep_eventpoll_poll`): they come back behind the others. Nothing for other files.
     pub(crate) fn drop_unready(&mut self, file: FileKey) {
-        let FileKind::Epoll(epoll) = self.open(file).kind else { return };
+        let FileKind::Epoll(epoll) = self.files.open(file).kind else { return };
         while let Some(index) = self.files.epolls[epoll.0].ready.front().copied() {
             let Item { file, events, .. } = self.files.epolls[epoll.0].items[index];
             self.drop_unready(file);

@@ -56,14 +56,14 @@ impl Host {
     pub(crate) fn create_eventfd(&mut self, count: u64, semaphore: bool, flags: i32) -> FileKey {
         let queue = self.waits.create();
         let n = self.files.eventfds.insert(EventFd { queue, count, semaphore });
-        self.open_file(FileKind::EventFd(n), c::O_RDWR | flags)
+        self.files.open_file(FileKind::EventFd(n), c::O_RDWR | flags)
     }
 }
 
 impl Host {
     /// Adds one from within the kernel (`eventfd_signal`).
     pub(crate) fn signal_eventfd(&mut self, file: FileKey) {
-        let FileKind::EventFd(n) = self.open(file).kind else { return };
+        let FileKind::EventFd(n) = self.files.open(file).kind else { return };
         let event = &mut self.files.eventfds[n];
         event.add(1);
         let queue = event.queue;
@@ -77,7 +77,7 @@ impl Call<'_> {
         if total_len(buffers) < 8 {
             return Err(Errno::EINVAL);
         }
-        let nonblocking = self.host.open(file).is_nonblocking();
+        let nonblocking = self.host.files.open(file).is_nonblocking();
         let event = &mut self.host.files.eventfds[n];
         let queue = event.queue;
         let Some(value) = event.take() else {
@@ -97,7 +97,7 @@ impl Call<'_> {
         if value == u64::MAX {
             return Err(Errno::EINVAL);
         }
-        let nonblocking = self.host.open(file).is_nonblocking();
+        let nonblocking = self.host.files.open(file).is_nonblocking();
         let event = &mut self.host.files.eventfds[n];
         let queue = event.queue;
         if !event.add(value) {

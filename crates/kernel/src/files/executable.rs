@@ -4,7 +4,6 @@ use super::FileKind;
 use super::OpenFile;
 use super::open::{OpenRequest, Opened};
 use super::permission::EXEC;
-use super::tree::extents::Extents;
 use super::tree::{PROC, Walk};
 use crate::files::Files;
 use crate::host::{Host, Output};
@@ -12,6 +11,7 @@ use crate::ids::{InodeKey, ProcessKey};
 use crate::mm::map::MapSource;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{NativeFile, OpenHow, Prot};
+use belljar_objects::extents::Extents;
 use std::os::unix::ffi::OsStrExt;
 
 /// A program file that may be executed.
@@ -46,6 +46,16 @@ impl Files {
         };
         [&name[..], b" (deleted)"].concat()
     }
+
+    /// `ETXTBSY` if somebody has a file open to write it; files in memory are executed all the same.
+    fn check_not_written(&mut self, key: InodeKey) -> Result<(), Errno> {
+        if self.seals(key).is_ok() {
+            return Ok(());
+        }
+        let written =
+            |open: &OpenFile| matches!(open.kind, FileKind::Regular(of) if of == key) && open.is_writable();
+        if self.open.iter().any(|(_, open)| written(open)) { Err(Errno::ETXTBSY) } else { Ok(()) }
+    }
 }
 
 impl Host {
@@ -68,8 +78,8 @@ impl Host {
         })?;
         let native_path = self.content_path(key)?.ok_or(Errno::ENOENT)?;
         self.check_permission(process, key, EXEC)?;
-        self.check_not_written(key)?;
-        let inode = self.inode(key);
+        self.files.check_not_written(key)?;
+        let inode = self.files.inode(key);
         let meta = &inode.meta;
         let set_uid = (meta.mode & c::S_ISUID != 0).then_some(meta.uid);
         let with_group = c::S_ISGID | c::S_IXGRP;
@@ -79,18 +89,9 @@ impl Host {
         let path = self.files.shown_path(key);
         Ok(Executable { native, path, identity, size, set_uid, set_gid })
     }
-    /// `ETXTBSY` if somebody has a file open to write it; files in memory are executed all the same.
-    fn check_not_written(&mut self, key: InodeKey) -> Result<(), Errno> {
-        if self.seals(key).is_ok() {
-            return Ok(());
-        }
-        let written =
-            |open: &OpenFile| matches!(open.kind, FileKind::Regular(of) if of == key) && open.is_writable();
-        if self.files.open.iter().any(|(_, open)| written(open)) { Err(Errno::ETXTBSY) } else { Ok(()) }
-    }
     /// `ETXTBSY` if a file is being executed, and cannot be written.
     pub(crate) fn check_not_executed(&mut self, key: InodeKey) -> Result<(), Errno> {
-        let identity = Some(self.inode(key).identity());
+        let identity = Some(self.files.inode(key).identity());
         let executed = self.spaces.iter().any(|(_, mm)| mm.executes == identity);
         if executed { Err(Errno::ETXTBSY) } else { Ok(()) }
     }
@@ -105,7 +106,7 @@ impl Host {
         shared: bool,
     ) -> Result<Option<MapSource>, Errno> {
         let file = self.file_of(process, fd)?;
-        let open = self.open(file);
+        let open = self.files.open(file);
         if matches!(open.kind, FileKind::Path(_)) {
             return Err(Errno::EBADF);
         }
@@ -134,7 +135,7 @@ impl Host {
             }
             _ => return Err(Errno::ENODEV),
         };
-        if may_write && let Some(content) = self.inode(inode).content_mut() {
+        if may_write && let Some(content) = self.files.inode(inode).content_mut() {
             let sealed = content.memfd.as_ref().map_or(0, |memfd| memfd.seals);
             let sealed = sealed & (c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE) != 0;
             if sealed && prot.contains(Prot::WRITE) {
@@ -148,7 +149,7 @@ impl Host {
         }
         let native = self.native_of(inode)?;
         let path = self.files.shown_path(inode);
-        let identity = self.inode(inode).identity();
+        let identity = self.files.inode(inode).identity();
         Ok(Some(MapSource { native, offset, path: path.into(), identity, file: Some(file), may_write }))
     }
 
@@ -158,7 +159,7 @@ impl Host {
             Output::PassedThrough => {
                 for stream in 0..3u8 {
                     let flags = if stream == 0 { c::O_RDONLY } else { c::O_WRONLY };
-                    let file = self.open_file(FileKind::NativeStream(stream), flags);
+                    let file = self.files.open_file(FileKind::NativeStream(stream), flags);
                     self.install_fd(process, file, false, usize::from(stream))?;
                 }
             }

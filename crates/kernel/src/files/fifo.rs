@@ -3,31 +3,15 @@
 
 use super::FileKind;
 use super::FilePlace;
-use super::pipe::Pipe;
 use crate::host::Host;
 use crate::ids::{InodeKey, PipeKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
-
-/// State of a FIFO beside that of its pipe: calls of `open(2)` that wait for the other end.
-#[derive(Clone, Copy, Debug)]
-pub struct Fifo {
-    identity: (u64, u64),
-    inode: Option<InodeKey>,
-    opening_readers: WaitQueueId,
-    opening_writers: WaitQueueId,
-}
-
-impl Fifo {
-    /// Its inode, which stays while it is open.
-    pub fn inode(&self) -> Option<InodeKey> {
-        self.inode
-    }
-}
+use belljar_objects::pipe::{Fifo, Pipe};
 
 /// The result of an attempt to open a FIFO that did not fail.
 #[derive(Debug)]
 pub(crate) enum FifoOpen {
-    /// It is open: what [`Host::open_file`] is to be given, and the value for
+    /// It is open: what [`Files::open_file`](super::Files::open_file) is to be given, and the value for
     /// [`OpenFile::offset`](super::OpenFile::offset).
     Opened(FileKind, u64),
     /// Nobody has the other end open: block on this queue, and when notified try again with `again`.

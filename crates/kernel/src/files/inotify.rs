@@ -110,16 +110,6 @@ impl Files {
         self.last_rename = self.last_rename.wrapping_add(1);
         self.last_rename
     }
-}
-
-impl Host {
-    /// A new instance as an open file.
-    pub(crate) fn create_inotify(&mut self, flags: i32) -> FileKey {
-        let queue = self.waits.create();
-        let instance = Inotify { queue, watches: Map::new(), last_watch: 0, events: VecDeque::new() };
-        let n = self.files.inotifies.insert(instance);
-        self.open_file(FileKind::Inotify(n), c::O_RDONLY | flags)
-    }
 
     /// Watches a file, or changes what is watched of it; gives the watch's number.
     pub(crate) fn add_watch(&mut self, n: usize, inode: InodeKey, mask: u32) -> Result<i32, Errno> {
@@ -127,7 +117,7 @@ impl Host {
             return Err(Errno::ENOTDIR);
         }
         let kept = mask & (c::IN_ALL_EVENTS | c::IN_ONESHOT | c::IN_EXCL_UNLINK);
-        let instance = &mut self.files.inotifies[n];
+        let instance = &mut self.inotifies[n];
         let existing = instance.watches.iter_mut().find(|(_, watch)| watch.inode == inode);
         if let Some((number, watch)) = existing {
             if mask & c::IN_MASK_CREATE != 0 {
@@ -139,8 +129,18 @@ impl Host {
         instance.last_watch += 1;
         let number = instance.last_watch;
         instance.watches.insert(number, Watch { inode, mask: kept });
-        self.files.watched.entry(inode).or_default().push((n, number));
+        self.watched.entry(inode).or_default().push((n, number));
         Ok(number)
+    }
+}
+
+impl Host {
+    /// A new instance as an open file.
+    pub(crate) fn create_inotify(&mut self, flags: i32) -> FileKey {
+        let queue = self.waits.create();
+        let instance = Inotify { queue, watches: Map::new(), last_watch: 0, events: VecDeque::new() };
+        let n = self.files.inotifies.insert(instance);
+        self.files.open_file(FileKind::Inotify(n), c::O_RDONLY | flags)
     }
 
     /// `inotify_rm_watch(2)`. `EINVAL` if there is no such watch.
@@ -185,7 +185,7 @@ impl Host {
     /// The same for what is done by an open file.
     pub(crate) fn open_file_event(&mut self, file: FileKey, inode: InodeKey, mask: u32) {
         if !self.files.watched.is_empty() {
-            let unnamed = self.open(file).unnamed.clone();
+            let unnamed = self.files.open(file).unnamed.clone();
             self.file_event_under(unnamed, inode, mask);
         }
     }
@@ -203,7 +203,7 @@ impl Host {
 
     /// Tells a file's directory, then the file itself.
     fn tell_both(&mut self, entry: Option<(InodeKey, Box<[u8]>)>, inode: InodeKey, mask: u32) {
-        let directory = self.inode(inode).node.is_directory();
+        let directory = self.files.inode(inode).node.is_directory();
         let mask = if directory { mask | c::IN_ISDIR } else { mask };
         if let Some((parent, name)) = entry {
             self.tell_watchers(parent, mask, 0, &name);
@@ -266,7 +266,7 @@ impl Host {
 impl Call<'_> {
     /// `read(2)`: as many whole events as fit. `EINVAL` if not even the first one does.
     pub(crate) fn read_inotify(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
-        let nonblocking = self.host.open(file).is_nonblocking();
+        let nonblocking = self.host.files.open(file).is_nonblocking();
         let room = total_len(buffers) as usize;
         let instance = &mut self.host.files.inotifies[n];
         let mut data = Vec::new();

@@ -4,6 +4,7 @@
 use super::FileKind;
 use super::tree::{Node, ROOT};
 use crate::credentials::capability;
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
 use belljar_base::{SimDuration, SimTime};
@@ -29,18 +30,20 @@ struct Lease {
     broken: Option<(SimTime, bool)>,
 }
 
-impl Host {
+impl Files {
     /// `F_GETLEASE`.
     pub(crate) fn lease_of(&mut self, file: FileKey) -> i32 {
         let inode = self.open(file).kind.inode();
-        let held = inode.and_then(|inode| self.files.leases.get(&inode));
+        let held = inode.and_then(|inode| self.leases.get(&inode));
         match held.and_then(|leases| leases.held.iter().find(|lease| lease.file == file)) {
             Some(Lease { broken: Some((_, true)), .. }) | None => c::F_UNLCK,
             Some(Lease { broken: Some((_, false)), .. } | Lease { exclusive: false, .. }) => c::F_RDLCK,
             Some(_) => c::F_WRLCK,
         }
     }
+}
 
+impl Host {
     /// `F_SETLEASE`.
     pub(crate) fn set_lease(
         &mut self,
@@ -55,10 +58,10 @@ impl Host {
             c::F_WRLCK => true,
             _ => return Err(Errno::EINVAL),
         };
-        let FileKind::Regular(inode) = self.open(file).kind else { return Err(Errno::EINVAL) };
+        let FileKind::Regular(inode) = self.files.open(file).kind else { return Err(Errno::EINVAL) };
         let owner = self.owner_of(inode).0;
         if self.processes[process.0].credentials.fsuid != owner
-            && !self.is_capable(process, capability::LEASE)
+            && !self.processes.is_capable(process, capability::LEASE)
         {
             return Err(Errno::EACCES);
         }
@@ -88,11 +91,11 @@ impl Host {
         leases.held.push(Lease { file, exclusive, broken: None });
         let queue = leases.queue;
         self.notify(queue);
-        if self.file_owner(file).id == 0 {
+        if self.files.file_owner(file).id == 0 {
             let pid = self.processes[process.0].pid;
             self.set_file_owner(process, file, pid, false)?;
         }
-        self.note_descriptor(file, fd);
+        self.files.note_descriptor(file, fd);
         Ok(())
     }
 
@@ -101,7 +104,7 @@ impl Host {
         if self.files.leases.is_empty() {
             return false;
         }
-        let Some(inode) = self.open(file).kind.inode() else { return false };
+        let Some(inode) = self.files.open(file).kind.inode() else { return false };
         let Some(leases) = self.files.leases.get_mut(&inode) else { return false };
         let before = leases.held.len();
         leases.held.retain(|lease| lease.file != file);
@@ -171,7 +174,7 @@ impl Host {
         for name in path.split('/') {
             at = self.lookup(at, name.as_bytes()).ok()??;
         }
-        match self.inode(at).node {
+        match self.files.inode(at).node {
             Node::Virtual(_) => String::from_utf8(self.virtual_content(at).ok()?).ok()?.trim().parse().ok(),
             _ => None,
         }

@@ -20,15 +20,15 @@ impl Files {
 impl Host {
     /// Gives up one reference; the last one closes what is behind the file.
     pub(crate) fn release_file(&mut self, file: FileKey) {
-        let open = self.open(file);
+        let open = self.files.open(file);
         open.references -= 1;
         if open.references == 0 {
             self.forget_watchers(file);
             self.drop_lease(file);
-            if self.open(file).flags & c::O_ASYNC != 0 {
+            if self.files.open(file).flags & c::O_ASYNC != 0 {
                 self.set_file_async(file, -1, false);
             }
-            let fifo = if self.files.watched.is_empty() { None } else { self.fifo_inode(file) };
+            let fifo = if self.files.watched.is_empty() { None } else { self.files.fifo_inode(file) };
             let OpenFile { kind, flags, unnamed, .. } = self.files.open.remove(file.0);
             self.drop_file_locks(file, kind.place());
             self.close_waitable(&kind);
@@ -48,9 +48,9 @@ impl Host {
     }
     /// One that used an inode does no more.
     pub(super) fn release_inode(&mut self, inode: InodeKey) {
-        self.inode(inode).opens -= 1;
-        if self.inode(inode).opens == 0 {
-            if self.inode(inode).links.is_empty() {
+        self.files.inode(inode).opens -= 1;
+        if self.files.inode(inode).opens == 0 {
+            if self.files.inode(inode).links.is_empty() {
                 self.forget_if_unused(inode);
             } else {
                 self.close_native(inode);
@@ -60,7 +60,7 @@ impl Host {
     /// A descriptor of a process is closed: its record locks on the file go with it, then its
     /// reference to the open file.
     pub(crate) fn close_descriptor(&mut self, table: FdTableKey, entry: FdEntry) {
-        let place = self.open(entry.file).kind.place();
+        let place = self.files.open(entry.file).kind.place();
         self.drop_process_locks(table, place);
         self.release_file(entry.file);
     }

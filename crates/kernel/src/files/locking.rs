@@ -1,12 +1,28 @@
 //! Taking and giving up of locks on files, `fcntl(2)` and `flock(2)`, and seals.
 
-use super::locks::{F_SEAL_EXEC, FileLocks, LockOwner};
 use crate::files::FilePlace;
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FdTableKey, FileKey, InodeKey, ThreadKey};
 use crate::mm::VmaKind;
 use crate::outcome::CallState;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::locks::{F_SEAL_EXEC, FileLocks, LockOwner};
+
+impl Files {
+    /// The seals of a file; `EINVAL` if it can have none.
+    pub(crate) fn seals(&mut self, inode: InodeKey) -> Result<i32, Errno> {
+        let memfd = self.inode(inode).content().and_then(|content| content.memfd.as_deref());
+        memfd.map(|memfd| memfd.seals).ok_or(Errno::EINVAL)
+    }
+
+    fn lock_slot(&mut self, place: FilePlace) -> Option<&mut Option<Box<FileLocks>>> {
+        match place {
+            FilePlace::Inode(inode) => Some(&mut self.inode(inode).locks),
+            place => self.unnamed.get_mut(&place).map(|unnamed| &mut unnamed.locks),
+        }
+    }
+}
 
 impl Host {
     /// `EDEADLK` if `holder` waits, directly or by way of others, for `waiter`: it would never end.
@@ -35,28 +51,24 @@ impl Host {
         }
         Ok(())
     }
-    /// The seals of a file; `EINVAL` if it can have none.
-    pub(crate) fn seals(&mut self, inode: InodeKey) -> Result<i32, Errno> {
-        let memfd = self.inode(inode).content().and_then(|content| content.memfd.as_deref());
-        memfd.map(|memfd| memfd.seals).ok_or(Errno::EINVAL)
-    }
     /// `F_ADD_SEALS`. `EPERM` if no more can be added, `EBUSY` if it is mapped to be written.
     pub(crate) fn add_seals(&mut self, inode: InodeKey, mut seals: i32) -> Result<(), Errno> {
         let content = c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
         if seals & !(content | c::F_SEAL_SEAL | F_SEAL_EXEC) != 0 {
             return Err(Errno::EINVAL);
         }
-        self.check_seals(inode, c::F_SEAL_SEAL)?;
+        self.files.check_seals(inode, c::F_SEAL_SEAL)?;
         // What can be executed and stays so does not change either.
-        if seals & F_SEAL_EXEC != 0 && self.inode(inode).meta.mode & 0o111 != 0 {
+        if seals & F_SEAL_EXEC != 0 && self.files.inode(inode).meta.mode & 0o111 != 0 {
             seals |= content;
         }
-        let identity = self.inode(inode).identity();
-        let already = self.seals(inode)? & c::F_SEAL_WRITE != 0;
+        let identity = self.files.inode(inode).identity();
+        let already = self.files.seals(inode)? & c::F_SEAL_WRITE != 0;
         if seals & c::F_SEAL_WRITE != 0 && !already && self.is_mapped_writable(identity) {
             return Err(Errno::EBUSY);
         }
-        if let Some(memfd) = self.inode(inode).content_mut().and_then(|content| content.memfd.as_mut()) {
+        if let Some(memfd) = self.files.inode(inode).content_mut().and_then(|content| content.memfd.as_mut())
+        {
             memfd.seals |= seals;
         }
         Ok(())
@@ -70,40 +82,31 @@ impl Host {
     }
     /// The locks on a file, made if there are none yet.
     pub(crate) fn locks_of(&mut self, place: FilePlace) -> &mut FileLocks {
-        if self.lock_slot(place).is_none_or(|slot| slot.is_none()) {
+        if self.files.lock_slot(place).is_none_or(|slot| slot.is_none()) {
             let locks = Some(Box::new(FileLocks::new(self.waits.create())));
             match place {
-                FilePlace::Inode(inode) => self.inode(inode).locks = locks,
+                FilePlace::Inode(inode) => self.files.inode(inode).locks = locks,
                 place => self.files.unnamed.entry(place).or_default().locks = locks,
             }
         }
-        self.lock_slot(place).and_then(Option::as_mut).expect("made above")
-    }
-    fn lock_slot(&mut self, place: FilePlace) -> Option<&mut Option<Box<FileLocks>>> {
-        match place {
-            FilePlace::Inode(inode) => Some(&mut self.inode(inode).locks),
-            place => self.files.unnamed.get_mut(&place).map(|unnamed| &mut unnamed.locks),
-        }
+        self.files.lock_slot(place).and_then(Option::as_mut).expect("made above")
     }
     /// A process closes a descriptor of this file: its record locks go, whichever descriptor they
     /// were made through.
     pub(crate) fn drop_process_locks(&mut self, table: FdTableKey, place: FilePlace) {
         self.drop_locks(place, |locks| {
-            let before = locks.records.len();
-            locks.records.retain(|held| !matches!(held.owner, LockOwner::Process(t, _) if t == table));
-            locks.records.len() != before
+            locks.clear_of(|owner| matches!(owner, LockOwner::Process(t, _) if t == table))
         });
     }
     /// An open file goes: so do the locks that belong to it.
     pub(crate) fn drop_file_locks(&mut self, file: FileKey, place: FilePlace) {
         self.drop_locks(place, |locks| {
-            let before = locks.records.len();
-            locks.records.retain(|held| held.owner != LockOwner::File(file));
-            locks.unlock_whole(file) || locks.records.len() != before
+            let cleared = locks.clear_of(|owner| owner == LockOwner::File(file));
+            locks.unlock_whole(file) || cleared
         });
     }
     fn drop_locks(&mut self, place: FilePlace, drop: impl FnOnce(&mut FileLocks) -> bool) {
-        let Some(locks) = self.lock_slot(place).and_then(Option::as_mut) else { return };
+        let Some(locks) = self.files.lock_slot(place).and_then(Option::as_mut) else { return };
         let changed = drop(locks);
         let queue = locks.queue;
         if changed {
@@ -113,11 +116,11 @@ impl Host {
     }
     /// Forgets the list of locks when nobody holds or waits for one.
     pub(crate) fn forget_locks_if_unused(&mut self, place: FilePlace) {
-        let Some(locks) = self.lock_slot(place).and_then(Option::as_mut) else { return };
+        let Some(locks) = self.files.lock_slot(place).and_then(Option::as_mut) else { return };
         let (queue, empty) = (locks.queue, locks.is_empty());
         if empty && self.waits.is_empty(queue) {
             self.waits.destroy(queue);
-            self.lock_slot(place).map(Option::take);
+            self.files.lock_slot(place).map(Option::take);
         }
     }
 }

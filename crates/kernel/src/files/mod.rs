@@ -15,14 +15,12 @@ mod kinds;
 mod lease;
 mod lifetime;
 mod locking;
-pub(crate) mod locks;
 mod mqueue;
 mod names;
 pub(crate) mod open;
 mod owner;
 pub(crate) mod permission;
 mod pidfd;
-mod pipe;
 mod pipe_io;
 mod place;
 pub(crate) mod pty;
@@ -53,6 +51,7 @@ use crate::host::HostConfig;
 use crate::ids::{EpollKey, FileKey, InodeKey, PipeKey};
 use belljar_base::{Map, Set};
 use belljar_netstack::StackConfig;
+use belljar_objects::pipe::Pipe;
 use slab::Slab;
 use smallvec::SmallVec;
 use std::path::PathBuf;
@@ -79,7 +78,7 @@ pub struct Files {
     pub(crate) withheld: Set<PathBuf>,
     pub(crate) last_unnamed: u64,
     /// Pipes and FIFOs.
-    pub(crate) pipes: Slab<pipe::Pipe>,
+    pub(crate) pipes: Slab<Pipe>,
     /// Epoll instances.
     pub(crate) epolls: Slab<epoll::Epoll>,
     /// The epoll items that watch an open file, by file: they go with it.

@@ -51,6 +51,12 @@ impl Files {
     pub(crate) fn find_mqueue(&self, name: &[u8]) -> Option<usize> {
         self.mqueues.iter().find(|(_, queue)| queue.name.as_deref() == Some(name)).map(|(n, _)| n)
     }
+
+    /// Opens a queue.
+    pub(crate) fn open_mqueue(&mut self, n: usize, flags: i32) -> FileKey {
+        self.mqueues[n].opens += 1;
+        self.open_file(FileKind::MessageQueue(n), flags & (c::O_ACCMODE | c::O_NONBLOCK))
+    }
 }
 
 impl Host {
@@ -59,12 +65,6 @@ impl Host {
         let (queue, name, messages) = (self.waits.create(), Some(name), Vec::new());
         let new = MessageQueue { name, opens: 0, perm, limits, messages, queue, notify: None };
         self.files.mqueues.insert(new)
-    }
-
-    /// Opens a queue.
-    pub(crate) fn open_mqueue(&mut self, n: usize, flags: i32) -> FileKey {
-        self.files.mqueues[n].opens += 1;
-        self.open_file(FileKind::MessageQueue(n), flags & (c::O_ACCMODE | c::O_NONBLOCK))
     }
 
     /// `EACCES` unless a process may open a queue so.
@@ -77,7 +77,7 @@ impl Host {
         if self.processes[process.0].credentials.has(capability::DAC_OVERRIDE) {
             return Ok(());
         }
-        self.ipc_check(process, self.files.mqueues[n].perm, wanted)
+        self.processes.ipc_check(process, self.files.mqueues[n].perm, wanted)
     }
 
     /// `mq_unlink(3)`: it lives on while it is open. `EPERM`, as in a sticky directory, for others than its

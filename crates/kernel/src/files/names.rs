@@ -3,6 +3,7 @@
 use super::devices::Device;
 use super::permission::{EXEC, WRITE};
 use super::tree::{Directory, DirectorySource, Found, Node, PROC, PTS, ROOT, SYS, Store};
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::{Errno, c};
@@ -12,245 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 /// Devices of the file systems in which names cannot be made.
 const MADE_UP: [u64; 3] = [PROC, PTS, SYS];
 
-impl Host {
-    /// Checks that a new name can be made where a path leads. `ENOENT` in a removed directory.
-    pub(crate) fn check_can_create(&mut self, found: &Found) -> Result<(), Errno> {
-        if found.target.is_some() || found.name.is_empty() {
-            return Err(Errno::EEXIST);
-        }
-        let parent = self.inode(found.parent);
-        if MADE_UP.contains(&parent.device) {
-            return Err(Errno::EACCES);
-        }
-        if parent.links.is_empty() && found.parent != ROOT {
-            return Err(Errno::ENOENT);
-        }
-        self.check_permission(found.process, found.parent, WRITE | EXEC)
-    }
-
-    /// `mkdir(2)`.
-    pub(crate) fn make_directory(&mut self, found: &Found, mode: u32) -> Result<(), Errno> {
-        self.check_can_create(found)?;
-        let directory = Directory { parent: found.parent, ..Directory::default() };
-        let shared = self.directory(found.parent).shared;
-        let source = if shared { DirectorySource::Own } else { DirectorySource::None };
-        let directory = Directory { shared, source, ..directory };
-        let inode = self.new_inode_at(found, Node::Directory(directory), mode & 0o1777);
-        self.add_name(found.parent, &found.name, inode);
-        self.content_changed(found.parent);
-        if let Err(errno) = self.ensure_own(inode) {
-            self.remove_name(found.parent, &found.name);
-            self.forget_if_unused(inode);
-            return Err(errno);
-        }
-        self.name_event(found.parent, &found.name, true, c::IN_CREATE, 0);
-        Ok(())
-    }
-
-    /// `symlink(2)`.
-    pub(crate) fn make_symlink(&mut self, found: &Found, target: Vec<u8>) -> Result<(), Errno> {
-        if target.is_empty() {
-            return Err(Errno::ENOENT);
-        }
-        self.check_can_create(found)?;
-        if found.slash {
-            return Err(Errno::ENOENT);
-        }
-        self.ensure_own(found.parent)?;
-        let path = self.own_path_in(found.parent, &found.name).ok_or(Errno::ENOENT)?;
-        self.machine.create_symlink(&target, &path)?;
-        let inode = self.new_inode_at(found, Node::Symlink { target, own: true }, 0o777);
-        self.add_name(found.parent, &found.name, inode);
-        self.content_changed(found.parent);
-        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
-        Ok(())
-    }
-
-    /// `mknod(2)` of something that has no native counterpart: a FIFO or the name of a UNIX socket.
-    pub(crate) fn make_special(&mut self, found: &Found, node: Node, mode: u32) -> Result<InodeKey, Errno> {
-        self.check_can_create(found)?;
-        let inode = self.new_inode_at(found, node, mode);
-        self.add_name(found.parent, &found.name, inode);
-        self.content_changed(found.parent);
-        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
-        Ok(inode)
-    }
-
-    /// `link(2)`: another name for a file that is no directory.
-    pub(crate) fn make_link(&mut self, inode: InodeKey, found: &Found) -> Result<(), Errno> {
-        self.check_can_create(found)?;
-        if found.slash {
-            return Err(Errno::ENOENT);
-        }
-        if self.inode(inode).device != self.inode(found.parent).device {
-            return Err(Errno::EXDEV);
-        }
-        if self.inode(inode).node.is_directory() {
-            return Err(Errno::EPERM);
-        }
-        if self.inode(inode).links.is_empty() {
-            return self.name_unnamed(inode, found);
-        }
-        self.take_over(inode)?;
-        self.inode(inode).changed = true;
-        self.link_own(inode, found.parent, &found.name)?;
-        self.add_name(found.parent, &found.name, inode);
-        self.inode_changed(inode);
-        self.content_changed(found.parent);
-        self.self_event(inode, c::IN_ATTRIB);
-        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
-        Ok(())
-    }
-    /// Gives a file of `O_TMPFILE` its first name.
-    fn name_unnamed(&mut self, inode: InodeKey, found: &Found) -> Result<(), Errno> {
-        let unnamed = self.inode(inode).former_path.is_none() && self.inode(inode).changed;
-        let from = self.content_path(inode).ok().flatten().filter(|_| unnamed).ok_or(Errno::ENOENT)?;
-        let folder = self.ensure_own(found.parent)?;
-        self.machine.rename(&from, &folder.join(OsStr::from_bytes(&found.name)))?;
-        if let Some(content) = self.inode(inode).content_mut() {
-            content.store = Store::Own;
-        }
-        self.add_name(found.parent, &found.name, inode);
-        self.content_changed(found.parent);
-        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
-        Ok(())
-    }
-
-    /// `unlink(2)`, and `rmdir(2)` for `directory`.
-    pub(crate) fn remove(&mut self, found: &Found, directory: bool) -> Result<(), Errno> {
-        let inode = found.inode()?;
-        if found.name.is_empty() {
-            return Err(match (directory, found.dot) {
-                (false, _) => Errno::EISDIR,
-                (true, true) => Errno::EINVAL,
-                (true, false) if inode == ROOT => Errno::EBUSY,
-                (true, false) => Errno::ENOTEMPTY,
-            });
-        }
-        let is_directory = self.inode(inode).node.is_directory();
-        match (directory, is_directory) {
-            (true, false) => return Err(Errno::ENOTDIR),
-            (false, true) => return Err(Errno::EISDIR),
-            (false, false) if found.slash => return Err(Errno::ENOTDIR),
-            _ => {}
-        }
-        self.check_may_remove(found.process, found.parent, inode)?;
-        self.check_removable(found.parent, inode)?;
-        self.drop_name(found.parent, &found.name, inode, true)?;
-        self.content_changed(found.parent);
-        Ok(())
-    }
-    fn check_removable(&mut self, parent: InodeKey, inode: InodeKey) -> Result<(), Errno> {
-        let device = self.inode(parent).device;
-        if MADE_UP.contains(&device) {
-            return Err(Errno::EPERM);
-        }
-        if let Node::Directory(directory) = &self.inode(inode).node {
-            let mounted = directory.own_root.is_some() || self.inode(inode).device != device;
-            if mounted {
-                return Err(Errno::EBUSY);
-            }
-            if !self.is_empty_directory(inode)? {
-                return Err(Errno::ENOTEMPTY);
-            }
-        }
-        Ok(())
-    }
-    /// Takes a name away, natively too, and the file with its last name unless it is open. Another
-    /// file may take the name over: `deleted` says that none does.
-    fn drop_name(
-        &mut self,
-        parent: InodeKey,
-        name: &[u8],
-        inode: InodeKey,
-        deleted: bool,
-    ) -> Result<(), Errno> {
-        if self.files.has_own_name(inode) {
-            let path = self.own_path_in(parent, name).ok_or(Errno::ENOENT)?;
-            let last = self.inode(inode).links.len() == 1;
-            let kept = last && self.inode(inode).opens > 0 && self.inode(inode).content().is_some();
-            let removed = match &self.inode(inode).node {
-                _ if kept => self.set_aside(inode, &path),
-                Node::Directory(_) => self.machine.remove_dir(&path),
-                _ => self.machine.remove_file(&path),
-            };
-            match removed {
-                Ok(()) | Err(Errno::ENOENT) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        self.remove_name(parent, name);
-        self.inode_changed(inode);
-        let is_directory = self.inode(inode).node.is_directory();
-        if !is_directory {
-            self.self_event(inode, c::IN_ATTRIB);
-        }
-        self.forget_if_unused(inode);
-        if deleted {
-            self.name_event(parent, name, is_directory, c::IN_DELETE, 0);
-        }
-        Ok(())
-    }
-
-    /// `renameat2(2)`.
-    pub(crate) fn move_name(&mut self, from: &Found, to: &Found, flags: u32) -> Result<(), Errno> {
-        if from.name.is_empty() {
-            return Err(Errno::EBUSY);
-        }
-        if to.name.is_empty() {
-            return Err(if flags & c::RENAME_NOREPLACE != 0 { Errno::EEXIST } else { Errno::EBUSY });
-        }
-        let inode = from.inode()?;
-        let target = match to.target {
-            Some(_) if flags & c::RENAME_NOREPLACE != 0 => return Err(Errno::EEXIST),
-            Some(_) => Some(to.inode()?),
-            None if flags & c::RENAME_EXCHANGE != 0 => return Err(Errno::ENOENT),
-            None => None,
-        };
-        if target == Some(inode) {
-            return Ok(());
-        }
-        let is_directory = self.inode(inode).node.is_directory();
-        self.check_may_remove(from.process, from.parent, inode)?;
-        match target {
-            Some(target) => self.check_may_remove(to.process, to.parent, target)?,
-            None => self.check_permission(to.process, to.parent, WRITE | EXEC)?,
-        }
-        if is_directory && from.parent != to.parent {
-            // Its entry `..` changes.
-            self.check_permission(from.process, inode, WRITE)?;
-        }
-        let exchange = flags & c::RENAME_EXCHANGE != 0;
-        self.check_move(from, to, inode, target, exchange)?;
-        self.take_over(inode)?;
-        if exchange {
-            let target = target.ok_or(Errno::ENOENT)?;
-            self.take_over(target)?;
-            return self.exchange(from, to, inode, target);
-        }
-        if let Some(target) = target {
-            match (is_directory, self.inode(target).node.is_directory()) {
-                (false, true) => return Err(Errno::EISDIR),
-                (true, false) => return Err(Errno::ENOTDIR),
-                _ => self.check_removable(to.parent, target)?,
-            }
-            self.drop_name(to.parent, &to.name, target, false)?;
-        }
-        self.move_natively(from, to, inode)?;
-        self.relocate(from, to, inode);
-        for parent in [from.parent, to.parent] {
-            self.content_changed(parent);
-        }
-        if flags & c::RENAME_WHITEOUT != 0 {
-            let whiteout = self.new_inode_at(from, Node::Device(Device::Absent(0)), 0);
-            self.add_name(from.parent, &from.name, whiteout);
-        }
-        let cookie = self.files.next_rename_cookie();
-        self.name_event(from.parent, &from.name, is_directory, c::IN_MOVED_FROM, cookie);
-        self.name_event(to.parent, &to.name, is_directory, c::IN_MOVED_TO, cookie);
-        self.self_event(inode, c::IN_MOVE_SELF);
-        Ok(())
-    }
+impl Files {
     fn check_move(
         &mut self,
         from: &Found,
@@ -289,26 +52,268 @@ impl Host {
         }
         Ok(())
     }
+}
+
+impl Host {
+    /// Checks that a new name can be made where a path leads. `ENOENT` in a removed directory.
+    pub(crate) fn check_can_create(&mut self, found: &Found) -> Result<(), Errno> {
+        if found.target.is_some() || found.name.is_empty() {
+            return Err(Errno::EEXIST);
+        }
+        let parent = self.files.inode(found.parent);
+        if MADE_UP.contains(&parent.device) {
+            return Err(Errno::EACCES);
+        }
+        if parent.links.is_empty() && found.parent != ROOT {
+            return Err(Errno::ENOENT);
+        }
+        self.check_permission(found.process, found.parent, WRITE | EXEC)
+    }
+
+    /// `mkdir(2)`.
+    pub(crate) fn make_directory(&mut self, found: &Found, mode: u32) -> Result<(), Errno> {
+        self.check_can_create(found)?;
+        let directory = Directory { parent: found.parent, ..Directory::default() };
+        let shared = self.files.directory(found.parent).shared;
+        let source = if shared { DirectorySource::Own } else { DirectorySource::None };
+        let directory = Directory { shared, source, ..directory };
+        let inode = self.new_inode_at(found, Node::Directory(directory), mode & 0o1777);
+        self.files.add_name(found.parent, &found.name, inode);
+        self.content_changed(found.parent);
+        if let Err(errno) = self.ensure_own(inode) {
+            self.files.remove_name(found.parent, &found.name);
+            self.forget_if_unused(inode);
+            return Err(errno);
+        }
+        self.name_event(found.parent, &found.name, true, c::IN_CREATE, 0);
+        Ok(())
+    }
+
+    /// `symlink(2)`.
+    pub(crate) fn make_symlink(&mut self, found: &Found, target: Vec<u8>) -> Result<(), Errno> {
+        if target.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        self.check_can_create(found)?;
+        if found.slash {
+            return Err(Errno::ENOENT);
+        }
+        self.ensure_own(found.parent)?;
+        let path = self.files.own_path_in(found.parent, &found.name).ok_or(Errno::ENOENT)?;
+        self.machine.create_symlink(&target, &path)?;
+        let inode = self.new_inode_at(found, Node::Symlink { target, own: true }, 0o777);
+        self.files.add_name(found.parent, &found.name, inode);
+        self.content_changed(found.parent);
+        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
+        Ok(())
+    }
+
+    /// `mknod(2)` of something that has no native counterpart: a FIFO or the name of a UNIX socket.
+    pub(crate) fn make_special(&mut self, found: &Found, node: Node, mode: u32) -> Result<InodeKey, Errno> {
+        self.check_can_create(found)?;
+        let inode = self.new_inode_at(found, node, mode);
+        self.files.add_name(found.parent, &found.name, inode);
+        self.content_changed(found.parent);
+        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
+        Ok(inode)
+    }
+
+    /// `link(2)`: another name for a file that is no directory.
+    pub(crate) fn make_link(&mut self, inode: InodeKey, found: &Found) -> Result<(), Errno> {
+        self.check_can_create(found)?;
+        if found.slash {
+            return Err(Errno::ENOENT);
+        }
+        if self.files.inode(inode).device != self.files.inode(found.parent).device {
+            return Err(Errno::EXDEV);
+        }
+        if self.files.inode(inode).node.is_directory() {
+            return Err(Errno::EPERM);
+        }
+        if self.files.inode(inode).links.is_empty() {
+            return self.name_unnamed(inode, found);
+        }
+        self.take_over(inode)?;
+        self.files.inode(inode).changed = true;
+        self.link_own(inode, found.parent, &found.name)?;
+        self.files.add_name(found.parent, &found.name, inode);
+        self.inode_changed(inode);
+        self.content_changed(found.parent);
+        self.self_event(inode, c::IN_ATTRIB);
+        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
+        Ok(())
+    }
+    /// Gives a file of `O_TMPFILE` its first name.
+    fn name_unnamed(&mut self, inode: InodeKey, found: &Found) -> Result<(), Errno> {
+        let unnamed = self.files.inode(inode).former_path.is_none() && self.files.inode(inode).changed;
+        let from = self.content_path(inode).ok().flatten().filter(|_| unnamed).ok_or(Errno::ENOENT)?;
+        let folder = self.ensure_own(found.parent)?;
+        self.machine.rename(&from, &folder.join(OsStr::from_bytes(&found.name)))?;
+        if let Some(content) = self.files.inode(inode).content_mut() {
+            content.store = Store::Own;
+        }
+        self.files.add_name(found.parent, &found.name, inode);
+        self.content_changed(found.parent);
+        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
+        Ok(())
+    }
+
+    /// `unlink(2)`, and `rmdir(2)` for `directory`.
+    pub(crate) fn remove(&mut self, found: &Found, directory: bool) -> Result<(), Errno> {
+        let inode = found.inode()?;
+        if found.name.is_empty() {
+            return Err(match (directory, found.dot) {
+                (false, _) => Errno::EISDIR,
+                (true, true) => Errno::EINVAL,
+                (true, false) if inode == ROOT => Errno::EBUSY,
+                (true, false) => Errno::ENOTEMPTY,
+            });
+        }
+        let is_directory = self.files.inode(inode).node.is_directory();
+        match (directory, is_directory) {
+            (true, false) => return Err(Errno::ENOTDIR),
+            (false, true) => return Err(Errno::EISDIR),
+            (false, false) if found.slash => return Err(Errno::ENOTDIR),
+            _ => {}
+        }
+        self.check_may_remove(found.process, found.parent, inode)?;
+        self.check_removable(found.parent, inode)?;
+        self.drop_name(found.parent, &found.name, inode, true)?;
+        self.content_changed(found.parent);
+        Ok(())
+    }
+    fn check_removable(&mut self, parent: InodeKey, inode: InodeKey) -> Result<(), Errno> {
+        let device = self.files.inode(parent).device;
+        if MADE_UP.contains(&device) {
+            return Err(Errno::EPERM);
+        }
+        if let Node::Directory(directory) = &self.files.inode(inode).node {
+            let mounted = directory.own_root.is_some() || self.files.inode(inode).device != device;
+            if mounted {
+                return Err(Errno::EBUSY);
+            }
+            if !self.is_empty_directory(inode)? {
+                return Err(Errno::ENOTEMPTY);
+            }
+        }
+        Ok(())
+    }
+    /// Takes a name away, natively too, and the file with its last name unless it is open. Another
+    /// file may take the name over: `deleted` says that none does.
+    fn drop_name(
+        &mut self,
+        parent: InodeKey,
+        name: &[u8],
+        inode: InodeKey,
+        deleted: bool,
+    ) -> Result<(), Errno> {
+        if self.files.has_own_name(inode) {
+            let path = self.files.own_path_in(parent, name).ok_or(Errno::ENOENT)?;
+            let last = self.files.inode(inode).links.len() == 1;
+            let kept =
+                last && self.files.inode(inode).opens > 0 && self.files.inode(inode).content().is_some();
+            let removed = match &self.files.inode(inode).node {
+                _ if kept => self.set_aside(inode, &path),
+                Node::Directory(_) => self.machine.remove_dir(&path),
+                _ => self.machine.remove_file(&path),
+            };
+            match removed {
+                Ok(()) | Err(Errno::ENOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        self.files.remove_name(parent, name);
+        self.inode_changed(inode);
+        let is_directory = self.files.inode(inode).node.is_directory();
+        if !is_directory {
+            self.self_event(inode, c::IN_ATTRIB);
+        }
+        self.forget_if_unused(inode);
+        if deleted {
+            self.name_event(parent, name, is_directory, c::IN_DELETE, 0);
+        }
+        Ok(())
+    }
+
+    /// `renameat2(2)`.
+    pub(crate) fn move_name(&mut self, from: &Found, to: &Found, flags: u32) -> Result<(), Errno> {
+        if from.name.is_empty() {
+            return Err(Errno::EBUSY);
+        }
+        if to.name.is_empty() {
+            return Err(if flags & c::RENAME_NOREPLACE != 0 { Errno::EEXIST } else { Errno::EBUSY });
+        }
+        let inode = from.inode()?;
+        let target = match to.target {
+            Some(_) if flags & c::RENAME_NOREPLACE != 0 => return Err(Errno::EEXIST),
+            Some(_) => Some(to.inode()?),
+            None if flags & c::RENAME_EXCHANGE != 0 => return Err(Errno::ENOENT),
+            None => None,
+        };
+        if target == Some(inode) {
+            return Ok(());
+        }
+        let is_directory = self.files.inode(inode).node.is_directory();
+        self.check_may_remove(from.process, from.parent, inode)?;
+        match target {
+            Some(target) => self.check_may_remove(to.process, to.parent, target)?,
+            None => self.check_permission(to.process, to.parent, WRITE | EXEC)?,
+        }
+        if is_directory && from.parent != to.parent {
+            // Its entry `..` changes.
+            self.check_permission(from.process, inode, WRITE)?;
+        }
+        let exchange = flags & c::RENAME_EXCHANGE != 0;
+        self.files.check_move(from, to, inode, target, exchange)?;
+        self.take_over(inode)?;
+        if exchange {
+            let target = target.ok_or(Errno::ENOENT)?;
+            self.take_over(target)?;
+            return self.exchange(from, to, inode, target);
+        }
+        if let Some(target) = target {
+            match (is_directory, self.files.inode(target).node.is_directory()) {
+                (false, true) => return Err(Errno::EISDIR),
+                (true, false) => return Err(Errno::ENOTDIR),
+                _ => self.check_removable(to.parent, target)?,
+            }
+            self.drop_name(to.parent, &to.name, target, false)?;
+        }
+        self.move_natively(from, to, inode)?;
+        self.relocate(from, to, inode);
+        for parent in [from.parent, to.parent] {
+            self.content_changed(parent);
+        }
+        if flags & c::RENAME_WHITEOUT != 0 {
+            let whiteout = self.new_inode_at(from, Node::Device(Device::Absent(0)), 0);
+            self.files.add_name(from.parent, &from.name, whiteout);
+        }
+        let cookie = self.files.next_rename_cookie();
+        self.name_event(from.parent, &from.name, is_directory, c::IN_MOVED_FROM, cookie);
+        self.name_event(to.parent, &to.name, is_directory, c::IN_MOVED_TO, cookie);
+        self.self_event(inode, c::IN_MOVE_SELF);
+        Ok(())
+    }
     fn move_natively(&mut self, from: &Found, to: &Found, inode: InodeKey) -> Result<(), Errno> {
         if !self.files.has_own_name(inode) {
             return Ok(());
         }
-        let old = self.own_path_in(from.parent, &from.name).ok_or(Errno::ENOENT)?;
+        let old = self.files.own_path_in(from.parent, &from.name).ok_or(Errno::ENOENT)?;
         self.ensure_own(to.parent)?;
-        let new = self.own_path_in(to.parent, &to.name).ok_or(Errno::ENOENT)?;
+        let new = self.files.own_path_in(to.parent, &to.name).ok_or(Errno::ENOENT)?;
         self.machine.rename(&old, &new)
     }
     /// Moves a name in the tree; working directories below it move along.
     fn relocate(&mut self, from: &Found, to: &Found, inode: InodeKey) {
         let old = self.files.path_of(inode);
-        self.remove_name(from.parent, &from.name);
-        self.add_name(to.parent, &to.name, inode);
+        self.files.remove_name(from.parent, &from.name);
+        self.files.add_name(to.parent, &to.name, inode);
         self.inode_changed(inode);
         let (Some(old), Some(new)) = (old, self.files.path_of(inode)) else { return };
-        if !self.inode(inode).node.is_directory() {
+        if !self.files.inode(inode).node.is_directory() {
             return;
         }
-        for (_, process) in &mut self.processes {
+        for (_, process) in self.processes.iter_mut() {
             for path in [&mut process.cwd, &mut process.root] {
                 if let Some(rest) = path.strip_prefix(&old[..])
                     && (rest.is_empty() || rest[0] == b'/')
@@ -329,7 +334,7 @@ impl Host {
         self.relocate(to, from, target);
         self.relocate(&aside, to, inode);
         // The directory keeps no trace of the name aside.
-        self.directory(from.parent).entries.remove(&aside.name[..]);
+        self.files.directory(from.parent).entries.remove(&aside.name[..]);
         for parent in [from.parent, to.parent] {
             self.content_changed(parent);
         }

@@ -81,7 +81,7 @@ impl Host {
             Some(_) if exclusive => return Err(Errno::EEXIST),
             Some(Target::File(file)) => {
                 // A second open of what has no name shares the open file.
-                self.retain_file(file);
+                self.files.retain_file(file);
                 return Ok(Opened::File(file));
             }
             Some(Target::Inode(inode)) => inode,
@@ -98,7 +98,7 @@ impl Host {
         slash: bool,
         again: bool,
     ) -> Result<Opened, Errno> {
-        let inode = self.inode(key);
+        let inode = self.files.inode(key);
         let identity = inode.identity();
         let writes = flags & c::O_ACCMODE != c::O_RDONLY;
         if (flags & c::O_DIRECTORY != 0 || slash) && !inode.node.is_directory() {
@@ -131,7 +131,7 @@ impl Host {
             self.check_not_executed(key)?;
             self.take_over(key)?;
         }
-        let kind = match &self.inode(key).node {
+        let kind = match &self.files.inode(key).node {
             Node::Symlink { .. } | Node::Magic(_) => return Err(Errno::ELOOP),
             Node::Directory(_) => FileKind::Directory { inode: key, listing: None },
             Node::Socket => return Err(Errno::ENXIO),
@@ -152,8 +152,8 @@ impl Host {
                 return Ok(match self.open_fifo((key, identity), flags, again)? {
                     FifoOpen::Wait(queue) => Opened::Wait(queue, None),
                     FifoOpen::Opened(kind, offset) => {
-                        let file = self.open_file(kind, flags & KEPT_FLAGS | 0o100000);
-                        self.open(file).offset = offset;
+                        let file = self.files.open_file(kind, flags & KEPT_FLAGS | 0o100000);
+                        self.files.open(file).offset = offset;
                         self.file_event(key, c::IN_OPEN);
                         Opened::File(file)
                     }
@@ -181,13 +181,13 @@ impl Host {
 
     /// An open file over an inode, which stays as long as it is open.
     pub(crate) fn open_inode_file(&mut self, kind: FileKind, inode: InodeKey, flags: i32) -> FileKey {
-        self.inode(inode).opens += 1;
+        self.files.inode(inode).opens += 1;
         if flags & c::O_PATH == 0 {
             self.file_event(inode, c::IN_OPEN);
         }
         // Every file that 64-bit programs open for reading or writing is a large file.
         let large = if flags & c::O_PATH == 0 { 0o100000 } else { 0 };
-        self.open_file(kind, flags & KEPT_FLAGS | large)
+        self.files.open_file(kind, flags & KEPT_FLAGS | large)
     }
 
     /// Creates an empty regular file where a path leads; it stays open natively.
@@ -195,7 +195,7 @@ impl Host {
         self.check_can_create(found)?;
         let (content, native) = self.create_own_file(found.parent, &found.name)?;
         let inode = self.new_inode_at(found, Node::Regular(content), mode);
-        self.add_name(found.parent, &found.name, inode);
+        self.files.add_name(found.parent, &found.name, inode);
         self.keep_native(inode, native);
         self.content_changed(found.parent);
         self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
@@ -217,23 +217,23 @@ impl Host {
         request: &OpenRequest<'_>,
     ) -> Result<FileKey, Errno> {
         let directory = found.inode()?;
-        if !self.inode(directory).node.is_directory() {
+        if !self.files.inode(directory).node.is_directory() {
             return Err(Errno::ENOTDIR);
         }
         self.check_permission(process, directory, WRITE | EXEC)?;
         let mode = request.mode & !self.processes[process.0].umask;
         let inode = self.unnamed_file(directory, mode)?;
         let (uid, gid) = found.owner;
-        let meta = &mut self.inode(inode).meta;
+        let meta = &mut self.files.inode(inode).meta;
         (meta.uid, meta.gid) = (uid, gid);
         // With `O_EXCL` it can never be given a name.
-        self.inode(inode).changed = request.flags & c::O_EXCL == 0;
-        let directory = (directory, self.inode(directory).number);
-        let name = format!("#{}", self.inode(inode).number).into_bytes().into();
+        self.files.inode(inode).changed = request.flags & c::O_EXCL == 0;
+        let directory = (directory, self.files.inode(directory).number);
+        let name = format!("#{}", self.files.inode(inode).number).into_bytes().into();
         let entry = FormerEntry { directory, name };
-        self.inode(inode).former_entry = Some(entry.clone());
+        self.files.inode(inode).former_entry = Some(entry.clone());
         let file = self.open_inode_file(FileKind::Regular(inode), inode, request.flags);
-        self.open(file).unnamed = Some(entry);
+        self.files.open(file).unnamed = Some(entry);
         Ok(file)
     }
 
@@ -248,8 +248,8 @@ impl Host {
     /// `memfd_create(2)`: an open file in memory, shown as `/memfd:<name>`.
     pub(crate) fn create_memfd(&mut self, name: Vec<u8>, mode: u32, seals: i32) -> Result<FileKey, Errno> {
         let inode = self.unnamed_file(super::tree::ROOT, mode)?;
-        self.inode(inode).device = super::tree::MEMORY;
-        if let Some(content) = self.inode(inode).content_mut() {
+        self.files.inode(inode).device = super::tree::MEMORY;
+        if let Some(content) = self.files.inode(inode).content_mut() {
             content.memfd = Some(Box::new(Memfd { name, seals }));
         }
         Ok(self.open_inode_file(FileKind::Regular(inode), inode, c::O_RDWR))

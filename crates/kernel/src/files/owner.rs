@@ -6,6 +6,7 @@
 use super::FileKind;
 use super::readiness::{EPOLLHUP, EPOLLIN, EPOLLOUT};
 use crate::credentials::Credentials;
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, ThreadKey};
 use crate::wait::Waiter;
@@ -50,12 +51,26 @@ impl FileKind {
     }
 }
 
-impl Host {
+impl Files {
     /// Who is told of an open file's input and output.
     pub(crate) fn file_owner(&mut self, file: FileKey) -> FileOwner {
         self.open(file).owner.as_deref().copied().unwrap_or_default()
     }
 
+    /// `F_SETSIG`.
+    pub(crate) fn set_file_signal(&mut self, file: FileKey, signal: i32) {
+        if signal != 0 || self.open(file).owner.is_some() {
+            self.open(file).owner.get_or_insert_default().signal = signal;
+        }
+    }
+
+    /// The descriptor that a file's signals name.
+    pub(super) fn note_descriptor(&mut self, file: FileKey, fd: i32) {
+        self.open(file).owner.get_or_insert_default().fd = fd;
+    }
+}
+
+impl Host {
     /// `F_SETOWN` and `F_SETOWN_EX`. `ESRCH` for a process, group or thread that is not there.
     pub(crate) fn set_file_owner(
         &mut self,
@@ -76,7 +91,7 @@ impl Host {
         }
         let who = &self.processes[by.0].credentials;
         let uids = (who.ruid, who.euid);
-        let owner = self.open(file).owner.get_or_insert_default();
+        let owner = self.files.open(file).owner.get_or_insert_default();
         (owner.id, owner.thread, owner.uids) = (id, thread, uids);
         if let Some(socket) = self.files.socket_of(file) {
             self.net.socket(socket).options.owner = id;
@@ -84,23 +99,16 @@ impl Host {
         Ok(())
     }
 
-    /// `F_SETSIG`.
-    pub(crate) fn set_file_signal(&mut self, file: FileKey, signal: i32) {
-        if signal != 0 || self.open(file).owner.is_some() {
-            self.open(file).owner.get_or_insert_default().signal = signal;
-        }
-    }
-
     /// Sets or clears `O_ASYNC`, by a descriptor. False if signals never tell of such a file.
     pub(crate) fn set_file_async(&mut self, file: FileKey, fd: i32, on: bool) -> bool {
-        let open = self.open(file);
+        let open = self.files.open(file);
         let (was, can) = (open.flags & c::O_ASYNC != 0, open.kind.can_signal());
         open.flags = if on { open.flags | c::O_ASYNC } else { open.flags & !c::O_ASYNC };
         if !can || on == was {
             return can;
         }
         if on {
-            self.open(file).owner.get_or_insert_default().fd = fd;
+            self.files.open(file).owner.get_or_insert_default().fd = fd;
         }
         if let Some(queue) = self.wait_queue(file) {
             match on {
@@ -111,20 +119,15 @@ impl Host {
         true
     }
 
-    /// The descriptor that a file's signals name.
-    pub(super) fn note_descriptor(&mut self, file: FileKey, fd: i32) {
-        self.open(file).owner.get_or_insert_default().fd = fd;
-    }
-
     /// A lease on a file is to be given up: its owner is told.
     pub(super) fn tell_lease_holder(&mut self, file: FileKey) {
-        let owner = self.file_owner(file);
+        let owner = self.files.file_owner(file);
         self.signal_owner(&owner, POLL_MSG);
     }
 
     /// The readiness of a file with `O_ASYNC` has changed: its owner is told.
     pub(crate) fn tell_owner(&mut self, file: FileKey, events: u32) {
-        let owner = self.file_owner(file);
+        let owner = self.files.file_owner(file);
         if let Some(band) = self.band_of(file, events).filter(|_| owner.id != 0) {
             self.signal_owner(&owner, band);
         }
@@ -160,7 +163,7 @@ impl Host {
 
     /// Band as which a change that brought `events` is told; `None` for one that is not told.
     fn band_of(&mut self, file: FileKey, events: u32) -> Option<(i32, u64)> {
-        match self.open(file).kind {
+        match self.files.open(file).kind {
             FileKind::PipeReader(_) => return (events & (EPOLLIN | EPOLLHUP) != 0).then_some(POLL_IN),
             FileKind::PipeWriter(_) => return (events & (EPOLLOUT | EPOLLHUP) != 0).then_some(POLL_OUT),
             _ => {}

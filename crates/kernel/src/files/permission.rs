@@ -7,6 +7,7 @@ use crate::credentials::{Credentials, capability};
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
+use crate::process::Processes;
 use belljar_linux_abi::Errno;
 
 /// May be read.
@@ -48,6 +49,19 @@ impl Files {
             0 => (gid, mode),
             bit => (parent.gid, if makes_directory { mode | bit } else { mode }),
         }
+    }
+
+    /// `EPERM` for files whose mode, owner and times are the system's.
+    pub(crate) fn check_changeable(&mut self, key: InodeKey) -> Result<(), Errno> {
+        if matches!(self.inode(key).device, PROC | SYS | NAMESPACE) { Err(Errno::EPERM) } else { Ok(()) }
+    }
+}
+
+impl Processes {
+    /// True if a process is in a group.
+    pub(crate) fn is_in_group(&self, process: ProcessKey, group: u32) -> bool {
+        let who = &self[process.0].credentials;
+        who.fsgid == group || who.groups.contains(&group)
     }
 }
 
@@ -147,11 +161,6 @@ impl Host {
             Err(Errno::EPERM)
         }
     }
-    /// True if a process is in a group.
-    pub(crate) fn is_in_group(&self, process: ProcessKey, group: u32) -> bool {
-        let who = &self.processes[process.0].credentials;
-        who.fsgid == group || who.groups.contains(&group)
-    }
     /// Checks that a process may remove or replace the name of `key` in a directory: `EACCES` without
     /// the right to write there, `EPERM` where only owners may.
     pub(crate) fn check_may_remove(
@@ -167,10 +176,6 @@ impl Host {
         self.check_owns(process, directory).or_else(|_| self.check_owns(process, key))
     }
 
-    /// `EPERM` for files whose mode, owner and times are the system's.
-    pub(crate) fn check_changeable(&mut self, key: InodeKey) -> Result<(), Errno> {
-        if matches!(self.inode(key).device, PROC | SYS | NAMESPACE) { Err(Errno::EPERM) } else { Ok(()) }
-    }
     /// `EPERM` unless a process may give a file to this user and group (`u32::MAX`: as they are):
     /// owners may choose another group of their own.
     pub(crate) fn check_may_give(
@@ -186,7 +191,7 @@ impl Host {
         let (owner, group) = self.owner_of(key);
         let mine = owner == self.processes[process.0].credentials.fsuid;
         let same_user = uid == u32::MAX || uid == owner;
-        let own_group = gid == u32::MAX || gid == group || self.is_in_group(process, gid);
+        let own_group = gid == u32::MAX || gid == group || self.processes.is_in_group(process, gid);
         if mine && same_user && own_group { Ok(()) } else { Err(Errno::EPERM) }
     }
 
@@ -194,13 +199,17 @@ impl Host {
     pub(crate) fn mode_to_set(&self, process: ProcessKey, key: InodeKey, mode: u32) -> u32 {
         let group = self.owner_of(key).1;
         let keeps = overrides(&self.processes[process.0].credentials, capability::FSETID);
-        if keeps || self.is_in_group(process, group) { mode & 0o7777 } else { mode & 0o7777 & !SET_GID }
+        if keeps || self.processes.is_in_group(process, group) {
+            mode & 0o7777
+        } else {
+            mode & 0o7777 & !SET_GID
+        }
     }
     /// Clears the set-user-id and set-group-id bits of a file that another program writes to.
     pub(crate) fn written_by(&mut self, process: ProcessKey, key: InodeKey) {
         let keeps = overrides(&self.processes[process.0].credentials, capability::FSETID);
         if self.files.inodes[key.0].meta.mode & 0o6000 != 0 && !keeps {
-            let meta = &mut self.inode(key).meta;
+            let meta = &mut self.files.inode(key).meta;
             meta.mode &= if meta.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
         }
     }

@@ -32,7 +32,7 @@ impl Host {
         let queue = self.waits.create();
         let pid = self.processes[process.0].pid;
         let n = self.files.pidfds.insert(PidFd { pid, queue });
-        self.open_file(FileKind::PidFd(n), c::O_RDWR | flags)
+        self.files.open_file(FileKind::PidFd(n), c::O_RDWR | flags)
     }
 
     /// A process that has ended makes its descriptors readable; one that has been waited for has

@@ -1,7 +1,7 @@
 //! Reading and writing pipes, and closing their ends.
 
+use super::FileKind;
 use super::readiness::{READABLE, WRITABLE};
-use super::{FileKind, pipe::Pipe};
 use crate::call::Call;
 use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
@@ -10,6 +10,7 @@ use crate::ids::{FileKey, PipeKey};
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::pipe::Pipe;
 
 impl Files {
     /// The pipe behind an open file.
@@ -28,8 +29,8 @@ impl Host {
     pub(crate) fn create_pipe(&mut self, flags: i32) -> (FileKey, FileKey) {
         let queue = self.waits.create();
         let key = PipeKey(self.files.pipes.insert(Pipe::new(queue)));
-        let reader = self.open_file(FileKind::PipeReader(key), c::O_RDONLY | flags & c::O_NONBLOCK);
-        let writer = self.open_file(FileKind::PipeWriter(key), c::O_WRONLY | flags);
+        let reader = self.files.open_file(FileKind::PipeReader(key), c::O_RDONLY | flags & c::O_NONBLOCK);
+        let writer = self.files.open_file(FileKind::PipeWriter(key), c::O_WRONLY | flags);
         (reader, writer)
     }
     /// An open file of some ends of a pipe is closed.
@@ -47,7 +48,7 @@ impl Host {
     /// A FIFO has been read or written.
     fn fifo_event(&mut self, file: FileKey, event: u32) {
         if !self.files.watched.is_empty()
-            && let Some(inode) = self.fifo_inode(file)
+            && let Some(inode) = self.files.fifo_inode(file)
         {
             self.file_event(inode, event);
         }
@@ -82,7 +83,7 @@ impl Call<'_> {
 
     /// `read(2)` from a pipe: waits for the first byte, then takes what is there.
     pub(crate) fn read_pipe(&mut self, file: FileKey, key: PipeKey, buffers: &GuestBuffers) -> SysResult {
-        let open = self.host.open(file);
+        let open = self.host.files.open(file);
         if !open.is_readable() {
             return Err(Errno::EBADF);
         }
@@ -110,7 +111,7 @@ impl Call<'_> {
 
     /// `write(2)` to a pipe: waits until everything is written. A signal leaves it at what has been.
     pub(crate) fn write_pipe(&mut self, file: FileKey, key: PipeKey, buffers: &GuestBuffers) -> SysResult {
-        let open = self.host.open(file);
+        let open = self.host.files.open(file);
         if !open.is_writable() {
             return Err(Errno::EBADF);
         }

@@ -1,11 +1,11 @@
 //! The inode behind an open file, in the tree or not: locks and changed attributes belong to it.
 
 use super::FileKind;
-use super::locks::FileLocks;
 use super::tree::Meta;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, PipeKey, ProcessKey, SocketKey};
 use belljar_linux_abi::Errno;
+use belljar_objects::locks::FileLocks;
 
 /// An inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,10 +55,10 @@ impl Host {
     }
     /// Mode, owner and times of an open file, to be changed. `EOPNOTSUPP` for what all anonymous files share.
     pub(crate) fn meta_of(&mut self, file: FileKey) -> Result<&mut Meta, Errno> {
-        if let Some(inode) = self.open(file).kind.inode().or_else(|| self.fifo_inode(file)) {
-            return Ok(&mut self.inode(inode).meta);
+        if let Some(inode) = self.files.open(file).kind.inode().or_else(|| self.files.fifo_inode(file)) {
+            return Ok(&mut self.files.inode(inode).meta);
         }
-        let place = self.open(file).kind.place();
+        let place = self.files.open(file).kind.place();
         if place == FilePlace::Shared {
             return Err(Errno::EOPNOTSUPP);
         }

@@ -2,8 +2,8 @@
 
 use super::FileKind;
 use super::tree::Node;
-use super::tree::extents::Extents;
 use crate::call::Call;
+use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
@@ -12,6 +12,7 @@ use crate::outcome::{SysResult, done};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::NativeFile;
+use belljar_objects::extents::Extents;
 
 /// Bytes moved at a time between the machine's file and the guest's memory.
 const CHUNK: u64 = 1 << 20;
@@ -28,7 +29,7 @@ pub fn read(
     buffers: &GuestBuffers,
     offset: Option<u64>,
 ) -> SysResult {
-    let start = offset.unwrap_or(call.host.open(file).offset);
+    let start = offset.unwrap_or(call.host.files.open(file).offset);
     let size = call.host.size_of(inode)?;
     let wanted = total_len(buffers).min(size.saturating_sub(start));
     let mut chunk = std::mem::take(&mut call.host.files.scratch);
@@ -36,7 +37,7 @@ pub fn read(
     call.host.files.scratch = chunk;
     let moved = outcome?;
     if offset.is_none() {
-        call.host.open(file).offset = start + moved;
+        call.host.files.open(file).offset = start + moved;
     }
     if moved > 0 {
         call.host.open_file_event(file, inode, c::IN_ACCESS);
@@ -92,7 +93,7 @@ pub fn write(
     buffers: &GuestBuffers,
     offset: Option<u64>,
 ) -> SysResult {
-    let open = call.host.open(file);
+    let open = call.host.files.open(file);
     let append = open.flags & c::O_APPEND != 0;
     let position = open.offset;
     let size = call.host.size_of(inode)?;
@@ -100,8 +101,8 @@ pub fn write(
     let wanted = total_len(buffers);
     let mut wanted = wanted.min(call.room_in_file(start, wanted)?);
     if wanted > 0 {
-        call.host.check_seals(inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE)?;
-        if start + wanted > size && call.host.check_seals(inode, c::F_SEAL_GROW).is_err() {
+        call.host.files.check_seals(inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE)?;
+        if start + wanted > size && call.host.files.check_seals(inode, c::F_SEAL_GROW).is_err() {
             // Page by page: those before the one that would make the file longer are written.
             let whole = page_down(size);
             wanted = whole.checked_sub(start).filter(|left| *left > 0).ok_or(Errno::EPERM)?;
@@ -118,7 +119,7 @@ pub fn write(
         }
     }
     if offset.is_none() {
-        call.host.open(file).offset = start + moved;
+        call.host.files.open(file).offset = start + moved;
     }
     if moved > 0 {
         call.host.open_file_event(file, inode, c::IN_MODIFY);
@@ -195,16 +196,24 @@ impl Call<'_> {
     }
 }
 
+impl Files {
+    /// `EPERM` if one of these seals is on a file.
+    pub(crate) fn check_seals(&mut self, inode: InodeKey, seals: i32) -> Result<(), Errno> {
+        let memfd = self.inode(inode).content().and_then(|content| content.memfd.as_deref());
+        if memfd.is_some_and(|memfd| memfd.seals & seals != 0) { Err(Errno::EPERM) } else { Ok(()) }
+    }
+}
+
 impl Host {
     /// The length of a regular file, 0 for other files. A shared one may have changed.
     pub(crate) fn size_of(&mut self, inode: InodeKey) -> Result<u64, Errno> {
-        let Some(content) = self.inode(inode).content() else { return Ok(0) };
+        let Some(content) = self.files.inode(inode).content() else { return Ok(0) };
         if !content.shared {
             return Ok(content.size);
         }
         let native = self.native_of(inode)?;
         let size = self.machine.stat_file(native)?.size;
-        if let Some(content) = self.inode(inode).content_mut() {
+        if let Some(content) = self.files.inode(inode).content_mut() {
             content.size = size;
         }
         Ok(size)
@@ -231,11 +240,6 @@ impl Host {
         let space = self.spaces[self.processes[process.0].mm?.0].space;
         self.machine.write_file(space, addr, len, native, at)
     }
-    /// `EPERM` if one of these seals is on a file.
-    pub(crate) fn check_seals(&mut self, inode: InodeKey, seals: i32) -> Result<(), Errno> {
-        let memfd = self.inode(inode).content().and_then(|content| content.memfd.as_deref());
-        if memfd.is_some_and(|memfd| memfd.seals & seals != 0) { Err(Errno::EPERM) } else { Ok(()) }
-    }
     /// Writes bytes of a regular file, which becomes one of the host's own layer.
     pub(crate) fn write_inode(&mut self, inode: InodeKey, offset: u64, data: &[u8]) -> Result<(), Errno> {
         self.copy_up(inode, u64::MAX)?;
@@ -246,7 +250,7 @@ impl Host {
     }
     /// Bytes of a regular file have been written.
     fn bytes_written(&mut self, inode: InodeKey, offset: u64, len: u64) {
-        if let Some(content) = self.inode(inode).content_mut() {
+        if let Some(content) = self.files.inode(inode).content_mut() {
             content.size = content.size.max(offset + len);
             content.extents.add(offset, offset + len);
         }
@@ -255,7 +259,7 @@ impl Host {
     /// Cuts or extends a regular file.
     pub(crate) fn set_size(&mut self, inode: InodeKey, size: u64) -> Result<(), Errno> {
         self.take_over(inode)?;
-        match &self.inode(inode).node {
+        match &self.files.inode(inode).node {
             Node::Regular(_) => {}
             Node::Directory(_) => return Err(Errno::EISDIR),
             Node::Virtual(_) => return Ok(()),
@@ -265,18 +269,18 @@ impl Host {
             return Err(Errno::EFBIG);
         }
         self.copy_up(inode, size)?;
-        if self.inode(inode).content().is_some_and(|content| content.size != size) {
-            let was_open = self.inode(inode).content().is_some_and(|content| content.native.is_some());
+        if self.files.inode(inode).content().is_some_and(|content| content.size != size) {
+            let was_open = self.files.inode(inode).content().is_some_and(|content| content.native.is_some());
             let native = self.native_of(inode)?;
             self.machine.set_len(native, size)?;
-            if let Some(content) = self.inode(inode).content_mut() {
+            if let Some(content) = self.files.inode(inode).content_mut() {
                 if size > content.size {
                     content.extents.grow(content.size);
                 }
                 content.size = size;
                 content.extents.cut(size);
             }
-            if !was_open && self.inode(inode).opens == 0 {
+            if !was_open && self.files.inode(inode).opens == 0 {
                 self.close_native(inode);
             }
         }
@@ -285,7 +289,7 @@ impl Host {
     }
     /// `lseek(2)`.
     pub(crate) fn seek(&mut self, file: FileKey, offset: i64, whence: i32) -> Result<u64, Errno> {
-        let open = self.open(file);
+        let open = self.files.open(file);
         if open.flags & c::O_PATH != 0 {
             return Err(Errno::EBADF);
         }
@@ -298,7 +302,7 @@ impl Host {
         }
         let inode = open.kind.inode().filter(|_| open.kind.has_position()).ok_or(Errno::ESPIPE)?;
         // A directory of a disk file system ends at its last hash.
-        let found = self.inode(inode);
+        let found = self.files.inode(inode);
         if found.device == super::tree::NAMESPACE {
             return Err(Errno::ESPIPE);
         }
@@ -306,7 +310,7 @@ impl Host {
             Node::Directory(_) if found.device == super::tree::DISK => i64::MAX,
             _ => found.content().map_or(0, |content| content.size) as i64,
         };
-        let size = match self.is_made_up_on_disk(inode) {
+        let size = match self.files.is_made_up_on_disk(inode) {
             true => self.virtual_content(inode)?.len() as i64,
             false => size,
         };
@@ -318,7 +322,8 @@ impl Host {
             c::SEEK_DATA | c::SEEK_HOLE => {
                 let (at, size) = (offset as u64, size as u64);
                 let everything = Extents::Everything;
-                let extents = self.inode(inode).content().map_or(&everything, |content| &content.extents);
+                let extents =
+                    self.files.inode(inode).content().map_or(&everything, |content| &content.extents);
                 let found = match whence {
                     c::SEEK_DATA => extents.next_data(at, size).ok_or(Errno::ENXIO)?,
                     _ => extents.next_hole(at, size),
@@ -329,7 +334,7 @@ impl Host {
         };
         let to = to.ok_or(Errno::EINVAL)?;
         let to = u64::try_from(to).map_err(|_| Errno::EINVAL)?;
-        self.open(file).offset = to;
+        self.files.open(file).offset = to;
         Ok(to)
     }
     /// `fallocate(2)` of the bytes `start..end`.
@@ -342,7 +347,7 @@ impl Host {
             c::FALLOC_FL_COLLAPSE_RANGE | c::FALLOC_FL_INSERT_RANGE | WRITE_ZEROES if !keeps_size => {}
             _ => return Err(Errno::EOPNOTSUPP),
         }
-        let open = self.open(file);
+        let open = self.files.open(file);
         if !open.is_writable() {
             return Err(Errno::EBADF);
         }
@@ -357,7 +362,7 @@ impl Host {
             return Err(Errno::EFBIG);
         }
         let size = self.size_of(inode)?;
-        let in_memory = self.seals(inode).is_ok();
+        let in_memory = self.files.seals(inode).is_ok();
         // No disk says that it makes zeroes of a range by itself.
         let never = matches!(kind, c::FALLOC_FL_UNSHARE_RANGE | WRITE_ZEROES);
         if never || in_memory && !matches!(kind, 0 | c::FALLOC_FL_PUNCH_HOLE) {
@@ -371,16 +376,16 @@ impl Host {
         let grows = end > size && !keeps_size;
         // In memory what lies behind the end counts even if the end stays.
         if grows || in_memory && kind == 0 && end > size {
-            self.check_seals(inode, c::F_SEAL_GROW)?;
+            self.files.check_seals(inode, c::F_SEAL_GROW)?;
         }
         if kind != 0 {
-            self.check_seals(inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE)?;
+            self.files.check_seals(inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE)?;
             self.zero(inode, start, end.min(size))?;
         }
         if grows {
             self.set_size(inode, end)?;
         }
-        if let Some(content) = self.inode(inode).content_mut() {
+        if let Some(content) = self.files.inode(inode).content_mut() {
             match kind {
                 c::FALLOC_FL_PUNCH_HOLE => content.extents.remove(start, end.min(size), size),
                 _ => content.extents.add(start, end.min(content.size)),
@@ -431,14 +436,14 @@ impl Host {
     /// The content of a file, or what a directory holds, has changed now.
     pub(crate) fn content_changed(&mut self, inode: InodeKey) {
         let now = self.net.clock.realtime_ns() as i64;
-        let inode = self.inode(inode);
+        let inode = self.files.inode(inode);
         inode.changed = true;
         (inode.meta.times.modify, inode.meta.times.change) = (now, now);
     }
     /// An inode has changed now, its content apart.
     pub(crate) fn inode_changed(&mut self, inode: InodeKey) {
         let now = self.net.clock.realtime_ns() as i64;
-        let inode = self.inode(inode);
+        let inode = self.files.inode(inode);
         inode.changed = true;
         inode.meta.times.change = now;
     }

@@ -21,7 +21,7 @@ impl Host {
     pub(crate) fn restore_files(&mut self) -> Result<(), Errno> {
         let layer = self.config.directory.join("fs");
         if sidecar::exists(self, &layer)? {
-            self.directory(ROOT).own = true;
+            self.files.directory(ROOT).own = true;
             self.adopt(ROOT, &layer, &mut Map::new())?;
         }
         let path = self.config.directory.join(sidecar::NAME);
@@ -66,14 +66,14 @@ impl Host {
                 c::S_IFDIR if at == ROOT && name == b".unnamed" => {}
                 c::S_IFDIR => {
                     let there = self.lookup(at, &name)?;
-                    let inside = match there.filter(|inode| self.inode(*inode).node.is_directory()) {
+                    let inside = match there.filter(|inode| self.files.inode(*inode).node.is_directory()) {
                         Some(inode) => inode,
                         None => {
                             let node = Node::Directory(Directory { parent: at, ..Directory::default() });
                             self.place(at, &name, node, &stat)
                         }
                     };
-                    self.directory(inside).own = true;
+                    self.files.directory(inside).own = true;
                     self.adopt(inside, &path, linked)?;
                 }
                 c::S_IFLNK => {
@@ -84,7 +84,7 @@ impl Host {
                     Some(known) => {
                         let known = *known;
                         self.take_place(at, &name);
-                        self.add_name(at, &name, known);
+                        self.files.add_name(at, &name, known);
                     }
                     None => {
                         let content = Content::new(Store::Own, stat.size);
@@ -102,15 +102,15 @@ impl Host {
     fn place(&mut self, at: InodeKey, name: &[u8], node: Node, stat: &NativeStat) -> InodeKey {
         self.take_place(at, name);
         let meta = Meta { mode: stat.mode & 0o7777, uid: 0, gid: 0, times: Times::all(stat.mtime_ns) };
-        let device = self.inode(at).device;
+        let device = self.files.inode(at).device;
         let inode = self.files.add_inode(device, node, meta);
-        self.inode(inode).changed = true;
-        self.add_name(at, name, inode);
+        self.files.inode(inode).changed = true;
+        self.files.add_name(at, name, inode);
         inode
     }
     fn take_place(&mut self, at: InodeKey, name: &[u8]) {
-        if let Some(Child::Known(old)) = self.directory(at).entries.remove(name) {
-            self.inode(old).links.retain(|(parent, n)| *parent != at || &n[..] != name);
+        if let Some(Child::Known(old)) = self.files.directory(at).entries.remove(name) {
+            self.files.inode(old).links.retain(|(parent, n)| *parent != at || &n[..] != name);
             self.forget_if_unused(old);
         }
     }
@@ -125,7 +125,7 @@ impl Host {
     ) -> Result<(), Errno> {
         let mut at = start;
         for part in path {
-            match self.lookup(at, part)?.filter(|inode| self.inode(*inode).node.is_directory()) {
+            match self.lookup(at, part)?.filter(|inode| self.files.inode(*inode).node.is_directory()) {
                 Some(inode) => at = inode,
                 // What it was in is gone: so is it.
                 None => return Ok(()),
@@ -135,14 +135,14 @@ impl Host {
         let kind = word("type");
         if (kind, word("device")) == ("char", "linux,0,0") && !words.contains_key("mode") {
             self.take_place(at, name);
-            self.directory(at).entries.insert(name.into(), Child::Whiteout);
+            self.files.directory(at).entries.insert(name.into(), Child::Whiteout);
             return Ok(());
         }
         let number: Option<u64> = word("inode").parse().ok();
         if let Some(known) = number.and_then(|number| linked.get(&number)).copied() {
             if self.lookup(at, name)? != Some(known) {
                 self.take_place(at, name);
-                self.add_name(at, name, known);
+                self.files.add_name(at, name, known);
             }
             return Ok(());
         }
@@ -151,7 +151,7 @@ impl Host {
         if let Some(number) = number {
             linked.insert(number, inode);
         }
-        describe(self.inode(inode), words);
+        describe(self.files.inode(inode), words);
         Ok(())
     }
 
@@ -170,7 +170,7 @@ impl Host {
             ("dir", origin) => {
                 let source = origin.map_or(DirectorySource::None, DirectorySource::Lower);
                 if let Some(inode) = there
-                    && let Node::Directory(directory) = &mut self.inode(inode).node
+                    && let Node::Directory(directory) = &mut self.files.inode(inode).node
                 {
                     if matches!(directory.source, DirectorySource::Lower(_) | DirectorySource::None) {
                         directory.source = source;
@@ -184,7 +184,7 @@ impl Host {
                 Err(_) => return Ok(None),
             },
             ("link", _) => match there {
-                Some(inode) if self.inode(inode).node.is_symlink() => return Ok(Some(inode)),
+                Some(inode) if self.files.inode(inode).node.is_symlink() => return Ok(Some(inode)),
                 _ => Node::Symlink {
                     target: unescaped(words.get("link").copied().unwrap_or_default()),
                     own: false,
@@ -196,7 +196,7 @@ impl Host {
         };
         // It may be the same as before but for its owner, mode or times.
         if let (Some(inode), Node::Regular(Content { store: Store::Lower(origin), .. })) = (there, &node)
-            && self.inode(inode).content().is_some_and(|c| c.store == Store::Lower(origin.clone()))
+            && self.files.inode(inode).content().is_some_and(|c| c.store == Store::Lower(origin.clone()))
         {
             return Ok(Some(inode));
         }

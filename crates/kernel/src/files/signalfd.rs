@@ -38,7 +38,7 @@ impl Host {
     pub(crate) fn create_signalfd(&mut self, process: ProcessKey, mask: SigSet, flags: i32) -> FileKey {
         let owner = (process, self.processes[process.0].pid);
         let n = self.files.signalfds.insert(SignalFd { mask, owner });
-        self.open_file(FileKind::SignalFd(n), c::O_RDWR | flags)
+        self.files.open_file(FileKind::SignalFd(n), c::O_RDWR | flags)
     }
     fn signalfd_owner(&self, n: usize) -> Option<ProcessKey> {
         let (process, pid) = self.files.signalfds[n].owner;
@@ -72,7 +72,7 @@ impl Call<'_> {
         if room == 0 {
             return Err(Errno::EINVAL);
         }
-        let nonblocking = self.host.open(file).is_nonblocking();
+        let nonblocking = self.host.files.open(file).is_nonblocking();
         let pid = self.host.processes[self.process.0].pid;
         let signalfd = &mut self.host.files.signalfds[n];
         signalfd.owner = (self.process, pid);

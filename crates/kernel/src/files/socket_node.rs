@@ -13,9 +13,9 @@ impl Host {
         let found = self.may_create_socket_node(process, path)?;
         let mode = 0o777 & !self.processes[process.0].umask;
         let inode = self.new_inode_at(&found, Node::Socket, mode);
-        self.add_name(found.parent, &found.name, inode);
+        self.files.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
-        self.inode(inode).opens += 1;
+        self.files.inode(inode).opens += 1;
         Ok(inode)
     }
     /// Where a path would become an entry for a socket. `EADDRINUSE` if there is something.
@@ -34,14 +34,14 @@ impl Host {
     /// The socket's entry that a path leads to, to which a process may write. `ECONNREFUSED` if it leads to something else.
     pub(crate) fn find_socket_node(&mut self, process: ProcessKey, path: &[u8]) -> Result<InodeKey, Errno> {
         let inode = self.resolve_here(process, path, Walk::FOLLOW)?.inode()?;
-        match self.inode(inode).node {
+        match self.files.inode(inode).node {
             Node::Socket => self.check_permission(process, inode, WRITE).map(|()| inode),
             _ => Err(Errno::ECONNREFUSED),
         }
     }
     /// The socket bound to an entry is gone.
     pub(crate) fn release_socket_node(&mut self, inode: InodeKey) {
-        self.inode(inode).opens -= 1;
+        self.files.inode(inode).opens -= 1;
         self.forget_if_unused(inode);
     }
 }

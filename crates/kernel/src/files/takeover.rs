@@ -6,36 +6,39 @@
 
 use super::FileKind;
 use super::tree::{Content, NAMESPACE, Node, PROC, SYS};
+use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
 
-impl Host {
+impl Files {
     /// True if the bytes of a file are made up where Linux has a file on a disk.
     pub(crate) fn is_made_up_on_disk(&self, key: InodeKey) -> bool {
-        let inode = &self.files.inodes[key.0];
+        let inode = &self.inodes[key.0];
         matches!(inode.node, Node::Virtual(_)) && !matches!(inode.device, PROC | SYS | NAMESPACE)
     }
+}
 
+impl Host {
     /// Makes a made-up file of the disk an ordinary one; nothing for any other.
     pub(crate) fn take_over(&mut self, key: InodeKey) -> Result<(), Errno> {
-        if !self.is_made_up_on_disk(key) {
+        if !self.files.is_made_up_on_disk(key) {
             return Ok(());
         }
         let bytes = self.virtual_content(key)?;
-        let entry = self.inode(key).links.first().cloned();
+        let entry = self.files.inode(key).links.first().cloned();
         let (content, native) = match &entry {
             Some((directory, name)) => self.create_own_file(*directory, name)?,
             None => self.create_unnamed()?,
         };
         if let Err(errno) = self.machine.write_at(native, 0, &bytes) {
             self.machine.close(native);
-            if let Some(path) = entry.and_then(|(directory, name)| self.own_path_in(directory, &name)) {
+            if let Some(path) = entry.and_then(|(directory, name)| self.files.own_path_in(directory, &name)) {
                 let _ = self.machine.remove_file(&path);
             }
             return Err(errno);
         }
-        let inode = self.inode(key);
+        let inode = self.files.inode(key);
         inode.node = Node::Regular(Content {
             shared: content.shared,
             ..Content::new(content.store, bytes.len() as u64)
@@ -48,7 +51,7 @@ impl Host {
                 open.kind = FileKind::Regular(key);
             }
         }
-        if self.inode(key).opens == 0 {
+        if self.files.inode(key).opens == 0 {
             self.close_native(key);
         }
         Ok(())

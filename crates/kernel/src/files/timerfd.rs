@@ -101,7 +101,7 @@ impl Host {
             timer: None,
         };
         let n = self.files.timerfds.insert(timer);
-        self.open_file(FileKind::TimerFd(n), c::O_RDWR | flags)
+        self.files.open_file(FileKind::TimerFd(n), c::O_RDWR | flags)
     }
     /// `timerfd_gettime(2)`: the time left, zero if it is not set, and the interval.
     pub(crate) fn timerfd_left(&mut self, n: usize) -> (SimDuration, SimDuration) {
@@ -189,7 +189,7 @@ impl Call<'_> {
         if total_len(buffers) < 8 {
             return Err(Errno::EINVAL);
         }
-        let nonblocking = self.host.open(file).is_nonblocking();
+        let nonblocking = self.host.files.open(file).is_nonblocking();
         self.host.catch_up_timerfd(n);
         let cancelled = self.host.files.take_timerfd_cancelled(n);
         let timer = &mut self.host.files.timerfds[n];

@@ -6,13 +6,13 @@
 //! sockets they are staged in the call, where the ordinary reading and writing functions find them
 //! in place of the caller's memory.
 
-use super::pipe::PAGE;
 use super::readiness::{READABLE, WRITABLE};
 use crate::call::Call;
 use crate::guest::GuestBuffers;
 use crate::ids::{FileKey, PipeKey, WaitQueueId};
 use crate::outcome::{Block, CallState, IfInterrupted, Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::pipe::PAGE;
 use smallvec::SmallVec;
 
 /// The most that is moved at a time.
@@ -70,7 +70,7 @@ impl Call<'_> {
                     break;
                 }
                 Ok(Part::WaitOutput(queue)) => {
-                    let quick = self.host.open(what.output).is_nonblocking();
+                    let quick = self.host.files.open(what.output).is_nonblocking();
                     (moved == 0 || !quick).then(|| wait = Some((queue, quick)));
                     break;
                 }
@@ -100,7 +100,7 @@ impl Call<'_> {
     /// The pipe that an open file is an end of.
     pub(crate) fn pipe_key(&mut self, file: FileKey) -> Option<PipeKey> {
         self.host.files.pipe_of(file)?;
-        match self.host.open(file).kind {
+        match self.host.files.open(file).kind {
             super::FileKind::PipeReader(key)
             | super::FileKind::PipeWriter(key)
             | super::FileKind::PipeBoth(key) => Some(key),
@@ -113,17 +113,17 @@ impl Call<'_> {
         if let Some(key) = self.pipe_key(what.input) {
             return self.move_from_pipe(what, key, want);
         }
-        if !self.host.open(what.input).kind.can_be_spliced_from() {
+        if !self.host.files.open(what.input).kind.can_be_spliced_from() {
             return Err(Errno::EINVAL);
         }
-        let at = what.from.unwrap_or(self.host.open(what.input).offset);
+        let at = what.from.unwrap_or(self.host.files.open(what.input).offset);
         let data = self.stage(what.input, Some(at), want)?;
         if data.is_empty() {
             return Ok(Part::End);
         }
         let part = self.put(what, data)?;
         if let (Part::Moved(moved), None) = (&part, what.from) {
-            self.host.open(what.input).offset = at + moved;
+            self.host.files.open(what.input).offset = at + moved;
         }
         Ok(part)
     }
@@ -146,7 +146,7 @@ impl Call<'_> {
 
     /// Gives the output what it takes now. `EINVAL` if nothing can be spliced to it.
     fn put(&mut self, what: &Transfer, data: Vec<u8>) -> Result<Part, Errno> {
-        if !self.host.open(what.output).kind.can_be_spliced_to() {
+        if !self.host.files.open(what.output).kind.can_be_spliced_to() {
             return Err(Errno::EINVAL);
         }
         let buffers: GuestBuffers = SmallVec::from_slice(&[(0, data.len() as u64)]);
@@ -182,7 +182,7 @@ impl Call<'_> {
         if len == 0 {
             return done(0);
         }
-        let open = self.host.open(input);
+        let open = self.host.files.open(input);
         if !open.kind.can_be_spliced_from() {
             return Err(Errno::EINVAL);
         }
@@ -209,13 +209,13 @@ impl Call<'_> {
             self.host.notify_events(queue, READABLE);
         }
         if has_position && from.is_none() {
-            self.host.open(input).offset = at + moved;
+            self.host.files.open(input).offset = at + moved;
         }
         done(moved)
     }
     /// True if `SPLICE_F_NONBLOCK` is for the input too: a stream of the UNIX family looks at it.
     fn splices_without_waiting(&mut self, input: FileKey) -> bool {
-        let super::FileKind::Socket(key) = self.host.open(input).kind else { return false };
+        let super::FileKind::Socket(key) = self.host.files.open(input).kind else { return false };
         let socket = self.host.net.socket(key);
         socket.type_ == c::SOCK_STREAM && socket.domain == c::AF_UNIX
     }
@@ -289,10 +289,10 @@ impl Call<'_> {
     }
 
     fn without_waiting(&mut self, file: FileKey, act: impl FnOnce(&mut Self) -> SysResult) -> SysResult {
-        let flags = self.host.open(file).flags;
-        self.host.open(file).flags = flags | c::O_NONBLOCK;
+        let flags = self.host.files.open(file).flags;
+        self.host.files.open(file).flags = flags | c::O_NONBLOCK;
         let outcome = act(self);
-        self.host.open(file).flags = flags;
+        self.host.files.open(file).flags = flags;
         outcome
     }
 

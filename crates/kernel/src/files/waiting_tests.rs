@@ -211,11 +211,11 @@ fn a_fifo_opens_when_both_ends_are_there() {
     assert!(matches!(open(&mut t, c::O_RDONLY), Ok(FifoOpen::Wait(_))));
     // A reader that does not wait sees no hang-up before somebody has written.
     let Ok(FifoOpen::Opened(kind, generation)) = open(&mut t, c::O_RDONLY | c::O_NONBLOCK) else { panic!() };
-    let file = t.host.open_file(kind, c::O_RDONLY);
-    t.host.open(file).offset = generation;
+    let file = t.host.files.open_file(kind, c::O_RDONLY);
+    t.host.files.open(file).offset = generation;
     assert_eq!(t.host.readiness(file), 0);
     let Ok(FifoOpen::Opened(kind @ FileKind::PipeWriter(_), _)) = open(&mut t, c::O_WRONLY) else { panic!() };
-    let writer = t.host.open_file(kind, c::O_WRONLY);
+    let writer = t.host.files.open_file(kind, c::O_WRONLY);
     assert_eq!(t.host.readiness(writer) & EPOLLOUT, EPOLLOUT);
     t.host.release_file(writer);
     assert_eq!(t.host.readiness(file), EPOLLHUP);

@@ -25,15 +25,15 @@ impl Host {
     ) -> Result<(), Errno> {
         let refused = if access == READ { Errno::ENODATA } else { Errno::EPERM };
         if name.starts_with(TRUSTED) {
-            return self.require(process, capability::SYS_ADMIN).map_err(|_| refused);
+            return self.processes.require(process, capability::SYS_ADMIN).map_err(|_| refused);
         }
         // Labels, which anybody may read; capabilities of files would have to have their effect.
         if name.starts_with(SECURITY) && name != CAPABILITY && name != SECURITY {
-            let made_up = matches!(self.inode(inode).node, Node::Virtual(_) | Node::Magic(_));
+            let made_up = matches!(self.files.inode(inode).node, Node::Virtual(_) | Node::Magic(_));
             return match access {
-                _ if made_up && !self.is_made_up_on_disk(inode) => Err(Errno::EOPNOTSUPP),
+                _ if made_up && !self.files.is_made_up_on_disk(inode) => Err(Errno::EOPNOTSUPP),
                 READ => Ok(()),
-                _ => self.require(process, capability::SYS_ADMIN),
+                _ => self.processes.require(process, capability::SYS_ADMIN),
             };
         }
         if name == CAPABILITY && access != READ {
@@ -45,8 +45,8 @@ impl Host {
         if name == USER {
             return Err(Errno::EINVAL);
         }
-        let on_disk = self.is_made_up_on_disk(inode);
-        match self.inode(inode).node {
+        let on_disk = self.files.is_made_up_on_disk(inode);
+        match self.files.inode(inode).node {
             Node::Regular(_) | Node::Directory(_) => {}
             Node::Virtual(_) if on_disk => {}
             Node::Virtual(_) => return Err(Errno::EOPNOTSUPP),
@@ -62,14 +62,14 @@ impl Host {
         name: &[u8],
     ) -> Result<Vec<u8>, Errno> {
         self.check_attribute(process, inode, name, READ)?;
-        let attributes = self.inode(inode).attributes.as_ref();
+        let attributes = self.files.inode(inode).attributes.as_ref();
         attributes.and_then(|all| all.get(name)).map(|value| value.to_vec()).ok_or(Errno::ENODATA)
     }
     /// All names that a process may know, each ended by a zero byte.
     pub(crate) fn attribute_names(&mut self, process: ProcessKey, inode: InodeKey) -> Vec<u8> {
-        let superuser = self.is_capable(process, capability::SYS_ADMIN);
+        let superuser = self.processes.is_capable(process, capability::SYS_ADMIN);
         let mut names = Vec::new();
-        for name in self.inode(inode).attributes.iter().flat_map(|all| all.keys()) {
+        for name in self.files.inode(inode).attributes.iter().flat_map(|all| all.keys()) {
             if superuser || !name.starts_with(TRUSTED) {
                 names.extend_from_slice(name);
                 names.push(0);
@@ -88,7 +88,7 @@ impl Host {
     ) -> Result<(), Errno> {
         self.check_attribute(process, inode, &name, WRITE)?;
         self.take_over(inode)?;
-        let attributes = self.inode(inode).attributes.get_or_insert_default();
+        let attributes = self.files.inode(inode).attributes.get_or_insert_default();
         match attributes.contains_key(&name[..]) {
             true if flags & c::XATTR_CREATE != 0 => return Err(Errno::EEXIST),
             false if flags & c::XATTR_REPLACE != 0 => return Err(Errno::ENODATA),
@@ -106,7 +106,7 @@ impl Host {
         name: &[u8],
     ) -> Result<(), Errno> {
         self.check_attribute(process, inode, name, WRITE)?;
-        let attributes = self.inode(inode).attributes.as_mut();
+        let attributes = self.files.inode(inode).attributes.as_mut();
         attributes.and_then(|all| all.remove(name)).ok_or(Errno::ENODATA)?;
         self.inode_changed(inode);
         Ok(())

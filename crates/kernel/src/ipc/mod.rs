@@ -5,18 +5,14 @@ pub(crate) mod listing;
 mod msg;
 mod sem;
 mod shm;
-mod table;
 
-pub(crate) use msg::{
-    COPY, EXCEPT, MAX_BYTES, MAX_QUEUES, NOERROR, QUEUE_BYTES, SysvMessage, SysvQueue, Wanted,
-};
-pub(crate) use sem::{MAX_IN_SET, MAX_SETS, MAX_VALUE, SemSet, SemUndo, SemopResult};
-pub(crate) use shm::{Attachment, MAX_SEGMENTS, Segment};
-pub(crate) use table::{IpcTable, Object};
+pub(crate) use belljar_objects::sysv::*;
+pub(crate) use shm::AttachRequest;
 
 use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::ProcessKey;
+use crate::process::Processes;
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::ipc::IpcPerm;
 
@@ -25,25 +21,17 @@ pub(crate) const READ: u32 = 0o444;
 pub(crate) const WRITE: u32 = 0o222;
 pub(crate) const EXEC: u32 = 0o111;
 
-/// All such objects of a host.
-#[derive(Debug, Default)]
-pub(crate) struct Ipc {
-    pub(crate) segments: IpcTable<Segment>,
-    pub(crate) semaphores: IpcTable<SemSet>,
-    pub(crate) undo: Vec<SemUndo>,
-    pub(crate) queues: IpcTable<SysvQueue>,
-}
-
-impl Host {
+impl Processes {
     /// The owner and mode of an object that a process makes.
     pub(crate) fn new_permissions(&mut self, process: ProcessKey, key: i32, flags: i32) -> IpcPerm {
-        let own = &self.process(process).credentials;
+        let own = &self[process.0].credentials;
         let (uid, gid) = (own.euid, own.egid);
         IpcPerm { key, uid, gid, cuid: uid, cgid: gid, mode: flags as u32 & 0o777, ..IpcPerm::default() }
     }
+
     /// `EACCES` unless a process has the rights that `wanted` names, for whomever they are: `ipcperms` of Linux.
     pub(crate) fn ipc_check(&self, process: ProcessKey, perm: IpcPerm, wanted: u32) -> Result<(), Errno> {
-        let who = &self.processes[process.0].credentials;
+        let who = &self[process.0].credentials;
         let is_member = |gid: u32| who.egid == gid || who.groups.contains(&gid);
         let wanted = wanted >> 6 | wanted >> 3 | wanted;
         let granted = if [perm.cuid, perm.uid].contains(&who.euid) {
@@ -56,12 +44,16 @@ impl Host {
         let denied = wanted & !granted & 7 != 0 && !who.has(capability::IPC_OWNER);
         if denied { Err(Errno::EACCES) } else { Ok(()) }
     }
+
     /// `EPERM` unless a process owns an object, or made it.
     pub(crate) fn ipc_check_owner(&self, process: ProcessKey, perm: IpcPerm) -> Result<(), Errno> {
-        let who = &self.processes[process.0].credentials;
+        let who = &self[process.0].credentials;
         let owns = [perm.cuid, perm.uid].contains(&who.euid) || who.has(capability::SYS_ADMIN);
         if owns { Ok(()) } else { Err(Errno::EPERM) }
     }
+}
+
+impl Host {
     /// All objects go: the host has lost its memory.
     pub(crate) fn lose_ipc(&mut self) {
         let lost = std::mem::take(&mut self.ipc);

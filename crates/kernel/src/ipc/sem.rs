@@ -1,104 +1,13 @@
 //! Semaphore sets, `semop(2)`: a list of operations happens as a whole or waits as a whole.
 
-use super::{Object, READ, WRITE};
+use super::{
+    MAX_IN_SET, MAX_SETS, MAX_VALUE, READ, SemCondition, SemSet, SemUndo, Semaphore, SemopResult, WRITE,
+};
 use crate::host::Host;
-use crate::ids::{ProcessKey, ThreadKey, WaitQueueId};
-use crate::ipc::Ipc;
+use crate::ids::{ProcessKey, ThreadKey};
 use crate::thread::ThreadState;
-use belljar_linux_abi::ipc::{IpcPerm, SemBuf, SemidDs};
+use belljar_linux_abi::ipc::{SemBuf, SemidDs};
 use belljar_linux_abi::{Errno, c};
-
-/// `SEMVMX`, the highest value of a semaphore.
-pub(crate) const MAX_VALUE: i32 = 32_767;
-/// `SEMMSL`, semaphores in a set.
-pub(crate) const MAX_IN_SET: i32 = 32_000;
-/// `SEMMNI`, sets on a host.
-pub(crate) const MAX_SETS: usize = 32_000;
-
-/// One set.
-#[derive(Debug)]
-pub(crate) struct SemSet {
-    /// All that guests see of it but values.
-    pub(crate) state: SemidDs,
-    /// Values, and who last operated on each.
-    pub(crate) semaphores: Vec<Semaphore>,
-    /// Notified after every change.
-    pub(crate) changed: WaitQueueId,
-    /// Threads that wait, with the condition; entries of threads that wait no more are ignored.
-    waiting: Vec<(ThreadKey, Waiting)>,
-}
-
-/// One semaphore.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Semaphore {
-    /// `semval`.
-    pub(crate) value: i32,
-    /// `sempid`.
-    pub(crate) pid: i32,
-}
-
-/// The condition that an operation waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Waiting {
-    number: u16,
-    for_zero: bool,
-}
-
-/// An adjustment of a semaphore when a process ends (`SEM_UNDO`).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SemUndo {
-    process: ProcessKey,
-    id: i32,
-    number: u16,
-    amount: i32,
-}
-
-/// The result of an attempt at `semop(2)`.
-#[derive(Debug)]
-pub(crate) enum SemopResult {
-    /// All operations are done.
-    Done,
-    /// It waits until this queue is notified.
-    Waits(WaitQueueId),
-}
-
-impl Object for SemSet {
-    fn perm(&self) -> &IpcPerm {
-        &self.state.perm
-    }
-    fn perm_mut(&mut self) -> &mut IpcPerm {
-        &mut self.state.perm
-    }
-}
-
-impl SemSet {
-    /// The values after `operations`; `Err(Ok(..))` for what the first that cannot be done waits
-    /// for, `Err(Err(..))` for one that never can.
-    fn after(&self, operations: &[SemBuf]) -> Result<Vec<i32>, Result<(Waiting, i16), Errno>> {
-        let mut values: Vec<i32> = self.semaphores.iter().map(|s| s.value).collect();
-        for SemBuf { num, op, flags } in operations.iter().copied() {
-            let value = &mut values[usize::from(num)];
-            let next = *value + i32::from(op);
-            match op {
-                0 if *value != 0 => return Err(Ok((Waiting { number: num, for_zero: true }, flags))),
-                _ if next < 0 => return Err(Ok((Waiting { number: num, for_zero: false }, flags))),
-                _ if next > MAX_VALUE => return Err(Err(Errno::ERANGE)),
-                _ => *value = next,
-            }
-        }
-        Ok(values)
-    }
-}
-
-impl Ipc {
-    fn add_undo(&mut self, new: SemUndo) {
-        let same = |u: &&mut SemUndo| (u.process, u.id, u.number) == (new.process, new.id, new.number);
-        match self.undo.iter_mut().find(same) {
-            Some(undo) => undo.amount += new.amount,
-            None => self.undo.push(new),
-        }
-    }
-}
 
 impl Host {
     /// The set with this key, made if `flags` say so.
@@ -118,12 +27,12 @@ impl Host {
                 return Err(Errno::EINVAL);
             }
             let perm = set.state.perm;
-            return self.ipc_check(process, perm, flags as u32).map(|()| id);
+            return self.processes.ipc_check(process, perm, flags as u32).map(|()| id);
         }
         if count == 0 {
             return Err(Errno::EINVAL);
         }
-        let perm = self.new_permissions(process, key, flags);
+        let perm = self.processes.new_permissions(process, key, flags);
         let state = SemidDs { perm, ctime: self.seconds(), nsems: count as u64, ..SemidDs::default() };
         let semaphores = vec![Semaphore::default(); count as usize];
         let changed = self.waits.create();
@@ -147,7 +56,7 @@ impl Host {
         }
         let perm = set.state.perm;
         let alters = operations.iter().any(|op| op.op != 0);
-        self.ipc_check(process, perm, if alters { WRITE } else { READ })?;
+        self.processes.ipc_check(process, perm, if alters { WRITE } else { READ })?;
         let set = self.ipc.semaphores.get(id)?;
         let values = match set.after(operations) {
             Ok(values) => values,
@@ -222,7 +131,7 @@ impl Host {
     pub(crate) fn sem_waiters(&mut self, id: i32, number: i32, for_zero: bool) -> Result<i32, Errno> {
         let set = self.ipc.semaphores.get(id)?;
         let number = usize::try_from(number).ok().filter(|n| *n < set.semaphores.len());
-        let wanted = Waiting { number: number.ok_or(Errno::EINVAL)? as u16, for_zero };
+        let wanted = SemCondition { number: number.ok_or(Errno::EINVAL)? as u16, for_zero };
         let changed = set.changed;
         let waiting = set.waiting.clone();
         let still = |thread: ThreadKey| {

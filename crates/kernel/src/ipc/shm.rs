@@ -1,44 +1,23 @@
 //! Shared memory segments, `shmop(2)`: anonymous native memory that outlives those who map it.
 
-use super::{EXEC, Object, READ, WRITE};
+use super::{EXEC, MAX_SEGMENTS, READ, SHM_DEST, SharedSegment, WRITE};
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
 use crate::mm::map::{MapRequest, MapSource};
 use crate::mm::{PAGE, VmaKind, page_up};
-use belljar_linux_abi::ipc::{IpcPerm, ShmidDs};
+use belljar_linux_abi::ipc::ShmidDs;
 use belljar_linux_abi::{Errno, c};
-use belljar_machine::{NativeFile, Prot};
+use belljar_machine::Prot;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// `SHMMNI`.
-pub(crate) const MAX_SEGMENTS: usize = 4_096;
-/// `SHM_DEST`: to be destroyed when the last process has detached it.
-const SHM_DEST: u32 = 0o1000;
 /// Where an attachment at a given address is rounded to.
 const SHMLBA: u64 = PAGE;
 /// The device that such mappings show in `/proc/.../maps`; inodes there are the identifiers.
 const DEVICE: u64 = 0x01;
 
-/// One segment.
-#[derive(Debug)]
-pub(crate) struct Segment {
-    /// All that guests see of it but the number of attachments.
-    pub(crate) state: ShmidDs,
-    pub(super) native: NativeFile,
-}
-
-impl Object for Segment {
-    fn perm(&self) -> &IpcPerm {
-        &self.state.perm
-    }
-    fn perm_mut(&mut self) -> &mut IpcPerm {
-        &mut self.state.perm
-    }
-}
-
 /// The arguments of `shmat(2)`.
-pub(crate) struct Attachment {
+pub(crate) struct AttachRequest {
     /// Where; 0: wherever there is room.
     pub(crate) addr: u64,
     /// The `SHM_*` flags.
@@ -64,16 +43,16 @@ impl Host {
             if size > state.segsz {
                 return Err(Errno::EINVAL);
             }
-            return self.ipc_check(process, state.perm, flags as u32).map(|()| id);
+            return self.processes.ipc_check(process, state.perm, flags as u32).map(|()| id);
         }
         if size == 0 {
             return Err(Errno::EINVAL);
         }
         let native = self.machine.shared_memory(page_up(size)?)?;
-        let perm = self.new_permissions(process, key, flags);
+        let perm = self.processes.new_permissions(process, key, flags);
         let (now, cpid) = (self.seconds(), self.process(process).pid);
         let state = ShmidDs { perm, segsz: size, ctime: now, cpid, ..ShmidDs::default() };
-        self.ipc.segments.insert(Segment { state, native }, MAX_SEGMENTS).inspect_err(|_| {
+        self.ipc.segments.insert(SharedSegment { state, native }, MAX_SEGMENTS).inspect_err(|_| {
             self.machine.close(native);
         })
     }
@@ -84,12 +63,12 @@ impl Host {
         process: ProcessKey,
         mm: MmKey,
         id: i32,
-        how: Attachment,
+        how: AttachRequest,
     ) -> Result<u64, Errno> {
         let mut rights = if how.flags & c::SHM_RDONLY != 0 { READ } else { READ | WRITE };
         rights |= if how.flags & c::SHM_EXEC != 0 { EXEC } else { 0 };
         let perm = self.ipc.segments.get(id)?.state.perm;
-        self.ipc_check(process, perm, rights)?;
+        self.processes.ipc_check(process, perm, rights)?;
         let segment = self.ipc.segments.get(id)?;
         let len = page_up(segment.state.segsz)?;
         let source = MapSource {
@@ -112,7 +91,7 @@ impl Host {
         Ok(at)
     }
 
-    fn attach_address(&mut self, mm: MmKey, len: u64, how: &Attachment) -> Result<u64, Errno> {
+    fn attach_address(&mut self, mm: MmKey, len: u64, how: &AttachRequest) -> Result<u64, Errno> {
         if how.addr == 0 {
             let remaps = how.flags & c::SHM_REMAP != 0;
             return if remaps { Err(Errno::EINVAL) } else { self.place_mapping(mm, 0, len, 0) };

@@ -96,7 +96,7 @@ impl Call<'_> {
 
     /// `RLIMIT_MEMLOCK`: `EPERM` for those who may not lock anything, `ENOMEM` if `added` more bytes are too many.
     pub(crate) fn check_lock_limit(&mut self, added: u64) -> Result<(), Errno> {
-        if self.host.is_capable(self.process, capability::IPC_LOCK) {
+        if self.host.processes.is_capable(self.process, capability::IPC_LOCK) {
             return Ok(());
         }
         let limit = self.host.processes[self.process.0].rlimits[c::RLIMIT_MEMLOCK as usize].soft;
@@ -289,7 +289,7 @@ impl Host {
         if let VmaKind::File { offset, file, .. } = &mut kind {
             *offset += old.start - vma.start;
             if let Some(file) = file {
-                self.retain_file(*file);
+                self.files.retain_file(*file);
             }
         }
         self.forget_vmas(mm, &old);

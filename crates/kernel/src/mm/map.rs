@@ -90,7 +90,7 @@ impl Host {
         }
         mapped?;
         if let VmaKind::File { file: Some(file), .. } = &kind {
-            self.retain_file(*file);
+            self.files.retain_file(*file);
         }
         self.forget_vmas(mm, &range);
         let may_write = !request.shared || request.source.as_ref().is_none_or(|source| source.may_write);
@@ -206,7 +206,7 @@ impl Host {
         };
         let parts: Vec<(FileKey, u32)> = self.mm(mm).overlapping(range).filter_map(staying).collect();
         for (file, count) in parts {
-            (0..count).for_each(|_| self.retain_file(file));
+            (0..count).for_each(|_| self.files.retain_file(file));
         }
     }
 

@@ -3,6 +3,5 @@
 
 mod calls;
 pub mod map;
-pub mod space;
 
-pub use space::{Access, AddressSpace, Marks, PAGE, Vma, VmaKind, page_down, page_up};
+pub use belljar_objects::space::{Access, AddressSpace, Marks, PAGE, Vma, VmaKind, page_down, page_up};

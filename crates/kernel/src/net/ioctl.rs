@@ -115,7 +115,7 @@ fn ask_interface(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno
 /// Carries out a request that changes something.
 fn change(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno> {
     if number != request::GARP {
-        call.host.require(call.process, capability::NET_ADMIN)?;
+        call.host.processes.require(call.process, capability::NET_ADMIN)?;
     }
     match number {
         request::ADDRT | request::DELRT => {

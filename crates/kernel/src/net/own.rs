@@ -2,7 +2,7 @@
 //! have is kept by the stack, under the same keys.
 
 use super::packet::state::{Fanout, PacketSocket};
-use super::unix::state::{Names, UnixSocket};
+use super::unix::state::{UnixNames, UnixSocket};
 use belljar_netstack::socket::{Socket, SocketKind};
 use belljar_netstack::{SocketKey, Stack};
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ pub struct OwnSockets {
     /// Groups of packet sockets that share what they hear.
     pub(in crate::net) fanouts: Vec<Fanout>,
     /// Names of UNIX sockets.
-    pub(in crate::net) unix_names: Names,
+    pub(in crate::net) unix_names: UnixNames,
 }
 
 impl OwnSockets {

@@ -1,6 +1,5 @@
 //! Delivering signals before a thread returns to guest code.
 
-use super::state::STOPPING;
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use crate::outcome::{CallState, IfInterrupted, done};
@@ -8,6 +7,7 @@ use crate::process::WaitStatus;
 use crate::thread::ThreadState;
 use belljar_linux_abi::signal::{KernelSigaction, SigInfo, sig_bit};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::signals::STOPPING;
 
 /// The continuation of a thread after its signals have been checked.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Host {
             if self.threads[thread.0].trace.is_some() && self.trace_signal(thread, &info) {
                 return Delivery::Parked(interrupted);
             }
-            self.timer_signal_taken(process, &mut info);
+            self.process(process).signals.timers.signal_taken(&mut info);
             self.strace_signal(thread, info.signo);
             let signals = &self.processes[process.0].signals;
             if signals.ignores(info.signo) {

@@ -1,9 +1,9 @@
 //! Signal masks.
 
-use super::state::UNBLOCKABLE;
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use belljar_linux_abi::signal::SigSet;
+use belljar_objects::signals::UNBLOCKABLE;
 
 impl Host {
     /// Sets a thread's mask. What it no longer blocks is delivered before it returns to guest code.

@@ -10,13 +10,12 @@ mod frame;
 mod mask;
 mod processor;
 mod send;
-mod state;
 mod stop;
 #[cfg(test)]
 mod tests;
 mod timers;
 
+pub(crate) use belljar_objects::signals::UNBLOCKABLE;
+pub use belljar_objects::signals::{ProcessSignals, ThreadSignals};
 pub(crate) use processor::{ProcessorAlarm, ProcessorClock, user_part};
-pub(crate) use state::UNBLOCKABLE;
-pub use state::{ProcessSignals, ThreadSignals};
 pub(crate) use timers::TimerNotice;

@@ -4,68 +4,28 @@
 
 use crate::host::Host;
 use crate::ids::ProcessKey;
+use crate::process::Processes;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
-
-/// The processor time that a timer of `timer_create` counts. Both kinds belong to the process that made the timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProcessorClock {
-    /// The time of all its threads.
-    Process,
-    /// The time of the thread with this number.
-    Thread(i32),
-}
-
-/// When a timer of processor time fires, and how often, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ProcessorAlarm {
-    /// At which count; 0: never.
-    pub at: u64,
-    /// 0 for a timer that fires once.
-    pub interval: u64,
-}
-
-impl ProcessorAlarm {
-    /// One that fires when `left` nanoseconds have been added to the count `now`, and then every `interval`
-    /// nanoseconds.
-    pub fn after(now: u64, left: u64, interval: u64) -> ProcessorAlarm {
-        let at = if left == 0 { 0 } else { now.saturating_add(left.div_ceil(1_000)) };
-        ProcessorAlarm { at, interval: interval.div_ceil(1_000) }
-    }
-    /// Nanoseconds until it fires; 0 if it does not.
-    pub fn left(&self, now: u64) -> u64 {
-        if self.at == 0 { 0 } else { self.at.saturating_sub(now).max(1) * 1_000 }
-    }
-    /// If it is due, sets it to when it fires next and says how many expirations have been passed over.
-    pub fn expire(&mut self, now: u64) -> Option<u64> {
-        if self.at == 0 || now < self.at {
-            return None;
-        }
-        if self.interval == 0 {
-            self.at = 0;
-            return Some(0);
-        }
-        let skipped = (now - self.at) / self.interval;
-        self.at += self.interval * (skipped + 1);
-        Some(skipped)
-    }
-}
+pub use belljar_objects::signals::{ProcessorAlarm, ProcessorClock};
 
 /// Half of a process's processor time counts as spent in its own code: what `getrusage(2)` shows.
 pub(crate) fn user_part(calls: u64) -> u64 {
     calls - calls / 2
 }
 
-impl Host {
+impl Processes {
     /// Notes whether a process has timers of processor time, after one has been set or cleared.
     pub(crate) fn processor_timers_changed(&mut self, process: ProcessKey) {
-        let limited = self.processes[process.0].rlimits[c::RLIMIT_CPU as usize].soft != u64::MAX;
-        let timers = &mut self.process(process).signals.timers;
+        let limited = self[process.0].rlimits[c::RLIMIT_CPU as usize].soft != u64::MAX;
+        let timers = &mut self[process.0].signals.timers;
         timers.count_processor_time = limited
             || timers.processor.iter().any(|alarm| alarm.at != 0)
             || timers.posix.values().any(|timer| timer.processor_alarm.at != 0);
     }
+}
 
+impl Host {
     /// The count that a timer of `clock` waits on; `None` if its thread has ended.
     pub(crate) fn processor_count(&self, process: ProcessKey, clock: ProcessorClock) -> Option<u64> {
         match clock {
@@ -94,7 +54,7 @@ impl Host {
             }
         }
         self.enforce_processor_limit(process, calls);
-        self.processor_timers_changed(process);
+        self.processes.processor_timers_changed(process);
     }
 
     /// `RLIMIT_CPU`: `SIGXCPU` at the soft limit and each second from there on, `SIGKILL` at the hard one.
@@ -107,20 +67,5 @@ impl Host {
             self.send_signal(process, SigInfo::kernel(c::SIGXCPU));
             self.process(process).rlimits[c::RLIMIT_CPU as usize].soft += 1;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_alarm_counts_what_it_passes_over() {
-        let mut alarm = ProcessorAlarm::after(10, 5_000, 3_000);
-        assert_eq!((alarm.left(10), alarm.expire(14)), (5_000, None));
-        assert_eq!((alarm.expire(15), alarm.left(15)), (Some(0), 3_000));
-        assert_eq!((alarm.expire(25), alarm.at), (Some(2), 27));
-        let mut once = ProcessorAlarm::after(0, 1, 0);
-        assert_eq!((once.expire(1), once.expire(2), once.left(2)), (Some(0), None, 0));
     }
 }

@@ -1,6 +1,5 @@
 //! Sending signals: what is thrown away, what is queued, and which thread is to take it.
 
-use super::state::{STOPPING, UNBLOCKABLE};
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use crate::outcome::Wake;
@@ -8,6 +7,7 @@ use crate::thread::ThreadState;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::{KernelSigaction, SigInfo, sig_bit};
 use belljar_machine::Fault;
+use belljar_objects::signals::{STOPPING, UNBLOCKABLE};
 
 impl Host {
     /// Sends a signal to a process: any thread that does not block it takes it. False if it was
@@ -183,7 +183,7 @@ impl Host {
         let set = set & !UNBLOCKABLE;
         let own = self.thread(thread).signals.pending.take(set);
         let mut info = own.or_else(|| self.process(process).signals.pending.take(set))?;
-        self.timer_signal_taken(process, &mut info);
+        self.process(process).signals.timers.signal_taken(&mut info);
         Some(info)
     }
 }

@@ -3,12 +3,12 @@
 //! A stopped process's threads are parked when they would run next; calls that wait go on waiting
 //! and are continued, if their time comes, once the process is.
 
-use super::state::STOPPING;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::thread::ThreadState;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::{SigInfo, sig_bit};
+use belljar_objects::signals::STOPPING;
 
 impl Host {
     /// The immediate effect of a stopping or continuing signal, whether or not it is blocked.

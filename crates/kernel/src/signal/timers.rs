@@ -1,117 +1,30 @@
 //! Timers that send signals: `alarm`, `setitimer`, `timer_create`.
 
-use super::processor::{ProcessorAlarm, ProcessorClock};
+use super::processor::ProcessorAlarm;
 use crate::host::Host;
 use crate::ids::ProcessKey;
-use crate::timer::{TimerAction, TimerId};
+use crate::process::Processes;
+use crate::timer::TimerAction;
 use crate::wall_clock::Shift;
-use belljar_base::{Map, SimDuration, SimTime};
+use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
+pub use belljar_objects::signals::{Alarm, PosixTimer, TimerNotice};
 
 /// The number that stands for `ITIMER_REAL` in [`TimerAction::PosixTimer`].
 const REAL: u32 = u32::MAX;
 
-/// The timers of a process.
-#[derive(Clone, Debug, Default)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
-pub struct ProcessTimers {
-    /// True if some timer or limit waits for processor time.
-    pub count_processor_time: bool,
-    /// `ITIMER_REAL`, which `alarm` sets too.
-    pub real: Alarm,
-    /// When it fires by the monotonic clock, in nanoseconds, which reach further than simulated time: a program may set it
-    /// for 136 years and ask what is left.
-    real_at: Option<u64>,
-    /// Its interval in nanoseconds; 0 for one that fires once.
-    pub real_interval: u64,
-    /// `ITIMER_VIRTUAL` and `ITIMER_PROF`.
-    pub processor: [ProcessorAlarm; 2],
-    /// By the number that `timer_create` gave.
-    pub posix: Map<i32, PosixTimer>,
-    next_id: i32,
-}
-
-/// When a timer fires, and how often.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Alarm {
-    timer: Option<TimerId>,
-    /// Zero for a timer that fires once.
-    pub interval: SimDuration,
-}
-
-impl Alarm {
-    /// Time until it fires; `None` if it is not set.
-    pub fn left(&self, now: SimTime) -> Option<SimDuration> {
-        self.timer.map(|timer| timer.at().since(now))
+impl Processes {
+    /// Sets a timer of `timer_create` on a clock of processor time.
+    pub(crate) fn set_processor_timer(&mut self, process: ProcessKey, id: i32, alarm: ProcessorAlarm) {
+        if let Some(timer) = self[process.0].signals.timers.posix.get_mut(&id) {
+            (timer.processor_alarm, timer.missed, timer.overrun) = (alarm, 0, 0);
+        }
+        self.processor_timers_changed(process);
     }
-}
-
-/// Notification by a timer of `timer_create`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimerNotice {
-    /// `SIGEV_NONE`.
-    None,
-    /// `SIGEV_SIGNAL`: this signal to the process.
-    Signal(i32),
-    /// `SIGEV_THREAD_ID`: this signal to the thread with this number.
-    Thread(i32, i32),
-}
-
-/// A timer of `timer_create(2)`.
-#[derive(Clone, Copy, Debug)]
-pub struct PosixTimer {
-    /// The clock of absolute times.
-    pub clock: i32,
-    /// True if it was set to a point of its clock.
-    pub absolute: bool,
-    /// Its notification.
-    pub notice: TimerNotice,
-    /// `sigev_value`.
-    pub value: u64,
-    /// When it fires.
-    pub alarm: Alarm,
-    /// The processor time that its clock counts, if it does.
-    pub processor: Option<ProcessorClock>,
-    /// When it fires by that clock.
-    pub processor_alarm: ProcessorAlarm,
-    /// Its signal has been sent and not taken yet.
-    pending: bool,
-    /// Expirations since that signal was sent.
-    missed: u64,
-    /// Expirations that the signal delivered last stood for, beyond its own.
-    pub overrun: i32,
 }
 
 impl Host {
-    /// Adds a timer, not set; gives its number.
-    pub(crate) fn create_posix_timer(
-        &mut self,
-        process: ProcessKey,
-        clock: i32,
-        processor: Option<ProcessorClock>,
-        notice: Option<TimerNotice>,
-        value: Option<u64>,
-    ) -> i32 {
-        let timers = &mut self.process(process).signals.timers;
-        let id = timers.next_id;
-        timers.next_id += 1;
-        let timer = PosixTimer {
-            clock,
-            absolute: false,
-            notice: notice.unwrap_or(TimerNotice::Signal(c::SIGALRM)),
-            value: value.unwrap_or(id as u64),
-            alarm: Alarm::default(),
-            processor,
-            processor_alarm: ProcessorAlarm::default(),
-            pending: false,
-            missed: 0,
-            overrun: 0,
-        };
-        timers.posix.insert(id, timer);
-        id
-    }
-
     /// Sets a timer of `timer_create`, or clears it if `at` is `None`.
     pub(crate) fn set_posix_timer(
         &mut self,
@@ -125,14 +38,6 @@ impl Host {
         if let Some(timer) = self.process(process).signals.timers.posix.get_mut(&id) {
             (timer.alarm, timer.missed, timer.overrun) = (alarm, 0, 0);
         }
-    }
-
-    /// Sets a timer of `timer_create` on a clock of processor time.
-    pub(crate) fn set_processor_timer(&mut self, process: ProcessKey, id: i32, alarm: ProcessorAlarm) {
-        if let Some(timer) = self.process(process).signals.timers.posix.get_mut(&id) {
-            (timer.processor_alarm, timer.missed, timer.overrun) = (alarm, 0, 0);
-        }
-        self.processor_timers_changed(process);
     }
 
     /// Sets `ITIMER_REAL` to fire in `value_ns`, and then every `interval_ns` unless that is 0; clears it for a value of 0.
@@ -271,17 +176,5 @@ impl Host {
         let Some(fired) = alarm.timer.filter(|_| !interval.is_zero()) else { return (None, 0) };
         let skipped = self.net.clock.now().since(fired.at()).as_picos() / interval.as_picos();
         (Some(fired.at() + interval.saturating_mul(skipped + 1)), skipped)
-    }
-
-    /// A timer's signal leaves the queue: it says how many expirations it stands for.
-    pub(super) fn timer_signal_taken(&mut self, process: ProcessKey, info: &mut SigInfo) {
-        if info.code != c::SI_TIMER {
-            return;
-        }
-        let id = info.fields[0] as i32;
-        let Some(timer) = self.process(process).signals.timers.posix.get_mut(&id) else { return };
-        timer.overrun = i32::try_from(std::mem::take(&mut timer.missed)).unwrap_or(i32::MAX);
-        timer.pending = false;
-        *info = SigInfo::timer(info.signo, id, timer.overrun, timer.value);
     }
 }

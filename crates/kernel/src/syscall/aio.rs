@@ -8,13 +8,14 @@ use super::timeout::{TimedWait, Timeout};
 use crate::call::Call;
 use crate::files::FileKind;
 use crate::guest::GuestBuffers;
-use crate::ids::{FileKey, WaitQueueId};
+use crate::ids::FileKey;
 use crate::mm::PAGE;
 use crate::mm::map::MapRequest;
 use crate::outcome::{IfInterrupted, Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
 use belljar_netstack::readiness::EPOLLIN;
+use belljar_objects::aio::AioContext;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -34,18 +35,6 @@ const FLAG_IOPRIO: u32 = 2;
 /// `sizeof(struct iocb)`, `sizeof(struct io_event)`.
 const IOCB_LEN: usize = 64;
 const EVENT_LEN: u64 = 32;
-
-/// The contexts of an address space, by the address that names each.
-pub type AioContexts = belljar_base::Map<u64, AioContext>;
-
-/// A context: the events that nobody has taken yet.
-#[derive(Debug)]
-pub struct AioContext {
-    /// Notified when there are more.
-    pub queue: WaitQueueId,
-    limit: usize,
-    events: VecDeque<[u64; 4]>,
-}
 
 /// io_setup(2).
 pub fn sys_io_setup(call: &mut Call<'_>) -> SysResult {
@@ -130,11 +119,11 @@ fn submit(call: &mut Call<'_>, address: u64, request: u64) -> Result<(), Errno> 
         0 => None,
         _ => {
             let told = call.host.file_of(call.process, half(60) as i32)?;
-            let FileKind::EventFd(n) = call.host.open(told).kind else { return Err(Errno::EINVAL) };
+            let FileKind::EventFd(n) = call.host.files.open(told).kind else { return Err(Errno::EINVAL) };
             Some(n)
         }
     };
-    let open = call.host.open(file);
+    let open = call.host.files.open(file);
     let reads = matches!(operation, PREAD | PREADV);
     match operation {
         PREAD | PREADV if !open.is_readable() => return Err(Errno::EBADF),
@@ -180,12 +169,12 @@ fn moved(
     offset: u64,
     reads: bool,
 ) -> Result<i64, Errno> {
-    let open = call.host.open(file);
+    let open = call.host.files.open(file);
     let flags = open.flags;
     let at = open.kind.has_position().then_some(offset);
     open.flags |= c::O_NONBLOCK;
     let outcome = if reads { call.file_read(file, buffers, at) } else { call.file_write(file, buffers, at) };
-    call.host.open(file).flags = flags;
+    call.host.files.open(file).flags = flags;
     match outcome? {
         Outcome::Done(count) => Ok(count as i64),
         _ => {

@@ -133,7 +133,7 @@ impl Clock {
 
     /// `EPERM` unless the caller may be woken by it.
     pub(super) fn check_wake(self, call: &Call<'_>) -> Result<(), Errno> {
-        if self.wakes { call.host.require(call.process, capability::WAKE_ALARM) } else { Ok(()) }
+        if self.wakes { call.host.processes.require(call.process, capability::WAKE_ALARM) } else { Ok(()) }
     }
 }
 

@@ -134,7 +134,7 @@ fn wait_for_vfork(call: &mut Call<'_>, pid: i32) -> SysResult {
 pub fn sys_setns(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     call.host.check_setns(file, call.int(1))?;
-    call.host.require(call.process, capability::SYS_ADMIN)?;
+    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
     done(0)
 }
 

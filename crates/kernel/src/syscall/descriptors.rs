@@ -2,13 +2,13 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::locks::{LockOwner, RecordLock};
 use crate::files::{FdEntry, FileKind, FilePlace};
 use crate::ids::FileKey;
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use belljar_linux_abi::file::Flock;
 use belljar_linux_abi::signal::NSIG;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::locks::{LockOwner, RecordLock};
 
 /// Status flags that `F_SETFL` can change.
 const SETTABLE: i32 = c::O_APPEND | c::O_NONBLOCK | c::O_ASYNC | c::O_DIRECT | c::O_NOATIME;
@@ -101,7 +101,7 @@ pub fn sys_dup3(call: &mut Call<'_>) -> SysResult {
 
 fn duplicate(call: &mut Call<'_>, from: usize, close_on_exec: bool) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    call.host.retain_file(file);
+    call.host.files.retain_file(file);
     done(call.host.install_fd(call.process, file, close_on_exec, from)?)
 }
 
@@ -118,7 +118,7 @@ fn file_owner(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) -
             }
         }
         _ => {
-            let owner = call.host.file_owner(file);
+            let owner = call.host.files.file_owner(file);
             if command == c::F_GETOWN {
                 return done(i64::from(owner.id) as u64);
             }
@@ -140,7 +140,7 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
     let (fd, command, argument) = (call.int(0), call.int(1), call.args[2]);
     let FdEntry { file, close_on_exec } = call.host.fd_entry(call.process, fd)?;
     let path_only = [c::F_DUPFD, c::F_DUPFD_CLOEXEC, c::F_GETFD, c::F_SETFD, c::F_GETFL];
-    if call.host.open(file).flags & c::O_PATH != 0 && !path_only.contains(&command) {
+    if call.host.files.open(file).flags & c::O_PATH != 0 && !path_only.contains(&command) {
         return Err(Errno::EBADF);
     }
     match command {
@@ -156,11 +156,11 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
             call.host.set_close_on_exec(call.process, fd, argument as i32 & c::FD_CLOEXEC != 0)?;
             done(0)
         }
-        c::F_GETFL => done(call.host.open(file).flags as u64),
+        c::F_GETFL => done(call.host.files.open(file).flags as u64),
         c::F_SETFL => {
             let asked = argument as i32;
             call.host.set_file_async(file, fd, asked & c::O_ASYNC != 0);
-            let open = call.host.open(file);
+            let open = call.host.files.open(file);
             open.flags = open.flags & !SETTABLE | asked & SETTABLE;
             done(0)
         }
@@ -172,38 +172,38 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
             done(pipe.capacity() as u64)
         }
         c::F_SETPIPE_SZ => {
-            let privileged = call.host.is_capable(call.process, capability::SYS_RESOURCE);
+            let privileged = call.host.processes.is_capable(call.process, capability::SYS_RESOURCE);
             done(call.host.set_pipe_capacity(file, u64::from(argument as u32), privileged)? as u64)
         }
         c::F_SETOWN | c::F_GETOWN | F_SETOWN_EX | F_GETOWN_EX => file_owner(call, file, command, argument),
         F_SETSIG if !(0..=NSIG).contains(&(argument as i32)) => Err(Errno::EINVAL),
         F_SETSIG => {
-            call.host.set_file_signal(file, argument as i32);
+            call.host.files.set_file_signal(file, argument as i32);
             done(0)
         }
-        F_GETSIG => done(call.host.file_owner(file).signal as u64),
+        F_GETSIG => done(call.host.files.file_owner(file).signal as u64),
         c::F_GET_SEALS => {
-            let inode = call.host.open(file).kind.inode().ok_or(Errno::EINVAL)?;
-            done(call.host.seals(inode)? as u64)
+            let inode = call.host.files.open(file).kind.inode().ok_or(Errno::EINVAL)?;
+            done(call.host.files.seals(inode)? as u64)
         }
         c::F_ADD_SEALS => {
-            let open = call.host.open(file);
+            let open = call.host.files.open(file);
             if !open.is_writable() {
                 return Err(Errno::EPERM);
             }
             let inode = open.kind.inode().ok_or(Errno::EINVAL)?;
-            call.host.seals(inode)?;
+            call.host.files.seals(inode)?;
             call.host.add_seals(inode, argument as i32)?;
             done(0)
         }
-        c::F_GETLEASE => done(call.host.lease_of(file) as u64),
+        c::F_GETLEASE => done(call.host.files.lease_of(file) as u64),
         c::F_SETLEASE => {
             call.host.set_lease(call.process, fd, file, argument as i32)?;
             done(0)
         }
         // Without an event to wait for it takes back what was asked for before: nothing.
         c::F_NOTIFY if argument as u32 & !DN_MULTISHOT == 0 => done(0),
-        c::F_NOTIFY if !matches!(call.host.open(file).kind, FileKind::Directory { .. }) => {
+        c::F_NOTIFY if !matches!(call.host.files.open(file).kind, FileKind::Directory { .. }) => {
             Err(Errno::ENOTDIR)
         }
         c::F_NOTIFY => Err(Errno::EINVAL),
@@ -217,11 +217,11 @@ fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) 
     if of_file && flock.pid != 0 {
         return Err(Errno::EINVAL);
     }
-    let open = call.host.open(file);
+    let open = call.host.files.open(file);
     let (readable, writable, position) = (open.is_readable(), open.is_writable(), open.offset);
     let place = open.kind.place();
     let size = match place {
-        FilePlace::Inode(inode) => call.host.inode(inode).content().map_or(0, |content| content.size),
+        FilePlace::Inode(inode) => call.host.files.inode(inode).content().map_or(0, |content| content.size),
         _ => 0,
     };
     let base = match i32::from(flock.whence) {
@@ -318,10 +318,10 @@ pub fn sys_flock(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let file = call.host.file_of(call.process, call.int(0))?;
-    if call.host.open(file).flags & c::O_PATH != 0 {
+    if call.host.files.open(file).flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    let place = call.host.open(file).kind.place();
+    let place = call.host.files.open(file).kind.place();
     let exclusive = match operation & !c::LOCK_NB {
         c::LOCK_SH => false,
         c::LOCK_EX => true,
@@ -352,7 +352,7 @@ pub fn sys_ioctl(call: &mut Call<'_>) -> SysResult {
     let fd = call.int(0);
     let file = call.host.file_of(call.process, fd)?;
     let argument = call.args[2];
-    if call.host.open(file).flags & c::O_PATH != 0 {
+    if call.host.files.open(file).flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
     match u64::from(call.uint(1)) {
@@ -360,19 +360,19 @@ pub fn sys_ioctl(call: &mut Call<'_>) -> SysResult {
         c::FIONCLEX => call.host.set_close_on_exec(call.process, fd, false).and_then(|()| done(0)),
         c::FIONBIO => {
             let on: i32 = call.read(argument)?;
-            let open = call.host.open(file);
+            let open = call.host.files.open(file);
             open.flags = if on != 0 { open.flags | c::O_NONBLOCK } else { open.flags & !c::O_NONBLOCK };
             done(0)
         }
         c::FIOASYNC => {
             let on: i32 = call.read(argument)?;
-            let was = call.host.open(file).flags & c::O_ASYNC != 0;
+            let was = call.host.files.open(file).flags & c::O_ASYNC != 0;
             // What cannot tell is only asked to when the flag would change.
             let can = call.host.set_file_async(file, fd, on != 0);
             if can || was == (on != 0) {
                 done(0)
             } else {
-                call.host.open(file).flags &= !c::O_ASYNC;
+                call.host.files.open(file).flags &= !c::O_ASYNC;
                 Err(Errno::ENOTTY)
             }
         }

@@ -23,13 +23,13 @@ pub fn sys_getdents64(call: &mut Call<'_>) -> SysResult {
 
 fn read_directory(call: &mut Call<'_>, layout: DirentLayout) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    if call.host.open(file).flags & c::O_PATH != 0 {
+    if call.host.files.open(file).flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    let before = call.host.open(file).offset;
+    let before = call.host.files.open(file).offset;
     let records = call.host.read_directory(file, call.uint(2) as usize, layout)?;
     if let Err(errno) = call.write_bytes(call.args[1], &records) {
-        call.host.open(file).offset = before;
+        call.host.files.open(file).offset = before;
         return Err(errno);
     }
     done(records.len() as u64)
@@ -71,7 +71,7 @@ pub fn sys_chdir(call: &mut Call<'_>) -> SysResult {
 /// `fchdir(2)`.
 pub fn sys_fchdir(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    let inode = match &call.host.open(file).kind {
+    let inode = match &call.host.files.open(file).kind {
         FileKind::Directory { inode, .. } | FileKind::Path(inode) => *inode,
         _ => return Err(Errno::ENOTDIR),
     };
@@ -86,21 +86,21 @@ pub fn sys_chroot(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[0])?;
     let inode = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.inode()?;
     check_enterable(call, inode)?;
-    call.host.require(call.process, capability::SYS_CHROOT)?;
+    call.host.processes.require(call.process, capability::SYS_CHROOT)?;
     let path = directory_path(call, inode)?;
     call.host.process(call.process).root = path;
     done(0)
 }
 
 fn check_enterable(call: &mut Call<'_>, inode: InodeKey) -> Result<(), Errno> {
-    if !call.host.inode(inode).node.is_directory() {
+    if !call.host.files.inode(inode).node.is_directory() {
         return Err(Errno::ENOTDIR);
     }
     call.host.check_permission(call.process, inode, EXEC)
 }
 
 fn directory_path(call: &mut Call<'_>, inode: InodeKey) -> Result<Vec<u8>, Errno> {
-    if !call.host.inode(inode).node.is_directory() {
+    if !call.host.files.inode(inode).node.is_directory() {
         return Err(Errno::ENOTDIR);
     }
     call.host.files.path_of(inode).ok_or(Errno::ENOENT)

@@ -3,7 +3,6 @@
 use super::socket::check_descriptor_available;
 use crate::call::Call;
 use crate::files::FileKind;
-use crate::files::locks::F_SEAL_EXEC;
 use crate::files::open::{OpenRequest, Opened};
 use crate::files::permission::WRITE;
 use crate::files::tree::Walk;
@@ -13,6 +12,7 @@ use crate::mm::PAGE;
 use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::file::OpenHow;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::locks::F_SEAL_EXEC;
 
 /// `open(2)`.
 pub fn sys_open(call: &mut Call<'_>) -> SysResult {
@@ -165,7 +165,7 @@ pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[0])?;
     let size = u64::try_from(call.args[1] as i64).map_err(|_| Errno::EINVAL)?;
     let inode = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.inode()?;
-    if call.host.inode(inode).node.is_directory() {
+    if call.host.files.inode(inode).node.is_directory() {
         return Err(Errno::EISDIR);
     }
     call.host.check_permission(call.process, inode, WRITE)?;
@@ -182,7 +182,7 @@ pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
 pub fn sys_ftruncate(call: &mut Call<'_>) -> SysResult {
     let size = u64::try_from(call.args[1] as i64).map_err(|_| Errno::EINVAL)?;
     let file = call.host.file_of(call.process, call.int(0))?;
-    let open = call.host.open(file);
+    let open = call.host.files.open(file);
     if open.flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
@@ -198,9 +198,9 @@ fn cut(call: &mut Call<'_>, inode: InodeKey, size: u64) -> Result<(), Errno> {
     let before = call.host.size_of(inode)?;
     if size > before {
         call.room_in_file(size - 1, 1)?;
-        call.host.check_seals(inode, c::F_SEAL_GROW)?;
+        call.host.files.check_seals(inode, c::F_SEAL_GROW)?;
     } else if size < before {
-        call.host.check_seals(inode, c::F_SEAL_SHRINK)?;
+        call.host.files.check_seals(inode, c::F_SEAL_SHRINK)?;
     }
     call.host.written_by(call.process, inode);
     call.host.set_size(inode, size)
@@ -216,7 +216,7 @@ pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
     }
     // What goes too far is found out once the rest is known to be right.
     let end = start as u64 + len as u64;
-    let open = call.host.open(file);
+    let open = call.host.files.open(file);
     let grows = matches!(open.kind, FileKind::Regular(_)) && open.is_writable() && mode == 0;
     if grows {
         call.room_in_file(end - 1, 1)?;
@@ -229,7 +229,7 @@ pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
 /// memory is the disk.
 pub fn sys_fsync(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    let open = call.host.open(file);
+    let open = call.host.files.open(file);
     if open.flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
@@ -244,7 +244,7 @@ pub fn sys_sync(_call: &mut Call<'_>) -> SysResult {
 /// `fadvise64(2)`: advice without an effect on a simulated host.
 pub fn sys_fadvise64(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    if !call.host.open(file).kind.has_position() {
+    if !call.host.files.open(file).kind.has_position() {
         return Err(Errno::ESPIPE);
     }
     if !(0..=5).contains(&call.int(3)) { Err(Errno::EINVAL) } else { done(0) }

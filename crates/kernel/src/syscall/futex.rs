@@ -211,12 +211,12 @@ pub fn sys_set_robust_list(call: &mut Call<'_>) -> SysResult {
 /// get_robust_list(2).
 pub fn sys_get_robust_list(call: &mut Call<'_>) -> SysResult {
     let head = if call.int(0) == INIT {
-        call.host.require(call.process, capability::SYS_PTRACE)?;
+        call.host.processes.require(call.process, capability::SYS_PTRACE)?;
         0
     } else {
         let thread = call.host.find_thread(call.thread, call.int(0))?;
         let process = call.host.threads[thread.0].process;
-        call.host.may_access(call.process, process, AccessIds::Real)?;
+        call.host.processes.may_access(call.process, process, AccessIds::Real)?;
         call.host.threads[thread.0].robust_list.0
     };
     call.write(call.args[2], &HEAD_SIZE)?;

@@ -42,7 +42,7 @@ pub fn sys_inotify_add_watch(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[1])?;
     let walk = if mask & c::IN_DONT_FOLLOW != 0 { Walk::empty() } else { Walk::FOLLOW };
     let inode = call.host.resolve_here(call.process, &path, walk)?.inode()?;
-    done(call.host.add_watch(instance, inode, mask)? as u64)
+    done(call.host.files.add_watch(instance, inode, mask)? as u64)
 }
 
 /// inotify_rm_watch(2).

@@ -68,7 +68,7 @@ pub fn sys_prlimit64(call: &mut Call<'_>) -> SysResult {
     let resource = call.uint(1);
     let asked: Option<[u64; 2]> = if new == 0 { None } else { Some(call.read(new)?) };
     let process = call.host.find_task(call.thread, call.int(0))?;
-    call.host.may_limit(call.process, process)?;
+    call.host.processes.may_limit(call.process, process)?;
     let before = limit_of(call, process, resource)?;
     if let Some([soft, hard]) = asked {
         set_limit(call, process, resource, Rlimit { soft, hard })?;
@@ -90,14 +90,14 @@ fn set_limit(call: &mut Call<'_>, process: ProcessKey, resource: u32, limit: Rli
     if resource == c::RLIMIT_NOFILE && limit.hard > NR_OPEN {
         return Err(Errno::EPERM);
     }
-    let privileged = call.host.is_capable(call.process, capability::SYS_RESOURCE);
+    let privileged = call.host.processes.is_capable(call.process, capability::SYS_RESOURCE);
     let limits = &mut call.host.process(process).rlimits;
     if !privileged && limits.get(resource as usize).is_some_and(|old| limit.hard > old.hard) {
         return Err(Errno::EPERM);
     }
     *limits.get_mut(resource as usize).ok_or(Errno::EINVAL)? = limit;
     if resource == c::RLIMIT_CPU {
-        call.host.processor_timers_changed(process);
+        call.host.processes.processor_timers_changed(process);
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ pub fn sys_setdomainname(call: &mut Call<'_>) -> SysResult {
 }
 
 fn set_name(call: &mut Call<'_>, which: usize) -> SysResult {
-    call.host.require(call.process, capability::SYS_ADMIN)?;
+    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
     let len = call.int(1);
     if !(0..NAME_LEN as i32).contains(&len) {
         return Err(Errno::EINVAL);
@@ -138,7 +138,7 @@ pub fn sys_kcmp(call: &mut Call<'_>) -> SysResult {
     let one = call.host.pids.get(&call.int(0)).copied().ok_or(Errno::ESRCH)?;
     let other = call.host.pids.get(&call.int(1)).copied().ok_or(Errno::ESRCH)?;
     for process in [one, other] {
-        call.host.may_access(call.process, process, AccessIds::Real)?;
+        call.host.processes.may_access(call.process, process, AccessIds::Real)?;
     }
     let order = match call.int(2) {
         FILE => call.host.file_of(one, call.int(3))?.cmp(&call.host.file_of(other, call.int(4))?),

@@ -32,7 +32,7 @@ fn name(call: &Call<'_>, addr: u64) -> Result<Vec<u8>, Errno> {
 /// The queue behind a descriptor. `EBADF` for other files.
 fn queue(call: &mut Call<'_>) -> Result<(FileKey, usize), Errno> {
     let file = call.host.file_of(call.process, call.int(0))?;
-    match call.host.open(file).kind {
+    match call.host.files.open(file).kind {
         FileKind::MessageQueue(n) => Ok((file, n)),
         _ => Err(Errno::EBADF),
     }
@@ -52,11 +52,11 @@ pub fn sys_mq_open(call: &mut Call<'_>) -> SysResult {
         None => {
             let limits = if attributes == 0 { DEFAULT } else { limits(call, attributes)? };
             let mode = call.uint(2) & !call.host.process(call.process).umask;
-            let perm = call.host.new_permissions(call.process, 0, mode as i32);
+            let perm = call.host.processes.new_permissions(call.process, 0, mode as i32);
             call.host.create_mqueue(name, limits, perm)
         }
     };
-    let file = call.host.open_mqueue(n, flags);
+    let file = call.host.files.open_mqueue(n, flags);
     done(call.host.install_fd(call.process, file, true, 0)?)
 }
 
@@ -100,7 +100,7 @@ fn wait(
     on: crate::ids::WaitQueueId,
     deadline: Option<SimTime>,
 ) -> SysResult {
-    if call.host.open(file).is_nonblocking() {
+    if call.host.files.open(file).is_nonblocking() {
         return Err(Errno::EAGAIN);
     }
     if call.deadline_passed() || deadline.is_some_and(|at| at <= call.now()) {
@@ -117,7 +117,7 @@ pub fn sys_mq_timedsend(call: &mut Call<'_>) -> SysResult {
     }
     let deadline = deadline(call, timeout)?;
     let (file, n) = queue(call)?;
-    if !call.host.open(file).is_writable() {
+    if !call.host.files.open(file).is_writable() {
         return Err(Errno::EBADF);
     }
     if len > call.host.files.mqueues[n].limits.1 as u64 {
@@ -135,7 +135,7 @@ pub fn sys_mq_timedreceive(call: &mut Call<'_>) -> SysResult {
     let [_, addr, room, priority, timeout, _] = call.args;
     let deadline = deadline(call, timeout)?;
     let (file, n) = queue(call)?;
-    if !call.host.open(file).is_readable() {
+    if !call.host.files.open(file).is_readable() {
         return Err(Errno::EBADF);
     }
     match call.host.mqueue_receive(n, room)? {
@@ -186,7 +186,7 @@ pub fn sys_mq_getsetattr(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let (file, n) = queue(call)?;
-    let flags = i64::from(call.host.open(file).flags) & nonblocking;
+    let flags = i64::from(call.host.files.open(file).flags) & nonblocking;
     let mqueue = &call.host.files.mqueues[n];
     let attributes = MqAttr {
         flags,
@@ -196,7 +196,7 @@ pub fn sys_mq_getsetattr(call: &mut Call<'_>) -> SysResult {
         ..MqAttr::default()
     };
     if let Some(flags) = wanted {
-        let open = call.host.open(file);
+        let open = call.host.files.open(file);
         open.flags = open.flags & !c::O_NONBLOCK | flags as i32;
     }
     if old != 0 {

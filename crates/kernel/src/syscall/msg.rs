@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::ipc::{
-    COPY, EXCEPT, MAX_BYTES, MAX_QUEUES, NOERROR, Object, QUEUE_BYTES, READ, SysvMessage, Wanted,
+    COPY, EXCEPT, MAX_BYTES, MAX_QUEUES, NOERROR, QUEUE_BYTES, READ, SysvMessage, SysvObject, Wanted,
 };
 use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::ipc::{MsgInfo, MsqidDs};
@@ -67,16 +67,16 @@ fn store(call: &mut Call<'_>, addr: u64, message: &SysvMessage) -> SysResult {
     done(message.text.len() as u64)
 }
 
-/// See [`crate::host::Host::ipc_check`].
+/// See [`crate::process::Processes::ipc_check`].
 fn check_readable(call: &mut Call<'_>, id: i32) -> Result<(), Errno> {
     let perm = *call.host.ipc.queues.get(id)?.perm();
-    call.host.ipc_check(call.process, perm, READ)
+    call.host.processes.ipc_check(call.process, perm, READ)
 }
 
-/// See [`crate::host::Host::ipc_check_owner`].
+/// See [`crate::process::Processes::ipc_check_owner`].
 fn check_owner(call: &mut Call<'_>, id: i32) -> Result<(), Errno> {
     let perm = *call.host.ipc.queues.get(id)?.perm();
-    call.host.ipc_check_owner(call.process, perm)
+    call.host.processes.ipc_check_owner(call.process, perm)
 }
 
 /// msgctl(2).

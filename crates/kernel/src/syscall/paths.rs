@@ -3,7 +3,6 @@
 use super::stat::walk_of;
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::locks::F_SEAL_EXEC;
 use crate::files::permission::WRITE;
 use crate::files::tree::{Found, Meta, Node, Target, Times, Walk};
 use crate::ids::FileKey;
@@ -11,6 +10,7 @@ use crate::ids::InodeKey;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::file::FileTime;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::locks::F_SEAL_EXEC;
 
 fn found_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Found, Errno> {
     let path = call.read_path(path)?;
@@ -82,7 +82,7 @@ pub fn sys_renameat2(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     if flags & c::RENAME_WHITEOUT != 0 {
-        call.host.require(call.process, capability::MKNOD)?;
+        call.host.processes.require(call.process, capability::MKNOD)?;
     }
     rename(call, (call.int(0), from), (call.int(2), to), flags)
 }
@@ -151,7 +151,7 @@ fn readlink(call: &mut Call<'_>, dirfd: i32, path: u64, buffer: u64, len: u64) -
         return Err(Errno::EINVAL);
     }
     let inode = found_at(call, dirfd, path, Walk::EMPTY)?.inode()?;
-    let text = match &call.host.inode(inode).node {
+    let text = match &call.host.files.inode(inode).node {
         Node::Symlink { target, .. } => target.clone(),
         Node::Magic(link) => {
             let link = *link;
@@ -200,7 +200,7 @@ fn changed_by(call: &mut Call<'_>, walk: Walk) -> Result<Target, Errno> {
 }
 fn changed_fd(call: &mut Call<'_>) -> Result<Target, Errno> {
     let file = call.host.file_of(call.process, call.int(0))?;
-    let open = call.host.open(file);
+    let open = call.host.files.open(file);
     if open.flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
@@ -236,16 +236,16 @@ fn chmod(call: &mut Call<'_>, target: Target, mode: u32, by: Option<i32>) -> Sys
             return done(0);
         }
     };
-    if call.host.inode(inode).node.is_symlink() {
+    if call.host.files.inode(inode).node.is_symlink() {
         return Err(Errno::EOPNOTSUPP);
     }
-    call.host.check_changeable(inode)?;
+    call.host.files.check_changeable(inode)?;
     call.host.check_owns(call.process, inode)?;
     call.host.take_over(inode)?;
-    if (call.host.inode(inode).meta.mode ^ mode) & 0o111 != 0 {
-        call.host.check_seals(inode, F_SEAL_EXEC)?;
+    if (call.host.files.inode(inode).meta.mode ^ mode) & 0o111 != 0 {
+        call.host.files.check_seals(inode, F_SEAL_EXEC)?;
     }
-    call.host.inode(inode).meta.mode = call.host.mode_to_set(call.process, inode, mode);
+    call.host.files.inode(inode).meta.mode = call.host.mode_to_set(call.process, inode, mode);
     call.host.inode_changed(inode);
     attributes_changed(call, inode, by)
 }
@@ -292,10 +292,10 @@ fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32
             return done(0);
         }
     };
-    call.host.check_changeable(key)?;
+    call.host.files.check_changeable(key)?;
     call.host.check_may_give(call.process, key, uid, gid)?;
     call.host.take_over(key)?;
-    let inode = call.host.inode(key);
+    let inode = call.host.files.inode(key);
     if uid != u32::MAX {
         inode.meta.uid = uid;
     }
@@ -397,7 +397,7 @@ fn set_times(call: &mut Call<'_>, target: Target, new: [NewTime; 2]) -> SysResul
     if new.iter().all(|time| matches!(time, NewTime::Omit)) {
         return done(0);
     }
-    call.host.check_changeable(inode)?;
+    call.host.files.check_changeable(inode)?;
     if call.host.check_owns(call.process, inode).is_err() {
         // Whoever may write may say that it has happened now.
         if !new.iter().all(|time| matches!(time, NewTime::Now)) {
@@ -406,7 +406,7 @@ fn set_times(call: &mut Call<'_>, target: Target, new: [NewTime; 2]) -> SysResul
         call.host.check_permission(call.process, inode, WRITE)?;
     }
     call.host.take_over(inode)?;
-    call.host.inode(inode).changed = true;
+    call.host.files.inode(inode).changed = true;
     let now = call.host.net.clock.realtime_ns() as i64;
     let event = match new {
         [NewTime::Omit, NewTime::Omit] => 0,
@@ -414,7 +414,7 @@ fn set_times(call: &mut Call<'_>, target: Target, new: [NewTime; 2]) -> SysResul
         [NewTime::Omit, _] => c::IN_MODIFY,
         _ => c::IN_ATTRIB,
     };
-    let times = &mut call.host.inode(inode).meta.times;
+    let times = &mut call.host.files.inode(inode).meta.times;
     store_times(times, new, now);
     call.host.file_event(inode, event);
     done(0)
@@ -433,7 +433,7 @@ fn store_times(times: &mut Times, new: [NewTime; 2], now: i64) {
 
 /// The attributes of a file outside the tree, which its owner changes: `EPERM` for others.
 fn unnamed_of_caller<'a>(call: &'a mut Call<'_>, file: FileKey) -> Result<&'a mut Meta, Errno> {
-    let superuser = call.host.is_capable(call.process, capability::FOWNER);
+    let superuser = call.host.processes.is_capable(call.process, capability::FOWNER);
     let user = call.host.process(call.process).credentials.fsuid;
     let meta = call.host.meta_of(file)?;
     if superuser || meta.uid == user { Ok(meta) } else { Err(Errno::EPERM) }

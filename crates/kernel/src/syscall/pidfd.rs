@@ -46,7 +46,7 @@ pub fn sys_pidfd_send_signal(call: &mut Call<'_>) -> SysResult {
     }
     let named = call.host.file_of(call.process, call.int(0))?;
     if call.host.files.process_directory(named) == Some(INIT) {
-        call.host.may_signal_init(call.process)?;
+        call.host.processes.may_signal_init(call.process)?;
         return done(0);
     }
     let target = signalled_by(call, call.int(0))?;
@@ -66,7 +66,7 @@ pub fn sys_pidfd_send_signal(call: &mut Call<'_>) -> SysResult {
         }
         given
     };
-    call.host.may_signal(call.process, target, signal)?;
+    call.host.processes.may_signal(call.process, target, signal)?;
     if signal != 0 {
         call.host.send_signal(target, info);
     }
@@ -82,8 +82,8 @@ pub fn sys_pidfd_getfd(call: &mut Call<'_>) -> SysResult {
     if call.host.processes[target.0].ended.is_some() {
         return Err(Errno::ESRCH);
     }
-    call.host.may_access(call.process, target, AccessIds::Real)?;
+    call.host.processes.may_access(call.process, target, AccessIds::Real)?;
     let file = call.host.file_of(target, call.int(1))?;
-    call.host.retain_file(file);
+    call.host.files.retain_file(file);
     done(call.host.install_fd(call.process, file, true, 0)?)
 }

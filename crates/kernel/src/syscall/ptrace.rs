@@ -267,7 +267,7 @@ fn other_memory(call: &Call<'_>) -> Result<(ProcessKey, GuestBuffers, GuestBuffe
     let (local, remote) = (call.read_iovecs(local, local_count)?, call.read_iovecs(remote, remote_count)?);
     let thread = *call.host.tids.get(&call.int(0)).ok_or(Errno::ESRCH)?;
     let process = call.host.threads[thread.0].process;
-    call.host.may_access(call.process, process, AccessIds::Real)?;
+    call.host.processes.may_access(call.process, process, AccessIds::Real)?;
     Ok((process, local, remote))
 }
 

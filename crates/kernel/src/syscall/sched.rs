@@ -60,7 +60,7 @@ pub fn sys_sched_getaffinity(call: &mut Call<'_>) -> SysResult {
 pub fn sys_sched_setaffinity(call: &mut Call<'_>) -> SysResult {
     let first: u8 = if call.args[1] == 0 { 0 } else { call.read(call.args[2])? };
     let process = target_process(call)?;
-    call.host.may_schedule(call.process, process)?;
+    call.host.processes.may_schedule(call.process, process)?;
     if first & 1 == 0 { Err(Errno::EINVAL) } else { done(0) }
 }
 
@@ -115,7 +115,7 @@ fn set_policy(call: &mut Call<'_>, policy: Option<i32>, param: u64) -> SysResult
         if !(lowest..=highest).contains(&priority) {
             return Err(Errno::EINVAL);
         }
-        return call.host.require(call.process, capability::SYS_NICE).and_then(|()| done(0));
+        return call.host.processes.require(call.process, capability::SYS_NICE).and_then(|()| done(0));
     }
     let process = target_process(call)?;
     let current = call.host.process(process).attributes.scheduling.0;
@@ -124,7 +124,7 @@ fn set_policy(call: &mut Call<'_>, policy: Option<i32>, param: u64) -> SysResult
     if !(lowest..=highest).contains(&priority) {
         return Err(Errno::EINVAL);
     }
-    call.host.may_set_policy(call.process, process, (policy & !RESET_ON_FORK, priority))?;
+    call.host.processes.may_set_policy(call.process, process, (policy & !RESET_ON_FORK, priority))?;
     call.host.process(process).attributes.scheduling = (policy, priority);
     done(0)
 }
@@ -193,9 +193,9 @@ pub fn sys_sched_setattr(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let nice = nice.clamp(-20, 19);
-    call.host.may_set_policy(call.process, process, (policy, priority))?;
+    call.host.processes.may_set_policy(call.process, process, (policy, priority))?;
     if !matches!(policy, c::SCHED_FIFO | c::SCHED_RR | DEADLINE) {
-        call.host.may_set_nice(call.process, process, nice).map_err(|_| Errno::EPERM)?;
+        call.host.processes.may_set_nice(call.process, process, nice).map_err(|_| Errno::EPERM)?;
         call.host.process(process).attributes.nice = nice;
     }
     call.host.process(process).attributes.scheduling = (policy, priority);
@@ -243,15 +243,15 @@ pub fn sys_getpriority(call: &mut Call<'_>) -> SysResult {
 pub fn sys_setpriority(call: &mut Call<'_>) -> SysResult {
     let nice = call.int(2).clamp(-20, 19);
     if is_init_priority(call) {
-        return call.host.require(call.process, capability::SYS_NICE).and_then(|()| done(0));
+        return call.host.processes.require(call.process, capability::SYS_NICE).and_then(|()| done(0));
     }
     // What happened last is told, but for one that could be done after others that could not (`set_one_prio`).
     let mut outcome = Ok(());
     for process in priority_targets(call)? {
-        let may = if call.host.shares_user(call.process, process) {
-            call.host.may_set_nice(call.process, process, nice)
+        let may = if call.host.processes.shares_user(call.process, process) {
+            call.host.processes.may_set_nice(call.process, process, nice)
         } else {
-            call.host.require(call.process, capability::SYS_NICE)
+            call.host.processes.require(call.process, capability::SYS_NICE)
         };
         match may {
             Ok(()) => call.host.process(process).attributes.nice = nice,

@@ -2,7 +2,7 @@
 
 use super::timeout::Timeout;
 use crate::call::Call;
-use crate::ipc::{MAX_IN_SET, MAX_SETS, MAX_VALUE, Object, READ, SemopResult, WRITE};
+use crate::ipc::{MAX_IN_SET, MAX_SETS, MAX_VALUE, READ, SemopResult, SysvObject, WRITE};
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use belljar_linux_abi::ipc::{SemBuf, SemInfo, SemidDs};
 use belljar_linux_abi::{Errno, c};
@@ -60,10 +60,10 @@ fn operate(call: &mut Call<'_>, timeout: u64) -> SysResult {
     }
 }
 
-/// See [`crate::host::Host::ipc_check`].
+/// See [`crate::process::Processes::ipc_check`].
 fn check(call: &mut Call<'_>, id: i32, wanted: u32) -> Result<(), Errno> {
     let perm = *call.host.ipc.semaphores.get(id)?.perm();
-    call.host.ipc_check(call.process, perm, wanted)
+    call.host.processes.ipc_check(call.process, perm, wanted)
 }
 
 /// semctl(2).
@@ -74,7 +74,7 @@ pub fn sys_semctl(call: &mut Call<'_>) -> SysResult {
         c::SETVAL | c::SETALL => check(call, id, WRITE)?,
         c::IPC_SET | c::IPC_RMID => {
             let perm = *call.host.ipc.semaphores.get(id)?.perm();
-            call.host.ipc_check_owner(call.process, perm)?;
+            call.host.processes.ipc_check_owner(call.process, perm)?;
         }
         SEM_STAT => {
             let id = call.host.ipc.semaphores.id_of_place(id)?;

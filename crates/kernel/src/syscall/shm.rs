@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::ipc::{Attachment, MAX_SEGMENTS, Object, READ};
+use crate::ipc::{AttachRequest, MAX_SEGMENTS, READ, SysvObject};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::ipc::{ShmInfo, ShmLimits, ShmidDs};
 use belljar_linux_abi::{Errno, c};
@@ -26,7 +26,7 @@ pub fn sys_shmget(call: &mut Call<'_>) -> SysResult {
 
 /// shmat(2).
 pub fn sys_shmat(call: &mut Call<'_>) -> SysResult {
-    let how = Attachment { addr: call.args[1], flags: call.int(2) };
+    let how = AttachRequest { addr: call.args[1], flags: call.int(2) };
     let mm = call.mm();
     done(call.host.shm_attach(call.process, mm, call.int(0), how)?)
 }
@@ -38,16 +38,16 @@ pub fn sys_shmdt(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// See [`crate::host::Host::ipc_check`].
+/// See [`crate::process::Processes::ipc_check`].
 fn check(call: &mut Call<'_>, id: i32, wanted: u32) -> Result<(), Errno> {
     let perm = *call.host.ipc.segments.get(id)?.perm();
-    call.host.ipc_check(call.process, perm, wanted)
+    call.host.processes.ipc_check(call.process, perm, wanted)
 }
 
-/// See [`crate::host::Host::ipc_check_owner`].
+/// See [`crate::process::Processes::ipc_check_owner`].
 fn check_owner(call: &mut Call<'_>, id: i32) -> Result<(), Errno> {
     let perm = *call.host.ipc.segments.get(id)?.perm();
-    call.host.ipc_check_owner(call.process, perm)
+    call.host.processes.ipc_check_owner(call.process, perm)
 }
 
 /// shmctl(2).
@@ -108,7 +108,7 @@ pub fn sys_shmctl(call: &mut Call<'_>) -> SysResult {
         // Simulated memory is never paged out.
         c::SHM_LOCK | c::SHM_UNLOCK => {
             let perm = *call.host.ipc.segments.get(id)?.perm();
-            if !call.host.is_capable(call.process, capability::IPC_LOCK) {
+            if !call.host.processes.is_capable(call.process, capability::IPC_LOCK) {
                 let process = call.host.process(call.process);
                 let (user, limit) =
                     (process.credentials.euid, process.rlimits[c::RLIMIT_MEMLOCK as usize].soft);

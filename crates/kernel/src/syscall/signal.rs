@@ -138,7 +138,7 @@ pub fn sys_kill(call: &mut Call<'_>) -> SysResult {
         // Pid 1 is there and root's, and nothing hurts it.
         1 => {
             valid_signal(call.int(1))?;
-            call.host.may_signal_init(own)?;
+            call.host.processes.may_signal_init(own)?;
             return done(0);
         }
         0 => call.host.group_members(call.host.processes[own.0].pgid),
@@ -152,8 +152,10 @@ pub fn sys_kill(call: &mut Call<'_>) -> SysResult {
     }
     let signal = valid_signal(call.int(1))?;
     // Of several it is enough that one gets it.
-    let allowed: Vec<ProcessKey> =
-        targets.into_iter().filter(|target| call.host.may_signal(own, *target, signal).is_ok()).collect();
+    let allowed: Vec<ProcessKey> = targets
+        .into_iter()
+        .filter(|target| call.host.processes.may_signal(own, *target, signal).is_ok())
+        .collect();
     if allowed.is_empty() && pid != -1 {
         return Err(Errno::EPERM);
     }
@@ -199,7 +201,7 @@ fn to_thread(call: &mut Call<'_>, group: Option<i32>, tid: i32, signal: i32) -> 
         return Err(Errno::ESRCH);
     }
     let signal = valid_signal(signal)?;
-    call.host.may_signal(call.process, process, signal)?;
+    call.host.processes.may_signal(call.process, process, signal)?;
     if signal != 0 {
         let info = sent_by(call, signal, c::SI_TKILL);
         call.host.send_signal_to_thread(thread, info);
@@ -220,7 +222,7 @@ fn read_info(call: &mut Call<'_>, addr: u64, signal: i32, target: i32) -> Result
 
 /// Right to send a signal: one that says that it comes from the kernel goes to its maker alone, who needs none.
 fn may_send(call: &Call<'_>, target: ProcessKey, info: &SigInfo) -> Result<(), Errno> {
-    if info.code > 0 { Ok(()) } else { call.host.may_signal(call.process, target, info.signo) }
+    if info.code > 0 { Ok(()) } else { call.host.processes.may_signal(call.process, target, info.signo) }
 }
 
 fn check_queue_limit(call: &Call<'_>, target: ProcessKey) -> Result<(), Errno> {

@@ -25,7 +25,7 @@ impl Target {
     /// The socket behind descriptor argument 0: `EBADF`, `ENOTSOCK`.
     pub(super) fn of(call: &mut Call<'_>) -> Result<Target, Errno> {
         let file = call.host.file_of(call.process, call.int(0))?;
-        let open = call.host.open(file);
+        let open = call.host.files.open(file);
         if open.flags & c::O_PATH != 0 {
             return Err(Errno::EBADF);
         }
@@ -65,7 +65,7 @@ fn split_type(type_: i32) -> Result<(i32, i32, bool), Errno> {
 fn open_own(call: &mut Call<'_>, key: SocketKey, flags: i32) -> FileKey {
     let uid = call.host.process(call.process).credentials.fsuid;
     call.host.net.socket(key).uid = uid;
-    let file = call.host.open_file(FileKind::Socket(key), flags);
+    let file = call.host.files.open_file(FileKind::Socket(key), flags);
     call.host.own_unnamed(call.process, file);
     file
 }
@@ -76,7 +76,7 @@ pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
     let by_hand = call.int(0) == c::AF_PACKET
         || matches!(call.int(0), c::AF_INET | c::AF_INET6) && type_ == c::SOCK_RAW;
     if by_hand {
-        call.host.require(call.process, capability::NET_RAW)?;
+        call.host.processes.require(call.process, capability::NET_RAW)?;
     }
     let key = operations::create(call.host, call.int(0), type_, call.int(2))?;
     let file = open_own(call, key, open_flags);

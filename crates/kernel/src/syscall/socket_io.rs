@@ -233,7 +233,7 @@ pub fn read_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers: 
     if len == 0 {
         return done(0);
     }
-    let nonblocking = call.host.open(file).is_nonblocking();
+    let nonblocking = call.host.files.open(file).is_nonblocking();
     let room = Incoming { buffers: buffers.clone(), len, ..Incoming::default() };
     match receive_message(call, key, nonblocking, &room)? {
         Receipt::Message(received) => done(received.value as u64),
@@ -243,7 +243,7 @@ pub fn read_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers: 
 
 /// `write(2)` and `writev(2)` on a socket.
 pub fn write_socket(call: &mut Call<'_>, file: FileKey, key: SocketKey, buffers: &GuestBuffers) -> SysResult {
-    let nonblocking = call.host.open(file).is_nonblocking();
+    let nonblocking = call.host.files.open(file).is_nonblocking();
     let len = total_len(buffers) as usize;
     let flags = flags_of_call(0, nonblocking);
     let message = OutgoingMessage { buffers: buffers.clone(), len, flags, ..OutgoingMessage::default() };

@@ -1,12 +1,12 @@
 //! Attributes of files: `stat` and its relatives, access, file systems, extended attributes.
 
 use crate::call::Call;
-use crate::files::attributes::Attributes;
+use crate::files::attributes::FileAttributes;
 use crate::files::tree::{Target, Walk};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
-fn at_path(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Attributes, Errno> {
+fn at_path(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<FileAttributes, Errno> {
     // An empty path by a null pointer is what newer programs pass with AT_EMPTY_PATH.
     let path = if path == 0 && walk.contains(Walk::EMPTY) { Vec::new() } else { call.read_path(path)? };
     let target = call.host.resolve(call.process, dirfd, &path, walk)?.target()?;

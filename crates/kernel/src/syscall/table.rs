@@ -22,7 +22,7 @@ pub enum Support {
 }
 
 /// One system call.
-pub struct Entry {
+pub struct SyscallEntry {
     /// Its number.
     pub number: u32,
     /// Its name.
@@ -37,7 +37,7 @@ pub struct Entry {
 macro_rules! table {
     ($($number:literal $name:ident = $support:ident, $handler:path, $note:literal;)*) => {
         /// All system calls in order of their numbers.
-        pub const ENTRIES: &[Entry] = &[$(Entry {
+        pub const ENTRIES: &[SyscallEntry] = &[$(SyscallEntry {
             number: $number,
             name: stringify!($name),
             support: Support::$support,
@@ -68,7 +68,7 @@ const INDEX: [u16; ENTRIES[ENTRIES.len() - 1].number as usize + 1] = {
 };
 
 /// The entry of a number; `None` for one that Linux has not assigned.
-pub fn entry(number: u32) -> Option<&'static Entry> {
+pub fn entry(number: u32) -> Option<&'static SyscallEntry> {
     ENTRIES.get(usize::from(*INDEX.get(number as usize)?))
 }
 

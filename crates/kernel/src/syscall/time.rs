@@ -82,7 +82,7 @@ pub fn sys_settimeofday(call: &mut Call<'_>) -> SysResult {
 
 /// The experiment decides what the time is, and not even those who may set it do.
 fn refuse_to_set(call: &mut Call<'_>) -> SysResult {
-    call.host.require(call.process, capability::SYS_TIME)?;
+    call.host.processes.require(call.process, capability::SYS_TIME)?;
     call.host.warn("a program tried to set the clock");
     Err(Errno::EPERM)
 }

@@ -41,7 +41,7 @@ pub fn sys_setitimer(call: &mut Call<'_>) -> SysResult {
     } else {
         let alarm = ProcessorAlarm::after(interval_count(call, which), value, interval);
         call.host.process(call.process).signals.timers.processor[which as usize - 1] = alarm;
-        call.host.processor_timers_changed(call.process);
+        call.host.processes.processor_timers_changed(call.process);
     }
     if old != 0 {
         call.write(old, &before)?;
@@ -104,7 +104,8 @@ pub fn sys_timer_create(call: &mut Call<'_>) -> SysResult {
     };
     clock.check_wake(call)?;
     let clock = number;
-    let id = call.host.create_posix_timer(call.process, clock, processor, notice, value);
+    let timers = &mut call.host.process(call.process).signals.timers;
+    let id = timers.create(clock, processor, notice, value);
     if let Err(fault) = call.write(id_at, &id) {
         call.host.delete_posix_timer(call.process, id);
         return Err(fault);
@@ -146,7 +147,11 @@ pub fn sys_timer_settime(call: &mut Call<'_>) -> SysResult {
     if let Some(of) = timer.processor {
         let now = call.host.processor_count(call.process, of).ok_or(Errno::ESRCH)?;
         let from = if call.int(1) & ABSOLUTE != 0 { 0 } else { now };
-        call.host.set_processor_timer(call.process, id, ProcessorAlarm::after(from, value, interval));
+        call.host.processes.set_processor_timer(
+            call.process,
+            id,
+            ProcessorAlarm::after(from, value, interval),
+        );
         if old != 0 {
             call.write(old, &before)?;
         }

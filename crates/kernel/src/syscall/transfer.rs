@@ -16,31 +16,31 @@ const MAX_RW_COUNT: u64 = 0x7fff_f000;
 pub fn sys_sendfile(call: &mut Call<'_>) -> SysResult {
     let from = offset_at(call, call.args[2])?;
     let input = call.host.file_of(call.process, call.int(1))?;
-    if !call.host.open(input).is_readable() {
+    if !call.host.files.open(input).is_readable() {
         return Err(Errno::EBADF);
     }
-    if from.is_some() && !call.host.open(input).kind.has_position() {
+    if from.is_some() && !call.host.files.open(input).kind.has_position() {
         return Err(Errno::ESPIPE);
     }
     let from = verified(from, call.args[3])?;
     let output = call.host.file_of(call.process, call.int(0))?;
-    if !call.host.open(output).is_writable() {
+    if !call.host.files.open(output).is_writable() {
         return Err(Errno::EBADF);
     }
-    let start = from.unwrap_or(call.host.open(input).offset);
+    let start = from.unwrap_or(call.host.files.open(input).offset);
     let (store, mut len) = (call.args[2], call.args[3].min(MAX_RW_COUNT));
     if start + len > MAX_FILE_SIZE {
         len = MAX_FILE_SIZE.checked_sub(start).filter(|left| *left > 0).ok_or(Errno::EOVERFLOW)?;
     }
     if let Some(pipe) = call.pipe_key(output) {
-        let quick = call.host.open(output).is_nonblocking();
+        let quick = call.host.files.open(output).is_nonblocking();
         let outcome = call.file_to_pipe(input, from, pipe, len, quick)?;
         return store_behind(call, outcome, from, store);
     }
-    if call.host.open(output).flags & c::O_APPEND != 0 {
+    if call.host.files.open(output).flags & c::O_APPEND != 0 {
         return Err(Errno::EINVAL);
     }
-    let kind = &call.host.open(input).kind;
+    let kind = &call.host.files.open(input).kind;
     if !kind.has_position() && !kind.has_idle_position() {
         return Err(Errno::EINVAL);
     }
@@ -67,7 +67,7 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     for file in [input, output] {
-        let open = call.host.open(file);
+        let open = call.host.files.open(file);
         if matches!(open.kind, crate::files::FileKind::Directory { .. }) {
             return Err(Errno::EISDIR);
         }
@@ -75,22 +75,22 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
             return Err(Errno::EINVAL);
         }
     }
-    if !call.host.open(input).is_readable()
-        || !call.host.open(output).is_writable()
-        || call.host.open(output).flags & c::O_APPEND != 0
+    if !call.host.files.open(input).is_readable()
+        || !call.host.files.open(output).is_writable()
+        || call.host.files.open(output).flags & c::O_APPEND != 0
     {
         return Err(Errno::EBADF);
     }
     // No bytes go from one file system to another: programs then copy themselves.
-    let [source, sink] = [input, output].map(|file| call.host.open(file).kind.inode());
+    let [source, sink] = [input, output].map(|file| call.host.files.open(file).kind.inode());
     let (source, sink) = (source.ok_or(Errno::EINVAL)?, sink.ok_or(Errno::EINVAL)?);
-    if call.host.inode(source).device != call.host.inode(sink).device {
+    if call.host.files.inode(source).device != call.host.files.inode(sink).device {
         return Err(Errno::EXDEV);
     }
     let (store_from, store_to) = (call.args[1], call.args[3]);
     let (from, to) = (verified(from, 0)?, verified(to, 0)?);
     let [start, target] =
-        [(input, from), (output, to)].map(|(file, at)| at.unwrap_or(call.host.open(file).offset));
+        [(input, from), (output, to)].map(|(file, at)| at.unwrap_or(call.host.files.open(file).offset));
     if [start, target].iter().any(|at| at.checked_add(call.args[4]).is_none_or(|end| end > i64::MAX as u64)) {
         return Err(Errno::EOVERFLOW);
     }
@@ -115,7 +115,7 @@ pub fn sys_splice(call: &mut Call<'_>) -> SysResult {
     let input = call.host.file_of(call.process, call.int(0))?;
     let output = call.host.file_of(call.process, call.int(2))?;
     for file in [input, output] {
-        call.host.open(file).spliced = true;
+        call.host.files.open(file).spliced = true;
     }
     let offsets = (offset_at(call, call.args[1])?, offset_at(call, call.args[3])?);
     splice_files(call, (input, output), offsets, (call.args[1], call.args[3]), (call.args[4], call.uint(5)))
@@ -149,19 +149,19 @@ fn splice_files(
     if (source.is_some() && from.is_some()) || (sink.is_some() && to.is_some()) {
         return Err(Errno::ESPIPE);
     }
-    if !call.host.open(input).is_readable() || !call.host.open(output).is_writable() {
+    if !call.host.files.open(input).is_readable() || !call.host.files.open(output).is_writable() {
         return Err(Errno::EBADF);
     }
     let len = all.min(MAX_RW_COUNT);
     let [input_quick, output_quick] = [input, output]
-        .map(|file| call.host.open(file).is_nonblocking() || flags & c::SPLICE_F_NONBLOCK != 0);
+        .map(|file| call.host.files.open(file).is_nonblocking() || flags & c::SPLICE_F_NONBLOCK != 0);
     match (source, sink) {
         (Some(source), Some(sink)) if source == sink => Err(Errno::EINVAL),
         (Some(source), Some(sink)) => {
             call.pipe_to_pipe(source, sink, len, input_quick || output_quick, false)
         }
         (Some(_), None) => {
-            let open = call.host.open(output);
+            let open = call.host.files.open(output);
             if (to.is_some() && !open.kind.has_position())
                 || open.flags & c::O_APPEND != 0
                 || !open.kind.can_be_spliced_to()
@@ -173,7 +173,7 @@ fn splice_files(
             call.transfer(what, 0, store_to)
         }
         (None, Some(sink)) => {
-            if from.is_some() && !call.host.open(input).kind.has_position() {
+            if from.is_some() && !call.host.files.open(input).kind.has_position() {
                 return Err(Errno::EINVAL);
             }
             let from = verified(from, all)?;
@@ -207,10 +207,10 @@ pub(crate) fn tee(call: &mut Call<'_>, files: (FileKey, FileKey), len: u32, flag
 }
 
 fn tee_files(call: &mut Call<'_>, (input, output): (FileKey, FileKey), len: u64, flags: u32) -> SysResult {
-    if !call.host.open(input).is_readable() || !call.host.open(output).is_writable() {
+    if !call.host.files.open(input).is_readable() || !call.host.files.open(output).is_writable() {
         return Err(Errno::EBADF);
     }
-    let ends = [input, output].map(|file| call.host.open(file).is_nonblocking());
+    let ends = [input, output].map(|file| call.host.files.open(file).is_nonblocking());
     let quick = flags & c::SPLICE_F_NONBLOCK != 0 || ends.contains(&true);
     match (call.pipe_key(input), call.pipe_key(output)) {
         (Some(from), Some(to)) if from != to => {
@@ -228,7 +228,8 @@ pub fn sys_vmsplice(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let file = call.host.file_of(call.process, call.int(0))?;
-    let (readable, writable) = (call.host.open(file).is_readable(), call.host.open(file).is_writable());
+    let (readable, writable) =
+        (call.host.files.open(file).is_readable(), call.host.files.open(file).is_writable());
     if !readable && !writable {
         return Err(Errno::EBADF);
     }

@@ -6,7 +6,7 @@ use crate::files::FileKind;
 use crate::ids::FileKey;
 use crate::mm::Access;
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
-use crate::uring::{self, Entry, Restrictions};
+use crate::uring::{self, Restrictions, SubmissionEntry};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::time::Timespec;
@@ -126,7 +126,7 @@ pub fn sys_io_uring_setup(call: &mut Call<'_>) -> SysResult {
         large: (flags & SQE128 != 0, flags & CQE32 != 0),
     };
     let file = call.host.create_uring(call.thread, (sq_entries, cq_entries), setup)?;
-    let FileKind::Uring(n) = call.host.open(file).kind else { return Err(Errno::EINVAL) };
+    let FileKind::Uring(n) = call.host.files.open(file).kind else { return Err(Errno::EINVAL) };
     let array = if setup.has_array { call.host.urings.instances[n].ring.array() } else { 0 };
     let mut put = |at: usize, value: u32| params[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     put(0, sq_entries);
@@ -381,10 +381,10 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
         EVENTFD | EVENTFD_ASYNC => {
             let fd: i32 = call.read(addr)?;
             let file = call.host.file_of(call.process, fd)?;
-            if !matches!(call.host.open(file).kind, FileKind::EventFd(_)) {
+            if !matches!(call.host.files.open(file).kind, FileKind::EventFd(_)) {
                 return Err(Errno::EINVAL);
             }
-            call.host.retain_file(file);
+            call.host.files.retain_file(file);
             call.host.urings.instances[n].eventfd = Some(file);
         }
         NO_EVENTFD => {
@@ -398,7 +398,7 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
             (answer[0], answer[1]) = (uring::OPS - 1, listed);
             for op in 0..listed {
                 let at = 16 + 8 * usize::from(op);
-                (answer[at], answer[at + 2]) = (op, u8::from(Entry::is_supported(op)));
+                (answer[at], answer[at + 2]) = (op, u8::from(SubmissionEntry::is_supported(op)));
             }
             call.write_bytes(addr, &answer)?;
         }

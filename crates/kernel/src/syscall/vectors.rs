@@ -50,22 +50,22 @@ fn move_vector(call: &mut Call<'_>, offset: Option<u64>, flags: i32, writes: boo
     let buffers = vector(call, file, offset, writes)?;
     let outcome = if total_len(&buffers) == 0 {
         done(0)
-    } else if knows_no_vectors(&call.host.open(file).kind, writes) {
+    } else if knows_no_vectors(&call.host.files.open(file).kind, writes) {
         if flags & !c::RWF_HIPRI != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
         one_by_one(call, file, &buffers, writes)
     } else {
-        let before = call.host.open(file).flags;
+        let before = call.host.files.open(file).flags;
         let during = flagged(call, file, flags, writes)?;
-        call.host.open(file).flags = during;
+        call.host.files.open(file).flags = during;
         let outcome = move_bytes(call, file, &buffers, offset, writes);
-        call.host.open(file).flags = before;
+        call.host.files.open(file).flags = before;
         outcome
     };
     // inotify hears of these calls even if no byte was moved (`do_iter_readv_writev`).
     if matches!(outcome, Ok(Outcome::Done(0)))
-        && let FileKind::Regular(inode) = call.host.open(file).kind
+        && let FileKind::Regular(inode) = call.host.files.open(file).kind
     {
         call.host.open_file_event(file, inode, if writes { c::IN_MODIFY } else { c::IN_ACCESS });
     }
@@ -125,10 +125,10 @@ fn flagged(call: &mut Call<'_>, file: FileKey, flags: i32, writes: bool) -> Resu
     if flags & (c::RWF_APPEND | RWF_NOAPPEND) == c::RWF_APPEND | RWF_NOAPPEND {
         return Err(Errno::EINVAL);
     }
-    let open = call.host.open(file);
+    let open = call.host.files.open(file);
     let (kind, mut during) = (open.kind.clone(), open.flags);
     let on_disk = match kind {
-        FileKind::Regular(inode) => call.host.inode(inode).device == DISK,
+        FileKind::Regular(inode) => call.host.files.inode(inode).device == DISK,
         _ => false,
     };
     let need_not_wait = match kind {
@@ -138,7 +138,7 @@ fn flagged(call: &mut Call<'_>, file: FileKey, flags: i32, writes: bool) -> Resu
         | FileKind::Terminal { .. }
         | FileKind::PtyMaster { .. } => false,
         FileKind::PipeReader(_) | FileKind::PipeWriter(_) | FileKind::PipeBoth(_) => {
-            !call.host.open(file).spliced
+            !call.host.files.open(file).spliced
         }
         _ => true,
     };
@@ -163,7 +163,7 @@ fn vector(
     offset: Option<u64>,
     writes: bool,
 ) -> Result<GuestBuffers, Errno> {
-    let open = call.host.open(file);
+    let open = call.host.files.open(file);
     if open.flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }

@@ -50,7 +50,7 @@ pub fn sys_waitid(call: &mut Call<'_>) -> SysResult {
         c::P_PGID if id > 0 => Selector::Group(id),
         c::P_PIDFD if id >= 0 => {
             let file = call.host.file_of(call.process, id)?;
-            nonblocking = call.host.open(file).is_nonblocking();
+            nonblocking = call.host.files.open(file).is_nonblocking();
             Selector::Pid(call.host.files.pidfd_pid(file)?)
         }
         _ => return Err(Errno::EINVAL),

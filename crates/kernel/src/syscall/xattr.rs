@@ -26,7 +26,7 @@ fn at_path(call: &mut Call<'_>, walk: Walk) -> Result<InodeKey, Errno> {
 }
 fn by_descriptor(call: &mut Call<'_>) -> Result<InodeKey, Errno> {
     let file = call.host.file_of(call.process, call.int(0))?;
-    let open = call.host.open(file);
+    let open = call.host.files.open(file);
     if open.flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }

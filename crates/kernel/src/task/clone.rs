@@ -3,6 +3,7 @@
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FdTableKey, ProcessKey, ThreadKey};
+use crate::process::Processes;
 use belljar_linux_abi::signal::SigStack;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{ContextId, USER_END};
@@ -80,6 +81,30 @@ impl Files {
     }
 }
 
+impl Processes {
+    /// `RLIMIT_NPROC`: `EAGAIN` if the user has as many threads as that; root may have more.
+    fn check_task_limit(&self, process: ProcessKey) -> Result<(), Errno> {
+        let own = &self[process.0];
+        let (user, limit) = (own.credentials.ruid, own.rlimits[c::RLIMIT_NPROC as usize].soft);
+        if user == 0 || limit == u64::MAX {
+            return Ok(());
+        }
+        let of_user = self.iter().filter(|(_, other)| other.credentials.ruid == user);
+        let count: usize = of_user.map(|(_, other)| other.threads.len().max(1)).sum();
+        if count as u64 >= limit { Err(Errno::EAGAIN) } else { Ok(()) }
+    }
+
+    /// `CLONE_PARENT`: the child is the caller's sibling.
+    fn adopt_by_grandparent(&mut self, parent: ProcessKey, child: ProcessKey) {
+        let grandparent = self[parent.0].parent;
+        self[parent.0].children.retain(|c| *c != child);
+        self[child.0].parent = grandparent;
+        if let Some(grandparent) = grandparent {
+            self[grandparent.0].children.push(child);
+        }
+    }
+}
+
 impl Host {
     /// Makes the thread or process and gives it and its number. The child is at the end of the run
     /// queue; with `CLONE_VFORK` the caller must then wait for it.
@@ -97,7 +122,7 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let process = self.threads[parent.0].process;
-        self.check_task_limit(process)?;
+        self.processes.check_task_limit(process)?;
         if request.has(c::CLONE_SETTLS) && request.tls >= USER_END {
             return Err(Errno::EPERM);
         }
@@ -127,18 +152,6 @@ impl Host {
             self.process(self.threads[child.0].process).vfork_parent = Some(parent);
         }
         Ok((child, tid))
-    }
-
-    /// `RLIMIT_NPROC`: `EAGAIN` if the user has as many threads as that; root may have more.
-    fn check_task_limit(&self, process: ProcessKey) -> Result<(), Errno> {
-        let own = &self.processes[process.0];
-        let (user, limit) = (own.credentials.ruid, own.rlimits[c::RLIMIT_NPROC as usize].soft);
-        if user == 0 || limit == u64::MAX {
-            return Ok(());
-        }
-        let of_user = self.processes.iter().filter(|(_, other)| other.credentials.ruid == user);
-        let count: usize = of_user.map(|(_, other)| other.threads.len().max(1)).sum();
-        if count as u64 >= limit { Err(Errno::EAGAIN) } else { Ok(()) }
     }
 
     fn process_sharing_memory(
@@ -183,7 +196,7 @@ impl Host {
             regs.fs_base = request.tls;
         }
         if request.has(c::CLONE_PARENT) && kind != Kind::Thread {
-            self.adopt_by_grandparent(parent_process, process);
+            self.processes.adopt_by_grandparent(parent_process, process);
         }
         // Linux does not fail for a word that it cannot write either.
         if request.has(c::CLONE_PARENT_SETTID) {
@@ -191,16 +204,6 @@ impl Host {
         }
         if request.has(c::CLONE_CHILD_SETTID) {
             let _ = self.write_guest(process, request.child_tid, &tid.to_le_bytes());
-        }
-    }
-
-    /// `CLONE_PARENT`: the child is the caller's sibling.
-    fn adopt_by_grandparent(&mut self, parent: ProcessKey, child: ProcessKey) {
-        let grandparent = self.processes[parent.0].parent;
-        self.process(parent).children.retain(|c| *c != child);
-        self.process(child).parent = grandparent;
-        if let Some(grandparent) = grandparent {
-            self.process(grandparent).children.push(child);
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::credentials::Credentials;
 use crate::files::FdTable;
 use crate::host::Host;
 use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey};
-use crate::process::{Attributes, Process};
+use crate::process::{Process, ProcessAttributes};
 use crate::signal::{ProcessSignals, ThreadSignals};
 use crate::spin::PATIENCE;
 use crate::thread::{Thread, ThreadState};
@@ -52,7 +52,7 @@ impl Host {
             started: self.net.clock.now(),
             patience: PATIENCE,
             shared_fds: None,
-            attributes: Attributes::default(),
+            attributes: ProcessAttributes::default(),
         };
         let key = ProcessKey(self.processes.insert(process));
         self.pids.insert(pid, key);
@@ -107,7 +107,7 @@ impl Host {
         let key = ProcessKey(self.processes.insert(process));
         self.pids.insert(pid, key);
         self.process(parent).children.push(key);
-        self.processor_timers_changed(key);
+        self.processes.processor_timers_changed(key);
         key
     }
 

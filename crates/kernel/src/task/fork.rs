@@ -53,7 +53,7 @@ impl Host {
         }
         for vma in copy.vmas() {
             if let VmaKind::File { file: Some(file), .. } = vma.kind {
-                self.retain_file(file);
+                self.files.retain_file(file);
             }
         }
         *self.slots_in_use.entry(copy.slot).or_default() += 1;

@@ -2,6 +2,7 @@
 
 use crate::host::Host;
 use crate::ids::ProcessKey;
+use crate::process::Processes;
 use crate::process::WaitStatus;
 use belljar_linux_abi::{Errno, c};
 use bitflags::bitflags;
@@ -68,6 +69,19 @@ impl ChildEvent {
     }
 }
 
+impl Processes {
+    fn is_eligible(&self, child: ProcessKey, which: Selector, flags: WaitFlags) -> bool {
+        let child = &self[child.0];
+        let selected = match which {
+            Selector::Any => true,
+            Selector::Pid(pid) => child.pid == pid,
+            Selector::Group(pgid) => child.pgid == pgid,
+        };
+        let is_clone = child.exit_signal != c::SIGCHLD;
+        selected && (flags.contains(WaitFlags::ALL) || is_clone == flags.contains(WaitFlags::CLONE))
+    }
+}
+
 impl Host {
     /// The first child of `parent` with something to report, which is thereby reported. `ECHILD` if
     /// there is no child to wait for, `None` if none has anything to say yet.
@@ -82,7 +96,7 @@ impl Host {
             return Ok(event);
         }
         for child in self.processes[parent.0].children.clone() {
-            if !self.is_eligible(child, which, flags) {
+            if !self.processes.is_eligible(child, which, flags) {
                 continue;
             }
             // One that has ended will not stop or go on any more.
@@ -92,17 +106,6 @@ impl Host {
             }
         }
         if eligible { Ok(None) } else { Err(Errno::ECHILD) }
-    }
-
-    fn is_eligible(&self, child: ProcessKey, which: Selector, flags: WaitFlags) -> bool {
-        let child = &self.processes[child.0];
-        let selected = match which {
-            Selector::Any => true,
-            Selector::Pid(pid) => child.pid == pid,
-            Selector::Group(pgid) => child.pgid == pgid,
-        };
-        let is_clone = child.exit_signal != c::SIGCHLD;
-        selected && (flags.contains(WaitFlags::ALL) || is_clone == flags.contains(WaitFlags::CLONE))
     }
 
     fn child_event(&mut self, key: ProcessKey, flags: WaitFlags) -> Option<ChildEvent> {

@@ -34,7 +34,7 @@ impl Host {
         if process == tracer || self.threads[target.0].trace.is_some() {
             return Err(Errno::EPERM);
         }
-        self.may_access(tracer, process, AccessIds::Real)?;
+        self.processes.may_access(tracer, process, AccessIds::Real)?;
         let tracee = Tracee::new(tracer, seize.is_some(), seize.unwrap_or_default());
         self.thread(target).trace = Some(Box::new(tracee));
         if seize.is_none() {

@@ -1,7 +1,7 @@
 //! Requests that are system calls: made by the kernel, into buffers chosen where that is asked for, again and again where
 //! they are to go on.
 
-use super::entry::{CLOSE, Entry, FIXED_FILE, READV, RECVMSG, SPLICE, TEE};
+use super::entry::{CLOSE, FIXED_FILE, READV, RECVMSG, SPLICE, SubmissionEntry, TEE};
 use super::requests::{Held, Step, failure};
 use super::{Completion, MORE};
 use crate::call::Call;
@@ -30,7 +30,7 @@ impl Host {
     pub(super) fn advance_call(
         &mut self,
         n: usize,
-        entry: &Entry,
+        entry: &SubmissionEntry,
         held: Held,
         mut resumed: Option<Resumed>,
     ) -> Step {
@@ -98,11 +98,11 @@ impl Host {
     fn call_of(
         &mut self,
         n: usize,
-        entry: &Entry,
+        entry: &SubmissionEntry,
         held: Held,
         room: Option<(u64, u32)>,
     ) -> Result<Made, Errno> {
-        let streams = held.first.is_some_and(|file| !self.open(file).kind.has_position());
+        let streams = held.first.is_some_and(|file| !self.files.open(file).kind.has_position());
         let mut entry = entry.clone();
         let mut message = None;
         if entry.has_fixed_buffer() {
@@ -147,7 +147,7 @@ impl Host {
     }
     /// The room for names and for control messages that a `recvmsg` that goes on leaves in each buffer; `None` for one
     /// that does not.
-    fn message_overhead(&self, entry: &Entry) -> Result<Option<(u32, u64)>, Errno> {
+    fn message_overhead(&self, entry: &SubmissionEntry) -> Result<Option<(u32, u64)>, Errno> {
         if !entry.is_multishot() {
             return Ok(None);
         }
@@ -161,7 +161,7 @@ impl Host {
     fn make_call(
         &mut self,
         (n, thread): (usize, ThreadKey),
-        entry: &Entry,
+        entry: &SubmissionEntry,
         held: Held,
         made: &Made,
         resumed: Option<Resumed>,
@@ -170,9 +170,9 @@ impl Host {
         let fd = if entry.flags & FIXED_FILE != 0 { 0 } else { entry.fd };
         let (number, args) = (made.number, made.args);
         // A request waits, whatever the file's flags say.
-        let quick = held.first.filter(|file| self.open(*file).is_nonblocking());
+        let quick = held.first.filter(|file| self.files.open(*file).is_nonblocking());
         if let Some(file) = quick {
-            self.open(file).flags &= !c::O_NONBLOCK;
+            self.files.open(file).flags &= !c::O_NONBLOCK;
         }
         self.urings.reading = entry.snapshot.clone();
         self.urings.is_worker = matches!(made.number as i64, c::SYS_fallocate | c::SYS_ftruncate);
@@ -199,7 +199,7 @@ impl Host {
             self.process(process).credentials = own;
         }
         if let Some(file) = quick {
-            self.open(file).flags |= c::O_NONBLOCK;
+            self.files.open(file).flags |= c::O_NONBLOCK;
         }
         self.carry_out_effects();
         outcome

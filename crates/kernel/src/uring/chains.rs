@@ -1,7 +1,7 @@
 //! From submission to the start: entries come as chains of linked ones, of which each starts when the one before has
 //! succeeded.
 
-use super::entry::{CQE_SKIP, Entry, IO_DRAIN, IO_HARDLINK, LINK_TIMEOUT};
+use super::entry::{CQE_SKIP, IO_DRAIN, IO_HARDLINK, LINK_TIMEOUT, SubmissionEntry};
 use super::requests::{Step, failure};
 use super::timeouts::ETIME_SUCCESS;
 use super::{Completion, MORE, entry};
@@ -21,12 +21,12 @@ impl Host {
         let by = self.submitter(thread);
         self.urings.instances[n].late = Some(Vec::new());
         let mut taken = 0;
-        let mut chain: VecDeque<Entry> = VecDeque::new();
+        let mut chain: VecDeque<SubmissionEntry> = VecDeque::new();
         while taken < most {
             let ring = self.urings.instances[n].ring;
             let Some(bytes) = ring.take_entry(&mut *self.machine) else { break };
             taken += 1;
-            let mut entry = Entry::parse(&bytes, by);
+            let mut entry = SubmissionEntry::parse(&bytes, by);
             entry.refused = self.check_entry(n, &entry, chain.back()).err();
             let (linked, refused) = (entry.is_linked(), entry.refused.is_some());
             chain.push_back(entry);
@@ -50,7 +50,12 @@ impl Host {
     }
 
     /// Checks an entry before anything is looked up; `before` is the one that it is linked to.
-    fn check_entry(&self, n: usize, entry: &Entry, before: Option<&Entry>) -> Result<(), Errno> {
+    fn check_entry(
+        &self,
+        n: usize,
+        entry: &SubmissionEntry,
+        before: Option<&SubmissionEntry>,
+    ) -> Result<(), Errno> {
         let uring = &self.urings.instances[n];
         entry.prepare()?;
         if uring.setup.polls_io && !entry.can_poll_io() {
@@ -75,7 +80,7 @@ impl Host {
 
     /// Starts entries, or has them wait: with `IOSQE_IO_DRAIN` until all before them have ended, and behind such. Where
     /// one of a chain is refused none starts.
-    fn admit(&mut self, n: usize, mut chain: VecDeque<Entry>) {
+    fn admit(&mut self, n: usize, mut chain: VecDeque<SubmissionEntry>) {
         if chain.iter().any(|entry| entry.refused.is_some()) {
             if let Some(head) = chain.pop_front() {
                 let result = failure(head.refused.unwrap_or(Errno::ECANCELED));
@@ -103,7 +108,7 @@ impl Host {
     }
 
     /// Starts entries one after the other until one waits or fails.
-    pub(super) fn start_chain(&mut self, n: usize, mut chain: VecDeque<Entry>) {
+    pub(super) fn start_chain(&mut self, n: usize, mut chain: VecDeque<SubmissionEntry>) {
         while let Some(entry) = chain.pop_front() {
             let limit = match chain.front() {
                 Some(next) if next.op == LINK_TIMEOUT => chain.pop_front(),
@@ -136,7 +141,7 @@ impl Host {
     }
 
     /// True if an end counts as a failure.
-    fn has_failed(entry: &Entry, result: i32) -> bool {
+    fn has_failed(entry: &SubmissionEntry, result: i32) -> bool {
         // A limit that is reached has done what it is for.
         if entry.op == LINK_TIMEOUT {
             return false;
@@ -149,7 +154,7 @@ impl Host {
             && result == failure(Errno::ETIME);
         (result < 0 && !on_time) || short
     }
-    pub(super) fn breaks_chain(&self, entry: &Entry, result: i32) -> bool {
+    pub(super) fn breaks_chain(&self, entry: &SubmissionEntry, result: i32) -> bool {
         entry.flags & IO_HARDLINK == 0 && Host::has_failed(entry, result)
     }
 
@@ -157,10 +162,10 @@ impl Host {
     pub(super) fn end(
         &mut self,
         n: usize,
-        entry: &Entry,
+        entry: &SubmissionEntry,
         (result, flags): (i32, u32),
-        rest: VecDeque<Entry>,
-        limit: Option<Entry>,
+        rest: VecDeque<SubmissionEntry>,
+        limit: Option<SubmissionEntry>,
     ) {
         let failed = Host::has_failed(entry, result);
         self.tell_end(n, entry, (result, flags), failed);
@@ -171,7 +176,7 @@ impl Host {
         self.tell_cancelled(n, rest, entry.flags & CQE_SKIP != 0);
     }
     /// `IOSQE_CQE_SKIP_SUCCESS` keeps silent about what has not failed, and about what is cancelled with it if it has.
-    fn tell_end(&mut self, n: usize, entry: &Entry, (result, flags): (i32, u32), failed: bool) {
+    fn tell_end(&mut self, n: usize, entry: &SubmissionEntry, (result, flags): (i32, u32), failed: bool) {
         let user_data = entry.user_data;
         if entry.flags & CQE_SKIP == 0 || failed {
             let completion = Completion { user_data, result, flags };
@@ -188,7 +193,7 @@ impl Host {
             self.tell_completion(n, Completion { user_data, result, flags: NOTIFICATION });
         }
     }
-    fn tell_cancelled(&mut self, n: usize, entries: VecDeque<Entry>, silently: bool) {
+    fn tell_cancelled(&mut self, n: usize, entries: VecDeque<SubmissionEntry>, silently: bool) {
         for entry in entries.into_iter().filter(|_| !silently) {
             let result = failure(entry.refused.unwrap_or(Errno::ECANCELED));
             self.tell_late(n, Completion { user_data: entry.user_data, result, flags: 0 });

@@ -97,7 +97,7 @@ pub const POLL_UPDATE_DATA: u32 = 4;
 /// `struct io_uring_sqe`, as far as it is used, and who submitted it.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
-pub struct Entry {
+pub struct SubmissionEntry {
     pub op: u8,
     pub flags: u8,
     pub ioprio: u16,
@@ -118,13 +118,13 @@ pub struct Entry {
     pub snapshot: Option<Arc<Snapshot>>,
 }
 
-impl Entry {
+impl SubmissionEntry {
     /// From the shared memory.
-    pub fn parse(bytes: &[u8; SQE_LEN as usize], by: Submitter) -> Entry {
+    pub fn parse(bytes: &[u8; SQE_LEN as usize], by: Submitter) -> SubmissionEntry {
         let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        Entry {
+        SubmissionEntry {
             op: bytes[0],
             flags: bytes[1],
             ioprio: half(2),
@@ -188,7 +188,7 @@ impl Entry {
     }
     /// Checks it before anything is looked up.
     pub fn prepare(&self) -> Result<(), Errno> {
-        if self.flags & !KNOWN_FLAGS != 0 || !Entry::is_supported(self.op) {
+        if self.flags & !KNOWN_FLAGS != 0 || !SubmissionEntry::is_supported(self.op) {
             return Err(Errno::EINVAL);
         }
         if self.selects_buffer() && !self.can_select_buffer() {
@@ -317,6 +317,6 @@ impl Entry {
     pub fn is_supported(op: u8) -> bool {
         let mut blank = [0; SQE_LEN as usize];
         blank[0] = op;
-        OWN.contains(&op) || Entry::parse(&blank, Submitter::default()).call(false).is_some()
+        OWN.contains(&op) || SubmissionEntry::parse(&blank, Submitter::default()).call(false).is_some()
     }
 }

@@ -1,6 +1,6 @@
 //! `IORING_OP_FUTEX_WAIT`, `IORING_OP_FUTEX_WAITV` and `IORING_OP_FUTEX_WAKE`: futex2's calls without a thread that sleeps.
 
-use super::entry::{Entry, FUTEX_WAITV};
+use super::entry::{FUTEX_WAITV, SubmissionEntry};
 use super::requests::Step;
 use crate::futex::wait::ANY;
 use crate::futex::{FutexKey, FutexVector, FutexWait, Sleeper};
@@ -15,7 +15,7 @@ const PRIVATE: u32 = c::FUTEX_PRIVATE_FLAG as u32;
 /// `FUTEX_WAITV_MAX`.
 const MOST: u32 = 128;
 
-impl Entry {
+impl SubmissionEntry {
     /// Checks it before a futex is looked at.
     pub(super) fn check_futex(&self) -> Result<(), Errno> {
         let common = self.op_flags != 0 || self.buffer != 0 || self.file_index != 0;
@@ -47,7 +47,7 @@ impl Urings {
 
 impl Host {
     /// The words of a vector: address, expected value, whether it is private.
-    pub(super) fn futexes_of(&self, entry: &Entry) -> Result<Vec<(u64, u64, bool)>, Errno> {
+    pub(super) fn futexes_of(&self, entry: &SubmissionEntry) -> Result<Vec<(u64, u64, bool)>, Errno> {
         let mut futexes = Vec::new();
         for at in 0..u64::from(entry.len) {
             let mut bytes = [0; 24];
@@ -62,11 +62,11 @@ impl Host {
         Ok(futexes)
     }
 
-    pub(super) fn start_futex_wait(&mut self, entry: &Entry) -> Step {
+    pub(super) fn start_futex_wait(&mut self, entry: &SubmissionEntry) -> Step {
         self.futex_wait_state(entry)
             .map_or_else(Step::failed, |state| Step::Waits(Block::until(None).with_state(state)))
     }
-    fn futex_wait_state(&self, entry: &Entry) -> Result<CallState, Errno> {
+    fn futex_wait_state(&self, entry: &SubmissionEntry) -> Result<CallState, Errno> {
         let process = entry.by.process;
         if entry.op != FUTEX_WAITV {
             if entry.addr3 == 0 {
@@ -98,7 +98,7 @@ impl Host {
     }
 
     /// `IORING_OP_FUTEX_WAKE`: how many were woken.
-    pub(super) fn wake_by_request(&mut self, entry: &Entry) -> Result<i32, Errno> {
+    pub(super) fn wake_by_request(&mut self, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let key = self.futex_key(entry.by.process, entry.addr, entry.fd as u32 & PRIVATE != 0)?;
         if entry.addr3 == 0 {
             return Err(Errno::EINVAL);

@@ -20,7 +20,7 @@ mod snapshot;
 mod timeouts;
 mod waiting;
 
-pub use entry::{Entry, OPS};
+pub use entry::{OPS, SubmissionEntry};
 pub(crate) use registered::Restrictions;
 pub use ring::{
     CQ_ENTRIES, CQ_FLAGS, CQ_HEAD, CQ_MASK, CQ_OVERFLOW, CQ_TAIL, CQES, Completion, Ring, SQ_DROPPED,
@@ -73,13 +73,13 @@ impl Default for Submitter {
 /// A request that waits.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(super) entry: Entry,
+    pub(super) entry: SubmissionEntry,
     pub(super) held: requests::Held,
     pub(super) state: CallState,
     pub(super) on: SmallVec<[WaitQueueId; 2]>,
     pub(super) deadline: Option<TimerId>,
     /// Entries that are linked to it, in order.
-    pub(super) links: VecDeque<Entry>,
+    pub(super) links: VecDeque<SubmissionEntry>,
     /// The serial number of the request that limits its time, or whose time this one limits.
     pub(super) partner: Option<u64>,
     /// For `IORING_OP_TIMEOUT` with a count: completions that are still to come.
@@ -143,7 +143,7 @@ pub struct Uring {
     /// Completions for which there was no room.
     pub(crate) backlog: VecDeque<Completion>,
     /// Entries that wait for those before them, chain by chain.
-    pub(crate) deferred: VecDeque<VecDeque<Entry>>,
+    pub(crate) deferred: VecDeque<VecDeque<SubmissionEntry>>,
     /// True if what was started last has to end before others start.
     pub(crate) draining: bool,
     pub(crate) setup: Setup,
@@ -265,7 +265,7 @@ impl Host {
             restrictions: None,
         };
         let n = self.urings.instances.insert(uring);
-        Ok(self.open_file(FileKind::Uring(n), c::O_RDWR))
+        Ok(self.files.open_file(FileKind::Uring(n), c::O_RDWR))
     }
 
     /// The readiness of an instance.

@@ -1,7 +1,7 @@
 //! GuestBuffers that a program provides for requests to choose from once there is something to put into them: one by one
 //! (`IORING_OP_PROVIDE_BUFFERS`) or in a ring in memory (`IORING_REGISTER_PBUF_RING`).
 
-use super::Entry;
+use super::SubmissionEntry;
 use crate::host::Host;
 use crate::mm::Access;
 use crate::uring::Urings;
@@ -65,7 +65,7 @@ impl Urings {
     }
 
     /// `IORING_OP_PROVIDE_BUFFERS`.
-    pub(super) fn provide_buffers(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
+    pub(super) fn provide_buffers(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let count = entry.fd as u32;
         if entry.op_flags != 0 || entry.file_index != 0 || entry.len == 0 {
             return Err(Errno::EINVAL);
@@ -90,7 +90,7 @@ impl Urings {
     }
 
     /// `IORING_OP_REMOVE_BUFFERS`: how many there were.
-    pub(super) fn remove_buffers(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
+    pub(super) fn remove_buffers(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let count = entry.fd as u32;
         let others = [u64::from(entry.op_flags), entry.addr, u64::from(entry.len), entry.off];
         if others.iter().any(|n| *n != 0) || entry.file_index != 0 || count == 0 || count > MOST {

@@ -1,7 +1,7 @@
 //! Registrations of instances and threads beside files and buffers: identities to act under, restrictions, and
 //! instances that need no descriptor.
 
-use super::entry::Entry;
+use super::entry::SubmissionEntry;
 use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey};
@@ -48,7 +48,7 @@ impl Restrictions {
         }
         Ok(restrictions)
     }
-    pub(super) fn allow_entry(&self, entry: &Entry) -> bool {
+    pub(super) fn allow_entry(&self, entry: &SubmissionEntry) -> bool {
         let required = self.required_flags;
         self.entries >> entry.op & 1 != 0
             && entry.flags & required == required
@@ -97,7 +97,7 @@ impl Host {
         let table = self.urings.of_threads.entry(tid).or_default();
         let place = places.into_iter().find(|place| table[*place].is_none()).ok_or(Errno::EBUSY)?;
         table[place] = Some(file);
-        self.retain_file(file);
+        self.files.retain_file(file);
         Ok(place as u32)
     }
     pub(crate) fn unregister_ring(&mut self, tid: i32, place: u32) -> Result<(), Errno> {

@@ -1,9 +1,9 @@
 //! Starting and continuing requests.
 
 use super::entry::{
-    ASYNC_CANCEL, Entry, FILES_UPDATE, FIXED_FD_INSTALL, FIXED_FILE, FUTEX_WAIT, FUTEX_WAITV, FUTEX_WAKE,
-    MSG_RING, NOP, POLL_ADD, POLL_MULTI, POLL_REMOVE, POLL_UPDATE_DATA, POLL_UPDATE_EVENTS, PROVIDE_BUFFERS,
-    REMOVE_BUFFERS, TIMEOUT, TIMEOUT_REMOVE,
+    ASYNC_CANCEL, FILES_UPDATE, FIXED_FD_INSTALL, FIXED_FILE, FUTEX_WAIT, FUTEX_WAITV, FUTEX_WAKE, MSG_RING,
+    NOP, POLL_ADD, POLL_MULTI, POLL_REMOVE, POLL_UPDATE_DATA, POLL_UPDATE_EVENTS, PROVIDE_BUFFERS,
+    REMOVE_BUFFERS, SubmissionEntry, TIMEOUT, TIMEOUT_REMOVE,
 };
 use super::timeouts::{LINK_UPDATE, UPDATE};
 use super::{Completion, MORE, Request, Submitter};
@@ -59,7 +59,7 @@ pub(super) fn failure(errno: Errno) -> i32 {
 
 impl Host {
     /// The open files of a request, with references of its own.
-    pub(super) fn files_for(&mut self, n: usize, entry: &Entry) -> Result<Held, Errno> {
+    pub(super) fn files_for(&mut self, n: usize, entry: &SubmissionEntry) -> Result<Held, Errno> {
         let mut held = Held::default();
         if entry.holds_file() {
             held.first = Some(self.file_named(n, entry.by, entry.fd, entry.flags & FIXED_FILE != 0)?);
@@ -68,7 +68,7 @@ impl Host {
             held.second = Some(self.file_named(n, entry.by, fd, fixed)?);
         }
         for file in [held.first, held.second].into_iter().flatten() {
-            self.retain_file(file);
+            self.files.retain_file(file);
         }
         Ok(held)
     }
@@ -85,7 +85,7 @@ impl Host {
     pub(super) fn advance_request(
         &mut self,
         n: usize,
-        entry: &Entry,
+        entry: &SubmissionEntry,
         held: Held,
         resumed: Option<Resumed>,
     ) -> Step {
@@ -121,7 +121,7 @@ impl Host {
     pub(super) fn advance_resumed(
         &mut self,
         n: usize,
-        entry: &mut Entry,
+        entry: &mut SubmissionEntry,
         held: Held,
         resumed: Resumed,
     ) -> Step {
@@ -152,7 +152,7 @@ impl Host {
     }
 
     /// `IORING_OP_POLL_REMOVE`, which also changes what a poll waits for and its user data.
-    fn change_poll(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
+    fn change_poll(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let is_poll = |other: &Request| other.entry.op == POLL_ADD;
         if entry.len == 0 {
             return self.cancel(n, Some(entry.addr), is_poll, false);
@@ -176,8 +176,13 @@ impl Host {
     }
 
     /// `IORING_OP_MSG_RING`: a completion, or a registered file, for another instance.
-    fn send_to_ring(&mut self, n: usize, entry: &Entry, file: Option<FileKey>) -> Result<i32, Errno> {
-        let FileKind::Uring(target) = self.open(file.ok_or(Errno::EBADF)?).kind else {
+    fn send_to_ring(
+        &mut self,
+        n: usize,
+        entry: &SubmissionEntry,
+        file: Option<FileKey>,
+    ) -> Result<i32, Errno> {
+        let FileKind::Uring(target) = self.files.open(file.ok_or(Errno::EBADF)?).kind else {
             return Err(Errno::EBADFD);
         };
         if self.urings.instances[target].disabled {
@@ -192,7 +197,7 @@ impl Host {
                 return Err(Errno::EINVAL);
             }
             let sent = self.urings.file_in_slot(n, entry.addr3 as i32)?;
-            self.retain_file(sent);
+            self.files.retain_file(sent);
             let place = self.put_in_slot(target, sent, entry.file_index)?;
             if entry.op_flags & MSG_SKIP == 0 {
                 self.tell_completion(target, Completion { user_data, result: place, flags: 0 });
@@ -207,7 +212,7 @@ impl Host {
         Ok(0)
     }
 
-    fn advance_poll(&mut self, n: usize, entry: &Entry, file: Option<FileKey>) -> Step {
+    fn advance_poll(&mut self, n: usize, entry: &SubmissionEntry, file: Option<FileKey>) -> Step {
         let Some(file) = file else { return Step::failed(Errno::EBADF) };
         let wanted = entry.op_flags | EPOLLERR | EPOLLHUP;
         let ready = (self.readiness(file) & wanted) as i32;

@@ -1,6 +1,6 @@
 //! Registered files: descriptors of an instance's own, which requests name instead of the process's.
 
-use super::Entry;
+use super::SubmissionEntry;
 use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey};
@@ -106,10 +106,10 @@ impl Host {
     /// A descriptor's file with another reference. An instance of its own would never be closed.
     fn registrable(&mut self, process: ProcessKey, fd: i32) -> Result<FileKey, Errno> {
         let file = self.file_of(process, fd)?;
-        if matches!(self.open(file).kind, FileKind::Uring(_)) {
+        if matches!(self.files.open(file).kind, FileKind::Uring(_)) {
             return Err(Errno::EBADF);
         }
-        self.retain_file(file);
+        self.files.retain_file(file);
         Ok(file)
     }
 
@@ -144,12 +144,12 @@ impl Host {
         index: u32,
     ) -> Result<i32, Errno> {
         let file = self.file_of(process, fd)?;
-        self.retain_file(file);
+        self.files.retain_file(file);
         self.close_fd(process, fd)?;
         self.put_in_slot(n, file, index)
     }
     /// `IORING_OP_CLOSE` of a registered file.
-    pub(super) fn close_slot(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
+    pub(super) fn close_slot(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let slots = &mut self.urings.instances[n].slots;
         let place = entry.file_index as usize - 1;
         if entry.fd != 0 {
@@ -166,7 +166,7 @@ impl Host {
 
     /// `IORING_OP_FILES_UPDATE`: how many were registered. Where the places are to be chosen, each descriptor in memory
     /// gives way to its place.
-    pub(super) fn update_slots(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
+    pub(super) fn update_slots(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let process = entry.by.process;
         if entry.op_flags != 0 || entry.len == 0 {
             return Err(Errno::EINVAL);
@@ -197,14 +197,14 @@ impl Host {
         Ok(registered)
     }
     /// `IORING_OP_FIXED_FD_INSTALL`: a descriptor of the process for a registered file.
-    pub(super) fn install_slot(&mut self, entry: &Entry, file: FileKey) -> Result<i32, Errno> {
+    pub(super) fn install_slot(&mut self, entry: &SubmissionEntry, file: FileKey) -> Result<i32, Errno> {
         if entry.op_flags & !NO_CLOEXEC != 0 {
             return Err(Errno::EINVAL);
         }
         if entry.flags & super::entry::FIXED_FILE == 0 {
             return Err(Errno::EBADF);
         }
-        self.retain_file(file);
+        self.files.retain_file(file);
         let process = entry.by.process;
         self.install_fd(process, file, entry.op_flags & NO_CLOEXEC == 0, 0).map(|fd| fd as i32)
     }

@@ -3,8 +3,8 @@
 //! (`IORING_FEAT_SUBMIT_STABLE`), so the program may use it for something else while the request waits.
 
 use super::entry::{
-    BIND, CONNECT, EPOLL_CTL, Entry, FUTEX_WAITV, LINK_TIMEOUT, OPENAT, OPENAT2, READV, RECVMSG, SEND,
-    SEND_ZC, SENDMSG, SENDMSG_ZC, STATX, TIMEOUT, TIMEOUT_REMOVE, WRITEV,
+    BIND, CONNECT, EPOLL_CTL, FUTEX_WAITV, LINK_TIMEOUT, OPENAT, OPENAT2, READV, RECVMSG, SEND, SEND_ZC,
+    SENDMSG, SENDMSG_ZC, STATX, SubmissionEntry, TIMEOUT, TIMEOUT_REMOVE, WRITEV,
 };
 use crate::guest::PATH_MAX;
 use crate::host::Host;
@@ -54,7 +54,12 @@ impl Urings {
 
 impl Host {
     /// Reads memory that an entry names.
-    pub(super) fn read_submitted(&self, entry: &Entry, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+    pub(super) fn read_submitted(
+        &self,
+        entry: &SubmissionEntry,
+        addr: u64,
+        out: &mut [u8],
+    ) -> Result<(), Errno> {
         match &entry.snapshot {
             Some(snapshot) if snapshot.copy_to(addr, out) => Ok(()),
             _ => self.read_guest(entry.by.process, addr, out),
@@ -79,7 +84,7 @@ impl Host {
         deferred.iter_mut().flatten().for_each(|entry| self.take_snapshot(entry));
         self.urings.instances[n].deferred = deferred;
     }
-    fn take_snapshot(&self, entry: &mut Entry) {
+    fn take_snapshot(&self, entry: &mut SubmissionEntry) {
         if entry.snapshot.is_some() {
             return;
         }

@@ -1,6 +1,6 @@
 //! `IORING_OP_TIMEOUT`, `IORING_OP_LINK_TIMEOUT` and what changes them.
 
-use super::entry::{Entry, LINK_TIMEOUT, TIMEOUT};
+use super::entry::{LINK_TIMEOUT, SubmissionEntry, TIMEOUT};
 use super::requests::{Held, Step, failure};
 use super::{Completion, MORE, Request};
 use crate::host::Host;
@@ -25,7 +25,7 @@ fn check_clock(flags: u32) -> Result<(), Errno> {
     if flags & (BOOTTIME | REALTIME) == BOOTTIME | REALTIME { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
-impl Entry {
+impl SubmissionEntry {
     /// True if a time-out goes on after its completion.
     fn repeats(&self) -> bool {
         self.op == TIMEOUT && self.op_flags & MULTISHOT != 0
@@ -48,7 +48,7 @@ impl Entry {
 
 impl Host {
     /// Checks a time-out or a limit before it starts.
-    pub(super) fn check_timeout(&self, entry: &Entry) -> Result<(), Errno> {
+    pub(super) fn check_timeout(&self, entry: &SubmissionEntry) -> Result<(), Errno> {
         let known = ABSOLUTE | BOOTTIME | REALTIME | ETIME_SUCCESS | MULTISHOT;
         let wrong = entry.buffer != 0 || entry.len != 1 || entry.file_index != 0;
         if wrong || entry.op_flags & !known != 0 || (entry.op == LINK_TIMEOUT && entry.off != 0) {
@@ -60,7 +60,7 @@ impl Host {
         check_clock(entry.op_flags)?;
         self.nanoseconds_at(entry, entry.addr).map(|_| ())
     }
-    fn nanoseconds_at(&self, entry: &Entry, addr: u64) -> Result<u64, Errno> {
+    fn nanoseconds_at(&self, entry: &SubmissionEntry, addr: u64) -> Result<u64, Errno> {
         let mut bytes = [0; 16];
         self.read_submitted(entry, addr, &mut bytes)?;
         let [sec, nsec] =
@@ -68,7 +68,12 @@ impl Host {
         Timespec { sec, nsec }.to_nanos().ok_or(Errno::EINVAL)
     }
 
-    pub(super) fn advance_timeout(&mut self, n: usize, entry: &mut Entry, wake: Option<Wake>) -> Step {
+    pub(super) fn advance_timeout(
+        &mut self,
+        n: usize,
+        entry: &mut SubmissionEntry,
+        wake: Option<Wake>,
+    ) -> Step {
         if wake.is_some() {
             self.urings.instances[n].timeouts += 1;
             // `off` says how many times, 0 being for ever.
@@ -89,7 +94,7 @@ impl Host {
         }
     }
 
-    fn point_in_time(&mut self, entry: &Entry, addr: u64) -> Result<SimTime, Errno> {
+    fn point_in_time(&mut self, entry: &SubmissionEntry, addr: u64) -> Result<SimTime, Errno> {
         let nanos = self.nanoseconds_at(entry, addr)?;
         Ok(match entry.op_flags & (ABSOLUTE | REALTIME) {
             0 | REALTIME => self.net.clock.after(SimDuration::from_nanos(nanos)),
@@ -99,7 +104,7 @@ impl Host {
     }
 
     /// `IORING_TIMEOUT_UPDATE` and `IORING_LINK_TIMEOUT_UPDATE`.
-    pub(super) fn update_timeout(&mut self, n: usize, entry: &Entry) -> Result<i32, Errno> {
+    pub(super) fn update_timeout(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let at = self.point_in_time(entry, entry.off)?;
         let op = if entry.op_flags & LINK_UPDATE != 0 { LINK_TIMEOUT } else { TIMEOUT };
         let wanted = |other: &Request| other.entry.op == op && !other.queued;
@@ -114,7 +119,7 @@ impl Host {
     }
 
     /// Starts the clock of `IORING_OP_LINK_TIMEOUT`.
-    pub(super) fn start_limit(&mut self, n: usize, entry: Entry) -> Option<u64> {
+    pub(super) fn start_limit(&mut self, n: usize, entry: SubmissionEntry) -> Option<u64> {
         match self.point_in_time(&entry, entry.addr) {
             Ok(at) => {
                 let block = Block::until(Some(at));

@@ -1,6 +1,6 @@
 //! Requests that wait: what they wait for, how they go on, and how they are cancelled.
 
-use super::entry::{Entry, FUTEX_WAIT, FUTEX_WAITV, LINK_TIMEOUT, TIMEOUT};
+use super::entry::{FUTEX_WAIT, FUTEX_WAITV, LINK_TIMEOUT, SubmissionEntry, TIMEOUT};
 use super::requests::{Held, Step, failure};
 use super::{Request, TASK_RUN};
 use crate::files::FileKind;
@@ -50,9 +50,9 @@ impl Host {
     pub(super) fn wait_for(
         &mut self,
         n: usize,
-        (entry, held): (Entry, Held),
+        (entry, held): (SubmissionEntry, Held),
         block: Block,
-        links: VecDeque<Entry>,
+        links: VecDeque<SubmissionEntry>,
         partner: Option<u64>,
         serial: Option<u64>,
     ) -> u64 {

@@ -23,14 +23,14 @@ use Handling::{Counted, Done, Ignored, Refused};
 
 /// A kind of request: what it is about, the length of its family's header, and its attributes in the order of their numbers,
 /// from 1 on.
-pub struct Kind {
+pub struct RequestKind {
     what: &'static str,
     header: usize,
     attributes: &'static [(&'static str, Handling)],
 }
 
 /// `RTA_*` of Linux 6.12, rtnetlink(7).
-pub const ROUTE: Kind = Kind {
+pub const ROUTE: RequestKind = RequestKind {
     what: "routes",
     header: 12,
     attributes: &[
@@ -69,7 +69,7 @@ pub const ROUTE: Kind = Kind {
 };
 
 /// `IFA_*`.
-pub const ADDRESS: Kind = Kind {
+pub const ADDRESS: RequestKind = RequestKind {
     what: "addresses",
     header: 8,
     attributes: &[
@@ -88,7 +88,7 @@ pub const ADDRESS: Kind = Kind {
 };
 
 /// `IFLA_*`.
-pub const LINK: Kind = Kind {
+pub const LINK: RequestKind = RequestKind {
     what: "interfaces",
     header: 16,
     attributes: &[
@@ -161,7 +161,7 @@ pub const LINK: Kind = Kind {
 };
 
 /// `NDA_*`.
-pub const NEIGHBOUR: Kind = Kind {
+pub const NEIGHBOUR: RequestKind = RequestKind {
     what: "neighbours",
     header: 12,
     attributes: &[
@@ -186,7 +186,7 @@ pub const NEIGHBOUR: Kind = Kind {
 impl Admin<'_> {
     /// Refuses a request with an attribute that is not done, and warns of those that are passed over. What is beyond the
     /// attributes that Linux has is nothing to Linux either.
-    pub(crate) fn look_through(&mut self, request: &Request<'_>, kind: &Kind) -> Result<(), Refusal> {
+    pub(crate) fn look_through(&mut self, request: &Request<'_>, kind: &RequestKind) -> Result<(), Refusal> {
         let mut refused = false;
         for number in request.attributes(kind.header) {
             let known = usize::from(number).checked_sub(1).and_then(|at| kind.attributes.get(at));
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn every_attribute_of_linux_is_in_its_place() {
-        let at = |kind: &Kind, number: usize| kind.attributes[number - 1].0;
+        let at = |kind: &RequestKind, number: usize| kind.attributes[number - 1].0;
         assert_eq!((at(&ROUTE, 18), at(&ROUTE, 30), ROUTE.attributes.len()), ("RTA_VIA", "RTA_NH_ID", 31));
         assert_eq!((at(&ADDRESS, 8), ADDRESS.attributes.len()), ("IFA_FLAGS", 11));
         assert_eq!((at(&NEIGHBOUR, 13), NEIGHBOUR.attributes.len()), ("NDA_NH_ID", 15));

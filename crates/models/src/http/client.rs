@@ -4,23 +4,23 @@ use super::message::Reader;
 use crate::network::send_filler;
 use crate::pace::{NEXT, Pacer};
 use crate::spec::{Http, pick};
-use crate::{Failure, Flow, FlowOutcome, Model, Network, Received, Socket};
+use crate::{Failure, FlowOutcome, FlowRecord, Model, ModelSocket, Network, Received};
 use belljar_base::Map;
 use std::net::SocketAddrV4;
 
-pub struct Client {
+pub struct HttpClient {
     spec: Http,
     pacer: Pacer,
-    requests: Map<Socket, Request>,
+    requests: Map<ModelSocket, Request>,
     /// Connections that can be used again, the last used one last.
-    idle: Vec<(SocketAddrV4, Socket)>,
+    idle: Vec<(SocketAddrV4, ModelSocket)>,
     /// Numbers requests, for their time-outs.
     begun: u64,
 }
 
 struct Request {
     number: u64,
-    flow: Flow,
+    flow: FlowRecord,
     /// The rest of the head and of the body to be sent.
     head: Vec<u8>,
     body: u64,
@@ -28,10 +28,10 @@ struct Request {
     answer: Reader,
 }
 
-impl Client {
-    pub fn new(spec: Http) -> Client {
+impl HttpClient {
+    pub fn new(spec: Http) -> HttpClient {
         let pacer = Pacer::new(spec.pace);
-        Client { spec, pacer, requests: Map::new(), idle: Vec::new(), begun: 0 }
+        HttpClient { spec, pacer, requests: Map::new(), idle: Vec::new(), begun: 0 }
     }
 
     fn begin(&mut self, net: &mut dyn Network) {
@@ -50,7 +50,7 @@ impl Client {
             "Host: {host}\r\nUser-Agent: belljar\r\nAccept: */*\r\nConnection: {connection}\r\n\r\n"
         );
         let address = to.socket_address();
-        let flow = Flow::new(address, net);
+        let flow = FlowRecord::new(address, net);
         let reused = self.idle.iter().rposition(|(peer, _)| *peer == address).map(|n| self.idle.remove(n).1);
         let socket = match reused.map_or_else(|| net.connect(address), Ok) {
             Ok(socket) => socket,
@@ -66,7 +66,7 @@ impl Client {
         self.ready(socket, net);
     }
 
-    fn end(&mut self, socket: Socket, ended: Result<(), Failure>, net: &mut dyn Network) {
+    fn end(&mut self, socket: ModelSocket, ended: Result<(), Failure>, net: &mut dyn Network) {
         let Some(request) = self.requests.remove(&socket) else { return };
         let head = request.answer.head();
         let ended = match head {
@@ -84,12 +84,12 @@ impl Client {
     }
 }
 
-impl Model for Client {
+impl Model for HttpClient {
     fn start(&mut self, net: &mut dyn Network) -> Result<(), Failure> {
         self.begin(net);
         Ok(())
     }
-    fn ready(&mut self, socket: Socket, net: &mut dyn Network) {
+    fn ready(&mut self, socket: ModelSocket, net: &mut dyn Network) {
         if let Some(place) = self.idle.iter().position(|(_, idle)| *idle == socket) {
             // The server has nothing more to say but that it closes.
             if net.discard(socket, u64::MAX) != Ok(Received::Nothing) {
@@ -126,7 +126,7 @@ impl Model for Client {
 
 impl Request {
     /// Sends and receives what can be; whether the answer is complete.
-    fn go_on(&mut self, socket: Socket, net: &mut dyn Network) -> Result<bool, Failure> {
+    fn go_on(&mut self, socket: ModelSocket, net: &mut dyn Network) -> Result<bool, Failure> {
         if !self.connected {
             if !net.is_connected(socket)? {
                 return Ok(false);

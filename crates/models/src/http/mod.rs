@@ -5,5 +5,5 @@ mod client;
 mod message;
 mod server;
 
-pub use client::Client;
-pub use server::Server;
+pub use client::HttpClient;
+pub use server::HttpResponder;

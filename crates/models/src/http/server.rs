@@ -3,15 +3,15 @@
 use super::message::Reader;
 use crate::network::send_filler;
 use crate::spec::HttpServer;
-use crate::{Failure, Flow, FlowOutcome, Model, Network, Received, Socket};
+use crate::{Failure, FlowOutcome, FlowRecord, Model, ModelSocket, Network, Received};
 use belljar_base::Map;
 
-pub struct Server {
+pub struct HttpResponder {
     spec: HttpServer,
-    listener: Option<Socket>,
-    peers: Map<Socket, Peer>,
+    listener: Option<ModelSocket>,
+    peers: Map<ModelSocket, Peer>,
     /// Sockets of answers that are being thought about, by the token that ends it.
-    thinking: Map<u64, Socket>,
+    thinking: Map<u64, ModelSocket>,
     tokens: u64,
 }
 
@@ -21,7 +21,7 @@ struct Peer {
     request: Reader,
     /// Bytes received of the requests behind it.
     ahead: Vec<u8>,
-    flow: Option<Flow>,
+    flow: Option<FlowRecord>,
     /// It waits until the answer has been thought about.
     thinks: bool,
     /// The rest of the response.
@@ -31,12 +31,12 @@ struct Peer {
     keep_alive: bool,
 }
 
-impl Server {
-    pub fn new(spec: HttpServer) -> Server {
-        Server { spec, listener: None, peers: Map::new(), thinking: Map::new(), tokens: 0 }
+impl HttpResponder {
+    pub fn new(spec: HttpServer) -> HttpResponder {
+        HttpResponder { spec, listener: None, peers: Map::new(), thinking: Map::new(), tokens: 0 }
     }
 
-    fn serve(&mut self, socket: Socket, net: &mut dyn Network) {
+    fn serve(&mut self, socket: ModelSocket, net: &mut dyn Network) {
         let Some(peer) = self.peers.get_mut(&socket) else { return };
         match peer.go_on(socket, &self.spec, net) {
             Ok(Next::Wait) => {}
@@ -50,7 +50,7 @@ impl Server {
         }
     }
 
-    fn drop_peer(&mut self, socket: Socket, outcome: FlowOutcome, net: &mut dyn Network) {
+    fn drop_peer(&mut self, socket: ModelSocket, outcome: FlowOutcome, net: &mut dyn Network) {
         net.close(socket);
         self.thinking.retain(|_, thinking| *thinking != socket);
         if let Some(flow) = self.peers.remove(&socket).and_then(|peer| peer.flow)
@@ -61,17 +61,17 @@ impl Server {
     }
 }
 
-impl Model for Server {
+impl Model for HttpResponder {
     fn start(&mut self, net: &mut dyn Network) -> Result<(), Failure> {
         self.listener = Some(net.listen(self.spec.port)?);
         Ok(())
     }
-    fn ready(&mut self, socket: Socket, net: &mut dyn Network) {
+    fn ready(&mut self, socket: ModelSocket, net: &mut dyn Network) {
         if self.listener != Some(socket) {
             return self.serve(socket, net);
         }
         while let Some((peer, from)) = net.accept(socket) {
-            self.peers.insert(peer, Peer { flow: Some(Flow::new(from, net)), ..Peer::default() });
+            self.peers.insert(peer, Peer { flow: Some(FlowRecord::new(from, net)), ..Peer::default() });
             self.serve(peer, net);
         }
     }
@@ -103,7 +103,12 @@ enum Next {
 }
 
 impl Peer {
-    fn go_on(&mut self, socket: Socket, spec: &HttpServer, net: &mut dyn Network) -> Result<Next, Failure> {
+    fn go_on(
+        &mut self,
+        socket: ModelSocket,
+        spec: &HttpServer,
+        net: &mut dyn Network,
+    ) -> Result<Next, Failure> {
         loop {
             if self.thinks {
                 return Ok(Next::Wait);
@@ -131,7 +136,7 @@ impl Peer {
     }
 
     /// Reads up to the end of a request.
-    fn read(&mut self, socket: Socket, net: &mut dyn Network) -> Result<Received, Failure> {
+    fn read(&mut self, socket: ModelSocket, net: &mut dyn Network) -> Result<Received, Failure> {
         let mut buffer = [0; 4_096];
         loop {
             let ahead = std::mem::take(&mut self.ahead);
@@ -175,7 +180,7 @@ impl Peer {
     }
 
     /// Sends what can be of the answer; whether that was all.
-    fn send(&mut self, socket: Socket, net: &mut dyn Network) -> Result<bool, Failure> {
+    fn send(&mut self, socket: ModelSocket, net: &mut dyn Network) -> Result<bool, Failure> {
         let Some(flow) = &mut self.flow else { return Ok(true) };
         if !self.head.is_empty() {
             let sent = net.send(socket, &self.head)?;
@@ -191,7 +196,7 @@ impl Peer {
             return Ok(false);
         }
         self.answering = false;
-        let next = Flow::new(flow.peer, net);
+        let next = FlowRecord::new(flow.peer, net);
         if let Some(done) = self.flow.replace(next) {
             done.end(FlowOutcome::Done, net);
         }

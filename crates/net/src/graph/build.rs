@@ -3,7 +3,7 @@
 
 use super::gml::{GraphError, Lexer, Token};
 use super::routes::Cost;
-use super::{Arc, Edge, Graph, Node, NodeIndex};
+use super::{Arc, Edge, Graph, GraphNode, NodeIndex};
 use crate::suggest::nearest;
 use crate::units::{UnitError, parse_bandwidth, parse_duration};
 use belljar_base::{Map, Set};
@@ -24,7 +24,7 @@ struct RawEdge {
 struct Reader<'a> {
     lexer: Lexer<'a>,
     directed: bool,
-    nodes: Vec<Node>,
+    nodes: Vec<GraphNode>,
     by_id: Map<u32, NodeIndex>,
     edges: Vec<RawEdge>,
     raised: usize,
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
 
     fn read_node(&mut self, start: usize) -> Result<(), GraphError> {
         let mut id = None;
-        let mut node = Node { id: 0, label: None, bandwidth_up: None, bandwidth_down: None };
+        let mut node = GraphNode { id: 0, label: None, bandwidth_up: None, bandwidth_down: None };
         let mut seen = Seen::default();
         while let Some((key, at)) = self.key(NODE_KEYS, &mut seen, "a node")? {
             match key {

@@ -40,7 +40,7 @@ impl NodeIndex {
 
 /// A node: a place in the network where hosts are attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct GraphNode {
     /// The number by which experiments name it (`network_node_id`).
     pub id: u32,
     /// Its label, if it has one.
@@ -91,7 +91,7 @@ struct Arc {
 /// A network graph. Immutable but for the paths that it has found; share it through an `Arc`.
 #[derive(Debug)]
 pub struct Graph {
-    nodes: Vec<Node>,
+    nodes: Vec<GraphNode>,
     by_id: Map<u32, NodeIndex>,
     edges: Vec<Edge>,
     /// All arcs sorted by (source, target), the best of parallel ones only.
@@ -118,7 +118,7 @@ impl Graph {
     }
 
     /// The nodes in the order of the GML text.
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[GraphNode] {
         &self.nodes
     }
     /// True if its edges lead one way only.
@@ -134,7 +134,7 @@ impl Graph {
         self.by_id.get(&id).copied()
     }
     /// A node's properties.
-    pub fn node(&self, index: NodeIndex) -> &Node {
+    pub fn node(&self, index: NodeIndex) -> &GraphNode {
         &self.nodes[index.index()]
     }
     /// Notes on what was changed or ignored while reading.

@@ -6,7 +6,7 @@ use super::codel::{CodelConfig, Controller, Source};
 use super::fifo::Waiting;
 use super::queue::QueueActions;
 use crate::Packet;
-use crate::ecn::{Version, ip_header};
+use crate::ecn::{IpVersion, ip_header};
 use belljar_base::{Map, SimTime};
 use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
@@ -201,12 +201,12 @@ fn quantum(config: &FqCodelConfig, mtu: usize) -> i64 {
 fn flow_hash(key: u64, bytes: &[u8], framed: bool) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key, 0);
     let (protocol, ports) = match ip_header(bytes, framed) {
-        Some(Version::V4(at)) => {
+        Some(IpVersion::V4(at)) => {
             hasher.write(&bytes[at + 12..at + 20]);
             let whole = u16::from_be_bytes([bytes[at + 6], bytes[at + 7]]) & 0x3fff == 0;
             (bytes[at + 9], whole.then_some(at + usize::from(bytes[at] & 0xf) * 4))
         }
-        Some(Version::V6(at)) => {
+        Some(IpVersion::V6(at)) => {
             hasher.write(&bytes[at + 8..at + 40]);
             (bytes[at + 6], Some(at + 40))
         }

@@ -123,15 +123,15 @@ pub struct Metadata {
 
 /// A program that has been checked: it always ends with a `ret` and reads nothing that it has not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter {
+pub struct SocketFilter {
     program: Vec<Instruction>,
     /// It asks for random numbers.
     is_random: bool,
 }
 
-impl Filter {
+impl SocketFilter {
     /// Checks a program as `bpf_check_classic` of Linux: `EINVAL` for what Linux refuses.
-    pub fn new(program: Vec<Instruction>) -> Result<Filter, Errno> {
+    pub fn new(program: Vec<Instruction>) -> Result<SocketFilter, Errno> {
         if program.is_empty() || program.len() > MAX_INSTRUCTIONS {
             return Err(Errno::EINVAL);
         }
@@ -144,7 +144,7 @@ impl Filter {
         check_memory(&program)?;
         let random = Instruction { code: mode::ABS, jt: 0, jf: 0, k: run::RANDOM };
         let is_random = program.iter().any(|i| (i.code & 0xe7, i.k) == (random.code, random.k));
-        Ok(Filter { program, is_random })
+        Ok(SocketFilter { program, is_random })
     }
 
     /// Runs the filter and returns the number of bytes to keep of the packet; 0 means that it is dropped.

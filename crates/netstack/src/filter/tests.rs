@@ -1,7 +1,7 @@
 use super::*;
 
-fn filter(program: &[(u16, u8, u8, u32)]) -> Result<Filter, Errno> {
-    Filter::new(
+fn filter(program: &[(u16, u8, u8, u32)]) -> Result<SocketFilter, Errno> {
+    SocketFilter::new(
         program
             .iter()
             .map(|(code, jt, jf, k)| Instruction { code: *code, jt: *jt, jf: *jf, k: *k })
@@ -97,5 +97,8 @@ fn what_linux_refuses_is_refused() {
         assert_eq!(filter(program), Err(Errno::EINVAL), "{program:?}");
     }
     assert!(filter(&[(0x15, 1, 0, 0), (2, 0, 0, 0), (6, 0, 0, 0)]).is_ok());
-    assert_eq!(Filter::new(vec![Instruction { code: 6, jt: 0, jf: 0, k: 1 }; 4_097]), Err(Errno::EINVAL));
+    assert_eq!(
+        SocketFilter::new(vec![Instruction { code: 6, jt: 0, jf: 0, k: 1 }; 4_097]),
+        Err(Errno::EINVAL)
+    );
 }

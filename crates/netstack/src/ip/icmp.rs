@@ -1,7 +1,7 @@
 //! ICMP and ICMPv6: echo, and the errors that reach sockets (RFC 792, RFC 4443).
 
 use super::input::Inbound;
-use super::route::Route;
+use super::route::ResolvedRoute;
 use super::{IpHeader, Outbound};
 use crate::LO;
 use crate::Stack;
@@ -10,7 +10,7 @@ use crate::raw::RawError;
 use crate::udp::Protocol;
 use crate::v6::device_for;
 use belljar_linux_abi::Errno;
-use belljar_net::forward::Refusal;
+use belljar_net::forward::ForwardError;
 use belljar_net::forward6;
 use belljar_net::icmp_limit::IcmpMessage;
 use belljar_tcp::Seq;
@@ -119,7 +119,7 @@ impl Stack {
     }
 
     /// Sends a message, unless too many of its kind were sent of late; `about_lo`: it is about a packet that came by `lo`.
-    pub fn send_icmp_by(&mut self, route: Route, about_lo: bool, tos: u8, message: &mut [u8]) {
+    pub fn send_icmp_by(&mut self, route: ResolvedRoute, about_lo: bool, tos: u8, message: &mut [u8]) {
         let (src, dst) = (route.source, route.destination);
         let sent = IcmpMessage {
             to: dst,
@@ -154,8 +154,8 @@ impl Stack {
         }
         if header.dst.is_ipv6() {
             let why = match why {
-                Unreachable::Protocol => Refusal::ProtocolUnreachable,
-                Unreachable::Port => Refusal::PortUnreachable,
+                Unreachable::Protocol => ForwardError::ProtocolUnreachable,
+                Unreachable::Port => ForwardError::PortUnreachable,
             };
             let Some(mut message) = forward6::refusal_message(&refused.packet, why) else { return };
             return self.send_icmp(

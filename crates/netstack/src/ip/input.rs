@@ -9,7 +9,7 @@ use crate::mib::{Cast, version};
 use crate::multicast::IGMP;
 use crate::udp::Protocol;
 use crate::v6::device_for;
-use belljar_net::forward::Refusal;
+use belljar_net::forward::ForwardError;
 use belljar_net::{ChecksumState, Packet};
 use belljar_wire::{ParseError, protocol};
 use std::net::IpAddr;
@@ -105,7 +105,7 @@ impl Stack {
         self.counters.ip[version].fragments += 1;
         let added = self.reassembly.add(until, interface, &header, &packet, payload);
         if let Added::Wrong(at) = added {
-            self.refuse6(interface, &packet, Refusal::Malformed(at));
+            self.refuse6(interface, &packet, ForwardError::Malformed(at));
         }
         self.recycle_buffer(packet);
         self.set_reassembly_timer();
@@ -153,8 +153,8 @@ impl Stack {
         while let Some(expired) = self.reassembly.expire(self.clock.now()) {
             let Some(Expired { interface, first }) = expired else { continue };
             match first.first().map(|byte| byte >> 4) {
-                Some(4) => self.refuse(&first, Refusal::ReassemblyTimeExceeded),
-                _ => self.refuse6(interface, &first, Refusal::ReassemblyTimeExceeded),
+                Some(4) => self.refuse(&first, ForwardError::ReassemblyTimeExceeded),
+                _ => self.refuse6(interface, &first, ForwardError::ReassemblyTimeExceeded),
             }
         }
         self.set_reassembly_timer();

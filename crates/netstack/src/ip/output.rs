@@ -3,7 +3,7 @@
 use super::IpHeader;
 use super::header::{V4_LEN, V6_LEN};
 use super::ident::Ident;
-use super::route::Route;
+use super::route::ResolvedRoute;
 use crate::LO;
 use crate::Stack;
 use belljar_linux_abi::Errno;
@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr};
 #[derive(Debug)]
 pub struct Outbound<'a> {
     /// Where it goes.
-    pub route: &'a Route,
+    pub route: &'a ResolvedRoute,
     /// Its header but for length, checksum and identification.
     pub header: IpHeader,
     /// The whole packet.
@@ -37,7 +37,7 @@ pub struct Outbound<'a> {
 
 impl<'a> Outbound<'a> {
     /// One whose sender wants nothing else of it: one datagram to one host, whose checksum anything may have made.
-    pub fn new(route: &'a Route, header: IpHeader, packet: Vec<u8>) -> Outbound<'a> {
+    pub fn new(route: &'a ResolvedRoute, header: IpHeader, packet: Vec<u8>) -> Outbound<'a> {
         let (checksum, ident) = (ChecksumState::Untested, Ident::OfAll);
         let (cookie, segment, probes, loop_back) = (0, 0, false, false);
         Outbound { route, header, packet, cookie, segment, checksum, probes, loop_back, ident }
@@ -121,7 +121,7 @@ impl Stack {
     }
 
     /// True if this host hears what it sends to a group, or to all.
-    fn is_looped(&self, route: &Route, to: IpAddr) -> bool {
+    fn is_looped(&self, route: &ResolvedRoute, to: IpAddr) -> bool {
         match to {
             _ if route.interface == LO => false,
             IpAddr::V4(v4) if v4.is_multicast() => self.igmp.is_member(route.interface, v4),
@@ -131,7 +131,7 @@ impl Stack {
     }
 
     /// Sends a packet whose header is complete and that fits into the interface's MTU.
-    pub fn send_whole(&mut self, route: &Route, to: Ipv4Addr, packet: Vec<u8>, loop_back: bool) {
+    pub fn send_whole(&mut self, route: &ResolvedRoute, to: Ipv4Addr, packet: Vec<u8>, loop_back: bool) {
         self.count_own(&to.into(), packet.len(), packet[9], packet.get(V4_LEN..).unwrap_or_default());
         if loop_back && self.is_looped(route, to.into()) {
             self.loop_back(route.interface, packet.clone());
@@ -144,7 +144,7 @@ impl Stack {
     /// RFC 8200, section 4.5: only who sends an IPv6 packet cuts it.
     fn fragment_v6(
         &mut self,
-        route: &Route,
+        route: &ResolvedRoute,
         header: IpHeader,
         packet: Vec<u8>,
         cookie: u64,

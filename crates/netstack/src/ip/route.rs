@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Where packets to a destination go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct ResolvedRoute {
     /// The number of the interface.
     pub interface: usize,
     /// The source address unless the socket has one.
@@ -99,7 +99,7 @@ impl Stack {
         destination: IpAddr,
         source: Option<IpAddr>,
         through: impl Into<Through>,
-    ) -> Result<Route, Errno> {
+    ) -> Result<ResolvedRoute, Errno> {
         let through = through.into();
         let destination = match destination {
             IpAddr::V4(v4) if v4.is_unspecified() => {
@@ -108,7 +108,7 @@ impl Stack {
             IpAddr::V6(v6) if v6.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
             ip => ip,
         };
-        let inside = |preferred: IpAddr| Route {
+        let inside = |preferred: IpAddr| ResolvedRoute {
             interface: LO,
             source: source.unwrap_or(preferred),
             destination,
@@ -152,7 +152,12 @@ impl Stack {
 
     /// The route to another host, `ip_route_output_key` of Linux.
     #[inline]
-    fn route_out(&self, to: Ipv4Addr, source: Option<Ipv4Addr>, through: &Through) -> Result<Route, Errno> {
+    fn route_out(
+        &self,
+        to: Ipv4Addr,
+        source: Option<Ipv4Addr>,
+        through: &Through,
+    ) -> Result<ResolvedRoute, Errno> {
         let to_many = to.is_broadcast() || to.is_multicast();
         let given = interface_named(through.device);
         let device =
@@ -185,7 +190,7 @@ impl Stack {
             }
         };
         let own = source.or(preferred).or_else(|| self.source_on(interface, gateway.unwrap_or(to)));
-        Ok(Route {
+        Ok(ResolvedRoute {
             interface,
             source: own.unwrap_or(Ipv4Addr::UNSPECIFIED).into(),
             destination: to.into(),
@@ -197,7 +202,12 @@ impl Stack {
     }
 
     /// The route to another host, `ip6_route_output` of Linux.
-    fn route_out6(&self, to: Ipv6Addr, source: Option<Ipv6Addr>, through: &Through) -> Result<Route, Errno> {
+    fn route_out6(
+        &self,
+        to: Ipv6Addr,
+        source: Option<Ipv6Addr>,
+        through: &Through,
+    ) -> Result<ResolvedRoute, Errno> {
         let device = interface_named(through.device);
         let usable = |number: usize| {
             self.interfaces.get(number).is_some_and(|i| i.up) && device.is_none_or(|device| device == number)
@@ -223,7 +233,7 @@ impl Stack {
             (hop.interface, hop.gateway, found.route.source, found.table, found.route.metrics)
         };
         let own = source.or(preferred).or_else(|| self.source_for(to, interface));
-        Ok(Route {
+        Ok(ResolvedRoute {
             interface,
             source: own.ok_or(Errno::EADDRNOTAVAIL)?.into(),
             destination: to.into(),

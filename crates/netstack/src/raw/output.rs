@@ -3,7 +3,7 @@
 use crate::SocketKey;
 use crate::Stack;
 use crate::ip::ident::Ident;
-use crate::ip::route::Route;
+use crate::ip::route::ResolvedRoute;
 use crate::ip::{IpHeader, Outbound};
 use crate::path_mtu::heeds_routers;
 use crate::udp::SendOptions;
@@ -55,7 +55,7 @@ impl Stack {
     fn raw_payload(
         &mut self,
         key: SocketKey,
-        route: Route,
+        route: ResolvedRoute,
         mut data: Vec<u8>,
         options: &SendOptions,
     ) -> Result<(), Errno> {
@@ -99,7 +99,12 @@ impl Stack {
     }
 
     /// `IP_HDRINCL`: length and checksum are always the kernel's; source and identification where they are 0.
-    fn raw_whole_packet(&mut self, key: SocketKey, route: Route, mut data: Vec<u8>) -> Result<(), Errno> {
+    fn raw_whole_packet(
+        &mut self,
+        key: SocketKey,
+        route: ResolvedRoute,
+        mut data: Vec<u8>,
+    ) -> Result<(), Errno> {
         let mtu = self.mtu(route.interface);
         if data.len() > mtu {
             self.queue_too_long(key, SocketAddr::new(route.destination, 0), mtu);

@@ -5,7 +5,7 @@ use crate::SocketKey;
 use crate::Stack;
 use crate::address;
 use crate::bind::{Bound, Reach};
-use crate::ip::route::{Route, Through};
+use crate::ip::route::{ResolvedRoute, Through};
 use crate::socket::SocketKind;
 use belljar_linux_abi::{Errno, c};
 use belljar_tcp::{Connection, State};
@@ -144,7 +144,7 @@ impl Stack {
 
     /// An ephemeral port for a connection: one that no program has bound and that has no connection
     /// with the same peer.
-    fn tcp_choose_port(&mut self, route: &Route, remote: SocketAddr) -> Result<u16, Errno> {
+    fn tcp_choose_port(&mut self, route: &ResolvedRoute, remote: SocketAddr) -> Result<u16, Errno> {
         let source = route.source;
         self.choose_port(|net, port| {
             net.tcp.connection(SocketAddr::new(source, port), remote).is_none()

@@ -5,7 +5,7 @@ use super::fast_open::Keys;
 use crate::SocketKey;
 use crate::Stack;
 use crate::ip::header::header_len;
-use crate::ip::route::Route;
+use crate::ip::route::ResolvedRoute;
 use crate::socket::SocketOptions;
 use crate::v6::device_for;
 use belljar_base::{SimDuration, SimTime};
@@ -20,7 +20,7 @@ const ADVMSS_MAX: u32 = 65_535 - 40;
 
 /// The attributes of a path that a connection needs.
 #[derive(Clone, Copy, Debug)]
-pub struct Path {
+pub struct PathProperties {
     /// The longest packet that it carries.
     pub mtu: usize,
     /// The MSS that connections are to announce by the route's metric.
@@ -106,7 +106,7 @@ impl TcpOptions {
         &self,
         settings: &Config,
         socket: &SocketOptions,
-        path: Path,
+        path: PathProperties,
         peer: IpAddr,
         timestamp_offset: u32,
     ) -> Config {
@@ -135,8 +135,8 @@ impl TcpOptions {
 
 impl Stack {
     /// The path of a connection by its route.
-    pub fn tcp_path(&self, route: &Route, now: SimTime) -> Path {
-        Path { mtu: self.path_mtu(route, now), advmss: route.metrics.advmss }
+    pub fn tcp_path(&self, route: &ResolvedRoute, now: SimTime) -> PathProperties {
+        PathProperties { mtu: self.path_mtu(route, now), advmss: route.metrics.advmss }
     }
 
     /// The path of a connection that a peer has begun by `interface`.
@@ -145,11 +145,11 @@ impl Stack {
         interface: usize,
         (local, remote): (SocketAddr, SocketAddr),
         now: SimTime,
-    ) -> Path {
+    ) -> PathProperties {
         let known = self.route(remote.ip(), Some(local.ip()), device_for(remote.ip(), interface));
         match known {
             Ok(route) => self.tcp_path(&route, now),
-            Err(_) => Path { mtu: self.mtu_to(interface, remote.ip(), now), advmss: None },
+            Err(_) => PathProperties { mtu: self.mtu_to(interface, remote.ip(), now), advmss: None },
         }
     }
 }

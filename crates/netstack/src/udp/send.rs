@@ -4,7 +4,7 @@ use super::{HEADER_LEN, Protocol, SendOptions, charge};
 use crate::SocketKey;
 use crate::Stack;
 use crate::ip::header::header_len;
-use crate::ip::route::Route;
+use crate::ip::route::ResolvedRoute;
 use crate::ip::{IpHeader, Outbound};
 use crate::mib::version;
 use crate::path_mtu::heeds_routers;
@@ -82,7 +82,7 @@ impl Stack {
         key: SocketKey,
         destination: SocketAddr,
         options: &SendOptions,
-    ) -> Result<Route, Errno> {
+    ) -> Result<ResolvedRoute, Errno> {
         let broadcast_allowed = self.socket(key).options.broadcast;
         if self.udp(key).bound.is_none() {
             self.udp_bind(key, None, 0, false).map_err(|_| Errno::EAGAIN)?;
@@ -105,7 +105,7 @@ impl Stack {
     pub fn udp_transmit(
         &mut self,
         key: SocketKey,
-        route: &Route,
+        route: &ResolvedRoute,
         port: u16,
         packet: Vec<u8>,
         options: &SendOptions,
@@ -126,7 +126,7 @@ impl Stack {
     fn udp_cut(
         &mut self,
         key: SocketKey,
-        route: &Route,
+        route: &ResolvedRoute,
         port: u16,
         packet: Vec<u8>,
         options: &SendOptions,
@@ -145,7 +145,7 @@ impl Stack {
     fn udp_cut_into(
         &mut self,
         key: SocketKey,
-        route: &Route,
+        route: &ResolvedRoute,
         port: u16,
         packet: Vec<u8>,
         options: &SendOptions,
@@ -184,7 +184,7 @@ impl Stack {
     fn udp_output(
         &mut self,
         key: SocketKey,
-        route: &Route,
+        route: &ResolvedRoute,
         port: u16,
         mut packet: Vec<u8>,
         options: &SendOptions,

@@ -2,7 +2,7 @@
 
 use crate::Stack;
 use crate::ip::Inbound;
-use belljar_net::forward::Refusal;
+use belljar_net::forward::ForwardError;
 use belljar_net::neighbour::NeighbourEvent;
 use belljar_net::router::framed;
 use belljar_net::{Packet, neighbour::NeighbourState};
@@ -90,7 +90,7 @@ impl Stack {
                 }
                 NeighbourEvent::Failed { packets, interface } => {
                     for packet in packets {
-                        self.refuse6(interface, packet.bytes(), Refusal::HostUnreachable);
+                        self.refuse6(interface, packet.bytes(), ForwardError::HostUnreachable);
                         self.packet_lost(packet.cookie(), packet.len());
                     }
                 }

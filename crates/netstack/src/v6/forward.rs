@@ -5,7 +5,7 @@ use crate::LO;
 use crate::Stack;
 use crate::family::{FlowKey, RouteQuery};
 use crate::ip::icmp;
-use belljar_net::forward::Refusal;
+use belljar_net::forward::ForwardError;
 use belljar_net::forward6;
 use belljar_net::policy::Action;
 use belljar_net::routes::RouteKind;
@@ -27,7 +27,7 @@ impl Stack {
         let stays = ipv6::is_link_scope(from) || ipv6::is_link_scope(to);
         let refusal = if header.hop_limit <= 1 {
             self.counters.ip[1].in_header_errors += 1;
-            Some(Refusal::TimeExceeded)
+            Some(ForwardError::TimeExceeded)
         } else if stays {
             None
         } else {
@@ -53,11 +53,13 @@ impl Stack {
                         self.transmit(hop.interface, hop.gateway.map(IpAddr::V6), bytes, 0);
                         return;
                     }
-                    Some(Refusal::FragmentationNeeded(mtu as u16))
+                    Some(ForwardError::FragmentationNeeded(mtu as u16))
                 }
                 Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
-                Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => Some(Refusal::Prohibited),
-                Ok(_) | Err(_) => Some(Refusal::NetworkUnreachable),
+                Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => {
+                    Some(ForwardError::Prohibited)
+                }
+                Ok(_) | Err(_) => Some(ForwardError::NetworkUnreachable),
             }
         };
         if let Some(why) = refusal {
@@ -67,7 +69,7 @@ impl Stack {
     }
 
     /// Tells the sender of a packet, this host perhaps, why it went no further.
-    pub fn refuse6(&mut self, interface: usize, packet: &[u8], why: Refusal) {
+    pub fn refuse6(&mut self, interface: usize, packet: &[u8], why: ForwardError) {
         let Some(mut message) = forward6::refusal_message(packet, why) else { return };
         let to: IpAddr = ipv6::source(packet).into();
         let Ok(route) = self.route(to, None, device_for(to, interface)) else { return };

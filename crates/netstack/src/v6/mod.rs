@@ -12,7 +12,7 @@ pub mod source;
 
 use super::interface::Attachment;
 use super::ip::IpHeader;
-use super::ip::route::Route;
+use super::ip::route::ResolvedRoute;
 use super::{LO, Stack};
 use crate::StackConfig;
 use crate::StackTimer;
@@ -221,7 +221,7 @@ impl Stack {
     }
 
     /// The longest packet that goes by a route without being cut.
-    pub fn path_mtu(&self, route: &Route, now: SimTime) -> usize {
+    pub fn path_mtu(&self, route: &ResolvedRoute, now: SimTime) -> usize {
         let mtu = self.mtu_to(route.interface, route.destination, now);
         let Some(own) = route.metrics.mtu else { return mtu };
         let own = (own as usize).min(self.mtu(route.interface));

@@ -36,7 +36,7 @@ use crate::native::Native;
 use crate::vdso;
 use belljar_base::{Map, Set};
 use belljar_linux_abi::Errno;
-use belljar_machine::elf::{HEADER_LEN, Header, Layout as Elf};
+use belljar_machine::elf::{ElfHeader, HEADER_LEN, Layout as Elf};
 use belljar_machine::{ImageRoom, NativeFile, Prot};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,7 +75,7 @@ impl Layout {
     fn of(file: NativeFile, phase: u64, stubs: &mut Option<u64>) -> Option<Layout> {
         let mut start = [0; HEADER_LEN];
         let got = files::read_at(file, 0, &mut start).ok()?;
-        let header = Header::parse(&start[..got]).ok().filter(|header| !header.fixed)?;
+        let header = ElfHeader::parse(&start[..got]).ok().filter(|header| !header.fixed)?;
         let mut headers = vec![0; (header.program_headers.end - header.program_headers.start) as usize];
         let got = files::read_at(file, header.program_headers.start, &mut headers).ok()?;
         let elf = Elf::parse(headers.get(..got)?, files::stat_file(file).ok()?.size).ok()?;

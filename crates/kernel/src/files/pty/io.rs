@@ -17,7 +17,7 @@ impl Call<'_> {
     /// `read(2)` from the master: what the slave's programs have written, or `EIO` once they have
     /// closed it.
     pub(crate) fn read_master(&mut self, file: FileKey, key: usize, buffers: &GuestBuffers) -> SysResult {
-        let nonblocking = self.host.open(file).is_nonblocking();
+        let nonblocking = self.host.files.open(file).is_nonblocking();
         let room = total_len(buffers) as usize;
         let pty = &mut self.host.files.ptys[key];
         let queue = pty.queue;
@@ -41,7 +41,7 @@ impl Call<'_> {
 
     /// `write(2)` to the master: typing at the terminal.
     pub(crate) fn write_master(&mut self, file: FileKey, key: usize, buffers: &GuestBuffers) -> SysResult {
-        let nonblocking = self.host.open(file).is_nonblocking();
+        let nonblocking = self.host.files.open(file).is_nonblocking();
         let total = total_len(buffers);
         let mut written = match self.take_state() {
             CallState::Progress(written) => written,
@@ -64,7 +64,7 @@ impl Call<'_> {
 
     /// `read(2)` from a terminal: a line in canonical mode, otherwise what `VMIN` and `VTIME` say.
     pub(crate) fn read_terminal(&mut self, file: FileKey, key: usize, buffers: &GuestBuffers) -> SysResult {
-        let nonblocking = self.host.open(file).is_nonblocking();
+        let nonblocking = self.host.files.open(file).is_nonblocking();
         let pty = &self.host.files.ptys[key];
         let queue = pty.queue;
         if !pty.pair.master_open {
@@ -123,7 +123,7 @@ impl Call<'_> {
 
     /// `write(2)` to a terminal. `EIO` once its master is closed.
     pub(crate) fn write_terminal(&mut self, file: FileKey, key: usize, buffers: &GuestBuffers) -> SysResult {
-        let nonblocking = self.host.open(file).is_nonblocking();
+        let nonblocking = self.host.files.open(file).is_nonblocking();
         let total = total_len(buffers);
         let mut written = match self.take_state() {
             CallState::Progress(written) => written,

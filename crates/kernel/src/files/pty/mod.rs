@@ -72,7 +72,7 @@ impl Host {
             slave_inode,
         };
         let pty = self.files.ptys.insert(pty);
-        if let Node::Device(device) = &mut self.inode(slave_inode).node {
+        if let Node::Device(device) = &mut self.files.inode(slave_inode).node {
             *device = Device::Pts(pty as u32, number);
         }
         Ok(FileKind::PtyMaster { inode, pty })
@@ -83,9 +83,9 @@ impl Host {
         let node = Node::Device(Device::Pts(0, number));
         let inode = self.new_inode(directory, node, SLAVE_MODE);
         let uid = self.processes[process.0].credentials.fsuid;
-        let meta = &mut self.inode(inode).meta;
+        let meta = &mut self.files.inode(inode).meta;
         (meta.uid, meta.gid) = (uid, TTY_GROUP);
-        self.add_name(directory, number.to_string().as_bytes(), inode);
+        self.files.add_name(directory, number.to_string().as_bytes(), inode);
         Ok(inode)
     }
 
@@ -135,7 +135,7 @@ impl Host {
         let queue = pty.queue;
         self.hang_up_terminal(key);
         if let Ok(directory) = self.resolve_path(PTS) {
-            self.remove_name(directory, number.to_string().as_bytes());
+            self.files.remove_name(directory, number.to_string().as_bytes());
             self.forget_if_unused(inode);
         }
         self.notify(queue);

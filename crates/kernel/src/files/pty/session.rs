@@ -98,7 +98,7 @@ impl Host {
     }
 
     fn forget_terminal_of_session(&mut self, session: i32) {
-        for (_, process) in &mut self.processes {
+        for (_, process) in self.processes.iter_mut() {
             if process.sid == session {
                 process.terminal = None;
             }

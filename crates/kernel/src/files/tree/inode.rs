@@ -1,11 +1,11 @@
-use super::extents::Extents;
 use crate::files::cache::Cached;
 use crate::files::devices::Device;
-use crate::files::locks::FileLocks;
 use crate::files::virtual_files::{MagicLink, VirtualFile};
 use crate::ids::InodeKey;
 use belljar_base::Map;
 use belljar_linux_abi::c;
+use belljar_objects::extents::Extents;
+use belljar_objects::locks::FileLocks;
 use smallvec::SmallVec;
 use std::path::PathBuf;
 

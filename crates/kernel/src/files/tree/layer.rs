@@ -29,38 +29,40 @@ impl Files {
             _ => false,
         }
     }
-}
 
-impl Host {
     /// The native path of a file in the own layer; `None` if it has no name any more.
     pub(crate) fn own_path(&self, key: InodeKey) -> Option<PathBuf> {
-        if let Node::Directory(dir) = &self.files.inodes[key.0].node
+        if let Node::Directory(dir) = &self.inodes[key.0].node
             && let Some(root) = &dir.own_root
         {
             return Some(root.clone());
         }
-        let (parent, name) = self.files.inodes[key.0].links.first()?;
+        let (parent, name) = self.inodes[key.0].links.first()?;
         self.own_path_in(*parent, name)
     }
+
     /// The native path of `name` in a directory of the own layer.
     pub(crate) fn own_path_in(&self, directory: InodeKey, name: &[u8]) -> Option<PathBuf> {
         Some(join(&self.own_path(directory)?, name))
     }
+}
+
+impl Host {
     /// Makes a directory exist natively in the own layer, and gives its path.
     pub(crate) fn ensure_own(&mut self, directory: InodeKey) -> Result<PathBuf, Errno> {
-        let path = self.own_path(directory).ok_or(Errno::ENOENT)?;
-        if self.directory(directory).own {
+        let path = self.files.own_path(directory).ok_or(Errno::ENOENT)?;
+        if self.files.directory(directory).own {
             return Ok(path);
         }
         if directory != ROOT {
-            let parent = self.directory(directory).parent;
+            let parent = self.files.directory(directory).parent;
             self.ensure_own(parent)?;
         }
         match self.machine.create_dir(&path, DIRECTORY_MODE) {
             Ok(()) | Err(Errno::EEXIST) => {}
             Err(errno) => return Err(errno),
         }
-        self.directory(directory).own = true;
+        self.files.directory(directory).own = true;
         Ok(path)
     }
     /// The folder of files that have no name: removed ones that are still open, and those of
@@ -92,7 +94,7 @@ impl Host {
     pub(crate) fn set_aside(&mut self, key: InodeKey, path: &Path) -> Result<(), Errno> {
         let (number, aside) = self.new_unnamed()?;
         self.machine.rename(path, &aside)?;
-        if let Some(content) = self.inode(key).content_mut() {
+        if let Some(content) = self.files.inode(key).content_mut() {
             content.store = Store::Unnamed(number);
         }
         Ok(())
@@ -127,7 +129,7 @@ impl Host {
     ) -> Result<(Content, NativeFile), Errno> {
         let path = join(&self.ensure_own(directory)?, name);
         let native = self.create_native(&path)?;
-        let shared = self.directory(directory).shared;
+        let shared = self.files.directory(directory).shared;
         Ok((Content { shared, ..Content::empty(Store::Own) }, native))
     }
     fn create_native(&mut self, path: &Path) -> Result<NativeFile, Errno> {
@@ -138,9 +140,9 @@ impl Host {
     /// The native path of a regular file's bytes; `None` for one that has lost it. `EACCES` for
     /// anything else, `ELOOP` for a symbolic link.
     pub(crate) fn content_path(&mut self, key: InodeKey) -> Result<Option<PathBuf>, Errno> {
-        match &self.inode(key).node {
+        match &self.files.inode(key).node {
             Node::Regular(Content { store: Store::Lower(path), .. }) => Ok(Some(path.clone())),
-            Node::Regular(Content { store: Store::Own, .. }) => Ok(self.own_path(key)),
+            Node::Regular(Content { store: Store::Own, .. }) => Ok(self.files.own_path(key)),
             Node::Regular(Content { store: Store::Unnamed(number), .. }) => {
                 let number = number.to_string();
                 Ok(Some(self.unnamed_folder().join(number)))
@@ -153,7 +155,7 @@ impl Host {
     /// Makes a regular file one of the own layer, so that it can be written: copies the first
     /// `keep` bytes of the machine's.
     pub(crate) fn copy_up(&mut self, key: InodeKey, keep: u64) -> Result<(), Errno> {
-        let inode = self.inode(key);
+        let inode = self.files.inode(key);
         let Some(content) = inode.content() else { return Ok(()) };
         if content.store.is_upper() {
             return Ok(());
@@ -177,23 +179,23 @@ impl Host {
             // Nothing has changed for the program; half a copy must not be found.
             self.machine.close(upper);
             if let Some((directory, name)) = links.first()
-                && let Some(path) = self.own_path_in(*directory, name)
+                && let Some(path) = self.files.own_path_in(*directory, name)
             {
                 let _ = self.machine.remove_file(&path);
             }
             return copied;
         }
         self.close_native(key);
-        if let Some(content) = self.inode(key).content_mut() {
+        if let Some(content) = self.files.inode(key).content_mut() {
             *content = Content::new(store, size);
         }
         self.keep_native(key, upper);
-        let identity = self.inode(key).identity();
+        let identity = self.files.inode(key).identity();
         self.remap_file(identity, upper)?;
         for (directory, name) in links.iter().skip(1) {
             self.link_own(key, *directory, name)?;
         }
-        if self.inode(key).opens == 0 {
+        if self.files.inode(key).opens == 0 {
             self.close_native(key);
         }
         Ok(())
@@ -214,8 +216,8 @@ impl Host {
     }
     /// A second native name for a file of the own layer.
     pub(crate) fn link_own(&mut self, key: InodeKey, directory: InodeKey, name: &[u8]) -> Result<(), Errno> {
-        if self.inode(key).content().is_some_and(|content| content.store == Store::Own) {
-            let existing = self.own_path(key).ok_or(Errno::ENOENT)?;
+        if self.files.inode(key).content().is_some_and(|content| content.store == Store::Own) {
+            let existing = self.files.own_path(key).ok_or(Errno::ENOENT)?;
             let path = join(&self.ensure_own(directory)?, name);
             self.machine.create_link(&existing, &path)?;
         }

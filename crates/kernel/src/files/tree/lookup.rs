@@ -68,13 +68,12 @@ impl Files {
         }
         Some(path)
     }
-}
 
-impl Host {
     /// An inode.
     pub(crate) fn inode(&mut self, key: InodeKey) -> &mut Inode {
-        &mut self.files.inodes[key.0]
+        &mut self.inodes[key.0]
     }
+
     /// A directory's own part; the caller knows that it is one.
     pub(crate) fn directory(&mut self, key: InodeKey) -> &mut Directory {
         match &mut self.inode(key).node {
@@ -82,23 +81,7 @@ impl Host {
             other => unreachable!("not a directory: {other:?}"),
         }
     }
-    /// A new inode without a name, on the device of `near`.
-    pub(crate) fn new_inode(&mut self, near: InodeKey, node: Node, mode: u32) -> InodeKey {
-        let now = self.net.clock.realtime_ns() as i64;
-        let device = self.inode(near).device;
-        let meta = Meta { mode: mode & 0o7777, uid: 0, gid: 0, times: Times::all(now) };
-        self.files.add_inode(device, node, meta)
-    }
-    /// A new inode for what a path leads to, without a name yet; whoever asked owns it.
-    pub(crate) fn new_inode_at(&mut self, found: &Found, node: Node, mode: u32) -> InodeKey {
-        let (uid, gid) = found.owner;
-        let (gid, mode) = self.files.inherited(found.parent, gid, mode, node.is_directory());
-        let key = self.new_inode(found.parent, node, mode);
-        let inode = self.inode(key);
-        (inode.meta.uid, inode.meta.gid) = (uid, gid);
-        inode.changed = true;
-        key
-    }
+
     /// Gives an inode a name that is free.
     pub(crate) fn add_name(&mut self, directory: InodeKey, name: &[u8], inode: InodeKey) {
         self.directory(directory).entries.insert(name.into(), Child::Known(inode));
@@ -107,6 +90,7 @@ impl Host {
             moved.parent = directory;
         }
     }
+
     /// Takes a name away; the directory's source no longer shows it either.
     pub(crate) fn remove_name(&mut self, directory: InodeKey, name: &[u8]) -> Option<InodeKey> {
         let dir = self.directory(directory);
@@ -119,7 +103,7 @@ impl Host {
             _ => dir.entries.remove(name),
         };
         if let Some(inode) = child {
-            let former = if self.inode(inode).links.len() == 1 { self.files.path_of(inode) } else { None };
+            let former = if self.inode(inode).links.len() == 1 { self.path_of(inode) } else { None };
             let entry =
                 FormerEntry { directory: (directory, self.inode(directory).number), name: name.into() };
             let inode = self.inode(inode);
@@ -129,9 +113,29 @@ impl Host {
         }
         child
     }
+}
+
+impl Host {
+    /// A new inode without a name, on the device of `near`.
+    pub(crate) fn new_inode(&mut self, near: InodeKey, node: Node, mode: u32) -> InodeKey {
+        let now = self.net.clock.realtime_ns() as i64;
+        let device = self.files.inode(near).device;
+        let meta = Meta { mode: mode & 0o7777, uid: 0, gid: 0, times: Times::all(now) };
+        self.files.add_inode(device, node, meta)
+    }
+    /// A new inode for what a path leads to, without a name yet; whoever asked owns it.
+    pub(crate) fn new_inode_at(&mut self, found: &Found, node: Node, mode: u32) -> InodeKey {
+        let (uid, gid) = found.owner;
+        let (gid, mode) = self.files.inherited(found.parent, gid, mode, node.is_directory());
+        let key = self.new_inode(found.parent, node, mode);
+        let inode = self.files.inode(key);
+        (inode.meta.uid, inode.meta.gid) = (uid, gid);
+        inode.changed = true;
+        key
+    }
     /// Forgets an inode that has neither a name nor an open file.
     pub(crate) fn forget_if_unused(&mut self, key: InodeKey) {
-        let inode = self.inode(key);
+        let inode = self.files.inode(key);
         if inode.links.is_empty() && inode.opens == 0 && key != ROOT {
             self.forget_watches(key);
             self.close_native(key);
@@ -145,7 +149,7 @@ impl Host {
 
     /// The file `name` in a directory: `None` if there is none. `ENOTDIR` if it is no directory.
     pub(crate) fn lookup(&mut self, directory: InodeKey, name: &[u8]) -> Result<Option<InodeKey>, Errno> {
-        let Node::Directory(dir) = &self.inode(directory).node else { return Err(Errno::ENOTDIR) };
+        let Node::Directory(dir) = &self.files.inode(directory).node else { return Err(Errno::ENOTDIR) };
         if dir.shared
             && let Some(Child::Known(inode)) = dir.entries.get(name)
         {
@@ -154,7 +158,7 @@ impl Host {
                 return Ok(Some(inode));
             }
         }
-        let Node::Directory(dir) = &self.inode(directory).node else { return Err(Errno::ENOTDIR) };
+        let Node::Directory(dir) = &self.files.inode(directory).node else { return Err(Errno::ENOTDIR) };
         let number = match dir.entries.get(name) {
             Some(Child::Known(inode)) => {
                 let inode = *inode;
@@ -177,7 +181,7 @@ impl Host {
                 (path.clone(), Store::Lower(path))
             }
             DirectorySource::Own => {
-                let Some(path) = self.own_path_in(directory, name) else { return Ok(None) };
+                let Some(path) = self.files.own_path_in(directory, name) else { return Ok(None) };
                 (path, Store::Own)
             }
             _ => return self.lookup_made_up(directory, name),
@@ -218,25 +222,25 @@ impl Host {
         };
         let (uid, gid) = shown_owner(&stat);
         let meta = Meta { mode: stat.mode & 0o7777, uid, gid, times: Times::all(stat.mtime_ns) };
-        let device = self.inode(directory).device;
+        let device = self.files.inode(directory).device;
         let inode = self.files.add_inode(device, node, meta);
         if let Some(number) = number {
-            self.inode(inode).number = number;
+            self.files.inode(inode).number = number;
         }
         if linked {
             let identity = (stat.dev, stat.ino);
-            self.inode(inode).lower_links = Some((identity, stat.nlink as u32 - 1));
+            self.files.inode(inode).lower_links = Some((identity, stat.nlink as u32 - 1));
             self.files.lower_links.insert(identity, inode);
         }
-        self.add_name(directory, name, inode);
+        self.files.add_name(directory, name, inode);
         Ok(Some(inode))
     }
 
     /// Another name of a file of the machine that is known already.
     fn link_seen(&mut self, directory: InodeKey, name: &[u8], known: InodeKey) -> Result<InodeKey, Errno> {
         self.link_own(known, directory, name)?;
-        self.add_name(directory, name, known);
-        if let Some((_, unseen)) = &mut self.inode(known).lower_links {
+        self.files.add_name(directory, name, known);
+        if let Some((_, unseen)) = &mut self.files.inode(known).lower_links {
             *unseen = unseen.saturating_sub(1);
         }
         Ok(known)
@@ -245,13 +249,13 @@ impl Host {
     /// Brings what is known of a shared file up to date; false if its name now leads to another
     /// file or to none, which is forgotten.
     fn refresh(&mut self, directory: InodeKey, name: &[u8], key: InodeKey) -> Result<bool, Errno> {
-        let Some(path) = self.own_path_in(directory, name) else { return Ok(false) };
+        let Some(path) = self.files.own_path_in(directory, name) else { return Ok(false) };
         let found = match self.machine.stat(&path) {
             Ok(stat) => Some(stat),
             Err(Errno::ENOENT | Errno::ENOTDIR) => None,
             Err(errno) => return Err(errno),
         };
-        let inode = self.inode(key);
+        let inode = self.files.inode(key);
         match found {
             Some(stat) if stat.mode & c::S_IFMT == inode.node.format() => {
                 if let Some(content) = inode.content_mut() {
@@ -263,7 +267,7 @@ impl Host {
             // Those that programs make exist in the tree only.
             None if matches!(inode.node, Node::Socket | Node::Fifo | Node::Device(_)) => Ok(true),
             _ => {
-                self.remove_name(directory, name);
+                self.files.remove_name(directory, name);
                 self.forget_if_unused(key);
                 Ok(false)
             }
@@ -278,7 +282,7 @@ impl Host {
         stat: &NativeStat,
         parent: InodeKey,
     ) -> Result<Node, Errno> {
-        let shared = store == Store::Own && self.directory(parent).shared;
+        let shared = store == Store::Own && self.files.directory(parent).shared;
         Ok(match stat.mode & c::S_IFMT {
             c::S_IFDIR => {
                 let (own, source) = match store {
@@ -320,17 +324,17 @@ impl Host {
 
     /// Lists a directory's source once, so that `entries` is complete.
     fn complete(&mut self, directory: InodeKey) -> Result<(), Errno> {
-        let Node::Directory(dir) = &self.inode(directory).node else { return Err(Errno::ENOTDIR) };
+        let Node::Directory(dir) = &self.files.inode(directory).node else { return Err(Errno::ENOTDIR) };
         if dir.complete {
             return Ok(());
         }
         let native = match &dir.source {
             DirectorySource::None => return Ok(()),
             DirectorySource::Lower(path) => path.clone(),
-            DirectorySource::Own => self.own_path(directory).ok_or(Errno::ENOENT)?,
+            DirectorySource::Own => self.files.own_path(directory).ok_or(Errno::ENOENT)?,
             _ => return self.complete_made_up(directory),
         };
-        let lower = matches!(self.directory(directory).source, DirectorySource::Lower(_));
+        let lower = matches!(self.files.directory(directory).source, DirectorySource::Lower(_));
         let listed = match self.machine.read_dir(&native) {
             Err(Errno::EACCES) if lower => {
                 self.withheld_directory(&native);
@@ -339,17 +343,17 @@ impl Host {
             listed => listed?,
         };
         for entry in listed {
-            if !self.directory(directory).entries.contains_key(&entry.name[..]) {
-                let number = match &self.directory(directory).source {
+            if !self.files.directory(directory).entries.contains_key(&entry.name[..]) {
+                let number = match &self.files.directory(directory).source {
                     DirectorySource::Lower(path) => path_number(&join(path, &entry.name)),
                     _ => self.files.next_inode_number(),
                 };
                 let child = Child::Listed(number, entry.kind);
-                self.directory(directory).entries.insert(entry.name.into(), child);
+                self.files.directory(directory).entries.insert(entry.name.into(), child);
             }
         }
         // What is passed through may get new entries from outside the tree: streams of processes.
-        let dir = self.directory(directory);
+        let dir = self.files.directory(directory);
         dir.complete = dir.source != DirectorySource::Own;
         Ok(())
     }

@@ -8,7 +8,6 @@
 //! the lower directory that it shows even when it is renamed. The host's working directory is passed
 //! through: what lies there natively is what programs see.
 
-pub(crate) mod extents;
 mod inode;
 mod layer;
 mod lookup;

@@ -3,9 +3,11 @@
 use super::lookup::ROOT;
 use super::{Directory, Node};
 use crate::files::FileKind;
+use crate::files::Files;
 use crate::files::permission::EXEC;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
+use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 use bitflags::bitflags;
 
@@ -86,6 +88,22 @@ struct Walker {
     how: Walk,
 }
 
+impl Files {
+    fn parent_of(&mut self, inode: InodeKey) -> InodeKey {
+        match &self.inode(inode).node {
+            Node::Directory(Directory { parent, .. }) => *parent,
+            _ => self.inode(inode).links.first().map_or(ROOT, |(parent, _)| *parent),
+        }
+    }
+}
+
+impl Processes {
+    fn maker_of(&self, process: ProcessKey) -> (u32, u32) {
+        let who = &self[process.0].credentials;
+        (who.fsuid, who.fsgid)
+    }
+}
+
 impl Host {
     /// Walks `path` from the descriptor `dirfd` (or the working directory for `AT_FDCWD`).
     pub(crate) fn resolve(
@@ -141,8 +159,8 @@ impl Host {
             return self.resolve_absolute(process, &cwd);
         }
         let file = self.file_of(process, dirfd)?;
-        match self.open(file).kind.inode() {
-            Some(inode) if self.inode(inode).node.is_directory() => Ok(inode),
+        match self.files.open(file).kind.inode() {
+            Some(inode) if self.files.inode(inode).node.is_directory() => Ok(inode),
             _ => Err(Errno::ENOTDIR),
         }
     }
@@ -151,28 +169,17 @@ impl Host {
             Target::Inode(self.start_of(process, dirfd)?)
         } else {
             let file = self.file_of(process, dirfd)?;
-            self.open(file).kind.inode().map_or(Target::File(file), Target::Inode)
+            self.files.open(file).kind.inode().map_or(Target::File(file), Target::Inode)
         };
         let parent = match target {
-            Target::Inode(inode) => self.parent_of(inode),
+            Target::Inode(inode) => self.files.parent_of(inode),
             Target::File(_) => ROOT,
         };
-        let owner = self.maker_of(process);
+        let owner = self.processes.maker_of(process);
         Ok(Found { parent, name: Vec::new(), target: Some(target), slash: false, dot: false, owner, process })
     }
-    fn maker_of(&self, process: ProcessKey) -> (u32, u32) {
-        let who = &self.processes[process.0].credentials;
-        (who.fsuid, who.fsgid)
-    }
-    fn parent_of(&mut self, inode: InodeKey) -> InodeKey {
-        match &self.inode(inode).node {
-            Node::Directory(Directory { parent, .. }) => *parent,
-            _ => self.inode(inode).links.first().map_or(ROOT, |(parent, _)| *parent),
-        }
-    }
-
     fn walk(&mut self, process: ProcessKey, mut walker: Walker) -> Result<Found, Errno> {
-        let owner = self.maker_of(process);
+        let owner = self.processes.maker_of(process);
         let mut position = 0;
         loop {
             while walker.rest.get(position) == Some(&b'/') {
@@ -184,7 +191,7 @@ impl Host {
             let slash = end < walker.rest.len();
             let last = walker.rest[end..].iter().all(|b| *b == b'/');
             position = end;
-            if !self.inode(walker.at).node.is_directory() {
+            if !self.files.inode(walker.at).node.is_directory() {
                 return Err(Errno::ENOTDIR);
             }
             if matches!(&name[..], b"" | b"." | b"..") {
@@ -193,13 +200,14 @@ impl Host {
                 }
                 if name == b".." {
                     if walker.at != walker.root {
-                        walker.at = self.directory(walker.at).parent;
+                        walker.at = self.files.directory(walker.at).parent;
                     } else if walker.how.contains(Walk::BENEATH) {
                         return Err(Errno::EXDEV);
                     }
                 }
                 if last {
-                    let (target, parent) = (Some(Target::Inode(walker.at)), self.directory(walker.at).parent);
+                    let (target, parent) =
+                        (Some(Target::Inode(walker.at)), self.files.directory(walker.at).parent);
                     return Ok(Found {
                         parent,
                         name: Vec::new(),
@@ -233,7 +241,7 @@ impl Host {
             };
             let is_name = last && walker.how.contains(Walk::NAME);
             let follow = !is_name && (!last || slash || walker.how.contains(Walk::FOLLOW));
-            if follow && self.inode(inode).node.is_symlink() {
+            if follow && self.files.inode(inode).node.is_symlink() {
                 match self.follow(process, &mut walker, inode)? {
                     Step::Text(text) => {
                         let mut rest = text;
@@ -255,7 +263,7 @@ impl Host {
                 continue;
             }
             if last {
-                if slash && !is_name && !self.inode(inode).node.is_directory() {
+                if slash && !is_name && !self.files.inode(inode).node.is_directory() {
                     return Err(Errno::ENOTDIR);
                 }
                 let target = Some(Target::Inode(inode));
@@ -271,7 +279,7 @@ impl Host {
         if walker.links > MAX_LINKS || walker.how.contains(Walk::NO_SYMLINKS) {
             return Err(Errno::ELOOP);
         }
-        match &self.inode(link).node {
+        match &self.files.inode(link).node {
             Node::Symlink { target, .. } => {
                 if target.first() == Some(&b'/') && walker.how.contains(Walk::BENEATH) {
                     return Err(Errno::EXDEV);

@@ -26,14 +26,17 @@ impl Host {
         }
         self.withheld_directory(path.parent().unwrap_or(path));
     }
+
     /// A directory of the machine that cannot be looked into.
     pub(super) fn withheld_directory(&mut self, path: &Path) {
         self.warn_of_withheld(path, "directory", "appears empty");
     }
+
     /// A file of the machine that cannot be opened.
     pub(crate) fn withheld_file(&mut self, path: &Path) {
         self.warn_of_withheld(path, "file", "cannot be read");
     }
+
     fn warn_of_withheld(&mut self, path: &Path, what: &str, how: &str) {
         let known = &mut self.files.withheld;
         if !known.contains(path) && known.len() == NAMED {
@@ -47,7 +50,9 @@ impl Host {
             path.display()
         ));
     }
+}
 
+impl Host {
     /// A stand-in for a file of the machine that cannot be read: the lists of passwords, `shadow(5)` and `gshadow(5)`,
     /// by which nobody can log in with one.
     pub(super) fn stand_in(&mut self, path: &Path, stat: &NativeStat) -> Option<Node> {
@@ -72,7 +77,7 @@ impl Host {
     fn names_in(&mut self, file: &[u8]) -> Result<Vec<String>, Errno> {
         let Some(etc) = self.lookup(ROOT, b"etc")? else { return Ok(Vec::new()) };
         let Some(inode) = self.lookup(etc, file)? else { return Ok(Vec::new()) };
-        let size = self.inode(inode).content().map_or(0, |content| content.size);
+        let size = self.files.inode(inode).content().map_or(0, |content| content.size);
         let native = self.native_of(inode)?;
         let mut bytes = vec![0; size as usize];
         let read = self.machine.read_at(native, 0, &mut bytes)?;

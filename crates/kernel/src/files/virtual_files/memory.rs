@@ -17,12 +17,12 @@ impl Call<'_> {
     pub(super) fn memory_behind(&mut self, inode: InodeKey) -> Result<Option<ProcessKey>, Errno> {
         let Node::Virtual(
             VirtualFile::Process(pid, ProcessFile::Mem) | VirtualFile::Thread(pid, _, ProcessFile::Mem),
-        ) = self.host.inode(inode).node
+        ) = self.host.files.inode(inode).node
         else {
             return Ok(None);
         };
         let process = *self.host.pids.get(&pid).ok_or(Errno::ESRCH)?;
-        self.host.may_access(self.process, process, AccessIds::File).map_err(|_| Errno::EACCES)?;
+        self.host.processes.may_access(self.process, process, AccessIds::File).map_err(|_| Errno::EACCES)?;
         Ok(Some(process))
     }
 
@@ -44,7 +44,7 @@ impl Call<'_> {
         }
         self.scatter(buffers, &bytes[..got])?;
         if moves {
-            self.host.open(file).offset = start + got as u64;
+            self.host.files.open(file).offset = start + got as u64;
         }
         done(got as u64)
     }
@@ -63,7 +63,7 @@ impl Call<'_> {
         self.host.show_code(process);
         self.host.poke(mm, start, &bytes)?;
         if moves {
-            self.host.open(file).offset = start + bytes.len() as u64;
+            self.host.files.open(file).offset = start + bytes.len() as u64;
         }
         done(bytes.len() as u64)
     }

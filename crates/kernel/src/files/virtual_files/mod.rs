@@ -106,7 +106,7 @@ pub enum MagicLink {
 impl Host {
     /// The bytes of a made-up file. `ESRCH` if its process has gone.
     pub(crate) fn virtual_content(&mut self, inode: InodeKey) -> Result<Vec<u8>, Errno> {
-        let Node::Virtual(file) = &self.inode(inode).node else { return Err(Errno::EINVAL) };
+        let Node::Virtual(file) = &self.files.inode(inode).node else { return Err(Errno::EINVAL) };
         match file.clone() {
             VirtualFile::Text(text) | VirtualFile::Setting(text) => Ok(text.as_bytes().to_vec()),
             VirtualFile::Bytes(make) => Ok(make()),
@@ -132,7 +132,7 @@ impl Call<'_> {
         buffers: &GuestBuffers,
         offset: Option<u64>,
     ) -> SysResult {
-        let start = offset.unwrap_or(self.host.open(file).offset);
+        let start = offset.unwrap_or(self.host.files.open(file).offset);
         if let Some(process) = self.memory_behind(inode)? {
             return self.read_memory(file, process, buffers, start, offset.is_none());
         }
@@ -140,7 +140,7 @@ impl Call<'_> {
             Some(content) if start > 0 => content,
             _ => {
                 let made: Arc<[u8]> = self.virtual_content_here(inode)?.into();
-                if let FileKind::Virtual { content, .. } = &mut self.host.open(file).kind {
+                if let FileKind::Virtual { content, .. } = &mut self.host.files.open(file).kind {
                     *content = Some(made.clone());
                 }
                 made
@@ -150,7 +150,7 @@ impl Call<'_> {
         let len = (content.len() - from).min(total_len(buffers) as usize);
         self.scatter(buffers, &content[from..from + len])?;
         if offset.is_none() {
-            self.host.open(file).offset = start + len as u64;
+            self.host.files.open(file).offset = start + len as u64;
         }
         done(len as u64)
     }
@@ -166,12 +166,12 @@ impl Call<'_> {
         offset: Option<u64>,
     ) -> SysResult {
         if let Some(process) = self.memory_behind(inode)? {
-            let start = offset.unwrap_or(self.host.open(file).offset);
+            let start = offset.unwrap_or(self.host.files.open(file).offset);
             return self.write_memory(file, process, buffers, start, offset.is_none());
         }
         let len = total_len(buffers);
         let data = self.gather(buffers, 0, 4_096)?;
-        let Node::Virtual(file) = &mut self.host.inode(inode).node else { return Err(Errno::EINVAL) };
+        let Node::Virtual(file) = &mut self.host.files.inode(inode).node else { return Err(Errno::EINVAL) };
         match file {
             VirtualFile::Setting(_) | VirtualFile::Written(_) => *file = VirtualFile::Written(data),
             VirtualFile::Tunable(setting) => {

@@ -2,6 +2,7 @@
 
 use super::VirtualFile;
 use crate::call::Call;
+use crate::files::Files;
 use crate::files::tree::{NAMESPACE, Node, ROOT};
 use crate::files::{FileKind, OpenFile};
 use crate::host::Host;
@@ -29,6 +30,17 @@ fn flag_of(kind: &str) -> i32 {
     }
 }
 
+impl Files {
+    /// The kind and number of the namespace that an open file is, if it is one.
+    pub(crate) fn namespace_of(&mut self, file: FileKey) -> Option<(&'static str, u32)> {
+        let FileKind::Virtual { inode, .. } = self.open(file).kind else { return None };
+        match self.inode(inode).node {
+            Node::Virtual(VirtualFile::Namespace(kind, number)) => Some((kind, number)),
+            _ => None,
+        }
+    }
+}
+
 impl Host {
     /// The inode of a namespace, whose number it has.
     pub(crate) fn namespace_inode(&mut self, kind: &'static str, number: u32) -> InodeKey {
@@ -40,18 +52,10 @@ impl Host {
             return key;
         }
         let key = self.new_inode(ROOT, Node::Virtual(VirtualFile::Namespace(kind, number)), 0o444);
-        let inode = self.inode(key);
+        let inode = self.files.inode(key);
         (inode.device, inode.number) = (NAMESPACE, u64::from(number));
         self.files.namespaces.insert(number, key);
         key
-    }
-    /// The kind and number of the namespace that an open file is, if it is one.
-    pub(crate) fn namespace_of(&mut self, file: FileKey) -> Option<(&'static str, u32)> {
-        let FileKind::Virtual { inode, .. } = self.open(file).kind else { return None };
-        match self.inode(inode).node {
-            Node::Virtual(VirtualFile::Namespace(kind, number)) => Some((kind, number)),
-            _ => None,
-        }
     }
     /// Checks that `setns(2)` may move a process where it is already: `EINVAL` for what is no namespace or not of
     /// the kind that is asked for, and for the user namespace that the process is in.
@@ -64,9 +68,9 @@ impl Host {
             | c::CLONE_NEWTIME
             | c::CLONE_NEWUSER
             | c::CLONE_NEWUTS;
-        let entered = match self.namespace_of(file) {
+        let entered = match self.files.namespace_of(file) {
             Some((kind, _)) if kinds == 0 || kinds == flag_of(kind) => flag_of(kind),
-            None if matches!(self.open(file), OpenFile { kind: FileKind::PidFd(_), .. }) => {
+            None if matches!(self.files.open(file), OpenFile { kind: FileKind::PidFd(_), .. }) => {
                 let pid = self.files.pidfd_pid(file)?;
                 if kinds == 0 || kinds & !ALL != 0 {
                     return Err(Errno::EINVAL);

@@ -118,7 +118,7 @@ impl Host {
         directory: InodeKey,
         name: &[u8],
     ) -> Result<Option<InodeKey>, Errno> {
-        let (node, mode) = match self.directory(directory).source {
+        let (node, mode) = match self.files.directory(directory).source {
             DirectorySource::Processes => match (name, number(name)) {
                 (b"self", _) => (Node::Magic(MagicLink::Own), 0o777),
                 (b"thread-self", _) => (Node::Magic(MagicLink::OwnThread), 0o777),
@@ -165,7 +165,7 @@ impl Host {
             _ => return Ok(None),
         };
         let inode = self.new_inode(directory, node, mode);
-        self.add_name(directory, name, inode);
+        self.files.add_name(directory, name, inode);
         Ok(Some(inode))
     }
 
@@ -227,7 +227,7 @@ impl Host {
     /// Looks every entry of a made-up directory up, so that it can be listed.
     pub(crate) fn complete_made_up(&mut self, directory: InodeKey) -> Result<(), Errno> {
         let links = ["exe", "cwd", "root", "net", "fd", "fdinfo", "ns"];
-        let names: Vec<String> = match self.directory(directory).source {
+        let names: Vec<String> = match self.files.directory(directory).source {
             DirectorySource::Processes => {
                 let own = ["self", "thread-self"].map(String::from).into_iter();
                 let system = system_names("/proc").into_iter().map(String::from);
@@ -269,7 +269,7 @@ impl Host {
         self.may_follow(process, link)?;
         if let MagicLink::Descriptor(pid, fd) = link {
             let file = self.descriptor(pid, fd).ok_or(Errno::ENOENT)?;
-            let target = self.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
+            let target = self.files.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
             return Ok(Step::Target(target));
         }
         if let MagicLink::Namespace(kind, number) = link {
@@ -288,10 +288,10 @@ impl Host {
             return Ok(());
         };
         if pid == INIT {
-            return self.require(process, capability::SYS_PTRACE).map_err(|_| Errno::EACCES);
+            return self.processes.require(process, capability::SYS_PTRACE).map_err(|_| Errno::EACCES);
         }
         let target = self.living(pid).ok_or(Errno::ENOENT)?;
-        self.may_access(process, target, AccessIds::File).map_err(|_| Errno::EACCES)
+        self.processes.may_access(process, target, AccessIds::File).map_err(|_| Errno::EACCES)
     }
 
     /// The text of a symbolic link of procfs.
@@ -320,7 +320,7 @@ impl Host {
 
     /// The name of an open file in `/proc/<pid>/fd`.
     fn open_file_name(&mut self, file: FileKey) -> Vec<u8> {
-        if let Some((kind, number)) = self.namespace_of(file) {
+        if let Some((kind, number)) = self.files.namespace_of(file) {
             return format!("{kind}:[{number}]").into_bytes();
         }
         let anonymous = |name: &str| format!("anon_inode:[{name}]").into_bytes();
@@ -353,12 +353,12 @@ impl Host {
         let file = self.descriptor(pid, fd).ok_or(Errno::ENOENT)?;
         let table = self.fd_table_of(pid).ok_or(Errno::ENOENT)?;
         let on_exec = table.entries[fd as usize].is_some_and(|entry| entry.close_on_exec);
-        let open = self.open(file);
+        let open = self.files.open(file);
         let (position, mut flags) = (open.offset, open.flags);
         if on_exec {
             flags |= c::O_CLOEXEC;
         }
-        let number = self.open(file).kind.inode().map_or(0, |inode| self.inode(inode).number);
+        let number = self.files.open(file).kind.inode().map_or(0, |inode| self.files.inode(inode).number);
         Ok(format!("pos:\t{position}\nflags:\t0{flags:o}\nmnt_id:\t1\nino:\t{number}\n").into_bytes())
     }
 }

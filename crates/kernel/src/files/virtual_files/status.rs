@@ -6,6 +6,7 @@ use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
 use crate::mm::{Marks, PAGE, Vma, VmaKind};
+use crate::process::Processes;
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
@@ -51,6 +52,22 @@ struct MemoryUse {
     stack: u64,
 }
 
+impl Processes {
+    fn parent_pid(&self, process: ProcessKey) -> i32 {
+        self[process.0].parent.map_or(1, |parent| self[parent.0].pid)
+    }
+
+    fn limits_text(&self, key: ProcessKey) -> String {
+        let show = |value: u64| if value == u64::MAX { "unlimited".into() } else { value.to_string() };
+        let mut text = format!("{:<26}{:<21}{:<21}{:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
+        for (name, resource, unit) in LIMITS {
+            let limit = self[key.0].rlimits[*resource as usize];
+            let _ = writeln!(text, "{name:<26}{:<21}{:<21}{unit:<10}", show(limit.soft), show(limit.hard));
+        }
+        text
+    }
+}
+
 impl Host {
     /// The bytes of a file of `/proc/<pid>`, or of its thread `tid`.
     pub(super) fn process_file(
@@ -73,7 +90,7 @@ impl Host {
             ProcessFile::Io => b"rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\n\
                 cancelled_write_bytes: 0\n"
                 .to_vec(),
-            ProcessFile::Limits => self.limits_text(key).into_bytes(),
+            ProcessFile::Limits => self.processes.limits_text(key).into_bytes(),
             ProcessFile::Loginuid => b"4294967295".to_vec(),
             ProcessFile::Maps => self.maps_text(process.mm, false),
             ProcessFile::Smaps => self.maps_text(process.mm, true),
@@ -149,7 +166,7 @@ impl Host {
             (true, _) => given * 1_000 / 17,
         };
         let process = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
-        let privileged = self.is_capable(writer, capability::SYS_RESOURCE);
+        let privileged = self.processes.is_capable(writer, capability::SYS_RESOURCE);
         let attributes = &mut self.process(process).attributes;
         let floor = if old_scale { attributes.oom_score_adjustment } else { attributes.oom_score_least };
         if value < floor && !privileged {
@@ -215,9 +232,6 @@ impl Host {
             _ => ('S', "sleeping"),
         }
     }
-    fn parent_pid(&self, process: ProcessKey) -> i32 {
-        self.processes[process.0].parent.map_or(1, |parent| self.processes[parent.0].pid)
-    }
     fn memory_of(&self, mm: Option<MmKey>) -> MemoryUse {
         let Some(mm) = mm else { return MemoryUse::default() };
         let mm = &self.spaces[mm.0];
@@ -239,7 +253,7 @@ impl Host {
         let mut text = format!("{} (", tid.unwrap_or(process.pid)).into_bytes();
         text.extend_from_slice(&self.comm_of(key, tid));
         let (terminal, foreground) = self.terminal_numbers(key);
-        let (ppid, pgid, sid) = (self.parent_pid(key), process.pgid, process.sid);
+        let (ppid, pgid, sid) = (self.processes.parent_pid(key), process.pgid, process.sid);
         let threads = process.threads.len();
         let calls = match tid.and_then(|tid| self.tids.get(&tid)) {
             Some(thread) => self.threads[thread.0].calls,
@@ -307,19 +321,9 @@ impl Host {
             locked = process.mm.map_or(0, |mm| self.spaces[mm.0].locked_bytes()) / 1_024,
             pid = process.pid,
             tid = tid.unwrap_or(process.pid),
-            ppid = self.parent_pid(key),
+            ppid = self.processes.parent_pid(key),
             tracer = self.thread_of(key, tid).map_or(0, |thread| self.tracer_pid(thread)),
         );
-        text
-    }
-
-    fn limits_text(&self, key: ProcessKey) -> String {
-        let show = |value: u64| if value == u64::MAX { "unlimited".into() } else { value.to_string() };
-        let mut text = format!("{:<26}{:<21}{:<21}{:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
-        for (name, resource, unit) in LIMITS {
-            let limit = self.processes[key.0].rlimits[*resource as usize];
-            let _ = writeln!(text, "{name:<26}{:<21}{:<21}{unit:<10}", show(limit.soft), show(limit.hard));
-        }
         text
     }
 

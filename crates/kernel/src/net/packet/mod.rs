@@ -5,7 +5,6 @@
 //! header is made up for those who look, with the hardware addresses that the interface has.
 
 mod fanout;
-mod link_address;
 mod options;
 mod output;
 pub mod ring;
@@ -20,10 +19,10 @@ use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::own::{OwnKind, OwnSockets};
 use belljar_linux_abi::{Errno, c};
+pub use belljar_linux_net::link_address::LinkAddress;
 use belljar_linux_net::socket_inode;
 use belljar_netstack::readiness::{EPOLLERR, READABLE, WRITABLE};
 use belljar_netstack::{Stack, interface_index};
-pub use link_address::LinkAddress;
 pub use options::{get_option, set_option};
 use state::{PacketSocket, status};
 use std::fmt::Write;

@@ -1,11 +1,11 @@
 //! Options of level `SOL_PACKET`.
 
-use super::ring_state::{Request, Version};
+use super::ring_state::{RingRequest, RingVersion};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::own::OwnKind;
-use crate::net::tun::offload;
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::offload;
 use belljar_linux_net::options::{Value, int, to_int};
 
 const ADD_MEMBERSHIP: i32 = 1;
@@ -43,7 +43,7 @@ pub fn set_option(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) 
     match name {
         ADD_MEMBERSHIP | DROP_MEMBERSHIP => return membership(call, key, name, value),
         RX_RING | TX_RING => {
-            let request = Request::parse(call.host.own.packet(key).rings.version(), value)?;
+            let request = RingRequest::parse(call.host.own.packet(key).rings.version(), value)?;
             return call.host.set_ring(key, name == TX_RING, request);
         }
         _ => {}
@@ -57,7 +57,7 @@ pub fn set_option(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) 
             _ => return Err(Errno::EINVAL),
         },
         VERSION => {
-            let version = Version::from_number(number).ok_or(Errno::EINVAL)?;
+            let version = RingVersion::from_number(number).ok_or(Errno::EINVAL)?;
             packet.rings.set_version(version)?;
         }
         RESERVE => packet.rings.set_reserve(number)?,
@@ -125,7 +125,7 @@ pub fn get_option(call: &mut Call<'_>, key: SocketKey, name: i32, at: u64) -> Re
         STATISTICS => {
             let (packets, drops) = (std::mem::take(&mut packet.packets), std::mem::take(&mut packet.drops));
             let mut value: Value = packets.to_ne_bytes().into_iter().chain(drops.to_ne_bytes()).collect();
-            if packet.rings.version() == Version::V3 {
+            if packet.rings.version() == RingVersion::V3 {
                 value.extend_from_slice(&packet.rings.take_freezes().to_ne_bytes());
             }
             value
@@ -136,7 +136,7 @@ pub fn get_option(call: &mut Call<'_>, key: SocketKey, name: i32, at: u64) -> Re
         RESERVE => int(packet.rings.reserve() as i32),
         HDRLEN => {
             let number: i32 = call.read(at)?;
-            let version = Version::from_number(number).ok_or(Errno::EINVAL)?;
+            let version = RingVersion::from_number(number).ok_or(Errno::EINVAL)?;
             int(version.packet_header_len() as i32)
         }
         COPY_THRESH | ORIGDEV | LOSS | TX_TIMESTAMP | TIMESTAMP | QDISC_BYPASS | TX_HAS_OFF => {

@@ -5,8 +5,8 @@ use crate::call::Call;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::message::OutgoingMessage;
-use crate::net::tun::offload;
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::offload;
 use belljar_net::Packet;
 use belljar_netstack::interface::Attachment;
 use belljar_wire::ethernet::{HEADER_LEN, ethertype};
@@ -24,7 +24,7 @@ pub(super) fn send(call: &mut Call<'_>, key: SocketKey, message: &OutgoingMessag
     match call.host.own.packet(key).offload {
         0 => call.host.packet_send(key, name, data)?,
         len => {
-            let header = offload::Header::parse(&data)?;
+            let header = offload::VirtioNetHeader::parse(&data)?;
             let frame = data.get(len..).filter(|frame| frame.len() >= HEADER_LEN).ok_or(Errno::EINVAL)?;
             for frame in header.packets(frame, HEADER_LEN)? {
                 call.host.packet_send(key, name, frame)?;

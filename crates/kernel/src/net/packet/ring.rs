@@ -7,7 +7,7 @@
 
 use super::LinkAddress;
 use super::ring_state::{
-    ALIGNMENT, BLOCK_TIMEOUT, Block, DEFAULT_TIMEOUT, KERNEL, Place, Request, SEND_REQUEST, Version,
+    ALIGNMENT, BLOCK_TIMEOUT, Block, DEFAULT_TIMEOUT, KERNEL, Place, RingRequest, RingVersion, SEND_REQUEST,
     WRONG_FORMAT, block_header_len, word_at,
 };
 use super::state::{Frame, status};
@@ -27,7 +27,7 @@ const DEVICE: u64 = 0x07;
 
 impl Host {
     /// `PACKET_RX_RING` and `PACKET_TX_RING`; a request for no blocks takes the ring away.
-    pub(super) fn set_ring(&mut self, key: SocketKey, send: bool, request: Request) -> Result<(), Errno> {
+    pub(super) fn set_ring(&mut self, key: SocketKey, send: bool, request: RingRequest) -> Result<(), Errno> {
         let inode = socket_inode(&self.net, key);
         if self.is_file_mapped((DEVICE, inode)) {
             return Err(Errno::EBUSY);
@@ -123,14 +123,14 @@ impl Host {
             }
         };
         let room = match version {
-            Version::V3 => ring.block_size - block_header_len(ring.private),
+            RingVersion::V3 => ring.block_size - block_header_len(ring.private),
             _ => ring.frame_size,
         };
         let kept = frame.bytes.len().min(room.saturating_sub(mac));
         // What begins behind the end is not there; in a block nothing may lie behind it either.
-        let mac = if version == Version::V3 { mac.min(room) } else { mac };
+        let mac = if version == RingVersion::V3 { mac.min(room) } else { mac };
         let place = Place { mac, network, kept, stamp, room };
-        if version == Version::V3 {
+        if version == RingVersion::V3 {
             return self.ring_receive_v3(key, &frame, &place);
         }
         let at = ring.frame_at(head);
@@ -180,7 +180,7 @@ impl Host {
             self.ring_write(memory, at + last as u64, &((start - last) as u32).to_ne_bytes());
         }
         let status = self.own.packet(key).status(false);
-        let body = place.frame(Version::V3, status, 0, frame);
+        let body = place.frame(RingVersion::V3, status, 0, frame);
         self.ring_write(memory, at + start as u64, &body);
         if first {
             let timeout = match ring.timeout_ms {
@@ -231,7 +231,7 @@ impl Host {
     /// Begins to fill the next block of a version 3 ring, if the program has given it back.
     fn open_block(&mut self, key: SocketKey) {
         let rings = &mut self.own.packet(key).rings;
-        let (Some(ring), Some(memory), Version::V3) = (rings.receive, rings.memory, rings.version) else {
+        let (Some(ring), Some(memory), RingVersion::V3) = (rings.receive, rings.memory, rings.version) else {
             return;
         };
         let at = (rings.head * ring.block_size) as u64;
@@ -246,7 +246,7 @@ impl Host {
         let start = block_header_len(ring.private);
         self.own.packet(key).rings.block =
             Block { end: start, last: start, sequence: sequence + 1, ..Block::default() };
-        let version = Version::V3 as u32;
+        let version = RingVersion::V3 as u32;
         let mut header = version.to_ne_bytes().to_vec();
         header.extend_from_slice(&48u32.to_ne_bytes());
         self.ring_write(memory, at, &header);
@@ -263,9 +263,9 @@ impl Host {
             let at = base + ring.frame_at(head);
             // Version 3 has its status behind `next`, time stamps and lengths.
             let (status_at, len_at) = match version {
-                Version::V1 => (at, at + 8),
-                Version::V2 => (at, at + 4),
-                Version::V3 => (at + 20, at + 16),
+                RingVersion::V1 => (at, at + 8),
+                RingVersion::V2 => (at, at + 4),
+                RingVersion::V3 => (at + 20, at + 16),
             };
             if word_at(&*self.machine, memory, status_at) != SEND_REQUEST {
                 break;

@@ -1,11 +1,11 @@
 //! State of the rings of packet sockets: layouts and versions, the block that is being filled, and frames as bytes.
 
-use super::link_address;
 use super::state::{Frame, status};
-use crate::mm::space::PAGE;
+use crate::mm::PAGE;
 use crate::timer::TimerId;
 use belljar_base::SimDuration;
 use belljar_linux_abi::Errno;
+use belljar_linux_net::link_address;
 use belljar_machine::{HostFiles, Machine, NativeFile};
 
 /// `TPACKET_ALIGNMENT`.
@@ -24,7 +24,7 @@ pub(super) const BLOCK_TIMEOUT: u32 = 1 << 5;
 
 /// The layout of a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Version {
+pub enum RingVersion {
     /// `TPACKET_V1`.
     #[default]
     V1,
@@ -34,16 +34,18 @@ pub enum Version {
     V3,
 }
 
-impl Version {
+impl RingVersion {
     /// By its number in `PACKET_VERSION`.
-    pub fn from_number(number: i32) -> Option<Version> {
-        [Version::V1, Version::V2, Version::V3].into_iter().find(|version| *version as i32 == number)
+    pub fn from_number(number: i32) -> Option<RingVersion> {
+        [RingVersion::V1, RingVersion::V2, RingVersion::V3]
+            .into_iter()
+            .find(|version| *version as i32 == number)
     }
     /// The length of a packet's header, `struct tpacket_hdr` and its successors.
     pub fn packet_header_len(self) -> usize {
         match self {
-            Version::V1 | Version::V2 => 32,
-            Version::V3 => 48,
+            RingVersion::V1 | RingVersion::V2 => 32,
+            RingVersion::V3 => 48,
         }
     }
     /// The same with the `struct sockaddr_ll` behind it: `TPACKET_HDRLEN`.
@@ -54,7 +56,7 @@ impl Version {
 
 /// `struct tpacket_req` and `tpacket_req3`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Request {
+pub struct RingRequest {
     pub(super) block_size: usize,
     pub(super) blocks: usize,
     pub(super) frame_size: usize,
@@ -63,31 +65,32 @@ pub struct Request {
     pub(super) private: usize,
 }
 
-impl Request {
+impl RingRequest {
     /// Reads one: `EINVAL` if it is too short.
-    pub fn parse(version: Version, value: &[u8]) -> Result<Request, Errno> {
+    pub fn parse(version: RingVersion, value: &[u8]) -> Result<RingRequest, Errno> {
         let word =
             |n: usize| value.get(4 * n..4 * n + 4).map(|b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
         let all: Option<Vec<usize>> = (0..4).map(|n| word(n).map(|word| word as usize)).collect();
         let all = all.ok_or(Errno::EINVAL)?;
-        let mut request = Request {
+        let mut request = RingRequest {
             block_size: all[0],
             blocks: all[1],
             frame_size: all[2],
             frames: all[3],
-            ..Request::default()
+            ..RingRequest::default()
         };
-        if version == Version::V3 {
+        if version == RingVersion::V3 {
             request.timeout_ms = word(4).ok_or(Errno::EINVAL)?;
             request.private = word(5).ok_or(Errno::EINVAL)? as usize;
         }
         Ok(request)
     }
     /// The checks of `packet_set_ring`.
-    pub(super) fn check(&self, version: Version, reserve: usize) -> Result<(), Errno> {
+    pub(super) fn check(&self, version: RingVersion, reserve: usize) -> Result<(), Errno> {
         let whole_pages = self.block_size > 0 && (self.block_size as u64).is_multiple_of(PAGE);
         let room = version.header_len() + reserve;
-        let private_fits = version != Version::V3 || self.block_size > block_header_len(self.private) + room;
+        let private_fits =
+            version != RingVersion::V3 || self.block_size > block_header_len(self.private) + room;
         let frames_fit = self.frame_size >= room
             && self.frame_size.is_multiple_of(ALIGNMENT)
             && self.block_size / self.frame_size.max(1) > 0
@@ -131,10 +134,10 @@ pub(super) struct Block {
 /// The rings of one socket.
 #[derive(Debug, Default)]
 pub struct Rings {
-    pub(super) version: Version,
+    pub(super) version: RingVersion,
     pub(super) reserve: usize,
-    pub(super) receive: Option<Request>,
-    pub(super) send: Option<Request>,
+    pub(super) receive: Option<RingRequest>,
+    pub(super) send: Option<RingRequest>,
     pub(super) memory: Option<NativeFile>,
     /// The next frame or block to be filled.
     pub(super) head: usize,
@@ -146,11 +149,11 @@ pub struct Rings {
 
 impl Rings {
     /// `PACKET_VERSION`.
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> RingVersion {
         self.version
     }
     /// `EBUSY` while there is a ring.
-    pub fn set_version(&mut self, version: Version) -> Result<(), Errno> {
+    pub fn set_version(&mut self, version: RingVersion) -> Result<(), Errno> {
         self.require_none()?;
         self.version = version;
         Ok(())
@@ -187,7 +190,7 @@ impl Rings {
     pub fn is_readable(&self, machine: &dyn Machine) -> bool {
         let (Some(ring), Some(memory)) = (self.receive, self.memory) else { return false };
         let at = match self.version {
-            Version::V3 => ((self.head + ring.blocks - 1) % ring.blocks * ring.block_size + 8) as u64,
+            RingVersion::V3 => ((self.head + ring.blocks - 1) % ring.blocks * ring.block_size + 8) as u64,
             _ => ring.frame_at((self.head + ring.frames - 1) % ring.frames),
         };
         word_at(machine, memory, at) & status::USER != 0
@@ -214,15 +217,15 @@ pub(super) struct Place {
 
 impl Place {
     /// The frame: header, `struct sockaddr_ll`, the packet's bytes.
-    pub(super) fn frame(&self, version: Version, status: u32, next: u32, frame: &Frame) -> Vec<u8> {
+    pub(super) fn frame(&self, version: RingVersion, status: u32, next: u32, frame: &Frame) -> Vec<u8> {
         let mut body = vec![0; self.mac + self.kept];
         let (secs, nanos) = ((self.stamp / 1_000_000_000) as u32, (self.stamp % 1_000_000_000) as u32);
         let (len, kept) = (frame.len as u32, self.kept as u32);
         let offsets = u32::from(self.mac as u16) | u32::from(self.network as u16) << 16;
         let words: Vec<u32> = match version {
-            Version::V1 => vec![status, 0, len, kept, offsets, secs, nanos / 1_000],
-            Version::V2 => vec![status, len, kept, offsets, secs, nanos],
-            Version::V3 => vec![next, secs, nanos, kept, len, status, offsets],
+            RingVersion::V1 => vec![status, 0, len, kept, offsets, secs, nanos / 1_000],
+            RingVersion::V2 => vec![status, len, kept, offsets, secs, nanos],
+            RingVersion::V3 => vec![next, secs, nanos, kept, len, status, offsets],
         };
         for (n, word) in words.into_iter().enumerate() {
             body[4 * n..4 * n + 4].copy_from_slice(&word.to_ne_bytes());

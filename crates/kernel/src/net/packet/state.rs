@@ -1,8 +1,8 @@
 //! State of packet sockets: what each keeps, frames to be received, and groups that share what they hear.
 
-use super::link_address::LinkAddress;
 use super::ring_state::Rings;
 use belljar_base::SimTime;
+use belljar_linux_net::link_address::LinkAddress;
 use belljar_netstack::SocketKey;
 use std::collections::VecDeque;
 

@@ -40,7 +40,11 @@ pub fn set_option(
             let transparent = matches!((level, name), (c::IPPROTO_IP, c::IP_TRANSPARENT))
                 || matches!((level, name), (c::IPPROTO_IPV6, c::IPV6_TRANSPARENT));
             if transparent && to_int(&value).is_ok_and(|on| on != 0) {
-                call.host.require_either(call.process, capability::NET_RAW, capability::NET_ADMIN)?;
+                call.host.processes.require_either(
+                    call.process,
+                    capability::NET_RAW,
+                    capability::NET_ADMIN,
+                )?;
             }
             ip::set(&mut call.host.net, key, level, name, &value)
         }

@@ -9,7 +9,7 @@ use belljar_base::SimDuration;
 use belljar_linux_abi::socket::{Linger, TimePair, Ucred};
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::options::{Value, flag, int, structure, to_int};
-use belljar_netstack::filter::{Filter, Instruction, MAX_INSTRUCTIONS};
+use belljar_netstack::filter::{Instruction, MAX_INSTRUCTIONS, SocketFilter};
 use belljar_netstack::socket::{
     MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping,
 };
@@ -141,11 +141,13 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
 fn check_right(call: &Call<'_>, name: i32, number: i32) -> Result<(), Errno> {
     let (host, process) = (&*call.host, call.process);
     match name {
-        c::SO_DEBUG if number != 0 => host.require(process, capability::NET_ADMIN).map_err(|_| Errno::EACCES),
-        c::SO_RCVBUFFORCE | c::SO_SNDBUFFORCE => host.require(process, capability::NET_ADMIN),
-        c::SO_MARK => host.require_either(process, capability::NET_RAW, capability::NET_ADMIN),
+        c::SO_DEBUG if number != 0 => {
+            host.processes.require(process, capability::NET_ADMIN).map_err(|_| Errno::EACCES)
+        }
+        c::SO_RCVBUFFORCE | c::SO_SNDBUFFORCE => host.processes.require(process, capability::NET_ADMIN),
+        c::SO_MARK => host.processes.require_either(process, capability::NET_RAW, capability::NET_ADMIN),
         c::SO_PRIORITY if !(0..=6).contains(&number) => {
-            host.require_either(process, capability::NET_RAW, capability::NET_ADMIN)
+            host.processes.require_either(process, capability::NET_RAW, capability::NET_ADMIN)
         }
         _ => Ok(()),
     }
@@ -171,7 +173,7 @@ fn keep_alive(call: &mut Call<'_>, key: SocketKey, on: bool) {
 
 fn bind_to_device(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
     if call.host.net.socket(key).options.bound_device.is_some() {
-        call.host.require(call.process, capability::NET_RAW)?;
+        call.host.processes.require(call.process, capability::NET_RAW)?;
     }
     let end = value.iter().position(|b| *b == 0).unwrap_or(value.len());
     let device = match &value[..end] {
@@ -199,7 +201,8 @@ fn attach_filter(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<()
         return Err(Errno::EINVAL);
     }
     let bytes = call.read_vec(at, count * Instruction::LEN)?;
-    let filter = Filter::new(bytes.chunks_exact(Instruction::LEN).map(Instruction::from_bytes).collect())?;
+    let filter =
+        SocketFilter::new(bytes.chunks_exact(Instruction::LEN).map(Instruction::from_bytes).collect())?;
     let socket = call.host.net.socket(key);
     socket.options.filter = Some(Arc::new(filter));
     if matches!(socket.kind, SocketKind::Tcp(_)) || socket.domain == c::AF_UNIX {

@@ -1,10 +1,11 @@
 //! `ioctl(2)` of `/dev/net/tun`.
 
-use super::{FEATURES, NAME_MAX, flag, offload};
+use super::{FEATURES, NAME_MAX, flag};
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
+use belljar_linux_net::offload;
 
 const TUNSETNOCSUM: u64 = 0x4004_54c8;
 const TUNSETIFF: u64 = 0x4004_54ca;
@@ -58,7 +59,7 @@ impl Call<'_> {
     }
 
     fn tun_set_interface(&mut self, n: usize, argument: u64) -> SysResult {
-        self.host.require(self.process, capability::NET_ADMIN)?;
+        self.host.processes.require(self.process, capability::NET_ADMIN)?;
         if self.host.net.tuns[n].interface.is_some() {
             return Err(Errno::EINVAL);
         }

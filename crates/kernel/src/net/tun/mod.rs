@@ -5,7 +5,6 @@
 //! it makes; the interface goes with its last descriptor unless `TUNSETPERSIST` says otherwise.
 
 mod ioctl;
-pub(in crate::net) mod offload;
 
 use crate::call::Call;
 use crate::files::FileKind;
@@ -14,6 +13,7 @@ use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, WaitQueueId};
 use crate::outcome::{Block, SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::offload;
 use belljar_netstack::interface::{Attachment, Interface};
 use belljar_netstack::readiness::WRITABLE;
 pub use belljar_netstack::tun::Tun;
@@ -111,7 +111,7 @@ impl Host {
 impl Call<'_> {
     /// `read(2)`: one packet, cut to the buffer.
     pub(crate) fn read_tun(&mut self, file: FileKey, n: usize, buffers: &GuestBuffers) -> SysResult {
-        let nonblocking = self.host.open(file).is_nonblocking();
+        let nonblocking = self.host.files.open(file).is_nonblocking();
         let tun = &mut self.host.net.tuns[n];
         if tun.interface.is_none() {
             return Err(Errno::EBADFD);
@@ -163,7 +163,7 @@ impl Call<'_> {
         }
         let mut offload = None;
         if flags & flag::VNET_HDR != 0 {
-            offload = Some(offload::Header::parse(rest)?);
+            offload = Some(offload::VirtioNetHeader::parse(rest)?);
             rest = rest.get(header_len..).ok_or(Errno::EINVAL)?;
         }
         if flags & flag::TAP == 0 && !matches!(rest.first().map(|first| first >> 4), Some(4 | 6)) {

@@ -1,6 +1,6 @@
 //! Making connections: `listen`, `connect`, `accept`.
 
-use super::{ARRIVED, Address, Credentials, PeerRef, ROOM, Role, new_socket};
+use super::{ARRIVED, PeerCredentials, PeerRef, ROOM, Role, UnixAddress, new_socket};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::SocketKey;
@@ -12,7 +12,7 @@ pub fn listen(call: &mut Call<'_>, key: SocketKey, backlog: usize) -> Result<(),
     if call.host.net.socket(key).type_ == c::SOCK_DGRAM {
         return Err(Errno::EOPNOTSUPP);
     }
-    let credentials = Credentials::of(call);
+    let credentials = PeerCredentials::of(call);
     let socket = call.host.own.unix_mut(key);
     if socket.address.is_none() {
         return Err(Errno::EINVAL);
@@ -35,7 +35,7 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
         set_destination(call.host, key, None, None);
         return Ok(Attempt::Done(()));
     }
-    let address = Address::parse(raw)?.ok_or(Errno::EINVAL)?;
+    let address = UnixAddress::parse(raw)?.ok_or(Errno::EINVAL)?;
     if call.host.net.socket(key).options.pass_credentials {
         call.host.own.autobind(&mut call.host.net, key);
     }
@@ -43,7 +43,11 @@ pub fn connect(call: &mut Call<'_>, key: SocketKey, raw: &[u8], _again: bool) ->
 }
 
 /// Sets where a datagram socket sends to and whom it receives from.
-fn connect_datagrams(call: &mut Call<'_>, key: SocketKey, address: Address) -> Result<Attempt<()>, Errno> {
+fn connect_datagrams(
+    call: &mut Call<'_>,
+    key: SocketKey,
+    address: UnixAddress,
+) -> Result<Attempt<()>, Errno> {
     let target = call.host.find_unix(call.process, &address, c::SOCK_DGRAM)?;
     if !may_send(call.host, key, target) {
         return Err(Errno::EPERM);
@@ -59,7 +63,7 @@ pub(super) fn may_send(host: &Host, from: SocketKey, to: SocketKey) -> bool {
     host.own.unix(to).peer.is_none_or(|peer| peer == own)
 }
 
-fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, address: Option<Address>) {
+fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, address: Option<UnixAddress>) {
     let own = PeerRef::to(&host.net, key);
     let peer = target.map(|target| PeerRef::to(&host.net, target));
     let socket = host.own.unix_mut(key);
@@ -92,7 +96,7 @@ fn set_destination(host: &mut Host, key: SocketKey, target: Option<SocketKey>, a
     host.own.inbox_drained(&mut host.net, key, was_full);
 }
 
-fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Result<Attempt<()>, Errno> {
+fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &UnixAddress) -> Result<Attempt<()>, Errno> {
     let type_ = call.host.net.socket(key).type_;
     let listener = call.host.find_unix(call.process, address, type_)?;
     let listening = call.host.own.unix(listener);
@@ -108,7 +112,7 @@ fn connect_stream(call: &mut Call<'_>, key: SocketKey, address: &Address) -> Res
         Role::Connected => return Err(Errno::EISCONN),
         Role::Listening { .. } => return Err(Errno::EINVAL),
     }
-    let credentials = Credentials::of(call);
+    let credentials = PeerCredentials::of(call);
     let host = &mut *call.host;
     let child = new_socket(host, type_);
     host.net.socket(child).options = host.net.socket(listener).options.clone();

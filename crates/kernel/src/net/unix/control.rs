@@ -1,6 +1,6 @@
 //! Ancillary messages, unix(7): open files and credentials that travel with the bytes.
 
-use super::{Credentials, Message};
+use super::{Message, PeerCredentials};
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::FileKind;
@@ -19,7 +19,7 @@ pub(super) struct Ancillary {
     /// Open files, without references of their own yet.
     pub files: Vec<FileKey>,
     /// Credentials that the sender claims.
-    pub credentials: Option<Credentials>,
+    pub credentials: Option<PeerCredentials>,
 }
 
 fn words(data: &[u8]) -> impl Iterator<Item = i32> + '_ {
@@ -59,7 +59,7 @@ impl Ancillary {
                     if !call.host.pids.contains_key(&pid) {
                         return Err(Errno::ESRCH);
                     }
-                    ancillary.credentials = Some(Credentials { pid, uid, gid });
+                    ancillary.credentials = Some(PeerCredentials { pid, uid, gid });
                 }
                 _ => return Err(Errno::EINVAL),
             }
@@ -84,13 +84,13 @@ pub(super) fn hand_over(
     call: &mut Call<'_>,
     key: SocketKey,
     room: &Incoming,
-    credentials: Credentials,
+    credentials: PeerCredentials,
     files: Vec<FileKey>,
     received: &mut ReceivedMessage,
 ) {
     let mut left = room.control_room;
     if call.host.net.socket(key).options.pass_credentials {
-        let Credentials { pid, uid, gid } = credentials;
+        let PeerCredentials { pid, uid, gid } = credentials;
         let data = [pid.to_le_bytes(), uid.to_le_bytes(), gid.to_le_bytes()].concat();
         left = left.saturating_sub((HEADER + data.len()).next_multiple_of(8));
         received.control.push(ControlMessage { level: c::SOL_SOCKET, type_: c::SCM_CREDENTIALS, data });
@@ -124,7 +124,7 @@ impl Message {
     /// The open files of a message that is only looked at, with references of their own.
     pub(super) fn files_to_peek(&self, call: &mut Call<'_>) -> Vec<FileKey> {
         for file in &self.files {
-            call.host.retain_file(*file);
+            call.host.files.retain_file(*file);
         }
         self.files.clone()
     }

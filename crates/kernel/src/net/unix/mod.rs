@@ -8,7 +8,6 @@
 //! later socket with its key.
 
 mod accounting;
-mod address;
 mod connect;
 mod control;
 mod names;
@@ -19,7 +18,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
-pub use address::Address;
+pub use belljar_linux_net::unix_address::UnixAddress;
 pub use connect::{accept, connect, listen};
 pub use names::bind;
 pub use receive::receive;
@@ -36,18 +35,18 @@ use belljar_netstack::readiness::{
     EPOLLERR, EPOLLHUP, EPOLLPRI, EPOLLRDBAND, EPOLLRDHUP, EPOLLWRBAND, READABLE, WRITABLE,
 };
 use belljar_netstack::socket::Socket;
-use state::{Credentials, Message, PeerRef, Role, UnixSocket};
+use state::{Message, PeerCredentials, PeerRef, Role, UnixSocket};
 
 /// Events by the arrival of data (`sock_def_readable`).
 const ARRIVED: u32 = READABLE | EPOLLPRI | EPOLLRDBAND;
 /// Events by new room (`unix_write_space`).
 const ROOM: u32 = WRITABLE | EPOLLWRBAND;
 
-impl Credentials {
+impl PeerCredentials {
     /// The credentials of the calling process.
-    fn of(call: &Call<'_>) -> Credentials {
+    fn of(call: &Call<'_>) -> PeerCredentials {
         let process = &call.host.processes[call.process.0];
-        Credentials { pid: process.pid, uid: process.credentials.euid, gid: process.credentials.egid }
+        PeerCredentials { pid: process.pid, uid: process.credentials.euid, gid: process.credentials.egid }
     }
 }
 
@@ -65,7 +64,7 @@ impl OwnSockets {
         }
     }
     /// The name that a socket has by now, if it still exists and has one.
-    fn unix_name_of(&self, net: &Stack, peer: PeerRef) -> Option<Address> {
+    fn unix_name_of(&self, net: &Stack, peer: PeerRef) -> Option<UnixAddress> {
         peer.alive(net).and_then(|key| self.unix(key).address.clone())
     }
     /// The peer if there is one that still exists.
@@ -94,7 +93,7 @@ fn new_socket(host: &mut Host, type_: i32) -> SocketKey {
 
 /// `socketpair(2)`.
 pub fn create_pair(call: &mut Call<'_>, type_: i32, protocol: i32) -> Result<(SocketKey, SocketKey), Errno> {
-    let credentials = Credentials::of(call);
+    let credentials = PeerCredentials::of(call);
     let host = &mut *call.host;
     let (a, b) = (create(host, type_, protocol)?, create(host, type_, protocol)?);
     for (own, other) in [(a, b), (b, a)] {
@@ -135,7 +134,7 @@ pub fn shutdown(call: &mut Call<'_>, key: SocketKey, how: i32) -> Result<(), Err
 
 /// The address that `getsockname` gives.
 pub fn local_name(host: &Host, key: SocketKey) -> Result<RawAddress, Errno> {
-    Ok(Address::raw(host.own.unix(key).address.as_ref()))
+    Ok(UnixAddress::raw(host.own.unix(key).address.as_ref()))
 }
 
 /// The address that `getpeername` gives, that of a peer which is gone included.
@@ -144,8 +143,8 @@ pub fn peer_name(host: &Host, key: SocketKey) -> Result<RawAddress, Errno> {
         return Err(Errno::ENOTCONN);
     }
     match host.own.unix_peer(&host.net, key) {
-        Some(peer) => Ok(Address::raw(host.own.unix(peer).address.as_ref())),
-        None => Ok(Address::raw(host.own.unix(key).peer_address.as_ref())),
+        Some(peer) => Ok(UnixAddress::raw(host.own.unix(peer).address.as_ref())),
+        None => Ok(UnixAddress::raw(host.own.unix(key).peer_address.as_ref())),
     }
 }
 
@@ -160,8 +159,8 @@ pub fn is_listening(host: &Host, key: SocketKey) -> bool {
 /// `SO_PEERCRED`: process, user and group of the peer when it connected or listened.
 pub fn peer_credentials(host: &Host, key: SocketKey) -> Result<(i32, u32, u32), Errno> {
     // Linux answers for a socket without a peer too: no process and the invalid ids.
-    let nobody = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    let Credentials { pid, uid, gid } = host.own.unix(key).peer_credentials.unwrap_or(nobody);
+    let nobody = PeerCredentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let PeerCredentials { pid, uid, gid } = host.own.unix(key).peer_credentials.unwrap_or(nobody);
     Ok((pid, uid, gid))
 }
 

@@ -1,6 +1,6 @@
 //! Names of UNIX sockets: in the tree of files, in the abstract namespace, or none.
 
-use super::{Address, PeerRef};
+use super::{PeerRef, UnixAddress};
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::{ProcessKey, SocketKey};
@@ -10,13 +10,13 @@ use belljar_netstack::Stack;
 
 /// `bind(2)`. An address of the family alone gets a free abstract name.
 pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno> {
-    let address = Address::parse(raw)?;
+    let address = UnixAddress::parse(raw)?;
     if call.host.own.unix(key).address.is_some() {
         return match address {
             None => Ok(()),
-            Some(Address::Abstract(_)) => Err(Errno::EINVAL),
+            Some(UnixAddress::Abstract(_)) => Err(Errno::EINVAL),
             // What is wrong with the path is said first (`unix_bind_bsd`).
-            Some(Address::Path(path)) => {
+            Some(UnixAddress::Path(path)) => {
                 call.host.may_create_socket_node(call.process, &path).and(Err(Errno::EINVAL))
             }
         };
@@ -24,23 +24,23 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     let own = PeerRef::to(&call.host.net, key);
     match address {
         None => call.host.own.autobind(&mut call.host.net, key),
-        Some(Address::Abstract(name)) => {
+        Some(UnixAddress::Abstract(name)) => {
             let type_ = call.host.net.socket(key).type_;
             let names = &mut call.host.own.unix_names;
             if names.in_abstract.contains_key(&(type_, name.clone())) {
                 return Err(Errno::EADDRINUSE);
             }
             names.in_abstract.insert((type_, name.clone()), own);
-            call.host.own.unix_mut(key).address = Some(Address::Abstract(name));
+            call.host.own.unix_mut(key).address = Some(UnixAddress::Abstract(name));
         }
-        Some(Address::Path(path)) => {
+        Some(UnixAddress::Path(path)) => {
             let inode = call.host.create_socket_node(call.process, &path)?;
             call.host.own.unix_names.by_inode.insert(inode, own);
             let made = &call.host.files.inodes[inode.0];
             let file = (made.number, made.device);
             let socket = call.host.own.unix_mut(key);
             (socket.inode, socket.file) = (Some(inode), Some(file));
-            socket.address = Some(Address::Path(path));
+            socket.address = Some(UnixAddress::Path(path));
         }
     }
     Ok(())
@@ -63,7 +63,7 @@ impl OwnSockets {
             }
         };
         names.in_abstract.insert((type_, name.clone()), own);
-        self.unix_mut(key).address = Some(Address::Abstract(name));
+        self.unix_mut(key).address = Some(UnixAddress::Abstract(name));
     }
 }
 
@@ -73,12 +73,14 @@ impl Host {
     pub(super) fn find_unix(
         &mut self,
         process: ProcessKey,
-        address: &Address,
+        address: &UnixAddress,
         type_: i32,
     ) -> Result<SocketKey, Errno> {
         let bound = match address {
-            Address::Abstract(name) => self.own.unix_names.in_abstract.get(&(type_, name.clone())).copied(),
-            Address::Path(path) => {
+            UnixAddress::Abstract(name) => {
+                self.own.unix_names.in_abstract.get(&(type_, name.clone())).copied()
+            }
+            UnixAddress::Path(path) => {
                 let inode = self.find_socket_node(process, path)?;
                 self.own.unix_names.by_inode.get(&inode).copied()
             }
@@ -96,7 +98,7 @@ impl Host {
         let type_ = self.net.socket(key).type_;
         let names = &mut self.own.unix_names;
         // A connection accepted shares the name of its listener, which is not its own.
-        if let Some(Address::Abstract(name)) = address {
+        if let Some(UnixAddress::Abstract(name)) = address {
             let name = (type_, name);
             if names.in_abstract.get(&name) == Some(&own) {
                 names.in_abstract.remove(&name);

@@ -1,7 +1,7 @@
 //! Receiving.
 
 use super::control::hand_over;
-use super::{Address, Credentials, Role};
+use super::{PeerCredentials, Role, UnixAddress};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::message::{Attempt, Incoming, RawAddress, ReceivedMessage};
@@ -42,7 +42,7 @@ pub fn receive(
         let mut received = ReceivedMessage::default();
         if type_ == c::SOCK_STREAM {
             // Who wants credentials has them with the end too: nobody's.
-            hand_over(call, key, room, Credentials::default(), Vec::new(), &mut received);
+            hand_over(call, key, room, PeerCredentials::default(), Vec::new(), &mut received);
         }
         return Ok(Attempt::Done(received));
     }
@@ -54,9 +54,9 @@ pub fn receive(
 }
 
 /// The sender's address as calls tell it: nothing for a socket without a name.
-fn name_of(room: &Incoming, source: Option<&Address>) -> RawAddress {
+fn name_of(room: &Incoming, source: Option<&UnixAddress>) -> RawAddress {
     match source {
-        Some(address) if room.want_name => Address::raw(Some(address)),
+        Some(address) if room.want_name => UnixAddress::raw(Some(address)),
         _ => RawAddress::new(),
     }
 }
@@ -116,7 +116,7 @@ fn receive_stream(
     call.scatter_at(&room.buffers, done as u64, &data)?;
 
     let first = &call.host.own.unix(key).inbox[0];
-    let (credentials, source): (Credentials, _) = (
+    let (credentials, source): (PeerCredentials, _) = (
         first.credentials,
         first.source.clone().or_else(|| call.host.own.unix_name_of(&call.host.net, first.sender)),
     );

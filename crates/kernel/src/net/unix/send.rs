@@ -3,7 +3,7 @@
 use super::accounting::{charge, piece_max};
 use super::connect::may_send;
 use super::control::Ancillary;
-use super::{ARRIVED, Address, Credentials, Message, PeerRef, ROOM, Role};
+use super::{ARRIVED, Message, PeerCredentials, PeerRef, ROOM, Role, UnixAddress};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::message::{Attempt, OutgoingMessage};
@@ -85,7 +85,7 @@ fn send_stream(
 }
 
 /// Where a datagram goes: the address given, or the peer.
-fn destination(call: &mut Call<'_>, key: SocketKey, named: Option<Address>) -> Result<SocketKey, Errno> {
+fn destination(call: &mut Call<'_>, key: SocketKey, named: Option<UnixAddress>) -> Result<SocketKey, Errno> {
     let target = match named {
         Some(address) => call.host.find_unix(call.process, &address, c::SOCK_DGRAM)?,
         None => {
@@ -124,7 +124,7 @@ fn send_datagram(
     ancillary: &Ancillary,
 ) -> Result<Attempt<usize>, Errno> {
     let named = match &message.name {
-        Some(raw) if !packets => Some(Address::parse(raw)?.ok_or(Errno::EINVAL)?),
+        Some(raw) if !packets => Some(UnixAddress::parse(raw)?.ok_or(Errno::EINVAL)?),
         _ => None,
     };
     let options = &call.host.net.socket(key).options;
@@ -164,12 +164,12 @@ fn deliver(call: &mut Call<'_>, from: SocketKey, to: SocketKey, data: Vec<u8>, a
     let asked = [from, to].iter().any(|key| call.host.net.socket(*key).options.pass_credentials);
     let credentials = match ancillary.credentials {
         Some(claimed) => claimed,
-        None if asked || call.host.own.unix(to).embryo => Credentials::of(call),
-        None => Credentials::NOBODY,
+        None if asked || call.host.own.unix(to).embryo => PeerCredentials::of(call),
+        None => PeerCredentials::NOBODY,
     };
     let host = &mut *call.host;
     for file in &ancillary.files {
-        host.retain_file(*file);
+        host.files.retain_file(*file);
     }
     let charge = charge(data.len(), host.net.socket(from).is_stream());
     let sender = PeerRef::to(&host.net, from);

@@ -1,6 +1,6 @@
 //! UNIX sockets as others see them: in `/proc/net/unix` and by sock_diag(7).
 
-use super::{Address, Role};
+use super::{Role, UnixAddress};
 use crate::net::own::{OwnKind, OwnSockets};
 use belljar_linux_abi::c;
 use belljar_linux_net::proc::{CLOSE, ESTABLISHED, LISTEN};
@@ -49,7 +49,7 @@ impl OwnSockets {
             type_: common.type_,
             state,
             inode: inode(key),
-            name: socket.address.as_ref().map(|address| Address::raw(Some(address))[2..].to_vec()),
+            name: socket.address.as_ref().map(|address| UnixAddress::raw(Some(address))[2..].to_vec()),
             file: socket.file,
             peer: peer.map(inode),
             waiting: clients,

@@ -1,8 +1,8 @@
 //! State of UNIX sockets: what each keeps, messages on their way, and names.
 
-use super::address::Address;
 use crate::ids::{FileKey, InodeKey, SocketKey};
 use belljar_base::Map;
+use belljar_linux_net::unix_address::UnixAddress;
 use belljar_netstack::Stack;
 use std::collections::VecDeque;
 
@@ -15,15 +15,15 @@ pub struct PeerRef {
 
 /// Process, user and group of a sender or peer: `struct ucred`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Credentials {
+pub struct PeerCredentials {
     pub(super) pid: i32,
     pub(super) uid: u32,
     pub(super) gid: u32,
 }
 
-impl Credentials {
+impl PeerCredentials {
     /// The credentials of a message whose sender and receiver had not asked for them: the overflow ids.
-    pub(super) const NOBODY: Credentials = Credentials { pid: 0, uid: 65_534, gid: 65_534 };
+    pub(super) const NOBODY: PeerCredentials = PeerCredentials { pid: 0, uid: 65_534, gid: 65_534 };
 }
 
 /// A message, or a piece of a stream, on its way.
@@ -34,9 +34,9 @@ pub(super) struct Message {
     pub(super) taken: usize,
     /// Open files that travel with it, each with a reference of its own.
     pub(super) files: Vec<FileKey>,
-    pub(super) credentials: Credentials,
+    pub(super) credentials: PeerCredentials,
     /// Where it came from, if that had a name.
-    pub(super) source: Option<Address>,
+    pub(super) source: Option<UnixAddress>,
     pub(super) sender: PeerRef,
     /// Its charge to the sender.
     pub(super) charge: usize,
@@ -57,7 +57,7 @@ pub(super) enum Role {
 /// State of a UNIX socket.
 #[derive(Debug, Default)]
 pub struct UnixSocket {
-    pub(super) address: Option<Address>,
+    pub(super) address: Option<UnixAddress>,
     pub(super) inode: Option<InodeKey>,
     /// Number and device of the file that its address, or the one it was accepted at, names.
     pub(super) file: Option<(u64, u64)>,
@@ -65,10 +65,10 @@ pub struct UnixSocket {
     /// It was made by a connection that has not been accepted.
     pub(super) embryo: bool,
     pub(super) peer: Option<PeerRef>,
-    pub(super) peer_address: Option<Address>,
-    pub(super) peer_credentials: Option<Credentials>,
+    pub(super) peer_address: Option<UnixAddress>,
+    pub(super) peer_credentials: Option<PeerCredentials>,
     /// Whom a client sees as its peer: who called `listen`.
-    pub(super) credentials: Credentials,
+    pub(super) credentials: PeerCredentials,
     pub(super) inbox: VecDeque<Message>,
     /// Charges for messages sent and not yet read.
     pub(super) charged: usize,
@@ -91,7 +91,7 @@ impl PeerRef {
 
 /// The sockets of a host that have names.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct UnixNames {
     /// Each type of socket has names of its own here.
     pub(super) in_abstract: Map<(i32, Vec<u8>), PeerRef>,
     pub(super) by_inode: Map<InodeKey, PeerRef>,

@@ -17,7 +17,7 @@ fn pair(t: &mut TestHost, type_: u64) -> (u64, u64) {
     t.call(c::SYS_socketpair, &[UNIX, type_, 0, DATA]).expect("a pair");
     t.pair(0)
 }
-/// Address and length of a `struct sockaddr_un` in memory.
+/// UnixAddress and length of a `struct sockaddr_un` in memory.
 fn name(t: &mut TestHost, path: &[u8]) -> (u64, u64) {
     let raw = [&[1, 0], path].concat();
     (t.put(0x1000, &raw), raw.len() as u64)

@@ -8,12 +8,12 @@ use belljar_linux_abi::signal::{KernelSigaction, NSIG, SigInfo, SigSet, SigStack
 use std::collections::VecDeque;
 
 /// The signals that nothing blocks, catches or ignores.
-pub(crate) const UNBLOCKABLE: SigSet = sig_bit(c::SIGKILL) | sig_bit(c::SIGSTOP);
+pub const UNBLOCKABLE: SigSet = sig_bit(c::SIGKILL) | sig_bit(c::SIGSTOP);
 /// The signals whose default action is to stop the process.
-pub(crate) const STOPPING: SigSet =
+pub const STOPPING: SigSet =
     sig_bit(c::SIGSTOP) | sig_bit(c::SIGTSTP) | sig_bit(c::SIGTTIN) | sig_bit(c::SIGTTOU);
 /// The signals whose default action is to do nothing.
-pub(crate) const IGNORED_BY_DEFAULT: SigSet =
+pub const IGNORED_BY_DEFAULT: SigSet =
     sig_bit(c::SIGCHLD) | sig_bit(c::SIGURG) | sig_bit(c::SIGWINCH) | sig_bit(c::SIGCONT);
 /// The signals that the thread's own instructions cause; they are delivered before all others.
 const SYNCHRONOUS: SigSet = sig_bit(c::SIGSEGV)

@@ -21,7 +21,7 @@ const LAST_ONLY: u8 = 0x01 | 0x08;
 
 /// The offloaded work that is left to be done on a packet (`virtio_net_hdr`).
 #[derive(Clone, Copy, Debug)]
-pub struct Header {
+pub struct VirtioNetHeader {
     flags: u8,
     kind: u8,
     segment: usize,
@@ -29,12 +29,12 @@ pub struct Header {
     checksum_offset: usize,
 }
 
-impl Header {
+impl VirtioNetHeader {
     /// Reads one: `EINVAL` if it is too short or of a kind that nobody has offered.
-    pub fn parse(bytes: &[u8]) -> Result<Header, Errno> {
+    pub fn parse(bytes: &[u8]) -> Result<VirtioNetHeader, Errno> {
         let bytes = bytes.get(..HEADER_LEN).ok_or(Errno::EINVAL)?;
         let word = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
-        let header = Header {
+        let header = VirtioNetHeader {
             flags: bytes[0],
             kind: bytes[1] & !GSO_ECN,
             segment: word(4),
@@ -135,7 +135,7 @@ mod tests {
         let mut header = [0; HEADER_LEN];
         (header[0], header[1]) = (NEEDS_CHECKSUM, GSO_TCP4);
         header[4..6].copy_from_slice(&1_000u16.to_le_bytes());
-        let packets = Header::parse(&header).unwrap().packets(&packet, 0).unwrap();
+        let packets = VirtioNetHeader::parse(&header).unwrap().packets(&packet, 0).unwrap();
         assert_eq!(packets.iter().map(Vec::len).collect::<Vec<_>>(), [1_040, 1_040, 540]);
         for (n, packet) in packets.iter().enumerate() {
             assert_eq!(checksum::internet(&packet[..20]), 0);
@@ -145,6 +145,6 @@ mod tests {
         }
         assert_eq!(packets.iter().flat_map(|p| p[40..].to_vec()).collect::<Vec<_>>(), packet[40..]);
         header[1] = 3;
-        assert!(Header::parse(&header).is_err(), "UDP fragmentation is not offered");
+        assert!(VirtioNetHeader::parse(&header).is_err(), "UDP fragmentation is not offered");
     }
 }

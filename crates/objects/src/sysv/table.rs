@@ -7,7 +7,7 @@ use belljar_linux_abi::{Errno, c};
 const PLACES: i32 = 32_768;
 
 /// An object of such a table.
-pub(crate) trait Object {
+pub trait SysvObject {
     /// Owner, mode, key and sequence number.
     fn perm(&self) -> &IpcPerm;
     /// The same to change.
@@ -16,7 +16,7 @@ pub(crate) trait Object {
 
 /// Objects of one kind.
 #[derive(Debug)]
-pub(crate) struct IpcTable<T> {
+pub struct IpcTable<T> {
     places: Vec<Option<T>>,
     last: Option<usize>,
     sequence: u16,
@@ -28,10 +28,10 @@ impl<T> Default for IpcTable<T> {
     }
 }
 
-impl<T: Object> IpcTable<T> {
+impl<T: SysvObject> IpcTable<T> {
     /// The object that `key` and `flags` of `shmget(2)` and its like name, if there is one; `None`
     /// if one must be made. `ENOENT`, `EEXIST`.
-    pub(crate) fn lookup(&self, key: i32, flags: i32) -> Result<Option<i32>, Errno> {
+    pub fn lookup(&self, key: i32, flags: i32) -> Result<Option<i32>, Errno> {
         if key == c::IPC_PRIVATE {
             return Ok(None);
         }
@@ -43,7 +43,7 @@ impl<T: Object> IpcTable<T> {
         }
     }
     /// Adds an object; gives its identifier. `ENOSPC` from `limit` objects on.
-    pub(crate) fn insert(&mut self, mut object: T, limit: usize) -> Result<i32, Errno> {
+    pub fn insert(&mut self, mut object: T, limit: usize) -> Result<i32, Errno> {
         let place = self.places.iter().position(Option::is_none).unwrap_or(self.places.len());
         if place >= limit {
             return Err(Errno::ENOSPC);
@@ -60,27 +60,27 @@ impl<T: Object> IpcTable<T> {
         Ok(self.id_at(place))
     }
     /// The object with this identifier, `EINVAL` if there is none.
-    pub(crate) fn get(&mut self, id: i32) -> Result<&mut T, Errno> {
+    pub fn get(&mut self, id: i32) -> Result<&mut T, Errno> {
         let place = self.place_of(id)?;
         self.places[place].as_mut().ok_or(Errno::EINVAL)
     }
     /// The identifier of the object at a place, `EINVAL` if there is none: `SHM_STAT`.
-    pub(crate) fn id_of_place(&self, place: i32) -> Result<i32, Errno> {
+    pub fn id_of_place(&self, place: i32) -> Result<i32, Errno> {
         let place = usize::try_from(place).map_err(|_| Errno::EINVAL)?;
         self.places.get(place).and_then(Option::as_ref).ok_or(Errno::EINVAL)?;
         Ok(self.id_at(place))
     }
     /// Removes an object.
-    pub(crate) fn remove(&mut self, id: i32) -> Option<T> {
+    pub fn remove(&mut self, id: i32) -> Option<T> {
         let place = self.place_of(id).ok()?;
         self.places[place].take()
     }
     /// All objects with their identifiers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (i32, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (i32, &T)> {
         self.places.iter().enumerate().filter_map(|(n, object)| Some((self.id_at(n), object.as_ref()?)))
     }
     /// The highest place in use, 0 without any: what the `INFO` operations return.
-    pub(crate) fn highest_place(&self) -> i32 {
+    pub fn highest_place(&self) -> i32 {
         self.places.iter().rposition(Option::is_some).unwrap_or(0) as i32
     }
 

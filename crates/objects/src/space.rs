@@ -1,5 +1,7 @@
+//! The mappings of an address space: which there are, which addresses are free, which may be accessed how.
+
+use crate::aio::AioContexts;
 use crate::ids::FileKey;
-use crate::syscall::aio::AioContexts;
 use belljar_base::Footprint;
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
@@ -112,9 +114,9 @@ pub struct AddressSpace {
     pub auxv: Vec<u8>,
     /// The marks of new mappings: `mlockall(2)` with `MCL_FUTURE`.
     pub marks_of_new: Marks,
-    pub(super) vmas: Map<u64, Vma>,
+    vmas: Map<u64, Vma>,
     /// The last two mappings that accesses hit, the stack and another one mostly.
-    pub(super) recent: Cell<[Recent; 2]>,
+    recent: Cell<[Recent; 2]>,
 }
 
 impl AddressSpace {

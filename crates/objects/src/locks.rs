@@ -14,7 +14,7 @@ pub enum LockOwner {
 
 impl LockOwner {
     /// True if both are one: a process may go by several ids.
-    pub(super) fn is_same(self, other: LockOwner) -> bool {
+    pub fn is_same(self, other: LockOwner) -> bool {
         match (self, other) {
             (LockOwner::Process(a, _), LockOwner::Process(b, _)) => a == b,
             _ => self == other,
@@ -47,9 +47,9 @@ pub struct RecordLock {
 pub struct FileLocks {
     /// Notified when a lock goes.
     pub queue: WaitQueueId,
-    pub(super) records: Vec<RecordLock>,
+    records: Vec<RecordLock>,
     /// `flock(2)`: who holds it, and whether exclusively.
-    pub(super) whole: Vec<(FileKey, bool)>,
+    whole: Vec<(FileKey, bool)>,
 }
 
 impl FileLocks {
@@ -103,6 +103,12 @@ impl FileLocks {
         self.records = kept;
         cleared
     }
+    /// Takes all record locks from those owners that `is_owner` tells; whether there were any.
+    pub fn clear_of(&mut self, is_owner: impl Fn(LockOwner) -> bool) -> bool {
+        let before = self.records.len();
+        self.records.retain(|held| !is_owner(held.owner));
+        self.records.len() != before
+    }
     /// `flock(2)`: takes or converts the lock on the whole file; false if somebody is in the way.
     /// A conversion gives up the old lock first, as the manual says.
     pub fn lock_whole(&mut self, file: FileKey, exclusive: bool) -> bool {
@@ -119,13 +125,14 @@ impl FileLocks {
         self.whole.retain(|(holder, _)| *holder != file);
         self.whole.len() != before
     }
-    pub(super) fn is_empty(&self) -> bool {
+    /// True if nobody holds any.
+    pub fn is_empty(&self) -> bool {
         self.records.is_empty() && self.whole.is_empty()
     }
 }
 
 /// `F_SEAL_EXEC`: whether it may be executed does not change.
-pub(crate) const F_SEAL_EXEC: i32 = 0x20;
+pub const F_SEAL_EXEC: i32 = 0x20;
 
 #[cfg(test)]
 mod tests {

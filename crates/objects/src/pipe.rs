@@ -4,7 +4,7 @@
 //! begun by the last write only if it fits there whole, and a page is free again when its last
 //! byte has been read. That is also what makes writes of up to `PIPE_BUF` bytes atomic.
 
-use crate::ids::WaitQueueId;
+use crate::ids::{InodeKey, WaitQueueId};
 use belljar_linux_abi::Errno;
 use belljar_netstack::readiness::{EPOLLERR, EPOLLHUP, READABLE, WRITABLE};
 use std::collections::VecDeque;
@@ -48,6 +48,19 @@ impl Moved {
     }
 }
 
+/// State of a FIFO beside that of its pipe: calls of `open(2)` that wait for the other end.
+#[derive(Clone, Copy, Debug)]
+pub struct Fifo {
+    /// Device and inode number.
+    pub identity: (u64, u64),
+    /// Its inode, which stays while it is open.
+    pub inode: Option<InodeKey>,
+    /// Notified when somebody has opened it for writing.
+    pub opening_readers: WaitQueueId,
+    /// Notified when somebody has opened it for reading.
+    pub opening_writers: WaitQueueId,
+}
+
 /// A pipe or an open FIFO.
 #[derive(Debug)]
 pub struct Pipe {
@@ -61,7 +74,7 @@ pub struct Pipe {
     /// number, and sees no hang-up until it has changed.
     pub writer_generation: u64,
     /// State of a FIFO beside that of its pipe.
-    pub fifo: Option<super::fifo::Fifo>,
+    pub fifo: Option<Fifo>,
     data: VecDeque<u8>,
     pages: VecDeque<Page>,
     max_pages: usize,

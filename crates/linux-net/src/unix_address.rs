@@ -10,17 +10,17 @@ const PATH_MAX: usize = 108;
 
 /// The name of a UNIX socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Address {
+pub enum UnixAddress {
     /// A path as the program gave it.
     Path(Vec<u8>),
     /// A name in the abstract namespace, without its leading zero byte.
     Abstract(Vec<u8>),
 }
 
-impl Address {
+impl UnixAddress {
     /// Reads a `struct sockaddr_un` of the length given; `None` for one that holds nothing but the
     /// family.
-    pub fn parse(raw: &[u8]) -> Result<Option<Address>, Errno> {
+    pub fn parse(raw: &[u8]) -> Result<Option<UnixAddress>, Errno> {
         if raw.len() < FAMILY || raw.len() > FAMILY + PATH_MAX {
             return Err(Errno::EINVAL);
         }
@@ -29,23 +29,23 @@ impl Address {
         }
         Ok(match &raw[FAMILY..] {
             [] => None,
-            [0, name @ ..] => Some(Address::Abstract(name.to_vec())),
+            [0, name @ ..] => Some(UnixAddress::Abstract(name.to_vec())),
             path => {
                 let end = path.iter().position(|b| *b == 0).unwrap_or(path.len());
-                Some(Address::Path(path[..end].to_vec()))
+                Some(UnixAddress::Path(path[..end].to_vec()))
             }
         })
     }
     /// As `getsockname` shows it; a socket without a name has a family alone.
-    pub fn raw(address: Option<&Address>) -> RawAddress {
+    pub fn raw(address: Option<&UnixAddress>) -> RawAddress {
         let mut raw = RawAddress::from_slice(&(c::AF_UNIX as u16).to_le_bytes());
         match address {
             None => {}
-            Some(Address::Path(path)) => {
+            Some(UnixAddress::Path(path)) => {
                 raw.extend_from_slice(path);
                 raw.push(0);
             }
-            Some(Address::Abstract(name)) => {
+            Some(UnixAddress::Abstract(name)) => {
                 raw.push(0);
                 raw.extend_from_slice(name);
             }
@@ -64,18 +64,21 @@ mod tests {
 
     #[test]
     fn paths_end_at_their_zero_byte_and_abstract_names_hold_them() {
-        assert_eq!(Address::parse(&sockaddr(b"/a\0rest")), Ok(Some(Address::Path(b"/a".to_vec()))));
-        assert_eq!(Address::parse(&sockaddr(b"\0a\0b")), Ok(Some(Address::Abstract(b"a\0b".to_vec()))));
-        assert_eq!(Address::parse(&sockaddr(b"")), Ok(None));
-        assert_eq!(Address::parse(&[2, 0, b'/']), Err(Errno::EINVAL));
-        assert_eq!(Address::parse(&[1]), Err(Errno::EINVAL));
-        assert_eq!(Address::parse(&sockaddr(&[b'x'; 109])), Err(Errno::EINVAL));
+        assert_eq!(UnixAddress::parse(&sockaddr(b"/a\0rest")), Ok(Some(UnixAddress::Path(b"/a".to_vec()))));
+        assert_eq!(
+            UnixAddress::parse(&sockaddr(b"\0a\0b")),
+            Ok(Some(UnixAddress::Abstract(b"a\0b".to_vec())))
+        );
+        assert_eq!(UnixAddress::parse(&sockaddr(b"")), Ok(None));
+        assert_eq!(UnixAddress::parse(&[2, 0, b'/']), Err(Errno::EINVAL));
+        assert_eq!(UnixAddress::parse(&[1]), Err(Errno::EINVAL));
+        assert_eq!(UnixAddress::parse(&sockaddr(&[b'x'; 109])), Err(Errno::EINVAL));
     }
 
     #[test]
     fn a_path_is_shown_with_its_zero_byte() {
-        assert_eq!(&Address::raw(Some(&Address::Path(b"/a".to_vec())))[..], b"\x01\0/a\0");
-        assert_eq!(&Address::raw(Some(&Address::Abstract(b"a".to_vec())))[..], b"\x01\0\0a");
-        assert_eq!(&Address::raw(None)[..], b"\x01\0");
+        assert_eq!(&UnixAddress::raw(Some(&UnixAddress::Path(b"/a".to_vec())))[..], b"\x01\0/a\0");
+        assert_eq!(&UnixAddress::raw(Some(&UnixAddress::Abstract(b"a".to_vec())))[..], b"\x01\0\0a");
+        assert_eq!(&UnixAddress::raw(None)[..], b"\x01\0");
     }
 }

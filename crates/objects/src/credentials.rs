@@ -1,7 +1,7 @@
 //! Users, groups and capabilities of a process, `credentials(7)` and `capabilities(7)`.
 //!
 //! They decide what a process may make of itself, as on Linux: daemons and the tools that start
-//! them rely on each step. What a process may do to others and to the host is asked in `rights.rs` and, of files, in
+//! them rely on each step. What a process may do to others and to the host the kernel asks in `rights.rs` and, of files, in
 //! `files/permission.rs`.
 
 use belljar_linux_abi::c;

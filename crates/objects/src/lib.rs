@@ -1,0 +1,17 @@
+//! Objects of a host's kernel as state machines: what each keeps and what an operation does to it. They know no host, no
+//! guest memory and no system calls, and wake nobody: an object that can be waited for has the name of its queue, and the kernel
+//! notifies it after a change.
+//!
+//! [`ids`] names objects. [`pipe`], [`locks`] and [`extents`] belong to files, [`space`] and [`aio`] to memory, [`credentials`]
+//! and [`signals`] to processes; [`sysv`] is System V's message queues, semaphores and shared memory.
+#![forbid(unsafe_code)]
+
+pub mod aio;
+pub mod credentials;
+pub mod extents;
+pub mod ids;
+pub mod locks;
+pub mod pipe;
+pub mod signals;
+pub mod space;
+pub mod sysv;
