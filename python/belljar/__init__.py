@@ -23,14 +23,14 @@ from .models import Model, exponential, pareto, uniform
 from .results import Results
 from .run import RunFailed, run
 from .sweep import Point, Sweep, sweep
-from .topology import Interface, Management, P4Switch, Route, Router, Simulator, Switch, codel, drop_tail, fq_codel, gilbert_elliott, priority, red
+from .topology import Gateway, Interface, Management, P4Switch, Route, Router, Simulator, Switch, codel, drop_tail, fq_codel, gilbert_elliott, priority, red
 from .until import half_width
 
 #: The JSON Schema of experiment files, for editors.
 SCHEMA = pathlib.Path(__file__).with_name("experiment.schema.json")
 
 __all__ = [
-    "SCHEMA", "BelljarError", "Experiment", "Host", "Interface", "Management", "Model", "Network", "P4Switch", "Point", "Process", "Results", "Route", "Router", "RunFailed", "Simulator", "Sweep",
+    "SCHEMA", "BelljarError", "Experiment", "Gateway", "Host", "Interface", "Management", "Model", "Network", "P4Switch", "Point", "Process", "Results", "Route", "Router", "RunFailed", "Simulator", "Sweep",
     "Switch", "codel", "drop_tail", "exponential", "find_binary", "fq_codel", "gilbert_elliott", "half_width", "link_from", "models", "one_of", "one_way",
     "pareto", "priority", "red", "run", "sweep", "uniform",
 ]

@@ -308,6 +308,21 @@ class RadioOptions(TypedDict, total=False):
     latency: Time
 
 
+@dataclasses.dataclass
+class Gateway:
+    """An interface of this machine at the end of a link. `exp.gateway(...)` makes one."""
+
+    name: str
+    interface: str
+    address: str | None = None
+    namespace: str | None = None
+    hard_limit: Time | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        return _given(interface=self.interface, address=self.address, namespace=self.namespace, hard_limit=self.hard_limit)
+
+
 class Links:
     """The links of an experiment, its switches, routers and radio channels."""
 
@@ -316,6 +331,7 @@ class Links:
         self.routers: dict[str, Router] = {}
         self.simulators: dict[str, Simulator] = {}
         self.radios: dict[str, dict[str, Any]] = {}
+        self.gateways: dict[str, Gateway] = {}
         self.links: list[dict[str, Any]] = []
 
     def switch(self, name: str, *, ageing: Time | None = None) -> Switch:
@@ -372,13 +388,21 @@ class Links:
         self.radios[self._new(name)] = {"stations": given, **more, **what}
         return self
 
+    def gateway(
+        self, name: str, interface: str, *, address: str | None = None, namespace: str | None = None, hard_limit: Time | None = None,
+    ) -> Gateway:
+        """Adds a gateway to an interface of this machine: the name of one that exists, "tap:NAME" or "unix:PATH". The experiment then
+        runs in real time. `address` is the machine's at a TAP interface; a frame that leaves later than `hard_limit` ends the run."""
+        self.gateways[self._new(name)] = made = Gateway(name, interface, address, namespace, hard_limit)
+        return made
+
     def _new(self, name: str) -> str:
-        if name in self.switches or name in self.routers or name in self.simulators or name in self.radios:
-            raise ValueError(f"there is a switch, router, simulator or radio '{name}' already")
+        if any(name in there for there in (self.switches, self.routers, self.simulators, self.radios, self.gateways)):
+            raise ValueError(f"there is a switch, router, simulator, radio or gateway '{name}' already")
         return name
 
     def link(self, first: End, second: End, **what: Unpack[LinkOptions]) -> Self:
-        """Adds a link between two interfaces of hosts, switches, routers or simulators. Gives the experiment back."""
+        """Adds a link between two interfaces of hosts, switches, routers, simulators or gateways. Gives the experiment back."""
         ends = [end if isinstance(end, str) else getattr(end, "name") for end in (first, second)]
         self.links.append({"between": ends, **what})
         return self
@@ -391,7 +415,7 @@ class Links:
     def draw_links(self, made: drawing.Drawing, hosts: Mapping[str, object]) -> None:
         """Adds what has links to a drawing, and the links."""
         kinds = {**dict.fromkeys(hosts, "host"), **dict.fromkeys(self.switches, "switch"), **dict.fromkeys(self.routers, "router"),
-                 **dict.fromkeys(self.simulators, "simulator")}
+                 **dict.fromkeys(self.simulators, "simulator"), **dict.fromkeys(self.gateways, "gateway")}
         linked = self.linked()
         for name in [name for name in kinds if name in linked or kinds[name] != "host"] + sorted(linked - kinds.keys()):
             made.nodes["station", name] = drawing.Node(name, kinds.get(name, "host"))
@@ -407,6 +431,7 @@ class Links:
             "routers": {name: router.to_dict() for name, router in self.routers.items()},
             "simulators": {name: simulator.to_dict() for name, simulator in self.simulators.items()},
             "radios": self.radios,
+            "gateways": {name: gateway.to_dict() for name, gateway in self.gateways.items()},
             "links": self.links,
         }
         return {key: value for key, value in entry.items() if value}

@@ -1,5 +1,5 @@
 //! Foundations that every layer of Belljar shares: simulated time, the identity of hosts, seeded random
-//! streams and the ordered collections that stand in for the unordered ones of `std`.
+//! streams, a histogram of lateness and the ordered collections that stand in for the unordered ones of `std`.
 //!
 //! Nothing in here knows of packets, guests or files.
 #![forbid(unsafe_code)]
@@ -9,6 +9,7 @@ mod event;
 mod footprint;
 mod ids;
 mod inbox;
+mod lateness;
 mod stream;
 mod time;
 
@@ -16,6 +17,7 @@ pub use event::{EventClass, EventKey};
 pub use footprint::{CACHE_LINE, Footprint, LineGroup};
 pub use ids::HostId;
 pub use inbox::Inbox;
+pub use lateness::Lateness;
 pub use stream::{Seed, Stream};
 pub use time::{HZ, SimDuration, SimTime};
 

@@ -60,6 +60,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         exposed: Vec::new(),
         interrupt: Default::default(),
         simulators: Default::default(),
+        real_clock: None,
+        paced: false,
         idle_processor: leave_one_idle(1),
         debug: control::hub(&folder, &experiment),
         wait_for_debugger: Vec::new(),

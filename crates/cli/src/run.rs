@@ -44,6 +44,9 @@ pub struct Arguments {
     #[arg(long, value_name = "N", env = "BELLJAR_CELLS", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(cells::MOST)))]
     cells: u32,
+    /// Let no more simulated time pass than real time; with 'gateways' it is always so
+    #[arg(long, env = "BELLJAR_REAL_TIME", value_parser = FalseyValueParser::new())]
+    real_time: bool,
     /// Print the experiment with everything resolved, and don't run it
     #[arg(long, env = "BELLJAR_SHOW_CONFIG", value_parser = FalseyValueParser::new())]
     show_config: bool,
@@ -71,6 +74,10 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print!("{}", experiment.to_yaml());
         return Ok(ExitCode::SUCCESS);
     }
+    let in_real_time = arguments.real_time || experiment.has_gateways();
+    if in_real_time && arguments.cells > 1 {
+        return Err(Failure::usage("a run in real time has one process: leave out --cells"));
+    }
     control::check_debuggees(&arguments.gdb, &experiment)?;
     let log = options.log(&experiment);
     experiment_options::print_notes(&experiment);
@@ -97,6 +104,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             trace: arguments.trace_channels,
             outlook: Default::default(),
         },
+        real_clock: in_real_time.then_some(belljar_emulation::clock::monotonic_ns),
+        paced: arguments.real_time,
         idle_processor: workers::leave_one_idle(workers.count * cells),
         debug: control::hub(&folder, &experiment),
         wait_for_debugger: arguments.gdb.clone(),

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// Everything of the network that is not the graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Topology {
-    /// The devices: switches in the order of their names, then routers, other simulators and radios in the order of theirs. Their
+    /// The devices: switches in the order of their names, then routers, other simulators, radios and gateways in the order of theirs. Their
     /// node ids follow those of the hosts.
     pub devices: Vec<Device>,
     /// The links in the order of the file.
@@ -53,6 +53,8 @@ pub enum DeviceKind {
     P4(Box<P4Switch>),
     /// A radio channel, whose stations are at the other ends of its links.
     Radio(Box<Radio>),
+    /// An interface of this machine.
+    Gateway(Gateway),
 }
 
 /// The settings of a learning switch.
@@ -91,6 +93,19 @@ pub struct Simulator {
     pub start_timeout: SimDuration,
     /// By the number of the interface.
     pub ports: Vec<SimulatorPort>,
+}
+
+/// An interface of this machine at the end of a link, with which frames are exchanged in real time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gateway {
+    /// The interface by its name; `tap:NAME` is a TAP interface, `unix:PATH` a socket of frames.
+    pub interface: String,
+    /// The machine's address at a TAP interface that the run makes.
+    pub address: Option<InterfaceAddress>,
+    /// The network namespace of the interface, as `ip netns` names it; `None`: that of the program.
+    pub namespace: Option<String>,
+    /// A frame that leaves later than this ends the run.
+    pub hard_limit: Option<SimDuration>,
 }
 
 /// A port of another simulator.
@@ -147,7 +162,7 @@ pub enum Bridging {
     Separate,
     /// Its links are one network, and it takes part in the spanning tree.
     SpanningTree,
-    /// Its links are one network, as far as is known here: what becomes of frames is for another simulator, a program or the distance to say.
+    /// Its links are one network, as far as is known here: what becomes of frames is for another simulator, a program, the distance or this machine to say.
     Unknown,
 }
 
@@ -160,6 +175,7 @@ impl DeviceKind {
             DeviceKind::Router(_) => ("router", "routers"),
             DeviceKind::Simulator(_) => ("simulator", "simulators"),
             DeviceKind::Radio(_) => ("radio", "radios"),
+            DeviceKind::Gateway(_) => ("gateway", "gateways"),
         }
     }
     /// Where its IP routes come from; `None` if it has no IP address.
@@ -167,7 +183,10 @@ impl DeviceKind {
         match self {
             DeviceKind::Router(router) => Some(&router.routing),
             DeviceKind::P4(p4) => p4.management.as_ref().map(|management| &management.routing),
-            DeviceKind::Switch(_) | DeviceKind::Simulator(_) | DeviceKind::Radio(_) => None,
+            DeviceKind::Switch(_)
+            | DeviceKind::Simulator(_)
+            | DeviceKind::Radio(_)
+            | DeviceKind::Gateway(_) => None,
         }
     }
     /// True if it passes IP packets on by those routes.
@@ -176,7 +195,7 @@ impl DeviceKind {
     }
     /// True if it waits for a clock outside of the simulation.
     pub fn waits_outside(&self) -> bool {
-        matches!(self, DeviceKind::Simulator(_))
+        matches!(self, DeviceKind::Simulator(_) | DeviceKind::Gateway(_))
     }
     /// The treatment of the frames of the link at one of its interfaces.
     pub fn bridging(&self, interface: usize) -> Bridging {
@@ -186,7 +205,9 @@ impl DeviceKind {
             DeviceKind::P4(p4) if p4.management.as_ref().is_some_and(|m| m.interface == interface) => {
                 Bridging::Separate
             }
-            DeviceKind::P4(_) | DeviceKind::Simulator(_) | DeviceKind::Radio(_) => Bridging::Unknown,
+            DeviceKind::P4(_) | DeviceKind::Simulator(_) | DeviceKind::Radio(_) | DeviceKind::Gateway(_) => {
+                Bridging::Unknown
+            }
         }
     }
 }
@@ -333,6 +354,10 @@ impl Experiment {
             _ => false,
         };
         self.topology.devices.iter().filter(started).count()
+    }
+    /// True if it exchanges frames with this machine, and so runs in real time.
+    pub fn has_gateways(&self) -> bool {
+        self.topology.devices.iter().any(|device| matches!(device.kind, DeviceKind::Gateway(_)))
     }
     /// Number of hosts and devices.
     pub fn node_count(&self) -> usize {

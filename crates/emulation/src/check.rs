@@ -54,6 +54,9 @@ pub fn refusals(experiment: &Experiment, schedule: &Schedule, all_users: bool) -
             DeviceKind::Radio(_) => refused.push(format!(
                 "radio '{name}': radio channels are for simulations: run it, or replace it by links"
             )),
+            DeviceKind::Gateway(_) => refused.push(format!(
+                "gateway '{name}': an emulation's links end at its own hosts; run it by 'belljar run'"
+            )),
             DeviceKind::Router(router) if router.clamp_mss.is_some() => refused.push(format!(
                 "router '{name}': 'clamp_mss' needs a firewall rule of the kernel, which is not made: leave it out"
             )),

@@ -28,7 +28,6 @@ mod error;
 mod files;
 mod graph;
 pub mod init;
-mod lateness;
 mod line;
 mod netlink;
 mod network;
@@ -45,7 +44,7 @@ mod timeline;
 pub mod truth;
 pub mod world;
 
+pub use belljar_base::Lateness;
 pub use error::{Error, Result};
-pub use lateness::Lateness;
 pub use line::{Line, LineConfig, LineCounters};
 pub use relay::{Clock, Relay, go_first, precise_waits};

@@ -3,6 +3,7 @@
 use crate::{Error, MIN_FRAME, Result, sys};
 use belljar_wire::ethernet::Address;
 use rustix::net::netdevice;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 const VLAN_TAG: usize = 4;
@@ -132,6 +133,23 @@ impl Interface {
         request.ifr_ifru.ifru_mtu = i32::try_from(mtu).unwrap_or(i32::MAX);
         self.set(libc::SIOCSIFMTU, request, &format!("setting the MTU to {mtu}"))?;
         self.mtu = mtu;
+        Ok(())
+    }
+
+    /// Sets the IPv4 address and the length of its prefix, at most 32.
+    pub fn set_address(&self, address: Ipv4Addr, prefix: u8) -> Result<()> {
+        let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
+        for (number, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, mask.into())] {
+            let mut request = sys::interface_request(&self.name);
+            let mut data = [0; 14];
+            // A sockaddr_in: port, address, padding.
+            for (to, from) in data[2..6].iter_mut().zip(value.octets()) {
+                *to = from as libc::c_char;
+            }
+            request.ifr_ifru.ifru_addr =
+                libc::sockaddr { sa_family: libc::AF_INET as libc::sa_family_t, sa_data: data };
+            self.set(number, request, &format!("setting the address to {address}/{prefix}"))?;
+        }
         Ok(())
     }
 

@@ -23,6 +23,7 @@
 //! Not supported: AF_XDP zero copy and multi-buffer frames, `PACKET_TX_RING`, segmentation of tunnelled packets (those
 //! frames are dropped and counted), hardware timestamps anywhere but on [`PacketRing`].
 
+mod attachment;
 mod bpf;
 mod error;
 mod filter;
@@ -38,12 +39,13 @@ mod tap;
 mod unix;
 mod xdp;
 
+pub use attachment::Attachment;
 pub use error::{Error, Result};
 pub use filter::Filter;
 pub use forward::{Flow, TcForwarder};
 pub use namespace::Namespace;
 pub use packet::{Fanout, FanoutMode, PacketOptions, PacketRing, RingKind};
-pub use port::{Count, Counters, Frame, Port, Sent, TimeSource, Timestamp, Timestamps};
+pub use port::{Count, Counters, Frame, Port, Sent, TimeSource, Timestamp, Timestamps, wait_readable};
 pub use tap::{Tap, TapOptions};
 pub use unix::{UnixListener, UnixOptions, UnixPort};
 pub use xdp::{Xdp, XdpMode, XdpOptions};

@@ -1,8 +1,11 @@
 //! The contract of all ports.
 
-use crate::Result;
+use crate::{Error, Result};
 use belljar_wire::ethernet::Address;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 /// A network attachment that frames are received from and sent to, without blocking.
 ///
@@ -128,4 +131,13 @@ pub struct Counters {
     pub refused: u64,
     /// Queued frames that the kernel refused: its own queue was full, or the interface went away.
     pub failed: u64,
+}
+
+/// Waits until a port has something to be received, at most for `timeout`; a signal ends it early.
+pub fn wait_readable(port: &dyn Port, timeout: Duration) -> Result<()> {
+    let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+    match poll(&mut [PollFd::from_borrowed_fd(port.fd(), PollFlags::IN)], Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(Error::system(format!("waiting for frames of '{}'", port.name()), error)),
+    }
 }

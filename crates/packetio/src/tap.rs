@@ -7,6 +7,7 @@ use belljar_wire::ethernet::Address;
 use libc::c_ulong;
 use std::fs::{File, OpenOptions};
 use std::io::{IoSlice, Read, Write};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -21,6 +22,8 @@ pub struct TapOptions {
     pub mac: Option<Address>,
     /// MTU of the kernel's side; 1500 if none.
     pub mtu: Option<usize>,
+    /// IPv4 address of the kernel's side and the length of its prefix.
+    pub address: Option<(Ipv4Addr, u8)>,
     /// Bring the interface up.
     pub up: bool,
     /// Leave the interface behind when the port is dropped.
@@ -36,6 +39,7 @@ impl Default for TapOptions {
         TapOptions {
             mac: None,
             mtu: None,
+            address: None,
             up: true,
             persistent: false,
             multi_queue: false,
@@ -73,6 +77,9 @@ impl Tap {
         if let Some(mtu) = options.mtu {
             tap.interface.set_mtu(mtu)?;
         }
+        if let Some((address, prefix)) = options.address {
+            tap.interface.set_address(address, prefix)?;
+        }
         if options.up {
             tap.interface.set_up()?;
         }
@@ -82,8 +89,14 @@ impl Tap {
         Ok(tap)
     }
 
+    /// [`attach`](Self::attach) if there is an interface `name`, [`create`](Self::create) otherwise.
+    pub fn attach_or_create(name: &str, options: &TapOptions) -> Result<Tap> {
+        check_name(name)?;
+        if exists(name)? { Tap::attach(name, options) } else { Tap::create(name, options) }
+    }
+
     /// Attaches to the TAP interface `name`, which exists: one that is persistent, or one with several queues.
-    /// `multi_queue` must be as it was when the interface was made; `mac`, `mtu`, `up` and `persistent` are left as
+    /// `multi_queue` must be as it was when the interface was made; `mac`, `mtu`, `address`, `up` and `persistent` are left as
     /// they are.
     pub fn attach(name: &str, options: &TapOptions) -> Result<Tap> {
         check_name(name)?;

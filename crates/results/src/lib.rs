@@ -28,9 +28,9 @@ pub use folder::{ResultsError, ResultsFolder};
 pub use merge::{MergeError, merge};
 pub use report::report;
 pub use statistics::{
-    CpuStatistics, DirectionStatistics, HostStatistics, ModelStatistics, P4PortStatistics, P4Statistics,
-    P4TableStatistics, ProcessStatistics, Quantiles, RadioStatistics, RouterStatistics, StationStatistics,
-    Statistics, add_counts,
+    CpuStatistics, DirectionStatistics, GatewayStatistics, HostStatistics, ModelStatistics, P4PortStatistics,
+    P4Statistics, P4TableStatistics, ProcessStatistics, Quantiles, RadioStatistics, RouterStatistics,
+    StationStatistics, Statistics, add_counts,
 };
 pub use summary::Summary;
 pub use tables::{Section, table};

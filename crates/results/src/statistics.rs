@@ -1,8 +1,8 @@
 use belljar_base::Map;
 use serde::{Deserialize, Serialize};
 
-/// Statistics: the content of `sim-stats.json`. Nothing in it depends on the machine or on real time, so that equal
-/// runs give equal files.
+/// Statistics: the content of `sim-stats.json`. But for gateways, nothing in it depends on the machine or on real time, so that
+/// equal runs give equal files.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Statistics {
     /// Seconds of simulated time that have passed.
@@ -24,6 +24,9 @@ pub struct Statistics {
     /// Per radio channel.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub radios: Map<String, RadioStatistics>,
+    /// Per gateway.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub gateways: Map<String, GatewayStatistics>,
     /// System calls of all hosts by name.
     pub syscalls: Map<String, u64>,
     /// Warnings: requests of programs that were not fully met, with their counts.
@@ -45,6 +48,21 @@ pub struct DirectionStatistics {
     /// `corrupted` on the way. What did not happen is left out.
     #[serde(default, skip_serializing_if = "Map::is_empty", alias = "mishaps")]
     pub impairments: Map<String, u64>,
+}
+
+/// One gateway.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GatewayStatistics {
+    /// The interface of this machine.
+    pub interface: String,
+    /// Frames that have come from outside.
+    pub frames_in: u64,
+    /// Frames given to the interface.
+    pub frames_out: u64,
+    /// Frames lost between the two worlds: the interface took none, they were too long, or the simulation was far behind.
+    pub dropped: u64,
+    /// Seconds by which frames left later than in the simulation; `None` if none left.
+    pub late: Option<Quantiles>,
 }
 
 /// One router.
@@ -286,6 +304,7 @@ impl Statistics {
         self.routers.extend(other.routers);
         self.radios.extend(other.radios);
         self.p4_switches.extend(other.p4_switches);
+        self.gateways.extend(other.gateways);
         for (link, directions) in other.links {
             self.links.entry(link).or_default().extend(directions);
         }

@@ -48,6 +48,23 @@ impl fmt::Display for Summary<'_> {
                 simulated / real.max(1e-9),
             )?,
         }
+        for (name, gateway) in &stats.gateways {
+            write!(
+                f,
+                "gateway {name} ({}): {} frames in, {} out, {} dropped",
+                gateway.interface, gateway.frames_in, gateway.frames_out, gateway.dropped
+            )?;
+            match &gateway.late {
+                Some(late) => writeln!(
+                    f,
+                    "; late by {:.3} ms in the median, 99 % within {:.3} ms, at most {:.3} ms",
+                    late.median * 1e3,
+                    late.p99 * 1e3,
+                    late.max * 1e3
+                )?,
+                None => writeln!(f)?,
+            }
+        }
         self.shortfalls(f)?;
         if let Some(why) = self.interrupted {
             writeln!(f, "stopped early: {why}")?;

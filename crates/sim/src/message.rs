@@ -59,7 +59,7 @@ impl Node for WorldNode {
     fn finished_at(&self) -> Option<SimTime> {
         match self {
             WorldNode::Host(host) => host.finished_at(),
-            WorldNode::Device(_) => Some(SimTime::ZERO),
+            WorldNode::Device(device) => device.finished_at(),
         }
     }
 }

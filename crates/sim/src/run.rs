@@ -4,6 +4,7 @@ use crate::cells::{self, CellExchange};
 use crate::debug::DebugHub;
 use crate::fabric::Fabric;
 use crate::flows;
+use crate::gateways::{Gateways, PacedClock, RealClock};
 use crate::manifest;
 use crate::message::WorldNode;
 use crate::metrics;
@@ -43,6 +44,10 @@ pub struct RunOptions {
     pub watched: Option<Arc<Board>>,
     /// Other simulators.
     pub simulators: SimulatorOptions,
+    /// This machine's clock; `None`: nothing is tied to real time.
+    pub real_clock: Option<RealClock>,
+    /// True if simulated time never goes ahead of real time, by more than a window.
+    pub paced: bool,
     /// True if this machine has a processor that no worker uses.
     pub idle_processor: bool,
     /// Host and program (the name of its file) of processes that wait for a debugger
@@ -125,6 +130,9 @@ pub fn run_part(
     let mut nodes =
         world::hosts(experiment, processes, schedule.hosts, &fabric, mine, folder, options, &writer);
     let mut simulators = Simulators::start(experiment, mine, folder, options);
+    let foreign_failure = simulators.failure();
+    let clock = options.real_clock.map(PacedClock::new);
+    let mut gateways = Gateways::open(experiment, mine, options, clock.as_ref(), &foreign_failure);
     let mut devices = world::devices(
         experiment,
         schedule.devices,
@@ -134,18 +142,24 @@ pub fn run_part(
         options,
         &writer,
         &mut simulators,
+        &mut gateways,
     );
-    let foreign_failure = simulators.failure();
     metrics::begin(&mut nodes, &mut devices, experiment.belljar.metrics_interval);
     let hosts = nodes.into_iter().map(|node| (node.id(), WorldNode::Host(Box::new(node))));
     let devices = devices.into_iter().map(|device| (device.id(), WorldNode::Device(Box::new(device))));
     let mut world = Engine::of_cell(hosts.chain(devices), grouping);
     let engine =
         &Options { watched: options.watched.as_deref(), fetch: Some(belljar_platform::fetch), ..*engine };
-    let observe = |committed| match observe(committed) {
-        _ if writer.has_failed() || foreign_failure.get().is_some() => Verdict::Stop,
-        Verdict::Continue if options.debug.take_wanted() => Verdict::Attend,
-        verdict => verdict,
+    let pace = clock.filter(|_| options.paced);
+    let observe = |committed| {
+        if let Some(clock) = &pace {
+            clock.wait_for(committed, &options.interrupt);
+        }
+        match observe(committed) {
+            _ if writer.has_failed() || foreign_failure.get().is_some() => Verdict::Stop,
+            Verdict::Continue if options.debug.take_wanted() => Verdict::Attend,
+            verdict => verdict,
+        }
     };
     let stop = experiment.general.stop_time;
     let ending = world.run_in(cell, stop, engine, observe);

@@ -4,6 +4,7 @@ use crate::captures::Captures;
 use crate::debug::DebugState;
 use crate::device::{self, DeviceNode};
 use crate::fabric::Fabric;
+use crate::gateways::Gateways;
 use crate::host_config::{Context, Names, host_config, model_host_config, number_interfaces, stack_config};
 use crate::node::HostNode;
 use crate::outbound_path::Cable;
@@ -94,6 +95,7 @@ pub fn devices(
     options: &RunOptions,
     writer: &Arc<Writer>,
     simulators: &mut Simulators,
+    gateways: &mut Gateways,
 ) -> Vec<DeviceNode> {
     let ids = (experiment.hosts.len() as u32..).map(HostId);
     let changes = ids.zip(&experiment.topology.devices).zip(changes);
@@ -106,7 +108,7 @@ pub fn devices(
         let capture = experiment.topology.pcap_enabled.then(|| interfaces().map(Arc::from).collect());
         DeviceNode::new(
             id,
-            device::new(experiment, id, fabric, simulators),
+            device::new(experiment, id, fabric, simulators, gateways),
             cables(experiment, &settings.interfaces, fabric.changes()),
             changes,
             experiment.general.bootstrap_end_time,

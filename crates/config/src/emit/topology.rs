@@ -1,9 +1,11 @@
-//! Sections `switches`, `routers`, `simulators`, `radios` and `links` as YAML.
+//! Sections `switches`, `routers`, `simulators`, `radios`, `gateways` and `links` as YAML.
 
 use super::line::line;
 use super::{Writer, quoted};
 use crate::model::Experiment;
-use crate::topology::{Device, DeviceKind, Interface, P4Setup, P4Switch, Routing, Simulator, StaticRoute};
+use crate::topology::{
+    Device, DeviceKind, Gateway, Interface, P4Setup, P4Switch, Routing, Simulator, StaticRoute,
+};
 use belljar_net::MssClamp;
 use belljar_net::routes::Ip;
 use belljar_net::units::format_duration;
@@ -33,6 +35,7 @@ impl Experiment {
                 }
                 DeviceKind::Simulator(settings) => simulator(out, device, settings),
                 DeviceKind::Radio(radio) => self.radio(out, device, radio),
+                DeviceKind::Gateway(settings) => gateway(out, settings),
             }
         }
         if !topology.links.is_empty() {
@@ -87,6 +90,19 @@ fn simulator(out: &mut Writer, device: &Device, simulator: &Simulator) {
         if let Some(socket) = &port.socket {
             out.path(4, "socket", socket);
         }
+    }
+}
+
+fn gateway(out: &mut Writer, gateway: &Gateway) {
+    out.text(2, "interface", &gateway.interface);
+    if let Some(address) = &gateway.address {
+        out.plain(2, "address", address);
+    }
+    if let Some(namespace) = &gateway.namespace {
+        out.text(2, "namespace", namespace);
+    }
+    if let Some(limit) = gateway.hard_limit {
+        out.plain(2, "hard_limit", format_duration(limit));
     }
 }
 

@@ -35,6 +35,7 @@ const KEYS: &[&str] = &[
     "routers",
     "simulators",
     "radios",
+    "gateways",
     "links",
     "experimental",
     "belljar",

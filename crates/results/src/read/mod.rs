@@ -86,7 +86,7 @@ impl Results {
     pub fn nodes(&self) -> Vec<(String, PathBuf)> {
         let hosts = self.statistics.hosts.keys().map(|name| (name.clone(), self.host(name)));
         let mut all: Vec<_> = hosts.collect();
-        for kind in ["switches", "routers", "simulators", "radios"] {
+        for kind in ["switches", "routers", "simulators", "radios", "gateways"] {
             let entries = fs::read_dir(self.path.join(kind)).into_iter().flatten().flatten();
             let mut found: Vec<_> = entries
                 .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))

@@ -1,10 +1,12 @@
 //! Devices: the nodes at the ends of links that are no hosts. Switches, routers, P4 switches, radios and other simulators.
+//! Devices: the nodes at the ends of links that are no hosts. Switches, routers, P4 switches, other simulators and gateways.
 //!
 //! A [`Device`] is a state machine without a clock: frames and timers in, frames out. [`DeviceNode`] is what the
 //! engine runs: it keeps the device's inbox, its scheduled changes, the outgoing direction of each of its links, its
 //! captures and samples, and knows no kind. A new kind implements the trait in a file of its own, gets a variant in
 //! `belljar_config::topology::DeviceKind`, and a line in [`new`].
 
+mod gateway;
 mod node;
 mod p4;
 mod radio;
@@ -12,10 +14,12 @@ mod router;
 mod simulator;
 mod switch;
 
+pub use gateway::Gateway;
 pub use node::DeviceNode;
 pub use simulator::ForeignSimulator;
 
 use crate::fabric::Fabric;
+use crate::gateways::Gateways;
 use crate::simulators::Simulators;
 use belljar_base::{HostId, SimTime};
 use belljar_config::Experiment;
@@ -54,6 +58,10 @@ pub trait Device: Send {
     fn outside(&mut self) -> Option<&mut dyn Outside> {
         None
     }
+    /// When it came to rest for good, as far as it does not only answer others; `None` while a run is to go on for its sake.
+    fn finished_at(&self) -> Option<SimTime> {
+        Some(SimTime::ZERO)
+    }
     /// Takes the text written to its log since the last call, if it keeps one.
     fn take_log(&mut self) -> String {
         String::new()
@@ -80,12 +88,34 @@ pub trait Outside {
     fn exchange(&mut self, limit: SimTime) -> SimTime;
 }
 
-/// Builds the device `id` of an experiment, as it is at the start. `simulators` are those that have been started.
+/// A device in the place of one that could not be opened: the run ends before it begins.
+struct Absent;
+
+impl Device for Absent {
+    fn receive(&mut self, _: SimTime, _: usize, _: Packet) {}
+    fn change(&mut self, _: SimTime, _: LinkChange) {}
+    fn poll(&mut self, _: SimTime) -> Option<EgressFrame> {
+        None
+    }
+    fn next_event(&self) -> Option<SimTime> {
+        None
+    }
+    fn counters(&self, _: usize) -> Counters {
+        Counters::default()
+    }
+    fn queue_len(&self, _: usize) -> usize {
+        0
+    }
+}
+
+/// Builds the device `id` of an experiment, as it is at the start. `simulators` are those that have been started, `gateways`
+/// those that have been opened.
 pub fn new(
     experiment: &Experiment,
     id: HostId,
     fabric: &Fabric,
     simulators: &mut Simulators,
+    gateways: &mut Gateways,
 ) -> Box<dyn Device> {
     let settings = experiment.device(id).expect("the id of a device");
     match &settings.kind {
@@ -94,5 +124,9 @@ pub fn new(
         DeviceKind::Radio(radio) => radio::new(experiment, id, settings, radio),
         DeviceKind::Router(router) => router::new(experiment, id, settings, router, fabric),
         DeviceKind::Simulator(_) => Box::new(simulators.take(id)),
+        DeviceKind::Gateway(_) => match gateways.take(id) {
+            Some(gateway) => Box::new(gateway),
+            None => Box::new(Absent),
+        },
     }
 }

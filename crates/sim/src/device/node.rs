@@ -187,6 +187,10 @@ impl DeviceNode {
         self.output.finish();
     }
 
+    /// When it came to rest for good; `None` while the run is to go on for its sake.
+    pub fn finished_at(&self) -> Option<SimTime> {
+        self.device.finished_at()
+    }
     /// The frames and bytes that a port has carried and dropped.
     pub fn counters(&self, port: usize) -> Counters {
         self.device.counters(port)

@@ -3,9 +3,7 @@
 use crate::failure::Failure;
 use belljar_base::{Set, SimTime};
 use belljar_p4runtime::SwitchDevice;
-use belljar_packetio::{
-    MIN_FRAME, PacketOptions, PacketRing, Port, Sent, Tap, TapOptions, UnixOptions, UnixPort,
-};
+use belljar_packetio::{MIN_FRAME, Port, Sent, TapOptions};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -21,14 +19,7 @@ const WAITING: usize = 1_024;
 pub struct Attachment {
     /// The port's number.
     pub port: u16,
-    to: To,
-}
-
-#[derive(Clone, Debug)]
-enum To {
-    Interface(String),
-    Tap(String),
-    Unix(PathBuf),
+    to: belljar_packetio::Attachment,
 }
 
 impl FromStr for Attachment {
@@ -40,11 +31,7 @@ impl FromStr for Attachment {
         let port = port.ok_or_else(|| {
             format!("'{}' is no port: ports are 0 to 510", text.split('@').next().unwrap_or(""))
         })?;
-        let to = match to.split_once(':') {
-            Some(("tap", name)) => To::Tap(name.to_string()),
-            Some(("unix", path)) => To::Unix(path.into()),
-            _ => To::Interface(to.to_string()),
-        };
+        let Ok(to) = to.parse();
         Ok(Self { port, to })
     }
 }
@@ -74,17 +61,12 @@ impl Interfaces {
             if !numbers.insert(number) {
                 return Err(Failure::usage(format!("port {number} has two interfaces")));
             }
-            let (port, carrier): (Box<dyn Port>, _) = match &attachment.to {
-                To::Interface(name) => {
-                    let port = PacketRing::open(name, &PacketOptions::default()).map_err(Failure::run)?;
-                    (Box::new(port), Some(Path::new("/sys/class/net").join(name).join("carrier")))
+            let port = attachment.to.open(&TapOptions::default()).map_err(Failure::run)?;
+            let carrier = match &attachment.to {
+                belljar_packetio::Attachment::Interface(name) => {
+                    Some(Path::new("/sys/class/net").join(name).join("carrier"))
                 }
-                To::Tap(name) => {
-                    (Box::new(Tap::create(name, &TapOptions::default()).map_err(Failure::run)?), None)
-                }
-                To::Unix(path) => {
-                    (Box::new(UnixPort::connect(path, &UnixOptions::default()).map_err(Failure::run)?), None)
-                }
+                _ => None,
             };
             all.push(Interface {
                 number,

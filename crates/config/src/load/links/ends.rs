@@ -134,10 +134,10 @@ fn end(
         let known = stations.iter().map(|station| station.name.as_str());
         let help = match nearest(name, known) {
             Some(near) => format!("did you mean '{near}'?"),
-            None => "add it to hosts, switches, routers, simulators or radios".to_owned(),
+            None => "add it to hosts, switches, routers, simulators, radios or gateways".to_owned(),
         };
         return Err(node
-            .problem(format!("there is no host, switch, router, simulator or radio '{name}'"))
+            .problem(format!("there is no host, switch, router, simulator, radio or gateway '{name}'"))
             .help(help));
     };
     if let Some(interface) = interface {
@@ -182,7 +182,7 @@ fn simulator_port(node: &Node) -> Result<String, Problem> {
 /// The first name that no interface of a station has.
 pub(super) fn free_name(station: &Station, taken: &mut Set<String>) -> String {
     let (stem, first) = match station.kind {
-        Kind::Switch | Kind::Simulator | Kind::Radio => ("p", 1),
+        Kind::Switch | Kind::Simulator | Kind::Radio | Kind::Gateway => ("p", 1),
         Kind::Host { on_graph: true } => ("eth", 1),
         _ => ("eth", 0),
     };

@@ -1,7 +1,8 @@
-//! Sections `switches`, `routers`, `simulators`, `radios` and `links`, and what hosts say of their interfaces.
+//! Sections `switches`, `routers`, `simulators`, `radios`, `gateways` and `links`, and what hosts say of their interfaces.
 
 mod addressing;
 mod ends;
+mod gateways;
 mod impairments;
 mod management;
 mod p4;
@@ -79,12 +80,13 @@ pub(super) enum Kind {
     Router,
     Simulator,
     Radio,
+    Gateway,
 }
 
 impl Kind {
     /// True if its links are one network, in which it has no address.
     fn joins_links(self) -> bool {
-        matches!(self, Kind::Switch | Kind::Simulator | Kind::Radio)
+        matches!(self, Kind::Switch | Kind::Simulator | Kind::Radio | Kind::Gateway)
     }
 }
 
@@ -177,6 +179,10 @@ pub(super) fn read(
                 let radio = radios::read(station, &interfaces, &drafts, &stations, context.around)?;
                 devices.push(Device { name, interfaces, kind: DeviceKind::Radio(Box::new(radio)) });
             }
+            Kind::Gateway => {
+                let kind = DeviceKind::Gateway(gateways::read(station, &interfaces)?);
+                devices.push(Device { name, interfaces, kind });
+            }
         }
     }
     check_addresses(&stations, hosts)?;
@@ -200,7 +206,7 @@ fn switch(section: Option<&Section>) -> Result<DeviceKind, Problem> {
     Ok(DeviceKind::Switch(Switch { ageing: ageing.unwrap_or(AGEING) }))
 }
 
-/// Hosts, switches, routers, other simulators and radios in the order of their ids.
+/// Hosts, switches, routers, other simulators, radios and gateways in the order of their ids.
 fn stations<'a>(file: &Section<'a>, hosts: &[Host]) -> Result<Vec<Station<'a>>, Problem> {
     let mut all = Vec::new();
     let entries: Map<&str, &Entry> = match file.get("hosts") {
@@ -225,6 +231,7 @@ fn stations<'a>(file: &Section<'a>, hosts: &[Host]) -> Result<Vec<Station<'a>>, 
         ("routers", "router", Kind::Router, ROUTER_KEYS),
         ("simulators", "simulator", Kind::Simulator, simulators::KEYS),
         ("radios", "radio", Kind::Radio, radios::KEYS),
+        ("gateways", "gateway", Kind::Gateway, gateways::KEYS),
     ] {
         let Some(node) = file.get(section) else { continue };
         let mut found = Vec::new();

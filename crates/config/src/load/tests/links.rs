@@ -245,6 +245,29 @@ links:
 }
 
 #[test]
+fn gateways_are_read_and_written() {
+    let text = "general: { stop_time: 1 s }
+hosts: { a: { interfaces: { eth0: 10.9.0.2/24 } } }
+switches: [s]
+gateways:
+  out: { interface: \"tap:lab0\", address: 10.9.0.1/24, namespace: lab, hard_limit: 5 ms }
+  sock: { interface: \"unix:/tmp/frames\" }
+links:
+- { between: [a, s] }
+- { between: [s, out], latency: 1 ms }
+- { between: [s, sock], latency: 1 ms }
+";
+    round_trip(text);
+    let experiment = parse(text);
+    assert!(experiment.has_gateways());
+    let device = &experiment.topology.devices[1];
+    let DeviceKind::Gateway(gateway) = &device.kind else { panic!("a gateway") };
+    assert_eq!((gateway.interface.as_str(), gateway.namespace.as_deref()), ("tap:lab0", Some("lab")));
+    assert_eq!(gateway.hard_limit, Some(SimDuration::from_millis(5)));
+    assert!(device.interfaces[0].addresses.is_empty());
+}
+
+#[test]
 fn simulators_that_are_linked_have_a_channel_of_their_own() {
     let text = "general: { stop_time: 1 s }
 hosts: { a: { processes: [] } }

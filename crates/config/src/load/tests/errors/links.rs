@@ -22,13 +22,13 @@ fn ends_of_links() {
     links("links: [ { between: [a] } ]", "3:21 a link has two ends", "write between: [alice:eth1, bob:eth1]");
     links(
         "routers: [router]\nlinks: [ { between: [a, rooter] } ]",
-        "4:25 there is no host, switch, router, simulator or radio 'rooter'",
+        "4:25 there is no host, switch, router, simulator, radio or gateway 'rooter'",
         "did you mean 'router'?",
     );
     links(
         "links: [ { between: [a, nobody] } ]",
-        "3:25 there is no host, switch, router, simulator or radio 'nobody'",
-        "add it to hosts, switches, routers, simulators or radios",
+        "3:25 there is no host, switch, router, simulator, radio or gateway 'nobody'",
+        "add it to hosts, switches, routers, simulators, radios or gateways",
     );
     links(
         "links: [ { between: [\"a:eth0/1\", b] } ]",
@@ -409,6 +409,43 @@ fn simulator(keys: &str, expected: &str, help: &str) {
     assert!(error.message.contains(expected), "{}", error.message);
     assert!(error.help.as_deref().unwrap_or_default().contains(help), "{:?}", error.help);
     assert!(error.position.is_some());
+}
+
+#[test]
+fn gateways() {
+    let gateway = |settings: &str, expected: &str, help: &str| {
+        let text = format!("gateways: {settings}\nlinks: [ {{ between: [a, b] }}, {{ between: [a, out] }} ]");
+        links(&text, expected, help);
+    };
+    links(
+        "gateways: { out: { interface: eth0 } }\nlinks: [ { between: [a, b] } ]",
+        "3:13 gateway 'out' is at the end of no link",
+        "add it to one: links: [ { between: [alice, out] } ]",
+    );
+    links(
+        "gateways: { out: { interface: eth0 } }\nlinks: [ { between: [a, out] }, { between: [b, out] } ]",
+        "3:13 gateway 'out' is at the end of 2 links, and is one interface",
+        "link it to a switch, and the others to that",
+    );
+    gateway(
+        "[out]",
+        "3:12 nothing is said of gateway 'out'",
+        "write which interface of this machine it is, interface: eth0",
+    );
+    const HELP: &str = "write the name of an interface (eth0), tap:NAME, or unix:PATH for a socket of frames";
+    gateway("{ out: {} }", "3:18 gateway 'out' has no 'interface'", "add interface: eth0");
+    gateway("{ out: { interface: 'unix:' } }", "3:31 'unix:' is followed by no path", HELP);
+    gateway("{ out: { interface: 'tap:a/b' } }", "3:31 'a/b' cannot be an interface of this machine", HELP);
+    gateway(
+        "{ out: { interface: eth0, address: 10.0.0.1/24 } }",
+        "3:46 'address' is for a TAP interface, which the run makes; this one exists already",
+        "give it the address by 'ip address add', or write interface: tap:NAME",
+    );
+    gateway(
+        "{ out: { interface: eth0, hard_limit: 0 } }",
+        "3:49 'hard_limit' must not be 0: no frame leaves at its very picosecond",
+        "",
+    );
 }
 
 #[test]

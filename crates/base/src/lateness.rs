@@ -1,6 +1,6 @@
 //! Statistics of how late things were done.
 
-use belljar_base::SimDuration;
+use crate::SimDuration;
 
 /// A histogram of lateness, by powers of two of a nanosecond.
 #[derive(Clone, Debug)]
