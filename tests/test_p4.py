@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import struct
+import subprocess
 
 import pytest
 import yaml
@@ -118,3 +120,30 @@ def test_captures_go_through_a_program(belljar, run_experiment, workdir):
     assert runs[0].status == 0 and runs[0].out == runs[1].out, runs[0]
     assert "table ingress.stations (p4-bridge.p4:27) hdr.ethernet.dst=0x020000000001: hit entry 0 -> ingress.forward(port=0x0001)" in runs[0].out
     assert (out / "port1.pcap").stat().st_size > 1_000
+
+
+ROUTER_PACKET = ["020000000001", "020000000002", "9999", "00" * 50]
+
+
+def test_packets_are_stepped_through(belljar, workdir):
+    frame = bytes.fromhex("".join(ROUTER_PACKET))
+    header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    capture = workdir / "in.pcap"
+    packet = lambda second: struct.pack("<IIII", second, 0, len(frame), len(frame)) + frame  # noqa: E731
+    capture.write_bytes(header + packet(1) + packet(2))
+    command = [belljar, "p4", "run", EXAMPLES / "p4-bridge.p4", "--runtime", EXAMPLES / "p4-bridge-runtime.json", "--pcap", f"2={capture}", "--step"]
+
+    def step(commands):
+        done = subprocess.run([str(c) for c in command], input="\n".join(commands) + "\n", capture_output=True, text=True, timeout=20)
+        assert done.returncode == 0, done
+        return done.stdout
+    said = step(["b ingress.stations", "c", "p egress_spec", "back", "s", "n", "s", "s", "p ethernet.dst", "q"])
+    table = said.index("table ingress.stations (p4-bridge.p4:27)")
+    # The table's action has set the port, and says so below the line; the packet goes there.
+    assert "standard_metadata.egress_spec: 0x0000 -> 0x0001" in said[table:], said
+    assert said.count("table ingress.stations") == 2 and "standard_metadata.egress_spec = 0x0001" in said, said
+    assert "packet 2: ingress" in said and "ethernet.dst = 0x020000000001" in said, said
+    # Without commands it goes to the end, and so does one that is none.
+    whole = step([])
+    assert whole.count("packet ") >= 2 and "2 packets in, 2 out" in whole and whole.count("(p4) ") == 2, whole
+    assert "'fly' is no command; help lists them" in step(["fly", "help", "q"])

@@ -40,3 +40,4 @@ pub use load::ProgramFile;
 pub use meter::Colour;
 pub use program::Program;
 pub use switch::{Leaving, Notification, Switch, SwitchConfig};
+pub use trace::Step;

@@ -5,6 +5,7 @@ mod junit;
 mod pcap;
 mod run;
 mod serve;
+mod step;
 mod test;
 
 use crate::failure::Failure;

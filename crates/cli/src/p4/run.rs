@@ -1,6 +1,6 @@
 //! `belljar p4 run`.
 
-use super::pcap;
+use super::{pcap, step::Stepper};
 use crate::failure::Failure;
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_p4::switch::Drop;
@@ -34,6 +34,9 @@ pub struct Arguments {
     /// Say what happens to each packet: parser states, tables, actions
     #[arg(long)]
     trace: bool,
+    /// Stop at each line of the trace, and read commands: help lists them
+    #[arg(long, conflicts_with = "trace")]
+    step: bool,
     /// Ports of the switch
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..=512))]
     ports: u16,
@@ -76,17 +79,27 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print!("{}", files::commands::apply_file(&mut switch, file).map_err(Failure::input)?);
     }
     switch.set_trace(arguments.trace);
+    let mut stepper = arguments.step.then(Stepper::new);
+    if stepper.is_some() {
+        switch.set_steps();
+    }
     let mut left: Map<u16, Vec<(SimTime, Vec<u8>)>> = Map::new();
     let mut now = SimTime::ZERO;
     for (at, port, packet) in inputs(arguments)? {
         now = at;
         switch.receive(at, port, packet);
         collect(&mut switch, at, &mut left);
+        if stepper.as_mut().is_some_and(|stepper| !stepper.show(&mut switch)) {
+            return Ok(ExitCode::SUCCESS);
+        }
     }
     // What still waits leaves; timers alone go on for ever.
     while let Some(at) = switch.next_packet() {
         now = now.max(at);
         collect(&mut switch, now, &mut left);
+        if stepper.as_mut().is_some_and(|stepper| !stepper.show(&mut switch)) {
+            return Ok(ExitCode::SUCCESS);
+        }
     }
     collect(&mut switch, now + SimDuration::from_secs(2), &mut left);
     if let Some(folder) = &arguments.output {

@@ -51,7 +51,11 @@ impl Run<'_> {
                 }
                 Node::Call { action, next } => {
                     Run::set_arguments(self.scratch, &[]);
+                    if let Some(trace) = &mut self.trace {
+                        trace.step("  statements");
+                    }
                     self.action(*action);
+                    self.trace_effect();
                     *next
                 }
             };
@@ -171,6 +175,7 @@ impl Run<'_> {
             None => special.unwrap_or(table.otherwise),
             Some((action, next)) => {
                 self.action(action);
+                self.trace_effect();
                 special.unwrap_or(next)
             }
         }

@@ -49,7 +49,14 @@ impl Run<'_> {
 
     fn trace(&mut self, line: impl FnOnce(&Program) -> String) {
         if let Some(trace) = &mut self.trace {
-            trace.line(line(self.program));
+            trace.line_with(line(self.program), Some(&self.packet.phv));
+        }
+    }
+
+    /// What the last line of the trace tells of has been done.
+    fn trace_effect(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.effect(&self.packet.phv);
         }
     }
 

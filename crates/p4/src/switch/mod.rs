@@ -19,7 +19,7 @@ use crate::packet::Packet;
 use crate::program::Program;
 use crate::run::{Run, Scratch};
 use crate::state::State;
-use crate::trace::Trace;
+use crate::trace::{Step, Trace};
 use belljar_base::{SimDuration, SimTime};
 pub use config::{Drop, Notification, SwitchConfig};
 pub(crate) use digest::DigestState;
@@ -353,6 +353,14 @@ impl Switch {
     /// Begins or ends to write down what happens to packets.
     pub fn set_trace(&mut self, on: bool) {
         self.trace = on.then(Trace::default);
+    }
+    /// Begins to write down what happens to packets, with their headers and metadata at each line.
+    pub fn set_steps(&mut self) {
+        self.trace = Some(Trace::with_steps());
+    }
+    /// Takes the lines since the last call, after [`set_steps`](Self::set_steps).
+    pub fn take_steps(&mut self) -> Vec<Step> {
+        self.trace.as_mut().map_or_else(Vec::new, Trace::take_steps)
     }
     /// Takes the trace since the last call.
     pub fn take_trace(&mut self) -> String {

@@ -38,11 +38,19 @@ impl Checker {
                 return Err(Box::new(expr));
             }
             (Type::Int, Type::Bit(_) | Type::Signed(_)) => return Ok(self.int_to(expr, &to)),
-            (Type::Int, Type::Named(id, _)) => {
-                if let DefKind::NewType(_) | DefKind::SerEnum(..) = self.def(*id).kind {
-                    return Err(Box::new(expr));
+            (Type::Int, Type::Named(id, _)) => match self.def(*id).kind.clone() {
+                // The language asks for a cast, p4c takes a number without one, and large programs rely on that.
+                DefKind::NewType(inner) if expr.int().is_some() => {
+                    let inner = self.resolved(&inner);
+                    if !matches!(inner, Type::Bit(_) | Type::Signed(_)) {
+                        return Err(Box::new(expr));
+                    }
+                    let value = self.int_to(expr, &inner);
+                    return Ok(Expr { ty: to, ..value });
                 }
-            }
+                DefKind::NewType(_) | DefKind::SerEnum(..) => return Err(Box::new(expr)),
+                _ => {}
+            },
             (Type::Dots, Type::Infer(_) | Type::List(_)) => return Err(Box::new(expr)),
             (Type::Dots, _) => {
                 return Ok(Expr { kind: ExprKind::Default, ty: to, span: expr.span });
