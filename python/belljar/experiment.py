@@ -378,7 +378,7 @@ class Experiment(Events, Links):
 
     def to_dict(self) -> dict[str, Any]:
         """As the experiment file has it."""
-        linked = self.linked()
+        linked = self.linked() | {name for name, host in self.hosts.items() if host.extra.get("devices")}
         hosts = {}
         for name, host in self.hosts.items():
             # Stations of radios may be named by patterns.

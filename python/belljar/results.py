@@ -343,7 +343,7 @@ class Results:
 
     def packets(self, node: str, interface: str = "eth0") -> Iterator[Packet]:
         """The packets of a capture (`pcap=True`) of a host, switch or router, in order."""
-        folders = [self.path / kind / node for kind in ("hosts", "switches", "routers", "simulators", "radios", "gateways")]
+        folders = [self.path / kind / node for kind in ("hosts", "switches", "routers", "simulators", "radios", "gateways", "nics")]
         folder = next((folder for folder in folders if folder.is_dir()), None) or self.host(node)
         file = folder / f"{interface}.pcap"
         if not file.is_file():

@@ -270,6 +270,7 @@ class Simulator:
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     working_directory: str | None = None
     start_timeout: Time | None = None
+    devices: Sequence[Mapping[str, Any]] = ()
 
     def port(self, name: str) -> str:
         """A port, as the end of a link."""
@@ -285,6 +286,8 @@ class Simulator:
             entry["ports"] = {name: dict(port) for name, port in self.ports.items()}
         if self.environment:
             entry["environment"] = dict(self.environment)
+        if self.devices:
+            entry["devices"] = [dict(device) for device in self.devices]
         return entry
 
 
@@ -323,6 +326,22 @@ class Gateway:
         return _given(interface=self.interface, address=self.address, namespace=self.namespace, hard_limit=self.hard_limit)
 
 
+@dataclasses.dataclass
+class Nic:
+    """A network controller of the e1000 family. `exp.nic(...)` makes one; hosts drive it, `exp.host(..., devices=[{"pci": "nic0",
+    "driver": "e1000"}])`, and a link ends at it."""
+
+    name: str
+    mac: str | None = None
+    fetch: Time | None = None
+    write_back: Time | None = None
+    register: Time | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        return _given(mac=self.mac, fetch=self.fetch, write_back=self.write_back, register=self.register)
+
+
 class Links:
     """The links of an experiment, its switches, routers and radio channels."""
 
@@ -332,6 +351,7 @@ class Links:
         self.simulators: dict[str, Simulator] = {}
         self.radios: dict[str, dict[str, Any]] = {}
         self.gateways: dict[str, Gateway] = {}
+        self.nics: dict[str, Nic] = {}
         self.links: list[dict[str, Any]] = []
 
     def switch(self, name: str, *, ageing: Time | None = None) -> Switch:
@@ -369,12 +389,14 @@ class Links:
         self, name: str, command: str | Sequence[str] | None = None, *, ports: Mapping[str, Mapping[str, str]] | None = None,
         sync: bool | None = None, latency: Time | None = None, sync_interval: Time | None = None,
         environment: Mapping[str, str] | None = None, working_directory: str | None = None, start_timeout: Time | None = None,
+        devices: Sequence[Mapping[str, Any]] = (),
     ) -> Simulator:
         """Adds another simulator, with which frames are exchanged over channels. In its command `{PORT}` stands for the
         adapter URL of a port, which a link to `"name:PORT"` makes; `ports` says which of them listen, {"left": {"role":
-        "listen"}}, or have a socket of their own."""
+        "listen"}}, or have a socket of their own. `devices` are the PCI devices of one that is a machine, [{"pci": "nic0"}]."""
         made = Simulator(
-            name, command, dict(ports or {}), sync, latency, sync_interval, dict(environment or {}), working_directory, start_timeout)
+            name, command, dict(ports or {}), sync, latency, sync_interval, dict(environment or {}), working_directory, start_timeout,
+            devices)
         self.simulators[self._new(name)] = made
         return made
 
@@ -396,9 +418,16 @@ class Links:
         self.gateways[self._new(name)] = made = Gateway(name, interface, address, namespace, hard_limit)
         return made
 
+    def nic(
+        self, name: str, *, mac: str | None = None, fetch: Time | None = None, write_back: Time | None = None, register: Time | None = None,
+    ) -> Nic:
+        """Adds a network controller of the e1000 family, which a host or a simulator drives."""
+        self.nics[self._new(name)] = made = Nic(name, mac, fetch, write_back, register)
+        return made
+
     def _new(self, name: str) -> str:
-        if any(name in there for there in (self.switches, self.routers, self.simulators, self.radios, self.gateways)):
-            raise ValueError(f"there is a switch, router, simulator, radio or gateway '{name}' already")
+        if any(name in there for there in (self.switches, self.routers, self.simulators, self.radios, self.gateways, self.nics)):
+            raise ValueError(f"there is a switch, router, simulator, radio, gateway or nic '{name}' already")
         return name
 
     def link(self, first: End, second: End, **what: Unpack[LinkOptions]) -> Self:
@@ -432,6 +461,7 @@ class Links:
             "simulators": {name: simulator.to_dict() for name, simulator in self.simulators.items()},
             "radios": self.radios,
             "gateways": {name: gateway.to_dict() for name, gateway in self.gateways.items()},
+            "nics": {name: nic.to_dict() for name, nic in self.nics.items()},
             "links": self.links,
         }
         return {key: value for key, value in entry.items() if value}

@@ -122,6 +122,7 @@ impl Experiment {
         if !host.interfaces.is_empty() {
             topology::interfaces(out, &host.interfaces);
             topology::routing(out, &host.routing, &host.interfaces);
+            self.devices_of(out, &host.interfaces);
             out.plain(2, "forwarding", host.forwarding);
         }
         options(out, &host.options);

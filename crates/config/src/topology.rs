@@ -1,9 +1,11 @@
 //! Explicit topologies: switches, routers, and the links between named interfaces.
 
 mod p4;
+mod pci;
 
 pub(crate) use p4::ManagementAddress;
 pub use p4::{LoadedProgram, P4Management, P4Setup, P4Source, P4Switch};
+pub use pci::{NEAR, Nic, PCI_PORT, PciConnection, PciDriver};
 
 use crate::model::{CaptureFilter, Experiment};
 use belljar_base::{HostId, Map, SimDuration};
@@ -15,7 +17,7 @@ use std::path::PathBuf;
 /// Everything of the network that is not the graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Topology {
-    /// The devices: switches in the order of their names, then routers, other simulators, radios and gateways in the order of theirs. Their
+    /// The devices: switches in the order of their names, then routers, other simulators, radios, gateways and network controllers in the order of theirs. Their
     /// node ids follow those of the hosts.
     pub devices: Vec<Device>,
     /// The links in the order of the file.
@@ -55,6 +57,8 @@ pub enum DeviceKind {
     Radio(Box<Radio>),
     /// An interface of this machine.
     Gateway(Gateway),
+    /// A network controller.
+    Nic(Nic),
 }
 
 /// The settings of a learning switch.
@@ -117,6 +121,17 @@ pub struct SimulatorPort {
     pub socket: Option<PathBuf>,
     /// The other end of its link is a simulator too: their channel is wired directly, with the link's latency.
     pub wired: bool,
+    /// A PCI connection ends here: latency of its channel, and whether the simulator is the device.
+    pub pci: Option<PciPort>,
+}
+
+/// A simulator's end of a PCI connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PciPort {
+    /// Latency of the channel.
+    pub latency: SimDuration,
+    /// True if the simulator is the device, false if it is the host.
+    pub is_device: bool,
 }
 
 impl Simulator {
@@ -176,6 +191,7 @@ impl DeviceKind {
             DeviceKind::Simulator(_) => ("simulator", "simulators"),
             DeviceKind::Radio(_) => ("radio", "radios"),
             DeviceKind::Gateway(_) => ("gateway", "gateways"),
+            DeviceKind::Nic(_) => ("nic", "nics"),
         }
     }
     /// Where its IP routes come from; `None` if it has no IP address.
@@ -186,7 +202,8 @@ impl DeviceKind {
             DeviceKind::Switch(_)
             | DeviceKind::Simulator(_)
             | DeviceKind::Radio(_)
-            | DeviceKind::Gateway(_) => None,
+            | DeviceKind::Gateway(_)
+            | DeviceKind::Nic(_) => None,
         }
     }
     /// True if it passes IP packets on by those routes.
@@ -205,9 +222,11 @@ impl DeviceKind {
             DeviceKind::P4(p4) if p4.management.as_ref().is_some_and(|m| m.interface == interface) => {
                 Bridging::Separate
             }
-            DeviceKind::P4(_) | DeviceKind::Simulator(_) | DeviceKind::Radio(_) | DeviceKind::Gateway(_) => {
-                Bridging::Unknown
-            }
+            DeviceKind::P4(_)
+            | DeviceKind::Simulator(_)
+            | DeviceKind::Radio(_)
+            | DeviceKind::Gateway(_)
+            | DeviceKind::Nic(_) => Bridging::Unknown,
         }
     }
 }
@@ -268,6 +287,8 @@ pub struct Link {
     pub mtu: usize,
     /// Cost of using it, for shortest paths.
     pub cost: u32,
+    /// The PCI connection that it is, if it is no link of a network.
+    pub pci: Option<PciConnection>,
 }
 
 /// An end of a link.

@@ -57,6 +57,9 @@ pub fn refusals(experiment: &Experiment, schedule: &Schedule, all_users: bool) -
             DeviceKind::Gateway(_) => refused.push(format!(
                 "gateway '{name}': an emulation's links end at its own hosts; run it by 'belljar run'"
             )),
+            DeviceKind::Nic(_) => refused.push(format!(
+                "nic '{name}': a simulated controller keeps a simulation's time, not this machine's"
+            )),
             DeviceKind::Router(router) if router.clamp_mss.is_some() => refused.push(format!(
                 "router '{name}': 'clamp_mss' needs a firewall rule of the kernel, which is not made: leave it out"
             )),

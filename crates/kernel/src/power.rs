@@ -21,7 +21,8 @@ const KEPT: &[u8] = b"/run/lock";
 const OUTPUT: [&str; 4] = ["stdout", "stderr", "strace", "pcap"];
 
 impl Host {
-    /// Moves the clock on to `to`, before which everything has happened.
+    /// Moves the clock on to `to`, before which everything has happened, or the host has stood still: what was due then happens at
+    /// `to`.
     pub fn advance(&mut self, to: SimTime) {
         self.net.clock.advance(to);
     }

@@ -24,6 +24,7 @@ mod outbound_path;
 mod outcome;
 mod output;
 mod partition;
+mod pci;
 mod run;
 mod simulated_host;
 mod simulators;

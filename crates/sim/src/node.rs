@@ -7,15 +7,17 @@ use crate::metrics::{Sampler, link_row};
 use crate::outbound_path::{Cable, Graph, OutboundPath};
 use crate::output::Output;
 use crate::partition::KeptAway;
+use crate::pci::HostDevice;
 use crate::simulated_host::SimulatedHost;
 use belljar_base::activity::Phase;
 use belljar_base::{EventClass, EventKey, Footprint, HostId, Map, Seed, SimDuration, SimTime};
 use belljar_engine::Outgoing;
 use belljar_kernel::{Host, ProcessReport};
-use belljar_net::{DropReason, Path};
+use belljar_net::{DropReason, Packet, Path};
 use belljar_netstack::Departure;
 use belljar_plan::HostChange;
 use belljar_results::{ResultsError, names};
+use std::io::Write;
 use std::net::IpAddr;
 use std::path::{self, PathBuf};
 use std::sync::Arc;
@@ -43,6 +45,8 @@ pub struct HostNode {
     output: Output,
     /// By link.
     cables: Vec<Cable>,
+    /// The PCI devices that it drives.
+    pub(crate) devices: Vec<HostDevice>,
 }
 
 impl HostNode {
@@ -56,6 +60,7 @@ impl HostNode {
         mut changes: Vec<(SimTime, HostChange)>,
         loss_free_until: SimTime,
         cables: Vec<Cable>,
+        devices: Vec<HostDevice>,
         output: Output,
         debug: DebugState,
     ) -> HostNode {
@@ -78,6 +83,7 @@ impl HostNode {
             departures: Vec::new(),
             debug,
             cables,
+            devices,
         }
     }
 
@@ -94,6 +100,10 @@ impl HostNode {
         for departure in departures.drain(..) {
             let loss_free = departure.at < self.loss_free_until;
             if let Some(link) = departure.link {
+                if let Some(device) = self.devices.iter_mut().find(|device| device.link == link) {
+                    device.transmit(departure.at, departure.packet);
+                    continue;
+                }
                 self.send_by_link(link, departure, loss_free, out);
                 continue;
             }
@@ -122,6 +132,54 @@ impl HostNode {
             });
         }
         self.departures = departures;
+        self.exchange_with_devices(out);
+    }
+
+    /// Hands over what drivers have for their devices and for the kernel.
+    fn exchange_with_devices(&mut self, out: &mut Vec<Outgoing<Message>>) {
+        for number in 0..self.devices.len() {
+            let link = self.devices[number].link;
+            while let Some((at, packet)) = self.devices[number].poll_device() {
+                self.put_on_cable(link, at, true, packet, out);
+            }
+            while let Some((key, packet)) = self.devices[number].poll_received(self.id, &mut self.sequence) {
+                self.host.stack_mut().deliver(key, Some(link), packet);
+            }
+        }
+    }
+
+    /// Runs the kernel up to `limit`, and lets what comes from PCI devices happen on the way. False if the host stands still at the
+    /// limit, because a driver waits for registers.
+    fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) -> bool {
+        if self.devices.is_empty() {
+            self.advance_kernel(limit, out);
+            return true;
+        }
+        loop {
+            let next = self.next_of_devices().filter(|at| *at < limit);
+            if !self.stands_still() {
+                self.advance_kernel(next.unwrap_or(limit), out);
+            }
+            let Some(at) = next else { return !self.stands_still() };
+            let stood_still = self.stands_still();
+            let device = self.devices.iter_mut().find(|device| device.next_event() == Some(at));
+            let Some(device) = device else { return !stood_still };
+            device.handle(at);
+            if stood_still && !self.stands_still() {
+                // What should have happened until now happens now.
+                self.host.advance(at);
+            }
+            self.exchange_with_devices(out);
+        }
+    }
+
+    fn next_of_devices(&self) -> Option<SimTime> {
+        self.devices.iter().filter_map(HostDevice::next_event).min()
+    }
+
+    /// True while one of its drivers waits for registers.
+    fn stands_still(&self) -> bool {
+        self.devices.iter().any(HostDevice::waits)
     }
 
     /// Puts a frame on a link.
@@ -132,9 +190,20 @@ impl HostNode {
         loss_free: bool,
         out: &mut Vec<Outgoing<Message>>,
     ) {
+        self.put_on_cable(link, departure.at, loss_free, departure.packet, out);
+    }
+
+    fn put_on_cable(
+        &mut self,
+        link: usize,
+        at: SimTime,
+        loss_free: bool,
+        packet: Packet,
+        out: &mut Vec<Outgoing<Message>>,
+    ) {
         let cable = &mut self.cables[link];
         let (source, sequence) = (self.id, &mut self.sequence);
-        cable.carry(&(), departure.at, loss_free, departure.packet, |to, time, message| {
+        cable.carry(&(), at, loss_free, packet, |to, time, message| {
             *sequence += 1;
             let key = EventKey { time, class: EventClass::Arrival, source, sequence: *sequence };
             out.push(Outgoing { to, key, message });
@@ -157,7 +226,7 @@ impl HostNode {
     }
 
     /// Runs the kernel up to `limit`, and stops on the way where it is to be sampled.
-    fn advance(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
+    fn advance_kernel(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         while let Some(at) = self.sampler.due(limit, self.next_arrival_or_timer()) {
             self.run_kernel(at);
             self.forward(out);
@@ -221,6 +290,15 @@ impl HostNode {
         self.host.finish();
         self.collect();
         self.collect_logs(true);
+        for device in &self.devices {
+            let (name, text) = device.counters();
+            let name = PathBuf::from("hosts").join(self.host.name()).join(name);
+            let path = self.output.folder.path().join(&name);
+            let written = self.output.folder.create_file(&name).and_then(|mut file| {
+                file.write_all(text.as_bytes()).map_err(|error| ResultsError::Write { path, error })
+            });
+            self.output.note(written);
+        }
         let path = self.output.folder.host(self.host.name());
         let described = self.host.linux_mut().map_or(Ok(()), Host::finish_files);
         self.output.note(described.map_err(|errno| ResultsError::Write {
@@ -233,6 +311,9 @@ impl HostNode {
 
 impl HostNode {
     pub fn deliver(&mut self, key: EventKey, message: Message) {
+        if let Some(device) = self.devices.iter_mut().find(|device| message.port == Some(device.link)) {
+            return device.deliver(key, message.packet);
+        }
         if !self.kept_away.takes(&self.fabric, self.id, &message, key.time) {
             self.host.stack_mut().deliver(key, message.port, message.packet);
         }
@@ -242,15 +323,22 @@ impl HostNode {
         self.host.doing(Phase::Kernel);
         while let Some((at, change)) = self.changes.pop_if(|(at, _)| *at < limit) {
             // What has left before a crash is on its way.
-            self.advance(at, out);
+            if !self.advance(at, out) {
+                self.changes.push((at, change));
+                break;
+            }
             self.change(at, change);
         }
         self.advance(limit, out);
         self.collect();
     }
     pub fn next_event(&self) -> Option<SimTime> {
+        let devices = self.next_of_devices();
+        if self.stands_still() {
+            return devices;
+        }
         let change = self.changes.last().map(|(at, _)| *at);
-        [self.next_arrival_or_timer(), change].into_iter().flatten().min()
+        [self.next_arrival_or_timer(), change, devices].into_iter().flatten().min()
     }
     pub fn finished_at(&self) -> Option<SimTime> {
         let revives = |change: &HostChange| {

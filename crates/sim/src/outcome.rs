@@ -23,6 +23,7 @@ pub fn statistics(
         let settings = &experiment.hosts[node.id().index()];
         statistics.hosts.insert(settings.name.clone(), host(settings, node, now));
         add_counts(&mut statistics.warnings, node.host.warnings());
+        node.devices.iter().for_each(|device| device.add_statistics(&settings.name, &mut statistics));
         let Some(linux) = node.host.linux() else { continue };
         for (number, count) in linux.call_counts() {
             *statistics.syscalls.entry(call_name(number)).or_default() += count;

@@ -67,6 +67,10 @@ impl SimulatedHost {
     pub fn run_until(&mut self, limit: SimTime) {
         both!(self, host => host.run_until(limit));
     }
+    /// Moves the clock on to `to`, until when it has stood still.
+    pub fn advance(&mut self, to: SimTime) {
+        both!(self, host => host.advance(to));
+    }
     /// When it will next do something.
     pub fn next_event(&self) -> Option<SimTime> {
         both!(self, host => host.next_event())

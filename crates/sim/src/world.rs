@@ -9,6 +9,7 @@ use crate::host_config::{Context, Names, host_config, model_host_config, number_
 use crate::node::HostNode;
 use crate::outbound_path::Cable;
 use crate::output::Output;
+use crate::pci::HostDevice;
 use crate::run::RunOptions;
 use crate::simulated_host::SimulatedHost;
 use crate::simulators::Simulators;
@@ -77,9 +78,11 @@ pub fn hosts(
             output.expected = (Path::new("hosts").join(&settings.name), all);
         }
         let cables = cables(experiment, &settings.interfaces, fabric.changes());
+        let devices = HostDevice::all(experiment, &settings.name, &settings.interfaces);
         let seed = Seed(experiment.general.seed);
         let loss_free_until = experiment.general.bootstrap_end_time;
-        HostNode::new(id, seed, host, fabric.clone(), changes, loss_free_until, cables, output, debug)
+        let fabric = fabric.clone();
+        HostNode::new(id, seed, host, fabric, changes, loss_free_until, cables, devices, output, debug)
     });
     nodes.collect()
 }
@@ -105,7 +108,12 @@ pub fn devices(
         let wanted = Captures::new(experiment, &experiment.topology.pcap_filter, interfaces());
         let output = output(experiment, folder, experiment.topology.pcap_capture_size, wanted, writer);
         let (_, in_results) = settings.kind.noun();
-        let capture = experiment.topology.pcap_enabled.then(|| interfaces().map(Arc::from).collect());
+        let name = |interface: &Interface| {
+            let is_pci = experiment.topology.links[interface.link].pci.is_some();
+            (!is_pci).then(|| Arc::from(&*interface.name))
+        };
+        let capture =
+            experiment.topology.pcap_enabled.then(|| settings.interfaces.iter().map(name).collect());
         DeviceNode::new(
             id,
             device::new(experiment, id, fabric, simulators, gateways),

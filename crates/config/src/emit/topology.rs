@@ -1,4 +1,4 @@
-//! Sections `switches`, `routers`, `simulators`, `radios`, `gateways` and `links` as YAML.
+//! Sections `switches`, `routers`, `simulators`, `radios`, `gateways`, `nics` and `links` as YAML.
 
 use super::line::line;
 use super::{Writer, quoted};
@@ -33,7 +33,18 @@ impl Experiment {
                         Some(MssClamp::To(bytes)) => out.plain(2, "clamp_mss", bytes),
                     }
                 }
-                DeviceKind::Simulator(settings) => simulator(out, device, settings),
+                DeviceKind::Simulator(settings) => {
+                    simulator(out, device, settings);
+                    self.devices_of(out, &device.interfaces);
+                }
+                DeviceKind::Nic(nic) => {
+                    if let Some(mac) = nic.mac {
+                        out.text(2, "mac", &mac_text(mac));
+                    }
+                    out.plain(2, "fetch", format_duration(nic.fetch));
+                    out.plain(2, "write_back", format_duration(nic.write_back));
+                    out.plain(2, "register", format_duration(nic.register));
+                }
                 DeviceKind::Radio(radio) => self.radio(out, device, radio),
                 DeviceKind::Gateway(settings) => gateway(out, settings),
             }
@@ -46,7 +57,7 @@ impl Experiment {
             super::capture_filter(out, 1, &topology.pcap_filter);
             out.section(0, "links");
         }
-        for link in &topology.links {
+        for link in topology.links.iter().filter(|link| link.pci.is_none()) {
             let end = |n: usize| {
                 let end = &link.ends[n];
                 let interface = &self.node_interfaces(end.node)[end.port];
@@ -63,6 +74,35 @@ impl Experiment {
             out.plain(1, "cost", link.cost);
         }
     }
+}
+
+impl Experiment {
+    /// The PCI connections of a host or simulator with these interfaces.
+    pub(super) fn devices_of(&self, out: &mut Writer, interfaces: &[Interface]) {
+        let own = interfaces.iter().filter(|interface| interface.end == 0);
+        let mut first = true;
+        for interface in own {
+            let link = &self.topology.links[interface.link];
+            let Some(pci) = &link.pci else { continue };
+            if std::mem::take(&mut first) {
+                out.section(2, "devices");
+            }
+            out.text(2, "- pci", self.node_name(link.ends[1].node));
+            out.text(3, "interface", &interface.name);
+            out.plain(3, "latency", format_duration(pci.latency));
+            if let Some(driver) = &pci.driver {
+                out.plain(3, "driver", "e1000");
+                out.plain(3, "mtu", link.mtu);
+                out.plain(3, "interrupts", if driver.msi { "msi" } else { "intx" });
+                out.plain(3, "interrupt_interval", format_duration(driver.interrupt_interval));
+                out.plain(3, "ring", driver.ring);
+            }
+        }
+    }
+}
+
+fn mac_text([a, b, c, d, e, f]: [u8; 6]) -> String {
+    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
 }
 
 fn simulator(out: &mut Writer, device: &Device, simulator: &Simulator) {
@@ -191,9 +231,8 @@ pub(super) fn interfaces(out: &mut Writer, interfaces: &[Interface]) {
         if interface.advertise {
             out.plain(4, "advertise", "true");
         }
-        if let Some([a, b, c, d, e, f]) = interface.mac {
-            let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
-            out.text(4, "mac", &mac);
+        if let Some(mac) = interface.mac {
+            out.text(4, "mac", &mac_text(mac));
         }
     }
 }

@@ -36,6 +36,7 @@ const KEYS: &[&str] = &[
     "simulators",
     "radios",
     "gateways",
+    "nics",
     "links",
     "experimental",
     "belljar",

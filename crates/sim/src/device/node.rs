@@ -31,8 +31,8 @@ pub struct DeviceNode {
     loss_free_until: SimTime,
     /// Its folder in the results.
     folder: PathBuf,
-    /// The names of its interfaces, if their frames are captured.
-    capture: Option<Vec<Arc<str>>>,
+    /// The names of its interfaces, if their frames are captured: not at PCI connections.
+    capture: Option<Vec<Option<Arc<str>>>>,
     watched: Option<Arc<Board>>,
     pub(crate) output: Output,
     pub(crate) sampler: Sampler,
@@ -48,7 +48,7 @@ impl DeviceNode {
         mut changes: Vec<(SimTime, DeviceChange)>,
         loss_free_until: SimTime,
         folder: PathBuf,
-        capture: Option<Vec<Arc<str>>>,
+        capture: Option<Vec<Option<Arc<str>>>>,
         watched: Option<Arc<Board>>,
         output: Output,
     ) -> DeviceNode {
@@ -169,8 +169,8 @@ impl DeviceNode {
     }
 
     fn record(&mut self, at: SimTime, port: usize, frame: &[u8]) {
-        if let Some(names) = &self.capture {
-            self.output.capture(&self.folder, &names[port], at, frame);
+        if let Some(name) = self.capture.as_ref().and_then(|names| names[port].as_ref()) {
+            self.output.capture(&self.folder, name, at, frame);
         }
     }
 

@@ -4,10 +4,11 @@
 //! Frames of one time leave in the order of the ports, then of sending.
 
 use super::{Device, Outside};
+use crate::pci;
 use crate::simulators::{ChannelTrace, Ended, Process};
 use belljar_base::{SimDuration, SimTime};
 use belljar_cosim::turns::Turn;
-use belljar_cosim::{Channel, Error, Fault, Frame, Net};
+use belljar_cosim::{Channel, Error, Fault, Wire};
 use belljar_net::switch::EgressFrame;
 use belljar_net::{Counters, Packet};
 use belljar_plan::LinkChange;
@@ -42,9 +43,9 @@ pub struct ForeignSimulator {
 }
 
 struct Port {
-    channel: Channel<Net>,
+    channel: Channel<Wire>,
     /// Frames that the queue has no room for.
-    backlog: VecDeque<(SimTime, Frame)>,
+    backlog: VecDeque<(SimTime, Vec<u8>)>,
     arrived: VecDeque<Arrived>,
     counters: Counters,
     /// Frames that are shorter than a header or longer than the link allows.
@@ -60,15 +61,19 @@ struct Port {
 impl ForeignSimulator {
     /// A simulator with these channels, each with the longest frame of its link and its latency.
     pub fn new(
-        channels: impl IntoIterator<Item = Option<(Channel<Net>, usize, SimDuration)>>,
+        channels: impl IntoIterator<Item = Option<(Channel<Wire>, usize, SimDuration)>>,
         process: Process,
         turn: Option<Turn>,
         trace: Option<ChannelTrace>,
     ) -> ForeignSimulator {
+        let present = |channel: &Channel<Wire>| {
+            let bytes = pci::present(channel.layer().device()?);
+            Some(Arrived { at: SimTime::ZERO, bytes, late: false })
+        };
         let port = |(channel, longest, latency)| Port {
+            arrived: present(&channel).into_iter().collect(),
             channel,
             backlog: VecDeque::new(),
-            arrived: VecDeque::new(),
             counters: Counters::default(),
             ignored: 0,
             late: 0,
@@ -145,9 +150,9 @@ impl Port {
         let (before, mut came) = (self.channel.horizon(), false);
         loop {
             let late = self.channel.counts().late;
-            let Some((at, frame)) = self.channel.poll(now)? else { break };
+            let Some((at, bytes)) = self.channel.poll(now)? else { break };
             let late = self.channel.counts().late > late;
-            self.arrived.push_back(Arrived { at, bytes: frame.bytes, late });
+            self.arrived.push_back(Arrived { at, bytes, late });
             came = true;
             if self.arrived.len() > MOST_WAITING {
                 return Err(Error {
@@ -177,7 +182,9 @@ impl Port {
 impl Outside for ForeignSimulator {
     fn send(&mut self, at: SimTime, port: usize, frame: &Packet) {
         if let Some(port) = self.port_mut(port).filter(|port| !port.channel.has_ended()) {
-            port.backlog.push_back((at, Frame { port: 0, bytes: frame.bytes().to_vec() }));
+            if !pci::is_present(frame.bytes()) {
+                port.backlog.push_back((at, frame.bytes().to_vec()));
+            }
         }
     }
 
@@ -226,7 +233,8 @@ impl Device for ForeignSimulator {
             let port = self.port_mut(number)?;
             let Arrived { at, bytes, late } = port.arrived.pop_front()?;
             port.late += u64::from(late);
-            if !(ethernet::HEADER_LEN..=port.longest + TAG).contains(&bytes.len()) {
+            let is_frame = matches!(port.channel.layer(), Wire::Net(_));
+            if is_frame && !(ethernet::HEADER_LEN..=port.longest + TAG).contains(&bytes.len()) {
                 port.ignored += 1;
                 continue;
             }

@@ -36,7 +36,7 @@ pub fn launch(
         let (port, interface) = (&settings.ports[number], &device.interfaces[number]);
         let latency = match port.wired {
             true => experiment.topology.links[interface.link].ends[interface.end].line.latency,
-            false => settings.latency,
+            false => port.pci.map_or(settings.latency, |pci| pci.latency),
         };
         let address = Address {
             role: if port.listens { Role::Listen } else { Role::Connect },

@@ -13,10 +13,14 @@ use crate::device::ForeignSimulator;
 use crate::run::RunOptions;
 use belljar_base::{HostId, Map};
 use belljar_config::Experiment;
-use belljar_config::topology::{Device, DeviceKind, Simulator};
+use belljar_config::topology::{Device, DeviceKind, Simulator, SimulatorPort};
 use belljar_cosim::process::{self, Running};
 use belljar_cosim::turns::{Places, Turn, Turns};
-use belljar_cosim::{Channel, Error, Layer, Net, Parameters, Role, Setup, SyncMode, establish, wait};
+use belljar_cosim::{
+    Channel, Error, Layer, Net, Parameters, PcieDevice, PcieHost, Role, Setup, SyncMode, Wire, establish,
+    wait,
+};
+use belljar_pci::e1000;
 use belljar_results::ResultsFolder;
 use belljar_wire::ethernet;
 use std::ffi::OsString;
@@ -212,7 +216,8 @@ impl Simulators {
                     experiment.topology.links[member.device.interfaces[number].link].mtu
                         + ethernet::HEADER_LEN,
                 );
-                setups.push(Setup::new(parameters)?);
+                let layer = layer(&member.settings.ports[number]);
+                setups.push(Setup::with(parameters, layer)?);
             }
         }
         let mut processes: Vec<Process> = Vec::new();
@@ -228,7 +233,17 @@ impl Simulators {
         }
         let patience = members.iter().map(|member| member.settings.start_timeout.as_nanos()).max();
         let patience = Duration::from_nanos(patience.unwrap_or_default());
-        let channels = establish::<Net, Reason>(setups, patience, || go_on(&processes, options))?;
+        let channels = establish::<Wire, Reason>(setups, patience, || go_on(&processes, options))?;
+        for channel in &channels {
+            if let Some(device) = channel.layer().device().filter(|device| !e1000::drives(device)) {
+                return Err(Reason(format!(
+                    "{}: it is PCI device {:04x}:{:04x}, which driver 'e1000' does not drive",
+                    channel.peer(),
+                    device.vendor,
+                    device.device
+                )));
+            }
+        }
         let small = channels.iter().zip(&longest).find(|(channel, longest)| channel.capacity() < **longest);
         if let Some((channel, longest)) = small {
             return Err(Reason(format!(
@@ -244,7 +259,7 @@ impl Simulators {
         });
         let mut channels = channels.into_iter().zip(longest);
         for (member, process) in members.iter().zip(processes) {
-            let ports: Vec<Option<(Channel<Net>, usize)>> = member
+            let ports: Vec<Option<(Channel<Wire>, usize)>> = member
                 .settings
                 .ports
                 .iter()
@@ -259,9 +274,10 @@ impl Simulators {
                 .map(|running| running.lock().unwrap_or_else(PoisonError::into_inner).id());
             options.simulators.outlook.add(Watched::new(&member.device.name, id, watched.collect()));
             let turn = program.clone().map(|(turns, program)| Turn::new(turns, program));
-            let ports = ports
-                .into_iter()
-                .map(|port| port.map(|(channel, longest)| (channel, longest, member.settings.latency)));
+            let ports = ports.into_iter().zip(&member.settings.ports).map(|(port, settings)| {
+                let latency = settings.pci.map_or(member.settings.latency, |pci| pci.latency);
+                port.map(|(channel, longest)| (channel, longest, latency))
+            });
             let names = || member.device.interfaces.iter().map(|interface| interface.name.clone()).collect();
             let trace =
                 options.simulators.trace.then(|| ChannelTrace::create(folder, &member.device.name, names()));
@@ -356,12 +372,15 @@ fn parameters<'a>(
     own.map(|(number, port)| {
         let interface = &device.interfaces[number];
         let longest = experiment.topology.links[interface.link].mtu + ethernet::HEADER_LEN;
+        let latency = port.pci.map_or(settings.latency, |pci| pci.latency);
+        let layer = layer(port);
         let parameters = Parameters {
             sync: if settings.sync { SyncMode::Required } else { SyncMode::Off },
-            latency: settings.latency,
-            sync_interval: settings.sync_interval,
-            slot_size: (longest + SLOT_EXTRA).next_multiple_of(SLOT_UNIT).max(Net.slot_size()),
-            ..Parameters::new::<Net>(
+            latency,
+            sync_interval: settings.sync_interval.min(latency),
+            slot_size: (longest + SLOT_EXTRA).next_multiple_of(SLOT_UNIT).max(layer.slot_size()),
+            ..Parameters::of(
+                &layer,
                 &format!("simulator '{}', port '{}'", device.name, interface.name),
                 if port.listens { Role::Connect } else { Role::Listen },
                 &sockets[number],
@@ -369,6 +388,15 @@ fn parameters<'a>(
         };
         (number, parameters)
     })
+}
+
+/// Our end of a simulator's port.
+fn layer(port: &SimulatorPort) -> Wire {
+    match port.pci {
+        None => Wire::Net(Net),
+        Some(pci) if pci.is_device => Wire::PcieHost(PcieHost::default()),
+        Some(_) => Wire::PcieDevice(PcieDevice::new(e1000::info())),
+    }
 }
 
 /// Why not to go on waiting, if one of the simulators has ended or the run is to.

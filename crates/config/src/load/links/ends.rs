@@ -2,7 +2,7 @@
 
 use super::{Kind, Station, impairments, queues, values};
 use crate::error::{Problem, Span};
-use crate::topology::Line;
+use crate::topology::{Line, PCI_PORT, PciConnection};
 use crate::yaml::{Node, Section, Value, section};
 use belljar_base::{Map, Set};
 use belljar_net::suggest::nearest;
@@ -36,6 +36,7 @@ pub(super) struct Draft {
     pub(super) buckets: [Option<Span>; 2],
     pub(super) mtu: usize,
     pub(super) cost: u32,
+    pub(super) pci: Option<PciConnection>,
 }
 
 /// An end, by its station's place and its interface's name.
@@ -111,7 +112,7 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
             cost => Ok(cost as u32),
         })?;
         let lines = [there, back];
-        drafts.push(Draft { name, ends, lines, queues, buckets, mtu, cost: cost.unwrap_or(1) });
+        drafts.push(Draft { name, ends, lines, queues, buckets, mtu, cost: cost.unwrap_or(1), pci: None });
     }
     Ok(drafts)
 }
@@ -156,12 +157,13 @@ pub(super) fn check_interface(span: Span, station: &Station, interface: &str) ->
     let taken = match (station.kind, interface) {
         (Kind::Host { .. }, "lo") => Some("loopback interface"),
         (Kind::Host { on_graph: true }, "eth0") => Some("attachment to the graph"),
+        (Kind::Nic, PCI_PORT) => Some("port to the host"),
         _ => None,
     };
     match taken {
         Some(what) => {
-            let name = &station.name;
-            Err(Problem::at(span, format!("'{interface}' is the {what} of host '{name}'"))
+            let (name, kind) = (&station.name, if station.kind == Kind::Nic { "nic" } else { "host" });
+            Err(Problem::at(span, format!("'{interface}' is the {what} of {kind} '{name}'"))
                 .help(format!("write {name}:eth1")))
         }
         None => Ok(()),
@@ -182,7 +184,7 @@ fn simulator_port(node: &Node) -> Result<String, Problem> {
 /// The first name that no interface of a station has.
 pub(super) fn free_name(station: &Station, taken: &mut Set<String>) -> String {
     let (stem, first) = match station.kind {
-        Kind::Switch | Kind::Simulator | Kind::Radio | Kind::Gateway => ("p", 1),
+        Kind::Switch | Kind::Simulator | Kind::Radio | Kind::Gateway | Kind::Nic => ("p", 1),
         Kind::Host { on_graph: true } => ("eth", 1),
         _ => ("eth", 0),
     };

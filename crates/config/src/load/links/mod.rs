@@ -1,6 +1,7 @@
-//! Sections `switches`, `routers`, `simulators`, `radios`, `gateways` and `links`, and what hosts say of their interfaces.
+//! Sections `switches`, `routers`, `simulators`, `radios`, `gateways`, `nics` and `links`, and what hosts say of their interfaces.
 
 mod addressing;
+mod devices;
 mod ends;
 mod gateways;
 mod impairments;
@@ -34,12 +35,13 @@ use ends::End;
 use std::rc::Rc;
 
 /// Keys of a host that concern its links.
-pub(super) const HOST_KEYS: &[&str] = &["interfaces", "routes", "routing", "forwarding"];
+pub(super) const HOST_KEYS: &[&str] = &["devices", "interfaces", "routes", "routing", "forwarding"];
 const ROUTER_KEYS: &[&str] = &["clamp_mss", "interfaces", "routes", "routing"];
 
 /// The names of all nodes at the ends of links, as far as they can be read: what is wrong is told later.
 pub(super) fn linked_names(file: &Section) -> Set<String> {
     let mut names = radios::stations(file);
+    names.extend(devices::named(file));
     let Some(Value::Sequence(links)) = file.get("links").map(|node| &node.value) else { return names };
     let between = |link: &Rc<Node>| match &link.value {
         Value::Mapping(entries) => entries.iter().find(|e| e.key == "between").map(|e| e.value.clone()),
@@ -81,12 +83,13 @@ pub(super) enum Kind {
     Simulator,
     Radio,
     Gateway,
+    Nic,
 }
 
 impl Kind {
     /// True if its links are one network, in which it has no address.
     fn joins_links(self) -> bool {
-        matches!(self, Kind::Switch | Kind::Simulator | Kind::Radio | Kind::Gateway)
+        matches!(self, Kind::Switch | Kind::Simulator | Kind::Radio | Kind::Gateway | Kind::Nic)
     }
 }
 
@@ -103,6 +106,8 @@ pub(super) fn read(
     let nodes = file.get("links").map(|node| section::list(node, "links")).transpose()?.unwrap_or_default();
     let mut drafts = ends::read(nodes, &stations)?;
     radios::join(&stations, &mut drafts)?;
+    devices::read(&stations, &mut drafts)?;
+    devices::check(&stations, &drafts)?;
     let mut interfaces = interfaces(&stations, &drafts)?;
     check_linked(&stations, &interfaces)?;
     let has_ipv6: Vec<bool> =
@@ -112,7 +117,7 @@ pub(super) fn read(
     addressing::assign6(&stations, &drafts, &mut interfaces, &has_ipv6);
     addressing::check(&stations, &drafts, &interfaces)?;
     let mut p4 = p4::Loader::new(context.around);
-    let mut devices = Vec::new();
+    let mut devices_made = Vec::new();
     let links = drafts.iter().map(|draft| Link {
         name: draft.name.clone(),
         ends: [0, 1].map(|n| {
@@ -126,6 +131,7 @@ pub(super) fn read(
         }),
         mtu: draft.mtu,
         cost: draft.cost,
+        pci: draft.pci.clone(),
     });
     let mut links: Vec<Link> = links.collect();
     let mut roles = Map::new();
@@ -161,34 +167,38 @@ pub(super) fn read(
                     }
                     _ => switch(section)?,
                 };
-                devices.push(Device { name, interfaces, kind });
+                devices_made.push(Device { name, interfaces, kind });
             }
             Kind::Router => {
                 let routing = routing(section, &interfaces)?;
                 let clamp_mss =
                     section.map(|s| s.read("clamp_mss", values::mss_clamp)).transpose()?.flatten();
                 let kind = DeviceKind::Router(Router { routing, clamp_mss });
-                devices.push(Device { name, interfaces, kind });
+                devices_made.push(Device { name, interfaces, kind });
             }
             Kind::Simulator => {
                 let (simulator, given) = simulators::read(station, &interfaces, context.around)?;
-                roles.insert(devices.len(), given);
-                devices.push(Device { name, interfaces, kind: DeviceKind::Simulator(simulator) });
+                roles.insert(devices_made.len(), given);
+                devices_made.push(Device { name, interfaces, kind: DeviceKind::Simulator(simulator) });
+            }
+            Kind::Nic => {
+                let kind = DeviceKind::Nic(devices::nic(station)?);
+                devices_made.push(Device { name, interfaces, kind });
             }
             Kind::Radio => {
                 let radio = radios::read(station, &interfaces, &drafts, &stations, context.around)?;
-                devices.push(Device { name, interfaces, kind: DeviceKind::Radio(Box::new(radio)) });
+                devices_made.push(Device { name, interfaces, kind: DeviceKind::Radio(Box::new(radio)) });
             }
             Kind::Gateway => {
                 let kind = DeviceKind::Gateway(gateways::read(station, &interfaces)?);
-                devices.push(Device { name, interfaces, kind });
+                devices_made.push(Device { name, interfaces, kind });
             }
         }
     }
     check_addresses(&stations, hosts)?;
     let linked = !links.is_empty();
     let mut topology = Topology {
-        devices,
+        devices: devices_made,
         links,
         pcap_enabled: defaults.pcap_enabled && linked,
         pcap_capture_size: if linked { defaults.pcap_capture_size } else { 0 },
@@ -232,6 +242,7 @@ fn stations<'a>(file: &Section<'a>, hosts: &[Host]) -> Result<Vec<Station<'a>>, 
         ("simulators", "simulator", Kind::Simulator, simulators::KEYS),
         ("radios", "radio", Kind::Radio, radios::KEYS),
         ("gateways", "gateway", Kind::Gateway, gateways::KEYS),
+        ("nics", "nic", Kind::Nic, devices::NIC_KEYS),
     ] {
         let Some(node) = file.get(section) else { continue };
         let mut found = Vec::new();

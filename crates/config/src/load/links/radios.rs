@@ -155,6 +155,7 @@ pub(super) fn join(stations: &[Station], drafts: &mut Vec<Draft>) -> Result<(), 
                     buckets: [None; 2],
                     mtu: 1_500,
                     cost: 1,
+                    pci: None,
                 });
             }
         }

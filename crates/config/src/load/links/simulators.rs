@@ -21,6 +21,7 @@ pub(super) const KEYS: &[&str] = &[
     "sync_interval",
     "start_timeout",
     "ports",
+    "devices",
 ];
 /// SimBricks' own.
 const LATENCY: SimDuration = SimDuration::from_nanos(500);

@@ -3,7 +3,7 @@
 use super::Station;
 use super::ends::Draft;
 use crate::error::Problem;
-use crate::topology::{DeviceKind, Line, Simulator, SimulatorPort, Topology};
+use crate::topology::{DeviceKind, Line, NEAR, PciPort, Simulator, SimulatorPort, Topology};
 use belljar_base::{Map, Set};
 
 /// Finds the links whose both ends are simulators, and settles who listens: who the file says, or else the first one.
@@ -57,7 +57,19 @@ pub(super) fn read(
         let socket = first_socket.or(second_socket);
         for ((device, port), listens) in ports.into_iter().zip(listens) {
             let port: &mut SimulatorPort = &mut simulator(topology, device).ports[port];
-            *port = SimulatorPort { listens, socket: socket.clone(), wired: true };
+            *port = SimulatorPort { listens, socket: socket.clone(), wired: true, pci: None };
+        }
+    }
+    for link in &topology.links {
+        let Some(pci) = &link.pci else { continue };
+        for (end, place) in link.ends.iter().enumerate() {
+            let device = place.node.index().checked_sub(hosts).and_then(|n| topology.devices.get_mut(n));
+            if let Some(DeviceKind::Simulator(simulator)) = device.map(|device| &mut device.kind)
+                && !simulator.ports[place.port].wired
+            {
+                let latency = pci.latency.saturating_sub(NEAR);
+                simulator.ports[place.port].pci = Some(PciPort { latency, is_device: end == 1 });
+            }
         }
     }
     check_reached(topology, stations, hosts, roles)

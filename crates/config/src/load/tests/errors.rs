@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod devices;
 mod files;
 mod hosts;
 mod ipv6;
