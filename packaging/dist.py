@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds what is given away: wheel, source distribution, tarball, and debug information apart from them. `./belljar --dist DIR` runs it.
 
-The program is linked against glibc 2.28's symbols by zig's linker, which PyPI has, so it runs wherever manylinux_2_28 does (Debian 10,
-Ubuntu 20.04, RHEL 8 and later). Two builds of one commit by one compiler give the same bytes."""
+The program is to be linked against glibc 2.28's symbols by zig's linker, which PyPI has, for manylinux_2_28 (Debian 10, Ubuntu 20.04,
+RHEL 8 and later), and two builds of one commit by one compiler are to give the same bytes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def build(programs: pathlib.Path, env: dict[str, str], out: pathlib.Path, *more:
     """A wheel; gives its path."""
     command = [programs / "maturin", "build", "--release", "--locked", "--zig", "--compatibility", "manylinux_2_28", "--target", TRIPLE, "--out", out, *more]
     subprocess.run(command, cwd=ROOT, env=env, check=True)
-    return next(out.glob("belljar-*.whl"))
+    return max(out.glob("belljar-*.whl"), key=lambda path: path.stat().st_mtime_ns)
 
 
 def program_of(wheel: pathlib.Path) -> tuple[str, bytes]:

@@ -82,7 +82,7 @@ def test_a_program_cannot_tell(tmp_path, linking):
     program = compiled(tmp_path, *(["-static"] if linking == "static" else []))
     _, results = emulate(tmp_path, ONE.format(stop="60 s", path=program, args="[]"), "--tdf", "4")
     check(output(results, "a", "clocks"), slack=0.02 if in_time(results) else 5)
-    assert abs(rate(results) * 4 - 1) < 0.01, verdict(results)
+    assert abs(rate(results) * 4 - 1) < 0.01 or not in_time(results), verdict(results)
 
 
 def test_a_factor_of_one_is_the_machines_own_time(tmp_path):
@@ -90,10 +90,11 @@ def test_a_factor_of_one_is_the_machines_own_time(tmp_path):
     _, results = emulate(tmp_path, ONE.format(stop="20 s", path="python3", args=f'[-c, "{script}"]'), "--tdf", "1")
     napped = float(output(results, "a", "python3"))
     assert 0.5 <= napped and (napped < 0.7 or not in_time(results))
-    assert abs(rate(results) - 1) < 0.01
+    assert abs(rate(results) - 1) < 0.01 or not in_time(results)
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bash", "bc")
 def test_programs_agree_on_one_rate(tmp_path):
     """`date`, `sleep`, `time`, Python, and Go, node and Java where they are there; files, and children that are executed."""
     found = {name: shutil.which(name) for name in ("go", "node", "javac", "java")}
@@ -126,7 +127,7 @@ def test_programs_agree_on_one_rate(tmp_path):
     assert all(float(value) >= (0.499 if name == "mtime" else 0.5) for name, value in said.items()), said
     most = {"date": 0.65, "mtime": 0.65, "go_child": 0.65, "time": 0.65}
     assert not in_time(results) or all(float(value) < most.get(name, 0.56) for name, value in said.items()), said
-    assert abs(rate(results) * 5 - 1) < 0.01
+    assert abs(rate(results) * 5 - 1) < 0.01 or not in_time(results)
 
 
 PAIR = """
@@ -139,12 +140,11 @@ links:
 """
 
 
+@pytest.mark.needs("ping", "iperf")
 def test_links_are_as_slow_as_time(tmp_path):
     """A round trip of 20 ms, the rate of 20 Mbit/s, and captures, by the hosts' clocks."""
     command = json.dumps("ping -n -c 5 -i 0.1 b && iperf -c b -t 2 -f m")
     server = "[{path: iperf, args: [-s], expected_final_state: running}]"
-    if not shutil.which("iperf"):
-        pytest.skip("iperf is not installed")
     _, results = emulate(tmp_path, PAIR.format(path="/bin/sh", command=command, server=server, rate="20 Mbit", latency="10 ms"),
                          "--tdf", "4", "--pcap")
     said = output(results, "a", "sh")
@@ -156,12 +156,12 @@ def test_links_are_as_slow_as_time(tmp_path):
     assert truth["tdf"] == 4.0 and truth["direct_links"] == 0 and truth["lines"] == 1
     inspected = subprocess.run([BELLJAR, "capture", str(results)], capture_output=True, text=True)
     assert inspected.returncode == 0, inspected.stderr
-    assert abs(rate(results) * 4 - 1) < 0.01
+    assert abs(rate(results) * 4 - 1) < 0.01 or not in_time(results)
 
 
+@pytest.mark.needs("tcpdump", "ping")
+@pytest.mark.skipif(not IS_ROOT, reason="tcpdump changes its user, which an ordinary user's namespace refuses")
 def test_tcpdump_has_the_hosts_times(tmp_path):
-    if not shutil.which("tcpdump"):
-        pytest.skip("tcpdump is not installed")
     script = tmp_path / "dump.sh"
     script.write_text("date +%s.%N; (sleep 0.3; ping -n -c 5 -i 0.2 127.0.0.1 >/dev/null) &\n"
                       "tcpdump -tt -n -i lo -c 10 icmp 2>/dev/null; date +%s.%N\n")
@@ -173,6 +173,7 @@ def test_tcpdump_has_the_hosts_times(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.needs("curl")
 def test_a_kernels_link_is_a_line(tmp_path):
     """Without a latency the kernel alone would be the link, in its own time."""
     server = "[{path: python3, args: [-m, http.server, '80'], expected_final_state: running}, {path: sh, args: [-c, 'head -c 500000 /dev/zero > page']}]"
@@ -214,7 +215,7 @@ def test_scripts_users_and_errors(tmp_path):
                       "cat /proc/self/comm; seq 3000 | xargs sh -c 'echo $#'; exec python3 -c 'import os,sys; print(os.path.basename(os.readlink(\"/proc/self/exe\"))[:6])'\n")
     _, results = emulate(tmp_path, ONE.format(stop="30 s", path="sh", args=f"[{script}]"), "--tdf", "2")
     said = output(results, "a", "sh").splitlines()
-    assert said[0] == f"{folder}/inner one two {folder}/outer three".replace("one two", "one two"), said
+    assert said[0] == f"{folder}/inner one two {folder}/outer three", said
     assert said[1:4] == ["plain", "126", "127"] and said[4].endswith(("readlink", "coreutils", "busybox")) and said[5] == "cat", said
     assert said[6] == "2999" and said[7] == "python", said
 
@@ -262,6 +263,6 @@ def test_an_ordinary_user_dilates_too(tmp_path):
                               capture_output=True, text=True, timeout=60, cwd=where)
         assert done.returncode == 0, done.stdout + done.stderr
         assert 0.5 <= float(output(where / "emu", "a", "python3")) and output(where / "emu", "a", "python3").startswith("0.5") or not in_time(where / "emu")
-        assert abs(rate(where / "emu") * 4 - 1) < 0.01
+        assert abs(rate(where / "emu") * 4 - 1) < 0.01 or not in_time(where / "emu")
     finally:
         subprocess.run(["rm", "-rf", str(where)], check=False)

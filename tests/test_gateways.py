@@ -100,9 +100,9 @@ def statistics(tmp_path):
 
 
 def test_a_socket_reaches_a_simulated_host_in_real_time(start, wire, tmp_path):
+    began = time.monotonic()
     run = start(experiment(f"unix:{tmp_path / 'frames'}"), "--pcap")
     wire.accept(run)
-    began = time.monotonic()
     trips = []
     for _ in range(20):
         mac, trip = wire.resolve("10.9.0.2")
@@ -112,8 +112,7 @@ def test_a_socket_reaches_a_simulated_host_in_real_time(start, wire, tmp_path):
     assert min(trips) >= 0.020
     out, _ = run.communicate(timeout=60)
     assert run.returncode == 0, out
-    # Time 0 is a moment before the socket was connected or a moment after.
-    assert time.monotonic() - began > 2.5, "the run has gone ahead of real time"
+    assert time.monotonic() - began >= 3, "the run has gone ahead of real time"
     gateway = statistics(tmp_path)["gateways"]["out"]
     assert gateway["frames_in"] == 20
     assert gateway["frames_out"] >= 20
@@ -183,20 +182,21 @@ def test_a_hard_limit_ends_the_run(start, wire, tmp_path):
     processes: [{{path: python3, args: ["-c", {json.dumps(busy)}], expected_final_state: running}}]"""
     run = start(experiment(f"unix:{tmp_path / 'frames'}", hosts, "latency: 10 us", stop=600, more=", hard_limit: 1 ms"))
     wire.accept(run)
-    mac, _ = wire.resolve("10.9.0.2")
-    time.sleep(2)
     header = bytearray(struct.pack("!BBHHHBBH", 0x45, 0, 29, 0, 0, 64, 17, 0) + socket.inet_aton("10.9.0.1") + socket.inet_aton("10.9.0.2"))
     total = sum(struct.unpack("!10H", bytes(header)))
     header[10:12] = struct.pack("!H", ~((total & 0xffff) + (total >> 16)) & 0xffff)
-    for _ in range(5):
-        wire.frames.send(mac + MAC + b"\x08\x00" + bytes(header) + struct.pack("!HHHH", 9, 7, 9, 0) + b"x")
-        # The host asks for the hardware address first.
-        try:
-            wire.frames.settimeout(2)
+    # The run ends at the first frame that is late, whichever that is.
+    try:
+        mac, _ = wire.resolve("10.9.0.2")
+        time.sleep(2)
+        wire.frames.settimeout(2)
+        for _ in range(5):
+            wire.frames.send(mac + MAC + b"\x08\x00" + bytes(header) + struct.pack("!HHHH", 9, 7, 9, 0) + b"x")
+            # The host asks for the hardware address first.
             request = wire.next(b"\x08\x06")
             wire.frames.send(request[6:12] + MAC + b"\x08\x06" + request[14:20] + b"\x00\x02" + MAC + request[38:42] + request[22:28] + request[28:32])
-        except (TimeoutError, OSError):
-            break
+    except OSError:
+        pass
     out, _ = run.communicate(timeout=30)
     assert run.returncode != 0
     assert "ms late, and 'hard_limit' is 1.000 ms: this machine is too slow for the experiment in real time" in out
@@ -236,6 +236,7 @@ def namespace():
     subprocess.run(["ip", "netns", "del", name], check=True)
 
 
+@pytest.mark.needs("curl")
 def test_real_programs_reach_simulated_ones_through_a_tap(start, namespace, tmp_path):
     hosts = f"""  h:
     interfaces: {{eth0: 10.9.0.2/24}}

@@ -57,7 +57,7 @@ def test_a_sweep(belljar, workdir):
 def test_what_a_sweep_needs(belljar, workdir):
     (workdir / "yaml.py").write_text("raise ImportError('there is no yaml')\n")
     done = sweep(belljar, workdir, "exp.yaml", PYTHONPATH=f"{workdir}{os.pathsep}{ROOT / 'python'}")
-    said = r"error: belljar sweep needs the Python package: pip install belljar, or name .* BELLJAR_PYTHON \(there is no yaml\)\n"
+    said = r"error: belljar sweep needs the Python package: pip install CHECKOUT/python, or name .* BELLJAR_PYTHON \(there is no yaml\)\n"
     assert done.status == 1 and re.fullmatch(said, done.err), done
     done = sweep(belljar, workdir, "exp.yaml", BELLJAR_PYTHON="/no/python")
     assert done.status == 1 and done.err.startswith("error: /no/python cannot be started: "), done
@@ -66,3 +66,6 @@ def test_what_a_sweep_needs(belljar, workdir):
     (workdir / "belljar/__init__.py").write_text("raise SystemExit('the wrong one')\n")
     done = sweep(belljar, workdir, "missing.yaml", PYTHONPATH=str(ROOT / "python"))
     assert done.err == "error: missing.yaml cannot be read: No such file or directory\n", done
+    (workdir / "yaml.py").write_text("raise SystemExit('the wrong yaml')\n")
+    done = sweep(belljar, workdir, "missing.yaml", PYTHONPATH="")
+    assert "the wrong yaml" not in done.err, done

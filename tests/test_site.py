@@ -43,6 +43,9 @@ def test_every_document_is_a_page(site):
     for file in ROOT.glob("docs/**/*.md"):
         page = site / file.relative_to(ROOT / "docs").with_suffix("") / "index.html"
         assert page.is_file(), file
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    for file in ROOT.glob("docs/**/*.md"):
+        assert str(file.relative_to(ROOT / "docs")) in nav, f"{file} is not in mkdocs.yml's nav"
     assert "Which tool for what" in (site / "index.html").read_text()
 
 

@@ -119,6 +119,10 @@ RealNetwork::~RealNetwork()
             close(member.updater);
         }
     }
+    for (const auto& [name, interface] : m_links)
+    {
+        std::system(("ip -n " + name + " link delete " + interface).c_str());
+    }
     for (const auto& name : m_made)
     {
         std::system(("ip netns delete " + name).c_str());
@@ -172,6 +176,7 @@ RealNetwork::Link(Ptr<Node> a, Ptr<Node> b)
     std::string first = "eth" + std::to_string(left.interfaces.size() + left.left_out);
     std::string second = "eth" + std::to_string(right.interfaces.size() + right.left_out);
     Run("ip link add " + first + " netns " + left.name + " type veth peer name " + second + " netns " + right.name);
+    m_links.emplace_back(left.name, first);
     Run("ip -n " + left.name + " link set dev " + first + " up");
     Run("ip -n " + right.name + " link set dev " + second + " up");
     for (const auto& [member, name] : {std::pair<Member&, std::string>(left, first), std::pair<Member&, std::string>(right, second)})

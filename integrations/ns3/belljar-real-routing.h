@@ -71,6 +71,8 @@ class RealNetwork
     std::map<uint32_t, Member> m_members;
     std::set<uint32_t> m_out;
     std::vector<std::string> m_made;
+    // One end of each veth: namespace and interface.
+    std::vector<std::pair<std::string, std::string>> m_links;
 };
 
 } // namespace belljar

@@ -1,6 +1,7 @@
 // A line of nodes whose routes are set by ns-3's OLSR and whose packets are forwarded by the kernel.
 //
-//     belljar-routed updater --socket /run/routes.sock --namespace n0 --namespace n1 --namespace n2     (the script makes the namespaces first)
+//     ip netns add n0; ip netns add n1; ip netns add n2
+//     belljar-routed updater --socket /run/routes.sock --namespace n0 --namespace n1 --namespace n2
 //     olsr-line --nodes=3 --updater=/run/routes.sock --seconds=30
 //
 

@@ -10,7 +10,7 @@
     print(results.processes())
 
 It holds no simulation logic: it writes the experiment file, calls the `belljar` command and reads the results folder.
-Data frames, statistics and figures need `pip install belljar[analysis]`.
+Data frames, statistics and figures need `pip install numpy pandas scipy matplotlib networkx`.
 """
 
 import pathlib

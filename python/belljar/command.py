@@ -53,15 +53,21 @@ def _variants(text: str) -> tuple[str, list[Any]]:
 
 def _seeds(text: str) -> list[int]:
     """A number of seeds, or the seeds: "5-9", "1,4,7-9"."""
-    if text.isdigit():
-        return list(range(1, int(text) + 1))
     seeds: list[int] = []
-    for part in text.split(","):
+    for part in [f"1-{text}"] if text.isdigit() else text.split(","):
         found = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
         if found is None:
             raise argparse.ArgumentTypeError(f"'{text}' is neither a number of seeds nor seeds such as 5-9 or 1,4,7-9")
         seeds += range(int(found[1]), int(found[2] or found[1]) + 1)
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise argparse.ArgumentTypeError(f"'{text}' names no seed, or one twice")
     return seeds
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 1 on")
+    return int(text)
 
 
 def _until(text: str) -> HalfWidth:
@@ -118,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--most-seeds", type=int, default=1000, metavar="N", help="with --until: no more than this [default: 1000]")
     one.add_argument("--on", default="local", metavar="WHERE", help="local, slurm, dask or dask:ADDRESS [default: local]")
     one.add_argument("--slurm", type=_setting, action="append", default=[], metavar="KEY=VALUE", help="a parameter of submitit, such as slurm_partition=short")
-    one.add_argument("--workers", type=int, metavar="N", help="runs at a time [default: as many as there are processors]")
+    one.add_argument("--workers", type=_count, metavar="N", help="runs at a time [default: as many as there are processors]")
     one.add_argument("--retries", type=int, default=2, metavar="N", help="how often a run is made again whose worker is lost [default: 2]")
     one.add_argument("--timeout", type=float, metavar="SECONDS", help="real time that a run may take")
     one.add_argument("--strace", action="store_true", help="log system calls")

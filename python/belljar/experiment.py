@@ -378,15 +378,13 @@ class Experiment(Events, Links):
 
     def to_dict(self) -> dict[str, Any]:
         """As the experiment file has it."""
-        linked = self.linked() | {name for name, host in self.hosts.items() if host.extra.get("devices")}
+        linked = self._linked_hosts()
         hosts = {}
         for name, host in self.hosts.items():
-            # Stations of radios may be named by patterns.
-            has_link = any(fnmatch.fnmatchcase(name, pattern) for pattern in linked)
-            place = 0 if host.node is None and not has_link else host.node
+            place = 0 if host.node is None and name not in linked else host.node
             hosts[name] = {**({} if place is None else {"network_node_id": place}), **host.to_dict()}
         entry: dict[str, Any] = {"general": dict(self.general)}
-        if any("network_node_id" in host for host in hosts.values()) or not linked:
+        if any("network_node_id" in host for host in hosts.values()) or not (linked or self.linked()):
             entry["network"] = self.network.to_dict()
         for key in ("experimental", "belljar", "host_option_defaults", "events"):
             if getattr(self, key):
@@ -403,14 +401,22 @@ class Experiment(Events, Links):
         file.write_text(self.to_yaml())
         return file
 
+    def _linked_hosts(self) -> set[str]:
+        """Hosts with links, radios or PCI devices."""
+        # Stations of radios may be named by patterns.
+        patterns = self.linked()
+        return {name for name, host in self.hosts.items()
+                if host.extra.get("devices") or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
+
     def draw(self) -> drawing.Drawing:
-        """The network with its hosts: places of the graph, links, switches and routers."""
-        linked = self.linked()
+        """The network with its hosts: places of the graph, links, devices and radio channels."""
+        linked = self._linked_hosts()
         in_graph = [host for name, host in self.hosts.items() if host.node is not None or name not in linked]
         made = self.network.draw() if in_graph else drawing.Drawing()
         if in_graph and not made.nodes:
             made.nodes[0] = drawing.Node("switch of 1 Gbit/s", "switch")
-        self.draw_links(made, self.hosts)
+        devices = [(name, str(device["pci"])) for name, host in self.hosts.items() for device in host.extra.get("devices") or () if "pci" in device]
+        self.draw_links(made, self.hosts, linked, devices)
         made.attach((host.name, host.node or 0, _programs(host)) for host in in_graph if host.name not in linked)
         # One that has links and a place in the graph is drawn once, with an edge to that place.
         made.edges += [drawing.Edge(("station", h.name), h.node or 0) for h in in_graph if h.name in linked]
@@ -419,7 +425,7 @@ class Experiment(Events, Links):
     def __repr__(self) -> str:
         parts = [f"{len(self.hosts)} {drawing.plural('host', len(self.hosts))}"]
         for noun, some in (("switch", self.switches), ("router", self.routers), ("simulator", self.simulators), ("gateway", self.gateways),
-                           ("link", self.links), ("event", self.events)):
+                           ("radio", self.radios), ("nic", self.nics), ("link", self.links), ("event", self.events)):
             if some:
                 parts.append(f"{len(some)} {drawing.plural(noun, len(some))}")
         return f"Experiment({', '.join(parts)}, stop_time={self.general.get('stop_time')!r}, seed={self.general.get('seed')!r})"

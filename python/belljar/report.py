@@ -174,7 +174,7 @@ def _figures(sweep: Sweep, table: Sequence[Row]) -> list[str]:
             continue
         parts += [_curves(usable, value, x, [n for n in names if n != x]) for x in numeric] or [_means(usable, value, names)]
     if parts and not _has_bands():
-        parts.append("<p>Without scipy there are no bands: pip install belljar[analysis].</p>")
+        parts.append("<p>Without scipy there are no bands: pip install scipy.</p>")
     return ["<h2>Values</h2>", *parts] if parts else []
 
 
@@ -232,7 +232,7 @@ def _plot(lines: Sequence[Line], x: str, y: str) -> str:
     # From 0 on, unless all is far from it.
     y_low, y_high = min(heights), max(heights)
     y_low = 0.0 if 0 < y_low < y_high / 2 else y_low
-    y_high = y_high if y_high > y_low else y_low + 1
+    y_high = y_high if y_high > y_low else y_low + max(1.0, abs(y_low) * 1e-6)
 
     def place(at: float, v: float) -> Place:
         across = (at - x_low) / (x_high - x_low) if x_high > x_low else 0.5

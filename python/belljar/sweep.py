@@ -148,8 +148,14 @@ def sweep(
     files that runs read must be the same everywhere (`same_inputs`). At the end the folder has `report.html` and `table.csv` (see
     `Sweep.save`), with what `measure` gives for each run. `until` adds seeds: see `half_width`. `options` are those of `belljar.run`."""
     options.setdefault("parallelism", 1)
+    wanted = list(range(1, seeds + 1) if isinstance(seeds, int) else seeds)
+    wave = [(values, seed) for values in grid(parameters) for seed in wanted]
+    folders: set[tuple[str, int]] = set()
+    for values, seed in wave:
+        if (_name(values), seed) in folders:
+            raise BelljarError(f"{_name(values)} with seed {seed} is asked for twice, and a run has a folder of its own: leave one out")
+        folders.add((_name(values), seed))
     campaign = _Campaign(pathlib.Path(folder), on, workers, dict(slurm or {}), retries, same_inputs, options, on_done)
-    wave = [(values, seed) for values in grid(parameters) for seed in (range(1, seeds + 1) if isinstance(seeds, int) else list(seeds))]
     if until is not None and measure is None:
         raise BelljarError("until= needs measure=: what is to be known that narrowly?")
     bar = bars.bar(progress, total=len(wave), unit=" runs", desc="sweep")
@@ -253,8 +259,11 @@ class _Campaign:
         """The record of a run that is there and need not be made again."""
         record = path.with_name(f"{path.name}.json")
         known: dict[str, Any] | None = json.loads(record.read_text()) if record.is_file() and path.is_dir() else None
+        # One that took too long is made again where it may take longer now.
+        late, given = known.get("late") if known else None, task.options.get("timeout")
+        has_more_time = late is not None and (given is None or given > late)
         current = (
-            known is not None and known["fingerprint"] == fingerprint(task) and known.get("version") == self._version()
+            known is not None and not has_more_time and known["fingerprint"] == fingerprint(task) and known.get("version") == self._version()
             and not (self.inputs and self.backend.local and not self.inputs.is_current(path)))
         if not current or known is None:
             record.unlink(missing_ok=True)
@@ -306,7 +315,8 @@ class _Campaign:
         point.ok, point.problem = outcome.problem is None, outcome.problem
         point.seconds, point.machine = outcome.seconds, outcome.machine
         record = {"fingerprint": fingerprint(task), "version": self._version(), "parameters": point.parameters, "seed": point.seed,
-                  "ok": point.ok, "problem": point.problem, "seconds": round(point.seconds, 3), "machine": point.machine}
+                  "ok": point.ok, "problem": point.problem, "seconds": round(point.seconds, 3), "machine": point.machine,
+                  "late": task.options.get("timeout") if outcome.late else None}
         # Whole or not at all: it says that the run is done.
         file = point.path.with_name(f"{point.path.name}.json")
         temporary = file.with_suffix(".tmp")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
 
 from . import drawing
@@ -441,17 +442,27 @@ class Links:
         stations = {station.partition(":")[0] for radio in self.radios.values() for station in radio["stations"]}
         return stations | {end.partition(":")[0] for link in self.links for end in link["between"]}
 
-    def draw_links(self, made: drawing.Drawing, hosts: Mapping[str, object]) -> None:
-        """Adds what has links to a drawing, and the links."""
+    def draw_links(
+        self, made: drawing.Drawing, hosts: Mapping[str, object], linked: Iterable[str], devices: Sequence[tuple[str, str]],
+    ) -> None:
+        """Adds what has links to a drawing, and the links. `linked` are the hosts that have some, `devices` hosts and their PCI devices."""
         kinds = {**dict.fromkeys(hosts, "host"), **dict.fromkeys(self.switches, "switch"), **dict.fromkeys(self.routers, "router"),
-                 **dict.fromkeys(self.simulators, "simulator"), **dict.fromkeys(self.gateways, "gateway")}
-        linked = self.linked()
-        for name in [name for name in kinds if name in linked or kinds[name] != "host"] + sorted(linked - kinds.keys()):
+                 **dict.fromkeys(self.simulators, "simulator"), **dict.fromkeys(self.gateways, "gateway"),
+                 **dict.fromkeys(self.nics, "nic"), **dict.fromkeys(self.radios, "radio")}
+        ends = {end.partition(":")[0] for link in self.links for end in link["between"]} | {device for _, device in devices}
+        shown = {*linked, *ends, *(name for name, kind in kinds.items() if kind != "host")}
+        for name in [name for name in kinds if name in shown] + sorted(ends - kinds.keys()):
             made.nodes["station", name] = drawing.Node(name, kinds.get(name, "host"))
         for link in self.links:
             said = [str(link[key]) for key in ("name", "rate", "latency") if key in link]
             first, second = (("station", end.partition(":")[0]) for end in link["between"])
             made.edges.append(drawing.Edge(first, second, ", ".join(said)))
+        for radio, settings in self.radios.items():
+            patterns = [station.partition(":")[0] for station in settings["stations"]]
+            for name, kind in kinds.items():
+                if kind in ("host", "router") and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+                    made.edges.append(drawing.Edge(("station", name), ("station", radio)))
+        made.edges += [drawing.Edge(("station", host), ("station", device), "PCI") for host, device in devices]
 
     def links_dict(self) -> dict[str, Any]:
         """As the experiment file has it."""

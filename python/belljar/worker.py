@@ -58,6 +58,8 @@ class Outcome:
     machine: str = ""
     #: The results folder as a compressed archive where the file system is not shared.
     archive: bytes | None = None
+    #: It took longer than its timeout.
+    late: bool = False
 
 
 _identities: dict[tuple[str, int, int], str] = {}
@@ -66,11 +68,16 @@ _identities: dict[tuple[str, int, int], str] = {}
 def identity(binary: str | os.PathLike[str] | None = None) -> str:
     """The program's version and build: its SHA-256, or that of the one which a checkout's launcher has built."""
     path = find_binary(binary)
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    told = subprocess.run([path, "--version"], capture_output=True, text=True)
+    if told.returncode != 0:
+        raise BelljarError(f"{path} --version failed: {told.stderr.strip()}")
+    version = told.stdout.strip()
     if path.read_bytes()[:2] == b"#!":
         # A checkout's launcher: what it has built is found by asking it, and the target directory is the caller's to choose.
         target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or path.parent / "target")
-        path = target / "release" / "belljar"
+        built = target / "release" / "belljar"
+        # Another script than the launcher of a checkout stands for itself.
+        path = built if built.is_file() else path
     status = path.stat()
     key = (str(path), status.st_size, status.st_mtime_ns)
     if key not in _identities:
@@ -84,7 +91,7 @@ def run_task(task: Task) -> Outcome:
     if task.program is not None:
         try:
             found = identity(task.options.get("binary"))
-        except (BelljarError, OSError, subprocess.CalledProcessError) as error:
+        except (BelljarError, OSError) as error:
             return Outcome("differs", f"{machine} cannot run the program: {error}", machine=machine)
         if found != task.program:
             why = f"{machine} has {found}, the sweep was started with {task.program}: install the same there"
@@ -105,7 +112,7 @@ def _run_into(path: pathlib.Path, task: Task, machine: str) -> Outcome:
     shutil.rmtree(path, ignore_errors=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    problem = None
+    problem, late = None, False
     try:
         options = Options(seed=task.seed, progress=False, **task.options)
         run_text(task.text, path, options, directory=task.directory if os.path.isdir(task.directory) else None, bound=True)
@@ -115,8 +122,8 @@ def _run_into(path: pathlib.Path, task: Task, machine: str) -> Outcome:
         # One that has left no results is a mistake in the experiment, and so are all that follow; but for one that took too long.
         if failure.results is None and not failure.late:
             return Outcome("mistake", str(failure), machine=machine)
-        problem = str(failure)
-    return Outcome("done", problem, time.monotonic() - began, machine)
+        problem, late = str(failure), failure.late
+    return Outcome("done", problem, time.monotonic() - began, machine, late=late)
 
 
 def _packed(path: pathlib.Path) -> bytes:

@@ -243,19 +243,21 @@ def dask_cluster(workdir):
                                           stdout=subprocess.DEVNULL, stderr=(workdir / f"{module}.log").open("ab")))
         return processes[-1]
 
-    start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", "scheduler.json")
-    file = workdir / "scheduler.json"
-    until = time.monotonic() + 60
-    while not file.is_file() or not file.read_text().strip():
-        assert time.monotonic() < until, (workdir / "dask_scheduler.log").read_text()
-        time.sleep(0.1)
-    address = json.loads(file.read_text())["address"]
-    workers = [start("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--name", f"w{n}") for n in (1, 2)]
-    yield address, workers, lambda n: start("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--name", f"w{n}")
-    for process in reversed(processes):
-        process.terminate()
-    for process in processes:
-        process.wait(30)
+    try:
+        start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", "scheduler.json")
+        file = workdir / "scheduler.json"
+        until = time.monotonic() + 60
+        while not file.is_file() or not file.read_text().strip():
+            assert time.monotonic() < until, (workdir / "dask_scheduler.log").read_text()
+            time.sleep(0.1)
+        address = json.loads(file.read_text())["address"]
+        workers = [start("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--name", f"w{n}") for n in (1, 2)]
+        yield address, workers, lambda n: start("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--name", f"w{n}")
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            process.wait(30)
 
 
 def test_dask_with_a_worker_killed_in_the_middle(workdir, dask_cluster):

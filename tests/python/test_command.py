@@ -55,6 +55,10 @@ def test_failures_are_the_exit_status(workdir, file):
 @pytest.mark.parametrize("arguments, said", [
     (["missing.yaml"], "error: missing.yaml cannot be read: No such file or directory"),
     (["exp.yaml", "--seeds", "many"], "'many' is neither a number of seeds nor seeds such as 5-9 or 1,4,7-9"),
+    (["exp.yaml", "--seeds", "0"], "'0' names no seed, or one twice"),
+    (["exp.yaml", "--seeds", "9-5"], "'9-5' names no seed"),
+    (["exp.yaml", "--seeds", "1,1"], "or one twice"),
+    (["exp.yaml", "--vary", "general.seed=[1, 1]"], "is asked for twice"),
     (["exp.yaml", "--vary", "general.seed=3"], '--vary takes a list, such as general.seed="[1, 2]"'),
     (["exp.yaml", "--set", "stop"], "'stop' is not KEY=VALUE"),
     (["exp.yaml", "--set", "a=[1"], "the value of 'a' is not YAML"),

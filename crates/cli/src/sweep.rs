@@ -13,7 +13,7 @@ sys.path[:] = [p for p in sys.path if p]
 try:
     from belljar.command import main
 except ImportError as error:
-    sys.exit(f'error: belljar sweep needs the Python package: pip install belljar, or name another interpreter by BELLJAR_PYTHON ({error})')
+    sys.exit(f'error: belljar sweep needs the Python package: pip install CHECKOUT/python, or name another interpreter by BELLJAR_PYTHON ({error})')
 sys.exit(main(['sweep', *sys.argv[1:]]))
 ";
 
@@ -37,7 +37,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     if let Some(sources) = sources(&own) {
         let before = std::env::var_os("PYTHONPATH").unwrap_or_default();
-        let path = std::env::join_paths(std::iter::once(sources).chain(std::env::split_paths(&before)));
+        // An empty entry would be the current directory.
+        let others = std::env::split_paths(&before).filter(|path| !path.as_os_str().is_empty());
+        let path = std::env::join_paths(std::iter::once(sources).chain(others));
         command.env("PYTHONPATH", path.map_err(Failure::run)?);
     }
     Err(Failure::run(format!("{} cannot be started: {}", python.display(), command.exec())))

@@ -26,8 +26,8 @@ const NAPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100
 
 /// The files in `/proc` that are written here.
 pub const IN_PROC: [&str; 2] = ["uptime", "stat"];
-/// The folder of what is no host.
-const NETWORK: &str = "belljar-network";
+/// The folder of what is no host. It and the files of [`IN_PROC`] begin with a dot, as no host's name does.
+const NETWORK: &str = ".network";
 
 /// Everything that dilated hosts are given.
 pub struct Dilation {
@@ -45,7 +45,7 @@ pub struct Dilation {
 impl Dilation {
     /// Makes the folder in `scratch`, with a clock for each of these hosts, that goes `tdf_milli` thousandths as slowly as the machine's.
     pub fn prepare(scratch: &Path, hosts: &[&str], tdf_milli: u64) -> Result<Dilation> {
-        let folder = scratch.join("belljar-clocks");
+        let folder = scratch.join(".clocks");
         let failed = || format!("making '{}'", folder.display());
         fs::create_dir_all(&folder).doing(failed())?;
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
@@ -69,7 +69,7 @@ impl Dilation {
         }
         for name in IN_PROC {
             let text = fs::read(Path::new("/proc").join(name)).unwrap_or_default();
-            fs::write(dilation.folder.join(name), text).doing(format!("writing '{name}'"))?;
+            fs::write(dilation.folder.join(format!(".{name}")), text).doing(format!("writing '{name}'"))?;
         }
         Ok(dilation)
     }
@@ -101,7 +101,7 @@ impl Dilation {
 
     /// Writes `/proc/uptime` and `/proc/stat` of all hosts until `stop` is set.
     pub fn run(&self, stop: &AtomicBool) {
-        let open = |name: &str| File::options().write(true).open(self.folder.join(name));
+        let open = |name: &str| File::options().write(true).open(self.folder.join(format!(".{name}")));
         let (Ok(uptime), Ok(stat)) = (open("uptime"), open("stat")) else { return };
         let mut count = 0u64;
         while !stop.load(Relaxed) {

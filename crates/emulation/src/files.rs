@@ -78,7 +78,7 @@ impl Files {
             make(&at, 0o755)?;
             bind(folder, &at, true)?;
             for name in IN_PROC {
-                bind(&folder.with_file_name(name), &root.join("proc").join(name), false)?;
+                bind(&folder.with_file_name(format!(".{name}")), &root.join("proc").join(name), false)?;
             }
         }
         for (path, content) in &setup.files {

@@ -182,7 +182,7 @@ pub fn build(
             let port = settings.ends[end].port;
             let node = &mut nodes[ids[end]];
             node.ports[port] = node.netlink.index(&names[end].name)?;
-            apply_settings(node, interface_settings(names[end]))?;
+            apply_settings(node, interface_settings(names[end], tdf))?;
             let line = &settings.ends[end].line;
             let is_host = ids[end] < experiment.hosts.len() && !changes_rate(schedule, ids[end], Some(port));
             if let Some(rate) = line.rate.filter(|_| by_kernel || is_host)

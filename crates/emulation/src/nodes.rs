@@ -336,7 +336,7 @@ pub fn settings(experiment: &Experiment, id: HostId, tdf: Option<f64>) -> Vec<(S
 /// Times of the kernel that dilated hosts would find too short, as far as it has settings for them.
 fn slow_settings(tdf: f64) -> Vec<(String, String)> {
     /// With their usual values.
-    const SPANS: [(&str, f64); 14] = [
+    const SPANS: [(&str, f64); 8] = [
         (RTO_MIN, USUAL_RTO_MIN_US),
         ("net/ipv4/tcp_comp_sack_delay_ns", 1e6),
         ("net/ipv4/tcp_comp_sack_slack_ns", 1e5),
@@ -345,12 +345,6 @@ fn slow_settings(tdf: f64) -> Vec<(String, String)> {
         ("net/ipv4/tcp_keepalive_intvl", 75.0),
         ("net/ipv4/tcp_min_rtt_wlen", 300.0),
         ("net/ipv4/ipfrag_time", 30.0),
-        ("net/ipv4/neigh/default/base_reachable_time_ms", 30_000.0),
-        ("net/ipv4/neigh/default/retrans_time_ms", 1_000.0),
-        ("net/ipv4/neigh/default/delay_first_probe_time", 5.0),
-        ("net/ipv6/neigh/default/base_reachable_time_ms", 30_000.0),
-        ("net/ipv6/neigh/default/retrans_time_ms", 1_000.0),
-        ("net/ipv6/neigh/default/delay_first_probe_time", 5.0),
     ];
     /// Numbers of retransmissions, whose timeouts double each time.
     const RETRIES: [(&str, f64); 3] = [
@@ -363,16 +357,26 @@ fn slow_settings(tdf: f64) -> Vec<(String, String)> {
     spans.chain(retries).map(|(name, value)| (name.to_owned(), format!("{value:.0}"))).collect()
 }
 
-/// Settings of one interface, written once it is there.
-pub fn interface_settings(interface: &Interface) -> Vec<(String, String)> {
+/// Settings of one interface, written once it is there. Namespaces have no defaults for times of ARP and neighbour
+/// discovery, only interfaces have them.
+pub fn interface_settings(interface: &Interface, tdf: Option<f64>) -> Vec<(String, String)> {
+    /// With their usual values.
+    const NEIGHBOURS: [(&str, f64); 3] =
+        [("base_reachable_time_ms", 30_000.0), ("retrans_time_ms", 1_000.0), ("delay_first_probe_time", 5.0)];
     let name = &interface.name;
-    match interface.slaac {
-        true => vec![
-            (format!("net/ipv6/conf/{name}/accept_ra"), "2".to_owned()),
-            (format!("net/ipv6/conf/{name}/autoconf"), "1".to_owned()),
-        ],
-        false => Vec::new(),
+    let mut all = Vec::new();
+    if interface.slaac {
+        all.push((format!("net/ipv6/conf/{name}/accept_ra"), "2".to_owned()));
+        all.push((format!("net/ipv6/conf/{name}/autoconf"), "1".to_owned()));
     }
+    if let Some(tdf) = tdf {
+        for (setting, usual) in NEIGHBOURS {
+            for family in ["ipv4", "ipv6"] {
+                all.push((format!("net/{family}/neigh/{name}/{setting}"), format!("{:.0}", usual * tdf)));
+            }
+        }
+    }
+    all
 }
 
 /// Writes settings inside of a node's namespace.

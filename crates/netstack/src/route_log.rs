@@ -64,5 +64,15 @@ fn line<A: Ip>(out: &mut String, now: SimTime, interfaces: &[Interface], change:
 
 /// A name as JSON: programs can give interfaces any.
 fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+    let mut text = String::from("\"");
+    for c in name.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(text, "\\u{:04x}", u32::from(c));
+            }
+            c => text.push(c),
+        }
+    }
+    text + "\""
 }

@@ -14,7 +14,7 @@ pub fn parse(text: &str, three_dimensions: bool) -> Result<Vec<Track>, TrackErro
         if words.is_empty() || words[0].starts_with('#') {
             continue;
         }
-        if words.len() % size != 0 {
+        if !words.len().is_multiple_of(size) {
             let message =
                 format!("a node has {} numbers, which are no whole waypoints of {size}", words.len());
             return Err(TrackError::at(n + 1, message, HELP));

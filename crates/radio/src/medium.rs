@@ -142,18 +142,20 @@ impl Medium {
         }
     }
 
-    /// A station is to send a frame.
-    pub fn send(&mut self, now: SimTime, station: usize, packet: Packet) {
+    /// A station is to send a frame. False if it is lost, because the station has no carrier.
+    pub fn send(&mut self, now: SimTime, station: usize, packet: Packet) -> bool {
         let source = EthernetFrame::new_checked(packet.open_bytes()).map(|frame| frame.src());
         if let Ok(source) = source
             && !source.is_multicast()
         {
             self.addresses.insert(source, station);
         }
-        if !self.stations[station].down {
-            self.stations[station].enqueue(now, packet, &self.settings);
-            self.plan(station);
+        if self.stations[station].down {
+            return false;
         }
+        self.stations[station].enqueue(now, packet, &self.settings);
+        self.plan(station);
+        true
     }
 
     /// A station loses its carrier, and with it its frames, or finds it again. Gives the number of frames lost.

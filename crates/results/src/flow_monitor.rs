@@ -1,7 +1,7 @@
 //! The flows in the captures of hosts as the XML that ns-3's FlowMonitor writes, for scripts that read that.
 //!
 //! A flow is what has the same addresses, protocol and ports. Its packets are counted where their source sends them and where their destination
-//! receives them, with the bytes of the IP packets, as FlowMonitor does; a packet is known again by IP's identification and its content.
+//! receives them, with the bytes of the IP packets, as FlowMonitor does; a packet is known again by IP's identification and its content: delays are wrong after a loss where both repeat.
 //! Fragments are left out.
 
 use crate::names;

@@ -44,7 +44,8 @@ impl PacedClock {
     /// The time that it is now.
     pub fn now(&self) -> SimTime {
         let now = (self.read)();
-        SimTime::from_nanos(now - self.epoch.get_or_init(|| now))
+        // Of two threads that ask first the one that has read the earlier time may come second.
+        SimTime::from_nanos(now.saturating_sub(*self.epoch.get_or_init(|| now)))
     }
 }
 

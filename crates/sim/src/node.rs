@@ -322,12 +322,17 @@ impl HostNode {
     pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Message>>) {
         self.host.doing(Phase::Kernel);
         while let Some((at, change)) = self.changes.pop_if(|(at, _)| *at < limit) {
-            // What has left before a crash is on its way.
-            if !self.advance(at, out) {
-                self.changes.push((at, change));
-                break;
+            // What has left before a crash is on its way. While a driver waits for registers the host stands still, and the
+            // change waits with it.
+            let mut until = at;
+            while !self.advance(until, out) {
+                let Some(next) = self.next_of_devices().filter(|next| *next < limit) else {
+                    self.changes.push((at, change));
+                    return self.collect();
+                };
+                until = next + SimDuration::from_picos(1);
             }
-            self.change(at, change);
+            self.change(until, change);
         }
         self.advance(limit, out);
         self.collect();

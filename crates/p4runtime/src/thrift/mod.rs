@@ -290,5 +290,6 @@ fn method_of(name: &str) -> &str {
 /// True if a method changes nothing.
 fn is_reading(name: &str) -> bool {
     let method = method_of(name);
-    ["_get_", "get_time_", "_read", "_show_"].iter().any(|part| method.contains(part))
+    method.ends_with("_get")
+        || ["_get_", "get_time_", "_read", "_show_"].iter().any(|part| method.contains(part))
 }

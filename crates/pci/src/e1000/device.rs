@@ -116,6 +116,8 @@ pub struct Device {
     receive: Ring,
     fifo: VecDeque<Vec<u8>>,
     fifo_bytes: usize,
+    /// Frames that were lost for want of room, since the start.
+    missed: u64,
     /// What has been gathered of a frame, and the descriptor that is being read.
     gathered: Vec<u8>,
     sending: Option<Descriptor>,
@@ -144,6 +146,7 @@ impl Device {
             receive: Ring::default(),
             fifo: VecDeque::new(),
             fifo_bytes: 0,
+            missed: 0,
             gathered: Vec::new(),
             sending: None,
             reads: Map::new(),
@@ -190,6 +193,7 @@ impl Device {
             return;
         }
         if self.fifo_bytes + frame.len() > FIFO || frame.len() > buffer_len(self.get(reg::RCTL)) {
+            self.missed += 1;
             self.count(reg::MPC, 1);
             return self.interrupt(now, cause::RXO);
         }
@@ -235,7 +239,7 @@ impl Device {
     }
     /// Frames that were lost because neither buffers nor room for them were there.
     pub fn missed(&self) -> u64 {
-        self.get(reg::MPC).into()
+        self.missed
     }
 
     fn schedule(&mut self, at: SimTime, event: Event) {
@@ -343,6 +347,7 @@ impl Device {
         self.receive.epoch = old.receive.epoch + 1;
         (self.next_id, self.enabled, self.sequence) = (old.next_id, old.enabled, old.sequence);
         (self.to_host, self.to_wire) = (old.to_host, old.to_wire);
+        self.missed = old.missed;
         if old.asserted && self.enabled & enable::MSI == 0 {
             self.to_host.push_back(ToHost::Interrupt(Interrupt::Line(false)));
         }

@@ -21,7 +21,8 @@ pub(super) struct Network {
 
 struct Radio {
     range: f64,
-    stations: Vec<(usize, Vec<[f64; 4]>)>,
+    /// Host, interface and way.
+    stations: Vec<(usize, String, Vec<[f64; 4]>)>,
 }
 
 impl Network {
@@ -70,7 +71,9 @@ impl Network {
             stations: radio
                 .stations
                 .iter()
-                .filter_map(|station| Some((number(&station.node)?, station.path.clone())))
+                .filter_map(|station| {
+                    Some((number(&station.node)?, station.interface.clone(), station.path.clone()))
+                })
                 .collect(),
         };
         Network {
@@ -99,14 +102,15 @@ impl Network {
             all[b.0].insert(a.0);
         }
         for radio in &self.radios {
-            let places: Vec<_> = radio.stations.iter().map(|(_, path)| place(path, time)).collect();
-            for (n, a) in places.iter().enumerate() {
-                for (m, b) in places.iter().enumerate().skip(n + 1) {
-                    let squares: f64 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum();
+            let up =
+                radio.stations.iter().filter(|(host, dev, _)| !self.down.contains(&(*host, dev.clone())));
+            let places: Vec<_> = up.map(|(host, _, path)| (*host, place(path, time))).collect();
+            for (n, (a, from)) in places.iter().enumerate() {
+                for (b, to) in &places[n + 1..] {
+                    let squares: f64 = from.iter().zip(to).map(|(from, to)| (from - to) * (from - to)).sum();
                     if squares <= radio.range * radio.range {
-                        let (a, b) = (radio.stations[n].0, radio.stations[m].0);
-                        all[a].insert(b);
-                        all[b].insert(a);
+                        all[*a].insert(*b);
+                        all[*b].insert(*a);
                     }
                 }
             }

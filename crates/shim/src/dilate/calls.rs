@@ -80,6 +80,7 @@ pub mod nr {
     pub const STATX: u64 = 332;
     pub const IO_PGETEVENTS: u64 = 333;
     pub const IO_URING_SETUP: u64 = 425;
+    pub const CLONE3: u64 = 435;
     pub const FACCESSAT2: u64 = 439;
     pub const EPOLL_PWAIT2: u64 = 441;
     pub const FUTEX_WAITV: u64 = 449;
@@ -167,6 +168,8 @@ pub const CALLS: &[(u64, When)] = &[
     (nr::CLOCK_ADJTIME, Always),
     (nr::SETTIMEOFDAY, Always),
     (nr::CLOCK_SETTIME, Always),
+    // It can take handlers of signals away (CLONE_CLEAR_SIGHAND): C libraries fall back to clone.
+    (nr::CLONE3, Never),
     (nr::IO_URING_SETUP, Never),
 ];
 
@@ -211,7 +214,7 @@ pub fn answer(number: u64, args: [u64; 6], mask: &mut u64) -> i64 {
         nr::ADJTIMEX | nr::CLOCK_ADJTIME => usage::adjust(number, args),
         // The host's clock is the experiment's.
         nr::SETTIMEOFDAY | nr::CLOCK_SETTIME => error::PERM,
-        nr::IO_URING_SETUP => error::NOSYS,
+        nr::CLONE3 | nr::IO_URING_SETUP => error::NOSYS,
         // A filter of the guest's own may have sent it.
         _ => native(number, args),
     }

@@ -1,7 +1,7 @@
 //! The clock of a host: a page that a controller writes and all processes of the host read.
 //!
-//! Virtual time is a linear function of the machine's `CLOCK_MONOTONIC`, up to a limit at which it stands: that is how a
-//! host's clock stands while it is frozen. When the rate changes a new function continues the old one. The page begins with a
+//! Virtual time is a linear function of the machine's `CLOCK_MONOTONIC`. An emulation writes one rate for its whole run.
+//! The page can also hold a limit at which the clock stands, and a new rate that continues an old one. It begins with a
 //! sequence number that is odd while it is written, and after every change another one.
 //!
 //! Spans are converted in the direction that keeps promises: a virtual time, made real and virtual again, is the same.

@@ -86,6 +86,7 @@ fn calls_about_time_come_here_and_no_others() {
         assert_eq!(ask(number, args), ALLOW, "{number} {args:?}");
     }
     assert_eq!(ask(nr::IO_URING_SETUP, [0; 6]), NO_SUCH_CALL);
+    assert_eq!(ask(nr::CLONE3, [0; 6]), NO_SUCH_CALL);
     assert_eq!(verdict(&filter, FIRST_X32 + 1, GUEST, [0; 6]), NO_SUCH_CALL);
 }
 

@@ -13,6 +13,8 @@ pub const CLOCK: u64 = 0x567c_8000_0000;
 pub const VDSO: u64 = 0x567c_8000_1000;
 /// The list of a process's packet rings, if it has any.
 pub const RINGS: u64 = 0x567c_8000_3000;
+/// A page that is mapped once the process has the filter for the times of packets.
+pub const STAMPED: u64 = 0x567c_8000_4000;
 /// The addresses of the functions that the vDSO jumps to, in the order of [`vdso::FUNCTIONS`](super::vdso::FUNCTIONS), and behind
 /// them the folder of the shim and the path of the executed program.
 pub const TABLE: u64 = 0x567c_8000_2000;

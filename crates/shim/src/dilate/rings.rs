@@ -80,14 +80,16 @@ pub fn set(args: [u64; 6]) -> i64 {
         if done != 0 || request[1] == 0 || version == 0 {
             return Ok(done);
         }
-        native(nr::MMAP, [layout::RINGS, layout::PAGE, 3, 0x10_0022, u64::MAX, 0]);
+        let is_first = native(nr::MMAP, [layout::RINGS, layout::PAGE, 3, 0x10_0022, u64::MAX, 0]) >= 0;
         let (size, count) = if is_third { (request[0], request[1]) } else { (request[2], request[3]) };
         let socket = (socket & 0xffff_ffff) + 1;
         let free = |at: &u64| read::<Ring>(*at).is_ok_and(|ring| ring.socket == 0 || ring.socket == socket);
         let Some(at) = (0..MOST).map(entry).find(free) else { return Ok(done) };
         let (version, size, count) = (u64::from(version), u64::from(size), u64::from(count));
         write(at, Ring { socket, version, size, count, at: 0, next: 0 })?;
-        Filter::<FEW>::new(RINGS).install(true);
+        if is_first {
+            Filter::<FEW>::new(RINGS).install(true);
+        }
         Ok(done)
     })())
 }

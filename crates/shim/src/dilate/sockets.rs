@@ -5,7 +5,7 @@ use super::clock::{Now, SECOND};
 use super::filter::{FEW, Filter};
 use super::memory::{native, read, result, update, write};
 use super::waits::{Time, timespec};
-use super::{rings, stamps};
+use super::{layout, rings, stamps};
 
 /// `SO_LINGER`, `SO_RCVTIMEO`, `SO_SNDTIMEO` and their later numbers, `SO_MAX_PACING_RATE`, `SO_TIMESTAMP`, `SO_TIMESTAMPNS`,
 /// `SO_TIMESTAMPING` and theirs.
@@ -75,7 +75,12 @@ pub fn set_option(args: [u64; 6]) -> i64 {
             let number = &mut both[at as usize / 4];
             // A negative number means something else.
             if *number <= i32::MAX as u32 {
-                *number = pace.real_span(u64::from(*number)).min(i32::MAX as u64) as u32;
+                // The kernel refuses TCP_KEEPIDLE and TCP_KEEPINTVL beyond this.
+                const MOST_KEEP_ALIVE: u32 = 32_767;
+                let is_keep_alive = level & 0xffff_ffff == 6 && matches!(name & 0xffff_ffff, 4 | 5);
+                let is_short = is_keep_alive && *number <= MOST_KEEP_ALIVE;
+                let most = if is_short { u64::from(MOST_KEEP_ALIVE) } else { i32::MAX as u64 };
+                *number = pace.real_span(u64::from(*number)).min(most) as u32;
             }
             Ok(with(both.as_ptr().cast(), at + 4))
         }
@@ -89,7 +94,11 @@ pub fn set_option(args: [u64; 6]) -> i64 {
         Kind::Stamps => {
             let done = unchanged();
             if done == 0 && read::<u32>(value)? != 0 {
-                Filter::<FEW>::new(OF_PACKETS).install(true);
+                // Once for a process: filters add up.
+                let mark = [layout::STAMPED, layout::PAGE, 0, 0x10_0022, u64::MAX, 0];
+                if native(nr::MMAP, mark) >= 0 {
+                    Filter::<FEW>::new(OF_PACKETS).install(true);
+                }
             }
             Ok(done)
         }

@@ -20,7 +20,7 @@ struct NetworkController {
     nic: Nic,
     /// The ports of the link and of the PCI connection.
     ports: (usize, usize),
-    /// What is to leave: port and bytes.
+    /// Transactions that are to leave for the host.
     leaving: VecDeque<EgressFrame>,
     present: bool,
     /// Transactions of the host that were none of PCIe.

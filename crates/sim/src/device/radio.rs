@@ -44,7 +44,9 @@ impl Device for Radio {
         let counters = &mut self.counters[port];
         counters.packets_in += 1;
         counters.bytes_in += frame.len() as u64;
-        self.medium.send(now, port, frame);
+        if !self.medium.send(now, port, frame) {
+            self.counters[port].add_drops(DropReason::LinkDown, 1);
+        }
     }
     fn on_timeout(&mut self, now: SimTime) {
         self.medium.on_timeout(now);

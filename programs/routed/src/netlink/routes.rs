@@ -74,7 +74,8 @@ impl Kernel {
     pub fn remove_all(&mut self) -> io::Result<usize> {
         let mut removed = 0;
         for message in main_table(&mut self.netlink)? {
-            if u8::from(message.header.protocol) == self.protocol {
+            let ours = u8::from(message.header.protocol) == self.protocol;
+            if ours && message.header.kind == RouteType::Unicast {
                 self.remove(&read(&message))?;
                 removed += 1;
             }
@@ -106,7 +107,7 @@ impl Kernel {
     }
 }
 
-/// The unicast routes of the main table.
+/// The routes of the main table; those that lead nowhere (`blackhole`, `unreachable`) have no interface: 0.
 pub fn routes(netlink: &mut Netlink) -> io::Result<Vec<KernelRoute>> {
     Ok(main_table(netlink)?.iter().map(read).collect())
 }
@@ -119,9 +120,7 @@ fn main_table(netlink: &mut Netlink) -> io::Result<Vec<RouteMessage>> {
         RouteNetlinkMessage::NewRoute(route) => Some(route),
         _ => None,
     });
-    let in_main = |route: &RouteMessage| {
-        route.header.table == RouteHeader::RT_TABLE_MAIN && route.header.kind == RouteType::Unicast
-    };
+    let in_main = |route: &RouteMessage| route.header.table == RouteHeader::RT_TABLE_MAIN;
     Ok(routes.filter(in_main).collect())
 }
 

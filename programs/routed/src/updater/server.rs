@@ -16,11 +16,14 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 /// The number that the updater's routes carry (`rtm_protocol`).
 pub const PROTOCOL: u8 = 152;
 /// Clients at a time.
 const MOST_CLIENTS: usize = 64;
+/// The longest wait for a client to read an answer.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 struct Client {
     stream: UnixStream,
@@ -109,6 +112,8 @@ pub fn run(options: &cli::Updater) -> Result<(), Error> {
             && let Some(stream) = listener.accept()
         {
             if clients.len() < MOST_CLIENTS {
+                // One that does not read its answers does not stop the others.
+                let _ = stream.set_write_timeout(Some(PATIENCE));
                 clients.push(Client { stream, input: Vec::new(), namespace: None, routes: Map::new() });
             } else {
                 warn(format_args!("more than {MOST_CLIENTS} clients: one is turned away"));

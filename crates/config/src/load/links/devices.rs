@@ -1,6 +1,6 @@
 //! Section `nics`, and the keys `devices` of hosts and simulators: the PCI connections between them.
 
-use super::ends::{Draft, End};
+use super::ends::{Draft, End, check_interface};
 use super::{Kind, Station};
 use crate::error::Problem;
 use crate::topology::{Line, NEAR, Nic, PCI_PORT, PciConnection, PciDriver};
@@ -16,6 +16,8 @@ const HOST_ONLY: [&str; 5] = ["driver", "mtu", "interrupts", "interrupt_interval
 const EXAMPLE: &str = "devices: [ { pci: nic0, driver: e1000 } ]";
 /// SimBricks' own.
 const LATENCY: SimDuration = SimDuration::from_nanos(500);
+/// The longest time between interrupts that ITR holds: 65535 times 256 ns.
+const MOST_INTERVAL: SimDuration = SimDuration::from_nanos(0xffff * 256);
 const RING: u32 = 256;
 
 /// The names that a host's section has under `devices`, and the devices', as far as they can be read.
@@ -83,7 +85,11 @@ fn connection(item: &Node, host: usize, stations: &[Station], drafts: &[Draft]) 
     }
     let driver = if is_ours { Some(driver(&s)?) } else { None };
     let interface = match s.get("interface") {
-        Some(node) => section::string(node, "interface")?.to_owned(),
+        Some(node) => {
+            let name = section::string(node, "interface")?;
+            check_interface(node.span, &stations[host], name)?;
+            name.to_owned()
+        }
         None => {
             let stem = if is_ours { "eth" } else { "pci" };
             let first = if stations[host].kind == (Kind::Host { on_graph: true }) { 1 } else { 0 };
@@ -131,7 +137,13 @@ fn driver(s: &Section) -> Result<PciDriver, Problem> {
         }
         ring => Ok(ring as u32),
     })?;
-    let interrupt_interval = s.read("interrupt_interval", section::duration)?;
+    let interrupt_interval =
+        s.read("interrupt_interval", |node, key| match section::duration(node, key)? {
+            interval if interval > MOST_INTERVAL => Err(node
+                .problem("'interrupt_interval' must be at most 16.776 ms")
+                .help("the controller's register holds no more")),
+            interval => Ok(interval),
+        })?;
     Ok(PciDriver {
         msi: msi.unwrap_or(true),
         interrupt_interval: interrupt_interval.unwrap_or(SimDuration::ZERO),

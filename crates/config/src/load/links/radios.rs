@@ -274,7 +274,12 @@ fn settings(s: &Section) -> Result<Settings, Problem> {
         rate: s.read("rate", section::bandwidth)?.unwrap_or(usual.rate),
         basic_rate: s.read("basic_rate", section::bandwidth)?.unwrap_or(usual.basic_rate),
         preamble: time("preamble", usual.preamble, true)?,
-        overhead: s.read("overhead", section::bytes)?.unwrap_or(usual.overhead).min(65_535),
+        overhead: s
+            .read("overhead", |node, key| match section::bytes(node, key)? {
+                bytes if bytes > 65_535 => Err(node.problem(format!("'{key}' must be at most 65535 B"))),
+                bytes => Ok(bytes),
+            })?
+            .unwrap_or(usual.overhead),
         slot: time("slot", usual.slot, false)?,
         sifs: time("sifs", usual.sifs, false)?,
         window: window.unwrap_or(usual.window),

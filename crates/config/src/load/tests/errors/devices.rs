@@ -48,6 +48,12 @@ fn devices_of_hosts() {
         "",
     );
     device("pci: nic0, driver: e1000, mtu: 60", nics, "'mtu' must be at least 68, not 60", "");
+    device(
+        "pci: nic0, driver: e1000, interrupt_interval: 20 ms",
+        nics,
+        "'interrupt_interval' must be at most 16.776 ms",
+        "holds no more",
+    );
     device("pci: nic0, driver: e1000, interrupts: polled", nics, "'interrupts'", "msi");
 }
 

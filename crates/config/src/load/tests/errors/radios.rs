@@ -97,6 +97,7 @@ fn settings_of_radios() {
         "3:71 'capture' is only valid with 'log_distance'",
         "within a range all signals are equally strong: frames that overlap are lost",
     );
+    stations("overhead: 1 MB", "3:72 'overhead' must be at most 65535 B", "");
     stations("slot: 0 s", "3:68 'slot' must be between 1 ns and 1 s", "");
     stations("preamble: 2 s", "3:72 'preamble' must be between 0 and 1 s", "");
     stations(
