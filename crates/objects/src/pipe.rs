@@ -41,6 +41,10 @@ impl Moved {
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
     /// Copies of the pages, to which nothing is appended, for `tee(2)`.
     pub fn unmerged(mut self) -> Moved {
         self.pages.iter_mut().for_each(|page| page.merges = false);

@@ -13,6 +13,8 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 type Tuple = (Ipv4Addr, Ipv4Addr, u8, u16, u16);
+/// A packet by its flow, its identification and its content.
+type Name = (Tuple, (u16, Vec<u8>));
 
 #[derive(Default)]
 struct Flow {
@@ -68,7 +70,7 @@ pub fn flow_monitor(results: &Results) -> Result<String, ReadError> {
     sent.sort_by_key(|seen| seen.at);
     received.sort_by_key(|seen| seen.at);
     let mut flows: Map<Tuple, Flow> = Map::new();
-    let mut under_way: Map<(Tuple, (u16, Vec<u8>)), Vec<(SimTime, u8)>> = Map::new();
+    let mut under_way: Map<Name, Vec<(SimTime, u8)>> = Map::new();
     for seen in sent {
         let flow = flows.entry(seen.flow).or_default();
         flow.first_sent.get_or_insert(seen.at);

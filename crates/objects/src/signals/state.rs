@@ -76,6 +76,10 @@ impl PendingSignals {
     pub fn len(&self) -> usize {
         self.queue.len()
     }
+    /// True if none is queued.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
 }
 
 /// A thread's signal mask, pending signals and alternate stack.

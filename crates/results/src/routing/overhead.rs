@@ -73,7 +73,9 @@ fn protocol(number: u8, ports: Option<(u16, u16)>, further: &[u16]) -> Option<St
 }
 
 /// The source of an IP packet, its protocol and its ports.
-fn head(packet: &[u8]) -> Option<(IpAddr, u8, Option<(u16, u16)>)> {
+type Head = (IpAddr, u8, Option<(u16, u16)>);
+
+fn head(packet: &[u8]) -> Option<Head> {
     let ports = |payload: &[u8]| match payload {
         [a, b, c, d, ..] => Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))),
         _ => None,
