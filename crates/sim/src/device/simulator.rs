@@ -181,10 +181,10 @@ impl Port {
 
 impl Outside for ForeignSimulator {
     fn send(&mut self, at: SimTime, port: usize, frame: &Packet) {
-        if let Some(port) = self.port_mut(port).filter(|port| !port.channel.has_ended()) {
-            if !pci::is_present(frame.bytes()) {
-                port.backlog.push_back((at, frame.bytes().to_vec()));
-            }
+        if let Some(port) = self.port_mut(port).filter(|port| !port.channel.has_ended())
+            && !pci::is_present(frame.bytes())
+        {
+            port.backlog.push_back((at, frame.bytes().to_vec()));
         }
     }
 
