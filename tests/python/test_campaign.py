@@ -150,13 +150,16 @@ def test_a_program_that_is_killed_is_run_again(workdir):
 def test_runs_that_take_too_long_are_failures(workdir):
     def endless(forever):
         exp = Experiment(stop_time="1000 h")
-        exp.host("a").run("/bin/sh", "-c", "while :; do :; done" if forever else "exit 0", expect="any")
+        exp.host("a").run("/bin/sh", "-c", "while :; do read x < /dev/null; done" if forever else "exit 0", expect="any")
         return exp
 
     made = sweep(endless, workdir / "sweep", seeds=1, parameters={"forever": [True, False]}, timeout=2)
     late, fine = made.points
     assert not late.ok and fine.ok and late.problem == "still running after 2 s of real time"
     assert late.problem in made._repr_html_() and late.problem in (workdir / "sweep/report.html").read_text()
+    assert all(p.reused for p in sweep(endless, workdir / "sweep", seeds=1, parameters={"forever": [True, False]}, timeout=2))
+    again = sweep(endless, workdir / "sweep", seeds=1, parameters={"forever": [True, False]}, timeout=3)
+    assert [p.reused for p in again] == [False, True]
 
 
 def test_seeds_are_added_until_enough_is_known(workdir):

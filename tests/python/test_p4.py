@@ -47,7 +47,7 @@ def test_settings_are_those_of_files(belljar, workdir):
     done = execute([belljar, "run", workdir / "said", "--show-config"], 60)
     assert done.status == 0, done
     shown = yaml.safe_load(done.out)["switches"]["s1"]
-    assert shown["management"] == {"interface": "mgmt", "address": shown["management"]["address"], "port": [9559, 50051], "device_id": 7,
+    assert shown["management"] == {"interface": "mgmt", "address": shown["management"]["address"], "port": [9559, 50051], "thrift_port": 9090, "device_id": 7,
                                    "control_latency": "1 ms"}
     kept = {key: shown[key] for key in ("define", "queue_bytes", "queues", "cpu_port", "timestamps", "latency")}
     assert kept == {"define": {"EXTRA": "4"}, "queue_bytes": "30000 B", "queues": 4, "cpu_port": 510, "timestamps": "ns", "latency": "1 us"}
