@@ -52,7 +52,7 @@ fn devices_of_hosts() {
         "pci: nic0, driver: e1000, interrupt_interval: 20 ms",
         nics,
         "'interrupt_interval' must be at most 16.776 ms",
-        "holds no more",
+        "the controller's register holds no more",
     );
     device("pci: nic0, driver: e1000, interrupts: polled", nics, "'interrupts'", "msi");
 }
