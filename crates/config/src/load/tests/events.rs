@@ -118,7 +118,7 @@ fn what_and_when() {
         "begin each item with '- '",
     );
     const NAMES: &str = "link_down, link_up, link_change, link_reset, partition, heal, bandwidth, crash, \
-        restart, dns_down, dns_up, start, stop, signal, clock, p4";
+        restart, dns_down, dns_up, start, stop, signal, clock, p4, move";
     bad("at: 1 s", "19:3 this event does not say what happens", &format!("add one of {NAMES}"));
     bad("at: 1 s, crsh: a", "19:14 'crsh' is not a key of an event", "did you mean 'crash'?");
     bad(

@@ -247,7 +247,7 @@ links:
 #[test]
 fn gateways_are_read_and_written() {
     let text = "general: { stop_time: 1 s }
-hosts: { a: { interfaces: { eth0: 10.9.0.2/24 } } }
+hosts: { a: { interfaces: { eth0: 10.9.0.2/24 }, processes: [] } }
 switches: [s]
 gateways:
   out: { interface: \"tap:lab0\", address: 10.9.0.1/24, namespace: lab, hard_limit: 5 ms }

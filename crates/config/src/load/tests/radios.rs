@@ -48,10 +48,10 @@ fn stations_get_links_and_addresses_of_one_network() {
     let e = parse(AIR);
     let (air, stations) = radio(&e, "air");
     let expected = [
-        "p1 n1:wlan0 10.0.0.1/24",
-        "p2 n2:wlan0 10.0.0.2/24",
-        "p3 n10:wlan0 10.0.0.3/24",
-        "p4 r:eth1 10.0.0.4/24",
+        "p1 n1:wlan0 10.0.1.1/24",
+        "p2 n2:wlan0 10.0.1.2/24",
+        "p3 n10:wlan0 10.0.1.3/24",
+        "p4 r:eth1 10.0.1.4/24",
     ];
     assert_eq!(stations, expected);
     assert_eq!(e.topology.links[1].name, "n1:wlan0-air");
@@ -72,7 +72,7 @@ fn stations_get_links_and_addresses_of_one_network() {
     assert_eq!(places.collect::<Vec<_>>(), [None, None, place(1.0, 2.5, 3.0), place(5.0, -2.5, 0.0)]);
     assert_eq!(air.movement.as_ref().unwrap().pause, SimDuration::from_secs(3));
     let (far, stations) = radio(&e, "far");
-    assert_eq!(stations, ["p1 n1:eth0 10.0.1.1/24", "p2 gate:eth1 10.0.1.2/24"]);
+    assert_eq!(stations, ["p1 n1:eth0 10.0.2.1/24", "p2 gate:eth1 10.0.2.2/24"]);
     let model = LogDistance { exponent: 2.5, transmit_power: -3.0, ..LogDistance::default() };
     assert_eq!(
         (&far.settings.propagation, far.settings.capture),

@@ -69,8 +69,8 @@ fn the_cpu_of_a_host() {
         "10 'cpu' names no work that takes time",
         "add what a call or a packet costs, such as syscall: 500 ns, or leave 'cpu' out",
     );
-    cpu("{ packet: 1 us, backlog: 0 }", "34 'backlog' must not be 0", "1000 is Linux's");
-    cpu("{ packet: 1 us, backlog: 1000001 }", "34 'backlog' must be at most 1000000, not 1000001", "");
+    cpu("{ packet: 1 us, backlog: 0 }", "35 'backlog' must not be 0", "1000 is Linux's");
+    cpu("{ packet: 1 us, backlog: 1000001 }", "35 'backlog' must be at most 1000000, not 1000001", "");
     cpu("{ packet: 1 foo }", "20 'packet': \"foo\" is not a unit of time", "use ns, us, ms, s, min or h");
     cpu(
         "{ wakeup: 1 us }",

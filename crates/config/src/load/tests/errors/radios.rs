@@ -23,7 +23,7 @@ fn stations_of_radios() {
     let text = format!(
         "{GENERAL}\nhosts: {{ a: {{ processes: [] }} }}\nradios: [air]\nlinks: [ {{ between: [a, air] }} ]\n"
     );
-    check(&text, "4:26 station 'a' of radio 'air' has no position", STATIONS);
+    check(&text, "3:10 radio 'air' has no stations", STATIONS);
     let text = format!("{GENERAL}\n{NETWORK}\n{HOSTS}\nradios: [air]\n");
     check(&text, "4:10 radio 'air' has no stations", STATIONS);
     radio("stations: [a, b]", "3:29 station 'a' of radio 'air' has no position", STATIONS);
@@ -75,39 +75,39 @@ fn places_of_stations() {
 
 #[test]
 fn settings_of_radios() {
-    stations("range: 10 m", "3:69 'range' must be a number, without a unit, not '10 m'", "");
-    stations("range: -1", "3:69 'range' must be at least 0, not -1", "");
+    stations("range: 10 m", "3:61 'range' must be a number, without a unit, not '10 m'", "");
+    stations("range: -1", "3:61 'range' must be at least 0, not -1", "");
     stations(
         "range: 100, carrier_sense_range: 50",
-        "3:95 'carrier_sense_range' is less than 'range'",
+        "3:87 'carrier_sense_range' is less than 'range'",
         "who receives a frame hears it",
     );
     stations(
         "range: 100, log_distance: {}",
-        "3:62 'range' is not valid with 'log_distance'",
+        "3:54 'range' is not valid with 'log_distance'",
         "how far a signal reaches follows from its power and the thresholds",
     );
     stations(
         "log_distance: { carrier_sense_threshold: -10 }",
-        "3:103 'carrier_sense_threshold' is above 'reception_threshold'",
+        "3:95 'carrier_sense_threshold' is above 'reception_threshold'",
         "who receives a frame hears it",
     );
     stations(
         "capture: 10",
-        "3:71 'capture' is only valid with 'log_distance'",
+        "3:63 'capture' is only valid with 'log_distance'",
         "within a range all signals are equally strong: frames that overlap are lost",
     );
-    stations("overhead: 1 MB", "3:72 'overhead' must be at most 65535 B", "");
-    stations("slot: 0 s", "3:68 'slot' must be between 1 ns and 1 s", "");
-    stations("preamble: 2 s", "3:72 'preamble' must be between 0 and 1 s", "");
+    stations("overhead: 1 MB", "3:64 'overhead' must be at most 65535 B", "");
+    stations("slot: 0 s", "3:60 'slot' must be between 1 ns and 1 s", "");
+    stations("preamble: 2 s", "3:64 'preamble' must be between 0 and 1 s", "");
     stations(
         "window: [1]",
-        "3:70 'window' is the least and the greatest contention window",
+        "3:62 'window' is the least and the greatest contention window",
         "write window: [31, 1023]",
     );
     stations(
         "window: [63, 31]",
-        "3:75 the greatest contention window is less than the least",
+        "3:67 the greatest contention window is less than the least",
         "write window: [31, 1023]",
     );
 }
