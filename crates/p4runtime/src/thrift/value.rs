@@ -310,9 +310,11 @@ mod tests {
         let mut deep = bytes[..20].to_vec();
         (0..100).for_each(|_| deep.extend([types::STRUCT, 0, 1]));
         assert_eq!(Message::read(&deep), Err(ReadError::Malformed));
-        // A list that says to have many elements of no bytes at all.
-        let mut long = bytes[..20].to_vec();
-        long.extend([types::LIST, 0, 1, types::I32, 0, 0xff, 0xff, 0xff]);
-        assert_eq!(Message::read(&long), Err(ReadError::Incomplete));
+        // A list that says to have more elements than a message has bytes, and one whose elements may still come.
+        for (length, expected) in [(0xff, ReadError::Malformed), (0, ReadError::Incomplete)] {
+            let mut long = bytes[..20].to_vec();
+            long.extend([types::LIST, 0, 1, types::I32, 0, length, 0xff, 0xff]);
+            assert_eq!(Message::read(&long), Err(expected), "{length}");
+        }
     }
 }
