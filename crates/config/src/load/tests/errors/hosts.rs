@@ -71,7 +71,11 @@ fn the_cpu_of_a_host() {
     );
     cpu("{ packet: 1 us, backlog: 0 }", "35 'backlog' must not be 0", "1000 is Linux's");
     cpu("{ packet: 1 us, backlog: 1000001 }", "35 'backlog' must be at most 1000000, not 1000001", "");
-    cpu("{ packet: 1 foo }", "20 'packet': \"foo\" is not a unit of time", "use ns, us, ms, s, min or h");
+    cpu(
+        "{ packet: 1 foo }",
+        "20 'packet': \"foo\" is not a unit of time",
+        "use ns, us, ms, s, min or h (without a unit it counts s)",
+    );
     cpu(
         "{ wakeup: 1 us }",
         "12 'wakeup' is not a key of 'cpu'",
