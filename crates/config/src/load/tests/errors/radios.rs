@@ -37,7 +37,7 @@ fn stations_of_radios() {
     );
     check(
         &text,
-        "4:43 's' cannot be a station of radio 'air'",
+        "4:41 's' cannot be a station of radio 'air'",
         "stations are hosts and routers: a host can have another interface to a switch",
     );
     radio(
