@@ -3,7 +3,7 @@
 taken, which functions are worth inlining, what belongs together in memory.
 
 Builds an instrumented Belljar in a folder of its own below the target directory, runs what its speed is judged by
-(benches/report.py --quick), the examples and whatever is named with it, and writes pgo/rustc-VERSION-llvm-VERSION.profdata. `./belljar` takes the
+(benches/report.py --quick, lines of P4 switches of benches/p4_chain.py), the examples and whatever is named with it, and writes pgo/rustc-VERSION-llvm-VERSION.profdata. `./belljar` takes the
 one of the compiler that it builds with, if there is one: names and formats differ from compiler to compiler. A function that has
 changed since is compiled as without a profile, so a profile need not be made anew with each change.
 
@@ -88,6 +88,8 @@ def main():
         with tempfile.TemporaryDirectory(dir=TARGET) as folder:
             run([belljar, "run", experiment, "-o", f"{folder}/data", "--no-progress"], timeout=PATIENCE)
     run([sys.executable, ROOT / "benches" / "report.py", "--quick", "--json", TARGET / "report.json"], env=environment)
+    run([sys.executable, ROOT / "benches" / "p4_chain.py", "--switches", "4", "16", "--rates", "100", "--ring", "--seconds", "3", "--json",
+         TARGET / "p4_chain.json"], env=environment)
     out = ROOT / "pgo" / f"rustc-{release}-llvm-{llvm}.profdata"
     # Functions that were never run are not listed, so that they are compiled as without a profile, not as if nobody called them.
     subprocess.run([merge, "merge", "--sparse", "-o", out, *raw.glob("*.profraw")], check=True)
