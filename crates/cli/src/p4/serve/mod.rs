@@ -47,7 +47,7 @@ pub struct Arguments {
     /// The device's number in P4Runtime
     #[arg(long, value_name = "N", default_value_t = 0)]
     device_id: u64,
-    /// A port of the switch: N@INTERFACE, N@tap:NAME to make a TAP interface, N@unix:PATH to connect to a socket of frames
+    /// A port of the switch: N@INTERFACE, N@tap:NAME for a TAP interface (made if there is none), N@unix:PATH to connect to a socket of frames
     #[arg(short, long = "interface", value_name = "PORT@INTERFACE")]
     interface: Vec<Attachment>,
     /// The port by which packets go to controllers and come from them
