@@ -70,6 +70,17 @@ class Ethernet:
         return _PACKET, struct.pack("<HB", len(frame), 0), bytes(frame)
 
 
+def _at(path, call):
+    """Binds or connects a socket; a path longer than a socket's address is reached through its folder."""
+    if len(os.fsencode(path)) < 108:
+        return call(path)
+    folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
+    try:
+        return call(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
+    finally:
+        os.close(folder)
+
+
 def _parse(url):
     """(listens, socket, sync, latency, sync interval) of an adapter URL; times in picoseconds."""
     parts = url.split(":")
@@ -125,9 +136,9 @@ class Channel:
             os.ftruncate(self._fd, 2 * size)
             self._queues = (size, slot_size, slots, 0, slot_size, slots)
             try:
-                self._listener.bind(self.path)
+                _at(self.path, self._listener.bind)
             except OSError as error:
-                raise ChannelError(f"{self.path}: {error.strerror}") from None
+                raise ChannelError(f"{self.path}: {error.strerror or error}") from None
             self._listener.listen(1)
             self._listener.setblocking(False)
 
@@ -157,7 +168,7 @@ class Channel:
         else:
             peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
-                peer.connect(self.path)
+                _at(self.path, peer.connect)
             except (FileNotFoundError, ConnectionRefusedError):
                 peer.close()
                 return False

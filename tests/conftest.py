@@ -199,6 +199,15 @@ def exec_guest(belljar, workdir):
     return run
 
 
+def bind(listener, path):
+    """Binds a UNIX socket to a path that may be longer than a socket's address."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+    finally:
+        os.close(folder)
+
+
 def contents_of(folder):
     """Every file of a results folder, links as what they name."""
     found = {}

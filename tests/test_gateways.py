@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import pytest
+from conftest import bind
 
 MAC = bytes.fromhex("020000000099")
 SERVER = "import http.server; http.server.HTTPServer(('', 80), http.server.SimpleHTTPRequestHandler).serve_forever()"
@@ -51,7 +52,7 @@ class Wire:
 
     def __init__(self, path):
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.listener.bind(str(path))
+        bind(self.listener, path)
         self.listener.listen()
         self.listener.settimeout(0.2)
 

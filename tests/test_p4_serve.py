@@ -13,7 +13,7 @@ import time
 from queue import Empty, Queue
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, bind
 
 grpc = pytest.importorskip("grpc", reason="no Python package grpcio: ./test installs it")
 p4runtime = pytest.importorskip("p4.v1.p4runtime_pb2", reason="no Python package p4runtime: ./test installs it")
@@ -42,7 +42,7 @@ class Switch:
         listeners = {}
         for port in ports:
             listeners[port] = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            listeners[port].bind(str(folder / f"port{port}"))
+            bind(listeners[port], folder / f"port{port}")
             listeners[port].listen()
         attached = [word for port in ports for word in ("-i", f"{port}@unix:{folder / f'port{port}'}")]
         command = [belljar, "p4", "serve", *arguments, *attached, "--grpc", "127.0.0.1:0", "--device-id", "1", "--cpu-port", "510"]

@@ -1,4 +1,4 @@
-//! Shared memory between processes: futexes, rings and slots in it, and forking such processes.
+//! Shared memory between processes: futexes, rings and slots in it, forking such processes, and the sockets by which they meet.
 #![warn(missing_docs)]
 
 mod fork;
@@ -6,8 +6,10 @@ pub mod futex;
 mod memory;
 mod mesh;
 mod slots;
+mod socket_path;
 
 pub use fork::fork;
 pub use memory::SharedMemory;
 pub use mesh::Mesh;
 pub use slots::{Region, SlotRing};
+pub use socket_path::{SOCKET_NAME_MAX, SOCKET_PATH_MAX, is_socket_path, with_socket_path};

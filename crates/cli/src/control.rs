@@ -6,13 +6,12 @@
 
 use crate::failure::Failure;
 use belljar_base::SimTime;
+use belljar_channel::with_socket_path;
 use belljar_config::Experiment;
 use belljar_results::ResultsFolder;
 use belljar_sim::{DebugError, DebugHub};
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,7 +81,7 @@ impl Control {
         reached: Reached,
     ) -> Option<Control> {
         let path = folder.path().join(socket_name(cell));
-        let listener = in_folder(folder.path(), cell, |path| UnixListener::bind(path)).ok()?;
+        let listener = with_socket_path(&path, |path| UnixListener::bind(path)).ok()?;
         let serve = move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let (hub, reached) = (hub.clone(), reached.clone());
@@ -105,13 +104,7 @@ impl Drop for Control {
 
 /// Connects to a cell of the run that writes this folder.
 pub fn connect(folder: &Path, cell: usize) -> io::Result<UnixStream> {
-    in_folder(folder, cell, |path| UnixStream::connect(path))
-}
-
-/// Calls with a path of the socket that is short enough for one, however long the folder's is.
-fn in_folder<T>(folder: &Path, cell: usize, call: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    let folder = File::open(folder)?;
-    call(&PathBuf::from(format!("/proc/self/fd/{}/{}", folder.as_raw_fd(), socket_name(cell))))
+    with_socket_path(&folder.join(socket_name(cell)), |path| UnixStream::connect(path))
 }
 
 fn serve(mut client: UnixStream, hub: &DebugHub, reached: &Reached) {

@@ -6,7 +6,7 @@ use crate::error::{Error, Fault};
 use crate::intro::{Intro, MAX_LEN, Queue, Queues, SYNC, SYNC_FORCE};
 use crate::layer::Layer;
 use belljar_base::SimDuration;
-use belljar_channel::{Region, SlotRing};
+use belljar_channel::{Region, SlotRing, with_socket_path};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -17,7 +17,7 @@ use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -188,7 +188,7 @@ impl<L: Layer> Setup<L> {
     /// The peer's socket, if the peer has just come.
     fn reach(&mut self) -> Result<Option<UnixStream>, Fault> {
         match &self.state {
-            State::Connecting => match UnixStream::connect(&self.parameters.socket) {
+            State::Connecting => match connect(&self.parameters.socket) {
                 Ok(socket) => Ok(Some(socket)),
                 Err(error) if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&error.kind()) => {
                     Ok(None)
@@ -323,10 +323,10 @@ pub fn establish<L: Layer, E: From<Error>>(
 }
 
 /// A socket to listen on. One that a program has left that no longer runs makes way.
-fn listen(path: &PathBuf) -> Result<UnixListener, Fault> {
-    let bind = || UnixListener::bind(path);
+fn listen(path: &Path) -> Result<UnixListener, Fault> {
+    let bind = || with_socket_path(path, |path| UnixListener::bind(path));
     let listener = match bind() {
-        Err(error) if error.kind() == ErrorKind::AddrInUse => match UnixStream::connect(path) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => match connect(path) {
             Err(refused) if refused.kind() == ErrorKind::ConnectionRefused => {
                 fs::remove_file(path).and_then(|()| bind())
             }
@@ -337,6 +337,10 @@ fn listen(path: &PathBuf) -> Result<UnixListener, Fault> {
     let listener = listener.map_err(|error| Fault::system(path.display().to_string(), error))?;
     listener.set_nonblocking(true).map_err(|error| Fault::system("socket", error))?;
     Ok(listener)
+}
+
+fn connect(path: &Path) -> std::io::Result<UnixStream> {
+    with_socket_path(path, |path| UnixStream::connect(path))
 }
 
 fn send(socket: &UnixStream, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> std::io::Result<()> {

@@ -3,10 +3,11 @@
 use crate::interface::check_frame;
 use crate::outgoing::Outgoing;
 use crate::{Counters, Error, Frame, MIN_FRAME, Port, Result, Sent};
+use belljar_channel::with_socket_path;
 use belljar_wire::ethernet::Address;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
-use std::io::Error as IoError;
+use std::io::{Error as IoError, ErrorKind};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -91,8 +92,7 @@ impl UnixPort {
         let shown = path.display().to_string();
         let failed = |e| Error::system(format!("connecting to the socket '{shown}'"), e);
         let socket = socket().map_err(failed)?;
-        let address = SocketAddrUnix::new(path).map_err(failed)?;
-        rustix::net::connect(&socket, &address).map_err(failed)?;
+        at(path, |address| rustix::net::connect(&socket, address)).map_err(failed)?;
         UnixPort::from_socket(&shown, socket, options)
     }
 
@@ -245,18 +245,17 @@ impl UnixListener {
     /// Makes a socket file at `path`, where nothing may be.
     pub fn bind(path: &Path) -> Result<UnixListener> {
         let shown = path.display();
-        let failed = |e| match e {
-            rustix::io::Errno::ADDRINUSE => Error::Invalid {
+        let failed = |e: IoError| match e.kind() {
+            ErrorKind::AddrInUse => Error::Invalid {
                 name: shown.to_string(),
                 what: "the file exists: remove it, or choose another path".to_string(),
             },
             _ => Error::system(format!("making the socket '{shown}'"), e),
         };
         let socket = socket().map_err(failed)?;
-        let address = SocketAddrUnix::new(path).map_err(failed)?;
-        rustix::net::bind(&socket, &address).map_err(failed)?;
+        at(path, |address| rustix::net::bind(&socket, address)).map_err(failed)?;
         let listener = UnixListener { path: path.to_path_buf(), socket };
-        rustix::net::listen(&listener.socket, 16).map_err(failed)?;
+        rustix::net::listen(&listener.socket, 16).map_err(|e| failed(e.into()))?;
         Ok(listener)
     }
 
@@ -286,7 +285,12 @@ impl Drop for UnixListener {
     }
 }
 
-fn socket() -> rustix::io::Result<OwnedFd> {
+/// Calls with the address of a socket, whose path may be long.
+fn at(path: &Path, call: impl FnOnce(&SocketAddrUnix) -> rustix::io::Result<()>) -> std::io::Result<()> {
+    with_socket_path(path, |path| Ok(call(&SocketAddrUnix::new(path)?)?))
+}
+
+fn socket() -> std::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }

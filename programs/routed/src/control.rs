@@ -1,6 +1,7 @@
 //! The control socket: what a daemon shows of itself, and `belljar-routed show`.
 
 use crate::error::{Doing, Error};
+use belljar_channel::with_socket_path;
 use nix::errno::Errno;
 use serde_json::Value;
 use std::io::{self, Read, Write};
@@ -21,18 +22,24 @@ pub struct Listener {
 /// Listens at a path. A socket there at which nobody listens any more is replaced.
 pub fn listen(path: &Path, option: &'static str) -> Result<Listener, Error> {
     let what = format!("listen at {}", path.display());
-    let socket = match UnixListener::bind(path) {
+    let bind = || with_socket_path(path, |path| UnixListener::bind(path));
+    let socket = match bind() {
         Err(error) if error.raw_os_error() == Some(Errno::EADDRINUSE as i32) => {
-            if UnixStream::connect(path).is_ok() {
+            if connect(path).is_ok() {
                 return Err(Error::SocketInUse(path.to_owned(), option));
             }
             std::fs::remove_file(path).doing(what.clone())?;
-            UnixListener::bind(path).doing(what)?
+            bind().doing(what)?
         }
         other => other.doing(what)?,
     };
     socket.set_nonblocking(true).doing("set up the control socket")?;
     Ok(Listener { socket, path: path.to_owned() })
+}
+
+/// Connects to who listens at a path.
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    with_socket_path(path, |path| UnixStream::connect(path))
 }
 
 impl Listener {
@@ -64,7 +71,7 @@ impl Drop for Listener {
 pub fn show(path: &Path, json: bool) -> Result<(), Error> {
     let gone = |source| Error::NobodyThere { path: path.to_owned(), source };
     let mut text = String::new();
-    UnixStream::connect(path).and_then(|mut stream| stream.read_to_string(&mut text)).map_err(gone)?;
+    connect(path).and_then(|mut stream| stream.read_to_string(&mut text)).map_err(gone)?;
     let state: Value = serde_json::from_str(&text).map_err(io::Error::from).map_err(gone)?;
     let out = if json { format!("{state:#}\n") } else { tables(&state) };
     io::stdout().write_all(out.as_bytes()).doing("write")

@@ -17,7 +17,7 @@ pub fn launch(
     folder: &ResultsFolder,
     options: &RunOptions,
 ) -> Result<Running, Reason> {
-    let Member { device, settings, sockets, .. } = member;
+    let Member { device, settings, handed, .. } = member;
     let own = Path::new("simulators").join(&device.name);
     let create = |name: &str| folder.create_file(&own.join(name)).map_err(|error| Reason(error.to_string()));
     let value = |name: &str| {
@@ -25,9 +25,9 @@ pub fn launch(
             return Some(folder.path().join(&own).to_string_lossy().into_owned());
         }
         let port = |name: &str| device.interfaces.iter().position(|interface| interface.name == name);
-        let memory = |number: usize| format!("{}-memory", sockets[number].display());
+        let memory = |number: usize| format!("{}-memory", handed[number].display());
         if let Some(number) = name.strip_suffix(".socket").and_then(port) {
-            return Some(sockets[number].display().to_string());
+            return Some(handed[number].display().to_string());
         }
         if let Some(number) = name.strip_suffix(".memory").and_then(port) {
             return Some(memory(number));
@@ -40,7 +40,7 @@ pub fn launch(
         };
         let address = Address {
             role: if port.listens { Role::Listen } else { Role::Connect },
-            socket: sockets[number].clone(),
+            socket: handed[number].clone(),
             memory: port.listens.then(|| memory(number).into()),
             sync: settings.sync,
             latency: Some(latency),

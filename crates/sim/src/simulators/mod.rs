@@ -12,6 +12,7 @@ pub use trace::ChannelTrace;
 use crate::device::ForeignSimulator;
 use crate::run::RunOptions;
 use belljar_base::{HostId, Map};
+use belljar_channel::{SOCKET_NAME_MAX, SOCKET_PATH_MAX};
 use belljar_config::Experiment;
 use belljar_config::topology::{Device, DeviceKind, Simulator, SimulatorPort};
 use belljar_cosim::process::{self, Running};
@@ -25,6 +26,7 @@ use belljar_results::ResultsFolder;
 use belljar_wire::ethernet;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering::Relaxed;
@@ -120,6 +122,8 @@ struct Member<'a> {
     settings: &'a Simulator,
     /// By port.
     sockets: Vec<PathBuf>,
+    /// The same as its command has them: short enough for the address of a socket.
+    handed: Vec<PathBuf>,
 }
 
 /// Error of [`establish`], as a sentence.
@@ -202,7 +206,8 @@ impl Simulators {
             let Some(device) = experiment.device(*id) else { continue };
             let DeviceKind::Simulator(settings) = &device.kind else { continue };
             let sockets = self.sockets(*id, device, settings)?;
-            members.push(Member { id: *id, device, settings, sockets });
+            let handed = self.handed(*id, &sockets)?;
+            members.push(Member { id: *id, device, settings, sockets, handed });
         }
         // Who connects only comes when there is somebody to connect to.
         members.sort_by_key(|member| {
@@ -328,10 +333,31 @@ impl Simulators {
         Ok(sockets)
     }
 
+    /// Paths of these sockets that fit into a socket's address: long ones by way of a link to their folder.
+    fn handed(&mut self, id: HostId, sockets: &[PathBuf]) -> Result<Vec<PathBuf>, Reason> {
+        let short = sockets.iter().enumerate().map(|(number, socket)| {
+            let name = socket.file_name().unwrap_or_default();
+            if socket.as_os_str().len() <= SOCKET_PATH_MAX {
+                return Ok(socket.clone());
+            }
+            let link = self.folder()?.join(format!("{}.{number}.d", id.0));
+            let target = std::path::absolute(socket.parent().unwrap_or(Path::new("/")));
+            target.and_then(|target| symlink(target, &link)).map_err(|error| {
+                Reason(format!("no short path of socket {} can be made: {error}", socket.display()))
+            })?;
+            Ok(link.join(name))
+        });
+        short.collect()
+    }
+
     /// The folder of sockets, whose paths are short.
     fn folder(&mut self) -> Result<&Path, Reason> {
         if self.folder.is_none() {
-            let folder = tempfile::Builder::new().prefix("belljar-").tempdir();
+            let parent = std::env::temp_dir();
+            // The rest of an address is the name of a file.
+            let room = SOCKET_PATH_MAX - SOCKET_NAME_MAX - "/belljar-123456/1.1.d/".len();
+            let parent = if parent.as_os_str().len() <= room { parent } else { "/tmp".into() };
+            let folder = tempfile::Builder::new().prefix("belljar-").tempdir_in(parent);
             let folder = folder.map_err(|error| {
                 Reason(format!("no folder for sockets of simulators can be made: {error}"))
             })?;

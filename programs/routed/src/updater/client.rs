@@ -45,7 +45,7 @@ impl RouteSink {
     /// Connects to an updater, for the routes of its own network namespace or of one that it serves besides.
     pub fn updater(path: &Path, namespace: Option<&str>) -> Result<RouteSink, Error> {
         let gone = |source| Error::NobodyThere { path: path.to_owned(), source };
-        let writer = UnixStream::connect(path).map_err(gone)?;
+        let writer = crate::control::connect(path).map_err(gone)?;
         writer.set_read_timeout(Some(PATIENCE)).doing("set a time limit")?;
         let reader = BufReader::new(writer.try_clone().doing("use the updater's socket")?);
         let mut sink = RouteSink { way: Way::Updater { reader, writer }, set: Map::new() };

@@ -8,9 +8,10 @@ use crate::topology::{DeviceKind, Interface, Simulator, SimulatorPort, Topology}
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Node, Section};
 use belljar_base::{Map, SimDuration};
+use belljar_channel::{SOCKET_NAME_MAX, SOCKET_PATH_MAX, is_socket_path};
 use belljar_net::suggest::nearest;
 use belljar_net::units::format_duration;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(super) const KEYS: &[&str] = &[
     "command",
@@ -70,13 +71,13 @@ pub(super) fn read(
         None => Vec::new(),
     };
     let mut roles = Vec::new();
-    let ports = ports(s, station, interfaces, !command.is_empty(), &mut roles)?;
+    let working_directory = s.read("working_directory", |n, k| directory(n, k, around))?;
+    let working_directory = working_directory.unwrap_or(around.base_dir.clone());
+    let ports = ports(s, station, interfaces, &working_directory, !command.is_empty(), &mut roles)?;
     let simulator = Simulator {
         command,
         environment: s.read("environment", process::environment)?.unwrap_or_default(),
-        working_directory: s
-            .read("working_directory", |n, k| directory(n, k, around))?
-            .unwrap_or(around.base_dir.clone()),
+        working_directory,
         sync: s.read("sync", section::boolean)?.unwrap_or(true),
         latency,
         sync_interval,
@@ -90,6 +91,7 @@ fn ports(
     s: &Section,
     station: &Station,
     interfaces: &[Interface],
+    directory: &Path,
     started: bool,
     roles_given: &mut Vec<Option<bool>>,
 ) -> Result<Vec<SimulatorPort>, Problem> {
@@ -110,7 +112,7 @@ fn ports(
         let role = p.read("role", |n, k| section::choice(n, k, &roles))?;
         ports[at].listens = role.unwrap_or(false);
         roles_given[at] = role;
-        ports[at].socket = p.read("socket", |n, k| section::string(n, k).map(PathBuf::from))?;
+        ports[at].socket = p.read("socket", |n, k| socket(n, k, directory))?;
     }
     if let Some((interface, _)) =
         interfaces.iter().zip(&ports).find(|(_, port)| !started && port.socket.is_none())
@@ -123,6 +125,23 @@ fn ports(
             .help(format!("write {EXAMPLE}, or the path of a socket for each port")));
     }
     Ok(ports)
+}
+
+/// The path of a socket, which a simulator in that directory opens too.
+fn socket(node: &Node, key: &str, directory: &Path) -> Result<PathBuf, Problem> {
+    let path = PathBuf::from(section::string(node, key)?);
+    let whole = directory.join(&path);
+    if is_socket_path(&whole) {
+        return Ok(path);
+    }
+    let len = whole.as_os_str().len();
+    Err(node
+        .problem(format!(
+            "'{key}' is a path of {len} bytes, where the address of a socket has {SOCKET_PATH_MAX}"
+        ))
+        .help(format!(
+            "give the file a name of up to {SOCKET_NAME_MAX} bytes: its folder's path may be of any length"
+        )))
 }
 
 /// The command with the program found and every name in braces known.

@@ -488,6 +488,11 @@ fn other_simulators() {
         "or the path of a socket for each port",
     );
     simulator("command: /bin/true, ports: { left: { role: server } }", "'role'", "");
+    simulator(
+        &format!("command: /bin/true, ports: {{ left: {{ socket: /tmp/{} }} }}", "x".repeat(110)),
+        "'socket' is a path of 115 bytes, where the address of a socket has 107",
+        "give the file a name of up to 64 bytes: its folder's path may be of any length",
+    );
     simulator("command: /bin/true, working_directory: /no/such", "'working_directory' is no directory", "");
 }
 
