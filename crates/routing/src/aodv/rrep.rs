@@ -142,14 +142,18 @@ impl Aodv {
 
     /// Section 6.9: "A node SHOULD only use hello messages if it is part of an active route. Every HELLO_INTERVAL
     /// milliseconds, the node checks whether it has sent a broadcast within the last HELLO_INTERVAL."
+    ///
+    /// The check is due HELLO_INTERVAL after the last broadcast. At fixed times, a broadcast just before one would lead to
+    /// a silence of nearly ALLOWED_HELLO_LOSS * HELLO_INTERVAL without any loss, and neighbours would take the link for
+    /// lost where the next Hello message is a little late.
     pub(super) fn say_hello(&mut self, now: Time) {
         let Some(interval) = self.config.hello_interval else { return };
         if now < self.hello_at {
             return;
         }
-        self.hello_at = now + interval;
         let active = self.table.values().any(|entry| entry.state == State::Valid && !entry.neighbor_only);
         if !active || now < self.quiet_until {
+            self.hello_at = now + interval;
             return;
         }
         let (sequence, loss) = (self.sequence, self.config.allowed_hello_loss);
@@ -170,5 +174,7 @@ impl Aodv {
             let payload = Message::Rrep(hello).encode();
             self.outbox.push(Transmit { interface: *id, destination: None, ttl: 1, payload });
         }
+        let first_said = self.interfaces.values().map(|port| port.said).min().unwrap_or(now);
+        self.hello_at = first_said + interval;
     }
 }

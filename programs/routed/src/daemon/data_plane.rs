@@ -1,9 +1,9 @@
 //! The data plane's part in a reactive protocol: packets without a route, the use of routes, and packets that go on.
 //!
 //! * A default route with the highest metric leads into a TUN interface: the kernel hands over what finds no other route.
-//! * A packet socket shows which addresses packets pass between. It has no ring: rings with `packetio`'s headers are not
-//!   to be had on every kernel that this daemon runs on. Where the data plane counts flows itself, the socket shows only
-//!   packets from and to this machine.
+//! * A packet socket shows which addresses packets pass between, and from which neighbours they come. It has no ring:
+//!   rings with `packetio`'s headers are not to be had on every kernel that this daemon runs on. Where the data plane
+//!   counts flows itself, the socket shows only packets from and to this machine.
 //! * Packets whose route was found are sent by a raw socket, from which the kernel routes them as any other.
 
 use super::interfaces::Interfaces;
@@ -11,7 +11,7 @@ use crate::error::{Doing, Error, warn};
 use crate::netlink::KernelRoute;
 use crate::tun;
 use crate::updater::Reactive;
-use belljar_base::Set;
+use belljar_base::{Map, Set};
 use belljar_packetio::Filter;
 use belljar_routing::{Released, Verdict};
 use belljar_wire::{ethernet, icmpv4, ipv4, protocol};
@@ -26,6 +26,20 @@ const LAST_RESORT: u32 = 9999;
 const LOOKED_AT: usize = 68;
 /// Packets that are looked at before the protocol is told.
 const BATCH: usize = 512;
+/// Neighbours whose link-layer addresses are known.
+const MOST_NEIGHBORS: usize = 4096;
+
+/// A link-layer address with the index of the interface behind which it is.
+type Station = (usize, [u8; 6]);
+
+/// Packets that the packet socket has shown.
+#[derive(Default)]
+pub struct Passed {
+    /// Their sources and destinations.
+    pub pairs: Set<(Ipv4Addr, Ipv4Addr)>,
+    /// The neighbours that sent them, each with the index of this machine's interface.
+    pub neighbors: Set<(u32, Ipv4Addr)>,
+}
 
 /// TUN interface, packet socket and raw socket.
 pub struct DataPlane {
@@ -33,6 +47,8 @@ pub struct DataPlane {
     index: u32,
     /// The interfaces that are watched.
     watched: Set<usize>,
+    /// The neighbours' addresses, from the protocol's packets.
+    stations: Map<Station, Ipv4Addr>,
     /// The packet socket shows only packets from and to this machine.
     own_only: bool,
 }
@@ -48,7 +64,13 @@ impl DataPlane {
         if std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|value| value.trim() == "0") {
             warn("net.ipv4.ip_forward is 0: packets of others are not forwarded here");
         }
-        let mut plane = DataPlane { fds, index: tun::index_of(tun)?, watched: Set::new(), own_only };
+        let mut plane = DataPlane {
+            fds,
+            index: tun::index_of(tun)?,
+            watched: Set::new(),
+            stations: Map::new(),
+            own_only,
+        };
         plane.look(interfaces)?;
         Ok(plane)
     }
@@ -58,8 +80,9 @@ impl DataPlane {
         let now = || interfaces.now.iter().flatten();
         self.watched = now().map(|link| link.index as usize).collect();
         if self.own_only {
-            let own: Vec<Ipv4Addr> = now().filter_map(|link| link.address).collect();
-            Filter::ipv4_addresses(&own)
+            // The neighbours' broadcasts are among what is for this machine.
+            let own = now().filter_map(|link| link.address).chain([Ipv4Addr::BROADCAST]);
+            Filter::ipv4_addresses(&own.collect::<Vec<_>>())
                 .attach(self.fds.watch.as_fd())
                 .doing("set the packet socket's filter")?;
         }
@@ -89,19 +112,33 @@ impl DataPlane {
         self.fds.tun.receive(buffer)
     }
 
-    /// Pairs of source and destination of packets that have passed, but for the protocol's own on UDP port `port`.
-    pub fn used(&mut self, port: u16) -> Set<(Ipv4Addr, Ipv4Addr)> {
-        let mut pairs = Set::new();
+    /// Packets that have passed, but for the protocol's own on UDP port `port`.
+    pub fn used(&mut self, port: u16) -> Passed {
+        let mut passed = Passed::default();
         let mut head = [0; LOOKED_AT];
         for _ in 0..BATCH {
             // An interface that went down is noticed by its link.
             let Ok((len, from)) = recvfrom::<LinkAddr>(self.fds.watch.as_raw_fd(), &mut head) else { break };
             let ipv4 = |from: &LinkAddr| from.protocol().to_be() == ethernet::ethertype::IPV4;
-            if from.is_some_and(|from| ipv4(&from) && self.watched.contains(&from.ifindex())) {
-                pairs.extend(pair(&head[..len], port));
+            let Some(from) = from.filter(|from| ipv4(from) && self.watched.contains(&from.ifindex())) else {
+                continue;
+            };
+            let station = from.addr().map(|address| (from.ifindex(), address));
+            match (Seen::new(&head[..len], port), station) {
+                (Some(Seen::Protocol(neighbor)), Some(station)) => {
+                    if self.stations.len() < MOST_NEIGHBORS || self.stations.contains_key(&station) {
+                        self.stations.insert(station, neighbor);
+                    }
+                }
+                (Some(Seen::Data(source, destination)), station) => {
+                    passed.pairs.insert((source, destination));
+                    let neighbor = station.and_then(|station| self.stations.get(&station));
+                    passed.neighbors.extend(neighbor.map(|neighbor| (from.ifindex() as u32, *neighbor)));
+                }
+                _ => {}
             }
         }
-        pairs
+        passed
     }
 
     /// Sends a released packet, or tells its sender that its destination cannot be reached.
@@ -127,16 +164,29 @@ impl DataPlane {
     }
 }
 
-/// The addresses of a packet of which there is at least the head; none for the protocol's own.
-fn pair(head: &[u8], port: u16) -> Option<(Ipv4Addr, Ipv4Addr)> {
-    if head.len() < ipv4::HEADER_LEN || head[0] >> 4 != 4 {
-        return None;
+/// A packet that the packet socket shows.
+enum Seen {
+    /// One of the protocol's own, by the address that sent it.
+    Protocol(Ipv4Addr),
+    /// Any other to one address, by its source and destination.
+    Data(Ipv4Addr, Ipv4Addr),
+}
+
+impl Seen {
+    /// Reads a packet of which there is at least the head.
+    fn new(head: &[u8], port: u16) -> Option<Seen> {
+        if head.len() < ipv4::HEADER_LEN || head[0] >> 4 != 4 {
+            return None;
+        }
+        let address = |at: usize| Ipv4Addr::new(head[at], head[at + 1], head[at + 2], head[at + 3]);
+        let (source, destination) = (address(12), address(16));
+        let to = usize::from(head[0] & 15) * 4 + 2;
+        if head[9] == protocol::UDP && head.get(to..to + 2) == Some(&port.to_be_bytes()) {
+            return Some(Seen::Protocol(source));
+        }
+        let many = destination.is_broadcast() || destination.is_multicast();
+        (!many).then_some(Seen::Data(source, destination))
     }
-    let address = |at: usize| Ipv4Addr::new(head[at], head[at + 1], head[at + 2], head[at + 3]);
-    let (source, destination) = (address(12), address(16));
-    let to = usize::from(head[0] & 15) * 4 + 2;
-    let own = head[9] == protocol::UDP && head.get(to..to + 2) == Some(&port.to_be_bytes());
-    (!own && !destination.is_broadcast() && !destination.is_multicast()).then_some((source, destination))
 }
 
 /// "Destination host unreachable" for a packet, as its sender's own machine says it.

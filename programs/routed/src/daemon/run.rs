@@ -268,8 +268,13 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
     fn watch_data_plane(&mut self) -> Result<(), Error> {
         let Some(plane) = &mut self.data_plane else { return Ok(()) };
         let now = self.clock.now();
-        for (source, destination) in plane.used(self.settings.port) {
+        let passed = plane.used(self.settings.port);
+        for (source, destination) in passed.pairs {
             self.protocol.on_data_plane(now, DataPlaneEvent::Used { source, destination });
+        }
+        for (interface, neighbor) in passed.neighbors {
+            let event = DataPlaneEvent::LinkAlive { interface: InterfaceId(interface), neighbor };
+            self.protocol.on_data_plane(now, event);
         }
         for _ in 0..BATCH {
             match plane.next_packet(&mut self.buffer).doing("read from the TUN interface")? {

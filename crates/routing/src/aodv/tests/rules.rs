@@ -224,6 +224,29 @@ fn lies_stay_within_bounds_and_expire() {
 }
 
 #[test]
+fn no_broadcast_delays_the_next_hello() {
+    let interval = Duration::from_secs(1);
+    for after in (0..40).map(|n| Duration::from_millis(50 * n)) {
+        // A route that lives on makes the node speak; a request that it forwards is a broadcast, at any time between.
+        let mut solo = Solo::new(config(0));
+        solo.take(1, 5, Message::Rreq(Rreq { originator: at(5), destination: at(9), ..REQUEST }));
+        let (mut last, mut forwarded) = (solo.now, 0);
+        while solo.now < Time::ZERO + Duration::from_secs(4) {
+            if solo.now == Time::ZERO + after {
+                let again = Rreq { id: 2, originator: at(6), destination: at(9), ..REQUEST };
+                solo.take(1, 5, Message::Rreq(again));
+            }
+            let said: Vec<_> = solo.sent().into_iter().filter(|(to, ..)| to.is_none()).collect();
+            forwarded += said.iter().filter(|(.., message)| matches!(message, Message::Rreq(_))).count();
+            last = if said.is_empty() { last } else { solo.now };
+            let silent = solo.now.since(last);
+            assert!(silent <= interval, "silent for {silent:?} after a broadcast at {after:?}");
+        }
+        assert_eq!(forwarded, 2);
+    }
+}
+
+#[test]
 fn what_is_no_ip_packet_is_counted() {
     let mut solo = Solo::new(config(0));
     solo.aodv.on_data_plane(solo.now, DataPlaneEvent::NoRoute { packet: &[0x45, 0] });
