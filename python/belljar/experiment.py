@@ -107,6 +107,7 @@ class HostOptions(TypedDict, total=False):
     pcap_size: str | int
     log_level: str
     shared: Sequence[str]
+    root: str
     sysctls: Mapping[str, object]
     queue: Mapping[str, Any]
     extra: Mapping[str, Any]
@@ -134,6 +135,8 @@ class Host(Station):
     log_level: str | None = None
     #: Directories of this machine that its programs see and write as they are.
     shared: Sequence[str] = ()
+    #: Its files instead of this machine's: a directory, or an image as `docker save` writes it.
+    root: str | None = None
     #: Such as {"net.ipv4.tcp_ecn": 1}.
     sysctls: Mapping[str, object] = dataclasses.field(default_factory=dict)
     #: What waits to be sent to the graph: `fq_codel()` and others.
@@ -175,7 +178,7 @@ class Host(Station):
     def to_dict(self) -> dict[str, Any]:
         """As the experiment file has it, but for its place in the graph."""
         entry: dict[str, Any] = dict(self.extra)
-        for key in ("ip_addr", "bandwidth_up", "bandwidth_down", "forwarding", "clock", "cpu"):
+        for key in ("ip_addr", "bandwidth_up", "bandwidth_down", "forwarding", "clock", "cpu", "root"):
             if getattr(self, key) is not None:
                 entry[key] = getattr(self, key)
         options = {"pcap_enabled": self.pcap, "pcap_filter": self.pcap_filter, "pcap_capture_size": self.pcap_size,

@@ -139,6 +139,9 @@ impl Experiment {
             out.plain(3, "interrupt", format_duration(cpu.interrupt));
             out.plain(3, "backlog", cpu.backlog);
         }
+        if let Some(root) = &host.root {
+            out.path(2, "root", &root.source);
+        }
         match host.processes.is_empty() && host.models.is_empty() {
             true => out.plain(2, "processes", "[]"),
             false => out.section(2, "processes"),

@@ -202,6 +202,19 @@ pub struct Host {
     pub routing: Routing,
     /// True if it passes packets of others on.
     pub forwarding: bool,
+    /// Its files instead of the machine's, if it has its own.
+    pub root: Option<Root>,
+}
+
+/// A root file system of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// The directory or image that the experiment names, as an absolute path.
+    pub source: PathBuf,
+    /// The directory with its files.
+    pub directory: PathBuf,
+    /// The directory that programs start in, a path in the root; `None`: the host's folder in the results.
+    pub working_directory: Option<PathBuf>,
 }
 
 /// Simulated time that work takes on a host's processor.

@@ -18,6 +18,8 @@ pub struct PathContext {
     pub home: Option<PathBuf>,
     /// The folders in which programs are looked for that are named without a slash.
     pub search_path: Vec<PathBuf>,
+    /// The folder for unpacked images.
+    pub cache: Option<PathBuf>,
 }
 
 impl PathContext {
@@ -31,6 +33,7 @@ impl PathContext {
             home: std::env::var_os("HOME").filter(|h| !h.is_empty()).map(PathBuf::from),
             search_path: std::env::split_paths(&search).filter(|p| p.is_absolute()).collect(),
             current_dir,
+            cache: belljar_image::default_cache(),
         }
     }
 

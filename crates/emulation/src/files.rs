@@ -6,6 +6,8 @@
 //! cannot be overlaid, such as one with mounts of its own, is seen read-only, as it is on the machine. `/tmp`, `/run`,
 //! `/var/tmp` and `/dev/shm` start empty; `/dev`, `/proc` and `/sys` are the host's own.
 //!
+//! A host with a root of its own has one overlay of that directory, below what every host has (`skeleton`).
+//!
 //! Where the results lie on an overlay themselves (in a container), the kernel refuses their folder as the upper half. It
 //! is in memory then, and copied to the results in the end.
 
@@ -33,6 +35,8 @@ const FOR_ALL: u32 = 0o1777;
 pub struct Files {
     /// The upper half in memory and the place in the results where it is to be copied.
     memory: Option<(File, File)>,
+    /// Directories of the host's own root among those that are emptied.
+    kept: Vec<PathBuf>,
 }
 
 impl Files {
@@ -42,31 +46,28 @@ impl Files {
         fs::create_dir_all(&root).doing(format!("making '{}'", root.display()))?;
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, private, None::<&str>).doing("making mounts private")?;
-        memory(&root, "0755")?;
         let results = setup.directory.join("fs");
         fs::create_dir_all(&results).doing(format!("making '{}'", results.display()))?;
         let mut layers = Layers::choose(setup, &results)?;
-        let mut notes = Vec::new();
-        for entry in sorted(Path::new("/"))? {
-            let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if OWN.contains(&&*name) {
-                continue;
-            }
-            let inside = root.join(&name);
-            let kind = fs::symlink_metadata(&entry).doing(format!("looking at '{}'", entry.display()))?;
-            if kind.is_symlink() {
-                let to = fs::read_link(&entry).doing(format!("reading '{}'", entry.display()))?;
-                symlink(to, &inside).doing(format!("making '{}'", inside.display()))?;
-            } else if kind.is_dir() {
-                make(&inside, 0o755)?;
-                if let Err(error) = layers.overlay(&entry, &inside) {
-                    bind(&entry, &inside, true)?;
-                    notes.push(format!("'{}' can only be read: {error}", entry.display()));
+        let mut kept = Vec::new();
+        let notes = match &setup.root {
+            None => machines(&root, &mut layers)?,
+            Some(lower) => {
+                skeleton(lower, setup)?;
+                layers.whole(lower, setup, &root)?;
+                let there = |path: &&&str| lower.join(path.trim_start_matches('/')).is_dir();
+                for volatile in VOLATILE.iter().filter(there) {
+                    let inside = sorted(&lower.join(volatile.trim_start_matches('/')))?;
+                    let inside =
+                        inside.iter().filter(|path| path.is_dir()).filter_map(|path| path.file_name());
+                    kept.extend(inside.map(|name| Path::new(volatile).join(name)));
                 }
+                Vec::new()
             }
-        }
+        };
         own_directories(&root, setup, &results)?;
-        for directory in setup.exposed.iter().filter(|d| VOLATILE.iter().any(|v| d.starts_with(v))) {
+        let exposed = setup.exposed.iter().filter(|_| setup.root.is_none());
+        for directory in exposed.filter(|d| VOLATILE.iter().any(|v| d.starts_with(v))) {
             bind_same(&root, directory, true)?;
         }
         for directory in &setup.shared {
@@ -81,20 +82,23 @@ impl Files {
                 bind(&folder.with_file_name(format!(".{name}")), &root.join("proc").join(name), false)?;
             }
         }
-        for (path, content) in &setup.files {
+        for (path, content) in setup.files.iter().filter(|_| setup.root.is_none()) {
             place(&root, path, content)?;
         }
         nix::unistd::chdir(&root).doing("entering the host's root")?;
         nix::unistd::pivot_root(".", ".").doing("changing the root")?;
         umount2(".", MntFlags::MNT_DETACH).doing("leaving the machine's root")?;
         nix::unistd::chdir(&setup.directory).doing("entering the host's folder")?;
-        Ok((Files { memory: layers.copied }, notes))
+        Ok((Files { memory: layers.copied, kept }, notes))
     }
 
     /// Empties the directories that start empty.
-    pub fn boot() {
+    pub fn boot(&self) {
         for directory in VOLATILE {
             for entry in sorted(Path::new(directory)).unwrap_or_default() {
+                if self.kept.contains(&entry) {
+                    continue;
+                }
                 // What cannot be removed, such as a mount, stays.
                 let is_dir = fs::symlink_metadata(&entry).is_ok_and(|m| m.is_dir());
                 let _ = if is_dir { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) };
@@ -109,6 +113,78 @@ impl Files {
         let path = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         copy(&path(from), &path(to)).doing("copying the host's files to the results")
     }
+}
+
+/// Overlays of the machine's directories in an empty root. Returns what differs from the description of this module.
+fn machines(root: &Path, layers: &mut Layers) -> Result<Vec<String>> {
+    memory(root, "0755")?;
+    let mut notes = Vec::new();
+    for entry in sorted(Path::new("/"))? {
+        let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if OWN.contains(&&*name) {
+            continue;
+        }
+        let inside = root.join(&name);
+        let kind = fs::symlink_metadata(&entry).doing(format!("looking at '{}'", entry.display()))?;
+        if kind.is_symlink() {
+            let to = fs::read_link(&entry).doing(format!("reading '{}'", entry.display()))?;
+            symlink(to, &inside).doing(format!("making '{}'", inside.display()))?;
+        } else if kind.is_dir() {
+            make(&inside, 0o755)?;
+            if let Err(error) = layers.overlay(&entry, &inside) {
+                bind(&entry, &inside, true)?;
+                notes.push(format!("'{}' can only be read: {error}", entry.display()));
+            }
+        }
+    }
+    Ok(notes)
+}
+
+/// The directory that lies above a host's own root, below what the host writes.
+fn skeleton_of(setup: &HostSetup) -> PathBuf {
+    setup.scratch.join("skeleton")
+}
+
+/// Makes what every host has, whatever its root has: mount points, and the files that say who the host is.
+fn skeleton(lower: &Path, setup: &HostSetup) -> Result<()> {
+    let top = skeleton_of(setup);
+    let inside = |path: &Path| top.join(path.strip_prefix("/").unwrap_or(path));
+    make(&top, 0o755)?;
+    for (name, mode) in [("dev", 0o755), ("proc", 0o555), ("sys", 0o555), ("run/lock", FOR_ALL)] {
+        make(&top.join(name), mode)?;
+    }
+    for name in ["tmp", "var/tmp"] {
+        make(&top.join(name), FOR_ALL)?;
+    }
+    let dilated = setup.dilated.iter().map(|_| Path::new(places::FOLDER));
+    for path in setup.shared.iter().map(PathBuf::as_path).chain([&*setup.directory]).chain(dilated) {
+        make(&inside(path), 0o755)?;
+    }
+    for (path, content) in &setup.files {
+        let at = inside(Path::new(path));
+        if let Some(folder) = at.parent() {
+            make(folder, 0o755)?;
+        }
+        fs::write(&at, content).doing(format!("placing '{path}'"))?;
+        fs::set_permissions(&at, Permissions::from_mode(0o644)).doing(format!("placing '{path}'"))?;
+    }
+    // Directories that the root has too look as they do there.
+    like(&top, lower)
+}
+
+/// Gives directories owner and mode of those of the same names below `lower`.
+fn like(directory: &Path, lower: &Path) -> Result<()> {
+    let Ok(meta) = fs::symlink_metadata(lower) else { return Ok(()) };
+    if !meta.is_dir() {
+        return Ok(());
+    }
+    // A user namespace may not have the owner.
+    let _ = std::os::unix::fs::chown(directory, Some(meta.uid()), Some(meta.gid()));
+    make(directory, meta.mode() & 0o7777)?;
+    for entry in sorted(directory)?.iter().filter(|entry| entry.is_dir()) {
+        like(entry, &lower.join(entry.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
 }
 
 /// Where the upper halves of overlays are.
@@ -163,22 +239,37 @@ impl Layers {
         if lower == Path::new("/var") {
             self.empty(&upper.join("tmp"));
         }
-        let escaped = |path: &Path| {
-            path.display().to_string().replace('\\', "\\\\").replace(",", "\\,").replace(":", "\\:")
-        };
-        let text = format!(
-            "lowerdir={},upperdir={},workdir={}{}",
-            escaped(lower),
-            escaped(&upper),
-            escaped(&work),
-            self.options
-        );
-        let mounted = mount(Some("overlay"), at, Some("overlay"), MsFlags::empty(), Some(&*text));
+        let mounted = self.mount(&[lower], &upper, &work, at);
         if mounted.is_err() {
             let _ = fs::remove_dir_all(&work);
             let _ = fs::remove_dir(&upper);
         }
         mounted.doing("it cannot be overlaid")
+    }
+
+    /// Puts an overlay of a host's own root at `at`.
+    fn whole(&mut self, lower: &Path, setup: &HostSetup, at: &Path) -> Result<()> {
+        let (skeleton, work) = (skeleton_of(setup), self.work.join("root"));
+        fs::create_dir_all(&work).doing(format!("making '{}'", work.display()))?;
+        like(&self.upper, &skeleton)?;
+        let mounted = self.mount(&[&skeleton, lower], &self.upper, &work, at);
+        mounted.doing(format!("the root '{}' cannot be overlaid", lower.display()))
+    }
+
+    /// Mounts an overlay of these directories, from the top.
+    fn mount(&self, lower: &[&Path], upper: &Path, work: &Path, at: &Path) -> nix::Result<()> {
+        let escaped = |path: &Path| {
+            path.display().to_string().replace('\\', "\\\\").replace(",", "\\,").replace(":", "\\:")
+        };
+        let lower: Vec<_> = lower.iter().map(|path| escaped(path)).collect();
+        let text = format!(
+            "lowerdir={},upperdir={},workdir={}{}",
+            lower.join(":"),
+            escaped(upper),
+            escaped(work),
+            self.options
+        );
+        mount(Some("overlay"), at, Some("overlay"), MsFlags::empty(), Some(&*text))
     }
 
     /// Lets a directory of the upper half hide that of the lower one.
@@ -203,12 +294,15 @@ pub fn in_user_namespace() -> bool {
 /// `/dev`, `/proc`, `/sys`, `/run` and `/tmp`.
 fn own_directories(root: &Path, setup: &HostSetup, results: &Path) -> Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    for (name, mode) in [("run", 0o755), ("tmp", FOR_ALL)] {
+    let volatile = [("run", 0o755), ("tmp", FOR_ALL)];
+    for (name, mode) in volatile.into_iter().filter(|_| setup.root.is_none()) {
         make(&results.join(name), mode)?;
         make(&root.join(name), mode)?;
         bind(&results.join(name), &root.join(name), false)?;
     }
-    make(&root.join("run/lock"), FOR_ALL)?;
+    if setup.root.is_none() {
+        make(&root.join("run/lock"), FOR_ALL)?;
+    }
     make(&root.join("proc"), 0o555)?;
     mount(Some("proc"), &root.join("proc"), Some("proc"), flags, None::<&str>)
         .doing("mounting /proc: a container that hides parts of /proc does not allow it")?;
@@ -297,6 +391,10 @@ fn bind(from: &Path, at: &Path, read_only: bool) -> Result<()> {
 fn make(path: &Path, mode: u32) -> Result<()> {
     let failed = || format!("making '{}'", path.display());
     fs::create_dir_all(path).doing(failed())?;
+    // What is not changed is not copied to the upper half of an overlay.
+    if fs::metadata(path).doing(failed())?.mode() & 0o7777 == mode {
+        return Ok(());
+    }
     fs::set_permissions(path, Permissions::from_mode(mode)).doing(failed())
 }
 

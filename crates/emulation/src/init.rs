@@ -73,7 +73,7 @@ pub fn main() -> Result<()> {
                 }
             }
             Request::Crash => drop(end_all(&shared)),
-            Request::Boot => Files::boot(),
+            Request::Boot => files.boot(),
             Request::Finish => {
                 drop(end_all(&shared));
                 if let Err(error) = files.finish() {
@@ -186,7 +186,7 @@ fn spawn(setup: &HostSetup, process: &ProcessStart) -> std::result::Result<i32, 
         }
     };
     command.args(args).env_clear().envs(process.environment.iter().map(|(k, v)| (k, v)));
-    command.current_dir(&setup.directory).process_group(0);
+    command.current_dir(&setup.working_directory).process_group(0);
     command.stdin(Stdio::null()).stdout(out).stderr(err);
     if let Some(name) = &process.user {
         let user = find_user(name)?;

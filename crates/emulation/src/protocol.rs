@@ -15,6 +15,10 @@ pub struct HostSetup {
     pub directory: PathBuf,
     /// A folder for mount points, on the same file system.
     pub scratch: PathBuf,
+    /// The directory with its files, if it does not have the machine's.
+    pub root: Option<PathBuf>,
+    /// The directory that its programs start in.
+    pub working_directory: PathBuf,
     /// Files that the host sees in the place of the machine's, with their content.
     pub files: Vec<(String, String)>,
     /// Directories of the machine that it sees and writes as they are.

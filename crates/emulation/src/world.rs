@@ -249,6 +249,12 @@ fn make_nodes(
             name: host.name.clone(),
             directory: folder.host(&host.name),
             scratch: order.folder.join(SCRATCH).join(&host.name),
+            root: host.root.as_ref().map(|root| root.directory.clone()),
+            working_directory: host
+                .root
+                .as_ref()
+                .and_then(|root| root.working_directory.clone())
+                .unwrap_or_else(|| folder.host(&host.name)),
             files: vec![
                 file("/etc/hosts", &hosts),
                 file("/etc/hostname", &format!("{}\n", host.name)),

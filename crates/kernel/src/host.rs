@@ -55,6 +55,8 @@ pub struct HostConfig {
     /// Directories that the host shares with the machine, and so with other hosts: reads and writes
     /// below them pass through.
     pub shared: Vec<PathBuf>,
+    /// The native directory that is its root: `/`, unless the host has files of its own instead of the machine's.
+    pub root: PathBuf,
     /// IPv6 names and addresses of all hosts, shown in `/etc/hosts`.
     pub names6: Arc<Vec<(String, std::net::Ipv6Addr)>>,
     /// Simulated time that computation takes.
@@ -236,13 +238,13 @@ const FIRST_PID: i32 = 1_000;
 
 impl Host {
     /// A host at the start of the simulation. Nothing has run yet.
-    pub fn new(mut config: HostConfig, mut network: StackConfig, machine: Box<dyn Machine>) -> Host {
+    pub fn new(mut config: HostConfig, mut network: StackConfig, mut machine: Box<dyn Machine>) -> Host {
         network.prefetch = machine.prefetcher();
         let unscheduled = unscheduled(&config);
         let clock = Clock::with_error(config.epoch_secs, config.cpu, config.clock_error);
         let mut host = Host {
             random: network.seed.stream(&["host", &network.name, "random"]),
-            files: Files::new(&config, &network),
+            files: Files::new(&config, &network, &mut *machine),
             net: Stack::new(network, clock),
             own: OwnSockets::default(),
             models: Models::new(std::mem::take(&mut config.models)),

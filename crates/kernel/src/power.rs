@@ -108,7 +108,7 @@ impl Host {
 
     /// Everything in the host's own layer is gone, and what programs wrote where they started.
     fn lose_files(&mut self) {
-        self.files = Files::new(&self.config, &self.net.config);
+        self.files = Files::new(&self.config, &self.net.config, &mut *self.machine);
         let directory = self.config.directory.clone();
         self.remove_natively(&directory.join("fs"));
         for entry in self.machine.read_dir(&directory).unwrap_or_default() {

@@ -160,6 +160,7 @@ pub fn config() -> HostConfig {
         directory: "/results/hosts/test".into(),
         working_directory: "/tmp".into(),
         exposed: Vec::new(),
+        root: "/".into(),
         shared: Vec::new(),
         interrupt: Default::default(),
         names6: Arc::default(),

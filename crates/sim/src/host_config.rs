@@ -78,12 +78,15 @@ pub fn host_config(
 ) -> HostConfig {
     let Context { experiment, folder, options, names, .. } = context;
     let directory = folder.host(&settings.name);
+    let of_root = || settings.root.as_ref().and_then(|root| root.working_directory.clone());
+    let working_directory = options.working_directory.clone().or_else(of_root);
     HostConfig {
         epoch_secs: experiment.belljar.start_date,
         clock_error: clock_error(settings),
-        working_directory: options.working_directory.clone().unwrap_or_else(|| directory.clone()),
+        working_directory: working_directory.unwrap_or_else(|| directory.clone()),
         directory,
         exposed: options.exposed.clone(),
+        root: settings.root.as_ref().map_or("/".into(), |root| root.directory.clone()),
         shared: settings.options.shared.clone(),
         interrupt: options.interrupt.clone(),
         names6: names.v6.clone(),

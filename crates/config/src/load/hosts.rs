@@ -1,10 +1,12 @@
 //! Section `hosts` and the options of hosts.
 
-use super::{captures, cpu, events_values, links, models, process};
+use super::{captures, cpu, events_values, links, models, process, root};
 use crate::PathContext;
 use crate::error::{Problem, Span};
 use crate::events::ClockSettings;
-use crate::model::{CpuSettings, Host, HostOptions, LogLevel, Model, Network, PlacementSetting, Process};
+use crate::model::{
+    CpuSettings, Host, HostOptions, LogLevel, Model, Network, PlacementSetting, Process, Root,
+};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section};
 use belljar_base::{Map, Set};
@@ -24,6 +26,7 @@ pub(super) const HOST_KEYS: &[&str] = &[
     "host_options",
     "clock",
     "cpu",
+    "root",
     "processes",
 ];
 const OPTION_KEYS: &[&str] =
@@ -56,6 +59,7 @@ struct Draft<'a> {
     cpu: Option<CpuSettings>,
     processes: Vec<Process>,
     models: Vec<Model>,
+    root: Option<Root>,
 }
 
 pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem> {
@@ -98,6 +102,7 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
             interfaces: Vec::new(),
             routing: Default::default(),
             forwarding: false,
+            root: draft.root,
         })
         .collect();
     Ok(hosts)
@@ -165,11 +170,19 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         None => (None, None, None),
     };
     let list = section::list(s.required("processes", "processes: [ { path: /bin/true } ]")?, "processes")?;
+    let files = s.get("root").map(|node| root::read(node, context.around)).transpose()?;
+    let within = process::Surroundings {
+        host: &entry.key,
+        placement: context.placement,
+        around: context.around,
+        root: files.as_ref(),
+        shared: &options.shared,
+    };
     let (mut processes, mut models) = (Vec::new(), Vec::new());
     for item in list {
         match models::is_model(item) {
             true => models.push(models::read(item, &entry.key, named)?),
-            false => processes.push(process::read(item, &entry.key, context.placement, context.around)?),
+            false => processes.push(process::read(item, &within)?),
         }
     }
     let clock = s.read("clock", events_values::clock)?.unwrap_or_default();
@@ -187,6 +200,7 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         cpu,
         processes,
         models,
+        root: files.map(|files| files.model),
     })
 }
 

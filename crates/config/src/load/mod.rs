@@ -13,6 +13,7 @@ mod links;
 mod models;
 mod network;
 mod process;
+mod root;
 #[cfg(test)]
 mod tests;
 
@@ -140,6 +141,7 @@ impl Experiment {
             interfaces: Vec::new(),
             routing: Default::default(),
             forwarding: false,
+            root: None,
         };
         Ok(Experiment {
             general: general::defaults(EXEC_STOP_TIME),

@@ -1,5 +1,6 @@
 //! One process of a host.
 
+use super::root::Files;
 use crate::error::Problem;
 use crate::model::{FinalState, PlacementSetting, Process};
 use crate::yaml::section::{self, mapping};
@@ -7,6 +8,7 @@ use crate::yaml::{Node, Section, Value};
 use crate::{GUEST_PATH, PathContext, Signal};
 use belljar_base::{Map, SimTime};
 use belljar_net::suggest::nearest;
+use std::path::PathBuf;
 
 /// An item with `model` is read by `models`.
 const KEYS: &[&str] = &[
@@ -35,41 +37,63 @@ pub(super) fn shutdown_time(s: &Section<'_>, start_time: SimTime) -> Result<Opti
     Ok(Some(shutdown))
 }
 
-pub(super) fn read(
-    node: &Node,
-    host: &str,
-    placement: PlacementSetting,
-    around: &PathContext,
-) -> Result<Process, Problem> {
-    let s = Section::new(node, &format!("a process of host '{host}'"), KEYS, false)?;
-    let path_node = s.required("path", "path: /bin/true")?;
-    let written = section::string(path_node, "path")?;
+/// The host that a process is read for.
+pub(super) struct Surroundings<'a> {
+    pub(super) host: &'a str,
+    pub(super) placement: PlacementSetting,
+    pub(super) around: &'a PathContext,
+    pub(super) root: Option<&'a Files>,
+    pub(super) shared: &'a [PathBuf],
+}
+
+pub(super) fn read(node: &Node, host: &Surroundings<'_>) -> Result<Process, Problem> {
+    let s = Section::new(node, &format!("a process of host '{}'", host.host), KEYS, false)?;
+    let mut args = s.read("args", args)?;
+    let own: Map<String, String> = s.read("environment", environment)?.unwrap_or_default();
+    let mut variables = host.root.map(Files::environment).unwrap_or_default();
+    variables.extend(own);
+    let guest_path = variables.get("PATH").map_or(GUEST_PATH, String::as_str);
+    // An image says what to run where the experiment does not.
+    let of_image = match (s.get("path"), host.root) {
+        (None, Some(root)) => root.command(&mut args),
+        _ => None,
+    };
+    let (path_node, written) = match &of_image {
+        Some(program) => (node, program.as_str()),
+        None => {
+            let path_node = s.required("path", "path: /bin/true")?;
+            (path_node, section::string(path_node, "path")?)
+        }
+    };
     if written.is_empty() {
         return Err(path_node.problem("'path' is empty").help("write path: /bin/true"));
     }
-    let path =
-        around.program(written).map_err(|(message, help)| path_node.problem(message).maybe_help(help))?;
+    let found = match host.root {
+        Some(root) => root.program(host, written, guest_path),
+        None => host.around.program(written),
+    };
+    let path = found.map_err(|(message, help)| path_node.problem(message).maybe_help(help))?;
     let start_time = s.read("start_time", start_time)?.unwrap_or(SimTime::ZERO);
     let shutdown_time = shutdown_time(&s, start_time)?;
-    let environment: Map<String, String> = s.read("environment", environment)?.unwrap_or_default();
-    let guest_path = environment.get("PATH").map_or(GUEST_PATH, String::as_str);
-    let arg0 = match s.read("arg0", text)? {
-        Some(own) => own,
-        None => around.arg0(written, &path, guest_path),
+    let arg0 = match (s.read("arg0", text)?, host.root) {
+        (Some(own), _) => own,
+        (None, Some(_)) => written.to_owned(),
+        (None, None) => host.around.arg0(written, &path, guest_path),
     };
+    let user = s.read("user", user)?.or_else(|| host.root.and_then(Files::user));
     Ok(Process {
         path,
         arg0,
-        args: s.read("args", args)?.unwrap_or_default(),
-        environment,
-        user: s.read("user", user)?,
+        args: args.unwrap_or_default(),
+        environment: variables,
+        user,
         start_time,
         shutdown_time,
         shutdown_signal: s.read("shutdown_signal", signal)?.unwrap_or(Signal::TERM),
         expected_final_state: s.read("expected_final_state", final_state)?.unwrap_or(FinalState::Exited(0)),
         placement: s
             .read("placement", |n, k| section::choice(n, k, PlacementSetting::NAMES))?
-            .unwrap_or(placement),
+            .unwrap_or(host.placement),
     })
 }
 

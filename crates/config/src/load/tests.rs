@@ -38,6 +38,7 @@ pub(super) fn around() -> PathContext {
         current_dir: PathBuf::from("/nowhere"),
         home: Some(PathBuf::from("/bin")),
         search_path: vec![PathBuf::from("/bin")],
+        cache: None,
     }
 }
 

@@ -50,6 +50,7 @@ pub use place::{FilePlace, Unnamed};
 use crate::host::HostConfig;
 use crate::ids::{EpollKey, FileKey, InodeKey, PipeKey};
 use belljar_base::{Map, Set};
+use belljar_machine::Machine;
 use belljar_netstack::StackConfig;
 use belljar_objects::pipe::Pipe;
 use slab::Slab;
@@ -74,6 +75,8 @@ pub struct Files {
     last_shared_identity: u64,
     /// Files of the machine that have several names there, by its device and inode number.
     pub(crate) lower_links: Map<(u64, u64), InodeKey>,
+    /// The native directory below which the lower files lie.
+    pub(crate) root: PathBuf,
     /// Some of the machine's files and directories that the simulator may not look into.
     pub(crate) withheld: Set<PathBuf>,
     pub(crate) last_unnamed: u64,
@@ -111,7 +114,7 @@ pub struct Files {
 
 impl Files {
     /// No open files.
-    pub fn new(config: &HostConfig, network: &StackConfig) -> Files {
+    pub fn new(config: &HostConfig, network: &StackConfig, machine: &mut dyn Machine) -> Files {
         let mut files = Files {
             open: Slab::new(),
             tables: Slab::new(),
@@ -121,6 +124,7 @@ impl Files {
             last_shared_identity: 0,
             natives: cache::NativeCache::default(),
             lower_links: Map::new(),
+            root: config.root.clone(),
             withheld: Set::new(),
             last_unnamed: 0,
             pipes: Slab::new(),
@@ -140,7 +144,7 @@ impl Files {
             leases: Map::new(),
             fifos: Map::new(),
         };
-        tree::new_tree(&mut files, config, network);
+        tree::new_tree(&mut files, config, network, machine);
         files
     }
     /// A number that no inode of this host has had.

@@ -10,6 +10,7 @@ mod links;
 mod models;
 mod processes;
 mod radios;
+mod roots;
 mod sections;
 
 const GENERAL: &str = "general: { stop_time: 1 }";

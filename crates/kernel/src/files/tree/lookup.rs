@@ -33,11 +33,13 @@ pub(super) fn join(path: &Path, name: &[u8]) -> PathBuf {
     path.join(OsStr::from_bytes(name))
 }
 
-/// The inode number of a file of the machine: it depends on its path alone, not on what has been
+/// The inode number of a lower file: it depends on its path below the root alone, not on what has been
 /// looked at before. 52 bits, of which the highest is set: numbers of new files are below.
-fn path_number(path: &Path) -> u64 {
-    // FNV-1a.
-    let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+fn path_number(root: &Path, path: &Path) -> u64 {
+    let from = if root == Path::new("/") { 0 } else { root.as_os_str().len() };
+    let bytes = path.as_os_str().as_bytes();
+    // FNV-1a. A file that was moved here by a template may lie elsewhere.
+    let hash = bytes.get(from..).unwrap_or(bytes).iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     (hash ^ hash >> 52) & ((1 << 51) - 1) | 1 << 51
@@ -213,7 +215,7 @@ impl Host {
             return self.link_seen(directory, name, known).map(Some);
         }
         let number = match &store {
-            Store::Lower(path) => Some(path_number(path)),
+            Store::Lower(path) => Some(path_number(&self.files.root, path)),
             _ => number,
         };
         let node = match self.stand_in(&native, &stat) {
@@ -342,10 +344,11 @@ impl Host {
             }
             listed => listed?,
         };
+        let root = self.files.root.clone();
         for entry in listed {
             if !self.files.directory(directory).entries.contains_key(&entry.name[..]) {
                 let number = match &self.files.directory(directory).source {
-                    DirectorySource::Lower(path) => path_number(&join(path, &entry.name)),
+                    DirectorySource::Lower(path) => path_number(&root, &join(path, &entry.name)),
                     _ => self.files.next_inode_number(),
                 };
                 let child = Child::Listed(number, entry.kind);

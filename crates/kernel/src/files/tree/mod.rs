@@ -1,7 +1,7 @@
 //! The tree of files that a host's programs see, kept as inodes in memory and filled from the
 //! machine on first sight.
 //!
-//! It is a union: below lies the machine's file system, which is only ever read; above it the
+//! It is a union: below lies the machine's file system, or the one that the host has as its root instead, which is only ever read; above it the
 //! host's own layer, the native folder `<directory>/fs`, laid out by the same paths. A regular file
 //! is copied up when it is first opened for writing; everything else about it (names, modes, owners,
 //! times) lives in the inode alone, so that no change of it touches the machine. A directory keeps

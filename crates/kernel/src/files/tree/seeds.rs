@@ -6,6 +6,8 @@ use crate::files::devices::DEVICES;
 use crate::files::virtual_files::{ETC_FILES, InterfaceFile, LINKS, VirtualFile};
 use crate::host::HostConfig;
 use crate::ids::InodeKey;
+use belljar_linux_abi::c;
+use belljar_machine::Machine;
 use belljar_netstack::StackConfig;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -39,13 +41,15 @@ const DIRECTORIES: &[(&str, u64, u32)] = &[
 ];
 
 /// Fills the tree of a new host.
-pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig) {
-    let mut tree = Seeds { files, now: config.epoch_secs as i64 * 1_000_000_000, hiding: false };
+pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig, machine: &mut dyn Machine) {
+    let now = config.epoch_secs as i64 * 1_000_000_000;
+    let mut tree = Seeds { files, machine, now, hiding: false };
+    let machines = config.root == Path::new("/");
     tree.add(
         DISK,
         0o755,
         Node::Directory(Directory {
-            source: DirectorySource::Lower(PathBuf::from("/")),
+            source: DirectorySource::Lower(config.root.clone()),
             own_root: Some(config.directory.join("fs")),
             ..Directory::default()
         }),
@@ -54,6 +58,8 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig) {
         let source = match *path {
             "/proc" => DirectorySource::Processes,
             "/sys" => DirectorySource::Table("/sys"),
+            // What an image has there belongs to it.
+            "/run" | "/tmp" | "/var/tmp" if !machines => tree.lower(Path::new(path)),
             _ => DirectorySource::None,
         };
         let directory = Directory { source, ..Directory::default() };
@@ -103,6 +109,9 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig) {
         };
         tree.mount(path, DISK, 0o755, directory);
     }
+    if !machines {
+        return;
+    }
     // What the experiment names must be found wherever it lies.
     tree.expose(&config.working_directory);
     for path in &config.exposed {
@@ -115,6 +124,7 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig) {
 
 struct Seeds<'a> {
     files: &'a mut Files,
+    machine: &'a mut dyn Machine,
     now: i64,
     /// True if directories that are made on the way are not to be listed.
     hiding: bool,
@@ -131,6 +141,17 @@ impl Seeds<'_> {
             other => unreachable!("a seed below something that is no directory: {other:?}"),
         }
     }
+    /// The source of a directory that there may be in the host's root at this path. What a link there leads to is not the host's.
+    fn lower(&mut self, path: &Path) -> DirectorySource {
+        if self.files.root == Path::new("/") {
+            return DirectorySource::Lower(path.to_owned());
+        }
+        let native = self.files.root.join(path.strip_prefix("/").unwrap_or(path));
+        match self.machine.stat(&native) {
+            Ok(stat) if stat.mode & c::S_IFMT == c::S_IFDIR => DirectorySource::Lower(native),
+            _ => DirectorySource::None,
+        }
+    }
     fn name(&mut self, parent: InodeKey, name: &[u8], inode: InodeKey) {
         self.directory(parent).entries.insert(name.into(), Child::Known(inode));
         self.files.inodes[inode.0].links.push((parent, name.into()));
@@ -138,17 +159,16 @@ impl Seeds<'_> {
     /// The directory at `path`, made of the machine's where it is not there yet.
     fn directory_at(&mut self, path: &Path) -> InodeKey {
         let mut at = ROOT;
-        let mut native = PathBuf::from("/");
+        let mut seen = PathBuf::from("/");
         for part in path.components().skip(1) {
             let name = part.as_os_str().as_bytes();
-            native.push(part);
+            seen.push(part);
             let device = self.files.inodes[at.0].device;
             let lower = matches!(self.directory(at).source, DirectorySource::Lower(_));
             at = match self.directory(at).entries.get(name) {
                 Some(Child::Known(inode)) => *inode,
                 _ => {
-                    let source =
-                        if lower { DirectorySource::Lower(native.clone()) } else { DirectorySource::None };
+                    let source = if lower { self.lower(&seen) } else { DirectorySource::None };
                     let hidden = self.hiding && !lower;
                     let directory = Directory { parent: at, source, hidden, ..Directory::default() };
                     let inode = self.add(device, 0o755, Node::Directory(directory));

@@ -21,10 +21,18 @@ impl Host {
     /// A lookup of `path` says that its directory is kept from the simulator: it is empty. What programs
     /// look for in a home without being told to is no reason to warn.
     pub(super) fn withheld_name(&mut self, path: &Path) {
-        if path.as_os_str().as_bytes().starts_with(b"/root/.") {
+        if self.guest_path(path).starts_with(b"/root/.") {
             return;
         }
         self.withheld_directory(path.parent().unwrap_or(path));
+    }
+
+    /// The path that guests know a lower file by.
+    fn guest_path<'a>(&self, path: &'a Path) -> &'a [u8] {
+        match &*self.files.root {
+            root if root == Path::new("/") => path.as_os_str().as_bytes(),
+            root => path.as_os_str().as_bytes().strip_prefix(root.as_os_str().as_bytes()).unwrap_or_default(),
+        }
     }
 
     /// A directory of the machine that cannot be looked into.
@@ -56,7 +64,7 @@ impl Host {
     /// A stand-in for a file of the machine that cannot be read: the lists of passwords, `shadow(5)` and `gshadow(5)`,
     /// by which nobody can log in with one.
     pub(super) fn stand_in(&mut self, path: &Path, stat: &NativeStat) -> Option<Node> {
-        let make = match path.as_os_str().as_bytes() {
+        let make = match self.guest_path(path) {
             b"/etc/shadow" => shadow,
             b"/etc/gshadow" => group_shadow,
             _ => return None,

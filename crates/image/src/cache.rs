@@ -1,0 +1,90 @@
+//! Unpacked images, each in a directory that bears its id and is never changed once it has that name.
+//!
+//! An image is unpacked under another name and renamed when it is complete, both under a lock of its own: of two runs that need it at
+//! once the second one waits. A run that is killed meanwhile leaves an incomplete directory, which the next one removes.
+
+use crate::layer::Tree;
+use crate::manifest::Image;
+use crate::source::Source;
+use crate::{Doing, Error, Result};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Raised when images are unpacked in another way.
+const VERSION: &str = "1";
+
+/// The directory for unpacked images of the user who runs this process: `$BELLJAR_CACHE`, else `belljar` in the user's cache.
+pub fn default_cache() -> Option<PathBuf> {
+    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let absolute = |path: &PathBuf| path.is_absolute();
+    given("BELLJAR_CACHE")
+        .map(|path| std::env::current_dir().unwrap_or_default().join(path))
+        .or_else(|| given("XDG_CACHE_HOME").filter(absolute).map(|cache| cache.join("belljar")))
+        .or_else(|| given("HOME").filter(absolute).map(|home| home.join(".cache/belljar")))
+}
+
+/// The directory of an unpacked image; it is unpacked now if it was not yet.
+pub fn unpacked(source: &mut Source, image: &Image, cache: &Path) -> Result<PathBuf> {
+    let folder = cache.join("images");
+    let owners = keeps_owners();
+    // With the owners of its files an image is another one.
+    let name = format!("{}-{VERSION}{}", image.id, if owners { "-owners" } else { "" });
+    let place = folder.join(&name);
+    if place.is_dir() {
+        return Ok(place);
+    }
+    let making = |error: std::io::Error| {
+        let text = error.to_string();
+        let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+        Error::new(format!("the image cannot be unpacked below '{}': {text}", folder.display()))
+            .help("set BELLJAR_CACHE to a directory that you may write to, with room for it")
+    };
+    fs::create_dir_all(&folder).map_err(making)?;
+    // Images have programs that run as root for whoever starts them, which are nobody else's.
+    let private = Mode::from_bits_truncate(0o700);
+    rustix::fs::chmod(&folder, private).map_err(|errno| making(errno.into()))?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    let lock = rustix::fs::open(folder.join(format!("{name}.lock")), flags, Mode::from_bits_truncate(0o600))
+        .map_err(|errno| making(errno.into()))?;
+    rustix::fs::flock(&lock, FlockOperation::LockExclusive)
+        .doing("waiting for another run that unpacks it")?;
+    if place.is_dir() {
+        return Ok(place);
+    }
+    let partial = folder.join(format!("{name}.partial"));
+    remove(&partial).map_err(making)?;
+    fs::create_dir(&partial).map_err(making)?;
+    let done =
+        unpack(source, image, &partial, owners).and_then(|()| fs::rename(&partial, &place).map_err(making));
+    if done.is_err() {
+        // Why it could not be unpacked is what counts.
+        let _ = remove(&partial);
+    }
+    done.map(|()| place)
+}
+
+fn unpack(source: &mut Source, image: &Image, at: &Path, owners: bool) -> Result<()> {
+    let mut tree = Tree::new(at, owners)?;
+    for (number, (name, digest)) in image.layers.iter().enumerate() {
+        let failed =
+            |error: Error| Error { message: format!("layer {}: {}", number + 1, error.message), ..error };
+        let part = source.part(name)?;
+        tree.put(part, digest).map_err(failed)?;
+    }
+    tree.finish()
+}
+
+fn remove(directory: &Path) -> std::io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// True if files can be given to any user: by root, where all users exist.
+fn keeps_owners() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let all = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    all && rustix::process::geteuid().is_root()
+}

@@ -1,0 +1,294 @@
+//! Layers put on top of each other in a directory, as containers see them: a layer's files replace those below, its whiteouts
+//! (`.wh.NAME`, `.wh..wh..opq`) remove them.
+//!
+//! A layer names any path, and links of lower layers lead anywhere: every path is resolved by the kernel with the directory as its root
+//! (`openat2`), and the last component is never followed.
+
+use crate::manifest::hex;
+use crate::{Doing, Error, Result, open_directory, open_within};
+use flate2::read::MultiGzDecoder;
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
+use rustix::io::Errno;
+use ruzstd::decoding::StreamingDecoder;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+const WHITEOUT: &[u8] = b".wh.";
+/// Prefix of names that mean something else than a removed file.
+const SPECIAL: &[u8] = b".wh..wh.";
+const OPAQUE: &[u8] = b".wh..wh..opq";
+
+/// A tree of files that layers are put into.
+pub struct Tree {
+    top: OwnedFd,
+    /// Files get their owners.
+    owners: bool,
+    /// Times of directories, set in the end: what is put into one changes them.
+    directories: BTreeMap<PathBuf, u64>,
+}
+
+/// A stream whose bytes are hashed as they are read.
+struct Hashed<R> {
+    inner: R,
+    hash: Sha256,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let got = self.inner.read(out)?;
+        self.hash.update(&out[..got]);
+        Ok(got)
+    }
+}
+
+impl Tree {
+    /// A tree in an empty directory.
+    pub fn new(at: &Path, owners: bool) -> Result<Tree> {
+        let top = open_directory(at).doing("opening the directory")?;
+        Ok(Tree { top, owners, directories: BTreeMap::new() })
+    }
+
+    /// Puts a layer on top. Its archive before compression has this digest.
+    pub fn put(&mut self, part: impl Read, digest: &str) -> Result<()> {
+        let mut hashed = Hashed { inner: decompressed(part)?, hash: Sha256::new() };
+        let mut archive = tar::Archive::new(&mut hashed);
+        let mut own = BTreeSet::new();
+        for entry in archive.entries().doing("reading it")? {
+            self.entry(entry.doing("reading it")?, &mut own)?;
+        }
+        io::copy(&mut hashed, &mut io::sink()).doing("reading it")?;
+        match hex(&hashed.hash.finalize()) == digest {
+            true => Ok(()),
+            false => Err(Error::new("its content is not that of its digest")
+                .help("the image is damaged: save it again")),
+        }
+    }
+
+    /// Gives directories their times.
+    pub fn finish(&mut self) -> Result<()> {
+        for (path, seconds) in std::mem::take(&mut self.directories) {
+            // One that a later layer has removed.
+            let Ok(parent) = self.parent(&path) else { continue };
+            if let Some(name) = path.file_name() {
+                set_time(&parent, name, seconds);
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, mut entry: tar::Entry<'_, impl Read>, own: &mut BTreeSet<PathBuf>) -> Result<()> {
+        let path = inside(&entry.path_bytes())?;
+        let failed = || format!("unpacking '{}'", path.display());
+        let header = entry.header().clone();
+        let kind = header.entry_type();
+        let mode = header.mode().doing(failed())? & 0o7777;
+        let seconds = header.mtime().doing(failed())?;
+        let Some(name) = path.file_name().map(OsStr::to_owned) else {
+            // The root itself.
+            return rustix::fs::chmodat(&self.top, ".", directory_mode(mode), AtFlags::empty())
+                .doing(failed());
+        };
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let parent = self.made(&folder).doing(failed())?;
+        if name.as_bytes() == OPAQUE {
+            return self.clear(&parent, &folder, own).doing(failed());
+        }
+        if name.as_bytes().starts_with(SPECIAL) {
+            return Ok(());
+        }
+        if let Some(removed) = name.as_bytes().strip_prefix(WHITEOUT) {
+            let removed = OsStr::from_bytes(removed);
+            if removed.is_empty() || removed == "." || removed == ".." {
+                return Err(Error::new(format!("'{}' removes no file", path.display())));
+            }
+            return match own.contains(&folder.join(removed)) {
+                true => Ok(()),
+                false => remove(&parent, removed).doing(failed()),
+            };
+        }
+        let there = kind_of(&parent, &name).doing(failed())?;
+        if there.is_some_and(|there| !(there == FileType::Directory && kind.is_dir())) {
+            remove(&parent, &name).doing(failed())?;
+        }
+        let link = entry.link_name_bytes().map(|link| link.into_owned());
+        if kind.is_dir() {
+            match rustix::fs::mkdirat(&parent, &name, Mode::RWXU) {
+                Err(Errno::EXIST) | Ok(()) => {}
+                Err(errno) => return Err(errno).doing(failed()),
+            }
+            self.directories.insert(path.clone(), seconds);
+        } else if kind.is_symlink() {
+            let link =
+                link.ok_or_else(|| Error::new(format!("the link '{}' leads nowhere", path.display())))?;
+            rustix::fs::symlinkat(OsStr::from_bytes(&link), &parent, &name).doing(failed())?;
+        } else if kind.is_hard_link() {
+            let link =
+                link.ok_or_else(|| Error::new(format!("the link '{}' leads nowhere", path.display())))?;
+            let target = inside(&link)?;
+            let (from, last) =
+                (self.parent(&target).doing(failed())?, target.file_name().unwrap_or_default());
+            rustix::fs::linkat(&from, last, &parent, &name, AtFlags::empty()).doing(failed())?;
+            // Owner, mode and time are the file's.
+            own.insert(path);
+            return Ok(());
+        } else if kind.is_file() || kind.is_gnu_sparse() {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(&parent, &name, flags, Mode::RUSR | Mode::WUSR).doing(failed())?;
+            io::copy(&mut entry, &mut File::from(file)).doing(failed())?;
+        } else {
+            // Devices and FIFOs: hosts have devices of their own.
+            return Ok(());
+        }
+        if self.owners {
+            let (uid, gid) = (header.uid().doing(failed())? as u32, header.gid().doing(failed())? as u32);
+            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+            rustix::fs::chownat(&parent, &name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
+                .doing(failed())?;
+        }
+        if !kind.is_symlink() {
+            let mode = if kind.is_dir() { directory_mode(mode) } else { Mode::from_raw_mode(mode | 0o400) };
+            rustix::fs::chmodat(&parent, &name, mode, AtFlags::empty()).doing(failed())?;
+        }
+        set_time(&parent, &name, seconds);
+        own.insert(path);
+        Ok(())
+    }
+
+    /// Removes what lower layers have in a directory.
+    fn clear(&self, directory: &OwnedFd, path: &Path, own: &BTreeSet<PathBuf>) -> rustix::io::Result<()> {
+        for (name, kind) in listed(directory)? {
+            let path = path.join(&name);
+            // A directory may have been made on the way to a file of this layer.
+            let kept = own.range(path.clone()..).next().is_some_and(|next| next.starts_with(&path));
+            if !kept {
+                remove(directory, &name)?;
+            } else if kind == FileType::Directory {
+                self.clear(&open_child(directory, &name)?, &path, own)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory that holds the last component of a path.
+    fn parent(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
+        open_folder(&self.top, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// A directory of the tree, made with all above it if it is not there.
+    fn made(&mut self, path: &Path) -> rustix::io::Result<OwnedFd> {
+        match open_folder(&self.top, path) {
+            Err(Errno::NOENT) => {}
+            opened => return opened,
+        }
+        let mut at = PathBuf::new();
+        let mut folder = open_folder(&self.top, &at)?;
+        for part in path.components() {
+            at.push(part);
+            match rustix::fs::mkdirat(&folder, part.as_os_str(), Mode::from_raw_mode(0o755)) {
+                Ok(()) => drop(self.directories.insert(at.clone(), 0)),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+            folder = open_folder(&self.top, &at)?;
+        }
+        Ok(folder)
+    }
+}
+
+/// A directory's mode; its owner can always remove what is in it.
+fn directory_mode(mode: u32) -> Mode {
+    Mode::from_raw_mode(mode | 0o700)
+}
+
+fn open_folder(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    open_within(top, path, OFlags::DIRECTORY | OFlags::RDONLY)
+}
+
+fn open_child(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, name, flags, Mode::empty())
+}
+
+fn listed(directory: &OwnedFd) -> rustix::io::Result<Vec<(std::ffi::OsString, FileType)>> {
+    let mut all = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+        if name != "." && name != ".." {
+            let kind = kind_of(directory, &name)?.unwrap_or(FileType::Unknown);
+            all.push((name, kind));
+        }
+    }
+    Ok(all)
+}
+
+fn kind_of(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<Option<FileType>> {
+    match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Removes a file or a directory with all that is in it; nothing if there is none.
+fn remove(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
+    match kind_of(directory, name)? {
+        None => Ok(()),
+        Some(FileType::Directory) => {
+            let inner = open_child(directory, name)?;
+            for (name, _) in listed(&inner)? {
+                remove(&inner, &name)?;
+            }
+            rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR)
+        }
+        Some(_) => rustix::fs::unlinkat(directory, name, AtFlags::empty()),
+    }
+}
+
+/// Times are of no consequence for what programs do: one that cannot be set stays.
+fn set_time(directory: &OwnedFd, name: &OsStr, seconds: u64) {
+    let time = Timespec { tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX), tv_nsec: 0 };
+    let times = Timestamps { last_access: time, last_modification: time };
+    let _ = rustix::fs::utimensat(directory, name, &times, AtFlags::SYMLINK_NOFOLLOW);
+}
+
+/// The path of a layer's entry, relative to the root.
+fn inside(bytes: &[u8]) -> Result<PathBuf> {
+    let path = Path::new(OsStr::from_bytes(bytes));
+    let mut own = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => own.push(name),
+            Component::ParentDir => {
+                return Err(Error::new(format!("the path '{}' leads out of the image", path.display()))
+                    .help("no program that makes images writes this: do not use it"));
+            }
+            _ => {}
+        }
+    }
+    Ok(own)
+}
+
+/// A layer's archive, however it is compressed.
+fn decompressed<'a>(part: impl Read + 'a) -> Result<Box<dyn Read + 'a>> {
+    let mut part = BufReader::with_capacity(1 << 16, part);
+    let mut magic = Vec::new();
+    (&mut part).take(4).read_to_end(&mut magic).doing("reading it")?;
+    let whole = io::Cursor::new(magic.clone()).chain(part);
+    Ok(match magic[..] {
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(whole)),
+        [0x28, 0xb5, 0x2f, 0xfd] => {
+            let decoder = StreamingDecoder::new(whole)
+                .map_err(|error| Error::new(format!("it cannot be decompressed: {error}")))?;
+            Box::new(decoder)
+        }
+        _ => Box::new(whole),
+    })
+}

@@ -1,0 +1,147 @@
+//! The parts of an image by name.
+
+use crate::{Doing, Error, Result};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Take};
+use std::path::{Component, Path, PathBuf};
+
+/// Longest document that is read: those of images have some kilobytes.
+const LONGEST_DOCUMENT: u64 = 16 << 20;
+
+/// An entry of an archive.
+enum Entry {
+    /// A file: its first byte and its length.
+    File(u64, u64),
+    /// A link to another entry. Archives of older programs have them for layers that several images share.
+    Link(String),
+}
+
+/// An image as a folder of parts.
+pub enum Source {
+    /// An OCI layout.
+    Directory(PathBuf),
+    /// An archive.
+    Archive(Archive),
+}
+
+/// An archive whose entries are read where they lie.
+pub struct Archive {
+    file: File,
+    entries: BTreeMap<String, Entry>,
+}
+
+impl Source {
+    /// Opens the image at `path`.
+    pub fn open(path: &Path) -> Result<Source> {
+        if path.is_dir() {
+            return Ok(Source::Directory(path.to_owned()));
+        }
+        let mut file = File::open(path).doing("it cannot be opened")?;
+        let mut magic = Vec::new();
+        (&mut file).take(6).read_to_end(&mut magic).doing("it cannot be read")?;
+        let packer = match magic.get(..4) {
+            Some([0x1f, 0x8b, ..]) => Some("gunzip"),
+            Some([0x28, 0xb5, 0x2f, 0xfd]) => Some("unzstd"),
+            Some([b'B', b'Z', b'h', _]) => Some("bunzip2"),
+            _ if magic == *b"\xfd7zXZ\0" => Some("unxz"),
+            _ => None,
+        };
+        if let Some(packer) = packer {
+            return Err(
+                Error::new("the archive is compressed as a whole").help(format!("unpack it with {packer}"))
+            );
+        }
+        let entries = index(&mut file)?;
+        Ok(Source::Archive(Archive { file, entries }))
+    }
+
+    /// True if there is a part of this name.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Source::Directory(folder) => folder.join(name).is_file(),
+            Source::Archive(archive) => archive.entries.contains_key(name),
+        }
+    }
+
+    /// Reads a part.
+    pub fn part(&mut self, name: &str) -> Result<Take<File>> {
+        // Names come from the image's own documents.
+        if Path::new(name).components().any(|part| !matches!(part, Component::Normal(_))) {
+            return Err(Error::new(format!("its part '{name}' is no name of a file in it")));
+        }
+        match self {
+            Source::Directory(folder) => {
+                let file =
+                    File::open(folder.join(name)).doing(format!("its part '{name}' cannot be opened"))?;
+                let len = file.metadata().doing(format!("its part '{name}' cannot be looked at"))?.len();
+                Ok(file.take(len))
+            }
+            Source::Archive(archive) => {
+                let missing = || Error::new(format!("its part '{name}' is missing")).help("save it again");
+                let (at, len) = archive.find(name).ok_or_else(missing)?;
+                let mut file = archive.file.try_clone().doing("it cannot be read")?;
+                file.seek(SeekFrom::Start(at)).doing("it cannot be read")?;
+                Ok(file.take(len))
+            }
+        }
+    }
+
+    /// A part's whole content.
+    pub fn document(&mut self, name: &str) -> Result<Vec<u8>> {
+        let mut part = self.part(name)?;
+        if part.limit() > LONGEST_DOCUMENT {
+            return Err(Error::new(format!("its part '{name}' is too long: {} bytes", part.limit())));
+        }
+        let mut bytes = Vec::new();
+        part.read_to_end(&mut bytes).doing(format!("its part '{name}' cannot be read"))?;
+        Ok(bytes)
+    }
+}
+
+impl Archive {
+    fn find(&self, name: &str) -> Option<(u64, u64)> {
+        let mut name = name.to_owned();
+        // Links to links may form a ring.
+        for _ in 0..8 {
+            match self.entries.get(&name)? {
+                Entry::File(at, len) => return Some((*at, *len)),
+                Entry::Link(to) => name = beside(&name, to),
+            }
+        }
+        None
+    }
+}
+
+/// The name that a link in the folder of `name` means.
+fn beside(name: &str, to: &str) -> String {
+    let mut parts: Vec<&str> = name.split('/').collect();
+    parts.pop();
+    for part in to.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+fn index(file: &mut File) -> Result<BTreeMap<String, Entry>> {
+    file.rewind().doing("it cannot be read")?;
+    let mut archive = tar::Archive::new(file);
+    let not = "it is no archive in the format of tar";
+    let mut entries = BTreeMap::new();
+    for entry in archive.entries_with_seek().doing(not)? {
+        let entry = entry.doing(not)?;
+        let name = String::from_utf8_lossy(&entry.path_bytes()).trim_start_matches("./").to_owned();
+        let kind = entry.header().entry_type();
+        let found = match (kind.is_symlink(), entry.link_name_bytes()) {
+            (true, Some(to)) => Entry::Link(String::from_utf8_lossy(&to).into_owned()),
+            _ if kind.is_file() => Entry::File(entry.raw_file_position(), entry.size()),
+            _ => continue,
+        };
+        entries.insert(name, found);
+    }
+    Ok(entries)
+}
