@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Sections 3 and 5 of VT-BMv2 (PADS 2023) on the real kernel: TCP by iperf over a line of switches with links of 1 ms, in real time, in
 dilated time, and simulated. Gives the rate that the receiver reports once the window covers the path, its share of the payload of the line
-rate, how late frames were, the verdict, and the machine's time. `--readings` measures what a reading of the clock and other calls
-cost in dilated time against native."""
+rate, how late frames were, the verdict, and the machine's time. The switches are the kernel's bridges, or P4 switches of Belljar's.
+
+`--readings` measures what a reading of the clock and other calls cost in dilated time against native. `--full` is the paper's table: it
+takes hours on a small machine. `--figure` draws the shares."""
 
 import argparse
 import json
@@ -14,7 +16,10 @@ import sys
 import tempfile
 
 import p4_chain
-from common import belljar, compile_c, iperf_rates, save
+from common import ROOT, belljar, compile_c, iperf_rates, save
+
+sys.path.insert(0, str(ROOT / "python"))
+from belljar.figures import COLOURS  # noqa: E402
 
 PAYLOAD = p4_chain.PAYLOAD
 
@@ -38,6 +43,17 @@ hosts:
   h2: {{interfaces: {{eth0: 10.0.0.2/24}}, processes: [{server}]}}
 links:
 """ + "\n".join(f"- {{between: [{a}, {b}], rate: {rate} Mbit, latency: 1 ms, queue: {{bytes: {max(flight, 200_000)} B}}}}" for a, b in links) + "\n", warm
+
+
+def p4(count, rate, seconds):
+    """The same line of P4 switches. Queues are those of the links: in an emulation the switches have none."""
+    text, _, warm = p4_chain.line(count, rate, seconds)
+    queue = next(line for line in text.splitlines() if "queue_bytes" in line).split(":")[1].strip()
+    lines = [line for line in text.splitlines() if "queue_bytes" not in line]
+    return "\n".join(line.replace("latency: 1 ms}", f"latency: 1 ms, queue: {{bytes: {queue}}}}}") for line in lines) + "\n", warm
+
+
+PLANES = {"bridges": bridges, "p4": p4}
 
 
 def run(text, arguments, warm, rate, seconds):
@@ -80,31 +96,62 @@ hosts: {{a: {{network_node_id: 0, processes: [{{path: {program}}}]}}}}
     return rows
 
 
+def figure(rows, path):
+    """The share of the line rate over the rate, a panel for each plane and length, a line for each world."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    panels = sorted({(row["plane"], row["switches"]) for row in rows})
+    made = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
+    FigureCanvasAgg(made)
+    worlds = list(dict.fromkeys(row["world"] for row in rows))
+    for axes, (plane, count) in zip(made.subplots(1, len(panels), squeeze=False, sharey=True)[0], panels):
+        for colour, world in zip(COLOURS, worlds):
+            points = sorted((row["rate_mbit"], row["share"]) for row in rows if (row["plane"], row["switches"], row["world"]) == (plane, count, world))
+            if points:
+                axes.plot(*zip(*points), marker="o", color=colour, label=world)
+        axes.set(title=f"{count} {'P4 switches' if plane == 'p4' else 'bridges'}", xlabel="rate of the links in Mbit/s", ylim=(0, 1.08))
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+    made.axes[0].set_ylabel("received, of the line rate")
+    made.axes[0].legend(frameon=False)
+    made.savefig(path, dpi=130)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--switches", type=int, nargs="*", default=[16], help="lengths of lines")
-    parser.add_argument("--rates", type=int, nargs="+", default=[100, 200, 500, 1000], help="Mbit/s")
-    parser.add_argument("--tdf", nargs="*", default=["4", "16"], help="factors of dilated runs")
+    parser.add_argument("--planes", nargs="+", choices=PLANES, default=["bridges"], help="what the switches are")
+    parser.add_argument("--switches", type=int, nargs="*", default=[4], help="lengths of lines")
+    parser.add_argument("--rates", type=int, nargs="+", default=[100], help="Mbit/s")
+    parser.add_argument("--tdf", nargs="*", default=["8"], help="factors of dilated runs")
     parser.add_argument("--seconds", type=int, default=3, help="of the measurement, once the window covers the path")
     parser.add_argument("--readings", action="store_true", help="what a reading of the clock costs")
+    parser.add_argument("--full", action="store_true", help="the paper's table: 16 switches at 100 to 1000 Mbit/s, lines of 1 to 256 at 500, and readings")
+    parser.add_argument("--figure", help="the shares as a picture (PNG)")
     parser.add_argument("--json")
     a = parser.parse_args()
+    cells = [(plane, count, rate) for plane in a.planes for count in a.switches for rate in a.rates]
+    if a.full:
+        cells = [(plane, 16, rate) for plane in PLANES for rate in (100, 200, 500, 1000)]
+        cells += [(plane, count, 500) for plane in PLANES for count in (1, 4, 64, 256)]
+        a.readings = True
     report = {"rows": [], "readings": {}}
     if a.readings:
         report["readings"] = readings()
         for name, (native, dilated) in report["readings"].items():
             print(f"{name:16}{native:9.0f} ns native{dilated:9.0f} ns dilated")
-    if a.switches:
-        print(f"{'switches':>8}{'Mbit/s':>8}{'world':>12}{'received':>10}{'share':>9}{'late 99 % us':>14}{'real s':>8}  verdict")
-    for count in a.switches:
-        for rate in a.rates:
-            text, warm = bridges(count, rate, a.seconds)
-            worlds = [("simulated", ["run"]), ("real time", ["emulate"]), *((f"tdf {tdf}", ["emulate", "--tdf", tdf]) for tdf in a.tdf)]
-            for world, arguments in worlds:
-                row = run(text, arguments, warm, rate, a.seconds)
-                report["rows"].append({"switches": count, "rate_mbit": rate, "world": world, **row})
-                print(f"{count:8}{rate:8}{world:>12}{row['mbit']:10.2f}{row['share']:9.2%}{row['late_p99_us']:14.0f}{row['real_seconds'] or 0:8.1f}  {row['verdict']}",
-                      flush=True)
+    if cells:
+        print(f"{'switches':>12}{'Mbit/s':>8}{'world':>12}{'received':>10}{'share':>9}{'late 99 % us':>14}{'real s':>8}  verdict")
+    for plane, count, rate in cells:
+        text, warm = PLANES[plane](count, rate, a.seconds)
+        worlds = {"simulated": ["run"], "real time": ["emulate"]} | {f"tdf {tdf}": ["emulate", "--tdf", tdf] for tdf in a.tdf}
+        for world, arguments in worlds.items():
+            row = run(text, arguments, warm, rate, a.seconds)
+            report["rows"].append({"plane": plane, "switches": count, "rate_mbit": rate, "world": world, **row})
+            print(f"{f'{plane} {count}':>12}{rate:8}{world:>12}{row['mbit']:10.2f}{row['share']:9.2%}{row['late_p99_us']:14.0f}"
+                  f"{row['real_seconds'] or 0:8.1f}  {row['verdict']}", flush=True)
+    if a.figure:
+        figure(report["rows"], a.figure)
     save("dilated_line", report, a.json)
     return 0
 

@@ -86,9 +86,10 @@ def test_p4_scale(belljar, workdir):
 def test_dilated_line(belljar, workdir):
     if os.geteuid() != 0 and subprocess.run(["unshare", "-Urn", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("needs root, or user namespaces, which this machine does not allow")
-    result = bench(belljar, workdir, "dilated_line", "--switches", 2, "--rates", 20, "--tdf", 2, "--seconds", 1, "--readings")
-    worlds = {row["world"]: row["share"] for row in result["rows"]}
-    assert set(worlds) == {"simulated", "real time", "tdf 2"} and all(0.5 < share < 1.05 for share in worlds.values()), result
+    result = bench(belljar, workdir, "dilated_line", "--planes", "bridges", "p4", "--switches", 2, "--rates", 20, "--tdf", 2, "--seconds", 1, "--readings")
+    worlds = {(row["plane"], row["world"]): row["share"] for row in result["rows"]}
+    assert set(worlds) == {(plane, world) for plane in ("bridges", "p4") for world in ("simulated", "real time", "tdf 2")}, result
+    assert all(0.5 < share < 1.05 for share in worlds.values()), result
     assert set(result["readings"]) == {"clock_gettime", "syscall_clock", "getppid", "poll_now", "fstat"}
 
 

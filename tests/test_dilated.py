@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_emulate import IS_ROOT, ROOT, can_make_namespaces, in_time, output, statistics, verdict
+import test_emulate
+from test_emulate import IS_ROOT, ROOT, as_nobody, can_make_namespaces, in_time, output, statistics, verdict  # noqa: F401
 
 pytestmark = pytest.mark.skipif(not (IS_ROOT or can_make_namespaces()),
                                 reason="needs root, or user namespaces, which this machine does not allow")
@@ -19,7 +20,7 @@ BELLJAR = None
 @pytest.fixture(autouse=True, scope="module")
 def program(belljar):
     global BELLJAR
-    BELLJAR = str(belljar)
+    BELLJAR = test_emulate.BELLJAR = str(belljar)
 
 
 def emulate(tmp_path, text, *options, name="emu", check=True, timeout=180):
@@ -245,24 +246,9 @@ def test_factors_are_checked(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not IS_ROOT, reason="as an ordinary user all other tests run rootless already")
-def test_an_ordinary_user_dilates_too(tmp_path):
-    if not can_make_namespaces():
-        pytest.skip("user namespaces are not allowed here")
-    where = Path(subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip())
-    try:
-        binary = where / "belljar"
-        binary.write_bytes(Path(BELLJAR).read_bytes())
-        binary.chmod(0o755)
-        script = "import time; a=time.monotonic(); time.sleep(0.5); print(time.monotonic()-a)"
-        (where / "exp.yaml").write_text(ONE.format(stop="20 s", path="python3", args=f'[-c, "{script}"]'))
-        subprocess.run(["chown", "-R", "nobody", str(where)], check=True)
-        where.chmod(0o755)
-        done = subprocess.run(["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", str(binary), "emulate",
-                               str(where / "exp.yaml"), "-o", str(where / "emu"), "--until-done", "--tdf", "4"],
-                              capture_output=True, text=True, timeout=60, cwd=where)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert 0.5 <= float(output(where / "emu", "a", "python3")) and output(where / "emu", "a", "python3").startswith("0.5") or not in_time(where / "emu")
-        assert abs(rate(where / "emu") * 4 - 1) < 0.01 or not in_time(where / "emu")
-    finally:
-        subprocess.run(["rm", "-rf", str(where)], check=False)
+def test_an_ordinary_user_dilates_too(as_nobody):  # noqa: F811
+    script = "import time; a=time.monotonic(); time.sleep(0.5); print(time.monotonic()-a)"
+    done, results = as_nobody(ONE.format(stop="20 s", path="python3", args=f'[-c, "{script}"]'), "--until-done", "--tdf", "4")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert 0.5 <= float(output(results, "a", "python3")) and output(results, "a", "python3").startswith("0.5") or not in_time(results)
+    assert abs(rate(results) * 4 - 1) < 0.01 or not in_time(results)

@@ -40,6 +40,31 @@ def emulate(tmp_path, text, *options, name="emu", check=True, timeout=120, prefi
     return done, tmp_path / name
 
 
+@pytest.fixture
+def as_nobody():
+    """Runs `belljar emulate` as an ordinary user, in a folder of that user. Skipped for one: all other tests do it already."""
+    if not IS_ROOT:
+        pytest.skip("as an ordinary user all other tests run rootless already")
+    if not can_make_namespaces():
+        pytest.skip("user namespaces are not allowed here")
+    where = Path(subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip())
+    binary = where / "belljar"
+    binary.write_bytes(Path(BELLJAR).read_bytes())
+    binary.chmod(0o755)
+    where.chmod(0o755)
+
+    def emulate_as_nobody(text, *options, name="emu", timeout=60):
+        (where / "exp.yaml").write_text(text)
+        subprocess.run(["chown", "-R", "nobody", str(where)], check=True)
+        done = subprocess.run(["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", str(binary), "emulate",
+                               str(where / "exp.yaml"), "-o", str(where / name), *options],
+                              capture_output=True, text=True, timeout=timeout, cwd=where)
+        return done, where / name
+
+    yield emulate_as_nobody
+    subprocess.run(["rm", "-rf", str(where)], check=False)
+
+
 def output(results, host, program, stream="stdout"):
     files = sorted((results / "hosts" / host).glob(f"{program}.*.{stream}"))
     assert files, list((results / "hosts" / host).iterdir())
@@ -372,16 +397,8 @@ def test_a_missing_capability_is_one_message(tmp_path):
     assert len(errors) == 1 and "namespaces cannot be made" in errors[0], done.stderr
 
 
-@pytest.mark.skipif(not IS_ROOT, reason="as an ordinary user all other tests run rootless already")
-def test_an_ordinary_user_emulates_too(tmp_path):
-    if not can_make_namespaces():
-        pytest.skip("user namespaces are not allowed here")
-    where = Path(subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip())
-    try:
-        binary = where / "belljar"
-        binary.write_bytes(Path(BELLJAR).read_bytes())
-        binary.chmod(0o755)
-        (where / "exp.yaml").write_text(f"""
+def test_an_ordinary_user_emulates_too(as_nobody):
+    done, results = as_nobody(f"""
 general: {{stop_time: 10 s}}
 {GRAPH}
 hosts:
@@ -390,27 +407,18 @@ hosts:
     network_node_id: 1
     processes:
     - {{path: sh, args: [-c, "ping -c 3 -i 0.2 a && id -u && echo x > /etc/mine"], start_time: 500 ms}}
-""")
-        subprocess.run(["chown", "-R", "nobody", str(where)], check=True)
-        where.chmod(0o755)
-        done = subprocess.run(["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", str(binary), "emulate",
-                               str(where / "exp.yaml"), "-o", str(where / "emu"), "--until-done"],
-                              capture_output=True, text=True, timeout=60, cwd=where)
-        assert done.returncode == 0, done.stdout + done.stderr
-        said = output(where / "emu", "b", "sh")
-        times = [float(t) for t in re.findall(r"time=([\d.]+)", said)]
-        assert len(times) == 3 and min(times) >= 40.0 and (median(times) < 60.0 or not in_time(where / "emu")) and said.endswith("\n0\n"), said
-        assert (where / "emu/hosts/b/fs/etc/mine").read_text() == "x\n"
-        (where / "exp.yaml").write_text("""
+""", "--until-done")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = output(results, "b", "sh")
+    times = [float(t) for t in re.findall(r"time=([\d.]+)", said)]
+    assert len(times) == 3 and min(times) >= 40.0 and (median(times) < 60.0 or not in_time(results)) and said.endswith("\n0\n"), said
+    assert (results / "hosts/b/fs/etc/mine").read_text() == "x\n"
+    done, _ = as_nobody("""
 general: {stop_time: 1 s}
 network: {graph: {type: 1_gbit_switch}}
 hosts: {a: {network_node_id: 0, processes: [{path: id, user: daemon}]}}
-""")
-        done = subprocess.run(["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", str(binary), "emulate",
-                               str(where / "exp.yaml"), "-o", str(where / "two")], capture_output=True, text=True, timeout=60, cwd=where)
-        assert done.returncode == 2 and "'id' is to run as user 'daemon', and without root there is one user" in done.stderr
-    finally:
-        subprocess.run(["rm", "-rf", str(where)], check=False)
+""", name="two")
+    assert done.returncode == 2 and "'id' is to run as user 'daemon', and without root there is one user" in done.stderr
 
 
 def test_a_p4_switch_passes_packets(tmp_path):
