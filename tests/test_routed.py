@@ -324,6 +324,26 @@ def test_data_planes_forward(namespaces, plane):
     assert "2 received" in long.stdout, long.stdout
 
 
+def test_aodv_looks_for_destinations_in_its_own_network(namespaces):
+    # all addresses are of one network, as on a radio channel: the kernel would ask for them by ARP, where nobody answers
+    line = namespaces(3, address=False)
+    for n, interface, host in ((0, "right", 1), (1, "left", 2), (1, "right", 3), (2, "left", 4)):
+        line.inside(n, "ip", "address", "add", f"10.9.0.{host}/24", "dev", interface)
+    daemons = [line.daemon(n, "aodv", "--mesh") for n in range(3)]
+    line.wait(lambda: all(line.show(n) for n in range(3)))
+    pinged = line.inside(0, "ping", "-n", "-c", "3", "-W", "10", "10.9.0.4")
+    assert "3 received" in pinged.stdout, pinged.stdout + line.logs()
+    assert {"10.9.0.0/25", "10.9.0.128/25", "default", "10.9.0.4"} <= set(line.routes(0)), line.routes(0)
+    # the networks of the interfaces are followed
+    line.inside(0, "ip", "address", "add", "10.9.0.1/16", "dev", "right")
+    line.inside(0, "ip", "address", "delete", "10.9.0.1/24", "dev", "right")
+    line.wait(lambda: {"10.9.0.0/17", "10.9.128.0/17"} <= set(line.routes(0)) and "10.9.0.0/25" not in line.routes(0))
+    for daemon in daemons:
+        daemon.terminate()
+        assert daemon.wait(10) == 0, line.logs()
+    assert all(line.routes(n) == {} for n in range(3))
+
+
 @pytest.mark.parametrize("plane", ["kernel", "tc-bpf", "af-xdp"])
 def test_aodv_keeps_the_routes_that_packets_use(namespaces, plane):
     needs_kernel_of(plane)
@@ -464,6 +484,23 @@ def test_guests_give_the_same_bytes_for_any_number_of_workers(run_experiment, ro
     assert runs[0].keys() == runs[1].keys() and not [name for name in runs[0] if runs[0][name] != runs[1][name]]
     assert "5 received" in done.text("n0", "ping")
     check_captures(done)
+
+
+@pytest.mark.needs("ping")
+@pytest.mark.parametrize("protocol, options", [("olsr", ["--no-link-layer"]), ("aodv", ["--mesh"])])
+def test_stations_out_of_reach_are_found(run_experiment, routed, protocol, options):
+    daemon = {"path": str(routed), "args": [protocol, "-i", "eth0", *options], "expected_final_state": "running"}
+    pinging = {"path": "ping", "args": ["-n", "-c", "20", "10.0.0.4"], "start_time": "20 s", "expected_final_state": "any"}
+    hosts = {f"n{n}": {"forwarding": True, "routes": [], "processes": [daemon, *([pinging] if n == 1 else [])]} for n in range(1, 5)}
+    places = {"n1": [0, 0], "n2": [200, 100], "n3": [200, -100], "n4": [400, 0]}
+    events = [{"at": "25.5 s", "move": "n2", "to": [9000, 0]}]
+    radios = {"air": {"range": 250, "stations": places}}
+    done = run_experiment({"general": {"stop_time": "45 s"}, "hosts": hosts, "radios": radios, "events": events})
+    answered = {int(n) for n in re.findall(r"icmp_seq=(\d+) .*time=", done.text("n1", "ping"))}
+    assert {1, 2, 3, 4, 5, 17, 18, 19, 20} <= answered, answered
+    # the link layer tells AODV at once when n2 was its way; OLSR was told not to listen and waits for Hello messages
+    if protocol == "aodv":
+        assert len(answered) >= 18, answered
 
 
 def test_aodv_reports_what_it_does_not_find(run_experiment, routed):

@@ -68,6 +68,9 @@ pub struct Network {
     /// The UDP port [default: 698 for OLSR, 654 for AODV]
     #[arg(long)]
     pub port: Option<u16>,
+    /// Pass over what the kernel says of neighbours that do not answer (ARP): only the protocol's own packets tell of links
+    #[arg(long)]
+    pub no_link_layer: bool,
     /// The metric of the routes that are set
     #[arg(long, default_value_t = 20)]
     pub metric: u32,
@@ -128,6 +131,10 @@ pub struct Aodv {
     /// The node was in this network before and may have lost its sequence number: be quiet for 15 seconds first
     #[arg(long)]
     pub after_reboot: bool,
+    /// Look for destinations in the interfaces' own networks as for any other: the stations of a radio channel share a network,
+    /// of which only some are in reach
+    #[arg(long)]
+    pub mesh: bool,
     /// The TUN interface that packets without a route arrive by
     #[arg(long, default_value = "aodv0", value_name = "NAME")]
     pub tun: String,

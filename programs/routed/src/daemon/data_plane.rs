@@ -1,6 +1,7 @@
 //! The data plane's part in a reactive protocol: packets without a route, the use of routes, and packets that go on.
 //!
-//! * A default route with the highest metric leads into a TUN interface: the kernel hands over what finds no other route.
+//! * A default route with the highest metric leads into a TUN interface: the kernel hands over what finds no other route. In a
+//!   mesh the networks of the interfaces do so, too: two routes to the halves of each are more specific than the kernel's own.
 //! * A packet socket shows which addresses packets pass between, and from which neighbours they come. It has no ring:
 //!   rings with `packetio`'s headers are not to be had on every kernel that this daemon runs on. Where the data plane
 //!   counts flows itself, the socket shows only packets from and to this machine.
@@ -13,7 +14,7 @@ use crate::tun;
 use crate::updater::Reactive;
 use belljar_base::{Map, Set};
 use belljar_packetio::Filter;
-use belljar_routing::{Released, Verdict};
+use belljar_routing::{Prefix, Released, Verdict};
 use belljar_wire::{ethernet, icmpv4, ipv4, protocol};
 use nix::sys::socket::{LinkAddr, MsgFlags, SockaddrIn, recvfrom, sendto};
 use std::io;
@@ -89,17 +90,28 @@ impl DataPlane {
         Ok(())
     }
 
-    /// The route by which packets without another come here.
-    pub fn route(&self, source: Option<Ipv4Addr>) -> KernelRoute {
-        let destination = Ipv4Addr::UNSPECIFIED;
-        KernelRoute {
+    /// The routes by which packets without another come here; in a mesh those to the interfaces' networks are among them.
+    pub fn routes(&self, source: Option<Ipv4Addr>, interfaces: &Interfaces, mesh: bool) -> Vec<KernelRoute> {
+        let route = |destination, bits| KernelRoute {
             destination,
-            bits: 0,
+            bits,
             gateway: None,
             interface: self.index,
             metric: LAST_RESORT,
             source,
+        };
+        let mut routes = vec![route(Ipv4Addr::UNSPECIFIED, 0)];
+        let networks = interfaces.now.iter().flatten().filter(|_| mesh).filter_map(|link| {
+            // The halves of a smaller one are single addresses, which the protocol's routes go to.
+            link.address.filter(|_| link.network_bits < 31).map(|address| (address, link.network_bits))
+        });
+        for (address, bits) in networks {
+            let half = 1 << (31 - bits);
+            for address in [u32::from(address) & !half, u32::from(address) | half] {
+                routes.push(route(Prefix::new(address.into(), bits + 1).address(), bits + 1));
+            }
         }
+        routes
     }
 
     /// Descriptors to wait for.
@@ -125,10 +137,10 @@ impl DataPlane {
             };
             let station = from.addr().map(|address| (from.ifindex(), address));
             match (Seen::new(&head[..len], port), station) {
-                (Some(Seen::Protocol(neighbor)), Some(station)) => {
-                    if self.stations.len() < MOST_NEIGHBORS || self.stations.contains_key(&station) {
-                        self.stations.insert(station, neighbor);
-                    }
+                (Some(Seen::Protocol(neighbor)), Some(station))
+                    if self.stations.len() < MOST_NEIGHBORS || self.stations.contains_key(&station) =>
+                {
+                    self.stations.insert(station, neighbor);
                 }
                 (Some(Seen::Data(source, destination)), station) => {
                     passed.pairs.insert((source, destination));

@@ -56,6 +56,7 @@ pub fn olsr(options: &cli::Olsr) -> Result<(), Error> {
         routes: OLSR_ROUTES,
         source: None,
         tun: None,
+        mesh: false,
     };
     Daemon::start(settings, interfaces, |_| Olsr::new(config))?.run()
 }
@@ -80,6 +81,7 @@ pub fn aodv(options: &cli::Aodv) -> Result<(), Error> {
         routes: AODV_ROUTES,
         source: Some(main_address),
         tun: Some(options.tun.as_str()),
+        mesh: options.mesh,
     };
     Daemon::start(settings, interfaces, |now| Aodv::new(now, config))?.run()
 }

@@ -37,6 +37,8 @@ pub struct Settings<'a> {
     pub source: Option<Ipv4Addr>,
     /// The name of the TUN interface for packets without a route, where the protocol wants them.
     pub tun: Option<&'a str>,
+    /// Destinations in the interfaces' own networks need a route of the protocol, too.
+    pub mesh: bool,
 }
 
 /// An interface that the protocol uses.
@@ -57,6 +59,8 @@ pub struct Daemon<'a, P> {
     sink: RouteSink,
     /// The data plane's part in a reactive protocol.
     data_plane: Option<DataPlane>,
+    /// The destinations of the routes by which packets come to it.
+    catching: Vec<Prefix>,
     plane: Plane,
     /// When flows are looked at next; none if nobody counts them, or nobody wants to know.
     flows_at: Option<Time>,
@@ -105,6 +109,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
             socket,
             sink,
             data_plane,
+            catching: Vec::new(),
             plane,
             flows_at,
             monitor,
@@ -117,10 +122,25 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         for link in links {
             daemon.bring_up(link);
         }
-        if let Some(plane) = &daemon.data_plane {
-            daemon.sink.set(plane.route(daemon.settings.source))?;
-        }
+        daemon.catch_packets()?;
         Ok(daemon)
+    }
+
+    /// Sets the routes by which packets without another come to a reactive protocol, in place of those that were set.
+    fn catch_packets(&mut self) -> Result<(), Error> {
+        let Some(plane) = &self.data_plane else { return Ok(()) };
+        let Settings { source, mesh, .. } = self.settings;
+        let routes = plane.routes(source, &self.interfaces, mesh);
+        for old in std::mem::take(&mut self.catching) {
+            if !routes.iter().any(|route| route.prefix() == old) {
+                self.sink.remove(old)?;
+            }
+        }
+        for route in routes {
+            self.catching.push(route.prefix());
+            self.sink.set(route)?;
+        }
+        Ok(())
     }
 
     /// Runs until a signal comes, and takes back the routes that were set.
@@ -291,7 +311,9 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         let news = self.monitor.take().doing("read news of the kernel")?;
         let now = self.clock.now();
         for item in &news {
-            if let News::NeighborFailed { interface, address } = *item {
+            if let News::NeighborFailed { interface, address } = *item
+                && !self.settings.network.no_link_layer
+            {
                 let event = DataPlaneEvent::LinkLost { interface: InterfaceId(interface), neighbor: address };
                 self.protocol.on_data_plane(now, event);
             }
@@ -303,6 +325,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         if let Some(plane) = &mut self.data_plane {
             plane.look(&self.interfaces)?;
         }
+        self.catch_packets()?;
         let usable = |link: &&Link| link.running && link.address.is_some();
         let next: Vec<Link> = self.interfaces.now.iter().flatten().filter(usable).cloned().collect();
         let gone: Vec<u32> = self

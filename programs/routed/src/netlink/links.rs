@@ -21,6 +21,8 @@ pub struct Link {
     pub mac: Address,
     /// Its first IPv4 address.
     pub address: Option<Ipv4Addr>,
+    /// The bits of that address's network.
+    pub network_bits: u8,
 }
 
 /// All interfaces.
@@ -32,9 +34,9 @@ pub fn links(netlink: &mut Netlink) -> io::Result<Vec<Link>> {
             |message| if let RouteNetlinkMessage::NewLink(link) = message { Some(of(&link)) } else { None },
         )
         .collect();
-    for (index, address) in local_addresses(netlink)? {
-        if let Some(link) = all.iter_mut().find(|link| link.index == index) {
-            link.address = link.address.or(Some(address));
+    for (index, address, network_bits) in local_addresses(netlink)? {
+        if let Some(link) = all.iter_mut().find(|link| link.index == index && link.address.is_none()) {
+            (link.address, link.network_bits) = (Some(address), network_bits);
         }
     }
     Ok(all)
@@ -42,11 +44,11 @@ pub fn links(netlink: &mut Netlink) -> io::Result<Vec<Link>> {
 
 /// The IPv4 addresses of all interfaces.
 pub fn addresses(netlink: &mut Netlink) -> io::Result<Vec<Ipv4Addr>> {
-    Ok(local_addresses(netlink)?.into_iter().map(|(_, address)| address).collect())
+    Ok(local_addresses(netlink)?.into_iter().map(|(_, address, _)| address).collect())
 }
 
-/// IPv4 addresses with the index of their interface.
-fn local_addresses(netlink: &mut Netlink) -> io::Result<Vec<(u32, Ipv4Addr)>> {
+/// IPv4 addresses with the index of their interface, before each, and the bits of their network, after it.
+fn local_addresses(netlink: &mut Netlink) -> io::Result<Vec<(u32, Ipv4Addr, u8)>> {
     let mut request = AddressMessage::default();
     request.header.family = AddressFamily::Inet;
     let mut out = Vec::new();
@@ -57,7 +59,7 @@ fn local_addresses(netlink: &mut Netlink) -> io::Result<Vec<(u32, Ipv4Addr)>> {
             AddressAttribute::Local(IpAddr::V4(address)) => Some(*address),
             _ => None,
         });
-        out.extend(local.map(|address| (message.header.index, address)));
+        out.extend(local.map(|address| (message.header.index, address, message.header.prefix_len)));
     }
     Ok(out)
 }
@@ -71,6 +73,7 @@ fn of(message: &LinkMessage) -> Link {
         loopback: message.header.flags.contains(LinkFlags::Loopback),
         mac: Address([0; 6]),
         address: None,
+        network_bits: 32,
     };
     for attribute in &message.attributes {
         match attribute {
