@@ -9,7 +9,7 @@ bytes a second to another one half way round. Both channels are limited to 250 m
 datagrams that were sent, with a route or without.
 
 `belljar` is belljar-routed with its defaults. `as ns-3` leaves out what ns-3's OLSR does not have: messages as soon as something has changed, and
-news of the link layer about neighbours that do not answer. ns-3's AODV has the latter, as belljar-routed's.
+news of the link layer about neighbours that do not answer. ns-3's AODV has such news, as belljar-routed's.
 """
 
 import argparse
