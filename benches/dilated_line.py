@@ -70,7 +70,7 @@ def run(text, arguments, warm, rate, seconds):
         truth = folder / "out/emulation.json"
         truth = json.loads(truth.read_text()) if truth.exists() else {}
         return {"mbit": got, "share": got / (rate * PAYLOAD), "verdict": truth.get("verdict", "exact"), "tdf": truth.get("tdf"),
-                "late_p99_us": truth.get("lateness", {}).get("p99_us", 0.0), "busy": truth.get("cpu", {}).get("busy"),
+                "late_p99_us": ((truth.get("lateness") or {}).get("p99", 0.0) * 1e6), "busy": truth.get("cpu", {}).get("busy"),
                 "real_seconds": truth.get("real_seconds")}
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -107,7 +107,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     eprintln!("note: emulated: {}", check::differences(&experiment, arguments.tdf).join("; "));
     let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
     let folder = experiment_options::create_folder(&experiment, hosts)?;
-    if stage::is_privileged() {
+    if stage::has_users() {
         make_writable(&experiment, &folder);
     }
     let order = Order {
@@ -115,6 +115,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         exposed: run::folder_of(file),
         tdf_milli: arguments.tdf.map(|tdf| (tdf * 1e3).round() as u64),
         until_done: arguments.until_done,
+        command: std::process::id(),
         began_ns,
     };
     let log = options.log(&experiment);
@@ -150,7 +151,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// Refuses what an emulation cannot do, all of it in one message.
 fn refuse(experiment: &Experiment, file: &Path) -> Result<(), Failure> {
     let plan = Plan::new(experiment);
-    let refused = check::refusals(experiment, &plan.schedule, stage::is_privileged());
+    let refused = check::refusals(experiment, &plan.schedule, stage::has_users());
     if refused.is_empty() {
         return Ok(());
     }

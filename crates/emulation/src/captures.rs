@@ -4,6 +4,7 @@
 use crate::clock::ExperimentClock;
 use crate::error::{Error, Result};
 use crate::nodes::Node;
+use belljar_config::topology::DeviceKind;
 use belljar_config::{CaptureFilter, Experiment};
 use belljar_net::Filter;
 use belljar_packetio::{Namespace, PacketOptions, PacketRing, Port, Timestamps};
@@ -56,7 +57,9 @@ impl Captures {
         }
         if experiment.topology.pcap_enabled {
             let topology = &experiment.topology;
-            for (device, node) in topology.devices.iter().zip(&nodes[experiment.hosts.len()..]) {
+            let devices = topology.devices.iter().zip(&nodes[experiment.hosts.len()..]);
+            // The other end of a gateway's link sees the same.
+            for (device, node) in devices.filter(|(d, _)| !matches!(d.kind, DeviceKind::Gateway(_))) {
                 let place = Path::new(device.kind.noun().1).join(&device.name);
                 for interface in &device.interfaces {
                     let keep = topology.pcap_capture_size as usize;

@@ -1,6 +1,7 @@
 //! Limits of emulations: refused before anything is started, or, where it makes no difference to
 //! what is asked of the network, said.
 
+use crate::error::{Error, Result};
 use belljar_base::SimTime;
 use belljar_config::topology::DeviceKind;
 use belljar_config::{Action, Experiment, StraceMode};
@@ -25,7 +26,8 @@ pub fn refusals(experiment: &Experiment, schedule: &Schedule, all_users: bool) -
             if let Some(user) = process.user.as_ref().filter(|user| !matches!(&***user, "root" | "0")) {
                 refused.push(format!(
                     "host '{name}': '{}' is to run as user '{user}', and without root there is one user: \
-                     run as root, or leave out 'user'",
+                     run as root, let the machine lend you ids (newuidmap of 'uidmap', with lines of yours in /etc/subuid and /etc/subgid), or \
+                     leave out 'user'",
                     process.program_name()
                 ));
             }
@@ -53,9 +55,6 @@ pub fn refusals(experiment: &Experiment, schedule: &Schedule, all_users: bool) -
             )),
             DeviceKind::Radio(_) => refused.push(format!(
                 "radio '{name}': radio channels are for simulations: run it, or replace it by links"
-            )),
-            DeviceKind::Gateway(_) => refused.push(format!(
-                "gateway '{name}': an emulation's links end at its own hosts; run it by 'belljar run'"
             )),
             DeviceKind::Nic(_) => refused.push(format!(
                 "nic '{name}': a simulated controller keeps a simulation's time, not this machine's"
@@ -89,6 +88,18 @@ fn too_long(node: &str, interface: &str) -> String {
     )
 }
 
+/// Refuses gateways of hosts whose time is dilated.
+pub fn dilated_gateways(experiment: &Experiment, dilated: bool) -> Result<()> {
+    let mut devices = experiment.topology.devices.iter();
+    match devices.find(|device| dilated && matches!(device.kind, DeviceKind::Gateway(_))) {
+        Some(device) => Err(Error::new(format!(
+            "gateway '{}': time outside is not dilated as that of the hosts: leave '--tdf' out",
+            device.name
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Differences from a simulation of the experiment, one phrase each.
 pub fn differences(experiment: &Experiment, tdf: Option<f64>) -> Vec<String> {
     let mut all = vec![
@@ -116,6 +127,11 @@ pub fn differences(experiment: &Experiment, tdf: Option<f64>) -> Vec<String> {
     }
     if experiment.experimental.strace_logging_mode != StraceMode::Off {
         all.push("system calls are not logged".into());
+    }
+    let limited =
+        |kind: &DeviceKind| matches!(kind, DeviceKind::Gateway(gateway) if gateway.hard_limit.is_some());
+    if experiment.topology.devices.iter().any(|device| limited(&device.kind)) {
+        all.push("the 'hard_limit' of gateways has no effect: the verdict says how late frames were".into());
     }
     if experiment.belljar.metrics_interval.is_some() {
         all.push("no time series are sampled".into());

@@ -9,6 +9,8 @@
 //!   an experiment on top of it, with what events make of it; `graph` is the graph network.
 //! * `netlink`, `nodes`, `network`: namespaces and their interfaces, addresses, routes and rates.
 //! * `files`, `init`, `protocol`: the root of a host, its first process, and what that is told.
+//! * `ids`: users and groups without root.
+//! * `gateways`: links that end at interfaces of this machine.
 //! * `captures`, `resolver`, `advertise`, `p4`: packets into files, the name server, router advertisements, P4 switches.
 //! * [`stage`], [`world`], `run`, `timeline`: the way into the namespaces, the run from its first step to its last.
 //! * `dilation`: slower clocks for hosts.
@@ -26,7 +28,9 @@ pub mod clock;
 mod dilation;
 mod error;
 mod files;
+mod gateways;
 mod graph;
+mod ids;
 pub mod init;
 mod line;
 mod netlink;

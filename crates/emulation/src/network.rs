@@ -8,6 +8,7 @@
 use crate::cable::Cable;
 use crate::clock::monotonic_ns;
 use crate::error::{Doing, Result};
+use crate::gateways::{self, Machine};
 use crate::graph::{GraphNetwork, MAC};
 use crate::netlink::VethEnd;
 use crate::nodes::{Node, apply_settings, interface_settings};
@@ -124,12 +125,13 @@ fn room(queue: &QueueConfig, mtu: usize) -> Option<u32> {
     Some(u32::try_from(bytes.max(LARGEST_SEGMENT)).unwrap_or(u32::MAX))
 }
 
-/// Builds all links between `nodes`, which are in the order of their ids, and the graph network, through `hub`.
+/// Builds all links between `nodes`, which are in the order of their ids, and the graph network, through `hub`, and those to interfaces of the
+/// `machine`.
 pub fn build(
     experiment: &Experiment,
     schedule: &Schedule,
     nodes: &mut [Node],
-    hub: &mut Node,
+    (hub, machine): (&mut Node, &Machine),
     tdf: Option<f64>,
 ) -> Result<Network> {
     let mut network = Network {
@@ -145,7 +147,9 @@ pub fn build(
     // Many ports share the memory that a few would have.
     let ring_bytes = ((64 << 20) / ports.max(1)).clamp(256 << 10, 4 << 20);
     for node in nodes.iter_mut() {
-        node.ports = vec![0; experiment.node_interfaces(node.id).len()];
+        if gateways::of(experiment, node.id).is_none() {
+            node.ports = vec![0; experiment.node_interfaces(node.id).len()];
+        }
     }
     let mut limited = Vec::new();
     for (link, settings) in experiment.topology.links.iter().enumerate() {
@@ -159,7 +163,8 @@ pub fn build(
         let [a, b] = [0, 1].map(|end| VethEnd { name: &names[end].name, mac: macs[end] });
         let ids = [0, 1].map(|end| settings.ends[end].node.index());
         // The kernel's own clock is not the hosts' where that is dilated.
-        let by_kernel = tdf.is_none() && is_direct(experiment, schedule, link);
+        let outside = [0, 1].map(|end| gateways::of(experiment, settings.ends[end].node).is_some());
+        let by_kernel = tdf.is_none() && outside == [false; 2] && is_direct(experiment, schedule, link);
         if by_kernel {
             let far = nodes[ids[1]].namespace.try_clone().doing("sharing a namespace")?;
             nodes[ids[0]].netlink.add_veth(&a, &b, std::os::fd::AsFd::as_fd(&far), settings.mtu)?;
@@ -167,7 +172,7 @@ pub fn build(
             network.direct += 1;
         } else {
             let mut numbers = [0; 2];
-            for (end, near) in [a, b].into_iter().enumerate() {
+            for (end, near) in [a, b].into_iter().enumerate().filter(|(end, _)| !outside[*end]) {
                 let name = format!("l{link}-{end}");
                 let far = VethEnd { name: &name, mac: None };
                 nodes[ids[end]].netlink.add_veth(&near, &far, hub.fd(), settings.mtu)?;
@@ -178,7 +183,7 @@ pub fn build(
             let least = settings.ends.iter().map(|end| end.line.latency).min();
             network.least_latency = network.least_latency.into_iter().chain(least).min();
         }
-        for end in 0..2 {
+        for end in [0, 1].into_iter().filter(|end| !outside[*end]) {
             let port = settings.ends[end].port;
             let node = &mut nodes[ids[end]];
             node.ports[port] = node.netlink.index(&names[end].name)?;
@@ -256,7 +261,11 @@ pub fn build(
     }
     for (link, ends) in network.hub_ends.iter().enumerate().filter(|(_, ends)| ends.is_some()) {
         debug_assert!(ends.is_some());
-        let port = |end: usize| open(hub, &format!("l{link}-{end}"), ring_bytes);
+        let port =
+            |end: usize| match machine.open(experiment, experiment.topology.links[link].ends[end].node)? {
+                Some(port) => Ok(port),
+                None => open(hub, &format!("l{link}-{end}"), ring_bytes),
+            };
         network.cables.push((Cable::new(experiment, schedule, link), [port(0)?, port(1)?]));
     }
     wait_for_bridges(experiment, nodes)?;

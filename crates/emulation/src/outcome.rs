@@ -9,7 +9,10 @@ use belljar_config::topology::DeviceKind;
 use belljar_net::DropReason;
 use belljar_packetio::Namespace;
 use belljar_plan::outcome::{self, Observation};
-use belljar_results::{DirectionStatistics, HostStatistics, RouterStatistics, Statistics, add_counts};
+use belljar_results::{
+    DirectionStatistics, GatewayStatistics, HostStatistics, Quantiles, RouterStatistics, Statistics,
+    add_counts,
+};
 use std::fs;
 
 /// Outcome of an emulation.
@@ -60,6 +63,7 @@ impl Outcome<'_> {
             add_counts(&mut host.drops, &drops);
         }
         self.links(nodes, &mut statistics);
+        self.gateways(&mut statistics);
         for (device, node) in
             self.experiment.topology.devices.iter().zip(&nodes[self.experiment.hosts.len()..])
         {
@@ -69,6 +73,23 @@ impl Outcome<'_> {
         }
         statistics.warnings = self.warnings.clone();
         statistics
+    }
+
+    fn gateways(&self, statistics: &mut Statistics) {
+        for device in &self.experiment.topology.devices {
+            let DeviceKind::Gateway(settings) = &device.kind else { continue };
+            let own = &device.interfaces[0];
+            let Some(report) = self.cables.iter().find(|report| report.link == own.link) else { continue };
+            let [from, to] = [own.end, 1 - own.end].map(|end| &report.lanes[end]);
+            let gateway = GatewayStatistics {
+                interface: settings.interface.clone(),
+                frames_in: from.counters.offered,
+                frames_out: to.counters.delivered,
+                dropped: from.missed + to.missed,
+                late: Quantiles::of_lateness(&report.lateness),
+            };
+            statistics.gateways.insert(device.name.clone(), gateway);
+        }
     }
 
     fn links(&self, nodes: &mut [Node], statistics: &mut Statistics) {

@@ -301,6 +301,8 @@ impl<'a> Run<'a> {
             LinkChange::Carrier(port, up) => {
                 let interface = &self.experiment.node_interfaces(own.id)[port];
                 match self.hub_ends.get(interface.link).copied().flatten() {
+                    // An end outside has no carrier to lose.
+                    Some(ends) if ends[interface.end] == 0 => Ok(()),
                     Some(ends) => self.hub.netlink.set_up(ends[interface.end], up),
                     None => Ok(()),
                 }

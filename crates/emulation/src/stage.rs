@@ -7,6 +7,7 @@
 //! end of its standard input.
 
 use crate::error::{Doing, Error, Result};
+use crate::ids::{self, Mapper};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
@@ -29,6 +30,11 @@ pub fn is_privileged() -> bool {
     geteuid().is_root() && held & SYS_ADMIN != 0 && held & NET_ADMIN != 0
 }
 
+/// True if emulations of this user have the machine's users.
+pub fn has_users() -> bool {
+    is_privileged() || ids::are_several()
+}
+
 /// Ends this process with its parent, which is to be `parent` unless that cannot be told.
 pub fn end_with_parent(parent: Option<i32>) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).doing("asking to end with the parent")?;
@@ -40,18 +46,17 @@ pub fn end_with_parent(parent: Option<i32>) -> Result<()> {
     }
 }
 
-/// Leaves for new namespaces of these kinds; without root, below a new user namespace, in which this user is root.
+/// Leaves for new namespaces of these kinds; without root, below a new user namespace, in which this user is root, and others are there if
+/// the machine lends them.
 pub fn leave(flags: CloneFlags) -> Result<()> {
     if is_privileged() {
         return unshare(flags)
             .map_err(|e| Error::new(format!("namespaces cannot be made: {}: {REMEDY}", e.desc())));
     }
-    let (user, group) = (geteuid(), getegid());
+    let (user, group, mapper) = (geteuid(), getegid(), Mapper::start());
     unshare(CloneFlags::CLONE_NEWUSER)
         .map_err(|e| Error::new(format!("user namespaces cannot be made: {}: {REMEDY}", e.desc())))?;
-    fs::write("/proc/self/setgroups", "deny").doing("denying the change of groups")?;
-    fs::write("/proc/self/uid_map", format!("0 {user} 1")).doing("mapping the user")?;
-    fs::write("/proc/self/gid_map", format!("0 {group} 1")).doing("mapping the group")?;
+    mapper.map(user, group)?;
     unshare(flags).map_err(|e| Error::new(format!("namespaces cannot be made: {}: {REMEDY}", e.desc())))
 }
 

@@ -1,9 +1,9 @@
 //! The truthfulness of an emulation: how late frames and events were, whether the processors were saturated, what was
 //! missed. From these a verdict follows, which says whether the results may be believed.
 
-use crate::Lateness;
 use crate::clock::monotonic_ns;
 use belljar_base::{Map, SimDuration};
+use belljar_results::Quantiles;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -29,10 +29,10 @@ pub struct Truthfulness {
     pub verdict: String,
     /// Why it is not `truthful`.
     pub reasons: Vec<String>,
-    /// Lateness of frames that left lines, beyond the delay that the experiment gives them.
-    pub lateness: Quantiles,
-    /// Lateness of starts of processes and of events.
-    pub schedule_lateness: Quantiles,
+    /// Lateness in seconds of frames that left lines, beyond the delay that the experiment gives them.
+    pub lateness: Option<Quantiles>,
+    /// Lateness in seconds of starts of processes and of events.
+    pub schedule_lateness: Option<Quantiles>,
     /// The processors.
     pub cpu: Cpu,
     /// Frames that went through lines.
@@ -57,23 +57,6 @@ pub struct Truthfulness {
     pub differences: Vec<String>,
 }
 
-/// Quantiles of lateness in microseconds; each at most twice the exact one.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Quantiles {
-    /// Number of values.
-    pub count: u64,
-    /// The mean.
-    pub mean_us: f64,
-    /// Half of them are not greater.
-    pub median_us: f64,
-    /// 90 of 100.
-    pub p90_us: f64,
-    /// 99 of 100.
-    pub p99_us: f64,
-    /// The greatest.
-    pub max_us: f64,
-}
-
 /// Use of the processors in the course of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cpu {
@@ -91,20 +74,6 @@ pub struct Cpu {
     pub hosts: Map<String, f64>,
 }
 
-impl From<&Lateness> for Quantiles {
-    fn from(lateness: &Lateness) -> Quantiles {
-        let us = |span: SimDuration| span.as_nanos() as f64 / 1e3;
-        Quantiles {
-            count: lateness.count(),
-            mean_us: us(lateness.mean()),
-            median_us: us(lateness.quantile(0.5)),
-            p90_us: us(lateness.quantile(0.9)),
-            p99_us: us(lateness.quantile(0.99)),
-            max_us: us(lateness.max()),
-        }
-    }
-}
-
 impl Truthfulness {
     /// Judges by what is filled in already. `least_latency` is the shortest delay that a line has to keep.
     pub fn judge(&mut self, least_latency: Option<SimDuration>) {
@@ -112,11 +81,11 @@ impl Truthfulness {
         let mut reasons = Vec::new();
         let share = least_latency.map_or(0.0, |least| least.as_nanos() as f64 * HARMLESS_SHARE / 1e3);
         let limit = share.max(HARMLESS.as_nanos() as f64 / 1e3);
-        if self.lateness.p99_us > limit {
-            wrong |= self.lateness.p90_us > 4.0 * limit;
+        if let Some(late) = self.lateness.filter(|late| late.p99 * 1e6 > limit) {
+            wrong |= late.p90 * 1e6 > 4.0 * limit;
             reasons.push(format!(
                 "1 frame of 100 was later than {:.0} us (at most {limit:.0} us do no harm)",
-                self.lateness.p99_us
+                late.p99 * 1e6
             ));
         }
         if self.cpu.saturated > DOUBTFUL_SATURATION {
@@ -136,9 +105,8 @@ impl Truthfulness {
             reasons
                 .push(format!("{} of {} frames were missed: rates were not kept", self.missed, self.frames));
         }
-        let late = self.schedule_lateness.max_us;
-        if late > 100_000.0 {
-            reasons.push(format!("an event or the start of a process was {:.0} ms late", late / 1e3));
+        if let Some(late) = self.schedule_lateness.filter(|late| late.max > 0.1) {
+            reasons.push(format!("an event or the start of a process was {:.0} ms late", late.max * 1e3));
         }
         self.verdict = match (reasons.is_empty(), wrong) {
             (true, _) => "truthful",
@@ -151,11 +119,13 @@ impl Truthfulness {
 
     /// The verdict for the user, in lines.
     pub fn summary(&self) -> String {
-        let late = match self.lateness.count {
-            0 => "no frames went through lines".to_owned(),
-            _ => format!(
+        let late = match self.lateness {
+            None => "no frames went through lines".to_owned(),
+            Some(late) => format!(
                 "frames late by {:.0} us (median), {:.0} us (99 %), {:.0} us (most)",
-                self.lateness.median_us, self.lateness.p99_us, self.lateness.max_us
+                late.median * 1e6,
+                late.p99 * 1e6,
+                late.max * 1e6
             ),
         };
         let slow = self.tdf.map_or(String::new(), |tdf| format!("time dilated by {tdf}; "));
@@ -230,11 +200,12 @@ fn parse_ticks(stat: &str, is_own: impl Fn(usize) -> bool) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use belljar_base::Lateness;
 
     fn late(us: u64) -> Truthfulness {
         let mut lateness = Lateness::default();
         (0..1_000).for_each(|_| lateness.add(SimDuration::from_micros(us)));
-        Truthfulness { lateness: (&lateness).into(), frames: 1_000, ..Truthfulness::default() }
+        Truthfulness { lateness: Quantiles::of_lateness(&lateness), frames: 1_000, ..Truthfulness::default() }
     }
 
     #[test]

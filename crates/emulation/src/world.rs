@@ -8,6 +8,8 @@ use crate::clock::{ExperimentClock, monotonic_ns};
 use crate::dilation::Dilation;
 use crate::error::{Doing, Error, Result};
 use crate::files::in_user_namespace;
+use crate::gateways::Machine;
+use crate::ids;
 use crate::network;
 use crate::nodes::{self, HostNews, Node};
 use crate::outcome::Outcome;
@@ -20,7 +22,7 @@ use crate::truth::{self, Truthfulness};
 use belljar_base::HostId;
 use belljar_config::Experiment;
 use belljar_plan::Plan;
-use belljar_results::{ResultsFolder, names};
+use belljar_results::{Quantiles, ResultsFolder, names};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
@@ -50,6 +52,8 @@ pub struct Order {
     pub tdf_milli: Option<u64>,
     /// True to end once every process has ended that is to.
     pub until_done: bool,
+    /// The process of the command, which is in this machine's network.
+    pub command: u32,
     /// `CLOCK_MONOTONIC` when the command began, in nanoseconds.
     pub began_ns: u64,
 }
@@ -95,7 +99,11 @@ pub fn main() {
         std::process::exit(1);
     });
     let ran = match order {
-        Some(order) => stage::settle().and_then(|()| emulate(&order, &stop)),
+        Some(order) => {
+            // The processes of before are no longer seen then.
+            let machine = Machine::of(order.command);
+            stage::settle().and_then(|()| emulate(&order, &machine, &stop))
+        }
         None => Err(Error::new("the emulation was told nothing")),
     };
     report(&match ran {
@@ -105,11 +113,12 @@ pub fn main() {
 }
 
 /// Runs an experiment. Returns true if it was interrupted.
-fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
+fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> {
     let folder = ResultsFolder::open(&order.folder);
     let file = order.folder.join(names::EXPERIMENT);
     let experiment = Experiment::load(&file).map_err(|error| Error::new(error.to_string()))?;
     let plan = Plan::new(&experiment);
+    check::dilated_gateways(&experiment, order.tdf_milli.is_some())?;
     let (news_to, news) = channel();
     let names: Vec<&str> = experiment.hosts.iter().map(|host| &*host.name).collect();
     let scratch = order.folder.join(SCRATCH);
@@ -123,7 +132,7 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
         ("net/ipv6/conf/default/disable_ipv6".to_owned(), "1".to_owned()),
     ];
     let mut hub = Node::device(hub_id, "hub", &hub_settings)?;
-    let mut network = network::build(&experiment, &plan.schedule, &mut nodes, &mut hub, tdf)?;
+    let mut network = network::build(&experiment, &plan.schedule, &mut nodes, (&mut hub, machine), tdf)?;
     let (resolver, resolver_down) = Resolver::open(&experiment, &mut nodes)?;
     let mut switches = p4::start(&experiment, &folder, &nodes, dilation)?;
     let captures = Captures::open(&experiment, &folder, &nodes)?;
@@ -177,6 +186,9 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
     });
     let (Ending { now, interrupted }, cables, graph, capture_missed) = ended?;
     run.finish(&news)?;
+    if in_user_namespace() && ids::has_several_users() {
+        ids::take_over(&order.folder);
+    }
     if let Some(name) = p4::ended(&mut switches) {
         return Err(Error::new(format!(
             "switch '{name}' ended in the middle of the run: switches/{name}/p4-serve.log says why"
@@ -199,7 +211,8 @@ fn emulate(order: &Order, stop: &AtomicBool) -> Result<bool> {
             truth.missed += member.missed;
         }
     }
-    (truth.lateness, truth.schedule_lateness) = ((&lateness).into(), run.lateness().into());
+    truth.lateness = Quantiles::of_lateness(&lateness);
+    truth.schedule_lateness = Quantiles::of_lateness(run.lateness());
     truth.capture_missed = capture_missed;
     if capture_missed > 0 {
         run.warn(format!("captures missed {capture_missed} packets"));
@@ -237,7 +250,7 @@ fn make_nodes(
     dilation: Option<&Dilation>,
 ) -> Result<Vec<Node>> {
     let tdf = order.tdf_milli.map(|tdf| tdf as f64 / 1e3);
-    let all_users = !in_user_namespace();
+    let all_users = ids::has_several_users();
     let folder = ResultsFolder::open(&order.folder);
     let mut nodes = Vec::new();
     let (hosts, mut resolver) = (hosts_file(experiment), String::new());

@@ -1,7 +1,8 @@
 //! Ports by their names on command lines and in experiment files.
 
-use crate::{PacketOptions, PacketRing, Port, Result, Tap, TapOptions, UnixOptions, UnixPort};
+use crate::{Namespace, PacketOptions, PacketRing, Port, Result, Tap, TapOptions, UnixOptions, UnixPort};
 use std::convert::Infallible;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -37,5 +38,25 @@ impl Attachment {
             Attachment::Tap(name) => Box::new(Tap::attach_or_create(name, tap)?),
             Attachment::Unix(path) => Box::new(UnixPort::connect(path, &UnixOptions::default())?),
         })
+    }
+
+    /// Opens the port in a namespace, for a link with packets of up to `mtu` bytes. `address` is the machine's at a TAP interface
+    /// that is made. The error is a phrase for the user.
+    pub fn open_for(
+        &self,
+        namespace: &Namespace<'_>,
+        address: Option<(Ipv4Addr, u8)>,
+        mtu: usize,
+    ) -> std::result::Result<Box<dyn Port>, String> {
+        let tap = TapOptions { mtu: Some(mtu), address, ..TapOptions::default() };
+        let port = namespace.run(|| self.open(&tap)).map_err(|error| error.to_string())?;
+        match matches!(self, Attachment::Unix(_)) || port.mtu() >= mtu {
+            true => Ok(port),
+            false => Err(format!(
+                "{} carries packets of {} bytes, and its link of up to {mtu}: give the link a smaller mtu",
+                port.name(),
+                port.mtu()
+            )),
+        }
     }
 }

@@ -1,4 +1,4 @@
-use belljar_base::Map;
+use belljar_base::{Lateness, Map, SimDuration};
 use serde::{Deserialize, Serialize};
 
 /// Statistics: the content of `sim-stats.json`. But for gateways, nothing in it depends on the machine or on real time, so that
@@ -281,6 +281,18 @@ impl ModelStatistics {
 }
 
 impl Quantiles {
+    /// The quantiles of lateness, each at most twice the exact one; `None` if nothing had a time.
+    pub fn of_lateness(lateness: &Lateness) -> Option<Quantiles> {
+        let seconds = |span: SimDuration| span.as_nanos() as f64 / 1e9;
+        (lateness.count() > 0).then(|| Quantiles {
+            mean: seconds(lateness.mean()),
+            median: seconds(lateness.quantile(0.5)),
+            p90: seconds(lateness.quantile(0.9)),
+            p99: seconds(lateness.quantile(0.99)),
+            max: seconds(lateness.max()),
+        })
+    }
+
     /// The quantiles of these times; `None` if there are none.
     pub fn of(mut seconds: Vec<f64>) -> Option<Quantiles> {
         seconds.sort_by(f64::total_cmp);

@@ -1,13 +1,13 @@
 //! The gateways of a run: interfaces of this machine, opened before it begins, and the clock that ties simulated to real time.
 
-use crate::device::Gateway;
+use crate::device::{Gateway, Pace};
 use crate::run::RunOptions;
 use crate::simulators::Failure;
 use crate::world::nic;
 use belljar_base::{HostId, Map, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::{self, DeviceKind};
-use belljar_packetio::{Attachment, Namespace, Port, TapOptions};
+use belljar_packetio::{Attachment, Namespace, Port};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -75,7 +75,12 @@ impl Gateways {
             }
             return opened;
         };
-        let alone = gateways.len() == 1;
+        let run = Pace {
+            clock: clock.clone(),
+            interrupt: options.interrupt.clone(),
+            failure: failure.clone(),
+            alone: gateways.len() == 1,
+        };
         for (id, device, settings) in gateways {
             let port = match open(experiment, device, settings) {
                 Ok(port) => port,
@@ -87,9 +92,7 @@ impl Gateways {
             };
             let out = nic(experiment, &device.interfaces[0]);
             let link = &experiment.topology.links[device.interfaces[0].link];
-            let gateway = Gateway::new(device, settings, port, &out, link.mtu, clock.clone());
-            let gateway = gateway.ended_by(options.interrupt.clone(), failure.clone());
-            opened.0.insert(id, if alone { gateway.alone() } else { gateway });
+            opened.0.insert(id, Gateway::new(device, settings, port, &out, link.mtu, &run));
         }
         opened
     }
@@ -108,19 +111,9 @@ fn open(
     let Ok(attachment) = settings.interface.parse::<Attachment>();
     let mtu = experiment.topology.links[device.interfaces[0].link].mtu;
     let address = settings.address.map(|address| (address.ip, address.len));
-    let tap = TapOptions { mtu: Some(mtu), address, ..TapOptions::default() };
     let namespace = match &settings.namespace {
         Some(name) => Namespace::Name(name.clone()),
         None => Namespace::Current,
     };
-    let port = namespace.run(|| attachment.open(&tap)).map_err(|error| error.to_string())?;
-    let fits = matches!(attachment, Attachment::Unix(_)) || port.mtu() >= mtu;
-    match fits {
-        true => Ok(port),
-        false => Err(format!(
-            "{} carries packets of {} bytes, and its link of up to {mtu}: give the link a smaller mtu",
-            port.name(),
-            port.mtu()
-        )),
-    }
+    attachment.open_for(&namespace, address, mtu)
 }

@@ -59,6 +59,18 @@ pub struct Gateway {
     closed: bool,
 }
 
+/// The run that gateways are part of.
+pub struct Pace {
+    /// Real time.
+    pub clock: PacedClock,
+    /// Ends their waiting.
+    pub interrupt: Arc<AtomicBool>,
+    /// Where they say why the run cannot go on.
+    pub failure: Failure,
+    /// There is one gateway: nobody waits while it sleeps.
+    pub alone: bool,
+}
+
 impl Gateway {
     /// A gateway over an open port, with the way into its link.
     pub fn new(
@@ -67,39 +79,29 @@ impl Gateway {
         port: Box<dyn Port>,
         into_link: &NicConfig,
         mtu: usize,
-        clock: PacedClock,
+        run: &Pace,
     ) -> Gateway {
         Gateway {
             name: device.name.clone(),
             interface: settings.interface.clone(),
             port,
-            clock,
+            clock: run.clock.clone(),
             nic: Nic::new(into_link),
             leaving: VecDeque::new(),
             arrived: VecDeque::new(),
             horizon: SimTime::ZERO,
             longest: mtu + ethernet::HEADER_LEN,
-            longest_sleep: SLEEP,
+            longest_sleep: if run.alone { SLEEP_ALONE } else { SLEEP },
             lateness: Lateness::default(),
             hard_limit: settings.hard_limit,
             frames_in: 0,
             frames_out: 0,
             dropped: 0,
-            interrupt: Arc::default(),
-            failure: Failure::default(),
+            interrupt: run.interrupt.clone(),
+            failure: run.failure.clone(),
             is_down: false,
             closed: false,
         }
-    }
-
-    /// Ends its waiting when `interrupt` is set, and says in `failure` why the run cannot go on.
-    pub fn ended_by(self, interrupt: Arc<AtomicBool>, failure: Failure) -> Gateway {
-        Gateway { interrupt, failure, ..self }
-    }
-
-    /// The only gateway of a run: nobody waits while it sleeps.
-    pub fn alone(self) -> Gateway {
-        Gateway { longest_sleep: SLEEP_ALONE, ..self }
     }
 
     fn fail(&mut self, reason: String) {
@@ -259,20 +261,12 @@ impl Device for Gateway {
         None
     }
     fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
-        let seconds = |span: SimDuration| span.as_nanos() as f64 / 1e9;
-        let late = (self.lateness.count() > 0).then(|| Quantiles {
-            mean: seconds(self.lateness.mean()),
-            median: seconds(self.lateness.quantile(0.5)),
-            p90: seconds(self.lateness.quantile(0.9)),
-            p99: seconds(self.lateness.quantile(0.99)),
-            max: seconds(self.lateness.max()),
-        });
         let gateway = GatewayStatistics {
             interface: self.interface.clone(),
             frames_in: self.frames_in,
             frames_out: self.frames_out,
             dropped: self.dropped,
-            late,
+            late: Quantiles::of_lateness(&self.lateness),
         };
         statistics.gateways.insert(name.to_owned(), gateway);
     }

@@ -14,7 +14,7 @@ mod router;
 mod simulator;
 mod switch;
 
-pub use gateway::Gateway;
+pub use gateway::{Gateway, Pace};
 pub use node::DeviceNode;
 pub use simulator::ForeignSimulator;
 

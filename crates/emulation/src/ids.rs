@@ -1,0 +1,118 @@
+//! Users and groups of an emulation without root. A user namespace has one id of each kind, or those that `/etc/subuid` and
+//! `/etc/subgid` lend its user, which the machine's `newuidmap` and `newgidmap` give it.
+
+use crate::error::{Doing, Error, Result};
+use nix::unistd::{Gid, Uid, User};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Ids of the machine's users that an emulation is to have: all that distributions give out.
+const WANTED: u32 = 65_535;
+const PROGRAMS: [&str; 2] = ["newuidmap", "newgidmap"];
+
+/// The first of the ids that a user is lent, and how many; none if there are no programs to get them with.
+fn lent(file: &str, user: Uid) -> Option<(u32, u32)> {
+    let name = User::from_uid(user).ok().flatten().map(|found| found.name);
+    let text = fs::read_to_string(file).ok()?;
+    let ranges = text.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let owner = fields.next()?;
+        let own = name.as_deref() == Some(owner) || owner == user.to_string();
+        let range = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        own.then_some(range)
+    });
+    ranges.max_by_key(|(_, count)| *count)
+}
+
+/// The ranges of users and groups that an ordinary user's emulation can have.
+fn ranges() -> Option<[(u32, u32); 2]> {
+    let user = Uid::effective();
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |program: &&str| std::env::split_paths(&search).any(|place| place.join(program).is_file());
+    let ranges = [lent("/etc/subuid", user)?, lent("/etc/subgid", user)?];
+    (PROGRAMS.iter().all(is_there) && ranges.iter().all(|(_, count)| *count > 0)).then_some(ranges)
+}
+
+/// True if an emulation of this ordinary user has several users.
+pub fn are_several() -> bool {
+    ranges().is_some()
+}
+
+/// A process that stays outside of the user namespace that this process is about to make, and gives it its ids.
+pub struct Mapper(Option<Child>);
+
+impl Mapper {
+    /// Starts it, if there are ids to be given.
+    pub fn start() -> Mapper {
+        let Some(ranges) = ranges() else { return Mapper(None) };
+        let (user, group) = (Uid::effective().as_raw(), Gid::effective().as_raw());
+        let maps =
+            [user, group].into_iter().zip(ranges).zip(PROGRAMS).map(|((own, (first, count)), program)| {
+                format!("{program} {} 0 {own} 1 1 {first} {}", std::process::id(), count.min(WANTED))
+            });
+        let script = format!("read go && {}", maps.collect::<Vec<_>>().join(" && "));
+        let mut shell = Command::new("/bin/sh");
+        let spawned = shell
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Mapper(spawned.ok())
+    }
+
+    /// Gives this process, which has made its namespace, its ids: several, or one each.
+    pub fn map(self, user: Uid, group: Gid) -> Result<()> {
+        if let Some(mut child) = self.0 {
+            let _ = child.stdin.take().map(|mut stdin| stdin.write_all(b"go\n"));
+            if child.wait().doing("waiting for newuidmap")?.success() {
+                return Ok(());
+            }
+            if !fs::read_to_string("/proc/self/uid_map").unwrap_or_default().is_empty() {
+                return Err(Error::new(
+                    "newgidmap refuses the groups of /etc/subgid: repair that file, or remove the user's line",
+                ));
+            }
+        }
+        fs::write("/proc/self/setgroups", "deny").doing("denying the change of groups")?;
+        fs::write("/proc/self/uid_map", format!("0 {user} 1")).doing("mapping the user")?;
+        fs::write("/proc/self/gid_map", format!("0 {group} 1")).doing("mapping the group")
+    }
+}
+
+/// True if there is more than one user in the namespace of this process.
+pub fn has_several_users() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let counts = map.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
+    counts.sum::<u64>() > 1
+}
+
+/// Gives what other users of this namespace have written below a directory to its first one, who is the user who runs Belljar.
+pub fn take_over(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        // What cannot be given stays as it is.
+        let _ = std::os::unix::fs::lchown(&path, Some(0), Some(0));
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            take_over(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_lent_the_longest_range_of_its_name_or_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("subuid");
+        let own = Uid::effective();
+        fs::write(&file, format!("nobody-else:1:9\n{own}:100:5\n{own}:200:70\nbroken\n{own}:x:99\n"))
+            .unwrap();
+        assert_eq!(lent(file.to_str().unwrap(), own), Some((200, 70)));
+        assert_eq!(lent(folder.path().join("none").to_str().unwrap(), own), None);
+    }
+}
