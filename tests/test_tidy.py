@@ -9,7 +9,7 @@ from conftest import ROOT
 
 CRATES = ROOT / "crates"
 LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "p4", "p4runtime", "models", "model-host", "kernel", "channel", "shim", "platform", "packetio", "image", "config",
-          "pci", "cosim", "results", "plan", "emulation", "sim", "cli"]
+          "pci", "cosim", "results", "plan", "emulation", "deployment", "sim", "cli"]
 SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "p4", "p4runtime", "models", "model-host", "kernel", "config", "pci", "results", "plan", "sim"}
 SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "p4runtime", "models", "model-host", "kernel", "pci"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}

@@ -122,7 +122,7 @@ pub fn main(_: &Arguments) -> ExitCode {
         user_namespaces(),
         perf(read("/proc/sys/kernel/perf_event_paranoid").trim().parse().ok()),
     ];
-    for finding in findings.iter().chain(&emulation()) {
+    for finding in findings.iter().chain(&emulation()).chain([&ssh()]) {
         println!("{finding}");
     }
     if guests.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -292,10 +292,14 @@ fn emulation() -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         needed.iter().filter(|(there, ..)| !there).map(|(_, what, module)| missing(what, module)).collect();
     if findings.is_empty() {
-        let who = match belljar_emulation::stage::is_privileged() {
-            true => "as root: hosts, switches and routers on this kernel",
-            false => {
-                "without root: hosts, switches and routers on this kernel; all processes run as one user"
+        let who = match (belljar_emulation::stage::is_privileged(), belljar_emulation::stage::has_users()) {
+            (true, _) => "as root: hosts, switches and routers on this kernel",
+            (false, true) => {
+                "without root: hosts, switches and routers on this kernel, with users lent by newuidmap"
+            }
+            (false, false) => {
+                "without root: hosts, switches and routers on this kernel; all processes run as one user \
+                 (several: apt install uidmap, and a line of yours in /etc/subuid and /etc/subgid)"
             }
         };
         findings.push(Finding::ok(WHAT, who));
@@ -323,6 +327,20 @@ fn emulation() -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// The client for `belljar deploy`.
+fn ssh() -> Finding {
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    match std::env::split_paths(&search).any(|place| place.join("ssh").is_file()) {
+        true => Finding::ok("ssh", "'deploy' reaches machines"),
+        false => Finding::new(
+            State::Limited,
+            "ssh",
+            "'deploy' has no ssh to reach machines with",
+            "install OpenSSH's client (Debian: openssh-client)",
+        ),
+    }
 }
 
 fn perf(paranoid: Option<i64>) -> Finding {

@@ -8,6 +8,7 @@ mod cells;
 mod channel_proxy;
 mod compare;
 mod control;
+mod deploy;
 mod diff;
 mod doctor;
 mod emulate;
@@ -68,6 +69,8 @@ enum Command {
     Exec(exec::Arguments),
     /// Run an experiment on this machine's real kernel, in real time
     Emulate(emulate::Arguments),
+    /// Run an experiment on machines that are reached by ssh
+    Deploy(deploy::Arguments),
     /// Put runs of an experiment side by side, simulated and emulated, and say where they differ
     Compare(compare::Arguments),
     /// Attach gdb to a process of a running experiment
@@ -129,6 +132,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::main(&arguments),
         Command::Exec(arguments) => exec::main(&arguments),
         Command::Emulate(arguments) => emulate::main(&arguments),
+        Command::Deploy(arguments) => deploy::main(&arguments),
         Command::EmulateStage(arguments) => emulate::stage(&arguments),
         Command::EmulateWorld => emulate::world(),
         Command::EmulateHost => emulate::host(),

@@ -22,6 +22,7 @@ mod yaml;
 
 pub use error::ConfigError;
 pub use events::{Action, ClockSettings, Event, HostSet, LineChange, PathChange, ProcessRef, Target, When};
+pub use load::{Inventory, Machine};
 pub use model::{
     CaptureFilter, Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions,
     LogLevel, Model, Network, PlacementSetting, Process, StraceMode,

@@ -6,6 +6,8 @@ pub const EXPERIMENT: &str = "processed-config.yaml";
 pub const STATISTICS: &str = "sim-stats.json";
 /// The truthfulness of an emulated run.
 pub const EMULATION: &str = "emulation.json";
+/// The machines of a deployed run and their clocks.
+pub const DEPLOYMENT: &str = "deployment.json";
 /// The network as it is drawn.
 pub const TOPOLOGY: &str = "topology.json";
 /// The machine's files that the run has read, with their hashes.

@@ -5,10 +5,11 @@ mod page;
 
 use crate::failure::Failure;
 use belljar_base::{Map, Set};
+use belljar_results::names;
 use belljar_results::read::Results;
 use measures::{Kind, Measures, measure, truthfulness};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Puts runs of one experiment side by side: completion times, throughput, loss, round trips, what programs measured, and
@@ -163,12 +164,13 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             path.display()
         )));
     }
-    let emulated = |n: usize| runs[n].1.is_some();
-    let mixed = (0..runs.len()).any(|n| emulated(n) != emulated(0));
-    let second = |n: usize| if mixed { emulated(n) } else { n > 0 };
-    let names = match (mixed, emulated(0)) {
-        (true, _) => ["simulated", "emulated"],
-        (false, _) => ["first", "others"],
+    let places: Vec<Place> = runs.iter().map(|run| place_of(&run.0, run.1.is_some())).collect();
+    let (least, most) = (places.iter().min(), places.iter().max());
+    let mixed = least != most;
+    let second = |n: usize| if mixed { Some(&places[n]) != least } else { n > 0 };
+    let names = match (mixed, least, most) {
+        (true, Some(least), Some(most)) => [least.name(), most.name()],
+        _ => ["first", "others"],
     };
     let group = |wanted: bool| -> Vec<&Measures> {
         (0..runs.len()).filter(|n| second(*n) == wanted).map(|n| &runs[n].2).collect()
@@ -221,6 +223,32 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::usage(format!("{} cannot be written: {error}", file.display())))?;
     }
     Ok(if differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The world of a run, from the simulated to the real.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Simulated,
+    Emulated,
+    Deployed,
+}
+
+impl Place {
+    fn name(self) -> &'static str {
+        match self {
+            Place::Simulated => "simulated",
+            Place::Emulated => "emulated",
+            Place::Deployed => "deployed",
+        }
+    }
+}
+
+fn place_of(results: &Path, emulated: bool) -> Place {
+    match (results.join(names::DEPLOYMENT).is_file(), emulated) {
+        (true, _) => Place::Deployed,
+        (false, true) => Place::Emulated,
+        (false, false) => Place::Simulated,
+    }
 }
 
 /// Distance of a world from the simulation: the mean of all differences that count, and how many matter.

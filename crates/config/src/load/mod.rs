@@ -9,6 +9,7 @@ mod experimental;
 mod extensions;
 mod general;
 mod hosts;
+mod inventory;
 mod links;
 mod models;
 mod network;
@@ -26,6 +27,8 @@ use belljar_net::NodeIndex;
 use std::io::Read;
 use std::net::Ipv4Addr;
 use std::path::Path;
+
+pub use inventory::{Inventory, Machine};
 
 const KEYS: &[&str] = &[
     "general",

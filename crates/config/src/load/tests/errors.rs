@@ -5,6 +5,7 @@ use super::*;
 mod devices;
 mod files;
 mod hosts;
+mod inventories;
 mod ipv6;
 mod links;
 mod models;
