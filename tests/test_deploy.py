@@ -246,6 +246,7 @@ def test_what_a_machine_lacks_is_one_error(machines, start, tmp_path):
     run = start({"alpha": [], "beta": []}, inventory=machines.inventory(alpha={"directory": "/proc/none"}))
     _, err = finish(run, 1)
     assert "error: machine 'alpha'" in err and "no folder can be made there" in err, err
+    shutil.rmtree(tmp_path / "data")
     # A program for another processor, as far as its header goes.
     other = tmp_path / "other"
     other.write_bytes(b"\x7fELF" + bytes([2, 1, 1]) + bytes(9) + struct.pack("<HH", 2, 183) + bytes(100))

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import socket
 import struct
 import subprocess
@@ -95,10 +96,11 @@ def test_a_machine_pings_an_emulated_host(start, tmp_path):
         outside.communicate()
 
 
-def test_what_cannot_be_opened_is_one_error(start):
+def test_what_cannot_be_opened_is_one_error(start, tmp_path):
     run = start(experiment("none0"))
     out, _ = run.communicate(timeout=60)
     assert run.returncode == 1 and out.count("error: ") == 1 and "error: gateway 'out': " in out, out
+    shutil.rmtree(tmp_path / "data")
     run = start(experiment("tap:lab0"), "--tdf", "10")
     out, _ = run.communicate(timeout=60)
     assert run.returncode == 1 and "gateway 'out': time outside is not dilated as that of the hosts: leave '--tdf' out" in out, out

@@ -244,6 +244,15 @@ def test_a_wrong_root_is_one_error_with_file_and_line(belljar, workdir):
 
 
 @pytest.mark.needs("busybox")
+def test_an_image_without_its_working_directory_is_one_error(belljar, workdir):
+    busybox(workdir / "first")
+    save(workdir / "image.tar", [layer(workdir / "first")], {"WorkingDir": "/none"})
+    done, _ = run(belljar, workdir, "run", {"a": {"network_node_id": 0, "root": "image.tar", "processes": []}}, check=False)
+    assert done.status != 0 and "'image.tar' is to be run in '/none', which is not in it" in done.err, done
+    assert "help: make the image again, with this directory" in done.err, done
+
+
+@pytest.mark.needs("busybox")
 def test_a_run_killed_while_it_unpacks_leaves_nothing_that_is_used(belljar, workdir):
     first = workdir / "first"
     busybox(first)

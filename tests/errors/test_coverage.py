@@ -12,7 +12,7 @@ LOADER = ["crates/config/src/load", "crates/config/src/yaml", "crates/config/src
           "crates/net/src/graph", "crates/net/src/units.rs", "crates/net/src/addresses.rs", "crates/net/src/dns.rs"]
 TESTS = ["crates/config/src/load/tests", "crates/config/src/load/tests.rs", "crates/net/src/graph/tests", "crates/net/src/graph/tests.rs",
          "crates/net/src/units_tests.rs", "tests/errors", "tests/test_cli.py", "tests/test_dns.py", "tests/test_events.py",
-         "tests/test_mss_clamp.py"]
+         "tests/test_mss_clamp.py", "tests/test_root.py"]
 LITERAL = re.compile(r'"((?:\\.|[^"\\])*)"', re.S)
 
 

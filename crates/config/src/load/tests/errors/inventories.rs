@@ -62,9 +62,17 @@ fn mistakes() {
     let one = |more: &str, expected: &str, help: &str| {
         told(&format!("machines: {{ m: {{ address: h, hosts: [one, two], {more} }} }}"), expected, help);
     };
-    one("ip_addr: x", "1:59 'x' is not an IP address", "write it such as 192.0.2.1 or 2001:db8::1");
-    one("directory: tmp", "1:61 'tmp' must be an absolute path without spaces", "such as /var/tmp");
-    one("identity: none", "1:60 there is no key 'none'", "make one with ssh-keygen, or leave it out");
+    let kinds = "must be a string, but is a mapping";
+    told("machines: { m: { address: h, hosts: [{}] } }", &format!("1:38 a name of 'hosts' {kinds}"), "");
+    one("ssh_options: [{}]", &format!("1:63 an item of 'ssh_options' {kinds}"), "");
+    told(
+        "machines: { m: { address: h, hosts: [one, two] } }\nfiles: [{}]",
+        &format!("2:9 a path of 'files' {kinds}"),
+        "",
+    );
+    one("ip_addr: x", "1:58 'x' is not an IP address", "write it such as 192.0.2.1 or 2001:db8::1");
+    one("directory: tmp", "1:60 'tmp' must be an absolute path without spaces", "such as /var/tmp");
+    one("identity: none", "1:59 there is no key 'none'", "make one with ssh-keygen, or leave it out");
     told(
         "machines: { m: { address: h, hosts: [one, two] } }\nfiles: [none]",
         "2:9 there is no file 'none'",
