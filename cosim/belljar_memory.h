@@ -81,24 +81,20 @@ static inline struct bjc_channel *bjc_memory_host(struct bjc_sim *sim, const cha
     return bjc_memory_open(sim, url, &layer, NULL, host);
 }
 
+/* Reads or writes memory; on_done has the id. A write that is posted is not answered. */
 static inline int bjc_memory_read(struct bjc_channel *c, uint64_t id, uint64_t space, uint64_t address, size_t length) {
     uint8_t header[48] = {0};
-    bjc_reads_add(&((struct bjc_memory_state *)c->state)->reads, id, length);
-    bjc_put_field(header, 0, 8, id);
     bjc_put_field(header, 8, 8, space);
     bjc_put_field(header, 16, 8, address);
-    bjc_put_field(header, 24, 2, length);
-    return bjc_send_message(c, 0x60, header, NULL, 0);
+    return bjc_request(c, &((struct bjc_memory_state *)c->state)->reads, 0x60, header, id, 24, NULL, length);
 }
 
 static inline int bjc_memory_write(struct bjc_channel *c, uint64_t id, uint64_t space, uint64_t address, const void *data, size_t length,
                                    int posted) {
     uint8_t header[48] = {0};
-    bjc_put_field(header, 0, 8, id);
     bjc_put_field(header, 8, 8, space);
     bjc_put_field(header, 16, 8, address);
-    bjc_put_field(header, 24, 2, length);
-    return bjc_send_message(c, posted ? 0x62 : 0x61, header, data, length);
+    return bjc_request(c, NULL, posted ? 0x62 : 0x61, header, id, 24, data, length);
 }
 
 #endif

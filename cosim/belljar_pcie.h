@@ -162,19 +162,14 @@ static inline struct bjc_channel *bjc_pcie_device(struct bjc_sim *sim, const cha
 /* Reads or writes the host's memory; on_dma_done has the id. */
 static inline int bjc_dma_read(struct bjc_channel *c, uint64_t id, uint64_t address, size_t length) {
     uint8_t header[48] = {0};
-    bjc_reads_add(&((struct bjc_pcie *)c->state)->reads, id, length);
-    bjc_put_field(header, 0, 8, id);
     bjc_put_field(header, 8, 8, address);
-    bjc_put_field(header, 16, 2, length);
-    return bjc_send_message(c, 0x40, header, NULL, 0);
+    return bjc_request(c, &((struct bjc_pcie *)c->state)->reads, 0x40, header, id, 16, NULL, length);
 }
 
 static inline int bjc_dma_write(struct bjc_channel *c, uint64_t id, uint64_t address, const void *data, size_t length) {
     uint8_t header[48] = {0};
-    bjc_put_field(header, 0, 8, id);
     bjc_put_field(header, 8, 8, address);
-    bjc_put_field(header, 16, 2, length);
-    return bjc_send_message(c, 0x41, header, data, length);
+    return bjc_request(c, NULL, 0x41, header, id, 16, data, length);
 }
 
 /* kind: BJC_LINE_UP, BJC_LINE_DOWN, BJC_MSI, BJC_MSIX. */
@@ -243,22 +238,17 @@ static inline struct bjc_channel *bjc_pcie_host(struct bjc_sim *sim, const char 
 /* Reads registers; on_done has the id and the data. */
 static inline int bjc_mmio_read(struct bjc_channel *c, uint64_t id, int bar, uint64_t offset, size_t length) {
     uint8_t header[48] = {0};
-    bjc_reads_add(&((struct bjc_pcie *)c->state)->reads, id, length);
-    bjc_put_field(header, 0, 8, id);
     bjc_put_field(header, 8, 8, offset);
-    bjc_put_field(header, 16, 2, length);
     header[18] = (uint8_t)bar;
-    return bjc_send_message(c, 0x60, header, NULL, 0);
+    return bjc_request(c, &((struct bjc_pcie *)c->state)->reads, 0x60, header, id, 16, NULL, length);
 }
 
 /* Writes registers; one that is not posted is answered. */
 static inline int bjc_mmio_write(struct bjc_channel *c, uint64_t id, int bar, uint64_t offset, const void *data, size_t length, int posted) {
     uint8_t header[48] = {0};
-    bjc_put_field(header, 0, 8, id);
     bjc_put_field(header, 8, 8, offset);
-    bjc_put_field(header, 16, 2, length);
     header[18] = (uint8_t)bar;
-    return bjc_send_message(c, posted ? 0x65 : 0x61, header, data, length);
+    return bjc_request(c, NULL, posted ? 0x65 : 0x61, header, id, 16, data, length);
 }
 
 /* Which interrupts the device may use: BJC_ENABLE_INTX and so on. */

@@ -47,6 +47,17 @@ static inline int64_t bjc_reads_length(struct bjc_channel *c, struct bjc_reads *
     return -1;
 }
 
+/* Sends a request whose other fields are in the header. A read has `reads` to be found in when it is answered, and no data. */
+static inline int bjc_request(struct bjc_channel *c, struct bjc_reads *reads, uint8_t kind, uint8_t *header, uint64_t id, int length_at,
+                              const void *data, size_t length) {
+    bjc_put_field(header, 0, 8, id);
+    bjc_put_field(header, length_at, 2, length);
+    if (!reads)
+        return bjc_send_message(c, kind, header, data, length);
+    bjc_reads_add(reads, id, length);
+    return bjc_send_message(c, kind, header, NULL, 0);
+}
+
 static inline int bjc_answer(struct bjc_channel *c, uint8_t kind, uint64_t id, const void *data, size_t length) {
     uint8_t header[48] = {0};
     bjc_put_field(header, 0, 8, id);

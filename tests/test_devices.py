@@ -108,18 +108,151 @@ def test_it_can_be_run_again_from_its_results(run):  # noqa: F811
     assert of_hosts(again) == of_hosts(first)
 
 
-@pytest.mark.skipif(not os.environ.get("BELLJAR_SIMBRICKS"), reason="BELLJAR_SIMBRICKS names no tree of SimBricks that is built")
-def test_simbricks_e1000(run):  # noqa: F811
-    """Its model behind our driver: `BELLJAR_SIMBRICKS/sims/nic/e1000_gem5/e1000_gem5`."""
-    program = pathlib.Path(os.environ["BELLJAR_SIMBRICKS"]) / "sims/nic/e1000_gem5/e1000_gem5"
-    command = [str(program), "{pci.socket}", "{eth.socket}", "{pci.memory}", "0", "0", "500", "499", "500"]
-    ports = {"pci": {"role": "listen"}, "eth": {"role": "listen"}}
-    exp = experiment({}, latency="500 ns", simulators={"nic0": {"command": command, "ports": ports}},
-                     links=[{"between": ["nic0:eth", "server"], "latency": "100 us", "rate": "1 Gbit"}])
+ETHTOOL = """
+import fcntl, socket, struct
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def ask(data, name=b"eth0"):
+    import ctypes
+    buffer = ctypes.create_string_buffer(bytes(data), 4096)
+    fcntl.ioctl(s, 0x8946, struct.pack("16sQ16x", name, ctypes.addressof(buffer)))
+    return buffer.raw
+info = ask(struct.pack("I", 3))
+print("driver", *[info[at:at + 32].split(b"\\0")[0].decode() or "-" for at in (4, 68, 100)])
+count, = struct.unpack_from("I", ask(struct.pack("IIQ", 0x37, 0, 1 << 1)), 16)
+names = [ask(struct.pack("III", 0x1b, 1, count))[12 + 32 * n:44 + 32 * n].split(b"\\0")[0].decode() for n in range(count)]
+for name, value in zip(names, struct.unpack_from(f"{count}Q", ask(struct.pack("II", 0x1d, count)), 8)):
+    print("count", name, value)
+print("ring", *struct.unpack_from("II", ask(struct.pack("I", 0x10)), 4)[:1], struct.unpack_from("I", ask(struct.pack("I", 0x10)), 20)[0])
+print("coalesce", struct.unpack_from("I", ask(struct.pack("I", 0x0e)), 4)[0], "link", struct.unpack_from("I", ask(struct.pack("I", 0x0a)), 4)[0])
+for name, request in ((b"lo", 3), (b"eth7", 3), (b"eth0", 0x7fff)):
+    try: ask(struct.pack("I", request), name)
+    except OSError as error: print(name.decode(), error.errno)
+"""
+
+
+@pytest.mark.needs("ip")
+def test_programs_see_the_counters(run, workdir):  # noqa: F811
+    """As `ethtool -i`, `-S`, `-g` and `-c` and `ip -s link` ask for them."""
+    exp = inside({"start": "1 s", "stop": "6 s"}, interrupt_interval="20 us", ring=64)
+    exp["hosts"]["client"]["processes"] += [
+        {"path": "python3", "args": ["-B", "-c", ETHTOOL], "start_time": "5 s"},
+        {"path": "ip", "args": ["-s", "link", "show", "dev", "eth0"], "start_time": "5 s"},
+        {"path": "cat", "args": ["/proc/net/dev"], "start_time": "5 s"}]
+    out, _ = run("asked", exp)
+    said = {f.name.split(".")[0] + f.name.split(".")[1]: f.read_text() for f in (out / "hosts/client").glob("*.stdout")}
+    asked = next(text for text in said.values() if text.startswith("driver"))
+    assert asked.startswith("driver e1000 - 0000:00:03.0\n") and "ring 4096 64\ncoalesce 20 link 1\nlo 95\neth7 19\neth0 95\n" in asked, asked
+    counts = {name: int(value) for name, value in re.findall(r"count (\S+) (\d+)", asked)}
+    assert counts == counters(out) and counts["rx_good_packets"] > 200
+    shown = next(text for name, text in said.items() if name.startswith("ip"))
+    (rx_bytes, rx_packets), (tx_bytes, tx_packets) = re.findall(r"X:\s+bytes.*\n\s+(\d+)\s+(\d+)", shown)
+    assert int(rx_packets) == counts["rx_packets"] and int(tx_packets) == counts["tx_packets"], shown
+    assert f"eth0: {rx_bytes:>7} {rx_packets:>7}" in said["cat1003"] and tx_bytes in said["cat1003"]
+
+
+@pytest.mark.needs("ethtool")
+def test_ethtool_is_answered(run):  # noqa: F811
+    exp = inside({"start": "1 s", "stop": "4 s"})
+    exp["hosts"]["client"]["processes"] += [{"path": "ethtool", "args": [option, "eth0"], "start_time": "3 s"} for option in ("-i", "-S", "-g")]
+    out, _ = run("ethtool", exp)
+    said = "".join(f.read_text() for f in sorted((out / "hosts/client").glob("ethtool.*.stdout")))
+    assert "driver: e1000\n" in said and "rx_packets: " in said and re.search(r"RX:\s+256\b", said), said
+
+
+def test_interrupts_take_the_time_that_the_cpu_says(run):  # noqa: F811
+    """Each costs its time once: not again for the packets that it brings."""
+    def first(**cpu):
+        exp = inside()
+        if cpu:
+            exp["hosts"]["client"]["cpu"] = cpu
+        out, _ = run("cpu" + "".join(cpu), exp)
+        said = (out / "hosts/client/python3.1000.stdout").read_text()
+        assert "tcp 300000" in said
+        return [int(ns) for ns in re.findall(r"udp \d+ \d+ (\d+)", said)][1:-1], counters(out)
+
+    free, counted = first()
+    costly, _ = first(interrupt="30 us")
+    packets, _ = first(interrupt="30 us", packet="1 us")
+    # Of sending, the controller's write-back interrupts while the datagram is on its way; of receiving, the datagram does.
+    assert {after - before for before, after in zip(free, costly)} == {30_000}
+    # One sent, one received.
+    assert {after - before for before, after in zip(costly, packets)} == {2_000}
+    assert counted["interrupts"] > 40
+
+
+def test_a_host_in_c_keeps_its_memory_here(run, workdir):  # noqa: F811
+    program = workdir / "memory_host"
+    subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-o", program, ROOT / "cosim" / "memory_host.c"], check=True)
+    exp = {
+        "general": {"stop_time": "10 ms"},
+        "hosts": {"nobody": {"network_node_id": 0, "processes": []}}, "network": {"graph": {"type": "1_gbit_switch"}},
+        "memories": {"mem0": {"size": "1 MiB", "access": "30 ns"}},
+        "simulators": {name: {"command": [str(program), "{mem0}", str(size), "300", seed], "devices": [{"memory": "mem0", "latency": latency}]}
+                       # The first has the beginning only, the second all of it.
+                       for name, seed, size, latency in (("m", "5", 200, "100 ns"), ("n", "6", 1 << 20, "150 ns"))}}
     seen = set()
-    for n in range(2):
-        out, _ = run(f"simbricks{n}", exp)
+    for n in range(5):
+        out, _ = run(f"memory{n}", exp, "--parallelism", "12"[n % 2])
+        seen.add(tuple((out / f"simulators/{name}/stdout").read_text() for name in "mn"))
+    assert len(seen) == 1
+    m, n = seen.pop()
+    # Twice the latency, and the access.
+    assert m == "300 pieces written and read, 0 wrong, mean 230 ns\n", m
+    assert n == "300 pieces written and read, 0 wrong, mean 330 ns\n", n
+
+
+SIMBRICKS = pytest.mark.skipif(not os.environ.get("BELLJAR_SIMBRICKS"), reason="BELLJAR_SIMBRICKS names no tree of SimBricks that is built")
+
+
+def simbricks(program, driver, latency="500 ns", **more):
+    """A client with a controller of SimBricks'."""
+    command = [str(pathlib.Path(os.environ["BELLJAR_SIMBRICKS"]) / "sims/nic" / program), "{pci.socket}", "{eth.socket}", "{pci.memory}",
+               "0", "0", "{pci.latency}", "{pci.latency}", "{eth.latency}"]
+    ports = {"pci": {"role": "listen"}, "eth": {"role": "listen"}}
+    return experiment({"driver": driver, **more}, latency=latency,
+                      simulators={"nic0": {"command": command, "latency": latency, "ports": ports}},
+                      links=[{"between": ["nic0:eth", "server"], "latency": "100 us", "rate": "1 Gbit"}])
+
+
+@SIMBRICKS
+@pytest.mark.parametrize("program, driver", [("e1000_gem5/e1000_gem5", "e1000"), ("corundum_bm/corundum_bm", "corundum")])
+def test_controllers_of_simbricks(run, program, driver):  # noqa: F811
+    """Its models behind our drivers: five runs, equal bytes."""
+    seen = []
+    for n in range(5):
+        out, _ = run(f"simbricks{n}", simbricks(program, driver, "5 us"), "--parallelism", "12"[n % 2])
         said = (out / "hosts/client/python3.1000.stdout").read_text()
         assert "tcp 300000" in said and said.count("udp") == 20
-        seen.add(said)
-    assert len(seen) == 1
+        seen.append(of_hosts(out))
+    assert all(now == seen[0] for now in seen)
+
+
+@SIMBRICKS
+@pytest.mark.slow
+@pytest.mark.needs("iperf", "nginx", "redis-server", "redis-cli", "curl", "ping")
+@pytest.mark.parametrize("program, driver", [("e1000_gem5/e1000_gem5", "e1000"), ("corundum_bm/corundum_bm", "corundum")])
+def test_daemons_over_controllers_of_simbricks(run, workdir, program, driver):  # noqa: F811
+    exp = simbricks(program, driver, "5 us")
+    check_daemons(run, workdir, exp)
+
+
+@pytest.mark.needs("iperf", "nginx", "redis-server", "redis-cli", "curl", "ping")
+def test_daemons_over_a_controller(run, workdir):  # noqa: F811
+    check_daemons(run, workdir, inside())
+
+
+def check_daemons(run, workdir, exp):  # noqa: F811
+    conf = workdir / "nginx.conf"
+    conf.write_text("daemon off; user root; events {} http { server { listen 80; location / { return 200 'served'; } } }")
+    exp["general"]["stop_time"] = "300 ms"
+    run_of = lambda start, path, *args: {"path": path, "args": list(args), "start_time": start}  # noqa: E731
+    serve = lambda path, *args: {"path": path, "args": list(args), "expected_final_state": "running"}  # noqa: E731
+    exp["hosts"]["client"]["processes"] = [
+        run_of("5 ms", "ping", "-c", "3", "-i", "0.005", "server"), run_of("20 ms", "curl", "-s", "http://server/"),
+        run_of("30 ms", "redis-cli", "-h", "server", "set", "word", "stored"), run_of("60 ms", "redis-cli", "-h", "server", "get", "word"),
+        run_of("100 ms", "iperf", "-c", "server", "-n", "300K")]
+    exp["hosts"]["server"]["processes"] = [
+        serve("nginx", "-c", str(conf)), serve("iperf", "-s"), serve("redis-server", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "")]
+    out, _ = run("daemons", exp)
+    said = "".join(f.read_text() for f in sorted((out / "hosts/client").glob("*.stdout")))
+    assert "3 received, 0% packet loss" in said and "served" in said and "stored" in said and "0.0000-" in said, said

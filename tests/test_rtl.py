@@ -41,3 +41,23 @@ def test_a_switch_in_verilog_learns_and_writes_waveforms(run, switch, workdir): 
     assert [int(n) for n in re.findall(rb"(\d+) sent", seen["switch"])] == [6, 6, 1, 1]
     waves = (workdir / "waves.vcd").read_text()
     assert "$var" in waves and "rx_tvalid" in waves and waves.count("\n#") > 1000
+
+
+def test_a_driver_behind_a_switch_in_verilog_is_the_same_every_time(run, switch, workdir):  # noqa: F811
+    """A host with a controller, RTL in the loop: five runs, equal bytes."""
+    exp = yaml.safe_load((RTL / "switch.yaml").read_text())
+    exp["host_option_defaults"] = {"pcap_enabled": True}
+    exp["simulators"]["switch"]["command"][0] = str(switch)
+    exp["hosts"]["alice"]["devices"] = [{"pci": "nic0", "driver": "e1000"}]
+    exp["nics"] = {"nic0": {}}
+    for link in exp["links"]:
+        link["between"] = ["nic0:p1" if end.split(":")[0] == "alice" else end for end in link["between"]]
+    seen = None
+    for n in range(5):
+        out, _ = run(f"driver{n}", exp, "--parallelism", "12"[n % 2])
+        now = of_hosts(out) | {"switch": (out / "simulators/switch/stdout").read_bytes()}
+        assert seen is None or now == seen
+        seen = now
+    times = re.findall(r"icmp_seq=\d+ ttl=64 time=([\d.]+) ms", seen["hosts/alice/ping.1000.stdout"].decode())
+    # The way through the controller besides: descriptor, frame and interrupt, each over PCI and back.
+    assert len(times) == 5 and all(0.032 <= float(time) <= 0.04 for time in times[1:]), times

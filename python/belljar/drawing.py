@@ -16,7 +16,7 @@ MOST_HOSTS = 60
 #: Nodes that are placed by their distances, which takes time that grows with the cube of their number.
 _FEW_NODES = 60
 _WIDTH, _HEIGHT, _MARGIN = 640, 340, 40
-_FILL = {"host": "#2f6fde", "place": "#8a8f98", "switch": "#2a9d6f", "router": "#e8833a", "simulator": "#8259d6", "gateway": "#c0436b", "radio": "#a98f12", "nic": "#5b6b7f"}
+_FILL = {"host": "#2f6fde", "place": "#8a8f98", "switch": "#2a9d6f", "router": "#e8833a", "simulator": "#8259d6", "gateway": "#c0436b", "radio": "#a98f12", "nic": "#5b6b7f", "memory": "#7a6a58"}
 
 
 @dataclasses.dataclass
@@ -98,6 +98,8 @@ class Drawing:
 
 def plural(noun: str, count: int) -> str:
     """The noun as it is for so many."""
+    if count != 1 and noun.endswith("y"):
+        return noun[:-1] + "ies"
     return noun if count == 1 else noun + ("es" if noun.endswith("ch") or noun.endswith("s") else "s")
 
 

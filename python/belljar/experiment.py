@@ -428,7 +428,7 @@ class Experiment(Events, Links):
     def __repr__(self) -> str:
         parts = [f"{len(self.hosts)} {drawing.plural('host', len(self.hosts))}"]
         for noun, some in (("switch", self.switches), ("router", self.routers), ("simulator", self.simulators), ("gateway", self.gateways),
-                           ("radio", self.radios), ("nic", self.nics), ("link", self.links), ("event", self.events)):
+                           ("radio", self.radios), ("nic", self.nics), ("memory", self.memories), ("link", self.links), ("event", self.events)):
             if some:
                 parts.append(f"{len(some)} {drawing.plural(noun, len(some))}")
         return f"Experiment({', '.join(parts)}, stop_time={self.general.get('stop_time')!r}, seed={self.general.get('seed')!r})"

@@ -343,6 +343,19 @@ class Nic:
         return _given(mac=self.mac, fetch=self.fetch, write_back=self.write_back, register=self.register)
 
 
+@dataclasses.dataclass
+class Memory:
+    """A memory that simulators reach over channels. `exp.memory(...)` makes one."""
+
+    name: str
+    size: str | int
+    access: Time | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the experiment file has it."""
+        return _given(size=self.size, access=self.access)
+
+
 class Links:
     """The links of an experiment, its switches, routers and radio channels."""
 
@@ -353,6 +366,7 @@ class Links:
         self.radios: dict[str, dict[str, Any]] = {}
         self.gateways: dict[str, Gateway] = {}
         self.nics: dict[str, Nic] = {}
+        self.memories: dict[str, Memory] = {}
         self.links: list[dict[str, Any]] = []
 
     def switch(self, name: str, *, ageing: Time | None = None) -> Switch:
@@ -426,9 +440,14 @@ class Links:
         self.nics[self._new(name)] = made = Nic(name, mac, fetch, write_back, register)
         return made
 
+    def memory(self, name: str, size: str | int, *, access: Time | None = None) -> Memory:
+        """Adds a memory, which simulators reach: `exp.simulator(..., devices=[{"memory": name}])`."""
+        self.memories[self._new(name)] = made = Memory(name, size, access)
+        return made
+
     def _new(self, name: str) -> str:
-        if any(name in there for there in (self.switches, self.routers, self.simulators, self.radios, self.gateways, self.nics)):
-            raise ValueError(f"there is a switch, router, simulator, radio, gateway or nic '{name}' already")
+        if any(name in there for there in (self.switches, self.routers, self.simulators, self.radios, self.gateways, self.nics, self.memories)):
+            raise ValueError(f"there is a switch, router, simulator, radio, gateway, nic or memory '{name}' already")
         return name
 
     def link(self, first: End, second: End, **what: Unpack[LinkOptions]) -> Self:
@@ -448,7 +467,7 @@ class Links:
         """Adds what has links to a drawing, and the links. `linked` are the hosts that have some, `devices` hosts and their PCI devices."""
         kinds = {**dict.fromkeys(hosts, "host"), **dict.fromkeys(self.switches, "switch"), **dict.fromkeys(self.routers, "router"),
                  **dict.fromkeys(self.simulators, "simulator"), **dict.fromkeys(self.gateways, "gateway"),
-                 **dict.fromkeys(self.nics, "nic"), **dict.fromkeys(self.radios, "radio")}
+                 **dict.fromkeys(self.nics, "nic"), **dict.fromkeys(self.memories, "memory"), **dict.fromkeys(self.radios, "radio")}
         ends = {end.partition(":")[0] for link in self.links for end in link["between"]} | {device for _, device in devices}
         shown = {*linked, *ends, *(name for name, kind in kinds.items() if kind != "host")}
         for name in [name for name in kinds if name in shown] + sorted(ends - kinds.keys()):
@@ -473,6 +492,7 @@ class Links:
             "radios": self.radios,
             "gateways": {name: gateway.to_dict() for name, gateway in self.gateways.items()},
             "nics": {name: nic.to_dict() for name, nic in self.nics.items()},
+            "memories": {name: memory.to_dict() for name, memory in self.memories.items()},
             "links": self.links,
         }
         return {key: value for key, value in entry.items() if value}

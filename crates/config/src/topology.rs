@@ -5,7 +5,7 @@ mod pci;
 
 pub(crate) use p4::ManagementAddress;
 pub use p4::{LoadedProgram, P4Management, P4Setup, P4Source, P4Switch};
-pub use pci::{NEAR, Nic, PCI_PORT, PciConnection, PciDriver};
+pub use pci::{Memory, NEAR, Nic, PCI_PORT, PciConnection, PciDriver, PciDriverKind, PciRole};
 
 use crate::model::{CaptureFilter, Experiment};
 use belljar_base::{HostId, Map, SimDuration};
@@ -59,6 +59,8 @@ pub enum DeviceKind {
     Gateway(Gateway),
     /// A network controller.
     Nic(Nic),
+    /// A memory.
+    Memory(Memory),
 }
 
 /// The settings of a learning switch.
@@ -121,7 +123,7 @@ pub struct SimulatorPort {
     pub socket: Option<PathBuf>,
     /// The other end of its link is a simulator too: their channel is wired directly, with the link's latency.
     pub wired: bool,
-    /// A PCI connection ends here: latency of its channel, and whether the simulator is the device.
+    /// A PCI connection or one to a memory ends here.
     pub pci: Option<PciPort>,
 }
 
@@ -130,8 +132,8 @@ pub struct SimulatorPort {
 pub struct PciPort {
     /// Latency of the channel.
     pub latency: SimDuration,
-    /// True if the simulator is the device, false if it is the host.
-    pub is_device: bool,
+    /// What the simulator is.
+    pub role: PciRole,
 }
 
 impl Simulator {
@@ -192,6 +194,7 @@ impl DeviceKind {
             DeviceKind::Radio(_) => ("radio", "radios"),
             DeviceKind::Gateway(_) => ("gateway", "gateways"),
             DeviceKind::Nic(_) => ("nic", "nics"),
+            DeviceKind::Memory(_) => ("memory", "memories"),
         }
     }
     /// Where its IP routes come from; `None` if it has no IP address.
@@ -203,7 +206,8 @@ impl DeviceKind {
             | DeviceKind::Simulator(_)
             | DeviceKind::Radio(_)
             | DeviceKind::Gateway(_)
-            | DeviceKind::Nic(_) => None,
+            | DeviceKind::Nic(_)
+            | DeviceKind::Memory(_) => None,
         }
     }
     /// True if it passes IP packets on by those routes.
@@ -226,7 +230,8 @@ impl DeviceKind {
             | DeviceKind::Simulator(_)
             | DeviceKind::Radio(_)
             | DeviceKind::Gateway(_)
-            | DeviceKind::Nic(_) => Bridging::Unknown,
+            | DeviceKind::Nic(_)
+            | DeviceKind::Memory(_) => Bridging::Unknown,
         }
     }
 }

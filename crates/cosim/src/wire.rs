@@ -2,10 +2,10 @@
 
 use crate::layer::{HEADER, Layer};
 use crate::net::{Frame, Net};
-use crate::requests::{PcieDevice, PcieHost};
-use belljar_pci::{Codec, DeviceInfo, ToDevice, ToHost};
+use crate::requests::{MemoryDevice, PcieDevice, PcieHost};
+use belljar_pci::{Codec, DeviceInfo, ToDevice, ToHost, ToMemory};
 
-/// An end of a channel of one layer or another. A message of [`Net`] is its frame; one of PCIe is as [`Codec::to_bytes`] writes it.
+/// An end of a channel of one layer or another. A message of [`Net`] is its frame; one of PCIe or memory is as [`Codec::to_bytes`] writes it.
 #[derive(Clone, Debug)]
 pub enum Wire {
     /// Ethernet.
@@ -14,6 +14,8 @@ pub enum Wire {
     PcieHost(PcieHost),
     /// The device's end of PCIe.
     PcieDevice(PcieDevice),
+    /// The memory's end of a memory channel.
+    MemoryDevice(MemoryDevice),
 }
 
 impl Wire {
@@ -35,6 +37,7 @@ impl Layer for Wire {
             Wire::Net(net) => net.id(),
             Wire::PcieHost(host) => host.id(),
             Wire::PcieDevice(device) => device.id(),
+            Wire::MemoryDevice(memory) => memory.id(),
         }
     }
     fn name(&self) -> &'static str {
@@ -42,6 +45,7 @@ impl Layer for Wire {
             Wire::Net(net) => net.name(),
             Wire::PcieHost(host) => host.name(),
             Wire::PcieDevice(device) => device.name(),
+            Wire::MemoryDevice(memory) => memory.name(),
         }
     }
     fn slot_size(&self) -> usize {
@@ -49,6 +53,7 @@ impl Layer for Wire {
             Wire::Net(net) => net.slot_size(),
             Wire::PcieHost(host) => host.slot_size(),
             Wire::PcieDevice(device) => device.slot_size(),
+            Wire::MemoryDevice(memory) => memory.slot_size(),
         }
     }
     fn intro(&self) -> Vec<u8> {
@@ -56,6 +61,7 @@ impl Layer for Wire {
             Wire::Net(net) => net.intro(),
             Wire::PcieHost(host) => host.intro(),
             Wire::PcieDevice(device) => device.intro(),
+            Wire::MemoryDevice(memory) => memory.intro(),
         }
     }
     fn peer_intro_len(&self) -> usize {
@@ -63,6 +69,7 @@ impl Layer for Wire {
             Wire::Net(net) => net.peer_intro_len(),
             Wire::PcieHost(host) => host.peer_intro_len(),
             Wire::PcieDevice(device) => device.peer_intro_len(),
+            Wire::MemoryDevice(memory) => memory.peer_intro_len(),
         }
     }
     fn take_intro(&mut self, intro: &[u8]) -> Result<(), String> {
@@ -70,6 +77,7 @@ impl Layer for Wire {
             Wire::Net(net) => net.take_intro(intro),
             Wire::PcieHost(host) => host.take_intro(intro),
             Wire::PcieDevice(device) => device.take_intro(intro),
+            Wire::MemoryDevice(memory) => memory.take_intro(intro),
         }
     }
     fn body_len(&self, kind: u8, header: &[u8; HEADER]) -> Result<usize, String> {
@@ -77,6 +85,7 @@ impl Layer for Wire {
             Wire::Net(net) => net.body_len(kind, header),
             Wire::PcieHost(host) => host.body_len(kind, header),
             Wire::PcieDevice(device) => device.body_len(kind, header),
+            Wire::MemoryDevice(memory) => memory.body_len(kind, header),
         }
     }
     fn decode(&mut self, kind: u8, header: &[u8; HEADER], body: Vec<u8>) -> Result<Vec<u8>, String> {
@@ -85,6 +94,9 @@ impl Layer for Wire {
             Wire::PcieHost(host) => host.decode(kind, header, body).map(|message: ToHost| message.to_bytes()),
             Wire::PcieDevice(device) => {
                 device.decode(kind, header, body).map(|message: ToDevice| message.to_bytes())
+            }
+            Wire::MemoryDevice(memory) => {
+                memory.decode(kind, header, body).map(|message: ToMemory| message.to_bytes())
             }
         }
     }

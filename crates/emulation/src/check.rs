@@ -59,6 +59,9 @@ pub fn refusals(experiment: &Experiment, schedule: &Schedule, all_users: bool) -
             DeviceKind::Nic(_) => refused.push(format!(
                 "nic '{name}': a simulated controller keeps a simulation's time, not this machine's"
             )),
+            DeviceKind::Memory(_) => refused.push(format!(
+                "memory '{name}': a simulated memory keeps a simulation's time, not this machine's"
+            )),
             DeviceKind::Router(router) if router.clamp_mss.is_some() => refused.push(format!(
                 "router '{name}': 'clamp_mss' needs a firewall rule of the kernel, which is not made: leave it out"
             )),

@@ -19,6 +19,8 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+mod counters;
+pub mod ethtool;
 mod interfaces;
 pub mod ioctl;
 pub mod link_address;

@@ -10,6 +10,7 @@ use crate::Departure;
 use crate::PacketDirection;
 use crate::StackTimer;
 use crate::TimerId;
+use crate::adapter::Adapter;
 use belljar_base::SimTime;
 use belljar_net::forward::{self, ForwardError};
 use belljar_net::neighbour::NeighbourEvent;
@@ -46,6 +47,8 @@ pub struct LinkConfig {
 pub struct LinkPort {
     /// Packets on their way out.
     pub nic: Nic,
+    /// The adapter behind it, if a driver drives one.
+    pub(crate) adapter: Option<Box<Adapter>>,
     timer: Option<TimerId>,
 }
 
@@ -56,7 +59,7 @@ impl LinkPort {
         if !config.carrier {
             nic.set_carrier(SimTime::ZERO, false);
         }
-        LinkPort { nic, timer: None }
+        LinkPort { nic, adapter: None, timer: None }
     }
 }
 

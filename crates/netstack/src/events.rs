@@ -136,6 +136,8 @@ impl Stack {
         let Some(processor) = &mut self.clock.processor else { return };
         match processor.begin_packet(at, now) {
             None => return,
+            // The interrupt of an adapter was another event.
+            Some(true) if link.is_some_and(|link| self.links[link].adapter.is_some()) => {}
             Some(true) => self.clock.work(Work::Interrupt, 1),
             Some(false) => {}
         }

@@ -51,6 +51,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adapter;
 pub mod address;
 mod arrivals;
 pub mod bind;

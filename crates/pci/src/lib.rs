@@ -3,11 +3,14 @@
 //!
 //! * [`transaction`]: register accesses, DMA and interrupts, with their form in messages; [`info`]: what a device says of itself
 //! * [`arena`]: the memory of a host that its device reaches
-//! * [`e1000`]: a network controller and its driver
+//! * [`driver`]: drivers of network controllers
+//! * [`e1000`]: a network controller and its driver; [`corundum`]: the driver of another
 //! * [`memory`]: memory behind a channel of its own
 #![forbid(unsafe_code)]
 
 pub mod arena;
+pub mod corundum;
+pub mod driver;
 pub mod e1000;
 mod fields;
 pub mod info;
@@ -15,6 +18,7 @@ pub mod memory;
 pub mod transaction;
 
 pub use arena::Arena;
+pub use driver::{Driver, DriverSettings};
 pub use fields::{HEADER, Header};
 pub use info::{Bar, DeviceInfo};
 pub use memory::{FromMemory, Memory, ToMemory};

@@ -55,7 +55,7 @@ impl HostNode {
     pub fn new(
         id: HostId,
         seed: Seed,
-        host: SimulatedHost,
+        mut host: SimulatedHost,
         fabric: Arc<Fabric>,
         mut changes: Vec<(SimTime, HostChange)>,
         loss_free_until: SimTime,
@@ -65,6 +65,9 @@ impl HostNode {
         debug: DebugState,
     ) -> HostNode {
         changes.reverse();
+        for (number, device) in devices.iter().enumerate() {
+            host.stack_mut().set_adapter(device.link, device.adapter(number));
+        }
         HostNode {
             id,
             seed,
@@ -145,6 +148,8 @@ impl HostNode {
             while let Some((key, packet)) = self.devices[number].poll_received(self.id, &mut self.sequence) {
                 self.host.stack_mut().deliver(key, Some(link), packet);
             }
+            let statistics = self.devices[number].statistics();
+            self.host.stack_mut().set_adapter_statistics(link, statistics);
         }
     }
 
@@ -164,7 +169,12 @@ impl HostNode {
             let stood_still = self.stands_still();
             let device = self.devices.iter_mut().find(|device| device.next_event() == Some(at));
             let Some(device) = device else { return !stood_still };
+            let before = device.interrupts();
             device.handle(at);
+            if device.interrupts() > before {
+                // The processor may be at something else, and then takes the interrupt later.
+                device.delay(self.host.stack_mut().interrupt(at));
+            }
             if stood_still && !self.stands_still() {
                 // What should have happened until now happens now.
                 self.host.advance(at);

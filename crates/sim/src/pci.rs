@@ -5,16 +5,19 @@
 
 use belljar_base::{EventClass, EventKey, HostId, Inbox, SimTime};
 use belljar_config::Experiment;
-use belljar_config::topology::{Interface, PciDriver};
+use belljar_config::topology::{Interface, PciDriver, PciDriverKind};
 use belljar_net::Packet;
-use belljar_pci::e1000::{Driver, DriverSettings};
-use belljar_pci::{Codec, DeviceInfo, ToHost};
+use belljar_netstack::adapter::Adapter;
+use belljar_pci::driver::Kind;
+use belljar_pci::{Codec, DeviceInfo, Driver, DriverSettings, ToHost};
 use belljar_results::Statistics;
 use belljar_wire::ethernet;
 use std::fmt::Write;
 
 /// The type of the message by which a device says what it is; none of PCIe has it.
 const PRESENT: u8 = 0;
+/// Most descriptors that a ring can be given.
+const MOST_DESCRIPTORS: u32 = 4_096;
 
 /// The message of a device that says what it is.
 pub fn present(info: &DeviceInfo) -> Vec<u8> {
@@ -31,7 +34,8 @@ pub struct HostDevice {
     /// The link that stands for its PCI connection, by its number among the host's.
     pub link: usize,
     name: String,
-    driver: Driver,
+    driver: Box<dyn Driver>,
+    settings: PciDriver,
     inbox: Inbox<Packet>,
     /// Time of the latest that was done. Others' never fall, so neither do ours.
     last: SimTime,
@@ -46,7 +50,14 @@ impl HostDevice {
             Some(HostDevice {
                 link,
                 name: interface.name.clone(),
-                driver: Driver::new(driver_settings(experiment, host, interface, connection.mtu, settings)),
+                driver: kind(settings.kind).driver(driver_settings(
+                    experiment,
+                    host,
+                    interface,
+                    connection.mtu,
+                    settings,
+                )),
+                settings: settings.clone(),
                 inbox: Inbox::default(),
                 last: SimTime::ZERO,
             })
@@ -111,10 +122,38 @@ impl HostDevice {
         Some((key, Packet::new(frame)))
     }
 
+    /// Interrupts that its driver has taken.
+    pub fn interrupts(&self) -> u64 {
+        self.driver.counts().interrupts
+    }
+
+    /// Its driver runs at `at` only.
+    pub fn delay(&mut self, at: SimTime) {
+        self.last = self.last.max(at);
+    }
+
+    /// The adapter, as programs see it, the `number`th of its host.
+    pub fn adapter(&self, number: usize) -> Adapter {
+        let has_interval = self.settings.kind == PciDriverKind::E1000;
+        Adapter {
+            driver: kind(self.settings.kind).name(),
+            // The first three are what machines have besides.
+            bus: format!("0000:00:{:02x}.0", number + 3),
+            ring: (self.settings.ring, MOST_DESCRIPTORS),
+            interrupt_interval: has_interval.then_some(self.settings.interrupt_interval),
+            statistics: self.driver.statistics(),
+        }
+    }
+
+    /// Its counters by name.
+    pub fn statistics(&self) -> Vec<(&'static str, u64)> {
+        self.driver.statistics()
+    }
+
     /// Its counters as text, by the name of a file for them.
     pub fn counters(&self) -> (String, String) {
         let mut text = String::new();
-        for (name, count) in self.driver.statistics().named() {
+        for (name, count) in self.driver.statistics() {
             let _ = writeln!(text, "{name}: {count}");
         }
         (format!("{}.counters", self.name), text)
@@ -130,6 +169,14 @@ impl HostDevice {
             );
             *statistics.warnings.entry(what).or_default() += outside;
         }
+    }
+}
+
+/// The driver that an experiment names.
+pub fn kind(kind: PciDriverKind) -> Kind {
+    match kind {
+        PciDriverKind::E1000 => Kind::E1000,
+        PciDriverKind::Corundum => Kind::Corundum,
     }
 }
 

@@ -4,7 +4,7 @@ use super::line::line;
 use super::{Writer, quoted};
 use crate::model::Experiment;
 use crate::topology::{
-    Device, DeviceKind, Gateway, Interface, P4Setup, P4Switch, Routing, Simulator, StaticRoute,
+    Device, DeviceKind, Gateway, Interface, P4Setup, P4Switch, PciDriverKind, Routing, Simulator, StaticRoute,
 };
 use belljar_net::MssClamp;
 use belljar_net::routes::Ip;
@@ -44,6 +44,10 @@ impl Experiment {
                     out.plain(2, "fetch", format_duration(nic.fetch));
                     out.plain(2, "write_back", format_duration(nic.write_back));
                     out.plain(2, "register", format_duration(nic.register));
+                }
+                DeviceKind::Memory(memory) => {
+                    out.plain(2, "size", format_args!("{} B", memory.size));
+                    out.plain(2, "access", format_duration(memory.access));
                 }
                 DeviceKind::Radio(radio) => self.radio(out, device, radio),
                 DeviceKind::Gateway(settings) => gateway(out, settings),
@@ -87,14 +91,19 @@ impl Experiment {
             if std::mem::take(&mut first) {
                 out.section(2, "devices");
             }
-            out.text(2, "- pci", self.node_name(link.ends[1].node));
+            let is_memory = |device: &Device| matches!(device.kind, DeviceKind::Memory(_));
+            let key =
+                if self.device(link.ends[1].node).is_some_and(is_memory) { "- memory" } else { "- pci" };
+            out.text(2, key, self.node_name(link.ends[1].node));
             out.text(3, "interface", &interface.name);
             out.plain(3, "latency", format_duration(pci.latency));
             if let Some(driver) = &pci.driver {
-                out.plain(3, "driver", "e1000");
+                out.plain(3, "driver", driver.kind.name());
                 out.plain(3, "mtu", link.mtu);
-                out.plain(3, "interrupts", if driver.msi { "msi" } else { "intx" });
-                out.plain(3, "interrupt_interval", format_duration(driver.interrupt_interval));
+                if driver.kind == PciDriverKind::E1000 {
+                    out.plain(3, "interrupts", if driver.msi { "msi" } else { "intx" });
+                    out.plain(3, "interrupt_interval", format_duration(driver.interrupt_interval));
+                }
                 out.plain(3, "ring", driver.ring);
             }
         }

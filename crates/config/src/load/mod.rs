@@ -41,6 +41,7 @@ const KEYS: &[&str] = &[
     "radios",
     "gateways",
     "nics",
+    "memories",
     "links",
     "experimental",
     "belljar",

@@ -15,7 +15,27 @@ pub struct Nic {
     pub register: SimDuration,
 }
 
-/// The PCI connection that a link is: its first end is the host's, its second the device's.
+/// A memory of ours, which simulators reach.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Memory {
+    /// Its bytes.
+    pub size: u64,
+    /// From a request to its answer.
+    pub access: SimDuration,
+}
+
+/// What a simulator is at its end of a connection that is no network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PciRole {
+    /// The PCI device.
+    Device,
+    /// The host of a PCI device.
+    Host,
+    /// The host of a memory.
+    MemoryHost,
+}
+
+/// The PCI connection that a link is, or that to a memory: its first end is the host's, its second the device's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PciConnection {
     /// Time that a transaction takes in either direction.
@@ -24,9 +44,31 @@ pub struct PciConnection {
     pub driver: Option<PciDriver>,
 }
 
-/// A driver of a network controller: that of the e1000.
+/// The kind of network controller that a driver drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PciDriverKind {
+    /// Intel's 8254x.
+    E1000,
+    /// Corundum.
+    Corundum,
+}
+
+impl PciDriverKind {
+    /// All kinds, with their names in experiments.
+    pub const ALL: [(&'static str, PciDriverKind); 2] =
+        [("e1000", PciDriverKind::E1000), ("corundum", PciDriverKind::Corundum)];
+
+    /// The driver's name in experiments.
+    pub fn name(self) -> &'static str {
+        PciDriverKind::ALL.into_iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// A driver of a network controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PciDriver {
+    /// What it drives.
+    pub kind: PciDriverKind,
     /// Message-signalled interrupts where the device has them; else its interrupt line.
     pub msi: bool,
     /// The least time between two interrupts.

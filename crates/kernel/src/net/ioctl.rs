@@ -6,6 +6,7 @@ use crate::credentials::capability;
 use crate::ids::SocketKey;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::ethtool;
 use belljar_linux_net::ioctl::{self as requests, ARPREQ_LEN, IFREQ_LEN, NAME_LEN, RTENTRY_LEN, request};
 
 const SIOCINQ: u64 = c::FIONREAD;
@@ -72,7 +73,7 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
         SIOCGIFCONF => list_interfaces(call, arg)?,
         SIOCGIFNAME => interface_name(call, arg)?,
         number if requests::is_question(number) => ask_interface(call, number, arg)?,
-        SIOCETHTOOL => return Err(Errno::EOPNOTSUPP),
+        SIOCETHTOOL => ask_driver(call, arg)?,
         number if requests::is_change(number) => change(call, number, arg)?,
         0x8900..=0x89ff => {
             call.host.warn(format!("socket ioctl {request:#x} is not supported"));
@@ -110,6 +111,21 @@ fn ask_interface(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno
     call.read_bytes(arg, &mut entry)?;
     call.host.administer(|admin| requests::ask_interface(admin, number, &mut entry))?;
     call.write_bytes(arg, &entry)
+}
+
+/// `SIOCETHTOOL`: asks the driver of an interface's adapter.
+fn ask_driver(call: &mut Call<'_>, arg: u64) -> Result<(), Errno> {
+    let mut entry = [0; IFREQ_LEN];
+    call.read_bytes(arg, &mut entry)?;
+    let name = entry[..NAME_LEN].split(|byte| *byte == 0).next().unwrap_or_default();
+    let number = call.host.net.interface_by_name(name).ok_or(Errno::ENODEV)?;
+    let at: u64 = call.read(arg + NAME_LEN as u64)?;
+    let request: u32 = call.read(at)?;
+    let mut head = vec![0; ethtool::head_len(request)];
+    call.read_bytes(at, &mut head)?;
+    let net = &call.host.net;
+    let answer = ethtool::answer(net, &net.interfaces[number], &head)?;
+    call.write_bytes(at, &answer)
 }
 
 /// Carries out a request that changes something.

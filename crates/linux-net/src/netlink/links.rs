@@ -5,14 +5,17 @@ use super::group;
 use super::message::{Message, Request};
 use super::refusal::{Refusal, refusal};
 use crate::Admin;
+use crate::counters::InterfaceCounters;
 use crate::ioctl::interface_flags;
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::interface_index;
 
+const IFLA_STATS: u16 = 7;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_OPERSTATE: u16 = 16;
 const IFLA_LINKMODE: u16 = 17;
+const IFLA_STATS64: u16 = 23;
 /// Values of `IFLA_OPERSTATE`.
 const IF_OPER_UNKNOWN: u8 = 0;
 const IF_OPER_DOWN: u8 = 2;
@@ -66,6 +69,9 @@ impl Admin<'_> {
             (_, false) => IF_OPER_DOWN,
         };
         let qdisc: &[u8] = if loopback { b"noqueue\0" } else { b"pfifo\0" };
+        let counters = InterfaceCounters::of(self.net, interface).link_stats64();
+        let stats64: Vec<u8> = counters.iter().flat_map(|count| count.to_ne_bytes()).collect();
+        let stats: Vec<u8> = counters.iter().flat_map(|count| (*count as u32).to_ne_bytes()).collect();
         let message = Message::new(kind, flags, sequence, port)
             .put(&[c::AF_UNSPEC as u8, 0])
             .put(&interface.hardware_type().to_ne_bytes())
@@ -77,7 +83,9 @@ impl Admin<'_> {
             .attribute(IFLA_OPERSTATE, &[state])
             .attribute(IFLA_LINKMODE, &[0])
             .attribute(c::IFLA_MTU, &(interface.mtu as u32).to_ne_bytes())
-            .attribute(c::IFLA_QDISC, qdisc);
+            .attribute(c::IFLA_QDISC, qdisc)
+            .attribute(IFLA_STATS64, &stats64)
+            .attribute(IFLA_STATS, &stats);
         match interface.attachment {
             Attachment::Tun(_) => message,
             _ => message.attribute(c::IFLA_ADDRESS, &interface.mac).attribute(c::IFLA_BROADCAST, &broadcast),

@@ -1,11 +1,10 @@
 //! `/proc/net/tcp`, `udp`, `dev` and their kin, in the columns of Linux.
 
+use crate::counters::InterfaceCounters;
 use crate::netlink::InetSocketInfo;
 use crate::socket_inode;
 use belljar_linux_abi::c;
-use belljar_net::{Counters, DropReason};
 use belljar_netstack::bind::Bound;
-use belljar_netstack::interface::Attachment;
 use belljar_netstack::socket::SocketKind;
 use belljar_netstack::tcp::Role;
 use belljar_netstack::udp::Protocol;
@@ -203,34 +202,16 @@ pub fn proc_net_dev(net: &Stack) -> String {
          fifo colls carrier compressed\n",
     );
     for interface in net.interfaces.iter().filter(|interface| interface.exists()) {
-        let (received, sent, dropped) = match interface.attachment {
-            Attachment::Loopback => {
-                let lo = &net.lo;
-                ((lo.bytes, lo.packets), (lo.bytes, lo.packets), 0)
-            }
-            Attachment::Graph => counted(net.eth0.nic.counters()),
-            Attachment::Link(link) => counted(net.links[link].nic.counters()),
-            Attachment::Tun(n) | Attachment::Tap(n) => {
-                let counters = &net.tuns[n].counters;
-                let swap = |(packets, bytes): (u64, u64)| (bytes, packets);
-                (swap(counters.received), swap(counters.sent), counters.dropped)
-            }
-            Attachment::Unplugged { .. } | Attachment::Gone => ((0, 0), (0, 0), 0),
-        };
+        let InterfaceCounters { received, sent, dropped_out, errors_in, missed } =
+            InterfaceCounters::of(net, interface);
         let _ = writeln!(
             text,
-            "{:>6}: {:>7} {:>7}    0    0    0     0          0         0 {:>8} {:>7}    0 {:>4}    0     \
+            "{:>6}: {:>7} {:>7} {errors_in:>4} {missed:>4}    0     0          0         0 {:>8} {:>7}    0 {dropped_out:>4}    0     \
              0       0          0",
-            interface.name, received.0, received.1, sent.0, sent.1, dropped
+            interface.name, received.0, received.1, sent.0, sent.1
         );
     }
     text
-}
-
-/// Bytes and packets received, the same sent, and packets dropped on the way out.
-fn counted(counters: &Counters) -> ((u64, u64), (u64, u64), u64) {
-    let dropped = counters.dropped(DropReason::EgressFull);
-    ((counters.bytes_in, counters.packets_in), (counters.bytes_out, counters.packets_out), dropped)
 }
 
 /// Lines of the width that Linux pads them to.

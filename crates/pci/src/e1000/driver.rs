@@ -2,86 +2,12 @@
 
 use super::{DESCRIPTOR, bits, cause, descriptor, reg};
 use crate::arena::Arena;
+use crate::driver::{Counts, DriverSettings};
 use crate::fields::{get_u16, get_u32};
 use crate::info::DeviceInfo;
 use crate::transaction::{Interrupt, ToDevice, ToHost, enable};
 use belljar_base::{SimDuration, SimTime};
 use std::collections::VecDeque;
-
-/// Settings of the driver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DriverSettings {
-    /// The address that it receives at.
-    pub mac: [u8; 6],
-    /// The longest frame.
-    pub longest: usize,
-    /// Descriptors of each ring: a multiple of 8.
-    pub ring: u32,
-    /// Frames that wait in front of the ring: more are lost.
-    pub queue: usize,
-    /// MSI where the device has it.
-    pub msi: bool,
-    /// The least time between two interrupts.
-    pub interrupt_interval: SimDuration,
-}
-
-impl Default for DriverSettings {
-    fn default() -> DriverSettings {
-        DriverSettings {
-            mac: [2, 0, 0, 0, 0, 1],
-            longest: 1_514,
-            ring: 256,
-            queue: 1_000,
-            msi: true,
-            interrupt_interval: SimDuration::ZERO,
-        }
-    }
-}
-
-/// Counts of the driver and of its device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Frames received, and their bytes.
-    pub received: (u64, u64),
-    /// Frames handed to the device, and their bytes.
-    pub sent: (u64, u64),
-    /// Frames lost because the queue in front of the ring was full.
-    pub dropped: u64,
-    /// Interrupts taken.
-    pub interrupts: u64,
-    /// Reads of registers, during each of which the host stood still.
-    pub register_reads: u64,
-    /// Times that the ring was full.
-    pub ring_full: u64,
-    /// Descriptors that the device gave back with something that cannot be.
-    pub invalid: u64,
-    /// As the device counts: frames received and sent, bytes received and sent, frames missed, frames without buffers.
-    pub device: [u64; 6],
-}
-
-impl Statistics {
-    /// All of them by the names that `ethtool -S` shows.
-    pub fn named(&self) -> [(&'static str, u64); 15] {
-        let [good_rx, good_tx, rx_octets, tx_octets, missed, no_buffer] = self.device;
-        [
-            ("rx_packets", self.received.0),
-            ("tx_packets", self.sent.0),
-            ("rx_bytes", self.received.1),
-            ("tx_bytes", self.sent.1),
-            ("tx_dropped", self.dropped),
-            ("tx_restart_queue", self.ring_full),
-            ("rx_errors", self.invalid),
-            ("interrupts", self.interrupts),
-            ("register_reads", self.register_reads),
-            ("rx_good_packets", good_rx),
-            ("tx_good_packets", good_tx),
-            ("rx_octets", rx_octets),
-            ("tx_octets", tx_octets),
-            ("rx_missed_errors", missed),
-            ("rx_no_buffer_count", no_buffer),
-        ]
-    }
-}
 
 /// Bus address of the arena.
 const BASE: u64 = 0x1000_0000;
@@ -112,11 +38,6 @@ enum Reading {
 }
 
 /// The driver.
-///
-/// **In**: [`start`](Self::start) once the device has been found, [`handle`](Self::handle) for a transaction of the device,
-/// [`transmit`](Self::transmit) for a frame, [`on_timeout`](Self::on_timeout) at [`next_timeout`](Self::next_timeout). **Out**, after
-/// each: [`poll_device`](Self::poll_device) and [`poll_received`](Self::poll_received). While it [`waits`](Self::waits) for registers the
-/// processor stands still, and only [`handle`](Self::handle) may be called.
 #[derive(Debug)]
 pub struct Driver {
     settings: DriverSettings,
@@ -139,7 +60,9 @@ pub struct Driver {
     watchdog_due: bool,
     to_device: VecDeque<ToDevice>,
     received: VecDeque<Vec<u8>>,
-    statistics: Statistics,
+    counts: Counts,
+    /// As the device counts: frames received and sent, bytes received and sent, frames missed, frames without buffers.
+    of_device: [u64; 6],
 }
 
 impl Driver {
@@ -166,125 +89,9 @@ impl Driver {
             watchdog_due: false,
             to_device: VecDeque::new(),
             received: VecDeque::new(),
-            statistics: Statistics::default(),
+            counts: Counts::default(),
+            of_device: [0; 6],
         }
-    }
-
-    /// The device is there: sets it up.
-    pub fn start(&mut self, now: SimTime, device: &DeviceInfo) {
-        let msi = self.settings.msi && device.msi_vectors > 0;
-        let interrupts = if msi { enable::MSI } else { enable::INTX };
-        self.to_device.push_back(ToDevice::Control { interrupts });
-        self.write(reg::IMC, u32::MAX);
-        self.write(reg::CTRL, bits::CTRL_RESET);
-        self.write(reg::IMC, u32::MAX);
-        let [a, b, c, d, e, f] = self.settings.mac;
-        self.write(reg::RAL, u32::from_le_bytes([a, b, c, d]));
-        self.write(reg::RAH, u32::from(e) | u32::from(f) << 8 | bits::ADDRESS_VALID);
-        let len = self.settings.ring * DESCRIPTOR as u32;
-        for (base, ring) in [(reg::RDBAL, 0), (reg::TDBAL, 1)] {
-            let address = self.arena.address(self.descriptor(ring, 0));
-            self.write(base, address as u32);
-            self.write(base + 4, (address >> 32) as u32);
-            self.write(base + 8, len);
-            self.write(base + 16, 0);
-        }
-        for n in 0..self.settings.ring {
-            self.offer(n);
-        }
-        let throttle = self.settings.interrupt_interval.as_nanos() / 256;
-        self.write(reg::ITR, throttle.min(0xffff) as u32);
-        let size = match self.buffer {
-            2_048 => 0,
-            size => bits::SIZE_EXTENSION | bits::LONG_PACKETS | ((32_768 / size as u32).ilog2() << 16),
-        };
-        let receive = bits::ENABLE | bits::BROADCAST | bits::MULTICAST_ALL | bits::STRIP_CRC | size;
-        self.write(reg::RCTL, receive);
-        self.write(reg::TCTL, bits::ENABLE | bits::PAD_SHORT);
-        self.write(reg::RDT, self.settings.ring - 1);
-        self.write(reg::IMS, cause::RXT0 | cause::RXO | cause::RXDMT0 | cause::TXDW);
-        self.running = true;
-        self.watchdog = Some(now + WATCHDOG);
-        self.read(Reading::Status);
-        self.pump();
-    }
-
-    /// Takes a transaction of the device.
-    pub fn handle(&mut self, transaction: ToHost) {
-        match transaction {
-            ToHost::Read { id, address, len } => {
-                let data = self.arena.dma_read(address, len.into());
-                self.to_device.push_back(ToDevice::ReadDone { id, data });
-            }
-            ToHost::Write { id, address, data } => {
-                self.arena.dma_write(address, &data);
-                self.to_device.push_back(ToDevice::WriteDone { id });
-            }
-            ToHost::Interrupt(Interrupt::Line(up)) => {
-                self.line = up;
-                self.serve();
-            }
-            ToHost::Interrupt(Interrupt::Msi(_) | Interrupt::Msix(_)) => {
-                self.pending = true;
-                self.serve();
-            }
-            ToHost::ReadDone { id, data } if id == self.id => self.read_done(get_u32(&data, 0)),
-            ToHost::ReadDone { .. } | ToHost::WriteDone { .. } => {}
-        }
-    }
-
-    /// Takes a frame to send.
-    pub fn transmit(&mut self, frame: Vec<u8>) {
-        if self.queue.len() >= self.settings.queue {
-            self.statistics.dropped += 1;
-            return;
-        }
-        self.queue.push_back(frame);
-        self.pump();
-    }
-
-    /// Begins to read the device's counters, if it is time.
-    pub fn on_timeout(&mut self, now: SimTime) {
-        if self.watchdog.is_some_and(|at| at <= now) {
-            self.watchdog = Some(now + WATCHDOG);
-            self.watchdog_due = true;
-            self.serve();
-        }
-    }
-
-    /// When it wants to be called next.
-    pub fn next_timeout(&self) -> Option<SimTime> {
-        self.watchdog
-    }
-    /// True while a read of registers has no answer.
-    pub fn waits(&self) -> bool {
-        self.reading.is_some()
-    }
-    /// The next transaction for the device.
-    pub fn poll_device(&mut self) -> Option<ToDevice> {
-        if self.to_device.is_empty() && self.reading.is_none() {
-            // One write for all that has been done since the last.
-            for (ring, register, tail) in
-                [(0, reg::RDT, self.receive_next + self.settings.ring - 1), (1, reg::TDT, self.transmit_next)]
-            {
-                if std::mem::take(&mut self.doorbells[ring]) {
-                    self.write(register, tail % self.settings.ring);
-                }
-            }
-        }
-        self.to_device.pop_front()
-    }
-    /// The next frame that has been received.
-    pub fn poll_received(&mut self) -> Option<Vec<u8>> {
-        self.received.pop_front()
-    }
-    /// Counts of it and of its device, those of the device as of the last time that they were read.
-    pub fn statistics(&self) -> &Statistics {
-        &self.statistics
-    }
-    /// Accesses of the device outside of the arena.
-    pub fn outside(&self) -> u64 {
-        self.arena.outside()
     }
 
     fn write(&mut self, offset: u64, value: u32) {
@@ -300,7 +107,7 @@ impl Driver {
         };
         self.id += 1;
         self.reading = Some(what);
-        self.statistics.register_reads += 1;
+        self.counts.register_reads += 1;
         self.to_device.push_back(ToDevice::Read { id: self.id, bar: 0, offset, len: 4 });
     }
 
@@ -311,7 +118,7 @@ impl Driver {
         }
         if self.pending || self.line {
             self.pending = false;
-            self.statistics.interrupts += 1;
+            self.counts.interrupts += 1;
             return self.read(Reading::Cause);
         }
         if std::mem::take(&mut self.watchdog_due) {
@@ -326,7 +133,7 @@ impl Driver {
             Some(Reading::Counter(n)) => {
                 let (register, place) = COUNTERS[n];
                 let shift = if UPPER.contains(&register) { 32 } else { 0 };
-                let count = &mut self.statistics.device[place];
+                let count = &mut self.of_device[place];
                 *count = count.wrapping_add(u64::from(value) << shift);
                 if n + 1 < COUNTERS.len() {
                     return self.read(Reading::Counter(n + 1));
@@ -378,11 +185,11 @@ impl Driver {
             let read = self.arena.bytes(self.descriptor(0, index), DESCRIPTOR);
             let (len, status) = (usize::from(get_u16(read, 8)), read[12]);
             if len > self.buffer || status & descriptor::END == 0 || read[13] != 0 {
-                self.statistics.invalid += 1;
+                self.counts.invalid += 1;
             } else {
                 let frame = self.arena.bytes(self.buffer_at(0, index), len).to_vec();
-                self.statistics.received.0 += 1;
-                self.statistics.received.1 += len as u64;
+                self.counts.received.0 += 1;
+                self.counts.received.1 += len as u64;
                 self.received.push_back(frame);
             }
             self.offer(index);
@@ -402,7 +209,7 @@ impl Driver {
         while !self.queue.is_empty() {
             let next = (self.transmit_next + 1) % self.settings.ring;
             if next == self.transmit_clean {
-                self.statistics.ring_full += 1;
+                self.counts.ring_full += 1;
                 break;
             }
             let Some(frame) = self.queue.pop_front() else { break };
@@ -411,10 +218,132 @@ impl Driver {
             let at = self.buffer_at(1, self.transmit_next);
             self.arena.bytes_mut(at, len).copy_from_slice(&frame[..len]);
             self.put(1, self.transmit_next, len as u16, command);
-            self.statistics.sent.0 += 1;
-            self.statistics.sent.1 += len as u64;
+            self.counts.sent.0 += 1;
+            self.counts.sent.1 += len as u64;
             self.doorbells[1] = true;
             self.transmit_next = next;
         }
+    }
+}
+
+impl crate::driver::Driver for Driver {
+    fn start(&mut self, now: SimTime, device: &DeviceInfo) {
+        let msi = self.settings.msi && device.msi_vectors > 0;
+        let interrupts = if msi { enable::MSI } else { enable::INTX };
+        self.to_device.push_back(ToDevice::Control { interrupts });
+        self.write(reg::IMC, u32::MAX);
+        self.write(reg::CTRL, bits::CTRL_RESET);
+        self.write(reg::IMC, u32::MAX);
+        let [a, b, c, d, e, f] = self.settings.mac;
+        self.write(reg::RAL, u32::from_le_bytes([a, b, c, d]));
+        self.write(reg::RAH, u32::from(e) | u32::from(f) << 8 | bits::ADDRESS_VALID);
+        let len = self.settings.ring * DESCRIPTOR as u32;
+        for (base, ring) in [(reg::RDBAL, 0), (reg::TDBAL, 1)] {
+            let address = self.arena.address(self.descriptor(ring, 0));
+            self.write(base, address as u32);
+            self.write(base + 4, (address >> 32) as u32);
+            self.write(base + 8, len);
+            self.write(base + 16, 0);
+        }
+        for n in 0..self.settings.ring {
+            self.offer(n);
+        }
+        let throttle = self.settings.interrupt_interval.as_nanos() / 256;
+        self.write(reg::ITR, throttle.min(0xffff) as u32);
+        let size = match self.buffer {
+            2_048 => 0,
+            size => bits::SIZE_EXTENSION | bits::LONG_PACKETS | ((32_768 / size as u32).ilog2() << 16),
+        };
+        let receive = bits::ENABLE | bits::BROADCAST | bits::MULTICAST_ALL | bits::STRIP_CRC | size;
+        self.write(reg::RCTL, receive);
+        self.write(reg::TCTL, bits::ENABLE | bits::PAD_SHORT);
+        self.write(reg::RDT, self.settings.ring - 1);
+        self.write(reg::IMS, cause::RXT0 | cause::RXO | cause::RXDMT0 | cause::TXDW);
+        self.running = true;
+        self.watchdog = Some(now + WATCHDOG);
+        self.read(Reading::Status);
+        self.pump();
+    }
+
+    fn handle(&mut self, transaction: ToHost) {
+        match transaction {
+            ToHost::Read { id, address, len } => {
+                let data = self.arena.dma_read(address, len.into());
+                self.to_device.push_back(ToDevice::ReadDone { id, data });
+            }
+            ToHost::Write { id, address, data } => {
+                self.arena.dma_write(address, &data);
+                self.to_device.push_back(ToDevice::WriteDone { id });
+            }
+            ToHost::Interrupt(Interrupt::Line(up)) => {
+                self.line = up;
+                self.serve();
+            }
+            ToHost::Interrupt(Interrupt::Msi(_) | Interrupt::Msix(_)) => {
+                self.pending = true;
+                self.serve();
+            }
+            ToHost::ReadDone { id, data } if id == self.id => self.read_done(get_u32(&data, 0)),
+            ToHost::ReadDone { .. } | ToHost::WriteDone { .. } => {}
+        }
+    }
+
+    fn transmit(&mut self, frame: Vec<u8>) {
+        if self.queue.len() >= self.settings.queue {
+            self.counts.dropped += 1;
+            return;
+        }
+        self.queue.push_back(frame);
+        self.pump();
+    }
+
+    fn on_timeout(&mut self, now: SimTime) {
+        if self.watchdog.is_some_and(|at| at <= now) {
+            self.watchdog = Some(now + WATCHDOG);
+            self.watchdog_due = true;
+            self.serve();
+        }
+    }
+
+    fn next_timeout(&self) -> Option<SimTime> {
+        self.watchdog
+    }
+    fn waits(&self) -> bool {
+        self.reading.is_some()
+    }
+    fn poll_device(&mut self) -> Option<ToDevice> {
+        if self.to_device.is_empty() && self.reading.is_none() {
+            // One write for all that has been done since the last.
+            for (ring, register, tail) in
+                [(0, reg::RDT, self.receive_next + self.settings.ring - 1), (1, reg::TDT, self.transmit_next)]
+            {
+                if std::mem::take(&mut self.doorbells[ring]) {
+                    self.write(register, tail % self.settings.ring);
+                }
+            }
+        }
+        self.to_device.pop_front()
+    }
+    fn poll_received(&mut self) -> Option<Vec<u8>> {
+        self.received.pop_front()
+    }
+    fn counts(&self) -> &Counts {
+        &self.counts
+    }
+    fn statistics(&self) -> Vec<(&'static str, u64)> {
+        const NAMES: [&str; 6] = [
+            "rx_good_packets",
+            "tx_good_packets",
+            "rx_octets",
+            "tx_octets",
+            "rx_missed_errors",
+            "rx_no_buffer_count",
+        ];
+        let mut all = self.counts.named();
+        all.extend(NAMES.into_iter().zip(self.of_device));
+        all
+    }
+    fn outside(&self) -> u64 {
+        self.arena.outside()
     }
 }

@@ -9,7 +9,7 @@ mod driver;
 mod tests;
 
 pub use device::{Device, Timing};
-pub use driver::{Driver, DriverSettings, Statistics};
+pub use driver::Driver;
 
 use crate::info::{Bar, DeviceInfo};
 

@@ -1,4 +1,4 @@
-//! Devices: the nodes at the ends of links that are no hosts. Switches, routers, P4 switches, radios, network controllers, other simulators and gateways.
+//! Devices: the nodes at the ends of links that are no hosts. Switches, routers, P4 switches, radios, network controllers, memories, other simulators and gateways.
 //!
 //! A [`Device`] is a state machine without a clock: frames and timers in, frames out. [`DeviceNode`] is what the
 //! engine runs: it keeps the device's inbox, its scheduled changes, the outgoing direction of each of its links, its
@@ -6,6 +6,7 @@
 //! `belljar_config::topology::DeviceKind`, and a line in [`new`].
 
 mod gateway;
+mod memory;
 mod nic;
 mod node;
 mod p4;
@@ -124,6 +125,7 @@ pub fn new(
         DeviceKind::Radio(radio) => radio::new(experiment, id, settings, radio),
         DeviceKind::Router(router) => router::new(experiment, id, settings, router, fabric),
         DeviceKind::Nic(controller) => nic::new(experiment, settings, controller),
+        DeviceKind::Memory(memory) => memory::new(memory),
         DeviceKind::Simulator(_) => Box::new(simulators.take(id)),
         DeviceKind::Gateway(_) => match gateways.take(id) {
             Some(gateway) => Box::new(gateway),

@@ -32,12 +32,18 @@ pub fn launch(
         if let Some(number) = name.strip_suffix(".memory").and_then(port) {
             return Some(memory(number));
         }
-        let number = port(name)?;
-        let (port, interface) = (&settings.ports[number], &device.interfaces[number]);
-        let latency = match port.wired {
-            true => experiment.topology.links[interface.link].ends[interface.end].line.latency,
-            false => port.pci.map_or(settings.latency, |pci| pci.latency),
+        let latency = |number: usize| {
+            let (port, interface) = (&settings.ports[number], &device.interfaces[number]);
+            match port.wired {
+                true => experiment.topology.links[interface.link].ends[interface.end].line.latency,
+                false => port.pci.map_or(settings.latency, |pci| pci.latency),
+            }
         };
+        if let Some(number) = name.strip_suffix(".latency").and_then(port) {
+            return Some(latency(number).as_nanos().to_string());
+        }
+        let number = port(name)?;
+        let (port, latency) = (&settings.ports[number], latency(number));
         let address = Address {
             role: if port.listens { Role::Listen } else { Role::Connect },
             socket: handed[number].clone(),

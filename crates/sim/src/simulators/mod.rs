@@ -10,17 +10,19 @@ pub use outlook::{Outlook, Watched};
 pub use trace::ChannelTrace;
 
 use crate::device::ForeignSimulator;
+use crate::pci;
 use crate::run::RunOptions;
 use belljar_base::{HostId, Map};
 use belljar_channel::{SOCKET_NAME_MAX, SOCKET_PATH_MAX};
 use belljar_config::Experiment;
-use belljar_config::topology::{Device, DeviceKind, Simulator, SimulatorPort};
+use belljar_config::topology::{Device, DeviceKind, PciPort, PciRole, Simulator, SimulatorPort};
 use belljar_cosim::process::{self, Running};
 use belljar_cosim::turns::{Places, Turn, Turns};
 use belljar_cosim::{
-    Channel, Error, Layer, Net, Parameters, PcieDevice, PcieHost, Role, Setup, SyncMode, Wire, establish,
-    wait,
+    Channel, Error, Layer, MemoryDevice, Net, Parameters, PcieDevice, PcieHost, Role, Setup, SyncMode, Wire,
+    establish, wait,
 };
+use belljar_pci::driver::Kind;
 use belljar_pci::e1000;
 use belljar_results::ResultsFolder;
 use belljar_wire::ethernet;
@@ -214,13 +216,13 @@ impl Simulators {
             (member.settings.ports.iter().any(|port| port.wired && !port.listens), member.id)
         });
         let mut setups = Vec::new();
-        let mut longest = Vec::new();
+        let (mut longest, mut drivers): (Vec<usize>, Vec<Option<Kind>>) = Default::default();
         for member in &members {
             for (number, parameters) in parameters(experiment, member) {
-                longest.push(
-                    experiment.topology.links[member.device.interfaces[number].link].mtu
-                        + ethernet::HEADER_LEN,
-                );
+                let link = &experiment.topology.links[member.device.interfaces[number].link];
+                longest.push(link.mtu + ethernet::HEADER_LEN);
+                let driver = link.pci.as_ref().and_then(|pci| pci.driver.as_ref());
+                drivers.push(driver.map(|driver| pci::kind(driver.kind)));
                 let layer = layer(&member.settings.ports[number]);
                 setups.push(Setup::with(parameters, layer)?);
             }
@@ -239,13 +241,15 @@ impl Simulators {
         let patience = members.iter().map(|member| member.settings.start_timeout.as_nanos()).max();
         let patience = Duration::from_nanos(patience.unwrap_or_default());
         let channels = establish::<Wire, Reason>(setups, patience, || go_on(&processes, options))?;
-        for channel in &channels {
-            if let Some(device) = channel.layer().device().filter(|device| !e1000::drives(device)) {
+        for (channel, kind) in channels.iter().zip(&drivers) {
+            let (Some(device), Some(kind)) = (channel.layer().device(), kind) else { continue };
+            if !kind.drives(device) {
                 return Err(Reason(format!(
-                    "{}: it is PCI device {:04x}:{:04x}, which driver 'e1000' does not drive",
+                    "{}: it is PCI device {:04x}:{:04x}, which driver '{}' does not drive",
                     channel.peer(),
                     device.vendor,
-                    device.device
+                    device.device,
+                    kind.name()
                 )));
             }
         }
@@ -420,8 +424,9 @@ fn parameters<'a>(
 fn layer(port: &SimulatorPort) -> Wire {
     match port.pci {
         None => Wire::Net(Net),
-        Some(pci) if pci.is_device => Wire::PcieHost(PcieHost::default()),
-        Some(_) => Wire::PcieDevice(PcieDevice::new(e1000::info())),
+        Some(PciPort { role: PciRole::Device, .. }) => Wire::PcieHost(PcieHost::default()),
+        Some(PciPort { role: PciRole::Host, .. }) => Wire::PcieDevice(PcieDevice::new(e1000::info())),
+        Some(PciPort { role: PciRole::MemoryHost, .. }) => Wire::MemoryDevice(MemoryDevice::default()),
     }
 }
 

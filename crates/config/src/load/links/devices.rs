@@ -1,17 +1,19 @@
-//! Section `nics`, and the keys `devices` of hosts and simulators: the PCI connections between them.
+//! Sections `nics` and `memories`, and the keys `devices` of hosts and simulators: the connections between them.
 
 use super::ends::{Draft, End, check_interface};
 use super::{Kind, Station};
 use crate::error::Problem;
-use crate::topology::{Line, NEAR, Nic, PCI_PORT, PciConnection, PciDriver};
-use crate::yaml::{Node, Section, section};
+use crate::topology::{Line, Memory, NEAR, Nic, PCI_PORT, PciConnection, PciDriver, PciDriverKind};
+use crate::yaml::{Entry, Node, Section, section};
 use belljar_base::{Set, SimDuration};
 use belljar_net::suggest::nearest;
 
 /// Keys of a controller of ours.
 pub(super) const NIC_KEYS: &[&str] = &["mac", "fetch", "write_back", "register"];
+/// Keys of a memory of ours.
+pub(super) const MEMORY_KEYS: &[&str] = &["size", "access"];
 const CONNECTION_KEYS: &[&str] =
-    &["pci", "driver", "interface", "latency", "mtu", "interrupts", "interrupt_interval", "ring"];
+    &["pci", "memory", "driver", "interface", "latency", "mtu", "interrupts", "interrupt_interval", "ring"];
 const HOST_ONLY: [&str; 5] = ["driver", "mtu", "interrupts", "interrupt_interval", "ring"];
 const EXAMPLE: &str = "devices: [ { pci: nic0, driver: e1000 } ]";
 /// SimBricks' own.
@@ -19,6 +21,8 @@ const LATENCY: SimDuration = SimDuration::from_nanos(500);
 /// The longest time between interrupts that ITR holds: 65535 times 256 ns.
 const MOST_INTERVAL: SimDuration = SimDuration::from_nanos(0xffff * 256);
 const RING: u32 = 256;
+/// Buffers of 2,048 bytes, less the Ethernet header.
+const CORUNDUM_MTU: u64 = 2_034;
 
 /// The names that a host's section has under `devices`, and the devices', as far as they can be read.
 pub(super) fn named(file: &Section) -> Set<String> {
@@ -30,7 +34,7 @@ pub(super) fn named(file: &Section) -> Set<String> {
             let Some(devices) = settings.iter().find(|entry| entry.key == "devices") else { continue };
             for device in section::list(&devices.value, "devices").unwrap_or_default() {
                 let keys = section::mapping(device, "a device").unwrap_or_default();
-                let pci = keys.iter().find(|entry| entry.key == "pci");
+                let pci = keys.iter().find(|entry| ["pci", "memory"].contains(&entry.key.as_str()));
                 if let Some(name) = pci.and_then(|pci| section::string(&pci.value, "pci").ok()) {
                     names.extend([entry.key.clone(), name.to_owned()]);
                 }
@@ -56,6 +60,9 @@ pub(super) fn read(stations: &[Station], drafts: &mut Vec<Draft>) -> Result<(), 
 
 fn connection(item: &Node, host: usize, stations: &[Station], drafts: &[Draft]) -> Result<Draft, Problem> {
     let s = Section::new(item, "a device", CONNECTION_KEYS, false)?;
+    if let Some(entry) = s.entry("memory") {
+        return memory_connection(&s, entry, host, stations, drafts);
+    }
     let node = s.required("pci", EXAMPLE)?;
     let name = section::string(node, "pci")?;
     let found = stations.iter().position(|station| station.name == name);
@@ -77,13 +84,16 @@ fn connection(item: &Node, host: usize, stations: &[Station], drafts: &[Draft]) 
         );
         return Err(Problem::at(entry.key_span, message).help("leave it out"));
     }
-    let latency = s.read("latency", section::duration)?.unwrap_or(LATENCY);
-    if latency <= NEAR {
-        let span = s.get("latency").map_or(s.span, |node| node.span);
-        return Err(Problem::at(span, "the latency of a PCI connection must be more than 1 ns")
-            .help("leave it out: it is 500 ns then"));
-    }
+    let latency = latency(&s)?;
     let driver = if is_ours { Some(driver(&s)?) } else { None };
+    if let Some(driver) = driver.as_ref().filter(|_| stations[device].kind == Kind::Nic)
+        && driver.kind != PciDriverKind::E1000
+    {
+        let span = s.get("driver").map_or(s.span, |node| node.span);
+        let message =
+            format!("driver '{}' does not drive '{name}': nics are of the e1000 family", driver.kind.name());
+        return Err(Problem::at(span, message).help("write driver: e1000, or name a simulator"));
+    }
     let interface = match s.get("interface") {
         Some(node) => {
             let name = section::string(node, "interface")?;
@@ -126,9 +136,73 @@ fn connection(item: &Node, host: usize, stations: &[Station], drafts: &[Draft]) 
     })
 }
 
+fn latency(s: &Section) -> Result<SimDuration, Problem> {
+    let latency = s.read("latency", section::duration)?.unwrap_or(LATENCY);
+    if latency > NEAR {
+        return Ok(latency);
+    }
+    let span = s.get("latency").map_or(s.span, |node| node.span);
+    Err(Problem::at(span, "the latency of a PCI connection must be more than 1 ns")
+        .help("leave it out: it is 500 ns then"))
+}
+
+/// The connection of a simulator to a memory.
+fn memory_connection(
+    s: &Section,
+    entry: &Entry,
+    host: usize,
+    stations: &[Station],
+    drafts: &[Draft],
+) -> Result<Draft, Problem> {
+    let name = section::string(&entry.value, "memory")?;
+    let memories = || stations.iter().filter(|station| station.kind == Kind::Memory);
+    let Some(memory) =
+        stations.iter().position(|station| station.kind == Kind::Memory && station.name == name)
+    else {
+        let help = match nearest(name, memories().map(|station| station.name.as_str())) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("add it: memories: {{ {name}: {{ size: 1 GiB }} }}"),
+        };
+        return Err(entry.value.problem(format!("there is no memory '{name}'")).help(help));
+    };
+    if stations[host].kind != Kind::Simulator {
+        return Err(Problem::at(
+            entry.key_span,
+            "'memory' is not valid for a device of a host, whose memory is this machine's",
+        )
+        .help("leave it out: memories are for simulators"));
+    }
+    if let Some(entry) = HOST_ONLY.iter().chain(&["pci"]).find_map(|key| s.entry(key)) {
+        let message = format!("'{}' is not valid beside 'memory'", entry.key);
+        return Err(Problem::at(entry.key_span, message).help("leave it out"));
+    }
+    let latency = latency(s)?;
+    let interface = s.read("interface", section::string)?.unwrap_or(name);
+    check_interface(s.span, &stations[host], interface)?;
+    let ends = drafts.iter().flat_map(|draft| &draft.ends);
+    let port = format!("p{}", 1 + ends.filter(|end| end.station == memory).count());
+    // The simulator's end of it is a channel, which takes the rest of the time.
+    let line = Line { latency: NEAR, rate: None, ..Line::default() };
+    let end =
+        |station: usize, interface: &str| End { station, interface: interface.to_owned(), span: s.span };
+    Ok(Draft {
+        name: format!("{}:{interface}-{name}:{port}", stations[host].name),
+        ends: [end(host, interface), end(memory, &port)],
+        lines: [line.clone(), line],
+        queues: [None; 2],
+        buckets: [None; 2],
+        mtu: 1_500,
+        cost: 1,
+        pci: Some(PciConnection { latency, driver: None }),
+    })
+}
+
 fn driver(s: &Section) -> Result<PciDriver, Problem> {
-    s.required("driver", EXAMPLE)?;
-    s.read("driver", |node, key| section::choice(node, key, &[("e1000", ())]))?;
+    let node = s.required("driver", EXAMPLE)?;
+    let kind = section::choice(node, "driver", &PciDriverKind::ALL)?;
+    if kind == PciDriverKind::Corundum {
+        check_corundum(s)?;
+    }
     let msi =
         s.read("interrupts", |node, key| section::choice(node, key, &[("msi", true), ("intx", false)]))?;
     let ring = s.read("ring", |node, key| match section::whole(node, key, 4_096)? {
@@ -145,10 +219,37 @@ fn driver(s: &Section) -> Result<PciDriver, Problem> {
             interval => Ok(interval),
         })?;
     Ok(PciDriver {
+        kind,
         msi: msi.unwrap_or(true),
         interrupt_interval: interrupt_interval.unwrap_or(SimDuration::ZERO),
         ring: ring.unwrap_or(RING),
     })
+}
+
+/// Refuses what Corundum does not have.
+fn check_corundum(s: &Section) -> Result<(), Problem> {
+    if let Some(entry) = ["interrupts", "interrupt_interval"].iter().find_map(|key| s.entry(key)) {
+        let message = format!(
+            "'{}' is not valid with driver 'corundum', whose device has MSI and no moderation",
+            entry.key
+        );
+        return Err(Problem::at(entry.key_span, message).help("leave it out"));
+    }
+    s.read("mtu", |node, key| match section::whole(node, key, 9_000)? {
+        mtu if mtu > CORUNDUM_MTU => {
+            let message = format!("'mtu' must be at most {CORUNDUM_MTU} with driver 'corundum', not {mtu}");
+            Err(node.problem(message).help("the device's buffers hold frames of 2048 bytes"))
+        }
+        _ => Ok(()),
+    })?;
+    s.read("ring", |node, key| match section::whole(node, key, 4_096)? {
+        ring if !ring.is_power_of_two() => {
+            let message = format!("'ring' must be a power of two with driver 'corundum', not {ring}");
+            Err(node.problem(message).help(format!("write {}", ring.next_power_of_two().clamp(8, 4_096))))
+        }
+        _ => Ok(()),
+    })?;
+    Ok(())
 }
 
 /// Reads a controller of ours.
@@ -163,8 +264,36 @@ pub(super) fn nic(station: &Station) -> Result<Nic, Problem> {
     Ok(nic)
 }
 
-/// A controller has one host and one link.
+/// Reads a memory of ours.
+pub(super) fn memory(station: &Station) -> Result<Memory, Problem> {
+    let example = "memories: { mem0: { size: 1 GiB } }";
+    let Some(s) = &station.section else {
+        return Err(Problem::at(station.span, format!("nothing is said of memory '{}'", station.name))
+            .help(format!("say how large it is, {example}")));
+    };
+    let node = s.required("size", example)?;
+    let size = section::bytes(node, "size")?;
+    if size == 0 {
+        return Err(node.problem("'size' must not be 0").help(format!("write {example}")));
+    }
+    Ok(Memory { size, access: s.read("access", section::duration)?.unwrap_or(SimDuration::ZERO) })
+}
+
+/// A controller has one host and one link, a memory at least one host and no link.
 pub(super) fn check(stations: &[Station], drafts: &[Draft]) -> Result<(), Problem> {
+    for (n, station) in stations.iter().enumerate().filter(|(_, station)| station.kind == Kind::Memory) {
+        let own = || drafts.iter().filter(|draft| draft.ends.iter().any(|end| end.station == n));
+        let name = &station.name;
+        let message = match own().find(|draft| draft.pci.is_none()) {
+            Some(link) => {
+                format!("link '{}' ends at memory '{name}', which is no part of a network", link.name)
+            }
+            None if own().next().is_none() => format!("memory '{name}' is the device of no simulator"),
+            None => continue,
+        };
+        return Err(Problem::at(station.span, message)
+            .help(format!("a simulator has it, devices: [ {{ memory: {name} }} ]")));
+    }
     for (n, station) in stations.iter().enumerate().filter(|(_, station)| station.kind == Kind::Nic) {
         let ends = |pci: bool| {
             let own = drafts.iter().filter(|draft| draft.ends.iter().any(|end| end.station == n));

@@ -184,7 +184,7 @@ fn simulator_port(node: &Node) -> Result<String, Problem> {
 /// The first name that no interface of a station has.
 pub(super) fn free_name(station: &Station, taken: &mut Set<String>) -> String {
     let (stem, first) = match station.kind {
-        Kind::Switch | Kind::Simulator | Kind::Radio | Kind::Gateway | Kind::Nic => ("p", 1),
+        Kind::Switch | Kind::Simulator | Kind::Radio | Kind::Gateway | Kind::Nic | Kind::Memory => ("p", 1),
         Kind::Host { on_graph: true } => ("eth", 1),
         _ => ("eth", 0),
     };

@@ -84,12 +84,16 @@ pub(super) enum Kind {
     Radio,
     Gateway,
     Nic,
+    Memory,
 }
 
 impl Kind {
     /// True if its links are one network, in which it has no address.
     fn joins_links(self) -> bool {
-        matches!(self, Kind::Switch | Kind::Simulator | Kind::Radio | Kind::Gateway | Kind::Nic)
+        matches!(
+            self,
+            Kind::Switch | Kind::Simulator | Kind::Radio | Kind::Gateway | Kind::Nic | Kind::Memory
+        )
     }
 }
 
@@ -185,6 +189,10 @@ pub(super) fn read(
                 let kind = DeviceKind::Nic(devices::nic(station)?);
                 devices_made.push(Device { name, interfaces, kind });
             }
+            Kind::Memory => {
+                let kind = DeviceKind::Memory(devices::memory(station)?);
+                devices_made.push(Device { name, interfaces, kind });
+            }
             Kind::Radio => {
                 let radio = radios::read(station, &interfaces, &drafts, &stations, context.around)?;
                 devices_made.push(Device { name, interfaces, kind: DeviceKind::Radio(Box::new(radio)) });
@@ -243,6 +251,7 @@ fn stations<'a>(file: &Section<'a>, hosts: &[Host]) -> Result<Vec<Station<'a>>, 
         ("radios", "radio", Kind::Radio, radios::KEYS),
         ("gateways", "gateway", Kind::Gateway, gateways::KEYS),
         ("nics", "nic", Kind::Nic, devices::NIC_KEYS),
+        ("memories", "memory", Kind::Memory, devices::MEMORY_KEYS),
     ] {
         let Some(node) = file.get(section) else { continue };
         let mut found = Vec::new();
@@ -272,8 +281,12 @@ fn named<'a>(node: &'a Node, what: &str) -> Result<Vec<(String, Span, Option<&'a
             items.iter().map(|item| Ok((section::string(item, what)?.to_owned(), item.span, None))).collect()
         }
         _ => {
-            let plural = if what.ends_with("ch") { "es" } else { "s" };
-            let entries = mapping(node, &format!("the section of {what}{plural}"))?;
+            let plural = match what.strip_suffix('y') {
+                Some(stem) => format!("{stem}ies"),
+                None if what.ends_with("ch") => format!("{what}es"),
+                None => format!("{what}s"),
+            };
+            let entries = mapping(node, &format!("the section of {plural}"))?;
             Ok(entries.iter().map(|e| (e.key.clone(), e.key_span, Some(&*e.value))).collect())
         }
     }

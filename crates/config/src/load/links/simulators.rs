@@ -29,7 +29,7 @@ const LATENCY: SimDuration = SimDuration::from_nanos(500);
 const START_TIMEOUT: SimDuration = SimDuration::from_secs(30);
 const EXAMPLE: &str = "command: [python3, middlebox.py, \"{left}\", \"{right}\"]";
 /// Values of a port that an argument can contain, beside its adapter URL.
-const PARTS: [&str; 2] = ["socket", "memory"];
+const PARTS: [&str; 3] = ["socket", "memory", "latency"];
 
 /// Reads a simulator, whose ports are the interfaces that links give it; with it, which ports the file says to listen.
 pub(super) fn read(

@@ -3,8 +3,8 @@
 use super::Station;
 use super::ends::Draft;
 use crate::error::Problem;
-use crate::topology::{DeviceKind, Line, NEAR, PciPort, Simulator, SimulatorPort, Topology};
-use belljar_base::{Map, Set};
+use crate::topology::{DeviceKind, Line, NEAR, PciPort, PciRole, Simulator, SimulatorPort, Topology};
+use belljar_base::{HostId, Map, Set};
 
 /// Finds the links whose both ends are simulators, and settles who listens: who the file says, or else the first one.
 /// `roles` are those that the file gives ports, by the number of the device.
@@ -60,6 +60,9 @@ pub(super) fn read(
             *port = SimulatorPort { listens, socket: socket.clone(), wired: true, pci: None };
         }
     }
+    let ids = (hosts as u32..).map(HostId).zip(&topology.devices);
+    let memories: Set<HostId> =
+        ids.filter(|(_, device)| matches!(device.kind, DeviceKind::Memory(_))).map(|(id, _)| id).collect();
     for link in &topology.links {
         let Some(pci) = &link.pci else { continue };
         for (end, place) in link.ends.iter().enumerate() {
@@ -68,7 +71,12 @@ pub(super) fn read(
                 && !simulator.ports[place.port].wired
             {
                 let latency = pci.latency.saturating_sub(NEAR);
-                simulator.ports[place.port].pci = Some(PciPort { latency, is_device: end == 1 });
+                let role = match end {
+                    1 => PciRole::Device,
+                    _ if memories.contains(&link.ends[1].node) => PciRole::MemoryHost,
+                    _ => PciRole::Host,
+                };
+                simulator.ports[place.port].pci = Some(PciPort { latency, role });
             }
         }
     }

@@ -268,6 +268,37 @@ links:
 }
 
 #[test]
+fn machines_of_simulators_have_controllers_and_memories() {
+    let text = "general: { stop_time: 1 s }
+hosts:
+  a: { processes: [], devices: [ { pci: fpga, driver: corundum, ring: 64 } ] }
+  b: { processes: [] }
+nics: { nic0: {} }
+memories: { mem0: { size: 64 MiB, access: 30 ns } }
+simulators:
+  fpga: { command: [/bin/true, \"{pci}\", \"{eth.latency}\"], working_directory: / }
+  m: { command: [/bin/true, \"{nic0}\", \"{mem0}\"], working_directory: /, devices: [ { pci: nic0 }, { memory: mem0, latency: 90 ns } ] }
+  n: { command: [/bin/true, \"{mem0}\"], working_directory: /, devices: [ { memory: mem0 } ] }
+links:
+- { between: [\"fpga:eth\", b] }
+- { between: [nic0, b] }
+";
+    round_trip(text);
+    let experiment = parse(text);
+    let role =
+        |device: &str| match &experiment.topology.devices.iter().find(|one| one.name == device).unwrap().kind
+        {
+            DeviceKind::Simulator(simulator) => {
+                simulator.ports.iter().filter_map(|port| Some(port.pci?.role)).collect::<Vec<_>>()
+            }
+            _ => panic!("a simulator"),
+        };
+    use crate::topology::PciRole::{Device, Host, MemoryHost};
+    assert_eq!([role("fpga"), role("n")], [vec![Device], vec![MemoryHost]]);
+    assert!(role("m").contains(&Host) && role("m").contains(&MemoryHost));
+}
+
+#[test]
 fn simulators_that_are_linked_have_a_channel_of_their_own() {
     let text = "general: { stop_time: 1 s }
 hosts: { a: { processes: [] } }

@@ -1,6 +1,6 @@
 //! Messages on PCI devices.
 
-use super::{Experiment, GENERAL, around};
+use super::{Experiment, GENERAL, HOSTS, NETWORK, around};
 
 /// Asserts that a file has an error with these parts of its message and help.
 #[track_caller]
@@ -55,6 +55,30 @@ fn devices_of_hosts() {
         "the controller's register holds no more",
     );
     device("pci: nic0, driver: e1000, interrupts: polled", nics, "'interrupts'", "msi");
+    device(
+        "pci: nic0, driver: corundum",
+        nics,
+        "driver 'corundum' does not drive 'nic0': nics are of the e1000 family",
+        "write driver: e1000, or name a simulator",
+    );
+    device(
+        "pci: nic0, driver: corundum, interrupts: msi",
+        nics,
+        "'interrupts' is not valid with driver 'corundum', whose device has MSI and no moderation",
+        "leave it out",
+    );
+    device(
+        "pci: nic0, driver: corundum, mtu: 9000",
+        nics,
+        "'mtu' must be at most 2034 with driver 'corundum', not 9000",
+        "the device's buffers hold frames of 2048 bytes",
+    );
+    device(
+        "pci: nic0, driver: corundum, ring: 24",
+        nics,
+        "'ring' must be a power of two with driver 'corundum', not 24",
+        "write 32",
+    );
 }
 
 #[test]
@@ -96,5 +120,55 @@ fn devices_of_simulators_have_drivers_of_their_own() {
         ),
         "'driver' is not valid for a device of a simulator, which has a driver of its own",
         "leave it out",
+    );
+}
+
+#[test]
+fn memories_are_for_simulators() {
+    let file = |memories: &str, device: &str, expected: &str, help: &str| {
+        let simulators = format!("{{ m: {{ command: /bin/true, devices: [ {device} ] }} }}");
+        check(
+            &format!("{GENERAL}\n{NETWORK}\n{HOSTS}\nmemories: {memories}\nsimulators: {simulators}\n"),
+            expected,
+            help,
+        );
+    };
+    let memories = "{ mem0: { size: 1 MiB } }";
+    file("{ mem0: {} }", "{ memory: mem0 }", "'size'", "memories: { mem0: { size: 1 GiB } }");
+    file(
+        "[mem0]",
+        "{ memory: mem0 }",
+        "nothing is said of memory 'mem0'",
+        "say how large it is, memories: { mem0: { size: 1 GiB } }",
+    );
+    file("{ mem0: { size: 0 B } }", "{ memory: mem0 }", "'size' must not be 0", "size: 1 GiB");
+    file(memories, "{ memory: mem1 }", "there is no memory 'mem1'", "did you mean 'mem0'?");
+    file(
+        memories,
+        "{ memory: store }",
+        "there is no memory 'store'",
+        "add it: memories: { store: { size: 1 GiB } }",
+    );
+    file(memories, "{ memory: mem0, mtu: 1500 }", "'mtu' is not valid beside 'memory'", "leave it out");
+    file(
+        "{ mem0: { size: 1 B }, mem1: { size: 1 B } }",
+        "{ memory: mem0 }",
+        "memory 'mem1' is the device of no simulator",
+        "devices: [ { memory: mem1 } ]",
+    );
+    let hosts = "{ a: { network_node_id: 0, processes: [], devices: [ { memory: mem0 } ] } }";
+    let text = format!("{GENERAL}\n{NETWORK}\nhosts: {hosts}\nmemories: {memories}\n");
+    check(
+        &text,
+        "'memory' is not valid for a device of a host, whose memory is this machine's",
+        "leave it out: memories are for simulators",
+    );
+    let text = format!(
+        "{GENERAL}\nhosts: {{ a: {{ processes: [] }} }}\nmemories: {memories}\nlinks: [ {{ name: l, between: [a, mem0] }} ]\n"
+    );
+    check(
+        &text,
+        "link 'l' ends at memory 'mem0', which is no part of a network",
+        "a simulator has it, devices: [ { memory: mem0 } ]",
     );
 }

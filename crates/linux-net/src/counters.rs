@@ -1,0 +1,71 @@
+//! Counters of interfaces, as `/proc/net/dev` and rtnetlink show them.
+
+use belljar_net::{Counters, DropReason};
+use belljar_netstack::Stack;
+use belljar_netstack::interface::{Attachment, Interface};
+
+/// What an interface has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceCounters {
+    /// Bytes and packets received.
+    pub received: (u64, u64),
+    /// Bytes and packets sent.
+    pub sent: (u64, u64),
+    /// Packets dropped on the way out.
+    pub dropped_out: u64,
+    /// Packets of the adapter that cannot be.
+    pub errors_in: u64,
+    /// Packets for which the adapter had no room.
+    pub missed: u64,
+}
+
+impl InterfaceCounters {
+    /// Those of an interface.
+    pub fn of(net: &Stack, interface: &Interface) -> InterfaceCounters {
+        match interface.attachment {
+            Attachment::Loopback => {
+                let both = (net.lo.bytes, net.lo.packets);
+                InterfaceCounters { received: both, sent: both, ..InterfaceCounters::default() }
+            }
+            Attachment::Graph => counted(net.eth0.nic.counters()),
+            Attachment::Link(link) => {
+                let counters = counted(net.links[link].nic.counters());
+                let Some(adapter) = net.adapter(interface) else { return counters };
+                InterfaceCounters {
+                    dropped_out: counters.dropped_out + adapter.count("tx_dropped"),
+                    errors_in: adapter.count("rx_errors"),
+                    missed: adapter.count("rx_missed_errors"),
+                    ..counters
+                }
+            }
+            Attachment::Tun(n) | Attachment::Tap(n) => {
+                let counters = &net.tuns[n].counters;
+                let swap = |(packets, bytes): (u64, u64)| (bytes, packets);
+                InterfaceCounters {
+                    received: swap(counters.received),
+                    sent: swap(counters.sent),
+                    dropped_out: counters.dropped,
+                    ..InterfaceCounters::default()
+                }
+            }
+            Attachment::Unplugged { .. } | Attachment::Gone => InterfaceCounters::default(),
+        }
+    }
+
+    /// `struct rtnl_link_stats64`, of 24 numbers.
+    pub fn link_stats64(&self) -> [u64; 24] {
+        let mut all = [0; 24];
+        all[..4].copy_from_slice(&[self.received.1, self.sent.1, self.received.0, self.sent.0]);
+        (all[4], all[7], all[15]) = (self.errors_in, self.dropped_out, self.missed);
+        all
+    }
+}
+
+fn counted(counters: &Counters) -> InterfaceCounters {
+    InterfaceCounters {
+        received: (counters.bytes_in, counters.packets_in),
+        sent: (counters.bytes_out, counters.packets_out),
+        dropped_out: counters.dropped(DropReason::EgressFull),
+        ..InterfaceCounters::default()
+    }
+}
