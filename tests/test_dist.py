@@ -143,7 +143,7 @@ def test_the_program_in_the_wheel(dist, workdir):
 
 
 @pytest.mark.slow
-def test_tarball_and_source(dist):
+def test_tarball_and_source(dist, workdir):
     with tarfile.open(next(dist.glob("*-linux-x86_64.tar.gz"))) as archive:
         names = {"/".join(name.split("/")[1:]) for name in archive.getnames()}
     assert {"bin/belljar", "share/man/man1/belljar.1", "share/man/man1/belljar-run.1", "share/bash-completion/completions/belljar",
@@ -151,3 +151,11 @@ def test_tarball_and_source(dist):
     with tarfile.open(next(path for path in dist.glob("belljar-*.tar.gz") if "linux" not in path.name)) as archive:
         names = {"/".join(name.split("/")[1:]) for name in archive.getnames()}
     assert {"Cargo.lock", "crates/cli/src/main.rs", "python/belljar/__init__.py", "pyproject.toml", ".cargo/config.toml"} <= names
+    # It has fewer crates than the lock file, which a build from it must be free to shorten.
+    tomllib = pytest.importorskip("tomllib")
+    assert not tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["maturin"].get("locked")
+    with tarfile.open(next(path for path in dist.glob("belljar-*.tar.gz") if "linux" not in path.name)) as archive:
+        archive.extractall(workdir, filter="data")
+    source = next(workdir.glob("belljar-*"))
+    resolved = subprocess.run(["cargo", "metadata", "--format-version", "1"], cwd=source, capture_output=True, text=True, timeout=300)
+    assert resolved.returncode == 0, resolved.stderr

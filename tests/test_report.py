@@ -126,3 +126,65 @@ def test_a_page_that_cannot_be_written(belljar, run_experiment):
     ran = run_experiment(EXAMPLES / "first.yaml")
     done = execute([belljar, "report", ran.path, "-o", "/no/such/folder/page.html"], 20)
     assert done.status == 1 and re.match("error: /no/such/folder/page.html cannot be written", done.err), done
+
+
+#: Presses what a keyboard reaches, and writes down what came of it.
+PRESSES = """<script>
+addEventListener("load", () => {
+  const press = (node, key) => { node.focus(); node.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })); return document.activeElement === node; };
+  const hosts = [...document.querySelectorAll(".host")], said = {};
+  said.focused = press(hosts[1], "Enter");
+  said.dim = hosts.filter((host) => host.classList.contains("dim")).length;
+  press(hosts[1], " ");
+  said.undimmed = hosts.every((host) => !host.classList.contains("dim"));
+  const table = document.querySelector("#hosts table"), button = table.querySelector("th button");
+  button.click();
+  said.first = table.querySelector("td").textContent;
+  said.order = button.closest("th").getAttribute("aria-sort");
+  const drawing = document.querySelector("#topology svg").getBoundingClientRect();
+  said.outside = hosts.filter((host) => {
+    const box = host.querySelector("circle").getBoundingClientRect();
+    return box.left < drawing.left || box.right > drawing.right || box.top < drawing.top || box.bottom > drawing.bottom;
+  }).length;
+  said.unreachable = [...document.querySelectorAll(".scroll, .legend span, .host")].filter((node) => node.tabIndex < 0).length;
+  document.body.dataset.said = JSON.stringify(said);
+});
+</script>"""
+
+
+def usable_by_keyboard(browser, workdir, page, hosts):
+    (workdir / "pressed.html").write_text(page.read_text().replace("</body>", PRESSES + "</body>"))
+    dom = look(browser, workdir, workdir / "pressed.html", "--dump-dom")
+    said = json.loads(re.search(r'data-said="([^"]*)"', dom)[1].replace("&quot;", '"'))
+    assert said == {"focused": True, "dim": len(hosts) - 1, "undimmed": True, "first": max(hosts), "order": "descending", "outside": 0, "unreachable": 0}
+
+
+def pages_on_paper(browser, workdir, page):
+    look(browser, workdir, page, f"--print-to-pdf={workdir / 'page.pdf'}")
+    return len(re.findall(rb"/Type /Page\b", (workdir / "page.pdf").read_bytes()))
+
+
+def test_it_is_used_by_keyboard_and_printed(browser, workdir, page):
+    usable_by_keyboard(browser, workdir, page, ["berlin", "boston", "server", "tokyo"])
+    assert 2 <= pages_on_paper(browser, workdir, page) <= 12
+
+
+@pytest.mark.slow
+def test_a_thousand_hosts(belljar, run_experiment, workdir, browser):
+    names = [f"host{n:04}" for n in range(1_000)]
+    hosts = {name: {"network_node_id": 0, "processes": [{"path": "/bin/sh", "args": ["-c", "echo $0; getent hosts host0999", name]}]} for name in names}
+    ran = run_experiment({"general": {"stop_time": "5 s"}, "belljar": {"metrics": {"interval": "500 ms"}},
+                          "network": {"graph": {"type": "1_gbit_switch"}}, "hosts": hosts}, timeout=600)
+    file = workdir / "page.html"
+    execute([belljar, "report", ran.path, "-o", file], 120)
+    usable_by_keyboard(browser, workdir, file, names)
+    # All rows are on paper, not only those that a box on the screen has room for.
+    assert pages_on_paper(browser, workdir, file) > 30
+    image = pytest.importorskip("PIL.Image")
+    brightness = []
+    for name, more in (("light", []), ("dark", ["--blink-settings=preferredColorScheme=0"])):
+        look(browser, workdir, file, f"--screenshot={workdir / name}.png", "--window-size=1300,1500", *more)
+        values = image.open(workdir / f"{name}.png").convert("L").resize((100, 100)).tobytes()
+        brightness.append(sum(values) / len(values))
+        assert (workdir / f"{name}.png").stat().st_size > 50_000
+    assert brightness[0] > 180 and brightness[1] < 75, brightness

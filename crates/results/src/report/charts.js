@@ -65,12 +65,13 @@ function chart(curves, { start = 0, end, show, unit = "", height = 230 }) {
   const legend = document.createElement("div");
   legend.className = "legend";
   for (const curve of curves) {
-    const label = document.createElement("label"), mark = document.createElement("i");
+    const label = document.createElement("span"), mark = document.createElement("i");
     mark.style.background = curve.colour;
     label.append(mark, curve.name);
-    label.addEventListener("click", () => {
+    pressable(label, "", () => {
       hidden.has(curve.name) ? hidden.delete(curve.name) : hidden.add(curve.name);
-      label.classList.toggle("off");
+      label.classList.toggle("off", hidden.has(curve.name));
+      label.setAttribute("aria-pressed", String(!hidden.has(curve.name)));
       draw();
     });
     legend.append(label);

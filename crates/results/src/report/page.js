@@ -16,6 +16,19 @@ function element(name, text, className) {
   return node;
 }
 
+// Lets something that is no button of HTML's be pressed like one, by pointer and by keys.
+function pressable(node, name, press) {
+  node.setAttribute("role", "button");
+  node.setAttribute("tabindex", "0");
+  if (name) node.setAttribute("aria-label", name);
+  node.addEventListener("click", press);
+  node.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    press();
+  });
+}
+
 function scaled(value, units, step = 1000) {
   let n = 0;
   while (value >= step && n + 1 < units.length) { value /= step; n += 1; }
@@ -54,11 +67,14 @@ function table(columns, rows) {
     return line;
   }));
   columns.forEach((column, n) => {
-    const cell = element("th", column.replace("#", ""), column.startsWith("#") ? "n" : "");
-    cell.addEventListener("click", () => {
+    const cell = element("th", undefined, column.startsWith("#") ? "n" : ""), button = element("button", column.replace("#", "") || "result");
+    cell.append(button);
+    button.addEventListener("click", () => {
       const key = (row) => row[n]?.sort ?? row[n]?.text ?? row[n] ?? "";
       order = order === n ? undefined : n;
       const sign = order === n ? -1 : 1;
+      for (const other of head.children) other.removeAttribute("aria-sort");
+      cell.setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
       rows.sort((a, b) => sign * (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0));
       fill();
     });
@@ -69,6 +85,8 @@ function table(columns, rows) {
   top.append(head);
   node.append(top, body);
   box.append(node);
+  // One that scrolls is reached by the keyboard.
+  box.tabIndex = 0;
   return box;
 }
 
@@ -267,4 +285,6 @@ for (const o of data.outputs) {
 }
 if (!data.outputs.length) outputs.append(element("p", "none of the processes has written anything", "soft"));
 if (data.omitted_outputs) outputs.append(element("p", `and ${data.omitted_outputs} more files`, "soft"));
+// Paper shows what a press would open.
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((box) => { box.open = true; }));
 document.body.dataset.ready = "yes";

@@ -29,7 +29,9 @@ function drawRadio(radio, pick) {
   const marks = radio.stations.map((station, n) => {
     const mark = make("g", { class: "host", "data-host": station.node }, make("circle", { r: crowd ? 4 : 8, fill: hostColour(station.node) }), make("title", {}, `${station.node}:${station.interface}`));
     if (!crowd) mark.append(make("text", { y: 22, "text-anchor": "middle", class: "halo" }, station.node));
-    mark.addEventListener("click", () => pick(station.node));
+    pressable(mark, station.node, () => pick(station.node));
+    mark.addEventListener("focus", () => { hovered = n; move(last); });
+    mark.addEventListener("blur", () => { hovered = null; move(last); });
     mark.addEventListener("mouseenter", () => { hovered = n; move(last); });
     mark.addEventListener("mouseleave", () => { hovered = null; move(last); });
     svg.append(mark);

@@ -90,9 +90,12 @@ function drawTopology(data, pick) {
       svg.append(make("path", { d: `M${x - 1.5 * r},${y}L${x},${y - 1.3 * r}L${x + 1.5 * r},${y}L${x},${y + 1.3 * r}Z`, class: "station router" }, make("title", {}, `router ${name}`)));
     else if ((here.length !== 1 || crowd) && node.kind !== "host")
       svg.append(make("circle", { cx: x, cy: y, r, class: "place" }, make("title", {}, name)));
-    const away = here.length === 1 && !crowd ? 0 : Math.max(crowd ? 10 : 62, here.length * (crowd ? 2.2 : 7));
+    const ring = here.length === 1 ? 0 : Math.max(62, here.length * 7);
+    // Those of a crowd stand as seeds of a sunflower do, close enough for all to be on the page.
+    const apart = Math.min(9, (height / 2 - 24) / 0.8 / Math.sqrt(here.length + 1));
     here.forEach((host, k) => {
-      const angle = -Math.PI / 2 + (2 * Math.PI * k) / here.length;
+      const angle = -Math.PI / 2 + (crowd ? 2.39996 * k : (2 * Math.PI * k) / here.length);
+      const away = crowd ? apart * Math.sqrt(k + 1) : ring;
       const hx = x + away * Math.cos(angle), hy = y + away * 0.8 * Math.sin(angle);
       const traffic = data.statistics.hosts[host.name], order = hosts.indexOf(host);
       const r = (crowd ? 3 : 9) + (crowd ? 4 : 10) * Math.sqrt(traffic ? (traffic.bytes_out + traffic.bytes_in) / most : 0);
@@ -104,7 +107,7 @@ function drawTopology(data, pick) {
       const above = away > 0 && Math.sin(angle) < -0.1;
       if (!crowd && here.length <= 14)
         group.append(make("text", { x: hx, y: above ? hy - r - 6 : hy + r + 15, "text-anchor": "middle", class: "halo" }, host.name));
-      group.addEventListener("click", () => pick(host.name));
+      pressable(group, host.name, () => pick(host.name));
       svg.append(group);
     });
     const label = make("text", { x, y: y - (here.length === 1 && !crowd ? 26 : 14), "text-anchor": "middle", class: "soft halo" }, name);

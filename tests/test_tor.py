@@ -1,0 +1,58 @@
+"""A network of Debian's tor: it bootstraps, and files come through circuits and from the onion service."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import EXAMPLES
+
+SIZE = sum(len(f"line {n} of a file\n") for n in range(1, 20_001))
+pytestmark = [pytest.mark.needs("tor", "tor-gencert", "curl", "python3")]
+
+
+def make(belljar, folder, *options):
+    command = [sys.executable, EXAMPLES / "tor/network.py", folder, *map(str, options)]
+    done = subprocess.run(command, env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "BELLJAR_BIN": str(belljar)}, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return re.search(r"(\d+) tors; the onion service is (\w{56}\.onion)", done.stdout).groups()
+
+
+def check(ran, tors, onion):
+    bootstrapped = [f for f in ran.path.glob("hosts/*/tor.*.stdout") if "Bootstrapped 100% (done)" in f.read_text()]
+    assert len(list(ran.path.glob("hosts/*/tor.*.stdout"))) == tors
+    # An authority needs no circuits to do its work; all others have them.
+    unready = tors - len(bootstrapped)
+    assert unready <= len(list(ran.path.glob("hosts/authority*"))), sorted(f.parent.name for f in bootstrapped)
+    clients = list(ran.path.glob("hosts/client*"))
+    assert clients
+    for client in clients:
+        fetched = sorted(f.read_text().strip() for f in client.glob("curl.*.stdout"))
+        assert [re.sub(r" in .*", "", line) for line in fetched] == sorted(f"http://{name}/file 200 {SIZE} bytes" for name in ("web", onion)), fetched
+        took = [float(re.search(r"in ([\d.]+) s", line)[1]) for line in fetched]
+        # Three hops there and back, six to the onion service: never as fast as a direct way.
+        assert all(0.1 < seconds < 60 for seconds in took), fetched
+
+
+def test_a_small_network(belljar, workdir, run_experiment):
+    options = ("--authorities", 2, "--relays", 5, "--clients", 1, "--stop-time", "90 s", "--fetch-at", "60 s")
+    tors, onion = make(belljar, workdir / "tor", *options)
+    check(run_experiment(workdir / "tor/network.yaml", timeout=300), int(tors), onion)
+
+
+@pytest.mark.slow
+def test_thirty(belljar, workdir, run_experiment):
+    tors, onion = make(belljar, workdir / "tor")
+    assert tors == "30"
+    check(run_experiment(workdir / "tor/network.yaml", timeout=900), 30, onion)
+
+
+def test_what_cannot_be_made_is_said(workdir):
+    def said(*options, path="/usr/bin:/bin:/usr/sbin"):
+        command = [sys.executable, EXAMPLES / "tor/network.py", workdir / "no", *map(str, options)]
+        done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, timeout=60)
+        assert done.returncode and not (workdir / "no").exists(), done
+        return done.stderr
+
+    assert "at least one authority, three relays and one client are needed" in said("--relays", 2)
+    assert "not installed" not in said("--clients", 0)
