@@ -170,11 +170,12 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
                 };
                 self.control.answer(state);
             }
-            if ready.packets {
-                self.receive();
-            }
+            // Before what could find a neighbour silent: after a pause, what came from it meanwhile is waiting here.
             if ready.data_plane {
                 self.watch_data_plane()?;
+            }
+            if ready.packets {
+                self.receive();
             }
             let now = self.clock.now();
             if self.flows_at.is_some_and(|at| at <= now) {
@@ -289,12 +290,12 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         let Some(plane) = &mut self.data_plane else { return Ok(()) };
         let now = self.clock.now();
         let passed = plane.used(self.settings.port);
-        for (source, destination) in passed.pairs {
-            self.protocol.on_data_plane(now, DataPlaneEvent::Used { source, destination });
-        }
         for (interface, neighbor) in passed.neighbors {
             let event = DataPlaneEvent::LinkAlive { interface: InterfaceId(interface), neighbor };
             self.protocol.on_data_plane(now, event);
+        }
+        for (source, destination) in passed.pairs {
+            self.protocol.on_data_plane(now, DataPlaneEvent::Used { source, destination });
         }
         for _ in 0..BATCH {
             match plane.next_packet(&mut self.buffer).doing("read from the TUN interface")? {
