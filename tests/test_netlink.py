@@ -104,6 +104,44 @@ ip -6 route add 2001:db8:5::/48 via 2001:db8:77::1 dev eth0 onlink
 ip route show 10.5.0.0/16
 ip route show 10.6.0.0/16
 ip -6 route show 2001:db8:5::/48
+ip route add 10.15.0.0/16 via inet6 2001:db8::2
+ip route add 10.16.0.0/16 via inet6 fe80::2 dev eth0
+ip route add 10.17.0.0/16 nexthop via inet6 fe80::2 dev eth0 weight 3 nexthop via 10.0.0.3
+ip route add 10.18.0.0/16 via inet6 fe80::2
+ip route add 10.18.0.0/16 via inet6 2001:db8:77::1
+ip route add 10.18.0.0/16 via inet6 2001:db8:77::1 dev eth0 onlink
+ip route add 10.19.0.0/16 via inet6 2001:db8::1
+ip -6 route add 2001:db8:19::/48 via inet 10.0.0.2
+ip route show 10.15.0.0/16
+ip route show 10.16.0.0/16
+ip route show 10.17.0.0/16
+ip route show 10.18.0.0/16
+ip route get 10.15.1.1
+ip route get 10.16.1.1
+ip route del 10.15.0.0/16 via inet6 2001:db8::3
+ip route del 10.15.0.0/16 via inet6 2001:db8::2
+ip route del 10.16.0.0/16
+ip route del 10.17.0.0/16
+ip route del 10.18.0.0/16
+ip route add 10.15.0.0/16 via 10.0.0.2
+ip route add 10.15.0.0/16 tos 0x10 via 10.0.0.3
+ip route add 10.15.0.0/16 tos 0x10 via 10.0.0.4
+ip route add 10.15.0.0/16 tos 0x10 via 10.0.0.4 metric 3
+ip route add 10.15.0.0/16 tos 0xb8 via 10.0.0.5
+ip route add 10.15.0.0/16 tos 0x11 via 10.0.0.5
+ip -6 route add 2001:db8:19::/48 tos 0x10 via 2001:db8::2
+ip route show 10.15.0.0/16
+ip route get 10.15.1.1
+ip route get 10.15.1.1 tos 0x10
+ip route get 10.15.1.1 tos 0x8
+ip route del 10.15.0.0/16 tos 0x08
+ip route del 10.15.0.0/16 tos 0x10
+ip route show 10.15.0.0/16
+ip route del 10.15.0.0/16
+ip route flush 10.15.0.0/16
+ip rule add tos 0x10 prohibit pref 40
+ip route get 10.9.1.1 tos 0x10
+ip rule del tos 0x10
 ip rule add dport 0 table 1
 ip rule add sport 65535 table 1
 ip rule add uidrange 9-5 table 1
@@ -161,6 +199,65 @@ def test_rules_tables_and_neighbours_are_linuxs(run_experiment, workdir):
     # The kernel tells of routes that are flushed, and of the next hops of one, in an order of its own.
     told = [sorted(line for line in normal(text) if "nexthop" not in line) for text in (done.text("a", "ip"), heard.read_text())]
     assert told[0] == told[1] and len(told[0]) > 30
+
+
+NEW_LINKS = """
+ip link add dummy0 type dummy
+ip link add dummy0 type dummy
+ip addr add 10.66.0.1/24 dev dummy0
+ip route show dev dummy0
+ip link set dummy0 up
+ip -4 -br addr show dev dummy0
+ip route show dev dummy0
+ip -o link show dev dummy0
+ip link add link eth0 name eth0.10 type vlan id 10
+ip link add link eth0 name eth0.11 type vlan id 10
+ip link add link eth0 name eth0.12 type vlan id 4095
+ip link add link eth0 name eth0.13 type vlan
+ip link add name eth0.14 type vlan id 14
+ip link add link eth0 name eth0.15 mtu 9000 type vlan id 15
+ip link add bogus type bogus
+ip link add aVeryLongNameOfALink type dummy
+ip link set eth0.10 up
+ip addr add 10.67.0.1/24 dev eth0.10
+ip -o -d link show dev eth0.10
+ip -4 -br addr show dev eth0.10
+ip route show dev eth0.10
+ip route get 10.67.0.2
+ip link del dummy0
+ip link del dummy0
+ip route show dev dummy0
+ip addr add 10.68.0.1/24 dev eth0 valid_lft forever preferred_lft forever
+ip addr add 10.69.0.1/24 dev eth0 valid_lft 90000 preferred_lft 90001
+ip addr add 10.69.0.1/24 dev eth0 valid_lft 90000 preferred_lft 0
+ip -4 -o addr show dev eth0
+ip link set eth0 down
+ip -br link show dev eth0.10
+"""
+
+
+def plain(text):
+    """The answers of `ip link` without what is a machine's own: hardware addresses, numbers, lifetimes to the second, and what a
+    device is capable of."""
+    text = re.sub(r"([0-9a-f]{2}:){5}[0-9a-f]{2}", "MAC", text)
+    text = re.sub(r"\b\d+: (?=\w)|@if\d+", "", text)
+    text = re.sub(r"(promiscuity|allmulti|minmtu|maxmtu|numtxqueues|numrxqueues|gso_max_size|gso_max_segs|tso_max_size|tso_max_segs|gro_max_size|"
+                  r"gso_ipv4_max_size|gro_ipv4_max_size) \d+ ?|addrgenmode eui64 |8999\dsec|\b90000sec", "", text)
+    return [line.strip() for line in text.splitlines()]
+
+
+@pytest.mark.needs("ip", "unshare")
+def test_dummies_vlans_and_lifetimes_are_linuxs(run_experiment):
+    setup = ("sysctl -qw net.ipv6.conf.default.accept_dad=0 && ip link set lo up && ip link add eth0 type veth peer name peer && ip link set eth0 up && "
+             "ip link set peer up && ip addr add 10.0.0.1/24 dev eth0 && ip link add probe type dummy && ip link add link eth0 name probe.1 type vlan id 1 && "
+             "ip link del probe && ip link del probe.1 && /usr/bin/python3 -c \"$0\" \"$1\"")
+    user = [] if os.geteuid() == 0 else ["-r"]
+    linux = subprocess.run(["unshare", *user, "-n", "sh", "-c", setup, ASK, NEW_LINKS], capture_output=True, text=True, timeout=60)
+    if linux.returncode != 0:
+        pytest.skip(f"no network namespace with dummies and VLANs to ask the kernel in: {linux.stderr.strip()}")
+    hosts = {"a": {"interfaces": {"eth0": "10.0.0.1/24"}, "routes": [], "processes": [python(ASK, NEW_LINKS)]}, "b": {"processes": []}}
+    done = run_experiment(world(hosts, [{"between": ["a:eth0", "b"]}], **{"belljar": {"ipv6": True}}))
+    assert plain(done.text("a", "python3")) == plain(linux.stdout)
 
 
 @pytest.mark.needs("ip", "unshare")

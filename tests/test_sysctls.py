@@ -2,6 +2,7 @@
 
 import re
 
+from conftest import ROOT
 from test_links import python, world
 
 SERVER = "import socket; l = socket.create_server(('', 7), backlog=BACKLOG)\n"
@@ -53,3 +54,16 @@ def test_cookies_keep_options_and_count(run_experiment):
     # timestamps, SACK and window scale are on, the scale of the peer is Linux's
     assert (received, options) == ("1000000", "7") and int(scales) & 0xf == 7, done.text("b")
     assert re.search(r"'1', '1', '0'", done.text("b")), done.text("b")
+
+
+def test_the_table_of_settings_is_true(run_experiment):
+    """docs/sysctls.md: what it calls absent is not there, and the rest is."""
+    rows = re.findall(r"^\| `(net\.\S+)` \| (works|no effect|read only|absent) \|", (ROOT / "docs/sysctls.md").read_text(), re.M)
+    assert len(rows) > 250
+    names = {name.replace("*", scope).replace(".", "/"): state for name, state in rows for scope in ("all", "default", "eth0")}
+    look = "import os, sys\nfor name in sys.stdin.read().split(): print(name, os.access('/proc/sys/' + name, os.F_OK), os.access('/proc/sys/' + name, os.W_OK))"
+    hosts = {"a": {"processes": [{"path": "sh", "args": ["-c", f"/usr/bin/python3 -c \"$0\" <<END\n{chr(10).join(names)}\nEND", look]}]}, "b": {"processes": []}}
+    said = run_experiment(world(hosts, [{"between": ["a:eth0", "b"]}], belljar={"ipv6": True})).text("a", "sh")
+    there = {name: (exists == "True", writable == "True") for name, exists, writable in (line.split() for line in said.splitlines())}
+    wrong = [(name, state) for name, state in names.items() if there[name][0] != (state != "absent") or state in ("works", "no effect") and not there[name][1]]
+    assert not wrong

@@ -193,5 +193,35 @@ static void reading(void) {
     end();
 }
 
+/* What a descriptor's file in /proc says, and what is heard of a file that has lost its name. */
+static void shown_and_unlinked(void) {
+    CHECK(begin());
+    SAME(inotify_add_watch(in, "d", IN_MODIFY | IN_EXCL_UNLINK), 1);
+    char path[64], line[256] = "", seen[256] = "";
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", in);
+    FILE *f = fopen(path, "r");
+    CHECK(f != NULL);
+    while (fgets(line, sizeof line, f))
+        if (strncmp(line, "inotify wd:", 11) == 0)
+            strcpy(seen, line);
+    fclose(f);
+    unsigned wd, mask, device;
+    unsigned long ino;
+    struct stat st;
+    SAME(sscanf(seen, "inotify wd:%x ino:%lx sdev:%x mask:%x", &wd, &ino, &device, &mask), 4);
+    CHECK(stat("d", &st) == 0 && wd == 1 && ino == st.st_ino);
+    SAME(mask, IN_MODIFY | IN_EXCL_UNLINK);
+    int file = open("d/a", O_RDWR | O_CREAT, 0644), other = inotify_init1(IN_NONBLOCK);
+    SAME(inotify_add_watch(other, "d", IN_MODIFY), 1);
+    CHECK(write(file, "x", 1) == 1);
+    SAID("1:MODIFY:a");
+    CHECK(unlink("d/a") == 0 && write(file, "x", 1) == 1);
+    SAID("");
+    char buffer[256] __attribute__((aligned(8)));
+    CHECK(read(other, buffer, sizeof buffer) > 0); /* the other watch asks for it */
+    close(file), close(other);
+    end();
+}
+
 GUEST_WITH(scratch_enter(), T(files_in_a_directory), T(names), T(a_file_itself), T(a_directory_itself), T(watches),
-           T(reading))
+           T(reading), T(shown_and_unlinked))

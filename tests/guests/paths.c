@@ -48,6 +48,15 @@ static void confined_opening(void) {
     f = open_how(d, "../../f", O_RDONLY, RESOLVE_IN_ROOT);
     CHECK(f >= 0 && close(f) == 0);
     FAILS(open_how(d, "f", O_RDONLY, 1 << 20), EINVAL);
+    /* Another file system: of an absolute path it is where it begins, of a link it is where it leads. */
+    f = open_how(AT_FDCWD, "/proc", O_RDONLY, 0);
+    int same = open_how(f, "self/../sys", O_RDONLY, RESOLVE_NO_XDEV);
+    CHECK(f >= 0 && same >= 0 && close(same) == 0);
+    FAILS(open_how(f, "..", O_RDONLY, RESOLVE_NO_XDEV), EXDEV);
+    FAILS(open_how(AT_FDCWD, "/proc/sys", O_RDONLY, RESOLVE_NO_XDEV), EXDEV);
+    CHECK(symlink("/proc/sys", "c/away") == 0);
+    FAILS(open_how(d, "away", O_RDONLY, RESOLVE_NO_XDEV), EXDEV);
+    CHECK(close(f) == 0 && unlink("c/away") == 0);
     CHECK(close(d) == 0 && unlink("c/f") == 0 && unlink("c/s") == 0 && unlink("c/absolute") == 0);
     CHECK(unlink("c/out") == 0 && rmdir("c") == 0);
 }

@@ -500,6 +500,23 @@ static void full_buffers(void) {
     close_pair();
 }
 
+/* struct termio of System V: the lower halves of the flags and the first eight control characters. */
+static void old_settings(void) {
+    struct old { unsigned short iflag, oflag, cflag, lflag; unsigned char line, cc[8]; } o;
+    struct termios t;
+    CHECK(open_pair());
+    CHECK(ioctl(s, TCGETA, &o) == 0 && tcgetattr(s, &t) == 0);
+    SAME(o.lflag, t.c_lflag & 0xffff);
+    SAME(o.cc[VINTR], t.c_cc[VINTR]);
+    o.lflag &= ~(ECHO | ICANON), o.cc[VINTR] = 7;
+    CHECK(ioctl(s, TCSETA, &o) == 0 && tcgetattr(s, &t) == 0);
+    SAME(t.c_lflag & (ECHO | ICANON), 0);
+    SAME(t.c_cc[VINTR], 7);
+    FAILS(ioctl(s, TCGETA, (void *)8), EFAULT);
+    CHECK(ioctl(s, TCSETAW, &o) == 0 && ioctl(s, TCSETAF, &o) == 0);
+    close_pair();
+}
+
 GUEST(T(names), T(locked_slaves), T(canonical_lines), T(editing), T(ends_of_files), T(raw_mode), T(settings), T(flushing),
       T(stopping_output), T(packets), T(slaves_that_close), T(masters_that_close), T(controlling_terminals),
-      T(typed_signals), T(resizing), T(hang_ups), T(job_control), T(orphaned_groups), T(full_buffers))
+      T(typed_signals), T(resizing), T(hang_ups), T(job_control), T(orphaned_groups), T(full_buffers), T(old_settings))

@@ -81,6 +81,14 @@ impl Host {
                     self.administer(|admin| admin.announce_neighbour(*neighbour, there));
                     self.carry_out_effects();
                 }
+                Effect::AddressExpired(interface, ip) => {
+                    self.administer(|admin| admin.address_expired(interface, ip));
+                    self.carry_out_effects();
+                }
+                Effect::AddressDeprecated(interface, ip) => {
+                    self.administer(|admin| admin.address_deprecated(interface, ip));
+                    self.carry_out_effects();
+                }
                 Effect::Note(what) => self.warn(what),
                 Effect::Closed(socket) => {
                     self.files.unnamed.remove(&FilePlace::Socket(socket));

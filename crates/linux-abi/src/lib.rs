@@ -6,6 +6,7 @@
 
 mod errno;
 pub mod file;
+pub mod interface_settings;
 pub mod ipc;
 pub mod poll;
 pub mod process;

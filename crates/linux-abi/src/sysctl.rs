@@ -1,5 +1,7 @@
 //! Settings of the kernel that an experiment can give a host, with the values that they take.
 
+use crate::interface_settings;
+
 /// The values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
@@ -12,6 +14,8 @@ pub enum Values {
     },
     /// Three numbers of bytes: the least, the initial, the greatest.
     Sizes,
+    /// A whole number, of either sign.
+    Whole,
     /// One of these words.
     OneOf(&'static [&'static str]),
 }
@@ -34,6 +38,7 @@ pub const SETTINGS: &[(&str, Values)] = &[
     ("net.core.somaxconn", ANY),
     ("net.core.wmem_default", number(4_608, LARGEST)),
     ("net.core.wmem_max", number(4_608, LARGEST)),
+    ("net.ipv4.fib_multipath_hash_policy", number(0, 1)),
     ("net.ipv4.icmp_msgs_burst", ANY),
     ("net.ipv4.icmp_msgs_per_sec", ANY),
     ("net.ipv4.icmp_ratelimit", ANY),
@@ -81,6 +86,7 @@ impl Values {
                 text.parse().is_ok_and(|number: u32| (*least..=*greatest).contains(&number))
             }
             Values::Sizes => numbers().count() == 3 && numbers().all(|number| number.is_some_and(|n| n > 0)),
+            Values::Whole => text.parse::<i32>().is_ok(),
             Values::OneOf(words) => words.contains(&text),
         }
     }
@@ -96,6 +102,7 @@ impl std::fmt::Display for Values {
                     "three numbers of bytes: the least, the initial and the greatest, such as \"4096 131072 6291456\""
                 )
             }
+            Values::Whole => write!(out, "a whole number"),
             Values::OneOf(words) => write!(out, "one of {}", words.join(", ")),
         }
     }
@@ -103,6 +110,9 @@ impl std::fmt::Display for Values {
 
 /// The values that a setting takes, or `None` if there is no such setting.
 pub fn values(name: &str) -> Option<Values> {
+    if interface_settings::by_name(name).is_some() {
+        return Some(Values::Whole);
+    }
     SETTINGS.iter().find(|(known, _)| *known == name).map(|(_, values)| *values)
 }
 

@@ -3,6 +3,7 @@
 use belljar_net::{Counters, DropReason};
 use belljar_netstack::Stack;
 use belljar_netstack::interface::{Attachment, Interface};
+use belljar_netstack::tun::TunCounters;
 
 /// What an interface has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +46,16 @@ impl InterfaceCounters {
                     received: swap(counters.received),
                     sent: swap(counters.sent),
                     dropped_out: counters.dropped,
+                    ..InterfaceCounters::default()
+                }
+            }
+            Attachment::Dummy | Attachment::Vlan { .. } => {
+                let number = net.interface_by_name(interface.name.as_bytes());
+                let counters = number.map_or(TunCounters::default(), |number| net.virtual_counters(number));
+                let swap = |(packets, bytes): (u64, u64)| (bytes, packets);
+                InterfaceCounters {
+                    received: swap(counters.received),
+                    sent: swap(counters.sent),
                     ..InterfaceCounters::default()
                 }
             }

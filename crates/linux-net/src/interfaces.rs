@@ -5,6 +5,7 @@ use belljar_linux_abi::Errno;
 use belljar_net::InterfaceAddress;
 use belljar_net::routes::{Route, protocol};
 use belljar_netstack::interface::Attachment;
+use belljar_netstack::lifetimes::Lifetime;
 use belljar_netstack::{InitialRoute, LO};
 use std::net::Ipv4Addr;
 
@@ -34,8 +35,13 @@ impl Admin<'_> {
             }
             self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number);
             self.net.neighbours.flush(number, true);
+            self.net.redirects.forget(number);
             self.net.interface_is_down6(number);
             self.listeners.interface_down(self.net, number);
+            for vlan in self.net.vlans_of(number) {
+                self.set_interface_up(vlan, false);
+                self.link_changed(vlan);
+            }
         }
     }
 
@@ -70,13 +76,19 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// Gives an interface one more address, and a route to its network.
-    pub(crate) fn insert_address(&mut self, number: usize, own: InterfaceAddress) -> Result<(), Errno> {
+    /// Gives an interface one more address, for ever or for a time, and a route to its network.
+    pub(crate) fn insert_address(
+        &mut self,
+        number: usize,
+        own: InterfaceAddress,
+        lifetime: Option<Lifetime>,
+    ) -> Result<(), Errno> {
         let addresses = &mut self.net.interfaces[number].addresses;
         if addresses.contains(&own) {
             return Err(Errno::EEXIST);
         }
         addresses.push(own);
+        self.net.set_lifetime(number, own.ip.into(), lifetime);
         self.announce_address(number, &own, true);
         self.connect_networks(number);
         Ok(())
@@ -103,6 +115,7 @@ impl Admin<'_> {
         let addresses = &mut self.net.interfaces[number].addresses;
         let at = addresses.iter().position(|other| *other == own).ok_or(Errno::EADDRNOTAVAIL)?;
         addresses.remove(at);
+        self.net.set_lifetime(number, own.ip.into(), None);
         for (prefix, metric, route) in self.routes_of(number) {
             if route.protocol == protocol::KERNEL && route.source == Some(own.ip) {
                 self.announce_route(prefix, metric, &route, false);

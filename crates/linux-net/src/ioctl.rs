@@ -175,7 +175,7 @@ impl Admin<'_> {
         }
         if !ip.is_unspecified() {
             self.set_interface_up(interface, true);
-            self.insert_address(interface, InterfaceAddress { ip, len: class_len(ip) })?;
+            self.insert_address(interface, InterfaceAddress { ip, len: class_len(ip) }, None)?;
             let addresses = &mut self.net.interfaces[interface].addresses;
             addresses.rotate_right(1);
         }
@@ -187,7 +187,7 @@ impl Admin<'_> {
         let old = self.net.interfaces[interface].addresses.first().copied().ok_or(Errno::EADDRNOTAVAIL)?;
         if old.len != len {
             self.delete_address(interface, old)?;
-            self.insert_address(interface, InterfaceAddress { len, ..old })?;
+            self.insert_address(interface, InterfaceAddress { len, ..old }, None)?;
             self.net.interfaces[interface].addresses.rotate_right(1);
         }
         Ok(())
@@ -237,6 +237,7 @@ pub fn change_route(
                     && gateway.is_none_or(|gateway| Some(gateway) == hop.gateway)
             };
             *p == prefix
+                && route.tos == 0
                 && (metric == 0 || *m == metric)
                 && (route.hops.is_empty() || route.hops.iter().any(hop))
         });
@@ -303,6 +304,7 @@ pub fn interface_flags(interface: &Interface) -> u32 {
     let carrier = if interface.is_running() { c::IFF_RUNNING | LOWER_UP } else { 0 };
     let own = match interface.attachment {
         Attachment::Loopback => c::IFF_LOOPBACK,
+        Attachment::Dummy => c::IFF_BROADCAST | c::IFF_NOARP,
         Attachment::Tun(_) => c::IFF_POINTOPOINT | c::IFF_NOARP | c::IFF_MULTICAST,
         _ => c::IFF_BROADCAST | c::IFF_MULTICAST,
     };

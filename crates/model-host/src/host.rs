@@ -216,7 +216,9 @@ impl Owner for ModelHost {
                 | Effect::ProgramReady(..)
                 | Effect::Passed(_)
                 | Effect::Neighbour(..)
-                | Effect::Neighbour6(..) => {}
+                | Effect::Neighbour6(..)
+                | Effect::AddressExpired(..)
+                | Effect::AddressDeprecated(..) => {}
             }
         }
         self.spare_effects = effects;

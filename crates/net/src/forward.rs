@@ -129,6 +129,17 @@ pub const NO_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 /// nobody may be told (RFC 1122, section 3.2.2): about an ICMP error, a fragment but the first, or what
 /// comes from no single host.
 pub fn refusal_message(packet: &[u8], why: ForwardError) -> Option<Vec<u8>> {
+    message_about(packet, why.icmp())
+}
+
+/// The ICMP message, without IP header, that tells the sender of `packet` of a better router on its link; `None` if nobody may be
+/// told.
+pub fn redirect_message(packet: &[u8], router: Ipv4Addr) -> Option<Vec<u8>> {
+    message_about(packet, (5, 1, router.into()))
+}
+
+/// A message of this type, code and last four bytes of the header, about a packet.
+fn message_about(packet: &[u8], (kind, code, extra): (u8, u8, u32)) -> Option<Vec<u8>> {
     let header_len = usize::from(packet[0] & 0xf) * 4;
     let source = source(packet);
     let answers_error =
@@ -138,7 +149,6 @@ pub fn refusal_message(packet: &[u8], why: ForwardError) -> Option<Vec<u8>> {
     if answers_error || no_host || word(packet, 6) & OFFSET != 0 {
         return None;
     }
-    let (kind, code, extra) = why.icmp();
     let total = usize::from(word(packet, 2)).min(packet.len());
     let quoted = &packet[..total.min(MAX_ERROR - HEADER_LEN - ICMP_HEADER_LEN)];
     let mut message = vec![kind, code, 0, 0];

@@ -3,7 +3,7 @@
 //! The main table is kept apart, since most hosts have no other: without further rules it alone is asked. A host's own
 //! addresses, the `local` table of Linux, come before all rules and are not kept here.
 
-use crate::routes::{Ip, NextHop, Prefix, Route, RouteKind, RouteTable};
+use crate::routes::{Ip, NextHop, Prefix, Route, RouteKind, RouteTable, TOS_MASK};
 use belljar_base::Map;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -127,6 +127,7 @@ impl<A: Ip> Rule<A> {
         let within = |port: u16, range: Option<PortRange>| {
             range.is_none_or(|(first, last)| (first..=last).contains(&port))
         };
+        let tos_mask = if A::BITS == 32 { TOS_MASK } else { u8::MAX };
         // A source that is not settled is none.
         let source = flow.source.unwrap_or(A::LEAST);
         let is_for = self.to.contains(flow.destination)
@@ -134,7 +135,7 @@ impl<A: Ip> Rule<A> {
             && self.arrived.as_deref().is_none_or(|name| name == flow.arrived)
             && self.device.as_deref().is_none_or(|name| Some(name) == flow.device)
             && (flow.mark ^ self.mark) & self.mask == 0
-            && (self.tos == 0 || self.tos == flow.tos)
+            && (self.tos == 0 || self.tos == flow.tos & tos_mask)
             && (self.ip_protocol == 0 || self.ip_protocol == flow.protocol)
             && within(flow.ports.0, self.ports.0)
             && within(flow.ports.1, self.ports.1)
@@ -173,7 +174,7 @@ impl<A: Ip> Default for Policy<A> {
 }
 
 impl<A: Ip> Policy<A> {
-    /// The best route for a flow, `fib_lookup` of Linux; `None` where no rule has one. `hash` is that of the flow, asked
+    /// The best route for a flow with this type of service, `fib_lookup` of Linux; `None` where no rule has one. `hash` is that of the flow, asked
     /// for where there is a choice; next hops must be usable.
     ///
     /// # Errors
@@ -183,13 +184,14 @@ impl<A: Ip> Policy<A> {
         main: &'a RouteTable<A>,
         flow: impl FnOnce() -> RuleSelector<'a, A>,
         destination: A,
+        tos: u8,
         hash: impl Fn() -> u64,
         usable: impl Fn(&NextHop<A>) -> bool,
     ) -> Result<Option<FoundRoute<'a, A>>, Action> {
         if self.plain {
-            let found = main.lookup(destination, hash, usable);
-            let found = found.filter(|(route, _)| route.kind != RouteKind::Throw);
-            return Ok(found.map(|(route, hop)| FoundRoute { route, hop, table: table::MAIN }));
+            let found = main.lookup_entry(destination, tos, hash, usable);
+            let found = found.filter(|(_, route, _)| route.kind != RouteKind::Throw);
+            return Ok(found.map(|(_, route, hop)| FoundRoute { route, hop, table: table::MAIN }));
         }
         let flow = flow();
         let mut from = 0;
@@ -210,7 +212,7 @@ impl<A: Ip> Policy<A> {
                 refusal => return Err(refusal),
             };
             let Some(routes) = self.table(main, number) else { continue };
-            let Some((prefix, route, hop)) = routes.lookup_entry(destination, &hash, &usable) else {
+            let Some((prefix, route, hop)) = routes.lookup_entry(destination, tos, &hash, &usable) else {
                 continue;
             };
             let suppressed = rule.suppressed.is_some_and(|bits| prefix.bits() <= bits);
@@ -308,7 +310,7 @@ mod tests {
     ) -> Result<Option<(usize, u32)>, Action> {
         let (destination, source) = (Ipv4Addr::new(10, 9, 0, 1), source.parse().ok());
         let flow = || RuleSelector { source, arrived, mark, ..flow_to(destination) };
-        let found = policy.lookup(main, flow, destination, || 0, |_| true)?;
+        let found = policy.lookup(main, flow, destination, 0, || 0, |_| true)?;
         Ok(found.map(|found| (found.hop.map_or(0, |hop| hop.interface), found.table)))
     }
 

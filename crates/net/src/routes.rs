@@ -3,6 +3,7 @@
 
 use belljar_base::Footprint;
 use belljar_base::Map;
+use std::cmp::Reverse;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -30,7 +31,7 @@ impl Ip for Ipv4Addr {
     }
     fn source_of(packet: &[u8]) -> Option<Ipv4Addr> {
         let octets: [u8; 4] = packet.get(12..16)?.try_into().ok()?;
-        Some(octets.into())
+        (packet[0] >> 4 == 4).then(|| octets.into())
     }
 }
 
@@ -44,7 +45,7 @@ impl Ip for Ipv6Addr {
     }
     fn source_of(packet: &[u8]) -> Option<Ipv6Addr> {
         let octets: [u8; 16] = packet.get(8..24)?.try_into().ok()?;
-        Some(octets.into())
+        (packet[0] >> 4 == 6).then(|| octets.into())
     }
 }
 
@@ -155,6 +156,8 @@ pub struct NextHop<A = Ipv4Addr> {
     pub interface: usize,
     /// The router that it is handed to; `None`: the destination is on the link.
     pub gateway: Option<A>,
+    /// The IPv6 address of the router that an IPv4 packet is handed to (`via inet6`, RFC 8950); then `gateway` is none.
+    pub gateway6: Option<Ipv6Addr>,
     /// The router was said to be on the link, whatever the addresses are: it is only shown.
     pub on_link: bool,
 }
@@ -162,7 +165,18 @@ pub struct NextHop<A = Ipv4Addr> {
 impl<A> NextHop<A> {
     /// By an interface to a router, or to stations of its link.
     pub fn new(interface: usize, gateway: Option<A>) -> NextHop<A> {
-        NextHop { interface, gateway, on_link: false }
+        NextHop { interface, gateway, gateway6: None, on_link: false }
+    }
+}
+
+impl<A: Ip> NextHop<A> {
+    /// The router that a packet is handed to, of either family.
+    pub fn router(&self) -> Option<IpAddr> {
+        self.gateway.map(Into::into).or(self.gateway6.map(IpAddr::V6))
+    }
+    /// True if the destination is on the link.
+    pub fn is_direct(&self) -> bool {
+        self.gateway.is_none() && self.gateway6.is_none()
     }
 }
 
@@ -187,6 +201,8 @@ pub enum RouteKind {
 pub struct Route<A = Ipv4Addr> {
     /// Its kind.
     pub kind: RouteKind,
+    /// The type of service of its packets, of IPv4; 0 for all.
+    pub tos: u8,
     /// The next hops, one of which is chosen by the flow; none only where `kind` is not unicast.
     pub hops: Vec<NextHop<A>>,
     /// The source address of packets that have none, if it is not the interface's first.
@@ -225,6 +241,7 @@ impl<A: Ip> Route<A> {
     pub fn by(interface: usize, gateway: Option<A>, protocol: u8) -> Route<A> {
         Route {
             kind: RouteKind::Unicast,
+            tos: 0,
             hops: vec![NextHop::new(interface, gateway)],
             source: None,
             protocol,
@@ -256,11 +273,34 @@ impl<A: Ip> Route<A> {
 /// A route that was looked for, the prefix that it is to, and the next hop if there is one.
 pub type RouteMatch<'a, A> = (Prefix<A>, &'a Route<A>, Option<NextHop<A>>);
 
-/// Routes by prefix and metric.
+/// Place of a route among those of its prefix: first those for one type of service, then by metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    tos: Reverse<u8>,
+    metric: u32,
+}
+
+impl Rank {
+    /// The place of a route for a type of service (0: all) with this metric.
+    pub fn new(tos: u8, metric: u32) -> Rank {
+        Rank { tos: Reverse(tos), metric }
+    }
+}
+
+impl From<u32> for Rank {
+    fn from(metric: u32) -> Rank {
+        Rank::new(0, metric)
+    }
+}
+
+/// The bits of a packet's type of service that routes tell packets by (`IPTOS_RT_MASK` of Linux).
+pub(crate) const TOS_MASK: u8 = 0x1c;
+
+/// Routes by prefix, type of service and metric.
 #[derive(Clone, Debug)]
 pub struct RouteTable<A = Ipv4Addr> {
-    /// By (bits that are not the prefix's, network, metric): the best one of a network comes first.
-    routes: Map<(u8, A, u32), Route<A>>,
+    /// By (bits that are not the prefix's, network, rank): the best one of a network comes first.
+    routes: Map<(u8, A, Rank), Route<A>>,
     /// Number of routes of each length, by the bits that are not the prefix's.
     lengths: Vec<u32>,
     /// The lengths that there are but for that of no bits, a bit each: every packet asks.
@@ -311,10 +351,10 @@ impl<A: Ip> RouteTable<A> {
     pub fn take_changes(&mut self) -> Vec<RouteChange<A>> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
-    /// Adds a route; gives back one with the same prefix and metric that it takes the place of.
+    /// Adds a route; gives back one with the same prefix, type of service and metric that it takes the place of.
     pub fn insert(&mut self, prefix: Prefix<A>, metric: u32, route: Route<A>) -> Option<Route<A>> {
         let recorded = self.changes.is_some().then(|| route.clone());
-        let old = self.routes.insert(key(prefix, metric), route);
+        let old = self.routes.insert(key(prefix, Rank::new(route.tos, metric)), route);
         if let (Some(changes), Some(route)) = (&mut self.changes, recorded)
             && old.as_ref() != Some(&route)
         {
@@ -326,17 +366,18 @@ impl<A: Ip> RouteTable<A> {
         self.count();
         old
     }
-    /// The route with exactly this prefix and metric.
-    pub fn get(&self, prefix: Prefix<A>, metric: u32) -> Option<&Route<A>> {
-        self.routes.get(&key(prefix, metric))
+    /// The route with exactly this prefix and rank; a metric alone is that of a route for all types of service.
+    pub fn get(&self, prefix: Prefix<A>, rank: impl Into<Rank>) -> Option<&Route<A>> {
+        self.routes.get(&key(prefix, rank.into()))
     }
     /// Takes a route out.
-    pub fn remove(&mut self, prefix: Prefix<A>, metric: u32) -> Option<Route<A>> {
-        let old = self.routes.remove(&key(prefix, metric));
+    pub fn remove(&mut self, prefix: Prefix<A>, rank: impl Into<Rank>) -> Option<Route<A>> {
+        let rank = rank.into();
+        let old = self.routes.remove(&key(prefix, rank));
         if old.is_some() {
             self.lengths[usize::from(A::BITS - prefix.len)] -= 1;
             if let Some(changes) = &mut self.changes {
-                changes.push(RouteChange { prefix, metric, route: None });
+                changes.push(RouteChange { prefix, metric: rank.metric, route: None });
             }
             self.count();
         }
@@ -357,7 +398,7 @@ impl<A: Ip> RouteTable<A> {
     /// Takes out all routes for which `keep` does not hold.
     pub fn retain(&mut self, mut keep: impl FnMut(Prefix<A>, u32, &mut Route<A>) -> bool) {
         let (lengths, changes) = (&mut self.lengths, &mut self.changes);
-        self.routes.retain(|(rest, address, metric), route| {
+        self.routes.retain(|(rest, address, Rank { metric, .. }), route| {
             let prefix = Prefix { address: *address, len: A::BITS - rest };
             let before = changes.is_some().then(|| route.clone());
             let kept = keep(prefix, *metric, route);
@@ -391,20 +432,22 @@ impl<A: Ip> RouteTable<A> {
         hash: impl Fn() -> u64,
         usable: impl Fn(&NextHop<A>) -> bool,
     ) -> Option<(&Route<A>, Option<NextHop<A>>)> {
-        self.lookup_entry(destination, hash, usable).map(|(_, route, hop)| (route, hop))
+        self.lookup_entry(destination, 0, hash, usable).map(|(_, route, hop)| (route, hop))
     }
-    /// As [`lookup`](Self::lookup), with the prefix of the route.
+    /// As [`lookup`](Self::lookup) for packets of a type of service, with the prefix of the route.
     pub fn lookup_entry(
         &self,
         destination: A,
+        tos: u8,
         hash: impl Fn() -> u64,
         usable: impl Fn(&NextHop<A>) -> bool,
     ) -> Option<RouteMatch<'_, A>> {
+        let is_for = |route: &Route<A>| route.tos == 0 || route.tos == tos & TOS_MASK;
         if !self.few.is_empty() {
             return self
                 .few
                 .iter()
-                .filter(|(prefix, _)| prefix.contains(destination))
+                .filter(|(prefix, route)| prefix.contains(destination) && is_for(route))
                 .find_map(|(prefix, route)| Some((*prefix, route, route.choose(&hash, &usable)?)));
         }
         let mut present = self.present;
@@ -415,9 +458,10 @@ impl<A: Ip> RouteTable<A> {
             let rest = if last { A::BITS } else { present.trailing_zeros() as u8 };
             present &= present.wrapping_sub(1);
             let network = destination.masked(A::BITS - rest);
-            let from = (rest, network, 0);
+            let (first, last_of_all) = (Rank::new(u8::MAX, 0), Rank::new(0, u32::MAX));
             let prefix = Prefix { address: network, len: A::BITS - rest };
-            for (_, route) in self.routes.range(from..=(rest, network, u32::MAX)) {
+            let of_network = self.routes.range((rest, network, first)..=(rest, network, last_of_all));
+            for (_, route) in of_network.filter(|(_, route)| is_for(route)) {
                 if let Some(chosen) = route.choose(&hash, &usable) {
                     return Some((prefix, route, chosen));
                 }
@@ -431,154 +475,16 @@ impl<A: Ip> RouteTable<A> {
     }
     /// All routes, longest prefix first, then by network and metric.
     pub fn iter(&self) -> impl Iterator<Item = (Prefix<A>, u32, &Route<A>)> {
-        self.routes.iter().map(|((rest, address, metric), route)| {
-            (Prefix { address: *address, len: A::BITS - rest }, *metric, route)
+        self.routes.iter().map(|((rest, address, rank), route)| {
+            (Prefix { address: *address, len: A::BITS - rest }, rank.metric, route)
         })
     }
 }
 
-fn key<A: Ip>(prefix: Prefix<A>, metric: u32) -> (u8, A, u32) {
-    (A::BITS - prefix.len, prefix.address, metric)
+fn key<A: Ip>(prefix: Prefix<A>, rank: Rank) -> (u8, A, Rank) {
+    (A::BITS - prefix.len, prefix.address, rank)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn net(text: &str) -> Prefix {
-        text.parse::<InterfaceAddress>().unwrap().network()
-    }
-    fn ip(text: &str) -> Ipv4Addr {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn changes_are_recorded_where_they_are_wanted() {
-        let mut table = RouteTable::default();
-        let by = |interface| Route::by(interface, None, protocol::STATIC);
-        table.insert(net("10.1.0.0/16"), 5, by(1));
-        assert_eq!(table.take_changes(), []);
-        table.record_changes();
-        let change = |prefix: &str, route| RouteChange { prefix: net(prefix), metric: 5, route };
-        table.insert(net("10.1.0.0/16"), 5, by(1));
-        assert_eq!(table.take_changes(), [], "it was there");
-        table.insert(net("10.1.0.0/16"), 5, by(2));
-        table.insert(
-            net("10.2.0.0/16"),
-            5,
-            Route { hops: vec![NextHop::new(1, None), NextHop::new(2, None)], ..by(1) },
-        );
-        table.remove(net("10.3.0.0/16"), 5);
-        assert_eq!(table.take_changes().len(), 2);
-        table.retain(|_, _, route| {
-            route.hops.retain(|hop| hop.interface != 2);
-            !route.hops.is_empty()
-        });
-        assert_eq!(table.take_changes(), [change("10.1.0.0/16", None), change("10.2.0.0/16", Some(by(1)))]);
-        table.remove(net("10.2.0.0/16"), 5);
-        assert_eq!(table.take_changes(), [change("10.2.0.0/16", None)]);
-    }
-
-    #[test]
-    fn prefixes_know_their_addresses() {
-        assert_eq!(net("10.1.2.3/24").to_string(), "10.1.2.0/24");
-        assert_eq!(net("10.1.2.3/24").broadcast(), Some(ip("10.1.2.255")));
-        assert_eq!((net("10.0.0.5/31").broadcast(), net("1.2.3.4").broadcast()), (None, None));
-        assert_eq!(net("10.0.0.5/31").stations().collect::<Vec<_>>(), [ip("10.0.0.4"), ip("10.0.0.5")]);
-        assert_eq!(net("10.0.0.0/30").stations().collect::<Vec<_>>(), [ip("10.0.0.1"), ip("10.0.0.2")]);
-        assert_eq!(net("0.0.0.0/0"), Prefix::ALL);
-        assert!(
-            net("10.0.0.0/8").overlaps(&net("10.9.0.0/16"))
-                && !net("10.0.0.0/9").overlaps(&net("10.128.0.0/9"))
-        );
-        for wrong in ["10.0.0.0/33", "10.0.0/8", "10.0.0.1/", ""] {
-            assert!(wrong.parse::<InterfaceAddress>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn ipv6_has_the_same_table_with_longer_prefixes() {
-        let net = |text: &str| text.parse::<InterfaceAddress<Ipv6Addr>>().unwrap().network();
-        assert_eq!(net("2001:db8:1:2::7/64").to_string(), "2001:db8:1:2::/64");
-        assert_eq!(net("2001:db8::1").bits(), 128);
-        assert!("2001:db8::/129".parse::<InterfaceAddress<Ipv6Addr>>().is_err());
-        let mut table: RouteTable<Ipv6Addr> = RouteTable::default();
-        let hop = |n| Route::by(n, None, protocol::BOOT);
-        assert!(table.lookup("::2".parse().unwrap(), || 0, |_| true).is_none());
-        for (n, text) in ["::/0", "2001:db8::/32", "2001:db8::1/128"].into_iter().enumerate() {
-            table.insert(net(text), 1_024, hop(n));
-        }
-        let to = |text: &str| {
-            table.lookup(text.parse().unwrap(), || 0, |_| true).map(|(_, hop)| hop.unwrap().interface)
-        };
-        assert_eq!([to("fe80::1"), to("2001:db8::2"), to("2001:db8::1")], [Some(0), Some(1), Some(2)]);
-    }
-
-    #[test]
-    fn the_longest_prefix_then_the_least_metric_wins() {
-        let mut table = RouteTable::default();
-        table.insert(Prefix::ALL, 0, Route::by(1, Some(ip("10.0.0.1")), protocol::BOOT));
-        table.insert(net("10.2.0.0/16"), 20, Route::by(2, None, protocol::BOOT));
-        table.insert(net("10.2.0.0/16"), 10, Route::by(3, None, protocol::BOOT));
-        table.insert(net("10.2.7.0/24"), 90, Route::by(4, None, protocol::BOOT));
-        let to = |table: &RouteTable, text: &str, down: usize| {
-            table.lookup(ip(text), || 0, |hop| hop.interface != down).map(|(_, hop)| hop.unwrap().interface)
-        };
-        assert_eq!(
-            [to(&table, "10.2.7.1", 0), to(&table, "10.2.8.1", 0), to(&table, "11.0.0.1", 0)],
-            [Some(4), Some(3), Some(1)]
-        );
-        assert_eq!(
-            [to(&table, "10.2.7.1", 4), to(&table, "10.2.8.1", 3), to(&table, "11.0.0.1", 1)],
-            [Some(3), Some(2), None]
-        );
-        assert!(
-            table.remove(net("10.2.7.0/24"), 90).is_some() && table.remove(net("10.2.7.0/24"), 90).is_none()
-        );
-        assert_eq!(to(&table, "10.2.7.1", 0), Some(3));
-        table.retain(|_, metric, _| metric == 0);
-        assert_eq!((to(&table, "10.2.7.1", 0), table.iter().count()), (Some(1), 1));
-    }
-
-    #[test]
-    fn a_few_routes_are_found_as_many_are() {
-        let mut few = RouteTable::default();
-        few.insert(Prefix::ALL, 5, Route::by(1, None, protocol::BOOT));
-        few.insert(net("10.0.0.0/8"), 0, Route::by(2, None, protocol::BOOT));
-        few.insert(net("10.1.0.0/16"), 9, Route::by(3, None, protocol::BOOT));
-        few.insert(net("10.1.0.0/16"), 2, Route::by(4, None, protocol::BOOT));
-        let blocked = Route { kind: RouteKind::Prohibit, ..Route::by(0, None, protocol::STATIC) };
-        few.insert(net("10.1.7.0/24"), 0, blocked);
-        let mut many = few.clone();
-        for n in 0..2 * FEW as u8 {
-            many.insert(net(&format!("192.168.{n}.0/24")), 0, Route::by(9, None, protocol::BOOT));
-        }
-        assert!(!few.few.is_empty() && many.few.is_empty());
-        for to in ["10.1.7.1", "10.1.8.1", "10.2.0.0", "11.0.0.1", "0.0.0.0"].map(ip) {
-            for down in 0..5 {
-                let found = |table: &RouteTable| {
-                    table
-                        .lookup_entry(to, || 0, |hop| hop.interface != down)
-                        .map(|(prefix, _, hop)| (prefix, hop))
-                };
-                assert_eq!(found(&few), found(&many), "{to} without {down}");
-            }
-        }
-        few.insert(Prefix::ALL, 5, Route::by(7, None, protocol::BOOT));
-        let by = few.lookup(ip("1.1.1.1"), || 0, |_| true).and_then(|(_, hop)| hop).map(|hop| hop.interface);
-        assert_eq!(by, Some(7));
-    }
-
-    #[test]
-    fn flows_spread_over_equal_next_hops_and_stay_on_theirs() {
-        let hop = |interface| NextHop::new(interface, None);
-        let route = Route { hops: vec![hop(1), hop(2), hop(3)], ..Route::by(0, None, protocol::STATIC) };
-        let mut table = RouteTable::default();
-        table.insert(Prefix::ALL, 0, route);
-        let by = |hash, down| {
-            table.lookup(ip("1.1.1.1"), || hash, |hop| hop.interface != down).unwrap().1.unwrap().interface
-        };
-        assert_eq!([by(0, 0), by(1, 0), by(2, 0), by(3, 0)], [1, 2, 3, 1]);
-        assert_eq!([by(0, 2), by(1, 2), by(2, 2)], [1, 3, 1]);
-    }
-}
+#[path = "routes_tests.rs"]
+mod tests;

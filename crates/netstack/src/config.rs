@@ -41,6 +41,8 @@ pub struct StackConfig {
     pub forwarding: bool,
     /// Settings, with their values as sysctl(8) writes them.
     pub sysctls: Vec<(crate::sysctl::Sysctl, String)>,
+    /// Settings of interfaces.
+    pub interface_settings: Vec<(crate::conf::GivenSetting, i32)>,
     /// Queues and bandwidths of `eth0`.
     pub nic: NicConfig,
     /// Until then `eth0` can send and receive whatever comes.
@@ -69,6 +71,7 @@ impl StackConfig {
             routes: Vec::new(),
             forwarding: false,
             sysctls: Vec::new(),
+            interface_settings: Vec::new(),
             nic: NicConfig::default(),
             bootstrap_end: SimTime::ZERO,
             buffers: TcpBufferSizes::default(),

@@ -5,7 +5,7 @@ use crate::SocketKey;
 use belljar_base::SimTime;
 use belljar_net::Packet;
 use belljar_net::neighbour::Neighbour;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Something that follows from what the stack has done and that only its owner can do.
 #[derive(Debug)]
@@ -22,6 +22,10 @@ pub enum Effect {
     Neighbour(Box<Neighbour>, bool),
     /// The same of an IPv6 neighbour.
     Neighbour6(Box<Neighbour<Ipv6Addr>>, bool),
+    /// An address of an interface is no longer valid: it is to be taken away.
+    AddressExpired(usize, IpAddr),
+    /// An address of an interface is no longer preferred.
+    AddressDeprecated(usize, IpAddr),
     /// Something fell short, or is worth telling.
     Note(Box<str>),
     /// A socket is no more; its key may be given to another one.

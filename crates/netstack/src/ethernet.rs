@@ -1,24 +1,24 @@
 //! Interfaces at the ends of links: frames out, with the hardware address of the next hop, and frames in;
 //! ARP; and passing packets of others on.
 
+use super::Stack;
 use super::family::{FlowKey, RouteQuery};
 use super::interface::Attachment;
 use super::ip::icmp;
 use super::ip::route::ResolvedRoute;
-use super::{LO, Stack};
 use crate::Departure;
 use crate::PacketDirection;
 use crate::StackTimer;
 use crate::TimerId;
 use crate::adapter::Adapter;
+use crate::virtual_links::TAGGED;
 use belljar_base::SimTime;
 use belljar_net::forward::{self, ForwardError};
 use belljar_net::neighbour::NeighbourEvent;
 use belljar_net::policy::Action;
-use belljar_net::router::{arp_frame, arp_reply, arp_request, framed};
+use belljar_net::router::framed;
 use belljar_net::routes::RouteKind;
 use belljar_net::{DropReason, Nic, NicChange, NicConfig, NicEvent, Packet};
-use belljar_wire::arp;
 use belljar_wire::ethernet::{self, Address, Frame, ethertype};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -98,11 +98,15 @@ impl Stack {
 impl Stack {
     /// Sends an IPv4 packet over a link to `gateway`, or where it goes to. False if it is lost now; it may
     /// have to wait for the answer of its neighbour.
-    pub fn link_output(&mut self, interface: usize, gateway: Option<Ipv4Addr>, packet: Packet) -> bool {
+    pub fn link_output(&mut self, interface: usize, gateway: Option<IpAddr>, packet: Packet) -> bool {
         if packet.len() < 20 {
             return false;
         }
-        let next = gateway.unwrap_or_else(|| forward::destination(packet.bytes()));
+        let next = match gateway {
+            Some(IpAddr::V6(next)) => return self.send_to_neighbour6(interface, next, packet),
+            Some(IpAddr::V4(next)) => next,
+            None => forward::destination(packet.bytes()),
+        };
         let (to, packet) = if next.is_multicast() {
             (group_address(next), packet)
         } else if self.is_broadcast_on(interface, next) {
@@ -116,10 +120,12 @@ impl Stack {
         self.send_frame(interface, to, packet)
     }
 
-    /// Queues a packet with its header; false if the queue is full.
-    fn send_frame(&mut self, interface: usize, to: Address, packet: Packet) -> bool {
+    /// Queues an IP packet with its Ethernet header; false if the queue is full.
+    pub fn send_frame(&mut self, interface: usize, to: Address, packet: Packet) -> bool {
         let own = Address(self.interfaces[interface].mac);
-        self.send_framed(interface, framed(packet, to, own, ethertype::IPV4))
+        let v6 = packet.open_bytes().first().is_some_and(|first| first >> 4 == 6);
+        let ethertype = if v6 { ethertype::IPV6 } else { ethertype::IPV4 };
+        self.send_framed(interface, framed(packet, to, own, ethertype))
     }
 
     /// The same for a whole frame.
@@ -130,6 +136,8 @@ impl Stack {
                 self.links[link].nic.send(self.clock.now(), frame).is_ok()
             }
             Attachment::Tap(n) => self.tun_output(n, frame),
+            Attachment::Vlan { below, id } => self.vlan_output(interface, below, id, frame),
+            Attachment::Dummy => self.dummy_output(interface, frame),
             _ => false,
         }
     }
@@ -160,16 +168,6 @@ impl Stack {
                 NeighbourEvent::Forgotten(neighbour) => self.neighbour_changed(neighbour, false),
             }
         }
-    }
-
-    /// Asks who has an address, from that of a packet that waits, or from one of the same network.
-    fn ask(&mut self, interface: usize, target: Ipv4Addr, to: Option<Address>, source: Option<Ipv4Addr>) {
-        let source = source.filter(|source| self.interface_of(*source).is_some());
-        let Some(source) = source.or_else(|| self.source_on(interface, target)) else { return };
-        let own = Address(self.interfaces[interface].mac);
-        let question = arp_request(own, source, target);
-        let frame = arp_frame(to.unwrap_or(Address::BROADCAST), &question);
-        self.send_framed(interface, Packet::new(frame));
     }
 
     /// The neighbours' next time-out and those of the links' queues.
@@ -258,7 +256,8 @@ impl Stack {
             return;
         };
         let to_many = frame.dst().is_multicast();
-        if !to_many && frame.dst().0 != self.interfaces[interface].mac {
+        let tagged = frame.ethertype() == TAGGED;
+        if !to_many && !tagged && frame.dst().0 != self.interfaces[interface].mac {
             return self.recycle_buffer(packet.into_bytes());
         }
         match frame.ethertype() {
@@ -273,29 +272,8 @@ impl Stack {
                 self.arrived_as_one = !to_many;
                 self.ip_input(interface, Packet::new(bytes).with_checksum(checksum));
             }
+            TAGGED => self.vlan_input(interface, packet),
             _ => self.recycle_buffer(packet.into_bytes()),
-        }
-    }
-
-    /// `arp_process` of Linux.
-    fn arp_input(&mut self, interface: usize, payload: &[u8]) {
-        let heard = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
-        let Some(heard) = heard else {
-            self.counters.malformed += 1;
-            return;
-        };
-        let (ip, mac) = (heard.sender_protocol, heard.sender_hardware);
-        let for_us = self.interface_of(heard.target_protocol).is_some_and(|own| own != LO);
-        let reply = heard.operation == arp::Operation::Reply;
-        let now = self.clock.now();
-        if !ip.is_unspecified() {
-            // A reply to all is said in passing.
-            let solicited = reply && for_us;
-            self.neighbours.learn(now, interface, ip, mac, solicited, for_us && !reply);
-        }
-        if for_us && !reply {
-            let answer = arp_reply(&heard, Address(self.interfaces[interface].mac));
-            self.send_framed(interface, Packet::new(arp_frame(mac, &answer)));
         }
     }
 
@@ -316,24 +294,30 @@ impl Stack {
             self.refuse(&bytes, ForwardError::TimeExceeded);
             return self.recycle_buffer(bytes);
         }
-        let hash = forward::flow_hash(self.flow_key, &bytes);
         let payload = bytes.get(usize::from(bytes[0] & 0xf) * 4..).unwrap_or_default();
         // Of a later fragment the ports are not known.
         let whole = u16::from_be_bytes([bytes[6], bytes[7]]) & 0x1fff == 0;
         let sender = FlowKey::of_forwarded(bytes[9], if whole { payload } else { &[] });
         let asked =
             RouteQuery { arrived: interface, tos: bytes[1], sender, ..RouteQuery::own(to, Some(from)) };
-        let found = self.lookup(&asked, || hash);
+        let hash = || match self.sysctls.multipath_hash {
+            0 => crate::flow_hash_of(self.flow_key, from, to),
+            _ => forward::flow_hash(self.flow_key, &bytes),
+        };
+        let found = self.lookup(&asked, hash);
         let found = found.map(|f| f.map(|found| (found.hop, found.route.kind, found.route.metrics.mtu)));
         let refusal = match found {
             Ok(Some((Some(hop), _, of_route))) => {
                 // `ip_dst_mtu_maybe_forward`: what a route says counts for what passes by, too.
                 let mtu = self.mtu(hop.interface).min(of_route.map_or(usize::MAX, |mtu| mtu as usize));
+                if hop.interface == interface {
+                    self.tell_better_router(interface, &hop, &bytes);
+                }
                 if bytes.len() <= mtu || forward::may_fragment(&bytes) {
                     forward::count_hop(&mut bytes);
                     self.counters.ip[0].forwarded += 1;
                     self.count_sent(&to.into(), bytes.len());
-                    return self.forward_by(hop.interface, hop.gateway, mtu, bytes);
+                    return self.forward_by(hop.interface, hop.router(), mtu, bytes);
                 }
                 self.counters.ip[0].not_cut += 1;
                 Some(ForwardError::FragmentationNeeded(mtu as u16))
@@ -354,9 +338,9 @@ impl Stack {
         self.recycle_buffer(bytes);
     }
 
-    fn forward_by(&mut self, interface: usize, gateway: Option<Ipv4Addr>, mtu: usize, bytes: Vec<u8>) {
+    fn forward_by(&mut self, interface: usize, gateway: Option<IpAddr>, mtu: usize, bytes: Vec<u8>) {
         if bytes.len() <= mtu {
-            self.transmit(interface, gateway.map(IpAddr::V4), bytes, 0);
+            self.transmit(interface, gateway, bytes, 0);
             return;
         }
         let mut pieces = Vec::new();
@@ -364,7 +348,7 @@ impl Stack {
         self.counters.ip[0].cut += 1;
         self.counters.ip[0].fragments_created += pieces.len() as u64;
         for piece in pieces {
-            self.transmit(interface, gateway.map(IpAddr::V4), piece, 0);
+            self.transmit(interface, gateway, piece, 0);
         }
     }
 
@@ -386,6 +370,9 @@ impl Stack {
         self.config.links[link].carrier = carrier;
         self.links[link].nic.set_carrier(self.clock.now(), carrier);
         self.interfaces[interface].carrier = carrier;
+        for vlan in self.vlans_of(interface) {
+            self.interfaces[vlan].carrier = carrier;
+        }
         self.log_carrier(interface);
         if !self.is_down && !carrier {
             self.neighbours.flush(interface, false);

@@ -188,6 +188,10 @@ impl Stack {
                 self.timer6();
                 self.log_routes();
             }
+            StackTimer::Addresses => {
+                self.lifetime_timer();
+                self.flush_network();
+            }
             StackTimer::BootstrapEnd => self.limit_bandwidths(),
         }
     }

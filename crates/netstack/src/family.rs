@@ -1,6 +1,6 @@
 //! Code shared by IPv4 and IPv6 that differs by addresses only: tables of routes, policy rules, and routing by them.
 
-use super::{LO, Stack};
+use super::{LO, Stack, conf};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::policy::{Action, FoundRoute, Policy, RuleSelector};
 use belljar_net::routes::{Ip, NextHop, Route, RouteTable};
@@ -145,11 +145,24 @@ impl Stack {
             ports: asked.sender.ports,
             uid: asked.sender.uid,
         };
+        let heeds_carrier = !self.interface_settings.is_plain();
         let usable = |hop: &NextHop<A>| {
             self.interfaces.get(hop.interface).is_some_and(|i| i.up)
+                && !(heeds_carrier && self.is_passed_over::<A>(hop.interface))
                 && asked.device.is_none_or(|device| device == hop.interface)
         };
-        A::policy(self).lookup(A::routes(self), flow, asked.to, hash, usable)
+        A::policy(self).lookup(A::routes(self), flow, asked.to, asked.tos, hash, usable)
+    }
+
+    /// True if next hops by an interface without a carrier do not count (`ignore_routes_with_linkdown`).
+    #[cold]
+    fn is_passed_over<A: Family>(&self, interface: usize) -> bool {
+        let settings = &self.interface_settings;
+        let ignored = match A::AF {
+            c::AF_INET6 => settings.of6(conf::v6::IGNORE_LINKDOWN, interface) != 0,
+            _ => settings.either(conf::v4::IGNORE_LINKDOWN, interface),
+        };
+        ignored && !self.interfaces[interface].carrier
     }
 
     /// Takes the routes out of all tables for which `keep` does not hold.

@@ -93,6 +93,15 @@ pub enum Attachment {
     Tun(usize),
     /// A program that takes Ethernet frames.
     Tap(usize),
+    /// Nothing: what is sent is swallowed.
+    Dummy,
+    /// Another interface, whose frames have the tag of a VLAN.
+    Vlan {
+        /// The number of that interface.
+        below: usize,
+        /// The number of the VLAN.
+        id: u16,
+    },
     /// A program that is gone, but may come back; whether it took Ethernet frames.
     Unplugged {
         /// It took Ethernet frames.
@@ -177,7 +186,11 @@ impl Interface {
     }
     /// True if it is at the end of a link that stations share.
     pub fn is_link(&self) -> bool {
-        matches!(self.attachment, Attachment::Link(_) | Attachment::Tap(_))
+        match self.attachment {
+            Attachment::Link(_) | Attachment::Tap(_) | Attachment::Dummy | Attachment::Vlan { .. } => true,
+            Attachment::Loopback | Attachment::Graph | Attachment::Tun(_) => false,
+            Attachment::Unplugged { .. } | Attachment::Gone => false,
+        }
     }
     /// True if it is there.
     pub fn exists(&self) -> bool {
@@ -195,7 +208,9 @@ impl Stack {
         match self.interfaces[interface].attachment {
             Attachment::Loopback => 0,
             Attachment::Graph => self.eth0.nic.egress_queue_len(),
-            Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Unplugged { .. } | Attachment::Gone => 0,
+            Attachment::Vlan { below, .. } => self.queue_len(below),
+            Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Dummy => 0,
+            Attachment::Unplugged { .. } | Attachment::Gone => 0,
             Attachment::Link(link) => self.links[link].nic.egress_queue_len(),
         }
     }
@@ -265,13 +280,9 @@ impl Stack {
                 self.clock.work_on_packet(packet.len());
                 self.eth0.nic.send(self.clock.now(), packet).is_ok()
             }
-            Attachment::Link(_) | Attachment::Tap(_) => {
+            Attachment::Link(_) | Attachment::Tap(_) | Attachment::Vlan { .. } => {
                 match packet.open_bytes().first().map(|first| first >> 4) {
-                    Some(4) => {
-                        let gateway =
-                            gateway.and_then(|ip| if let IpAddr::V4(ip) = ip { Some(ip) } else { None });
-                        self.link_output(interface, gateway, packet)
-                    }
+                    Some(4) => self.link_output(interface, gateway, packet),
                     Some(6) => {
                         let gateway =
                             gateway.and_then(|ip| if let IpAddr::V6(ip) = ip { Some(ip) } else { None });
@@ -281,6 +292,7 @@ impl Stack {
                 }
             }
             Attachment::Tun(n) => self.tun_output(n, packet),
+            Attachment::Dummy => self.dummy_output(interface, packet),
             Attachment::Unplugged { .. } | Attachment::Gone => false,
         }
     }

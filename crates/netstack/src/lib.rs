@@ -53,10 +53,12 @@
 
 pub mod adapter;
 pub mod address;
+mod arp;
 mod arrivals;
 pub mod bind;
 mod captured;
 pub mod clock;
+pub mod conf;
 mod config;
 pub mod cpu;
 mod effects;
@@ -69,6 +71,7 @@ mod footprint;
 pub mod interface;
 pub mod ip;
 pub mod ip_socket;
+pub mod lifetimes;
 pub mod mib;
 pub mod multicast;
 mod operations;
@@ -91,6 +94,7 @@ mod timers;
 pub mod tun;
 pub mod udp;
 pub mod v6;
+pub mod virtual_links;
 pub mod zero_copy;
 
 pub use arrivals::Arrivals;
@@ -106,7 +110,7 @@ pub use timer::{TimerId, TimerQueue};
 pub use timers::StackTimer;
 pub use v6::InitialRoute6;
 
-use belljar_base::{Inbox, Stream};
+use belljar_base::{Inbox, Map, Stream};
 use belljar_net::icmp_limit::IcmpLimit;
 use belljar_net::igmp::Igmp;
 use belljar_net::neighbour::Neighbours;
@@ -149,6 +153,8 @@ pub struct StackCounters {
     pub malformed: u64,
     /// Packets for another host's address.
     pub not_for_us: u64,
+    /// Packets dropped because those to their source would leave by another interface (`rp_filter`).
+    pub wrong_sources: u64,
     /// SYNs and handshakes dropped because a listener's queues were full.
     pub listen_overflows: u64,
     /// SYNs and handshakes that a listener dropped for any reason.
@@ -227,6 +233,8 @@ pub struct Stack {
     pub interfaces: Vec<Interface>,
     /// The queues before links, by their number.
     pub links: Vec<LinkPort>,
+    /// Counters of the interfaces that the administrator has made.
+    virtual_counters: Map<usize, tun::TunCounters>,
     /// Programs' ends of interfaces.
     pub tuns: Slab<tun::Tun>,
     /// Number of observers of the packets that pass its interfaces.
@@ -247,6 +255,12 @@ pub struct Stack {
     pub udp_ports: [udp::UdpPorts; 2],
     /// Settings of `/proc/sys/net`.
     pub sysctls: sysctl::Sysctls,
+    /// Settings of interfaces.
+    pub interface_settings: conf::InterfaceSettings,
+    /// Redirects of IPv4.
+    pub redirects: ip::redirect::Redirects,
+    /// Addresses that do not stay for ever.
+    pub lifetimes: lifetimes::Lifetimes,
     /// Counters of lost packets and the like.
     pub counters: StackCounters,
     /// Counts sockets, see [`Socket::serial`].
@@ -327,6 +341,7 @@ impl Stack {
             eth0: Ethernet::new(Nic::new(&config.nic)),
             links: config.links.iter().map(LinkPort::new).collect(),
             first_link,
+            virtual_counters: Map::new(),
             tuns: Slab::new(),
             taken_over: VecDeque::new(),
             tun_addresses: stream("tun-mac"),
@@ -357,12 +372,16 @@ impl Stack {
             resolved: 0,
             streams: resolver::Streams::default(),
             sysctls: sysctl::Sysctls::of_host(&config),
+            interface_settings: conf::InterfaceSettings::default(),
+            redirects: ip::redirect::Redirects::default(),
+            lifetimes: lifetimes::Lifetimes::default(),
             lingering: None,
             counters: StackCounters::default(),
             route_log: String::new(),
             prefetch: config.prefetch,
             config,
         };
+        net.begin_interface_settings();
         for number in 1..net.interfaces.len() {
             if net.interfaces[number].is_link() {
                 net.add_connected(number);
@@ -433,6 +452,12 @@ fn flow_hash(source: SocketAddr, destination: SocketAddr) -> u64 {
 fn flow_hash_of(key: u64, source: Ipv4Addr, destination: Ipv4Addr) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key, 0);
     (source, destination).hash(&mut hasher);
+    hasher.finish()
+}
+/// The same for packets of one protocol and pair of ports.
+fn flow_hash_with_ports(key: u64, source: Ipv4Addr, destination: Ipv4Addr, sender: &family::FlowKey) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(key, 0);
+    (source, destination, sender.protocol, sender.ports).hash(&mut hasher);
     hasher.finish()
 }
 /// A number that spreads IPv6 packets of one pair of addresses over paths of equal cost.

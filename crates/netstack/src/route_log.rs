@@ -54,7 +54,7 @@ fn line<A: Ip>(out: &mut String, now: SimTime, interfaces: &[Interface], change:
         }
         let hops = route.hops.iter().map(|hop| {
             let name = interfaces.get(hop.interface).map_or("", |interface| &*interface.name);
-            let via = hop.gateway.map(|via| format!(", \"via\": \"{via}\"")).unwrap_or_default();
+            let via = hop.router().map(|via| format!(", \"via\": \"{via}\"")).unwrap_or_default();
             format!("{{\"dev\": {}{via}}}", quoted(name))
         });
         let _ = write!(out, ", \"hops\": [{}]", hops.collect::<Vec<_>>().join(", "));

@@ -36,8 +36,9 @@ pub struct Sysctls {
     pub forwarding: bool,
     /// `net.ipv6.conf.all.forwarding`: the same for IPv6.
     pub forwarding6: bool,
-    /// `net.ipv6.conf.all.accept_ra`: routers are believed.
-    pub accept_ra: u32,
+    /// `net.ipv4.fib_multipath_hash_policy`: packets are spread over next hops of equal cost by their addresses (0), or by
+    /// protocol and ports too (1).
+    pub multipath_hash: u32,
     /// `net.ipv6.bindv6only`.
     pub bind_v6_only: bool,
     /// `net.ipv4.ipfrag_time`, `net.ipv6.ip6frag_time`: for how long fragments wait for others.
@@ -63,7 +64,7 @@ impl Default for Sysctls {
             default_ttl: 64,
             forwarding: false,
             forwarding6: false,
-            accept_ra: 1,
+            multipath_hash: 0,
             bind_v6_only: false,
             fragment_times: [30, 60].map(SimDuration::from_secs),
             unprivileged_port_start: 1_024,
@@ -81,6 +82,7 @@ pub enum Sysctl {
     WmemDefault,
     WmemMax,
     Somaxconn,
+    FibMultipathHashPolicy,
     IcmpMsgsBurst,
     IcmpMsgsPerSec,
     IcmpRateLimit,
@@ -89,9 +91,7 @@ pub enum Sysctl {
     IpForward,
     IpFragTime,
     IpUnprivilegedPortStart,
-    Ip6AcceptRa,
     Ip6BindV6Only,
-    Ip6Forwarding,
     Ip6FragTime,
     Icmp6RateLimit,
     Icmp6RateMask,
@@ -198,9 +198,8 @@ impl Sysctls {
             Sysctl::Ip6FragTime => Seconds(&mut self.fragment_times[1]),
             Sysctl::IpUnprivilegedPortStart => Word(&mut self.unprivileged_port_start, 0, 65_535),
             Sysctl::IpForward => Flag(&mut self.forwarding),
-            Sysctl::Ip6AcceptRa => Word(&mut self.accept_ra, 0, 2),
+            Sysctl::FibMultipathHashPolicy => Word(&mut self.multipath_hash, 0, 1),
             Sysctl::Ip6BindV6Only => Flag(&mut self.bind_v6_only),
-            Sysctl::Ip6Forwarding => Flag(&mut self.forwarding6),
             Sysctl::TcpAbortOnOverflow => Flag(&mut self.abort_on_overflow),
             Sysctl::TcpBaseMss => Word(&mut tcp.mtu_probing.base_mss, 0, LARGEST),
             Sysctl::TcpCompSackDelay => Place::Nanos(&mut tcp.compressed_ack_delay),

@@ -19,6 +19,8 @@ pub enum StackTimer {
     Igmp,
     /// IPv6 has something to do.
     Ipv6,
+    /// The lifetime of an address has changed its stage.
+    Addresses,
     /// Bandwidths are limited from now on.
     BootstrapEnd,
 }

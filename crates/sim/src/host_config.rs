@@ -12,6 +12,7 @@ use belljar_net::NicConfig;
 use belljar_net::dns::Zone;
 use belljar_net::routes::Ip;
 use belljar_netstack::clock::{CallLatency, Clock, CpuModel};
+use belljar_netstack::conf::{self, GivenSetting};
 use belljar_netstack::cpu::CpuCosts;
 use belljar_netstack::sysctl::Sysctl;
 use belljar_netstack::{LinkConfig, Resolver, StackConfig, TcpBufferSizes};
@@ -151,6 +152,7 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
         buffers: buffers(experiment),
         capture: settings.options.pcap_enabled,
         sysctls: sysctls(settings),
+        interface_settings: interface_settings(settings),
         log_routes: experiment.belljar.route_log,
         ..StackConfig::new(id, &settings.name, seed)
     }
@@ -161,6 +163,12 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
 fn sysctls(settings: &HostSettings) -> Vec<(Sysctl, String)> {
     let given = settings.options.sysctls.iter();
     given.filter_map(|(name, value)| Some((tunable(name)?, value.clone()))).collect()
+}
+
+/// The settings of interfaces.
+fn interface_settings(settings: &HostSettings) -> Vec<(GivenSetting, i32)> {
+    let given = settings.options.sysctls.iter();
+    given.filter_map(|(name, value)| Some((conf::by_name(name)?, value.parse().ok()?))).collect()
 }
 
 /// Where buffers are not to grow, Shadow's sizes are theirs.

@@ -1,6 +1,7 @@
 //! Commands that configure a machine's network when it starts: `ip`, `ifconfig`, `route`, `sysctl`.
 
 use super::{Kind, Member, interface_name};
+use belljar_linux_abi::interface_settings::{by_name, table};
 use belljar_linux_abi::sysctl::{Values, values};
 use belljar_net::InterfaceAddress;
 use std::net::Ipv4Addr;
@@ -48,7 +49,9 @@ pub(super) fn sysctl(member: &mut Member, name: &str, value: &str) -> bool {
         }
         return true;
     }
-    let Some(values) = values(&name).filter(|values| values.take(value)) else { return false };
+    // What would have no effect is named instead.
+    let works = by_name(&name).is_none_or(|named| table(named.v6)[named.setting].works);
+    let Some(values) = values(&name).filter(|values| works && values.take(value)) else { return false };
     let text = match values {
         Values::Sizes => format!("\"{}\"", value.split_whitespace().collect::<Vec<_>>().join(" ")),
         _ => value.to_owned(),

@@ -116,7 +116,7 @@ topology:
     exec: [ "echo all" ]
   kinds:
     linux:
-      sysctls: { net.ipv4.tcp_ecn: 1, net.ipv4.conf.all.rp_filter: 0 }
+      sysctls: { net.ipv4.tcp_ecn: 1, net.ipv4.conf.all.log_martians: 0 }
       binds: [ "./a:/a" ]
   groups:
     routers:
@@ -149,7 +149,7 @@ topology:
         host("r").forwarding && host("a").forwarding && host("b").forwarding && !host("middle").forwarding
     );
     let bind = "line 10: './a:/a' is not bound: hosts see the machine's files, and what general.template_directory brings";
-    let setting = "line 9: the setting 'net.ipv4.conf.all.rp_filter=0' has no effect here";
+    let setting = "line 9: the setting 'net.ipv4.conf.all.log_martians=0' has no effect here";
     assert_eq!(notes, [setting, bind]);
 }
 
@@ -158,7 +158,7 @@ fn settings_of_machines_of_kathara() {
     let (e, notes) = take(
         Format::Kathara,
         "r[0]=A\nr[1]=B\nr[sysctl]=\"net.ipv4.tcp_congestion_control=reno\"\nr[sysctl]=net.ipv4.ip_forward=0\nr[env]=\"X=y\"\n\
-         r[exec]=\"hostname -f\"\nr[sysctl]=\"net.ipv6.conf.all.accept_ra=0\"\na[0]=A\nb[0]=B\n",
+         r[exec]=\"hostname -f\"\nr[sysctl]=\"net.ipv6.conf.all.keep_addr_on_down=0\"\na[0]=A\nb[0]=B\n",
         &[("r", "ifconfig eth0 10.0.1.1/24\necho started\n")],
     );
     let r = e.hosts.iter().find(|host| host.name == "r").unwrap();
@@ -166,7 +166,7 @@ fn settings_of_machines_of_kathara() {
     assert_eq!(r.processes[0].args[..], ["-c", "echo started\nhostname -f"]);
     assert_eq!(r.processes[0].environment.get("X").map(String::as_str), Some("y"));
     assert_eq!(r.options.sysctls.len(), 1);
-    assert_eq!(notes, ["line 7: the setting 'net.ipv6.conf.all.accept_ra=0' has no effect here"]);
+    assert_eq!(notes, ["line 7: the setting 'net.ipv6.conf.all.keep_addr_on_down=0' has no effect here"]);
 }
 
 #[test]

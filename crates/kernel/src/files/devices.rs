@@ -28,6 +28,8 @@ pub enum Device {
     Pts(u32, u32),
     /// A device of the machine, by its number: there, but with no driver.
     Absent(u64),
+    /// A block device, by its number: none has a driver.
+    Block(u64),
 }
 
 /// The devices that every host has.
@@ -58,13 +60,18 @@ impl Device {
             Device::Ptmx => 0x502,
             Device::NetTun => 0xac8,
             Device::Pts(_, number) => 0x8800 + u64::from(number),
-            Device::Absent(number) => number,
+            Device::Absent(number) | Device::Block(number) => number,
         }
+    }
+    /// The character device of this number.
+    pub fn of_number(number: u64) -> Device {
+        let known = DEVICES.iter().find(|(_, device)| device.number() == number);
+        known.map_or(Device::Absent(number), |(_, device)| *device)
     }
     /// Checks that it can be opened: `ENXIO` if not.
     pub fn open(self) -> Result<(), Errno> {
         match self {
-            Device::Tty | Device::Absent(_) => Err(Errno::ENXIO),
+            Device::Tty | Device::Absent(_) | Device::Block(_) => Err(Errno::ENXIO),
             _ => Ok(()),
         }
     }

@@ -111,6 +111,16 @@ impl Files {
         self.last_rename
     }
 
+    /// The watches of an instance as `/proc/PID/fdinfo` shows them.
+    pub(crate) fn shown_watches(&self, n: usize) -> String {
+        let line = |(number, watch): (&i32, &Watch)| {
+            let (ino, mask) = (self.inodes[watch.inode.0].number, watch.mask);
+            let device = self.inodes[watch.inode.0].device;
+            format!("inotify wd:{number:x} ino:{ino:x} sdev:{device:x} mask:{mask:x} ignored_mask:0\n")
+        };
+        self.inotifies[n].watches.iter().map(line).collect()
+    }
+
     /// Watches a file, or changes what is watched of it; gives the watch's number.
     pub(crate) fn add_watch(&mut self, n: usize, inode: InodeKey, mask: u32) -> Result<i32, Errno> {
         if mask & c::IN_ONLYDIR != 0 && !self.inode(inode).node.is_directory() {
@@ -178,8 +188,9 @@ impl Host {
         let Some(found) = self.files.inodes.get(inode.0) else { return };
         let entry = found.links.first().cloned();
         let former = found.former_entry.clone();
+        let unlinked = entry.is_none();
         let entry = entry.or_else(|| former.and_then(|former| self.files.present(former)));
-        self.tell_both(entry, inode, mask);
+        self.tell_both(entry, unlinked, inode, mask);
     }
 
     /// The same for what is done by an open file.
@@ -196,17 +207,25 @@ impl Host {
             None => self.file_event(inode, mask),
             Some(former) => {
                 let entry = self.files.present(former);
-                self.tell_both(entry, inode, mask);
+                self.tell_both(entry, true, inode, mask);
             }
         }
     }
 
-    /// Tells a file's directory, then the file itself.
-    fn tell_both(&mut self, entry: Option<(InodeKey, Box<[u8]>)>, inode: InodeKey, mask: u32) {
+    /// Tells a file's directory, then the file itself. Of a file that has lost its name the directory hears where it has asked for
+    /// that (no `IN_EXCL_UNLINK`).
+    fn tell_both(
+        &mut self,
+        entry: Option<(InodeKey, Box<[u8]>)>,
+        unlinked: bool,
+        inode: InodeKey,
+        mask: u32,
+    ) {
         let directory = self.files.inode(inode).node.is_directory();
         let mask = if directory { mask | c::IN_ISDIR } else { mask };
         if let Some((parent, name)) = entry {
-            self.tell_watchers(parent, mask, 0, &name);
+            let deaf = if unlinked { c::IN_EXCL_UNLINK } else { 0 };
+            self.tell_watchers_but(deaf, parent, mask, 0, &name);
         }
         self.tell_watchers(inode, mask, 0, b"");
     }
@@ -246,11 +265,16 @@ impl Host {
     }
 
     fn tell_watchers(&mut self, inode: InodeKey, mask: u32, cookie: u32, name: &[u8]) {
+        self.tell_watchers_but(0, inode, mask, cookie, name);
+    }
+
+    /// Tells those who watch a file, but for watches with a flag of `deaf`.
+    fn tell_watchers_but(&mut self, deaf: u32, inode: InodeKey, mask: u32, cookie: u32, name: &[u8]) {
         let Some(watchers) = self.files.watched.get(&inode) else { return };
         for (n, number) in watchers.clone() {
             let instance = &mut self.files.inotifies[n];
             let Some(watch) = instance.watches.get(&number).copied() else { continue };
-            if watch.mask & mask & c::IN_ALL_EVENTS == 0 {
+            if watch.mask & mask & c::IN_ALL_EVENTS == 0 || watch.mask & deaf != 0 {
                 continue;
             }
             instance.push(Event { watch: number, mask, cookie, name: name.to_vec() });

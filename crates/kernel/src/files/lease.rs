@@ -169,7 +169,7 @@ impl Host {
     }
 
     /// The number that a setting of `/proc` has now.
-    fn setting(&mut self, path: &str) -> Option<u64> {
+    pub(crate) fn setting(&mut self, path: &str) -> Option<u64> {
         let mut at = self.lookup(ROOT, b"proc").ok()??;
         for name in path.split('/') {
             at = self.lookup(at, name.as_bytes()).ok()??;

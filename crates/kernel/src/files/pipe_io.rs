@@ -33,6 +33,20 @@ impl Host {
         let writer = self.files.open_file(FileKind::PipeWriter(key), c::O_WRONLY | flags);
         (reader, writer)
     }
+    /// `fs.pipe-max-size`, beyond which only some may have a pipe.
+    fn pipe_max_size(&mut self) -> u64 {
+        self.setting("sys/fs/pipe-max-size").unwrap_or(1 << 20)
+    }
+    /// A pipe of somebody without privilege is no larger than that.
+    pub(crate) fn limit_pipe(&mut self, file: FileKey) {
+        let most = self.pipe_max_size();
+        if let Some(pipe) = self.files.pipe_of(file)
+            && pipe.capacity() as u64 > most
+        {
+            // It is empty.
+            let _ = pipe.set_capacity(most);
+        }
+    }
     /// An open file of some ends of a pipe is closed.
     pub(super) fn close_pipe(&mut self, key: PipeKey, reads: bool, writes: bool) {
         let pipe = &mut self.files.pipes[key.0];
@@ -60,10 +74,9 @@ impl Host {
         bytes: u64,
         privileged: bool,
     ) -> Result<usize, Errno> {
+        let most = if privileged { u64::MAX } else { self.pipe_max_size() };
         let pipe = self.files.pipe_of(file).ok_or(Errno::EBADF)?;
-        // `fs.pipe-max-size`, beyond which only some may let a pipe grow.
-        const MOST: u64 = 1 << 20;
-        if bytes <= 1 << 31 && bytes > MOST && bytes > pipe.capacity() as u64 && !privileged {
+        if bytes <= 1 << 31 && bytes > most && bytes > pipe.capacity() as u64 {
             return Err(Errno::EPERM);
         }
         let capacity = pipe.set_capacity(bytes)?;

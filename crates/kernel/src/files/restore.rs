@@ -2,6 +2,7 @@
 //! of a host that starts again. What lies in `fs/` is the host's own layer; `files.mtree` says what
 //! it does not say itself.
 
+use super::devices::Device;
 use super::sidecar::{self, Words, parsed, unescaped};
 use super::tree::{Child, Content, Directory, DirectorySource, Inode, Meta, Node, ROOT, Store, Times};
 use crate::host::Host;
@@ -192,6 +193,11 @@ impl Host {
             },
             ("fifo", _) => Node::Fifo,
             ("socket", _) => Node::Socket,
+            (kind @ ("char" | "block"), _) => match device_number(words) {
+                Some(number) if kind == "block" => Node::Device(Device::Block(number)),
+                Some(number) => Node::Device(Device::of_number(number)),
+                None => return Ok(None),
+            },
             _ => return Ok(None),
         };
         // It may be the same as before but for its owner, mode or times.
@@ -202,6 +208,13 @@ impl Host {
         }
         Ok(Some(self.place(at, name, node, &NativeStat::default())))
     }
+}
+
+/// The number of a device: `device=linux,MAJOR,MINOR`. That of a name taken away, 0, is none.
+fn device_number(words: &Words<'_>) -> Option<u64> {
+    let (major, minor) = words.get("device")?.strip_prefix("linux,")?.split_once(',')?;
+    let number = major.parse::<u64>().ok()? << 8 | minor.parse::<u64>().ok()?;
+    (number != 0).then_some(number)
 }
 
 /// Gives an inode what a line says of it.

@@ -7,6 +7,7 @@
 //! `origin=` is added to what mtree(5) has: the machine's file or directory that still provides the
 //! content.
 
+use super::devices::Device;
 use super::tree::{Child, Directory, DirectorySource, Node, PROC, PTS, ROOT, SYS, Store};
 use crate::host::Host;
 use crate::ids::InodeKey;
@@ -96,6 +97,7 @@ impl Host {
                 Node::Symlink { .. } => "link",
                 Node::Fifo => "fifo",
                 Node::Socket => "socket",
+                Node::Device(Device::Block(_)) => "block",
                 Node::Device(_) => "char",
                 _ => "file",
             };

@@ -2,6 +2,7 @@
 
 use crate::host::Host;
 use belljar_linux_abi::Errno;
+use belljar_netstack::conf::Scope;
 use belljar_netstack::sysctl::Sysctl;
 
 impl Host {
@@ -12,8 +13,38 @@ impl Host {
 
     /// Writes the setting.
     pub(crate) fn set_sysctl(&mut self, which: Sysctl, text: &[u8]) -> Result<(), Errno> {
-        self.net.sysctls.set(which, text)
+        self.net.set_sysctl(which, text)
     }
+
+    /// The text of a setting of an interface.
+    pub(crate) fn interface_setting(&self, setting: InterfaceFileSetting) -> String {
+        let InterfaceFileSetting { v6, setting, scope } = setting;
+        format!("{}\n", self.net.interface_setting(v6, setting, scope))
+    }
+
+    /// Writes a setting of an interface: one whole number.
+    pub(crate) fn set_interface_setting(
+        &mut self,
+        setting: InterfaceFileSetting,
+        text: &[u8],
+    ) -> Result<(), Errno> {
+        let InterfaceFileSetting { v6, setting, scope } = setting;
+        let text = std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?;
+        let word = text.split_whitespace().next().ok_or(Errno::EINVAL)?;
+        let value = word.trim_end_matches('\0').parse().map_err(|_| Errno::EINVAL)?;
+        self.net.set_interface_setting(v6, setting, scope, value)
+    }
+}
+
+/// A file below `/proc/sys/net/ipv4/conf` or `ipv6/conf`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceFileSetting {
+    /// Of IPv6.
+    pub v6: bool,
+    /// Its place in the family's table.
+    pub setting: usize,
+    /// The directory that it is in.
+    pub scope: Scope,
 }
 
 #[cfg(test)]
@@ -31,6 +62,7 @@ mod tests {
                 Values::Number { least, greatest } => {
                     (vec![least.to_string(), greatest.to_string()], "-1".to_owned())
                 }
+                Values::Whole => (vec!["0".to_owned(), "7".to_owned()], "x".to_owned()),
                 Values::Sizes => (vec!["4096 8192 16384".to_owned()], "0 1 2".to_owned()),
                 Values::OneOf(words) => {
                     (words.iter().map(|word| (*word).to_owned()).collect(), "none".into())

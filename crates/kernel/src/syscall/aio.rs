@@ -19,6 +19,8 @@ use belljar_objects::aio::AioContext;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
+/// More than a ring could hold.
+const LARGEST: u32 = 0x40_0000;
 /// `fs.aio-max-nr`.
 const MOST_EVENTS: u32 = 65_536;
 /// Operations, `IOCB_CMD_*`.
@@ -40,7 +42,7 @@ const EVENT_LEN: u64 = 32;
 pub fn sys_io_setup(call: &mut Call<'_>) -> SysResult {
     let (events, at) = (call.uint(0), call.args[1]);
     let before: u64 = call.read(at)?;
-    if before != 0 || events == 0 {
+    if before != 0 || events == 0 || events > LARGEST {
         return Err(Errno::EINVAL);
     }
     if events > MOST_EVENTS {

@@ -32,6 +32,9 @@ pub fn sys_capget(call: &mut Call<'_>) -> SysResult {
         words => words?,
     };
     let pid: i32 = call.read(header + 4)?;
+    if pid < 0 {
+        return Err(Errno::EINVAL);
+    }
     let target = call.host.find_thread(call.thread, pid)?;
     let process = call.host.thread(target).process;
     let sets = call.host.process(process).credentials.capabilities;

@@ -1,6 +1,7 @@
 //! execve(2) and execveat(2).
 
 use crate::call::Call;
+use crate::files::tree::Walk;
 use crate::outcome::{Outcome, SysResult};
 use belljar_linux_abi::{Errno, c};
 
@@ -22,6 +23,12 @@ pub fn sys_execveat(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let path = call.read_path(path)?;
+    if flags as i32 & c::AT_SYMLINK_NOFOLLOW != 0 && !path.is_empty() {
+        let found = call.host.resolve(call.process, fd as i32, &path, Walk::empty())?.inode()?;
+        if call.host.files.inode(found).node.is_symlink() {
+            return Err(Errno::ELOOP);
+        }
+    }
     let path = match fd as i32 {
         c::AT_FDCWD => path,
         _ if path.starts_with(b"/") => path,

@@ -62,7 +62,7 @@ pub fn sys_openat2(call: &mut Call<'_>) -> SysResult {
     let mut walk = Walk::empty();
     let mut rest = how.resolve;
     for (bit, rule) in [
-        (c::RESOLVE_NO_XDEV, Walk::empty()),
+        (c::RESOLVE_NO_XDEV, Walk::NO_XDEV),
         (c::RESOLVE_NO_MAGICLINKS, Walk::NO_MAGICLINKS),
         (c::RESOLVE_NO_SYMLINKS, Walk::NO_SYMLINKS),
         (c::RESOLVE_BENEATH, Walk::BENEATH),
@@ -82,10 +82,22 @@ pub fn sys_openat2(call: &mut Call<'_>) -> SysResult {
 
 fn open(call: &mut Call<'_>, dirfd: i32, path: u64, flags: i32, mode: u32, walk: Walk) -> SysResult {
     let path = call.read_path(path)?;
+    open_at(call, dirfd, &path, flags, mode, walk)
+}
+
+/// Opens a file and gives its descriptor.
+pub(super) fn open_at(
+    call: &mut Call<'_>,
+    dirfd: i32,
+    path: &[u8],
+    flags: i32,
+    mode: u32,
+    walk: Walk,
+) -> SysResult {
     let again = call.resumed.is_some();
     // The descriptor comes before the file.
     check_descriptor_available(call)?;
-    let request = OpenRequest { dirfd, path: &path, flags, mode, walk, again };
+    let request = OpenRequest { dirfd, path, flags, mode, walk, again };
     match call.host.open_path(call.process, request)? {
         Opened::File(file) => done(call.host.install_fd(call.process, file, flags & c::O_CLOEXEC != 0, 0)?),
         Opened::Wait(queue, until) => {
@@ -114,6 +126,19 @@ pub fn sys_memfd_create(call: &mut Call<'_>) -> SysResult {
     let file = call.host.create_memfd(name, mode, seals)?;
     call.host.own_unnamed(call.process, file);
     done(call.host.install_fd(call.process, file, flags & c::MFD_CLOEXEC != 0, 0)?)
+}
+
+/// `readahead(2)`: of files alone.
+pub fn sys_readahead(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let open = call.host.files.open(file);
+    if !open.is_readable() {
+        return Err(Errno::EBADF);
+    }
+    if !matches!(open.kind, FileKind::Regular(_)) {
+        return Err(Errno::EINVAL);
+    }
+    done(0)
 }
 
 /// `read(2)`.

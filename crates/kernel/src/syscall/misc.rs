@@ -135,6 +135,8 @@ pub fn sys_kcmp(call: &mut Call<'_>) -> SysResult {
     const FILE: i32 = 0;
     const VM: i32 = 1;
     const FILES: i32 = 2;
+    const IO: i32 = 5;
+    const SYSVSEM: i32 = 6;
     let one = call.host.pids.get(&call.int(0)).copied().ok_or(Errno::ESRCH)?;
     let other = call.host.pids.get(&call.int(1)).copied().ok_or(Errno::ESRCH)?;
     for process in [one, other] {
@@ -144,6 +146,8 @@ pub fn sys_kcmp(call: &mut Call<'_>) -> SysResult {
         FILE => call.host.file_of(one, call.int(3))?.cmp(&call.host.file_of(other, call.int(4))?),
         VM => call.host.processes[one.0].mm.cmp(&call.host.processes[other.0].mm),
         FILES => call.host.processes[one.0].fds.cmp(&call.host.processes[other.0].fds),
+        // Contexts of input and output, and lists of what semaphores take back, which nobody has.
+        IO | SYSVSEM => std::cmp::Ordering::Equal,
         // The rest is never shared between processes here.
         3..=7 => one.cmp(&other),
         _ => return Err(Errno::EINVAL),

@@ -13,6 +13,7 @@ pub mod events;
 pub mod exec;
 pub mod files;
 pub mod futex;
+pub mod handles;
 pub mod identity;
 pub mod inotify;
 mod interrupted_receive;

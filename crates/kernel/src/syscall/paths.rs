@@ -3,6 +3,7 @@
 use super::stat::walk_of;
 use crate::call::Call;
 use crate::credentials::capability;
+use crate::files::devices::Device;
 use crate::files::permission::WRITE;
 use crate::files::tree::{Found, Meta, Node, Target, Times, Walk};
 use crate::ids::FileKey;
@@ -151,6 +152,7 @@ fn readlink(call: &mut Call<'_>, dirfd: i32, path: u64, buffer: u64, len: u64) -
         return Err(Errno::EINVAL);
     }
     let inode = found_at(call, dirfd, path, Walk::EMPTY)?.inode()?;
+    let unnamed = call.read_path(path)?.is_empty();
     let text = match &call.host.files.inode(inode).node {
         Node::Symlink { target, .. } => target.clone(),
         Node::Magic(link) => {
@@ -158,6 +160,8 @@ fn readlink(call: &mut Call<'_>, dirfd: i32, path: u64, buffer: u64, len: u64) -
             call.host.may_follow(call.process, link)?;
             call.host.magic_text(call.process, link)?
         }
+        // A descriptor's own file, for which no path is given, is looked for in vain.
+        _ if unnamed => return Err(Errno::ENOENT),
         _ => return Err(Errno::EINVAL),
     };
     let shown = &text[..text.len().min(len as usize)];
@@ -167,20 +171,27 @@ fn readlink(call: &mut Call<'_>, dirfd: i32, path: u64, buffer: u64, len: u64) -
 
 /// `mknod(2)`.
 pub fn sys_mknod(call: &mut Call<'_>) -> SysResult {
-    mknod(call, c::AT_FDCWD, call.args[0], call.uint(1))
+    mknod(call, c::AT_FDCWD, call.args[0], call.uint(1), call.uint(2))
 }
 /// `mknodat(2)`.
 pub fn sys_mknodat(call: &mut Call<'_>) -> SysResult {
-    mknod(call, call.int(0), call.args[1], call.uint(2))
+    mknod(call, call.int(0), call.args[1], call.uint(2), call.uint(3))
 }
-fn mknod(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32) -> SysResult {
+fn mknod(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32, device: u32) -> SysResult {
     let found = found_at(call, dirfd, path, Walk::NAME)?;
     let permissions = masked(call, mode & 0o7777);
     match mode & c::S_IFMT {
         c::S_IFIFO => call.host.make_special(&found, Node::Fifo, permissions)?,
         c::S_IFSOCK => call.host.make_special(&found, Node::Socket, permissions)?,
         0 | c::S_IFREG => call.host.create_closed_file(&found, permissions)?,
-        c::S_IFCHR | c::S_IFBLK => return Err(Errno::EPERM),
+        kind @ (c::S_IFCHR | c::S_IFBLK) => {
+            call.host.processes.require(call.process, capability::MKNOD)?;
+            let device = match kind {
+                c::S_IFCHR => Device::of_number(device.into()),
+                _ => Device::Block(device.into()),
+            };
+            call.host.make_special(&found, Node::Device(device), permissions)?
+        }
         _ => return Err(Errno::EINVAL),
     };
     done(0)

@@ -1,6 +1,7 @@
 //! Making pipes.
 
 use crate::call::Call;
+use crate::credentials::capability;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
@@ -22,6 +23,9 @@ fn create(call: &mut Call<'_>, flags: i32) -> SysResult {
     let close_on_exec = flags & c::O_CLOEXEC != 0;
     let (reader, writer) = call.host.create_pipe(flags & !c::O_CLOEXEC);
     call.host.own_unnamed(call.process, reader);
+    if !call.host.processes.is_capable(call.process, capability::SYS_RESOURCE) {
+        call.host.limit_pipe(reader);
+    }
     let read_fd = match call.host.install_fd(call.process, reader, close_on_exec, 0) {
         Ok(fd) => fd,
         Err(errno) => {

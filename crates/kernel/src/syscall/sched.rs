@@ -272,7 +272,14 @@ pub fn sys_ioprio_get(call: &mut Call<'_>) -> SysResult {
 
 /// ioprio_set(2): kept and shown.
 pub fn sys_ioprio_set(call: &mut Call<'_>) -> SysResult {
-    if !(1..=3).contains(&call.int(0)) || !(0..=3).contains(&(call.int(2) >> 13)) {
+    // Classes: none, real-time, best effort, idle; the first two have levels.
+    let (class, level) = (call.int(2) >> 13, call.int(2) & 0x1fff);
+    let valid = match class {
+        0 => level == 0,
+        1 | 2 => level < 8,
+        class => class == 3,
+    };
+    if !(1..=3).contains(&call.int(0)) || !valid {
         return Err(Errno::EINVAL);
     }
     call.host.process(call.process).attributes.io_priority = call.int(2);

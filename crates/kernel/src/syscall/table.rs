@@ -233,7 +233,7 @@ table! {
     130 rt_sigsuspend = Full, signal::sys_rt_sigsuspend, "";
     131 sigaltstack = Full, signal::sys_sigaltstack, "";
     132 utime = Full, paths::sys_utime, "";
-    133 mknod = Partial, paths::sys_mknod, "no devices";
+    133 mknod = Partial, paths::sys_mknod, "block devices, and character devices that hosts do not have, cannot be opened";
     134 uselib = Unsupported, unsupported, "";
     135 personality = NoEffect, process::sys_personality, "kept and shown";
     136 ustat = Unsupported, unsupported, "";
@@ -287,7 +287,7 @@ table! {
     184 tuxcall = Unsupported, unsupported, "";
     185 security = Unsupported, unsupported, "";
     186 gettid = Full, process::sys_gettid, "";
-    187 readahead = NoEffect, files::sys_fsync, "the machine keeps what was written";
+    187 readahead = NoEffect, files::sys_readahead, "the machine keeps what was written";
     188 setxattr = Partial, xattr::sys_setxattr, "no access control lists (system.*), no capabilities of files";
     189 lsetxattr = Partial, xattr::sys_lsetxattr, "no access control lists (system.*), no capabilities of files";
     190 fsetxattr = Partial, xattr::sys_fsetxattr, "no access control lists (system.*), no capabilities of files";
@@ -359,7 +359,7 @@ table! {
     256 migrate_pages = Unsupported, unsupported, "";
     257 openat = Full, files::sys_openat, "";
     258 mkdirat = Full, paths::sys_mkdirat, "";
-    259 mknodat = Partial, paths::sys_mknodat, "no devices";
+    259 mknodat = Partial, paths::sys_mknodat, "as mknod";
     260 fchownat = Full, paths::sys_fchownat, "";
     261 futimesat = Full, paths::sys_futimesat, "";
     262 newfstatat = Full, stat::sys_newfstatat, "";
@@ -403,8 +403,8 @@ table! {
     300 fanotify_init = Unsupported, unsupported, "";
     301 fanotify_mark = Unsupported, unsupported, "";
     302 prlimit64 = Partial, limits::sys_prlimit64, "only those of addresses, descriptors, processes, queued signals, message queues and processor time are enforced";
-    303 name_to_handle_at = Unsupported, unsupported, "";
-    304 open_by_handle_at = Unsupported, unsupported, "";
+    303 name_to_handle_at = Full, handles::sys_name_to_handle_at, "";
+    304 open_by_handle_at = Partial, handles::sys_open_by_handle_at, "files that have a name";
     305 clock_adjtime = Partial, time::sys_clock_adjtime, "reads only";
     306 syncfs = NoEffect, files::sys_fsync, "the machine keeps what was written";
     307 sendmmsg = Partial, socket_io::sys_sendmmsg, "no MSG_OOB on UNIX sockets; MSG_ZEROCOPY copies, and says when Linux would";
@@ -422,7 +422,7 @@ table! {
     319 memfd_create = Partial, files::sys_memfd_create, "no huge pages";
     320 kexec_file_load = Unsupported, misc::sys_not_permitted, "EPERM";
     321 bpf = Unsupported, misc::sys_not_permitted, "EPERM";
-    322 execveat = Partial, exec::sys_execveat, "as execve; AT_SYMLINK_NOFOLLOW has no effect";
+    322 execveat = Partial, exec::sys_execveat, "as execve";
     323 userfaultfd = Unsupported, unsupported, "";
     324 membarrier = NoEffect, misc::sys_membarrier, "threads of a host never run at the same time";
     325 mlock2 = NoEffect, memory::sys_mlock2, "counted, limited and shown";
@@ -448,7 +448,7 @@ table! {
     434 pidfd_open = Full, pidfd::sys_pidfd_open, "";
     435 clone3 = Partial, clone::sys_clone3, "no namespaces";
     436 close_range = Full, descriptors::sys_close_range, "";
-    437 openat2 = Partial, files::sys_openat2, "RESOLVE_NO_XDEV has no effect";
+    437 openat2 = Full, files::sys_openat2, "";
     438 pidfd_getfd = Full, pidfd::sys_pidfd_getfd, "";
     439 faccessat2 = Full, stat::sys_faccessat2, "";
     440 process_madvise = Unsupported, unsupported, "";

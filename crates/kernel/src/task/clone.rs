@@ -114,6 +114,10 @@ impl Host {
         request: &CloneRequest,
     ) -> Result<(ThreadKey, i32), Errno> {
         let kind = request.kind()?;
+        // Who has a file system of its own cannot share where it stands in it.
+        if request.has(c::CLONE_FS) && (request.has(c::CLONE_NEWNS) || request.has(c::CLONE_NEWUSER)) {
+            return Err(Errno::EINVAL);
+        }
         if request.flags & NAMESPACES != 0 {
             self.warn("a new namespace (clone or unshare with CLONE_NEW*) is not supported");
             return Err(Errno::EPERM);
@@ -122,6 +126,12 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let process = self.threads[parent.0].process;
+        if request.has(c::CLONE_PIDFD) {
+            // Where it goes must take it before there is a child.
+            let mut there = [0; 4];
+            self.read_guest(process, request.pidfd, &mut there)?;
+            self.write_guest(process, request.pidfd, &there)?;
+        }
         self.processes.check_task_limit(process)?;
         if request.has(c::CLONE_SETTLS) && request.tls >= USER_END {
             return Err(Errno::EPERM);

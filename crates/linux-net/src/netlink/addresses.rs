@@ -5,10 +5,11 @@ use super::message::{Message, Request};
 use super::refusal::{Refusal, refusal};
 use super::requests::{ip_bytes, parse_ip};
 use crate::Admin;
-use belljar_base::SimTime;
+use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
 use belljar_net::routes::{Prefix, Route, protocol};
+use belljar_netstack::lifetimes::Lifetime;
 use belljar_netstack::{LO, interface_index};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -16,6 +17,9 @@ const IFA_F_PERMANENT: u8 = 0x80;
 const IFA_F_TENTATIVE: u8 = 0x40;
 const IFA_F_DADFAILED: u8 = 0x08;
 const IFA_F_NODAD: u8 = 0x02;
+const IFA_F_DEPRECATED: u8 = 0x20;
+/// Of IPv6; of IPv4 the same bit is `IFA_F_SECONDARY`.
+const IFA_F_TEMPORARY: u8 = 0x01;
 /// `IFA_CACHEINFO`.
 const IFA_CACHEINFO: u16 = 6;
 /// The length of `struct ifaddrmsg`.
@@ -59,8 +63,9 @@ impl Admin<'_> {
         let (sequence, flags, port) = to;
         let scope = if number == LO { c::RT_SCOPE_HOST } else { c::RT_SCOPE_UNIVERSE };
         let bytes = ip_bytes(IpAddr::V4(own.ip));
+        let (state, cache) = self.stage(number, own.ip.into(), None);
         let mut message = Message::new(kind, flags, sequence, port)
-            .put(&[c::AF_INET as u8, own.len, IFA_F_PERMANENT, scope])
+            .put(&[c::AF_INET as u8, own.len, state, scope])
             .put(&interface_index(number).to_ne_bytes())
             .attribute(c::IFA_ADDRESS, &bytes)
             .attribute(c::IFA_LOCAL, &bytes);
@@ -69,7 +74,33 @@ impl Admin<'_> {
         }
         let name = [self.net.interfaces[number].name.as_bytes(), &[0]].concat();
         let message = message.attribute(c::IFA_LABEL, &name);
-        message.attribute(IFA_FLAGS, &u32::from(IFA_F_PERMANENT).to_ne_bytes()).finish()
+        message
+            .attribute(IFA_FLAGS, &u32::from(state).to_ne_bytes())
+            .attribute(IFA_CACHEINFO, &cache)
+            .finish()
+    }
+
+    /// The flags of an address by its lifetime, and its `struct ifa_cacheinfo`. One that routers announce is valid for as long as
+    /// they say.
+    fn stage(&self, number: usize, ip: IpAddr, announced: Option<SimTime>) -> (u8, Vec<u8>) {
+        let lifetime = self.net.lifetime(number, ip);
+        let valid = lifetime.map_or(SimTime::MAX, |lifetime| lifetime.valid);
+        let valid = announced.unwrap_or(SimTime::MAX).min(valid);
+        let preferred = lifetime.map_or(valid, |lifetime| lifetime.preferred);
+        let mut state = if valid == SimTime::MAX && announced.is_none() { IFA_F_PERMANENT } else { 0 };
+        if self.net.is_deprecated(number, ip) {
+            state |= IFA_F_DEPRECATED;
+        }
+        if self.net.is_temporary(number, ip) {
+            state |= IFA_F_TEMPORARY;
+        }
+        let now = self.net.clock.now();
+        let left = |until: SimTime| match until {
+            SimTime::MAX => u32::MAX,
+            until => until.since(now.min(until)).as_secs_f64() as u32,
+        };
+        // When it was made and changed is not kept.
+        (state, [left(preferred).to_ne_bytes(), left(valid).to_ne_bytes(), [0; 4], [0; 4]].concat())
     }
 
     /// `ip addr add`.
@@ -79,8 +110,9 @@ impl Admin<'_> {
             return self.add_address6(request, number);
         }
         let (number, own) = self.address_named(request)?;
-        self.look_at_lifetime(request)?;
+        let lifetime = self.lifetime_given(request)?;
         if self.is_replaced(request) && self.net.interfaces[number].addresses.contains(&own) {
+            self.net.set_lifetime(number, own.ip.into(), lifetime);
             self.announce_address(number, &own, true);
             return Ok(());
         }
@@ -88,10 +120,11 @@ impl Admin<'_> {
         let peer = request.attribute(IFADDRMSG, c::IFA_ADDRESS).map(parse_ip).transpose()?;
         let (Some(_), Some(IpAddr::V4(peer))) = (local, peer.filter(|peer| *peer != IpAddr::V4(own.ip)))
         else {
-            return self.insert_address(number, own).map_err(already_there);
+            return self.insert_address(number, own, lifetime).map_err(already_there);
         };
         // An address of a peer: what it stands for is at the other end.
-        self.insert_address(number, InterfaceAddress { ip: own.ip, len: 32 }).map_err(already_there)?;
+        let at_own_end = InterfaceAddress { ip: own.ip, len: 32 };
+        self.insert_address(number, at_own_end, lifetime).map_err(already_there)?;
         let route = Route { source: Some(own.ip), ..Route::by(number, None, protocol::KERNEL) };
         let prefix = Prefix::new(peer, own.len);
         self.announce_route(prefix, 0, &route, true);
@@ -105,10 +138,9 @@ impl Admin<'_> {
         flags & c::NLM_F_REPLACE != 0 && flags & c::NLM_F_EXCL == 0
     }
 
-    /// The lifetimes of an address that is given: `EINVAL` for those that cannot be. Addresses stay here until they are
-    /// taken away.
-    fn look_at_lifetime(&mut self, request: &Request<'_>) -> Result<(), Errno> {
-        let Some(cache) = request.attribute(IFADDRMSG, IFA_CACHEINFO) else { return Ok(()) };
+    /// The lifetime of an address that is given; `None`: for ever. `EINVAL` for one that cannot be.
+    fn lifetime_given(&self, request: &Request<'_>) -> Result<Option<Lifetime>, Errno> {
+        let Some(cache) = request.attribute(IFADDRMSG, IFA_CACHEINFO) else { return Ok(None) };
         let (Some(preferred), Some(valid)) = (cache.first_chunk::<4>(), cache.get(4..8)) else {
             return Err(Errno::EINVAL);
         };
@@ -117,10 +149,51 @@ impl Admin<'_> {
         if valid == 0 || preferred > valid {
             return Err(Errno::EINVAL);
         }
-        if valid != u32::MAX {
-            self.warn("rtnetlink: lifetimes of addresses that are given by hand are accepted without effect");
+        let now = self.net.clock.now();
+        let until = |seconds: u32| match seconds {
+            u32::MAX => SimTime::MAX,
+            seconds => now.saturating_add(SimDuration::from_secs(u64::from(seconds))),
+        };
+        let lifetime = Lifetime { preferred: until(preferred), valid: until(valid), temporary: false };
+        Ok(Some(lifetime).filter(|_| preferred != u32::MAX))
+    }
+
+    /// The lifetime of an address is over.
+    pub fn address_expired(&mut self, number: usize, ip: IpAddr) {
+        let interface = &self.net.interfaces[number];
+        match ip {
+            IpAddr::V4(ip) => {
+                let own = interface.addresses.iter().find(|own| own.ip == ip).copied();
+                // It is there.
+                let _ = own.map(|own| self.delete_address(number, own));
+            }
+            IpAddr::V6(ip) => {
+                let own = interface.addresses6.iter().find(|own| own.ip == ip).copied();
+                if let Some(own) = own {
+                    self.delete_address6(number, own);
+                }
+            }
         }
-        Ok(())
+    }
+
+    /// An address is still valid, but no longer preferred.
+    pub fn address_deprecated(&mut self, number: usize, ip: IpAddr) {
+        let interface = &self.net.interfaces[number];
+        match ip {
+            IpAddr::V4(ip) => {
+                let own = interface.addresses.iter().find(|own| own.ip == ip).copied();
+                if let Some(own) = own {
+                    self.announce_address(number, &own, true);
+                }
+            }
+            IpAddr::V6(ip) => {
+                let own = interface.addresses6.iter().find(|own| own.ip == ip).copied();
+                if let Some(own) = own {
+                    let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));
+                    self.announce(group::IPV6_ADDRESS, &message);
+                }
+            }
+        }
     }
 
     /// `ip addr del`: the routes from that address go with it.
@@ -151,9 +224,8 @@ impl Admin<'_> {
         to: (u32, u16, u32),
     ) -> Vec<u8> {
         let (sequence, flags, port) = to;
-        let now = self.net.clock.now();
-        let until = self.net.v6_valid_until(number, own.ip);
-        let mut state = if until.is_some() { 0 } else { IFA_F_PERMANENT };
+        let announced = self.net.v6_valid_until(number, own.ip);
+        let (mut state, cache) = self.stage(number, own.ip.into(), announced);
         if self.net.v6.is_tentative(number, own.ip) {
             state |= IFA_F_TENTATIVE;
         }
@@ -165,12 +237,6 @@ impl Admin<'_> {
             ip if ip.is_unicast_link_local() => c::RT_SCOPE_LINK,
             _ => c::RT_SCOPE_UNIVERSE,
         };
-        let left = match until {
-            None | Some(SimTime::MAX) => u32::MAX,
-            Some(until) => until.since(now).as_secs_f64() as u32,
-        };
-        // struct ifa_cacheinfo: preferred and valid for so long, made and changed then.
-        let cache = [left.to_ne_bytes(), left.to_ne_bytes(), [0; 4], [0; 4]].concat();
         Message::new(kind, flags, sequence, port)
             .put(&[c::AF_INET6 as u8, own.len, state, scope])
             .put(&interface_index(number).to_ne_bytes())
@@ -182,16 +248,17 @@ impl Admin<'_> {
 
     fn add_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {
         let own = self.address_named6(request)?;
-        self.look_at_lifetime(request)?;
+        let lifetime = self.lifetime_given(request)?;
         if self.net.interfaces[number].addresses6.iter().any(|other| other.ip == own.ip) {
             if self.is_replaced(request) {
+                self.net.set_lifetime(number, own.ip.into(), lifetime);
                 let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));
                 self.announce(group::IPV6_ADDRESS, &message);
                 return Ok(());
             }
             return Err(refusal(Errno::EEXIST, "ipv6: address already assigned"));
         }
-        if !self.net.v6.on && !own.ip.is_loopback() {
+        if (!self.net.v6.on || self.net.is_disabled6(number)) && !own.ip.is_loopback() {
             // As with net.ipv6.conf.all.disable_ipv6.
             return Err(Errno::EACCES.into());
         }
@@ -200,6 +267,7 @@ impl Admin<'_> {
         let ask = flags & u32::from(IFA_F_NODAD) == 0;
         let link = self.net.interfaces[number].is_link();
         self.net.new_address6(number, own, ask, link && self.net.interfaces[number].up);
+        self.net.set_lifetime(number, own.ip.into(), lifetime);
         let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));
         self.announce(group::IPV6_ADDRESS, &message);
         Ok(())
@@ -210,10 +278,14 @@ impl Admin<'_> {
         if !self.net.interfaces[number].addresses6.contains(&own) {
             return Err(refusal(Errno::EADDRNOTAVAIL, "ipv6: address not found"));
         }
+        self.delete_address6(number, own);
+        Ok(())
+    }
+
+    fn delete_address6(&mut self, number: usize, own: InterfaceAddress<Ipv6Addr>) {
         let message = self.address_message6(number, &own, c::RTM_DELADDR, (0, 0, 0));
         self.net.drop_address6(number, own);
         self.announce(group::IPV6_ADDRESS, &message);
-        Ok(())
     }
 
     fn address_named6(&self, request: &Request<'_>) -> Result<InterfaceAddress<Ipv6Addr>, Errno> {

@@ -27,12 +27,15 @@ pub struct RequestKind {
     what: &'static str,
     header: usize,
     attributes: &'static [(&'static str, Handling)],
+    /// Those that are done here besides, where the attributes are another kind's.
+    done: &'static [&'static str],
 }
 
 /// `RTA_*` of Linux 6.12, rtnetlink(7).
 pub const ROUTE: RequestKind = RequestKind {
     what: "routes",
     header: 12,
+    done: &[],
     attributes: &[
         ("RTA_DST", Done),
         ("RTA_SRC", Refused),
@@ -51,7 +54,7 @@ pub const ROUTE: RequestKind = RequestKind {
         ("RTA_TABLE", Done),
         ("RTA_MARK", Ignored),
         ("RTA_MFC_STATS", Ignored),
-        ("RTA_VIA", Refused),
+        ("RTA_VIA", Done),
         ("RTA_NEWDST", Refused),
         ("RTA_PREF", Counted),
         ("RTA_ENCAP_TYPE", Refused),
@@ -72,6 +75,7 @@ pub const ROUTE: RequestKind = RequestKind {
 pub const ADDRESS: RequestKind = RequestKind {
     what: "addresses",
     header: 8,
+    done: &[],
     attributes: &[
         ("IFA_ADDRESS", Done),
         ("IFA_LOCAL", Done),
@@ -91,6 +95,7 @@ pub const ADDRESS: RequestKind = RequestKind {
 pub const LINK: RequestKind = RequestKind {
     what: "interfaces",
     header: 16,
+    done: &[],
     attributes: &[
         ("IFLA_ADDRESS", Done),
         ("IFLA_BROADCAST", Counted),
@@ -160,10 +165,15 @@ pub const LINK: RequestKind = RequestKind {
     ],
 };
 
+/// The same of a request for a new interface, which has a kind and may lie upon another one.
+pub const NEW_LINK: RequestKind =
+    RequestKind { what: "new interfaces", done: &["IFLA_LINK", "IFLA_LINKINFO"], ..LINK };
+
 /// `NDA_*`.
 pub const NEIGHBOUR: RequestKind = RequestKind {
     what: "neighbours",
     header: 12,
+    done: &[],
     attributes: &[
         ("NDA_DST", Done),
         ("NDA_LLADDR", Done),
@@ -191,6 +201,7 @@ impl Admin<'_> {
         for number in request.attributes(kind.header) {
             let known = usize::from(number).checked_sub(1).and_then(|at| kind.attributes.get(at));
             match known {
+                Some((name, _)) if kind.done.contains(name) => {}
                 Some((name, Refused)) => {
                     self.warn(format!("rtnetlink: {name} of {} is not supported and refused", kind.what));
                     refused = true;

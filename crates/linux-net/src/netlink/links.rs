@@ -3,6 +3,7 @@
 use super::attributes;
 use super::group;
 use super::message::{Message, Request};
+use super::new_links::link_info;
 use super::refusal::{Refusal, refusal};
 use crate::Admin;
 use crate::counters::InterfaceCounters;
@@ -11,6 +12,8 @@ use belljar_linux_abi::{Errno, c};
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::interface_index;
 
+pub(super) const IFLA_LINK: u16 = 5;
+pub(super) const IFLA_LINKINFO: u16 = 18;
 const IFLA_STATS: u16 = 7;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_OPERSTATE: u16 = 16;
@@ -21,7 +24,7 @@ const IF_OPER_UNKNOWN: u8 = 0;
 const IF_OPER_DOWN: u8 = 2;
 const IF_OPER_UP: u8 = 6;
 /// The length of `struct ifinfomsg`.
-const IFINFOMSG: usize = 16;
+pub(super) const IFINFOMSG: usize = 16;
 
 impl Admin<'_> {
     pub(crate) fn links(&self, request: &Request<'_>, flags: u16, port: u32) -> Result<Vec<Vec<u8>>, Errno> {
@@ -61,14 +64,17 @@ impl Admin<'_> {
         let name = [interface.name.as_bytes(), &[0]].concat();
         let program = matches!(interface.attachment, Attachment::Tun(_) | Attachment::Tap(_));
         let queue_len: u32 = if program { 500 } else { 1_000 };
-        let unknown =
-            matches!(interface.attachment, Attachment::Loopback | Attachment::Tun(_) | Attachment::Tap(_));
+        let unknown = matches!(
+            interface.attachment,
+            Attachment::Loopback | Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Dummy
+        );
         let state = match (unknown, interface.is_running()) {
             (true, true) => IF_OPER_UNKNOWN,
             (false, true) => IF_OPER_UP,
             (_, false) => IF_OPER_DOWN,
         };
-        let qdisc: &[u8] = if loopback { b"noqueue\0" } else { b"pfifo\0" };
+        let info = link_info(interface);
+        let qdisc: &[u8] = if loopback || info.is_some() { b"noqueue\0" } else { b"pfifo\0" };
         let counters = InterfaceCounters::of(self.net, interface).link_stats64();
         let stats64: Vec<u8> = counters.iter().flat_map(|count| count.to_ne_bytes()).collect();
         let stats: Vec<u8> = counters.iter().flat_map(|count| (*count as u32).to_ne_bytes()).collect();
@@ -86,6 +92,16 @@ impl Admin<'_> {
             .attribute(c::IFLA_QDISC, qdisc)
             .attribute(IFLA_STATS64, &stats64)
             .attribute(IFLA_STATS, &stats);
+        let message = match &info {
+            Some((info, below)) => {
+                let message = message.attribute(IFLA_LINKINFO, info);
+                match below {
+                    Some(below) => message.attribute(IFLA_LINK, &interface_index(*below).to_ne_bytes()),
+                    None => message,
+                }
+            }
+            None => message,
+        };
         match interface.attachment {
             Attachment::Tun(_) => message,
             _ => message.attribute(c::IFLA_ADDRESS, &interface.mac).attribute(c::IFLA_BROADCAST, &broadcast),
@@ -97,9 +113,10 @@ impl Admin<'_> {
     pub(crate) fn change_link(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let number = match self.link_named(request) {
             Err(Errno::ENODEV) if request.flags & c::NLM_F_CREATE as u16 != 0 => {
-                self.warn("interfaces cannot be added while a host runs");
-                return Err(Errno::EOPNOTSUPP.into());
+                self.look_through(request, &attributes::NEW_LINK)?;
+                return self.new_link(request);
             }
+            Ok(_) if request.flags & c::NLM_F_EXCL as u16 != 0 => return Err(Errno::EEXIST.into()),
             other => other?,
         };
         self.look_through(request, &attributes::LINK)?;

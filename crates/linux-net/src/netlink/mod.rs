@@ -9,6 +9,7 @@ mod message;
 mod metrics;
 mod neighbours;
 mod netconf;
+mod new_links;
 mod refusal;
 mod requests;
 mod routes;

@@ -73,6 +73,7 @@ impl Admin<'_> {
             c::RTM_GETNEIGH => Ok(self.neighbours(family, request.sequence, port)),
             // Each gives what there is to answer besides that it is done.
             c::RTM_NEWLINK | c::RTM_SETLINK => self.change_link(request).map(|()| Vec::new()),
+            c::RTM_DELLINK => self.remove_link(request).map(|()| Vec::new()),
             c::RTM_NEWADDR => self.add_address(request).map(|()| Vec::new()),
             c::RTM_DELADDR => self.remove_address(request).map(|()| Vec::new()),
             c::RTM_NEWROUTE if v6 => self.add_route::<Ipv6Addr>(request).map(|()| Vec::new()),

@@ -9,8 +9,8 @@ use crate::Admin;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
 use belljar_net::policy::table;
-use belljar_net::routes::{Metrics, NextHop, Route, RouteKind, RouteTable};
-use belljar_netstack::family::FlowKey;
+use belljar_net::routes::{Metrics, NextHop, Rank, Route, RouteKind, RouteTable};
+use belljar_netstack::family::{Family, FlowKey, RouteQuery};
 use belljar_netstack::ip::route::Through;
 use belljar_netstack::{LO, Stack, interface_index};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -31,8 +31,10 @@ const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
 /// The preference of a router (RFC 4191), and its default.
 const RTA_PREF: u16 = 20;
-/// `RTA_VIA`: a gateway of another family.
+/// `RTA_VIA`: a gateway of any family, as a `struct rtvia`.
 const RTA_VIA: u16 = 18;
+/// The bits of a type of service that ECN has.
+const ECN_BITS: u8 = 3;
 const MEDIUM: u8 = 0;
 /// The gateway is taken to be on the link, whatever the addresses are.
 const RTNH_F_ONLINK: u8 = 4;
@@ -108,7 +110,8 @@ impl Admin<'_> {
             ),
             uid: request.number(RTMSG, RTA_UID)?.unwrap_or(0),
         };
-        let found = self.net.route(ip, source, Through { device, mark, sender })?;
+        let tos = request.body.get(3).copied().unwrap_or(0);
+        let found = self.net.route(ip, source, Through { device, mark, tos, sender })?;
         let (family, bits) = if ip.is_ipv4() { (c::AF_INET, 32) } else { (c::AF_INET6, 128) };
         // IPv6 says which source was asked for where none was, and which one it is where one was.
         let asked = if ip.is_ipv6() { source.or(Some(Ipv6Addr::UNSPECIFIED.into())) } else { source };
@@ -118,8 +121,17 @@ impl Admin<'_> {
             (_, true) => c::RTN_BROADCAST,
             _ => c::RTN_UNICAST,
         };
+        // That of the route, if it has one.
+        let tos = match (ip, source) {
+            (IpAddr::V4(to), from) => {
+                let source = from.and_then(<Ipv4Addr as Family>::of);
+                let asked = RouteQuery { mark, tos, sender, ..RouteQuery::own(to, source) };
+                self.net.lookup(&asked, || 0).ok().flatten().map_or(0, |found| found.route.tos)
+            }
+            _ => 0,
+        };
         let mut message = Message::new(c::RTM_NEWROUTE, 0, request.sequence, port)
-            .put(&[family as u8, bits, source_bits, 0, short_table(found.table), c::RTPROT_UNSPEC])
+            .put(&[family as u8, bits, source_bits, tos, short_table(found.table), c::RTPROT_UNSPEC])
             .put(&[c::RT_SCOPE_UNIVERSE, kind])
             .put(&RTM_F_CLONED.to_ne_bytes())
             .attribute(c::RTA_TABLE, &found.table.to_ne_bytes())
@@ -137,7 +149,8 @@ impl Admin<'_> {
             message = message.attribute(RTA_MARK, &mark.to_ne_bytes());
         }
         if let Some(gateway) = found.gateway {
-            message = message.attribute(c::RTA_GATEWAY, &ip_bytes(gateway));
+            let (kind, value) = gateway_attribute(gateway, ip.is_ipv4());
+            message = message.attribute(kind, &value);
         }
         Ok(metrics::put(message, &found.metrics)
             .attribute(c::RTA_OIF, &interface_index(found.interface).to_ne_bytes())
@@ -149,11 +162,6 @@ impl Admin<'_> {
     /// `ip route add`, `replace` and `change`.
     pub(crate) fn add_route<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = Wanted::<A>::read(request)?;
-        let tos = request.body.get(3).copied().unwrap_or(0);
-        if A::AF == c::AF_INET && tos != 0 {
-            self.warn("rtnetlink: routes for a type of service are not supported and refused");
-            return Err(Errno::EOPNOTSUPP.into());
-        }
         let hops = next_hops::<A>(self.net, request)?;
         let found = KINDS.iter().find(|(_, rtn)| *rtn == wanted.kind).ok_or(Errno::EOPNOTSUPP);
         let Ok((kind, _)) = found else {
@@ -179,12 +187,13 @@ impl Admin<'_> {
                 "netlink: of a route's metrics only mtu and advmss count, not the numbers {others:?}"
             ));
         }
-        let mut route = Route { kind: *kind, hops, source, protocol: wanted.protocol, metrics };
+        let (tos, protocol) = (wanted.tos, wanted.protocol);
+        let mut route = Route { kind: *kind, tos, hops, source, protocol, metrics };
         let (prefix, metric) = (wanted.prefix, wanted.metric.unwrap_or(A::METRIC));
         let flags = i32::from(request.flags);
         let has = |flag: i32| flags & flag != 0;
-        let there =
-            routes_of_table::<A>(self.net, wanted.table).and_then(|routes| routes.get(prefix, metric));
+        let there = routes_of_table::<A>(self.net, wanted.table)
+            .and_then(|routes| routes.get(prefix, Rank::new(tos, metric)));
         match there {
             Some(_) if has(c::NLM_F_EXCL) => return Err(Errno::EEXIST.into()),
             Some(_) if has(c::NLM_F_REPLACE) => {}
@@ -213,17 +222,18 @@ impl Admin<'_> {
     /// `ip route del`: the first route that is like what is given.
     pub(crate) fn remove_route<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = Wanted::<A>::read(request)?;
-        let gateway = request.attribute(RTMSG, c::RTA_GATEWAY).map(parse_ip).transpose()?;
+        let gateway = gateway::<A>(request.body.get(RTMSG..).unwrap_or_default())?;
         let device = request.number(RTMSG, c::RTA_OIF)?;
         let (named, _) = metrics::read(request)?;
         let like = |hop: &NextHop<A>| {
             device.is_none_or(|index| interface_index(hop.interface) == index)
-                && gateway.is_none_or(|gateway| hop.gateway.map(Into::into) == Some(gateway))
+                && gateway.is_none_or(|gateway| hop.router() == Some(gateway))
         };
         let routes = routes_of_table::<A>(self.net, wanted.table);
         let routes = routes.ok_or(refusal(Errno::ESRCH, "FIB table does not exist"))?;
         let found = routes.iter().find(|(prefix, metric, route)| {
             *prefix == wanted.prefix
+                && route.tos == wanted.tos
                 && wanted.metric.is_none_or(|wanted| wanted == *metric)
                 && (named == Metrics::default() || named == route.metrics)
                 && (wanted.protocol == c::RTPROT_UNSPEC || wanted.protocol == route.protocol)
@@ -239,7 +249,7 @@ impl Admin<'_> {
         entry.route.hops = gone;
         let message = message(&entry, c::RTM_DELROUTE, (0, 0, 0));
         change_table(self.net, wanted.table, |routes| match rest.hops.is_empty() {
-            true => routes.remove(prefix, metric),
+            true => routes.remove(prefix, Rank::new(wanted.tos, metric)),
             false => routes.insert(prefix, metric, rest),
         });
         self.announce(A::ROUTE_GROUP, &message);
@@ -277,7 +287,7 @@ fn shown_routes<A: Announced>(net: &Stack, to: To) -> Vec<Vec<u8>> {
         let link_local = A::AF == c::AF_INET6
             && entry.prefix.bits() == 64
             && matches!(entry.prefix.address().into(), IpAddr::V6(ip) if ip.is_unicast_link_local());
-        let plain = entry.route.hops.iter().all(|hop| hop.gateway.is_none());
+        let plain = entry.route.hops.iter().all(NextHop::is_direct);
         match link_local && plain && entry.route.hops.len() > 1 {
             true => entry.route.hops.iter().map(|hop| entry.by(*hop)).collect(),
             false => vec![entry],
@@ -346,11 +356,8 @@ fn next_hops<A: Announced>(net: &Stack, request: &Request<'_>) -> Result<Vec<Nex
             let len = usize::from(u16::from_ne_bytes([several[0], several[1]]));
             let index = u32::from_ne_bytes(several[4..8].try_into().expect("four bytes"));
             let rest = several.get(RTNEXTHOP..len).ok_or(Errno::EINVAL)?;
-            let gateway = attribute(rest, c::RTA_GATEWAY);
+            let gateway = gateway::<A>(rest)?;
             let on_link = on_link || several[2] & RTNH_F_ONLINK != 0;
-            if attribute(rest, RTA_VIA).is_some() {
-                return Err(refusal(Errno::EOPNOTSUPP, "attribute not supported"));
-            }
             let weight = usize::from(several[3]) + 1;
             weighted.push((next_hop(net, gateway, (index != 0).then_some(index), on_link)?, weight));
             several = several.get(len.next_multiple_of(4)..).unwrap_or_default();
@@ -359,26 +366,71 @@ fn next_hops<A: Announced>(net: &Stack, request: &Request<'_>) -> Result<Vec<Nex
         let hops = weighted.into_iter().flat_map(|(hop, weight)| std::iter::repeat_n(hop, weight));
         return Ok(hops.collect());
     }
-    match (request.attribute(RTMSG, c::RTA_GATEWAY), request.number(RTMSG, c::RTA_OIF)?) {
+    let gateway = gateway::<A>(request.body.get(RTMSG..).unwrap_or_default())?;
+    match (gateway, request.number(RTMSG, c::RTA_OIF)?) {
         (None, None) => Ok(Vec::new()),
         (gateway, device) => Ok(vec![next_hop(net, gateway, device, on_link)?]),
     }
 }
 
+/// The gateway among the attributes of a route or next hop: `RTA_GATEWAY` is of the route's family, `RTA_VIA` of an IPv4 route of any.
+fn gateway<A: Announced>(attributes: &[u8]) -> Result<Option<IpAddr>, Refusal> {
+    let plain = attribute(attributes, c::RTA_GATEWAY);
+    let Some(via) = attribute(attributes, RTA_VIA) else {
+        let gateway = plain.map(parse_ip).transpose()?;
+        return match gateway {
+            Some(ip) if A::of(ip).is_none() => Err(Errno::EINVAL.into()),
+            gateway => Ok(gateway),
+        };
+    };
+    if A::AF == c::AF_INET6 {
+        return Err(refusal(Errno::EINVAL, "IPv6 does not support RTA_VIA attribute"));
+    }
+    if plain.is_some() {
+        return Err(refusal(Errno::EINVAL, "Nexthop configuration can not contain both GATEWAY and VIA"));
+    }
+    let (family, ip) =
+        via.split_first_chunk().ok_or(refusal(Errno::EINVAL, "Invalid attribute length for RTA_VIA"))?;
+    match (i32::from(u16::from_ne_bytes(*family)), ip.len()) {
+        (c::AF_INET, 4) | (c::AF_INET6, 16) => Ok(Some(parse_ip(ip)?)),
+        (c::AF_INET, _) => Err(refusal(Errno::EINVAL, "Invalid IPv4 address in RTA_VIA")),
+        (c::AF_INET6, _) => Err(refusal(Errno::EINVAL, "Invalid IPv6 address in RTA_VIA")),
+        _ => Err(refusal(Errno::EINVAL, "Unsupported address family in RTA_VIA")),
+    }
+}
+
+/// The attribute for a gateway of a route: `RTA_VIA` if an IPv4 route has one of IPv6.
+fn gateway_attribute(gateway: IpAddr, v4: bool) -> (u16, Vec<u8>) {
+    match gateway {
+        IpAddr::V6(ip) if v4 => (RTA_VIA, [&(c::AF_INET6 as u16).to_ne_bytes()[..], &ip.octets()].concat()),
+        ip => (c::RTA_GATEWAY, ip_bytes(ip)),
+    }
+}
+
 fn next_hop<A: Announced>(
     net: &Stack,
-    gateway: Option<&[u8]>,
+    gateway: Option<IpAddr>,
     device: Option<u32>,
     on_link: bool,
 ) -> Result<NextHop<A>, Refusal> {
+    if let (Some(IpAddr::V6(router)), true) = (gateway, A::AF == c::AF_INET) {
+        // As without the IPv6 module.
+        if !net.v6.on {
+            return Err(Errno::EAFNOSUPPORT.into());
+        }
+        let NextHop { interface, gateway: gateway6, on_link, .. } =
+            next_hop::<Ipv6Addr>(net, gateway, device, on_link)?;
+        debug_assert_eq!(gateway6, Some(router));
+        return Ok(NextHop { interface, gateway: None, gateway6, on_link });
+    }
     let device = device.map(|index| net.interface_by_index(index).ok_or(Errno::ENODEV)).transpose()?;
-    let gateway = match gateway.map(parse_ip).transpose()? {
+    let gateway = match gateway {
         None => None,
         Some(ip) => Some(A::of(ip).ok_or(Errno::EINVAL)?),
     };
     if let (true, Some(_)) = (on_link, gateway) {
         let interface = device.ok_or(Errno::ENODEV)?;
-        let hop = NextHop { interface, gateway, on_link };
+        let hop = NextHop { on_link, ..NextHop::new(interface, gateway) };
         let up = net.interfaces[interface].up;
         return up.then_some(hop).ok_or(refusal(Errno::ENETDOWN, "Nexthop device is not up"));
     }
@@ -388,6 +440,7 @@ fn next_hop<A: Announced>(
     }
     A::hop(net, gateway, device).map_err(|errno| match errno {
         Errno::ENETUNREACH if v4 => refusal(errno, "Nexthop has invalid gateway"),
+        Errno::EINVAL if !v4 => refusal(errno, "Egress device not specified"),
         Errno::ENETDOWN if v4 && gateway.is_none() => refusal(errno, "Device for nexthop is not up"),
         Errno::ENETDOWN => refusal(errno, "Nexthop device is not up"),
         errno => errno.into(),
@@ -398,6 +451,7 @@ fn next_hop<A: Announced>(
 struct Wanted<A> {
     table: u32,
     prefix: Prefix<A>,
+    tos: u8,
     metric: Option<u32>,
     protocol: u8,
     kind: u8,
@@ -405,9 +459,15 @@ struct Wanted<A> {
 
 impl<A: Announced> Wanted<A> {
     fn read(request: &Request<'_>) -> Result<Wanted<A>, Refusal> {
-        let [_, len, _, _, table, protocol, _, kind, ..] = *request.body else {
+        let [_, len, _, tos, table, protocol, _, kind, ..] = *request.body else {
             return Err(Errno::EINVAL.into());
         };
+        if A::AF == c::AF_INET6 && tos != 0 {
+            return Err(refusal(Errno::EINVAL, "Invalid dsfield (tos): option not available for IPv6"));
+        }
+        if tos & ECN_BITS != 0 {
+            return Err(refusal(Errno::EINVAL, "Invalid dsfield (tos): ECN bits must be 0"));
+        }
         let table = match request.number(RTMSG, c::RTA_TABLE)?.unwrap_or(u32::from(table)) {
             0 => table::MAIN,
             // The host's own addresses are kept by themselves.
@@ -428,7 +488,7 @@ impl<A: Announced> Wanted<A> {
         }
         let metric = request.number(RTMSG, c::RTA_PRIORITY)?;
         let metric = metric.filter(|metric| A::AF == c::AF_INET || *metric != 0);
-        Ok(Wanted { table, prefix, metric, protocol, kind })
+        Ok(Wanted { table, prefix, tos, metric, protocol, kind })
     }
 }
 
@@ -437,11 +497,11 @@ fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
     let (sequence, flags, port) = to;
     let Entry { table, prefix, metric, route } = entry;
     let v4 = A::AF == c::AF_INET;
-    let on_link = route.kind == RouteKind::Unicast && route.hops.iter().all(|hop| hop.gateway.is_none());
+    let on_link = route.kind == RouteKind::Unicast && route.hops.iter().all(NextHop::is_direct);
     let scope = if v4 && on_link { c::RT_SCOPE_LINK } else { c::RT_SCOPE_UNIVERSE };
     let rtn = KINDS.iter().find(|(kind, _)| *kind == route.kind).map_or(c::RTN_UNICAST, |(_, rtn)| *rtn);
     let mut message = Message::new(kind, flags, sequence, port)
-        .put(&[A::AF as u8, prefix.bits(), 0, 0, short_table(*table), route.protocol, scope, rtn])
+        .put(&[A::AF as u8, prefix.bits(), 0, route.tos, short_table(*table), route.protocol, scope, rtn])
         .put(&[match &route.hops[..] {
             [hop] => hop_flags(hop),
             _ => 0,
@@ -465,8 +525,9 @@ fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
         [] if v4 => message,
         [] => message.attribute(c::RTA_OIF, &interface_index(LO).to_ne_bytes()),
         [hop] => {
-            if let Some(gateway) = hop.gateway {
-                message = message.attribute(c::RTA_GATEWAY, &ip_bytes(gateway.into()));
+            if let Some(gateway) = hop.router() {
+                let (kind, value) = gateway_attribute(gateway, v4);
+                message = message.attribute(kind, &value);
             }
             message.attribute(c::RTA_OIF, &interface_index(hop.interface).to_ne_bytes())
         }
@@ -497,15 +558,17 @@ fn hop_flags<A: Announced>(hop: &NextHop<A>) -> u8 {
 
 /// A `struct rtnexthop` with its gateway, of this weight.
 fn hop_bytes<A: Announced>(hop: &NextHop<A>, weight: usize) -> Vec<u8> {
-    let gateway = hop.gateway.map(|ip| ip_bytes(ip.into()));
-    let attribute = gateway.as_ref().map_or(0, |gateway| 4 + gateway.len());
-    let mut bytes = ((RTNEXTHOP + attribute) as u16).to_ne_bytes().to_vec();
+    let gateway = hop.router().map(|ip| gateway_attribute(ip, A::AF == c::AF_INET));
+    let attribute = gateway.as_ref().map_or(0, |(_, gateway)| 4 + gateway.len());
+    let padded = attribute.next_multiple_of(4);
+    let mut bytes = ((RTNEXTHOP + padded) as u16).to_ne_bytes().to_vec();
     bytes.extend([hop_flags(hop), (weight - 1).min(255) as u8]);
     bytes.extend(interface_index(hop.interface).to_ne_bytes());
-    if let Some(gateway) = gateway {
+    if let Some((kind, gateway)) = gateway {
         bytes.extend((attribute as u16).to_ne_bytes());
-        bytes.extend(c::RTA_GATEWAY.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
         bytes.extend(gateway);
+        bytes.resize(RTNEXTHOP + padded, 0);
     }
     bytes
 }

@@ -82,9 +82,6 @@ fn join_or_leave(
     group: Ipv4Addr,
     (own, number): (Ipv4Addr, u32),
 ) -> Result<(), Errno> {
-    if net.socket(key).is_stream() {
-        return Err(Errno::EPROTO);
-    }
     if !join && !group.is_multicast() {
         return Err(Errno::EADDRNOTAVAIL);
     }
@@ -99,6 +96,10 @@ fn join_or_leave(
 
 /// `struct ip_mreq` or `struct ip_mreqn`.
 fn membership(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
+    // Of the requests for groups only this one asks.
+    if net.socket(key).is_stream() {
+        return Err(Errno::EPROTO);
+    }
     if value.len() < 8 {
         return Err(Errno::EINVAL);
     }

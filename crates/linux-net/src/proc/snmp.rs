@@ -168,6 +168,7 @@ pub fn proc_net_netstat(net: &Stack) -> String {
         ("SyncookiesFailed", c.cookies[2]),
         ("ListenOverflows", c.listen_overflows),
         ("ListenDrops", c.listen_drops),
+        ("IPReversePathFilter", c.wrong_sources),
         ("TCPTimeouts", c.tcp_timeouts),
         ("TCPFastOpenActive", c.fast_open.active),
         ("TCPFastOpenActiveFail", c.fast_open.active_fail),

@@ -37,6 +37,7 @@ pub(crate) mod kind {
     pub const V6_TOO_BIG: u8 = 2;
     pub const V6_PARAMETER_PROBLEM: u8 = 4;
     pub const V6_ROUTER_SOLICIT: u8 = 133;
+    pub const REDIRECT: u8 = 5;
     pub const V6_REDIRECT: u8 = 137;
     pub const V6_ECHO: u8 = 128;
     pub const V6_ECHO_REPLY: u8 = 129;
@@ -88,6 +89,7 @@ impl Stack {
             | (kind::V6_UNREACHABLE..=kind::V6_PARAMETER_PROBLEM, false) => {
                 self.icmp_error(kind, code, &inbound);
             }
+            (kind::REDIRECT, true) => self.redirected(&inbound),
             (icmpv6::kind::MLD_QUERY, false) => {
                 if let IpAddr::V6(from) = src {
                     self.group_query(inbound.interface, from, inbound.payload());

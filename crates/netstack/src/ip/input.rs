@@ -5,11 +5,14 @@ use super::fragment::{Added, Expired};
 use crate::LO;
 use crate::Stack;
 use crate::StackTimer;
+use crate::conf::v4;
+use crate::family::RouteQuery;
 use crate::mib::{Cast, version};
 use crate::multicast::IGMP;
 use crate::udp::Protocol;
 use crate::v6::device_for;
 use belljar_net::forward::ForwardError;
+use belljar_net::routes::RouteKind;
 use belljar_net::{ChecksumState, Packet};
 use belljar_wire::{ParseError, protocol};
 use std::net::IpAddr;
@@ -61,7 +64,11 @@ impl Stack {
                 return self.recycle_buffer(packet);
             }
         };
-        if header.dst.is_ipv6() && interface != LO && !self.v6.on {
+        if header.dst.is_ipv6() && interface != LO && (!self.v6.on || self.is_disabled6(interface)) {
+            return self.recycle_buffer(packet);
+        }
+        if !self.interface_settings.is_plain() && self.source_is_refused(interface, &header) {
+            self.counters.wrong_sources += 1;
             return self.recycle_buffer(packet);
         }
         let version = version(&header.dst);
@@ -82,9 +89,7 @@ impl Stack {
     #[inline(never)]
     fn ip_pass_on(&mut self, interface: usize, to: IpAddr, packet: Packet) {
         let packet = packet.into_bytes();
-        let settings = &self.sysctls;
-        let forwards = if to.is_ipv4() { settings.forwarding } else { settings.forwarding6 };
-        if forwards && interface != LO && !self.is_multipoint(to) {
+        if self.forwards(to.is_ipv6(), interface) && interface != LO && !self.is_multipoint(to) {
             return match to {
                 IpAddr::V4(_) => self.ip_forward(interface, packet),
                 IpAddr::V6(_) => self.ip_forward6(interface, packet),
@@ -93,6 +98,25 @@ impl Stack {
         self.counters.not_for_us += 1;
         self.counters.ip[version(&to)].in_address_errors += 1;
         self.recycle_buffer(packet);
+    }
+
+    /// True if packets to the source of this one would leave by another interface, where `rp_filter` asks that they do not
+    /// (`fib_validate_source` of Linux, RFC 3704).
+    #[cold]
+    fn source_is_refused(&self, interface: usize, header: &IpHeader) -> bool {
+        let (IpAddr::V4(from), IpAddr::V4(to)) = (header.src, header.dst) else { return false };
+        let level = self.interface_settings.greatest(v4::RP_FILTER, interface);
+        let exempt = level == 0 || interface == LO || from.is_unspecified() || to.is_multicast();
+        if exempt || self.interface_of(from).is_some() {
+            return false;
+        }
+        let asked = RouteQuery { tos: header.tos, ..RouteQuery::own(from, Some(to)) };
+        match self.lookup(&asked, || 0) {
+            Ok(Some(found)) if found.route.kind == RouteKind::Unicast => {
+                level == 1 && found.route.hops.iter().all(|hop| hop.interface != interface)
+            }
+            _ => true,
+        }
     }
 
     /// A part of a datagram goes on when the others are there.

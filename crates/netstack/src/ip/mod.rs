@@ -7,6 +7,7 @@ pub mod ident;
 pub mod input;
 mod options;
 mod output;
+pub mod redirect;
 pub mod route;
 
 pub use header::IpHeader;

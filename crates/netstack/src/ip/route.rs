@@ -36,6 +36,8 @@ pub struct Through {
     pub device: Option<u32>,
     /// Its mark.
     pub mark: u32,
+    /// The type of service of its packets.
+    pub tos: u8,
     /// Its protocol, its ports, and whose it is.
     pub sender: FlowKey,
 }
@@ -50,8 +52,9 @@ impl Through {
     /// The options for a socket's packets which leave by `device`.
     pub fn of(socket: &Socket, device: Option<u32>) -> Through {
         let ports = socket.ports();
+        let tos = socket.ip_options().map_or(0, |ip| ip.tos);
         let sender = FlowKey { protocol: socket.protocol as u8, ports, uid: socket.uid };
-        Through { device, mark: socket.options.mark, sender }
+        Through { device, mark: socket.options.mark, tos, sender }
     }
 
     /// Sets the destination port.
@@ -176,25 +179,35 @@ impl Stack {
             Some(device) => directly(device),
             None => {
                 let from = source.unwrap_or(Ipv4Addr::UNSPECIFIED);
-                let hash = || crate::flow_hash_of(self.flow_key, from, to);
-                let Through { mark, sender, .. } = *through;
-                let asked = RouteQuery { device, mark, sender, ..RouteQuery::own(to, source) };
+                let hash = || match self.sysctls.multipath_hash {
+                    0 => crate::flow_hash_of(self.flow_key, from, to),
+                    _ => crate::flow_hash_with_ports(self.flow_key, from, to, &through.sender),
+                };
+                let Through { mark, tos, sender, .. } = *through;
+                let asked = RouteQuery { device, mark, tos, sender, ..RouteQuery::own(to, source) };
                 match self.lookup(&asked, hash).map_err(refused)? {
                     Some(found) => {
                         let hop = found.hop.ok_or_else(|| no_way(found.route))?;
-                        (hop.interface, hop.gateway, found.route.source, found.table, found.route.metrics)
+                        let router = self.redirects.gateway(to, hop.interface, hop.router());
+                        (hop.interface, router, found.route.source, found.table, found.route.metrics)
                     }
                     // "Apparently, routing tables are wrong. Assume that the destination is on link."
                     None => directly(device.ok_or(Errno::ENETUNREACH)?),
                 }
             }
         };
-        let own = source.or(preferred).or_else(|| self.source_on(interface, gateway.unwrap_or(to)));
+        let next = match gateway {
+            Some(IpAddr::V4(gateway)) => gateway,
+            // The interface's first.
+            Some(IpAddr::V6(_)) => Ipv4Addr::UNSPECIFIED,
+            None => to,
+        };
+        let own = source.or(preferred).or_else(|| self.source_on(interface, next));
         Ok(ResolvedRoute {
             interface,
             source: own.unwrap_or(Ipv4Addr::UNSPECIFIED).into(),
             destination: to.into(),
-            gateway: gateway.map(IpAddr::V4),
+            gateway,
             broadcast: self.is_broadcast(to),
             table,
             metrics,
@@ -291,7 +304,7 @@ impl Stack {
             (Some(gateway), device) => {
                 let usable = |hop: &NextHop| device.is_none_or(|device| device == hop.interface);
                 match self.routes.lookup(gateway, || 0, usable) {
-                    Some((_, Some(hop))) if hop.gateway.is_none() => hop.interface,
+                    Some((_, Some(hop))) if hop.is_direct() => hop.interface,
                     _ => return Err(Errno::ENETUNREACH),
                 }
             }

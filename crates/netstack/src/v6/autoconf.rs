@@ -3,7 +3,9 @@
 
 use super::{Ipv6, USER_METRIC, insert_address};
 use crate::Stack;
-use crate::sysctl::Sysctls;
+use crate::conf::{Scope, v6};
+use crate::interface::Attachment;
+use crate::lifetimes::Lifetime;
 use belljar_base::{SimDuration, SimTime};
 use belljar_net::Prefix;
 use belljar_net::routes::{InterfaceAddress, NextHop, Route, RouteKind, protocol};
@@ -20,8 +22,6 @@ const SOLICIT_INTERVAL: SimDuration = SimDuration::from_secs(4);
 const PROBE_TIME: SimDuration = SimDuration::from_secs(1);
 /// `RTPROT_RA`: a route that a router has announced.
 const RTPROT_RA: u8 = 9;
-/// `max_addresses`: with so many on an interface, no further ones are made.
-const MAX_ADDRESSES: usize = 16;
 /// Lifetimes of so many seconds never end.
 const FOREVER: u32 = u32::MAX;
 
@@ -68,7 +68,7 @@ impl Stack {
             self.add_connected6(interface);
         }
         self.report_group(interface, ipv6::solicited_node(own.ip), true);
-        if ask && self.interfaces[interface].is_link() {
+        if ask && self.interfaces[interface].is_link() && self.asks_for_duplicates(interface) {
             let at = self.delay(self.clock.now());
             self.v6.tentative.push(Tentative { interface, ip: own.ip, at, asked: false });
         }
@@ -77,7 +77,7 @@ impl Stack {
 
     /// An interface is used again: it has its link-local address, and asks for routers.
     pub fn interface_is_up6(&mut self, interface: usize) {
-        if !self.v6.on {
+        if !self.v6.on || self.is_disabled6(interface) {
             return;
         }
         if !self.interfaces[interface].is_link() {
@@ -97,10 +97,11 @@ impl Stack {
         let own = super::link_local(self.interfaces[interface].mac);
         self.new_address6(interface, own, true, true);
         self.replace_computed6();
-        if !self.sysctls.forwarding6 {
+        let solicits = self.router_solicits(interface);
+        if !self.forwards(true, interface) && solicits > 0 {
             // Once the address can be used.
             let at = self.delay(self.clock.now() + PROBE_TIME + PROBE_TIME);
-            self.v6.solicits.insert(interface, (ROUTER_SOLICITS, at));
+            self.v6.solicits.insert(interface, (solicits, at));
         }
         self.set_timer6();
     }
@@ -162,9 +163,12 @@ impl Stack {
         let Discovery::RouterAdvert { hop_limit, lifetime, source, mtu, prefixes, .. } = advert else {
             return;
         };
-        if !router.is_unicast_link_local() || !accepts(&self.sysctls) {
+        if !router.is_unicast_link_local() || !self.accepts_adverts(interface) {
             return;
         }
+        let set = |setting: usize| self.interface_settings.of6(setting, interface) != 0;
+        let (of_routers, of_mtus) = (set(v6::ACCEPT_RA_DEFRTR), set(v6::ACCEPT_RA_MTU));
+        let of_prefixes = set(v6::ACCEPT_RA_PINFO);
         let now = self.clock.now();
         self.v6.solicits.remove(&interface);
         if let Some(address) = source {
@@ -173,14 +177,16 @@ impl Stack {
         if hop_limit != 0 {
             self.v6.hop_limits.insert(interface, hop_limit);
         }
-        self.announced(interface, What::Router(router), u32::from(lifetime));
-        self.choose_router();
-        if let Some(mtu) = mtu.map(|mtu| mtu as usize)
+        if of_routers {
+            self.announced(interface, What::Router(router), u32::from(lifetime));
+            self.choose_router();
+        }
+        if let Some(mtu) = mtu.map(|mtu| mtu as usize).filter(|_| of_mtus)
             && (ipv6::MIN_MTU..self.mtu(interface)).contains(&mtu)
         {
             self.v6.link_mtus.insert(interface, mtu);
         }
-        for prefix in prefixes {
+        for prefix in prefixes.into_iter().filter(|_| of_prefixes) {
             self.prefix_announced(interface, prefix);
         }
         self.set_timer6();
@@ -201,10 +207,13 @@ impl Stack {
                 self.announced(interface, What::Network(network), prefix.valid);
             }
         }
-        if prefix.autonomous && prefix.len == 64 {
+        let settings = &self.interface_settings;
+        let most = usize::try_from(settings.of6(v6::MAX_ADDRESSES, interface)).unwrap_or(0);
+        let temporary = settings.of6(v6::USE_TEMPADDR, interface) > 0;
+        if prefix.autonomous && prefix.len == 64 && settings.of6(v6::AUTOCONF, interface) != 0 {
             let ip = ipv6::eui64(prefix.prefix, self.interfaces[interface].mac);
             let there = self.interfaces[interface].addresses6.iter().any(|own| own.ip == ip);
-            let room = self.interfaces[interface].addresses6.len() < MAX_ADDRESSES;
+            let room = self.interfaces[interface].addresses6.len() < most || most == 0;
             if !there && !room {
                 return;
             }
@@ -216,6 +225,16 @@ impl Stack {
             let valid = if prefix.valid > 7_200 || !ours { prefix.valid } else { 7_200 };
             if !there || ours {
                 self.announced(interface, What::Address(ip), valid);
+                let forever = prefix.preferred == FOREVER;
+                let preferred = SimDuration::from_secs(u64::from(prefix.preferred));
+                let preferred =
+                    if forever { SimTime::MAX } else { self.clock.now().saturating_add(preferred) };
+                let lifetime = Lifetime { preferred, valid: SimTime::MAX, temporary: false };
+                self.set_lifetime(interface, ip.into(), Some(lifetime).filter(|_| !forever && valid > 0));
+                if !there && prefix.valid > 0 && temporary {
+                    let valid = self.v6_valid_until(interface, ip).unwrap_or(SimTime::MAX);
+                    self.make_temporary(interface, prefix.prefix, Lifetime { valid, ..lifetime });
+                }
             }
         }
     }
@@ -250,6 +269,7 @@ impl Stack {
                 What::Network(network) => self.network_is_gone(interface, network),
                 What::Address(ip) => {
                     self.interfaces[interface].addresses6.retain(|own| own.ip != ip);
+                    self.set_lifetime(interface, ip.into(), None);
                     self.report_group(interface, ipv6::solicited_node(ip), false);
                 }
             }
@@ -285,6 +305,7 @@ impl Stack {
     /// An interface loses an address, and with it the route to a network that no other one is of.
     pub fn drop_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
         self.interfaces[interface].addresses6.retain(|other| *other != own);
+        self.set_lifetime(interface, own.ip.into(), None);
         self.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, own.ip));
         self.v6.failed.retain(|failed| *failed != (interface, own.ip));
         self.v6.announced.retain(|a| a.what != What::Address(own.ip));
@@ -321,7 +342,30 @@ impl Stack {
     }
 }
 
-/// With `accept_ra` 1 a host that passes packets on believes nobody.
-fn accepts(sysctls: &Sysctls) -> bool {
-    sysctls.accept_ra == 2 || sysctls.accept_ra == 1 && !sysctls.forwarding6
+impl Stack {
+    /// True if routers are believed: with `accept_ra` 1 not by a host that passes packets on.
+    fn accepts_adverts(&self, interface: usize) -> bool {
+        match self.interface_settings.of6(v6::ACCEPT_RA, interface) {
+            1 => !self.forwards(true, interface),
+            level => level == 2,
+        }
+    }
+    /// True if addresses are asked for before they are used.
+    fn asks_for_duplicates(&self, interface: usize) -> bool {
+        let settings = &self.interface_settings;
+        let of_all = settings.get(true, v6::ACCEPT_DAD, Scope::All);
+        // There is nobody to be asked.
+        if self.interfaces[interface].attachment == Attachment::Dummy {
+            return false;
+        }
+        let asked = of_all.max(settings.of6(v6::ACCEPT_DAD, interface)) >= 1;
+        asked && settings.of6(v6::DAD_TRANSMITS, interface) > 0
+    }
+    /// How often routers are asked to announce themselves.
+    pub(super) fn router_solicits(&self, interface: usize) -> u8 {
+        match self.interface_settings.of6(v6::SOLICITATIONS, interface) {
+            -1 => ROUTER_SOLICITS,
+            count => count.clamp(0, 255) as u8,
+        }
+    }
 }

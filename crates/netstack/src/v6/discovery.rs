@@ -4,21 +4,25 @@ use crate::Stack;
 use crate::ip::Inbound;
 use belljar_net::forward::ForwardError;
 use belljar_net::neighbour::NeighbourEvent;
-use belljar_net::router::framed;
 use belljar_net::{Packet, neighbour::NeighbourState};
-use belljar_wire::ethernet::{Address, ethertype};
+use belljar_wire::ethernet::Address;
 use belljar_wire::icmpv6::{DISCOVERY_HOP_LIMIT, Discovery};
 use belljar_wire::{ipv6, protocol};
 use std::net::{IpAddr, Ipv6Addr};
 
 impl Stack {
-    /// Sends a packet over a link to `gateway`, or where it goes to. False if it is lost now; it may have to
+    /// Sends an IPv6 packet over a link to `gateway`, or where it goes to. False if it is lost now; it may have to
     /// wait for the answer of its neighbour.
     pub fn link_output6(&mut self, interface: usize, gateway: Option<Ipv6Addr>, packet: Packet) -> bool {
         if packet.len() < ipv6::HEADER_LEN {
             return false;
         }
         let next = gateway.unwrap_or_else(|| ipv6::destination(packet.bytes()));
+        self.send_to_neighbour6(interface, next, packet)
+    }
+
+    /// Sends a packet of either family over a link to a station or group with this IPv6 address.
+    pub fn send_to_neighbour6(&mut self, interface: usize, next: Ipv6Addr, packet: Packet) -> bool {
         let (to, packet) = if next.is_multicast() {
             (ipv6::group_address(next), packet)
         } else {
@@ -27,13 +31,7 @@ impl Stack {
                 None => return true,
             }
         };
-        self.send_frame6(interface, to, packet)
-    }
-
-    /// Queues an IPv6 packet with its Ethernet header; false if the queue is full.
-    pub fn send_frame6(&mut self, interface: usize, to: Address, packet: Packet) -> bool {
-        let own = Address(self.interfaces[interface].mac);
-        self.send_framed(interface, framed(packet, to, own, ethertype::IPV6))
+        self.send_frame(interface, to, packet)
     }
 
     /// Sends a message to a station, or to a group.
@@ -61,7 +59,7 @@ impl Stack {
         self.count_own(&dst.into(), packet.len(), protocol::ICMPV6, &packet[ipv6::HEADER_LEN..]);
         let packet = Packet::new(packet);
         match to {
-            Some(to) => drop(self.send_frame6(interface, to, packet)),
+            Some(to) => drop(self.send_frame(interface, to, packet)),
             None => drop(self.link_output6(interface, None, packet)),
         }
     }
@@ -83,14 +81,17 @@ impl Stack {
                 NeighbourEvent::Send { interface, to, packets } => {
                     for packet in packets {
                         let (cookie, len) = (packet.cookie(), packet.len());
-                        if !self.send_frame6(interface, to, packet) {
+                        if !self.send_frame(interface, to, packet) {
                             self.packet_lost(cookie, len);
                         }
                     }
                 }
                 NeighbourEvent::Failed { packets, interface } => {
                     for packet in packets {
-                        self.refuse6(interface, packet.bytes(), ForwardError::HostUnreachable);
+                        match packet.bytes().first().map(|first| first >> 4) {
+                            Some(4) => self.refuse(packet.bytes(), ForwardError::HostUnreachable),
+                            _ => self.refuse6(interface, packet.bytes(), ForwardError::HostUnreachable),
+                        }
                         self.packet_lost(packet.cookie(), packet.len());
                     }
                 }

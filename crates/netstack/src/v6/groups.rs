@@ -86,7 +86,8 @@ impl Stack {
 
     /// Routers are told up to a second later, and again after up to another one.
     pub fn report_group(&mut self, interface: usize, group: Ipv6Addr, joined: bool) {
-        let link = matches!(self.interfaces[interface].attachment, Attachment::Link(_));
+        let link =
+            matches!(self.interfaces[interface].attachment, Attachment::Link(_) | Attachment::Vlan { .. });
         // Nobody is told of all nodes, or of what does not leave the host (RFC 3810, section 6).
         if !link || group == ipv6::ALL_NODES || group.octets()[1] & 0xf < 2 {
             return;
@@ -186,7 +187,7 @@ impl Stack {
         };
         header.emit(&mut packet);
         self.count_own(&dst.into(), packet.len(), protocol::ICMPV6, &packet[message_at..]);
-        self.send_frame6(interface, ipv6::group_address(dst), Packet::new(packet));
+        self.send_frame(interface, ipv6::group_address(dst), Packet::new(packet));
     }
 }
 

@@ -17,6 +17,7 @@ use super::{LO, Stack};
 use crate::StackConfig;
 use crate::StackTimer;
 use crate::TimerId;
+use crate::conf;
 use autoconf::{Advertised, Tentative};
 use belljar_base::{Map, SimDuration, SimTime, Stream};
 use belljar_linux_abi::Errno;
@@ -102,6 +103,10 @@ impl Ipv6 {
     pub fn next_fragment_id(&mut self) -> u32 {
         self.stream.next_u32()
     }
+    /// A random number below `bound`.
+    pub fn draw(&mut self, bound: u64) -> u64 {
+        self.stream.below(bound)
+    }
     /// True if an address is not known to be free.
     pub fn is_tentative(&self, interface: usize, ip: Ipv6Addr) -> bool {
         self.tentative.iter().any(|t| (t.interface, t.ip) == (interface, ip))
@@ -121,13 +126,14 @@ impl Stack {
         }
         for number in 1..self.interfaces.len() {
             match self.interfaces[number].attachment {
-                Attachment::Link(_) => {
+                Attachment::Link(_) if !self.is_disabled6(number) => {
                     let own = link_local(self.interfaces[number].mac);
                     insert_address(&mut self.interfaces[number].addresses6, own);
                     self.add_connected6(number);
-                    if !self.config.forwarding {
+                    let solicits = self.router_solicits(number);
+                    if !self.forwards(true, number) && solicits > 0 {
                         let at = self.delay(SimTime::ZERO);
-                        self.v6.solicits.insert(number, (autoconf::ROUTER_SOLICITS, at));
+                        self.v6.solicits.insert(number, (solicits, at));
                     }
                 }
                 Attachment::Graph => self.add_everywhere6(number),
@@ -180,7 +186,9 @@ impl Stack {
         if number == LO {
             return;
         }
-        self.interfaces[number].addresses6.clear();
+        for own in std::mem::take(&mut self.interfaces[number].addresses6) {
+            self.set_lifetime(number, own.ip.into(), None);
+        }
         self.v6.tentative.retain(|t| t.interface != number);
         self.v6.failed.retain(|(interface, _)| *interface != number);
         self.v6.announced.retain(|a| a.interface != number);
@@ -200,7 +208,7 @@ impl Stack {
             (Some(gateway), device) => {
                 let usable = |hop: &NextHop<Ipv6Addr>| device.is_none_or(|device| device == hop.interface);
                 match self.v6.routes.lookup(gateway, || 0, usable) {
-                    Some((_, Some(hop))) if hop.gateway.is_none() => hop.interface,
+                    Some((_, Some(hop))) if hop.is_direct() => hop.interface,
                     _ => return Err(Errno::EHOSTUNREACH),
                 }
             }
@@ -271,7 +279,8 @@ impl Stack {
 
     /// The hop limit of packets that leave by an interface.
     pub fn hop_limit(&self, interface: usize) -> u8 {
-        self.v6.hop_limits.get(&interface).copied().unwrap_or(64)
+        let configured = || self.interface_settings.of6(conf::v6::HOP_LIMIT, interface).clamp(1, 255) as u8;
+        self.v6.hop_limits.get(&interface).copied().unwrap_or_else(configured)
     }
 
     /// Up to a second later: what many hosts do at once is spread (`MAX_RTR_SOLICITATION_DELAY`).

@@ -1,5 +1,6 @@
 //! Selection of the source address: RFC 6724, section 5, as far as Linux follows it (`ipv6_dev_get_saddr`).
 
+use crate::conf::v6;
 use crate::{LO, Stack};
 use belljar_net::Prefix;
 use belljar_wire::ipv6;
@@ -35,14 +36,15 @@ fn common(one: Ipv6Addr, other: Ipv6Addr) -> u8 {
     ((one.to_bits() ^ other.to_bits()).leading_zeros() as u8).min(Ipv6Addr::BITS as u8)
 }
 
-/// Rank of an address by rules 1, 2, 5, 6 and 8; the greater is preferred.
-type Rank = (bool, i32, bool, bool, u8);
+/// Rank of an address by rules 1, 2, 3, 5, 6, 7 and 8; the greater is preferred.
+type Rank = (bool, i32, bool, bool, bool, bool, u8);
 
 impl Stack {
     /// The address that packets to `to` come from which leave by `interface`.
     pub fn source_for(&self, to: Ipv6Addr, interface: usize) -> Option<Ipv6Addr> {
         let wanted = i32::from(scope(to));
         let own_link_only = ipv6::is_link_scope(to) || to.is_multicast();
+        let prefers_temporary = self.interface_settings.of6(v6::USE_TEMPADDR, interface) > 1;
         let mut best: Option<(Rank, Ipv6Addr)> = None;
         for (number, other) in self.interfaces.iter().enumerate() {
             if number == LO || !other.up || own_link_only && number != interface {
@@ -55,8 +57,10 @@ impl Stack {
                 let rank = (
                     own.ip == to,
                     reach,
+                    !self.is_deprecated(number, own.ip.into()),
                     number == interface,
                     label(own.ip) == label(to),
+                    self.is_temporary(number, own.ip.into()) == prefers_temporary,
                     common(own.ip, to).min(own.len),
                 );
                 if best.is_none_or(|(best, _)| rank > best) {

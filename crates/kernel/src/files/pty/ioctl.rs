@@ -15,6 +15,13 @@ const TIOCSIG: u64 = 0x4004_5436;
 const TCSETS2: u64 = 0x402c_542b;
 const TCSETSW2: u64 = 0x402c_542c;
 const TCSETSF2: u64 = 0x402c_542d;
+/// The same of System V, with a `struct termio`.
+const TCGETA: u64 = 0x5405;
+const TCSETA: u64 = 0x5406;
+const TCSETAF: u64 = 0x5408;
+/// The length of `struct termio`, and of its control characters.
+const TERMIO_LEN: usize = 18;
+const NCC: usize = 8;
 /// `CBAUD` codes of the speeds that `struct termios` can name, in bits per second.
 const SPEEDS: [(u32, u32); 20] = [
     (c::B0, 0),
@@ -39,6 +46,35 @@ const SPEEDS: [(u32, u32); 20] = [
     (c::B460800, 460_800),
 ];
 
+/// Settings as a `struct termio`: the lower halves of the flags, and the first control characters.
+fn termio(termios: &Termios) -> [u8; TERMIO_LEN] {
+    let mut bytes = [0; TERMIO_LEN];
+    let flags = [termios.iflag, termios.oflag, termios.cflag, termios.lflag];
+    for (place, flag) in bytes.chunks_exact_mut(2).zip(flags) {
+        place.copy_from_slice(&(flag as u16).to_ne_bytes());
+    }
+    bytes[8] = termios.line;
+    bytes[9..9 + NCC].copy_from_slice(&termios.cc[..NCC]);
+    bytes
+}
+
+/// Settings after those of a `struct termio` have been taken over; the upper halves stay.
+fn with_termio(old: Termios, bytes: &[u8; TERMIO_LEN]) -> Termios {
+    let flag = |at: usize, old: u32| {
+        old & 0xffff_0000 | u32::from(u16::from_ne_bytes([bytes[2 * at], bytes[2 * at + 1]]))
+    };
+    let mut cc = old.cc;
+    cc[..NCC].copy_from_slice(&bytes[9..9 + NCC]);
+    Termios {
+        iflag: flag(0, old.iflag),
+        oflag: flag(1, old.oflag),
+        cflag: flag(2, old.cflag),
+        lflag: flag(3, old.lflag),
+        line: bytes[8],
+        cc,
+    }
+}
+
 impl Call<'_> {
     /// `ioctl(2)` of either end of a pseudo-terminal.
     pub(crate) fn terminal_ioctl(&mut self, file: FileKey, request: u64, argument: u64) -> SysResult {
@@ -47,7 +83,7 @@ impl Call<'_> {
             return Err(if request == c::TIOCSPGRP { Errno::ENOTTY } else { Errno::EIO });
         }
         match request {
-            c::TCGETS | c::TCGETS2 | c::TCSETS..=c::TCSETSF | TCSETS2..=TCSETSF2 => {
+            c::TCGETS | c::TCGETS2 | c::TCSETS..=c::TCSETSF | TCSETS2..=TCSETSF2 | TCGETA..=TCSETAF => {
                 self.settings_ioctl(key, master, request, argument)
             }
             c::TIOCGPGRP | c::TIOCSPGRP | c::TIOCGSID | c::TIOCSCTTY | c::TIOCNOTTY => {
@@ -131,6 +167,15 @@ impl Call<'_> {
                 self.write(argument, &Termios2 { base: current, ispeed: speed, ospeed: speed })?;
                 return done(0);
             }
+            TCGETA => {
+                self.write_bytes(argument, &termio(&current))?;
+                return done(0);
+            }
+            TCSETA..=TCSETAF => {
+                let mut bytes = [0; TERMIO_LEN];
+                self.host.read_guest(self.process, argument, &mut bytes)?;
+                with_termio(current, &bytes)
+            }
             TCSETS2 | TCSETSW2 | TCSETSF2 => {
                 let both: Termios2 = self.read(argument)?;
                 let code = SPEEDS.iter().find(|(_, bits)| *bits == both.ospeed).map_or(c::B38400, |s| s.0);
@@ -148,7 +193,7 @@ impl Call<'_> {
         }
         let pty = &mut self.host.files.ptys[key];
         let queue = pty.queue;
-        if pty.pair.set_termios(new, matches!(request, c::TCSETSF | TCSETSF2)) {
+        if pty.pair.set_termios(new, matches!(request, c::TCSETSF | TCSETSF2 | TCSETAF)) {
             self.host.notify(queue);
         }
         self.host.pump_typed(key);

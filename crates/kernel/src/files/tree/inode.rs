@@ -4,6 +4,7 @@ use crate::files::virtual_files::{MagicLink, VirtualFile};
 use crate::ids::InodeKey;
 use belljar_base::Map;
 use belljar_linux_abi::c;
+use belljar_netstack::conf::Scope;
 use belljar_objects::extents::Extents;
 use belljar_objects::locks::FileLocks;
 use smallvec::SmallVec;
@@ -167,6 +168,18 @@ pub enum DirectorySource {
     Own,
     /// From the table of made-up files, under this path.
     Table(&'static str),
+    /// `/proc/sys/net/ipv4/conf`, or that of IPv6: one directory for each interface, `all` and `default`.
+    InterfaceSettings {
+        /// Of IPv6.
+        v6: bool,
+    },
+    /// One of these directories: a file for each setting.
+    SettingsOf {
+        /// Of IPv6.
+        v6: bool,
+        /// The interface, or all.
+        scope: Scope,
+    },
     /// `/proc`: one directory for each process, besides what the table has.
     Processes,
     /// `/proc/<pid>`.
@@ -241,6 +254,7 @@ impl Node {
             Node::Symlink { .. } | Node::Magic(_) => c::S_IFLNK,
             Node::Fifo => c::S_IFIFO,
             Node::Socket => c::S_IFSOCK,
+            Node::Device(Device::Block(_)) => c::S_IFBLK,
             Node::Device(_) => c::S_IFCHR,
         }
     }

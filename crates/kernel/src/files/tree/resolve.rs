@@ -32,6 +32,8 @@ bitflags! {
         const BENEATH = 16;
         /// `RESOLVE_IN_ROOT`: the starting directory is the root.
         const IN_ROOT = 32;
+        /// `RESOLVE_NO_XDEV`: never to another file system.
+        const NO_XDEV = 128;
         /// The last component is a name to be made or taken away: it is not followed, not even before a slash.
         const NAME = 64;
     }
@@ -178,6 +180,12 @@ impl Host {
         let owner = self.processes.maker_of(process);
         Ok(Found { parent, name: Vec::new(), target: Some(target), slash: false, dot: false, owner, process })
     }
+    /// `EXDEV` if a step leads to another file system and must not.
+    fn check_step(&mut self, how: Walk, from: InodeKey, to: InodeKey) -> Result<(), Errno> {
+        let crosses =
+            how.contains(Walk::NO_XDEV) && self.files.inode(from).device != self.files.inode(to).device;
+        if crosses { Err(Errno::EXDEV) } else { Ok(()) }
+    }
     fn walk(&mut self, process: ProcessKey, mut walker: Walker) -> Result<Found, Errno> {
         let owner = self.processes.maker_of(process);
         let mut position = 0;
@@ -200,7 +208,9 @@ impl Host {
                 }
                 if name == b".." {
                     if walker.at != walker.root {
-                        walker.at = self.files.directory(walker.at).parent;
+                        let parent = self.files.directory(walker.at).parent;
+                        self.check_step(walker.how, walker.at, parent)?;
+                        walker.at = parent;
                     } else if walker.how.contains(Walk::BENEATH) {
                         return Err(Errno::EXDEV);
                     }
@@ -239,6 +249,7 @@ impl Host {
                     process,
                 });
             };
+            self.check_step(walker.how, walker.at, inode)?;
             let is_name = last && walker.how.contains(Walk::NAME);
             let follow = !is_name && (!last || slash || walker.how.contains(Walk::FOLLOW));
             if follow && self.files.inode(inode).node.is_symlink() {
@@ -250,6 +261,7 @@ impl Host {
                         }
                         (walker.rest, position) = (rest, 0);
                         if walker.rest.first() == Some(&b'/') {
+                            self.check_step(walker.how, walker.at, walker.root)?;
                             walker.at = walker.root;
                         }
                     }

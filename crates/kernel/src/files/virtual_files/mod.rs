@@ -19,6 +19,7 @@ use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
+use crate::net::sysctl::InterfaceFileSetting;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 use belljar_netstack::sysctl::Sysctl;
@@ -38,6 +39,8 @@ pub enum VirtualFile {
     Setting(&'static str),
     /// A setting of the network stack.
     Tunable(Sysctl),
+    /// A setting of an interface.
+    InterfaceSetting(InterfaceFileSetting),
     /// A file of `/sys/class/net/<interface>`, by the interface's number.
     Interface(usize, InterfaceFile),
     /// A setting that has been written.
@@ -112,6 +115,7 @@ impl Host {
             VirtualFile::Bytes(make) => Ok(make()),
             VirtualFile::Host(make) => Ok(make(self).into_bytes()),
             VirtualFile::Tunable(setting) => Ok(self.sysctl(setting).into_bytes()),
+            VirtualFile::InterfaceSetting(setting) => Ok(self.interface_setting(setting).into_bytes()),
             VirtualFile::Interface(number, file) => Ok(self.interface_file(number, file).into_bytes()),
             VirtualFile::Written(bytes) => Ok(bytes),
             VirtualFile::Process(pid, file) => self.process_file(pid, None, file),
@@ -177,6 +181,10 @@ impl Call<'_> {
             VirtualFile::Tunable(setting) => {
                 let setting = *setting;
                 self.host.set_sysctl(setting, &data)?;
+            }
+            VirtualFile::InterfaceSetting(setting) => {
+                let setting = *setting;
+                self.host.set_interface_setting(setting, &data)?;
             }
             VirtualFile::Process(pid, ProcessFile::Comm) => {
                 let pid = *pid;

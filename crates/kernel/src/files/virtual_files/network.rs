@@ -71,11 +71,6 @@ pub(super) fn snmp6(host: &mut Host) -> String {
     proc::proc_snmp6(&host.net)
 }
 
-/// `net.ipv6.conf.all.disable_ipv6`.
-pub(super) fn disable_ipv6(host: &mut Host) -> String {
-    format!("{}\n", u8::from(!host.net.v6.on))
-}
-
 /// `/proc/net/dev`.
 pub(super) fn dev(host: &mut Host) -> String {
     proc::proc_net_dev(&host.net)
@@ -150,7 +145,7 @@ pub(super) fn route(host: &mut Host) -> String {
         let name = hop.map_or("*", |hop| &host.net.interfaces[hop.interface].name);
         let gateway = hop.and_then(|hop| hop.gateway);
         let flags = RTF_UP
-            | if gateway.is_some() { RTF_GATEWAY } else { 0 }
+            | if hop.is_some_and(|hop| !hop.is_direct()) { RTF_GATEWAY } else { 0 }
             | if prefix.bits() == 32 { RTF_HOST } else { 0 };
         let line = format!(
             "{name}\t{:08X}\t{:08X}\t{flags:04X}\t0\t0\t{metric}\t{:08X}\t0\t0\t0",

@@ -9,9 +9,12 @@ use crate::files::tree::{Directory, DirectorySource, Node, Step, Target};
 use crate::files::{FdTable, FileKind};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
+use crate::net::sysctl::InterfaceFileSetting;
 use crate::rights::AccessIds;
+use belljar_linux_abi::interface_settings;
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::socket_inode;
+use belljar_netstack::conf::Scope;
 
 /// The files of a process's directory and their modes.
 const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
@@ -104,6 +107,9 @@ impl Host {
             Node::Directory(directory) => match directory.source {
                 DirectorySource::Process(pid) => self.is_shown(pid),
                 DirectorySource::Thread(pid, tid) => self.has_thread(pid, tid),
+                DirectorySource::SettingsOf { scope: Scope::Interface(number), .. } => {
+                    self.net.interfaces[number].exists()
+                }
                 _ => true,
             },
             Node::Magic(MagicLink::Descriptor(pid, fd)) => self.descriptor(*pid, *fd).is_some(),
@@ -134,6 +140,18 @@ impl Host {
                 Some(entry) => entry,
                 None => return Ok(None),
             },
+            DirectorySource::InterfaceSettings { v6 } => {
+                let scope = std::str::from_utf8(name).ok().and_then(|name| self.net.setting_scope(name));
+                let Some(scope) = scope else { return Ok(None) };
+                self.proc_directory(directory, DirectorySource::SettingsOf { v6, scope })
+            }
+            DirectorySource::SettingsOf { v6, scope } => {
+                let settings = interface_settings::table(v6);
+                let found = settings.iter().position(|setting| setting.name.as_bytes() == name);
+                let Some(setting) = found else { return Ok(None) };
+                let setting = InterfaceFileSetting { v6, setting, scope };
+                (Node::Virtual(VirtualFile::InterfaceSetting(setting)), 0o644)
+            }
             DirectorySource::Process(pid) => match self.process_entry(directory, pid, None, name) {
                 Some(entry) => entry,
                 None => return Ok(None),
@@ -171,6 +189,11 @@ impl Host {
 
     /// An entry of the table of made-up files.
     fn system_entry(&self, parent: InodeKey, path: &str, name: &[u8]) -> Option<(Node, u32)> {
+        if name == b"conf"
+            && let Some(v6) = ["/proc/sys/net/ipv4", "/proc/sys/net/ipv6"].iter().position(|of| *of == path)
+        {
+            return Some(self.proc_directory(parent, DirectorySource::InterfaceSettings { v6: v6 == 1 }));
+        }
         Some(match system_file(path, std::str::from_utf8(name).ok()?)? {
             SystemFile::File(mode, file) => (Node::Virtual(file), mode),
             SystemFile::Directory(path) => self.proc_directory(parent, DirectorySource::Table(path)),
@@ -234,7 +257,19 @@ impl Host {
                 let processes = [INIT].iter().chain(self.pids.keys()).map(i32::to_string);
                 own.chain(system).chain(processes).collect()
             }
-            DirectorySource::Table(path) => system_names(path).into_iter().map(String::from).collect(),
+            DirectorySource::Table(path) => {
+                let settings =
+                    (path == "/proc/sys/net/ipv4" || path == "/proc/sys/net/ipv6").then_some("conf");
+                system_names(path).into_iter().chain(settings).map(String::from).collect()
+            }
+            DirectorySource::InterfaceSettings { .. } => {
+                let interfaces = self.net.interfaces.iter().filter(|interface| interface.exists());
+                let names = interfaces.map(|interface| interface.name.to_string());
+                ["all", "default"].map(String::from).into_iter().chain(names).collect()
+            }
+            DirectorySource::SettingsOf { v6, .. } => {
+                interface_settings::table(v6).iter().map(|setting| setting.name.to_owned()).collect()
+            }
             DirectorySource::Process(_) | DirectorySource::Thread(..) => {
                 let files = PROCESS_FILES.iter().map(|(name, ..)| *name);
                 files.chain(links).chain(["task"]).map(String::from).collect()
@@ -359,6 +394,8 @@ impl Host {
             flags |= c::O_CLOEXEC;
         }
         let number = self.files.open(file).kind.inode().map_or(0, |inode| self.files.inode(inode).number);
-        Ok(format!("pos:\t{position}\nflags:\t0{flags:o}\nmnt_id:\t1\nino:\t{number}\n").into_bytes())
+        let watches = self.files.inotify_of(file).map_or(String::new(), |n| self.files.shown_watches(n));
+        let text = format!("pos:\t{position}\nflags:\t0{flags:o}\nmnt_id:\t1\nino:\t{number}\n{watches}");
+        Ok(text.into_bytes())
     }
 }

@@ -96,7 +96,7 @@ impl Host {
             _ => ethertype::IPV4,
         };
         match self.net.interfaces[interface].attachment {
-            Attachment::Link(_) | Attachment::Tap(_) => {
+            Attachment::Link(_) | Attachment::Tap(_) | Attachment::Vlan { .. } | Attachment::Dummy => {
                 let (head, payload) = bytes.split_at_checked(ethernet::HEADER_LEN)?;
                 header.copy_from_slice(head);
                 return Some((header, payload));

@@ -14,7 +14,7 @@ use crate::ids::{FileKey, InodeKey, WaitQueueId};
 use crate::outcome::{Block, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::offload;
-use belljar_netstack::interface::{Attachment, Interface};
+use belljar_netstack::interface::Attachment;
 use belljar_netstack::readiness::WRITABLE;
 pub use belljar_netstack::tun::Tun;
 use belljar_netstack::tun::TunCounters;
@@ -79,13 +79,8 @@ impl Host {
             Some((_, Attachment::Tap(_))) if wants_tap => return Err(Errno::EBUSY),
             Some(_) => return Err(Errno::EINVAL),
             None => {
-                let mut mac = [0; 6];
-                if wants_tap {
-                    self.net.tun_addresses.fill(&mut mac);
-                    mac[0] = mac[0] & 0xfc | 0x02;
-                }
-                self.net.interfaces.push(Interface::program(name, mac, attachment));
-                self.net.interfaces.len() - 1
+                let mac = if wants_tap { self.net.random_mac() } else { [0; 6] };
+                self.net.add_virtual(name, attachment, Some(mac), None)
             }
         };
         let entry = &mut self.net.interfaces[interface];

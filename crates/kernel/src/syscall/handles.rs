@@ -1,0 +1,71 @@
+//! File handles: name_to_handle_at(2), open_by_handle_at(2).
+
+use super::files::open_at;
+use crate::call::Call;
+use crate::credentials::capability;
+use crate::files::tree::{Node, Walk};
+use crate::ids::InodeKey;
+use crate::outcome::{SysResult, done};
+use belljar_linux_abi::{Errno, c};
+
+/// `MAX_HANDLE_SZ`.
+const LONGEST: u32 = 128;
+/// The bytes of a handle here, the inode's number, and their type (`FILEID_INO32_GEN` of Linux).
+const HANDLE_BYTES: u32 = 8;
+const HANDLE_TYPE: i32 = 1;
+/// The mount of `/proc/PID/mountinfo` that everything is in.
+const MOUNT_ID: i32 = 1;
+
+/// name_to_handle_at(2).
+pub fn sys_name_to_handle_at(call: &mut Call<'_>) -> SysResult {
+    let [_, path, handle, mount_id, flags, _] = call.args;
+    let flags = flags as i32;
+    if flags & !(c::AT_SYMLINK_FOLLOW | c::AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut walk = Walk::empty();
+    walk.set(Walk::FOLLOW, flags & c::AT_SYMLINK_FOLLOW != 0);
+    walk.set(Walk::EMPTY, flags & c::AT_EMPTY_PATH != 0);
+    let path = call.read_path(path)?;
+    let dirfd = call.int(0);
+    let inode = call.host.resolve(call.process, dirfd, &path, walk)?.inode()?;
+    let inode = call.host.files.inode(inode);
+    if matches!(inode.node, Node::Virtual(_) | Node::Magic(_)) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let number = inode.number;
+    let room: u32 = call.read(handle)?;
+    if room > LONGEST {
+        return Err(Errno::EINVAL);
+    }
+    call.write(mount_id, &MOUNT_ID)?;
+    call.write(handle, &HANDLE_BYTES)?;
+    if room < HANDLE_BYTES {
+        return Err(Errno::EOVERFLOW);
+    }
+    call.write(handle + 4, &HANDLE_TYPE)?;
+    call.write(handle + 8, &number)?;
+    done(0)
+}
+
+/// open_by_handle_at(2).
+pub fn sys_open_by_handle_at(call: &mut Call<'_>) -> SysResult {
+    let (dirfd, handle, flags) = (call.int(0), call.args[1], call.int(2));
+    call.host.processes.require(call.process, capability::DAC_READ_SEARCH)?;
+    let len: u32 = call.read(handle)?;
+    if len == 0 || len > LONGEST {
+        return Err(Errno::EINVAL);
+    }
+    let within = call.host.resolve(call.process, dirfd, b"", Walk::EMPTY)?.inode()?;
+    let device = call.host.files.inode(within).device;
+    let kind: i32 = call.read(handle + 4)?;
+    if len != HANDLE_BYTES || kind != HANDLE_TYPE {
+        return Err(Errno::ESTALE);
+    }
+    let number: u64 = call.read(handle + 8)?;
+    let named =
+        |(_, inode): &(usize, &crate::files::tree::Inode)| inode.number == number && inode.device == device;
+    let found = call.host.files.inodes.iter().find(named).map(|(key, _)| InodeKey(key));
+    let path = found.and_then(|inode| call.host.files.path_of(inode)).ok_or(Errno::ESTALE)?;
+    open_at(call, c::AT_FDCWD, &path, flags | c::O_NOFOLLOW, 0, Walk::empty())
+}

@@ -1,0 +1,101 @@
+//! ARP of a host (`net/ipv4/arp.c` of Linux): which questions it answers, for whom, and from which address it asks.
+
+use crate::conf::v4;
+use crate::family::RouteQuery;
+use crate::{LO, Stack};
+use belljar_net::Packet;
+use belljar_net::router::{arp_frame, arp_reply, arp_request};
+use belljar_net::routes::RouteKind;
+use belljar_wire::arp;
+use belljar_wire::ethernet::Address;
+use std::net::Ipv4Addr;
+
+impl Stack {
+    /// Asks who has an address (`arp_solicit`). `source` is that of a packet that waits.
+    pub fn ask(&mut self, interface: usize, target: Ipv4Addr, to: Option<Address>, source: Option<Ipv4Addr>) {
+        let Some(source) = self.question_source(interface, target, source) else { return };
+        let own = Address(self.interfaces[interface].mac);
+        let question = arp_request(own, source, target);
+        let frame = arp_frame(to.unwrap_or(Address::BROADCAST), &question);
+        self.send_framed(interface, Packet::new(frame));
+    }
+
+    /// The address that a question comes from, by `arp_announce`: that of the packet, or one of the target's network.
+    fn question_source(
+        &self,
+        interface: usize,
+        target: Ipv4Addr,
+        packet: Option<Ipv4Addr>,
+    ) -> Option<Ipv4Addr> {
+        let own = packet.filter(|source| self.interface_of(*source).is_some());
+        let together = |source: &Ipv4Addr| {
+            let addresses = &self.interfaces[interface].addresses;
+            addresses.iter().any(|own| own.network().contains(*source) && own.network().contains(target))
+        };
+        let own = match self.interface_settings.greatest(v4::ARP_ANNOUNCE, interface) {
+            0 => own,
+            1 => own.filter(together),
+            _ => None,
+        };
+        own.or_else(|| self.source_on(interface, target))
+    }
+
+    /// A packet of ARP is received (`arp_process`).
+    pub fn arp_input(&mut self, interface: usize, payload: &[u8]) {
+        let heard = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
+        let Some(heard) = heard else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let (ip, mac, target) = (heard.sender_protocol, heard.sender_hardware, heard.target_protocol);
+        let for_us = !target.is_loopback() && self.interface_of(target).is_some();
+        let reply = heard.operation == arp::Operation::Reply;
+        let answers = !reply
+            && match for_us {
+                true => self.answers_for_own(interface, ip, target),
+                false => self.answers_for_others(interface, target),
+            };
+        if for_us && !reply && !answers {
+            return;
+        }
+        let now = self.clock.now();
+        if !ip.is_unspecified() {
+            let accepted = ip == target && self.interface_settings.either(v4::ARP_ACCEPT, interface);
+            // A reply to all is said in passing.
+            self.neighbours.learn(now, interface, ip, mac, reply && for_us, answers || accepted);
+        }
+        if answers {
+            let answer = arp_reply(&heard, Address(self.interfaces[interface].mac));
+            self.send_framed(interface, Packet::new(arp_frame(mac, &answer)));
+        }
+    }
+
+    /// True if a question about an address of this host is answered, by `arp_ignore` and `arp_filter`.
+    fn answers_for_own(&self, interface: usize, asker: Ipv4Addr, target: Ipv4Addr) -> bool {
+        let own = &self.interfaces[interface].addresses;
+        let heeded = match self.interface_settings.greatest(v4::ARP_IGNORE, interface) {
+            1 => own.iter().any(|own| own.ip == target),
+            2 => own.iter().any(|own| own.ip == target && own.network().contains(asker)),
+            3 => self.interface_of(target) != Some(LO),
+            8 => false,
+            _ => true,
+        };
+        if !heeded || !self.interface_settings.either(v4::ARP_FILTER, interface) {
+            return heeded;
+        }
+        let route = self.route(asker.into(), Some(target.into()), None);
+        route.is_ok_and(|route| route.interface == interface)
+    }
+
+    /// True if this host answers for an address that it passes packets on to by another interface, by `proxy_arp`.
+    fn answers_for_others(&self, interface: usize, target: Ipv4Addr) -> bool {
+        if !self.interface_settings.either(v4::PROXY_ARP, interface) || !self.forwards(false, interface) {
+            return false;
+        }
+        let asked = RouteQuery { arrived: interface, ..RouteQuery::own(target, None) };
+        let found = self.lookup(&asked, || 0).ok().flatten();
+        found.is_some_and(|found| {
+            found.route.kind == RouteKind::Unicast && found.hop.is_some_and(|hop| hop.interface != interface)
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! Lifetimes of addresses: those given with one (`ip addr add ... valid_lft`, as DHCP clients do), those made of what routers
+//! announce, and temporary ones (RFC 8981). An address is deprecated once it is no longer preferred, and goes when it is no longer
+//! valid.
+
+use crate::conf::v6;
+use crate::{Effect, Stack, StackTimer, TimerId};
+use belljar_base::{Map, SimDuration, SimTime};
+use belljar_net::{InterfaceAddress, Prefix};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// `regen_min_advance` and a probe: a temporary address is replaced so long before it is deprecated.
+const REGENERATE_BEFORE: SimDuration = SimDuration::from_secs(5);
+/// `max_desync_factor`: up to so many seconds less are temporary addresses preferred.
+const DESYNC: u64 = 600;
+
+/// The lifetime of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    /// Until when it is preferred; `MAX`: for ever.
+    pub preferred: SimTime,
+    /// Until when it may be used.
+    pub valid: SimTime,
+    /// True if it is a temporary one, made at random.
+    pub temporary: bool,
+}
+
+/// The addresses that do not stay for ever.
+#[derive(Debug, Default)]
+pub struct Lifetimes {
+    addresses: Map<(usize, IpAddr), Entry>,
+    timer: Option<TimerId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    lifetime: Lifetime,
+    /// Programs have been told that it is deprecated.
+    told: bool,
+    /// A temporary one has been made in its place.
+    replaced: bool,
+}
+
+impl Entry {
+    fn replaced_at(&self) -> Option<SimTime> {
+        let temporary = self.lifetime.temporary && !self.replaced && self.lifetime.preferred < SimTime::MAX;
+        temporary.then(|| {
+            let left = self.lifetime.preferred.since(SimTime::ZERO).saturating_sub(REGENERATE_BEFORE);
+            SimTime::ZERO + left
+        })
+    }
+    fn next(&self) -> SimTime {
+        let preferred = if self.told { SimTime::MAX } else { self.lifetime.preferred };
+        preferred.min(self.lifetime.valid).min(self.replaced_at().unwrap_or(SimTime::MAX))
+    }
+}
+
+impl Stack {
+    /// Says how long an address stays; `None`: for ever.
+    pub fn set_lifetime(&mut self, interface: usize, ip: IpAddr, lifetime: Option<Lifetime>) {
+        let key = (interface, ip);
+        match lifetime {
+            None => drop(self.lifetimes.addresses.remove(&key)),
+            Some(lifetime) => {
+                let told = lifetime.preferred <= self.clock.now();
+                let replaced = self.lifetimes.addresses.get(&key).is_some_and(|entry| entry.replaced);
+                self.lifetimes.addresses.insert(key, Entry { lifetime, told, replaced });
+            }
+        }
+        self.set_lifetime_timer();
+    }
+    /// How long an address stays, if not for ever.
+    pub fn lifetime(&self, interface: usize, ip: IpAddr) -> Option<Lifetime> {
+        self.lifetimes.addresses.get(&(interface, ip)).map(|entry| entry.lifetime)
+    }
+    /// True if an address is valid but no longer preferred.
+    pub fn is_deprecated(&self, interface: usize, ip: IpAddr) -> bool {
+        self.lifetime(interface, ip).is_some_and(|lifetime| lifetime.preferred <= self.clock.now())
+    }
+    /// True if an address is a temporary one.
+    pub fn is_temporary(&self, interface: usize, ip: IpAddr) -> bool {
+        self.lifetime(interface, ip).is_some_and(|lifetime| lifetime.temporary)
+    }
+
+    fn set_lifetime_timer(&mut self) {
+        let next = self.lifetimes.addresses.values().map(Entry::next).min().filter(|at| *at < SimTime::MAX);
+        let next = next.map(|at| at.max(self.clock.now()));
+        self.timers.set(&mut self.lifetimes.timer, next, StackTimer::Addresses);
+    }
+
+    /// The lifetime of an address has changed its stage.
+    pub fn lifetime_timer(&mut self) {
+        self.lifetimes.timer = None;
+        let now = self.clock.now();
+        let due: Vec<_> = self.lifetimes.addresses.iter().filter(|(_, entry)| entry.next() <= now).collect();
+        let due: Vec<_> = due.into_iter().map(|(key, entry)| (*key, *entry)).collect();
+        for ((interface, ip), entry) in due {
+            if entry.lifetime.valid <= now {
+                self.lifetimes.addresses.remove(&(interface, ip));
+                if self.has_address(interface, ip) {
+                    self.effects.push(Effect::AddressExpired(interface, ip));
+                }
+                continue;
+            }
+            let replace = entry.replaced_at().is_some_and(|at| at <= now);
+            let told = entry.told || entry.lifetime.preferred <= now;
+            let entry_now = Entry { told, replaced: entry.replaced || replace, ..entry };
+            self.lifetimes.addresses.insert((interface, ip), entry_now);
+            if replace && let IpAddr::V6(ip) = ip {
+                self.replace_temporary(interface, ip);
+            }
+            if told && !entry.told {
+                self.effects.push(Effect::AddressDeprecated(interface, ip));
+            }
+        }
+        self.set_lifetime_timer();
+    }
+
+    fn has_address(&self, interface: usize, ip: IpAddr) -> bool {
+        let interface = &self.interfaces[interface];
+        match ip {
+            IpAddr::V4(ip) => interface.addresses.iter().any(|own| own.ip == ip),
+            IpAddr::V6(ip) => interface.addresses6.iter().any(|own| own.ip == ip),
+        }
+    }
+
+    /// Makes a temporary address of a network, within the lifetime of the address that a router's announcement has made there.
+    pub(crate) fn make_temporary(&mut self, interface: usize, network: Ipv6Addr, within: Lifetime) {
+        let now = self.clock.now();
+        let seconds = |setting: usize| {
+            SimDuration::from_secs(self.interface_settings.of6(setting, interface).max(0) as u64)
+        };
+        let (valid, preferred) = (seconds(v6::TEMP_VALID), seconds(v6::TEMP_PREFERRED));
+        let desync = SimDuration::from_secs(self.v6.draw(DESYNC));
+        let valid = now.saturating_add(valid).min(within.valid);
+        let preferred = now.saturating_add(preferred.saturating_sub(desync)).min(within.preferred).min(valid);
+        // One that would have to be replaced at once is none.
+        if preferred <= now + REGENERATE_BEFORE {
+            return;
+        }
+        let identifier = u128::from(self.v6.draw(u64::MAX));
+        let ip = Ipv6Addr::from_bits(network.to_bits() >> 64 << 64 | identifier);
+        self.new_address6(interface, InterfaceAddress { ip, len: 64 }, true, false);
+        self.set_lifetime(interface, ip.into(), Some(Lifetime { preferred, valid, temporary: true }));
+    }
+
+    /// A temporary address is soon deprecated: another one takes its place while routers announce its network.
+    fn replace_temporary(&mut self, interface: usize, old: Ipv6Addr) {
+        let network = Prefix::new(old, 64);
+        let own = &self.interfaces[interface].addresses6;
+        let stable = own.iter().map(|own| own.ip).find(|ip| {
+            network.contains(*ip)
+                && !self.is_temporary(interface, (*ip).into())
+                && self.v6_valid_until(interface, *ip).is_some()
+        });
+        let Some(stable) = stable.filter(|_| self.interface_settings.of6(v6::USE_TEMPADDR, interface) > 0)
+        else {
+            return;
+        };
+        let valid = self.v6_valid_until(interface, stable).unwrap_or(SimTime::MAX);
+        let preferred = self.lifetime(interface, stable.into()).map_or(valid, |lifetime| lifetime.preferred);
+        self.make_temporary(interface, network.address(), Lifetime { preferred, valid, temporary: true });
+    }
+}
