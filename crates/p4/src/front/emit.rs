@@ -48,10 +48,11 @@ pub fn emit(program: &mut Program, name: &str, sources: &Sources) -> Result<Valu
         .enumerate()
         .map(|(id, (name, width))| json!({"name": name, "id": id, "compressed_bitwidth": width}));
     root.insert("parse_vsets".into(), sets.collect());
-    root.insert(
-        "deparsers".into(),
-        json!([{"name": "deparser", "id": 0, "order": order, "primitives": deparser}]),
-    );
+    let mut deparser = json!({"name": "deparser", "id": 0, "order": order, "primitives": deparser});
+    if let Some(info) = source_info(sources, program.controls[2]) {
+        deparser["source_info"] = info;
+    }
+    root.insert("deparsers".into(), json!([deparser]));
     arrays(program, &mut root);
     root.insert("calculations".into(), calculations(program));
     root.insert("learn_lists".into(), lists(program, &program.learn_lists));

@@ -448,6 +448,8 @@ pub struct Program {
     pub states: Vec<State>,
     /// Value sets: name and width.
     pub value_sets: Vec<(String, u32)>,
+    /// Places of the names of ingress, egress and deparser.
+    pub controls: Vec<Span>,
     /// Bodies of ingress and egress.
     pub pipelines: Vec<(String, Vec<Stmt>)>,
     /// Headers in the order in which they are emitted.

@@ -231,6 +231,8 @@ impl Objects {
                 );
             }
         }
+        // A selector takes its keys from the tables that use it: without one p4c describes it here and leaves it out of the program.
+        self.profiles.retain(|id, _| self.tables.values().any(|table| table.profile == Some(*id)));
         let mut tables =
             self.direct_counters.values().chain(self.direct_meters.values().map(|(table, _)| table));
         match tables.find(|id| !self.tables.contains_key(id)) {

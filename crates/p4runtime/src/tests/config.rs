@@ -131,6 +131,19 @@ fn p4info_must_describe_the_program() {
 }
 
 #[test]
+fn an_action_profile_that_no_table_uses_is_none() {
+    let mut p4info = info();
+    let mut unused = p4info.action_profiles[0].clone();
+    let preamble = unused.preamble.as_mut().unwrap();
+    (preamble.id, preamble.name) = (0x1100_00ff, "unknown".to_string());
+    p4info.action_profiles.push(unused);
+    let before = crate::objects::Objects::new(&info()).unwrap();
+    let objects = crate::objects::Objects::new(&p4info).unwrap();
+    assert_eq!(objects.profiles.keys().collect::<Vec<_>>(), before.profiles.keys().collect::<Vec<_>>());
+    objects.check(&super::model::Model::default()).unwrap();
+}
+
+#[test]
 fn a_config_is_read_in_parts() {
     let mut world = World::new();
     for (kind, has_info, json) in [(0, true, &b"{}"[..]), (1, false, b""), (2, true, b""), (3, false, b"{}")]

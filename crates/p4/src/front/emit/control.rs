@@ -92,10 +92,14 @@ impl<'a> Emitter<'a> {
                 conditional_id += 1;
             }
             let profiles = table::profiles(self.program, id);
-            list.push(json!({
+            let mut value = json!({
                 "name": name, "id": id, "init_table": first, "tables": tables, "action_profiles": profiles,
                 "conditionals": conditionals,
-            }));
+            });
+            if let Some(info) = source_info(self.sources, self.program.controls[id]) {
+                value["source_info"] = info;
+            }
+            list.push(value);
         }
         Ok(list)
     }

@@ -38,6 +38,8 @@ impl Lower<'_> {
             return self.error(span, "V1Switch takes six blocks");
         };
         self.info.blocks = blocks.iter().map(|block| (block.path.clone(), block.def)).collect();
+        let name = |block: &Rc<Instance>| self.program.defs[block.def].name.span;
+        self.out.controls = [ingress, egress, deparser].map(name).to_vec();
         let params = self.params_of(parser);
         let [_, headers, metadata, standard] = params.as_slice() else {
             return self.error(parser.span, "the parser of V1Switch takes four parameters");
