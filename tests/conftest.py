@@ -1,5 +1,7 @@
 """What the tests share: the belljar binary, experiments and their results, guest programs."""
 
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -33,6 +35,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: runs only with --all")
+    config.addinivalue_line("markers", "alone: measures real time, or counts what is on the machine: no other test runs beside it")
     config.addinivalue_line("markers", "needs(*programs): skipped where one of these is not installed")
     config.addinivalue_line("markers", "reads(*paths): skipped where whoever runs the tests may not read one of these")
 
@@ -49,6 +52,29 @@ def pytest_runtest_setup(item):
             # A guest is root as data only: of the machine's files it sees what the simulator's user may read.
             if is_withheld(path):
                 pytest.skip(f"only root may read {path}, which the guests of this test do")
+
+
+@contextlib.contextmanager
+def locked(name, how):
+    """A lock that the workers of pytest-xdist share."""
+    TARGET.joinpath("test-work").mkdir(parents=True, exist_ok=True)
+    with open(TARGET / "test-work" / name, "a") as file:
+        fcntl.flock(file, how)
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    """Tests run beside each other, where there are workers for it; one that is marked waits for the others and holds them off."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    how = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
+    with contextlib.ExitStack() as held:
+        # Who waits keeps this one, so that a stream of others does not overtake it.
+        with locked(".turn", fcntl.LOCK_EX):
+            held.enter_context(locked(".tests", how))
+        yield
 
 
 def is_withheld(path):
