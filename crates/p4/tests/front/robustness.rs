@@ -123,6 +123,9 @@ fn the_undamaged_program_compiles() {
         front::compile("router.p4", PROGRAM, &Options::default()).unwrap_or_else(|error| panic!("{error}"));
     assert!(compiled.p4info.contains("name: \"Route.routes\""), "{}", compiled.p4info);
     let ingress = &compiled.json["pipelines"][0];
-    assert_eq!((&ingress["name"], &ingress["source_info"]["source_fragment"]), (&"ingress".into(), &"Route".into()));
+    assert_eq!(
+        (&ingress["name"], &ingress["source_info"]["source_fragment"]),
+        (&"ingress".into(), &"Route".into())
+    );
     assert_eq!(compiled.json["deparsers"][0]["source_info"]["filename"], "router.p4");
 }
