@@ -1,11 +1,13 @@
 """A network of Debian's tor: it bootstraps, and files come through circuits and from the onion service."""
 
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 from conftest import EXAMPLES
+from test_live import differing
 
 SIZE = sum(len(f"line {n} of a file\n") for n in range(1, 20_001))
 pytestmark = [pytest.mark.needs("tor", "tor-gencert", "curl", "python3")]
@@ -38,6 +40,22 @@ def test_a_small_network(belljar, workdir, run_experiment):
     options = ("--authorities", 2, "--relays", 5, "--clients", 1, "--stop-time", "90 s", "--fetch-at", "60 s")
     tors, onion = make(belljar, workdir / "tor", *options)
     check(run_experiment(workdir / "tor/network.yaml", timeout=300), int(tors), onion)
+
+
+@pytest.mark.slow
+def test_the_same_keys_and_the_same_bytes(belljar, workdir, run_experiment):
+    options = ("--authorities", 2, "--relays", 5, "--clients", 1, "--stop-time", "90 s", "--fetch-at", "60 s")
+    for name in ("one", "two"):
+        make(belljar, workdir / name, *options)
+    assert differing(workdir / "one", workdir / "two") == []
+    contents = []
+    for workers in ("1", "3"):
+        # In one folder after the other: logs of tor name it.
+        ran = run_experiment(workdir / "one/network.yaml", name="run", timeout=300, args=["--parallelism", workers])
+        contents.append({str(p.relative_to(ran.path)): p.read_bytes() for p in ran.path.rglob("*") if p.is_file()})
+        shutil.rmtree(ran.path)
+    first, second = contents
+    assert [name for name in sorted(first.keys() | second.keys()) if first.get(name) != second.get(name)] == []
 
 
 @pytest.mark.slow

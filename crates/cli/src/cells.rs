@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::log::Log;
+use crate::progress::Display;
 use crate::session;
 use crate::workers::Workers;
 use belljar_channel::{Mesh, fork};
@@ -145,7 +146,7 @@ impl Other {
         let workers = Workers::some(workers.count, workers.stealing);
         let log = Log::new(false, experiment);
         let (part, _) =
-            session::run(experiment, folder, options, &workers, &log, false, Some(&self.exchange))?;
+            session::run(experiment, folder, options, &workers, &log, Display::Notes, Some(&self.exchange))?;
         let text = serde_json::to_vec(&part).map_err(Failure::run)?;
         self.result.write_all(&text).map_err(Failure::run)?;
         Ok(ExitCode::SUCCESS)

@@ -59,7 +59,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
     let folder = experiment_options::create_folder(&experiment, hosts)?;
     let (log, shown) =
-        (options.log(&experiment), Progress::new(options.show_progress(), experiment.general.stop_time));
+        (options.log(&experiment), Progress::new(options.display(), experiment.general.stop_time));
     let order =
         Order { experiment: &experiment, inventory: &inventory, base: &base, folder: &folder, stop: &stop };
     let ended = deploy(&order, &|now| {

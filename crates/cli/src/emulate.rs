@@ -119,7 +119,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         began_ns,
     };
     let log = options.log(&experiment);
-    let progress = Progress::new(options.show_progress(), experiment.general.stop_time);
+    let progress = Progress::new(options.display(), experiment.general.stop_time);
     let ended = conduct(&order, &progress, &log);
     progress.finish();
     let remains = remove_scratch(folder.path());

@@ -4,6 +4,7 @@ use crate::control;
 use crate::failure::Failure;
 use crate::log::Log;
 use crate::placement::PlacementOption;
+use crate::progress::Display;
 use crate::session;
 use crate::workers::{Workers, leave_one_idle};
 use belljar_config::Experiment;
@@ -64,10 +65,12 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         paced: false,
         idle_processor: leave_one_idle(1),
         debug: control::hub(&folder, &experiment),
+        live: None,
         wait_for_debugger: Vec::new(),
     };
     let log = Log::new(false, &experiment);
-    let (part, _) = session::run(&experiment, &folder, &options, &Workers::one(), &log, false, None)?;
+    let (part, _) =
+        session::run(&experiment, &folder, &options, &Workers::one(), &log, Display::Notes, None)?;
     let finished = belljar_sim::conclude(&experiment, &folder, part, []).map_err(Failure::run)?;
     for (what, count) in &finished.statistics.warnings {
         eprintln!("belljar: warning: {what} ({count}x)");

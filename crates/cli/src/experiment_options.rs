@@ -1,6 +1,7 @@
 //! The options that the commands which run an experiment share, whatever it runs on.
 
 use crate::failure::Failure;
+use crate::progress::Display;
 use crate::{log, shadow_options, topology};
 use belljar_base::SimTime;
 use belljar_config::{Experiment, Overrides, Setting, parse_time};
@@ -79,9 +80,9 @@ impl Arguments {
         log::Log::new(self.log || experiment.general.progress, experiment)
     }
 
-    /// True if a terminal watches that may be shown a progress line.
-    pub fn show_progress(&self) -> bool {
-        !self.no_progress && std::io::stderr().is_terminal()
+    /// The way in which progress is shown: by a line where a terminal watches.
+    pub fn display(&self) -> Display {
+        if !self.no_progress && std::io::stderr().is_terminal() { Display::Line } else { Display::Notes }
     }
 }
 

@@ -38,6 +38,11 @@ impl Log {
         }
     }
 
+    /// True if anything is written.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
     /// A message; `host` as `name:address`.
     pub fn line(&self, level: LogLevel, at: Option<SimTime>, host: Option<&str>, from: &str, message: &str) {
         let own = host.and_then(|host| self.levels.get(host.split(':').next()?));

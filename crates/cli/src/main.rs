@@ -19,6 +19,7 @@ mod gdb;
 mod import;
 mod inspect;
 mod launch;
+mod live;
 mod log;
 mod manual;
 mod p4;

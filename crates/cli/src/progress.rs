@@ -4,21 +4,33 @@ use belljar_base::SimTime;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Instant;
 
+/// Ways in which a run is shown on standard error while it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Display {
+    /// A progress line, and notes.
+    Line,
+    /// Notes alone.
+    Notes,
+    /// Nothing: something else shows both.
+    Elsewhere,
+}
+
 /// A progress line, or nothing where it is not wanted.
 pub struct Progress {
+    has_notes: bool,
     bar: Option<ProgressBar>,
     start: Instant,
 }
 
 impl Progress {
     /// A line that is full at `stop`.
-    pub fn new(wanted: bool, stop: SimTime) -> Progress {
-        let bar = wanted.then(|| {
+    pub fn new(display: Display, stop: SimTime) -> Progress {
+        let bar = (display == Display::Line).then(|| {
             let style = ProgressStyle::with_template("{wide_bar} {msg}, {eta} left");
             let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
             ProgressBar::new(stop.as_nanos() / 1_000).with_style(style)
         });
-        Progress { bar, start: now() }
+        Progress { has_notes: display != Display::Elsewhere, bar, start: now() }
     }
     /// Shows how far the simulation has come, and the simulator that it has waited for in this share of the last seconds.
     pub fn show(&self, committed: SimTime, waiting: Option<(&str, f64)>) {
@@ -34,7 +46,8 @@ impl Progress {
     pub fn note(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("note: {text}")),
-            None => eprintln!("note: {text}"),
+            None if self.has_notes => eprintln!("note: {text}"),
+            None => {}
         }
     }
     /// Takes the line away.

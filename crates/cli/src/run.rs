@@ -4,7 +4,7 @@ use crate::cells::{self, Cell, Cells};
 use crate::failure::Failure;
 use crate::placement::PlacementOption;
 use crate::workers::{self, Workers};
-use crate::{control, experiment_options, launch, profile, progress, session};
+use crate::{control, experiment_options, launch, live, profile, progress, session};
 use belljar_base::activity::Board;
 use belljar_config::{Host, Overrides};
 use belljar_results::{Summary, names};
@@ -47,6 +47,8 @@ pub struct Arguments {
     /// Let no more simulated time pass than real time; with 'gateways' it is always so
     #[arg(long, env = "BELLJAR_REAL_TIME", value_parser = FalseyValueParser::new())]
     real_time: bool,
+    #[command(flatten)]
+    live: live::Arguments,
     /// Print the experiment with everything resolved, and don't run it
     #[arg(long, env = "BELLJAR_SHOW_CONFIG", value_parser = FalseyValueParser::new())]
     show_config: bool,
@@ -80,6 +82,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     control::check_debuggees(&arguments.gdb, &experiment)?;
     let log = options.log(&experiment);
+    arguments.live.check(arguments.cells, in_real_time, log.is_wanted())?;
     experiment_options::print_notes(&experiment);
     // Hosts of models alone write nothing but captures.
     let writes =
@@ -92,7 +95,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let workers = Workers::new(&arguments.workers, &experiment).in_cells(cells)?;
     let watched = workers.profile.then(|| Arc::new(Board::new(workers.count)));
     let mut clock = profile::Clock::loaded(began);
+    let live = arguments.live.live();
     let run_options = RunOptions {
+        live: live.clone(),
         watched: watched.clone(),
         output: Output::Files,
         working_directory: None,
@@ -110,7 +115,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         debug: control::hub(&folder, &experiment),
         wait_for_debugger: arguments.gdb.clone(),
     };
-    let show_progress = options.show_progress();
+    let display = arguments.live.display(options.display());
     let others = match cells {
         1 => None,
         count => match cells::split(count)? {
@@ -118,9 +123,10 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             Cell::Other(cell) => return cell.run(&experiment, &folder, &run_options, &workers),
         },
     };
+    let view = arguments.live.begin(live.as_ref(), &experiment, &folder, workers.count, in_real_time)?;
     let exchange = others.as_ref().map(|cells| &*cells.exchange);
-    let (part, seen) =
-        session::run(&experiment, &folder, &run_options, &workers, &log, show_progress, exchange)?;
+    let (part, seen) = session::run(&experiment, &folder, &run_options, &workers, &log, display, exchange)?;
+    drop(view);
     clock.simulated();
     let (parts, failure) = others.map_or((Vec::new(), None), Cells::finish);
     let finished = belljar_sim::conclude(&experiment, &folder, part, parts).map_err(Failure::run)?;

@@ -3,9 +3,10 @@
 use crate::bug;
 use crate::control;
 use crate::failure::Failure;
+use crate::live;
 use crate::log::Log;
 use crate::profile::WorkerTimes;
-use crate::progress::{self, Progress};
+use crate::progress::{self, Display, Progress};
 use crate::waits::Lookout;
 use crate::workers::{Workers, thread_time_ns};
 use belljar_base::SimTime;
@@ -44,7 +45,7 @@ pub fn run(
     options: &RunOptions,
     workers: &Workers,
     log: &Log,
-    show_progress: bool,
+    display: Display,
     exchange: Option<&CellExchange>,
 ) -> Result<(Part, Option<WorkerTimes>), Failure> {
     belljar_platform::init().map_err(Failure::run)?;
@@ -52,12 +53,13 @@ pub fn run(
     let of_handler = shared.clone();
     ctrlc::set_handler(move || {
         if of_handler.stop.swap(true, Relaxed) {
+            live::restore_terminal();
             std::process::exit(INTERRUPTED);
         }
     })
     .map_err(Failure::run)?;
     bug::watch();
-    let progress = Progress::new(show_progress, experiment.general.stop_time);
+    let progress = Progress::new(display, experiment.general.stop_time);
     let place = |worker| workers.place(worker);
     let engine = Options {
         workers: workers.count,
@@ -107,8 +109,12 @@ pub fn run(
                     shared.stop.store(true, Relaxed);
                 }
             }
-            for note in lookout.look(outlook, progress::now()) {
+            let is_paused = options.live.as_ref().is_some_and(|live| live.position().0.is_paused);
+            // Who is waited for while the run is paused is not what it is waiting for.
+            let notes = if is_paused { Vec::new() } else { lookout.look(outlook, progress::now()) };
+            for note in notes {
                 progress.note(&note);
+                options.live.iter().for_each(|live| live.note(&note));
             }
             progress.show(shared.committed(), lookout.most());
             thread::park_timeout(REFRESH);

@@ -106,7 +106,9 @@ pub trait Node: Send {
 pub enum Verdict {
     /// Run the next window.
     Continue,
-    /// Let every node look after what somebody outside wants of it, then run the next window.
+    /// Run the next window, and end it at this time at the latest. Runs in several cells end it where it would end anyway.
+    Until(SimTime),
+    /// Let every node look after what somebody outside wants of it, then ask again.
     Attend,
     /// Stop here.
     Stop,
@@ -185,7 +187,7 @@ impl<N: Node> Engine<N> {
     }
 
     /// Runs everything before `stop`. `observe` is called before each window, by one worker at a time,
-    /// with the time before which everything has happened.
+    /// with the time before which everything has happened: that of the next event.
     ///
     /// # Panics
     /// If a node does, with its panic: all workers end first.

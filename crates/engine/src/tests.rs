@@ -20,6 +20,8 @@ pub struct Toy {
     /// Rests for good from here on.
     pub rest: Option<SimTime>,
     now: SimTime,
+    /// How much it had seen whenever it was asked to attend.
+    attended: Vec<usize>,
 }
 
 impl Node for Toy {
@@ -55,6 +57,9 @@ impl Node for Toy {
     fn finished_at(&self) -> Option<SimTime> {
         self.rest.filter(|at| *at <= self.now)
     }
+    fn attend(&mut self) {
+        self.attended.push(self.seen.len());
+    }
 }
 
 pub fn toys(count: u32, hops: u64) -> Vec<Toy> {
@@ -68,6 +73,7 @@ pub fn toys(count: u32, hops: u64) -> Vec<Toy> {
             seen: Vec::new(),
             rest: None,
             now: SimTime::ZERO,
+            attended: Vec::new(),
         })
         .collect();
     for toy in &mut toys {
@@ -105,6 +111,35 @@ fn every_message_arrives_and_each_node_sees_them_in_key_order() {
     assert_eq!(trace.iter().map(Vec::len).sum::<usize>(), 20 * 201);
     for seen in trace {
         assert!(seen.is_sorted_by(|a, b| a.0 < b.0));
+    }
+}
+
+#[test]
+fn windows_end_where_the_observer_says_and_nothing_changes() {
+    let expected = trace(Plan::uniform(20, NEAR), &options(1, true));
+    let bound = SimTime::from_nanos(2_000_000);
+    for (plan, workers) in [(Plan::uniform(20, NEAR), 1), (clusters(20), 1), (clusters(20), 3)] {
+        let attended = AtomicUsize::new(0);
+        let mut engine = Engine::new(toys(20, 200), plan);
+        let ending = engine.run(SimTime::from_secs(1), &options(workers, true), |committed| {
+            if committed < bound {
+                return Verdict::Until(bound);
+            }
+            match attended.fetch_add(1, Relaxed) {
+                0 | 1 => Verdict::Attend,
+                n if n % 3 == 0 => Verdict::Until(committed),
+                _ => Verdict::Continue,
+            }
+        });
+        assert_eq!(ending, Ending::StopTime);
+        let toys: Vec<Toy> = engine.into_nodes().into_iter().map(|(_, toy)| toy).collect();
+        for toy in &toys {
+            let [first, second] = toy.attended[..] else { panic!("attended {:?}", toy.attended) };
+            assert_eq!(first, second, "nothing happens between two questions");
+            assert!(toy.seen[..first].iter().all(|(key, _)| key.time < bound));
+            assert!(toy.seen[first..].iter().all(|(key, _)| key.time >= bound));
+        }
+        assert_eq!(toys.into_iter().map(|toy| toy.seen).collect::<Trace>(), expected);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::profile::{Profile, Recorder};
 use crate::unit::Unit;
 use crate::{Ending, LINGER, Node, Options, Outgoing, Verdict};
-use belljar_base::SimTime;
+use belljar_base::{SimDuration, SimTime};
 use std::any::Any;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
@@ -163,15 +163,19 @@ impl<'a, N: Node> Shared<'a, N> {
         }
     }
 
-    /// Asks the observer, and lets nodes look after what somebody outside wants. True if the run is to
-    /// stop.
-    fn observes_stop(&self, committed: SimTime) -> bool {
-        let verdict = (self.observe)(committed);
-        if verdict == Verdict::Attend {
-            // All work of the last window is done: no unit is locked.
-            self.units.iter().for_each(|unit| lock(unit).attend());
+    /// Asks the observer, and lets nodes look after what somebody outside wants. Gives the time at which the next window
+    /// ends at the latest, or `None` if the run is to stop.
+    fn ask_observer(&self, committed: SimTime) -> Option<SimTime> {
+        loop {
+            match (self.observe)(committed) {
+                Verdict::Continue => return Some(SimTime::MAX),
+                // Else the window would be empty, and so would be all after it.
+                Verdict::Until(at) => return Some(at.max(committed + SimDuration::from_picos(1))),
+                // All work of the last window is done: no unit is locked.
+                Verdict::Attend => self.units.iter().for_each(|unit| lock(unit).attend()),
+                Verdict::Stop => return None,
+            }
         }
-        verdict == Verdict::Stop
     }
 
     /// Hands messages to the cells that are to get them.
@@ -184,7 +188,7 @@ impl<'a, N: Node> Shared<'a, N> {
     /// Meets the other cells, and posts what they have sent as worker `me`. `None` if they have gone.
     fn synchronize(&self, me: usize, cell: &Cell<'_, N::Message>, mine: CellStatus) -> Option<CellStatus> {
         let observed = SimTime::from_picos(self.observed.load(Relaxed));
-        let mine = CellStatus { stop: self.observes_stop(observed), ..mine };
+        let mine = CellStatus { stop: self.ask_observer(observed).is_none(), ..mine };
         let mut received = Vec::new();
         let all = cell.exchange.synchronize(mine, &mut received).ok()?;
         let mut mail: Vec<Mail<N::Message>> = self.partitions.iter().map(|_| Mail::default()).collect();
@@ -215,10 +219,12 @@ impl<'a, N: Node> Shared<'a, N> {
         if first >= end {
             return self.end(ending, end);
         }
-        if all.stop || self.cell.is_none() && self.observes_stop(first) {
-            return self.end(Ending::Stopped, first);
-        }
-        let end = end.min(first + LINGER);
+        let until = match self.cell {
+            Some(_) => (!all.stop).then_some(SimTime::MAX),
+            None => self.ask_observer(first),
+        };
+        let Some(until) = until else { return self.end(Ending::Stopped, first) };
+        let end = end.min(first + LINGER).min(until);
         for (limit, lookahead) in self.limits.0.iter().zip(self.plan.classes()) {
             limit.store(lbts.max(first + *lookahead).min(end).as_picos(), Relaxed);
         }

@@ -58,6 +58,10 @@ impl Router {
         self.v6 = Some(Box::new(RouterV6 { routes, neighbours, stream: stream.clone(), adverts }));
     }
 
+    /// Its IPv6 routes.
+    pub fn routes6(&self) -> &RouteTable<Ipv6Addr> {
+        self.v6.as_ref().map_or(&self.unused6, |v6| &v6.routes)
+    }
     /// Its IPv6 routes, to change them; without IPv6 a table that nobody reads.
     pub fn routes6_mut(&mut self) -> &mut RouteTable<Ipv6Addr> {
         match &mut self.v6 {

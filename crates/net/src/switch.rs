@@ -99,6 +99,11 @@ impl Switch {
         }
         self.stations.clear();
     }
+    /// The stations that are known at `now`, each with its port and when it was heard last.
+    pub fn stations(&self, now: SimTime) -> impl Iterator<Item = (Address, usize, SimTime)> + '_ {
+        let known = self.stations.iter().filter(move |(_, (_, heard))| now.since(*heard) < self.ageing);
+        known.map(|(address, (port, heard))| (*address, *port, *heard))
+    }
     /// Frames that wait to leave a port.
     pub fn queue_len(&self, port: usize) -> usize {
         self.ports[port].egress_queue_len()

@@ -140,14 +140,20 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), ResultsError> {
         if kind.is_dir() {
             fs::create_dir_all(&target).map_err(failed)?;
             copy_tree(&source, &target)?;
+            copy_time(&source, &target).map_err(failed)?;
         } else if kind.is_symlink() {
             let leads = fs::read_link(&source).map_err(failed)?;
             std::os::unix::fs::symlink(leads, &target).map_err(failed)?;
         } else {
-            fs::copy(&source, &target).map(drop).map_err(failed)?;
+            fs::copy(&source, &target).and_then(|_| copy_time(&source, &target)).map_err(failed)?;
         }
     }
     Ok(())
+}
+
+/// Gives a copy the time of its original: guests see it, and the time of copying would make each run another one.
+fn copy_time(source: &Path, target: &Path) -> io::Result<()> {
+    File::open(target)?.set_modified(fs::metadata(source)?.modified()?)
 }
 
 #[cfg(test)]
@@ -180,8 +186,16 @@ mod tests {
         fs::create_dir_all(template.join("hosts/alice")).unwrap();
         fs::write(template.join("hosts/alice/torrc"), "x").unwrap();
         std::os::unix::fs::symlink("torrc", template.join("hosts/alice/link")).unwrap();
+        let long_ago = fs::metadata("Cargo.toml").unwrap().modified().unwrap();
+        for name in ["hosts/alice/torrc", "hosts/alice"] {
+            File::open(template.join(name)).unwrap().set_modified(long_ago).unwrap();
+        }
         let folder = ResultsFolder::create(&dir.path().join("data"), ["alice"].into_iter()).unwrap();
         folder.fill(&template).unwrap();
         assert_eq!(fs::read_to_string(folder.host("alice").join("link")).unwrap(), "x");
+        let time = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+        for name in ["hosts/alice", "hosts/alice/torrc"] {
+            assert_eq!(time(&folder.path().join(name)), time(&template.join(name)), "{name}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! and the paths from it, `simulated_host` its kernel or its traffic models (configured by `host_config`), `device` whatever else is at the ends of links; `simulators` starts and ends other simulators, `gateways` opens interfaces of this machine. `fabric` is the graph between
 //! hosts, `outbound_path` one direction between two nodes, over a link or the graph; `grouping` says which nodes a worker runs together, `run` runs them, `outcome`
 //! makes the statistics; `cells` are several processes that run one world together. `debug` lets gdb come to the
-//! processes of hosts.
+//! processes of hosts, `live` others look at a run and pause it.
 #![forbid(unsafe_code)]
 
 mod captures;
@@ -16,6 +16,7 @@ mod flows;
 mod gateways;
 mod grouping;
 mod host_config;
+mod live;
 mod manifest;
 mod message;
 mod metrics;
@@ -35,6 +36,7 @@ pub use belljar_kernel::{DebugProcess, Output};
 pub use cells::CellExchange;
 pub use debug::{DebugError, DebugHub, Debuggee, ELSEWHERE};
 pub use gateways::RealClock;
+pub use live::{Goal, HostView, LinkView, Live, NodeView, Picture, Position, Table, TablesOf};
 pub use outcome::call_name;
 pub use run::{Finished, Part, RunOptions, SimError, conclude, run_part};
 pub use simulators::{Outlook, SimulatorOptions, Watched};

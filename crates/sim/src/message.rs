@@ -46,8 +46,9 @@ impl Node for WorldNode {
         }
     }
     fn attend(&mut self) {
-        if let WorldNode::Host(host) = self {
-            host.attend();
+        match self {
+            WorldNode::Host(host) => host.attend(),
+            WorldNode::Device(device) => device.attend(),
         }
     }
     fn footprint(&self, footprint: &mut Footprint) {

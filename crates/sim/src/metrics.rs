@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// The columns of `metrics/tcp.csv`. Counters count from the start of the connection.
-const TCP_COLUMNS: &str = "time,host,local,remote,state,cwnd,ssthresh,rtt_us,rto_us,unacked,unsent,unread,\
+pub(crate) const TCP_COLUMNS: &str = "time,host,local,remote,state,cwnd,ssthresh,rtt_us,rto_us,unacked,unsent,unread,\
                            send_window,retransmitted,bytes_acked,bytes_received";
 
 /// The rows of one host or device so far.
@@ -220,7 +220,8 @@ fn host_row(host: &SimulatedHost, path_drops: &Map<DropReason, u64>) -> String {
     )
 }
 
-fn tcp_row(sample: &TcpSample) -> String {
+/// Row of a TCP connection.
+pub(crate) fn tcp_row(sample: &TcpSample) -> String {
     let info = &sample.info;
     let state = format!("{:?}", info.state).to_lowercase();
     format!(

@@ -2,6 +2,7 @@
 
 use crate::debug::DebugState;
 use crate::fabric::Fabric;
+use crate::live::Live;
 use crate::message::Message;
 use crate::metrics::{Sampler, link_row};
 use crate::outbound_path::{Cable, Graph, OutboundPath};
@@ -47,6 +48,8 @@ pub struct HostNode {
     cables: Vec<Cable>,
     /// The PCI devices that it drives.
     pub(crate) devices: Vec<HostDevice>,
+    /// Who looks on.
+    pub(crate) live: Option<Arc<Live>>,
 }
 
 impl HostNode {
@@ -87,6 +90,7 @@ impl HostNode {
             debug,
             cables,
             devices,
+            live: None,
         }
     }
 
@@ -396,7 +400,12 @@ impl HostNode {
         }
         lost
     }
+    /// The cables at the ends of its links.
+    pub fn cables(&self) -> &[Cable] {
+        &self.cables
+    }
     pub fn attend(&mut self) {
         self.serve_between_windows();
+        self.live.iter().for_each(|live| self.be_looked_at(live));
     }
 }

@@ -5,6 +5,7 @@ use crate::debug::DebugHub;
 use crate::fabric::Fabric;
 use crate::flows;
 use crate::gateways::{Gateways, PacedClock, RealClock};
+use crate::live::Live;
 use crate::manifest;
 use crate::message::WorldNode;
 use crate::metrics;
@@ -24,6 +25,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Options of a run, beyond the experiment.
 #[derive(Clone, Debug)]
@@ -50,6 +52,8 @@ pub struct RunOptions {
     pub paced: bool,
     /// True if this machine has a processor that no worker uses.
     pub idle_processor: bool,
+    /// Who looks at the run while it goes on, and may pause it: one that is neither tied to real time nor has several cells.
+    pub live: Option<Arc<Live>>,
     /// Host and program (the name of its file) of processes that wait for a debugger
     /// before their first instruction.
     pub wait_for_debugger: Vec<(String, String)>,
@@ -145,6 +149,8 @@ pub fn run_part(
         &mut gateways,
     );
     metrics::begin(&mut nodes, &mut devices, experiment.belljar.metrics_interval);
+    nodes.iter_mut().for_each(|node| node.live.clone_from(&options.live));
+    devices.iter_mut().for_each(|device| device.live.clone_from(&options.live));
     let hosts = nodes.into_iter().map(|node| (node.id(), WorldNode::Host(Box::new(node))));
     let devices = devices.into_iter().map(|device| (device.id(), WorldNode::Device(Box::new(device))));
     let mut world = Engine::of_cell(hosts.chain(devices), grouping);
@@ -155,14 +161,23 @@ pub fn run_part(
         if let Some(clock) = &pace {
             clock.wait_for(committed, &options.interrupt);
         }
-        match observe(committed) {
-            _ if writer.has_failed() || foreign_failure.get().is_some() => Verdict::Stop,
-            Verdict::Continue if options.debug.take_wanted() => Verdict::Attend,
+        let is_failing = || writer.has_failed() || foreign_failure.get().is_some();
+        let verdict = match (observe(committed), &options.live) {
+            (Verdict::Continue, Some(live)) => live.pass(committed, || {
+                options.interrupt.load(Relaxed) || options.debug.is_wanted() || is_failing()
+            }),
+            (verdict, _) => verdict,
+        };
+        match verdict {
+            _ if is_failing() => Verdict::Stop,
+            _ if options.interrupt.load(Relaxed) => Verdict::Stop,
+            Verdict::Continue | Verdict::Until(_) if options.debug.take_wanted() => Verdict::Attend,
             verdict => verdict,
         }
     };
     let stop = experiment.general.stop_time;
     let ending = world.run_in(cell, stop, engine, observe);
+    options.live.iter().for_each(|live| live.end());
     doing(Phase::Writing);
     let (committed, profile) = (world.committed(), world.profile().cloned());
     let (mut nodes, mut devices) = (Vec::new(), Vec::new());

@@ -17,6 +17,19 @@ impl Experiment {
         }
     }
 
+    /// An event without its time, in one line.
+    pub fn event_text(&self, event: &Event) -> String {
+        let mut out = Writer::default();
+        if let Some(name) = &event.name {
+            out.text(1, "name", name);
+        }
+        self.action(&mut out, &event.action);
+        if let Some(lasting) = event.lasting {
+            out.plain(1, "for", format_duration(lasting));
+        }
+        out.0.lines().map(str::trim).collect::<Vec<_>>().join(", ")
+    }
+
     fn event(&self, out: &mut Writer, event: &Event) {
         match event.when {
             When::At(at) => out.plain(0, "- at", time(at)),

@@ -159,9 +159,14 @@ impl DebugHub {
         Port { attention, requests, hub: self.clone() }
     }
 
+    /// True if hosts are to be asked between two windows.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Relaxed)
+    }
+
     /// True if hosts are to be asked between two windows; told once.
     pub(crate) fn take_wanted(&self) -> bool {
-        self.wanted.load(Relaxed) && self.wanted.swap(false, Relaxed)
+        self.is_wanted() && self.wanted.swap(false, Relaxed)
     }
 
     /// The processes of all hosts that answer, by host.

@@ -21,6 +21,7 @@ pub use simulator::ForeignSimulator;
 
 use crate::fabric::Fabric;
 use crate::gateways::Gateways;
+use crate::live::Table;
 use crate::simulators::Simulators;
 use belljar_base::{HostId, SimTime};
 use belljar_config::Experiment;
@@ -34,8 +35,8 @@ use belljar_results::Statistics;
 ///
 /// Events: [`receive`](Self::receive), [`on_timeout`](Self::on_timeout), [`change`](Self::change) and [`set_up`](Self::set_up); after each,
 /// [`poll`](Self::poll) is called until it gives `None`. [`next_event`](Self::next_event) says when the device wants
-/// to be called next. Observers: [`counters`](Self::counters), [`queue_len`](Self::queue_len) and
-/// [`add_statistics`](Self::add_statistics).
+/// to be called next. Observers: [`counters`](Self::counters), [`queue_len`](Self::queue_len),
+/// [`tables`](Self::tables) and [`add_statistics`](Self::add_statistics).
 ///
 /// Events of one instant come in this order: changes, timers, frames. Times never go back.
 pub trait Device: Send {
@@ -70,6 +71,12 @@ pub trait Device: Send {
     /// The files that tell what state it is in when the run is over, by their names.
     fn state_files(&self) -> Vec<(&'static str, String)> {
         Vec::new()
+    }
+    /// Its tables as they are at `now`, for who looks on.
+    fn tables(&self, _now: SimTime) -> Vec<Table> {
+        let table =
+            |(name, csv): (&str, String)| Table { name: name.trim_end_matches(".csv").to_owned(), csv };
+        self.state_files().into_iter().map(table).collect()
     }
     /// Adds what only its kind counts to the statistics of the run, under its name.
     fn add_statistics(&self, _name: &str, _statistics: &mut Statistics) {}

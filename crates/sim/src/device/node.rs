@@ -1,6 +1,7 @@
 //! A device as the engine sees it.
 
 use super::Device;
+use crate::live::{LinkView, Live, Table, link_view};
 use crate::message::Message;
 use crate::metrics::{Sampler, link_row};
 use crate::outbound_path::Cable;
@@ -36,6 +37,10 @@ pub struct DeviceNode {
     watched: Option<Arc<Board>>,
     pub(crate) output: Output,
     pub(crate) sampler: Sampler,
+    /// Who looks on.
+    pub(crate) live: Option<Arc<Live>>,
+    /// Up to when it has run.
+    now: SimTime,
 }
 
 impl DeviceNode {
@@ -67,6 +72,8 @@ impl DeviceNode {
             watched,
             output,
             sampler: Sampler::default(),
+            live: None,
+            now: SimTime::ZERO,
         }
     }
 
@@ -119,6 +126,7 @@ impl DeviceNode {
             self.sampler.sample_links(at, rows.into_iter());
         }
         self.advance(limit, out);
+        self.now = limit;
         self.keep_log();
     }
 
@@ -199,6 +207,20 @@ impl DeviceNode {
     pub fn link_rows(&self) -> impl Iterator<Item = String> + '_ {
         let row = |(port, cable)| link_row(&self.counters(port), cable, self.device.queue_len(port));
         self.cables.iter().enumerate().map(row)
+    }
+    /// Views of the outgoing directions of its links, in the order of its ports.
+    pub fn link_views(&self) -> Vec<LinkView> {
+        let view = |(port, cable): (usize, &Cable)| {
+            link_view(&self.counters(port), cable.drops.values().sum(), self.device.queue_len(port))
+        };
+        self.cables.iter().enumerate().map(view).collect()
+    }
+    /// Its tables as they are now.
+    pub fn tables(&self) -> Vec<Table> {
+        self.device.tables(self.now)
+    }
+    pub fn attend(&mut self) {
+        self.live.iter().for_each(|live| self.be_looked_at(live));
     }
     /// The cable at a port.
     pub fn cable(&self, port: usize) -> &Cable {

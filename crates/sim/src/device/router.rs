@@ -2,6 +2,7 @@
 
 use super::Device;
 use crate::fabric::Fabric;
+use crate::live::{ROUTE_COLUMNS, Rows, Table, add_routes};
 use crate::world::nic;
 use belljar_base::{HostId, Seed, SimTime};
 use belljar_config::Experiment;
@@ -72,6 +73,12 @@ impl Device for Router {
     }
     fn queue_len(&self, port: usize) -> usize {
         self.queue_len(port)
+    }
+    fn tables(&self, _now: SimTime) -> Vec<Table> {
+        let mut rows = Rows::new("routes", ROUTE_COLUMNS);
+        add_routes(&mut rows, self.routes(), |port| format!("port {port}"));
+        add_routes(&mut rows, self.routes6(), |port| format!("port {port}"));
+        rows.finish().into_iter().collect()
     }
     fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
         let counters = self.counters();

@@ -2,6 +2,7 @@
 
 use super::Device;
 use crate::fabric::Fabric;
+use crate::live::{Rows, Table};
 use crate::world::nic;
 use belljar_base::{HostId, SimTime};
 use belljar_config::{Experiment, topology};
@@ -46,5 +47,12 @@ impl Device for Switch {
     }
     fn queue_len(&self, port: usize) -> usize {
         self.queue_len(port)
+    }
+    fn tables(&self, now: SimTime) -> Vec<Table> {
+        let mut rows = Rows::new("stations", "hardware address,port,heard");
+        for (address, port, heard) in self.stations(now) {
+            rows.add(&[&address, &port, &heard]);
+        }
+        rows.finish().into_iter().collect()
     }
 }

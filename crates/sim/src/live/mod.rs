@@ -1,0 +1,392 @@
+//! Live view: how somebody pauses a run, and looks at its hosts and devices, while it goes on.
+//!
+//! Both happen between two windows, when the engine asks its observer. A paused run is one whose observer does not answer. To
+//! stop at a given time the observer shortens windows; since nodes do the same wherever windows end, nothing that is
+//! simulated depends on it. Nodes are looked at as debuggers are attended to ([`belljar_engine::Verdict::Attend`]): each
+//! adds a [`NodeView`] to the [`Picture`] that was asked for, and changes nothing.
+//!
+//! The observer's side of [`Live`] is [`Live::pass`]; all other methods are for who looks on, from any thread.
+
+mod tables;
+
+pub use tables::{ROUTE_COLUMNS, Rows, Table, add_routes};
+
+use crate::device::DeviceNode;
+use crate::node::HostNode;
+use belljar_base::{HostId, Map, SimDuration, SimTime};
+use belljar_engine::Verdict;
+use belljar_kernel::ProcessReport;
+use belljar_net::{Counters, DropReason};
+use serde::Serialize;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Interval at which a paused run looks whether it is to end, or a debugger has come.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Time that a window may take before who wants to look goes without.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Goal of a run: how far it is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// To its end.
+    End,
+    /// Nowhere: it pauses before the next window.
+    Here,
+    /// Until everything before this time has happened; then it pauses.
+    Before(SimTime),
+    /// Through the next instant at which anything happens; then it pauses.
+    Instant,
+}
+
+/// Position of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Everything before this time has happened: that of the next event.
+    pub committed: SimTime,
+    /// True while it stands still because it was asked to.
+    pub is_paused: bool,
+    /// True once it has ended.
+    pub is_over: bool,
+}
+
+/// Nodes whose tables are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TablesOf {
+    /// None.
+    Nobody,
+    /// This one.
+    One(HostId),
+    /// All.
+    All,
+}
+
+impl TablesOf {
+    fn has(self, id: HostId) -> bool {
+        self == TablesOf::All || self == TablesOf::One(id)
+    }
+}
+
+/// Picture of all hosts and devices at one time.
+#[derive(Clone, Debug, Default)]
+pub struct Picture {
+    /// Everything before this time has happened.
+    pub at: SimTime,
+    /// The nodes in the order of their ids.
+    pub nodes: Vec<NodeView>,
+}
+
+/// View of a host or device.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeView {
+    /// Its id.
+    #[serde(skip)]
+    pub id: HostId,
+    /// Counts that only hosts have.
+    pub host: Option<HostView>,
+    /// Outgoing directions of its links, in the order of its interfaces.
+    pub links: Vec<LinkView>,
+    /// Warnings and their counts.
+    #[serde(skip)]
+    pub warnings: Map<String, u64>,
+    /// Its tables, if they are wanted.
+    pub tables: Vec<Table>,
+}
+
+/// Counts of a host from its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HostView {
+    /// Programs of the experiment that run.
+    pub running: u64,
+    /// Programs of the experiment that have ended or could not start.
+    pub ended: u64,
+    /// TCP connections that are not over.
+    pub connections: u64,
+    /// System calls.
+    pub syscalls: u64,
+    /// Packets received.
+    pub packets_in: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Packets sent.
+    pub packets_out: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Packets lost at the host and on their way from it.
+    pub dropped: u64,
+    /// Packets that wait to leave.
+    pub queued: u64,
+}
+
+/// Counts of one direction of a link from its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LinkView {
+    /// Frames sent.
+    pub frames: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Frames lost before the link and on it.
+    pub dropped: u64,
+    /// Frames that wait.
+    pub queued: u64,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Live {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// One look at a time.
+    asking: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    goal: Goal,
+    position: Position,
+    /// A look that has not begun.
+    wanted: Option<TablesOf>,
+    /// The look that goes on, and what nodes have added so far.
+    taking: Option<(TablesOf, Vec<NodeView>)>,
+    /// The last picture, and whose tables it has.
+    taken: Option<(TablesOf, Picture)>,
+    notes: Vec<String>,
+}
+
+impl Live {
+    /// For a run with this goal.
+    pub fn new(goal: Goal) -> Arc<Live> {
+        let state = State {
+            goal,
+            position: Position::default(),
+            wanted: None,
+            taking: None,
+            taken: None,
+            notes: Vec::new(),
+        };
+        Arc::new(Live { state: Mutex::new(state), changed: Condvar::new(), asking: Mutex::new(()) })
+    }
+
+    /// Sets how far the run is to go from now on.
+    pub fn set_goal(&self, goal: Goal) {
+        self.state().goal = goal;
+        self.changed.notify_all();
+    }
+
+    /// The position and the goal of the run.
+    pub fn position(&self) -> (Position, Goal) {
+        let state = self.state();
+        (state.position, state.goal)
+    }
+
+    /// Keeps a note about the run for who looks on.
+    pub fn note(&self, text: &str) {
+        self.state().notes.push(text.to_owned());
+    }
+
+    /// The notes so far.
+    pub fn notes(&self) -> Vec<String> {
+        self.state().notes.clone()
+    }
+
+    /// Says that the run has ended.
+    pub fn end(&self) {
+        self.state().position.is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// A picture of all nodes after the present window; `None` if that takes long, or the run has ended.
+    pub fn look(&self, tables: TablesOf) -> Option<Picture> {
+        let _one = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        (state.wanted, state.taken) = (Some(tables), None);
+        self.changed.notify_all();
+        let (mut state, _) = self
+            .changed
+            .wait_timeout_while(state, LOOK, |state| {
+                // One that comes late may be another's.
+                !state.position.is_over && state.taken.as_ref().is_none_or(|(of, _)| *of != tables)
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        state.wanted = None;
+        state.taken.take().filter(|(of, _)| *of == tables).map(|(_, picture)| picture)
+    }
+
+    /// Decides how a run that has come to `committed` goes on. Waits while it is paused, until `is_called` says that
+    /// the run is wanted for something else.
+    pub(crate) fn pass(&self, committed: SimTime, is_called: impl Fn() -> bool) -> Verdict {
+        let mut state = self.state();
+        // Nothing happens between the time that it was to go to and that of the next event.
+        state.position.committed = match state.goal {
+            Goal::Before(at) => committed.min(at.max(state.position.committed)),
+            _ => committed,
+        };
+        if let Some((tables, mut nodes)) = state.taking.take() {
+            nodes.sort_by_key(|node| node.id);
+            state.taken = Some((tables, Picture { at: state.position.committed, nodes }));
+            self.changed.notify_all();
+        }
+        loop {
+            if let Some(tables) = state.wanted.take() {
+                state.taking = Some((tables, Vec::new()));
+                return Verdict::Attend;
+            }
+            let verdict = match state.goal {
+                Goal::End => Some(Verdict::Continue),
+                Goal::Before(at) if committed < at => Some(Verdict::Until(at)),
+                Goal::Instant => {
+                    state.goal = Goal::Here;
+                    Some(Verdict::Until(committed + SimDuration::from_picos(1)))
+                }
+                Goal::Here | Goal::Before(_) => None,
+            };
+            state.position.is_paused = verdict.is_none();
+            if let Some(verdict) = verdict {
+                return verdict;
+            }
+            // Who has come is attended to, and the observer asked again.
+            if is_called() {
+                return Verdict::Continue;
+            }
+            state = self.changed.wait_timeout(state, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Adds the view of a node to the picture that is taken now, if one is.
+    fn add(&self, view: impl FnOnce(TablesOf) -> NodeView) {
+        // The engine attends to one node after the other.
+        let tables = self.state().taking.as_ref().map(|(tables, _)| *tables);
+        if let Some(tables) = tables {
+            let view = view(tables);
+            if let Some((_, nodes)) = &mut self.state().taking {
+                nodes.push(view);
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HostNode {
+    /// Adds this host to a picture.
+    pub(crate) fn be_looked_at(&self, live: &Live) {
+        live.add(|tables| NodeView {
+            id: self.id(),
+            host: Some(self.view()),
+            links: self.link_views(),
+            warnings: self.host.warnings().clone(),
+            tables: if tables.has(self.id()) { tables::of_host(self) } else { Vec::new() },
+        });
+    }
+
+    fn view(&self) -> HostView {
+        let (stack, linux) = (self.host.stack(), self.host.linux());
+        let counters = stack.interface_counters();
+        let lost: u64 = self.lost().values().sum();
+        let is_end = |report: &&ProcessReport| !matches!(report, ProcessReport::Started { .. });
+        HostView {
+            running: linux.map_or(0, |linux| linux.running_specs().len()) as u64,
+            ended: self.reports.iter().filter(is_end).count() as u64,
+            connections: stack.tcp_samples().len() as u64,
+            syscalls: linux.map_or(0, |linux| linux.call_counts().values().sum()),
+            packets_in: counters.packets_in,
+            bytes_in: counters.bytes_in,
+            packets_out: counters.packets_out,
+            bytes_out: counters.bytes_out,
+            dropped: all_dropped(&counters) + lost,
+            queued: stack.egress_queue_len() as u64,
+        }
+    }
+
+    fn link_views(&self) -> Vec<LinkView> {
+        let stack = self.host.stack();
+        let view = |(link, cable): (usize, &crate::outbound_path::Cable)| {
+            link_view(&stack.link_counters(link), cable.drops.values().sum(), stack.link_queue_len(link))
+        };
+        self.cables().iter().enumerate().map(view).collect()
+    }
+}
+
+impl DeviceNode {
+    /// Adds this device to a picture.
+    pub(crate) fn be_looked_at(&self, live: &Live) {
+        live.add(|tables| NodeView {
+            id: self.id(),
+            host: None,
+            links: self.link_views(),
+            warnings: Map::new(),
+            tables: if tables.has(self.id()) { self.tables() } else { Vec::new() },
+        });
+    }
+}
+
+/// View of a direction of a link: `lost` of its frames were lost on it, `queued` wait before it.
+pub(crate) fn link_view(counters: &Counters, lost: u64, queued: usize) -> LinkView {
+    LinkView {
+        frames: counters.packets_out,
+        bytes: counters.bytes_out,
+        dropped: all_dropped(counters) + lost,
+        queued: queued as u64,
+    }
+}
+
+fn all_dropped(counters: &Counters) -> u64 {
+    DropReason::ALL.iter().map(|reason| counters.dropped(*reason)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> SimTime {
+        SimTime::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn a_run_goes_as_far_as_it_is_to() {
+        let live = Live::new(Goal::Before(ms(5)));
+        // Somebody calls: a paused run comes back instead of waiting.
+        let pass = |at| live.pass(at, || true);
+        assert_eq!(pass(ms(1)), Verdict::Until(ms(5)));
+        assert_eq!(pass(ms(7)), Verdict::Continue);
+        let (position, _) = live.position();
+        assert_eq!((position.committed, position.is_paused), (ms(5), true), "nothing happens until 7 ms");
+        live.set_goal(Goal::Instant);
+        assert_eq!(pass(ms(7)), Verdict::Until(ms(7) + SimDuration::from_picos(1)));
+        assert!(!live.position().0.is_paused);
+        assert_eq!(pass(ms(8)), Verdict::Continue);
+        assert_eq!(
+            live.position(),
+            (Position { committed: ms(8), is_paused: true, is_over: false }, Goal::Here)
+        );
+        live.set_goal(Goal::End);
+        assert_eq!(pass(ms(9)), Verdict::Continue);
+        assert!(!live.position().0.is_paused);
+    }
+
+    #[test]
+    fn a_look_is_taken_between_two_windows_and_none_after_the_end() {
+        let live = Live::new(Goal::Here);
+        let looking = {
+            let live = live.clone();
+            std::thread::spawn(move || live.look(TablesOf::One(HostId(1))))
+        };
+        while live.pass(ms(3), || true) != Verdict::Attend {}
+        for id in [HostId(1), HostId(0)] {
+            live.add(|tables| {
+                let name = format!("{}", tables.has(id));
+                let tables = vec![Table { name, csv: String::new() }];
+                NodeView { id, host: None, links: Vec::new(), warnings: Map::new(), tables }
+            });
+        }
+        live.pass(ms(3), || true);
+        let picture = looking.join().unwrap().unwrap();
+        assert_eq!(picture.at, ms(3));
+        assert_eq!(picture.nodes.iter().map(|node| node.id).collect::<Vec<_>>(), [HostId(0), HostId(1)]);
+        assert_eq!((&*picture.nodes[0].tables[0].name, &*picture.nodes[1].tables[0].name), ("false", "true"));
+        live.end();
+        assert!(live.look(TablesOf::All).is_none());
+    }
+}
