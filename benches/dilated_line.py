@@ -3,8 +3,8 @@
 dilated time, and simulated. Gives the rate that the receiver reports once the window covers the path, its share of the payload of the line
 rate, how late frames were, the verdict, and the machine's time. The switches are the kernel's bridges, or P4 switches of Belljar's.
 
-`--readings` measures what a reading of the clock and other calls cost in dilated time against native. `--full` is the paper's table: it
-takes hours on a small machine. `--figure` draws the shares."""
+`--readings` measures what a reading of the clock and other calls cost in dilated time against native; `--barriers` what a barrier costs
+with so many hosts that all want a processor. `--full` is the paper's table: it takes hours on a small machine. `--figure` draws the shares."""
 
 import argparse
 import json
@@ -71,6 +71,8 @@ def run(text, arguments, warm, rate, seconds):
         truth = json.loads(truth.read_text()) if truth.exists() else {}
         return {"mbit": got, "share": got / (rate * PAYLOAD), "verdict": truth.get("verdict", "exact"), "tdf": truth.get("tdf"),
                 "late_p99_us": ((truth.get("lateness") or {}).get("p99", 0.0) * 1e6), "busy": truth.get("cpu", {}).get("busy"),
+                "short": max(truth.get("cpu", {}).get("short", {}).values(), default=0.0), "quanta": truth.get("quanta"),
+                "factors": [[change["at"], change["tdf"]] for change in truth.get("tdf_changes", [])],
                 "real_seconds": truth.get("real_seconds")}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -94,6 +96,22 @@ hosts: {{a: {{network_node_id: 0, processes: [{{path: {program}}}]}}}}
         for line in next(pathlib.Path(folder, "out/hosts/a").glob("*.stdout")).read_text().splitlines():
             rows[line.split()[0]].append(float(line.split()[1]))
     return rows
+
+
+def barrier(count, quantum, barriers):
+    """What a barrier of so many hosts costs that all want a processor."""
+    with tempfile.TemporaryDirectory(prefix="dilated-line-") as folder:
+        host = "{processes: [{path: sh, args: [-c, 'while :; do :; done'], expected_final_state: running}], network_node_id: 0}"
+        hosts = "\n".join(f"  h{n}: {host}" for n in range(count))
+        stop = math.ceil(quantum * barriers * 1.5)
+        (pathlib.Path(folder) / "exp.yaml").write_text(
+            f"general: {{stop_time: {stop} ms}}\nnetwork: {{graph: {{type: 1_gbit_switch}}}}\nhosts:\n{hosts}\n")
+        done = subprocess.run([belljar(), "emulate", f"{folder}/exp.yaml", "-o", f"{folder}/out", "--quantum", f"{quantum} ms", "--no-progress"],
+                              capture_output=True, text=True)
+        truth = pathlib.Path(folder, "out/emulation.json")
+        if not truth.exists():
+            sys.exit(done.stdout + done.stderr)
+        return json.loads(truth.read_text())["quanta"] | {"hosts": count}
 
 
 def figure(rows, path):
@@ -123,10 +141,11 @@ def main():
     parser.add_argument("--planes", nargs="+", choices=PLANES, default=["bridges"], help="what the switches are")
     parser.add_argument("--switches", type=int, nargs="*", default=[4], help="lengths of lines")
     parser.add_argument("--rates", type=int, nargs="+", default=[100], help="Mbit/s")
-    parser.add_argument("--tdf", nargs="*", default=["8"], help="factors of dilated runs")
+    parser.add_argument("--tdf", nargs="*", default=["8"], help="factors of dilated runs, 'auto', and 'quantum': 1 ms and factor 1")
     parser.add_argument("--seconds", type=int, default=3, help="of the measurement, once the window covers the path")
     parser.add_argument("--readings", action="store_true", help="what a reading of the clock costs")
-    parser.add_argument("--full", action="store_true", help="the paper's table: 16 switches at 100 to 1000 Mbit/s, lines of 1 to 256 at 500, and readings")
+    parser.add_argument("--barriers", type=int, nargs="*", default=[], help="hosts for which the cost of a barrier is measured")
+    parser.add_argument("--full", action="store_true", help="the paper's table: 16 switches at 100 to 1000 Mbit/s, lines of 1 to 256 at 500, readings and barriers")
     parser.add_argument("--figure", help="the shares as a picture (PNG)")
     parser.add_argument("--json")
     a = parser.parse_args()
@@ -134,17 +153,23 @@ def main():
     if a.full:
         cells = [(plane, 16, rate) for plane in PLANES for rate in (100, 200, 500, 1000)]
         cells += [(plane, count, 500) for plane in PLANES for count in (1, 4, 64, 256)]
-        a.readings = True
-    report = {"rows": [], "readings": {}}
+        a.readings, a.barriers = True, [16, 64, 256]
+    report = {"rows": [], "readings": {}, "barriers": []}
     if a.readings:
         report["readings"] = readings()
         for name, (native, dilated) in report["readings"].items():
             print(f"{name:16}{native:9.0f} ns native{dilated:9.0f} ns dilated")
+    for count in a.barriers:
+        row = barrier(count, 1, 20)
+        report["barriers"].append(row)
+        print(f"barrier of {count:4} hosts: {row['barrier_us'] / 1e3:.2f} ms, {row['barrier_share']:.2%} of the time, {row['most_turns']} turns", flush=True)
     if cells:
         print(f"{'switches':>12}{'Mbit/s':>8}{'world':>12}{'received':>10}{'share':>9}{'late 99 % us':>14}{'real s':>8}  verdict")
     for plane, count, rate in cells:
         text, warm = PLANES[plane](count, rate, a.seconds)
-        worlds = {"simulated": ["run"], "real time": ["emulate"]} | {f"tdf {tdf}": ["emulate", "--tdf", tdf] for tdf in a.tdf}
+        dilated = {tdf: ["--quantum", "1 ms"] if tdf == "quantum" else ["--tdf", tdf] for tdf in a.tdf}
+        worlds = {"simulated": ["run"], "real time": ["emulate"]} | {
+            tdf if tdf == "quantum" else f"tdf {tdf}": ["emulate", *options] for tdf, options in dilated.items()}
         for world, arguments in worlds.items():
             row = run(text, arguments, warm, rate, a.seconds)
             report["rows"].append({"plane": plane, "switches": count, "rate_mbit": rate, "world": world, **row})

@@ -252,3 +252,131 @@ def test_an_ordinary_user_dilates_too(as_nobody):  # noqa: F811
     assert done.returncode == 0, done.stdout + done.stderr
     assert 0.5 <= float(output(results, "a", "python3")) and output(results, "a", "python3").startswith("0.5") or not in_time(results)
     assert abs(rate(results) * 4 - 1) < 0.01 or not in_time(results)
+
+
+BUSY = """
+import sys, time
+end = time.monotonic() + float(sys.argv[1])
+rounds = 0
+while time.monotonic() < end:
+    sum(range(20000))
+    rounds += 1
+print(rounds)
+"""
+
+
+def turns(tmp_path, *, hosts, seconds, program=BUSY):
+    """Hosts that need a processor each, and one that pings another all the while."""
+    (tmp_path / "busy.py").write_text(program)
+    names = [f"h{n}" for n in range(hosts)]
+    busy = "\n".join(f"  {name}: {{processes: [{{path: python3, args: [{tmp_path}/busy.py, '{seconds}'], start_time: 500 ms}}]}}" for name in names)
+    links = "\n".join(f"- {{between: [{name}, s], rate: 100 Mbit, latency: 2 ms}}" for name in [*names, "ping", "pong"])
+    return f"""
+general: {{stop_time: 20 s}}
+switches: [s]
+hosts:
+{busy}
+  ping: {{processes: [{{path: ping, args: [-n, -i, '0.05', -c, '{int(seconds * 20)}', -q, pong], start_time: 500 ms}}]}}
+  pong: {{processes: []}}
+links:
+{links}
+""", names
+
+
+def round_trips(results):
+    return [float(value) for value in re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)", output(results, "ping", "ping")).groups()]
+
+
+@pytest.mark.needs("ping")
+def test_hosts_run_in_turns(tmp_path):
+    """Five hosts want a processor each: in turns all clocks agree at each barrier, each has had one, and a round trip is what it is."""
+    text, names = turns(tmp_path, hosts=5, seconds=1)
+    done, results = emulate(tmp_path, text, "--quantum", "1 ms")
+    truth = verdict(results)
+    quanta = truth["quanta"]
+    assert quanta["barriers"] > 100 and quanta["most_turns"] >= 2 and quanta["quantum_us"] == 1000.0, truth
+    assert quanta["frozen_by"] == "control groups" or not IS_ROOT
+    assert "quanta: " in done.stdout
+    # Five hosts' seconds of two processors; nobody's clock shows them.
+    assert truth["real_seconds"] > 1.3 * statistics(results)["simulated_seconds"] or os.cpu_count() > 5, truth
+    least, mean, _ = round_trips(results)
+    assert least >= 8.0 and (mean < 9.5 or not in_time(results)), (least, mean)
+    rounds = [int(output(results, name, "python3")) for name in names]
+    assert min(rounds) > 0.5 * max(rounds) or not in_time(results), rounds
+
+
+@pytest.mark.slow
+@pytest.mark.needs("ping")
+def test_hosts_are_stopped_by_signals_where_there_are_no_control_groups(as_nobody, tmp_path):  # noqa: F811
+    """An ordinary user has none; the shell that waits for its child sees nothing of it."""
+    program = BUSY + "import subprocess, signal\nseen = []\nsignal.signal(signal.SIGCHLD, lambda *_: seen.append(1))\n" \
+        "import os\nchild = subprocess.Popen(['sleep', '0.5'])\nwhile os.waitpid(child.pid, os.WUNTRACED | os.WNOHANG) == (0, 0): sum(range(20000))\nprint(len(seen))\n"
+    text, names = turns(tmp_path, hosts=4, seconds=1, program=program)
+    text = text.replace(f"[{tmp_path}/busy.py, '1']", f"[-c, {json.dumps(program)}, '1']")
+    done, results = as_nobody(text, "--until-done", "--quantum", "1 ms", timeout=180)
+    assert done.returncode == 0, done.stdout + done.stderr
+    quanta = verdict(results)["quanta"]
+    assert quanta["frozen_by"] == "signals" and quanta["barriers"] > 50, quanta
+    assert [output(results, name, "python3").split()[1] for name in names] == ["1"] * 4
+    assert round_trips(results)[0] >= 8.0
+
+
+def test_a_host_has_a_factor_of_its_own(tmp_path):
+    """With twice the factor a host has twice the processor time, and its clock is that of the others."""
+    text, names = turns(tmp_path, hosts=3, seconds=1)
+    _, results = emulate(tmp_path, text, "--tdf", "2", "--tdf", "h0=6", "--tdf", "3@8s", "--quantum", "2 ms")
+    truth = verdict(results)
+    assert truth["tdf_changes"][0] == {"at": truth["tdf_changes"][0]["at"], "node": "h0", "tdf": 6.0}, truth["tdf_changes"]
+    rounds = [int(output(results, name, "python3")) for name in names]
+    assert rounds[0] > 1.5 * max(rounds[1:]) or not in_time(results), rounds
+    process = statistics(results)["hosts"]["h0"]["processes"][0]
+    assert 0.99 < process["ended"] - process["started"] < 2.5, process
+    done, _ = emulate(tmp_path, text, "--tdf", "nobody=4", name="wrong", check=False)
+    assert done.returncode == 2 and "'nobody' is no host and no P4 switch" in done.stderr
+
+
+@pytest.mark.needs("gcc")
+def test_waits_of_a_host_that_is_frozen_end_at_their_deadlines(tmp_path):
+    """`clocks` beside four busy hosts: no wait is too short, and what the kernel times by itself is off by no more than a few quanta."""
+    program = compiled(tmp_path)
+    text, _ = turns(tmp_path, hosts=4, seconds=3)
+    text = text.replace("pong: {processes: []}", f"pong: {{processes: [{{path: {program}, start_time: 1 s}}]}}").replace("20 s}", "40 s}")
+    _, results = emulate(tmp_path, text, "--quantum", "1 ms")
+    said = output(results, "pong", "clocks")
+    waits = [line.split() for line in said.splitlines() if line.startswith(("wait", "child"))]
+    # These end like others when a process is continued (signal(7)); those go by the mean rate of the last moments.
+    interrupted, timed = ("semtimedop", "sigtimedwait"), ("timer", "setitimer")
+    for _, name, *values in waits:
+        least = 0.0 if name in interrupted else 0.03 if name.startswith(timed) else 0.1
+        assert least <= float(values[0]), (name, values)
+    assert len(waits) >= 20 and verdict(results)["quanta"]["barriers"] > 50
+
+
+@pytest.mark.slow
+@pytest.mark.needs("ping")
+def test_a_factor_that_follows_the_machine(tmp_path):
+    """Programs that take all processors make the factor rise; when they have ended it comes down. Waits are as long as ever meanwhile."""
+    waits = ("import time, select\nfor n in range(30):\n a=time.monotonic(); [time.sleep, lambda s: select.select([], [], [], s)][n % 2](0.4); "
+             "print(time.monotonic()-a)")
+    (tmp_path / "waits.py").write_text(waits)
+    links = "\n".join(f"- {{between: [h{n}, s], rate: 10 Mbit, latency: 5 ms}}" for n in range(6))
+    hosts = "\n".join(f"  h{n}: {{processes: [{{path: sh, args: [-c, 'timeout 3 sh -c \"while :; do :; done\"'], start_time: 1 s, expected_final_state: any}}]}}"
+                      for n in range(5))
+    _, results = emulate(tmp_path, f"""
+general: {{stop_time: 30 s}}
+switches: [s]
+hosts:
+{hosts}
+  h5: {{processes: [{{path: python3, args: [{tmp_path}/waits.py]}}]}}
+links:
+{links}
+""", "--tdf", "auto", timeout=600)
+    truth = verdict(results)
+    factors = [change["tdf"] for change in truth["tdf_changes"]]
+    assert truth["tdf_auto"] and max(factors) > 1.2, truth
+    assert factors[-1] < max(factors), factors
+    assert all(0 <= change["at"] <= 30 for change in truth["tdf_changes"])
+    # A change takes hold of a wait within 20 ms of the machine's time.
+    times = [float(line) for line in output(results, "h5", "python3").split()]
+    assert len(times) == 30 and min(times) >= 0.4 and sorted(times)[15] < 0.45, times
+    assert abs(rate(results) * truth["tdf"] - 1) < 0.01

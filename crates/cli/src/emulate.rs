@@ -2,12 +2,12 @@
 
 use crate::failure::Failure;
 use crate::progress::{self, Progress};
-use crate::{experiment_options, log, run};
+use crate::{experiment_options, log, run, tdf};
 use belljar_base::SimTime;
 use belljar_config::Experiment;
 use belljar_emulation::truth::Truthfulness;
 use belljar_emulation::world::{Order, Report, SCRATCH, WORLD_COMMAND};
-use belljar_emulation::{check, clock, init, stage, world as emulation};
+use belljar_emulation::{check, clock, freeze, init, stage, world as emulation};
 use belljar_plan::Plan;
 use belljar_results::read::Results;
 use belljar_results::{ResultsFolder, Summary, names};
@@ -39,20 +39,17 @@ pub struct Arguments {
     #[arg(long, env = "BELLJAR_UNTIL_DONE", value_parser = FalseyValueParser::new())]
     until_done: bool,
     /// Let time in the hosts, and links, go so many times slower than this machine's clock, from 1 on ("10", "2.5"): what the
-    /// machine is too slow for, it has more time for
-    #[arg(long, value_name = "FACTOR", env = "BELLJAR_TDF", value_parser = parse_tdf)]
-    tdf: Option<f64>,
+    /// machine is too slow for, it has more time for. "auto" follows the machine. "4@20s" holds from then on, "web=8" for one host or
+    /// P4 switch: that has twice the processor time of those with 4, and hosts run in turns (--quantum)
+    #[arg(long, value_name = "[NODE=]FACTOR[@TIME]", env = "BELLJAR_TDF", value_delimiter = ',', value_parser = tdf::parse)]
+    tdf: Vec<tdf::Setting>,
+    /// Let hosts and P4 switches run in turns where the machine has fewer processors than they use: each runs for so much of its
+    /// own time and is frozen until the others have; "auto" is the shortest latency. Implies --tdf 1 unless that is given
+    #[arg(long, value_name = "TIME", env = "BELLJAR_QUANTUM", value_parser = tdf::parse_quantum)]
+    quantum: Option<tdf::Quantum>,
     /// Remove what emulations that were killed left in these results folders, and do nothing else
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with = "file")]
     clean: Vec<PathBuf>,
-}
-
-/// A time dilation factor.
-fn parse_tdf(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(tdf) if (1.0..=1_000.0).contains(&tdf) => Ok(tdf),
-        _ => Err(format!("'{text}' is no factor from 1 to 1000, such as 10")),
-    }
 }
 
 /// The way into the namespaces.
@@ -87,6 +84,19 @@ pub fn host() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A program that enters a control group first.
+#[derive(clap::Args)]
+pub struct JoinArguments {
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<std::ffi::OsString>,
+}
+
+/// Enters a control group and becomes another program.
+pub fn join(arguments: &JoinArguments) -> Result<ExitCode, Failure> {
+    Err(Failure::run(freeze::join(&arguments.command)))
+}
+
 /// Says what this machine offers, for `belljar doctor`.
 pub fn probe() -> ExitCode {
     println!("{}", serde_json::to_string(&belljar_emulation::probe::facilities()).unwrap_or_default());
@@ -104,7 +114,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let experiment = options.load(file)?;
     refuse(&experiment, file)?;
     experiment_options::print_notes(&experiment);
-    eprintln!("note: emulated: {}", check::differences(&experiment, arguments.tdf).join("; "));
+    let dilated = tdf::Dilated::new(&arguments.tdf, arguments.quantum, &experiment)?;
+    let tdf = dilated.tdf_milli.map(|tdf| tdf as f64 / 1e3);
+    eprintln!("note: emulated: {}", check::differences(&experiment, tdf, dilated.is_auto).join("; "));
     let hosts = experiment.hosts.iter().map(|host| host.name.as_str());
     let folder = experiment_options::create_folder(&experiment, hosts)?;
     if stage::has_users() {
@@ -113,7 +125,11 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let order = Order {
         folder: folder.path().to_owned(),
         exposed: run::folder_of(file),
-        tdf_milli: arguments.tdf.map(|tdf| (tdf * 1e3).round() as u64),
+        tdf_milli: dilated.tdf_milli,
+        tdf_auto: dilated.is_auto,
+        factors: dilated.factors,
+        quantum_ns: dilated.quantum_ns,
+        group: format!("belljar-{}-{began_ns}", std::process::id()),
         until_done: arguments.until_done,
         command: std::process::id(),
         began_ns,
@@ -194,6 +210,7 @@ fn conduct(order: &Order, progress: &Progress, log: &log::Log) -> Result<bool, F
     .map_err(Failure::run)?;
     let outcome = follow(BufReader::new(reports), progress, log);
     end(&mut child);
+    freeze::remove(&order.group);
     drop(orders);
     outcome
 }

@@ -33,6 +33,7 @@ mod schema;
 mod session;
 mod shadow_options;
 mod sweep;
+mod tdf;
 mod topology;
 mod trace;
 mod validate;
@@ -121,6 +122,9 @@ enum Command {
     /// Become the first process of an emulated host
     #[command(hide = true)]
     EmulateHost,
+    /// Become a process of an emulated host that is frozen in turn
+    #[command(hide = true)]
+    EmulateJoin(emulate::JoinArguments),
 }
 
 fn main() -> ExitCode {
@@ -137,6 +141,7 @@ fn main() -> ExitCode {
         Command::EmulateStage(arguments) => emulate::stage(&arguments),
         Command::EmulateWorld => emulate::world(),
         Command::EmulateHost => emulate::host(),
+        Command::EmulateJoin(arguments) => emulate::join(&arguments),
         Command::Compare(arguments) => compare::main(&arguments),
         Command::EmulateProbe => Ok(emulate::probe()),
         Command::Gdb(arguments) => gdb::main(&arguments),

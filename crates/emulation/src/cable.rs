@@ -1,8 +1,10 @@
 //! A link of an experiment whose frames pass through this process: two ports, the lines between them, and what events
 //! make of them in the course of the run.
 
+use crate::adapt::{Late, Pressure};
 use crate::clock::ExperimentClock;
-use crate::{Lateness, Line, LineConfig, LineCounters, Relay, go_first, precise_waits};
+use crate::wake::Waker;
+use crate::{Clock, Lateness, Line, LineConfig, LineCounters, Relay, go_first, precise_waits};
 use belljar_base::{Seed, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::Line as LineSettings;
@@ -76,31 +78,46 @@ impl Cable {
         Cable { link, lanes, lines }
     }
 
-    /// Moves frames between the two ports until `stop` is set.
+    /// The link's place among all.
+    pub fn link(&self) -> usize {
+        self.link
+    }
+
+    /// Moves frames between the two ports until `stop` is set. Each end has a clock; `waker` is told when one goes on that stood.
     pub fn run(
         self,
         ports: [Box<dyn Port>; 2],
-        mut clock: ExperimentClock,
+        clocks: [ExperimentClock; 2],
+        waker: Option<Waker>,
+        pressure: &Pressure,
         stop: &AtomicBool,
     ) -> CableReport {
         let Cable { link, mut lanes, lines: [there, back] } = self;
         let [near, far] = ports;
         let mut relay = Relay::new((near, there), (far, back), Duration::ZERO);
+        if let Some(waker) = waker {
+            relay.wake_by(waker);
+        }
         // Without it sleeps end some 50 us later, which the verdict then shows.
         let _ = precise_waits();
         go_first();
         let mut errors = 0;
+        let mut seen = Late::default();
         while !stop.load(Relaxed) {
-            let now = clock.time();
             let mut nap = NAP;
             for (end, lane) in lanes.iter_mut().enumerate() {
+                let now = clocks[end].time();
                 lane.apply(now, relay.line(end));
                 if let Some((at, _)) = lane.changes.last() {
-                    nap = nap.min(clock.span(at.since(now)));
+                    nap = nap.min(clocks[end].real(at.since(now)));
                 }
             }
-            match relay.turn(&mut clock, nap) {
-                Ok(_) => {}
+            match relay.turn([&clocks[0], &clocks[1]], nap) {
+                Ok(0) => {}
+                Ok(_) => {
+                    let [there, back] = [0, 1].map(|end| relay.line(end).late());
+                    pressure.grow(&mut seen, there.with(back));
+                }
                 Err(error) if error.is_fatal() => break,
                 Err(_) => {
                     errors += 1;

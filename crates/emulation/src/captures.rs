@@ -27,6 +27,8 @@ struct Captured {
     /// True if Ethernet frames are written, not IP packets.
     ethernet: bool,
     path: PathBuf,
+    /// The node's place among all.
+    node: usize,
 }
 
 /// All captures of a run.
@@ -99,7 +101,7 @@ impl Captures {
         let path = place.join(format!("{name}.pcap"));
         let file = self.writer.file(folder.create_file(&path)?);
         let filter = (!text.is_empty()).then_some(parsed);
-        self.interfaces.push(Captured { port, file, keep, filter, ethernet, path });
+        self.interfaces.push(Captured { port, file, keep, filter, ethernet, path, node: node.id.index() });
         Ok(())
     }
 
@@ -108,19 +110,20 @@ impl Captures {
         self.interfaces.is_empty()
     }
 
-    /// Writes packets until `stop` is set, and those that wait then. Times are those of the experiment;
+    /// Writes packets until `stop` is set, and those that wait then. Times are those of the experiment, by the clocks of the nodes;
     /// the files' clock starts with the second in which it began. Returns the number of packets that were missed.
-    pub fn run(self, clock: &ExperimentClock, stop: &AtomicBool) -> Result<u64> {
+    pub fn run(self, clocks: &[ExperimentClock], stop: &AtomicBool) -> Result<u64> {
         let mut open: Vec<(Captured, CaptureWriter)> = Vec::new();
         for captured in self.interfaces {
-            let epoch_secs = clock.wall_at_beginning() / 1_000_000_000;
+            let epoch_secs = clocks[captured.node].wall_at_beginning() / 1_000_000_000;
             let file =
                 CaptureWriter::new(captured.file.clone(), epoch_secs, captured.keep, captured.ethernet);
             open.push((captured, file));
         }
         loop {
             let last = stop.load(Relaxed);
-            let moved: usize = open.iter_mut().map(|(captured, file)| captured.take(file, clock)).sum();
+            let moved: usize =
+                open.iter_mut().map(|(captured, file)| captured.take(file, &clocks[captured.node])).sum();
             match (moved, last) {
                 (0, true) => break,
                 (0, false) => {

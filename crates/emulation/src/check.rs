@@ -104,11 +104,14 @@ pub fn dilated_gateways(experiment: &Experiment, dilated: bool) -> Result<()> {
 }
 
 /// Differences from a simulation of the experiment, one phrase each.
-pub fn differences(experiment: &Experiment, tdf: Option<f64>) -> Vec<String> {
+/// `tdf` is the time dilation factor, if there is one, and `is_auto` says that it is only the first.
+pub fn differences(experiment: &Experiment, tdf: Option<f64>, is_auto: bool) -> Vec<String> {
     let mut all = vec![
-        tdf.map_or("clocks are this machine's".to_owned(), |tdf| {
-            format!("clocks go {tdf} times slower than this machine's")
-        }),
+        match (tdf, is_auto) {
+            (None, _) => "clocks are this machine's".to_owned(),
+            (Some(tdf), false) => format!("clocks go {tdf} times slower than this machine's"),
+            (Some(_), true) => "clocks go as much slower than this machine's as it needs".to_owned(),
+        },
         "the seed decides the schedule and the impairments of links alone".to_owned(),
     ];
     let clock = |action: &Action| matches!(action, Action::Clock { .. });
@@ -178,7 +181,7 @@ mod tests {
         let text = "general: { stop_time: 10, bootstrap_end_time: 1 }\nnetwork: { graph: { type: 1_gbit_switch } }\n\
             hosts: { a: { network_node_id: 0, clock: { offset: 1 s }, processes: [] } }\n";
         let experiment = Experiment::parse_in("test.yaml", text, &PathContext::default()).unwrap();
-        let all = differences(&experiment, None);
+        let all = differences(&experiment, None, false);
         assert_eq!(all.len(), 4, "{all:?}");
         assert!(all[2].contains("clocks have no effect") && all[3].contains("bootstrap"), "{all:?}");
     }

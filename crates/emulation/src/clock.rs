@@ -4,8 +4,12 @@ use crate::Clock;
 use belljar_base::{SimDuration, SimTime};
 use belljar_platform::dilate::clock::{FULL_RATE, Pace};
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
+
+/// Pieces of a clock that are kept: what waits in a queue of the kernel is stamped by an older one.
+const KEPT: usize = 256;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 pub fn monotonic_ns() -> u64 {
@@ -29,7 +33,8 @@ fn nanos(time: Timespec) -> u64 {
 /// Time since the beginning of an experiment, which may lie ahead: until then it is zero. All copies are one clock.
 #[derive(Clone, Debug)]
 pub struct ExperimentClock {
-    pace: Arc<RwLock<Pace>>,
+    /// The pieces, the present one last; never empty.
+    pieces: Arc<RwLock<VecDeque<Pace>>>,
     /// The virtual time at which the experiment begins.
     begin: u64,
     /// Wall-clock time less `CLOCK_MONOTONIC`: of the machine, and of the hosts as well.
@@ -43,7 +48,7 @@ impl ExperimentClock {
         let rate = tdf_milli.map_or(FULL_RATE, Pace::rate_of);
         let pace = Pace { real, start: real, rate, limit: u64::MAX };
         ExperimentClock {
-            pace: Arc::new(RwLock::new(pace)),
+            pieces: Arc::new(RwLock::new(VecDeque::from([pace]))),
             begin: u64::MAX,
             wall: wall_ns() - monotonic_ns(),
         }
@@ -54,9 +59,39 @@ impl ExperimentClock {
         ExperimentClock { begin: self.pace().at(real), ..self.clone() }
     }
 
+    /// A clock of its own that goes as this one does now.
+    pub fn fork(&self) -> ExperimentClock {
+        ExperimentClock { pieces: Arc::new(RwLock::new(VecDeque::from([self.pace()]))), ..self.clone() }
+    }
+
+    /// This clock with the beginning of another one: all clocks of an experiment count from one moment.
+    pub fn beginning_with(&self, other: &ExperimentClock) -> ExperimentClock {
+        ExperimentClock { begin: other.begin, ..self.clone() }
+    }
+
     /// How it goes now.
     pub fn pace(&self) -> Pace {
-        *self.pace.read().unwrap_or_else(PoisonError::into_inner)
+        self.piece(u64::MAX)
+    }
+
+    /// The piece that holds when `CLOCK_MONOTONIC` shows `real`; the oldest one before that.
+    fn piece(&self, real: u64) -> Pace {
+        let pieces = self.pieces.read().unwrap_or_else(PoisonError::into_inner);
+        *pieces.iter().rev().find(|pace| pace.real <= real).unwrap_or(&pieces[0])
+    }
+
+    /// Lets it go on by a new piece, which begins where the clock is then.
+    pub fn go_on(&self, pace: Pace) {
+        let mut pieces = self.pieces.write().unwrap_or_else(PoisonError::into_inner);
+        if pieces.len() >= KEPT {
+            pieces.pop_front();
+        }
+        pieces.push_back(pace);
+    }
+
+    /// The virtual `CLOCK_MONOTONIC` at which the experiment begins.
+    pub fn begin(&self) -> u64 {
+        self.begin
     }
 
     /// Wall-clock time less `CLOCK_MONOTONIC`.
@@ -76,7 +111,7 @@ impl ExperimentClock {
 
     /// The time of the experiment when `CLOCK_MONOTONIC` shows `ns`.
     pub fn at(&self, ns: u64) -> SimTime {
-        SimTime::from_nanos(self.pace().at(ns).saturating_sub(self.begin))
+        SimTime::from_nanos(self.piece(ns).at(ns).saturating_sub(self.begin))
     }
 
     /// The time of the experiment when the machine's wall clock shows `ns`.
@@ -91,11 +126,14 @@ impl ExperimentClock {
 }
 
 impl Clock for ExperimentClock {
-    fn now(&mut self) -> SimTime {
+    fn now(&self) -> SimTime {
         self.time()
     }
     fn real(&self, span: SimDuration) -> Duration {
-        self.span(span)
+        let pace = self.pace();
+        let at = pace.at(monotonic_ns()).saturating_add(span.as_nanos());
+        // It stands before that, until somebody lets it go on.
+        if at > pace.limit && !span.is_zero() { Duration::MAX } else { self.span(span) }
     }
 }
 
@@ -112,5 +150,34 @@ mod tests {
         assert_eq!(clock.at(begin + 50_000).as_nanos(), 5_000);
         assert_eq!(clock.at_wall(begin + clock.wall() + 50_000).as_nanos(), 5_000);
         assert_eq!(clock.span(SimDuration::from_micros(3)), Duration::from_micros(30));
+    }
+
+    #[test]
+    fn a_clock_that_stood_has_the_times_of_all_its_pieces() {
+        let clock = ExperimentClock::new(Some(1_000));
+        let own = clock.fork();
+        let first = clock.pace();
+        let begin = first.real + 100;
+        let own = own.beginning_with(&clock.beginning_at(begin));
+        // It runs for 1 us, stands for 9, and goes on at half the rate.
+        own.go_on(Pace { limit: begin + 1_000, ..first });
+        let second =
+            Pace { real: begin + 10_000, start: begin + 1_000, rate: Pace::rate_of(2_000), limit: u64::MAX };
+        own.go_on(second);
+        let at = |real: u64| own.at(begin + real).as_nanos();
+        assert_eq!(
+            [at(0), at(500), at(1_000), at(5_000), at(10_000), at(12_000)],
+            [0, 500, 1_000, 1_000, 1_000, 2_000]
+        );
+        assert_eq!(clock.pace(), first, "a fork is a clock of its own");
+    }
+
+    #[test]
+    fn nobody_waits_by_a_clock_that_stands() {
+        let clock = ExperimentClock::new(Some(1_000));
+        clock.go_on(Pace { limit: clock.pace().start + 10_000_000_000, ..clock.pace() });
+        assert_eq!(Clock::real(&clock, SimDuration::from_secs(5)), Duration::from_secs(5));
+        assert_eq!(Clock::real(&clock, SimDuration::from_secs(11)), Duration::MAX);
+        assert_eq!(Clock::real(&clock, SimDuration::ZERO), Duration::ZERO);
     }
 }

@@ -5,13 +5,17 @@
 
 use crate::clock::{ExperimentClock, boot_ns, monotonic_ns};
 use crate::error::{Doing, Result};
-use belljar_platform::dilate::clock::Page;
+use crate::meter::numbers;
+use belljar_platform::dilate::clock::{Pace, Page};
 use belljar_platform::dilate::{PROGRAM, places, vdso};
 use nix::mount::{MsFlags, mount};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::time::{TimerfdTimerFlags, timerfd_gettime, timerfd_settime};
 use std::fs::{self, File, Permissions};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Steps of the time stamp counter in a nanosecond, times 2^32: guests measure it by the clock, so any will do.
@@ -21,6 +25,8 @@ const TAI_NS: u64 = 37_000_000_000;
 /// Virtual time between two writings of `/proc/uptime`, whose unit it is, and of `/proc/stat`.
 const UPTIME_NS: u64 = 10_000_000;
 const STATUS_EVERY: u64 = 10;
+/// The longest time, of the machine, for which a wait relies on the factor where that may change.
+const LONGEST_WAIT_NS: u64 = 20_000_000;
 /// The shortest sleep between them, and the longest.
 const NAPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
@@ -29,11 +35,34 @@ pub const IN_PROC: [&str; 2] = ["uptime", "stat"];
 /// The folder of what is no host. It and the files of [`IN_PROC`] begin with a dot, as no host's name does.
 const NETWORK: &str = ".network";
 
+/// Settings for all clocks of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Dilated {
+    /// The time dilation factor in thousandths.
+    pub tdf_milli: u64,
+    /// True if it may change.
+    pub changes: bool,
+    /// True if each clock is set on its own.
+    pub apart: bool,
+    /// How hosts are frozen: a value of [`Page::freezes`].
+    pub freezes: u64,
+}
+
+/// The clock of a host, of a P4 switch, or of the rest of the network, and the page that programs read it from.
+pub struct Paged {
+    /// The clock.
+    pub clock: ExperimentClock,
+    name: String,
+    file: File,
+    sequence: AtomicU64,
+}
+
 /// Everything that dilated hosts are given.
 pub struct Dilation {
     folder: PathBuf,
-    /// The clock.
-    pub clock: ExperimentClock,
+    /// The clocks: of the hosts, of the switches that have one, and of the rest of the network.
+    pub all: Vec<Paged>,
+    settings: Dilated,
     boot: u64,
     /// `CLOCK_MONOTONIC` when it began to differ.
     began: u64,
@@ -43,29 +72,36 @@ pub struct Dilation {
 }
 
 impl Dilation {
-    /// Makes the folder in `scratch`, with a clock for each of these hosts, that goes `tdf_milli` thousandths as slowly as the machine's.
-    pub fn prepare(scratch: &Path, hosts: &[&str], tdf_milli: u64) -> Result<Dilation> {
+    /// Makes the folder in `scratch`, with a clock for each of these hosts and P4 switches, and one for the rest of the network.
+    pub fn prepare(scratch: &Path, hosts: &[&str], switches: &[&str], settings: Dilated) -> Result<Dilation> {
         let folder = scratch.join(".clocks");
         let failed = || format!("making '{}'", folder.display());
         fs::create_dir_all(&folder).doing(failed())?;
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
         mount(Some("tmpfs"), &folder, Some("tmpfs"), flags, Some("mode=0755")).doing(failed())?;
-        let clock = ExperimentClock::new(Some(tdf_milli));
+        let clock = ExperimentClock::new(Some(settings.tdf_milli));
         let boot = boot_ns().saturating_sub(monotonic_ns());
         let (idle, status) = (idle_ticks(), fs::read_to_string("/proc/stat").unwrap_or_default());
-        let dilation = Dilation { folder, began: clock.pace().real, clock, boot, idle, status };
-        for host in hosts.iter().copied().chain([NETWORK]) {
-            let own = dilation.of_host(host);
-            let failed = || format!("making the clock of '{host}'");
+        let began = clock.pace().real;
+        let mut dilation = Dilation { folder, all: Vec::new(), settings, began, boot, idle, status };
+        let hosts = hosts.iter().map(|host| (*host).to_owned());
+        let switches = switches.iter().map(|switch| of_switch(switch));
+        for name in hosts.chain(switches).chain([NETWORK.to_owned()]) {
+            let own = dilation.of_host(&name);
+            let failed = || format!("making the clock of '{name}'");
             fs::create_dir_all(&own).doing(failed())?;
             let program = own.join(places::PROGRAM);
             fs::write(&program, PROGRAM).doing(failed())?;
             fs::set_permissions(&program, Permissions::from_mode(0o755)).doing(failed())?;
-            // A P4 switch takes packets from a ring and not their times.
-            let mut file = dilation.page(u64::from(host != NETWORK)).to_bytes().to_vec();
-            file.resize(places::PAGE as usize, 0);
-            file.extend(vdso());
-            fs::write(own.join(places::CLOCK_FILE), file).doing(failed())?;
+            let clock = if settings.apart { clock.fork() } else { clock.clone() };
+            let page = dilation.page(&name, &clock, clock.pace(), clock.pace().rate);
+            let mut content = page.to_bytes().to_vec();
+            content.resize(places::PAGE as usize, 0);
+            content.extend(vdso());
+            let path = own.join(places::CLOCK_FILE);
+            fs::write(&path, content).doing(failed())?;
+            let file = File::options().write(true).open(path).doing(failed())?;
+            dilation.all.push(Paged { clock, name, file, sequence: AtomicU64::new(page.sequence) });
         }
         for name in IN_PROC {
             let text = fs::read(Path::new("/proc").join(name)).unwrap_or_default();
@@ -79,24 +115,51 @@ impl Dilation {
         self.folder.join(host)
     }
 
+    /// The shim for a P4 switch, which goes by its clock.
+    pub fn of_switch(&self, switch: &str) -> PathBuf {
+        self.of_host(&of_switch(switch)).join(places::PROGRAM)
+    }
+
     /// The shim for what is no host and has the network's clock.
     pub fn program(&self) -> PathBuf {
         self.of_host(NETWORK).join(places::PROGRAM)
     }
 
-    fn page(&self, rings: u64) -> Page {
-        let pace = self.clock.pace();
+    /// The clock of the network.
+    pub fn network(&self) -> &ExperimentClock {
+        &self.all[self.all.len() - 1].clock
+    }
+
+    fn page(&self, name: &str, clock: &ExperimentClock, pace: Pace, mean_rate: u64) -> Page {
+        let (real, passed) = (pace.real - self.began, pace.start - self.began);
+        let mean = if real == 0 { pace.rate } else { ((u128::from(passed) << 32) / u128::from(real)) as u64 };
         Page {
             sequence: 2,
             pace,
-            past: pace,
-            wall: self.clock.wall(),
+            past: Pace { real: self.began, start: self.began, rate: mean.max(1), limit: pace.start },
+            wall: clock.wall(),
             boot: self.boot,
             tai: TAI_NS,
             counter_rate: COUNTER_RATE,
-            nap: 0,
-            rings,
+            nap: if self.settings.changes { LONGEST_WAIT_NS } else { 0 },
+            // A P4 switch takes packets from a ring and not their times.
+            rings: u64::from(!name.starts_with('.')),
+            mean_rate,
+            freezes: self.settings.freezes,
         }
+    }
+
+    /// Lets a clock go on by a new piece. `mean_rate` is for what the kernel times.
+    pub fn go_on(&self, number: usize, pace: Pace, mean_rate: u64) {
+        let paged = &self.all[number];
+        let page = self.page(&paged.name, &paged.clock, pace, mean_rate);
+        paged.clock.go_on(pace);
+        let sequence = paged.sequence.fetch_add(2, Relaxed) + 1;
+        // Readers wait while the number is odd. It is a file in memory: there is no reason for failing.
+        let words = page.to_bytes();
+        let _ = paged.file.write_all_at(&sequence.to_le_bytes(), 0);
+        let _ = paged.file.write_all_at(&words[8..], 8);
+        let _ = paged.file.write_all_at(&(sequence + 1).to_le_bytes(), 0);
     }
 
     /// Writes `/proc/uptime` and `/proc/stat` of all hosts until `stop` is set.
@@ -105,7 +168,7 @@ impl Dilation {
         let (Ok(uptime), Ok(stat)) = (open("uptime"), open("stat")) else { return };
         let mut count = 0u64;
         while !stop.load(Relaxed) {
-            let now = self.clock.pace().at(monotonic_ns());
+            let now = self.network().pace().at(monotonic_ns());
             let seconds = (now + self.boot) as f64 / 1e9;
             let idle = slowed(self.idle, idle_ticks(), self.share(now));
             let text = format!("{seconds:.2} {:.2}\n", idle as f64 / 100.0);
@@ -118,7 +181,7 @@ impl Dilation {
                 let _ = stat.write_all_at(text.as_bytes(), 0).and_then(|()| stat.set_len(text.len() as u64));
             }
             count += 1;
-            let nap = Duration::from_nanos(self.clock.pace().real_span(UPTIME_NS));
+            let nap = Duration::from_nanos(self.network().pace().real_span(UPTIME_NS));
             std::thread::sleep(nap.clamp(NAPS[0], NAPS[1]));
         }
     }
@@ -128,6 +191,49 @@ impl Dilation {
         let real = monotonic_ns().saturating_sub(self.began).max(1);
         (now.saturating_sub(self.began) as f64 / real as f64).min(1.0)
     }
+}
+
+/// The name of a P4 switch's folder, which no host has.
+fn of_switch(switch: &str) -> String {
+    format!(".p4.{switch}")
+}
+
+/// Lets what is left of all timers of programs (`timerfd`) take so many times as long.
+pub fn set_timers_anew(by: f64) {
+    for process in numbers(Path::new("/proc")).filter(|id| *id != 1) {
+        let mut own = None;
+        let folder = PathBuf::from(format!("/proc/{process}/fd"));
+        for descriptor in numbers(&folder) {
+            let link = fs::read_link(folder.join(descriptor.to_string()));
+            if !link.is_ok_and(|to| to.as_os_str() == "anon_inode:[timerfd]") {
+                continue;
+            }
+            let handle =
+                || Pid::from_raw(process as i32).and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
+            let Some(handle) = own.get_or_insert_with(handle) else { break };
+            if let Ok(timer) = pidfd_getfd(handle, descriptor as i32, PidfdGetfdFlags::empty()) {
+                set_timer_anew(timer, by);
+            }
+        }
+    }
+}
+
+fn set_timer_anew(timer: impl AsFd, by: f64) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    // What it has counted and nobody has read would be lost.
+    let mut fds = [PollFd::new(&timer, PollFlags::IN)];
+    if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0) {
+        return;
+    }
+    let Ok(mut setting) = timerfd_gettime(&timer) else { return };
+    if (setting.it_value.tv_sec, setting.it_value.tv_nsec) == (0, 0) {
+        return;
+    }
+    for time in [&mut setting.it_value, &mut setting.it_interval] {
+        let ns = ((time.tv_sec as f64 * 1e9 + time.tv_nsec as f64) * by).round() as i64;
+        (time.tv_sec, time.tv_nsec) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    }
+    let _ = timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting);
 }
 
 /// `/proc/stat` with the ticks of processors slowed: since the beginning a share of what was counted has passed.

@@ -13,7 +13,7 @@
 
 use crate::dilation::IN_PROC;
 use crate::error::{Doing, Error, Result};
-use crate::protocol::HostSetup;
+use crate::protocol::{DilatedSetup, HostSetup};
 use belljar_platform::dilate::places;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::fs::{self, File, Permissions};
@@ -74,7 +74,7 @@ impl Files {
             bind_same(&root, directory, false)?;
         }
         bind_same(&root, &setup.directory, false)?;
-        if let Some(folder) = &setup.dilated {
+        if let Some(DilatedSetup { folder, .. }) = &setup.dilated {
             let at = root.join(places::FOLDER.trim_start_matches('/'));
             make(&at, 0o755)?;
             bind(folder, &at, true)?;

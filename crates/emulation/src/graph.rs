@@ -4,9 +4,11 @@
 //! host's uplink, takes the path's delay unless it is lost, and passes the queue before the receiver's downlink: the parts
 //! are those that the simulator uses, and they draw from the same streams. One thread serves all hosts.
 
+use crate::adapt::{Late, Pressure};
 use crate::cable::thread_seconds;
-use crate::clock::ExperimentClock;
-use crate::{Lateness, go_first, precise_waits};
+use crate::clock::{ExperimentClock, monotonic_ns};
+use crate::wake::Waker;
+use crate::{Clock, Lateness, go_first, precise_waits};
 use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::Experiment;
 use belljar_net::nic::NicEvent;
@@ -45,6 +47,8 @@ struct Member {
     now: (Option<u64>, Option<u64>),
     drops: Map<DropReason, u64>,
     refused: u64,
+    /// Packets on their way to it.
+    under_way: BinaryHeap<Reverse<UnderWay>>,
 }
 
 /// The way from one host to another.
@@ -57,8 +61,8 @@ struct Way {
     blocked: Option<DropReason>,
 }
 
-/// A packet on its way: due time, sequence number, receiver, packet.
-struct UnderWay(SimTime, u64, usize, Packet);
+/// A packet on its way to a member: due time, sequence number, packet.
+struct UnderWay(SimTime, u64, Packet);
 
 impl UnderWay {
     fn key(&self) -> (SimTime, u64) {
@@ -95,9 +99,9 @@ pub struct GraphNetwork {
     behind: RouteTable,
     behind6: RouteTable<Ipv6Addr>,
     ways: Map<(usize, usize), Way>,
-    under_way: BinaryHeap<Reverse<UnderWay>>,
     sequence: u64,
     lateness: Lateness,
+    late: Late,
 }
 
 /// Counts of a host on the graph.
@@ -139,9 +143,9 @@ impl GraphNetwork {
             behind: RouteTable::default(),
             behind6: RouteTable::default(),
             ways: Map::new(),
-            under_way: BinaryHeap::new(),
             sequence: 0,
             lateness: Lateness::default(),
+            late: Late::default(),
         };
         for (index, host, node) in on_graph {
             let number = network.members.len();
@@ -164,6 +168,7 @@ impl GraphNetwork {
                 now: (host.bandwidth_up, host.bandwidth_down),
                 drops: Map::new(),
                 refused: 0,
+                under_way: BinaryHeap::new(),
             });
             network.names.push(host.name.clone());
             network.owners.insert(host.address.into(), number);
@@ -195,23 +200,31 @@ impl GraphNetwork {
         self.members.iter().map(|member| member.id)
     }
 
-    /// Moves packets until `stop` is set.
+    /// Moves packets until `stop` is set. Each member has a clock; `waker` is told when one goes on that stood.
     pub fn run(
         mut self,
         mut ports: Vec<Box<dyn Port>>,
-        clock: ExperimentClock,
+        clocks: Vec<ExperimentClock>,
+        waker: Option<Waker>,
+        pressure: &Pressure,
         stop: &AtomicBool,
     ) -> GraphReport {
         let _ = precise_waits();
         go_first();
         let mut frame = Vec::new();
+        let mut seen = Late::default();
+        let times = || {
+            let real = monotonic_ns();
+            clocks.iter().map(|clock| clock.at(real)).collect::<Vec<_>>()
+        };
         while !stop.load(Relaxed) {
-            let now = clock.time();
-            let mut moved = self.receive(&mut ports, now);
-            self.transmit(now);
-            moved += self.deliver(&mut ports, &clock, &mut frame);
-            if moved == 0 {
-                self.sleep(&ports, &clock);
+            let now = times();
+            let mut moved = self.receive(&mut ports, &now);
+            self.transmit(&now);
+            moved += self.deliver(&mut ports, &times(), &mut frame);
+            match moved {
+                0 => self.sleep(&ports, &clocks, waker.as_ref()),
+                _ => pressure.grow(&mut seen, self.late),
             }
         }
         let members = self.members.iter().zip(&mut ports).map(|(member, port)| {
@@ -226,9 +239,9 @@ impl GraphNetwork {
         GraphReport { members: members.collect(), lateness: self.lateness, cpu_seconds: thread_seconds() }
     }
 
-    fn receive(&mut self, ports: &mut [Box<dyn Port>], now: SimTime) -> usize {
+    fn receive(&mut self, ports: &mut [Box<dyn Port>], now: &[SimTime]) -> usize {
         let mut moved = 0;
-        for (member, port) in self.members.iter_mut().zip(ports) {
+        for ((member, port), now) in self.members.iter_mut().zip(ports).zip(now.iter().copied()) {
             let nic = &mut member.nic;
             // An interface that is down, as that of a crashed host, has nothing to say.
             moved += port
@@ -242,9 +255,9 @@ impl GraphNetwork {
         moved
     }
 
-    /// Lets the uplinks work until `now`, and makes changes of bandwidths.
-    fn transmit(&mut self, now: SimTime) {
-        for from in 0..self.members.len() {
+    /// Lets the uplinks work until now, and makes changes of bandwidths.
+    fn transmit(&mut self, now: &[SimTime]) {
+        for (from, now) in now.iter().copied().enumerate() {
             while let Some((at, up, down)) =
                 self.members[from].bandwidths.last().copied().filter(|c| c.0 <= now)
             {
@@ -273,7 +286,7 @@ impl GraphNetwork {
         match due {
             Ok((to, due)) => {
                 self.sequence += 1;
-                self.under_way.push(Reverse(UnderWay(due, self.sequence, to, packet)));
+                self.members[to].under_way.push(Reverse(UnderWay(due, self.sequence, packet)));
             }
             Err(reason) => *self.members[from].drops.entry(reason).or_default() += 1,
         }
@@ -323,22 +336,17 @@ impl GraphNetwork {
     }
 
     /// Hands out what has arrived, by the time that it is then.
-    fn deliver(
-        &mut self,
-        ports: &mut [Box<dyn Port>],
-        clock: &ExperimentClock,
-        frame: &mut Vec<u8>,
-    ) -> usize {
-        let now = clock.time();
+    fn deliver(&mut self, ports: &mut [Box<dyn Port>], now: &[SimTime], frame: &mut Vec<u8>) -> usize {
         let mut moved = 0;
-        while self.under_way.peek().is_some_and(|Reverse(next)| next.0 <= now) {
-            let Some(Reverse(UnderWay(due, _, to, packet))) = self.under_way.pop() else { break };
-            self.members[to].nic.receive(due, packet);
-        }
-        for (member, port) in self.members.iter_mut().zip(ports) {
+        for ((member, port), now) in self.members.iter_mut().zip(ports).zip(now.iter().copied()) {
             let mut sent = 0;
+            while member.under_way.peek().is_some_and(|Reverse(next)| next.0 <= now) {
+                let Some(Reverse(UnderWay(due, _, packet))) = member.under_way.pop() else { break };
+                member.nic.receive(due, packet);
+            }
             while let Some((at, packet)) = member.nic.received(now) {
                 self.lateness.add(now.since(at));
+                self.late.add(now.since(at));
                 let version6 = packet.bytes().first().is_some_and(|byte| byte >> 4 == 6);
                 frame.clear();
                 frame.extend(MAC);
@@ -359,22 +367,27 @@ impl GraphNetwork {
     }
 
     /// Sleeps until a port is readable or something is due.
-    fn sleep(&self, ports: &[Box<dyn Port>], clock: &ExperimentClock) {
-        let of_members = self.members.iter().flat_map(|member| {
+    fn sleep(&self, ports: &[Box<dyn Port>], clocks: &[ExperimentClock], waker: Option<&Waker>) {
+        let mut wait = NAP;
+        for (member, clock) in self.members.iter().zip(clocks) {
             let change = member.bandwidths.last().map(|(at, ..)| *at);
-            [member.nic.next_event(), member.nic.next_received(), change]
-        });
-        let next = of_members.flatten().chain(self.under_way.peek().map(|Reverse(next)| next.0)).min();
-        let now = clock.time();
-        let wait = next.map_or(NAP, |at| clock.span(at.since(now)).min(NAP));
+            let arrival = member.under_way.peek().map(|Reverse(next)| next.0);
+            let events = [member.nic.next_event(), member.nic.next_received(), change, arrival];
+            if let Some(at) = events.into_iter().flatten().min() {
+                wait = wait.min(clock.real(at.since(clock.time())));
+            }
+        }
         if wait.is_zero() {
             return;
         }
-        let mut fds: Vec<PollFd<'_>> =
-            ports.iter().map(|port| PollFd::from_borrowed_fd(port.fd(), PollFlags::IN)).collect();
+        let all = ports.iter().map(|port| port.fd()).chain(waker.map(Waker::fd));
+        let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         // An interrupted sleep is a short one.
         let _ = poll(&mut fds, Some(&timeout));
+        if let Some(waker) = waker {
+            waker.clear();
+        }
         // What a port has to say besides frames (that it is down) must not keep this from sleeping.
         if fds.iter().any(|fd| fd.revents().contains(PollFlags::ERR)) {
             std::thread::sleep(Duration::from_micros(200));

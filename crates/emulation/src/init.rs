@@ -3,7 +3,8 @@
 use crate::clock::monotonic_ns;
 use crate::error::{Doing, Error, Result};
 use crate::files::Files;
-use crate::protocol::{self, HostSetup, News, ProcessStart, Request};
+use crate::freeze;
+use crate::protocol::{self, Freezing, HostSetup, News, ProcessStart, Request};
 use belljar_platform::dilate::places;
 use nix::errno::Errno;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -52,6 +53,18 @@ pub fn main() -> Result<()> {
     let Some(setup) = protocol::receive::<HostSetup>(&mut requests) else {
         return Err(Error::new("a host was told nothing"));
     };
+    let mut group = None;
+    match setup.dilated.as_ref().map(|dilated| &dilated.freezing) {
+        Some(Freezing::Signals) => {
+            let orders = std::io::stdout().as_fd().try_clone_to_owned().doing("taking the orders")?;
+            std::thread::spawn(move || freeze::obey(orders.into()));
+        }
+        // It cannot be found any more below the host's root.
+        Some(Freezing::Group(members)) => {
+            group = Some(File::options().write(true).open(members).doing("opening a control group")?);
+        }
+        _ => {}
+    }
     let files = match prepare(&setup, &shared) {
         Ok(files) => files,
         Err(error) => {
@@ -66,7 +79,7 @@ pub fn main() -> Result<()> {
     shared.tell(&News::Ready);
     while let Some(request) = protocol::receive::<Request>(&mut requests) {
         match request {
-            Request::Start(process) => start(&setup, &process, &shared),
+            Request::Start(process) => start(&setup, &process, group.as_ref(), &shared),
             Request::Signal { pid, signal } => {
                 if let Ok(signal) = Signal::try_from(signal) {
                     let _ = kill(Pid::from_raw(pid), signal);
@@ -146,10 +159,10 @@ fn reap(shared: &Shared) {
 }
 
 /// Starts a process. Its end is not told before its start: both need the connection.
-fn start(setup: &HostSetup, process: &ProcessStart, shared: &Shared) {
+fn start(setup: &HostSetup, process: &ProcessStart, group: Option<&File>, shared: &Shared) {
     let held = shared.lock();
     let at = monotonic_ns();
-    let result = spawn(setup, process);
+    let result = spawn(setup, process, group);
     let number = process.number;
     let news = match result {
         Ok(pid) => News::Started { number, pid, at },
@@ -159,7 +172,11 @@ fn start(setup: &HostSetup, process: &ProcessStart, shared: &Shared) {
     shared.started.notify_all();
 }
 
-fn spawn(setup: &HostSetup, process: &ProcessStart) -> std::result::Result<i32, String> {
+fn spawn(
+    setup: &HostSetup,
+    process: &ProcessStart,
+    group: Option<&File>,
+) -> std::result::Result<i32, String> {
     // The files get their names once the process has its id.
     let temporary = |stream: &str| setup.directory.join(format!(".{}.{stream}", process.number));
     let open = |stream: &str| -> std::result::Result<(PathBuf, File), String> {
@@ -180,14 +197,24 @@ fn spawn(setup: &HostSetup, process: &ProcessStart) -> std::result::Result<i32, 
             // The shim could only tell the program's own standard error.
             access(&*process.path, AccessFlags::X_OK)
                 .map_err(|e| format!("'{}' cannot be started: {}", process.path, e.desc()))?;
-            let mut command = Command::new(Path::new(places::FOLDER).join(places::PROGRAM));
+            let shim = Path::new(places::FOLDER).join(places::PROGRAM);
+            let mut command = match group {
+                None => Command::new(shim),
+                Some(_) => {
+                    let mut command = Command::new("/proc/self/exe");
+                    command.arg(freeze::JOIN_COMMAND).arg("--").arg(shim);
+                    command
+                }
+            };
             command.arg(&process.path).arg(arg0);
             command
         }
     };
     command.args(args).env_clear().envs(process.environment.iter().map(|(k, v)| (k, v)));
     command.current_dir(&setup.working_directory).process_group(0);
-    command.stdin(Stdio::null()).stdout(out).stderr(err);
+    let members = group.map(File::try_clone).transpose();
+    let members = members.map_err(|error| format!("its control group cannot be entered: {error}"))?;
+    command.stdin(members.map_or_else(Stdio::null, Stdio::from)).stdout(out).stderr(err);
     if let Some(name) = &process.user {
         let user = find_user(name)?;
         if !process.environment.iter().any(|(name, _)| name == "HOME") {

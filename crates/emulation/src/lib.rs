@@ -13,26 +13,31 @@
 //! * `gateways`: links that end at interfaces of this machine.
 //! * `captures`, `resolver`, `advertise`, `p4`: packets into files, the name server, router advertisements, P4 switches.
 //! * [`stage`], [`world`], `run`, `timeline`: the way into the namespaces, the run from its first step to its last.
-//! * `dilation`: slower clocks for hosts.
+//! * `dilation`: slower clocks for hosts. `meter`: what nodes use of the processors; `adapt`: how slow clocks are to be;
+//!   [`quanta`]: who runs when, `control` that for a run; [`freeze`]: the means to stop the others; `wake`: who waits for a clock that stands.
 //! * [`probe`]: what a machine offers.
 //! * [`check`], [`truth`], `outcome`: what an emulation cannot do, whether it is to be believed, its statistics.
 //!
 //! [`Line`] and [`Relay`] read no clock: the time is an argument, so that it may be dilated.
 #![forbid(unsafe_code)]
 
+mod adapt;
 mod advertise;
 mod cable;
 mod captures;
 pub mod check;
 pub mod clock;
+mod control;
 mod dilation;
 mod error;
 mod files;
+pub mod freeze;
 mod gateways;
 mod graph;
 mod ids;
 pub mod init;
 mod line;
+mod meter;
 mod netlink;
 mod network;
 pub mod nodes;
@@ -40,15 +45,18 @@ mod outcome;
 mod p4;
 pub mod probe;
 mod protocol;
+pub mod quanta;
 mod relay;
 mod resolver;
 mod run;
 pub mod stage;
 mod timeline;
 pub mod truth;
+mod wake;
 pub mod world;
 
 pub use belljar_base::Lateness;
 pub use error::{Error, Result};
 pub use line::{Line, LineConfig, LineCounters};
 pub use relay::{Clock, Relay, go_first, precise_waits};
+pub use wake::Waker;

@@ -10,6 +10,7 @@
 //! how late frames were handed out is measured ([`Lateness`]).
 
 use crate::Lateness;
+use crate::adapt::Late;
 use belljar_base::{Seed, SimDuration, SimTime, Stream};
 use belljar_net::nic::{DropReason, Nic, NicChange, NicConfig, NicEvent, QueueConfig, TokenBucket};
 use belljar_net::{Flow, Impairments, Loss, Packet, Path, Reordering};
@@ -172,6 +173,7 @@ pub struct Line {
     now: SimTime,
     counters: LineCounters,
     lateness: Lateness,
+    late: Late,
 }
 
 impl Line {
@@ -205,6 +207,7 @@ impl Line {
             now: SimTime::ZERO,
             counters: LineCounters::default(),
             lateness: Lateness::default(),
+            late: Late::default(),
         }
     }
 
@@ -221,12 +224,20 @@ impl Line {
     }
 
     /// Hands the frames that are due by `now` to `each`, with the time at which they were due. Returns their number.
-    pub fn deliver(&mut self, now: SimTime, mut each: impl FnMut(&[u8], SimTime)) -> usize {
+    pub fn deliver(&mut self, now: SimTime, each: impl FnMut(&[u8], SimTime)) -> usize {
+        self.advance(now);
+        self.deliver_by(now, self.now, each)
+    }
+
+    /// Like [`deliver`](Self::deliver), where the far end goes by a clock of its own, which shows `far`.
+    pub fn deliver_by(&mut self, now: SimTime, far: SimTime, mut each: impl FnMut(&[u8], SimTime)) -> usize {
         self.advance(now);
         let mut delivered = 0;
-        while self.under_way.peek().is_some_and(|Reverse(next)| next.due <= self.now) {
+        while self.under_way.peek().is_some_and(|Reverse(next)| next.due <= far) {
             let Some(Reverse(frame)) = self.under_way.pop() else { break };
-            self.lateness.add(self.now.since(frame.due));
+            let late = far.since(frame.due);
+            self.lateness.add(late);
+            self.late.add(late);
             each(&frame.bytes, frame.due);
             self.counters.delivered_bytes += frame.bytes.len() as u64;
             self.recycle(frame.bytes);
@@ -238,11 +249,17 @@ impl Line {
 
     /// The time at which [`deliver`](Line::deliver) is to be called next, if nothing is offered before.
     pub fn next_event(&self) -> Option<SimTime> {
-        let due = self.under_way.peek().map(|Reverse(next)| next.due);
-        match (due, self.nic.next_event()) {
-            (Some(due), Some(event)) => Some(due.min(event)),
-            (due, event) => due.or(event),
-        }
+        self.next_departure().into_iter().chain(self.next_arrival()).min()
+    }
+
+    /// The time of the near end at which the queue goes on.
+    pub fn next_departure(&self) -> Option<SimTime> {
+        self.nic.next_event()
+    }
+
+    /// The time of the far end at which the next frame is due.
+    pub fn next_arrival(&self) -> Option<SimTime> {
+        self.under_way.peek().map(|Reverse(next)| next.due)
     }
 
     /// Changes delay and impairments from `now` on, and the rate for frames whose first bit has not left. Frames under
@@ -282,6 +299,11 @@ impl Line {
     /// The lateness of frames handed out.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
+    }
+
+    /// Their number and the sum of their lateness.
+    pub fn late(&self) -> Late {
+        self.late
     }
 
     /// Lets the queue work until `now`; a time that went back counts as the last.

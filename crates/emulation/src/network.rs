@@ -50,6 +50,28 @@ pub struct Network {
     pub least_latency: Option<SimDuration>,
     /// Rates of direct links that the kernel could not be given.
     pub notes: Vec<String>,
+    /// The token buckets of hosts.
+    pub buckets: Vec<Bucket>,
+}
+
+/// A token bucket of the kernel at a host's interface.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket {
+    /// The node.
+    pub node: usize,
+    /// The number of its interface.
+    index: u32,
+    rate: u64,
+    room: u32,
+    mtu: usize,
+}
+
+impl Bucket {
+    /// Sets it, for time that is dilated by a factor: it fills in real time.
+    pub fn set(&self, node: &mut Node, tdf: f64) -> std::io::Result<()> {
+        let rate = ((self.rate as f64 / tdf) as u64).max(1);
+        node.netlink.set_rate(self.index, rate, burst(rate, self.mtu), self.room)
+    }
 }
 
 /// True if the kernel alone can be the link.
@@ -141,6 +163,7 @@ pub fn build(
         hub_ends: Vec::new(),
         least_latency: None,
         notes: Vec::new(),
+        buckets: Vec::new(),
     };
     let graph = GraphNetwork::new(experiment, schedule);
     let ports = experiment.topology.links.len() * 2 + graph.iter().flat_map(GraphNetwork::hosts).count();
@@ -250,9 +273,9 @@ pub fn build(
         }
     }
     for (node, index, rate, (room, mtu), link) in limited {
-        // The kernel's bucket fills in real time.
-        let rate = ((rate as f64 / tdf.unwrap_or(1.0)) as u64).max(1);
-        let result = nodes[node].netlink.set_rate(index, rate, burst(rate, mtu), room);
+        let bucket = Bucket { node, index, rate, room, mtu };
+        let result = bucket.set(&mut nodes[node], tdf.unwrap_or(1.0));
+        network.buckets.push(bucket);
         if let (Err(error), Some(link)) = (result, link) {
             network.notes.push(format!(
                 "the rate of link '{link}' is not limited: this kernel has no token bucket filter (tbf): {error}"

@@ -2,8 +2,9 @@
 //! whose frames pass through this process.
 
 use crate::error::{Doing, Error, Result};
+use crate::freeze::Freezer;
 use crate::netlink::{Hop, Netlink, RouteSpec};
-use crate::protocol::{self as messages, HostSetup, News, Request};
+use crate::protocol::{self as messages, Freezing, HostSetup, News, Request};
 use belljar_base::HostId;
 use belljar_config::Experiment;
 use belljar_config::topology::{DeviceKind, Interface};
@@ -42,6 +43,10 @@ pub struct Node {
     named: Named,
     /// The connection to its first process, of hosts alone.
     pub connection: Option<UnixStream>,
+    /// The id of that process.
+    pub first: Option<u32>,
+    /// The way to freeze its processes, of hosts that are to be frozen.
+    pub freezer: Option<Freezer>,
 }
 
 /// News of a host.
@@ -88,13 +93,21 @@ impl Node {
             | CloneFlags::CLONE_NEWIPC
             | CloneFlags::CLONE_NEWPID;
         let program = std::env::current_exe().doing("finding this program")?;
-        let (namespace, mut named) = apart(flags, || {
+        // Where there are no control groups, the first process stops the others.
+        let (orders, obedience) = match setup.dilated.as_ref().map(|dilated| &dilated.freezing) {
+            Some(Freezing::Signals) => {
+                let (ours, theirs) = UnixStream::pair().doing("making a connection to a host")?;
+                (Some(Freezer::Host(ours)), Stdio::from(OwnedFd::from(theirs)))
+            }
+            _ => (None, Stdio::null()),
+        };
+        let (namespace, mut named, first) = apart(flags, || {
             write_settings(settings);
             let named = Named::missing(settings);
             let mut command = Command::new(program);
-            command.arg(INIT_COMMAND).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
-            command.spawn().doing("starting the first process of a host")?;
-            Ok((own_namespace()?, named))
+            command.arg(INIT_COMMAND).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(obedience);
+            let child = command.spawn().doing("starting the first process of a host")?;
+            Ok((own_namespace()?, named, child.id()))
         })?;
         // The experiment's own choice is not to be overruled.
         let chosen = setup.sysctls.iter().any(|(name, _)| name == "net.ipv4.tcp_congestion_control");
@@ -110,7 +123,8 @@ impl Node {
             }
             let _ = news.send((index, News::Unfit("its first process ended".into())));
         });
-        Node::new(id, &setup.name, namespace, named, Some(ours))
+        let node = Node::new(id, &setup.name, namespace, named, Some(ours))?;
+        Ok(Node { first: Some(first), freezer: orders, ..node })
     }
 
     fn new(
@@ -125,7 +139,8 @@ impl Node {
         netlink.set_up(lo, true)?;
         let name = name.to_owned();
         let (ports, graph, routes) = (Vec::new(), None, Vec::new());
-        Ok(Node { id, name, namespace, netlink, ports, graph, routes, named, connection })
+        let (first, freezer) = (None, None);
+        Ok(Node { id, name, namespace, netlink, ports, graph, routes, named, connection, first, freezer })
     }
 
     /// Its network namespace.
@@ -334,7 +349,7 @@ pub fn settings(experiment: &Experiment, id: HostId, tdf: Option<f64>) -> Vec<(S
 }
 
 /// Times of the kernel that dilated hosts would find too short, as far as it has settings for them.
-fn slow_settings(tdf: f64) -> Vec<(String, String)> {
+pub fn slow_settings(tdf: f64) -> Vec<(String, String)> {
     /// With their usual values.
     const SPANS: [(&str, f64); 8] = [
         (RTO_MIN, USUAL_RTO_MIN_US),

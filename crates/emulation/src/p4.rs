@@ -2,6 +2,7 @@
 
 use crate::dilation::Dilation;
 use crate::error::{Doing, Error, Result};
+use crate::freeze;
 use crate::nodes::Node;
 use belljar_config::Experiment;
 use belljar_config::topology::{Device, DeviceKind, P4Setup, P4Switch};
@@ -10,8 +11,8 @@ use belljar_results::ResultsFolder;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use std::ffi::OsString;
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -40,36 +41,53 @@ pub fn refusal(switch: &P4Switch) -> Option<&'static str> {
         .then_some("in an emulation it has one file of 'runtime' and one of 'commands' at most")
 }
 
-/// Starts the experiment's P4 switches, and waits until they pass packets. Returns their names and processes.
+/// A P4 switch that passes packets.
+pub struct Served {
+    /// Its name.
+    pub name: String,
+    /// Its process.
+    pub child: Child,
+    /// Its node's place among all.
+    pub node: usize,
+}
+
+/// The names of the experiment's P4 switches.
+pub fn names(experiment: &Experiment) -> Vec<&str> {
+    let devices = experiment.topology.devices.iter();
+    let switches = devices.filter(|device| matches!(device.kind, DeviceKind::P4(_)));
+    switches.map(|device| &*device.name).collect()
+}
+
+/// Starts the experiment's P4 switches, and waits until they pass packets. `members` is the list of members of the control group of a
+/// node, if it has one.
 pub fn start(
     experiment: &Experiment,
     folder: &ResultsFolder,
     nodes: &[Node],
     dilation: Option<&Dilation>,
-) -> Result<Vec<(String, Child)>> {
+    members: impl Fn(usize) -> Option<PathBuf>,
+) -> Result<Vec<Served>> {
     let devices = experiment.topology.devices.iter().zip(&nodes[experiment.hosts.len()..]);
     let mut started = Vec::new();
     for (device, node) in devices {
         if let DeviceKind::P4(switch) = &device.kind {
             let place = Path::new("switches").join(&device.name).join("p4-serve.log");
-            started.push((
-                serve(device, switch, folder, node, &place, dilation)?,
-                folder.path().join(place),
-                &device.name,
-            ));
+            let index = node.id.index();
+            let child = serve(device, switch, folder, node, &place, dilation, members(index))?;
+            started.push((child, folder.path().join(place), &device.name, index));
         }
     }
     let mut served = Vec::new();
-    for (mut child, log, name) in started {
+    for (mut child, log, name, node) in started {
         wait_until_ready(&mut child, &log, name)?;
-        served.push((name.clone(), child));
+        served.push(Served { name: name.clone(), child, node });
     }
     Ok(served)
 }
 
 /// The name of a switch that has ended although the emulation has not.
-pub fn ended(served: &mut [(String, Child)]) -> Option<&str> {
-    served.iter_mut().find_map(|(name, child)| (!matches!(child.try_wait(), Ok(None))).then_some(&**name))
+pub fn ended(served: &mut [Served]) -> Option<&str> {
+    served.iter_mut().find_map(|s| (!matches!(s.child.try_wait(), Ok(None))).then_some(&*s.name))
 }
 
 fn serve(
@@ -79,6 +97,7 @@ fn serve(
     node: &Node,
     log: &Path,
     dilation: Option<&Dilation>,
+    members: Option<PathBuf>,
 ) -> Result<Child> {
     let errors = folder.create_file(log)?;
     let mut arguments: Vec<OsString> = vec!["p4".into(), "serve".into()];
@@ -103,16 +122,27 @@ fn serve(
     }
     arguments.extend(["--name".into(), device.name.clone().into()]);
     let program = std::env::current_exe().doing("finding this program")?;
+    let mut input = Stdio::null();
     let mut command = match dilation {
         None => Command::new(program),
         Some(dilation) => {
-            // Its rates, meters and timestamps go by the network's clock.
-            let mut command = Command::new(dilation.program());
+            // Its rates, meters and timestamps go by its clock.
+            let shim = dilation.of_switch(&device.name);
+            let mut command = match members {
+                None => Command::new(shim),
+                Some(members) => {
+                    let failed = || format!("opening '{}'", members.display());
+                    input = File::options().write(true).open(&members).doing(failed())?.into();
+                    let mut command = Command::new(&program);
+                    command.arg(freeze::JOIN_COMMAND).arg("--").arg(shim);
+                    command
+                }
+            };
             command.arg(&program).arg(&program);
             command
         }
     };
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    command.args(arguments).stdin(input).stdout(Stdio::null()).stderr(errors);
     // It asks /sys about its interfaces, which shows those of the namespace that it was mounted in.
     let mut spawn = || -> std::io::Result<Child> {
         unshare(CloneFlags::CLONE_NEWNS)?;

@@ -1,6 +1,6 @@
 //! Facilities that this machine offers to emulations, found out by trying it in namespaces of our own.
 
-use crate::dilation::Dilation;
+use crate::dilation::{Dilated, Dilation};
 use crate::error::Result;
 use crate::netlink::{Netlink, VethEnd};
 use nix::mount::{MsFlags, mount};
@@ -63,8 +63,8 @@ fn network(found: &mut Facilities) -> Result<()> {
 
 /// Runs a program in dilated time, below what `overlay` has mounted.
 fn dilation() -> bool {
-    const TDF_MILLI: u64 = 2_000;
-    let Ok(dilation) = Dilation::prepare(Path::new("/tmp"), &[], TDF_MILLI) else { return false };
+    let settings = Dilated { tdf_milli: 2_000, changes: false, apart: false, freezes: 0 };
+    let Ok(dilation) = Dilation::prepare(Path::new("/tmp"), &[], &[], settings) else { return false };
     let status = Command::new(dilation.program()).args(["/bin/true", "true"]).status();
     status.is_ok_and(|status| status.success())
 }

@@ -29,8 +29,28 @@ pub struct HostSetup {
     pub sysctls: Vec<(String, String)>,
     /// True if all users of the machine exist in the emulation too.
     pub all_users: bool,
-    /// The folder with the shim and the clock of the host, if its time is dilated.
-    pub dilated: Option<PathBuf>,
+    /// Its clock, if its time is dilated.
+    pub dilated: Option<DilatedSetup>,
+}
+
+/// The clock of a dilated host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DilatedSetup {
+    /// The folder with the shim and the clock.
+    pub folder: PathBuf,
+    /// The way in which it is frozen.
+    pub freezing: Freezing,
+}
+
+/// A way to freeze the processes of a host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Freezing {
+    /// They are not frozen.
+    Never,
+    /// By the control group whose list of members this is.
+    Group(PathBuf),
+    /// By signals that the first process sends, as its standard output orders.
+    Signals,
 }
 
 /// A process to be started.

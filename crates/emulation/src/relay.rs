@@ -5,6 +5,7 @@
 //! spins for that last span alone.
 
 use crate::Line;
+use crate::wake::Waker;
 use belljar_base::{SimDuration, SimTime};
 use belljar_packetio::{Port, Result, Sent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,10 +18,10 @@ const BATCH: usize = 64;
 /// The clock that a relay's lines go by.
 pub trait Clock {
     /// The present time. It does not go back.
-    fn now(&mut self) -> SimTime;
+    fn now(&self) -> SimTime;
 
-    /// The real time that `span` of this clock takes: its product with the dilation factor. A clock that stands still
-    /// until something else moves it gives zero.
+    /// The real time that `span` of this clock takes: its product with the dilation factor. A clock that is moved by hand
+    /// gives zero, one that stands until it is let go on, and tells a [`Waker`] then, more than there is.
     fn real(&self, span: SimDuration) -> Duration;
 }
 
@@ -28,6 +29,7 @@ pub trait Clock {
 pub struct Relay {
     ends: [End; 2],
     spin: Duration,
+    waker: Option<Waker>,
 }
 
 struct End {
@@ -43,7 +45,12 @@ impl Relay {
     /// which it does not sleep: about the lateness of a wake-up (50 us), or zero to spare the processor.
     pub fn new(a: (Box<dyn Port>, Line), b: (Box<dyn Port>, Line), spin: Duration) -> Relay {
         let end = |(port, line)| End { port, line, refused: 0 };
-        Relay { ends: [end(a), end(b)], spin }
+        Relay { ends: [end(a), end(b)], spin, waker: None }
+    }
+
+    /// Lets `waker` end its sleeps.
+    pub fn wake_by(&mut self, waker: Waker) {
+        self.waker = Some(waker);
     }
 
     /// The line that leads away from port 0 or 1.
@@ -64,40 +71,43 @@ impl Relay {
     /// Sends what is due and takes in what has arrived. If there was nothing to do, sleeps until there may be, for
     /// `at_most` of real time. Returns the number of frames that were moved.
     ///
-    /// A frame's delay counts from the call that takes it in.
-    pub fn turn(&mut self, clock: &mut dyn Clock, at_most: Duration) -> Result<usize> {
-        let moved = self.work(clock)?;
+    /// Each end has a clock. A frame enters its line by that of the end where it comes from, and leaves by that of the other. A
+    /// frame's delay counts from the call that takes it in.
+    pub fn turn(&mut self, clocks: [&dyn Clock; 2], at_most: Duration) -> Result<usize> {
+        let moved = self.work(clocks)?;
         if moved > 0 {
             return Ok(moved);
         }
-        let next = self.ends.iter().filter_map(|end| end.line.next_event()).min();
-        let wait = match next {
-            Some(at) => {
-                let now = clock.now();
-                clock.real(at.since(now)).saturating_sub(self.spin).min(at_most)
+        let mut wait = at_most;
+        for (end, near, far) in [(0, clocks[0], clocks[1]), (1, clocks[1], clocks[0])] {
+            let line = &self.ends[end].line;
+            for (event, clock) in [(line.next_departure(), near), (line.next_arrival(), far)] {
+                if let Some(at) = event {
+                    wait = wait.min(clock.real(at.since(clock.now())).saturating_sub(self.spin));
+                }
             }
-            None => at_most,
-        };
+        }
         if !wait.is_zero() {
             self.sleep(wait);
         }
         Ok(0)
     }
 
-    fn work(&mut self, clock: &mut dyn Clock) -> Result<usize> {
+    fn work(&mut self, clocks: [&dyn Clock; 2]) -> Result<usize> {
         let mut moved = 0;
         for from in [0, 1] {
             let [first, second] = &mut self.ends;
             let (near, far) = if from == 0 { (first, second) } else { (second, first) };
-            let now = clock.now();
+            let now = clocks[from].now();
             let line = &mut near.line;
             moved += near.port.receive(BATCH, &mut |frame| line.offer(now, frame.bytes))?;
             let mut failed = None;
-            let delivered = line.deliver(now, |frame, _| match far.port.send(frame) {
-                Ok(Sent::Queued) => {}
-                Ok(Sent::Full) => near.refused += 1,
-                Err(e) => failed = Some(e),
-            });
+            let delivered =
+                line.deliver_by(now, clocks[1 - from].now(), |frame, _| match far.port.send(frame) {
+                    Ok(Sent::Queued) => {}
+                    Ok(Sent::Full) => near.refused += 1,
+                    Err(e) => failed = Some(e),
+                });
             moved += delivered;
             if let Some(e) = failed {
                 return Err(e);
@@ -111,14 +121,18 @@ impl Relay {
 
     /// Sleeps until a port is readable, or `wait` is over.
     fn sleep(&self, wait: Duration) {
-        let [a, b] = &self.ends;
-        let mut fds = [&a.port, &b.port].map(|port| PollFd::from_borrowed_fd(port.fd(), PollFlags::IN));
+        let ports = self.ends.iter().map(|end| end.port.fd());
+        let all = ports.chain(self.waker.iter().map(Waker::fd));
+        let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = Timespec {
             tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: wait.subsec_nanos().into(),
         };
         // An interrupted sleep is a short one, which is in order.
         let _ = poll(&mut fds, Some(&timeout));
+        if let Some(waker) = &self.waker {
+            waker.clear();
+        }
     }
 }
 

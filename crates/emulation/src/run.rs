@@ -3,7 +3,8 @@
 use crate::Lateness;
 use crate::clock::{ExperimentClock, monotonic_ns};
 use crate::error::{Error, Result};
-use crate::nodes::{HostNews, Node};
+use crate::network::Bucket;
+use crate::nodes::{HostNews, Node, apply_settings, slow_settings};
 use crate::protocol::{News, ProcessStart, Request};
 use crate::timeline::{Action, timeline};
 use crate::world::{Report, report};
@@ -12,7 +13,7 @@ use belljar_config::{Experiment, FinalState};
 use belljar_plan::outcome::{End, Observation};
 use belljar_plan::{HostChange, LinkChange, Plan};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -55,6 +56,18 @@ pub struct Run<'a> {
     timeline: Vec<(SimTime, Action)>,
     lateness: Lateness,
     warnings: Map<String, u64>,
+    /// The kernel's times, where the time dilation factor changes.
+    pub kernel: Option<KernelTimes<'a>>,
+}
+
+/// Settings of the kernel that follow the machine's time in that of the hosts.
+pub struct KernelTimes<'a> {
+    /// That factor, in thousandths.
+    pub mean_milli: &'a AtomicU64,
+    /// The factor that the kernel was told.
+    pub told_milli: u64,
+    /// Rates of hosts' interfaces.
+    pub buckets: Vec<Bucket>,
 }
 
 impl<'a> Run<'a> {
@@ -81,6 +94,7 @@ impl<'a> Run<'a> {
             timeline: timeline(experiment, plan),
             lateness: Lateness::default(),
             warnings: Map::new(),
+            kernel: None,
         }
     }
 
@@ -137,6 +151,7 @@ impl<'a> Run<'a> {
             if self.until_done && begun && self.is_done() {
                 return Ok(Ending { now, interrupted: false });
             }
+            self.tell_kernel();
             if monotonic_ns() >= next_report {
                 report(&Report::Now(now.as_secs_f64()));
                 next_report = monotonic_ns() + REFRESH.as_nanos() as u64;
@@ -151,6 +166,26 @@ impl<'a> Run<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
             }
+        }
+    }
+
+    /// Tells the kernel if the factor is another.
+    fn tell_kernel(&mut self) {
+        let Some(kernel) = &mut self.kernel else { return };
+        let mean = kernel.mean_milli.load(Relaxed);
+        if std::mem::replace(&mut kernel.told_milli, mean) == mean {
+            return;
+        }
+        let tdf = mean as f64 / 1e3;
+        for bucket in &kernel.buckets {
+            // A kernel that has none has said so before.
+            let _ = bucket.set(&mut self.nodes[bucket.node], tdf);
+        }
+        for (node, host) in self.nodes.iter().zip(&self.experiment.hosts) {
+            // The experiment's own choice is not to be overruled.
+            let mut settings = slow_settings(tdf);
+            settings.retain(|(name, _)| !host.options.sysctls.contains_key(&name.replace('/', ".")));
+            let _ = apply_settings(node, settings);
         }
     }
 

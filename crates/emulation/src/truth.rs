@@ -1,8 +1,11 @@
 //! The truthfulness of an emulation: how late frames and events were, whether the processors were saturated, what was
 //! missed. From these a verdict follows, which says whether the results may be believed.
 
-use crate::clock::monotonic_ns;
+use crate::clock::{ExperimentClock, monotonic_ns};
+use crate::meter::{Counted, Meter};
+use crate::quanta::QuantaReport;
 use belljar_base::{Map, SimDuration};
+use belljar_platform::dilate::clock::FULL_RATE;
 use belljar_results::Quantiles;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -16,9 +19,13 @@ const SATURATED: f64 = 0.97;
 /// Lateness of 99 of 100 frames that does no harm: at least this, or this share of the shortest delay.
 const HARMLESS: SimDuration = SimDuration::from_micros(500);
 const HARMLESS_SHARE: f64 = 0.05;
-/// Shares of saturated windows and of missed frames from which results are doubtful, and from which they are wrong.
-const DOUBTFUL_SATURATION: f64 = 0.10;
-const WRONG_SATURATION: f64 = 0.50;
+/// The least time between two looks at what nodes have used, and how many times as long as a look it is.
+const LOOK: Duration = Duration::from_millis(500);
+const LOOK_SHARE: u64 = 50;
+/// Shares of the time for which a node is short of a processor, or of saturated windows where that is not known, and of missed frames, from
+/// which results are doubtful, and from which they are wrong.
+const DOUBTFUL_SHORTAGE: f64 = 0.10;
+const WRONG_SHORTAGE: f64 = 0.50;
 const DOUBTFUL_MISSED: f64 = 0.0001;
 const WRONG_MISSED: f64 = 0.01;
 
@@ -48,6 +55,15 @@ pub struct Truthfulness {
     /// The time dilation factor: the machine's time in that of the hosts.
     #[serde(default)]
     pub tdf: Option<f64>,
+    /// True if it followed the machine; `tdf` is the mean then.
+    #[serde(default)]
+    pub tdf_auto: bool,
+    /// Its changes.
+    #[serde(default)]
+    pub tdf_changes: Vec<FactorChange>,
+    /// Barriers, if hosts ran in turns.
+    #[serde(default)]
+    pub quanta: Option<QuantaReport>,
     /// Seconds of the machine that the experiment took.
     #[serde(default)]
     pub real_seconds: f64,
@@ -55,6 +71,17 @@ pub struct Truthfulness {
     pub setup_seconds: f64,
     /// Differences from a simulation.
     pub differences: Vec<String>,
+}
+
+/// A change of a time dilation factor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FactorChange {
+    /// Seconds of the experiment.
+    pub at: f64,
+    /// The host or switch, if it is one's own.
+    pub node: Option<String>,
+    /// The factor from then on.
+    pub tdf: f64,
 }
 
 /// Use of the processors in the course of a run.
@@ -72,6 +99,9 @@ pub struct Cpu {
     pub line_seconds: f64,
     /// Seconds that the processes of each host took.
     pub hosts: Map<String, f64>,
+    /// The share of the time for which each host and P4 switch waited for a processor that it would have had on a machine of its own.
+    #[serde(default)]
+    pub short: Map<String, f64>,
 }
 
 impl Truthfulness {
@@ -79,8 +109,7 @@ impl Truthfulness {
     pub fn judge(&mut self, least_latency: Option<SimDuration>) {
         let mut wrong = false;
         let mut reasons = Vec::new();
-        let share = least_latency.map_or(0.0, |least| least.as_nanos() as f64 * HARMLESS_SHARE / 1e3);
-        let limit = share.max(HARMLESS.as_nanos() as f64 / 1e3);
+        let limit = harmless_us(least_latency);
         if let Some(late) = self.lateness.filter(|late| late.p99 * 1e6 > limit) {
             wrong |= late.p90 * 1e6 > 4.0 * limit;
             reasons.push(format!(
@@ -88,12 +117,22 @@ impl Truthfulness {
                 late.p99 * 1e6
             ));
         }
-        if self.cpu.saturated > DOUBTFUL_SATURATION {
-            wrong |= self.cpu.saturated > WRONG_SATURATION;
-            let (share, count) = (self.cpu.saturated * 100.0, self.cpu.processors);
-            reasons.push(format!("all {count} processors were busy for {share:.0} % of the time"));
+        // Processors that are busy do no harm where frames are in time and programs have what they need.
+        let shortest = self.cpu.short.iter().max_by(|a, b| a.1.total_cmp(b.1));
+        match shortest {
+            Some((name, share)) if *share > DOUBTFUL_SHORTAGE => {
+                wrong |= *share > WRONG_SHORTAGE;
+                let percent = share * 100.0;
+                reasons.push(format!("'{name}' waited for a processor for {percent:.0} % of the time"));
+            }
+            None if self.cpu.saturated > DOUBTFUL_SHORTAGE => {
+                wrong |= self.cpu.saturated > WRONG_SHORTAGE;
+                let (share, count) = (self.cpu.saturated * 100.0, self.cpu.processors);
+                reasons.push(format!("all {count} processors were busy for {share:.0} % of the time"));
+            }
+            _ => {}
         }
-        if self.cpu.stolen > DOUBTFUL_SATURATION {
+        if self.cpu.stolen > DOUBTFUL_SHORTAGE {
             reasons.push(format!(
                 "the hypervisor gave {:.0} % of the processors' time to others",
                 self.cpu.stolen * 100.0
@@ -128,7 +167,14 @@ impl Truthfulness {
                 late.max * 1e6
             ),
         };
-        let slow = self.tdf.map_or(String::new(), |tdf| format!("time dilated by {tdf}; "));
+        let slow = match (self.tdf, self.tdf_auto) {
+            (None, _) => String::new(),
+            (Some(tdf), false) => format!("time dilated by {tdf}; "),
+            (Some(tdf), true) => {
+                let changes = self.tdf_changes.len();
+                format!("time dilated by {tdf:.2} in the mean ({changes} changes); ")
+            }
+        };
         let mut text = format!(
             "verdict: {}; {slow}{late}; processors {:.0} % busy, saturated for {:.0} % of the time; {} of {} frames missed",
             self.verdict,
@@ -137,6 +183,16 @@ impl Truthfulness {
             self.missed,
             self.frames
         );
+        if let Some(quanta) = &self.quanta {
+            text += &format!(
+                "\nquanta: {} barriers, {:.0} us each ({:.1} % of the time), up to {} turns; nobody was frozen for {:.0} % of the time",
+                quanta.barriers,
+                quanta.barrier_us,
+                quanta.barrier_share * 100.0,
+                quanta.most_turns,
+                quanta.free_share * 100.0
+            );
+        }
         for reason in &self.reasons {
             text += &format!("\nverdict: {reason}");
         }
@@ -144,16 +200,24 @@ impl Truthfulness {
     }
 }
 
-/// Looks at the processors until `stop` is set.
-pub fn watch(stop: &AtomicBool) -> Cpu {
+/// Microseconds of lateness that do no harm where `least_latency` is the shortest delay.
+pub fn harmless_us(least_latency: Option<SimDuration>) -> f64 {
+    let share = least_latency.map_or(0.0, |least| least.as_nanos() as f64 * HARMLESS_SHARE / 1e3);
+    share.max(HARMLESS.as_nanos() as f64 / 1e3)
+}
+
+/// Looks at the processors, and at what these nodes use of them, until `stop` is set.
+pub fn watch(nodes: &[(String, Counted)], clock: &ExperimentClock, stop: &AtomicBool) -> Cpu {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     let mut cpu = Cpu { processors, ..Cpu::default() };
     let (mut windows, mut saturated) = (0u64, 0u64);
+    let mut shortage = Shortage::new(nodes);
     let first = ticks();
     let mut last = first;
     let mut due = monotonic_ns();
     while !stop.load(Relaxed) {
         std::thread::sleep(Duration::from_millis(20));
+        shortage.look(clock);
         if monotonic_ns() < due + WINDOW.as_nanos() as u64 {
             continue;
         }
@@ -171,7 +235,48 @@ pub fn watch(stop: &AtomicBool) -> Cpu {
     cpu.busy = 1.0 - end.1.saturating_sub(first.1) as f64 / all;
     cpu.stolen = end.2.saturating_sub(first.2) as f64 / all;
     cpu.saturated = saturated as f64 / windows.max(1) as f64;
+    cpu.short = shortage.shares(nodes);
     cpu
+}
+
+/// The time for which nodes were short of a processor.
+struct Shortage {
+    meter: Meter,
+    due: u64,
+    last: u64,
+    passed: u64,
+    short: Vec<f64>,
+}
+
+impl Shortage {
+    fn new(nodes: &[(String, Counted)]) -> Shortage {
+        let counted: Vec<Counted> = nodes.iter().map(|(_, counted)| counted.clone()).collect();
+        Shortage { meter: Meter::new(&counted), due: 0, last: 0, passed: 0, short: vec![0.0; nodes.len()] }
+    }
+
+    fn look(&mut self, clock: &ExperimentClock) {
+        if monotonic_ns() < self.due {
+            return;
+        }
+        let (used, took) = self.meter.look();
+        self.due = monotonic_ns() + (LOOK_SHARE * took).max(LOOK.as_nanos() as u64);
+        let now = clock.time().as_nanos();
+        let passed = now.saturating_sub(std::mem::replace(&mut self.last, now));
+        let tdf = FULL_RATE as f64 / clock.pace().rate as f64;
+        self.passed += passed;
+        for (short, used) in self.short.iter_mut().zip(used).filter(|_| passed > 0) {
+            *short += used.short(passed, tdf) * passed as f64;
+        }
+    }
+
+    fn shares(&self, nodes: &[(String, Counted)]) -> Map<String, f64> {
+        // A kernel that counts nothing says nothing.
+        if fs::read("/proc/self/schedstat").is_err() || self.passed == 0 {
+            return Map::new();
+        }
+        let shares = self.short.iter().map(|short| short / self.passed as f64);
+        nodes.iter().map(|(name, _)| name.clone()).zip(shares).collect()
+    }
 }
 
 /// The time of the processors that this process may use, the part that they were idle, and that which was stolen, in ticks.
@@ -224,9 +329,19 @@ mod tests {
         assert_eq!(verdict(late(9_000), 1_000), ("untruthful".into(), 1));
         assert_eq!(verdict(Truthfulness { missed: 3, ..late(60) }, 1_000), ("doubtful".into(), 1));
         assert_eq!(verdict(Truthfulness { missed: 300, ..late(60) }, 1_000), ("untruthful".into(), 1));
-        let busy = |saturated| Truthfulness { cpu: Cpu { saturated, ..Cpu::default() }, ..late(60) };
-        assert_eq!(verdict(busy(0.2), 1_000), ("doubtful".into(), 1));
-        assert_eq!(verdict(busy(0.8), 1_000), ("untruthful".into(), 1));
+        let busy = |saturated, short: &[f64]| {
+            let short = short.iter().enumerate().map(|(host, share)| (format!("h{host}"), *share)).collect();
+            Truthfulness { cpu: Cpu { saturated, short, ..Cpu::default() }, ..late(60) }
+        };
+        assert_eq!(verdict(busy(0.2, &[]), 1_000), ("doubtful".into(), 1));
+        assert_eq!(verdict(busy(0.8, &[]), 1_000), ("untruthful".into(), 1));
+        assert_eq!(
+            verdict(busy(1.0, &[0.02, 0.05]), 1_000),
+            ("truthful".into(), 0),
+            "nobody was short of them"
+        );
+        assert_eq!(verdict(busy(0.1, &[0.02, 0.2]), 1_000), ("doubtful".into(), 1));
+        assert_eq!(verdict(busy(0.1, &[0.6, 0.2]), 1_000), ("untruthful".into(), 1));
     }
 
     #[test]

@@ -1,24 +1,29 @@
 //! An emulation from its first step to its last: the first process of its process-id namespace.
 
 use crate::Lateness;
+use crate::adapt::Pressure;
 use crate::advertise::Advertiser;
+use crate::cable::Cable;
 use crate::captures::Captures;
 use crate::check;
 use crate::clock::{ExperimentClock, monotonic_ns};
-use crate::dilation::Dilation;
+use crate::control::{self, Dilating};
 use crate::error::{Doing, Error, Result};
 use crate::files::in_user_namespace;
 use crate::gateways::Machine;
 use crate::ids;
+use crate::meter::Counted;
 use crate::network;
 use crate::nodes::{self, HostNews, Node};
 use crate::outcome::Outcome;
 use crate::p4;
 use crate::protocol::{HostSetup, News};
+use crate::quanta::{Controlled, Factor};
 use crate::resolver::Resolver;
-use crate::run::{Ending, Run};
+use crate::run::{Ending, KernelTimes, Run};
 use crate::stage;
-use crate::truth::{self, Truthfulness};
+use crate::truth::{self, FactorChange, Truthfulness};
+use crate::wake::Waker;
 use belljar_base::HostId;
 use belljar_config::Experiment;
 use belljar_plan::Plan;
@@ -27,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -50,6 +55,14 @@ pub struct Order {
     pub exposed: Vec<PathBuf>,
     /// The time dilation factor in thousandths, if the hosts' time is dilated.
     pub tdf_milli: Option<u64>,
+    /// True if it is to follow the machine from there.
+    pub tdf_auto: bool,
+    /// Changes of it, and factors of single nodes.
+    pub factors: Vec<Factor>,
+    /// Virtual nanoseconds between two barriers, if hosts run in turns; 0 is the shortest latency.
+    pub quantum_ns: Option<u64>,
+    /// The name of the control group, if one is made.
+    pub group: String,
     /// True to end once every process has ended that is to.
     pub until_done: bool,
     /// The process of the command, which is in this machine's network.
@@ -120,12 +133,10 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let plan = Plan::new(&experiment);
     check::dilated_gateways(&experiment, order.tdf_milli.is_some())?;
     let (news_to, news) = channel();
-    let names: Vec<&str> = experiment.hosts.iter().map(|host| &*host.name).collect();
-    let scratch = order.folder.join(SCRATCH);
-    let dilation = order.tdf_milli.map(|tdf| Dilation::prepare(&scratch, &names, tdf)).transpose()?;
-    let dilation = dilation.as_ref();
+    let pressure = &Pressure::default();
+    let dilating = Dilating::prepare(order, &experiment)?;
     let tdf = order.tdf_milli.map(|tdf| tdf as f64 / 1e3);
-    let mut nodes = make_nodes(&experiment, order, &news_to, dilation)?;
+    let mut nodes = make_nodes(&experiment, order, &news_to, dilating.as_ref())?;
     let hub_id = HostId(experiment.node_count() as u32);
     let hub_settings = [
         ("net/ipv6/conf/all/disable_ipv6".to_owned(), "1".to_owned()),
@@ -134,37 +145,72 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let mut hub = Node::device(hub_id, "hub", &hub_settings)?;
     let mut network = network::build(&experiment, &plan.schedule, &mut nodes, (&mut hub, machine), tdf)?;
     let (resolver, resolver_down) = Resolver::open(&experiment, &mut nodes)?;
-    let mut switches = p4::start(&experiment, &folder, &nodes, dilation)?;
+    let of_switches = dilating.as_ref();
+    let mut switches = p4::start(&experiment, &folder, &nodes, of_switches.map(|d| &d.dilation), |node| {
+        of_switches.and_then(|dilating| dilating.members_of(node))
+    })?;
     let captures = Captures::open(&experiment, &folder, &nodes)?;
     let advertiser = Advertiser::open(&experiment, &nodes)?;
-    let mut run = Run::new(&experiment, &plan, &mut nodes, &mut hub, resolver_down, order.until_done);
-    run.hub_ends = std::mem::take(&mut network.hub_ends);
-    for note in network.notes.drain(..) {
-        run.warn(note);
-    }
-    wait_until_ready(&mut run, &news, experiment.hosts.len())?;
+    let mut notes = std::mem::take(&mut network.notes);
+    let counted: Vec<(String, Counted)> =
+        control::counted(&nodes, &switches).into_iter().map(|(_, counted)| counted).collect();
+    wait_until_ready(&news, &mut notes, experiment.hosts.len())?;
 
     let begin = monotonic_ns() + LEAD_NS;
-    let clock = dilation.map_or_else(|| ExperimentClock::new(None), |dilation| dilation.clock.clone());
+    let clock = dilating
+        .as_ref()
+        .map_or_else(|| ExperimentClock::new(None), |dilating| dilating.dilation.network().clone());
     let clock = &clock.beginning_at(begin);
+    let own =
+        dilating.as_ref().map_or_else(|| vec![clock.clone(); experiment.node_count()], Dilating::clocks);
+    let clocks = &own.into_iter().map(|own| own.beginning_with(clock)).collect::<Vec<_>>();
+    let stands = control::is_controlled(order);
+    let waker = || stands.then(Waker::new).transpose().doing("making a waker");
+    let wakers = experiment.topology.links.iter().map(|_| waker()).collect::<Result<Vec<_>>>()?;
+    let graph_waker = waker()?;
+    let mean_milli = &AtomicU64::new(order.tdf_milli.unwrap_or(1_000));
+    let controller = match &dilating {
+        None => None,
+        Some(dilating) => dilating.controller(
+            &experiment,
+            (&mut nodes, &switches),
+            &network,
+            (&wakers, graph_waker.as_ref()),
+            (pressure, mean_milli, clock.begin()),
+        )?,
+    };
+    let mut run = Run::new(&experiment, &plan, &mut nodes, &mut hub, resolver_down, order.until_done);
+    run.hub_ends = std::mem::take(&mut network.hub_ends);
+    for note in notes {
+        run.warn(note);
+    }
+    if let (Some(told_milli), true) = (order.tdf_milli, controller.is_some()) {
+        let buckets = std::mem::take(&mut network.buckets);
+        run.kernel = Some(KernelTimes { mean_milli, told_milli, buckets });
+    }
     let mut truth = Truthfulness {
         setup_seconds: begin.saturating_sub(order.began_ns) as f64 / 1e9,
         direct_links: network.direct,
         lines: network.cables.len(),
-        differences: check::differences(&experiment, tdf),
+        differences: check::differences(&experiment, tdf, order.tdf_auto),
         tdf,
         ..Truthfulness::default()
     };
+    let dilation = dilating.as_ref().map(|dilating| &dilating.dilation);
     let (over, silent) = (&AtomicBool::new(false), &AtomicBool::new(false));
     let ended = thread::scope(|scope| {
-        let cables: Vec<_> = network
-            .cables
-            .into_iter()
-            .map(|(cable, ports)| scope.spawn(move || cable.run(ports, clock.clone(), over)))
-            .collect();
-        let graph =
-            network.graph.map(|(graph, ports)| scope.spawn(move || graph.run(ports, clock.clone(), over)));
-        let captures = (!captures.is_empty()).then(|| scope.spawn(move || captures.run(clock, silent)));
+        let start = |(cable, ports): (Cable, _)| {
+            let link = &experiment.topology.links[cable.link()];
+            let of_ends = [0, 1].map(|end| clocks[link.ends[end].node.index()].clone());
+            let waker = wakers[cable.link()].clone();
+            scope.spawn(move || cable.run(ports, of_ends, waker, pressure, over))
+        };
+        let cables: Vec<_> = network.cables.into_iter().map(start).collect();
+        let graph = network.graph.map(|(graph, ports)| {
+            let of_members = graph.hosts().map(|host| clocks[host.index()].clone()).collect();
+            scope.spawn(move || graph.run(ports, of_members, graph_waker, pressure, over))
+        });
+        let captures = (!captures.is_empty()).then(|| scope.spawn(move || captures.run(clocks, silent)));
         scope.spawn(move || resolver.run(clock.clone(), over));
         if !advertiser.is_empty() {
             scope.spawn(move || advertiser.run(clock, over));
@@ -172,7 +218,8 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         if let Some(dilation) = dilation {
             scope.spawn(move || dilation.run(over));
         }
-        let processors = scope.spawn(move || truth::watch(over));
+        let processors = scope.spawn(|| truth::watch(&counted, clock, over));
+        let controller = controller.map(|controller| scope.spawn(move || controller.run(over)));
         let ended = run.execute(clock, &news, stop);
         truth.real_seconds = monotonic_ns().saturating_sub(begin) as f64 / 1e9;
         // Captures take what is still on its way in the kernel.
@@ -180,11 +227,26 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         let cables: Vec<_> = cables.into_iter().filter_map(|thread| thread.join().ok()).collect();
         let graph = graph.and_then(|thread| thread.join().ok());
         truth.cpu = processors.join().unwrap_or_default();
+        let controlled = controller.and_then(|thread| thread.join().ok());
         silent.store(true, Relaxed);
         let missed = captures.map(|thread| thread.join().unwrap_or(Ok(0)));
-        ended.and_then(|ending| Ok((ending, cables, graph, missed.transpose()?.unwrap_or(0))))
+        ended.and_then(|ending| Ok((ending, cables, graph, controlled, missed.transpose()?.unwrap_or(0))))
     });
-    let (Ending { now, interrupted }, cables, graph, capture_missed) = ended?;
+    let (Ending { now, interrupted }, cables, graph, controlled, capture_missed) = ended?;
+    if let (Some(Controlled { quanta, factors, failed }), Some(dilating)) = (controlled, &dilating) {
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let change = |(at, number, tdf): (f64, Option<usize>, f64)| {
+            let node = number.and_then(|number| dilating.name_of(&experiment, number)).map(str::to_owned);
+            FactorChange { at, node, tdf }
+        };
+        truth.tdf_changes = factors.into_iter().map(change).collect();
+        (truth.quanta, truth.tdf_auto) = (quanta, order.tdf_auto);
+        if order.tdf_auto {
+            truth.tdf = Some(truth.real_seconds / now.as_secs_f64().max(1e-9));
+        }
+    }
     run.finish(&news)?;
     if in_user_namespace() && ids::has_several_users() {
         ids::take_over(&order.folder);
@@ -247,7 +309,7 @@ fn make_nodes(
     experiment: &Experiment,
     order: &Order,
     news: &Sender<HostNews>,
-    dilation: Option<&Dilation>,
+    dilating: Option<&Dilating<'_>>,
 ) -> Result<Vec<Node>> {
     let tdf = order.tdf_milli.map(|tdf| tdf as f64 / 1e3);
     let all_users = ids::has_several_users();
@@ -278,7 +340,7 @@ fn make_nodes(
             exposed: order.exposed.clone(),
             sysctls: host.options.sysctls.clone().into_iter().collect(),
             all_users,
-            dilated: dilation.map(|dilation| dilation.of_host(&host.name)),
+            dilated: dilating.map(|dilating| dilating.setup_of(index, &host.name)),
         };
         std::fs::create_dir_all(&setup.scratch).doing(format!("making '{}'", setup.scratch.display()))?;
         let node = Node::host(id, &setup, &nodes::settings(experiment, id, tdf), news.clone());
@@ -311,13 +373,13 @@ fn hosts_file(experiment: &Experiment) -> String {
 }
 
 /// Waits until all hosts can start processes.
-fn wait_until_ready(run: &mut Run<'_>, news: &Receiver<HostNews>, hosts: usize) -> Result<()> {
+fn wait_until_ready(news: &Receiver<HostNews>, notes: &mut Vec<String>, hosts: usize) -> Result<()> {
     let mut ready = 0;
     while ready < hosts {
         match news.recv_timeout(PATIENCE) {
             Ok((_, News::Ready)) => ready += 1,
             Ok((_, News::Unfit(error))) => return Err(Error::new(error)),
-            Ok((host, News::Warning(text))) => run.warn_of(host, text),
+            Ok((_, News::Warning(text))) => notes.push(text),
             Ok(_) => {}
             Err(_) => {
                 return Err(Error::new(

@@ -5,6 +5,7 @@ mod page;
 
 use crate::failure::Failure;
 use belljar_base::{Map, Set};
+use belljar_emulation::truth::Truthfulness;
 use belljar_results::names;
 use belljar_results::read::Results;
 use measures::{Kind, Measures, measure, truthfulness};
@@ -175,16 +176,21 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let group = |wanted: bool| -> Vec<&Measures> {
         (0..runs.len()).filter(|n| second(*n) == wanted).map(|n| &runs[n].2).collect()
     };
-    let mut worlds: Vec<Option<f64>> = runs.iter().filter_map(|run| Some(run.1.as_ref()?.tdf)).collect();
+    let mut worlds: Vec<Option<f64>> = runs.iter().filter_map(|run| run.1.as_ref().map(world_of)).collect();
     worlds.sort_by(|a, b| a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0)));
     worlds.dedup();
     let mut by_world = String::new();
     let rows = if mixed && worlds.len() > 1 {
         let mut all = Vec::new();
         for world in worlds {
-            let of_world = runs.iter().filter(|run| run.1.as_ref().is_some_and(|truth| truth.tdf == world));
+            let of_world =
+                runs.iter().filter(|run| run.1.as_ref().is_some_and(|truth| world_of(truth) == world));
             let of_world: Vec<&Measures> = of_world.map(|run| &run.2).collect();
-            let name = world.map_or("real time".into(), |tdf| format!("time dilated by {tdf}"));
+            let name = match world {
+                None => "real time".into(),
+                Some(tdf) if tdf.is_infinite() => "time dilated as needed".into(),
+                Some(tdf) => format!("time dilated by {tdf}"),
+            };
             let mut own = rows(&group(false), &of_world, arguments.tolerance);
             let _ = writeln!(by_world, "{name}: {}", distance(&own));
             own.iter_mut().for_each(|row| row.name += &format!(" [{name}]"));
@@ -249,6 +255,14 @@ fn place_of(results: &Path, emulated: bool) -> Place {
         (false, true) => Place::Emulated,
         (false, false) => Place::Simulated,
     }
+}
+
+/// The factor of runs whose factor followed the machine, which is another in each.
+const AS_NEEDED: f64 = f64::INFINITY;
+
+/// The world of an emulated run: the factor by which its time was dilated.
+fn world_of(truth: &Truthfulness) -> Option<f64> {
+    if truth.tdf_auto { Some(AS_NEEDED) } else { truth.tdf }
 }
 
 /// Distance of a world from the simulation: the mean of all differences that count, and how many matter.

@@ -7,7 +7,7 @@ use belljar_packetio::{Error, UnixOptions, UnixPort};
 struct Still(SimTime);
 
 impl Clock for Still {
-    fn now(&mut self) -> SimTime {
+    fn now(&self) -> SimTime {
         self.0
     }
     fn real(&self, _: SimDuration) -> Duration {
@@ -31,7 +31,7 @@ impl Dilated {
 }
 
 impl Clock for Dilated {
-    fn now(&mut self) -> SimTime {
+    fn now(&self) -> SimTime {
         let now = Dilated::monotonic();
         let ns = (now.tv_sec - self.start.tv_sec) * 1_000_000_000 + (now.tv_nsec - self.start.tv_nsec);
         SimTime::from_nanos(ns as u64 / self.factor)
@@ -70,12 +70,12 @@ fn frames_cross_when_the_clock_says_so_and_not_before() {
     let mut clock = Still(SimTime::ZERO);
     send(&mut a, 1);
     send(&mut b, 2);
-    assert_eq!(relay.turn(&mut clock, Duration::ZERO).unwrap(), 2);
+    assert_eq!(relay.turn([&clock, &clock], Duration::ZERO).unwrap(), 2);
     clock.0 = SimTime::from_nanos(9_999_999);
-    assert_eq!(relay.turn(&mut clock, Duration::ZERO).unwrap(), 0);
+    assert_eq!(relay.turn([&clock, &clock], Duration::ZERO).unwrap(), 0);
     assert_eq!((received(&mut a), received(&mut b)), (vec![], vec![]));
     clock.0 = SimTime::from_nanos(10_000_000);
-    assert_eq!(relay.turn(&mut clock, Duration::ZERO).unwrap(), 2);
+    assert_eq!(relay.turn([&clock, &clock], Duration::ZERO).unwrap(), 2);
     assert_eq!((received(&mut a), received(&mut b)), (vec![2], vec![1]));
     assert_eq!(relay.line(0).lateness().max(), SimDuration::ZERO);
 }
@@ -85,12 +85,12 @@ fn a_dilated_clock_stretches_the_delay() {
     for (factor, spin) in [(1, Duration::from_micros(200)), (5, Duration::ZERO)] {
         let (mut a, mut b, mut relay) = ends(&delayed(20), spin);
         precise_waits().unwrap();
-        let mut clock = Dilated::new(factor);
+        let clock = Dilated::new(factor);
         send(&mut a, 1);
         let start = clock.now();
         let mut got = Vec::new();
         while got.is_empty() {
-            relay.turn(&mut clock, Duration::from_secs(5)).unwrap();
+            relay.turn([&clock, &clock], Duration::from_secs(5)).unwrap();
             got = received(&mut b);
         }
         let took = clock.now().since(start);
@@ -103,6 +103,40 @@ fn a_dilated_clock_stretches_the_delay() {
 }
 
 #[test]
+fn each_end_has_a_clock_of_its_own() {
+    let (mut a, mut b, mut relay) = ends(&delayed(10), Duration::ZERO);
+    let at = |ms: u64| Still(SimTime::from_nanos(ms * 1_000_000));
+    send(&mut a, 1);
+    // The far end is ahead: what the near one sends now is still due by its own time.
+    assert_eq!(relay.turn([&at(0), &at(8)], Duration::ZERO).unwrap(), 1);
+    assert_eq!(
+        relay.turn([&at(20), &at(9)], Duration::ZERO).unwrap(),
+        0,
+        "the near end's time does not count"
+    );
+    assert_eq!(relay.turn([&at(0), &at(10)], Duration::ZERO).unwrap(), 1);
+    assert_eq!((received(&mut b), relay.line(0).lateness().max()), (vec![1], SimDuration::ZERO));
+    // Behind, it takes the frame when it gets there.
+    send(&mut b, 2);
+    assert_eq!(relay.turn([&at(3), &at(12)], Duration::ZERO).unwrap(), 1);
+    assert_eq!(relay.turn([&at(21), &at(12)], Duration::ZERO).unwrap(), 0);
+    assert_eq!(relay.turn([&at(23), &at(12)], Duration::ZERO).unwrap(), 1);
+    assert_eq!(relay.line(1).lateness().max(), SimDuration::from_millis(1));
+}
+
+#[test]
+fn a_waker_ends_a_sleep() {
+    let (_a, _b, mut relay) = ends(&delayed(10), Duration::ZERO);
+    let waker = Waker::new().unwrap();
+    relay.wake_by(waker.clone());
+    waker.wake();
+    let start = Dilated::new(1);
+    let clock = Still(SimTime::ZERO);
+    relay.turn([&clock, &clock], Duration::from_secs(600)).unwrap();
+    assert!(start.now() < SimTime::ZERO + SimDuration::from_secs(300));
+}
+
+#[test]
 fn a_port_without_room_is_counted_and_a_lost_peer_is_an_error() {
     let (mut a, b, mut relay) = ends(&delayed(0), Duration::ZERO);
     let mut clock = Still(SimTime::ZERO);
@@ -111,12 +145,12 @@ fn a_port_without_room_is_counted_and_a_lost_peer_is_an_error() {
             let _ = a.send(&[7; 1000]).unwrap();
         }
         a.flush().unwrap();
-        relay.turn(&mut clock, Duration::ZERO).unwrap();
+        relay.turn([&clock, &clock], Duration::ZERO).unwrap();
         clock.0 += SimDuration::from_millis(1);
     }
     assert!(relay.refused(0) > 0);
     assert!(relay.port(1).counters().sent.frames > 50);
     drop(b);
-    let error = (0..10).find_map(|_| relay.turn(&mut clock, Duration::ZERO).err());
+    let error = (0..10).find_map(|_| relay.turn([&clock, &clock], Duration::ZERO).err());
     assert!(matches!(error, Some(Error::PeerClosed { .. })), "{error:?}");
 }

@@ -176,6 +176,13 @@ pub const CALLS: &[(u64, When)] = &[
 /// Calls that come here as well once a process has asked for the times of packets.
 pub const OF_PACKETS: &[(u64, When)] = &[(nr::RECVMSG, Always), (nr::RECVMMSG, Always)];
 
+/// Calls that come here as well in a host that is frozen in between: freezing ends them.
+pub const OF_FROZEN: &[(u64, When)] =
+    &[(nr::EPOLL_WAIT, Given(&[3])), (nr::EPOLL_PWAIT, Given(&[3])), (nr::EPOLL_PWAIT2, Always)];
+
+/// Calls that come here as well in a host whose processes are stopped by signals, which nobody is to see.
+pub const OF_STOPPED: &[(u64, When)] = &[(nr::WAIT4, Always), (nr::WAITID, Always)];
+
 /// Answers a call. `mask` are the signals that the guest blocks, which a call may change.
 pub fn answer(number: u64, args: [u64; 6], mask: &mut u64) -> i64 {
     match number {

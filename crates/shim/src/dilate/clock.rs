@@ -1,8 +1,12 @@
 //! The clock of a host: a page that a controller writes and all processes of the host read.
 //!
-//! Virtual time is a linear function of the machine's `CLOCK_MONOTONIC`. An emulation writes one rate for its whole run.
-//! The page can also hold a limit at which the clock stands, and a new rate that continues an old one. It begins with a
-//! sequence number that is odd while it is written, and after every change another one.
+//! Virtual time is a linear function of the machine's `CLOCK_MONOTONIC`, piece by piece: an emulation whose time dilation factor
+//! changes, or whose hosts are frozen in turn, writes a new piece for each change and each turn. A piece may have a limit at
+//! which the clock stands. The page begins with a sequence number that is odd while it is written, and after every change
+//! another one.
+//!
+//! What the kernel times by itself (timers, timeouts of sockets) does not stand while a host is frozen: it goes by the mean rate
+//! ([`Page::kernel`]).
 //!
 //! Spans are converted in the direction that keeps promises: a virtual time, made real and virtual again, is the same.
 
@@ -85,12 +89,27 @@ pub struct Page {
     pub nap: u64,
     /// Not 0 if rings of packets are to have the host's times.
     pub rings: u64,
+    /// Virtual nanoseconds in a real one in the mean, times 2^32: of a host that is frozen in between less than the rate.
+    pub mean_rate: u64,
+    /// How the host is frozen: [`NOT_FROZEN`], [`BY_FREEZER`] or [`BY_SIGNALS`].
+    pub freezes: u64,
 }
+
+/// The host is never frozen.
+pub const NOT_FROZEN: u64 = 0;
+/// The host's processes are frozen by a control group.
+pub const BY_FREEZER: u64 = 1;
+/// The host's processes are stopped by signals.
+pub const BY_SIGNALS: u64 = 2;
+/// The place of [`Page::freezes`] in the page.
+pub const FREEZES_AT: u64 = 16 * 8;
+const _: () = assert!(core::mem::offset_of!(Page, freezes) as u64 == FREEZES_AT);
 
 impl Page {
     /// The page as bytes, in the order of a file that is mapped.
     pub fn to_bytes(&self) -> [u8; size_of::<Page>()] {
-        let Page { sequence, pace, past, wall, boot, tai, counter_rate, nap, rings } = *self;
+        let Page { sequence, pace, past, wall, boot, tai, counter_rate, nap, rings, mean_rate, freezes } =
+            *self;
         let words = [
             sequence,
             pace.real,
@@ -107,6 +126,8 @@ impl Page {
             counter_rate,
             nap,
             rings,
+            mean_rate,
+            freezes,
         ];
         let mut bytes = [0; size_of::<Page>()];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -130,6 +151,11 @@ impl Page {
             }
             core::hint::spin_loop();
         }
+    }
+
+    /// How time passes for what the kernel times by itself.
+    pub fn kernel(&self) -> Pace {
+        Pace { rate: self.mean_rate, ..self.pace }
     }
 
     /// A wall-clock time of the machine, of a file or a packet, as the host has it.

@@ -7,7 +7,20 @@ const PAST: Pace = Pace { real: 1_000, start: 1_000, rate: FULL_RATE / 4, limit:
 fn page(tdf_milli: u64) -> Page {
     let pace = Pace { real: 9_000, start: PAST.at(9_000), rate: Pace::rate_of(tdf_milli), limit: u64::MAX };
     let (wall, boot, tai) = (1_700_000_000 * SECOND, 0, 0);
-    Page { sequence: 2, pace, past: PAST, wall, boot, tai, counter_rate: 0, nap: 0, rings: 0 }
+    let mean_rate = pace.rate / 4;
+    Page {
+        sequence: 2,
+        pace,
+        past: PAST,
+        wall,
+        boot,
+        tai,
+        counter_rate: 0,
+        nap: 0,
+        rings: 0,
+        mean_rate,
+        freezes: NOT_FROZEN,
+    }
 }
 
 #[test]
@@ -27,6 +40,18 @@ fn whole_factors_make_whole_spans() {
     let pace = page(10_000).pace;
     assert_eq!(pace.real_span(100_000_000), SECOND);
     assert_eq!(pace.virtual_span(SECOND), 100_000_000);
+}
+
+#[test]
+fn what_the_kernel_times_takes_longer_where_a_host_is_frozen_in_between() {
+    let page = page(2_000);
+    assert_eq!((page.pace.real_span(1_000), page.kernel().real_span(1_000)), (2_000, 8_000));
+}
+
+#[test]
+fn the_place_of_a_word_in_the_file_is_that_in_the_page() {
+    let bytes = Page { freezes: BY_SIGNALS, ..page(2_000) }.to_bytes();
+    assert_eq!(bytes[FREEZES_AT as usize..][..8], BY_SIGNALS.to_le_bytes());
 }
 
 #[test]

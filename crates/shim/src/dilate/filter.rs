@@ -1,7 +1,8 @@
 //! The seccomp filter: which system calls raise SIGSYS. It is written for the kernel's own short-cut: a call that the
 //! filter lets pass whatever its arguments are does not run the filter at all.
 
-use super::calls::{CALLS, When, nr};
+use super::calls::{CALLS, OF_FROZEN, OF_STOPPED, When, nr};
+use super::clock;
 use super::layout::UPPER;
 use super::memory::native;
 
@@ -210,9 +211,17 @@ impl<const N: usize> Filter<N> {
     }
 }
 
-/// Installs the filter of a host's first program.
-pub fn install() -> i64 {
-    Filter::<MOST>::new(CALLS).install(false)
+/// Installs the filter of a host's first program. `freezes` is how the host is frozen.
+pub fn install(freezes: u64) -> i64 {
+    let mut done = 0;
+    for (calls, is_wanted) in
+        [(OF_FROZEN, freezes != clock::NOT_FROZEN), (OF_STOPPED, freezes == clock::BY_SIGNALS)]
+    {
+        if done == 0 && is_wanted {
+            done = Filter::<FEW>::new(calls).install(false);
+        }
+    }
+    if done == 0 { Filter::<MOST>::new(CALLS).install(false) } else { done }
 }
 
 #[cfg(test)]

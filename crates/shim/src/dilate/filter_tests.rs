@@ -98,6 +98,17 @@ fn a_process_that_wants_the_times_of_packets_has_one_more() {
 }
 
 #[test]
+fn waits_that_freezing_ends_come_here_where_hosts_are_frozen() {
+    let (frozen, stopped) = (Filter::<FEW>::new(OF_FROZEN), Filter::<FEW>::new(OF_STOPPED));
+    let ask = |filter, number: u64, args| verdict(filter, number as u32, GUEST, args);
+    assert_eq!(ask(&frozen, nr::EPOLL_WAIT, [1, 1, 1, MINUS_ONE, 0, 0]), TRAP);
+    assert_eq!(ask(&frozen, nr::EPOLL_PWAIT, [1, 1, 1, 0, 0, 8]), ALLOW);
+    assert_eq!(ask(&frozen, nr::WAIT4, [0; 6]), ALLOW);
+    assert_eq!(ask(&stopped, nr::WAIT4, [0; 6]), TRAP);
+    assert!(frozen.len <= FEW && stopped.len <= FEW);
+}
+
+#[test]
 fn every_call_is_named_once_and_has_room() {
     let mut numbers: Vec<u64> = CALLS.iter().map(|(number, _)| *number).collect();
     numbers.sort_unstable();

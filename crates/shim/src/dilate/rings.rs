@@ -73,7 +73,7 @@ pub fn set(args: [u64; 6]) -> i64 {
         let is_third = version == 2 && len >= 28;
         if is_third {
             longer = read(value)?;
-            longer[4] = Now::read().page.pace.real_span(u64::from(longer[4])).min(60_000) as u32;
+            longer[4] = Now::read().page.kernel().real_span(u64::from(longer[4])).min(60_000) as u32;
         }
         let value = if is_third { longer.as_ptr() as u64 } else { value };
         let done = native(nr::SETSOCKOPT, [socket, SOL_PACKET, u64::from(RX_RING), value, len, 0]);

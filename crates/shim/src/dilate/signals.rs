@@ -5,18 +5,20 @@
 //! such code in its place when a signal comes. So what a `vfork`ed child changes stays the child's, as it does in the kernel.
 
 use super::calls::{self, nr};
-use super::clock::Now;
+use super::clock::{BY_SIGNALS, Now};
 use super::memory::{native, read, result, write};
 use super::{error, filter, layout};
 use crate::copy;
 use crate::frame::{SigInfo, UContext};
 
 const SIGSEGV: u64 = 11;
+const SIGCHLD: u64 = 17;
 const SIGSYS: u64 = 31;
 /// The signals that guests cannot block.
 const OURS: u64 = 1 << (SIGSEGV - 1) | 1 << (SIGSYS - 1);
 const SIG_DFL: u64 = 0;
 const SIG_IGN: u64 = 1;
+const SA_NOCLDSTOP: u64 = 1;
 const SA_SIGINFO: u64 = 4;
 const SA_RESTORER: u64 = 0x0400_0000;
 const SA_ONSTACK: u64 = 0x0800_0000;
@@ -181,6 +183,10 @@ pub fn action(args: [u64; 6]) -> i64 {
                 wanted.map(|guest| if signal == SIGSYS { for_calls(guest[0]) } else { for_faults(guest) });
         } else if let Some(wanted) = &mut wanted {
             wanted[3] &= !OURS;
+            // Children are stopped in turn, which is nobody's business.
+            if signal == SIGCHLD && Now::read().page.freezes == BY_SIGNALS {
+                wanted[1] |= SA_NOCLDSTOP;
+            }
         }
         let mut before: Action = [0; 4];
         let new = wanted.as_ref().map_or(0, |wanted| wanted.as_ptr() as u64);

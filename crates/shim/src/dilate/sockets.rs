@@ -54,7 +54,7 @@ pub fn set_option(args: [u64; 6]) -> i64 {
         return if Now::read().page.rings != 0 { rings::set(args) } else { native(nr::SETSOCKOPT, args) };
     }
     let [socket, level, name, value, len, _] = args;
-    let pace = Now::read().page.pace;
+    let pace = Now::read().page.kernel();
     let with =
         |value: *const u8, len: u64| native(nr::SETSOCKOPT, [socket, level, name, value as u64, len, 0]);
     // The kernel refuses what is too short by itself.
@@ -113,7 +113,7 @@ pub fn get_option(args: [u64; 6]) -> i64 {
     if done != 0 {
         return done;
     }
-    let pace = Now::read().page.pace;
+    let pace = Now::read().page.kernel();
     result((|| {
         let len = u64::from(read::<u32>(len_at)?);
         match kind(level, name) {
@@ -176,7 +176,7 @@ pub fn receive(number: u64, args: [u64; 6]) -> i64 {
         return told.err().unwrap_or(done);
     }
     result((|| {
-        let pace = Now::read().page.pace;
+        let pace = Now::read().page.kernel();
         let span = if args[4] == 0 { None } else { Some(super::waits::nanoseconds(read(args[4])?)?) };
         let mut real = span.map(|span| timespec(pace.real_span(span)));
         let at = real.as_mut().map_or(0, |real| real.as_mut_ptr() as u64);

@@ -14,7 +14,7 @@ const SINCE_1970: u64 = 500_000_000 * SECOND;
 
 /// Makes spans real. None gets so short that it would mean "off".
 fn real(now: &Now, spans: [u64; 2]) -> [u64; 2] {
-    spans.map(|span| now.page.pace.real_span(span))
+    spans.map(|span| now.page.kernel().real_span(span))
 }
 
 /// Writes a native setting out as a virtual one.
@@ -23,7 +23,7 @@ fn tell(now: &Now, setting: Setting, unit: u64, at: u64) -> Result<(), i64> {
     let spans = [[a, b], [c, d]].map(|[seconds, part]| {
         let span = seconds.saturating_mul(SECOND).saturating_add(part * unit);
         // A timer that is set does not read as one that is not.
-        now.page.pace.virtual_span(span).max(if span > 0 { unit } else { 0 })
+        now.page.kernel().virtual_span(span).max(if span > 0 { unit } else { 0 })
     });
     let [interval, value] = spans.map(timespec);
     write(at, [interval[0], interval[1] / unit, value[0], value[1] / unit])
@@ -104,11 +104,11 @@ pub fn get_interval(args: [u64; 6]) -> i64 {
 /// `alarm`: the real-time interval timer in seconds.
 pub fn alarm(args: [u64; 6]) -> i64 {
     let now = Now::read();
-    let real = timespec(now.page.pace.real_span((args[0] & 0xffff_ffff) * SECOND));
+    let real = timespec(now.page.kernel().real_span((args[0] & 0xffff_ffff) * SECOND));
     let new: Setting = [0, 0, real[0], real[1] / 1_000];
     let mut old: Setting = [0; 4];
     native(nr::SETITIMER, [0, new.as_ptr() as u64, old.as_mut_ptr() as u64, 0, 0, 0]);
-    let left = now.page.pace.virtual_span(old[2] * SECOND + old[3] * 1_000);
+    let left = now.page.kernel().virtual_span(old[2] * SECOND + old[3] * 1_000);
     // Linux rounds, but never to 0.
     let seconds = (left + SECOND / 2) / SECOND;
     seconds.max(u64::from(left > 0)) as i64

@@ -58,14 +58,30 @@ pub fn time(args: [u64; 6]) -> i64 {
 
 /// `getrusage`, `wait4` and `waitid`: the two times at the beginning of a `struct rusage`.
 pub fn of_process(number: u64, args: [u64; 6]) -> i64 {
-    let done = native(number, args);
+    /// The option that asks for stopped and for continued children, of both calls.
+    const STOPPED: u64 = 2;
+    const CONTINUED: u64 = 8;
+    let mut own = args;
+    let options = match number {
+        nr::WAIT4 => 2,
+        _ => 3,
+    };
+    // The host's processes are stopped in turn.
+    if number != nr::GETRUSAGE && Now::read().page.freezes == super::clock::BY_SIGNALS {
+        let left = own[options] & !(STOPPED | CONTINUED);
+        // `waitid` refuses to wait for nothing.
+        if number == nr::WAIT4 || left & 4 != 0 {
+            own[options] = left;
+        }
+    }
+    let done = native(number, own);
     let at = match number {
         nr::WAIT4 => args[3],
         nr::WAITID => args[4],
         _ => args[1],
     };
     // Nobody was waited for: nothing was written.
-    if done < 0 || number == nr::WAIT4 && done == 0 {
+    if done < 0 || at == 0 || number == nr::WAIT4 && done == 0 {
         return done;
     }
     let pace = Now::read().page.pace;

@@ -181,12 +181,41 @@ pub fn epoll(number: u64, args: [u64; 6]) -> i64 {
             _ => u64::try_from(milliseconds).ok().map(|ms| ms * 1_000_000),
         };
         let mask = if number == nr::EPOLL_WAIT { None } else { mask_of(args[4])? };
+        if Now::read().page.freezes != clock::NOT_FROZEN {
+            return epoll_frozen(args, span, mask);
+        }
         let [mask_at, size] = mask.as_ref().map_or([0, 0], |mask| [mask as *const u64 as u64, 8]);
         let wait =
             |timeout: u64| native(nr::EPOLL_PWAIT2, [args[0], args[1], args[2], timeout, mask_at, size]);
         let Some(span) = span else { return Ok(wait(0)) };
         Ok(until(deadline(span), 0, |left| wait(timespec(left).as_ptr() as u64)))
     })())
+}
+
+/// `epoll_wait` of a host that is frozen in between, which would end it (`EINTR`): the wait is a `ppoll` of the descriptor, which
+/// the kernel takes up again.
+fn epoll_frozen(args: [u64; 6], span: Option<u64>, mask: Option<u64>) -> Result<i64, i64> {
+    const POLLIN: u64 = 1;
+    let look = || native(nr::EPOLL_WAIT, [args[0], args[1], args[2], 0, 0, 0]);
+    let [mask_at, size] = mask.as_ref().map_or([0, 0], |mask| [mask as *const u64 as u64, 8]);
+    let wait = |timeout: u64| {
+        // `struct pollfd`: the descriptor, and behind it the events.
+        let mut watched = args[0] & 0xffff_ffff | POLLIN << 32;
+        native(nr::PPOLL, [&raw mut watched as u64, 1, timeout, mask_at, size, 0])
+    };
+    let end = span.map(deadline);
+    loop {
+        let ready = match end {
+            Some(end) => until(end, 0, |left| wait(timespec(left).as_ptr() as u64)),
+            None => wait(0),
+        };
+        // Another thread may have taken the events meanwhile.
+        match look() {
+            0 if ready > 0 => {}
+            0 => return Ok(ready),
+            found => return Ok(found),
+        }
+    }
 }
 
 /// Futexes with a timeout: the time from now for `FUTEX_WAIT`, a point in time for the others.
@@ -263,7 +292,7 @@ pub fn queue(number: u64, args: [u64; 6]) -> i64 {
 /// `io_getevents` and `io_pgetevents`: what there is when the time is over counts.
 pub fn io_events(number: u64, args: [u64; 6]) -> i64 {
     result((|| {
-        let real = optional(args[4])?.map(|span| timespec(Now::read().page.pace.real_span(span)));
+        let real = optional(args[4])?.map(|span| timespec(Now::read().page.kernel().real_span(span)));
         let mut args = args;
         args[4] = real.as_ref().map_or(0, |real| real.as_ptr() as u64);
         Ok(native(number, args))

@@ -1,0 +1,187 @@
+//! `--tdf auto`: the time dilation factor follows the machine. It is raised when the time that is given falls short, and lowered
+//! when there is slack.
+//!
+//! Time falls short when lines hand frames out later than does no harm, or when a node waited for a processor that it would have had on a
+//! machine of its own. Both are measured in the hosts' time and say themselves how much is missing, whatever the reason: load of the
+//! experiment, or of somebody else. Slack is the absence of both with a margin; then a lower factor is tried. One that was too low is not
+//! tried again for a while, which doubles each time.
+
+use belljar_base::SimDuration;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Frames without which a window says nothing of lateness.
+const FEW: u64 = 20;
+/// The highest factor, in thousandths.
+const MOST: u64 = 500_000;
+/// Shares of its time for which a node may be short of a processor: above the first the factor is raised, below the second lowered.
+const SHORT: f64 = 0.10;
+const HARDLY_SHORT: f64 = 0.04;
+/// The share of the lateness that does no harm below which there is slack.
+const MARGIN: f64 = 0.5;
+/// Bounds of a step upwards, and the step downwards.
+const STEP_UP: (f64, f64) = (1.25, 2.0);
+const STEP_DOWN: f64 = 0.8;
+/// Windows with slack before a step downwards.
+const PATIENCE: u32 = 4;
+/// Windows for which a factor that was too low is not tried again: at first, and at most.
+const MEMORY: (u32, u32) = (40, 2_000);
+
+/// A number of frames and the sum of their lateness.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Late {
+    frames: u64,
+    ns: u64,
+}
+
+impl Late {
+    /// Counts a frame.
+    pub fn add(&mut self, late: SimDuration) {
+        self.frames += 1;
+        self.ns = self.ns.saturating_add(late.as_nanos());
+    }
+
+    /// Both together.
+    pub fn with(self, other: Late) -> Late {
+        Late { frames: self.frames + other.frames, ns: self.ns.saturating_add(other.ns) }
+    }
+}
+
+/// Lateness of all lines since it was last looked at.
+#[derive(Debug, Default)]
+pub struct Pressure {
+    late_ns: AtomicU64,
+    frames: AtomicU64,
+}
+
+impl Pressure {
+    /// Counts what a line's count of frames and sum of lateness have grown by since `seen`.
+    pub fn grow(&self, seen: &mut Late, now: Late) {
+        if now.frames > seen.frames {
+            self.frames.fetch_add(now.frames - seen.frames, Relaxed);
+            self.late_ns.fetch_add(now.ns - seen.ns, Relaxed);
+            *seen = now;
+        }
+    }
+
+    /// The mean lateness since the last call, in nanoseconds, and the frames.
+    pub fn take(&self) -> (f64, u64) {
+        let (late, frames) = (self.late_ns.swap(0, Relaxed), self.frames.swap(0, Relaxed));
+        (late as f64 / frames.max(1) as f64, frames)
+    }
+}
+
+/// What a window has shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Mean lateness of frames in nanoseconds.
+    pub late: f64,
+    /// Frames.
+    pub frames: u64,
+    /// The greatest share of its time for which a node was short of a processor.
+    pub short: f64,
+}
+
+/// The decisions of a run. *After each window* call [`decide`](Adapter::decide).
+#[derive(Debug)]
+pub struct Adapter {
+    tdf_milli: u64,
+    /// Mean lateness that does no harm, in nanoseconds.
+    limit: f64,
+    /// Windows with slack one after another.
+    slack: u32,
+    /// The highest factor that was too low, the windows for which it still counts, and for which it did in the beginning.
+    too_low: (u64, u32, u32),
+}
+
+impl Adapter {
+    /// Decisions from a factor on; `limit` is the mean lateness that does no harm, in nanoseconds.
+    pub fn new(tdf_milli: u64, limit: f64) -> Adapter {
+        Adapter { tdf_milli, limit, slack: 0, too_low: (0, 0, 0) }
+    }
+
+    /// The new factor, in thousandths, if it is to change.
+    pub fn decide(&mut self, Window { late, frames, short }: Window) -> Option<u64> {
+        self.too_low.1 = self.too_low.1.saturating_sub(1);
+        let late = if frames >= FEW { late / self.limit } else { 0.0 };
+        let old = self.tdf_milli;
+        let new = if late > 1.0 || short > SHORT {
+            self.slack = 0;
+            // Tried too early: wait longer the next time.
+            let memory =
+                if old <= self.too_low.0 { self.too_low.2.saturating_mul(2).min(MEMORY.1) } else { MEMORY.0 };
+            self.too_low = (old.max(self.too_low.0), memory, memory);
+            let step = late.max(1.0 + short).clamp(STEP_UP.0, STEP_UP.1);
+            ((old as f64 * step) as u64).min(MOST)
+        } else if late < MARGIN && short < HARDLY_SHORT {
+            self.slack += 1;
+            if self.slack < PATIENCE {
+                return None;
+            }
+            self.slack = 0;
+            let new = ((old as f64 * STEP_DOWN) as u64).max(1_000);
+            if self.too_low.1 > 0 && new <= self.too_low.0 {
+                return None;
+            }
+            new
+        } else {
+            self.slack = 0;
+            return None;
+        };
+        self.tdf_milli = new;
+        (new != old).then_some(new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine that is just enough at a factor of `need`.
+    fn window(tdf_milli: u64, need: f64) -> Window {
+        let load = need * 1e3 / tdf_milli as f64;
+        let late = if load > 1.0 { 1e6 * load } else { 2e4 * load };
+        Window { late, frames: 1_000, short: (load - 1.0).clamp(0.0, 1.0) }
+    }
+
+    fn run(adapter: &mut Adapter, need: f64, windows: usize) -> Vec<f64> {
+        let step = |_| {
+            let window = window(adapter.tdf_milli, need);
+            adapter.decide(window);
+            adapter.tdf_milli as f64 / 1e3
+        };
+        (0..windows).map(step).collect()
+    }
+
+    #[test]
+    fn it_settles_above_what_is_needed_and_comes_down_again() {
+        let mut adapter = Adapter::new(1_000, 1e5);
+        let factors = run(&mut adapter, 7.0, 2_000);
+        let enough = factors.iter().filter(|tdf| (7.0..14.0).contains(*tdf)).count();
+        assert!(enough > 1_950, "{enough}");
+        // The longer it runs, the more seldom a lower factor is tried.
+        let tried = |part: &[f64]| part.windows(2).filter(|pair| pair[1] > pair[0]).count();
+        assert!(tried(&factors[1_000..]) <= 5 && tried(&factors[..100]) <= 8);
+        let low = run(&mut adapter, 0.3, 4_000);
+        assert_eq!(low.last(), Some(&1.0));
+    }
+
+    #[test]
+    fn the_same_windows_give_the_same_factors() {
+        let factors = || run(&mut Adapter::new(2_500, 1e5), 5.5, 500);
+        assert_eq!(factors(), factors());
+    }
+
+    #[test]
+    fn a_machine_without_work_is_not_slowed() {
+        let mut adapter = Adapter::new(1_000, 1e5);
+        for _ in 0..100 {
+            assert_eq!(adapter.decide(Window { late: 9e9, frames: 3, short: 0.05 }), None);
+        }
+    }
+
+    #[test]
+    fn a_node_without_a_processor_raises_it_though_frames_are_in_time() {
+        let mut adapter = Adapter::new(2_000, 1e5);
+        assert_eq!(adapter.decide(Window { late: 0.0, frames: 1_000, short: 0.5 }), Some(3_000));
+    }
+}

@@ -1,0 +1,176 @@
+//! Freezing the processes of a host or a switch: by a control group of the kernel (version 2) where one can be made, else by
+//! signals.
+//!
+//! A group freezes what is in it at once, and nobody sees it. Processes enter it by a hidden command that executes their program
+//! ([`join`]), so that there is none outside. Control groups of version 1 are not used: what they have frozen cannot be killed, and would
+//! outlive an emulation that is killed.
+//!
+//! Signals (`SIGSTOP`, `SIGCONT`) are sent by the host's first process to all others of its namespace in one call (`kill(-1)`), to which
+//! the kernel adds what is being forked. The shim hides them from parents.
+
+use crate::error::{Doing, Error, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The hidden subcommand of the program that enters a group, which standard input is the list of, and executes a program.
+pub const JOIN_COMMAND: &str = "emulate-join";
+/// Mount points of control groups of version 2.
+const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+/// Files of a group.
+const MEMBERS: &str = "cgroup.procs";
+const FREEZE: &str = "cgroup.freeze";
+/// Orders to the first process of a host.
+const STOP: u8 = b's';
+const GO_ON: u8 = b'g';
+
+/// The control groups of an emulation.
+#[derive(Debug)]
+pub struct Groups(PathBuf);
+
+impl Groups {
+    /// Makes the group of this emulation, below that of this process, if that is allowed.
+    pub fn make(name: &str) -> Option<Groups> {
+        let own = own_group()?;
+        let all = MOUNTS.iter().map(|mount| Path::new(mount).join(&own).join(name));
+        all.filter(|path| fs::create_dir(path).is_ok()).find_map(|path| {
+            let groups = Groups(path);
+            // A kernel from before 5.2 has no freezer there.
+            if groups.0.join(FREEZE).exists() {
+                Some(groups)
+            } else {
+                let _ = fs::remove_dir(&groups.0);
+                None
+            }
+        })
+    }
+
+    /// Makes a node's own group. Returns the list of its members, and its freezer.
+    pub fn add(&self, node: usize) -> Result<(PathBuf, Freezer)> {
+        let path = self.0.join(node.to_string());
+        let failed = || format!("making the control group '{}'", path.display());
+        fs::create_dir(&path).doing(failed())?;
+        let freeze = File::options().write(true).open(path.join(FREEZE)).doing(failed())?;
+        Ok((path.join(MEMBERS), Freezer::Group(freeze)))
+    }
+}
+
+/// The path of this process's group of version 2, below the mount point.
+fn own_group() -> Option<PathBuf> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(PathBuf::from(path))
+}
+
+/// Removes the groups of an emulation that has ended, whose name this is.
+pub fn remove(name: &str) {
+    let Some(own) = own_group() else { return };
+    for path in MOUNTS.iter().map(|mount| Path::new(mount).join(&own).join(name)) {
+        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+            // The files of a group go with it.
+            let _ = fs::remove_dir(entry.path());
+        }
+        let _ = fs::remove_dir(&path);
+    }
+}
+
+/// A way to freeze one node.
+#[derive(Debug)]
+pub enum Freezer {
+    /// Its control group's file.
+    Group(File),
+    /// A connection to the first process of a host.
+    Host(UnixStream),
+    /// A process.
+    Process(u32),
+}
+
+impl Freezer {
+    /// Freezes it, or lets it go on. It takes effect a little later.
+    pub fn set(&mut self, frozen: bool) -> Result<()> {
+        match self {
+            Freezer::Group(file) => {
+                file.write_all_at(if frozen { b"1" } else { b"0" }, 0).doing("freezing a control group")
+            }
+            Freezer::Host(connection) => connection
+                .write_all(&[if frozen { STOP } else { GO_ON }])
+                .doing("telling a host to stop its processes"),
+            Freezer::Process(pid) => {
+                let signal = if frozen { Signal::SIGSTOP } else { Signal::SIGCONT };
+                // One that has ended is found out elsewhere.
+                let _ = kill(Pid::from_raw(*pid as i32), signal);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Stops all other processes of this namespace, and lets them go on, as `orders` say. For the first process of a host.
+pub fn obey(mut orders: UnixStream) {
+    crate::go_first();
+    let mut order = [0];
+    while matches!(orders.read(&mut order), Ok(1)) {
+        let signal = if order[0] == STOP { Signal::SIGSTOP } else { Signal::SIGCONT };
+        // There may be nobody.
+        let _ = kill(Pid::from_raw(-1), signal);
+    }
+}
+
+/// Enters the group whose list standard input is, and executes a program with its arguments.
+pub fn join(arguments: &[std::ffi::OsString]) -> Error {
+    let enter = || -> std::io::Result<()> {
+        File::from(std::io::stdin().as_fd().try_clone_to_owned()?).write_all(b"0")
+    };
+    if let Err(error) = enter() {
+        return Error::new(format!("entering the control group of a host: {error}"));
+    }
+    let [program, arguments @ ..] = arguments else { return Error::new("no program is given") };
+    let error = Command::new(program).args(arguments).stdin(Stdio::null()).exec();
+    Error::new(format!("executing '{}': {error}", program.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_one_byte_each() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut freezer = Freezer::Host(ours);
+        freezer.set(true).unwrap();
+        freezer.set(false).unwrap();
+        drop(freezer);
+        let mut got = Vec::new();
+        { theirs }.read_to_end(&mut got).unwrap();
+        assert_eq!(got, [STOP, GO_ON]);
+    }
+
+    #[test]
+    fn a_process_stops_and_goes_on() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let state = || {
+            let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+            text.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap()
+        };
+        let mut freezer = Freezer::Process(child.id());
+        let reaches = |wanted: bool| {
+            (0..1_000).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                (state() == 'T') == wanted
+            })
+        };
+        freezer.set(true).unwrap();
+        assert!(reaches(true));
+        freezer.set(false).unwrap();
+        assert!(reaches(false));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

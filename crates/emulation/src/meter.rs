@@ -1,0 +1,158 @@
+//! Processor time that the nodes of an emulation use, and wait for: the kernel's account of each thread (`schedstat`).
+//!
+//! A node is short of a processor as far as it waited for one although it has had less than the whole time of one: on a
+//! machine of its own it would not have waited.
+
+use crate::clock::monotonic_ns;
+use belljar_base::Map;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Something whose processes are counted.
+#[derive(Clone, Debug)]
+pub enum Counted {
+    /// The host whose first process this is, without that.
+    Host(u32),
+    /// One process.
+    Process(u32),
+}
+
+/// Nanoseconds since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Use {
+    /// On a processor.
+    pub ran: u64,
+    /// Ready to run, and waiting.
+    pub waited: u64,
+}
+
+impl Use {
+    /// The share of `passed`, in virtual nanoseconds, for which it was short of a processor, where a virtual nanosecond takes `tdf` of
+    /// the machine's.
+    pub fn short(&self, passed: u64, tdf: f64) -> f64 {
+        let passed = passed.max(1) as f64;
+        let waited = self.waited as f64 / tdf.max(1.0) / passed;
+        waited.min(1.0 - self.ran as f64 / passed).max(0.0)
+    }
+}
+
+/// The meter of all nodes.
+#[derive(Debug)]
+pub struct Meter {
+    namespaces: Map<PathBuf, usize>,
+    /// First processes of hosts, which do not count.
+    first: Vec<u32>,
+    single: Map<u32, usize>,
+    nodes: usize,
+    /// By process, its node.
+    known: Map<u32, Option<usize>>,
+    /// By thread, what it had used when it was last looked at.
+    seen: Map<u32, Use>,
+}
+
+impl Meter {
+    /// A meter of these nodes.
+    pub fn new(nodes: &[Counted]) -> Meter {
+        let mut meter = Meter {
+            namespaces: Map::new(),
+            first: Vec::new(),
+            single: Map::new(),
+            nodes: nodes.len(),
+            known: Map::new(),
+            seen: Map::new(),
+        };
+        for (index, node) in nodes.iter().enumerate() {
+            match node {
+                Counted::Host(init) => {
+                    meter.namespaces.extend(namespace(*init).map(|namespace| (namespace, index)));
+                    meter.first.push(*init);
+                }
+                Counted::Process(pid) => {
+                    meter.single.insert(*pid, index);
+                }
+            }
+        }
+        meter
+    }
+
+    /// What each node has used since the last call, and the time that looking took.
+    pub fn look(&mut self) -> (Vec<Use>, u64) {
+        let began = monotonic_ns();
+        let mut used = vec![Use::default(); self.nodes];
+        let (mut known, mut seen) = (Map::new(), Map::new());
+        for process in numbers(Path::new("/proc")) {
+            let node = self.known.get(&process).copied().unwrap_or_else(|| self.node_of(process));
+            known.insert(process, node);
+            let Some(node) = node else { continue };
+            let tasks = PathBuf::from(format!("/proc/{process}/task"));
+            for task in numbers(&tasks) {
+                let text = fs::read_to_string(tasks.join(format!("{task}/schedstat"))).unwrap_or_default();
+                let Some(now) = parse(&text) else { continue };
+                let before = self.seen.get(&task).copied().unwrap_or_default();
+                used[node].ran += now.ran.saturating_sub(before.ran);
+                used[node].waited += now.waited.saturating_sub(before.waited);
+                seen.insert(task, now);
+            }
+        }
+        (self.known, self.seen) = (known, seen);
+        (used, monotonic_ns() - began)
+    }
+
+    fn node_of(&self, process: u32) -> Option<usize> {
+        if self.first.contains(&process) {
+            return None;
+        }
+        let of_single = self.single.get(&process).copied();
+        of_single.or_else(|| self.namespaces.get(&namespace(process)?).copied())
+    }
+}
+
+/// The process-id namespace of a process.
+fn namespace(process: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/pid")).ok()
+}
+
+/// The names in a directory that are numbers.
+pub fn numbers(directory: &Path) -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn parse(schedstat: &str) -> Option<Use> {
+    let mut words = schedstat.split_whitespace().map(str::parse);
+    match (words.next(), words.next()) {
+        (Some(Ok(ran)), Some(Ok(waited))) => Some(Use { ran, waited }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_has_had_a_processor_is_not_short_of_one() {
+        let short = |ran, waited, tdf| Use { ran, waited }.short(1_000, tdf);
+        assert_eq!(short(400, 600, 1.0), 0.6);
+        assert_eq!(short(1_000, 3_000, 1.0), 0.0);
+        assert_eq!(short(100, 0, 1.0), 0.0);
+        assert_eq!(short(500, 1_000, 4.0), 0.25, "at a factor it has waited for less of its own time");
+        assert_eq!(short(900, 1_000, 4.0), 0.1f64.min(1.0 - 0.9));
+    }
+
+    #[test]
+    fn the_account_is_read_as_the_kernel_writes_it() {
+        assert_eq!(parse("12 34 5\n"), Some(Use { ran: 12, waited: 34 }));
+        assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn a_process_that_works_is_counted() {
+        let mut meter = Meter::new(&[Counted::Process(std::process::id()), Counted::Process(u32::MAX)]);
+        meter.look();
+        let end = monotonic_ns() + 50_000_000;
+        while monotonic_ns() < end {}
+        let (used, _) = meter.look();
+        assert!(used[0].ran + used[0].waited > 0 && used[1] == Use::default(), "{used:?}");
+    }
+}
