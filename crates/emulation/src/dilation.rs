@@ -131,12 +131,15 @@ impl Dilation {
     }
 
     fn page(&self, name: &str, clock: &ExperimentClock, pace: Pace, mean_rate: u64) -> Page {
-        let (real, passed) = (pace.real - self.began, pace.start - self.began);
+        // Until it goes on, a clock's pace is the piece before.
+        let before = clock.pace();
+        let (real, passed) = (before.real - self.began, before.start - self.began);
         let mean = if real == 0 { pace.rate } else { ((u128::from(passed) << 32) / u128::from(real)) as u64 };
         Page {
             sequence: 2,
             pace,
-            past: Pace { real: self.began, start: self.began, rate: mean.max(1), limit: pace.start },
+            before,
+            past: Pace { real: self.began, start: self.began, rate: mean.max(1), limit: before.start },
             wall: clock.wall(),
             boot: self.boot,
             tai: TAI_NS,

@@ -74,8 +74,10 @@ pub struct Page {
     pub sequence: u64,
     /// The piece that holds now.
     pub pace: Pace,
-    /// All pieces before in one, at their mean rate, from when the host's time began to differ from the machine's: by it
-    /// what was written before the present piece has its time.
+    /// The piece before: what came while it held is often looked at now, such as a packet that waited while the host was frozen.
+    pub before: Pace,
+    /// All pieces before that in one, at their mean rate, from when the host's time began to differ from the machine's: by it
+    /// what was written then has its time.
     pub past: Pace,
     /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, in nanoseconds, of the machine when the host's time began, and of the host.
     pub wall: u64,
@@ -102,20 +104,36 @@ pub const BY_FREEZER: u64 = 1;
 /// The host's processes are stopped by signals.
 pub const BY_SIGNALS: u64 = 2;
 /// The place of [`Page::freezes`] in the page.
-pub const FREEZES_AT: u64 = 16 * 8;
+pub const FREEZES_AT: u64 = 20 * 8;
 const _: () = assert!(core::mem::offset_of!(Page, freezes) as u64 == FREEZES_AT);
 
 impl Page {
     /// The page as bytes, in the order of a file that is mapped.
     pub fn to_bytes(&self) -> [u8; size_of::<Page>()] {
-        let Page { sequence, pace, past, wall, boot, tai, counter_rate, nap, rings, mean_rate, freezes } =
-            *self;
+        let Page {
+            sequence,
+            pace,
+            before,
+            past,
+            wall,
+            boot,
+            tai,
+            counter_rate,
+            nap,
+            rings,
+            mean_rate,
+            freezes,
+        } = *self;
         let words = [
             sequence,
             pace.real,
             pace.start,
             pace.rate,
             pace.limit,
+            before.real,
+            before.start,
+            before.rate,
+            before.limit,
             past.real,
             past.start,
             past.rate,
@@ -162,6 +180,7 @@ impl Page {
     pub fn wall_of_real(&self, wall: u64) -> u64 {
         match wall.checked_sub(self.wall) {
             Some(real) if real >= self.pace.real => self.wall + self.pace.at(real),
+            Some(real) if real >= self.before.real => self.wall + self.before.at(real),
             Some(real) if real >= self.past.real => self.wall + self.past.at(real),
             // Before that they went alike.
             _ => wall,
@@ -172,6 +191,7 @@ impl Page {
     pub fn real_of_wall(&self, wall: u64) -> u64 {
         match wall.checked_sub(self.wall) {
             Some(time) if time >= self.pace.start => self.wall.saturating_add(self.pace.real_at(time)),
+            Some(time) if time >= self.before.start => self.wall + self.before.real_at(time),
             Some(time) if time >= self.past.start => self.wall + self.past.real_at(time),
             _ => wall,
         }

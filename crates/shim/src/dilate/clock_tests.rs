@@ -11,6 +11,7 @@ fn page(tdf_milli: u64) -> Page {
     Page {
         sequence: 2,
         pace,
+        before: pace,
         past: PAST,
         wall,
         boot,
@@ -40,6 +41,17 @@ fn whole_factors_make_whole_spans() {
     let pace = page(10_000).pace;
     assert_eq!(pace.real_span(100_000_000), SECOND);
     assert_eq!(pace.virtual_span(SECOND), 100_000_000);
+}
+
+#[test]
+fn what_came_before_a_host_was_frozen_has_the_time_of_then() {
+    let now = page(2_000);
+    // It ran for 1 us, and was frozen for 3.
+    let before = Pace { real: 5_000, start: now.pace.start - 1_000, rate: FULL_RATE, limit: now.pace.start };
+    let page = Page { before, ..now };
+    let times =
+        [5_000, 5_400, 6_000, 8_999, 9_000].map(|real| page.wall_of_real(page.wall + real) - page.wall);
+    assert_eq!(times, [2_000, 2_400, 3_000, 3_000, 3_000]);
 }
 
 #[test]
