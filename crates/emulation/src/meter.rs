@@ -1,7 +1,7 @@
 //! Processor time that the nodes of an emulation use, and wait for: the kernel's account of each thread (`schedstat`).
 //!
 //! A node is short of a processor as far as it waited for one although it has had less than the whole time of one: on a
-//! machine of its own it would not have waited.
+//! machine of its own it would not have waited. Waits that are short in its own time do not count: frames are late by as much.
 
 use crate::clock::monotonic_ns;
 use belljar_base::Map;
@@ -24,15 +24,23 @@ pub struct Use {
     pub ran: u64,
     /// Ready to run, and waiting.
     pub waited: u64,
+    /// The number of times that it began to run, which has no unit.
+    pub turns: u64,
 }
+
+/// A wait in virtual nanoseconds that does no harm.
+const HARMLESS_NS: f64 = 500_000.0;
 
 impl Use {
     /// The share of `passed`, in virtual nanoseconds, for which it was short of a processor, where a virtual nanosecond takes `tdf` of
     /// the machine's.
     pub fn short(&self, passed: u64, tdf: f64) -> f64 {
         let passed = passed.max(1) as f64;
-        let waited = self.waited as f64 / tdf.max(1.0) / passed;
-        waited.min(1.0 - self.ran as f64 / passed).max(0.0)
+        let waited = self.waited as f64 / tdf.max(1.0);
+        if waited <= HARMLESS_NS * self.turns as f64 {
+            return 0.0;
+        }
+        (waited / passed).min(1.0 - self.ran as f64 / passed).max(0.0)
     }
 }
 
@@ -91,6 +99,7 @@ impl Meter {
                 let before = self.seen.get(&task).copied().unwrap_or_default();
                 used[node].ran += now.ran.saturating_sub(before.ran);
                 used[node].waited += now.waited.saturating_sub(before.waited);
+                used[node].turns += now.turns.saturating_sub(before.turns);
                 seen.insert(task, now);
             }
         }
@@ -120,8 +129,8 @@ pub fn numbers(directory: &Path) -> impl Iterator<Item = u32> {
 
 fn parse(schedstat: &str) -> Option<Use> {
     let mut words = schedstat.split_whitespace().map(str::parse);
-    match (words.next(), words.next()) {
-        (Some(Ok(ran)), Some(Ok(waited))) => Some(Use { ran, waited }),
+    match (words.next(), words.next(), words.next()) {
+        (Some(Ok(ran)), Some(Ok(waited)), Some(Ok(turns))) => Some(Use { ran, waited, turns }),
         _ => None,
     }
 }
@@ -132,17 +141,26 @@ mod tests {
 
     #[test]
     fn a_node_that_has_had_a_processor_is_not_short_of_one() {
-        let short = |ran, waited, tdf| Use { ran, waited }.short(1_000, tdf);
+        const MS: u64 = 1_000_000;
+        let short =
+            |ran, waited, tdf| Use { ran: ran * MS, waited: waited * MS, turns: 10 }.short(1_000 * MS, tdf);
         assert_eq!(short(400, 600, 1.0), 0.6);
         assert_eq!(short(1_000, 3_000, 1.0), 0.0);
         assert_eq!(short(100, 0, 1.0), 0.0);
         assert_eq!(short(500, 1_000, 4.0), 0.25, "at a factor it has waited for less of its own time");
-        assert_eq!(short(900, 1_000, 4.0), 0.1f64.min(1.0 - 0.9));
+        assert_eq!(short(750, 2_000, 4.0), 0.25);
+    }
+
+    #[test]
+    fn short_waits_do_no_harm() {
+        let short = |turns, tdf| Use { ran: 0, waited: 100_000_000, turns }.short(200_000_000, tdf);
+        assert_eq!((short(10, 1.0), short(10, 16.0), short(400, 1.0)), (0.5, 100.0 / 16.0 / 200.0, 0.0));
+        assert_eq!(short(20, 16.0), 0.0, "5 ms of the machine are 0.3 ms of its own");
     }
 
     #[test]
     fn the_account_is_read_as_the_kernel_writes_it() {
-        assert_eq!(parse("12 34 5\n"), Some(Use { ran: 12, waited: 34 }));
+        assert_eq!(parse("12 34 5\n"), Some(Use { ran: 12, waited: 34, turns: 5 }));
         assert_eq!(parse(""), None);
     }
 
