@@ -103,7 +103,7 @@ def barrier(count, quantum, barriers):
     with tempfile.TemporaryDirectory(prefix="dilated-line-") as folder:
         host = "{processes: [{path: sh, args: [-c, 'while :; do :; done'], expected_final_state: running}], network_node_id: 0}"
         hosts = "\n".join(f"  h{n}: {host}" for n in range(count))
-        stop = math.ceil(quantum * barriers * 1.5)
+        stop = math.ceil(quantum * barriers) + 100
         (pathlib.Path(folder) / "exp.yaml").write_text(
             f"general: {{stop_time: {stop} ms}}\nnetwork: {{graph: {{type: 1_gbit_switch}}}}\nhosts:\n{hosts}\n")
         done = subprocess.run([belljar(), "emulate", f"{folder}/exp.yaml", "-o", f"{folder}/out", "--quantum", f"{quantum} ms", "--no-progress"],
@@ -160,7 +160,7 @@ def main():
         for name, (native, dilated) in report["readings"].items():
             print(f"{name:16}{native:9.0f} ns native{dilated:9.0f} ns dilated")
     for count in a.barriers:
-        row = barrier(count, 1, 20)
+        row = barrier(count, 1, 300)
         report["barriers"].append(row)
         print(f"barrier of {count:4} hosts: {row['barrier_us'] / 1e3:.2f} ms, {row['barrier_share']:.2%} of the time, {row['most_turns']} turns", flush=True)
     if cells:
