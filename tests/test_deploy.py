@@ -13,6 +13,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 IS_ROOT = os.geteuid() == 0
 SSHD = shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
 pytestmark = [

@@ -11,8 +11,8 @@ import pytest
 import test_emulate
 from test_emulate import IS_ROOT, ROOT, as_nobody, can_make_namespaces, in_time, output, statistics, verdict  # noqa: F401
 
-pytestmark = pytest.mark.skipif(not (IS_ROOT or can_make_namespaces()),
-                                reason="needs root, or user namespaces, which this machine does not allow")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not (IS_ROOT or can_make_namespaces()),
+                                reason="needs root, or user namespaces, which this machine does not allow")]
 SOURCES = ROOT / "tests" / "dilated"
 BELLJAR = None
 

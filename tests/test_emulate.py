@@ -18,8 +18,8 @@ def can_make_namespaces():
     return subprocess.run(["unshare", "-Urn", "true"], capture_output=True).returncode == 0
 
 
-pytestmark = pytest.mark.skipif(not (IS_ROOT or can_make_namespaces()),
-                                reason="needs root, or user namespaces, which this machine does not allow")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not (IS_ROOT or can_make_namespaces()),
+                                reason="needs root, or user namespaces, which this machine does not allow")]
 
 
 BELLJAR = None

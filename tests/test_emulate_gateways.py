@@ -13,8 +13,8 @@ import pytest
 
 IS_ROOT = os.geteuid() == 0
 MAC = bytes.fromhex("020000000099")
-pytestmark = pytest.mark.skipif(not IS_ROOT and subprocess.run(["unshare", "-Urn", "true"], capture_output=True).returncode != 0,
-                                reason="needs root, or user namespaces, which this machine does not allow")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not IS_ROOT and subprocess.run(["unshare", "-Urn", "true"], capture_output=True).returncode != 0,
+                                reason="needs root, or user namespaces, which this machine does not allow")]
 
 
 def experiment(interface, more="", stop=4):

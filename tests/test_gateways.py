@@ -13,6 +13,8 @@ import time
 import pytest
 from conftest import bind
 
+pytestmark = pytest.mark.alone
+
 MAC = bytes.fromhex("020000000099")
 SERVER = "import http.server; http.server.HTTPServer(('', 80), http.server.SimpleHTTPRequestHandler).serve_forever()"
 

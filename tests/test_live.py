@@ -114,7 +114,8 @@ def differing(a, b):
 def test_pausing_and_stepping_change_no_byte(live, run_experiment, workdir):
     text = cities()
     plain = run_experiment(text, args=["--strace"], pcap=True, status=None, name="plain")
-    run = live(text, "--pause-at", "0 s", "--strace", "--pcap")
+    # Of the folder's length: calls say how long its path is.
+    run = live(text, "--pause-at", "0 s", "--strace", "--pcap", name="steps")
     state = run.paused()
     assert (state["time_ns"], state["host_count"], state["device_count"]) == (0, 6, 1)
     assert [entry["at_ns"] for entry in state["to_come"] if "partition" in entry["text"]] == [4_000_000_000, 6_000_000_000]
@@ -274,7 +275,7 @@ def test_in_the_terminal(belljar, workdir, run_experiment):
         until(r"6 hosts, 1 devices.*host +running", "drawn")
         assert termios.tcgetattr(theirs)[3] & (termios.ICANON | termios.ECHO) == 0
         os.write(ours, b"n")
-        until(r" of 12 s: PAUSED.*to come.*partition", "at the next event")
+        until(r" 2\.0+ s of 12 s: PAUSED.*to come.*partition", "at the next event")
         os.write(ours, b"w")
         name = until(r"written: ([\w.-]+\.json)", "written")[1]
         assert json.loads((workdir / name).read_text())["nodes"]["berlin"]["tables"]

@@ -16,6 +16,8 @@ import pytest
 from conftest import EXAMPLES
 from test_links import check_captures, world
 
+pytestmark = pytest.mark.alone
+
 NOBODY = 65534
 
 

@@ -13,6 +13,8 @@ from conftest import EXAMPLES
 from test_links import world
 from test_routed import final, guests, namespaces, routed  # noqa: F401, the fixtures
 
+pytestmark = pytest.mark.alone
+
 
 def test_olsrd_is_understood(namespaces, workdir):
     """A line of three with olsrd in the middle and at the end. BELLJAR_OLSRD names its binary."""
