@@ -130,10 +130,13 @@ fn beside(name: &str, to: &str) -> String {
 fn index(file: &mut File) -> Result<BTreeMap<String, Entry>> {
     file.rewind().doing("it cannot be read")?;
     let mut archive = tar::Archive::new(file);
-    let not = "it is no archive in the format of tar";
+    let not = |problem| {
+        let error: Result<()> = Err(problem).doing("it is no archive in the format of tar");
+        error.unwrap_err().help("make one by 'docker save -o FILE IMAGE', or name a directory")
+    };
     let mut entries = BTreeMap::new();
-    for entry in archive.entries_with_seek().doing(not)? {
-        let entry = entry.doing(not)?;
+    for entry in archive.entries_with_seek().map_err(not)? {
+        let entry = entry.map_err(not)?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).trim_start_matches("./").to_owned();
         let kind = entry.header().entry_type();
         let found = match (kind.is_symlink(), entry.link_name_bytes()) {

@@ -14,7 +14,8 @@ fn layer(entries: &[Entry<'_>]) -> Vec<u8> {
         let mut header = tar::Header::new_ustar();
         header.set_mode(if *kind == 'd' { 0o750 } else { 0o640 });
         header.set_mtime(1_000_000_000);
-        (header.set_uid(rustix::process::geteuid().as_raw().into()), header.set_gid(0));
+        header.set_uid(rustix::process::geteuid().as_raw().into());
+        header.set_gid(0);
         header.set_size(0);
         // `set_path` refuses what attackers write.
         header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());

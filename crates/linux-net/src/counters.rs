@@ -40,7 +40,8 @@ impl InterfaceCounters {
                 }
             }
             Attachment::Tun(n) | Attachment::Tap(n) => {
-                let counters = &net.tuns[n].counters;
+                // What is told of an interface that goes is made when its device has gone.
+                let counters = net.tuns.get(n).map_or(TunCounters::default(), |tun| tun.counters);
                 let swap = |(packets, bytes): (u64, u64)| (bytes, packets);
                 InterfaceCounters {
                     received: swap(counters.received),

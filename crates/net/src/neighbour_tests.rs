@@ -11,6 +11,7 @@ fn at(ms: u64) -> SimTime {
 }
 fn packet(cookie: u64) -> Packet {
     let mut bytes = vec![0; 20];
+    bytes[0] = 0x45;
     bytes[12..16].copy_from_slice(&OWN.octets());
     Packet::with_cookie(bytes, cookie)
 }

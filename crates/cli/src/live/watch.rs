@@ -52,8 +52,11 @@ struct Seen {
     is_late: bool,
 }
 
+/// A column of the table of hosts: its name and its value.
+type Column = (&'static str, fn(&HostView) -> u64);
+
 /// Columns by which hosts are sorted, with their values.
-const COLUMNS: [(&str, fn(&HostView) -> u64); 9] = [
+const COLUMNS: [Column; 9] = [
     ("running", |host| host.running),
     ("ended", |host| host.ended),
     ("connections", |host| host.connections),

@@ -83,7 +83,9 @@ impl Experiment {
 impl Experiment {
     /// The PCI connections of a host or simulator with these interfaces.
     pub(super) fn devices_of(&self, out: &mut Writer, interfaces: &[Interface]) {
-        let own = interfaces.iter().filter(|interface| interface.end == 0);
+        // In the order of the links, which is theirs in the file; interfaces are sorted by name.
+        let mut own: Vec<_> = interfaces.iter().filter(|interface| interface.end == 0).collect();
+        own.sort_by_key(|interface| interface.link);
         let mut first = true;
         for interface in own {
             let link = &self.topology.links[interface.link];

@@ -185,7 +185,7 @@ fn find(experiment: &Experiment, name: &str) -> Option<usize> {
 
 fn near(experiment: &Experiment, name: &str) -> Option<String> {
     let names: Set<&str> = experiment.hosts.iter().map(|host| host.name.as_str()).collect();
-    nearest(name, names.into_iter()).map(|near| format!("did you mean '{near}'?"))
+    nearest(name, names).map(|near| format!("did you mean '{near}'?"))
 }
 
 /// A file or directory of this machine that the others get a copy of.

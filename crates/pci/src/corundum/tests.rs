@@ -66,12 +66,10 @@ impl Controller {
 
     fn dma(driver: &mut Driver, transaction: ToHost) -> Vec<u8> {
         driver.handle(transaction);
-        loop {
-            match driver.poll_device() {
-                Some(ToDevice::ReadDone { data, .. }) => return data,
-                Some(ToDevice::WriteDone { .. }) => return Vec::new(),
-                other => panic!("{other:?}"),
-            }
+        match driver.poll_device() {
+            Some(ToDevice::ReadDone { data, .. }) => data,
+            Some(ToDevice::WriteDone { .. }) => Vec::new(),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -39,8 +39,8 @@ fn roots_that_are_none() {
     told("/", "'/' cannot be a root: this machine's root is what hosts have anyway", "leave 'root' out");
     told(
         "file",
-        "'file' cannot be a root: it is no image: it has neither 'manifest.json' nor 'index.json'",
-        "make one by 'docker save -o FILE IMAGE', or unpack it and name the directory",
+        "'file' cannot be a root: it is no archive in the format of tar: failed to read entire block",
+        "make one by 'docker save -o FILE IMAGE', or name a directory",
     );
     told("[]", "'root' must be a string, but is a list", "");
 }
