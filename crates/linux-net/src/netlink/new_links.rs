@@ -15,6 +15,8 @@ const INFO_DATA: u16 = 2;
 const VLAN_ID: u16 = 1;
 const VLAN_FLAGS: u16 = 2;
 const VLAN_PROTOCOL: u16 = 5;
+/// VLANs on VLANs, as deep as Linux has devices on each other (`MAX_NEST_DEV`).
+const MAX_NEST_DEV: usize = 8;
 /// The greatest number of a VLAN.
 const LAST_VLAN: u16 = 4_094;
 /// `VLAN_FLAG_REORDER_HDR`: packet sockets see frames without the tag.
@@ -82,11 +84,17 @@ impl Admin<'_> {
         if !valid || name.chars().any(|c| c.is_ascii_whitespace()) {
             return Err(Errno::EINVAL.into());
         }
+        if self.net.interface_by_name(name.as_bytes()).is_some() {
+            return Err(Errno::EEXIST.into());
+        }
         let mac = match request.attribute(IFINFOMSG, c::IFLA_ADDRESS) {
             Some(mac) => Some(mac.try_into().map_err(|_| Errno::EINVAL)?),
             None => None,
         };
         let mtu = request.number(IFINFOMSG, c::IFLA_MTU)?.map(|mtu| mtu as usize);
+        if mtu.is_some_and(|mtu| !(68..=65_535).contains(&mtu)) {
+            return Err(Errno::EINVAL.into());
+        }
         if let (Attachment::Vlan { below, .. }, Some(mtu)) = (attachment, mtu)
             && mtu > self.net.interfaces[below].mtu
         {
@@ -119,6 +127,14 @@ impl Admin<'_> {
         if !self.net.interfaces[below].is_link() {
             return Err(refusal(Errno::EOPNOTSUPP, "VLANs not supported on device"));
         }
+        let mut at = below;
+        for depth in 1.. {
+            if depth > MAX_NEST_DEV {
+                return Err(Errno::EMLINK.into());
+            }
+            let Attachment::Vlan { below, .. } = self.net.interfaces[at].attachment else { break };
+            at = below;
+        }
         match self.net.vlan(below, id) {
             Some(_) => Err(refusal(Errno::EEXIST, "VLAN device already exists")),
             None => Ok((below, id)),
@@ -130,8 +146,13 @@ impl Admin<'_> {
         let number = self.link_named(request)?;
         match self.net.interfaces[number].attachment {
             Attachment::Dummy | Attachment::Vlan { .. } => {
-                self.net.vlans_of(number).into_iter().for_each(|vlan| self.remove_interface(vlan));
-                self.remove_interface(number);
+                let mut all = vec![number];
+                let mut next = 0;
+                while let Some(below) = all.get(next) {
+                    all.extend(self.net.vlans_of(*below));
+                    next += 1;
+                }
+                all.into_iter().rev().for_each(|each| self.remove_interface(each));
                 Ok(())
             }
             _ => Err(Errno::EOPNOTSUPP.into()),

@@ -100,7 +100,7 @@ impl Stack {
         if matches!(header.dst, IpAddr::V6(_)) {
             return self.fragment_v6(route, header, packet, cookie, mtu);
         }
-        let step = (mtu - V4_LEN) & !7;
+        let step = (mtu.saturating_sub(V4_LEN) & !7).max(8);
         let payload = &packet[V4_LEN..];
         let pieces = payload.len().div_ceil(step);
         self.counters.ip[0].cut += 1;
@@ -151,7 +151,7 @@ impl Stack {
         mtu: usize,
     ) -> Result<(), Errno> {
         let ident = self.v6.next_fragment_id();
-        let step = (mtu - V6_LEN - ipv6::FRAGMENT_LEN) & !7;
+        let step = (mtu.saturating_sub(V6_LEN + ipv6::FRAGMENT_LEN) & !7).max(8);
         let payload = &packet[V6_LEN..];
         let pieces = payload.chunks(step);
         let count = pieces.len();

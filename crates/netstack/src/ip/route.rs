@@ -291,7 +291,7 @@ impl Stack {
     }
     /// The interface with a name.
     pub fn interface_by_name(&self, name: &[u8]) -> Option<usize> {
-        self.interfaces.iter().position(|interface| interface.name.as_bytes() == name)
+        self.interfaces.iter().position(|interface| interface.exists() && interface.name.as_bytes() == name)
     }
 }
 

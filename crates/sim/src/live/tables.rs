@@ -116,8 +116,8 @@ pub fn add_routes<A: Ip>(rows: &mut Rows, table: &RouteTable<A>, name: impl Fn(u
 }
 
 fn hops<A: Ip>(route: &Route<A>, name: impl Fn(usize) -> String) -> String {
-    let hop = |hop: &belljar_net::routes::NextHop<A>| match hop.gateway {
-        Some(gateway) => format!("via {gateway} dev {}", name(hop.interface)),
+    let hop = |hop: &belljar_net::routes::NextHop<A>| match hop.router() {
+        Some(router) => format!("via {router} dev {}", name(hop.interface)),
         None => format!("dev {}", name(hop.interface)),
     };
     route.hops.iter().map(hop).collect::<Vec<_>>().join("; ")
