@@ -25,7 +25,7 @@ def test_radios_are_written_as_the_file_has_them():
     assert written["radios"]["other"]["stations"]["far"] == {"path": [["0 s", 1, 1], ["2 s", 5, 1]]}
     assert written["events"] == [{"at": "1 s", "move": "n1", "to": [3, 4], "speed": 2}]
     assert "network" not in written and not any("network_node_id" in host for host in written["hosts"].values())
-    with pytest.raises(ValueError, match="radio, gateway or nic 'air' already"):
+    with pytest.raises(ValueError, match="radio, gateway, nic or memory 'air' already"):
         e.radio("air", {})
     assert sorted(node.name for node in e.draw().nodes.values()) == ["air", "far", "n1", "n2", "other"] and "2 radios" in repr(e)
 

@@ -47,6 +47,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         arguments.file.parent().filter(|at| *at != Path::new("")).unwrap_or(Path::new(".")),
     )
     .map_err(Failure::run)?;
+    // Paths of programs have no `..` either.
+    let climbs = base.components().any(|part| part == std::path::Component::ParentDir);
+    let base = if climbs { base.canonicalize().map_err(Failure::run)? } else { base };
     let stop = Arc::new(AtomicBool::new(false));
     let of_handler = stop.clone();
     ctrlc::set_handler(move || {

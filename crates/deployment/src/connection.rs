@@ -152,7 +152,8 @@ impl Connection {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match news.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok((number, Ok(line))) if number == self.number => return Ok(line),
+                // The end of the script may be told after all was ended.
+                Ok((number, Ok(line))) if number == self.number && line != "finished" => return Ok(line),
                 Ok((_, Err(error))) => return Err(error),
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {

@@ -83,6 +83,7 @@ impl Inputs<'_> {
         let hosts: String = self.names.iter().map(|(address, name)| format!("{address}\t{name}\n")).collect();
         add(&mut archive, "hosts.txt", hosts.as_bytes())?;
         add_folder(&mut archive, "state")?;
+        add_folder(&mut archive, "hosts")?;
         for host in &machine.hosts {
             let name = &self.experiment.hosts[*host].name;
             let folder = format!("hosts/{name}");

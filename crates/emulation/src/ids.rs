@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 const WANTED: u32 = 65_535;
 const PROGRAMS: [&str; 2] = ["newuidmap", "newgidmap"];
 
-/// The first of the ids that a user is lent, and how many; none if there are no programs to get them with.
+/// The first of the ids that a user is lent in the longest range, and how many.
 fn lent(file: &str, user: Uid) -> Option<(u32, u32)> {
     let name = User::from_uid(user).ok().flatten().map(|found| found.name);
     let text = fs::read_to_string(file).ok()?;
@@ -26,7 +26,7 @@ fn lent(file: &str, user: Uid) -> Option<(u32, u32)> {
     ranges.max_by_key(|(_, count)| *count)
 }
 
-/// The ranges of users and groups that an ordinary user's emulation can have.
+/// The ranges of users and groups that an ordinary user's emulation can have; none if there are no programs to get them with.
 fn ranges() -> Option<[(u32, u32); 2]> {
     let user = Uid::effective();
     let search = std::env::var_os("PATH").unwrap_or_default();

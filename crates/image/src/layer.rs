@@ -51,6 +51,9 @@ impl Tree {
     /// A tree in an empty directory.
     pub fn new(at: &Path, owners: bool) -> Result<Tree> {
         let top = open_directory(at).doing("opening the directory")?;
+        // Whatever the umask is: users of the image pass it.
+        rustix::fs::chmodat(&top, ".", Mode::from_raw_mode(0o755), AtFlags::empty())
+            .doing("opening the directory")?;
         Ok(Tree { top, owners, directories: BTreeMap::new() })
     }
 

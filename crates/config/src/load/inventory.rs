@@ -80,6 +80,12 @@ fn read(text: &str, around: &PathContext, experiment: &Experiment) -> Result<Inv
     let mut taken: Map<usize, String> = Map::new();
     let mut machines = Vec::new();
     for entry in entries {
+        if entry.key.is_empty() || entry.key.contains('/') {
+            let message = format!("a machine cannot have the name '{}'", entry.key);
+            return Err(
+                Problem::at(entry.key_span, message).help("names of files begin with it: leave '/' out")
+            );
+        }
         let machine = machine(&entry.key, &entry.value, around, experiment, &mut taken)?;
         machines.push(machine);
     }

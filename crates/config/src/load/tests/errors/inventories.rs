@@ -33,6 +33,11 @@ fn mistakes() {
     const EXAMPLE: &str = "machines: { alpha: { address: user@192.0.2.1, hosts: [server] } }";
     told("", "- this inventory is empty", &format!("write {EXAMPLE}"));
     told("files: []", "1:1 an inventory has no 'machines'", &format!("add {EXAMPLE}"));
+    told(
+        "machines: { a/b: { address: h } }",
+        "1:13 a machine cannot have the name 'a/b'",
+        "names of files begin with it: leave '/' out",
+    );
     told("machines: { one: {} }", "1:18 machine 'one' has no 'address'", "add address: user@192.0.2.1");
     told(
         "machines: { one: { address: '-x' } }",
