@@ -10,7 +10,7 @@ use belljar_netstack::{InitialRoute, LO};
 use std::net::Ipv4Addr;
 
 /// `ETH_MIN_MTU`.
-const LEAST_MTU: u32 = 68;
+pub(crate) const LEAST_MTU: u32 = 68;
 
 impl Admin<'_> {
     /// Takes an interface into use or out of it; its routes go and come with it.

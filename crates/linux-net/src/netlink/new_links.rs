@@ -4,6 +4,7 @@ use super::links::{IFINFOMSG, IFLA_LINK, IFLA_LINKINFO};
 use super::message::{Request, attribute};
 use super::refusal::{Refusal, refusal};
 use crate::Admin;
+use crate::interfaces::LEAST_MTU;
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::interface::{Attachment, Interface};
 use belljar_netstack::virtual_links::TAGGED;
@@ -91,10 +92,11 @@ impl Admin<'_> {
             Some(mac) => Some(mac.try_into().map_err(|_| Errno::EINVAL)?),
             None => None,
         };
-        let mtu = request.number(IFINFOMSG, c::IFLA_MTU)?.map(|mtu| mtu as usize);
-        if mtu.is_some_and(|mtu| !(68..=65_535).contains(&mtu)) {
+        let mtu = request.number(IFINFOMSG, c::IFLA_MTU)?;
+        if mtu.is_some_and(|mtu| !(LEAST_MTU..=65_535).contains(&mtu)) {
             return Err(Errno::EINVAL.into());
         }
+        let mtu = mtu.map(|mtu| mtu as usize);
         if let (Attachment::Vlan { below, .. }, Some(mtu)) = (attachment, mtu)
             && mtu > self.net.interfaces[below].mtu
         {
