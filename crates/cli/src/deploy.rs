@@ -5,8 +5,7 @@ use crate::failure::Failure;
 use crate::progress::{self, Progress};
 use belljar_config::Inventory;
 use belljar_deployment::{Order, check, deploy};
-use belljar_results::read::Results;
-use belljar_results::{Summary, names};
+use belljar_results::names;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -78,16 +77,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     ] {
         folder.write(name, (text.map_err(Failure::run)? + "\n").as_bytes()).map_err(Failure::run)?;
     }
-    let results = Results::open(folder.path()).map_err(Failure::run)?;
-    let summary = Summary {
-        statistics: &results.statistics,
-        real_time: began.elapsed(),
-        results: options.results(&experiment),
-        interrupted: interrupted.then_some("interrupted"),
-        emulated: true,
-    };
-    log.finished(&results.statistics);
-    println!("{summary}");
+    let (_, status) = options.sum_up(&experiment, &folder, began.elapsed(), interrupted, &log)?;
     for (name, machine) in &deployment.machines {
         println!(
             "machine {name}: clock {:+.3} ms against this one's, known within {:.3} ms; programs started up to {:.1} ms late",
@@ -96,7 +86,5 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
             machine.latest_start * 1e3
         );
     }
-    let mut processes = results.statistics.hosts.values().flat_map(|host| &host.processes);
-    let good = processes.all(|process| process.as_expected) && !interrupted;
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(status)
 }

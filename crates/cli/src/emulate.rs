@@ -9,8 +9,7 @@ use belljar_emulation::truth::Truthfulness;
 use belljar_emulation::world::{Order, Report, SCRATCH, WORLD_COMMAND};
 use belljar_emulation::{check, clock, freeze, init, stage, world as emulation};
 use belljar_plan::Plan;
-use belljar_results::read::Results;
-use belljar_results::{ResultsFolder, Summary, names};
+use belljar_results::{ResultsFolder, names};
 use clap::builder::FalseyValueParser;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -144,24 +143,13 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let interrupted = ended?;
     remains.map_err(Failure::run)?;
-    let results = Results::open(folder.path()).map_err(Failure::run)?;
-    let summary = Summary {
-        statistics: &results.statistics,
-        real_time: began.elapsed(),
-        results: options.results(&experiment),
-        interrupted: interrupted.then_some("interrupted"),
-        emulated: true,
-    };
-    log.finished(&results.statistics);
+    let (results, status) = options.sum_up(&experiment, &folder, began.elapsed(), interrupted, &log)?;
     let truth =
         results.text(names::EMULATION).and_then(|text| serde_json::from_str::<Truthfulness>(&text).ok());
-    println!("{summary}");
     if let Some(truth) = truth {
         println!("{}", truth.summary());
     }
-    let mut processes = results.statistics.hosts.values().flat_map(|host| &host.processes);
-    let good = processes.all(|process| process.as_expected) && !interrupted;
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(status)
 }
 
 /// Refuses what an emulation cannot do, all of it in one message.

@@ -6,10 +6,13 @@ use crate::{log, shadow_options, topology};
 use belljar_base::SimTime;
 use belljar_config::{Experiment, Overrides, Setting, parse_time};
 use belljar_net::Filter;
-use belljar_results::{ResultsFolder, names};
+use belljar_results::read::Results;
+use belljar_results::{ResultsFolder, Summary, names};
 use clap::builder::FalseyValueParser;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
 
 /// Options of an experiment's run.
 #[derive(clap::Args)]
@@ -73,6 +76,31 @@ impl Arguments {
     /// The results folder as the user has named it.
     pub fn results<'a>(&'a self, experiment: &'a Experiment) -> &'a Path {
         self.output.as_deref().unwrap_or(&experiment.general.data_directory)
+    }
+
+    /// Prints the summary of a run that was not simulated, from its results. The exit status is success if every process ended as
+    /// expected.
+    pub fn sum_up(
+        &self,
+        experiment: &Experiment,
+        folder: &ResultsFolder,
+        real_time: Duration,
+        interrupted: bool,
+        log: &log::Log,
+    ) -> Result<(Results, ExitCode), Failure> {
+        let results = Results::open(folder.path()).map_err(Failure::run)?;
+        let summary = Summary {
+            statistics: &results.statistics,
+            real_time,
+            results: self.results(experiment),
+            interrupted: interrupted.then_some("interrupted"),
+            emulated: true,
+        };
+        log.finished(&results.statistics);
+        println!("{summary}");
+        let mut processes = results.statistics.hosts.values().flat_map(|host| &host.processes);
+        let good = processes.all(|process| process.as_expected) && !interrupted;
+        Ok((results, if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
     }
 
     /// The log in Shadow's format, if it is asked for here or in the experiment.
