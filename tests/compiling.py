@@ -1,7 +1,18 @@
-"""Compiling the programs that tests run and keep for the next run."""
+"""Programs that tests compile, each once for all workers of pytest-xdist."""
 
+import contextlib
+import fcntl
 import os
 import subprocess
+
+
+@contextlib.contextmanager
+def locked(path, how=fcntl.LOCK_EX):
+    """A lock that processes share: the file at `path`, which is made when it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as file:
+        fcntl.flock(file, how)
+        yield
 
 
 def compile_to(out, command, *sources, **options):
@@ -13,3 +24,11 @@ def compile_to(out, command, *sources, **options):
         unfinished.replace(out)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def compile_newer(out, command, *sources, reads=(), **options):
+    """Compiles `out` when it is older than its sources or the headers that it `reads`. A program that is up to date is left as it
+    is, since the tests of another worker may be running it."""
+    with locked(out.with_name(f".{out.name}.lock")):
+        if not out.exists() or out.stat().st_mtime < max(source.stat().st_mtime for source in [*sources, *reads]):
+            compile_to(out, command, *sources, **options)

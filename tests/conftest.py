@@ -12,6 +12,7 @@ import sys
 
 import pytest
 import yaml
+from compiling import locked
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
@@ -54,15 +55,6 @@ def pytest_runtest_setup(item):
                 pytest.skip(f"only root may read {path}, which the guests of this test do")
 
 
-@contextlib.contextmanager
-def locked(name, how):
-    """A lock that the workers of pytest-xdist share."""
-    TARGET.joinpath("test-work").mkdir(parents=True, exist_ok=True)
-    with open(TARGET / "test-work" / name, "a") as file:
-        fcntl.flock(file, how)
-        yield
-
-
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
     """Tests run beside each other, where there are workers for it; one that is marked waits for the others and holds them off."""
@@ -72,8 +64,8 @@ def pytest_runtest_protocol(item):
     how = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
     with contextlib.ExitStack() as held:
         # Who waits keeps this one, so that a stream of others does not overtake it.
-        with locked(".turn", fcntl.LOCK_EX):
-            held.enter_context(locked(".tests", how))
+        with locked(TARGET / "test-work/.turn"):
+            held.enter_context(locked(TARGET / "test-work/.tests", how))
         yield
 
 
@@ -278,7 +270,8 @@ def experiment(hosts, gml=None, stop="60 s", **general):
 @pytest.fixture(scope="session")
 def programs():
     """The programs of examples/, built."""
-    built = subprocess.run(["make", "--silent", "-C", str(EXAMPLES)], capture_output=True, text=True)
+    with locked(TARGET / "test-work/.programs"):
+        built = subprocess.run(["make", "--silent", "-C", str(EXAMPLES)], capture_output=True, text=True)
     if built.returncode != 0:
         pytest.fail("the programs of the examples do not build:\n" + built.stderr[-4000:], pytrace=False)
     return EXAMPLES / "built"

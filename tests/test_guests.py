@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from compiling import compile_to
+from compiling import compile_newer, compile_to
 from conftest import TARGET, execute
 
 GUESTS = pathlib.Path(__file__).parent / "guests"
@@ -37,16 +37,13 @@ IDS = [f"{s.stem}-{k}" for s, k in CASES]
 def build(source, linkage):
     """The program's path, compiled when its source is newer."""
     out = TARGET / "guests" / linkage / source.stem
-    out.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix == ".go":
         command = ["go", "build", *GO[linkage]]
     else:
         command = [*LINKAGES[linkage], *FLAGS]
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
-    newest = max(s.stat().st_mtime for s in [source, *GUESTS.glob("*.h")])
-    if not out.exists() or out.stat().st_mtime < newest:
-        compile_to(out, command, source, env={**os.environ, "CGO_ENABLED": "0"})
+    compile_newer(out, command, source, reads=GUESTS.glob("*.h"), env={**os.environ, "CGO_ENABLED": "0"})
     return out
 
 

@@ -8,10 +8,10 @@ import os
 import pathlib
 import random
 import re
-import subprocess
 
 import pytest
 import yaml
+from compiling import compile_newer
 from conftest import TARGET, contents_of, execute
 
 from . import extra
@@ -47,8 +47,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 def program():
     source = pathlib.Path(__file__).with_name("programs.c")
     out = TARGET / "test-work" / "determinism-programs"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-O1", "-Wall", "-Wextra", "-pthread", source, "-o", out], check=True)
+    compile_newer(out, ["gcc", "-O1", "-Wall", "-Wextra", "-pthread"], source)
     return out
 
 

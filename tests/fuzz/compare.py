@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import yaml
-from compiling import compile_to
+from compiling import compile_newer
 
 HERE = pathlib.Path(__file__).parent
 FLAGS = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-result", "-Wno-nonnull"]
@@ -16,10 +16,7 @@ FLAGS = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-result
 def build(target):
     """The interpreter, compiled when its sources are newer."""
     out = target / "fuzz" / "interpreter"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    sources = [HERE / "interpreter.c", *HERE.glob("*.h")]
-    if not out.exists() or out.stat().st_mtime < max(s.stat().st_mtime for s in sources):
-        compile_to(out, ["gcc", *FLAGS], sources[0])
+    compile_newer(out, ["gcc", *FLAGS], HERE / "interpreter.c", reads=HERE.glob("*.h"))
     return out
 
 

@@ -9,6 +9,8 @@ import pathlib
 import shutil
 import subprocess
 
+from compiling import locked
+
 HERE = pathlib.Path(__file__).resolve().parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent.parent / "target")).resolve()
 MADE = TARGET / "test-programs"
@@ -28,10 +30,11 @@ def made(folder, sources=()):
             whole = MADE / folder
             mark = whole.with_name(whole.name + ".made")
             newest = max((source.stat().st_mtime for source in [pathlib.Path(__file__), *sources]), default=0)
-            if not (mark.exists() and mark.stat().st_mtime >= newest):
-                whole.mkdir(parents=True, exist_ok=True)
-                fill(whole)
-                mark.touch()
+            with locked(whole.with_name(f".{whole.name}.lock")):
+                if not (mark.exists() and mark.stat().st_mtime >= newest):
+                    whole.mkdir(parents=True, exist_ok=True)
+                    fill(whole)
+                    mark.touch()
             return whole
 
         return path

@@ -257,10 +257,14 @@ def dask_cluster(workdir):
         workers = [start("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--name", f"w{n}") for n in (1, 2)]
         yield address, workers, lambda n: start("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--name", f"w{n}")
     finally:
+        # The workers first: one whose scheduler has gone looks for it as long as it can.
         for process in reversed(processes):
             process.terminate()
-        for process in processes:
-            process.wait(30)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(30)
 
 
 def test_dask_with_a_worker_killed_in_the_middle(workdir, dask_cluster):
