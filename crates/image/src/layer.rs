@@ -9,12 +9,13 @@ use crate::{Doing, Error, Result, open_directory, open_within};
 use flate2::read::MultiGzDecoder;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
-use ruzstd::decoding::StreamingDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -44,6 +45,44 @@ impl<R: Read> Read for Hashed<R> {
         let got = self.inner.read(out)?;
         self.hash.update(&out[..got]);
         Ok(got)
+    }
+}
+
+/// The content of all frames of a Zstandard stream, one after the other (RFC 8878, section 3): tools that compress in parallel or
+/// that let files be fetched singly (zstd:chunked) write many, and skippable ones with data of their own.
+struct ZstdFrames<R> {
+    source: R,
+    decoder: FrameDecoder,
+}
+
+impl<R: BufRead> Read for ZstdFrames<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.decoder.can_collect() > 0 {
+                return self.decoder.read(out);
+            }
+            if !self.decoder.is_finished() {
+                let blocks = BlockDecodingStrategy::UptoBlocks(1);
+                self.decoder.decode_blocks(&mut self.source, blocks).map_err(io::Error::other)?;
+                continue;
+            }
+            if self.source.fill_buf()?.is_empty() {
+                return Ok(0);
+            }
+            match self.decoder.reset(&mut self.source) {
+                Ok(()) => {}
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    let length = u64::from(length);
+                    if io::copy(&mut (&mut self.source).take(length), &mut io::sink())? < length {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                }
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
     }
 }
 
@@ -287,10 +326,9 @@ fn decompressed<'a>(part: impl Read + 'a) -> Result<Box<dyn Read + 'a>> {
     let whole = io::Cursor::new(magic.clone()).chain(part);
     Ok(match magic[..] {
         [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(whole)),
-        [0x28, 0xb5, 0x2f, 0xfd] => {
-            let decoder = StreamingDecoder::new(whole)
-                .map_err(|error| Error::new(format!("it cannot be decompressed: {error}")))?;
-            Box::new(decoder)
+        // A skippable frame may be the first (RFC 8878, section 3.1.2).
+        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
+            Box::new(ZstdFrames { source: whole, decoder: FrameDecoder::new() })
         }
         _ => Box::new(whole),
     })

@@ -144,6 +144,33 @@ fn layers_replace_and_remove_what_lies_below() {
 }
 
 #[test]
+fn zstandard_layers_have_any_number_of_frames() {
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+    let content = "x".repeat(300_000);
+    let whole = layer(&[('f', "one", &content), ('f', "two", "2")]);
+    let id = digest(&whole);
+    let (front, back) = whole.split_at(100_000);
+    let frame = |bytes: &[u8]| compress_to_vec(bytes, CompressionLevel::Fastest);
+    let skipped = [&[0x53, 0x2a, 0x4d, 0x18, 5, 0, 0, 0][..], b"index"].concat();
+    for parts in [
+        vec![frame(&whole)],
+        vec![frame(front), frame(back)],
+        vec![skipped.clone(), frame(front), skipped.clone(), frame(&[]), frame(back), skipped.clone()],
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut tree = layer::Tree::new(folder.path(), false).unwrap();
+        tree.put(&*parts.concat(), &id).unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("one")).unwrap(), content);
+        assert_eq!(fs::read_to_string(folder.path().join("two")).unwrap(), "2");
+    }
+    for damaged in [[frame(&whole), vec![1, 2, 3]].concat(), [frame(front), skipped[..10].to_vec()].concat()]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(layer::Tree::new(folder.path(), false).unwrap().put(&*damaged, &id).is_err());
+    }
+}
+
+#[test]
 fn nothing_leads_out_of_an_image() {
     let folder = tempfile::tempdir().unwrap();
     let outside = folder.path().to_str().unwrap().to_owned();
