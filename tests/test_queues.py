@@ -148,3 +148,35 @@ def test_the_same_seed_gives_the_same_impairments_for_any_number_of_workers(run_
     assert (workdir / "again/hosts/b").exists()
     for stream in (one.path / "hosts/b").glob("*.stdout"):
         assert stream.read_bytes() == (workdir / "again/hosts/b" / stream.name).read_bytes()
+
+
+BRIDGE_OF_TWO = """
+#include <v1model.p4>
+struct none {}
+parser p(packet_in b, out none h, inout none m, inout standard_metadata_t s) { state start { transition accept; } }
+control c(inout none h, inout none m) { apply {} }
+control i(inout none h, inout none m, inout standard_metadata_t s) { apply { s.egress_spec = 9w3 - s.ingress_port; } }
+control e(inout none h, inout none m, inout standard_metadata_t s) { apply {} }
+control d(packet_out b, in none h) { apply {} }
+V1Switch(p(), c(), i(), e(), c(), d()) main;
+"""
+
+
+def test_a_token_bucket_at_a_p4_port_is_that_of_a_switch(run_experiment, workdir):
+    (workdir / "two.p4").write_text(BRIDGE_OF_TWO)
+    send = ("import socket, time\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+            "for n in range(60):\n    s.sendto(b'%6d' % n + b'x' * (n * 37 % 900), ('b', 9))\n    if n % 10 == 9: time.sleep(0.05)")
+    events = [
+        {"at": "1.12 s", "link_change": {"link": "l", "from": "s1"}, "token_bucket": {"rate": "500 Kbit", "burst": "2 KB"}},
+        {"at": "1.2 s", "link_change": {"link": "l", "from": "s1"}, "token_bucket": "none"},
+    ]
+    links = [{"between": ["a", "s1:p1"], "rate": "1 Gbit"},
+             {"between": ["b", "s1:p2"], "name": "l", "rate": "100 Mbit", "reverse": {"rate": "100 Mbit", "token_bucket": {"rate": "1 Mbit", "burst": "4 KB"}}}]
+    came = []
+    for switch in ({}, {"p4": str(workdir / "two.p4")}):
+        hosts = {"a": {"processes": [python(send)]}, "b": {"processes": [python(RECEIVE, start="0.9 s")]}}
+        done = run_experiment(world(hosts, links, events=events, switches={"s1": switch}))
+        came.append([line.split() for line in done.text("b").splitlines()])
+    assert len(came[0]) == 60 and came[0] == came[1]
+    times = [int(line[1]) for line in came[0]]
+    assert times[-1] - times[0] > 250_000, "the bucket holds them back"

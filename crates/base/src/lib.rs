@@ -12,6 +12,7 @@ mod inbox;
 mod lateness;
 mod stream;
 mod time;
+mod token_bucket;
 
 pub use event::{EventClass, EventKey};
 pub use footprint::{CACHE_LINE, Footprint, LineGroup};
@@ -20,6 +21,7 @@ pub use inbox::Inbox;
 pub use lateness::Lateness;
 pub use stream::{Seed, Stream};
 pub use time::{HZ, SimDuration, SimTime};
+pub use token_bucket::{Bucket, TokenBucket};
 
 /// The map to use in simulation code: iterated in key order, never in a random one.
 pub type Map<K, V> = std::collections::BTreeMap<K, V>;

@@ -11,9 +11,24 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Architectures as uname(1) and ELF name them.
-const ARCHITECTURES: [(&str, u16); 5] =
-    [("x86_64", 62), ("aarch64", 183), ("riscv64", 243), ("i686", 3), ("armv7l", 40)];
+/// Architectures as uname(1) and ELF name them (elf.h, `e_machine`). A name may stand twice: its kernel runs both.
+const ARCHITECTURES: [(&str, u16); 15] = [
+    ("x86_64", 62),
+    ("x86_64", 3),
+    ("aarch64", 183),
+    ("aarch64", 40),
+    ("riscv64", 243),
+    ("riscv32", 243),
+    ("i386", 3),
+    ("i586", 3),
+    ("i686", 3),
+    ("armv6l", 40),
+    ("armv7l", 40),
+    ("ppc64", 21),
+    ("ppc64le", 21),
+    ("s390x", 22),
+    ("loongarch64", 258),
+];
 
 /// A deployment's inputs.
 pub struct Inputs<'a> {
@@ -129,17 +144,25 @@ fn check_architecture(connection: &Connection, program: &Path) -> Result<()> {
     if header.len() < 20 || !header.starts_with(b"\x7fELF") {
         return Ok(());
     }
-    let number = u16::from_le_bytes([header[18], header[19]]);
-    let known = ARCHITECTURES.iter().find(|(_, own)| *own == number).map(|(name, _)| *name);
-    match known == Some(&*connection.architecture) {
+    let bytes = [header[18], header[19]];
+    // The file's own order of bytes (EI_DATA).
+    let number = if header[5] == 2 { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) };
+    match runs(&connection.architecture, number) {
         true => Ok(()),
         false => Err(connection.error(format!(
             "it is of architecture {}, and '{}' was made for {}: build it for that machine, or install it there and name its path",
             connection.architecture,
             program.display(),
-            known.unwrap_or("another one")
+            ARCHITECTURES.iter().find(|(_, own)| *own == number).map_or("another one", |(name, _)| name)
         ))),
     }
+}
+
+/// True if a machine runs programs with this number of ELF, as far as is known: of two that are not listed nothing is.
+fn runs(architecture: &str, number: u16) -> bool {
+    let mut listed =
+        ARCHITECTURES.iter().filter(|(name, own)| *name == architecture || *own == number).peekable();
+    listed.peek().is_none() || listed.any(|(name, own)| *name == architecture && *own == number)
 }
 
 fn add(archive: &mut tar::Builder<Vec<u8>>, name: &str, content: &[u8]) -> Result<()> {
@@ -216,4 +239,25 @@ pub fn place_output(
         fs::rename(&from, &to).map_err(|error| Error::new(format!("'{}': {error}", from.display())))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_for_machines() {
+        for (architecture, number, expected) in [
+            ("x86_64", 62, true),
+            ("x86_64", 3, true),
+            ("i686", 62, false),
+            ("aarch64", 62, false),
+            ("s390x", 22, true),
+            ("mips64", 8, true),
+            ("mips64", 62, false),
+            ("x86_64", 8, false),
+        ] {
+            assert_eq!(runs(architecture, number), expected, "{architecture} {number}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::proto::ForwardingPipelineConfig;
 use crate::proto::p4info::P4Info;
 use crate::switch::SwitchPipeline;
 use crate::{Refusal, Server};
-use belljar_base::{Map, Set, SimTime};
+use belljar_base::{Map, Set, SimTime, TokenBucket};
 use belljar_p4::switch::QueueLimits;
 use belljar_p4::{Leaving, Notification, Program, Switch, SwitchConfig};
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub struct PortSettings {
     pub overhead: u64,
     /// Limits of each of its queues.
     pub limits: QueueLimits,
+    /// Token bucket that limits the rate in the long run, besides the bandwidth.
+    pub token_bucket: Option<TokenBucket>,
 }
 
 /// A switch whose program controllers can change. Its methods take times of the switch's own clock, which do not decrease.
@@ -72,13 +74,16 @@ impl SwitchDevice {
         self.known = Some((json, program));
     }
 
-    /// Sets how a port sends from now on, whatever program runs.
+    /// Sets how a port sends from now on, whatever program runs. A token bucket that it has already keeps its level.
     pub fn set_port(&mut self, now: SimTime, port: u16, settings: PortSettings) {
         self.attached.insert(port);
-        self.ports.insert(port, settings);
+        let before = self.ports.insert(port, settings);
         self.set_time(now);
         if let Some(switch) = self.switch() {
             apply(switch, now, port, &settings);
+            if before.and_then(|before| before.token_bucket) != settings.token_bucket {
+                switch.set_port_bucket(now, port, settings.token_bucket);
+            }
         }
     }
 
@@ -90,6 +95,17 @@ impl SwitchDevice {
         self.set_time(now);
         if let Some(switch) = self.switch() {
             switch.set_port_rate(now, port, rate);
+        }
+    }
+
+    /// Sets the token bucket of a port from now on, whatever program runs, or takes it away.
+    pub fn set_token_bucket(&mut self, now: SimTime, port: u16, bucket: Option<TokenBucket>) {
+        if let Some(settings) = self.ports.get_mut(&port) {
+            settings.token_bucket = bucket;
+        }
+        self.set_time(now);
+        if let Some(switch) = self.switch() {
+            switch.set_port_bucket(now, port, bucket);
         }
     }
 
@@ -194,6 +210,7 @@ impl Device for SwitchDevice {
         pipeline.switch.set_time(self.now);
         for (port, settings) in &self.ports {
             apply(&mut pipeline.switch, self.now, *port, settings);
+            pipeline.switch.set_port_bucket(self.now, *port, settings.token_bucket);
         }
         pipeline.switch.set_trace(self.trace);
         if let Some(before) = &self.pipeline {

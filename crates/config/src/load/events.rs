@@ -343,11 +343,6 @@ fn check_p4_ports(
         let place = format!("{}:{}", device.name, device.interfaces[end.port].name);
         let help =
             "if it is meant for the other end alone, name that: link_change: { link: NAME, from: HOST }";
-        if let (Some(Some(_)), Some(node)) = (&line.token_bucket, s.get("token_bucket")) {
-            return Err(node
-                .problem(format!("'{place}' is a P4 switch's port, which has no token bucket"))
-                .help(help));
-        }
         if let (Some(queue), Some(node)) = (&line.queue, s.get("queue")) {
             super::links::check_p4_queue(queue).map_err(|why| {
                 node.problem(format!("'{place}' is a P4 switch's port, which cannot have this queue: {why}"))

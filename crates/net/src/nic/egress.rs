@@ -1,8 +1,7 @@
-use super::bucket::{Bucket, TokenBucket};
 use super::queue::{Queue, QueueActions, QueueConfig, QueueContext};
 use super::{Counters, DropReason, NicConfig, NicEvent, Pace};
 use crate::Packet;
-use belljar_base::SimTime;
+use belljar_base::{Bucket, SimTime, TokenBucket};
 use std::collections::VecDeque;
 
 /// The way out: a queue, then a token bucket if there is one, before a sender that serialises one packet

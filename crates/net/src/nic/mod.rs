@@ -11,7 +11,6 @@
 //! gives `None`, then again at [`Nic::next_event`]; after each [`Nic::receive`] call [`Nic::received`] at
 //! [`Nic::next_received`]. Neither way knows of the other.
 
-mod bucket;
 mod codel;
 mod egress;
 mod fifo;
@@ -27,8 +26,8 @@ mod tests;
 
 use crate::Packet;
 use belljar_base::Footprint;
+pub use belljar_base::TokenBucket;
 use belljar_base::{SimDuration, SimTime};
-pub use bucket::TokenBucket;
 pub use codel::CodelConfig;
 use egress::Egress;
 pub use fq_codel::FqCodelConfig;

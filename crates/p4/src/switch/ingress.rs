@@ -121,7 +121,7 @@ impl Switch {
     pub(super) fn serve(&mut self, at: SimTime, port: u16) {
         loop {
             let found = &mut self.ports[usize::from(port)];
-            match found.ready() {
+            match found.ready(at) {
                 None => return,
                 Some(ready) if ready > at => {
                     if found.due != Some(ready) {

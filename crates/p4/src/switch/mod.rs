@@ -20,7 +20,7 @@ use crate::program::Program;
 use crate::run::{Run, Scratch};
 use crate::state::State;
 use crate::trace::{Step, Trace};
-use belljar_base::{SimDuration, SimTime};
+use belljar_base::{Bucket, SimDuration, SimTime, TokenBucket};
 pub use config::{Drop, Notification, SwitchConfig};
 pub(crate) use digest::DigestState;
 pub use digest::{DigestConfig, Sample};
@@ -303,6 +303,15 @@ impl Switch {
         self.advance(now);
         if let Some(port) = self.ports.get_mut(usize::from(port)) {
             port.rate = rate;
+        }
+    }
+    /// Sets a port's token bucket from now on, which is full then, or takes it away. A packet that waits needs tokens for the length
+    /// that it was queued with; it takes them for that with which it leaves, and tokens that are not there are owed.
+    pub fn set_port_bucket(&mut self, now: SimTime, port: u16, bucket: Option<TokenBucket>) {
+        self.advance(now);
+        if let Some(found) = self.ports.get_mut(usize::from(port)) {
+            found.bucket = bucket.map(|bucket| Bucket::new(bucket, now));
+            self.serve(now, port);
         }
     }
     /// Sets the bytes that a packet takes on the wire of a port besides its own.

@@ -1,7 +1,7 @@
 //! A port's egress queues: strict priorities, limits in packets and bytes, rates in bits and in packets per second.
 
 use crate::packet::Packet;
-use belljar_base::{SimDuration, SimTime};
+use belljar_base::{Bucket, SimDuration, SimTime};
 use std::collections::VecDeque;
 
 /// Limits of one egress queue.
@@ -78,6 +78,8 @@ pub(super) struct Port {
     pub counters: PortCounters,
     /// It stands among the busy ports under this time.
     pub due: Option<SimTime>,
+    /// Limits the rate in the long run, besides the port's own.
+    pub bucket: Option<Bucket>,
     queues: Vec<Queue>,
     /// Packets that wait in all queues.
     waiting: usize,
@@ -93,6 +95,7 @@ impl Port {
             free_at: SimTime::ZERO,
             counters: PortCounters::default(),
             due: None,
+            bucket: None,
             queues: (0..queues).map(|_| queue()).collect(),
             waiting: 0,
         }
@@ -112,6 +115,7 @@ impl Port {
     /// Takes over what another program's port has counted and sends.
     pub fn continue_from(&mut self, other: &Port) {
         (self.counters, self.free_at, self.carrier) = (other.counters, other.free_at, other.carrier);
+        self.bucket.clone_from(&other.bucket);
     }
     pub fn limits_mut(&mut self, queue: usize) -> Option<&mut QueueLimits> {
         self.queues.get_mut(queue).map(|queue| &mut queue.limits)
@@ -132,15 +136,21 @@ impl Port {
         Ok(())
     }
 
-    /// When a packet can be taken, if one waits.
-    pub fn ready(&self) -> Option<SimTime> {
+    /// The time from `now` on at which a packet can be taken, if one waits and none of a higher priority comes.
+    pub fn ready(&self, now: SimTime) -> Option<SimTime> {
         let waiting = self.queues.iter().filter(|queue| !queue.packets.is_empty());
-        waiting.map(|queue| queue.next).min().map(|next| next.max(self.free_at))
+        let at = waiting.map(|queue| queue.next).min()?.max(self.free_at).max(now);
+        let Some(bucket) = &self.bucket else { return Some(at) };
+        let packet = self.queues[self.turn(at)?].packets.front()?;
+        Some(bucket.ready(at, u64::from(packet.len) + self.overhead))
+    }
+    /// The queue whose turn it is.
+    fn turn(&self, now: SimTime) -> Option<usize> {
+        self.queues.iter().rposition(|queue| !queue.packets.is_empty() && queue.next <= now)
     }
     /// The packet whose turn it is, and its queue.
     pub fn pop(&mut self, now: SimTime) -> Option<(usize, Box<Packet>)> {
-        let due = |queue: &Queue| !queue.packets.is_empty() && queue.next <= now;
-        let n = self.queues.iter().rposition(due)?;
+        let n = self.turn(now)?;
         let queue = &mut self.queues[n];
         let packet = queue.packets.pop_front()?;
         self.waiting -= 1;
@@ -166,6 +176,9 @@ impl Port {
         self.counters.packets_out += 1;
         self.counters.bytes_out += bytes as u64;
         let wire = bytes as u64 + self.overhead;
+        if let Some(bucket) = &mut self.bucket {
+            bucket.take(now, wire);
+        }
         let time = self.rate.map_or(SimDuration::ZERO, |rate| SimDuration::serialisation(wire, rate.max(1)));
         self.free_at = now + time;
         self.free_at

@@ -129,7 +129,6 @@ fn connection(item: &Node, host: usize, stations: &[Station], drafts: &[Draft]) 
         ends: [end(host, interface), end(device, PCI_PORT.to_owned())],
         lines: [line.clone(), line],
         queues: [None; 2],
-        buckets: [None; 2],
         mtu: mtu.unwrap_or(1_500),
         cost: 1,
         pci: Some(PciConnection { latency, driver }),
@@ -142,8 +141,7 @@ fn latency(s: &Section) -> Result<SimDuration, Problem> {
         return Ok(latency);
     }
     let span = s.get("latency").map_or(s.span, |node| node.span);
-    Err(Problem::at(span, "the latency of a PCI connection must be more than 1 ns")
-        .help("leave it out: it is 500 ns then"))
+    Err(Problem::at(span, "'latency' must be more than 1 ns").help("leave it out: it is 500 ns then"))
 }
 
 /// The connection of a simulator to a memory.
@@ -190,7 +188,6 @@ fn memory_connection(
         ends: [end(host, interface), end(memory, &port)],
         lines: [line.clone(), line],
         queues: [None; 2],
-        buckets: [None; 2],
         mtu: 1_500,
         cost: 1,
         pci: Some(PciConnection { latency, driver: None }),

@@ -32,8 +32,6 @@ pub(super) struct Draft {
     pub(super) lines: [Line; 2],
     /// Where the file gives each direction a queue.
     pub(super) queues: [Option<Span>; 2],
-    /// The same of token buckets.
-    pub(super) buckets: [Option<Span>; 2],
     pub(super) mtu: usize,
     pub(super) cost: u32,
     pub(super) pci: Option<PciConnection>,
@@ -106,13 +104,13 @@ pub(super) fn read(items: &[Rc<Node>], stations: &[Station]) -> Result<Vec<Draft
             let second = reverse.as_ref().and_then(|reverse| reverse.get(key)).map(|node| node.span);
             [first, second.or(first)]
         };
-        let (queues, buckets) = (given("queue"), given("token_bucket"));
+        let queues = given("queue");
         let cost = s.read("cost", |node, key| match section::whole(node, key, 1_000_000)? {
             0 => Err(node.problem("'cost' must not be 0")),
             cost => Ok(cost as u32),
         })?;
         let lines = [there, back];
-        drafts.push(Draft { name, ends, lines, queues, buckets, mtu, cost: cost.unwrap_or(1), pci: None });
+        drafts.push(Draft { name, ends, lines, queues, mtu, cost: cost.unwrap_or(1), pci: None });
     }
     Ok(drafts)
 }

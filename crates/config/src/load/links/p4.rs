@@ -240,10 +240,6 @@ pub(super) fn line_queues(
         let (end, other) = (interface.end, 1 - interface.end);
         let line = &mut link.ends[end].line;
         let place = &interface.name;
-        if let (Some(_), Some(span)) = (&line.token_bucket, draft.buckets[end]) {
-            return Err(Problem::at(span, format!("the port '{place}' of a P4 switch has no token bucket"))
-                .help(other_end(other, "token_bucket: none")));
-        }
         match draft.queues[end] {
             Some(span) => check_queue(&line.queue).map_err(|why| {
                 Problem::at(span, format!("the port '{place}' of a P4 switch cannot have this queue: {why}"))

@@ -67,7 +67,8 @@ pub fn new(
         Some(port) => {
             let nic = nic(experiment, interface);
             let limits = limits(&nic.queue, settings.config.limits);
-            Attachment::Port(port, PortSettings { rate: nic.bandwidth_up, overhead: nic.overhead, limits })
+            let (rate, overhead, token_bucket) = (nic.bandwidth_up, nic.overhead, nic.token_bucket);
+            Attachment::Port(port, PortSettings { rate, overhead, limits, token_bucket })
         }
     };
     let ports = settings.ports(&device.interfaces);
@@ -204,8 +205,10 @@ impl Device for P4Switch {
                         settings.limits = limits(queue, self.limits);
                         self.device.set_port(now, *port, *settings);
                     }
-                    // The loader refuses it.
-                    NicChange::TokenBucket(_) => {}
+                    NicChange::TokenBucket(bucket) => {
+                        settings.token_bucket = *bucket;
+                        self.device.set_token_bucket(now, *port, *bucket);
+                    }
                 },
                 (Attachment::Management, Some((_, control))) => control.change(now, change),
                 (Attachment::Management, None) => {}

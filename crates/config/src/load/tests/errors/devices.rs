@@ -38,7 +38,7 @@ fn devices_of_hosts() {
     device(
         "pci: nic0, driver: e1000, latency: 1 ns",
         nics,
-        "the latency of a PCI connection must be more than 1 ns",
+        "'latency' must be more than 1 ns",
         "leave it out: it is 500 ns then",
     );
     device(
