@@ -23,6 +23,9 @@ pub enum Setting {
     Factor(Factor),
 }
 
+/// The highest factor, in thousandths, that `auto` starts with.
+const FIRST_MOST: u64 = 16_000;
+
 /// Parses a `--tdf`.
 pub fn parse(text: &str) -> Result<Setting, String> {
     if text == "auto" {
@@ -80,10 +83,16 @@ impl Dilated {
         let switches = switches.filter(|device| matches!(device.kind, DeviceKind::P4(_)));
         let hosts = experiment.hosts.iter().map(|host| &*host.name);
         let nodes: Vec<&str> = hosts.chain(switches.map(|switch| &*switch.name)).collect();
-        Dilated::of(settings, quantum, &nodes).map_err(Failure::usage)
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Dilated::of(settings, quantum, &nodes, processors).map_err(Failure::usage)
     }
 
-    fn of(settings: &[Setting], quantum: Option<Quantum>, nodes: &[&str]) -> Result<Dilated, String> {
+    fn of(
+        settings: &[Setting],
+        quantum: Option<Quantum>,
+        nodes: &[&str],
+        processors: usize,
+    ) -> Result<Dilated, String> {
         let mut dilated = Dilated::default();
         for setting in settings {
             match setting {
@@ -111,6 +120,11 @@ impl Dilated {
             // Clocks that go at different rates have to wait for each other.
             None => dilated.factors.iter().any(|factor| factor.node.is_some()).then_some(0),
         };
+        if dilated.is_auto && dilated.quantum_ns.is_none() {
+            // What is needed if every node keeps a processor busy: TCP recovers late from what a factor that is too low loses.
+            let share = (nodes.len() as u64 * 1_000 / processors as u64).clamp(1_000, FIRST_MOST);
+            dilated.tdf_milli.get_or_insert(share);
+        }
         if dilated.is_auto || !dilated.factors.is_empty() || dilated.quantum_ns.is_some() {
             dilated.tdf_milli.get_or_insert(1_000);
         }
@@ -124,7 +138,7 @@ mod tests {
 
     fn of(settings: &[&str], quantum: Option<&str>) -> Result<Dilated, String> {
         let settings: Vec<Setting> = settings.iter().map(|text| parse(text).unwrap()).collect();
-        Dilated::of(&settings, quantum.map(|text| parse_quantum(text).unwrap()), &["a", "s1"])
+        Dilated::of(&settings, quantum.map(|text| parse_quantum(text).unwrap()), &["a", "s1", "s2"], 2)
     }
 
     fn factor(node: Option<&str>, at_ns: u64, tdf_milli: u64) -> Factor {
@@ -148,9 +162,10 @@ mod tests {
     fn options_imply_others() {
         assert_eq!(of(&[], None).unwrap(), Dilated::default());
         assert_eq!(of(&["4"], None).unwrap(), Dilated { tdf_milli: Some(4_000), ..Dilated::default() });
-        let auto = Dilated { tdf_milli: Some(1_000), is_auto: true, ..Dilated::default() };
+        let auto = Dilated { tdf_milli: Some(1_500), is_auto: true, ..Dilated::default() };
         assert_eq!(of(&["auto"], None).unwrap(), auto);
         assert_eq!(of(&["auto", "3"], None).unwrap(), Dilated { tdf_milli: Some(3_000), ..auto });
+        assert_eq!(of(&["auto"], Some("auto")).unwrap().tdf_milli, Some(1_000));
         let turns = of(&["a=8"], None).unwrap();
         assert_eq!(
             (turns.tdf_milli, turns.quantum_ns, turns.factors),

@@ -3,8 +3,9 @@
 //!
 //! Time falls short when lines hand frames out later than does no harm, or when a node waited for a processor that it would have had on a
 //! machine of its own. Both are measured in the hosts' time and say themselves how much is missing, whatever the reason: load of the
-//! experiment, or of somebody else. Slack is the absence of both with a margin; then a lower factor is tried. One that was too low is not
-//! tried again for a while, which doubles each time.
+//! experiment, or of somebody else. Slack is the absence of both with a margin; then a lower factor is tried. Below the last that was too
+//! low each step waits for a while, which doubles each time that it was one too many, and halves each time that it was not: programs that a
+//! short time has held back, such as TCP after a loss, need some until they ask for what they can have.
 
 use belljar_base::SimDuration;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,7 +24,7 @@ const STEP_UP: (f64, f64) = (1.25, 2.0);
 const STEP_DOWN: f64 = 0.8;
 /// Windows with slack before a step downwards.
 const PATIENCE: u32 = 4;
-/// Windows for which a factor that was too low is not tried again: at first, and at most.
+/// Windows before a step downwards to where the factor was too low: at first, and at most.
 const MEMORY: (u32, u32) = (40, 2_000);
 
 /// A number of frames and the sum of their lateness.
@@ -89,27 +90,30 @@ pub struct Adapter {
     limit: f64,
     /// Windows with slack one after another.
     slack: u32,
-    /// The highest factor that was too low, the windows for which it still counts, and for which it did in the beginning.
-    too_low: (u64, u32, u32),
+    /// The last factor that was too low.
+    too_low: u64,
+    /// Windows until a factor down there may be tried.
+    wait: u32,
+    /// Windows that the next step down there waits for.
+    memory: u32,
 }
 
 impl Adapter {
     /// Decisions from a factor on; `limit` is the mean lateness that does no harm, in nanoseconds.
     pub fn new(tdf_milli: u64, limit: f64) -> Adapter {
-        Adapter { tdf_milli, limit, slack: 0, too_low: (0, 0, 0) }
+        Adapter { tdf_milli, limit, slack: 0, too_low: 0, wait: 0, memory: MEMORY.0 }
     }
 
     /// The new factor, in thousandths, if it is to change.
     pub fn decide(&mut self, Window { late, frames, short }: Window) -> Option<u64> {
-        self.too_low.1 = self.too_low.1.saturating_sub(1);
+        self.wait = self.wait.saturating_sub(1);
         let late = if frames >= FEW { late / self.limit } else { 0.0 };
         let old = self.tdf_milli;
         let new = if late > 1.0 || short > SHORT {
             self.slack = 0;
-            // Tried too early: wait longer the next time.
-            let memory =
-                if old <= self.too_low.0 { self.too_low.2.saturating_mul(2).min(MEMORY.1) } else { MEMORY.0 };
-            self.too_low = (old.max(self.too_low.0), memory, memory);
+            let again = old as f64 <= self.too_low as f64 * STEP_UP.0;
+            self.memory = if again { (self.memory * 2).min(MEMORY.1) } else { MEMORY.0.max(self.memory) };
+            (self.too_low, self.wait) = (old, self.memory);
             let step = late.max(1.0 + short).clamp(STEP_UP.0, STEP_UP.1);
             ((old as f64 * step) as u64).min(MOST)
         } else if late < MARGIN && short < HARDLY_SHORT {
@@ -119,8 +123,16 @@ impl Adapter {
             }
             self.slack = 0;
             let new = ((old as f64 * STEP_DOWN) as u64).max(1_000);
-            if self.too_low.1 > 0 && new <= self.too_low.0 {
-                return None;
+            if new <= self.too_low {
+                if self.wait > 0 {
+                    return None;
+                }
+                if old <= self.too_low {
+                    // This one is enough now, so the next may come sooner.
+                    self.too_low = new;
+                    self.memory = (self.memory / 2).max(PATIENCE);
+                }
+                self.wait = self.memory;
             }
             new
         } else {
