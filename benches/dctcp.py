@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 import yaml
-from common import ROOT, belljar as binary, save
+from common import CPU, ROOT, belljar as binary, save
 
 sys.path.insert(0, str(ROOT / "python"))
 import belljar  # noqa: E402
@@ -21,11 +21,6 @@ START, WARM = 0.1, 0.1
 # What a full packet carries, and takes on the link.
 PAYLOAD, FRAME = 3948, 4014
 RATE, ONE_WAY = 10e9, 168e-6
-
-
-# What a host's kernel takes for a packet of this size together: 42 Gbit/s for one core that receives one flow, about half of it for copying
-# (Cai et al., Understanding Host Network Stack Overheads, SIGCOMM 2021). The interrupt is what --interrupt says, in microseconds.
-CPU = {"syscall": "500 ns", "packet": "400 ns", "byte": "0.09 ns"}
 
 
 class Variant(belljar.Experiment):

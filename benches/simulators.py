@@ -2,10 +2,11 @@
 """Other simulators beside the simulation: rounds per second and CPU per round, over numbers of simulators, latencies and topologies.
 
 The simulators are packet generators (cosim/pktgen.c) that send nothing unless `--rate` says so, on Belljar's switch; a round is an exchange of
-SYNCs with all of them. With `--simbricks DIR`, a tree of SimBricks with its pktgen and net_switch built, the same
+SYNCs with all of them. The case `cost` has a host that sends datagrams to another, on a link alone, with an idle channel to a third one beside it, and with the link cut by two channels. With `--simbricks DIR`, a tree of SimBricks with its pktgen and net_switch built, the same
 is measured with its generators on Belljar's switch and, in turns, on its own."""
 
 import argparse
+import json
 import os
 import pathlib
 import platform
@@ -17,9 +18,10 @@ import subprocess
 import tempfile
 import time
 
-from common import ROOT, belljar, compile_c, results_folder, save, spread
+from common import ROOT, compile_c, remove, run_experiment, save, spread
 
-LATENCIES = [1000, 500, 100, 50, 10, 1]
+# When the talk of the case `cost` begins.
+START_US = 100
 
 
 def processor():
@@ -61,18 +63,57 @@ def ours(a, theirs, count, tors, latency, options=()):
     points = []
     for part in (1, 4):
         rounds = a.rounds * part // 4 * (50 if count == 1 else 1)
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=results_folder()))
-        (folder / "experiment.yaml").write_text(experiment(a, theirs, count, tors, latency, max(1, rounds * latency // 1000)))
-        before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-        command = [belljar(), "run", folder / "experiment.yaml", "-o", folder / "data", "--no-progress", *options]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-        wall, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-        shutil.rmtree(folder, ignore_errors=True)
-        if done.returncode:
-            raise SystemExit(done.stderr)
-        points.append((rounds, wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
+        results, usage = run_experiment(experiment(a, theirs, count, tors, latency, max(1, rounds * latency // 1000)), "--no-progress", *options)
+        remove(results)
+        points.append((rounds, usage.wall, usage.cpu))
     (few, short, little), (many, long, much) = points
     return (many - few) / max(long - short, 1e-9), (much - little) / (many - few)
+
+
+def talk(a, kind, latency, stop_us):
+    """Two hosts, 2 us and two times the latency apart, however the frames get there."""
+    line = {"rate": "10 Gbit"}
+    program = str(compile_c(ROOT / "benches" / "simulators" / "talk.c", "talk"))
+    host = lambda start, *args: {"processes": [{"path": program, "args": list(args), "start_time": f"{start} us", "expected_final_state": "running"}]}  # noqa: E731
+    exp = {"general": {"stop_time": f"{START_US + stop_us} us"}, "hosts": {"server": host(0, "server"), "client": host(START_US, "client", "server")},
+           "links": [{"between": ["client", "server"], "latency": f"{2000 + 2 * latency} ns", **line}]}
+    channel = {"latency": f"{latency} ns", "start_timeout": "120 s"}
+    if kind == "idle":
+        exp["hosts"]["idle"] = {"processes": []}
+        exp["simulators"] = {"generator": {"command": generator(a, False, 0, "p", latency), **channel}}
+        exp["links"].append({"between": ["idle", "generator:p"], "latency": f"{latency} ns", **line})
+    elif kind == "busy":
+        wire = compile_c(ROOT / "crates" / "cosim" / "tests" / "wire.c", "wire", f"-I{ROOT / 'cosim'}")
+        exp["simulators"] = {"wire": {"command": [str(wire), "{left}", "{right}"], **channel}}
+        # Serialised once in each direction, as on the whole link.
+        exp["links"] = [{"between": [name, f"wire:{port}"], "latency": "1 us", **line, "reverse": {"rate": "unlimited"}}
+                        for name, port in (("client", "left"), ("server", "right"))]
+    return json.dumps(exp)
+
+
+def costs(a, table):
+    """CPU and wall time of a simulated second, without a channel and with one, idle and busy."""
+    kinds = {"none": "no channel", "idle": "an idle channel beside", "busy": "through two channels"}
+    for latency in map(int, a.latencies.split(",")):
+        measured = {kind: [] for kind in kinds}
+        for _ in range(a.repeat):
+            for kind in kinds:
+                # As many rounds at each latency; what needs none runs longer, to be measured at all.
+                long = a.rounds * 25 if kind == "none" else max(400, a.rounds * 10 * latency // 1000)
+                (short, little), (wall, cpu) = (talked(a, kind, latency, us) for us in (long // 4, long))
+                seconds = (long - long // 4) / 1e6
+                measured[kind].append(((wall - short) / seconds, (cpu - little) / seconds))
+        for kind, values in measured.items():
+            wall, cpu = spread([wall for wall, _ in values]), spread([cpu for _, cpu in values])
+            table.append({"case": "cost", "variant": kind, "latency_ns": latency, "wall_s_per_s": wall, "cpu_s_per_s": cpu})
+            print(f"{'10,000 datagrams a second':28} {kinds[kind]:34} {latency:5} ns {wall['median']:12.3f} s, {cpu['median']:10.3f} s of CPU a simulated second"
+                  f" ({cpu['least']:.3f} to {cpu['greatest']:.3f})", flush=True)
+
+
+def talked(a, kind, latency, us):
+    results, usage = run_experiment(talk(a, kind, latency, us), "--no-progress")
+    remove(results)
+    return usage.wall, usage.cpu
 
 
 def cpu_of(processes):
@@ -185,7 +226,8 @@ def main():
     parser.add_argument("--rate", type=float, default=0, metavar="MBIT", help="what each generator sends")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--always", action="store_true", help="measure without stopping simulators too")
-    parser.add_argument("--cases", default="few,latency,many", help="of few, latency and many")
+    parser.add_argument("--cases", default="few,latency,many,cost", help="of few, latency, many and cost")
+    parser.add_argument("--latencies", default="1000,500,100,50,10,1", metavar="NS,...", help="of channels, in the cases `latency` and `cost`")
     parser.add_argument("--counts", default="1,2,3,6", help="of simulators in the case `few`")
     parser.add_argument("--json")
     a = parser.parse_args()
@@ -195,11 +237,13 @@ def main():
         for count in map(int, a.counts.split(",")):
             case(a, f"{count} on a switch", count, 1, 500, table)
     if "latency" in cases:
-        for latency in LATENCIES:
+        for latency in map(int, a.latencies.split(",")):
             case(a, "1 on a switch", 1, 1, latency, table)
     if "many" in cases:
         case(a, "32 on a switch", 32, 1, 500, table)
         case(a, "32 on four ToRs and a core", 32, 4, 500, table)
+    if "cost" in cases:
+        costs(a, table)
     save("simulators", {"processor": processor(), "rate_mbit": a.rate, "cases": table}, a.json)
 
 

@@ -54,6 +54,18 @@ def test_simulators(belljar, workdir):
     result = bench(belljar, workdir, "simulators", "--cases", "few", "--counts", "1,3", "--rounds", 400, "--repeat", 1)
     assert [case["case"] for case in result["cases"]] == ["1 on a switch", "3 on a switch"]
     assert all(case["rounds_per_second"]["median"] > 0 for case in result["cases"])
+    result = bench(belljar, workdir, "simulators", "--cases", "cost", "--latencies", "1000", "--rounds", 400, "--repeat", 1)
+    assert [case["variant"] for case in result["cases"]] == ["none", "idle", "busy"]
+
+
+@pytest.mark.needs("memcached")
+def test_racks(belljar, workdir):
+    """Two racks of four hosts, the second one's behind a channel too; each answer is what was set."""
+    result = bench(belljar, workdir, "racks", "--racks", 2, "--rack", 4, "--rate", 3000, "--seconds", 0.01, 0.03, "--hosts-seconds", 0, "--uplink", 10_000,
+                   "--behind-a-channel", "--repeat", 1)
+    inside, behind = (row["turns"][0] for row in result["rows"])
+    # The way is as long, so requests take as long.
+    assert inside["requests"] == behind["requests"] > 100 and inside["mean_us"] == behind["mean_us"], result
 
 
 @pytest.mark.needs("iperf")

@@ -37,6 +37,7 @@ pub mod neighbour;
 pub mod nic;
 mod packet;
 pub mod policy;
+mod ports;
 pub mod router;
 pub mod routes;
 pub mod suggest;

@@ -9,9 +9,10 @@ mod v6;
 
 use crate::forward::{self, ForwardError};
 use crate::neighbour::{NeighbourEvent, Neighbours};
-use crate::nic::{Nic, NicChange, NicConfig};
+use crate::nic::{NicChange, NicConfig};
+use crate::ports::Ports;
 use crate::routes::{InterfaceAddress, NextHop, Route, RouteKind, RouteTable, protocol};
-use crate::switch::{EgressFrame, next_leaving};
+use crate::switch::EgressFrame;
 use crate::{Counters, MssClamp, Packet};
 use belljar_base::{SimTime, Stream};
 use belljar_wire::ethernet::{self, Address, Frame, ethertype};
@@ -48,7 +49,7 @@ pub struct RouterInterface {
 #[derive(Debug)]
 pub struct Router {
     interfaces: Vec<RouterInterface>,
-    nics: Vec<Nic>,
+    ports: Ports,
     routes: RouteTable,
     neighbours: Neighbours,
     flow_key: u64,
@@ -87,10 +88,10 @@ impl Router {
                 routes.insert(own.network(), 0, route);
             }
         }
-        let nics = interfaces.iter().map(|interface| Nic::new(&interface.nic)).collect();
+        let ports = Ports::new(interfaces.iter().map(|interface| &interface.nic));
         Router {
             interfaces,
-            nics,
+            ports,
             routes,
             neighbours: Neighbours::new(stream),
             flow_key: stream.next_u64(),
@@ -121,7 +122,7 @@ impl Router {
         if packet.is_undelivered() {
             return self.undelivered(now, port, &packet);
         }
-        self.nics[port].count_received(packet.len());
+        self.ports.count_received(port, packet.len());
         let Ok(frame) = Frame::new_checked(packet.bytes()) else {
             self.counters.malformed += 1;
             return;
@@ -167,7 +168,7 @@ impl Router {
 
     fn send_arp(&mut self, now: SimTime, port: usize, to: Address, message: &arp::Repr) {
         let frame = arp_frame(to, message);
-        let _ = self.nics[port].send(now, Packet::new(frame));
+        self.ports.send(now, port, Packet::new(frame));
     }
 
     fn ip(&mut self, now: SimTime, port: usize, mut bytes: Vec<u8>, to_all: bool) {
@@ -203,7 +204,7 @@ impl Router {
         }
         let hash = forward::flow_hash(self.flow_key, &bytes);
         let to = forward::destination(&bytes);
-        let hop = match self.routes.lookup(to, || hash, |hop| hop.interface < self.nics.len()) {
+        let hop = match self.routes.lookup(to, || hash, |hop| hop.interface < self.ports.len()) {
             Some((_, Some(hop))) => hop,
             Some((route, None)) if route.kind == RouteKind::Blackhole => return self.counters.no_route += 1,
             Some((route, None)) if route.kind == RouteKind::Prohibit => {
@@ -227,7 +228,7 @@ impl Router {
         forward::count_hop(&mut bytes);
         if let Some(clamp) = self.mss_clamp {
             let back =
-                self.routes.lookup(forward::source(&bytes), || hash, |hop| hop.interface < self.nics.len());
+                self.routes.lookup(forward::source(&bytes), || hash, |hop| hop.interface < self.ports.len());
             let back =
                 back.and_then(|(_, hop)| hop).map_or(usize::MAX, |hop| self.interfaces[hop.interface].mtu);
             clamp.apply(&mut bytes, mtu.min(back));
@@ -262,7 +263,7 @@ impl Router {
 
     fn send_frame(&mut self, now: SimTime, port: usize, to: Address, packet: Packet) {
         let frame = framed(packet, to, self.interfaces[port].mac, ethertype::IPV4);
-        let _ = self.nics[port].send(now, frame);
+        self.ports.send(now, port, frame);
     }
 
     /// Tells the sender of a packet that came by `port` why it went no further.
@@ -288,7 +289,7 @@ impl Router {
         let sum = checksum::internet(&bytes[..ipv4::HEADER_LEN]);
         bytes[10..12].copy_from_slice(&sum.to_be_bytes());
         let hash = forward::flow_hash(self.flow_key, &bytes);
-        let Some((_, Some(hop))) = self.routes.lookup(to, || hash, |hop| hop.interface < self.nics.len())
+        let Some((_, Some(hop))) = self.routes.lookup(to, || hash, |hop| hop.interface < self.ports.len())
         else {
             return;
         };
@@ -369,14 +370,16 @@ impl Router {
 
     /// The next frame that has begun to leave up to `now`, in the order of time and then of ports.
     pub fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
-        next_leaving(&mut self.nics, now)
+        self.ports.poll(now)
     }
 
     /// When [`poll`](Self::poll) or [`on_timeout`](Self::on_timeout) has something to do, if nothing is
     /// received before.
     pub fn next_event(&self) -> Option<SimTime> {
-        let leaving = self.nics.iter().filter_map(Nic::next_event).min();
-        [leaving, self.neighbours.next_timeout(), self.next_timeout6()].into_iter().flatten().min()
+        [self.ports.next_event(), self.neighbours.next_timeout(), self.next_timeout6()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// A frame comes back that the medium could not deliver.
@@ -390,7 +393,7 @@ impl Router {
 
     /// A port loses its carrier, and with it its neighbours, or finds it.
     pub fn set_carrier(&mut self, now: SimTime, port: usize, carrier: bool) {
-        self.nics[port].set_carrier(now, carrier);
+        self.ports.set_carrier(now, port, carrier);
         if !carrier {
             self.neighbours.flush(port, false);
             self.neighbour_events(now);
@@ -400,15 +403,15 @@ impl Router {
     }
     /// Changes how an interface sends.
     pub fn change_port(&mut self, now: SimTime, port: usize, change: &NicChange) {
-        self.nics[port].change(now, change);
+        self.ports.change(now, port, change);
     }
     /// Frames that wait to leave a port.
     pub fn queue_len(&self, port: usize) -> usize {
-        self.nics[port].egress_queue_len()
+        self.ports.queue_len(port)
     }
     /// Counters of a port: frames carried and dropped.
     pub fn port_counters(&self, port: usize) -> &Counters {
-        self.nics[port].counters()
+        self.ports.counters(port)
     }
     /// Counters of the router: packets forwarded and lost.
     pub fn counters(&self) -> RouterCounters {

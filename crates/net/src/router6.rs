@@ -110,7 +110,7 @@ impl Router {
         }
         let Some(v6) = &self.v6 else { return };
         let hash = forward6::flow_hash(self.flow_key, &bytes);
-        let found = v6.routes.lookup(header.dst, || hash, |hop| hop.interface < self.nics.len());
+        let found = v6.routes.lookup(header.dst, || hash, |hop| hop.interface < self.ports.len());
         let hop = match found {
             Some((_, Some(hop))) => hop,
             Some((route, None)) if route.kind == RouteKind::Blackhole => {
@@ -130,7 +130,7 @@ impl Router {
             return self.refuse6(now, port, &bytes, ForwardError::FragmentationNeeded(mtu as u16), None);
         }
         if let Some(clamp) = self.mss_clamp {
-            let back = v6.routes.lookup(header.src, || hash, |hop| hop.interface < self.nics.len());
+            let back = v6.routes.lookup(header.src, || hash, |hop| hop.interface < self.ports.len());
             let back =
                 back.and_then(|(_, hop)| hop).map_or(usize::MAX, |hop| self.interfaces[hop.interface].mtu);
             clamp.apply(&mut bytes, mtu.min(back));
@@ -150,7 +150,7 @@ impl Router {
 
     fn send_frame6(&mut self, now: SimTime, port: usize, to: Address, packet: Packet) {
         let frame = super::framed(packet, to, self.interfaces[port].mac, ethertype::IPV6);
-        let _ = self.nics[port].send(now, frame);
+        self.ports.send(now, port, frame);
     }
 
     /// Tells the sender of a packet that came by `port` why it went no further, from `source` or an address of
@@ -188,7 +188,7 @@ impl Router {
         }
         let Some(v6) = &self.v6 else { return };
         let hash = forward6::flow_hash(self.flow_key, &bytes);
-        let found = v6.routes.lookup(dst, || hash, |hop| hop.interface < self.nics.len());
+        let found = v6.routes.lookup(dst, || hash, |hop| hop.interface < self.ports.len());
         if let Some((_, Some(hop))) = found {
             self.send6(now, hop, bytes);
         }

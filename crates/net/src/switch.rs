@@ -3,7 +3,8 @@
 //! After each call, take what leaves from [`Switch::poll`] until it gives `None`, then call again at
 //! [`Switch::next_event`].
 
-use crate::nic::{Nic, NicChange, NicConfig, NicEvent};
+use crate::nic::{NicChange, NicConfig};
+use crate::ports::Ports;
 use crate::{Counters, Packet};
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_wire::ethernet::{Address, Frame};
@@ -14,7 +15,7 @@ pub const AGEING: SimDuration = SimDuration::from_secs(300);
 /// A switch. See the [module](self).
 #[derive(Debug)]
 pub struct Switch {
-    ports: Vec<Nic>,
+    ports: Ports,
     /// Ports that the spanning tree does not use.
     blocked: Vec<bool>,
     stations: Map<Address, (usize, SimTime)>,
@@ -38,12 +39,12 @@ impl Switch {
     /// A switch that has heard of nobody.
     pub fn new(ports: &[NicConfig], ageing: SimDuration) -> Switch {
         let blocked = vec![false; ports.len()];
-        Switch { ports: ports.iter().map(Nic::new).collect(), blocked, stations: Map::new(), ageing }
+        Switch { ports: Ports::new(ports.iter()), blocked, stations: Map::new(), ageing }
     }
 
     /// A frame has come in completely.
     pub fn receive(&mut self, now: SimTime, port: usize, packet: Packet) {
-        self.ports[port].count_received(packet.len());
+        self.ports.count_received(port, packet.len());
         let Ok(frame) = Frame::new_checked(packet.bytes()) else { return };
         let (src, dst) = (frame.src(), frame.dst());
         if self.blocked[port] {
@@ -56,41 +57,36 @@ impl Switch {
         let known = known.map(|(port, _)| *port);
         match known {
             Some(out) if out == port => {}
-            Some(out) => self.send(now, out, packet),
+            Some(out) => self.ports.send(now, out, packet),
             None => {
                 self.stations.remove(&dst);
                 for other in 0..self.ports.len() {
                     if other != port && !self.blocked[other] {
-                        self.send(now, other, packet.clone());
+                        self.ports.send(now, other, packet.clone());
                     }
                 }
             }
         }
     }
 
-    fn send(&mut self, now: SimTime, port: usize, packet: Packet) {
-        // One that is lost is counted by the port.
-        let _ = self.ports[port].send(now, packet);
-    }
-
     /// The next frame that has begun to leave up to `now`, in the order of time and then of ports.
     pub fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
-        next_leaving(&mut self.ports, now)
+        self.ports.poll(now)
     }
 
     /// When [`poll`](Self::poll) has something, if nothing is received before.
     pub fn next_event(&self) -> Option<SimTime> {
-        self.ports.iter().filter_map(Nic::next_event).min()
+        self.ports.next_event()
     }
 
     /// A port loses or finds its carrier: the stations behind it are forgotten.
     pub fn set_carrier(&mut self, now: SimTime, port: usize, carrier: bool) {
-        self.ports[port].set_carrier(now, carrier);
+        self.ports.set_carrier(now, port, carrier);
         self.stations.retain(|_, (behind, _)| *behind != port);
     }
     /// Changes how a port sends.
     pub fn change_port(&mut self, now: SimTime, port: usize, change: &NicChange) {
-        self.ports[port].change(now, change);
+        self.ports.change(now, port, change);
     }
     /// The spanning tree has changed: these ports are blocked from now on, and everybody is forgotten.
     pub fn set_blocked(&mut self, blocked: &[usize]) {
@@ -106,23 +102,11 @@ impl Switch {
     }
     /// Frames that wait to leave a port.
     pub fn queue_len(&self, port: usize) -> usize {
-        self.ports[port].egress_queue_len()
+        self.ports.queue_len(port)
     }
     /// Counters of a port: frames carried and dropped.
     pub fn counters(&self, port: usize) -> &Counters {
-        self.ports[port].counters()
-    }
-}
-
-/// The first frame that leaves any of these up to `now`.
-pub(crate) fn next_leaving(nics: &mut [Nic], now: SimTime) -> Option<EgressFrame> {
-    loop {
-        let due = |nic: &Nic| nic.next_event().filter(|at| *at <= now);
-        let (_, port) = nics.iter().enumerate().filter_map(|(n, nic)| Some((due(nic)?, n))).min()?;
-        // Nobody waits for a frame of a switch or router, so nothing else can have happened.
-        if let Some((at, NicEvent::Transmit { packet, departs })) = nics[port].poll(now) {
-            return Some(EgressFrame { port, at, departs, packet });
-        }
+        self.ports.counters(port)
     }
 }
 

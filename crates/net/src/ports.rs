@@ -1,0 +1,83 @@
+//! The interfaces of a switch or router, and which of them have something to send.
+
+use crate::nic::{Nic, NicChange, NicConfig, NicEvent};
+use crate::switch::EgressFrame;
+use crate::{Counters, Packet};
+use belljar_base::SimTime;
+
+/// Interfaces by number. Those that have nothing to send are not looked at.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    nics: Vec<Nic>,
+    /// Ports with an event to come, and its time, in any order: few have one.
+    busy: Vec<(SimTime, usize)>,
+}
+
+impl Ports {
+    pub fn new<'c>(configs: impl Iterator<Item = &'c NicConfig>) -> Ports {
+        Ports { nics: configs.map(Nic::new).collect(), busy: Vec::new() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.nics.len()
+    }
+
+    /// Sends a frame by a port, which counts it if it is lost.
+    pub fn send(&mut self, now: SimTime, port: usize, frame: Packet) {
+        let _ = self.nics[port].send(now, frame);
+        self.note(port);
+    }
+
+    pub fn count_received(&mut self, port: usize, bytes: usize) {
+        self.nics[port].count_received(bytes);
+    }
+
+    pub fn set_carrier(&mut self, now: SimTime, port: usize, carrier: bool) {
+        self.nics[port].set_carrier(now, carrier);
+        self.note(port);
+    }
+
+    pub fn change(&mut self, now: SimTime, port: usize, change: &NicChange) {
+        self.nics[port].change(now, change);
+        self.note(port);
+    }
+
+    /// The first frame that has begun to leave up to `now`, in the order of time and then of ports.
+    pub fn poll(&mut self, now: SimTime) -> Option<EgressFrame> {
+        loop {
+            let (_, port) = self.busy.iter().min().copied().filter(|(at, _)| *at <= now)?;
+            let event = self.nics[port].poll(now);
+            self.note(port);
+            // Nobody waits for a frame of a switch or router, so nothing else can have happened.
+            if let Some((at, NicEvent::Transmit { packet, departs })) = event {
+                return Some(EgressFrame { port, at, departs, packet });
+            }
+        }
+    }
+
+    /// When [`poll`](Self::poll) has something, if nothing is sent before.
+    pub fn next_event(&self) -> Option<SimTime> {
+        self.busy.iter().map(|(at, _)| *at).min()
+    }
+
+    pub fn queue_len(&self, port: usize) -> usize {
+        self.nics[port].egress_queue_len()
+    }
+
+    pub fn counters(&self, port: usize) -> &Counters {
+        self.nics[port].counters()
+    }
+
+    /// Takes note of a port's next event, after anything that may have changed it.
+    fn note(&mut self, port: usize) {
+        let place = self.busy.iter().position(|(_, busy)| *busy == port);
+        match (place, self.nics[port].next_event()) {
+            (Some(place), Some(at)) => self.busy[place].0 = at,
+            (Some(place), None) => {
+                self.busy.swap_remove(place);
+            }
+            (None, Some(at)) => self.busy.push((at, port)),
+            (None, None) => {}
+        }
+    }
+}
