@@ -86,7 +86,7 @@ def test_belljar(source, linkage, exec_guest):
     judge(exec_guest([build(source, linkage)], timeout=60))
 
 
-@pytest.mark.parametrize("name", ["buffers", "checksums", "frames", "messages", "offloads", "udp", "uringudp", "zerocopies"])
+@pytest.mark.parametrize("name", ["buffers", "checksums", "frames", "messages", "mounts", "offloads", "udp", "uringudp", "zerocopies"])
 def test_far(name, exec_guest):
     """A process of its own has its memory read and written by other means; tests/determinism compares all of them."""
     program = build(GUESTS / f"{name}.c", "dynamic")

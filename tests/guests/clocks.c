@@ -88,6 +88,38 @@ static void the_clock_is_looked_at_before_the_time(void) {
     FAILS(syscall(SYS_clock_adjtime, CLOCK_TAI, &tx), EOPNOTSUPP);
 }
 
+static void who_may_set_the_clock(void) {
+    struct timespec now;
+    struct timeval t;
+    struct timex tx = {.modes = 0x8000}; /* ADJ_ADJTIME alone */
+    FAILS(syscall(SYS_adjtimex, &tx), EINVAL);
+    FAILS(set(CLOCK_PROCESS_CPUTIME_ID, &(struct timespec){0, 1}), EINVAL);
+    CHECK(clock_gettime(CLOCK_REALTIME, &now) == 0 && gettimeofday(&t, NULL) == 0);
+    int root = geteuid() == 0;
+    if (root) {
+        tx = (struct timex){.modes = ADJ_TICK, .tick = 8999};
+        FAILS(syscall(SYS_adjtimex, &tx), EINVAL);
+        FAILS(set(CLOCK_REALTIME, &(struct timespec){0, 1}), EINVAL); /* before the machine was started */
+        CHECK(seteuid(65534) == 0);
+    }
+    tx = (struct timex){.modes = ADJ_TICK, .tick = 8999};
+    int results[4], errors[4];
+    results[0] = set(CLOCK_REALTIME, &now), errors[0] = errno;
+    results[1] = syscall(SYS_settimeofday, &t, NULL), errors[1] = errno;
+    results[2] = syscall(SYS_adjtimex, &tx), errors[2] = errno;
+    results[3] = syscall(SYS_clock_adjtime, CLOCK_REALTIME, &tx), errors[3] = errno;
+    if (root)
+        CHECK(seteuid(0) == 0);
+    for (int i = 0; i < 4; i++) {
+        SAME(results[i], -1);
+        SAME(errors[i], EPERM);
+    }
+    tx.modes = 0;
+    int state = syscall(SYS_adjtimex, &tx);
+    CHECK(state == TIME_OK || state == TIME_ERROR);
+    CHECK(tx.tick == 10000 || root);
+}
+
 static void settings_of_timers(void) {
     timer_t timer;
     SAME(make(CLOCK_MONOTONIC, &timer), 0);
@@ -167,6 +199,6 @@ static void processor_time_moves_in_proc(void) {
     CHECK(user + system > 0);
 }
 
-GUEST(T(each_can_what_it_can), T(numbers_that_are_no_clock), T(the_clock_is_looked_at_before_the_time), T(settings_of_timers),
+GUEST(T(each_can_what_it_can), T(numbers_that_are_no_clock), T(the_clock_is_looked_at_before_the_time), T(who_may_set_the_clock), T(settings_of_timers),
       T(an_alarm_that_is_taken_back_has_no_interval), T(far_alarms), T(periods_that_are_over_are_counted),
       T(processor_time_moves_in_proc))

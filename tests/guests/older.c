@@ -207,6 +207,34 @@ static void namespaces_are_files(void) {
     close(f);
 }
 
+static void what_can_be_synchronised(void) {
+    int f = open("synced", O_RDWR | O_CREAT, 0600), null = open("/dev/null", O_RDWR), p[2];
+    CHECK(f >= 0 && null >= 0 && pipe(p) == 0);
+    SAME(fsync(f), 0);
+    SAME(syscall(SYS_syncfs, null), 0);
+    FAILS(fsync(null), EINVAL);
+    FAILS(fdatasync(p[0]), EINVAL);
+    SAME(syscall(SYS_sync_file_range, f, 0L, 1L, 0), 0);
+    FAILS(syscall(SYS_sync_file_range, f, -1L, 1L, 0), EINVAL);
+    FAILS(syscall(SYS_sync_file_range, f, 0L, -1L, 0), EINVAL);
+    FAILS(syscall(SYS_sync_file_range, f, 0L, 1L, 8), EINVAL);
+    FAILS(syscall(SYS_sync_file_range, p[0], 0L, 1L, 0), ESPIPE);
+    CHECK(close(f) == 0 && close(null) == 0 && close(p[0]) == 0 && close(p[1]) == 0 && unlink("synced") == 0);
+}
+
+static void arguments_before_rights(void) {
+    if (geteuid() == 0) {
+        FAILS(syscall(SYS_reboot, 0, 0, 0, NULL), EINVAL);
+        FAILS(syscall(SYS_reboot, 0xfee1dead, 672274793, 1, NULL), EINVAL);
+        FAILS(syscall(SYS_syslog, 3, NULL, 10), EINVAL);
+        FAILS(syscall(SYS_syslog, 8, NULL, 9), EINVAL);
+    } else {
+        FAILS(syscall(SYS_reboot, 0, 0, 0, NULL), EPERM);
+        FAILS(syscall(SYS_vhangup), EPERM);
+    }
+}
+
 GUEST_WITH(scratch_enter(), T(creat_cuts_and_only_writes), T(old_records_of_directories),
            T(attributes_by_descriptor_and_place), T(nothing_to_change_changes_nothing), T(ranges_go_and_come),
-           T(robust_list_is_kept), T(signals_are_queued_to_threads), T(namespaces_are_files))
+           T(robust_list_is_kept), T(signals_are_queued_to_threads), T(namespaces_are_files),
+           T(what_can_be_synchronised), T(arguments_before_rights))

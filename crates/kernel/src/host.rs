@@ -17,6 +17,7 @@ use belljar_base::{Map, SimTime, Stream};
 use belljar_machine::{Machine, Placement};
 use belljar_model_host::{ModelSpec, Models};
 use belljar_netstack::{Effect, Stack, StackConfig};
+use belljar_objects::discipline::Discipline;
 use belljar_objects::sysv::SysvIpc;
 use slab::Slab;
 use std::cell::RefCell;
@@ -218,6 +219,8 @@ pub struct Host {
     pub(crate) ipc: SysvIpc,
     /// The node and domain names of `uname(2)`, where programs have set them.
     pub(crate) set_names: [Option<Vec<u8>>; 2],
+    /// What programs have done to the wall clock's rate.
+    pub(crate) discipline: Discipline,
     /// `getrandom`, `/dev/random`, `AT_RANDOM`.
     pub(crate) random: Stream,
     /// Room for what the stack leaves to be done.
@@ -250,6 +253,7 @@ impl Host {
             models: Models::new(std::mem::take(&mut config.models)),
             urings: crate::uring::Urings::default(),
             set_names: [None, None],
+            discipline: Discipline::default(),
             strace: crate::strace::Strace::new(config.strace),
             debuggers: Default::default(),
             ended_tracees: Vec::new(),

@@ -11,6 +11,7 @@ use crate::process::WaitStatus;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_model_host::Models;
+use belljar_objects::discipline::Discipline;
 use std::path::{Path, PathBuf};
 
 /// Directories whose content does not survive: file systems in memory, and what is emptied at boot.
@@ -72,11 +73,14 @@ impl Host {
     /// passed at once.
     pub fn restart(&mut self) {
         self.set_names = [None, None];
+        self.discipline = Discipline { drift_ppb: self.discipline.drift_ppb, ..Discipline::default() };
+        self.set_clock_drift(self.discipline.drift_ppb);
         if !self.net.is_down {
             return;
         }
         self.net.restore_power();
         let now = self.net.clock.now();
+        self.unmount_all();
         VOLATILE.iter().for_each(|directory| self.empty_directory(directory));
         self.schedule_processes(now);
         Models::schedule(self, now);
@@ -102,7 +106,8 @@ impl Host {
     /// Lets the clock gain so many parts per billion from now on.
     pub fn set_clock_drift(&mut self, ppb: i64) {
         let before = self.net.clock.clone();
-        self.net.clock.set_drift(ppb);
+        self.discipline.drift_ppb = ppb;
+        self.net.clock.set_drift(self.discipline.ppb());
         self.clock_rate_changed(before);
     }
 
@@ -123,7 +128,7 @@ impl Host {
     }
 
     /// Removes a native directory with all in it; what cannot be removed stays.
-    fn remove_natively(&mut self, directory: &Path) {
+    pub(crate) fn remove_natively(&mut self, directory: &Path) {
         for entry in self.machine.read_dir(directory).unwrap_or_default() {
             let path = native(directory, &entry.name);
             match entry.kind == c::S_IFDIR {

@@ -42,6 +42,8 @@ pub struct Process {
     pub cwd: Vec<u8>,
     /// Its root directory as an absolute guest path.
     pub root: Vec<u8>,
+    /// Its mount namespace, by its number in `Files::mounts`.
+    pub mount_namespace: u32,
     /// Its file-mode creation mask.
     pub umask: u32,
     /// Absolute guest path of the image it runs.

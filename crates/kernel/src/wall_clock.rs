@@ -117,7 +117,9 @@ mod tests {
     use crate::clock::DEFAULT_EPOCH_SECS;
     use crate::testing::{Answer, TestHost};
     use belljar_base::{SimDuration, SimTime};
+    use belljar_linux_abi::process::Timex;
     use belljar_linux_abi::{Errno, c};
+    use zerocopy::IntoBytes;
 
     const ABSOLUTE: u64 = 1;
 
@@ -214,6 +216,31 @@ mod tests {
         let set = guest.attempt(0, c::SYS_timerfd_settime, &[timer, CANCEL, setting, 0]);
         assert_eq!(set, Answer::Ended(Err(Errno::ECANCELED)));
         assert_eq!(guest.attempt(0, c::SYS_read, &read), Answer::Blocked);
+    }
+
+    #[test]
+    fn a_program_sets_the_clock_and_its_rate() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut guest = TestHost::new(1);
+        let start = DEFAULT_EPOCH_SECS + 1_000;
+        let time = guest.put(0, &[start.to_le_bytes(), [0; 8]].concat());
+        guest.call_by(0, c::SYS_clock_settime, &[c::CLOCK_REALTIME as u64, time]);
+        assert_eq!(guest.host.net.clock.realtime_ns() / SECOND, start);
+        // A tick of 11 ms instead of 10, besides what the experiment says.
+        let faster = Timex { modes: 0x4000, tick: 11_000, ..Timex::default() };
+        let at = guest.put(64, faster.as_bytes());
+        guest.call_by(0, c::SYS_adjtimex, &[at]);
+        let before = guest.host.net.clock.realtime_ns();
+        guest.pass(SimDuration::from_secs(10));
+        assert_eq!((guest.host.net.clock.realtime_ns() - before).div_ceil(SECOND / 10), 110);
+        guest.host.set_clock_drift(-100_000_000);
+        let before = guest.host.net.clock.realtime_ns();
+        guest.pass(SimDuration::from_secs(10));
+        assert_eq!((guest.host.net.clock.realtime_ns() - before).div_ceil(SECOND / 10), 100);
+        // Earlier than the host's own age is no time of day.
+        let early = guest.put(0, &[[1, 0, 0, 0, 0, 0, 0, 0], [0; 8]].concat());
+        let set = guest.attempt(0, c::SYS_clock_settime, &[c::CLOCK_REALTIME as u64, early]);
+        assert_eq!(set, Answer::Ended(Err(Errno::EINVAL)));
     }
 
     #[test]

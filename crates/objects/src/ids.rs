@@ -28,6 +28,8 @@ keys! {
     PipeKey;
     /// An epoll instance.
     EpollKey;
+    /// A mount.
+    MountKey;
 }
 
 /// A queue of waiters.

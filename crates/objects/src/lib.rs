@@ -2,15 +2,18 @@
 //! guest memory and no system calls, and wake nobody: an object that can be waited for has the name of its queue, and the kernel
 //! notifies it after a change.
 //!
-//! [`ids`] names objects. [`pipe`], [`locks`] and [`extents`] belong to files, [`space`] and [`aio`] to memory, [`credentials`]
+//! [`ids`] names objects. [`pipe`], [`locks`], [`extents`], [`mounts`] and [`loops`] belong to files, [`space`] and [`aio`] to memory, [`discipline`] to the clock, [`credentials`]
 //! and [`signals`] to processes; [`sysv`] is System V's message queues, semaphores and shared memory.
 #![forbid(unsafe_code)]
 
 pub mod aio;
 pub mod credentials;
+pub mod discipline;
 pub mod extents;
 pub mod ids;
 pub mod locks;
+pub mod loops;
+pub mod mounts;
 pub mod pipe;
 pub mod signals;
 pub mod space;

@@ -1,10 +1,10 @@
 //! File attributes as `stat(2)` and its relatives give them.
 
 use super::FileKind;
-use super::tree::{DISK, Meta, NAMESPACE, Node, PROC, PTS, ROOT, SYS, Target};
+use super::tree::{DISK, Meta, NAMESPACE, Node, PROC, PTS, SYS, Target};
 use crate::files::Files;
 use crate::host::Host;
-use crate::ids::{FileKey, InodeKey};
+use crate::ids::{FileKey, InodeKey, MountKey};
 use belljar_linux_abi::c;
 use belljar_linux_abi::file::{FileTime, Stat, Statfs, Statx, StatxTime};
 use belljar_linux_net::socket_inode;
@@ -13,9 +13,11 @@ use belljar_linux_net::socket_inode;
 const DEVPTS_SUPER_MAGIC: i64 = 0x1cd1;
 const SYSFS_MAGIC: i64 = 0x6265_6572;
 const PIPEFS_MAGIC: i64 = 0x5049_5045;
-/// `ST_RELATIME | ST_VALID`.
-const RELATIME: i64 = 0x1020;
+const RAMFS_MAGIC: i64 = 0x8584_58f6;
 const BLOCK: u64 = 4_096;
+/// `STATX_MNT_ID`, `STATX_ATTR_MOUNT_ROOT`.
+const MOUNT_ID: u32 = 0x1000;
+const MOUNT_ROOT: u64 = 0x2000;
 /// Device of files without inodes: pipes, sockets and the like.
 const ANONYMOUS_DEVICE: u64 = 0xd;
 /// Inode numbers of the simulator's own streams.
@@ -35,6 +37,8 @@ pub struct FileAttributes {
     pub size: u64,
     /// Bytes set aside for it.
     pub allocated: u64,
+    /// The mount's number, and true if it is the root of it.
+    pub mount: (u32, bool),
 }
 
 impl Files {
@@ -76,11 +80,12 @@ impl Host {
             rdev: 0,
             size: 0,
             allocated: 0,
+            mount: (1, false),
         }
     }
     /// The links of a directory: its name, its own `.` and the `..` of the directories in it.
     fn directory_links(&mut self, key: InodeKey) -> u64 {
-        if key != ROOT && self.files.inode(key).links.is_empty() {
+        if self.files.inode(key).is_nameless() {
             return 0;
         }
         if matches!(self.files.inode(key).device, PROC | SYS) {
@@ -103,11 +108,14 @@ impl Host {
             && !matches!(self.files.inode(key).device, PROC | SYS);
         let made_up =
             if made_up { self.virtual_content(key).map_or(0, |bytes| bytes.len() as u64) } else { 0 };
+        let memory = self.files.kind_of_system(key);
         let inode = self.files.inode(key);
         let (size, rdev) = match &inode.node {
             Node::Regular(content) => (content.size, 0),
             Node::Virtual(_) => (made_up, 0),
             Node::Directory(_) if matches!(inode.device, PROC | SYS) => (0, 0),
+            Node::Directory(_) if memory == Some("ramfs") => (0, 0),
+            Node::Directory(directory) if memory.is_some() => (20 * (2 + directory.entries.len() as u64), 0),
             Node::Directory(_) => (BLOCK, 0),
             Node::Symlink { target, .. } => (target.len() as u64, 0),
             Node::Magic(_) => (64, 0),
@@ -116,7 +124,7 @@ impl Host {
         };
         let allocated = match &inode.node {
             Node::Regular(content) => content.extents.allocated(size),
-            Node::Directory(_) => size,
+            Node::Directory(_) if memory.is_none() => size,
             Node::Virtual(_) => size.next_multiple_of(BLOCK),
             _ => 0,
         };
@@ -139,11 +147,13 @@ impl Host {
             rdev,
             size,
             allocated,
+            mount: (1, false),
         }
     }
 
-    /// `statfs(2)` of the file system that a device is.
-    pub(crate) fn file_system(&self, device: u64) -> Statfs {
+    /// `statfs(2)` of the file system of a device, in a mount.
+    pub(crate) fn file_system(&self, mount: MountKey, device: u64) -> Statfs {
+        let flags = Files::statfs_flags(self.files.mounts.flags(mount, device));
         let (kind, blocks): (i64, u64) = match device {
             DISK => (c::EXT4_SUPER_MAGIC, 16 << 20),
             PROC => (c::PROC_SUPER_MAGIC, 0),
@@ -153,18 +163,26 @@ impl Host {
             NAMESPACE => (c::NSFS_MAGIC, 0),
             _ => (c::TMPFS_MAGIC, 1 << 19),
         };
+        let system = self.files.mounts.system(device).filter(|system| !system.seed);
+        let room = system.map(|system| system.room.unwrap_or_default());
+        let (blocks, used, files, used_files) = match room {
+            Some(room) => (room.bytes / BLOCK, room.used_bytes / BLOCK, room.files, room.used_files),
+            None => (blocks, blocks / 2, blocks / 4, blocks / 8),
+        };
+        // What has no limits says nothing of them.
+        let (used, used_files) = (used.min(blocks), used_files.min(files));
         Statfs {
-            kind,
+            kind: if system.is_some_and(|system| system.kind == "ramfs") { RAMFS_MAGIC } else { kind },
             bsize: BLOCK as i64,
             blocks,
-            bfree: blocks / 2,
-            bavail: blocks / 2,
-            files: blocks / 4,
-            ffree: blocks / 8,
+            bfree: blocks - used,
+            bavail: blocks - used,
+            files,
+            ffree: files - used_files,
             fsid: device,
             namelen: 255,
             frsize: BLOCK as i64,
-            flags: RELATIME,
+            flags,
             spare: [0; 4],
         }
     }
@@ -201,9 +219,9 @@ impl FileAttributes {
             StatxTime { sec: time.sec, nsec: time.nsec as u32, pad: 0 }
         };
         Statx {
-            mask: c::STATX_BASIC_STATS | c::STATX_BTIME,
+            mask: c::STATX_BASIC_STATS | c::STATX_BTIME | MOUNT_ID,
             blksize: BLOCK as u32,
-            attributes: 0,
+            attributes: if self.mount.1 { MOUNT_ROOT } else { 0 },
             nlink: self.links as u32,
             uid: self.meta.uid,
             gid: self.meta.gid,
@@ -212,7 +230,7 @@ impl FileAttributes {
             ino: self.number,
             size: self.size,
             blocks: self.blocks(),
-            attributes_mask: 0,
+            attributes_mask: MOUNT_ROOT,
             atime: time(self.meta.times.access),
             btime: time(self.meta.times.birth),
             ctime: time(self.meta.times.change),
@@ -221,7 +239,7 @@ impl FileAttributes {
             rdev_minor: c::minor(self.rdev),
             dev_major: c::major(self.device),
             dev_minor: c::minor(self.device),
-            mnt_id: 1,
+            mnt_id: self.mount.0.into(),
             dio_mem_align: 0,
             dio_offset_align: 0,
             spare: [0; 12],

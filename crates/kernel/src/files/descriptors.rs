@@ -5,7 +5,7 @@ use super::owner::FileOwner;
 use super::tree::FormerEntry;
 use crate::files::Files;
 use crate::host::Host;
-use crate::ids::{FdTableKey, FileKey, ProcessKey, ThreadKey};
+use crate::ids::{FdTableKey, FileKey, MountKey, ProcessKey, ThreadKey};
 use belljar_linux_abi::{Errno, c};
 
 /// An open file description: shared by duplicated descriptors and by vfork children.
@@ -25,6 +25,8 @@ pub struct OpenFile {
     pub owner: Option<Box<FileOwner>>,
     /// `splice(2)` has been given it: then a pipe no longer promises not to wait (`RWF_NOWAIT`).
     pub spliced: bool,
+    /// The mount that it was opened in, if it was opened by a path.
+    pub mount: Option<MountKey>,
 }
 
 impl OpenFile {
@@ -80,6 +82,7 @@ impl Files {
             unnamed: None,
             owner: None,
             spliced: false,
+            mount: None,
         }))
     }
 

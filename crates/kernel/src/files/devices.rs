@@ -1,5 +1,6 @@
 //! The character devices of `/dev`, `null(4)`, `full(4)`, `random(4)`.
 
+use super::loops::loop_of;
 use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
 use crate::outcome::{SysResult, done};
@@ -28,7 +29,9 @@ pub enum Device {
     Pts(u32, u32),
     /// A device of the machine, by its number: there, but with no driver.
     Absent(u64),
-    /// A block device, by its number: none has a driver.
+    /// `/dev/loop-control`.
+    LoopControl,
+    /// A block device, by its number: loop devices have a driver.
     Block(u64),
 }
 
@@ -42,6 +45,7 @@ pub const DEVICES: &[(&str, Device)] = &[
     ("/dev/tty", Device::Tty),
     ("/dev/ptmx", Device::Ptmx),
     ("/dev/net/tun", Device::NetTun),
+    ("/dev/loop-control", Device::LoopControl),
 ];
 
 /// Bytes made at a time.
@@ -59,6 +63,7 @@ impl Device {
             Device::Tty => 0x500,
             Device::Ptmx => 0x502,
             Device::NetTun => 0xac8,
+            Device::LoopControl => 0xaed,
             Device::Pts(_, number) => 0x8800 + u64::from(number),
             Device::Absent(number) | Device::Block(number) => number,
         }
@@ -71,12 +76,16 @@ impl Device {
     /// Checks that it can be opened: `ENXIO` if not.
     pub fn open(self) -> Result<(), Errno> {
         match self {
+            Device::Block(number) if loop_of(number).is_some() => Ok(()),
             Device::Tty | Device::Absent(_) | Device::Block(_) => Err(Errno::ENXIO),
             _ => Ok(()),
         }
     }
     /// `read(2)`.
     pub fn read(self, call: &mut Call<'_>, buffers: &GuestBuffers) -> SysResult {
+        if self == Device::LoopControl {
+            return Err(Errno::EINVAL);
+        }
         if self == Device::Null {
             return done(0);
         }
@@ -97,6 +106,10 @@ impl Device {
     }
     /// `write(2)`.
     pub fn write(self, buffers: &GuestBuffers) -> SysResult {
-        if self == Device::Full { Err(Errno::ENOSPC) } else { done(total_len(buffers)) }
+        match self {
+            Device::Full => Err(Errno::ENOSPC),
+            Device::LoopControl => Err(Errno::EINVAL),
+            _ => done(total_len(buffers)),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Reading directories, `getdents(2)`.
 
 use super::FileKind;
-use super::tree::{DISK, ListedEntry, Node, ROOT};
+use super::tree::{DISK, ListedEntry, Node};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
 use belljar_linux_abi::{Errno, c};
@@ -40,7 +40,7 @@ impl Host {
         let FileKind::Directory { inode, listing } = &open.kind else { return Err(Errno::ENOTDIR) };
         let (inode, listing, start) = (*inode, listing.clone(), open.offset);
         if start == END {
-            if !self.files.inode(inode).links.is_empty() {
+            if !self.files.inode(inode).is_nameless() {
                 self.file_event(inode, c::IN_ACCESS);
             }
             return Ok(Vec::new());
@@ -73,12 +73,14 @@ impl Host {
         }
         let ended = has_hashes && at >= listing.entries.len() as u64;
         self.files.open(file).offset = if ended { END } else { at };
+        let now = self.net.clock.realtime_ns() as i64;
+        self.files.accessed(file, inode, now);
         self.file_event(inode, c::IN_ACCESS);
         Ok(out)
     }
 
     fn make_listing(&mut self, inode: InodeKey) -> Result<Listing, Errno> {
-        if self.files.inode(inode).links.is_empty() && inode != ROOT {
+        if self.files.inode(inode).is_nameless() {
             return Err(Errno::ENOENT);
         }
         let own = self.files.inode(inode).number;

@@ -41,6 +41,9 @@ impl Call<'_> {
                 Err(Errno::EINVAL)
             }
             FileKind::Directory { .. } => Err(Errno::EISDIR),
+            FileKind::Device { device: Device::Block(device), .. } => {
+                self.read_block(file, device, buffers, offset)
+            }
             FileKind::Device { device, .. } => device.read(self, buffers),
             FileKind::Virtual { inode, content } => self.read_virtual(file, inode, content, buffers, offset),
             FileKind::Path(_) => Err(Errno::EBADF),
@@ -81,6 +84,9 @@ impl Call<'_> {
         match open.kind.clone() {
             FileKind::Regular(inode) => regular::write(self, file, inode, buffers, offset),
             FileKind::Directory { .. } => Err(Errno::EISDIR),
+            FileKind::Device { device: Device::Block(device), .. } => {
+                self.write_block(file, device, buffers, offset)
+            }
             FileKind::Device { device, .. } => device.write(buffers),
             FileKind::Virtual { inode, .. } => self.write_virtual(file, inode, buffers, offset),
             FileKind::Path(_) => Err(Errno::EBADF),
@@ -123,6 +129,10 @@ impl Call<'_> {
                 self.write(argument, &ENTROPY_BITS)?;
                 done(0)
             }
+            (FileKind::Device { device: Device::Block(device), .. }, _) => {
+                self.block_ioctl(file, device, request, argument)
+            }
+            (FileKind::Device { device: Device::LoopControl, .. }, _) => self.loop_control(request, argument),
             // What it knows concerns polling that is busy.
             (FileKind::Epoll(_), _) => Err(Errno::EINVAL),
             (FileKind::PtyMaster { .. } | FileKind::Terminal { .. }, _) => {

@@ -12,6 +12,7 @@ use crate::mm::map::MapSource;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{NativeFile, OpenHow, Prot};
 use belljar_objects::extents::Extents;
+use belljar_objects::mounts::MountFlags;
 use std::os::unix::ffi::OsStrExt;
 
 /// A program file that may be executed.
@@ -72,21 +73,26 @@ impl Host {
         path: &[u8],
         walk: Walk,
     ) -> Result<Executable, Errno> {
-        let key = self.resolve(process, dirfd, path, walk)?.inode().map_err(|errno| match errno {
+        let place = self.resolve(process, dirfd, path, walk)?.place().map_err(|errno| match errno {
             Errno::EINVAL => Errno::EACCES,
             other => other,
         })?;
+        let (flags, key) = (self.files.mount_flags(place), place.1);
+        if flags.contains(MountFlags::NO_EXEC) && self.files.inode(key).content().is_some() {
+            return Err(Errno::EACCES);
+        }
         let native_path = self.content_path(key)?.ok_or(Errno::ENOENT)?;
         self.check_permission(process, key, EXEC)?;
         self.files.check_not_written(key)?;
         let inode = self.files.inode(key);
         let meta = &inode.meta;
-        let set_uid = (meta.mode & c::S_ISUID != 0).then_some(meta.uid);
+        let has_rights = !flags.contains(MountFlags::NO_SUID);
+        let set_uid = (has_rights && meta.mode & c::S_ISUID != 0).then_some(meta.uid);
         let with_group = c::S_ISGID | c::S_IXGRP;
-        let set_gid = (meta.mode & with_group == with_group).then_some(meta.gid);
+        let set_gid = (has_rights && meta.mode & with_group == with_group).then_some(meta.gid);
         let (identity, size) = (inode.identity(), inode.content().map_or(0, |content| content.size));
         let native = self.open_native(&native_path, OpenHow::default())?;
-        let path = self.files.shown_path(key);
+        let path = self.files.path_of_place(place).unwrap_or_else(|| self.files.shown_path(key));
         Ok(Executable { native, path, identity, size, set_uid, set_gid })
     }
     /// `ETXTBSY` if a file is being executed, and cannot be written.
@@ -106,6 +112,7 @@ impl Host {
         shared: bool,
     ) -> Result<Option<MapSource>, Errno> {
         let file = self.file_of(process, fd)?;
+        let no_exec = self.files.file_flags(file).contains(MountFlags::NO_EXEC);
         let open = self.files.open(file);
         if matches!(open.kind, FileKind::Path(_)) {
             return Err(Errno::EBADF);
@@ -113,6 +120,9 @@ impl Host {
         let (readable, writable) = (open.is_readable(), open.is_writable());
         if !readable || (shared && prot.contains(Prot::WRITE) && !writable) {
             return Err(Errno::EACCES);
+        }
+        if no_exec && prot.contains(Prot::EXEC) {
+            return Err(Errno::EPERM);
         }
         let mut may_write = shared && writable;
         if let FileKind::Virtual { inode, .. } = open.kind {

@@ -264,6 +264,17 @@ impl Host {
         }
     }
 
+    /// The file system of a file that may be watched has gone.
+    pub(crate) fn unmounted_watches(&mut self, inode: InodeKey) {
+        if self.files.watched.is_empty() || !self.files.is_watched(inode) {
+            return;
+        }
+        self.tell_watchers(inode, c::IN_UNMOUNT, 0, b"");
+        for (n, number) in self.files.watched.get(&inode).cloned().unwrap_or_default() {
+            let _ = self.remove_watch(n, number);
+        }
+    }
+
     fn tell_watchers(&mut self, inode: InodeKey, mask: u32, cookie: u32, name: &[u8]) {
         self.tell_watchers_but(0, inode, mask, cookie, name);
     }
@@ -274,7 +285,8 @@ impl Host {
         for (n, number) in watchers.clone() {
             let instance = &mut self.files.inotifies[n];
             let Some(watch) = instance.watches.get(&number).copied() else { continue };
-            if watch.mask & mask & c::IN_ALL_EVENTS == 0 || watch.mask & deaf != 0 {
+            let asked = mask == c::IN_UNMOUNT || watch.mask & mask & c::IN_ALL_EVENTS != 0;
+            if !asked || watch.mask & deaf != 0 {
                 continue;
             }
             instance.push(Event { watch: number, mask, cookie, name: name.to_vec() });

@@ -49,6 +49,8 @@ pub enum FileKind {
     },
     /// An inotify instance: its place in `Files::inotifies`.
     Inotify(usize),
+    /// A file system that is being made: its place in `Files::contexts`.
+    MountContext(usize),
     /// A process descriptor: its place in `Files::pidfds`.
     PidFd(usize),
     /// An io_uring instance: its place in `Host::urings`.

@@ -1,5 +1,6 @@
 //! Release of open files: clean-up when the last reference goes.
 
+use super::devices::Device;
 use super::{FdEntry, FileKind, OpenFile};
 use crate::files::Files;
 use crate::host::Host;
@@ -29,7 +30,9 @@ impl Host {
                 self.set_file_async(file, -1, false);
             }
             let fifo = if self.files.watched.is_empty() { None } else { self.files.fifo_inode(file) };
-            let OpenFile { kind, flags, unnamed, .. } = self.files.open.remove(file.0);
+            let writes = self.files.open(file).is_writable();
+            let namespace = self.files.mount_namespace_of(file);
+            let OpenFile { kind, flags, unnamed, mount, .. } = self.files.open.remove(file.0);
             self.drop_file_locks(file, kind.place());
             self.close_waitable(&kind);
             if let Some(inode) = kind.inode().or(fifo).filter(|_| flags & c::O_PATH == 0) {
@@ -38,6 +41,22 @@ impl Host {
                 self.file_event_under(unnamed, inode, event);
             }
             self.close_inode(&kind);
+            if let FileKind::Device { device: Device::Block(device), .. } = kind {
+                self.block_device_closed(device);
+            }
+            if let Some(namespace) = namespace {
+                let gone = self.files.mounts.leave(namespace);
+                self.end_mounts(gone);
+            }
+            if let FileKind::MountContext(number) = kind {
+                self.close_context(number);
+            }
+            if let Some(mount) = mount
+                && self.files.mounts.closed(mount, writes)
+            {
+                let gone = self.files.mounts.take_down(mount);
+                self.end_mounts(gone);
+            }
         }
     }
     /// An open file no longer refers to its inode, which goes if nothing else holds it.
@@ -50,7 +69,7 @@ impl Host {
     pub(super) fn release_inode(&mut self, inode: InodeKey) {
         self.files.inode(inode).opens -= 1;
         if self.files.inode(inode).opens == 0 {
-            if self.files.inode(inode).links.is_empty() {
+            if self.files.inode(inode).is_nameless() {
                 self.forget_if_unused(inode);
             } else {
                 self.close_native(inode);

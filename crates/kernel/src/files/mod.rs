@@ -15,6 +15,8 @@ mod kinds;
 mod lease;
 mod lifetime;
 mod locking;
+pub(crate) mod loops;
+pub(crate) mod mounts;
 mod mqueue;
 mod names;
 pub(crate) mod open;
@@ -52,6 +54,8 @@ use crate::ids::{EpollKey, FileKey, InodeKey, PipeKey};
 use belljar_base::{Map, Set};
 use belljar_machine::Machine;
 use belljar_netstack::StackConfig;
+use belljar_objects::loops::Loops;
+use belljar_objects::mounts::Mounts;
 use belljar_objects::pipe::Pipe;
 use slab::Slab;
 use smallvec::SmallVec;
@@ -106,6 +110,12 @@ pub struct Files {
     pub(crate) namespaces: Map<u32, InodeKey>,
     /// Inode state of files that are not in the tree.
     pub(crate) unnamed: Map<FilePlace, Unnamed>,
+    /// Loop devices.
+    pub(crate) loops: Loops,
+    /// File systems that are being made.
+    pub(crate) contexts: Slab<mounts::FileSystemContext>,
+    /// What is mounted where.
+    pub(crate) mounts: Mounts,
     /// Leases, `F_SETLEASE`, by file.
     pub(crate) leases: Map<InodeKey, lease::Leases>,
     /// FIFOs that are open, by the identity of their inode.
@@ -142,9 +152,13 @@ impl Files {
             ptys: Slab::new(),
             signalfds: Slab::new(),
             leases: Map::new(),
+            loops: Loops::default(),
+            contexts: Slab::new(),
+            mounts: Files::first_mounts(),
             fifos: Map::new(),
         };
         tree::new_tree(&mut files, config, network, machine);
+        files.seed_mounts();
         files
     }
     /// A number that no inode of this host has had.
@@ -155,6 +169,9 @@ impl Files {
     /// A new inode without a name.
     pub(crate) fn add_inode(&mut self, device: u64, node: Node, meta: Meta) -> InodeKey {
         let number = self.next_inode_number();
+        if let Some(room) = self.mounts.room(device) {
+            room.used_files += 1;
+        }
         let inode = Inode {
             number,
             device,

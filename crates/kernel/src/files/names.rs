@@ -2,7 +2,7 @@
 
 use super::devices::Device;
 use super::permission::{EXEC, WRITE};
-use super::tree::{Directory, DirectorySource, Found, Node, PROC, PTS, ROOT, SYS, Store};
+use super::tree::{Directory, DirectorySource, Found, Node, PROC, PTS, Place, SYS, Store};
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
@@ -31,13 +31,13 @@ impl Files {
         }
         for moved in [Some(inode), target].into_iter().flatten() {
             let mounted = self.inode(moved).directory().is_some_and(|dir| dir.own_root.is_some());
-            if mounted || self.inode(moved).device != device {
+            if mounted || self.inode(moved).device != device || self.mounts.is_point(moved, None) {
                 return Err(Errno::EBUSY);
             }
         }
         // A directory cannot go below itself.
         let mut at = to.parent;
-        while at != ROOT {
+        while !self.directory(at).is_root {
             if at == inode {
                 return Err(Errno::EINVAL);
             }
@@ -60,14 +60,17 @@ impl Host {
         if found.target.is_some() || found.name.is_empty() {
             return Err(Errno::EEXIST);
         }
+        self.files.check_writable((found.mount, found.parent))?;
         let parent = self.files.inode(found.parent);
         if MADE_UP.contains(&parent.device) {
             return Err(Errno::EACCES);
         }
-        if parent.links.is_empty() && found.parent != ROOT {
+        if parent.is_nameless() {
             return Err(Errno::ENOENT);
         }
-        self.check_permission(found.process, found.parent, WRITE | EXEC)
+        self.check_permission(found.process, found.parent, WRITE | EXEC)?;
+        let device = self.files.inode(found.parent).device;
+        self.files.mounts.room(device).map_or(Ok(()), |room| room.check_file())
     }
 
     /// `mkdir(2)`.
@@ -119,12 +122,12 @@ impl Host {
     }
 
     /// `link(2)`: another name for a file that is no directory.
-    pub(crate) fn make_link(&mut self, inode: InodeKey, found: &Found) -> Result<(), Errno> {
+    pub(crate) fn make_link(&mut self, (mount, inode): Place, found: &Found) -> Result<(), Errno> {
         self.check_can_create(found)?;
         if found.slash {
             return Err(Errno::ENOENT);
         }
-        if self.files.inode(inode).device != self.files.inode(found.parent).device {
+        if mount != found.mount || self.files.inode(inode).device != self.files.inode(found.parent).device {
             return Err(Errno::EXDEV);
         }
         if self.files.inode(inode).node.is_directory() {
@@ -160,12 +163,15 @@ impl Host {
 
     /// `unlink(2)`, and `rmdir(2)` for `directory`.
     pub(crate) fn remove(&mut self, found: &Found, directory: bool) -> Result<(), Errno> {
+        if !found.name.is_empty() {
+            self.files.check_writable((found.mount, found.parent))?;
+        }
         let inode = found.inode()?;
         if found.name.is_empty() {
             return Err(match (directory, found.dot) {
                 (false, _) => Errno::EISDIR,
                 (true, true) => Errno::EINVAL,
-                (true, false) if inode == ROOT => Errno::EBUSY,
+                (true, false) if self.files.directory(inode).is_root => Errno::EBUSY,
                 (true, false) => Errno::ENOTEMPTY,
             });
         }
@@ -189,7 +195,7 @@ impl Host {
         }
         if let Node::Directory(directory) = &self.files.inode(inode).node {
             let mounted = directory.own_root.is_some() || self.files.inode(inode).device != device;
-            if mounted {
+            if mounted || self.files.mounts.is_point(inode, None) {
                 return Err(Errno::EBUSY);
             }
             if !self.is_empty_directory(inode)? {
@@ -237,12 +243,16 @@ impl Host {
 
     /// `renameat2(2)`.
     pub(crate) fn move_name(&mut self, from: &Found, to: &Found, flags: u32) -> Result<(), Errno> {
+        if from.mount != to.mount {
+            return Err(Errno::EXDEV);
+        }
         if from.name.is_empty() {
             return Err(Errno::EBUSY);
         }
         if to.name.is_empty() {
             return Err(if flags & c::RENAME_NOREPLACE != 0 { Errno::EEXIST } else { Errno::EBUSY });
         }
+        self.files.check_writable((from.mount, from.parent))?;
         let inode = from.inode()?;
         let target = match to.target {
             Some(_) if flags & c::RENAME_NOREPLACE != 0 => return Err(Errno::EEXIST),

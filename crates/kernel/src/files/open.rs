@@ -4,12 +4,13 @@ use super::FileKind;
 use super::devices::Device;
 use super::fifo::FifoOpen;
 use super::permission::{EXEC, READ, WRITE};
-use super::tree::{FormerEntry, Found, Memfd, Node, Target, Walk};
+use super::tree::{FormerEntry, Found, Memfd, Node, Place, Target, Walk};
 use super::virtual_files::VirtualFile;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
 use belljar_base::SimTime;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::mounts::MountFlags;
 
 /// The flags that stay with an open file: those that `F_GETFL` shows.
 const KEPT_FLAGS: i32 = !(c::O_CREAT | c::O_EXCL | c::O_NOCTTY | c::O_TRUNC | c::O_CLOEXEC);
@@ -76,7 +77,9 @@ impl Host {
                 }
                 let mode = request.mode & !self.processes[process.0].umask & 0o7777;
                 let inode = self.create_file(&found, mode)?;
-                return Ok(Opened::File(self.open_inode_file(FileKind::Regular(inode), inode, flags)));
+                let file = self.open_inode_file(FileKind::Regular(inode), inode, flags);
+                self.files.opened_in(found.mount, file);
+                return Ok(Opened::File(file));
             }
             Some(_) if exclusive => return Err(Errno::EEXIST),
             Some(Target::File(file)) => {
@@ -86,18 +89,25 @@ impl Host {
             }
             Some(Target::Inode(inode)) => inode,
         };
-        self.open_inode(process, inode, flags, found.slash, request.again)
+        let place = (found.target_mount, inode);
+        let opened = self.open_inode(process, place, flags, found.slash, request.again)?;
+        if let Opened::File(file) = opened {
+            self.files.opened_in(found.target_mount, file);
+        }
+        Ok(opened)
     }
 
     /// Opens a file that exists.
     fn open_inode(
         &mut self,
         process: ProcessKey,
-        key: InodeKey,
+        place: Place,
         flags: i32,
         slash: bool,
         again: bool,
     ) -> Result<Opened, Errno> {
+        let key = place.1;
+        let flags_here = self.files.mount_flags(place);
         let inode = self.files.inode(key);
         let identity = inode.identity();
         let writes = flags & c::O_ACCMODE != c::O_RDONLY;
@@ -118,7 +128,18 @@ impl Host {
                 _ => READ | WRITE,
             };
             let cut = if flags & c::O_TRUNC != 0 { WRITE } else { 0 };
+            if matches!(inode.node, Node::Device(_)) && flags_here.contains(MountFlags::NO_DEVICES) {
+                return Err(Errno::EACCES);
+            }
+            let special = matches!(inode.node, Node::Device(_) | Node::Fifo | Node::Socket);
+            let changes = (access | cut) & WRITE != 0 && !special;
+            if changes && (cut != 0 || self.files.is_read_only_system(key)) {
+                self.files.check_writable(place)?;
+            }
             self.check_permission(process, key, access | cut)?;
+            if changes {
+                self.files.check_writable(place)?;
+            }
             if flags & c::O_NOATIME != 0 {
                 self.check_owns(process, key)?;
             }
@@ -147,7 +168,12 @@ impl Host {
                 FileKind::Device { inode: key, device: *device }
             }
             Node::Virtual(VirtualFile::Namespace(..)) if writes => return Err(Errno::EPERM),
-            Node::Virtual(_) => FileKind::Virtual { inode: key, content: None },
+            Node::Virtual(file) => {
+                if let Some(namespace) = file.mount_namespace() {
+                    self.files.mounts.enter(namespace);
+                }
+                FileKind::Virtual { inode: key, content: None }
+            }
             Node::Fifo => {
                 return Ok(match self.open_fifo((key, identity), flags, again)? {
                     FifoOpen::Wait(queue) => Opened::Wait(queue, None),
@@ -220,6 +246,7 @@ impl Host {
         if !self.files.inode(directory).node.is_directory() {
             return Err(Errno::ENOTDIR);
         }
+        self.files.check_writable((found.target_mount, directory))?;
         self.check_permission(process, directory, WRITE | EXEC)?;
         let mode = request.mode & !self.processes[process.0].umask;
         let inode = self.unnamed_file(directory, mode)?;
@@ -234,6 +261,7 @@ impl Host {
         self.files.inode(inode).former_entry = Some(entry.clone());
         let file = self.open_inode_file(FileKind::Regular(inode), inode, request.flags);
         self.files.open(file).unnamed = Some(entry);
+        self.files.opened_in(found.target_mount, file);
         Ok(file)
     }
 

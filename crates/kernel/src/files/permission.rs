@@ -198,12 +198,12 @@ impl Host {
     /// The mode that `chmod(2)` gives: a group that the process is not in loses its bit.
     pub(crate) fn mode_to_set(&self, process: ProcessKey, key: InodeKey, mode: u32) -> u32 {
         let group = self.owner_of(key).1;
-        let keeps = overrides(&self.processes[process.0].credentials, capability::FSETID);
-        if keeps || self.processes.is_in_group(process, group) {
-            mode & 0o7777
-        } else {
-            mode & 0o7777 & !SET_GID
-        }
+        if self.may_set_group(process, group) { mode & 0o7777 } else { mode & 0o7777 & !SET_GID }
+    }
+    /// True if a process may make files run as a group: one of its own, or by its rights.
+    pub(crate) fn may_set_group(&self, process: ProcessKey, group: u32) -> bool {
+        overrides(&self.processes[process.0].credentials, capability::FSETID)
+            || self.processes.is_in_group(process, group)
     }
     /// Clears the set-user-id and set-group-id bits of a file that another program writes to.
     pub(crate) fn written_by(&mut self, process: ProcessKey, key: InodeKey) {

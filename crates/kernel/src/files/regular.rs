@@ -1,6 +1,7 @@
 //! Reading and writing regular files.
 
 use super::FileKind;
+use super::devices::Device;
 use super::tree::Node;
 use crate::call::Call;
 use crate::files::Files;
@@ -40,6 +41,8 @@ pub fn read(
         call.host.files.open(file).offset = start + moved;
     }
     if moved > 0 {
+        let now = call.host.net.clock.realtime_ns() as i64;
+        call.host.files.accessed(file, inode, now);
         call.host.open_file_event(file, inode, c::IN_ACCESS);
     }
     done(moved)
@@ -107,6 +110,7 @@ pub fn write(
             let whole = page_down(size);
             wanted = whole.checked_sub(start).filter(|left| *left > 0).ok_or(Errno::EPERM)?;
         }
+        wanted = wanted.min(call.host.files.room_end(inode, start)? - start);
         call.host.written_by(call.process, inode);
     }
     let mut moved = 0;
@@ -254,6 +258,7 @@ impl Host {
             content.size = content.size.max(offset + len);
             content.extents.add(offset, offset + len);
         }
+        self.files.recharge(inode);
         self.content_changed(inode);
     }
     /// Cuts or extends a regular file.
@@ -283,6 +288,7 @@ impl Host {
             if !was_open && self.files.inode(inode).opens == 0 {
                 self.close_native(inode);
             }
+            self.files.recharge(inode);
         }
         self.content_changed(inode);
         Ok(())
@@ -308,6 +314,10 @@ impl Host {
         }
         let size = match &found.node {
             Node::Directory(_) if found.device == super::tree::DISK => i64::MAX,
+            Node::Device(Device::Block(device)) => {
+                let device = *device;
+                self.files.block_size_of(device) as i64
+            }
             _ => found.content().map_or(0, |content| content.size) as i64,
         };
         let size = match self.files.is_made_up_on_disk(inode) {
@@ -362,7 +372,10 @@ impl Host {
             return Err(Errno::EFBIG);
         }
         let size = self.size_of(inode)?;
-        let in_memory = self.files.seals(inode).is_ok();
+        let in_memory = self.files.seals(inode).is_ok() || self.files.kind_of_system(inode) == Some("tmpfs");
+        if self.files.kind_of_system(inode) == Some("ramfs") {
+            return Err(Errno::EOPNOTSUPP);
+        }
         // No disk says that it makes zeroes of a range by itself.
         let never = matches!(kind, c::FALLOC_FL_UNSHARE_RANGE | WRITE_ZEROES);
         if never || in_memory && !matches!(kind, 0 | c::FALLOC_FL_PUNCH_HOLE) {
@@ -378,6 +391,9 @@ impl Host {
         if grows || in_memory && kind == 0 && end > size {
             self.files.check_seals(inode, c::F_SEAL_GROW)?;
         }
+        if kind == 0 && end > size && self.files.room_end(inode, start)? < end {
+            return Err(Errno::ENOSPC);
+        }
         if kind != 0 {
             self.files.check_seals(inode, c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE)?;
             self.zero(inode, start, end.min(size))?;
@@ -391,6 +407,7 @@ impl Host {
                 _ => content.extents.add(start, end.min(content.size)),
             }
         }
+        self.files.recharge(inode);
         self.content_changed(inode);
         self.open_file_event(file, inode, c::IN_MODIFY);
         Ok(())

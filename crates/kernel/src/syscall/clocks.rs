@@ -77,7 +77,7 @@ impl Clock {
         // A thread cannot wait for its own; by `CLOCK_THREAD_CPUTIME_ID` none can be waited for.
         let of_thread = |thread| clock(TimeSource::Thread(thread), true, true, false);
         match id {
-            c::CLOCK_PROCESS_CPUTIME_ID => Ok(of_process(call.process)),
+            c::CLOCK_PROCESS_CPUTIME_ID => Ok(Clock { settable: false, ..of_process(call.process) }),
             c::CLOCK_THREAD_CPUTIME_ID => {
                 Ok(Clock { sleeps: false, settable: false, ..of_thread(call.thread) })
             }

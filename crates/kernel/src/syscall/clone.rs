@@ -130,15 +130,18 @@ fn wait_for_vfork(call: &mut Call<'_>, pid: i32) -> SysResult {
     done(pid as u64)
 }
 
-/// setns(2): the superuser may enter the namespaces that its processes are in already, the only ones.
+/// setns(2): the superuser may enter mount namespaces; of all other kinds there is one, which its processes are in.
 pub fn sys_setns(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    call.host.check_setns(file, call.int(1))?;
+    let mounts = call.host.check_setns(file, call.int(1))?;
     call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    if let Some(namespace) = mounts {
+        call.host.enter_mounts(call.process, namespace);
+    }
     done(0)
 }
 
-/// unshare(2): descriptors can be unshared; namespaces are not for those without privilege.
+/// unshare(2): descriptors and mounts can be unshared; there are no namespaces of other kinds to be had.
 pub fn sys_unshare(call: &mut Call<'_>) -> SysResult {
     let flags = call.int(0);
     let namespaces = c::CLONE_NEWNS
@@ -153,13 +156,17 @@ pub fn sys_unshare(call: &mut Call<'_>) -> SysResult {
     if flags & !(namespaces | own | shared_by_threads) != 0 {
         return Err(Errno::EINVAL);
     }
-    if flags & namespaces != 0 {
+    if flags & namespaces & !c::CLONE_NEWNS != 0 {
         call.host.warn("a new namespace (clone or unshare with CLONE_NEW*) is not supported");
         return Err(Errno::EPERM);
     }
     // What threads share cannot be parted while there are others.
     if flags & shared_by_threads != 0 && call.host.process(call.process).threads.len() > 1 {
         return Err(Errno::EINVAL);
+    }
+    if flags & c::CLONE_NEWNS != 0 {
+        call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+        call.host.own_mounts(call.process);
     }
     if flags & c::CLONE_FILES != 0 {
         call.host.unshare_fd_table(call.thread);

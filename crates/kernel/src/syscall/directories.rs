@@ -5,7 +5,7 @@ use crate::credentials::capability;
 use crate::files::FileKind;
 use crate::files::directory::DirentLayout;
 use crate::files::permission::EXEC;
-use crate::files::tree::Walk;
+use crate::files::tree::{Place, Target, Walk};
 use crate::guest::PATH_MAX;
 use crate::ids::InodeKey;
 use crate::outcome::{SysResult, done};
@@ -60,10 +60,10 @@ pub fn sys_getcwd(call: &mut Call<'_>) -> SysResult {
 /// `chdir(2)`.
 pub fn sys_chdir(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[0])?;
-    let inode = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.target()?;
-    let crate::files::tree::Target::Inode(inode) = inode else { return Err(Errno::ENOTDIR) };
+    let found = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?;
+    let Target::Inode(inode) = found.target()? else { return Err(Errno::ENOTDIR) };
     check_enterable(call, inode)?;
-    let path = directory_path(call, inode)?;
+    let path = directory_path(call, (found.target_mount, inode))?;
     call.host.process(call.process).cwd = path;
     done(0)
 }
@@ -76,7 +76,8 @@ pub fn sys_fchdir(call: &mut Call<'_>) -> SysResult {
         _ => return Err(Errno::ENOTDIR),
     };
     check_enterable(call, inode)?;
-    let path = directory_path(call, inode)?;
+    let mount = call.host.files.mount_of(file);
+    let path = directory_path(call, (mount, inode))?;
     call.host.process(call.process).cwd = path;
     done(0)
 }
@@ -84,10 +85,10 @@ pub fn sys_fchdir(call: &mut Call<'_>) -> SysResult {
 /// `chroot(2)`.
 pub fn sys_chroot(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[0])?;
-    let inode = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.inode()?;
-    check_enterable(call, inode)?;
+    let place = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.place()?;
+    check_enterable(call, place.1)?;
     call.host.processes.require(call.process, capability::SYS_CHROOT)?;
-    let path = directory_path(call, inode)?;
+    let path = directory_path(call, place)?;
     call.host.process(call.process).root = path;
     done(0)
 }
@@ -99,9 +100,9 @@ fn check_enterable(call: &mut Call<'_>, inode: InodeKey) -> Result<(), Errno> {
     call.host.check_permission(call.process, inode, EXEC)
 }
 
-fn directory_path(call: &mut Call<'_>, inode: InodeKey) -> Result<Vec<u8>, Errno> {
-    if !call.host.files.inode(inode).node.is_directory() {
+fn directory_path(call: &mut Call<'_>, place: Place) -> Result<Vec<u8>, Errno> {
+    if !call.host.files.inode(place.1).node.is_directory() {
         return Err(Errno::ENOTDIR);
     }
-    call.host.files.path_of(inode).ok_or(Errno::ENOENT)
+    call.host.files.path_of_place(place).ok_or(Errno::ENOENT)
 }

@@ -3,6 +3,7 @@
 use super::socket::check_descriptor_available;
 use crate::call::Call;
 use crate::files::FileKind;
+use crate::files::devices::Device;
 use crate::files::open::{OpenRequest, Opened};
 use crate::files::permission::WRITE;
 use crate::files::tree::Walk;
@@ -189,10 +190,12 @@ pub fn sys_lseek(call: &mut Call<'_>) -> SysResult {
 pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[0])?;
     let size = u64::try_from(call.args[1] as i64).map_err(|_| Errno::EINVAL)?;
-    let inode = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.inode()?;
+    let place = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.place()?;
+    let inode = place.1;
     if call.host.files.inode(inode).node.is_directory() {
         return Err(Errno::EISDIR);
     }
+    call.host.files.check_writable(place)?;
     call.host.check_permission(call.process, inode, WRITE)?;
     call.host.check_not_executed(inode)?;
     if let Some((queue, until)) = call.host.break_leases(inode, true, true)? {
@@ -250,15 +253,47 @@ pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// `fsync(2)`, `fdatasync(2)`, `syncfs(2)`, `sync_file_range(2)`, `readahead(2)`: the machine's
-/// memory is the disk.
+/// `fsync(2)`, `fdatasync(2)`: the machine's memory is the disk.
 pub fn sys_fsync(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     let open = call.host.files.open(file);
     if open.flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    if open.kind.inode().is_none() { Err(Errno::EINVAL) } else { done(0) }
+    let can = match open.kind {
+        FileKind::Regular(_) | FileKind::Directory { .. } => true,
+        FileKind::Virtual { inode, .. } => call.host.files.is_made_up_on_disk(inode),
+        // Of devices only those that hold something.
+        FileKind::Device { device, .. } => matches!(device, Device::Block(_)),
+        _ => false,
+    };
+    if can { done(0) } else { Err(Errno::EINVAL) }
+}
+
+/// `syncfs(2)`: of the file system that any open file is in.
+pub fn sys_syncfs(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    if call.host.files.open(file).flags & c::O_PATH != 0 { Err(Errno::EBADF) } else { done(0) }
+}
+
+/// `sync_file_range(2)`.
+pub fn sys_sync_file_range(call: &mut Call<'_>) -> SysResult {
+    const KNOWN: u32 = 7;
+    let (start, len) = (call.args[1] as i64, call.args[2] as i64);
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let open = call.host.files.open(file);
+    if open.flags & c::O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    if call.uint(3) & !KNOWN != 0 || start < 0 || len < 0 || start.checked_add(len).is_none() {
+        return Err(Errno::EINVAL);
+    }
+    match open.kind {
+        FileKind::Regular(_) | FileKind::Directory { .. } => done(0),
+        FileKind::Device { device: Device::Block(_), .. } => done(0),
+        FileKind::Virtual { inode, .. } if call.host.files.is_made_up_on_disk(inode) => done(0),
+        _ => Err(Errno::ESPIPE),
+    }
 }
 
 /// `sync(2)`.

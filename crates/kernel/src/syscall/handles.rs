@@ -13,8 +13,6 @@ const LONGEST: u32 = 128;
 /// The bytes of a handle here, the inode's number, and their type (`FILEID_INO32_GEN` of Linux).
 const HANDLE_BYTES: u32 = 8;
 const HANDLE_TYPE: i32 = 1;
-/// The mount of `/proc/PID/mountinfo` that everything is in.
-const MOUNT_ID: i32 = 1;
 
 /// name_to_handle_at(2).
 pub fn sys_name_to_handle_at(call: &mut Call<'_>) -> SysResult {
@@ -28,8 +26,9 @@ pub fn sys_name_to_handle_at(call: &mut Call<'_>) -> SysResult {
     walk.set(Walk::EMPTY, flags & c::AT_EMPTY_PATH != 0);
     let path = call.read_path(path)?;
     let dirfd = call.int(0);
-    let inode = call.host.resolve(call.process, dirfd, &path, walk)?.inode()?;
-    let inode = call.host.files.inode(inode);
+    let place = call.host.resolve(call.process, dirfd, &path, walk)?.place()?;
+    let shown = call.host.files.shown_mount(place);
+    let inode = call.host.files.inode(place.1);
     if matches!(inode.node, Node::Virtual(_) | Node::Magic(_)) {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -38,7 +37,7 @@ pub fn sys_name_to_handle_at(call: &mut Call<'_>) -> SysResult {
     if room > LONGEST {
         return Err(Errno::EINVAL);
     }
-    call.write(mount_id, &MOUNT_ID)?;
+    call.write(mount_id, &shown)?;
     call.write(handle, &HANDLE_BYTES)?;
     if room < HANDLE_BYTES {
         return Err(Errno::EOVERFLOW);
@@ -56,7 +55,9 @@ pub fn sys_open_by_handle_at(call: &mut Call<'_>) -> SysResult {
     if len == 0 || len > LONGEST {
         return Err(Errno::EINVAL);
     }
-    let within = call.host.resolve(call.process, dirfd, b"", Walk::EMPTY)?.inode()?;
+    let within = call.host.resolve(call.process, dirfd, b"", Walk::EMPTY)?;
+    // What is in no file system leads nowhere.
+    let within = within.inode().map_err(|_| Errno::ESTALE)?;
     let device = call.host.files.inode(within).device;
     let kind: i32 = call.read(handle + 4)?;
     if len != HANDLE_BYTES || kind != HANDLE_TYPE {

@@ -122,12 +122,80 @@ pub fn sys_not_permitted(call: &mut Call<'_>) -> SysResult {
     Err(Errno::EPERM)
 }
 
-/// syslog(2): an empty log.
+/// syslog(2): an empty log. What goes to the console has no effect.
 pub fn sys_syslog(call: &mut Call<'_>) -> SysResult {
-    match call.int(0) {
-        0..=10 => done(0),
+    const READ: i32 = 2;
+    const READ_ALL: i32 = 3;
+    const READ_CLEAR: i32 = 4;
+    const CONSOLE_LEVEL: i32 = 8;
+    const SIZE: i32 = 10;
+    /// The buffer's size without `CONFIG_LOG_BUF_SHIFT` of another value.
+    const BUFFER: u64 = 1 << 18;
+    let (action, buffer, len) = (call.int(0), call.args[1], call.int(2));
+    if !matches!(action, READ_ALL | SIZE) {
+        let right =
+            call.host.processes.require_either(call.process, capability::SYSLOG, capability::SYS_ADMIN);
+        right?;
+    }
+    match action {
+        READ | READ_ALL | READ_CLEAR if buffer == 0 || len < 0 => Err(Errno::EINVAL),
+        CONSOLE_LEVEL if !(1..=8).contains(&len) => Err(Errno::EINVAL),
+        SIZE => done(BUFFER),
+        0..=9 => done(0),
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// vhangup(2): the caller's terminal is hung up.
+pub fn sys_vhangup(call: &mut Call<'_>) -> SysResult {
+    call.host.processes.require(call.process, capability::SYS_TTY_CONFIG)?;
+    if let Some(pty) = call.host.process(call.process).terminal {
+        call.host.hang_up_terminal(pty);
+    }
+    done(0)
+}
+
+/// iopl(2): no program reaches the machine's ports.
+pub fn sys_iopl(call: &mut Call<'_>) -> SysResult {
+    if call.uint(0) > 3 { Err(Errno::EINVAL) } else { Err(Errno::EPERM) }
+}
+
+/// ioperm(2).
+pub fn sys_ioperm(call: &mut Call<'_>) -> SysResult {
+    const PORTS: u64 = 65_536;
+    let [from, count, ..] = call.args;
+    let within = from.checked_add(count).is_some_and(|end| end > from && end <= PORTS);
+    if within { Err(Errno::EPERM) } else { Err(Errno::EINVAL) }
+}
+
+/// reboot(2): there is no keyboard whose Ctrl-Alt-Del could be caught, and only the experiment ends a host.
+pub fn sys_reboot(call: &mut Call<'_>) -> SysResult {
+    const MAGIC: u32 = 0xfee1_dead;
+    const FURTHER: [u32; 4] = [672_274_793, 85_072_278, 369_367_448, 537_993_216];
+    const CAD_ON: u32 = 0x89ab_cdef;
+    const CAD_OFF: u32 = 0;
+    /// To restart, halt, switch off, restart by a command, suspend, and execute another kernel.
+    const ENDS: [u32; 6] = [0x0123_4567, 0xcdef_0123, 0x4321_fedc, 0xa1b2_c3d4, 0xd000_fce2, 0x4558_4543];
+    call.host.processes.require(call.process, capability::SYS_BOOT)?;
+    if call.uint(0) != MAGIC || !FURTHER.contains(&call.uint(1)) {
+        return Err(Errno::EINVAL);
+    }
+    match call.uint(2) {
+        CAD_ON | CAD_OFF => done(0),
+        end if ENDS.contains(&end) => {
+            call.host.warn("a program tried to restart or halt its host");
+            Err(Errno::EPERM)
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// delete_module(2): no module is loaded.
+pub fn sys_delete_module(call: &mut Call<'_>) -> SysResult {
+    const LONGEST: usize = 56;
+    call.host.processes.require(call.process, capability::SYS_MODULE)?;
+    call.host.read_guest_string(call.process, call.args[0], LONGEST, Errno::ENOENT)?;
+    Err(Errno::ENOENT)
 }
 
 /// kcmp(2): whether two processes share something. Files are compared by open file description.

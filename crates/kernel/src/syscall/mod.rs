@@ -20,6 +20,8 @@ mod interrupted_receive;
 pub mod limits;
 pub mod memory;
 pub mod misc;
+pub mod mount_contexts;
+pub mod mounts;
 pub mod mqueue;
 pub mod msg;
 pub mod numa;

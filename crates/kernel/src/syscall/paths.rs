@@ -111,14 +111,14 @@ fn link(call: &mut Call<'_>, from: (i32, u64), to: (i32, u64), flags: i32) -> Sy
     let mut walk = Walk::empty();
     walk.set(Walk::FOLLOW, flags & c::AT_SYMLINK_FOLLOW != 0);
     walk.set(Walk::EMPTY, flags & c::AT_EMPTY_PATH != 0);
-    let from = found_at(call, from.0, from.1, walk)?.target()?;
+    let from = found_at(call, from.0, from.1, walk)?;
     let to = found_at(call, to.0, to.1, Walk::NAME)?;
-    let Target::Inode(inode) = from else {
+    let Target::Inode(inode) = from.target()? else {
         // What is in no file system cannot come into one.
         call.host.check_can_create(&to)?;
         return Err(Errno::EXDEV);
     };
-    call.host.make_link(inode, &to)?;
+    call.host.make_link((from.target_mount, inode), &to)?;
     done(0)
 }
 
@@ -199,7 +199,11 @@ fn mknod(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32, device: u32) -> 
 
 /// The file of a path, or of a descriptor, for a change of its attributes.
 fn changed_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Target, Errno> {
-    found_at(call, dirfd, path, walk)?.target()
+    let found = found_at(call, dirfd, path, walk)?;
+    if let Ok(place) = found.place() {
+        call.host.files.check_writable(place)?;
+    }
+    found.target()
 }
 /// File that the first two arguments name, a directory and a path in it. Without a path it is the descriptor's own file
 /// (`futimens(3)`), of which the working directory has none: `EFAULT`.
@@ -215,7 +219,9 @@ fn changed_fd(call: &mut Call<'_>) -> Result<Target, Errno> {
     if open.flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    Ok(open.kind.inode().map_or(Target::File(file), Target::Inode))
+    let target = open.kind.inode().map_or(Target::File(file), Target::Inode);
+    call.host.files.check_file_writable(file)?;
+    Ok(target)
 }
 
 /// `chmod(2)`.
@@ -448,9 +454,4 @@ fn unnamed_of_caller<'a>(call: &'a mut Call<'_>, file: FileKey) -> Result<&'a mu
     let user = call.host.process(call.process).credentials.fsuid;
     let meta = call.host.meta_of(file)?;
     if superuser || meta.uid == user { Ok(meta) } else { Err(Errno::EPERM) }
-}
-
-/// `mount(2)`, `umount2(2)`: nothing can be mounted inside a host.
-pub fn sys_mount(_call: &mut Call<'_>) -> SysResult {
-    Err(Errno::EPERM)
 }

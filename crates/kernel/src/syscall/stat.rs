@@ -2,15 +2,21 @@
 
 use crate::call::Call;
 use crate::files::attributes::FileAttributes;
-use crate::files::tree::{Target, Walk};
+use crate::files::permission::WRITE;
+use crate::files::tree::{Node, Target, Walk};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::mounts::MountFlags;
 
 fn at_path(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<FileAttributes, Errno> {
     // An empty path by a null pointer is what newer programs pass with AT_EMPTY_PATH.
     let path = if path == 0 && walk.contains(Walk::EMPTY) { Vec::new() } else { call.read_path(path)? };
-    let target = call.host.resolve(call.process, dirfd, &path, walk)?.target()?;
-    Ok(call.host.attributes(target))
+    let found = call.host.resolve(call.process, dirfd, &path, walk)?;
+    let mut attributes = call.host.attributes(found.target()?);
+    if let Ok(place) = found.place() {
+        attributes.mount = (call.host.files.shown_mount(place), call.host.files.is_mount_root(place));
+    }
+    Ok(attributes)
 }
 
 /// The walk that `AT_*` flags ask for; `EINVAL` for flags outside `known`.
@@ -88,8 +94,13 @@ fn access(call: &mut Call<'_>, dirfd: i32, path: u64, wanted: i32, flags: i32) -
     }
     let walk = walk_of(flags, c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_EACCESS)?;
     let path = call.read_path(path)?;
-    let target = call.host.resolve(call.process, dirfd, &path, walk)?.target()?;
-    if let Target::Inode(inode) = target {
+    let found = call.host.resolve(call.process, dirfd, &path, walk)?;
+    if let Target::Inode(inode) = found.target()? {
+        let place = (found.target_mount, inode);
+        let no_exec = call.host.files.mount_flags(place).contains(MountFlags::NO_EXEC);
+        if no_exec && wanted & c::X_OK != 0 && call.host.files.inode(inode).content().is_some() {
+            return Err(Errno::EACCES);
+        }
         // `R_OK`, `W_OK` and `X_OK` are the mode bits of others.
         let wanted = wanted as u32;
         if flags & c::AT_EACCESS != 0 {
@@ -97,14 +108,21 @@ fn access(call: &mut Call<'_>, dirfd: i32, path: u64, wanted: i32, flags: i32) -
         } else {
             call.host.check_real_permission(call.process, inode, wanted)?;
         }
+        let node = &call.host.files.inode(inode).node;
+        let special = matches!(node, Node::Device(_) | Node::Fifo | Node::Socket);
+        if wanted & WRITE != 0 && !special {
+            call.host.files.check_writable(place)?;
+        }
     }
     done(0)
 }
 
 /// `statfs(2)`.
 pub fn sys_statfs(call: &mut Call<'_>) -> SysResult {
-    let found = at_path(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
-    let answer = call.host.file_system(found.device);
+    let path = call.read_path(call.args[0])?;
+    let found = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?;
+    let device = call.host.attributes(found.target()?).device;
+    let answer = call.host.file_system(found.target_mount, device);
     call.write(call.args[1], &answer)?;
     done(0)
 }
@@ -112,8 +130,9 @@ pub fn sys_statfs(call: &mut Call<'_>) -> SysResult {
 /// `fstatfs(2)`.
 pub fn sys_fstatfs(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    let found = call.host.file_attributes(file);
-    let answer = call.host.file_system(found.device);
+    let device = call.host.file_attributes(file).device;
+    let mount = call.host.files.mount_of(file);
+    let answer = call.host.file_system(mount, device);
     call.write(call.args[1], &answer)?;
     done(0)
 }

@@ -9,6 +9,7 @@ use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::process::Timex;
 use belljar_linux_abi::time::{Timespec, Timeval};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::discipline;
 
 /// `TIMER_ABSTIME`.
 const ABSOLUTE: i32 = 1;
@@ -59,8 +60,8 @@ pub fn sys_clock_settime(call: &mut Call<'_>) -> SysResult {
     }
     let time: Timespec = call.read(call.args[1])?;
     if clock.time == TimeSource::Realtime {
-        time.to_nanos().ok_or(Errno::EINVAL)?;
-        return refuse_to_set(call);
+        let ns = time.to_nanos().ok_or(Errno::EINVAL)?;
+        return set_clock(call, ns);
     }
     Err(Errno::EPERM)
 }
@@ -68,23 +69,42 @@ pub fn sys_clock_settime(call: &mut Call<'_>) -> SysResult {
 /// settimeofday(2).
 pub fn sys_settimeofday(call: &mut Call<'_>) -> SysResult {
     let [time, zone, ..] = call.args;
+    let mut ns = None;
     if time != 0 {
         let time: Timeval = call.read(time)?;
         if !(0..=1_000_000).contains(&time.usec) || time.sec < 0 {
             return Err(Errno::EINVAL);
         }
+        ns = Some((time.sec as u64).saturating_mul(1_000_000_000).saturating_add(time.usec as u64 * 1_000));
     }
     if zone != 0 {
-        let _: [i32; 2] = call.read(zone)?;
+        let [minutes, _] = call.read::<[i32; 2]>(zone)?;
+        call.host.processes.require(call.process, capability::SYS_TIME)?;
+        if !(-15 * 60..=15 * 60).contains(&minutes) {
+            return Err(Errno::EINVAL);
+        }
     }
-    refuse_to_set(call)
+    match ns {
+        Some(ns) => set_clock(call, ns),
+        // The kernel's own time zone has no effect on anything.
+        None => call.host.processes.require(call.process, capability::SYS_TIME).and(done(0)),
+    }
 }
 
-/// The experiment decides what the time is, and not even those who may set it do.
-fn refuse_to_set(call: &mut Call<'_>) -> SysResult {
+/// Sets the wall clock, which cannot show less than the time since the host has started.
+fn set_clock(call: &mut Call<'_>, ns: u64) -> SysResult {
+    /// What is later than this could wrap while the host is up, `TIME_SETTOD_SEC_MAX`.
+    const LATEST: u64 = i64::MAX as u64 - 30 * 365 * 86_400 * 1_000_000_000;
+    if ns >= LATEST {
+        return Err(Errno::EINVAL);
+    }
     call.host.processes.require(call.process, capability::SYS_TIME)?;
-    call.host.warn("a program tried to set the clock");
-    Err(Errno::EPERM)
+    if ns < call.host.net.clock.monotonic_ns() {
+        return Err(Errno::EINVAL);
+    }
+    let step = ns as i64 - call.host.net.clock.realtime_ns() as i64;
+    call.host.step_clock(step);
+    done(0)
 }
 
 /// adjtimex(2).
@@ -99,16 +119,33 @@ pub fn sys_clock_adjtime(call: &mut Call<'_>) -> SysResult {
     if call.int(0) == c::CLOCK_REALTIME { adjust(call, call.args[1]) } else { Err(Errno::EOPNOTSUPP) }
 }
 
-/// The clock is exact and not to be changed.
+/// Adjusts the wall clock, and tells how it is adjusted.
 fn adjust(call: &mut Call<'_>, addr: u64) -> SysResult {
     let asked: Timex = call.read(addr)?;
-    if asked.modes != 0 {
-        return refuse_to_set(call);
+    if discipline::check(&asked)? {
+        call.host.processes.require(call.process, capability::SYS_TIME)?;
+        discipline::check_values(&asked)?;
+        let done = call.host.discipline.apply(&asked);
+        if done.slowly && done.step != 0 {
+            call.host.warn("offsets of adjtimex are made up for at once, not slowly");
+        }
+        if done.rate {
+            call.host.set_clock_drift(call.host.discipline.drift_ppb);
+        }
+        if done.step != 0 {
+            let least = call.host.net.clock.monotonic_ns() as i64;
+            let now = call.host.net.clock.realtime_ns() as i64;
+            call.host.step_clock(done.step.max(least - now));
+        }
     }
-    let time = Timeval::from_nanos(call.host.net.clock.realtime_ns());
-    let tick = Timex { time, tick: 10_000, precision: 1, tolerance: 32_768_000, ..Timex::default() };
-    call.write(addr, &tick)?;
-    done(c::TIME_OK as u64)
+    let now = call.host.net.clock.realtime_ns();
+    let (mut shown, state) = call.host.discipline.shown(asked.modes);
+    shown.time = Timeval::from_nanos(now);
+    if call.host.discipline.in_nanoseconds() {
+        shown.time.usec = (now % 1_000_000_000) as i64;
+    }
+    call.write(addr, &shown)?;
+    done(state)
 }
 
 /// nanosleep(2).

@@ -44,7 +44,12 @@ pub fn sys_sendfile(call: &mut Call<'_>) -> SysResult {
     if !kind.has_position() && !kind.has_idle_position() {
         return Err(Errno::EINVAL);
     }
-    call.transfer(Transfer { input, from, output, to: None, len, quick: false }, store, 0)
+    let outcome = call.transfer(Transfer { input, from, output, to: None, len, quick: false }, store, 0)?;
+    // The position is stored even where nothing has been moved.
+    match outcome {
+        Outcome::Done(0) => store_behind(call, outcome, from, store),
+        outcome => Ok(outcome),
+    }
 }
 
 /// Stores the position behind what was moved from `from`.

@@ -1,8 +1,7 @@
 //! Extended attributes, `xattr(7)`.
 
 use crate::call::Call;
-use crate::files::tree::Walk;
-use crate::ids::InodeKey;
+use crate::files::tree::{Place, Walk};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 
@@ -12,25 +11,26 @@ const NAME_MAX: usize = 255;
 const SIZE_MAX: u64 = 65_536;
 
 /// The file that argument 0 names, by path or descriptor. `EOPNOTSUPP` for files without an inode.
-type Named = fn(&mut Call<'_>) -> Result<InodeKey, Errno>;
+type Named = fn(&mut Call<'_>) -> Result<Place, Errno>;
 
-fn by_path(call: &mut Call<'_>) -> Result<InodeKey, Errno> {
+fn by_path(call: &mut Call<'_>) -> Result<Place, Errno> {
     at_path(call, Walk::FOLLOW)
 }
-fn by_link(call: &mut Call<'_>) -> Result<InodeKey, Errno> {
+fn by_link(call: &mut Call<'_>) -> Result<Place, Errno> {
     at_path(call, Walk::empty())
 }
-fn at_path(call: &mut Call<'_>, walk: Walk) -> Result<InodeKey, Errno> {
+fn at_path(call: &mut Call<'_>, walk: Walk) -> Result<Place, Errno> {
     let path = call.read_path(call.args[0])?;
-    call.host.resolve_here(call.process, &path, walk)?.inode()
+    call.host.resolve_here(call.process, &path, walk)?.place()
 }
-fn by_descriptor(call: &mut Call<'_>) -> Result<InodeKey, Errno> {
+fn by_descriptor(call: &mut Call<'_>) -> Result<Place, Errno> {
     let file = call.host.file_of(call.process, call.int(0))?;
     let open = call.host.files.open(file);
     if open.flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    open.kind.inode().ok_or(Errno::EOPNOTSUPP)
+    let inode = open.kind.inode().ok_or(Errno::EOPNOTSUPP)?;
+    Ok((call.host.files.mount_of(file), inode))
 }
 
 fn name_at(call: &mut Call<'_>, addr: u64) -> Result<Vec<u8>, Errno> {
@@ -50,13 +50,13 @@ fn give(call: &mut Call<'_>, what: &[u8], addr: u64, room: u64) -> SysResult {
 }
 
 fn get(call: &mut Call<'_>, named: Named) -> SysResult {
-    let inode = named(call)?;
+    let (_, inode) = named(call)?;
     let name = name_at(call, call.args[1])?;
     let value = call.host.attribute(call.process, inode, &name)?;
     give(call, &value, call.args[2], call.args[3])
 }
 fn list(call: &mut Call<'_>, named: Named) -> SysResult {
-    let inode = named(call)?;
+    let (_, inode) = named(call)?;
     let names = call.host.attribute_names(call.process, inode);
     give(call, &names, call.args[1], call.args[2])
 }
@@ -65,7 +65,9 @@ fn set(call: &mut Call<'_>, named: Named) -> SysResult {
     if flags & !(c::XATTR_CREATE | c::XATTR_REPLACE) != 0 {
         return Err(Errno::EINVAL);
     }
-    let inode = named(call)?;
+    let place = named(call)?;
+    call.host.files.check_writable(place)?;
+    let inode = place.1;
     let name = name_at(call, call.args[1])?;
     if len > SIZE_MAX {
         return Err(Errno::E2BIG);
@@ -75,7 +77,9 @@ fn set(call: &mut Call<'_>, named: Named) -> SysResult {
     done(0)
 }
 fn remove(call: &mut Call<'_>, named: Named) -> SysResult {
-    let inode = named(call)?;
+    let place = named(call)?;
+    call.host.files.check_writable(place)?;
+    let inode = place.1;
     let name = name_at(call, call.args[1])?;
     call.host.remove_attribute(call.process, inode, &name)?;
     done(0)

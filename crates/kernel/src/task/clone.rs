@@ -1,5 +1,6 @@
 //! New threads and child processes, `clone(2)`.
 
+use crate::credentials::capability;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FdTableKey, ProcessKey, ThreadKey};
@@ -118,7 +119,7 @@ impl Host {
         if request.has(c::CLONE_FS) && (request.has(c::CLONE_NEWNS) || request.has(c::CLONE_NEWUSER)) {
             return Err(Errno::EINVAL);
         }
-        if request.flags & NAMESPACES != 0 {
+        if request.flags & NAMESPACES & !(c::CLONE_NEWNS as u64) != 0 {
             self.warn("a new namespace (clone or unshare with CLONE_NEW*) is not supported");
             return Err(Errno::EPERM);
         }
@@ -126,6 +127,9 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let process = self.threads[parent.0].process;
+        if request.has(c::CLONE_NEWNS) {
+            self.processes.require(process, capability::SYS_ADMIN)?;
+        }
         if request.has(c::CLONE_PIDFD) {
             // Where it goes must take it before there is a child.
             let mut there = [0; 4];
@@ -151,6 +155,9 @@ impl Host {
             Kind::CopyingMemory => self.fork_process(parent, request)?,
         };
         self.set_up_child(parent, child, request, kind);
+        if request.has(c::CLONE_NEWNS) {
+            self.own_mounts(self.threads[child.0].process);
+        }
         if request.has(c::CLONE_PIDFD) {
             let file = self.create_pidfd(self.threads[child.0].process, 0);
             // The child has been made: what goes wrong from here on shows in the number stored.

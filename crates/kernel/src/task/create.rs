@@ -35,6 +35,7 @@ impl Host {
             signals: ProcessSignals::new(self.waits.create()),
             cwd: self.config.working_directory.as_os_str().as_bytes().to_vec(),
             root: b"/".to_vec(),
+            mount_namespace: 0,
             umask: DEFAULT_UMASK,
             exe: Vec::new(),
             watched: 0,
@@ -56,6 +57,7 @@ impl Host {
         };
         let key = ProcessKey(self.processes.insert(process));
         self.pids.insert(pid, key);
+        self.files.mounts.enter(0);
         key
     }
 
@@ -85,6 +87,7 @@ impl Host {
             signals: from.signals.for_child(arrived),
             cwd: from.cwd.clone(),
             root: from.root.clone(),
+            mount_namespace: from.mount_namespace,
             umask: from.umask,
             exe: from.exe.clone(),
             watched: from.watched,
@@ -107,6 +110,8 @@ impl Host {
         let key = ProcessKey(self.processes.insert(process));
         self.pids.insert(pid, key);
         self.process(parent).children.push(key);
+        let namespace = self.processes[key.0].mount_namespace;
+        self.files.mounts.enter(namespace);
         self.processes.processor_timers_changed(key);
         key
     }

@@ -55,6 +55,8 @@ impl Host {
         if let Some(mm) = mm {
             self.release_mm(process, mm);
         }
+        let gone = self.files.mounts.leave(self.processes[process.0].mount_namespace);
+        self.end_mounts(gone);
         self.session_leader_ended(process);
         self.orphan_children(process);
         self.hang_up_if_orphaned(process, self.processes[process.0].parent);

@@ -83,7 +83,7 @@ impl Host {
     }
 
     /// The master is closed: the session's leader and the foreground group are hung up.
-    pub(super) fn hang_up_terminal(&mut self, pty: usize) {
+    pub(crate) fn hang_up_terminal(&mut self, pty: usize) {
         let terminal = &self.files.ptys[pty];
         let Some(session) = terminal.session else { return };
         let foreground = terminal.foreground;

@@ -94,6 +94,8 @@ pub struct Content {
     pub shared: bool,
     /// Name and seals of a file of `memfd_create(2)`.
     pub memfd: Option<Box<Memfd>>,
+    /// Bytes that it is known to take of the room of its tmpfs.
+    pub charged: u64,
 }
 
 /// Name and seals of a file of `memfd_create(2)`.
@@ -108,7 +110,15 @@ pub struct Memfd {
 impl Content {
     /// All `size` bytes of a native file.
     pub fn new(store: Store, size: u64) -> Content {
-        Content { store, size, native: None, extents: Extents::Everything, shared: false, memfd: None }
+        Content {
+            store,
+            size,
+            native: None,
+            extents: Extents::Everything,
+            shared: false,
+            memfd: None,
+            charged: 0,
+        }
     }
     /// No bytes in a file of the host's own.
     pub fn empty(store: Store) -> Content {
@@ -145,6 +155,8 @@ pub struct Directory {
     pub own: bool,
     /// The native directory that it *is*, for the root of a layer.
     pub own_root: Option<PathBuf>,
+    /// True if it is the root of a file system, which has no name in it.
+    pub is_root: bool,
     /// The entries seen so far.
     pub entries: Map<Box<[u8]>, Child>,
     /// True if `entries` is all there is.
@@ -289,6 +301,10 @@ impl Inode {
             Node::Regular(content) => Some(content),
             _ => None,
         }
+    }
+    /// True if it has no name any more, or has not had one: the root of a file system needs none.
+    pub fn is_nameless(&self) -> bool {
+        self.links.is_empty() && !self.directory().is_some_and(|directory| directory.is_root)
     }
     /// Device and inode number: what tells files apart.
     pub fn identity(&self) -> (u64, u64) {

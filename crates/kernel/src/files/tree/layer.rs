@@ -71,7 +71,7 @@ impl Host {
         self.config.directory.join("fs").join(UNNAMED)
     }
     /// A native path for one more of them.
-    pub(super) fn new_unnamed(&mut self) -> Result<(u64, PathBuf), Errno> {
+    pub(crate) fn new_unnamed(&mut self) -> Result<(u64, PathBuf), Errno> {
         let folder = self.unnamed_folder();
         if self.files.last_unnamed == 0 {
             self.ensure_own(ROOT)?;
@@ -113,10 +113,7 @@ impl Host {
             return;
         }
         let folder = self.unnamed_folder();
-        for entry in self.machine.read_dir(&folder).unwrap_or_default() {
-            let _ = self.machine.remove_file(&join(&folder, &entry.name));
-        }
-        let _ = self.machine.remove_dir(&folder);
+        self.remove_natively(&folder);
         // If nothing else has been written, neither is the layer.
         let _ = self.machine.remove_dir(&self.config.directory.join("fs"));
     }

@@ -1,12 +1,12 @@
 //! Inodes, names in directories, and what is loaded from the machine when it is first seen.
 
 use super::{
-    Child, Content, Directory, DirectorySource, FormerEntry, Found, Inode, Meta, Node, Store, Times,
+    Child, Content, Directory, DirectorySource, FormerEntry, Found, Inode, Meta, Node, Place, Store, Times,
 };
 use crate::files::Files;
 use crate::files::devices::Device;
 use crate::host::Host;
-use crate::ids::InodeKey;
+use crate::ids::{InodeKey, MountKey};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::NativeStat;
 use smallvec::SmallVec;
@@ -53,12 +53,38 @@ fn shown_owner(stat: &NativeStat) -> (u32, u32) {
 impl Files {
     /// The absolute path of an inode by its first name; a file without a name gives `None`.
     pub(crate) fn path_of(&self, key: InodeKey) -> Option<Vec<u8>> {
+        self.path_from(None, key)
+    }
+
+    /// The absolute path of a place in its mount namespace; `None` for a file without a name and in a mount that has
+    /// been taken away.
+    pub(crate) fn path_of_place(&self, (mount, inode): Place) -> Option<Vec<u8>> {
+        self.path_from(Some(mount), inode)
+    }
+
+    fn path_from(&self, mut mount: Option<MountKey>, key: InodeKey) -> Option<Vec<u8>> {
         let mut parts: SmallVec<[&[u8]; 8]> = SmallVec::new();
         let mut at = key;
-        while at != ROOT {
-            let (parent, name) = self.inodes[at.0].links.first()?;
-            parts.push(name);
-            at = *parent;
+        loop {
+            if let Some(of) = mount {
+                let (of, under) = self.mounts.under(of, at);
+                (mount, at) = (Some(of), under);
+                let of = self.mounts.get(of);
+                if of.root == at && of.at.is_none() {
+                    of.namespace?;
+                    break;
+                }
+            }
+            match self.inodes[at.0].links.first() {
+                Some((parent, name)) => {
+                    parts.push(name);
+                    at = *parent;
+                }
+                None if at == ROOT => break,
+                // The root of a file system: where the first mount shows it.
+                None if mount.is_none() => mount = Some(self.mounts.showing(at)?),
+                None => return None,
+            }
         }
         if parts.is_empty() {
             return Some(b"/".to_vec());
@@ -128,7 +154,12 @@ impl Host {
     /// A new inode for what a path leads to, without a name yet; whoever asked owns it.
     pub(crate) fn new_inode_at(&mut self, found: &Found, node: Node, mode: u32) -> InodeKey {
         let (uid, gid) = found.owner;
-        let (gid, mode) = self.files.inherited(found.parent, gid, mode, node.is_directory());
+        let (gid, mut mode) = self.files.inherited(found.parent, gid, mode, node.is_directory());
+        // A file that others made in a directory of a group does not run as that group.
+        let for_group = c::S_ISGID | c::S_IXGRP;
+        if mode & for_group == for_group && !node.is_directory() && !self.may_set_group(found.process, gid) {
+            mode &= !c::S_ISGID;
+        }
         let key = self.new_inode(found.parent, node, mode);
         let inode = self.files.inode(key);
         (inode.meta.uid, inode.meta.gid) = (uid, gid);
@@ -138,11 +169,16 @@ impl Host {
     /// Forgets an inode that has neither a name nor an open file.
     pub(crate) fn forget_if_unused(&mut self, key: InodeKey) {
         let inode = self.files.inode(key);
-        if inode.links.is_empty() && inode.opens == 0 && key != ROOT {
+        if inode.is_nameless() && inode.opens == 0 {
             self.forget_watches(key);
             self.close_native(key);
             self.remove_unnamed(key);
             let inode = self.files.inodes.remove(key.0);
+            if let Some(room) = self.files.mounts.room(inode.device) {
+                room.used_files -= 1;
+                let charged = inode.content().map_or(0, |content| content.charged);
+                room.used_bytes = room.used_bytes.saturating_sub(charged);
+            }
             if let Some((identity, _)) = inode.lower_links {
                 self.files.lower_links.remove(&identity);
             }

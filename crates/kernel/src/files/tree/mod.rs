@@ -19,5 +19,5 @@ pub use inode::{
     Child, Content, Directory, DirectorySource, FormerEntry, Inode, Memfd, Meta, Node, Store, Times,
 };
 pub use lookup::{ListedEntry, ROOT};
-pub use resolve::{Found, Step, Target, Walk};
-pub use seeds::{DISK, MEMORY, NAMESPACE, PROC, PTS, SYS, new_tree};
+pub use resolve::{Found, Place, Step, Target, Walk};
+pub use seeds::{DEV, DISK, MEMORY, NAMESPACE, PROC, PTS, RUN, SHM, SYS, new_tree};

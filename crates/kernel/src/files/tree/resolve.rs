@@ -6,9 +6,10 @@ use crate::files::FileKind;
 use crate::files::Files;
 use crate::files::permission::EXEC;
 use crate::host::Host;
-use crate::ids::{FileKey, InodeKey, ProcessKey};
+use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey};
 use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::mounts::MountFlags;
 use bitflags::bitflags;
 
 /// Symbolic links followed on one path before `ELOOP`.
@@ -48,11 +49,18 @@ pub enum Target {
     File(FileKey),
 }
 
+/// A place in the tree: a mount, and an inode of its file system.
+pub type Place = (MountKey, InodeKey);
+
 /// A resolved path.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The directory of the last component.
     pub parent: InodeKey,
+    /// The mount that the directory is in.
+    pub mount: MountKey,
+    /// The mount that the target is in: another one for the root of a mount.
+    pub target_mount: MountKey,
     /// The last component; empty for the root, `.` and `..`, which cannot be created or removed.
     pub name: Vec<u8>,
     /// The target, if it exists.
@@ -79,18 +87,28 @@ impl Found {
             Target::File(_) => Err(Errno::EINVAL),
         }
     }
+    /// The target's place; `ENOENT` if it does not exist.
+    pub fn place(&self) -> Result<Place, Errno> {
+        Ok((self.target_mount, self.inode()?))
+    }
 }
 
 /// A walk under way.
 struct Walker {
-    root: InodeKey,
-    at: InodeKey,
+    root: Place,
+    at: Place,
     rest: Vec<u8>,
     links: u32,
     how: Walk,
 }
 
 impl Files {
+    /// The directory above one, which is not the root of whoever asks.
+    fn place_above(&mut self, place: Place) -> Place {
+        let (mount, inode) = self.mounts.under(place.0, place.1);
+        let parent = self.directory(inode).parent;
+        self.mounts.top(mount, parent)
+    }
     fn parent_of(&mut self, inode: InodeKey) -> InodeKey {
         match &self.inode(inode).node {
             Node::Directory(Directory { parent, .. }) => *parent,
@@ -143,47 +161,67 @@ impl Host {
         self.resolve(process, c::AT_FDCWD, path, how)
     }
     /// Walks an absolute path from the root of the tree, whatever a process's root is.
-    pub(crate) fn resolve_absolute(&mut self, process: ProcessKey, path: &[u8]) -> Result<InodeKey, Errno> {
-        let walker = Walker { root: ROOT, at: ROOT, rest: path.to_vec(), links: 0, how: Walk::FOLLOW };
-        self.walk(process, walker)?.inode()
+    pub(crate) fn resolve_absolute(&mut self, process: ProcessKey, path: &[u8]) -> Result<Place, Errno> {
+        let top = self.top_of(process);
+        let walker = Walker { root: top, at: top, rest: path.to_vec(), links: 0, how: Walk::FOLLOW };
+        self.walk(process, walker)?.place()
+    }
+    /// The root of the tree that a process sees: that of its mount namespace.
+    fn top_of(&self, process: ProcessKey) -> Place {
+        let mount = self.files.mounts.root_of(self.processes[process.0].mount_namespace);
+        (mount, self.files.mounts.get(mount).root)
     }
     /// A process's root directory.
-    pub(crate) fn root_of(&mut self, process: ProcessKey) -> Result<InodeKey, Errno> {
+    pub(crate) fn root_of(&mut self, process: ProcessKey) -> Result<Place, Errno> {
         if self.processes[process.0].root == b"/" || self.processes[process.0].root.is_empty() {
-            return Ok(ROOT);
+            return Ok(self.top_of(process));
         }
         let root = self.processes[process.0].root.clone();
         self.resolve_absolute(process, &root)
     }
-    fn start_of(&mut self, process: ProcessKey, dirfd: i32) -> Result<InodeKey, Errno> {
+    fn start_of(&mut self, process: ProcessKey, dirfd: i32) -> Result<Place, Errno> {
         if dirfd == c::AT_FDCWD {
             let cwd = self.processes[process.0].cwd.clone();
             return self.resolve_absolute(process, &cwd);
         }
         let file = self.file_of(process, dirfd)?;
         match self.files.open(file).kind.inode() {
-            Some(inode) if self.files.inode(inode).node.is_directory() => Ok(inode),
+            Some(inode) if self.files.inode(inode).node.is_directory() => {
+                Ok((self.files.mount_of(file), inode))
+            }
             _ => Err(Errno::ENOTDIR),
         }
     }
     fn resolve_descriptor(&mut self, process: ProcessKey, dirfd: i32) -> Result<Found, Errno> {
-        let target = if dirfd == c::AT_FDCWD {
-            Target::Inode(self.start_of(process, dirfd)?)
+        let (mount, target) = if dirfd == c::AT_FDCWD {
+            let (mount, inode) = self.start_of(process, dirfd)?;
+            (mount, Target::Inode(inode))
         } else {
             let file = self.file_of(process, dirfd)?;
-            self.files.open(file).kind.inode().map_or(Target::File(file), Target::Inode)
+            let target = self.files.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
+            (self.files.mount_of(file), target)
         };
         let parent = match target {
             Target::Inode(inode) => self.files.parent_of(inode),
             Target::File(_) => ROOT,
         };
         let owner = self.processes.maker_of(process);
-        Ok(Found { parent, name: Vec::new(), target: Some(target), slash: false, dot: false, owner, process })
+        Ok(Found {
+            parent,
+            mount,
+            target_mount: mount,
+            name: Vec::new(),
+            target: Some(target),
+            slash: false,
+            dot: false,
+            owner,
+            process,
+        })
     }
-    /// `EXDEV` if a step leads to another file system and must not.
-    fn check_step(&mut self, how: Walk, from: InodeKey, to: InodeKey) -> Result<(), Errno> {
-        let crosses =
-            how.contains(Walk::NO_XDEV) && self.files.inode(from).device != self.files.inode(to).device;
+    /// `EXDEV` if a step leads to another mount and must not.
+    fn check_step(&mut self, how: Walk, from: Place, to: Place) -> Result<(), Errno> {
+        let crosses = how.contains(Walk::NO_XDEV)
+            && (from.0 != to.0 || self.files.inode(from.1).device != self.files.inode(to.1).device);
         if crosses { Err(Errno::EXDEV) } else { Ok(()) }
     }
     fn walk(&mut self, process: ProcessKey, mut walker: Walker) -> Result<Found, Errno> {
@@ -199,16 +237,16 @@ impl Host {
             let slash = end < walker.rest.len();
             let last = walker.rest[end..].iter().all(|b| *b == b'/');
             position = end;
-            if !self.files.inode(walker.at).node.is_directory() {
+            if !self.files.inode(walker.at.1).node.is_directory() {
                 return Err(Errno::ENOTDIR);
             }
             if matches!(&name[..], b"" | b"." | b"..") {
                 if !name.is_empty() {
-                    self.check_permission(process, walker.at, EXEC)?;
+                    self.check_permission(process, walker.at.1, EXEC)?;
                 }
                 if name == b".." {
                     if walker.at != walker.root {
-                        let parent = self.files.directory(walker.at).parent;
+                        let parent = self.files.place_above(walker.at);
                         self.check_step(walker.how, walker.at, parent)?;
                         walker.at = parent;
                     } else if walker.how.contains(Walk::BENEATH) {
@@ -216,10 +254,12 @@ impl Host {
                     }
                 }
                 if last {
-                    let (target, parent) =
-                        (Some(Target::Inode(walker.at)), self.files.directory(walker.at).parent);
+                    let (mount, inode) = walker.at;
+                    let (target, parent) = (Some(Target::Inode(inode)), self.files.directory(inode).parent);
                     return Ok(Found {
                         parent,
+                        mount,
+                        target_mount: mount,
                         name: Vec::new(),
                         target,
                         slash: true,
@@ -233,14 +273,17 @@ impl Host {
             if name.len() > NAME_MAX {
                 return Err(Errno::ENAMETOOLONG);
             }
-            self.check_permission(process, walker.at, EXEC)?;
-            let found = self.lookup(walker.at, &name)?;
+            let (mount, parent) = walker.at;
+            self.check_permission(process, parent, EXEC)?;
+            let found = self.lookup(parent, &name)?;
             let Some(inode) = found else {
                 if !last {
                     return Err(Errno::ENOENT);
                 }
                 return Ok(Found {
-                    parent: walker.at,
+                    parent,
+                    mount,
+                    target_mount: mount,
                     name,
                     target: None,
                     slash,
@@ -249,8 +292,11 @@ impl Host {
                     process,
                 });
             };
-            self.check_step(walker.how, walker.at, inode)?;
             let is_name = last && walker.how.contains(Walk::NAME);
+            // What is taken away is the name that a mount hides.
+            let place = if is_name { (mount, inode) } else { self.files.mounts.top(mount, inode) };
+            let (target_mount, inode) = place;
+            self.check_step(walker.how, walker.at, place)?;
             let follow = !is_name && (!last || slash || walker.how.contains(Walk::FOLLOW));
             if follow && self.files.inode(inode).node.is_symlink() {
                 match self.follow(process, &mut walker, inode)? {
@@ -265,11 +311,22 @@ impl Host {
                             walker.at = walker.root;
                         }
                     }
-                    Step::Target(Target::Inode(inode)) if !last || slash => walker.at = inode,
-                    Step::Target(_) if !last => return Err(Errno::ENOTDIR),
-                    Step::Target(target) => {
-                        let (parent, target) = (walker.at, Some(target));
-                        return Ok(Found { parent, name, target, slash, dot: false, owner, process });
+                    Step::Target(Target::Inode(inode), mount) if !last || slash => walker.at = (mount, inode),
+                    Step::Target(..) if !last => return Err(Errno::ENOTDIR),
+                    Step::Target(target, target_mount) => {
+                        let target = Some(target);
+                        let (dot, slash) = (false, slash);
+                        return Ok(Found {
+                            parent,
+                            mount,
+                            target_mount,
+                            name,
+                            target,
+                            slash,
+                            dot,
+                            owner,
+                            process,
+                        });
                     }
                 }
                 continue;
@@ -278,17 +335,19 @@ impl Host {
                 if slash && !is_name && !self.files.inode(inode).node.is_directory() {
                     return Err(Errno::ENOTDIR);
                 }
-                let target = Some(Target::Inode(inode));
-                return Ok(Found { parent: walker.at, name, target, slash, dot: false, owner, process });
+                let (target, dot) = (Some(Target::Inode(inode)), false);
+                return Ok(Found { parent, mount, target_mount, name, target, slash, dot, owner, process });
             }
-            walker.at = inode;
+            walker.at = place;
         }
     }
 
     /// Where a symbolic link leads from here.
     fn follow(&mut self, process: ProcessKey, walker: &mut Walker, link: InodeKey) -> Result<Step, Errno> {
         walker.links += 1;
-        if walker.links > MAX_LINKS || walker.how.contains(Walk::NO_SYMLINKS) {
+        let refused = walker.how.contains(Walk::NO_SYMLINKS)
+            || self.files.mounts.get(walker.at.0).flags.contains(MountFlags::NO_LINKS);
+        if walker.links > MAX_LINKS || refused {
             return Err(Errno::ELOOP);
         }
         match &self.files.inode(link).node {
@@ -314,8 +373,8 @@ impl Host {
 pub enum Step {
     /// To this path.
     Text(Vec<u8>),
-    /// To this file, which may have no path.
-    Target(Target),
+    /// To this file, which may have no path, in this mount.
+    Target(Target, MountKey),
 }
 
 impl FileKind {

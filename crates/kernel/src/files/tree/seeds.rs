@@ -2,7 +2,8 @@
 
 use super::{Child, Directory, DirectorySource, Meta, Node, ROOT, Times};
 use crate::files::Files;
-use crate::files::devices::DEVICES;
+use crate::files::devices::{DEVICES, Device};
+use crate::files::loops;
 use crate::files::virtual_files::{ETC_FILES, InterfaceFile, LINKS, VirtualFile};
 use crate::host::HostConfig;
 use crate::ids::InodeKey;
@@ -14,11 +15,11 @@ use std::path::{Path, PathBuf};
 
 /// Device numbers, `makedev(3)`: the disk and the file systems in memory.
 pub const DISK: u64 = 0x801;
-const DEV: u64 = 0x5;
+pub const DEV: u64 = 0x5;
 pub const PROC: u64 = 0x14;
 pub const SYS: u64 = 0x15;
-const RUN: u64 = 0x17;
-const SHM: u64 = 0x18;
+pub const RUN: u64 = 0x17;
+pub const SHM: u64 = 0x18;
 /// Namespaces, `nsfs`.
 pub const NAMESPACE: u64 = 0x4;
 /// The device number of files from `memfd_create(2)`, which lie on a file system of their own.
@@ -51,6 +52,7 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig, m
         Node::Directory(Directory {
             source: DirectorySource::Lower(config.root.clone()),
             own_root: Some(config.directory.join("fs")),
+            is_root: true,
             ..Directory::default()
         }),
     );
@@ -70,6 +72,10 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig, m
     }
     for (path, device) in DEVICES {
         tree.leaf(path, 0o666, Node::Device(*device));
+    }
+    for number in 0..loops::FIRST {
+        let device = Device::Block(belljar_objects::loops::MAJOR << 8 | number);
+        tree.leaf(&format!("/dev/loop{number}"), loops::MODE, Node::Device(device));
     }
     if !network.links.is_empty() || !network.on_graph {
         let table = |path| Directory { source: DirectorySource::Table(path), ..Directory::default() };

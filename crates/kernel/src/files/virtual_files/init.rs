@@ -2,6 +2,7 @@
 //! this number; programs look for it all the same, to learn what has started the machine.
 
 use super::ProcessFile;
+use super::mounts::MountsForm;
 use crate::host::Host;
 use belljar_linux_abi::Errno;
 
@@ -33,8 +34,9 @@ impl Host {
                  CapInh:\t0000000000000000\nCapPrm:\t000001ffffffffff\nCapEff:\t000001ffffffffff\nCapBnd:\t000001ffffffffff\n\
                  CapAmb:\t0000000000000000\nNoNewPrivs:\t0\nSeccomp:\t0\n"
             }
-            ProcessFile::Mounts => return Ok(super::status::mounts().into_bytes()),
-            ProcessFile::Mountinfo => return Ok(super::status::mountinfo().into_bytes()),
+            ProcessFile::Mounts => return Ok(self.mounts_seen(0, b"/", MountsForm::Mounts)),
+            ProcessFile::Mountinfo => return Ok(self.mounts_seen(0, b"/", MountsForm::Mountinfo)),
+            ProcessFile::Mountstats => return Ok(self.mounts_seen(0, b"/", MountsForm::Mountstats)),
             // What it maps, opens and was given is not made up.
             _ => "",
         };

@@ -4,6 +4,7 @@
 mod config;
 pub(crate) mod init;
 mod memory;
+mod mounts;
 mod namespaces;
 mod network;
 mod processes;
@@ -71,6 +72,7 @@ pub enum ProcessFile {
     Mem,
     Mountinfo,
     Mounts,
+    Mountstats,
     OomScore,
     OomScoreAdj,
     OomAdj,
@@ -104,6 +106,8 @@ pub enum MagicLink {
     Descriptor(i32, i32),
     /// `ns/<kind>`: the kind's name and its number.
     Namespace(&'static str, u32),
+    /// `ns/mnt`, of which there may be several.
+    MountNamespace(i32),
 }
 
 impl Host {

@@ -41,7 +41,44 @@ impl Files {
     }
 }
 
+/// The first mount namespace's number, and what those that programs make begin behind.
+const FIRST_MOUNTS: u32 = 0xefff_fff8;
+const LATER_MOUNTS: u32 = 0xf000_0000;
+
+impl VirtualFile {
+    /// The mount namespace that it is, if it is one.
+    pub(crate) fn mount_namespace(&self) -> Option<u32> {
+        match self {
+            VirtualFile::Namespace("mnt", number) => Some(number.checked_sub(LATER_MOUNTS).unwrap_or(0)),
+            _ => None,
+        }
+    }
+}
+
+impl Files {
+    /// The mount namespace that an open file holds, if it is one.
+    pub(crate) fn mount_namespace_of(&self, file: FileKey) -> Option<u32> {
+        let open = &self.open[file.0];
+        let FileKind::Virtual { inode, .. } = open.kind else { return None };
+        match &self.inodes[inode.0].node {
+            Node::Virtual(file) => file.mount_namespace(),
+            _ => None,
+        }
+    }
+}
+
 impl Host {
+    /// The number of a process's mount namespace.
+    pub(super) fn mount_namespace_number(&self, pid: i32) -> Result<u32, Errno> {
+        let process = match pid {
+            super::init::INIT => return Ok(FIRST_MOUNTS),
+            pid => self.living(pid).ok_or(Errno::ENOENT)?,
+        };
+        Ok(match self.processes[process.0].mount_namespace {
+            0 => FIRST_MOUNTS,
+            later => LATER_MOUNTS + later,
+        })
+    }
     /// The inode of a namespace, whose number it has.
     pub(crate) fn namespace_inode(&mut self, kind: &'static str, number: u32) -> InodeKey {
         let known = |host: &Host, key: InodeKey| {
@@ -57,9 +94,9 @@ impl Host {
         self.files.namespaces.insert(number, key);
         key
     }
-    /// Checks that `setns(2)` may move a process where it is already: `EINVAL` for what is no namespace or not of
+    /// The mount namespace that `setns(2)` moves a process to, if it moves it; it is in all others already: `EINVAL` for what is no namespace or not of
     /// the kind that is asked for, and for the user namespace that the process is in.
-    pub(crate) fn check_setns(&mut self, file: FileKey, kinds: i32) -> Result<(), Errno> {
+    pub(crate) fn check_setns(&mut self, file: FileKey, kinds: i32) -> Result<Option<u32>, Errno> {
         const ALL: i32 = c::CLONE_NEWCGROUP
             | c::CLONE_NEWIPC
             | c::CLONE_NEWNS
@@ -82,7 +119,18 @@ impl Host {
             }
             _ => return Err(Errno::EINVAL),
         };
-        if entered & c::CLONE_NEWUSER != 0 { Err(Errno::EINVAL) } else { Ok(()) }
+        if entered & c::CLONE_NEWUSER != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if entered & c::CLONE_NEWNS == 0 {
+            return Ok(None);
+        }
+        let number = match self.files.namespace_of(file) {
+            Some((_, number)) => number,
+            None => self.mount_namespace_number(self.files.pidfd_pid(file)?)?,
+        };
+        let namespace = VirtualFile::Namespace("mnt", number).mount_namespace().unwrap_or(0);
+        if self.files.mounts.has_namespace(namespace) { Ok(Some(namespace)) } else { Err(Errno::EINVAL) }
     }
 }
 

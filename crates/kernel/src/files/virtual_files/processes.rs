@@ -15,6 +15,7 @@ use belljar_linux_abi::interface_settings;
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::socket_inode;
 use belljar_netstack::conf::Scope;
+use belljar_objects::mounts::BASE;
 
 /// The files of a process's directory and their modes.
 const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
@@ -32,6 +33,7 @@ const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
     ("mem", 0o600, ProcessFile::Mem),
     ("mountinfo", 0o444, ProcessFile::Mountinfo),
     ("mounts", 0o444, ProcessFile::Mounts),
+    ("mountstats", 0o400, ProcessFile::Mountstats),
     ("oom_adj", 0o644, ProcessFile::OomAdj),
     ("oom_score", 0o444, ProcessFile::OomScore),
     ("oom_score_adj", 0o644, ProcessFile::OomScoreAdj),
@@ -81,7 +83,7 @@ impl Files {
 }
 
 impl Host {
-    fn living(&self, pid: i32) -> Option<ProcessKey> {
+    pub(super) fn living(&self, pid: i32) -> Option<ProcessKey> {
         self.pids.get(&pid).copied()
     }
     /// True if `/proc` has a directory of this number.
@@ -176,6 +178,9 @@ impl Host {
                 }
                 _ => return Ok(None),
             },
+            DirectorySource::Namespaces(pid) if name == b"mnt" => {
+                (Node::Magic(MagicLink::MountNamespace(pid)), 0o777)
+            }
             DirectorySource::Namespaces(_) => match NAMESPACES.iter().find(|(n, ..)| n.as_bytes() == name) {
                 Some((_, kind, number)) => (Node::Magic(MagicLink::Namespace(kind, *number)), 0o777),
                 None => return Ok(None),
@@ -305,10 +310,14 @@ impl Host {
         if let MagicLink::Descriptor(pid, fd) = link {
             let file = self.descriptor(pid, fd).ok_or(Errno::ENOENT)?;
             let target = self.files.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
-            return Ok(Step::Target(target));
+            return Ok(Step::Target(target, self.files.mount_of(file)));
+        }
+        if let MagicLink::MountNamespace(pid) = link {
+            let inode = self.namespace_inode("mnt", self.mount_namespace_number(pid)?);
+            return Ok(Step::Target(Target::Inode(inode), BASE));
         }
         if let MagicLink::Namespace(kind, number) = link {
-            return Ok(Step::Target(Target::Inode(self.namespace_inode(kind, number))));
+            return Ok(Step::Target(Target::Inode(self.namespace_inode(kind, number)), BASE));
         }
         Ok(Step::Text(self.magic_text(process, link)?))
     }
@@ -341,6 +350,9 @@ impl Host {
                 format!("{pid}/task/{tid}").into_bytes()
             }
             MagicLink::Namespace(kind, number) => format!("{kind}:[{number}]").into_bytes(),
+            MagicLink::MountNamespace(pid) => {
+                format!("mnt:[{}]", self.mount_namespace_number(pid)?).into_bytes()
+            }
             MagicLink::Executable(INIT) => b"/init".to_vec(),
             MagicLink::WorkingDirectory(INIT) | MagicLink::Root(INIT) => b"/".to_vec(),
             MagicLink::Executable(pid) => self.processes[of(self, pid)?.0].exe.clone(),
@@ -373,11 +385,15 @@ impl Host {
             FileKind::TimerFd(_) => anonymous("timerfd"),
             FileKind::SignalFd(_) => anonymous("signalfd"),
             FileKind::PidFd(_) => anonymous("pidfd"),
+            FileKind::MountContext(_) => anonymous("fscontext"),
             FileKind::Uring(_) => anonymous("io_uring"),
             FileKind::Inotify(_) => b"anon_inode:inotify".to_vec(),
             FileKind::NativeStream(n) => format!("pipe:[{}]", 9_000_000 + u32::from(*n)).into_bytes(),
             kind => match kind.inode() {
-                Some(inode) => self.files.shown_path(inode),
+                Some(inode) => {
+                    let place = (self.files.open[file.0].mount.unwrap_or(BASE), inode);
+                    self.files.path_of_place(place).unwrap_or_else(|| self.files.shown_path(inode))
+                }
                 None => anonymous("file"),
             },
         }
@@ -395,7 +411,9 @@ impl Host {
         }
         let number = self.files.open(file).kind.inode().map_or(0, |inode| self.files.inode(inode).number);
         let watches = self.files.inotify_of(file).map_or(String::new(), |n| self.files.shown_watches(n));
-        let text = format!("pos:\t{position}\nflags:\t0{flags:o}\nmnt_id:\t1\nino:\t{number}\n{watches}");
+        let mount = self.files.shown_mount_of(file);
+        let text =
+            format!("pos:\t{position}\nflags:\t0{flags:o}\nmnt_id:\t{mount}\nino:\t{number}\n{watches}");
         Ok(text.into_bytes())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::ProcessFile;
 use super::init::INIT;
+use super::mounts::MountsForm;
 use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
@@ -11,16 +12,6 @@ use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
 use std::fmt::Write;
-
-const MOUNTS: &[(&str, &str, &str, &str)] = &[
-    ("/dev/sda1", "/", "ext4", "8:1"),
-    ("devtmpfs", "/dev", "devtmpfs", "0:5"),
-    ("devpts", "/dev/pts", "devpts", "0:25"),
-    ("tmpfs", "/dev/shm", "tmpfs", "0:24"),
-    ("proc", "/proc", "proc", "0:20"),
-    ("tmpfs", "/run", "tmpfs", "0:23"),
-    ("sysfs", "/sys", "sysfs", "0:21"),
-];
 
 const LIMITS: &[(&str, u32, &str)] = &[
     ("Max cpu time", c::RLIMIT_CPU, "seconds"),
@@ -100,8 +91,9 @@ impl Host {
             }
             // Read where it is asked for.
             ProcessFile::Mem => Vec::new(),
-            ProcessFile::Mounts => mounts().into_bytes(),
-            ProcessFile::Mountinfo => mountinfo().into_bytes(),
+            ProcessFile::Mounts => self.mounts_text(key, MountsForm::Mounts),
+            ProcessFile::Mountinfo => self.mounts_text(key, MountsForm::Mountinfo),
+            ProcessFile::Mountstats => self.mounts_text(key, MountsForm::Mountstats),
             // The score of a process of hardly any memory, moved by its adjustment.
             ProcessFile::OomScore => {
                 format!("{}\n", (666 + process.attributes.oom_score_adjustment * 2 / 3).max(0)).into_bytes()
@@ -388,18 +380,6 @@ fn put_mapping(text: &mut Vec<u8>, vma: &Vma) {
         text.extend_from_slice(path);
     }
     text.push(b'\n');
-}
-
-pub(super) fn mounts() -> String {
-    MOUNTS.iter().map(|(source, path, kind, _)| format!("{source} {path} {kind} rw,relatime 0 0\n")).collect()
-}
-
-pub(super) fn mountinfo() -> String {
-    let line = |(n, (source, path, kind, device)): (usize, &(&str, &str, &str, &str))| {
-        let (id, parent) = (n + 1, if n == 0 { 0 } else { 1 });
-        format!("{id} {parent} {device} / {path} rw,relatime - {kind} {source} rw\n")
-    };
-    MOUNTS.iter().enumerate().map(line).collect()
 }
 
 /// Formats into bytes.

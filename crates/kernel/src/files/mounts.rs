@@ -1,0 +1,358 @@
+//! File systems that programs mount: `tmpfs` and `ramfs` in memory, and what their flags forbid.
+//!
+//! The tables are in [`belljar_objects::mounts`]. A file system in memory is a directory without a name whose bytes lie, like
+//! those of removed files, in the folder of files without a name; they are gone when it is unmounted or the simulation ends.
+
+use super::tree::{DEV, DISK, Directory, Meta, Node, PROC, PTS, Place, RUN, SHM, SYS, Times};
+use crate::files::Files;
+use crate::host::Host;
+use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey};
+use belljar_linux_abi::{Errno, c};
+use belljar_objects::mounts::{BASE, FileSystem, MountFlags, Mounts, Room};
+
+/// File systems that a host has from the start: where, device, kind, and the source that they show.
+pub const SEEDS: &[(&str, u64, &str, &str)] = &[
+    ("/", DISK, "ext4", "/dev/sda1"),
+    ("/dev", DEV, "devtmpfs", "devtmpfs"),
+    ("/dev/pts", PTS, "devpts", "devpts"),
+    ("/dev/shm", SHM, "tmpfs", "tmpfs"),
+    ("/proc", PROC, "proc", "proc"),
+    ("/run", RUN, "tmpfs", "tmpfs"),
+    ("/sys", SYS, "sysfs", "sysfs"),
+];
+
+/// The owner, mode and limits of a new file system in memory.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryOptions {
+    /// Mode, user and group of its root.
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// Its limits; `None` for a ramfs.
+    pub room: Option<Room>,
+    /// Them as `/proc/mounts` shows them.
+    pub shown: String,
+}
+
+/// A file system that is being made, or changed, step by step: `fsopen(2)`, `fspick(2)`.
+#[derive(Clone, Debug, Default)]
+pub struct FileSystemContext {
+    /// Its kind.
+    pub kind: Vec<u8>,
+    /// The source that it was given.
+    pub source: Option<Vec<u8>>,
+    /// Its flags.
+    pub flags: MountFlags,
+    /// Its other options, a comma before each.
+    pub options: Vec<u8>,
+    /// The root of the mount whose file system is changed.
+    pub picked: Option<Place>,
+    /// Its device and root, once it is made.
+    pub created: Option<(u64, InodeKey)>,
+    /// True once it has a mount.
+    pub mounted: bool,
+}
+
+impl Files {
+    /// The mount that an open file is in.
+    pub(crate) fn mount_of(&mut self, file: FileKey) -> MountKey {
+        self.open(file).mount.unwrap_or(BASE)
+    }
+    /// An open file is in a mount.
+    pub(crate) fn opened_in(&mut self, mount: MountKey, file: FileKey) {
+        let open = self.open(file);
+        if open.mount.is_none() && open.kind.inode().is_some() {
+            open.mount = Some(mount);
+            let writes = open.is_writable();
+            self.mounts.opened(mount, writes);
+        }
+    }
+    /// A file has been read by way of an open file: its access time is now, as far as the mount has it kept.
+    pub(crate) fn accessed(&mut self, file: FileKey, inode: InodeKey, now: i64) {
+        /// Access times that are older are renewed even where they are kept relatively.
+        const DAY: i64 = 86_400 * 1_000_000_000;
+        if self.open(file).flags & c::O_NOATIME != 0 {
+            return;
+        }
+        let flags = self.file_flags(file);
+        let found = &mut self.inodes[inode.0];
+        let skipped = MountFlags::READ_ONLY | MountFlags::NO_ACCESS_TIME;
+        let skips_directory =
+            found.node.is_directory() && flags.contains(MountFlags::NO_DIRECTORY_ACCESS_TIME);
+        let times = &mut found.meta.times;
+        let is_newer = times.access > times.modify && times.access > times.change && now - times.access < DAY;
+        let is_kept = flags.contains(MountFlags::RELATIVE_ACCESS_TIME) && is_newer;
+        if !flags.intersects(skipped) && !skips_directory && !is_kept {
+            times.access = now;
+        }
+    }
+    /// The flags that apply to a place.
+    pub(crate) fn mount_flags(&self, (mount, inode): Place) -> MountFlags {
+        self.mounts.flags(mount, self.inodes[inode.0].device)
+    }
+    /// `EROFS` where nothing can be changed.
+    pub(crate) fn check_writable(&self, place: Place) -> Result<(), Errno> {
+        if self.mount_flags(place).contains(MountFlags::READ_ONLY) { Err(Errno::EROFS) } else { Ok(()) }
+    }
+    /// The same for the file behind a descriptor.
+    pub(crate) fn check_file_writable(&mut self, file: FileKey) -> Result<(), Errno> {
+        if self.file_flags(file).contains(MountFlags::READ_ONLY) { Err(Errno::EROFS) } else { Ok(()) }
+    }
+    /// The flags that apply to an open file.
+    pub(crate) fn file_flags(&mut self, file: FileKey) -> MountFlags {
+        let mount = self.mount_of(file);
+        self.open(file).kind.inode().map_or(MountFlags::empty(), |inode| self.mount_flags((mount, inode)))
+    }
+    /// True if a file's file system is read-only itself, not only the mount that shows it.
+    pub(crate) fn is_read_only_system(&self, inode: InodeKey) -> bool {
+        let system = self.mounts.system(self.inodes[inode.0].device);
+        system.is_some_and(|system| system.flags.contains(MountFlags::READ_ONLY))
+    }
+    /// The number of the mount of a place, as `mountinfo` has it.
+    pub(crate) fn shown_mount(&self, (mount, inode): Place) -> u32 {
+        let device = self.inodes[inode.0].device;
+        let mount = self.mounts.get(mount);
+        match SEEDS.iter().position(|(_, of, ..)| *of == device) {
+            Some(seed) if mount.device != device => seed as u32 + 1,
+            _ => mount.id,
+        }
+    }
+    /// The same for an open file.
+    pub(crate) fn shown_mount_of(&mut self, file: FileKey) -> u32 {
+        let mount = self.mount_of(file);
+        self.open(file).kind.inode().map_or(1, |inode| self.shown_mount((mount, inode)))
+    }
+    /// The kind of the file system that programs have mounted and a file lies on.
+    pub(crate) fn kind_of_system(&self, inode: InodeKey) -> Option<&'static str> {
+        let system = self.mounts.system(self.inodes[inode.0].device).filter(|system| !system.seed);
+        system.map(|system| system.kind)
+    }
+    /// True if an inode is `root` or lies below it in the same file system.
+    pub(crate) fn is_below(&self, root: InodeKey, inode: InodeKey) -> bool {
+        let mut at = inode;
+        loop {
+            let found = &self.inodes[at.0];
+            match found.links.first() {
+                _ if at == root => return true,
+                Some((parent, _)) => at = *parent,
+                None => return false,
+            }
+        }
+    }
+    /// True if a place is the root of its mount or of one of the seeds.
+    pub(crate) fn is_mount_root(&self, (mount, inode): Place) -> bool {
+        self.mounts.get(mount).root == inode || self.seed_at((mount, inode)).is_some()
+    }
+    /// The device of the seed that a place is the root of.
+    pub(crate) fn seed_at(&self, (mount, inode): Place) -> Option<u64> {
+        let device = self.inodes[inode.0].device;
+        let system = self.mounts.system(device)?;
+        (system.seed && system.root == inode && self.mounts.get(mount).root != inode).then_some(device)
+    }
+    /// Accounts for what a file of a tmpfs takes now.
+    pub(crate) fn recharge(&mut self, key: InodeKey) {
+        let inode = &mut self.inodes[key.0];
+        let Some(room) = self.mounts.room(inode.device) else { return };
+        if let Some(content) = inode.content_mut() {
+            let now = content.extents.allocated(content.size);
+            room.used_bytes = (room.used_bytes + now).saturating_sub(content.charged);
+            content.charged = now;
+        }
+    }
+    /// The end of what may be written to a file from `start` on: a tmpfs may be full. `ENOSPC` if nothing may.
+    pub(crate) fn room_end(&mut self, key: InodeKey, start: u64) -> Result<u64, Errno> {
+        const BLOCK: u64 = belljar_objects::extents::BLOCK;
+        let device = self.inodes[key.0].device;
+        let Some(room) = self.mounts.room(device) else { return Ok(u64::MAX) };
+        let left = room.bytes_left();
+        let size = self.inodes[key.0].content().map_or(0, |content| content.size);
+        let from = size.div_ceil(BLOCK).max(start / BLOCK) * BLOCK;
+        let end = from.saturating_add(left / BLOCK * BLOCK);
+        if end <= start { Err(Errno::ENOSPC) } else { Ok(end) }
+    }
+    /// Fills the table with what a new host has.
+    pub(crate) fn seed_mounts(&mut self) {
+        for (path, device, kind, _) in SEEDS.iter().skip(1) {
+            let mut at = super::tree::ROOT;
+            for part in path.split('/').skip(1) {
+                if let Some(super::tree::Child::Known(inode)) =
+                    self.directory(at).entries.get(part.as_bytes())
+                {
+                    at = *inode;
+                }
+            }
+            self.mounts.add_seed(at, *device, kind);
+        }
+    }
+    /// The table of a host whose tree is empty still.
+    pub(crate) fn first_mounts() -> Mounts {
+        let (_, device, kind, source) = SEEDS[0];
+        Mounts::new(super::tree::ROOT, device, kind, source.as_bytes())
+    }
+}
+
+impl Host {
+    /// A new file system in memory; its device number and root.
+    pub(crate) fn make_memory_system(
+        &mut self,
+        kind: &'static str,
+        options: MemoryOptions,
+        flags: MountFlags,
+    ) -> Result<(u64, InodeKey), Errno> {
+        let (_, folder) = self.new_unnamed()?;
+        self.machine.create_dir(&folder, 0o755)?;
+        let now = self.net.clock.realtime_ns() as i64;
+        let meta = Meta { mode: options.mode, uid: options.uid, gid: options.gid, times: Times::all(now) };
+        let directory =
+            Directory { own: true, own_root: Some(folder), is_root: true, ..Directory::default() };
+        let root = self.files.add_inode(0, Node::Directory(directory), meta);
+        self.files.directory(root).parent = root;
+        let room = options.room.map(|room| Room { used_files: 1, ..room });
+        let device = self.files.mounts.add_file_system(|_| FileSystem {
+            kind,
+            root,
+            flags: flags & MountFlags::OF_FILE_SYSTEM,
+            seed: false,
+            room,
+            options: options.shown,
+        });
+        let inode = self.files.inode(root);
+        (inode.device, inode.number) = (device, 1);
+        Ok((device, root))
+    }
+
+    /// Ends mounts that have been taken away; file systems that nothing shows any more go with all that is in them.
+    pub(crate) fn end_mounts(&mut self, mounts: Vec<MountKey>) {
+        for mount in mounts {
+            let Some((device, system)) = self.files.mounts.end(mount) else { continue };
+            let inodes = self.files.inodes.iter().filter(|(_, inode)| inode.device == device);
+            let inodes: Vec<InodeKey> = inodes.map(|(key, _)| InodeKey(key)).collect();
+            let folder = self.files.own_path(system.root);
+            for inode in inodes {
+                self.unmounted_watches(inode);
+                // A socket that is bound there keeps its entry.
+                if self.files.inode(inode).opens == 0 {
+                    self.close_native(inode);
+                    self.files.inodes.remove(inode.0);
+                }
+            }
+            if let Some(folder) = folder {
+                self.remove_natively(&folder);
+            }
+        }
+    }
+
+    /// A copy of a place as the root of a mount that is attached nowhere; with all that is mounted below it if `deep`.
+    pub(crate) fn copy_mount(&mut self, (mount, root): Place, deep: bool) -> MountKey {
+        let flags = self.files.mount_flags((mount, root)) & MountFlags::OF_MOUNT;
+        let device = self.files.inode(root).device;
+        let mut mounts = std::mem::replace(&mut self.files.mounts, Files::first_mounts());
+        let files = &self.files;
+        let copy = mounts.copy(mount, root, deep, &|point| files.is_below(root, point));
+        let made = mounts.get_mut(copy);
+        if made.device != device {
+            // A part of a seed is one of its file system, not of the one that it lies in.
+            let source = SEEDS.iter().find(|(_, of, ..)| *of == device).map_or("none", |(.., source)| source);
+            (made.device, made.source, made.flags) = (device, source.as_bytes().into(), flags);
+        }
+        self.files.mounts = mounts;
+        copy
+    }
+    /// The root of a namespace has become another: processes keep their places, which have other paths now. Those at the
+    /// root are at the new one.
+    pub(crate) fn move_processes(&mut self, namespace: u32, new_at: &[u8], old_at: &[u8]) {
+        let moved = |path: &[u8]| match path.strip_prefix(new_at) {
+            _ if path == b"/" => b"/".to_vec(),
+            Some([]) => b"/".to_vec(),
+            Some(rest) if rest[0] == b'/' => rest.to_vec(),
+            _ if old_at == b"/" => path.to_vec(),
+            _ => [old_at, path].concat(),
+        };
+        for (_, process) in self.processes.iter_mut() {
+            if process.mount_namespace == namespace {
+                process.cwd = moved(&process.cwd);
+                process.root = moved(&process.root);
+            }
+        }
+    }
+    /// A context has been closed; a file system that it made and nobody has mounted goes.
+    pub(crate) fn close_context(&mut self, number: usize) {
+        let context = self.files.contexts.remove(number);
+        if let Some((device, root)) = context.created.filter(|_| !context.mounted) {
+            let mount = self.files.mounts.add(root, device, b"", MountFlags::empty());
+            self.end_mounts(vec![mount]);
+        }
+    }
+    /// A process gets a mount namespace of its own, with copies of the mounts that it saw.
+    pub(crate) fn own_mounts(&mut self, process: ProcessKey) {
+        let before = self.processes[process.0].mount_namespace;
+        self.process(process).mount_namespace = self.files.mounts.copy_namespace(before);
+        let gone = self.files.mounts.leave(before);
+        self.end_mounts(gone);
+    }
+    /// A process enters a mount namespace, at its root.
+    pub(crate) fn enter_mounts(&mut self, process: ProcessKey, namespace: u32) {
+        self.files.mounts.enter(namespace);
+        let before = std::mem::replace(&mut self.process(process).mount_namespace, namespace);
+        let entered = self.process(process);
+        (entered.root, entered.cwd) = (b"/".to_vec(), b"/".to_vec());
+        let gone = self.files.mounts.leave(before);
+        self.end_mounts(gone);
+    }
+    /// The host has lost its power: nothing is mounted but what there is from the start.
+    pub(crate) fn unmount_all(&mut self) {
+        for namespace in self.files.mounts.later_namespaces() {
+            let gone = self.files.mounts.abandon(namespace);
+            self.end_mounts(gone);
+        }
+        for mount in self.files.mounts.children(BASE) {
+            let gone = self.files.mounts.take_down(mount);
+            self.end_mounts(gone);
+        }
+        self.files.mounts.get_mut(BASE).flags = MountFlags::RELATIVE_ACCESS_TIME;
+    }
+
+    /// True if somebody uses a mount: an open file, a program that runs, a working directory or root, a socket bound there.
+    pub(crate) fn is_mount_busy(&mut self, mount: MountKey) -> bool {
+        let (opens, device) = (self.files.mounts.get(mount).opens, self.files.mounts.get(mount).device);
+        let own = self.files.mounts.system(device).is_some_and(|system| !system.seed);
+        let bound = |(_, inode): (usize, &super::tree::Inode)| {
+            inode.device == device && inode.opens > 0 && matches!(inode.node, Node::Socket)
+        };
+        if opens > 0 || self.files.mounts.has_children(mount) || own && self.files.inodes.iter().any(bound) {
+            return true;
+        }
+        let namespace = self.files.mounts.get(mount).namespace;
+        let here = |(_, process): &(usize, &crate::process::Process)| {
+            Some(process.mount_namespace) == namespace && process.ended.is_none()
+        };
+        let processes: Vec<ProcessKey> =
+            self.processes.iter().filter(here).map(|(key, _)| ProcessKey(key)).collect();
+        processes.into_iter().any(|process| {
+            let of = &self.processes[process.0];
+            let paths = [of.cwd.clone(), of.root.clone(), of.exe.clone()];
+            let mut lies =
+                |path: &[u8]| self.resolve_absolute(process, path).is_ok_and(|place| place.0 == mount);
+            paths.iter().any(|path| path != b"/" && lies(path))
+        })
+    }
+}
+
+impl Files {
+    /// `statfs(2)`'s answer for flags.
+    pub(crate) fn statfs_flags(flags: MountFlags) -> i64 {
+        const VALID: i64 = 0x20;
+        const SHOWN: [(MountFlags, i64); 8] = [
+            (MountFlags::READ_ONLY, c::ST_RDONLY as i64),
+            (MountFlags::NO_SUID, c::ST_NOSUID as i64),
+            (MountFlags::NO_DEVICES, c::ST_NODEV as i64),
+            (MountFlags::NO_EXEC, c::ST_NOEXEC as i64),
+            (MountFlags::SYNCHRONOUS, c::ST_SYNCHRONOUS as i64),
+            (MountFlags::NO_ACCESS_TIME, c::ST_NOATIME as i64),
+            (MountFlags::NO_DIRECTORY_ACCESS_TIME, c::ST_NODIRATIME as i64),
+            (MountFlags::RELATIVE_ACCESS_TIME, 0x1000),
+        ];
+        let links = if flags.contains(MountFlags::NO_LINKS) { 0x2000 } else { 0 };
+        SHOWN.iter().filter(|(flag, _)| flags.contains(*flag)).fold(VALID | links, |all, (_, bit)| all | bit)
+    }
+}

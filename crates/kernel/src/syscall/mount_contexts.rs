@@ -1,0 +1,413 @@
+//! Mounts in steps: fsopen(2), fsconfig(2), fsmount(2), fspick(2), open_tree(2), move_mount(2), mount_setattr(2).
+
+use super::mounts::{attach, is_directory, make_system};
+use crate::call::Call;
+use crate::credentials::capability;
+use crate::files::FileKind;
+use crate::files::mounts::FileSystemContext;
+use crate::files::tree::{Place, Walk};
+use crate::ids::{FileKey, MountKey};
+use crate::outcome::{SysResult, done};
+use belljar_linux_abi::{Errno, c};
+use belljar_objects::mounts::{MountFlags, Propagation};
+
+/// `FSOPEN_CLOEXEC`, `FSMOUNT_CLOEXEC`, `FSPICK_CLOEXEC`.
+const CLOSE_ON_EXEC: u32 = 1;
+/// `FSPICK_*`.
+const PICK_NO_FOLLOW: u32 = 2;
+const PICK_EMPTY: u32 = 8;
+/// `OPEN_TREE_CLONE`.
+const CLONE: i32 = 1;
+/// `AT_RECURSIVE`.
+const RECURSIVE: i32 = 0x8000;
+/// `MOVE_MOUNT_*`: links followed, automounts and empty paths of what is moved, and of where it goes.
+const FROM_LINKS: u32 = 1;
+const FROM_EMPTY: u32 = 4;
+const TO_LINKS: u32 = 0x10;
+const TO_EMPTY: u32 = 0x40;
+const MOVE_KNOWN: u32 = 0x377;
+/// `MOVE_MOUNT_SET_GROUP`, `MOVE_MOUNT_BENEATH`.
+const MOVE_OTHERS: u32 = 0x300;
+/// The longest key of an option, its longest value.
+const KEY: usize = 256;
+const VALUE: usize = 256;
+/// The bytes that options may take together.
+const OPTIONS: usize = 4_096;
+
+/// `MOUNT_ATTR_*`: access times are one field.
+const ACCESS_TIMES: u64 = 0x70;
+const NO_ACCESS_TIME: u64 = 0x10;
+const STRICT_ACCESS_TIME: u64 = 0x20;
+const ATTRIBUTES: &[(u64, MountFlags)] = &[
+    (1, MountFlags::READ_ONLY),
+    (2, MountFlags::NO_SUID),
+    (4, MountFlags::NO_DEVICES),
+    (8, MountFlags::NO_EXEC),
+    (0x80, MountFlags::NO_DIRECTORY_ACCESS_TIME),
+    (0x20_0000, MountFlags::NO_LINKS),
+];
+
+/// `struct mount_attr`: what is set, cleared, passed on, and the user namespace of an idmapped mount.
+type MountAttributes = [u64; 4];
+
+/// The flags that attributes stand for. `EINVAL` for unknown ones.
+fn flags_of(attributes: u64) -> Result<MountFlags, Errno> {
+    let known = ATTRIBUTES.iter().fold(ACCESS_TIMES, |all, (bit, _)| all | bit);
+    if attributes & !known != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let set = ATTRIBUTES.iter().filter(|(bit, _)| attributes & bit != 0);
+    let flags = set.fold(MountFlags::empty(), |all, (_, flag)| all | *flag);
+    match attributes & ACCESS_TIMES {
+        0 => Ok(flags | MountFlags::RELATIVE_ACCESS_TIME),
+        NO_ACCESS_TIME => Ok(flags | MountFlags::NO_ACCESS_TIME),
+        STRICT_ACCESS_TIME => Ok(flags),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// `fsopen(2)`.
+pub fn sys_fsopen(call: &mut Call<'_>) -> SysResult {
+    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    if call.uint(1) & !CLOSE_ON_EXEC != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let kind = call.host.read_guest_string(call.process, call.args[0], KEY, Errno::EINVAL)?;
+    if !super::mounts::is_known(&kind) {
+        super::mounts::warn_of(call, &kind);
+        return Err(Errno::ENODEV);
+    }
+    let close_on_exec = call.uint(1) & CLOSE_ON_EXEC != 0;
+    open_context(call, FileSystemContext { kind, ..FileSystemContext::default() }, close_on_exec)
+}
+
+fn open_context(call: &mut Call<'_>, context: FileSystemContext, close_on_exec: bool) -> SysResult {
+    let number = call.host.files.contexts.insert(context);
+    let file = call.host.files.open_file(FileKind::MountContext(number), c::O_RDWR);
+    done(call.host.install_fd(call.process, file, close_on_exec, 0)?)
+}
+
+/// `fspick(2)`.
+pub fn sys_fspick(call: &mut Call<'_>) -> SysResult {
+    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    let flags = call.uint(2);
+    if flags & !0xf != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut walk = Walk::empty();
+    walk.set(Walk::FOLLOW, flags & PICK_NO_FOLLOW == 0);
+    walk.set(Walk::EMPTY, flags & PICK_EMPTY != 0);
+    let path = call.read_path(call.args[1])?;
+    let place = call.host.resolve(call.process, call.int(0), &path, walk)?.place()?;
+    if !call.host.files.is_mount_root(place) || call.host.files.seed_at(place).is_some() {
+        return Err(Errno::EINVAL);
+    }
+    let context = FileSystemContext { picked: Some(place), ..FileSystemContext::default() };
+    open_context(call, context, flags & CLOSE_ON_EXEC != 0)
+}
+
+/// `fsconfig(2)`.
+pub fn sys_fsconfig(call: &mut Call<'_>) -> SysResult {
+    let [_, command, key, value, _, _] = call.args;
+    let (command, extra) = (command as u32, call.int(4));
+    if call.int(0) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (key_given, value_given) = (key != 0, value != 0);
+    let right = match command {
+        // A flag; a text; bytes; a path, which may be empty; a descriptor; the commands.
+        0 => key_given && !value_given && extra == 0,
+        1 => key_given && value_given && extra == 0,
+        2 => key_given && value_given && extra > 0 && extra <= 1 << 20,
+        3 | 4 => key_given && value_given && (extra == c::AT_FDCWD || extra >= 0),
+        5 => key_given && !value_given && extra >= 0,
+        6..=8 => !key_given && !value_given && extra == 0,
+        _ => return Err(Errno::EOPNOTSUPP),
+    };
+    if !right {
+        return Err(Errno::EINVAL);
+    }
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let number = context_of(call, file)?;
+    if command >= 6 {
+        return run_command(call, number, command);
+    }
+    let key = call.host.read_guest_string(call.process, key, KEY, Errno::EINVAL)?;
+    let value = match command {
+        1 => Some(call.host.read_guest_string(call.process, value, VALUE, Errno::EINVAL)?),
+        2 => Some(call.read_vec(value, extra as usize)?),
+        3 | 4 => Some(call.read_path(value)?),
+        5 => call.host.file_of(call.process, extra).map(|_| None)?,
+        _ => None,
+    };
+    if call.host.files.contexts[number].created.is_some() {
+        return Err(Errno::EBUSY);
+    }
+    set_option(&mut call.host.files.contexts[number], &key, value, command == 1)?;
+    done(0)
+}
+
+/// An option of a context: flags of all file systems, their source, and what a tmpfs knows.
+fn set_option(
+    context: &mut FileSystemContext,
+    key: &[u8],
+    value: Option<Vec<u8>>,
+    is_text: bool,
+) -> Result<(), Errno> {
+    const FLAGS: [(&[u8], MountFlags); 4] = [
+        (b"sync", MountFlags::SYNCHRONOUS),
+        (b"dirsync", MountFlags::DIRECTORIES_SYNCHRONOUS),
+        (b"lazytime", MountFlags::LAZY_TIME),
+        (b"ro", MountFlags::READ_ONLY),
+    ];
+    if let Some((_, flag)) = FLAGS.iter().find(|(name, _)| *name == key) {
+        context.flags |= *flag;
+        return Ok(());
+    }
+    match key {
+        b"rw" => context.flags -= MountFlags::READ_ONLY,
+        b"async" => context.flags -= MountFlags::SYNCHRONOUS,
+        b"nolazytime" => context.flags -= MountFlags::LAZY_TIME,
+        b"source" if !is_text || context.source.is_some() => return Err(Errno::EINVAL),
+        b"source" => context.source = value,
+        b"" => return Err(Errno::EINVAL),
+        key => {
+            let mut option = key.to_vec();
+            if let Some(value) = value {
+                option.push(b'=');
+                option.extend_from_slice(&value);
+            }
+            if context.options.len() + option.len() + 1 > OPTIONS || option.contains(&b',') {
+                return Err(Errno::EINVAL);
+            }
+            // What it does not know is refused at once.
+            super::mounts::check_options(&context.kind, &option)?;
+            context.options.push(b',');
+            context.options.extend_from_slice(&option);
+        }
+    }
+    Ok(())
+}
+
+fn run_command(call: &mut Call<'_>, number: usize, command: u32) -> SysResult {
+    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    let context = call.host.files.contexts[number].clone();
+    match (command, context.picked) {
+        (7, Some(place)) if !call.host.files.mounts.shows(place.0, place.1) => Err(Errno::EINVAL),
+        (7, Some(place)) => {
+            let flags = context.flags.bits() | c::MS_REMOUNT;
+            let wanted = context.flags | call.host.files.mounts.get(place.0).flags & MountFlags::OF_MOUNT;
+            super::mounts::remount(call, place, flags, wanted, &context.options)
+        }
+        (7, None) | (_, Some(_)) => Err(Errno::EBUSY),
+        (_, None) if context.created.is_some() => Err(Errno::EBUSY),
+        (_, None) => {
+            let made = make_system(call, &context.kind, context.flags.bits(), &context.options)?;
+            call.host.files.contexts[number].created = Some(made);
+            done(0)
+        }
+    }
+}
+
+fn context_of(call: &mut Call<'_>, file: FileKey) -> Result<usize, Errno> {
+    match call.host.files.open(file).kind {
+        FileKind::MountContext(number) => Ok(number),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// `fsmount(2)`.
+pub fn sys_fsmount(call: &mut Call<'_>) -> SysResult {
+    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    let flags = call.uint(1);
+    if flags & !CLOSE_ON_EXEC != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let wanted = flags_of(call.uint(2).into())?;
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let number = context_of(call, file)?;
+    let context = &mut call.host.files.contexts[number];
+    let (device, root) = context.created.ok_or(Errno::EINVAL)?;
+    if std::mem::replace(&mut context.mounted, true) {
+        return Err(Errno::EBUSY);
+    }
+    let source = context.source.clone().unwrap_or_default();
+    let mount = call.host.files.mounts.add(root, device, &source, wanted);
+    open_place(call, (mount, root), flags & CLOSE_ON_EXEC != 0)
+}
+
+/// A descriptor of a mere place, `O_PATH`.
+fn open_place(call: &mut Call<'_>, place: Place, close_on_exec: bool) -> SysResult {
+    let file = call.host.open_inode_file(FileKind::Path(place.1), place.1, c::O_PATH);
+    call.host.files.opened_in(place.0, file);
+    done(call.host.install_fd(call.process, file, close_on_exec, 0)?)
+}
+
+/// `open_tree(2)`.
+pub fn sys_open_tree(call: &mut Call<'_>) -> SysResult {
+    let flags = call.int(2);
+    let known =
+        c::AT_EMPTY_PATH | c::AT_NO_AUTOMOUNT | RECURSIVE | c::AT_SYMLINK_NOFOLLOW | CLONE | c::O_CLOEXEC;
+    if flags & !known != 0 || flags & (RECURSIVE | CLONE) == RECURSIVE {
+        return Err(Errno::EINVAL);
+    }
+    if flags & CLONE != 0 {
+        call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    }
+    let mut walk = Walk::empty();
+    walk.set(Walk::FOLLOW, flags & c::AT_SYMLINK_NOFOLLOW == 0);
+    walk.set(Walk::EMPTY, flags & c::AT_EMPTY_PATH != 0);
+    let path = call.read_path(call.args[1])?;
+    let place = call.host.resolve(call.process, call.int(0), &path, walk)?.place()?;
+    let close_on_exec = flags & c::O_CLOEXEC != 0;
+    if flags & CLONE == 0 {
+        return open_place(call, place, close_on_exec);
+    }
+    if call.host.files.mounts.get(place.0).unbindable {
+        return Err(Errno::EINVAL);
+    }
+    let copy = call.host.copy_mount(place, flags & RECURSIVE != 0);
+    open_place(call, (copy, place.1), close_on_exec)
+}
+
+/// `move_mount(2)`.
+pub fn sys_move_mount(call: &mut Call<'_>) -> SysResult {
+    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    let [_, from, _, to, _, _] = call.args;
+    let flags = call.uint(4);
+    if flags & !MOVE_KNOWN != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if flags & MOVE_OTHERS != 0 {
+        call.host.warn("move_mount with MOVE_MOUNT_SET_GROUP or MOVE_MOUNT_BENEATH is not supported");
+        return Err(Errno::EINVAL);
+    }
+    let walk = |links: u32, empty: u32| {
+        let mut walk = Walk::empty();
+        walk.set(Walk::FOLLOW, flags & links != 0);
+        walk.set(Walk::EMPTY, flags & empty != 0);
+        walk
+    };
+    let path = call.read_path(from)?;
+    let from = call.host.resolve(call.process, call.int(0), &path, walk(FROM_LINKS, FROM_EMPTY))?.place()?;
+    let path = call.read_path(to)?;
+    let to = call.host.resolve(call.process, call.int(2), &path, walk(TO_LINKS, TO_EMPTY))?.place()?;
+    move_place(call, from, to)
+}
+
+/// Moves the mount whose root a place is, or attaches it if it is attached nowhere.
+pub(super) fn move_place(call: &mut Call<'_>, from: Place, to: Place) -> SysResult {
+    let (mount, root) = from;
+    let namespace = call.host.process(call.process).mount_namespace;
+    let mounts = &call.host.files.mounts;
+    let moved = mounts.get(mount);
+    let is_root_of_namespace = moved.namespace.is_some() && moved.at.is_none();
+    if moved.root != root || is_root_of_namespace || mounts.get(to.0).namespace != Some(namespace) {
+        return Err(Errno::EINVAL);
+    }
+    if moved.at.is_some_and(|(parent, _)| mounts.get(parent).group.is_some()) {
+        return Err(Errno::EINVAL);
+    }
+    if mounts.is_within(to.0, mount) {
+        return Err(Errno::ELOOP);
+    }
+    if is_directory(call, root) != is_directory(call, to.1) {
+        return Err(Errno::EINVAL);
+    }
+    call.host.files.mounts.detach(mount);
+    attach(call, mount, to)
+}
+
+/// `mount_setattr(2)`.
+pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
+    let (flags, size) = (call.int(2), call.args[4]);
+    let known = c::AT_EMPTY_PATH | RECURSIVE | c::AT_SYMLINK_NOFOLLOW | c::AT_NO_AUTOMOUNT;
+    if flags & !known != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if size > 4_096 {
+        return Err(Errno::E2BIG);
+    }
+    if (size as usize) < size_of::<MountAttributes>() {
+        return Err(Errno::EINVAL);
+    }
+    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    let tail = call.read_vec(call.args[3] + size_of::<MountAttributes>() as u64, size as usize - 32)?;
+    if tail.iter().any(|byte| *byte != 0) {
+        return Err(Errno::E2BIG);
+    }
+    let [set, cleared, propagation, user_namespace] = call.read::<MountAttributes>(call.args[3])?;
+    if set == 0 && cleared == 0 && propagation == 0 {
+        return done(0);
+    }
+    let propagation = match propagation {
+        0 => None,
+        c::MS_SHARED => Some(Propagation::Shared),
+        c::MS_PRIVATE => Some(Propagation::Private),
+        c::MS_SLAVE => Some(Propagation::Slave),
+        c::MS_UNBINDABLE => Some(Propagation::Unbindable),
+        _ => return Err(Errno::EINVAL),
+    };
+    let change = Change::of(set, cleared, user_namespace)?;
+    let mut walk = Walk::empty();
+    walk.set(Walk::FOLLOW, flags & c::AT_SYMLINK_NOFOLLOW == 0);
+    walk.set(Walk::EMPTY, flags & c::AT_EMPTY_PATH != 0);
+    let path = call.read_path(call.args[1])?;
+    let place = call.host.resolve(call.process, call.int(0), &path, walk)?.place()?;
+    if !call.host.files.is_mount_root(place) {
+        return Err(Errno::EINVAL);
+    }
+    let deep = flags & RECURSIVE != 0;
+    let mounts = &mut call.host.files.mounts;
+    let tree: Vec<MountKey> = if deep { mounts.tree(place.0) } else { vec![place.0] };
+    let fixes = |mount: &MountKey| {
+        let mount = mounts.get(*mount);
+        let now = change.applied(mount.flags);
+        now.contains(MountFlags::READ_ONLY)
+            && !mount.flags.contains(MountFlags::READ_ONLY)
+            && mount.writers > 0
+    };
+    if tree.iter().any(fixes) {
+        return Err(Errno::EBUSY);
+    }
+    for mount in tree {
+        let mount = mounts.get_mut(mount);
+        mount.flags = change.applied(mount.flags);
+    }
+    if let Some(to) = propagation {
+        mounts.set_propagation(place.0, to, deep);
+    }
+    done(0)
+}
+
+/// A change of a mount's flags.
+#[derive(Clone, Copy)]
+struct Change {
+    set: MountFlags,
+    cleared: MountFlags,
+}
+
+impl Change {
+    /// `EINVAL` for what is not known, and for access times that are set without being cleared.
+    fn of(set: u64, cleared: u64, user_namespace: u64) -> Result<Change, Errno> {
+        const ID_MAPPED: u64 = 0x10_0000;
+        if (set | cleared) & ID_MAPPED != 0 || user_namespace > i32::MAX as u64 {
+            return Err(Errno::EINVAL);
+        }
+        let times = cleared & ACCESS_TIMES;
+        if times != 0 && times != ACCESS_TIMES || times == 0 && set & ACCESS_TIMES != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let plain =
+            |attributes: u64| Ok(flags_of(attributes & !ACCESS_TIMES)? - MountFlags::RELATIVE_ACCESS_TIME);
+        let (mut new, mut old) = (plain(set)?, plain(cleared)?);
+        if times != 0 {
+            new |= flags_of(set & ACCESS_TIMES)?;
+            old |= MountFlags::NO_ACCESS_TIME | MountFlags::RELATIVE_ACCESS_TIME;
+        }
+        Ok(Change { set: new, cleared: old })
+    }
+    fn applied(self, flags: MountFlags) -> MountFlags {
+        flags - self.cleared | self.set
+    }
+}

@@ -1,0 +1,192 @@
+//! Loop devices, `loop(4)`: block devices whose blocks are the bytes of a file.
+
+use crate::ids::FileKey;
+use belljar_base::Map;
+use belljar_linux_abi::Errno;
+
+/// The major number of loop devices.
+pub const MAJOR: u64 = 7;
+/// `LO_FLAGS_READ_ONLY`: it cannot be written.
+pub const READ_ONLY: u32 = 1;
+/// `LO_FLAGS_AUTOCLEAR`: it gives its file up with the last close.
+pub const AUTOCLEAR: u32 = 4;
+/// `LO_FLAGS_PARTSCAN` and `LO_FLAGS_DIRECT_IO`, which have no effect here.
+const PARTSCAN: u32 = 8;
+const DIRECT: u32 = 16;
+/// What `LOOP_SET_STATUS` can set, and what it can take away.
+const SETTABLE: u32 = AUTOCLEAR | PARTSCAN;
+const CLEARABLE: u32 = AUTOCLEAR;
+/// What `LOOP_CONFIGURE` can set.
+const CONFIGURABLE: u32 = READ_ONLY | AUTOCLEAR | PARTSCAN | DIRECT;
+
+/// Size of `struct loop_info` and `struct loop_info64`.
+pub const OLD_INFO: usize = 168;
+/// The same of the newer one.
+pub const INFO: usize = 232;
+
+/// A device that has a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loop {
+    /// The file, one of whose references is the device's.
+    pub file: FileKey,
+    /// Where in the file the device begins.
+    pub offset: u64,
+    /// Its most bytes; 0: to the end of the file.
+    pub limit: u64,
+    /// `LO_FLAGS_*`.
+    pub flags: u32,
+    /// The name that it was given.
+    pub name: [u8; 64],
+    /// Bytes of a block.
+    pub block: u32,
+    /// The size of its file when it was last looked at: a file that grows makes the device no larger by itself.
+    pub file_size: u64,
+}
+
+/// All of a host's loop devices.
+#[derive(Debug, Default)]
+pub struct Loops {
+    bound: Map<u64, Loop>,
+    /// Sectors to be read ahead, as they were set.
+    read_ahead: Map<u64, u64>,
+}
+
+impl Loop {
+    /// A device over a file.
+    pub fn new(file: FileKey, file_size: u64, read_only: bool) -> Loop {
+        let flags = if read_only { READ_ONLY } else { 0 };
+        Loop { file, offset: 0, limit: 0, flags, name: [0; 64], block: 512, file_size }
+    }
+    /// Its bytes: whole sectors.
+    pub fn size(&self) -> u64 {
+        let there = self.file_size.saturating_sub(self.offset);
+        let size = if self.limit > 0 { there.min(self.limit) } else { there };
+        size / 512 * 512
+    }
+    /// Takes over what `struct loop_info64` asks for. `EINVAL` for what there is not.
+    pub fn set_info(&mut self, info: &[u8; INFO], configures: bool) -> Result<(), Errno> {
+        let long = |at: usize| u64::from_le_bytes(info[at..at + 8].try_into().unwrap_or_default());
+        let word = |at: usize| u32::from_le_bytes(info[at..at + 4].try_into().unwrap_or_default());
+        let (offset, limit, encryption, flags) = (long(24), long(32), word(44), word(52));
+        if encryption != 0 || word(48) > 32 {
+            return Err(Errno::EINVAL);
+        }
+        if offset > i64::MAX as u64 || limit > i64::MAX as u64 {
+            return Err(Errno::EOVERFLOW);
+        }
+        (self.offset, self.limit) = (offset, limit);
+        self.name.copy_from_slice(&info[56..120]);
+        self.name[63] = 0;
+        self.flags = match configures {
+            true => self.flags & READ_ONLY | flags & CONFIGURABLE,
+            // What can only be set stays.
+            false => self.flags & !CLEARABLE | flags & SETTABLE,
+        };
+        Ok(())
+    }
+    /// `struct loop_info64`, with the device and inode number of its file.
+    pub fn info(&self, number: u64, (device, inode): (u64, u64)) -> [u8; INFO] {
+        let mut info = [0; INFO];
+        for (at, value) in [(0, device), (8, inode), (24, self.offset), (32, self.limit)] {
+            info[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        info[40..44].copy_from_slice(&(number as u32).to_le_bytes());
+        info[52..56].copy_from_slice(&self.flags.to_le_bytes());
+        info[56..120].copy_from_slice(&self.name);
+        info
+    }
+}
+
+/// The newer form of what `struct loop_info` holds.
+pub fn from_old(old: &[u8; OLD_INFO]) -> [u8; INFO] {
+    let mut info = [0; INFO];
+    info[24..28].copy_from_slice(&old[32..36]);
+    info[44..52].copy_from_slice(&old[36..44]);
+    info[52..56].copy_from_slice(&old[44..48]);
+    info[56..120].copy_from_slice(&old[48..112]);
+    info
+}
+
+/// The older form. `EOVERFLOW` for an offset that does not fit.
+pub fn to_old(info: &[u8; INFO]) -> Result<[u8; OLD_INFO], Errno> {
+    let mut old = [0; OLD_INFO];
+    let offset = u64::from_le_bytes(info[24..32].try_into().unwrap_or_default());
+    let offset = i32::try_from(offset).map_err(|_| Errno::EOVERFLOW)?;
+    old[0..4].copy_from_slice(&info[40..44]);
+    old[8..16].copy_from_slice(&info[0..8]);
+    old[16..24].copy_from_slice(&info[8..16]);
+    old[32..36].copy_from_slice(&offset.to_le_bytes());
+    old[36..44].copy_from_slice(&info[44..52]);
+    old[44..48].copy_from_slice(&info[52..56]);
+    old[48..112].copy_from_slice(&info[56..120]);
+    Ok(old)
+}
+
+impl Loops {
+    /// The device of a number, if it has a file.
+    pub fn get(&self, number: u64) -> Option<&Loop> {
+        self.bound.get(&number)
+    }
+    /// The same, to be changed. `ENXIO` if it has none.
+    pub fn get_mut(&mut self, number: u64) -> Result<&mut Loop, Errno> {
+        self.bound.get_mut(&number).ok_or(Errno::ENXIO)
+    }
+    /// Gives a device a file. `EBUSY` if it has one.
+    pub fn bind(&mut self, number: u64, device: Loop) -> Result<(), Errno> {
+        if self.bound.contains_key(&number) {
+            return Err(Errno::EBUSY);
+        }
+        self.bound.insert(number, device);
+        Ok(())
+    }
+    /// Takes its file.
+    pub fn unbind(&mut self, number: u64) -> Option<Loop> {
+        self.bound.remove(&number)
+    }
+    /// The lowest number without a file.
+    pub fn free(&self) -> u64 {
+        (0..).find(|number| !self.bound.contains_key(number)).unwrap_or(0)
+    }
+    /// Sectors that are read ahead.
+    pub fn read_ahead(&self, number: u64) -> u64 {
+        self.read_ahead.get(&number).copied().unwrap_or(256)
+    }
+    /// Sets them.
+    pub fn set_read_ahead(&mut self, number: u64, sectors: u64) {
+        self.read_ahead.insert(number, sectors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_goes_round_in_both_forms() {
+        let mut device = Loop::new(FileKey(1), 10_000, false);
+        assert_eq!(device.size(), 9_728, "whole sectors");
+        let mut info = [0; INFO];
+        info[24..32].copy_from_slice(&4_096u64.to_le_bytes());
+        info[32..40].copy_from_slice(&1_024u64.to_le_bytes());
+        info[52] = AUTOCLEAR as u8;
+        info[56..60].copy_from_slice(b"disk");
+        device.set_info(&info, false).unwrap();
+        assert_eq!((device.offset, device.size(), device.flags), (4_096, 1_024, AUTOCLEAR));
+        let shown = device.info(3, (5, 6));
+        assert_eq!((shown[40], &shown[56..61]), (3, &b"disk\0"[..]));
+        let old = to_old(&shown).unwrap();
+        assert_eq!((old[0], &old[48..52]), (3, &b"disk"[..]));
+        assert_eq!(from_old(&old)[24..32], shown[24..32]);
+        info[44] = 1;
+        assert_eq!(device.set_info(&info, false), Err(Errno::EINVAL), "no encryption");
+    }
+
+    #[test]
+    fn a_device_has_one_file() {
+        let mut loops = Loops::default();
+        let device = Loop::new(FileKey(1), 512, true);
+        loops.bind(0, device.clone()).unwrap();
+        assert_eq!((loops.bind(0, device), loops.free()), (Err(Errno::EBUSY), 1));
+        assert!(loops.unbind(0).is_some() && loops.get_mut(0) == Err(Errno::ENXIO) && loops.free() == 0);
+    }
+}
