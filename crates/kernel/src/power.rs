@@ -11,7 +11,6 @@ use crate::process::WaitStatus;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_model_host::Models;
-use belljar_objects::discipline::Discipline;
 use std::path::{Path, PathBuf};
 
 /// Directories whose content does not survive: file systems in memory, and what is emptied at boot.
@@ -73,7 +72,7 @@ impl Host {
     /// passed at once.
     pub fn restart(&mut self) {
         self.set_names = [None, None];
-        self.discipline = Discipline { drift_ppb: self.discipline.drift_ppb, ..Discipline::default() };
+        self.discipline.reset();
         self.set_clock_drift(self.discipline.drift_ppb);
         if !self.net.is_down {
             return;

@@ -103,6 +103,11 @@ pub fn check_values(asked: &Timex) -> Result<(), Errno> {
 }
 
 impl Discipline {
+    /// The host starts anew: what programs have set is gone.
+    pub fn reset(&mut self) {
+        *self = Discipline { drift_ppb: self.drift_ppb, ..Discipline::default() };
+    }
+
     /// Parts per billion by which the clock gains.
     pub fn ppb(&self) -> i64 {
         self.drift_ppb + self.frequency * 1_000 / (1 << 16) + (self.tick - NORMAL_TICK) * 100_000

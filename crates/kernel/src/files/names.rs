@@ -193,9 +193,12 @@ impl Host {
         if MADE_UP.contains(&device) {
             return Err(Errno::EPERM);
         }
+        if self.files.mounts.is_point(inode, None) {
+            return Err(Errno::EBUSY);
+        }
         if let Node::Directory(directory) = &self.files.inode(inode).node {
             let mounted = directory.own_root.is_some() || self.files.inode(inode).device != device;
-            if mounted || self.files.mounts.is_point(inode, None) {
+            if mounted {
                 return Err(Errno::EBUSY);
             }
             if !self.is_empty_directory(inode)? {

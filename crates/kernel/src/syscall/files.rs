@@ -279,21 +279,21 @@ pub fn sys_syncfs(call: &mut Call<'_>) -> SysResult {
 /// `sync_file_range(2)`.
 pub fn sys_sync_file_range(call: &mut Call<'_>) -> SysResult {
     const KNOWN: u32 = 7;
-    let (start, len) = (call.args[1] as i64, call.args[2] as i64);
+    let (start, len, flags) = (call.args[1] as i64, call.args[2] as i64, call.uint(3));
     let file = call.host.file_of(call.process, call.int(0))?;
-    let open = call.host.files.open(file);
-    if open.flags & c::O_PATH != 0 {
+    if call.host.files.open(file).flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    if call.uint(3) & !KNOWN != 0 || start < 0 || len < 0 || start.checked_add(len).is_none() {
+    if flags & !KNOWN != 0 || start < 0 || len < 0 || start.checked_add(len).is_none() {
         return Err(Errno::EINVAL);
     }
-    match open.kind {
-        FileKind::Regular(_) | FileKind::Directory { .. } => done(0),
-        FileKind::Device { device: Device::Block(_), .. } => done(0),
-        FileKind::Virtual { inode, .. } if call.host.files.is_made_up_on_disk(inode) => done(0),
-        _ => Err(Errno::ESPIPE),
-    }
+    let can = match call.host.files.open(file).kind {
+        FileKind::Regular(_) | FileKind::Directory { .. } => true,
+        FileKind::Device { device, .. } => matches!(device, Device::Block(_)),
+        FileKind::Virtual { inode, .. } => call.host.files.is_made_up_on_disk(inode),
+        _ => false,
+    };
+    if can { done(0) } else { Err(Errno::ESPIPE) }
 }
 
 /// `sync(2)`.

@@ -398,8 +398,10 @@ impl Change {
         if times != 0 && times != ACCESS_TIMES || times == 0 && set & ACCESS_TIMES != 0 {
             return Err(Errno::EINVAL);
         }
-        let plain =
-            |attributes: u64| Ok(flags_of(attributes & !ACCESS_TIMES)? - MountFlags::RELATIVE_ACCESS_TIME);
+        let plain = |attributes: u64| {
+            let flags = flags_of(attributes & !ACCESS_TIMES);
+            flags.map(|flags| flags - MountFlags::RELATIVE_ACCESS_TIME)
+        };
         let (mut new, mut old) = (plain(set)?, plain(cleared)?);
         if times != 0 {
             new |= flags_of(set & ACCESS_TIMES)?;
