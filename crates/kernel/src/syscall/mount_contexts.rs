@@ -410,6 +410,6 @@ impl Change {
         Ok(Change { set: new, cleared: old })
     }
     fn applied(self, flags: MountFlags) -> MountFlags {
-        flags - self.cleared | self.set
+        (flags - self.cleared) | self.set
     }
 }
