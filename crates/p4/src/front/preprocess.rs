@@ -402,21 +402,22 @@ impl Preprocessor<'_> {
     }
 }
 
-/// `a ## b` as one identifier.
+/// `a ## b` as one token, or as two if they do not make one: p4c calls the C preprocessor as for assembly, which takes that.
 fn paste(tokens: Vec<Token>) -> Vec<Token> {
     let mut result: Vec<Token> = Vec::new();
     let mut tokens = tokens.into_iter();
     while let Some(token) = tokens.next() {
-        if token.is("##") && !result.is_empty() {
-            if let (Some(left), Some(right)) = (result.pop(), tokens.next()) {
-                let text = format!("{}{}", spelling(&left), spelling(&right));
-                let mut lexer = Lexer::new(&text, left.span.file);
-                if let Ok(joined) = lexer.next() {
-                    result.push(Token { kind: joined.kind, ..left });
-                }
-            }
-        } else {
+        if !token.is("##") || result.is_empty() {
             result.push(token);
+        } else if let (Some(left), Some(right)) = (result.pop(), tokens.next()) {
+            let text = format!("{}{}", spelling(&left), spelling(&right));
+            let mut lexer = Lexer::new(&text, left.span.file);
+            match (lexer.next(), lexer.next()) {
+                (Ok(Token { kind, .. }), Ok(Token { kind: Kind::End, .. })) => {
+                    result.push(Token { kind, ..left })
+                }
+                _ => result.extend([left, right]),
+            }
         }
     }
     result

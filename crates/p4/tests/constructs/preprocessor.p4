@@ -4,6 +4,8 @@
 #define LEVEL 2
 #define DOUBLE(x) ((x) * 2)
 #define FIELD(n) hdr.y.r ## n
+// What makes no token is two: `r7=`.
+#define SET(n, bits, value) hdr.y.r##n##bits##=value##;
 #define INNER 9
 #define NESTED INNER
 
@@ -34,6 +36,7 @@ control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadat
             5;
         hdr.y.r6 = NESTED;
         hdr.y.r7 = __LINE__ > 10 ? 8w1 : 0;
+        SET(7, [7:4], 3)
     }
 }
 
