@@ -283,3 +283,9 @@ def test_tcp_matrix(belljar, workdir):
     result = bench(belljar, workdir, "tcp_matrix", timeout=900)
     short = [r for r in result["rows"] if r["share"] < 0.9]
     assert len(result["rows"]) == 12 and not short, short
+
+
+def test_ranks(belljar, workdir):
+    result = bench(belljar, workdir, "ranks", "--ranks", "1,2,3", "--seconds", 4, "--repeat", 1)
+    assert [(row["ranks"], row["transport"]) for row in result["rows"]] == [(1, "alone"), (2, "memory"), (2, "TCP"), (3, "memory"), (3, "TCP")]
+    assert result["windows"] > 1_000 and [row["machines"] for row in result["model"]] == [2, 8, 16, 64]

@@ -115,6 +115,17 @@ def test_log_in_shadows_format(belljar, workdir):
     assert re.search(r"\[INFO\] \[alice:11\.0\.0\.1\] .*process 'sh\.1000' exited 0", done.out), done
 
 
+def test_an_unbounded_stack_is_bounded_before_anything_is_written(belljar, workdir):
+    """Clusters have them: Linux lays libraries out elsewhere then, so the program starts itself over."""
+    if execute(["sh", "-c", "ulimit -s unlimited"], 20).status != 0:
+        pytest.skip("this user's stack may not be unbounded: ulimit -Hs")
+    command = 'ulimit -s unlimited; exec "$0" run "$1" -o data --parallelism "$2" --cells "$2"'
+    for count in ("1", "2"):
+        done = execute(["sh", "-c", command, belljar, write(workdir, TWO), count], 60, cwd=workdir)
+        assert done.status == 0, done
+        shutil.rmtree(workdir / "data")
+
+
 def test_no_log_unless_asked_for(belljar, workdir):
     done = execute([belljar, "run", write(workdir, TWO), "-o", workdir / "data"], 60)
     assert "simtime" not in done.out and "[INFO]" not in done.out

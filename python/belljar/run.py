@@ -119,8 +119,10 @@ def _execute(
     timeout, progress = options.timeout, options.progress
     late = None if timeout is None else time.monotonic() + timeout
     given = subprocess.DEVNULL if stdin is None else subprocess.PIPE
+    # One run is one process, also where mpirun or srun has started this program as one of several.
+    environment = {"BELLJAR_NO_RANKS": "1", **os.environ}
     with subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-                          cwd=directory) as process:
+                          cwd=directory, env=environment) as process:
         bar = None
         try:
             while True:

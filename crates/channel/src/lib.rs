@@ -3,12 +3,14 @@
 
 mod fork;
 pub mod futex;
+mod inherited;
 mod memory;
 mod mesh;
 mod slots;
 mod socket_path;
 
 pub use fork::fork;
+pub use inherited::inherited_socket;
 pub use memory::SharedMemory;
 pub use mesh::Mesh;
 pub use slots::{Region, SlotRing};

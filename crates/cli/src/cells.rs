@@ -15,7 +15,6 @@ use rustix::process::{
 };
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -44,8 +43,8 @@ pub struct Other {
     result: PipeWriter,
 }
 
-/// Makes `count` cells of this process, which has no other threads yet.
-pub fn split(count: usize) -> Result<Cell, Failure> {
+/// Makes `count` cells of this process, which has no other threads yet; together they have `workers`.
+pub fn split(count: usize, workers: usize) -> Result<Cell, Failure> {
     let failed = |error| Failure::run(format!("cells cannot be started: {error}"));
     let mesh = Mesh::create(count).map_err(failed)?;
     let first = getpid();
@@ -57,11 +56,11 @@ pub fn split(count: usize) -> Result<Cell, Failure> {
             Some(child) => others.push((me, child, results)),
             None => {
                 drop(others);
-                return Other::begin(first, &mesh, me, result).map(Cell::Other).map_err(failed);
+                return Other::begin(first, &mesh, me, workers, result).map(Cell::Other).map_err(failed);
             }
         }
     }
-    let exchange = Arc::new(CellExchange::new(mesh));
+    let exchange = Arc::new(CellExchange::new(mesh, workers));
     let watch = |(me, child, results)| {
         let exchange = exchange.clone();
         thread::spawn(move || {
@@ -122,7 +121,7 @@ fn ended(status: WaitStatus) -> String {
 
 impl Other {
     /// Makes this process, which has just split off from `first`, cell `me`.
-    fn begin(first: Pid, mesh: &Mesh, me: usize, result: PipeWriter) -> io::Result<Other> {
+    fn begin(first: Pid, mesh: &Mesh, me: usize, workers: usize, result: PipeWriter) -> io::Result<Other> {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(first) {
             return Err(io::Error::other("the run that this cell belongs to has ended"));
@@ -131,7 +130,7 @@ impl Other {
         setpgid(None, None)?;
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
         let file = mesh.file().try_clone_to_owned()?;
-        let exchange = CellExchange::new(Mesh::join(file, mesh.count(), me)?);
+        let exchange = CellExchange::new(Mesh::join(file, mesh.count(), me)?, workers);
         Ok(Other { exchange, result })
     }
 
@@ -142,13 +141,13 @@ impl Other {
         folder: &ResultsFolder,
         options: &RunOptions,
         workers: &Workers,
-    ) -> Result<ExitCode, Failure> {
+    ) -> Result<u8, Failure> {
         let workers = Workers::some(workers.count, workers.stealing);
         let log = Log::new(false, experiment);
         let (part, _) =
             session::run(experiment, folder, options, &workers, &log, Display::Notes, Some(&self.exchange))?;
         let text = serde_json::to_vec(&part).map_err(Failure::run)?;
         self.result.write_all(&text).map_err(Failure::run)?;
-        Ok(ExitCode::SUCCESS)
+        Ok(0)
     }
 }

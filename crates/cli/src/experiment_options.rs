@@ -73,9 +73,14 @@ impl Arguments {
         Ok(experiment)
     }
 
+    /// The results folder, if an option names it.
+    pub fn output(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
+
     /// The results folder as the user has named it.
     pub fn results<'a>(&'a self, experiment: &'a Experiment) -> &'a Path {
-        self.output.as_deref().unwrap_or(&experiment.general.data_directory)
+        self.output().unwrap_or(&experiment.general.data_directory)
     }
 
     /// Prints the summary of a run that was not simulated, from its results. The exit status is success if every process ended as

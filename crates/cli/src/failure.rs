@@ -25,6 +25,18 @@ impl Failure {
     pub fn usage(error: impl fmt::Display) -> Failure {
         Failure { text: format!("error: {error}"), status: USAGE }
     }
+    /// Some failure with a status of its own.
+    pub fn other(text: String, status: u8) -> Failure {
+        Failure { text, status }
+    }
+    /// A failure that somebody else tells of.
+    pub fn quiet(status: u8) -> Failure {
+        Failure { text: String::new(), status }
+    }
+    /// True if nothing is to be said of it here.
+    pub fn is_quiet(&self) -> bool {
+        self.text.is_empty()
+    }
     /// The exit status of the command.
     pub fn status(&self) -> u8 {
         self.status

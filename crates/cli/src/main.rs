@@ -27,11 +27,13 @@ mod placement;
 mod plan;
 mod profile;
 mod progress;
+mod ranks;
 mod report;
 mod run;
 mod schema;
 mod session;
 mod shadow_options;
+mod stack;
 mod sweep;
 mod tdf;
 mod topology;
@@ -131,6 +133,7 @@ fn main() -> ExitCode {
     bug::allow_readers_to_leave();
     let command = Arguments::parse_from(as_shadow::translated(std::env::args_os().collect())).command;
     if matches!(command, Command::Run(_) | Command::Exec(_)) {
+        stack::bound();
         vectors::do_without_avx512();
     }
     let result = match command {
@@ -163,7 +166,9 @@ fn main() -> ExitCode {
         Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
     };
     result.unwrap_or_else(|failure| {
-        eprintln!("{failure}");
+        if !failure.is_quiet() {
+            eprintln!("{failure}");
+        }
         ExitCode::from(failure.status())
     })
 }

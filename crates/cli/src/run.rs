@@ -1,18 +1,22 @@
 //! `belljar run`.
 
-use crate::cells::{self, Cell, Cells};
+use crate::cells::{self, Cell};
 use crate::failure::Failure;
+use crate::log::Log;
 use crate::placement::PlacementOption;
+use crate::progress::Display;
+use crate::ranks::{self, Ranks};
 use crate::workers::{self, Workers};
 use crate::{control, experiment_options, launch, live, profile, progress, session};
 use belljar_base::activity::Board;
-use belljar_config::{Host, Overrides};
+use belljar_config::{Experiment, Host, Overrides};
 use belljar_results::{Summary, names};
 use belljar_sim::{Output, RunOptions, SimulatorOptions};
 use clap::builder::FalseyValueParser;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Runs the experiment and writes a results folder. The exit status is 0 only if every process
 /// ended as the experiment expects.
@@ -44,6 +48,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", env = "BELLJAR_CELLS", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(cells::MOST)))]
     cells: u32,
+    #[command(flatten)]
+    ranks: ranks::Arguments,
     /// Let no more simulated time pass than real time; with 'gateways' it is always so
     #[arg(long, env = "BELLJAR_REAL_TIME", value_parser = FalseyValueParser::new())]
     real_time: bool,
@@ -62,40 +68,101 @@ fn parse_debuggee(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Loads, runs and sums up.
+/// Runs the experiment, alone or as one of the ranks that a launcher has started.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let began = progress::now();
-    let options = &arguments.experiment;
-    let mut experiment = options.load(&arguments.file)?;
+    let ranks = match arguments.show_config {
+        true => None,
+        false => arguments.ranks.meet(&arguments.file, arguments.experiment.output())?,
+    };
+    let status = match ranks {
+        None => run(arguments, began, None)?,
+        Some(ranks) => {
+            let result = run(arguments, began, Some(&ranks));
+            ranks.end(result)?
+        }
+    };
+    Ok(ExitCode::from(status))
+}
+
+/// Loads the experiment and checks that it can be run as the options ask.
+fn load(arguments: &Arguments, ranks: Option<&Ranks>) -> Result<Experiment, Failure> {
+    let mut experiment = arguments.experiment.load(&arguments.file)?;
     experiment.apply_overrides(&Overrides {
         strace_logging_mode: arguments.strace.then_some(belljar_config::StraceMode::Standard),
         placement: arguments.placement.map(PlacementOption::setting),
         ..Overrides::default()
     });
-    if arguments.show_config {
-        print!("{}", experiment.to_yaml());
-        return Ok(ExitCode::SUCCESS);
-    }
-    let in_real_time = arguments.real_time || experiment.has_gateways();
-    if in_real_time && arguments.cells > 1 {
-        return Err(Failure::usage("a run in real time has one process: leave out --cells"));
+    // How a run in several processes becomes one in one.
+    let together = match (ranks, arguments.cells) {
+        (None, 1) => None,
+        (None, _) => Some("leave out --cells"),
+        (Some(_), 1) => Some("start it without mpirun or srun, or with --no-ranks"),
+        (Some(_), _) => {
+            return Err(Failure::usage("each rank is a cell: leave out --cells, and start more ranks"));
+        }
+    };
+    if let Some(remedy) = together.filter(|_| in_real_time(arguments, &experiment)) {
+        return Err(Failure::usage(format!("a run in real time has one process: {remedy}")));
     }
     control::check_debuggees(&arguments.gdb, &experiment)?;
-    let log = options.log(&experiment);
-    arguments.live.check(arguments.cells, in_real_time, log.is_wanted())?;
-    experiment_options::print_notes(&experiment);
+    let writes_log = arguments.experiment.log(&experiment).is_wanted();
+    arguments.live.check(together, in_real_time(arguments, &experiment), writes_log)?;
+    Ok(experiment)
+}
+
+/// True if simulated time does not go ahead of real time.
+fn in_real_time(arguments: &Arguments, experiment: &Experiment) -> bool {
+    arguments.real_time || experiment.has_gateways()
+}
+
+/// Loads, runs and sums up; the exit status.
+fn run(arguments: &Arguments, began: Instant, ranks: Option<&Ranks>) -> Result<u8, Failure> {
+    let options = &arguments.experiment;
+    if arguments.show_config {
+        print!("{}", load(arguments, ranks)?.to_yaml());
+        return Ok(0);
+    }
+    let cells_of = |experiment: &Experiment| (arguments.cells as usize).min(experiment.hosts.len().max(1));
+    let prepared = load(arguments, ranks).and_then(|experiment| {
+        let workers = Workers::new(&arguments.workers, &experiment);
+        let workers = match ranks {
+            Some(ranks) => workers.in_ranks(&arguments.workers, &experiment, ranks.sharers())?,
+            None => workers.in_cells(cells_of(&experiment))?,
+        };
+        Ok((experiment, workers))
+    });
+    let (experiment, workers, exchange) = match ranks {
+        None => {
+            let (experiment, workers) = prepared?;
+            (experiment, workers, None)
+        }
+        Some(ranks) => {
+            let (experiment, workers, total) = ranks.agree(&arguments.file, prepared)?;
+            (experiment, workers, Some(ranks.wire(total)?))
+        }
+    };
+    let is_first = ranks.is_none_or(Ranks::is_first);
+    if is_first {
+        experiment_options::print_notes(&experiment);
+    }
+    let log = if is_first { options.log(&experiment) } else { Log::new(false, &experiment) };
     // Hosts of models alone write nothing but captures.
     let writes =
         |host: &&Host| !host.processes.is_empty() || host.models.is_empty() || host.options.pcap_enabled;
     let hosts = experiment.hosts.iter().filter(writes).map(|host| host.name.as_str());
-    let folder = experiment_options::create_folder(&experiment, hosts)?;
+    let create = || experiment_options::create_folder(&experiment, hosts);
+    let folder = match ranks {
+        None => create()?,
+        Some(ranks) => ranks.folder(&experiment.general.data_directory, create)?,
+    };
 
     let start = progress::now();
-    let cells = (arguments.cells as usize).min(experiment.hosts.len().max(1));
-    let workers = Workers::new(&arguments.workers, &experiment).in_cells(cells)?;
+    let cells = cells_of(&experiment);
     let watched = workers.profile.then(|| Arc::new(Board::new(workers.count)));
     let mut clock = profile::Clock::loaded(began);
     let live = arguments.live.live();
+    let in_real_time = in_real_time(arguments, &experiment);
     let run_options = RunOptions {
         live: live.clone(),
         watched: watched.clone(),
@@ -111,24 +178,34 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         },
         real_clock: in_real_time.then_some(belljar_emulation::clock::monotonic_ns),
         paced: arguments.real_time,
-        idle_processor: workers::leave_one_idle(workers.count * cells),
+        idle_processor: workers::leave_one_idle(workers.count * ranks.map_or(cells, Ranks::here)),
         debug: control::hub(&folder, &experiment),
         wait_for_debugger: arguments.gdb.clone(),
     };
+    if let (Some(ranks), false) = (ranks, is_first) {
+        let exchange = exchange.as_deref();
+        let ran = session::run(&experiment, &folder, &run_options, &workers, &log, Display::Notes, exchange);
+        return ranks.deliver(ran.map(|(part, _)| part), &folder);
+    }
     let display = arguments.live.display(options.display());
     let others = match cells {
         1 => None,
-        count => match cells::split(count)? {
+        count => match cells::split(count, workers.count * count)? {
             Cell::First(others) => Some(others),
             Cell::Other(cell) => return cell.run(&experiment, &folder, &run_options, &workers),
         },
     };
     let view = arguments.live.begin(live.as_ref(), &experiment, &folder, workers.count, in_real_time)?;
-    let exchange = others.as_ref().map(|cells| &*cells.exchange);
+    let exchange = exchange.or(others.as_ref().map(|cells| cells.exchange.clone()));
+    let exchange = exchange.as_deref();
     let (part, seen) = session::run(&experiment, &folder, &run_options, &workers, &log, display, exchange)?;
     drop(view);
     clock.simulated();
-    let (parts, failure) = others.map_or((Vec::new(), None), Cells::finish);
+    let (parts, failure) = match (others, ranks) {
+        (Some(cells), _) => cells.finish(),
+        (None, Some(ranks)) => ranks.collect(&part, &folder),
+        (None, None) => (Vec::new(), None),
+    };
     let finished = belljar_sim::conclude(&experiment, &folder, part, parts).map_err(Failure::run)?;
     if let Some(failure) = failure {
         return Err(failure);
@@ -150,7 +227,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print!("{text}");
     }
     let good = finished.as_expected() && summary.interrupted.is_none();
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(u8::from(!good))
 }
 
 /// The folder of the experiment file, or the current one for standard input: what the experiment

@@ -114,6 +114,26 @@ impl Workers {
         Ok(Workers { count, spinning: false, cpus: Vec::new(), ..self })
     }
 
+    /// The share of each of the ranks that use the same processors, unless a number is asked for, which is each rank's.
+    pub fn in_ranks(
+        self,
+        arguments: &Arguments,
+        experiment: &Experiment,
+        sharers: usize,
+    ) -> Result<Workers, Failure> {
+        if self.profile {
+            return Err(Failure::usage(
+                "--profile measures one process: start it without mpirun or srun, or with --no-ranks",
+            ));
+        }
+        let asked = arguments.parallelism.unwrap_or(experiment.general.parallelism) > 0;
+        let count = if asked { self.count } else { self.count.div_ceil(sharers.max(1)) };
+        if sharers <= 1 {
+            return Ok(Workers { count, ..self });
+        }
+        Ok(Workers { count, spinning: false, cpus: Vec::new(), ..self })
+    }
+
     /// Puts the calling thread, worker `worker`, where it stays.
     pub fn place(&self, worker: usize) {
         if self.simulators {

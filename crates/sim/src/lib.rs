@@ -3,7 +3,7 @@
 //! `belljar_plan` works out what is to happen; `world` builds the nodes of the engine from that: `node` is a host
 //! and the paths from it, `simulated_host` its kernel or its traffic models (configured by `host_config`), `device` whatever else is at the ends of links; `simulators` starts and ends other simulators, `gateways` opens interfaces of this machine. `fabric` is the graph between
 //! hosts, `outbound_path` one direction between two nodes, over a link or the graph; `grouping` says which nodes a worker runs together, `run` runs them, `outcome`
-//! makes the statistics; `cells` are several processes that run one world together. `debug` lets gdb come to the
+//! makes the statistics; `cells` are several processes, on one machine or several, that run one world together. `debug` lets gdb come to the
 //! processes of hosts, `live` others look at a run and pause it.
 #![forbid(unsafe_code)]
 
@@ -33,10 +33,11 @@ mod world;
 
 pub use belljar_cosim::turns::Places;
 pub use belljar_kernel::{DebugProcess, Output};
-pub use cells::CellExchange;
+pub use cells::{CellExchange, Way};
 pub use debug::{DebugError, DebugHub, Debuggee, ELSEWHERE};
 pub use gateways::RealClock;
 pub use live::{Goal, HostView, LinkView, Live, NodeView, Picture, Position, Table, TablesOf};
+pub use manifest::{Difference, differences, hashes};
 pub use outcome::call_name;
 pub use run::{Finished, Part, RunOptions, SimError, conclude, run_part};
 pub use simulators::{Outlook, SimulatorOptions, Watched};

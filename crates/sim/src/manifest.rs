@@ -2,7 +2,7 @@
 //! promised to be equal only where these are. Checked by `sha256sum -c manifest.sha256`.
 
 use crate::node::HostNode;
-use belljar_base::Set;
+use belljar_base::{Map, Set};
 use belljar_kernel::Host;
 use belljar_results::names;
 use belljar_results::{ResultsError, ResultsFolder};
@@ -25,6 +25,32 @@ pub fn write(files: &Set<OsString>, folder: &ResultsFolder) -> Result<(), Result
     folder.write(names::MANIFEST, lines.collect::<String>().as_bytes())
 }
 
+/// Hashes of those of these files that this machine has.
+pub fn hashes<'a>(files: impl IntoIterator<Item = &'a OsString>) -> Map<OsString, String> {
+    files.into_iter().filter_map(|file| Some((file.clone(), hash(Path::new(file)).ok()?))).collect()
+}
+
+/// Difference between the files of two machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// The other one has a file of this path that is another one.
+    Other(PathBuf),
+    /// The other one lacks it.
+    Missing(PathBuf),
+    /// Only the other one has it.
+    Added(PathBuf),
+}
+
+/// The differences between the files `here` and `there`, in the order of their paths.
+pub fn differences(here: &Map<OsString, String>, there: &Map<OsString, String>) -> Vec<Difference> {
+    let changed = here.iter().filter_map(|(path, hash)| match there.get(path) {
+        None => Some(Difference::Missing(path.into())),
+        Some(other) => (hash != other).then(|| Difference::Other(path.into())),
+    });
+    let added = there.keys().filter(|path| !here.contains_key(*path));
+    changed.chain(added.map(|path| Difference::Added(path.into()))).collect()
+}
+
 fn hash(path: &Path) -> io::Result<String> {
     let mut hasher = Sha256::new();
     io::copy(&mut File::open(path)?, &mut hasher)?;
@@ -43,6 +69,21 @@ fn line(path: &Path, hash: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn differences_of_machines_are_told_apart() {
+        let files = |all: &[(&str, &str)]| all.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        let found = differences(
+            &files(&[("/a", "1"), ("/b", "2"), ("/c", "3")]),
+            &files(&[("/a", "1"), ("/b", "9"), ("/d", "4")]),
+        );
+        let expected = [
+            Difference::Other("/b".into()),
+            Difference::Missing("/c".into()),
+            Difference::Added("/d".into()),
+        ];
+        assert_eq!(found, expected);
+    }
 
     #[test]
     fn files_are_hashed_and_odd_names_escaped() {

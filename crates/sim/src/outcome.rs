@@ -9,7 +9,8 @@ use belljar_kernel::{ProcessReport, WaitStatus};
 use belljar_net::DropReason;
 use belljar_netstack::cpu::{CpuUse, Work};
 use belljar_plan::outcome::{self, End, Observation};
-use belljar_results::{CpuStatistics, DirectionStatistics, HostStatistics, Statistics, add_counts};
+use belljar_results::{CpuStatistics, DirectionStatistics, HostStatistics, Statistics, add_counts, names};
+use std::path::{Path, PathBuf};
 
 /// Statistics of these hosts and devices of a run that has come to `now`.
 pub fn statistics(
@@ -32,6 +33,19 @@ pub fn statistics(
     }
     links(experiment, nodes, devices, &mut statistics);
     statistics
+}
+
+/// The files and folders that these hosts and devices may have written, relative to the results.
+pub fn written(experiment: &Experiment, nodes: &[HostNode], devices: &[DeviceNode]) -> Vec<PathBuf> {
+    let hosts = nodes.iter().flat_map(|node| {
+        let name = &experiment.hosts[node.id().index()].name;
+        [Path::new("hosts").join(name), Path::new(names::ROUTES).join(format!("{name}.jsonl"))]
+    });
+    let devices = devices.iter().filter_map(|device| {
+        let device = experiment.device(device.id())?;
+        Some(Path::new(device.kind.noun().1).join(&device.name))
+    });
+    hosts.chain(devices).collect()
 }
 
 /// The name of a system call, or its number if it has none.

@@ -75,6 +75,7 @@ pub enum SimError {
 pub struct Part {
     statistics: Statistics,
     files_read: Set<OsString>,
+    written: Vec<PathBuf>,
     metrics: metrics::Metrics,
     flows: flows::Flows,
     failure: Option<String>,
@@ -83,6 +84,23 @@ pub struct Part {
     ending: Ending,
     #[serde(skip)]
     profile: Option<Profile>,
+}
+
+impl Part {
+    /// The machine's files that hosts have read.
+    pub fn files_read(&self) -> &Set<OsString> {
+        &self.files_read
+    }
+    /// The files and folders of its hosts and devices, relative to the results; not all of them need be there.
+    pub fn written(&self) -> &[PathBuf] {
+        &self.written
+    }
+    /// Says of a failure where it was met.
+    pub fn failed_on(&mut self, place: &str) {
+        if let Some(failure) = &mut self.failure {
+            *failure = format!("{place}: {failure}");
+        }
+    }
 }
 
 fn stopped() -> Ending {
@@ -109,7 +127,7 @@ impl Finished {
     }
 }
 
-/// Runs the part of `experiment` that falls to one cell, or without a exchange all of it, by workers as
+/// Runs the part of `experiment` that falls to one cell, or without an exchange all of it, by workers as
 /// `engine` says. `observe` is told before each window the simulated time that has passed and says
 /// whether to go on. [`conclude`] writes what came of it.
 pub fn run_part(
@@ -126,7 +144,7 @@ pub fn run_part(
     doing(Phase::Building);
     let Plan { processes, schedule } = Plan::new(experiment);
     let fabric = Arc::new(Fabric::new(experiment, schedule.network, schedule.graphs, schedule.first));
-    let grouping = fabric.plan(engine.workers * exchange.map_or(1, CellExchange::count));
+    let grouping = fabric.plan(exchange.map_or(engine.workers, CellExchange::workers));
     let dealt = exchange.map(|exchange| (exchange, cells::deal(&grouping, exchange.count())));
     let cell =
         dealt.as_ref().map(|(exchange, of_group)| Cell { me: exchange.me(), of_group, exchange: *exchange });
@@ -199,6 +217,7 @@ pub fn run_part(
     }
     let part = Part {
         files_read: manifest::files_read(&nodes, folder),
+        written: outcome::written(experiment, &nodes, &devices),
         metrics: metrics::collect(experiment, &mut nodes, &mut devices, committed),
         flows: flows::collect(experiment, &nodes),
         statistics: outcome::statistics(experiment, &nodes, &devices, committed),

@@ -47,11 +47,12 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Checks that the run can be looked at: one process, and a terminal where that is to be drawn on.
-    pub fn check(&self, cells: u32, in_real_time: bool, writes_log: bool) -> Result<(), Failure> {
+    /// Checks that the run can be looked at: one process, and a terminal where that is to be drawn on. `together`: it has several
+    /// processes, and how that is changed.
+    pub fn check(&self, together: Option<&str>, in_real_time: bool, writes_log: bool) -> Result<(), Failure> {
         let Some(place) = self.live else { return Ok(()) };
-        if cells > 1 {
-            return Err(Failure::usage("a live view shows a run of one process: leave out --cells"));
+        if let Some(remedy) = together {
+            return Err(Failure::usage(format!("a live view shows a run of one process: {remedy}")));
         }
         if in_real_time && self.pause_at.is_some() {
             return Err(Failure::usage("a run in real time cannot pause: leave out --pause-at"));

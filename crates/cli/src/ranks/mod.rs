@@ -1,0 +1,262 @@
+//! Ranks: one simulation in processes that a launcher has started, on one machine or several. `mpirun -n 8 belljar run exp.yaml`, or `srun`.
+//!
+//! A rank is a cell ([`belljar_sim::CellExchange`]): it runs part of the hosts, and between two windows of simulated time exchanges packets and
+//! the next window's bound with all others. Ranks of one machine do so over memory that they share, others over TCP.
+//!
+//! Launchers are used for what only they can do, starting processes on many machines. MPI itself is not linked, for these reasons:
+//!
+//! - A program linked with one MPI library runs under no other, and not without it: the ABIs of Open MPI and MPICH differ, and a common one is in
+//!   no distribution yet. The same binary, that of the wheel, is to run everywhere.
+//! - `MPI_Init` starts threads, registers memory with devices and forbids forks that copy it. Guests live in this process's memory, and those that
+//!   fork are born by a raw clone of it; near guests' system calls, FS, GS and signals are the platform's.
+//! - Little is missed. Between two windows each rank sends each other one message, and goes on when it has all of theirs: over memory it is the
+//!   cells' exchange, and over TCP one message from all to all costs less than an allreduce and an exchange would cost by MPI over TCP. RDMA
+//!   alone would be faster; on such networks TCP runs over the device (IPoIB), or over Ethernet beside it.
+//!
+//! The life of a run: `launcher` reads the environment, `rendezvous` lets ranks find rank 0, each has a `line` to it. Then they go on in steps
+//! ([`Ranks::step`]): in each, every rank says what it has or why it cannot go on, and rank 0 makes one answer of it for all. So one message is
+//! printed, by rank 0, and all end with the same status. `agreement` compares program, experiment and files of machines, `wiring` makes the ways
+//! between ranks, `folder` brings results into one place.
+
+mod agreement;
+mod folder;
+mod inputs;
+mod launcher;
+mod line;
+mod pmi;
+mod rendezvous;
+mod roster;
+mod wiring;
+
+use crate::failure::Failure;
+use belljar_sim::CellExchange;
+use clap::builder::FalseyValueParser;
+use launcher::Place;
+use line::{Event, Gone, Line};
+use rendezvous::{Arrivals, Met};
+use roster::{Member, Roster};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+
+/// Ways between ranks of one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Transport {
+    /// Memory that ranks of one machine share, TCP between machines
+    Auto,
+    /// TCP between all
+    Tcp,
+}
+
+/// Options of a run by ranks.
+#[derive(clap::Args)]
+#[group(skip)]
+pub struct Arguments {
+    /// Run alone even where mpirun or srun has started this process as one of several
+    #[arg(long, env = "BELLJAR_NO_RANKS", value_parser = FalseyValueParser::new())]
+    no_ranks: bool,
+    /// Address of rank 0's machine at which ranks that mpirun or srun has started meet [default: loopback on one machine, else that of
+    /// the machine's name]. With a port, and a secret in BELLJAR_RENDEZVOUS_TOKEN, no file is needed
+    #[arg(long, value_name = "HOST[:PORT]", env = "BELLJAR_RENDEZVOUS")]
+    rendezvous: Option<String>,
+    /// File by which ranks find rank 0, in a folder that all machines share [default: beside the results of -o, or in the current
+    /// folder]
+    #[arg(long, value_name = "FILE", env = "BELLJAR_RENDEZVOUS_FILE")]
+    rendezvous_file: Option<PathBuf>,
+    /// Seconds that ranks wait for each other at the start
+    #[arg(long, value_name = "SECONDS", env = "BELLJAR_RENDEZVOUS_TIMEOUT", default_value_t = 60)]
+    rendezvous_timeout: u64,
+    /// Exchange packets between ranks by these ways
+    #[arg(long, value_enum, env = "BELLJAR_RANK_TRANSPORT", default_value = "auto")]
+    rank_transport: Transport,
+}
+
+/// What rank 0 says to the others in return.
+#[derive(Debug, Serialize, Deserialize)]
+enum Reply<A> {
+    /// They go on with this.
+    GoOn(A),
+    /// The run has ended with this status.
+    End(u8),
+}
+
+/// A failure on its way to rank 0.
+#[derive(Debug, Serialize, Deserialize)]
+struct Refusal {
+    text: String,
+    status: u8,
+}
+
+/// This rank's part in a run.
+pub struct Ranks {
+    place: Place,
+    roster: Roster,
+    /// At rank 0 the lines to all others, from rank 1 on; else the one to rank 0.
+    lines: Vec<Arc<Line>>,
+    events: Arc<Events>,
+    arrivals: Arrivals,
+    token: String,
+    /// Files that mark results folders while ranks use them, and folders that are only needed until rank 0 has their content.
+    folders: folder::Folders,
+}
+
+/// Events of all lines.
+#[derive(Default)]
+struct Events {
+    exchange: OnceLock<Arc<CellExchange>>,
+    /// Lines to pass the loss of a rank on to: rank 0's.
+    lines: OnceLock<Vec<Arc<Line>>>,
+    /// True if a rank has gone.
+    lost: AtomicBool,
+}
+
+impl Events {
+    fn happen(&self, event: Event) {
+        let exchange = self.exchange.get();
+        if event == Event::Part {
+            if !self.lost.swap(true, SeqCst) {
+                self.lines.get().into_iter().flatten().for_each(|line| line.tell(Event::Part));
+            }
+            exchange.iter().for_each(|exchange| exchange.part());
+        }
+        exchange.iter().for_each(|exchange| exchange.interrupt());
+    }
+}
+
+impl Arguments {
+    /// Meets the other ranks, if a launcher has started this process as one of several. `output` is the results folder, as far as it is
+    /// known.
+    pub fn meet(&self, file: &Path, output: Option<&Path>) -> Result<Option<Ranks>, Failure> {
+        if self.no_ranks {
+            return Ok(None);
+        }
+        let place = launcher::place(|name| std::env::var(name).ok()).map_err(Failure::usage)?;
+        let Some(place) = place else { return Ok(None) };
+        if file == Path::new("-") {
+            let quiet = place.rank > 0;
+            let failure = Failure::usage("ranks read the experiment each: name a file instead of '-'");
+            return Err(if quiet { Failure::quiet(failure.status()) } else { failure });
+        }
+        let me = Member::this();
+        let met = rendezvous::meet(self, &place, output, me.clone())?;
+        Ranks::new(place, me, met, self.rank_transport == Transport::Auto).map(Some)
+    }
+}
+
+impl Ranks {
+    fn new(place: Place, me: Member, met: Met, in_memory: bool) -> Result<Ranks, Failure> {
+        let Met { lines, members, arrivals, token } = met;
+        let events = Arc::new(Events::default());
+        let lines = lines.into_iter().map(|stream| {
+            let events = events.clone();
+            Line::new(stream, move |event| events.happen(event)).map(Arc::new)
+        });
+        let lines: Vec<Arc<Line>> = lines.collect::<Result<_, _>>().map_err(Failure::run)?;
+        // Others learn it from rank 0.
+        let first = (place.rank == 0).then_some(Member { address: Some(arrivals.address), ..me });
+        let roster = Roster { members: first.into_iter().chain(members).collect(), in_memory };
+        let folders = folder::Folders::default();
+        let mut ranks = Ranks { place, roster, lines, events, arrivals, token, folders };
+        if ranks.is_first() {
+            let _ = ranks.events.lines.set(ranks.lines.clone());
+        }
+        let roster = ranks.roster.clone();
+        ranks.roster = ranks.step(Ok(()), |_| Ok(roster))?;
+        Ok(ranks)
+    }
+
+    /// True for rank 0, which speaks for all.
+    pub fn is_first(&self) -> bool {
+        self.place.rank == 0
+    }
+    /// Number of ranks on this machine.
+    pub fn here(&self) -> usize {
+        self.roster.neighbours(self.place.rank).len()
+    }
+    /// Number of ranks on this machine that share this one's processors.
+    pub fn sharers(&self) -> usize {
+        self.roster.sharers(self.place.rank)
+    }
+
+    /// One step: every rank says what it has, or why it cannot go on; `judge` makes an answer of it at rank 0.
+    fn step<T: Serialize + DeserializeOwned, A: Serialize + DeserializeOwned>(
+        &self,
+        mine: Result<T, Failure>,
+        judge: impl FnOnce(Vec<T>) -> Result<A, Failure>,
+    ) -> Result<A, Failure> {
+        if !self.is_first() {
+            self.say(mine)?;
+            return self.hear();
+        }
+        let mut all = vec![mine?];
+        for (rank, line) in (1..).zip(&self.lines) {
+            match line.hear::<Result<T, Refusal>>() {
+                Ok(Ok(value)) => all.push(value),
+                Ok(Err(refusal)) => return Err(self.refused(rank, refusal)),
+                Err(Gone) => {
+                    let label = self.roster.label(rank);
+                    return Err(Failure::run(format!("{label} has gone before the run began")));
+                }
+            }
+        }
+        let answer = judge(all)?;
+        for line in &self.lines {
+            // One that has gone is missed in the next step.
+            let _ = line.say(&Reply::GoOn(&answer));
+        }
+        Ok(answer)
+    }
+
+    /// The failure of another rank as rank 0 tells it.
+    fn refused(&self, rank: usize, Refusal { text, status }: Refusal) -> Failure {
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        Failure::other(format!("error: {}: {text}", self.roster.label(rank)), status)
+    }
+
+    /// Says to rank 0 what this rank has, or why it cannot go on.
+    fn say<T: Serialize>(&self, mine: Result<T, Failure>) -> Result<(), Failure> {
+        let said = mine.map_err(|failure| Refusal { text: failure.to_string(), status: failure.status() });
+        self.lines[0].say(&said).map_err(|Gone| self.first_has_gone())
+    }
+    /// Rank 0's reply: this rank goes on with it, or ends without a word.
+    fn hear<A: DeserializeOwned>(&self) -> Result<A, Failure> {
+        match self.lines[0].hear() {
+            Ok(Reply::GoOn(answer)) => Ok(answer),
+            Ok(Reply::End(status)) => Err(Failure::quiet(status)),
+            Err(Gone) => Err(self.first_has_gone()),
+        }
+    }
+    /// Rank 0 cannot speak any more: the next one does.
+    fn first_has_gone(&self) -> Failure {
+        if self.place.rank > 1 {
+            return Failure::quiet(1);
+        }
+        let label = self.roster.label(0);
+        Failure::run(format!("{label} has gone, and with it the results: all other ranks have stopped"))
+    }
+
+    /// Ends the run of all ranks with `result`, this one's. Rank 0's message is printed before others know of its end: launchers end all
+    /// ranks when one has failed.
+    pub fn end(self, result: Result<u8, Failure>) -> Result<u8, Failure> {
+        self.folders.leave();
+        if !self.is_first() {
+            return result;
+        }
+        let status = match &result {
+            Ok(status) => *status,
+            Err(failure) => {
+                eprintln!("{failure}");
+                failure.status()
+            }
+        };
+        for line in &self.lines {
+            if result.is_err() {
+                line.tell(Event::Part);
+            }
+            let _ = line.say(&Reply::<()>::End(status));
+        }
+        result.map_err(|failure| Failure::quiet(failure.status()))
+    }
+}

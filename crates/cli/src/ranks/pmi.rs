@@ -1,0 +1,96 @@
+//! The process management interface of MPICH's launcher, PMI-1: lines of words over a socket that each process is started with.
+//! Here it serves for one thing: rank 0 hands all others a text that nobody else sees.
+
+use belljar_channel::inherited_socket;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+/// The text's key in the launcher's store.
+const KEY: &str = "belljar";
+
+/// A process's way to its launcher.
+struct Pmi {
+    stream: UnixStream,
+    answers: BufReader<UnixStream>,
+}
+
+impl Pmi {
+    /// Sends a command and gives the answer's words, which must be those of `answer`.
+    fn ask(&mut self, command: &str, answer: &str) -> io::Result<Vec<(String, String)>> {
+        self.stream.write_all(format!("cmd={command}\n").as_bytes())?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        let words = line.split_whitespace().filter_map(|word| word.split_once('='));
+        let words: Vec<(String, String)> = words.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        let has = |key: &str, value: &str| words.iter().any(|(k, v)| k == key && v == value);
+        let failed = words.iter().any(|(k, v)| k == "rc" && v != "0");
+        if failed || !has("cmd", answer) {
+            let command = command.split(' ').next().unwrap_or_default();
+            return Err(io::Error::other(format!("the launcher answers '{}' to {command}", line.trim_end())));
+        }
+        Ok(words)
+    }
+}
+
+/// Gives rank 0's `text`, a word without '=', to all ranks. All `ranks` must call it; the first one has the text.
+pub fn share(descriptor: i32, text: Option<&str>) -> io::Result<String> {
+    share_over(inherited_socket(descriptor)?, text)
+}
+
+fn share_over(stream: UnixStream, text: Option<&str>) -> io::Result<String> {
+    let mut pmi = Pmi { answers: BufReader::new(stream.try_clone()?), stream };
+    let value = |words: Vec<(String, String)>, key: &str| {
+        let found = words.into_iter().find(|(k, _)| k == key).map(|(_, value)| value);
+        found.ok_or_else(|| io::Error::other(format!("the launcher's answer has no {key}")))
+    };
+    pmi.ask("init pmi_version=1 pmi_subversion=1", "response_to_init")?;
+    let store = value(pmi.ask("get_my_kvsname", "my_kvsname")?, "kvsname")?;
+    if let Some(text) = text {
+        pmi.ask(&format!("put kvsname={store} key={KEY} value={text}"), "put_result")?;
+    }
+    pmi.ask("barrier_in", "barrier_out")?;
+    let shared = value(pmi.ask(&format!("get kvsname={store} key={KEY}"), "get_result")?, "value")?;
+    // A process that has come and does not take leave has failed.
+    pmi.ask("finalize", "finalize_ack")?;
+    Ok(shared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A launcher of one process that answers as MPICH's does, but for `refused`.
+    fn launcher(refused: &'static str) -> UnixStream {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let mut store = String::new();
+            let lines = BufReader::new(theirs.try_clone().unwrap()).lines();
+            for line in lines.map_while(Result::ok) {
+                let command = line.split(' ').next().unwrap().strip_prefix("cmd=").unwrap();
+                let answer = match command {
+                    _ if command == refused => "cmd=response_to_init rc=-1".to_owned(),
+                    "init" => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0".to_owned(),
+                    "get_my_kvsname" => "cmd=my_kvsname kvsname=kvs_7_0".to_owned(),
+                    "put" => {
+                        assert!(line.contains("kvsname=kvs_7_0 key=belljar "), "{line}");
+                        store = line.split("value=").nth(1).unwrap().to_owned();
+                        "cmd=put_result rc=0 msg=success".to_owned()
+                    }
+                    "barrier_in" => "cmd=barrier_out".to_owned(),
+                    "get" => format!("cmd=get_result rc=0 msg=success value={store}"),
+                    "finalize" => "cmd=finalize_ack".to_owned(),
+                    _ => panic!("{line}"),
+                };
+                writeln!(&theirs, "{answer}").unwrap();
+            }
+        });
+        ours
+    }
+
+    #[test]
+    fn a_text_comes_to_all() {
+        assert_eq!(share_over(launcher(""), Some("127.0.0.1:7/abc")).unwrap(), "127.0.0.1:7/abc");
+        let error = share_over(launcher("init"), None).unwrap_err().to_string();
+        assert!(error.contains("rc=-1' to init"), "{error}");
+    }
+}

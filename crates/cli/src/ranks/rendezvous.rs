@@ -1,0 +1,490 @@
+//! The rendezvous: how ranks find rank 0, and prove that they are of its run.
+//!
+//! Rank 0 listens on loopback, on the address of this machine's name where the launcher says that there are several machines, or where
+//! `--rendezvous` says. Its address and a token, which is drawn for this run alone, come to the others by the launcher's own way (MPICH's
+//! PMI), or by a file that only this user can read, in a folder that all machines share. A stranger who connects without the token is
+//! dropped. Where nothing is shared, both are given beforehand: `--rendezvous HOST:PORT` and the token in the environment.
+
+use super::Arguments;
+use super::launcher::Place;
+use super::line::{greet, greeting};
+use super::pmi;
+use super::roster::Member;
+use crate::failure::Failure;
+use crate::progress::now;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The variable with the token where nothing else can carry it.
+pub const TOKEN: &str = "BELLJAR_RENDEZVOUS_TOKEN";
+/// The shortest token from outside.
+const TOKEN_LEN: usize = 16;
+/// Time between two looks for rank 0.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Others wait longer than rank 0 by this: its message says who has not come.
+const LONGER: Duration = Duration::from_secs(15);
+/// Time that a connection to another rank may take.
+const CONNECT: Duration = Duration::from_secs(10);
+/// The last part of the file's name, if none is given.
+const FILE: &str = ".belljar-ranks";
+
+/// Place at which ranks meet: rank 0's address, and the token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Meeting {
+    address: SocketAddr,
+    token: String,
+}
+
+/// Purposes of a connection.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Purpose {
+    /// The line between a rank and rank 0.
+    Line(Member),
+    /// Packets between two ranks.
+    Packets,
+}
+
+/// First words on a connection between ranks.
+#[derive(Debug, Serialize, Deserialize)]
+struct Greeting {
+    token: String,
+    rank: usize,
+    count: usize,
+    purpose: Purpose,
+}
+
+/// Connections of other ranks that have come, while the value is there.
+#[derive(Debug)]
+pub struct Arrivals {
+    /// The address at which others come.
+    pub address: SocketAddr,
+    arrived: Receiver<(usize, usize, Purpose, TcpStream)>,
+    over: Arc<AtomicBool>,
+}
+
+impl Arrivals {
+    /// Listens; whoever has the `token` arrives.
+    fn at(listener: TcpListener, token: &str) -> io::Result<Arrivals> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let over = Arc::new(AtomicBool::new(false));
+        let (arrive, arrived) = channel();
+        let (is_over, token) = (over.clone(), token.to_owned());
+        let listen = move || {
+            while !is_over.load(Relaxed) {
+                let Ok((stream, _)) = listener.accept() else {
+                    let moment = Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as i64 };
+                    let _ = poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&moment));
+                    continue;
+                };
+                let (arrive, token) = (arrive.clone(), token.clone());
+                // A stranger may take its time.
+                let _ = thread::Builder::new().name("ranks".into()).spawn(move || {
+                    let greeted = stream.set_nonblocking(false).and_then(|()| greeting::<Greeting>(&stream));
+                    if let Ok(Greeting { token: proof, rank, count, purpose }) = greeted
+                        && is_same(&proof, &token)
+                    {
+                        let _ = arrive.send((rank, count, purpose, stream));
+                    }
+                });
+            }
+        };
+        thread::Builder::new().name("ranks".into()).spawn(listen)?;
+        Ok(Arrivals { address, arrived, over })
+    }
+
+    /// The next connection for packets: the rank, and the stream.
+    pub fn packets(&self, deadline: Instant) -> Option<(usize, TcpStream)> {
+        loop {
+            match self.next(deadline).ok()? {
+                (rank, _, Purpose::Packets, stream) => return Some((rank, stream)),
+                (_, _, Purpose::Line(_), _) => {}
+            }
+        }
+    }
+
+    fn next(&self, deadline: Instant) -> Result<(usize, usize, Purpose, TcpStream), RecvTimeoutError> {
+        self.arrived.recv_timeout(deadline.saturating_duration_since(now()))
+    }
+}
+
+impl Drop for Arrivals {
+    fn drop(&mut self) {
+        self.over.store(true, Relaxed);
+    }
+}
+
+/// Compares two texts in a time that says nothing about where they differ.
+fn is_same(one: &str, other: &str) -> bool {
+    let differing = one.bytes().zip(other.bytes()).fold(0, |seen, (a, b)| seen | (a ^ b));
+    one.len() == other.len() && differing == 0
+}
+
+/// Connects to another rank for a purpose.
+pub fn connect(address: SocketAddr, token: &str, place: &Place, purpose: Purpose) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, CONNECT)?;
+    greet(&stream, &Greeting { token: token.to_owned(), rank: place.rank, count: place.count, purpose })?;
+    Ok(stream)
+}
+
+/// Ranks that have met.
+#[derive(Debug)]
+pub struct Met {
+    /// Lines: at rank 0 to all others, by rank, at another one to rank 0 alone.
+    pub lines: Vec<TcpStream>,
+    /// At rank 0: who the others are.
+    pub members: Vec<Member>,
+    /// Connections that come later.
+    pub arrivals: Arrivals,
+    /// The token of the run.
+    pub token: String,
+}
+
+/// Meets the other ranks. `near` is the path of the results, if it is known: the file of the rendezvous is beside it.
+pub fn meet(arguments: &Arguments, place: &Place, near: Option<&Path>, me: Member) -> Result<Met, Failure> {
+    if place.rank == 0 { receive(arguments, place, near) } else { find(arguments, place, near, me) }
+}
+
+/// Rank 0's part: all others come.
+fn receive(arguments: &Arguments, place: &Place, near: Option<&Path>) -> Result<Met, Failure> {
+    let given = given_token()?;
+    let token = given.clone().map_or_else(drawn_token, Ok).map_err(Failure::run)?;
+    let listener = listen(arguments.rendezvous.as_deref(), place)?;
+    let arrivals = Arrivals::at(listener, &token).map_err(Failure::run)?;
+    let told = Meeting { address: arrivals.address, token: token.clone() };
+    let mut file = None;
+    let looked_for = match (&arguments.rendezvous, given, place.pmi) {
+        (Some(address), Some(_), _) => format!("they look for {address}"),
+        (_, _, Some(descriptor)) if arguments.rendezvous_file.is_none() => {
+            pmi::share(descriptor, Some(&told.to_text())).map_err(refused_by_launcher)?;
+            format!("they look for {}", told.address)
+        }
+        _ => {
+            let path = file_path(arguments, place, near);
+            file = Some(told.write(&path)?);
+            format!(
+                "they look for {}, which must be in a folder that all machines share, and is named by --rendezvous-file",
+                path.display()
+            )
+        }
+    };
+    let deadline = now() + Duration::from_secs(arguments.rendezvous_timeout);
+    let mut others: Vec<Option<(TcpStream, Member)>> = (1..place.count).map(|_| None).collect();
+    while others.iter().any(Option::is_none) {
+        let Ok((rank, count, purpose, stream)) = arrivals.next(deadline) else {
+            let missing: Vec<String> = (1..place.count)
+                .filter(|rank| others[rank - 1].is_none())
+                .map(|rank| rank.to_string())
+                .collect();
+            return Err(Failure::run(format!(
+                "of {} ranks, {} {} not come within {} s: {looked_for}",
+                place.count,
+                list(&missing),
+                if missing.len() == 1 { "has" } else { "have" },
+                arguments.rendezvous_timeout
+            )));
+        };
+        let Purpose::Line(member) = purpose else { continue };
+        match others.get_mut(rank.wrapping_sub(1)) {
+            Some(other) if other.is_none() && count == place.count && greet(&stream, &true).is_ok() => {
+                *other = Some((stream, member));
+            }
+            // Of another run: it goes on looking for its own.
+            _ => drop(greet(&stream, &false)),
+        }
+    }
+    drop(file);
+    let (lines, members) = others.into_iter().flatten().unzip();
+    Ok(Met { lines, members, arrivals, token })
+}
+
+/// Another rank's part: it finds rank 0.
+fn find(arguments: &Arguments, place: &Place, near: Option<&Path>, me: Member) -> Result<Met, Failure> {
+    let given = given_token()?;
+    let fixed = match (&arguments.rendezvous, given, place.pmi) {
+        (Some(text), Some(token), _) => {
+            let (host, port) = host_and_port(text);
+            if port == 0 {
+                return Err(Failure::usage(format!(
+                    "--rendezvous {text}: name a port too, as in {text}:7700, where {TOKEN} is set"
+                )));
+            }
+            let address = addresses(&host, port)?;
+            Some(Meeting { address, token })
+        }
+        (_, _, Some(descriptor)) if arguments.rendezvous_file.is_none() => {
+            let text = pmi::share(descriptor, None).map_err(refused_by_launcher)?;
+            Some(Meeting::parse(&text).ok_or_else(|| refused_by_launcher("it has another text"))?)
+        }
+        _ => None,
+    };
+    let path = file_path(arguments, place, near);
+    let deadline = now() + Duration::from_secs(arguments.rendezvous_timeout) + LONGER;
+    let mut why = format!(
+        "there is no {}: all machines must share its folder; --rendezvous-file names another file",
+        path.display()
+    );
+    loop {
+        let meeting = fixed.clone().map_or_else(|| Meeting::read(&path), Ok);
+        match meeting.and_then(|meeting| come(&meeting, place, &me)) {
+            Ok(met) => return Ok(met),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => why = error.to_string(),
+        }
+        if now() >= deadline {
+            return Err(Failure::run(format!(
+                "rank {} of {} on {} does not find rank 0: {why}",
+                place.rank, place.count, me.host
+            )));
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Comes to rank 0 at its place.
+fn come(meeting: &Meeting, place: &Place, me: &Member) -> io::Result<Met> {
+    let token = &meeting.token;
+    let failed = |error| io::Error::other(format!("rank 0 at {} does not answer ({error})", meeting.address));
+    let stream = TcpStream::connect_timeout(&meeting.address, CONNECT).map_err(failed)?;
+    // Packets of others come by the way that leads to rank 0.
+    let listener = TcpListener::bind((stream.local_addr()?.ip(), 0))?;
+    let arrivals = Arrivals::at(listener, token)?;
+    let member = Member { address: Some(arrivals.address), ..me.clone() };
+    let (rank, count) = (place.rank, place.count);
+    greet(&stream, &Greeting { token: token.clone(), rank, count, purpose: Purpose::Line(member) })
+        .map_err(failed)?;
+    if !greeting::<bool>(&stream).map_err(failed)? {
+        return Err(io::Error::other(format!(
+            "the run at {} has a rank {} already",
+            meeting.address, place.rank
+        )));
+    }
+    Ok(Met { lines: vec![stream], members: Vec::new(), arrivals, token: token.clone() })
+}
+
+fn refused_by_launcher(error: impl std::fmt::Display) -> Failure {
+    Failure::run(format!(
+        "the launcher's PMI does not work ({error}): name a file in a folder that all ranks share by --rendezvous-file"
+    ))
+}
+
+fn given_token() -> Result<Option<String>, Failure> {
+    match std::env::var(TOKEN) {
+        Ok(token) if token.len() < TOKEN_LEN => Err(Failure::usage(format!(
+            "{TOKEN} is shorter than {TOKEN_LEN} characters: give one that nobody guesses"
+        ))),
+        given => Ok(given.ok()),
+    }
+}
+
+fn drawn_token() -> io::Result<String> {
+    let mut bytes = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(hex(&bytes))
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Listens where rank 0 is to be found.
+fn listen(named: Option<&str>, place: &Place) -> Result<TcpListener, Failure> {
+    if let Some(text) = named {
+        let (host, port) = host_and_port(text);
+        let address = addresses(&host, port)?;
+        if address.ip().is_unspecified() {
+            return Err(Failure::usage(format!(
+                "--rendezvous {text}: name the address at which others reach rank 0's machine"
+            )));
+        }
+        return TcpListener::bind(address).map_err(|error| {
+            Failure::usage(format!("--rendezvous {text}: {error}: name an address of rank 0's machine"))
+        });
+    }
+    if place.on_one_machine != Some(false) {
+        return TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Failure::run);
+    }
+    let name = super::roster::host_name();
+    let usable = |address: &SocketAddr| !address.ip().is_loopback() && !address.ip().is_unspecified();
+    let address = (name.as_str(), 0).to_socket_addrs().ok().and_then(|mut all| all.find(usable));
+    let listener = address.and_then(|address| TcpListener::bind(address).ok());
+    listener.ok_or_else(|| {
+        Failure::usage(format!(
+            "ranks are on several machines, and this one's name, {name}, leads to no address that others reach: name one of \
+             rank 0's machine by --rendezvous"
+        ))
+    })
+}
+
+/// The parts of HOST[:PORT].
+fn host_and_port(text: &str) -> (String, u16) {
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return (address.ip().to_string(), address.port());
+    }
+    // An IPv6 address has colons of its own.
+    match text.rsplit_once(':') {
+        Some((host, port)) if text.parse::<IpAddr>().is_err() && !host.is_empty() => match port.parse() {
+            Ok(port) => (host.to_owned(), port),
+            Err(_) => (text.to_owned(), 0),
+        },
+        _ => (text.to_owned(), 0),
+    }
+}
+
+fn addresses(host: &str, port: u16) -> Result<SocketAddr, Failure> {
+    let found = (host, port).to_socket_addrs().ok().and_then(|mut all| all.next());
+    found.ok_or_else(|| {
+        Failure::usage(format!(
+            "--rendezvous: '{host}' is no address and no name of a machine; give HOST or HOST:PORT"
+        ))
+    })
+}
+
+/// The path of the file by which ranks find rank 0. Ranks of one job have the same; those of jobs at the same time have others.
+fn file_path(arguments: &Arguments, place: &Place, near: Option<&Path>) -> PathBuf {
+    if let Some(path) = &arguments.rendezvous_file {
+        return path.clone();
+    }
+    let job = place.job.clone().unwrap_or_else(|| {
+        let mut hasher = Sha256::new();
+        for argument in std::env::args_os().skip(1) {
+            hasher.update(argument.as_encoded_bytes());
+            hasher.update([0]);
+        }
+        hex(&hasher.finalize()[..8])
+    });
+    let job: String =
+        job.chars().map(|c| if c.is_ascii_alphanumeric() || "-._@".contains(c) { c } else { '-' }).collect();
+    let folder = near.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty());
+    folder.unwrap_or(Path::new(".")).join(format!("{FILE}.{job}"))
+}
+
+/// The file of a rendezvous while ranks come.
+struct MeetingFile(PathBuf);
+
+impl Drop for MeetingFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl Meeting {
+    fn to_text(&self) -> String {
+        format!("{}/{}", self.address, self.token)
+    }
+
+    fn parse(text: &str) -> Option<Meeting> {
+        let (address, token) = text.trim_end().split_once('/')?;
+        let address = address.parse().ok()?;
+        (token.len() >= TOKEN_LEN).then(|| Meeting { address, token: token.to_owned() })
+    }
+
+    /// Writes it for this user alone, in one step.
+    fn write(&self, path: &Path) -> Result<MeetingFile, Failure> {
+        let begun = path.with_extension(format!("{}.begun", std::process::id()));
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let written = folder.map_or(Ok(()), fs::create_dir_all).and_then(|()| {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&begun)?;
+            file.write_all(self.to_text().as_bytes())?;
+            fs::rename(&begun, path)
+        });
+        written.map_err(|error| {
+            let _ = fs::remove_file(&begun);
+            Failure::run(format!(
+                "cannot write {}, by which ranks find each other: {error}; name another file by --rendezvous-file",
+                path.display()
+            ))
+        })?;
+        Ok(MeetingFile(path.to_owned()))
+    }
+
+    /// Reads it; whoever could plant one could pretend to be rank 0.
+    fn read(path: &Path) -> io::Result<Meeting> {
+        // A network's file system looks for new files when their folder is read.
+        let _ = fs::read_dir(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")));
+        let mut file = File::open(path)?;
+        let status = file.metadata()?;
+        if status.uid() != geteuid().as_raw() || status.mode() & 0o077 != 0 {
+            return Err(io::Error::other(format!("{} is not this user's alone", path.display())));
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        Meeting::parse(&text)
+            .ok_or_else(|| io::Error::other(format!("{} has another content", path.display())))
+    }
+}
+
+/// Names in a sentence.
+fn list(ranks: &[String]) -> String {
+    match ranks {
+        [one] => format!("rank {one}"),
+        [some @ .., last] => format!("ranks {} and {last}", some.join(", ")),
+        [] => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn hosts_and_ports_are_told_apart() {
+        let of = |text| host_and_port(text);
+        assert_eq!(of("node1:70"), ("node1".into(), 70));
+        assert_eq!(of("node1"), ("node1".into(), 0));
+        assert_eq!(of("::1"), ("::1".into(), 0));
+        assert_eq!(of("[::1]:70"), ("::1".into(), 70));
+        assert_eq!(of("10.0.0.1:70"), ("10.0.0.1".into(), 70));
+    }
+
+    #[test]
+    fn the_file_is_believed_only_if_nobody_else_could_have_written_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("made/.belljar-ranks.7");
+        let meeting = Meeting { address: "127.0.0.1:7".parse().unwrap(), token: "0123456789abcdef".into() };
+        let file = meeting.write(&path).unwrap();
+        assert_eq!(Meeting::read(&path).unwrap(), meeting);
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let error = Meeting::read(&path).unwrap_err().to_string();
+        assert!(error.contains("not this user's alone"), "{error}");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "127.0.0.1:7/short").unwrap();
+        assert!(Meeting::read(&path).unwrap_err().to_string().contains("another content"));
+        drop(file);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn who_has_not_the_token_does_not_arrive() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let arrivals = Arrivals::at(listener, "the right token").unwrap();
+        let place = Place { rank: 3, count: 4, job: None, on_one_machine: None, pmi: None };
+        let stranger = connect(arrivals.address, "the wrong token", &place, Purpose::Packets).unwrap();
+        assert!(greeting::<bool>(&stranger).is_err());
+        let _known = connect(arrivals.address, "the right token", &place, Purpose::Packets).unwrap();
+        let (rank, _) = arrivals.packets(now() + Duration::from_secs(20)).unwrap();
+        assert_eq!(rank, 3);
+        assert!(arrivals.packets(now() + Duration::from_millis(10)).is_none());
+    }
+
+    #[test]
+    fn ranks_are_listed() {
+        let of = |ranks: &[&str]| list(&ranks.iter().map(|r| (*r).to_owned()).collect::<Vec<_>>());
+        assert_eq!((of(&["2"]), of(&["1", "2", "5"])), ("rank 2".into(), "ranks 1, 2 and 5".into()));
+    }
+}
