@@ -70,6 +70,8 @@ def test_two_switches_with_one_device_id(belljar, workdir):
 
 
 @pytest.mark.parametrize("swapped, link, said, remedy", [
+    (False, {"queue": {"codel": {}}}, "the port 'p1' of a P4 switch cannot have this queue",
+     "if it is meant for the other end alone, add reverse: { queue: { packets: 64 } }"),
     (True, {"queue": {"codel": {}}}, "the port 'p1' of a P4 switch cannot have this queue: it has packets or bytes, and strict priorities",
      "if it is meant for the other end alone, write it within reverse: and queue: { packets: 64 } outside"),
     (False, {"reverse": {"queue": {"packets": 10, "ecn_threshold": 5}}}, "its program marks packets, by enq_qdepth or deq_qdepth", ""),
@@ -85,7 +87,8 @@ def test_queues_at_p4_ports(belljar, workdir, swapped, link, said, remedy):
     ({"p4": "s1"}, "this event does not say what the switch is to carry out", "add runtime: entries.json or commands: commands.txt"),
     ({"p4": "s1", "commands": "nowhere.txt"}, "there is no file 'nowhere.txt'", "looked for "),
     ({"p4": "s1", "commands": ["first.txt", "wrong.txt"]}, "switch 's1': ", "wrong.txt: line 1"),
-    ({"link_change": {"link": "first"}, "queue": {"codel": {}}}, "'s1:p1' is a P4 switch's port, which cannot have this queue: ", ""),
+    ({"link_change": {"link": "first"}, "queue": {"codel": {}}}, "'s1:p1' is a P4 switch's port, which cannot have this queue: ",
+     "if it is meant for the other end alone, name that: link_change: { link: NAME, from: HOST }"),
 ])
 def test_p4_events(belljar, workdir, event, said, remedy):
     (workdir / "first.txt").write_text("table_add stations forward 02:00:00:00:00:09 => 1\n")
