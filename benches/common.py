@@ -1,5 +1,6 @@
 """What the benchmarks share: building, running and measuring commands from outside, and showing numbers."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -48,8 +49,13 @@ def compile_c(source, name, *flags):
     """A C program of the benches, compiled when its source is newer."""
     out = BUILT / name
     out.parent.mkdir(parents=True, exist_ok=True)
-    if not out.exists() or out.stat().st_mtime < source.stat().st_mtime:
-        subprocess.run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", *flags, source, "-o", out, "-lm"], check=True)
+    # Benches may run beside each other: a program is there only once it is whole.
+    with open(out.with_name(f".{name}.lock"), "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not out.exists() or out.stat().st_mtime < source.stat().st_mtime:
+            unfinished = out.with_name(f".{name}.unfinished")
+            subprocess.run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", *flags, source, "-o", unfinished, "-lm"], check=True)
+            unfinished.replace(out)
     return out
 
 

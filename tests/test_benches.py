@@ -58,7 +58,7 @@ def test_simulators(belljar, workdir):
     assert [case["variant"] for case in result["cases"]] == ["none", "idle", "busy"]
 
 
-@pytest.mark.needs("memcached")
+@pytest.mark.needs("memcached", "ip")
 def test_racks(belljar, workdir):
     """Two racks of four hosts, the second one's behind a channel too; each answer is what was set."""
     result = bench(belljar, workdir, "racks", "--racks", 2, "--rack", 4, "--rate", 3000, "--seconds", 0.01, 0.03, "--hosts-seconds", 0, "--uplink", 10_000,

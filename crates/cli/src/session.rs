@@ -51,11 +51,14 @@ pub fn run(
     belljar_platform::init().map_err(Failure::run)?;
     let shared = Arc::new(Shared::default());
     let of_handler = shared.clone();
+    // Another rank may have been told first, and then the launcher's own signal is this one's first.
+    let signalled = AtomicBool::new(false);
     ctrlc::set_handler(move || {
-        if of_handler.stop.swap(true, Relaxed) {
+        if signalled.swap(true, Relaxed) {
             live::restore_terminal();
             std::process::exit(INTERRUPTED);
         }
+        of_handler.stop.store(true, Relaxed);
     })
     .map_err(Failure::run)?;
     bug::watch();

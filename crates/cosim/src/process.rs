@@ -46,6 +46,8 @@ impl Running {
     pub fn start(launch: Launch) -> Result<Running> {
         let (program, arguments) = launch.command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
+        // A simulator that is another Belljar is no rank of this run, whatever a launcher has put into the environment.
+        command.env("BELLJAR_NO_RANKS", "1");
         command.args(arguments).envs(launch.environment).current_dir(launch.directory).process_group(0);
         command.stdin(Stdio::null()).stdout(launch.stdout).stderr(launch.stderr);
         Ok(Running { child: command.spawn()?, ended: None })

@@ -11,11 +11,10 @@ use belljar_base::Set;
 use belljar_results::{ResultsError, ResultsFolder};
 use belljar_sim::{Part, hashes};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The file that marks the folder of this run.
@@ -60,7 +59,9 @@ impl Ranks {
         path: &Path,
         create: impl FnOnce() -> Result<ResultsFolder, Failure>,
     ) -> Result<ResultsFolder, Failure> {
-        let mark = rendezvous::hex(&Sha256::digest(format!("results of {}", self.token)));
+        // Drawn anew for each run: a token may be used again, and a killed run leaves its folder.
+        let drawn = rendezvous::drawn_token().map_err(Failure::run);
+        let mark: String = self.step(drawn, |mut all| Ok(all.swap_remove(0)))?;
         let made = |folder: ResultsFolder| {
             folder.write(MARK, mark.as_bytes()).map_err(Failure::run)?;
             let place = folder.path().join(MARK);
@@ -121,13 +122,13 @@ impl Ranks {
             part.failed_on(&self.roster.label(self.place.rank));
             part
         });
-        self.say(part)?;
+        self.say(part);
         loop {
             match self.lines[0].hear() {
-                Ok(Reply::GoOn(Request::Send(paths))) => self.send(&paths, folder)?,
+                Ok(Reply::GoOn(Request::Send(paths))) => self.send(&paths, folder),
                 Ok(Reply::GoOn(Request::Hash(files))) => {
                     let hashes: Hashes = hashes(&files).into_iter().collect();
-                    self.say(Ok(hashes))?;
+                    self.say(Ok(hashes));
                 }
                 Ok(Reply::End(status)) => return Ok(status),
                 Err(Gone) => return Err(self.first_has_gone()),
@@ -136,13 +137,14 @@ impl Ranks {
     }
 
     /// Sends files and folders of the results, as far as they are there.
-    fn send(&self, paths: &[PathBuf], folder: &ResultsFolder) -> Result<(), Failure> {
+    fn send(&self, paths: &[PathBuf], folder: &ResultsFolder) {
         let line = &self.lines[0];
         let packed = pack(paths, folder.path(), Pieces { line, buffer: Vec::new() });
-        line.send_piece(&[]).map_err(|Gone| self.first_has_gone())?;
+        // If rank 0 has gone, it is heard of next.
+        let _ = line.send_piece(&[]);
         self.say(
             packed.map_err(|error| Failure::run(format!("the files of its hosts cannot be read: {error}"))),
-        )
+        );
     }
 
     /// Collects the parts of all other ranks, whose files are in `folder` then; `mine` is rank 0's part. Beside them the first failure.
@@ -187,6 +189,13 @@ impl Ranks {
     fn receive(&self, rank: usize, written: Vec<PathBuf>, folder: &ResultsFolder) -> Result<(), Failure> {
         let line = &self.lines[rank - 1];
         let lost = |Gone| self.lost(rank);
+        if let Some(path) = written.iter().find(|path| !is_below(path)) {
+            let label = self.roster.label(rank);
+            return Err(Failure::run(format!(
+                "{label} names '{}', which is no file of a host",
+                path.display()
+            )));
+        }
         for path in &written {
             // As they were made for all hosts; a link is no folder.
             let path = folder.path().join(path);
@@ -252,10 +261,15 @@ fn root_of(error: io::Error) -> io::Error {
 }
 
 /// Packs files and folders below `root`, as far as they are there.
+/// True for a path that leads to something in a folder of the results, and to no folder of all hosts.
+fn is_below(path: &Path) -> bool {
+    path.components().count() > 1 && path.components().all(|part| matches!(part, Component::Normal(_)))
+}
+
 fn pack(paths: &[PathBuf], root: &Path, out: impl Write) -> io::Result<()> {
     let mut archive = tar::Builder::new(out);
     archive.follow_symlinks(false);
-    for path in paths {
+    for path in paths.iter().filter(|path| is_below(path)) {
         let place = root.join(path);
         match place.symlink_metadata() {
             Ok(status) if status.is_dir() => archive.append_dir_all(path, &place)?,

@@ -187,7 +187,7 @@ impl Ranks {
         judge: impl FnOnce(Vec<T>) -> Result<A, Failure>,
     ) -> Result<A, Failure> {
         if !self.is_first() {
-            self.say(mine)?;
+            self.say(mine);
             return self.hear();
         }
         let mut all = vec![mine?];
@@ -216,9 +216,10 @@ impl Ranks {
     }
 
     /// Says to rank 0 what this rank has, or why it cannot go on.
-    fn say<T: Serialize>(&self, mine: Result<T, Failure>) -> Result<(), Failure> {
+    fn say<T: Serialize>(&self, mine: Result<T, Failure>) {
         let said = mine.map_err(|failure| Refusal { text: failure.to_string(), status: failure.status() });
-        self.lines[0].say(&said).map_err(|Gone| self.first_has_gone())
+        // If it has gone, its last word may still wait to be heard.
+        let _ = self.lines[0].say(&said);
     }
     /// Rank 0's reply: this rank goes on with it, or ends without a word.
     fn hear<A: DeserializeOwned>(&self) -> Result<A, Failure> {

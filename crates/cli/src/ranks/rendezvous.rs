@@ -289,7 +289,7 @@ fn given_token() -> Result<Option<String>, Failure> {
     }
 }
 
-fn drawn_token() -> io::Result<String> {
+pub fn drawn_token() -> io::Result<String> {
     let mut bytes = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(hex(&bytes))
