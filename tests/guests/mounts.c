@@ -345,6 +345,37 @@ static void peers_get_what_is_mounted(void) {
     CHECK(rmdir("a") == 0 && rmdir("b") == 0 && rmdir("c") == 0);
 }
 
+static void what_is_mounted_outlives_its_name(void) {
+    CHECK(put("a", "kept") && put("b", "below"));
+    SAME(mount("a", "b", NULL, MS_BIND, NULL), 0);
+    CHECK(unlink("a") == 0 && holds("b", "kept"));
+    struct stat st;
+    CHECK(stat("b", &st) == 0 && st.st_nlink == 0);
+    SAME(umount("b"), 0);
+    CHECK(holds("b", "below") && unlink("b") == 0);
+}
+
+static void what_peers_got_within_goes_once(void) {
+    CHECK(mkdir("m", 0755) == 0 && mount("x", "m", "tmpfs", 0, NULL) == 0 && mount(NULL, "m", NULL, MS_SHARED, NULL) == 0);
+    CHECK(mkdir("m/p", 0755) == 0 && mount("y", "m/p", "tmpfs", 0, NULL) == 0 && mkdir("m/p/y", 0755) == 0);
+    SAME(mount("m", "m/p/y", NULL, MS_BIND | MS_REC, NULL), 0);
+    SAME(umount2("m/p", MNT_DETACH), 0);
+    CHECK(access("m/p", F_OK) == 0);
+    FAILS(access("m/p/y", F_OK), ENOENT);
+    FAILS(syscall(442, AT_FDCWD, "m", 0, -1L, 64L), EFAULT);
+    CHECK(umount2("m", MNT_DETACH) == 0 && rmdir("m") == 0);
+}
+
+static void a_slave_passes_nothing_back(void) {
+    CHECK(mkdir("a", 0755) == 0 && mkdir("c", 0755) == 0);
+    CHECK(mount("x", "a", "tmpfs", 0, NULL) == 0 && mkdir("a/in", 0755) == 0 && mount(NULL, "a", NULL, MS_SHARED, NULL) == 0);
+    CHECK(mount("a", "c", NULL, MS_BIND, NULL) == 0 && mount(NULL, "c", NULL, MS_SLAVE, NULL) == 0);
+    CHECK(mount("y", "a/in", "tmpfs", 0, NULL) == 0 && mkdir("a/in/deep", 0755) == 0 && access("c/in/deep", F_OK) == 0);
+    CHECK(mount("z", "c/in/deep", "tmpfs", 0, NULL) == 0 && put("c/in/deep/f", ""));
+    FAILS(access("a/in/deep/f", F_OK), ENOENT);
+    CHECK(umount2("c", MNT_DETACH) == 0 && umount2("a", MNT_DETACH) == 0 && rmdir("a") == 0 && rmdir("c") == 0);
+}
+
 static void a_namespace_has_its_own(void) {
     char before[64] = "", after[64] = "";
     CHECK(mkdir("m", 0755) == 0);
@@ -549,5 +580,6 @@ GUEST_WITH(if (!alone()) return 77,
     T(a_tmpfs_hides_and_goes), T(what_cannot_be_mounted), T(nothing_changes_where_it_is_read_only), T(flags_take_rights),
     T(access_times_are_kept_as_mounted),
     T(a_place_is_shown_at_another), T(a_tmpfs_is_full), T(mounts_lie_over_each_other), T(peers_get_what_is_mounted),
+    T(what_is_mounted_outlives_its_name), T(what_peers_got_within_goes_once), T(a_slave_passes_nothing_back),
     T(a_namespace_has_its_own), T(another_root), T(system_files_at_other_places), T(step_by_step),
     T(a_file_is_a_disk))

@@ -72,11 +72,11 @@ impl Host {
     /// passed at once.
     pub fn restart(&mut self) {
         self.set_names = [None, None];
-        self.discipline.reset();
-        self.set_clock_drift(self.discipline.drift_ppb);
         if !self.net.is_down {
             return;
         }
+        self.discipline.reset();
+        self.set_clock_drift(self.discipline.drift_ppb);
         self.net.restore_power();
         let now = self.net.clock.now();
         self.unmount_all();

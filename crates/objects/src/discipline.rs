@@ -102,6 +102,13 @@ pub fn check_values(asked: &Timex) -> Result<(), Errno> {
     Ok(())
 }
 
+/// The nanoseconds by which a clock is to be set forward at once, `ADJ_SETOFFSET`.
+pub fn offset_to_set(asked: &Timex) -> Option<i128> {
+    let unit = if asked.modes & NANOSECONDS != 0 { 1 } else { 1_000 };
+    let is_asked = asked.modes & (SET_OFFSET | ADJUST_TIME) == SET_OFFSET;
+    is_asked.then(|| i128::from(asked.time.sec) * 1_000_000_000 + i128::from(asked.time.usec) * unit)
+}
+
 impl Discipline {
     /// The host starts anew: what programs have set is gone.
     pub fn reset(&mut self) {

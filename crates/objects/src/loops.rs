@@ -143,6 +143,10 @@ impl Loops {
     pub fn unbind(&mut self, number: u64) -> Option<Loop> {
         self.bound.remove(&number)
     }
+    /// The numbers of the devices that have a file.
+    pub fn bound(&self) -> Vec<u64> {
+        self.bound.keys().copied().collect()
+    }
     /// The lowest number without a file.
     pub fn free(&self) -> u64 {
         (0..).find(|number| !self.bound.contains_key(number)).unwrap_or(0)

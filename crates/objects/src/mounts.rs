@@ -12,7 +12,7 @@ mod flags;
 pub use flags::MountFlags;
 
 use crate::ids::{InodeKey, MountKey};
-use belljar_base::Map;
+use belljar_base::{Map, Set};
 use belljar_linux_abi::Errno;
 use slab::Slab;
 
@@ -225,6 +225,11 @@ impl Mounts {
         }
         (mount, inode)
     }
+    /// True if an inode is the root or the place of a mount other than the first: it stays as long as that does.
+    pub fn uses(&self, inode: InodeKey) -> bool {
+        let of = |mount: &Mount| mount.root == inode || mount.at.is_some_and(|(_, point)| point == inode);
+        self.all.len() > 1 && self.all.iter().any(|(_, mount)| of(mount))
+    }
     /// True if something is mounted on an inode in a namespace.
     pub fn is_point(&self, inode: InodeKey, namespace: Option<u32>) -> bool {
         let here = |mount: MountKey| namespace.is_none() || self.get(mount).namespace == namespace;
@@ -280,6 +285,13 @@ impl Mounts {
                 let there = (other, at.1);
                 if shows(self.get(other).root, at.1) && !self.hidden.contains_key(&there) {
                     let copy = self.copy(mount, root, true, &|_| true);
+                    if self.get(other).group != Some(group) {
+                        // What a slave gets is a slave: what it mounts there is its own.
+                        for part in self.tree(copy) {
+                            let part = self.get_mut(part);
+                            part.master = part.group.take().or(part.master);
+                        }
+                    }
                     self.attach_here(copy, there);
                 }
             }
@@ -297,6 +309,8 @@ impl Mounts {
         others.map(|(key, _)| MountKey(key)).collect()
     }
     fn attach_here(&mut self, mount: MountKey, at: (MountKey, InodeKey)) {
+        // What lies on the place already stays below.
+        let at = self.top(at.0, at.1);
         let namespace = self.get(at.0).namespace;
         for part in self.tree(mount) {
             self.get_mut(part).namespace = namespace;
@@ -310,7 +324,9 @@ impl Mounts {
         for part in tree {
             let group = self.get(part).group;
             let new = self.last_group + 1;
-            let has_peers = group.is_some_and(|group| !self.receivers(group, part).is_empty());
+            let has_peers = group.is_some_and(|group| {
+                self.receivers(group, part).iter().any(|other| self.get(*other).group == Some(group))
+            });
             let mount = self.get_mut(part);
             mount.unbindable = to == Propagation::Unbindable;
             match to {
@@ -463,19 +479,22 @@ impl Mounts {
     /// that nobody uses are given, to be ended by [`end`](Self::end).
     pub fn take_down(&mut self, mount: MountKey) -> Vec<MountKey> {
         let mut tree = self.tree(mount);
+        let mut found: Set<MountKey> = tree.iter().copied().collect();
         if let Some((parent, point)) = self.get(mount).at
             && let Some(group) = self.get(parent).group
         {
             for other in self.receivers(group, parent) {
                 if let Some(copy) = self.hidden.get(&(other, point)) {
-                    tree.extend(self.tree(*copy));
+                    // A peer may lie in what goes already.
+                    let more = self.tree(*copy);
+                    tree.extend(more.into_iter().filter(|part| found.insert(*part)));
                 }
             }
         }
         for part in tree.iter().rev() {
             self.detach(*part);
         }
-        tree.into_iter().filter(|part| self.get(*part).opens == 0).collect()
+        tree.into_iter().filter(|part| *part != BASE && self.get(*part).opens == 0).collect()
     }
     /// Forgets a detached mount that nobody uses. The file system that goes with it, if no other mount shows it.
     pub fn end(&mut self, mount: MountKey) -> Option<(u64, FileSystem)> {
@@ -495,12 +514,13 @@ impl Mounts {
         mount.writers += u32::from(writes);
         mount.expiring = false;
     }
-    /// It is no more. True if the mount is detached, and this was its last.
+    /// It is no more. True if the mount is detached, by itself, and this was its last. The first one is never ended.
     pub fn closed(&mut self, mount: MountKey, writes: bool) -> bool {
+        let is_first = mount == BASE;
         let mount = self.get_mut(mount);
         mount.opens -= 1;
         mount.writers -= u32::from(writes);
-        mount.opens == 0 && mount.namespace.is_none()
+        mount.opens == 0 && mount.namespace.is_none() && mount.at.is_none() && !is_first
     }
     /// Open files that can be written in any mount of a file system.
     pub fn writers_of(&self, device: u64) -> u32 {

@@ -88,7 +88,8 @@ impl Host {
             self.unbind_loop(number);
         }
     }
-    fn unbind_loop(&mut self, number: u64) {
+    /// Takes the file of a loop device away.
+    pub(crate) fn unbind_loop(&mut self, number: u64) {
         if let Some(bound) = self.files.loops.unbind(number) {
             self.release_file(bound.file);
         }
@@ -172,6 +173,10 @@ impl Call<'_> {
             CTL_REMOVE => return Err(Errno::ENODEV),
             _ => return Err(Errno::ENOSYS),
         };
+        // Minor numbers have eight bits here.
+        if number > 0xff {
+            return Err(if request == CTL_ADD { Errno::EINVAL } else { Errno::ENOSPC });
+        }
         self.host.show_loop(number);
         done(number)
     }
@@ -196,7 +201,7 @@ impl Call<'_> {
                 let block = self.host.files.loops.get(number).map_or(512, |bound| bound.block);
                 self.give_block(argument, &block)
             }
-            BLKBSZGET => self.give_block(argument, &4_096u64),
+            BLKBSZGET => self.give_block(argument, &4_096u32),
             BLKIOOPT | BLKALIGNOFF => self.give_block(argument, &0u32),
             BLKRAGET => self.give_block(argument, &self.host.files.loops.read_ahead(number)),
             BLKROGET => {

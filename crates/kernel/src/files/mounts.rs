@@ -224,7 +224,13 @@ impl Host {
     /// Ends mounts that have been taken away; file systems that nothing shows any more go with all that is in them.
     pub(crate) fn end_mounts(&mut self, mounts: Vec<MountKey>) {
         for mount in mounts {
-            let Some((device, system)) = self.files.mounts.end(mount) else { continue };
+            let root = self.files.mounts.get(mount).root;
+            let Some((device, system)) = self.files.mounts.end(mount) else {
+                if self.files.inodes.contains(root.0) {
+                    self.forget_if_unused(root);
+                }
+                continue;
+            };
             let inodes = self.files.inodes.iter().filter(|(_, inode)| inode.device == device);
             let inodes: Vec<InodeKey> = inodes.map(|(key, _)| InodeKey(key)).collect();
             let folder = self.files.own_path(system.root);
@@ -301,15 +307,33 @@ impl Host {
     }
     /// The host has lost its power: nothing is mounted but what there is from the start.
     pub(crate) fn unmount_all(&mut self) {
+        for number in self.files.loops.bound() {
+            self.unbind_loop(number);
+        }
         for namespace in self.files.mounts.later_namespaces() {
             let gone = self.files.mounts.abandon(namespace);
+            self.end_mounts(gone);
+        }
+        // pivot_root(2) may have put another in its place.
+        let root = self.files.mounts.root_of(0);
+        if root != BASE {
+            self.files.mounts.detach(BASE);
+            self.files.mounts.set_root(0, BASE);
+            let gone = self.files.mounts.take_down(root);
             self.end_mounts(gone);
         }
         for mount in self.files.mounts.children(BASE) {
             let gone = self.files.mounts.take_down(mount);
             self.end_mounts(gone);
         }
-        self.files.mounts.get_mut(BASE).flags = MountFlags::RELATIVE_ACCESS_TIME;
+        let first = self.files.mounts.get_mut(BASE);
+        first.flags = MountFlags::RELATIVE_ACCESS_TIME;
+        (first.group, first.master, first.unbindable) = (None, None, false);
+        for (_, device, ..) in SEEDS {
+            if let Some(system) = self.files.mounts.system_mut(*device) {
+                system.flags = MountFlags::RELATIVE_ACCESS_TIME;
+            }
+        }
     }
 
     /// True if somebody uses a mount: an open file, a program that runs, a working directory or root, a socket bound there.

@@ -219,8 +219,8 @@ impl Host {
         if self.files.has_own_name(inode) {
             let path = self.files.own_path_in(parent, name).ok_or(Errno::ENOENT)?;
             let last = self.files.inode(inode).links.len() == 1;
-            let kept =
-                last && self.files.inode(inode).opens > 0 && self.files.inode(inode).content().is_some();
+            let is_used = self.files.inode(inode).opens > 0 || self.files.mounts.uses(inode);
+            let kept = last && is_used && self.files.inode(inode).content().is_some();
             let removed = match &self.files.inode(inode).node {
                 _ if kept => self.set_aside(inode, &path),
                 Node::Directory(_) => self.machine.remove_dir(&path),

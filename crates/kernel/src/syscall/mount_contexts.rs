@@ -102,7 +102,12 @@ pub fn sys_fspick(call: &mut Call<'_>) -> SysResult {
     if !call.host.files.is_mount_root(place) || call.host.files.seed_at(place).is_some() {
         return Err(Errno::EINVAL);
     }
-    let context = FileSystemContext { picked: Some(place), ..FileSystemContext::default() };
+    let device = call.host.files.inode(place.1).device;
+    let mut context = FileSystemContext { picked: Some(place), ..FileSystemContext::default() };
+    if let Some(system) = call.host.files.mounts.system(device) {
+        context.kind = system.kind.into();
+        context.flags = system.flags & MountFlags::OF_FILE_SYSTEM;
+    }
     open_context(call, context, flags & CLOSE_ON_EXEC != 0)
 }
 
@@ -196,7 +201,7 @@ fn run_command(call: &mut Call<'_>, number: usize, command: u32) -> SysResult {
         (7, Some(place)) if !call.host.files.mounts.shows(place.0, place.1) => Err(Errno::EINVAL),
         (7, Some(place)) => {
             let flags = context.flags.bits() | c::MS_REMOUNT;
-            let wanted = context.flags | call.host.files.mounts.get(place.0).flags & MountFlags::OF_MOUNT;
+            let wanted = call.host.files.mounts.get(place.0).flags & MountFlags::OF_MOUNT;
             super::mounts::remount(call, place, flags, wanted, &context.options)
         }
         (7, None) | (_, Some(_)) => Err(Errno::EBUSY),
@@ -332,7 +337,8 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     call.host.processes.require(call.process, capability::SYS_ADMIN)?;
-    let tail = call.read_vec(call.args[3] + size_of::<MountAttributes>() as u64, size as usize - 32)?;
+    let after = call.args[3].checked_add(size_of::<MountAttributes>() as u64).ok_or(Errno::EFAULT)?;
+    let tail = call.read_vec(after, size as usize - 32)?;
     if tail.iter().any(|byte| *byte != 0) {
         return Err(Errno::E2BIG);
     }

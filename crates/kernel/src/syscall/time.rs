@@ -91,10 +91,11 @@ pub fn sys_settimeofday(call: &mut Call<'_>) -> SysResult {
     }
 }
 
+/// What is later than this could wrap while the host is up, `TIME_SETTOD_SEC_MAX`.
+const LATEST: u64 = i64::MAX as u64 - 30 * 365 * 86_400 * 1_000_000_000;
+
 /// Sets the wall clock, which cannot show less than the time since the host has started.
 fn set_clock(call: &mut Call<'_>, ns: u64) -> SysResult {
-    /// What is later than this could wrap while the host is up, `TIME_SETTOD_SEC_MAX`.
-    const LATEST: u64 = i64::MAX as u64 - 30 * 365 * 86_400 * 1_000_000_000;
     if ns >= LATEST {
         return Err(Errno::EINVAL);
     }
@@ -125,6 +126,13 @@ fn adjust(call: &mut Call<'_>, addr: u64) -> SysResult {
     if discipline::check(&asked)? {
         call.host.processes.require(call.process, capability::SYS_TIME)?;
         discipline::check_values(&asked)?;
+        if let Some(step) = discipline::offset_to_set(&asked) {
+            let then = i128::from(call.host.net.clock.realtime_ns()) + step;
+            let earliest = call.host.net.clock.monotonic_ns();
+            if !(i128::from(earliest)..i128::from(LATEST)).contains(&then) {
+                return Err(Errno::EINVAL);
+            }
+        }
         let done = call.host.discipline.apply(&asked);
         if done.slowly && done.step != 0 {
             call.host.warn("offsets of adjtimex are made up for at once, not slowly");
@@ -135,7 +143,7 @@ fn adjust(call: &mut Call<'_>, addr: u64) -> SysResult {
         if done.step != 0 {
             let least = call.host.net.clock.monotonic_ns() as i64;
             let now = call.host.net.clock.realtime_ns() as i64;
-            call.host.step_clock(done.step.max(least - now));
+            call.host.step_clock(done.step.clamp(least - now, LATEST as i64 - 1 - now));
         }
     }
     let now = call.host.net.clock.realtime_ns();

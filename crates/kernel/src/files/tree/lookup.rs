@@ -169,7 +169,7 @@ impl Host {
     /// Forgets an inode that has neither a name nor an open file.
     pub(crate) fn forget_if_unused(&mut self, key: InodeKey) {
         let inode = self.files.inode(key);
-        if inode.is_nameless() && inode.opens == 0 {
+        if inode.is_nameless() && inode.opens == 0 && !self.files.mounts.uses(key) {
             self.forget_watches(key);
             self.close_native(key);
             self.remove_unnamed(key);
