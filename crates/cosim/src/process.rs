@@ -118,13 +118,16 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
-    fn start(script: &str) -> Running {
-        let null = || File::options().write(true).open("/dev/null").unwrap();
+    fn null() -> File {
+        File::options().write(true).open("/dev/null").unwrap()
+    }
+
+    fn start(script: &str, stdout: File) -> Running {
         Running::start(Launch {
             command: ["sh", "-c", script].map(OsString::from).to_vec(),
             environment: vec![("STATUS".into(), "7".into())],
             directory: "/".into(),
-            stdout: null(),
+            stdout,
             stderr: null(),
         })
         .unwrap()
@@ -132,15 +135,21 @@ mod tests {
 
     #[test]
     fn how_it_ends_is_known() {
-        let mut running = start("exit $STATUS");
+        let mut running = start("exit $STATUS", null());
         assert_eq!(running.ends_within(Duration::from_secs(10)).unwrap().code(), Some(7));
         assert_eq!(running.ended().unwrap().code(), Some(7));
     }
 
     #[test]
     fn what_does_not_end_by_itself_is_told_to() {
-        let mut running = start("trap 'exit 3' INT; while :; do sleep 0.05; done");
-        assert_eq!(running.ends_within(Duration::from_millis(200)), None);
+        let said = std::env::temp_dir().join(format!("belljar-cosim-{}", std::process::id()));
+        let script = "trap 'exit 3' INT; echo ready; while :; do sleep 0.05; done";
+        let mut running = start(script, File::create(&said).unwrap());
+        // Until its trap is set.
+        while std::fs::metadata(&said).unwrap().len() == 0 {
+            assert_eq!(running.ends_within(Duration::from_millis(20)), None);
+        }
+        std::fs::remove_file(&said).unwrap();
         end(vec![&mut running]);
         assert_eq!(running.ended().unwrap().code(), Some(3));
     }

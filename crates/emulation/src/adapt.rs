@@ -25,7 +25,7 @@ const STEP_DOWN: f64 = 0.8;
 /// Windows with slack before a step downwards.
 const PATIENCE: u32 = 4;
 /// Windows before a step downwards to where the factor was too low: at first, and at most.
-const MEMORY: (u32, u32) = (40, 2_000);
+const MEMORY: (u32, u32) = (40, 1_000);
 
 /// A number of frames and the sum of their lateness.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -96,12 +96,19 @@ pub struct Adapter {
     wait: u32,
     /// Windows that the next step down there waits for.
     memory: u32,
+    /// The last step was one down there.
+    tried: bool,
 }
 
 impl Adapter {
     /// Decisions from a factor on; `limit` is the mean lateness that does no harm, in nanoseconds.
     pub fn new(tdf_milli: u64, limit: f64) -> Adapter {
-        Adapter { tdf_milli, limit, slack: 0, too_low: 0, wait: 0, memory: MEMORY.0 }
+        Adapter { tdf_milli, limit, slack: 0, too_low: 0, wait: 0, memory: MEMORY.0, tried: false }
+    }
+
+    /// The highest factor that is hardly more than one that was too low.
+    fn low(&self) -> u64 {
+        (self.too_low as f64 * STEP_UP.0) as u64
     }
 
     /// The new factor, in thousandths, if it is to change.
@@ -111,8 +118,8 @@ impl Adapter {
         let old = self.tdf_milli;
         let new = if late > 1.0 || short > SHORT {
             self.slack = 0;
-            let again = old as f64 <= self.too_low as f64 * STEP_UP.0;
-            self.memory = if again { (self.memory * 2).min(MEMORY.1) } else { MEMORY.0.max(self.memory) };
+            let tried = std::mem::take(&mut self.tried);
+            self.memory = if tried { (self.memory * 2).min(MEMORY.1) } else { MEMORY.0.max(self.memory) };
             (self.too_low, self.wait) = (old, self.memory);
             let step = late.max(1.0 + short).clamp(STEP_UP.0, STEP_UP.1);
             ((old as f64 * step) as u64).min(MOST)
@@ -123,14 +130,14 @@ impl Adapter {
             }
             self.slack = 0;
             let new = ((old as f64 * STEP_DOWN) as u64).max(1_000);
-            if new <= self.too_low {
+            if new <= self.low() {
                 if self.wait > 0 {
                     return None;
                 }
-                if old <= self.too_low {
-                    // This one is enough now, so the next may come sooner.
-                    self.too_low = new;
-                    self.memory = (self.memory / 2).max(PATIENCE);
+                if std::mem::replace(&mut self.tried, true) {
+                    // This one is enough now: the load has fallen, and the next may come sooner.
+                    self.too_low = (new as f64 / STEP_UP.0) as u64;
+                    self.memory = (self.memory / 2).clamp(PATIENCE, MEMORY.0);
                 }
                 self.wait = self.memory;
             }
