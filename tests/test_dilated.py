@@ -300,7 +300,8 @@ def test_hosts_run_in_turns(tmp_path):
     # Five hosts' seconds of two processors; nobody's clock shows them.
     assert truth["real_seconds"] > 1.3 * statistics(results)["simulated_seconds"] or os.cpu_count() > 5, truth
     least, mean, _ = round_trips(results)
-    assert least >= 8.0 and (mean < 9.5 or not in_time(results)), (least, mean)
+    # Where processors fail to come for long (the verdict says so), a clock is read a moment before its host is stopped.
+    assert (least >= 8.0 and mean < 9.5) or not in_time(results), (least, mean)
     rounds = [int(output(results, name, "python3")) for name in names]
     assert min(rounds) > 0.5 * max(rounds) or not in_time(results), rounds
 
