@@ -1,6 +1,5 @@
 """What the benchmarks share: building, running and measuring commands from outside, and showing numbers."""
 
-import fcntl
 import json
 import os
 import pathlib
@@ -15,6 +14,10 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests"))
+
+from compiling import compile_newer  # noqa: E402
+
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 BUILT = TARGET / "benches"
 
@@ -48,14 +51,7 @@ def belljar():
 def compile_c(source, name, *flags):
     """A C program of the benches, compiled when its source is newer."""
     out = BUILT / name
-    out.parent.mkdir(parents=True, exist_ok=True)
-    # Benches may run beside each other: a program is there only once it is whole.
-    with open(out.with_name(f".{name}.lock"), "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not out.exists() or out.stat().st_mtime < source.stat().st_mtime:
-            unfinished = out.with_name(f".{name}.unfinished")
-            subprocess.run(["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", *flags, source, "-o", unfinished, "-lm"], check=True)
-            unfinished.replace(out)
+    compile_newer(out, ["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", *flags], source, libraries=["-lm"])
     return out
 
 

@@ -1,4 +1,4 @@
-"""Programs that tests compile, each once for all workers of pytest-xdist."""
+"""Programs that tests and benches compile, each once for all that run beside each other."""
 
 import contextlib
 import fcntl
@@ -26,9 +26,9 @@ def compile_to(out, command, *sources, **options):
         unfinished.unlink(missing_ok=True)
 
 
-def compile_newer(out, command, *sources, reads=(), **options):
+def compile_newer(out, command, *sources, reads=(), libraries=(), **options):
     """Compiles `out` when it is older than its sources or the headers that it `reads`. A program that is up to date is left as it
     is, since the tests of another worker may be running it."""
     with locked(out.with_name(f".{out.name}.lock")):
         if not out.exists() or out.stat().st_mtime < max(source.stat().st_mtime for source in [*sources, *reads]):
-            compile_to(out, command, *sources, **options)
+            compile_to(out, command, *sources, *libraries, **options)

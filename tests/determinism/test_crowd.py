@@ -4,7 +4,7 @@ step: nothing of that shows."""
 import pathlib
 
 import pytest
-from compiling import compile_to
+from compiling import compile_newer
 from conftest import TARGET, contents_of, experiment, graph
 
 # More than a worker alone is taken to have in its cache, and fewer than two are.
@@ -17,8 +17,7 @@ ROUNDS = 60
 def program():
     source = pathlib.Path(__file__).with_name("crowd.c")
     out = TARGET / "test-work" / "determinism-crowd"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    compile_to(out, ["gcc", "-O1", "-Wall", "-Wextra"], source, "-lm")
+    compile_newer(out, ["gcc", "-O1", "-Wall", "-Wextra"], source, libraries=["-lm"])
     return out
 
 

@@ -1,5 +1,5 @@
 //! Foundations that every layer of Belljar shares: simulated time, the identity of hosts, seeded random
-//! streams, a histogram of lateness and the ordered collections that stand in for the unordered ones of `std`.
+//! streams, token buckets, a histogram of lateness and the ordered collections that stand in for the unordered ones of `std`.
 //!
 //! Nothing in here knows of packets, guests or files.
 #![forbid(unsafe_code)]
@@ -7,6 +7,7 @@
 pub mod activity;
 mod event;
 mod footprint;
+mod hex;
 mod ids;
 mod inbox;
 mod lateness;
@@ -16,6 +17,7 @@ mod token_bucket;
 
 pub use event::{EventClass, EventKey};
 pub use footprint::{CACHE_LINE, Footprint, LineGroup};
+pub use hex::hex;
 pub use ids::HostId;
 pub use inbox::Inbox;
 pub use lateness::Lateness;

@@ -31,6 +31,7 @@ mod ranks;
 mod report;
 mod run;
 mod schema;
+mod secret;
 mod session;
 mod shadow_options;
 mod stack;

@@ -1,8 +1,8 @@
 //! Options of `belljar emulate` about dilated time.
 
 use crate::failure::Failure;
-use belljar_config::topology::DeviceKind;
 use belljar_config::{Experiment, parse_time};
+use belljar_emulation::p4;
 use belljar_emulation::quanta::Factor;
 
 /// The time between two barriers.
@@ -79,10 +79,8 @@ impl Dilated {
         quantum: Option<Quantum>,
         experiment: &Experiment,
     ) -> Result<Dilated, Failure> {
-        let switches = experiment.topology.devices.iter();
-        let switches = switches.filter(|device| matches!(device.kind, DeviceKind::P4(_)));
         let hosts = experiment.hosts.iter().map(|host| &*host.name);
-        let nodes: Vec<&str> = hosts.chain(switches.map(|switch| &*switch.name)).collect();
+        let nodes: Vec<&str> = hosts.chain(p4::names(experiment)).collect();
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Dilated::of(settings, quantum, &nodes, processors).map_err(Failure::usage)
     }

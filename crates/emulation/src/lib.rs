@@ -42,7 +42,7 @@ mod netlink;
 mod network;
 pub mod nodes;
 mod outcome;
-mod p4;
+pub mod p4;
 pub mod probe;
 mod protocol;
 pub mod quanta;

@@ -4,8 +4,8 @@
 //! A layer names any path, and links of lower layers lead anywhere: every path is resolved by the kernel with the directory as its root
 //! (`openat2`), and the last component is never followed.
 
-use crate::manifest::hex;
 use crate::{Doing, Error, Result, open_directory, open_within};
+use belljar_base::hex;
 use flate2::read::MultiGzDecoder;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;

@@ -2,6 +2,7 @@
 
 use crate::source::Source;
 use crate::{Error, Result};
+use belljar_base::hex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -206,11 +207,6 @@ fn hex_of(digest: &str) -> Result<String> {
         }
         _ => Err(Error::new(format!("'{digest}' in it is no digest by sha256"))),
     }
-}
-
-/// Bytes in hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8], name: &str) -> Result<T> {

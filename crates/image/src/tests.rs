@@ -1,5 +1,5 @@
 use super::*;
-use crate::manifest::hex;
+use belljar_base::hex;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -165,12 +165,9 @@ impl Discipline {
             done.rate |= asked.tick != self.tick;
             self.tick = asked.tick;
         }
-        if modes & SET_OFFSET != 0 {
-            let fraction = if modes & NANOSECONDS != 0 { asked.time.usec } else { asked.time.usec * 1_000 };
-            done.step = done
-                .step
-                .saturating_add(asked.time.sec.saturating_mul(1_000_000_000))
-                .saturating_add(fraction);
+        if let Some(step) = offset_to_set(asked) {
+            let step = step.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            done.step = done.step.saturating_add(step);
         }
         done
     }

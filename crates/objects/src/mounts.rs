@@ -64,8 +64,6 @@ pub enum Propagation {
 pub struct Mount {
     /// Its number in `mountinfo`.
     pub id: u32,
-    /// The number that no other mount ever has, `statmount(2)`.
-    pub unique: u64,
     /// Its namespace; `None` for one that is in none: not attached yet, or detached.
     pub namespace: Option<u32>,
     /// The mount that it is attached to, and the inode that it hides there. Roots of namespaces have none.
@@ -98,8 +96,6 @@ pub const BASE: MountKey = MountKey(0);
 const FIRST_DEVICE: u64 = 32;
 /// The number in `mountinfo` of the first mount that is none of the seeds.
 const FIRST_ID: u32 = 32;
-/// What the unique numbers of Linux begin behind.
-const FIRST_UNIQUE: u64 = 1 << 31;
 /// The most mounts of a namespace, `fs.mount-max`.
 const MOST: usize = 100_000;
 
@@ -130,7 +126,6 @@ impl Mounts {
         let flags = MountFlags::RELATIVE_ACCESS_TIME;
         let mount = Mount {
             id: 1,
-            unique: FIRST_UNIQUE + 1,
             namespace: Some(0),
             at: None,
             root,
@@ -201,10 +196,6 @@ impl Mounts {
         }
         self.systems.get_mut(&device)?.room.as_mut()
     }
-    /// True if nothing has been mounted but what there was at the start.
-    pub fn is_untouched(&self) -> bool {
-        self.all.len() == 1
-    }
     /// The root of a namespace.
     pub fn root_of(&self, namespace: u32) -> MountKey {
         self.namespaces.get(&namespace).map_or(BASE, |found| found.root)
@@ -251,7 +242,6 @@ impl Mounts {
         self.last_id += 1;
         MountKey(self.all.insert(Mount {
             id: self.last_id,
-            unique: FIRST_UNIQUE + u64::from(self.last_id),
             namespace: None,
             at: None,
             root,
@@ -526,11 +516,6 @@ impl Mounts {
     pub fn writers_of(&self, device: u64) -> u32 {
         self.all.iter().filter(|(_, mount)| mount.device == device).map(|(_, mount)| mount.writers).sum()
     }
-    /// The mount of a namespace with this number, or unique number.
-    pub fn find(&self, namespace: u32, has: impl Fn(&Mount) -> bool) -> Option<MountKey> {
-        let found = self.all.iter().find(|(_, mount)| mount.namespace == Some(namespace) && has(mount));
-        found.map(|(key, _)| MountKey(key))
-    }
     /// True if there is such a mount, and an inode is its root.
     pub fn shows(&self, mount: MountKey, root: InodeKey) -> bool {
         self.all.get(mount.0).is_some_and(|found| found.root == root)
@@ -539,10 +524,6 @@ impl Mounts {
     pub fn showing(&self, root: InodeKey) -> Option<MountKey> {
         let found = self.all.iter().find(|(_, mount)| mount.root == root && mount.namespace.is_some());
         found.map(|(key, _)| MountKey(key))
-    }
-    /// The seeds, by device.
-    pub fn seeds(&self) -> impl Iterator<Item = (u64, &FileSystem)> {
-        self.systems.iter().filter(|(_, system)| system.seed).map(|(device, system)| (*device, system))
     }
 }
 

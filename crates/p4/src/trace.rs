@@ -91,6 +91,5 @@ pub(crate) fn source(info: Option<&SourceInfo>) -> String {
 
 /// Hexadecimal digits after `0x`.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("0x{digits}")
+    format!("0x{}", belljar_base::hex(bytes))
 }

@@ -2,7 +2,7 @@
 //! promised to be equal only where these are. Checked by `sha256sum -c manifest.sha256`.
 
 use crate::node::HostNode;
-use belljar_base::{Map, Set};
+use belljar_base::{Map, Set, hex};
 use belljar_kernel::Host;
 use belljar_results::names;
 use belljar_results::{ResultsError, ResultsFolder};
@@ -54,7 +54,7 @@ pub fn differences(here: &Map<OsString, String>, there: &Map<OsString, String>) 
 fn hash(path: &Path) -> io::Result<String> {
     let mut hasher = Sha256::new();
     io::copy(&mut File::open(path)?, &mut hasher)?;
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&hasher.finalize()))
 }
 
 /// As sha256sum(1) writes it, which escapes what would break the line.

@@ -5,9 +5,9 @@
 
 use super::watch::{Selection, Watch};
 use crate::failure::Failure;
+use crate::secret;
 use belljar_net::units::parse_duration;
 use serde::Deserialize;
-use std::fs::File;
 use std::io::{Cursor, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,6 +17,8 @@ use tiny_http::{Header, Method, Response, Server};
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+/// Bytes of a secret: 128 bits.
+const SECRET_LEN: usize = 16;
 /// Bytes of a request's body at most.
 const BODY_MAX: u64 = 4_096;
 /// Hosts that one answer tells of at most.
@@ -55,8 +57,8 @@ pub fn serve(watch: Arc<Watch>, port: u16) -> Result<(), Failure> {
     let server =
         Server::http(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(|error| cannot(&error))?;
     let port = server.server_addr().to_ip().map_or(port, |address| address.port());
-    let site =
-        Site { token: random().map_err(Failure::run)?, nonce: random().map_err(Failure::run)?, port, watch };
+    let drawn = || secret::drawn(SECRET_LEN).map_err(Failure::run);
+    let site = Site { token: drawn()?, nonce: drawn()?, port, watch };
     eprintln!("live view: http://127.0.0.1:{port}/{}/", site.token);
     let serve = move || {
         for mut request in server.incoming_requests() {
@@ -67,18 +69,6 @@ pub fn serve(watch: Arc<Watch>, port: u16) -> Result<(), Failure> {
     };
     thread::Builder::new().name("live view".into()).spawn(serve).map_err(Failure::run)?;
     Ok(())
-}
-
-/// 128 random bits of the system, in hexadecimal.
-fn random() -> std::io::Result<String> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Compares in a time that does not tell how much is equal.
-fn is_equal(a: &str, b: &str) -> bool {
-    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
 type Answer = Response<Cursor<Vec<u8>>>;
@@ -108,7 +98,7 @@ impl Site {
         }
         let path = request.url().to_owned();
         let (given, rest) = path.strip_prefix('/').and_then(|path| path.split_once('/')).unwrap_or_default();
-        if !is_equal(given, &self.token) {
+        if !secret::is_equal(given, &self.token) {
             let text = "the address is the one that belljar has printed\n".to_owned();
             return respond(404, "text/plain", text, NOTHING);
         }
@@ -205,14 +195,6 @@ fn header(name: &str, value: &str) -> Header {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tokens_differ_and_have_128_bits() {
-        let (a, b) = (random().unwrap(), random().unwrap());
-        assert_ne!(a, b);
-        assert_eq!(a.len(), 32);
-        assert!(is_equal(&a, &a.clone()) && !is_equal(&a, &b) && !is_equal(&a, &a[1..]) && !is_equal("", &a));
-    }
 
     #[test]
     fn names_are_text_in_the_page() {

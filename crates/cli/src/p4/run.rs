@@ -2,7 +2,7 @@
 
 use super::{pcap, step::Stepper};
 use crate::failure::Failure;
-use belljar_base::{Map, SimDuration, SimTime};
+use belljar_base::{Map, SimDuration, SimTime, hex};
 use belljar_p4::switch::Drop;
 use belljar_p4::{Notification, Program, Switch, SwitchConfig, files};
 use std::path::PathBuf;
@@ -133,10 +133,6 @@ fn collect(switch: &mut Switch, now: SimTime, left: &mut Map<u16, Vec<(SimTime, 
             Notification::PacketIn(packet) => println!("packet to the control plane: {}", hex(&packet)),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn summarise(switch: &Switch, left: &Map<u16, Vec<(SimTime, Vec<u8>)>>) {

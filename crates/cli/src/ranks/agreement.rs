@@ -1,8 +1,9 @@
 //! Agreement of all ranks on what they run: the same program, the same experiment, the same files on each machine.
 
-use super::{Ranks, inputs, rendezvous};
+use super::{Ranks, inputs};
 use crate::failure::Failure;
 use crate::workers::Workers;
+use belljar_base::hex;
 use belljar_config::Experiment;
 use belljar_sim::{Difference, differences, hashes};
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ pub type Hashes = Vec<(OsString, String)>;
 fn digest(mut content: impl io::Read) -> io::Result<String> {
     let mut hasher = Sha256::new();
     io::copy(&mut content, &mut hasher)?;
-    Ok(rendezvous::hex(&hasher.finalize()))
+    Ok(hex(&hasher.finalize()))
 }
 
 impl Ranks {

@@ -60,8 +60,7 @@ impl Ranks {
         create: impl FnOnce() -> Result<ResultsFolder, Failure>,
     ) -> Result<ResultsFolder, Failure> {
         // Drawn anew for each run: a token may be used again, and a killed run leaves its folder.
-        let drawn = rendezvous::drawn_token().map_err(Failure::run);
-        let mark: String = self.step(drawn, |mut all| Ok(all.swap_remove(0)))?;
+        let mark: String = self.step(rendezvous::drawn_token(), |mut all| Ok(all.swap_remove(0)))?;
         let made = |folder: ResultsFolder| {
             folder.write(MARK, mark.as_bytes()).map_err(Failure::run)?;
             let place = folder.path().join(MARK);

@@ -12,6 +12,8 @@ use super::pmi;
 use super::roster::Member;
 use crate::failure::Failure;
 use crate::progress::now;
+use crate::secret;
+use belljar_base::hex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
@@ -94,7 +96,7 @@ impl Arrivals {
                 let _ = thread::Builder::new().name("ranks".into()).spawn(move || {
                     let greeted = stream.set_nonblocking(false).and_then(|()| greeting::<Greeting>(&stream));
                     if let Ok(Greeting { token: proof, rank, count, purpose }) = greeted
-                        && is_same(&proof, &token)
+                        && secret::is_equal(&proof, &token)
                     {
                         let _ = arrive.send((rank, count, purpose, stream));
                     }
@@ -126,12 +128,6 @@ impl Drop for Arrivals {
     }
 }
 
-/// Compares two texts in a time that says nothing about where they differ.
-fn is_same(one: &str, other: &str) -> bool {
-    let differing = one.bytes().zip(other.bytes()).fold(0, |seen, (a, b)| seen | (a ^ b));
-    one.len() == other.len() && differing == 0
-}
-
 /// Connects to another rank for a purpose.
 pub fn connect(address: SocketAddr, token: &str, place: &Place, purpose: Purpose) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, CONNECT)?;
@@ -160,7 +156,7 @@ pub fn meet(arguments: &Arguments, place: &Place, near: Option<&Path>, me: Membe
 /// Rank 0's part: all others come.
 fn receive(arguments: &Arguments, place: &Place, near: Option<&Path>) -> Result<Met, Failure> {
     let given = given_token()?;
-    let token = given.clone().map_or_else(drawn_token, Ok).map_err(Failure::run)?;
+    let token = given.clone().map_or_else(drawn_token, Ok)?;
     let listener = listen(arguments.rendezvous.as_deref(), place)?;
     let arrivals = Arrivals::at(listener, &token).map_err(Failure::run)?;
     let told = Meeting { address: arrivals.address, token: token.clone() };
@@ -289,15 +285,9 @@ fn given_token() -> Result<Option<String>, Failure> {
     }
 }
 
-pub fn drawn_token() -> io::Result<String> {
-    let mut bytes = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(hex(&bytes))
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// A secret that nobody guesses, of 256 bits.
+pub fn drawn_token() -> Result<String, Failure> {
+    secret::drawn(32).map_err(Failure::run)
 }
 
 /// Listens where rank 0 is to be found.

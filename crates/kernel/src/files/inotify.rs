@@ -255,21 +255,19 @@ impl Host {
 
     /// An inode goes: its watches go with it.
     pub(crate) fn forget_watches(&mut self, inode: InodeKey) {
-        if self.files.watched.is_empty() || !self.files.is_watched(inode) {
-            return;
-        }
-        self.tell_watchers(inode, c::IN_DELETE_SELF, 0, b"");
-        for (n, number) in self.files.watched.get(&inode).cloned().unwrap_or_default() {
-            let _ = self.remove_watch(n, number);
-        }
+        self.end_watches(inode, c::IN_DELETE_SELF);
     }
 
     /// The file system of a file that may be watched has gone.
     pub(crate) fn unmounted_watches(&mut self, inode: InodeKey) {
+        self.end_watches(inode, c::IN_UNMOUNT);
+    }
+
+    fn end_watches(&mut self, inode: InodeKey, why: u32) {
         if self.files.watched.is_empty() || !self.files.is_watched(inode) {
             return;
         }
-        self.tell_watchers(inode, c::IN_UNMOUNT, 0, b"");
+        self.tell_watchers(inode, why, 0, b"");
         for (n, number) in self.files.watched.get(&inode).cloned().unwrap_or_default() {
             let _ = self.remove_watch(n, number);
         }

@@ -3,12 +3,13 @@
 //! The tables are in [`belljar_objects::mounts`]. A file system in memory is a directory without a name whose bytes lie, like
 //! those of removed files, in the folder of files without a name; they are gone when it is unmounted or the simulation ends.
 
-use super::tree::{DEV, DISK, Directory, Meta, Node, PROC, PTS, Place, RUN, SHM, SYS, Times};
+use super::tree::{DEV, DISK, Directory, Inode, Meta, Node, PROC, PTS, Place, RUN, SHM, SYS, Times};
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::{BASE, FileSystem, MountFlags, Mounts, Room};
+use slab::Slab;
 
 /// File systems that a host has from the start: where, device, kind, and the source that they show.
 pub const SEEDS: &[(&str, u64, &str, &str)] = &[
@@ -51,6 +52,18 @@ pub struct FileSystemContext {
     pub created: Option<(u64, InodeKey)>,
     /// True once it has a mount.
     pub mounted: bool,
+}
+
+/// True if an inode is `root` or lies below it in the same file system.
+pub(crate) fn is_below(inodes: &Slab<Inode>, root: InodeKey, inode: InodeKey) -> bool {
+    let mut at = inode;
+    while at != root {
+        match inodes[at.0].links.first() {
+            Some((parent, _)) => at = *parent,
+            None => return false,
+        }
+    }
+    true
 }
 
 impl Files {
@@ -126,18 +139,6 @@ impl Files {
     pub(crate) fn kind_of_system(&self, inode: InodeKey) -> Option<&'static str> {
         let system = self.mounts.system(self.inodes[inode.0].device).filter(|system| !system.seed);
         system.map(|system| system.kind)
-    }
-    /// True if an inode is `root` or lies below it in the same file system.
-    pub(crate) fn is_below(&self, root: InodeKey, inode: InodeKey) -> bool {
-        let mut at = inode;
-        loop {
-            let found = &self.inodes[at.0];
-            match found.links.first() {
-                _ if at == root => return true,
-                Some((parent, _)) => at = *parent,
-                None => return false,
-            }
-        }
     }
     /// True if a place is the root of its mount or of one of the seeds.
     pub(crate) fn is_mount_root(&self, (mount, inode): Place) -> bool {
@@ -252,16 +253,14 @@ impl Host {
     pub(crate) fn copy_mount(&mut self, (mount, root): Place, deep: bool) -> MountKey {
         let flags = self.files.mount_flags((mount, root)) & MountFlags::OF_MOUNT;
         let device = self.files.inode(root).device;
-        let mut mounts = std::mem::replace(&mut self.files.mounts, Files::first_mounts());
-        let files = &self.files;
-        let copy = mounts.copy(mount, root, deep, &|point| files.is_below(root, point));
+        let Files { mounts, inodes, .. } = &mut self.files;
+        let copy = mounts.copy(mount, root, deep, &|point| is_below(inodes, root, point));
         let made = mounts.get_mut(copy);
         if made.device != device {
             // A part of a seed is one of its file system, not of the one that it lies in.
             let source = SEEDS.iter().find(|(_, of, ..)| *of == device).map_or("none", |(.., source)| source);
             (made.device, made.source, made.flags) = (device, source.as_bytes().into(), flags);
         }
-        self.files.mounts = mounts;
         copy
     }
     /// The root of a namespace has become another: processes keep their places, which have other paths now. Those at the
@@ -340,7 +339,7 @@ impl Host {
     pub(crate) fn is_mount_busy(&mut self, mount: MountKey) -> bool {
         let (opens, device) = (self.files.mounts.get(mount).opens, self.files.mounts.get(mount).device);
         let own = self.files.mounts.system(device).is_some_and(|system| !system.seed);
-        let bound = |(_, inode): (usize, &super::tree::Inode)| {
+        let bound = |(_, inode): (usize, &Inode)| {
             inode.device == device && inode.opens > 0 && matches!(inode.node, Node::Socket)
         };
         if opens > 0 || self.files.mounts.has_children(mount) || own && self.files.inodes.iter().any(bound) {

@@ -8,7 +8,7 @@ use crate::files::open::{OpenRequest, Opened};
 use crate::files::permission::WRITE;
 use crate::files::tree::Walk;
 use crate::guest::GuestBuffers;
-use crate::ids::InodeKey;
+use crate::ids::{FileKey, InodeKey};
 use crate::mm::PAGE;
 use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::file::OpenHow;
@@ -256,18 +256,22 @@ pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
 /// `fsync(2)`, `fdatasync(2)`: the machine's memory is the disk.
 pub fn sys_fsync(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
+    if is_kept(call, file)? { done(0) } else { Err(Errno::EINVAL) }
+}
+
+/// True if an open file is something that a disk keeps. `EBADF` for a mere place.
+fn is_kept(call: &mut Call<'_>, file: FileKey) -> Result<bool, Errno> {
     let open = call.host.files.open(file);
     if open.flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    let can = match open.kind {
+    Ok(match open.kind {
         FileKind::Regular(_) | FileKind::Directory { .. } => true,
         FileKind::Virtual { inode, .. } => call.host.files.is_made_up_on_disk(inode),
         // Of devices only those that hold something.
         FileKind::Device { device, .. } => matches!(device, Device::Block(_)),
         _ => false,
-    };
-    if can { done(0) } else { Err(Errno::EINVAL) }
+    })
 }
 
 /// `syncfs(2)`: of the file system that any open file is in.
@@ -281,19 +285,11 @@ pub fn sys_sync_file_range(call: &mut Call<'_>) -> SysResult {
     const KNOWN: u32 = 7;
     let (start, len, flags) = (call.args[1] as i64, call.args[2] as i64, call.uint(3));
     let file = call.host.file_of(call.process, call.int(0))?;
-    if call.host.files.open(file).flags & c::O_PATH != 0 {
-        return Err(Errno::EBADF);
-    }
+    let is_kept = is_kept(call, file)?;
     if flags & !KNOWN != 0 || start < 0 || len < 0 || start.checked_add(len).is_none() {
         return Err(Errno::EINVAL);
     }
-    let can = match call.host.files.open(file).kind {
-        FileKind::Regular(_) | FileKind::Directory { .. } => true,
-        FileKind::Device { device, .. } => matches!(device, Device::Block(_)),
-        FileKind::Virtual { inode, .. } => call.host.files.is_made_up_on_disk(inode),
-        _ => false,
-    };
-    if can { done(0) } else { Err(Errno::ESPIPE) }
+    if is_kept { done(0) } else { Err(Errno::ESPIPE) }
 }
 
 /// `sync(2)`.

@@ -1,6 +1,7 @@
 //! Mounts in steps: fsopen(2), fsconfig(2), fsmount(2), fspick(2), open_tree(2), move_mount(2), mount_setattr(2).
 
-use super::mounts::{attach, is_directory, make_system};
+use super::mounts::{attach, is_directory, make_system, propagation_of};
+use super::stat::walk_of;
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::FileKind;
@@ -9,7 +10,7 @@ use crate::files::tree::{Place, Walk};
 use crate::ids::{FileKey, MountKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
-use belljar_objects::mounts::{MountFlags, Propagation};
+use belljar_objects::mounts::MountFlags;
 
 /// `FSOPEN_CLOEXEC`, `FSMOUNT_CLOEXEC`, `FSPICK_CLOEXEC`.
 const CLOSE_ON_EXEC: u32 = 1;
@@ -66,6 +67,20 @@ fn flags_of(attributes: u64) -> Result<MountFlags, Errno> {
     }
 }
 
+/// The walk of a call with flags of its own for links that are followed, and for an empty path that names the descriptor.
+fn walk_by(follows: bool, empty: bool) -> Walk {
+    let mut walk = Walk::empty();
+    walk.set(Walk::FOLLOW, follows);
+    walk.set(Walk::EMPTY, empty);
+    walk
+}
+
+/// The place of a path of the caller.
+fn place_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Place, Errno> {
+    let path = call.read_path(path)?;
+    call.host.resolve(call.process, dirfd, &path, walk)?.place()
+}
+
 /// `fsopen(2)`.
 pub fn sys_fsopen(call: &mut Call<'_>) -> SysResult {
     call.host.processes.require(call.process, capability::SYS_ADMIN)?;
@@ -94,11 +109,8 @@ pub fn sys_fspick(call: &mut Call<'_>) -> SysResult {
     if flags & !0xf != 0 {
         return Err(Errno::EINVAL);
     }
-    let mut walk = Walk::empty();
-    walk.set(Walk::FOLLOW, flags & PICK_NO_FOLLOW == 0);
-    walk.set(Walk::EMPTY, flags & PICK_EMPTY != 0);
-    let path = call.read_path(call.args[1])?;
-    let place = call.host.resolve(call.process, call.int(0), &path, walk)?.place()?;
+    let walk = walk_by(flags & PICK_NO_FOLLOW == 0, flags & PICK_EMPTY != 0);
+    let place = place_at(call, call.int(0), call.args[1], walk)?;
     if !call.host.files.is_mount_root(place) || call.host.files.seed_at(place).is_some() {
         return Err(Errno::EINVAL);
     }
@@ -253,17 +265,14 @@ pub fn sys_open_tree(call: &mut Call<'_>) -> SysResult {
     let flags = call.int(2);
     let known =
         c::AT_EMPTY_PATH | c::AT_NO_AUTOMOUNT | RECURSIVE | c::AT_SYMLINK_NOFOLLOW | CLONE | c::O_CLOEXEC;
-    if flags & !known != 0 || flags & (RECURSIVE | CLONE) == RECURSIVE {
+    let walk = walk_of(flags, known)?;
+    if flags & (RECURSIVE | CLONE) == RECURSIVE {
         return Err(Errno::EINVAL);
     }
     if flags & CLONE != 0 {
         call.host.processes.require(call.process, capability::SYS_ADMIN)?;
     }
-    let mut walk = Walk::empty();
-    walk.set(Walk::FOLLOW, flags & c::AT_SYMLINK_NOFOLLOW == 0);
-    walk.set(Walk::EMPTY, flags & c::AT_EMPTY_PATH != 0);
-    let path = call.read_path(call.args[1])?;
-    let place = call.host.resolve(call.process, call.int(0), &path, walk)?.place()?;
+    let place = place_at(call, call.int(0), call.args[1], walk)?;
     let close_on_exec = flags & c::O_CLOEXEC != 0;
     if flags & CLONE == 0 {
         return open_place(call, place, close_on_exec);
@@ -287,16 +296,9 @@ pub fn sys_move_mount(call: &mut Call<'_>) -> SysResult {
         call.host.warn("move_mount with MOVE_MOUNT_SET_GROUP or MOVE_MOUNT_BENEATH is not supported");
         return Err(Errno::EINVAL);
     }
-    let walk = |links: u32, empty: u32| {
-        let mut walk = Walk::empty();
-        walk.set(Walk::FOLLOW, flags & links != 0);
-        walk.set(Walk::EMPTY, flags & empty != 0);
-        walk
-    };
-    let path = call.read_path(from)?;
-    let from = call.host.resolve(call.process, call.int(0), &path, walk(FROM_LINKS, FROM_EMPTY))?.place()?;
-    let path = call.read_path(to)?;
-    let to = call.host.resolve(call.process, call.int(2), &path, walk(TO_LINKS, TO_EMPTY))?.place()?;
+    let walk = |links: u32, empty: u32| walk_by(flags & links != 0, flags & empty != 0);
+    let from = place_at(call, call.int(0), from, walk(FROM_LINKS, FROM_EMPTY))?;
+    let to = place_at(call, call.int(2), to, walk(TO_LINKS, TO_EMPTY))?;
     move_place(call, from, to)
 }
 
@@ -327,9 +329,7 @@ pub(super) fn move_place(call: &mut Call<'_>, from: Place, to: Place) -> SysResu
 pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
     let (flags, size) = (call.int(2), call.args[4]);
     let known = c::AT_EMPTY_PATH | RECURSIVE | c::AT_SYMLINK_NOFOLLOW | c::AT_NO_AUTOMOUNT;
-    if flags & !known != 0 {
-        return Err(Errno::EINVAL);
-    }
+    let walk = walk_of(flags, known)?;
     if size > 4_096 {
         return Err(Errno::E2BIG);
     }
@@ -348,18 +348,10 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
     }
     let propagation = match propagation {
         0 => None,
-        c::MS_SHARED => Some(Propagation::Shared),
-        c::MS_PRIVATE => Some(Propagation::Private),
-        c::MS_SLAVE => Some(Propagation::Slave),
-        c::MS_UNBINDABLE => Some(Propagation::Unbindable),
-        _ => return Err(Errno::EINVAL),
+        flag => Some(propagation_of(flag)?),
     };
     let change = Change::of(set, cleared, user_namespace)?;
-    let mut walk = Walk::empty();
-    walk.set(Walk::FOLLOW, flags & c::AT_SYMLINK_NOFOLLOW == 0);
-    walk.set(Walk::EMPTY, flags & c::AT_EMPTY_PATH != 0);
-    let path = call.read_path(call.args[1])?;
-    let place = call.host.resolve(call.process, call.int(0), &path, walk)?.place()?;
+    let place = place_at(call, call.int(0), call.args[1], walk)?;
     if !call.host.files.is_mount_root(place) {
         return Err(Errno::EINVAL);
     }

@@ -4,7 +4,7 @@ use super::mount_contexts::move_place;
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::Files;
-use crate::files::mounts::MemoryOptions;
+use crate::files::mounts::{MemoryOptions, is_below};
 use crate::files::tree::{Node, Place, Walk};
 use crate::guest::PATH_MAX;
 use crate::ids::{InodeKey, MountKey};
@@ -78,24 +78,28 @@ fn text_at(call: &mut Call<'_>, addr: u64) -> Result<Option<Vec<u8>>, Errno> {
     }
 }
 
+const SHARING: [(u64, Propagation); 4] = [
+    (c::MS_SHARED, Propagation::Shared),
+    (c::MS_PRIVATE, Propagation::Private),
+    (c::MS_SLAVE, Propagation::Slave),
+    (c::MS_UNBINDABLE, Propagation::Unbindable),
+];
+
+/// The propagation that a flag stands for. `EINVAL` for anything but one of those flags.
+pub(super) fn propagation_of(flag: u64) -> Result<Propagation, Errno> {
+    SHARING.iter().find(|(known, _)| *known == flag).map(|(_, to)| *to).ok_or(Errno::EINVAL)
+}
+
 /// Which change flags ask for, in Linux's order.
 fn change_of(flags: u64) -> Result<Change, Errno> {
-    const SHARING: [(u64, Propagation); 4] = [
-        (c::MS_SHARED, Propagation::Shared),
-        (c::MS_PRIVATE, Propagation::Private),
-        (c::MS_SLAVE, Propagation::Slave),
-        (c::MS_UNBINDABLE, Propagation::Unbindable),
-    ];
     if flags & c::MS_REMOUNT != 0 {
         return Ok(if flags & c::MS_BIND != 0 { Change::RemountBind } else { Change::Remount });
     }
     if flags & c::MS_BIND != 0 {
         return Ok(Change::Bind);
     }
-    let asked = SHARING.iter().filter(|(flag, _)| flags & flag != 0).count();
-    if asked > 0 {
-        let exact = SHARING.iter().find(|(flag, _)| flags & !(c::MS_REC | SILENT) == *flag);
-        return exact.map(|(_, to)| Change::Propagation(*to)).ok_or(Errno::EINVAL);
+    if SHARING.iter().any(|(flag, _)| flags & flag != 0) {
+        return propagation_of(flags & !(c::MS_REC | SILENT)).map(Change::Propagation);
     }
     Ok(if flags & c::MS_MOVE != 0 { Change::Move } else { Change::New })
 }
@@ -207,11 +211,8 @@ pub(super) fn make_system(
 
 /// Attaches a new mount, or ends it if it cannot be.
 pub(super) fn attach(call: &mut Call<'_>, mount: MountKey, place: Place) -> SysResult {
-    let files = &mut call.host.files;
-    let mut mounts = std::mem::replace(&mut files.mounts, Files::first_mounts());
-    let attached = mounts.attach(mount, place, &|root, point| files.is_below(root, point));
-    files.mounts = mounts;
-    if let Err(errno) = attached {
+    let Files { mounts, inodes, .. } = &mut call.host.files;
+    if let Err(errno) = mounts.attach(mount, place, &|root, point| is_below(inodes, root, point)) {
         let gone = call.host.files.mounts.take_down(mount);
         call.host.end_mounts(gone);
         return Err(errno);

@@ -8,7 +8,7 @@ mod pattern;
 
 use crate::files::commands;
 use crate::{Program, Switch, SwitchConfig};
-use belljar_base::{Map, SimDuration, SimTime};
+use belljar_base::{Map, SimDuration, SimTime, hex};
 use pattern::Pattern;
 use std::fmt;
 use std::sync::Arc;
@@ -173,7 +173,7 @@ impl Script {
                 fail(*line, format!("the packet on port {port} did not come; {} came there", got.len()));
             }
             for packet in got.iter().skip(expected.len()) {
-                fail(0, format!("port {port} has a packet that was not expected: {}", pattern::hex(packet)));
+                fail(0, format!("port {port} has a packet that was not expected: {}", hex(packet)));
             }
         }
     }

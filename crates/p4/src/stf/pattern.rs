@@ -1,3 +1,5 @@
+use belljar_base::hex;
+
 /// An expected packet: nibbles, wild ones among them, and whether the packet ends with them.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
@@ -66,8 +68,4 @@ pub(super) fn bytes(text: &str) -> Result<Vec<u8>, String> {
         })
         .collect::<Result<_, _>>()?;
     Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair.get(1).unwrap_or(&0)).collect())
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -25,7 +25,7 @@ const STREAMS_LOOK: Duration = Duration::from_millis(1);
 /// Looks before sleeping: others are most often about to come.
 const LOOKS: u32 = 200;
 /// Bytes read from a stream at a time.
-const CHUNK: usize = 64 << 10;
+const CHUNK: u64 = 64 << 10;
 /// Neighbours in name, which are often alike, are dealt out in runs of at most this many hosts.
 const RUN: usize = 16;
 
@@ -242,19 +242,14 @@ fn write_some(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
 }
 
 /// Appends what the stream has, a chunk at most.
-fn read_some(mut stream: &TcpStream, input: &mut Vec<u8>) -> io::Result<usize> {
+fn read_some(stream: &TcpStream, input: &mut Vec<u8>) -> io::Result<usize> {
     let before = input.len();
-    input.resize(before + CHUNK, 0);
-    let read = loop {
-        match stream.read(&mut input[before..]) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => break Ok(0),
-            Ok(0) => break Err(ErrorKind::UnexpectedEof.into()),
-            read => break read,
-        }
-    };
-    input.truncate(before + *read.as_ref().unwrap_or(&0));
-    read
+    // It is looked for often, so nothing is cleared that mostly stays empty.
+    match stream.take(CHUNK).read_to_end(input) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(input.len() - before),
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        read => read,
+    }
 }
 
 impl Exchange<Message> for CellExchange {
