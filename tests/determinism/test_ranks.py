@@ -194,6 +194,59 @@ def test_a_rank_that_is_killed_ends_all(running, folder, killed):
         assert "host0" in (folder / "data/sim-stats.json").read_text()
 
 
+def leaving(folder, size="64m"):
+    """As `on_another_machine`, whose disk's content is in a folder `left` for a test to look at."""
+    script = f'mount -t tmpfs -o size={size} tmpfs "$0" && "$@"; status=$?; mkdir -p {folder}/left && cp -r "$0"/. {folder}/left; exit $status'
+    return [*APART, "sh", "-c", script, folder / "apart"]
+
+
+@needs_namespaces
+def test_results_that_rank_0_cannot_take_stay(belljar, folder):
+    """Its disk is full; those of another machine stay there. Beside them a machine whose results had room."""
+    for n, size in enumerate((1_000, 1_000, 4_000_000)):
+        (folder / f"say{n}").write_text(f"print('x' * {size})\n")
+    hosts = {f"host{n}": (0, [("/usr/bin/python3", folder / f"say{n}")]) for n in range(3)}
+    (folder / "exp.yaml").write_text(yaml.safe_dump(experiment(hosts, stop="1 s"), sort_keys=False))
+    arguments = ("exp.yaml", "-o", folder / "apart/data", "--rendezvous-file", folder / "met")
+    before = {0: on_another_machine(folder, size="2m"), 1: on_another_machine(folder), 2: leaving(folder)}
+    done = Ranks(belljar, folder, 3, *arguments, before=before).wait(120)
+    assert_one_message(done, 1, "no space left on device", "what hosts on the machine of rank 2 (", f") have written is left there in {folder}/apart/data")
+    assert "rank 1" not in done[0].err, done[0]
+    (said,) = folder.glob("left/data/hosts/host2/python3.*.stdout")
+    assert said.stat().st_size == 4_000_001 and not (folder / "left/data/.ranks").exists()
+
+
+@needs_namespaces
+def test_results_of_another_machine_stay_where_rank_0_has_gone(belljar, folder):
+    (folder / "long.yaml").write_text(yaml.safe_dump(SLEEPERS, sort_keys=False))
+    (folder / "done.yaml").write_text(yaml.safe_dump({**SLEEPERS, "general": {"stop_time": "1 s"}}, sort_keys=False))
+
+    def ranks(file):
+        arguments = (file, "-o", folder / "apart/data", "--rendezvous-file", folder / "met")
+        return Ranks(belljar, folder, 3, *arguments, before={2: leaving(folder)})
+
+    running = ranks("long.yaml")
+    try:
+        # Near the beginning of the run, when all have a folder; what they have written until then differs.
+        deadline = time.monotonic() + 60
+        while not list((folder / "apart").glob("data/hosts/*/echo.*.stdout")):
+            assert time.monotonic() < deadline and all(process.poll() is None for process in running.processes)
+            time.sleep(0.05)
+        running.processes[0].kill()
+        done = running.wait(60)
+    finally:
+        running.kill()
+    where = f"; what hosts on the machine of rank 2 ({socket.gethostname()}) have written is left there in {folder}/apart/data"
+    assert_one_message(done, 1, "rank 0 (", "all other ranks have stopped" + where, speaker=1)
+    assert (folder / "left/data/hosts").is_dir()
+    # Nothing is left where rank 0 has all.
+    shutil.rmtree(folder / "left")
+    shutil.rmtree(folder / "apart/data")
+    done = ranks("done.yaml").wait(120)
+    assert [run.status for run in done] == [0, 0, 0], "\n".join(map(str, done))
+    assert (folder / "left").is_dir() and not (folder / "left/data").exists()
+
+
 def test_ranks_must_run_the_same_experiment(belljar, folder):
     for name, stop in (("here", "1 s"), ("there", "2 s")):
         (folder / name).mkdir()

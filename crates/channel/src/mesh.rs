@@ -11,8 +11,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 
-/// Bytes that a ring holds.
+/// Bytes that a ring holds between a few processes.
 const CAPACITY: usize = 256 << 10;
+/// Bytes of all rings together, of which each holds less between many processes; it is as much as a mesh of 32 has.
+const TOTAL: usize = 32 * 32 * CAPACITY;
+/// The least that a ring holds.
+const LEAST: usize = 4 << 10;
 
 /// Bell: the part of the mesh that belongs to one process, on cache lines of its own.
 #[repr(C, align(128))]
@@ -27,13 +31,20 @@ struct Head {
     flags: AtomicU32,
 }
 
+/// Counters of a ring, before its bytes.
 #[repr(C, align(128))]
 struct Ring {
     tail: AtomicU64,
     apart: [u64; 15],
     head: AtomicU64,
     apart_too: [u64; 15],
-    bytes: [u8; CAPACITY],
+}
+
+/// Bytes that each of the rings between `count` processes holds.
+fn capacity(count: usize) -> usize {
+    let share = TOTAL / (count * count).max(1);
+    // A power of two, so that the next ring's counters are on cache lines of their own.
+    (1 << share.max(LEAST).ilog2()).min(CAPACITY)
 }
 
 /// Mesh: one process's end of the streams.
@@ -43,19 +54,22 @@ pub struct Mesh {
     file: OwnedFd,
     count: usize,
     me: usize,
+    /// Bytes that a ring holds.
+    capacity: usize,
 }
 
 impl Mesh {
     /// The memory for `count` processes; the caller is the first of them, number 0.
     pub fn create(count: usize) -> Result<Mesh> {
         let (memory, file) = Mapping::create(Mesh::size(count))?;
-        Ok(Mesh { memory, file, count, me: 0 })
+        Ok(Mesh { memory, file, count, me: 0, capacity: capacity(count) })
     }
 
     /// Process `me` of `count`, with the file that the first one has made.
     pub fn join(file: OwnedFd, count: usize, me: usize) -> Result<Mesh> {
         assert!(me < count);
-        Ok(Mesh { memory: Mapping::of(&file, Mesh::size(count))?, file, count, me })
+        let memory = Mapping::of(&file, Mesh::size(count))?;
+        Ok(Mesh { memory, file, count, me, capacity: capacity(count) })
     }
 
     /// The file by which others join.
@@ -76,14 +90,14 @@ impl Mesh {
         let ring = self.ring(self.me, to);
         // SAFETY: the counters are atomics in mapped memory.
         let (tail, head) = unsafe { ((*ring).tail.load(Relaxed), (*ring).head.load(Acquire)) };
-        let room = CAPACITY.saturating_sub(tail.wrapping_sub(head) as usize);
+        let room = self.capacity.saturating_sub(tail.wrapping_sub(head) as usize);
         let len = bytes.len().min(room);
-        let at = tail as usize % CAPACITY;
-        let first = len.min(CAPACITY - at);
-        // SAFETY: `at < CAPACITY` and both parts stay within the ring, of which these bytes are the
+        let at = tail as usize % self.capacity;
+        let first = len.min(self.capacity - at);
+        // SAFETY: `at < capacity` and both parts stay within the ring, of which these bytes are the
         // writer's until the tail moves; they don't overlap private memory.
         unsafe {
-            let data = (&raw mut (*ring).bytes).cast::<u8>();
+            let data = ring.add(1).cast::<u8>();
             data.add(at).copy_from_nonoverlapping(bytes.as_ptr(), first);
             data.copy_from_nonoverlapping(bytes.as_ptr().add(first), len - first);
             (*ring).tail.store(tail.wrapping_add(len as u64), Release);
@@ -99,14 +113,14 @@ impl Mesh {
         let ring = self.ring(from, self.me);
         // SAFETY: the counters are atomics in mapped memory.
         let (head, tail) = unsafe { ((*ring).head.load(Relaxed), (*ring).tail.load(Acquire)) };
-        let len = (tail.wrapping_sub(head) as usize).min(CAPACITY);
-        let at = head as usize % CAPACITY;
-        let first = len.min(CAPACITY - at);
+        let len = (tail.wrapping_sub(head) as usize).min(self.capacity);
+        let at = head as usize % self.capacity;
+        let first = len.min(self.capacity - at);
         bytes.reserve(len);
         // SAFETY: both parts lie within the ring and are the reader's until the head moves; the vector
         // has room for them, and its length grows after they are written.
         unsafe {
-            let data = (&raw const (*ring).bytes).cast::<u8>();
+            let data = ring.add(1).cast::<u8>();
             let end = bytes.as_mut_ptr().add(bytes.len());
             end.copy_from_nonoverlapping(data.add(at), first);
             end.add(first).copy_from_nonoverlapping(data, len - first);
@@ -153,7 +167,7 @@ impl Mesh {
     }
 
     fn size(count: usize) -> usize {
-        Mesh::rings(count) + count * count * size_of::<Ring>()
+        Mesh::rings(count) + count * count * (size_of::<Ring>() + capacity(count))
     }
     /// Offset of the rings, after the header and the bells.
     fn rings(count: usize) -> usize {
@@ -170,8 +184,9 @@ impl Mesh {
     }
     fn ring(&self, from: usize, to: usize) -> *mut Ring {
         assert!(from < self.count && to < self.count);
-        // SAFETY: `count` squared rings follow the bells.
-        unsafe { self.memory.at().add(Mesh::rings(self.count)).cast::<Ring>().add(from * self.count + to) }
+        let before = (from * self.count + to) * (size_of::<Ring>() + self.capacity);
+        // SAFETY: `count` squared rings with their bytes follow the bells.
+        unsafe { self.memory.at().add(Mesh::rings(self.count) + before).cast::<Ring>() }
     }
 }
 
@@ -219,6 +234,25 @@ mod tests {
         let here = Mesh::create(2).unwrap();
         assert_eq!(here.write(1, &vec![1; CAPACITY + 1]), CAPACITY);
         assert_eq!(here.write(1, &[1]), 0);
+    }
+
+    #[test]
+    fn many_processes_share_as_much_memory_as_a_few() {
+        assert_eq!(
+            (capacity(2), capacity(32), capacity(33), capacity(64)),
+            (CAPACITY, CAPACITY, CAPACITY / 2, CAPACITY / 4)
+        );
+        assert_eq!((capacity(256), capacity(1_024)), (LEAST, LEAST));
+        let here = Mesh::create(65).unwrap();
+        let there = Mesh::join(here.file().try_clone_to_owned().unwrap(), 65, 64).unwrap();
+        let all: Vec<u8> = (0..=255).cycle().take(CAPACITY).collect();
+        let (mut sent, mut got) = (0, Vec::new());
+        while sent < all.len() {
+            sent += here.write(64, &all[sent..]);
+            there.read(0, &mut got);
+            assert_eq!(there.read(63, &mut got) + here.read(64, &mut got), 0);
+        }
+        assert_eq!(got, all);
     }
 
     #[test]

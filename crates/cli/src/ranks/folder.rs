@@ -1,7 +1,8 @@
 //! Results of all ranks in one folder, rank 0's.
 //!
 //! Ranks that see rank 0's folder, on its machine or by a file system that machines share, write into it. On another machine the first rank
-//! makes one of the same path, since guests see it; after the run its hosts' files come over to rank 0, and it is removed.
+//! makes one of the same path, since guests see it; after the run its hosts' files come over to rank 0, and it is removed. If they have not all
+//! come, it stays, and a message says where.
 
 use super::agreement::Hashes;
 use super::line::{Gone, Line, PIECE};
@@ -27,8 +28,18 @@ pub struct Folders {
     mark: Mutex<Option<PathBuf>>,
     /// This rank's folder, if it is only needed until rank 0 has its content.
     passing: Mutex<Option<PathBuf>>,
-    /// Ranks whose machines have such a folder.
-    apart: OnceLock<Vec<usize>>,
+    /// Such folders, once the run begins.
+    apart: OnceLock<Apart>,
+    /// Ranks whose folders' content rank 0 has.
+    taken: Mutex<Vec<usize>>,
+}
+
+/// Folders of other machines, whose content comes over to rank 0.
+struct Apart {
+    /// Their path, the same on all machines.
+    path: PathBuf,
+    /// The ranks that have made them.
+    keepers: Vec<usize>,
 }
 
 impl Folders {
@@ -50,6 +61,8 @@ enum Request {
     Send(Vec<PathBuf>),
     /// The hashes of these files of its machine.
     Hash(Vec<OsString>),
+    /// Nothing: all that its machine's hosts have written is at rank 0, so its folder may go.
+    Taken,
 }
 
 impl Ranks {
@@ -86,8 +99,6 @@ impl Ranks {
                 Some(folder.path().to_owned());
         }
         let passing: Vec<bool> = self.step(passing, Ok)?;
-        let apart = (0..passing.len()).filter(|rank| passing[*rank]).collect();
-        let _ = self.folders.apart.set(apart);
         let seen = see();
         let here = seen.clone().ok_or_else(|| {
             Failure::run(format!(
@@ -109,7 +120,29 @@ impl Ranks {
             ));
             return Err(if self.is_first() { failure } else { Failure::quiet(failure.status()) });
         }
+        let keepers = (0..passing.len()).filter(|rank| passing[*rank]).collect();
+        let _ = self.folders.apart.set(Apart { path: here[0].clone(), keepers });
         Ok(mine.unwrap_or_else(|| ResultsFolder::open(&here[0])))
+    }
+
+    /// The end of a message after which not all results are at rank 0: where the others are.
+    pub fn left_behind(&self) -> String {
+        let Some(Apart { path, keepers }) = self.folders.apart.get() else { return String::new() };
+        let taken = self.folders.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let left: Vec<String> = keepers
+            .iter()
+            .filter(|rank| !taken.contains(rank))
+            .map(|rank| self.roster.label(*rank))
+            .collect();
+        if left.is_empty() {
+            return String::new();
+        }
+        let machines = if left.len() == 1 { "the machine" } else { "the machines" };
+        format!(
+            "; what hosts on {machines} of {} have written is left there in {}",
+            left.join(", "),
+            path.display()
+        )
     }
 
     /// Hands this rank's part of the run to rank 0, and what that asks for. Returns the status of the run.
@@ -117,6 +150,9 @@ impl Ranks {
         if part.is_err() {
             self.lines[0].tell(super::Event::Part);
         }
+        // From here on it has results, which stay until rank 0 has them.
+        let passing = self.folders.passing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut is_taken = false;
         let part = part.map(|mut part| {
             part.failed_on(&self.roster.label(self.place.rank));
             part
@@ -129,7 +165,14 @@ impl Ranks {
                     let hashes: Hashes = hashes(&files).into_iter().collect();
                     self.say(Ok(hashes));
                 }
-                Ok(Reply::End(status)) => return Ok(status),
+                Ok(Reply::GoOn(Request::Taken)) => is_taken = true,
+                Ok(Reply::End(status)) => {
+                    passing
+                        .filter(|_| is_taken)
+                        .into_iter()
+                        .for_each(|folder| drop(fs::remove_dir_all(folder)));
+                    return Ok(status);
+                }
                 Err(Gone) => return Err(self.first_has_gone()),
             }
         }
@@ -164,11 +207,17 @@ impl Ranks {
                 }
             }
         }
-        for keeper in self.folders.apart.get().into_iter().flatten() {
+        for keeper in self.folders.apart.get().into_iter().flat_map(|apart| &apart.keepers) {
             let ranks = self.roster.neighbours(*keeper);
             let written = ranks.iter().filter_map(|rank| parts[*rank].as_ref()).flat_map(Part::written);
-            let received = self.receive(*keeper, written.cloned().collect(), folder);
-            failure = failure.or(received.err());
+            match self.receive(*keeper, written.cloned().collect(), folder) {
+                // Nobody knows what hosts of a rank that is lost have written.
+                Ok(()) if ranks.iter().all(|rank| parts[*rank].is_some()) => {
+                    let _ = self.lines[keeper - 1].say(&Reply::GoOn(Request::Taken));
+                    self.folders.taken.lock().unwrap_or_else(PoisonError::into_inner).push(*keeper);
+                }
+                received => failure = failure.or(received.err()),
+            }
         }
         let others = || parts.iter().flatten();
         if failure.is_none() {
@@ -259,12 +308,12 @@ fn root_of(error: io::Error) -> io::Error {
     }
 }
 
-/// Packs files and folders below `root`, as far as they are there.
 /// True for a path that leads to something in a folder of the results, and to no folder of all hosts.
 fn is_below(path: &Path) -> bool {
     path.components().count() > 1 && path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
+/// Packs files and folders below `root`, as far as they are there.
 fn pack(paths: &[PathBuf], root: &Path, out: impl Write) -> io::Result<()> {
     let mut archive = tar::Builder::new(out);
     archive.follow_symlinks(false);

@@ -41,12 +41,12 @@ const LAUNCHERS: [Launcher; 3] = [
         job: &["PMIX_NAMESPACE"],
         pmi: "",
     },
-    // MPICH and what is made of it, such as Intel MPI.
+    // MPICH and what is made of it, such as Intel MPI; and Slurm with --mpi=pmi2, which alone knows how many machines there are.
     Launcher {
         rank: "PMI_RANK",
         count: "PMI_SIZE",
         local: "MPI_LOCALNRANKS",
-        machines: "",
+        machines: "SLURM_STEP_NUM_NODES",
         job: &[],
         pmi: "PMI_FD",
     },
@@ -127,6 +127,9 @@ mod tests {
         let found = of(&[&slurm[..], &pmi].concat()).unwrap().unwrap();
         assert_eq!((found.rank, found.count, found.on_one_machine), (3, 4, Some(true)));
         assert_eq!((found.job, found.pmi), (None, Some(9)));
+        // srun --mpi=pmi2 does not tell how many are on this machine.
+        let found = of(&[&slurm[..], &pmi[..3]].concat()).unwrap().unwrap();
+        assert_eq!((found.rank, found.on_one_machine, found.pmi), (3, Some(false), Some(9)));
         let open = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "8"), ("PMIX_NAMESPACE", "a@1")];
         let found = of(&[&slurm[..], &pmi, &open].concat()).unwrap().unwrap();
         assert_eq!((found.rank, found.count, found.on_one_machine), (0, 8, None));

@@ -3,6 +3,8 @@
 //! A frame is its kind, the length of its content in 64 bits, little-endian, and the content. A line has a thread that reads: what is said waits in
 //! a queue, and an interruption or the loss of a rank acts at once.
 
+use crate::progress::now;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,7 +13,7 @@ use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Frames that wait to be taken; a sender of more waits.
 const QUEUE: usize = 8;
@@ -19,6 +21,8 @@ const QUEUE: usize = 8;
 pub const PIECE: usize = 256 << 10;
 /// The longest greeting, of who may be a stranger.
 const GREETING: u64 = 16 << 10;
+/// Time between two looks at what may end a wait.
+pub const LOOK: Duration = Duration::from_millis(200);
 /// Patience with a greeting.
 const GREETING_TIME: Duration = Duration::from_secs(5);
 
@@ -127,6 +131,21 @@ pub fn greeting<T: DeserializeOwned>(mut stream: &TcpStream) -> io::Result<T> {
         return Err(io::ErrorKind::InvalidData.into());
     }
     Ok(serde_json::from_slice(&bytes)?)
+}
+
+/// The answer to a greeting, for which a rank on a busy machine may take its time: waits until `deadline`, or while `go_on`.
+pub fn answer<T: DeserializeOwned>(
+    stream: &TcpStream,
+    deadline: Instant,
+    mut go_on: impl FnMut() -> bool,
+) -> io::Result<T> {
+    let moment = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
+    while poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&moment)).unwrap_or(0) == 0 {
+        if now() >= deadline || !go_on() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    greeting(stream)
 }
 
 fn read(mut stream: TcpStream, said: &SyncSender<(Kind, Vec<u8>)>, mut on_event: impl FnMut(Event)) {

@@ -235,7 +235,10 @@ impl Ranks {
             return Failure::quiet(1);
         }
         let label = self.roster.label(0);
-        Failure::run(format!("{label} has gone, and with it the results: all other ranks have stopped"))
+        Failure::run(format!(
+            "{label} has gone, and with it the results: all other ranks have stopped{}",
+            self.left_behind()
+        ))
     }
 
     /// Ends the run of all ranks with `result`, this one's. Rank 0's message is printed before others know of its end: launchers end all
@@ -248,7 +251,7 @@ impl Ranks {
         let status = match &result {
             Ok(status) => *status,
             Err(failure) => {
-                eprintln!("{failure}");
+                eprintln!("{failure}{}", self.left_behind());
                 failure.status()
             }
         };

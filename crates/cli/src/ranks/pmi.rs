@@ -4,6 +4,7 @@
 use belljar_channel::inherited_socket;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 /// The text's key in the launcher's store.
 const KEY: &str = "belljar";
@@ -32,12 +33,15 @@ impl Pmi {
     }
 }
 
-/// Gives rank 0's `text`, a word without '=', to all ranks. All `ranks` must call it; the first one has the text.
-pub fn share(descriptor: i32, text: Option<&str>) -> io::Result<String> {
-    share_over(inherited_socket(descriptor)?, text)
+/// Gives rank 0's `text`, a word without '=', to all ranks. All ranks must call it; the first one has the text. Each answer of the
+/// launcher may take as long as `patience`, that to the barrier above all.
+pub fn share(descriptor: i32, text: Option<&str>, patience: Duration) -> io::Result<String> {
+    share_over(inherited_socket(descriptor)?, text, patience)
 }
 
-fn share_over(stream: UnixStream, text: Option<&str>) -> io::Result<String> {
+fn share_over(stream: UnixStream, text: Option<&str>, patience: Duration) -> io::Result<String> {
+    // No time at all is none to the system either.
+    stream.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
     let mut pmi = Pmi { answers: BufReader::new(stream.try_clone()?), stream };
     let value = |words: Vec<(String, String)>, key: &str| {
         let found = words.into_iter().find(|(k, _)| k == key).map(|(_, value)| value);
@@ -76,6 +80,8 @@ mod tests {
                         store = line.split("value=").nth(1).unwrap().to_owned();
                         "cmd=put_result rc=0 msg=success".to_owned()
                     }
+                    // Others have not come.
+                    "barrier_in" if refused == "never" => continue,
                     "barrier_in" => "cmd=barrier_out".to_owned(),
                     "get" => format!("cmd=get_result rc=0 msg=success value={store}"),
                     "finalize" => "cmd=finalize_ack".to_owned(),
@@ -89,8 +95,11 @@ mod tests {
 
     #[test]
     fn a_text_comes_to_all() {
-        assert_eq!(share_over(launcher(""), Some("127.0.0.1:7/abc")).unwrap(), "127.0.0.1:7/abc");
-        let error = share_over(launcher("init"), None).unwrap_err().to_string();
+        let patience = Duration::from_secs(60);
+        assert_eq!(share_over(launcher(""), Some("127.0.0.1:7/abc"), patience).unwrap(), "127.0.0.1:7/abc");
+        let error = share_over(launcher("init"), None, patience).unwrap_err().to_string();
         assert!(error.contains("rc=-1' to init"), "{error}");
+        let error = share_over(launcher("never"), None, Duration::from_millis(200)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 }

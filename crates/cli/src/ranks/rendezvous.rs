@@ -7,7 +7,7 @@
 
 use super::Arguments;
 use super::launcher::Place;
-use super::line::{greet, greeting};
+use super::line::{answer, greet, greeting};
 use super::pmi;
 use super::roster::Member;
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ const TOKEN_LEN: usize = 16;
 const PAUSE: Duration = Duration::from_millis(50);
 /// Others wait longer than rank 0 by this: its message says who has not come.
 const LONGER: Duration = Duration::from_secs(15);
-/// Time that a connection to another rank may take.
+/// Time for which connecting to another rank is tried.
 const CONNECT: Duration = Duration::from_secs(10);
 /// The last part of the file's name, if none is given.
 const FILE: &str = ".belljar-ranks";
@@ -78,7 +78,7 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// Listens; whoever has the `token` arrives.
-    fn at(listener: TcpListener, token: &str) -> io::Result<Arrivals> {
+    pub fn at(listener: TcpListener, token: &str) -> io::Result<Arrivals> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let over = Arc::new(AtomicBool::new(false));
@@ -97,6 +97,8 @@ impl Arrivals {
                     let greeted = stream.set_nonblocking(false).and_then(|()| greeting::<Greeting>(&stream));
                     if let Ok(Greeting { token: proof, rank, count, purpose }) = greeted
                         && secret::is_equal(&proof, &token)
+                        // Rank 0 answers on a line.
+                        && (!matches!(purpose, Purpose::Packets) || greet(&stream, &true).is_ok())
                     {
                         let _ = arrive.send((rank, count, purpose, stream));
                     }
@@ -128,11 +130,28 @@ impl Drop for Arrivals {
     }
 }
 
-/// Connects to another rank for a purpose.
-pub fn connect(address: SocketAddr, token: &str, place: &Place, purpose: Purpose) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, CONNECT)?;
-    greet(&stream, &Greeting { token: token.to_owned(), rank: place.rank, count: place.count, purpose })?;
-    Ok(stream)
+/// Connects to another rank for packets, again where that fails. Its answer may take until `deadline`; all waits end where not `go_on`.
+pub fn connect(
+    address: SocketAddr,
+    token: &str,
+    place: &Place,
+    deadline: Instant,
+    mut go_on: impl FnMut() -> bool,
+) -> io::Result<TcpStream> {
+    let greeting =
+        Greeting { token: token.to_owned(), rank: place.rank, count: place.count, purpose: Purpose::Packets };
+    let enough = now() + CONNECT;
+    loop {
+        let connected = TcpStream::connect_timeout(&address, CONNECT).and_then(|stream| {
+            greet(&stream, &greeting)?;
+            answer::<bool>(&stream, deadline, &mut go_on)?;
+            Ok(stream)
+        });
+        match connected {
+            Err(_) if now() < enough && go_on() => thread::sleep(PAUSE),
+            connected => return connected,
+        }
+    }
 }
 
 /// Ranks that have met.
@@ -164,7 +183,9 @@ fn receive(arguments: &Arguments, place: &Place, near: Option<&Path>) -> Result<
     let looked_for = match (&arguments.rendezvous, given, place.pmi) {
         (Some(address), Some(_), _) => format!("they look for {address}"),
         (_, _, Some(descriptor)) if arguments.rendezvous_file.is_none() => {
-            pmi::share(descriptor, Some(&told.to_text())).map_err(refused_by_launcher)?;
+            let patience = Duration::from_secs(arguments.rendezvous_timeout);
+            pmi::share(descriptor, Some(&told.to_text()), patience)
+                .map_err(|error| refused_by_launcher(error, place, patience))?;
             format!("they look for {}", told.address)
         }
         _ => {
@@ -221,8 +242,11 @@ fn find(arguments: &Arguments, place: &Place, near: Option<&Path>, me: Member) -
             Some(Meeting { address, token })
         }
         (_, _, Some(descriptor)) if arguments.rendezvous_file.is_none() => {
-            let text = pmi::share(descriptor, None).map_err(refused_by_launcher)?;
-            Some(Meeting::parse(&text).ok_or_else(|| refused_by_launcher("it has another text"))?)
+            let patience = Duration::from_secs(arguments.rendezvous_timeout) + LONGER;
+            let text = pmi::share(descriptor, None, patience).and_then(|text| {
+                Meeting::parse(&text).ok_or_else(|| io::Error::other("it has another text"))
+            });
+            Some(text.map_err(|error| refused_by_launcher(error, place, patience))?)
         }
         _ => None,
     };
@@ -234,7 +258,10 @@ fn find(arguments: &Arguments, place: &Place, near: Option<&Path>, me: Member) -
     );
     loop {
         let meeting = fixed.clone().map_or_else(|| Meeting::read(&path), Ok);
-        match meeting.and_then(|meeting| come(&meeting, place, &me)) {
+        // A file that another run has left may lead to who never answers.
+        let stands =
+            |meeting: &Meeting| fixed.is_some() || Meeting::read(&path).map_or(true, |told| told == *meeting);
+        match meeting.and_then(|meeting| come(&meeting, place, &me, deadline, || stands(&meeting))) {
             Ok(met) => return Ok(met),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => why = error.to_string(),
@@ -249,8 +276,14 @@ fn find(arguments: &Arguments, place: &Place, near: Option<&Path>, me: Member) -
     }
 }
 
-/// Comes to rank 0 at its place.
-fn come(meeting: &Meeting, place: &Place, me: &Member) -> io::Result<Met> {
+/// Comes to rank 0 at its place, and waits for its answer until `deadline`, or while rank 0's place `stands`.
+fn come(
+    meeting: &Meeting,
+    place: &Place,
+    me: &Member,
+    deadline: Instant,
+    stands: impl FnMut() -> bool,
+) -> io::Result<Met> {
     let token = &meeting.token;
     let failed = |error| io::Error::other(format!("rank 0 at {} does not answer ({error})", meeting.address));
     let stream = TcpStream::connect_timeout(&meeting.address, CONNECT).map_err(failed)?;
@@ -261,7 +294,7 @@ fn come(meeting: &Meeting, place: &Place, me: &Member) -> io::Result<Met> {
     let (rank, count) = (place.rank, place.count);
     greet(&stream, &Greeting { token: token.clone(), rank, count, purpose: Purpose::Line(member) })
         .map_err(failed)?;
-    if !greeting::<bool>(&stream).map_err(failed)? {
+    if !answer::<bool>(&stream, deadline, stands).map_err(failed)? {
         return Err(io::Error::other(format!(
             "the run at {} has a rank {} already",
             meeting.address, place.rank
@@ -270,7 +303,14 @@ fn come(meeting: &Meeting, place: &Place, me: &Member) -> io::Result<Met> {
     Ok(Met { lines: vec![stream], members: Vec::new(), arrivals, token: token.clone() })
 }
 
-fn refused_by_launcher(error: impl std::fmt::Display) -> Failure {
+fn refused_by_launcher(error: io::Error, place: &Place, patience: Duration) -> Failure {
+    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
+        return Failure::run(format!(
+            "of {} ranks, some have not come to the launcher's barrier within {} s: --rendezvous-timeout gives them longer",
+            place.count,
+            patience.as_secs()
+        ));
+    }
     Failure::run(format!(
         "the launcher's PMI does not work ({error}): name a file in a folder that all ranks share by --rendezvous-file"
     ))
@@ -464,12 +504,65 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let arrivals = Arrivals::at(listener, "the right token").unwrap();
         let place = Place { rank: 3, count: 4, job: None, on_one_machine: None, pmi: None };
-        let stranger = connect(arrivals.address, "the wrong token", &place, Purpose::Packets).unwrap();
-        assert!(greeting::<bool>(&stranger).is_err());
-        let _known = connect(arrivals.address, "the right token", &place, Purpose::Packets).unwrap();
-        let (rank, _) = arrivals.packets(now() + Duration::from_secs(20)).unwrap();
+        let soon = || now() + Duration::from_secs(20);
+        let mut tries = 0;
+        let stranger = connect(arrivals.address, "the wrong token", &place, soon(), || {
+            tries += 1;
+            tries < 3
+        });
+        assert!(stranger.is_err() && tries >= 3, "{stranger:?}, {tries}");
+        let _known = connect(arrivals.address, "the right token", &place, soon(), || true).unwrap();
+        let (rank, _) = arrivals.packets(soon()).unwrap();
         assert_eq!(rank, 3);
         assert!(arrivals.packets(now() + Duration::from_millis(10)).is_none());
+    }
+
+    #[test]
+    fn a_connection_that_is_refused_or_dropped_is_made_again() {
+        let place = Place { rank: 3, count: 4, job: None, on_one_machine: None, pmi: None };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let token = "the right token";
+        let other = thread::spawn(move || {
+            // It has taken its time with the first one's greeting, and closes the port for a while.
+            drop(listener.accept().unwrap());
+            drop(listener);
+            thread::sleep(Duration::from_millis(300));
+            let arrivals = Arrivals::at(TcpListener::bind(address).unwrap(), token).unwrap();
+            arrivals.packets(now() + Duration::from_secs(20)).map(|(rank, _)| rank)
+        });
+        connect(address, token, &place, now() + Duration::from_secs(20), || true).unwrap();
+        assert_eq!(other.join().unwrap(), Some(3));
+    }
+
+    #[test]
+    fn rank_0_may_take_its_time_to_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let meeting = Meeting { address: listener.local_addr().unwrap(), token: "0123456789abcdef".into() };
+        let place = Place { rank: 1, count: 2, job: None, on_one_machine: None, pmi: None };
+        let mut looks = 0;
+        // The answer comes after a second look at the file, and would be refused if the rank came once more.
+        let (ask, asked) = channel();
+        let first = thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            greeting::<Greeting>(&stream).unwrap();
+            asked.recv().unwrap();
+            greet(&stream, &true).unwrap();
+        });
+        let met = come(&meeting, &place, &Member::this(), now() + Duration::from_secs(60), || {
+            looks += 1;
+            if looks == 2 {
+                ask.send(()).unwrap();
+            }
+            true
+        });
+        assert!(met.is_ok() && looks >= 2, "{met:?}");
+        first.join().unwrap();
+        // Another file than the one that led there.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let meeting = Meeting { address: listener.local_addr().unwrap(), ..meeting };
+        let gone = come(&meeting, &place, &Member::this(), now() + Duration::from_secs(60), || false);
+        assert!(gone.unwrap_err().to_string().contains("does not answer"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The ways between ranks: memory for those of one machine, a stream for each other pair.
 
-use super::line::notice_loss;
-use super::rendezvous::{Purpose, connect};
+use super::line::{LOOK, notice_loss};
+use super::rendezvous::connect;
 use super::{Event, Ranks};
 use crate::failure::Failure;
 use crate::progress::now;
@@ -15,10 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// Longest wait for a rank that has not connected, before it is looked whether one has gone.
-const LOOK: Duration = Duration::from_millis(200);
-/// Looks for ranks that have not connected.
-const LOOKS: u32 = 300;
+/// Patience of a rank that connects with the other's answer. It is shorter than that of who waits for it: the one that cannot connect knows
+/// why.
+const ANSWER: Duration = Duration::from_secs(45);
+/// Patience with ranks that have not connected.
+const COME: Duration = Duration::from_secs(60);
+
+/// A stream to each rank that shares no memory with this one, by rank.
+type Streams = Vec<Option<TcpStream>>;
 
 impl Ranks {
     /// Makes this rank's exchange with all others, which together have `workers`.
@@ -26,20 +30,34 @@ impl Ranks {
         let me = self.place.rank;
         let mesh = self.share_memory()?;
         let streams = self.connect_streams(mesh.is_some());
-        let ways = streams.map_err(Failure::run).and_then(|mut streams| {
+        let ways = streams.map_err(Failure::run).and_then(|streams| {
+            let Some(mut streams) = streams else { return Ok(None) };
             let neighbours = if mesh.is_some() { self.roster.neighbours(me) } else { Vec::new() };
             let ways = (0..self.place.count).map(|rank| match streams.get_mut(rank).and_then(Option::take) {
                 Some(stream) => Way::Stream(stream),
                 None if rank == me => Way::Own,
                 None => Way::Memory(neighbours.iter().position(|other| *other == rank).unwrap_or(usize::MAX)),
             });
-            CellExchange::between(ways.collect(), mesh, workers).map_err(Failure::run)
+            CellExchange::between(ways.collect(), mesh, workers).map(Some).map_err(Failure::run)
         });
         let (exchange, mine) = match ways {
-            Ok(exchange) => (Some(exchange), Ok(())),
-            Err(failure) => (None, Err(failure)),
+            Ok(exchange) => {
+                let has_ways = exchange.is_some();
+                (exchange, Ok(has_ways))
+            }
+            Err(failure) => {
+                // The others need not wait for it.
+                match self.is_first() {
+                    true => self.events.happen(Event::Part),
+                    false => self.lines[0].tell(Event::Part),
+                }
+                (None, Err(failure))
+            }
         };
-        self.step(mine, |_| Ok(()))?;
+        self.step(mine, |all| match all.iter().all(|has_ways| *has_ways) {
+            true => Ok(()),
+            false => Err(Failure::run("a rank has gone before the run began")),
+        })?;
         let exchange = exchange.expect("the others went on, so this rank has its ways");
         let lines = self.lines.clone();
         let tell = move || lines.iter().for_each(|line| line.tell(Event::Interrupt));
@@ -83,10 +101,13 @@ impl Ranks {
     }
 
     /// Streams to the ranks that this one shares no memory with: it connects to those before it and is connected to by those after it.
-    fn connect_streams(&self, in_memory: bool) -> io::Result<Vec<Option<TcpStream>>> {
+    /// `None` if another rank has failed meanwhile, and tells why.
+    fn connect_streams(&self, in_memory: bool) -> io::Result<Option<Streams>> {
         let me = self.place.rank;
         let neighbours = if in_memory { self.roster.neighbours(me) } else { vec![me] };
-        let mut streams: Vec<Option<TcpStream>> = (0..self.place.count).map(|_| None).collect();
+        let mut streams: Streams = (0..self.place.count).map(|_| None).collect();
+        let (answer, come) = (now() + ANSWER, now() + COME);
+        let all_are_there = || !self.events.lost.load(SeqCst);
         for rank in (0..me).filter(|rank| !neighbours.contains(rank)) {
             let failed = |error: io::Error| {
                 io::Error::other(format!("{} cannot be connected to: {error}", self.roster.label(rank)))
@@ -94,28 +115,116 @@ impl Ranks {
             let address = self.roster.members[rank]
                 .address
                 .ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
-            let stream = connect(address, &self.token, &self.place, Purpose::Packets).map_err(failed)?;
+            let stream = match connect(address, &self.token, &self.place, answer, all_are_there) {
+                Err(_) if !all_are_there() => return Ok(None),
+                connected => connected.map_err(failed)?,
+            };
             notice_loss(&stream)?;
             streams[rank] = Some(stream);
         }
-        let mut missing = (me + 1..self.place.count).filter(|rank| !neighbours.contains(rank)).count();
-        let mut looks = 0;
-        while missing > 0 {
+        let later = |rank: &usize| *rank > me && !neighbours.contains(rank);
+        let missing = |streams: &Streams| -> Vec<usize> {
+            (0..streams.len()).filter(later).filter(|rank| streams[*rank].is_none()).collect()
+        };
+        while let [first, ..] = missing(&streams)[..] {
+            if !all_are_there() {
+                return Ok(None);
+            }
             match self.arrivals.packets(now() + LOOK) {
-                Some((rank, stream)) if rank > me && streams.get(rank).is_some_and(Option::is_none) => {
+                Some((rank, stream)) if later(&rank) && rank < streams.len() => {
                     notice_loss(&stream)?;
+                    // One that comes again has lost its first connection.
                     streams[rank] = Some(stream);
-                    missing -= 1;
                 }
                 Some(_) => {}
-                None => {
-                    looks += 1;
-                    if self.events.lost.load(SeqCst) || looks >= LOOKS {
-                        return Err(io::Error::other(format!("{missing} ranks have not connected")));
-                    }
+                None if now() >= come => {
+                    return Err(io::Error::other(format!(
+                        "{} has not connected to {} within {} s ({} ranks are missing)",
+                        self.roster.label(first),
+                        self.roster.label(me),
+                        COME.as_secs(),
+                        missing(&streams).len()
+                    )));
                 }
+                None => {}
             }
         }
-        Ok(streams)
+        Ok(Some(streams))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Ranks;
+    use super::super::launcher::Place;
+    use super::super::rendezvous::{Arrivals, Met};
+    use super::super::roster::Member;
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::thread;
+
+    const TOKEN: &str = "a token that nobody guesses";
+
+    fn listener() -> TcpListener {
+        TcpListener::bind("127.0.0.1:0").unwrap()
+    }
+
+    /// Rank `rank` of three, which the others believe to be at `address`.
+    fn member(rank: usize, address: SocketAddr) -> Member {
+        let host = format!("m{rank}");
+        Member {
+            machine: host.clone(),
+            host,
+            cpus: "0".into(),
+            processor: String::new(),
+            address: Some(address),
+        }
+    }
+
+    /// How each of three ranks ends its wiring, where the others connect to rank 1 at `address`, or at its own.
+    fn wire(address: Option<SocketAddr>) -> Vec<Result<(), String>> {
+        let door = listener();
+        let arrivals: Vec<Arrivals> = (0..3).map(|_| Arrivals::at(listener(), TOKEN).unwrap()).collect();
+        let members: Vec<Member> = (0..3).map(|rank| member(rank, arrivals[rank].address)).collect();
+        let told = vec![
+            Member { address: Some(address.unwrap_or(arrivals[1].address)), ..members[1].clone() },
+            members[2].clone(),
+        ];
+        let mut first = Vec::new();
+        let mut others = Vec::new();
+        for _ in 0..2 {
+            others.push(TcpStream::connect(door.local_addr().unwrap()).unwrap());
+            first.push(door.accept().unwrap().0);
+        }
+        let mut lines = vec![first, vec![others.remove(0)], vec![others.remove(0)]];
+        let ranks = arrivals.into_iter().enumerate().map(|(rank, arrivals)| {
+            let place = Place { rank, count: 3, job: None, on_one_machine: None, pmi: None };
+            let lines = std::mem::take(&mut lines[rank]);
+            let told = if rank == 0 { told.clone() } else { Vec::new() };
+            let (me, met) =
+                (members[rank].clone(), Met { lines, members: told, arrivals, token: TOKEN.into() });
+            thread::spawn(move || {
+                let ranks = Ranks::new(place, me, met, false).unwrap();
+                let wired = ranks.wire(3);
+                let said = wired.as_ref().map(|_| ()).map_err(ToString::to_string);
+                // The others hear of the end.
+                let _ = ranks.end(wired.map(|_| 0));
+                said
+            })
+        });
+        let ranks: Vec<_> = ranks.collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_rank_that_cannot_connect_says_so() {
+        assert_eq!(wire(None), vec![Ok(()), Ok(()), Ok(())]);
+        let nobody = listener().local_addr().unwrap();
+        let said = wire(Some(nobody));
+        let first = said[0].as_ref().unwrap_err();
+        assert!(
+            first.contains("rank 2 (m2): rank 1 (m1) cannot be connected to: Connection refused"),
+            "{first}"
+        );
+        assert_eq!(said[1..], [Err(String::new()), Err(String::new())]);
     }
 }
