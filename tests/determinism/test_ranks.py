@@ -219,7 +219,7 @@ def test_results_that_rank_0_cannot_take_stay(belljar, folder):
 @needs_namespaces
 def test_results_of_another_machine_stay_where_rank_0_has_gone(belljar, folder):
     (folder / "long.yaml").write_text(yaml.safe_dump(SLEEPERS, sort_keys=False))
-    (folder / "done.yaml").write_text(yaml.safe_dump({**SLEEPERS, "general": {"stop_time": "1 s"}}, sort_keys=False))
+    (folder / "done.yaml").write_text(yaml.safe_dump({**SLEEPERS, "general": {"stop_time": "50 ms"}}, sort_keys=False))
 
     def ranks(file):
         arguments = (file, "-o", folder / "apart/data", "--rendezvous-file", folder / "met")
@@ -243,7 +243,7 @@ def test_results_of_another_machine_stay_where_rank_0_has_gone(belljar, folder):
     shutil.rmtree(folder / "left")
     shutil.rmtree(folder / "apart/data")
     done = ranks("done.yaml").wait(120)
-    assert [run.status for run in done] == [0, 0, 0], "\n".join(map(str, done))
+    assert "4 of 8 processes did not end as expected" in done[0].out and "error" not in done[0].err, done[0]
     assert (folder / "left").is_dir() and not (folder / "left/data").exists()
 
 
@@ -392,6 +392,9 @@ def test_srun(belljar, folder):
     with contextlib.ExitStack() as ends:
         ends.callback(cluster.stop)
         assert launched(belljar, folder, "exp.yaml", "srun", "-n", "2", env=cluster.environment) == expected
+        # Slurm's own PMI, over which ranks find each other without a file.
+        assert launched(belljar, folder, "exp.yaml", "srun", "--mpi=pmi2", "-n", "2", env=cluster.environment) == expected
+        assert not list(folder.rglob(".belljar-ranks*"))
         # One process: a batch script has variables of a whole job.
         (folder / "batch.sh").write_text(f'#!/bin/sh\nexec {belljar} run --no-progress exp.yaml -o {folder}/apart/data\n')
         done = execute(["sbatch", "--wait", "-n", "2", "batch.sh"], 120, cwd=folder, env={**os.environ, **cluster.environment})
