@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds what is given away: wheel, source distribution, tarball, and debug information apart from them. `./belljar --dist DIR` runs it.
 
-The program is to be linked against glibc 2.28's symbols by zig's linker, which PyPI has, for manylinux_2_28 (Debian 10, Ubuntu 20.04,
-RHEL 8 and later), and two builds of one commit by one compiler are to give the same bytes."""
+The program is linked against glibc 2.28's symbols by zig's linker, which PyPI has, for manylinux_2_28 (Debian 10, Ubuntu 20.04, RHEL 8 and
+later). Two builds of one commit by one compiler and objcopy give the same bytes, wherever they are made."""
 
 from __future__ import annotations
 
@@ -15,61 +15,78 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").resolve()
 #: Fixed, since what builds is part of what is built.
-TOOLS = ["maturin==1.16.0", "ziglang==0.17.1"]
+TOOLS = ["cargo-zigbuild==0.24.1", "maturin==1.16.0", "wheel==0.48.0", "ziglang==0.17.1"]
 TRIPLE = "x86_64-unknown-linux-gnu"
+GLIBC = "2.28"
 SHELLS = {"bash": "bash-completion/completions/belljar", "zsh": "zsh/site-functions/_belljar", "fish": "fish/vendor_completions.d/belljar.fish"}
 
 
 def tools() -> pathlib.Path:
-    """An environment with maturin and zig: the folder of its programs."""
+    """An environment with the tools that PyPI has: the folder of its programs."""
     venv = TARGET / "dist-venv"
     programs = venv / "bin"
-    if subprocess.run([programs / "python", "-c", "import maturin, ziglang"], capture_output=True).returncode if programs.is_dir() else True:
+    if not programs.is_dir():
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        subprocess.run([programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *TOOLS], check=True)
+    # Asks nobody if they are there.
+    subprocess.run([programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *TOOLS], check=True)
     return programs
 
 
 def environment(programs: pathlib.Path) -> dict[str, str]:
     """Of the builds: nothing in what they make names this machine, its folders or the time."""
     home = pathlib.Path(os.environ.get("CARGO_HOME") or pathlib.Path.home() / ".cargo")
-    flags = [f"--remap-path-prefix={ROOT}=/belljar", f"--remap-path-prefix={home}=/cargo", "-Clink-arg=-Wl,--build-id=sha1"]
+    path = f"{programs}{os.pathsep}{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    rustc = [shutil.which("rustc", path=path) or "rustc", "--print", "sysroot"]
+    sysroot = subprocess.run(rustc, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    # The last one that fits counts: the target's folder is below the root most often.
+    names = {ROOT: "/belljar", TARGET: "/target", home: "/cargo", sysroot: "/rust"}
+    flags = [f"--remap-path-prefix={folder}={name}" for folder, name in names.items()] + ["-Clink-arg=-Wl,--build-id=sha1"]
     profile = os.environ.get("BELLJAR_PROFILE_USE")
     if profile:
         flags += [f"-Cprofile-use={profile}", "-Cllvm-args=-no-pgo-warn-mismatch"]
     commit = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True)
     epoch = os.environ.get("SOURCE_DATE_EPOCH") or commit.stdout.strip() or "946684800"
+    # The allocator is C.
+    c_flags = " ".join(f"-ffile-prefix-map={folder}={name}" for folder, name in names.items())
     return {**os.environ, "CARGO_TARGET_DIR": str(TARGET), "SOURCE_DATE_EPOCH": epoch, "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
-            "PATH": f"{programs}{os.pathsep}{home / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+            f"CFLAGS_{TRIPLE.replace('-', '_')}": c_flags, "PATH": path}
 
 
-def build(programs: pathlib.Path, env: dict[str, str], out: pathlib.Path, *more: str) -> pathlib.Path:
-    """A wheel; gives its path."""
-    command = [programs / "maturin", "build", "--release", "--locked", "--zig", "--compatibility", "manylinux_2_28", "--target", TRIPLE, "--out", out, *more]
+def build(programs: pathlib.Path, env: dict[str, str], scratch: pathlib.Path) -> pathlib.Path:
+    """The wheel unpacked in `scratch`, its programs with debug information: its folder."""
+    compatibility = f"manylinux_{GLIBC.replace('.', '_')}"
+    command = [programs / "maturin", "build", "--release", "--locked", "--zig", "--compatibility", compatibility, "--target", TRIPLE, "--out", scratch]
     subprocess.run(command, cwd=ROOT, env=env, check=True)
-    return max(out.glob("belljar-*.whl"), key=lambda path: path.stat().st_mtime_ns)
+    # maturin takes the programs of one crate.
+    command = [programs / "cargo-zigbuild", "zigbuild", "--release", "--locked", "-p", "belljar-routed", "--target", f"{TRIPLE}.{GLIBC}"]
+    subprocess.run(command, cwd=ROOT, env=env, check=True)
+    (whole,) = scratch.glob("belljar-*.whl")
+    subprocess.run([programs / "wheel", "unpack", "--dest", scratch / "unpacked", whole], env=env, check=True)
+    (unpacked,) = (scratch / "unpacked").iterdir()
+    # The bill of materials alone tells where the sources were.
+    for bill in unpacked.glob("*.dist-info/sboms/*"):
+        bill.write_text(bill.read_text().replace(f"file://{ROOT}/", "file:///belljar/"))
+    (scripts,) = unpacked.glob("*.data/scripts")
+    shutil.copy(TARGET / TRIPLE / "release/belljar-routed", scripts)
+    return unpacked
 
 
-def program_of(wheel: pathlib.Path) -> tuple[str, bytes]:
-    """The version of a wheel and the program in it."""
-    with zipfile.ZipFile(wheel) as content:
-        version = wheel.name.split("-")[1]
-        return version, content.read(f"belljar-{version}.data/scripts/belljar")
+def part(program: pathlib.Path, debug: pathlib.Path) -> None:
+    """Strips the program of its debug information, which is in `debug` then: debuggers look there for a file of that name, with the same build ID."""
+    subprocess.run(["objcopy", "--only-keep-debug", "--compress-debug-sections=zlib", program, debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", program], check=True)
 
 
-def tarball(path: pathlib.Path, version: str, program: bytes, epoch: int) -> None:
-    """Program, manual pages, completions, schema and licences, in the folders that /usr/local has."""
+def tarball(path: pathlib.Path, version: str, scripts: pathlib.Path, epoch: int) -> None:
+    """Programs, manual pages, completions, schema and licences, in the folders that /usr/local has."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         binary = folder / "bin/belljar"
-        binary.parent.mkdir()
-        binary.write_bytes(program)
-        binary.chmod(0o755)
+        shutil.copytree(scripts, binary.parent)
         subprocess.run([binary, "man", folder / "share/man/man1"], check=True)
         for shell, name in SHELLS.items():
             file = folder / "share" / name
@@ -99,15 +116,6 @@ def write_tar(path: pathlib.Path, folder: pathlib.Path, top: str, epoch: int) ->
     path.write_bytes(gzip.compress(data.getvalue(), mtime=epoch))
 
 
-def debug_information(wheel: pathlib.Path, path: pathlib.Path, epoch: int) -> None:
-    """What a debugger wants, from the same program before it was stripped."""
-    with tempfile.TemporaryDirectory() as scratch:
-        whole, apart = pathlib.Path(scratch, "belljar"), pathlib.Path(scratch, "belljar.debug")
-        whole.write_bytes(program_of(wheel)[1])
-        subprocess.run(["objcopy", "--only-keep-debug", "--compress-debug-sections=zlib", whole, apart], check=True)
-        path.write_bytes(gzip.compress(apart.read_bytes(), mtime=epoch))
-
-
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: ./belljar --dist DIR")
@@ -118,13 +126,19 @@ def main() -> None:
     programs = tools()
     env = environment(programs)
     epoch = int(env["SOURCE_DATE_EPOCH"])
-    wheel = build(programs, env, out, "--strip")
-    subprocess.run([programs / "maturin", "sdist", "--out", out], cwd=ROOT, env=env, check=True)
-    version, program = program_of(wheel)
-    tarball(out / f"belljar-{version}-linux-x86_64.tar.gz", version, program, epoch)
     with tempfile.TemporaryDirectory() as scratch:
-        # The same objects, linked once more.
-        debug_information(build(programs, env, pathlib.Path(scratch)), out / f"belljar-{version}-linux-x86_64.debug.gz", epoch)
+        unpacked = build(programs, env, pathlib.Path(scratch))
+        version = unpacked.name.split("-")[1]
+        (scripts,) = unpacked.glob("*.data/scripts")
+        debug = pathlib.Path(scratch, "debug")
+        debug.mkdir()
+        for program in sorted(scripts.iterdir()):
+            part(program, debug / f"{program.name}.debug")
+        subprocess.run([programs / "wheel", "pack", "--dest-dir", out, unpacked], env=env, check=True)
+        name = f"belljar-{version}-linux-x86_64"
+        tarball(out / f"{name}.tar.gz", version, scripts, epoch)
+        write_tar(out / f"{name}-debug.tar.gz", debug, f"belljar-{version}", epoch)
+    subprocess.run([programs / "maturin", "sdist", "--out", out], cwd=ROOT, env=env, check=True)
     print(*sorted(str(path) for path in out.iterdir()), sep="\n")
 
 

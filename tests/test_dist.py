@@ -1,7 +1,7 @@
 """What is given away: wheel, source distribution, tarball. BELLJAR_DIST names a folder that `./belljar --dist` has filled; without it the
-slow tests build one, which takes as long as two release builds."""
+slow tests build one, which takes as long as a release build. BELLJAR_DIST_AGAIN names one that was filled once more, from a checkout of the same
+commit elsewhere: all bytes are compared."""
 
-import gzip
 import importlib.util
 import os
 import pathlib
@@ -112,6 +112,7 @@ def test_the_wheel_in_an_empty_environment(installed, workdir):
     assert len(list(workdir.glob("first.data/hosts/*/curl.*.stdout"))) == 3
     version = call("belljar", "--version")
     assert call("python", "-m", "belljar", "--version") == version
+    assert "olsr" in call("belljar-routed", "--help")
     assert call("python", "-c", "import belljar; print(belljar.find_binary())").strip() == str((programs / "belljar").resolve())
     assert call("python", "-c", "import belljar; print(belljar.find_binary())", BELLJAR_BIN="/bin/true").strip() == str(pathlib.Path("/bin/true").resolve())
     assert call("python", "-c", "import belljar; print(belljar.SCHEMA.read_text(), end='')") == call("belljar", "schema")
@@ -122,31 +123,49 @@ def test_the_wheel_in_an_empty_environment(installed, workdir):
 
 @pytest.mark.slow
 @pytest.mark.needs("objdump", "readelf")
-def test_the_program_in_the_wheel(dist, workdir):
+def test_the_programs_in_the_wheel(dist, workdir):
     wheel = next(dist.glob("belljar-*.whl"))
     assert wheel.name.endswith("-py3-none-manylinux_2_28_x86_64.whl")
     with zipfile.ZipFile(wheel) as content:
         names = content.namelist()
-        program = next(name for name in names if name.endswith(".data/scripts/belljar"))
-        content.extract(program, workdir)
+        content.extractall(workdir)
+        telling = [name for name in names if str(ROOT).encode() in content.read(name)]
+    assert not telling, "they name a folder of the machine that has built them"
     assert {"belljar/__init__.py", "belljar/py.typed", "belljar/experiment.schema.json", "belljar/pytest_plugin.py"} <= set(names)
-    binary = workdir / program
-    symbols = subprocess.run(["objdump", "-T", binary], capture_output=True, text=True, check=True).stdout
-    needed = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", symbols)}
-    assert needed and max(needed)[:2] <= OLDEST_GLIBC, max(needed)
-    assert ".debug_info" not in subprocess.run(["readelf", "-S", "-W", binary], capture_output=True, text=True, check=True).stdout
-    apart = workdir / "belljar.debug"
-    apart.write_bytes(gzip.decompress(next(dist.glob("*.debug.gz")).read_bytes()))
-    ids = [re.search(r"Build ID: (\w+)", subprocess.run(["readelf", "-n", f], capture_output=True, text=True).stdout)[1] for f in (binary, apart)]
-    assert ids[0] == ids[1] and ".debug_line" in subprocess.run(["readelf", "-S", "-W", apart], capture_output=True, text=True).stdout
-    assert str(ROOT).encode() not in binary.read_bytes(), "folders of the machine that has built it"
+    with tarfile.open(next(dist.glob("*-debug.tar.gz"))) as archive:
+        archive.extractall(workdir / "debug", filter="data")
+
+    def said(*command):
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    programs = sorted(workdir.glob("belljar-*.data/scripts/*"))
+    assert [program.name for program in programs] == ["belljar", "belljar-routed"]
+    for program in programs:
+        needed = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([\d.]+)", said("objdump", "-T", program))}
+        assert needed and max(needed)[:2] <= OLDEST_GLIBC, max(needed)
+        libraries = set(re.findall(r"NEEDED.*\[([\w-]+)\.so", said("readelf", "-d", "-W", program)))
+        assert libraries <= {"libc", "libm", "libdl", "librt", "libpthread", "ld-linux-x86-64"}
+        assert ".debug_info" not in said("readelf", "-S", "-W", program)
+        (apart,) = workdir.glob(f"debug/*/{program.name}.debug")
+        ids = [re.search(r"Build ID: (\w+)", said("readelf", "-n", file))[1] for file in (program, apart)]
+        assert ids[0] == ids[1] and ".debug_line" in said("readelf", "-S", "-W", apart)
+
+
+@pytest.mark.slow
+def test_two_builds_are_the_same(dist):
+    again = os.environ.get("BELLJAR_DIST_AGAIN")
+    if again is None:
+        pytest.skip("BELLJAR_DIST_AGAIN names no folder of another build")
+    one, other = ({file.name: file.read_bytes() for file in pathlib.Path(folder).iterdir()} for folder in (dist, again))
+    assert sorted(one) == sorted(other)
+    assert not [name for name in one if one[name] != other[name]]
 
 
 @pytest.mark.slow
 def test_tarball_and_source(dist, workdir):
     with tarfile.open(next(dist.glob("*-linux-x86_64.tar.gz"))) as archive:
         names = {"/".join(name.split("/")[1:]) for name in archive.getnames()}
-    assert {"bin/belljar", "share/man/man1/belljar.1", "share/man/man1/belljar-run.1", "share/bash-completion/completions/belljar",
+    assert {"bin/belljar", "bin/belljar-routed", "share/man/man1/belljar.1", "share/man/man1/belljar-run.1", "share/bash-completion/completions/belljar",
             "share/doc/belljar/examples/first.yaml", "share/doc/belljar/LICENSE-MIT"} <= names
     with tarfile.open(next(path for path in dist.glob("belljar-*.tar.gz") if "linux" not in path.name)) as archive:
         names = {"/".join(name.split("/")[1:]) for name in archive.getnames()}

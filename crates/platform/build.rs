@@ -2,6 +2,7 @@
 //! without a standard library, linked to a fixed address above the guests. Nothing but the Rust
 //! toolchain is needed; where it comes without a linker, the C compiler's is used.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -13,19 +14,20 @@ fn main() {
     println!("cargo::rerun-if-changed={}", shim.join("program").display());
 
     let library = out.join("libbelljar_shim.rlib");
-    let mut compile = rustc();
+    let mut compile = rustc(&shim);
     compile.args(["--crate-type", "rlib", "--crate-name", "belljar_shim"]);
     run(compile.arg(shim.join("src/lib.rs")).arg("-o").arg(&library))
         .unwrap_or_else(|error| panic!("{error}"));
 
     let base = format!("--image-base={:#x}", far_image(&shim));
     for (source, name) in [("main.rs", "far"), ("dilate.rs", "dilate")] {
-        link(&shim.join("program").join(source), &library, &base, &out.join(name));
+        link(&shim, source, &library, &base, &out.join(name));
     }
 }
 
 /// Links a program to the address that `base` says.
-fn link(source: &Path, library: &Path, base: &str, to: &Path) {
+fn link(shim: &Path, source: &str, library: &Path, base: &str, to: &Path) {
+    let source = shim.join("program").join(source);
     let with_lld =
         ["-Clinker=rust-lld", "-Clinker-flavor=ld.lld", "-Clink-args=--no-pie --no-dynamic-linker"];
     let with_cc =
@@ -35,22 +37,26 @@ fn link(source: &Path, library: &Path, base: &str, to: &Path) {
     let errors: Vec<String> = attempts
         .iter()
         .map_while(|(linker, base)| {
-            let mut link = rustc();
+            let mut link = rustc(shim);
             link.args(["--crate-type", "bin", "--crate-name", "belljar_program", "-Cstrip=symbols"]);
             link.args(linker).arg(format!("-Clink-args={base} -z noexecstack"));
             link.arg("--extern").arg(format!("belljar_shim={}", library.display()));
-            run(link.arg(source).arg("-o").arg(to)).err()
+            run(link.arg(&source).arg("-o").arg(to)).err()
         })
         .collect();
     assert!(errors.len() < attempts.len(), "{} cannot be linked:\n{}", source.display(), errors.join("\n"));
 }
 
 /// The compiler, with what both crates need: position-independent code, so that everything is
-/// reached relative to the instruction pointer wherever the program is linked to.
-fn rustc() -> Command {
+/// reached relative to the instruction pointer wherever the program is linked to. Where the sources are makes no difference.
+fn rustc(shim: &Path) -> Command {
     let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     rustc.args(["--edition", "2024", "-Copt-level=2", "-Cpanic=abort", "-Crelocation-model=pic"]);
     rustc.args(["--target", &env::var("TARGET").expect("set by cargo")]);
+    let mut remap = OsString::from("--remap-path-prefix=");
+    remap.push(shim);
+    remap.push("=shim");
+    rustc.arg(remap);
     // What the workspace's own build asks for (coverage, sanitizers) has no place there.
     rustc.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     rustc

@@ -195,7 +195,7 @@ mod tests {
             others.push(TcpStream::connect(door.local_addr().unwrap()).unwrap());
             first.push(door.accept().unwrap().0);
         }
-        let mut lines = vec![first, vec![others.remove(0)], vec![others.remove(0)]];
+        let mut lines = [first, vec![others.remove(0)], vec![others.remove(0)]];
         let ranks = arrivals.into_iter().enumerate().map(|(rank, arrivals)| {
             let place = Place { rank, count: 3, job: None, on_one_machine: None, pmi: None };
             let lines = std::mem::take(&mut lines[rank]);
