@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -169,6 +170,18 @@ def output(results, host, program="iperf"):
 
 def remove(results):
     shutil.rmtree(results.parent, ignore_errors=True)
+
+
+def wait_for_listener(address, port, patience=60):
+    """Waits until somebody listens there."""
+    late = time.monotonic() + patience
+    while True:
+        try:
+            return socket.create_connection((address, port)).close()
+        except ConnectionRefusedError:
+            if time.monotonic() > late:
+                sys.exit(f"nobody listens on {address}:{port}")
+            time.sleep(0.02)
 
 
 def spread(values):

@@ -93,6 +93,12 @@ class Namespaces:
         return not r or r["worst"] > WORST or r["late"] > LATE_SHARE * r["carried"] or r["refused"] > 4
 
 
+def listening(inside):
+    """The number of TCP sockets that listen in a namespace."""
+    table = subprocess.run([*inside, "cat", "/proc/net/tcp"], capture_output=True, text=True, check=True).stdout
+    return sum(line.split()[3] == "0A" for line in table.splitlines()[1:])
+
+
 def measure(ends, servers, clients, linger, timeout):
     """Runs the servers' commands in the second namespace and the clients', pairs of a start in seconds and a command, in the
     first; what each client and each server wrote, and the CPU time that the clients took, in seconds."""
@@ -101,7 +107,11 @@ def measure(ends, servers, clients, linger, timeout):
     try:
         for command in servers:
             running.append(subprocess.Popen([*ends.inside(b), *urgent(30), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-        time.sleep(0.5)
+        late = time.monotonic() + 60
+        while listening(ends.inside(b)) < len(servers):
+            if time.monotonic() > late:
+                raise RuntimeError("a server does not listen")
+            time.sleep(0.05)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         start = time.monotonic()
         for at, command in clients:

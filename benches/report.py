@@ -26,14 +26,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from types import SimpleNamespace as Settings
 
 import hosts as startup
 import p2p
 import pgbench
 import tcp_matrix
-from common import BUILT, ROOT, belljar, compile_c, measure, remove, run_experiment, warm_memory
+from common import BUILT, ROOT, belljar, compile_c, measure, remove, run_experiment, wait_for_listener, warm_memory
 from turns import Case, measure_all
 
 HERE = ROOT / "benches" / "report"
@@ -88,7 +87,7 @@ def p2p_native(a):
     def cost(peers, messages, weights, turn):
         program = compile_c(p2p.SOURCE, "p2p")
         n = Settings(peers=peers, messages=messages, weights=weights, seed=1, port=20000)
-        return p2p.slope(*(p2p.native(program, n, seconds) for seconds in (1, 1 + max(1, round(2 * a.scale)))))
+        return p2p.slope(*p2p.native_pair(program, n, (1, 1 + max(1, round(2 * a.scale)))))
 
     return cost
 
@@ -272,7 +271,7 @@ def native_flow(mib):
     """CPU seconds of `mib` MiB by iperf over loopback."""
     server = subprocess.Popen(["iperf", "-s", "-B", "127.0.0.1", "-p", "5003"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        time.sleep(0.3)
+        wait_for_listener("127.0.0.1", 5003)
         cpu = measure(["iperf", "-c", "127.0.0.1", "-p", "5003", "-n", f"{mib}M"])[1].cpu
     finally:
         server.terminate()

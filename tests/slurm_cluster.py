@@ -7,14 +7,10 @@ import socket
 import subprocess
 import time
 
+from conftest import free_port
+
 #: What it is made of, in Debian's slurm-wlm and munge.
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue")
-
-
-def _port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Cluster:
@@ -39,8 +35,8 @@ SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket={munge}
 CredType=cred/munge
-SlurmctldPort={_port()}
-SlurmdPort={_port()}
+SlurmctldPort={free_port()}
+SlurmdPort={free_port()}
 StateSaveLocation={self.run}/state
 SlurmdSpoolDir={self.run}/spool
 SlurmctldPidFile={self.run}/slurmctld.pid
@@ -72,9 +68,9 @@ PartitionName=all Nodes={name} Default=YES MaxTime=60 State=UP
                                                env={**os.environ, **self.environment}))
 
     def _said(self, *command: str) -> str:
-        return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **self.environment}, timeout=30).stdout
+        return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **self.environment}, timeout=600).stdout
 
-    def _until(self, there, what: str, patience: float = 40.0) -> None:
+    def _until(self, there, what: str, patience: float = 300.0) -> None:
         end = time.monotonic() + patience
         while not there():
             if time.monotonic() > end:
@@ -88,7 +84,7 @@ PartitionName=all Nodes={name} Default=YES MaxTime=60 State=UP
         for process in reversed(self.processes):
             process.terminate()
             try:
-                process.wait(10)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -9,11 +9,11 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, experiment, graph
+from conftest import ROOT, best, experiment, graph
 
 
-def bench(belljar, workdir, name, *arguments, timeout=120):
-    result = workdir / "result.json"
+def bench(belljar, workdir, name, *arguments, timeout=1800, file="result.json"):
+    result = workdir / file
     done = subprocess.run(
         [sys.executable, ROOT / "benches" / f"{name}.py", *map(str, arguments), "--json", result],
         capture_output=True, text=True, timeout=timeout, env={**os.environ, "BELLJAR_BIN": str(belljar)},
@@ -150,7 +150,7 @@ def test_p2p_expected_messages(run_experiment, workdir):
     """Nothing is lost and nothing waits: m messages per peer go round once in 50 ms."""
     subprocess.run(["gcc", "-O2", ROOT / "benches/p2p/p2p.c", "-o", workdir / "p2p", "-lm"], check=True)
     hosts = {f"peer{i:03}": (0, [{"path": str(workdir / "p2p"), "args": f"{i} 6 7 2 uniform 1"}]) for i in range(6)}
-    done = run_experiment(experiment(hosts, graph((0, 0, "50 ms"))), timeout=60)
+    done = run_experiment(experiment(hosts, graph((0, 0, "50 ms"))))
     counts = [list(map(int, done.text(h).split()[1::2])) for h in hosts]
     sent, received = (sum(c[i] for c in counts) for i in (0, 1))
     assert sent == 6 * 7 + received
@@ -211,7 +211,7 @@ sys.exit(0 if well else 1)
 def test_report_keeps_what_it_has(workdir, signal, minutes, status, turns):
     """A case that fails leaves the others alone, and whatever ends the run leaves what was measured by then."""
     script = CASES.format(benches=str(ROOT / "benches"), signal=signal, minutes=minutes)
-    done = subprocess.run([sys.executable, "-c", script, workdir / "r.json"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script, workdir / "r.json"], capture_output=True, text=True, timeout=600)
     assert done.returncode == status, done.stderr
     result = json.loads((workdir / "r.json").read_text())
     ratios = {name: (case["variants"]["b"]["ratio"]["median"], case["variants"]["b"]["n"]) for name, case in result["cases"].items()}
@@ -221,6 +221,7 @@ def test_report_keeps_what_it_has(workdir, signal, minutes, status, turns):
     assert said in done.stdout and ("then failed, b: the second time it breaks" in said) == bool(minutes)
 
 
+@pytest.mark.alone  # Natively nginx opens the machine's own logs, which tests/test_daemons.py watches.
 @pytest.mark.needs("nginx")
 def test_report_of_requests(belljar, workdir):
     result = bench(belljar, workdir, "report", "--groups", "http", "--scale", 0.005, "--repeat", 1, "--cases", "*nginx")
@@ -242,40 +243,45 @@ def test_tcp_point(belljar, workdir):
     assert result["rows"][0]["share"] >= 0.9 and result["rows"][0]["goodput_mbit"] >= 9
 
 
+def ours_and_the_kernels(belljar, workdir, holds, *arguments):
+    """Rows of fidelity.py, of which Belljar's must hold. The kernel's, where there is the privilege to run it beside, is made again
+    while it does not: a busy machine may spoil it."""
+    rows = {row["side"]: row for row in bench(belljar, workdir, "fidelity", *arguments)["rows"]}
+    assert holds(rows["belljar"]), rows
+    if "linux" in rows and not holds(rows["linux"]):
+        again = best(lambda: bench(belljar, workdir, "fidelity", *arguments, "--sides", "linux", file="again.json")["rows"][0], holds)
+        assert holds(again), (rows, again)
+    return rows
+
+
 @pytest.mark.needs("iperf")
 def test_fidelity_point(belljar, workdir):
     pytest.importorskip("scipy")
     size = ["--rates", 10, "--latencies", 10, "--seconds", 4, "--skip", 1, "--repeat", 1]
-    rows = {row["side"]: row["steady"]["mean"] for row in bench(belljar, workdir, "fidelity", *size)["rows"]}
-    ours = rows["belljar"]
-    assert 9.5 <= ours <= 9.7, rows
-    # The kernel's, where there is the privilege to run it beside. A busy machine only makes it slower: the best of a few counts.
-    kernel = [rows["linux"]] if "linux" in rows else []
-    while kernel and max(kernel) < 0.95 * ours and len(kernel) < 6:
-        (row,) = bench(belljar, workdir, "fidelity", *size, "--sides", "linux")["rows"]
-        kernel.append(row["steady"]["mean"])
-    assert not kernel or abs(max(kernel) - ours) <= 0.05 * ours, (ours, kernel)
+    ours = bench(belljar, workdir, "fidelity", *size, "--sides", "belljar")["rows"][0]["steady"]["mean"]
+    assert 9.5 <= ours <= 9.7, ours
+    ours_and_the_kernels(belljar, workdir, lambda row: abs(row["steady"]["mean"] - ours) <= 0.05 * ours, *size)
 
 
 @pytest.mark.needs("iperf")
 def test_fidelity_of_pairs(belljar, workdir):
     pytest.importorskip("scipy")
     size = ["--rates", 10, "--pairs", "cubic/5+reno/20", "--queue", 20000, "--seconds", 2, "--skip", 0.5, "--repeat", 1]
-    rows = bench(belljar, workdir, "fidelity", "pairs", *size)["rows"]
-    assert "belljar" in {row["side"] for row in rows}
-    for row in rows:  # each flow has something
-        assert 0 < row["first"]["mean"] < row["both"]["mean"] and 0 < row["share"]["mean"] < 1, rows
+    # Each flow has something.
+    shared = lambda row: 0 < row["first"]["mean"] < row["both"]["mean"] and 0 < row["share"]["mean"] < 1
+    ours_and_the_kernels(belljar, workdir, shared, "pairs", *size)
 
 
 @pytest.mark.needs("iperf")
 def test_fidelity_of_traces_and_its_figures(belljar, workdir):
     pytest.importorskip("scipy"), pytest.importorskip("matplotlib")
     size = ["--rates", 10, "--latencies", 5, "--queue", 20000, "--seconds", 1, "--skip", 0.5, "--repeat", 1]
-    rows = bench(belljar, workdir, "fidelity", "traces", *size)["rows"]
-    for row in rows:
+
+    def looked(row):
         times, windows = zip(*row["samples"][0])
-        assert len(times) > 20 and list(times) == sorted(times), row
-        assert windows[0] == 10 and min(windows) >= 1, row
+        return len(times) > 20 and list(times) == sorted(times) and windows[0] == 10 and min(windows) >= 1
+
+    ours_and_the_kernels(belljar, workdir, looked, "traces", *size)
     made = workdir / "figures"
     subprocess.run([sys.executable, ROOT / "benches/fidelity_figures.py", workdir / "result.json", "--folder", made], check=True)
     assert {path.name for path in made.iterdir()} == {"fidelity-traces.png", "fidelity-traces.csv"}

@@ -91,7 +91,7 @@ def checksums(file):
     options = [f"{name}.check_checksum:TRUE" for name in ("tcp", "udp", "ip")]
     command = ["tshark", "-r", file, *[part for option in options for part in ("-o", option)], "-T", "fields",
                *[part for field in ("tcp.checksum.status", "udp.checksum.status", "icmp.type", "icmpv6.type") for part in ("-e", field)]]
-    read = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    read = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert read.returncode == 0, read.stderr
     return [tuple(line.split("\t")) for line in read.stdout.splitlines()]
 

@@ -25,14 +25,14 @@ def write(workdir, content, name="exp.yaml"):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example(belljar, command):
-    done = execute([belljar, command, "--help"], 10)
+    done = execute([belljar, command, "--help"])
     assert done.status == 0 and re.search(rf"Examples?:(\n .*)*\n +belljar {command}", done.out), done
-    listed = execute([belljar, "--help"], 10).out
+    listed = execute([belljar, "--help"]).out
     assert re.search(rf"^ +{command} ", listed, re.M)
 
 
 def test_every_option_of_run_is_an_environment_variable(belljar):
-    text = execute([belljar, "run", "--help"], 10).out
+    text = execute([belljar, "run", "--help"]).out
     options = re.split(r"\n {2,6}(?=(?:-\w, )?--\w)", text)[1:]
     without = [o.split()[0] for o in options if "[env: BELLJAR_" not in " ".join(o.split()) and not o.startswith(("-h", "-V"))]
     assert len(options) > 15 and not without, without
@@ -41,25 +41,25 @@ def test_every_option_of_run_is_an_environment_variable(belljar):
 def test_environment_and_command_line(belljar, workdir):
     file = write(workdir, TWO)
     env = {**os.environ, "BELLJAR_SEED": "77", "BELLJAR_SET": "general.bootstrap_end_time=1 s", "BELLJAR_SHOW_CONFIG": "1"}
-    shown = yaml.safe_load(execute([belljar, "run", file], 10, env=env).out)
+    shown = yaml.safe_load(execute([belljar, "run", file], env=env).out)
     assert shown["general"]["seed"] == 77 and shown["general"]["bootstrap_end_time"] == "1 s"
-    shown = yaml.safe_load(execute([belljar, "run", file, "--seed", "5"], 10, env=env).out)
+    shown = yaml.safe_load(execute([belljar, "run", file, "--seed", "5"], env=env).out)
     assert shown["general"]["seed"] == 5, "the command line counts for more"
 
 
 def test_show_config_runs_again_and_runs_nothing(belljar, workdir):
     file = write(workdir, TWO)
-    shown = execute([belljar, "run", file, "--show-config", "-o", workdir / "data"], 10)
+    shown = execute([belljar, "run", file, "--show-config", "-o", workdir / "data"])
     assert shown.status == 0 and not (workdir / "data").exists()
     (workdir / "shown.yaml").write_text(shown.out)
-    again = execute([belljar, "run", workdir / "shown.yaml", "--show-config"], 10)
+    again = execute([belljar, "run", workdir / "shown.yaml", "--show-config"])
     assert again.out == shown.out
 
 
 def test_standard_input(belljar, workdir):
     file = write(workdir, TWO)
     with file.open() as text:
-        done = execute([belljar, "run", "-", "-o", workdir / "data", "--no-progress"], 60, stdin=text)
+        done = execute([belljar, "run", "-", "-o", workdir / "data", "--no-progress"], stdin=text)
     assert done.status == 0 and (workdir / "data/hosts/alice/sh.1000.stdout").read_text().startswith("hello\n")
 
 
@@ -70,7 +70,7 @@ def test_standard_input(belljar, workdir):
     ("belljar.metrics.interval=50 ms", ("belljar", "metrics", "interval"), "50 ms"),
 ])
 def test_set(belljar, workdir, setting, path, value):
-    done = execute([belljar, "run", write(workdir, TWO), "--show-config", "--set", setting], 10)
+    done = execute([belljar, "run", write(workdir, TWO), "--show-config", "--set", setting])
     assert done.status == 0, done
     found = yaml.safe_load(done.out)
     for key in path:
@@ -86,7 +86,7 @@ def test_set(belljar, workdir, setting, path, value):
     ("seed", r"key=value"),
 ])
 def test_set_wrongly(belljar, workdir, setting, message):
-    done = execute([belljar, "run", write(workdir, TWO), "-o", workdir / "data", "--set", setting], 10)
+    done = execute([belljar, "run", write(workdir, TWO), "-o", workdir / "data", "--set", setting])
     assert done.status == 2 and re.search(message, done.err) and not (workdir / "data").exists(), done
 
 
@@ -94,14 +94,14 @@ def test_template_directory(belljar, workdir):
     (workdir / "template/hosts/alice").mkdir(parents=True)
     (workdir / "template/hosts/alice/greeting").write_text("from the template\n")
     file = write(workdir, experiment({"alice": (0, [("/bin/cat", "greeting")])}, stop="2 s"))
-    done = execute([belljar, "run", file, "-o", workdir / "data", "--template-directory", workdir / "template"], 60)
+    done = execute([belljar, "run", file, "-o", workdir / "data", "--template-directory", workdir / "template"])
     assert done.status == 0, done
     assert (workdir / "data/hosts/alice/cat.1000.stdout").read_text() == "from the template\n"
 
 
 def test_log_in_shadows_format(belljar, workdir):
     """What tornettools' parser takes from the log: the words by their places in a line."""
-    done = execute([belljar, "run", write(workdir, TWO), "-o", workdir / "data", "--log", "--heartbeat-interval", "1 s"], 60)
+    done = execute([belljar, "run", write(workdir, TWO), "-o", workdir / "data", "--log", "--heartbeat-interval", "1 s"])
     line = re.compile(r"\d\d:\d\d:\d\d\.\d{6} \[\d+:[\w-]+\] (\d\d:\d\d:\d\d\.\d{9}|n/a) \[(ERROR|WARN|INFO)\] \[\S+\] \[\S+:\d+\] \[\w+\] .+")
     beats = [text.split() for text in done.out.splitlines() if "Process resource usage at simtime" in text]
     assert len(beats) >= 2 and all(line.fullmatch(" ".join(b)) for b in beats), done
@@ -117,22 +117,22 @@ def test_log_in_shadows_format(belljar, workdir):
 
 def test_an_unbounded_stack_is_bounded_before_anything_is_written(belljar, workdir):
     """Clusters have them: Linux lays libraries out elsewhere then, so the program starts itself over."""
-    if execute(["sh", "-c", "ulimit -s unlimited"], 20).status != 0:
+    if execute(["sh", "-c", "ulimit -s unlimited"]).status != 0:
         pytest.skip("this user's stack may not be unbounded: ulimit -Hs")
     command = 'ulimit -s unlimited; exec "$0" run "$1" -o data --parallelism "$2" --cells "$2"'
     for count in ("1", "2"):
-        done = execute(["sh", "-c", command, belljar, write(workdir, TWO), count], 60, cwd=workdir)
+        done = execute(["sh", "-c", command, belljar, write(workdir, TWO), count], cwd=workdir)
         assert done.status == 0, done
         shutil.rmtree(workdir / "data")
 
 
 def test_no_log_unless_asked_for(belljar, workdir):
-    done = execute([belljar, "run", write(workdir, TWO), "-o", workdir / "data"], 60)
+    done = execute([belljar, "run", write(workdir, TWO), "-o", workdir / "data"])
     assert "simtime" not in done.out and "[INFO]" not in done.out
 
 
 def test_doctor(belljar):
-    done = execute([belljar, "doctor"], 20)
+    done = execute([belljar, "doctor"])
     assert done.status == 0, done
     lines = [text for text in done.out.splitlines() if not text.startswith(" ")]
     assert all(re.match(r"(ok|limited|missing) +\S", text) for text in lines)
@@ -146,7 +146,7 @@ def test_doctor(belljar):
 
 
 def test_doctor_finds_what_is_scarce(belljar):
-    done = execute(["sh", "-c", 'ulimit -n 256; "$0" doctor', belljar], 20)
+    done = execute(["sh", "-c", 'ulimit -n 256; "$0" doctor', belljar])
     assert re.search(r"^limited +open files +RLIMIT_NOFILE 256", done.out, re.M), done
 
 
@@ -179,15 +179,15 @@ def pair(run_experiment):
 
 def test_diff_of_equal_runs(belljar, pair, workdir):
     a, b = pair(name="one"), pair(name="two", )
-    done = execute([belljar, "diff", a.path, b.path], 20)
+    done = execute([belljar, "diff", a.path, b.path])
     assert done.status == 0 and done.out.startswith("the same: "), done
-    quiet = execute([belljar, "diff", "--quiet", a.path, b.path], 20)
+    quiet = execute([belljar, "diff", "--quiet", a.path, b.path])
     assert quiet.status == 0 and not quiet.out
 
 
 def test_diff_names_the_first_divergence(belljar, pair):
     a, b = pair(name="one", seed=1), pair(name="two", seed=2)
-    done = execute([belljar, "diff", a.path, b.path], 20)
+    done = execute([belljar, "diff", a.path, b.path])
     assert done.status == 1
     assert re.search(r"they were not asked to do the same: processed-config.yaml, line 3", done.out), done
     first = re.search(r"first divergence at (\d+\.\d{9}) s: host (\w+), process (\S+), system call \d+", done.out)
@@ -204,7 +204,7 @@ def test_diff_of_one_byte(belljar, pair, workdir):
     shutil.copytree(a.path, b, symlinks=True)
     out = b / "hosts/alice/sh.1000.stdout"
     out.write_text(out.read_text().replace("hello", "hallo"))
-    done = execute([belljar, "diff", a.path, b], 20)
+    done = execute([belljar, "diff", a.path, b])
     assert done.status == 1 and "host alice, process sh.1000, stdout, line 1" in done.out, done
     assert "- hello" in done.out and "+ hallo" in done.out
 
@@ -214,21 +214,21 @@ def test_what_is_no_results_folder(belljar, workdir, command):
     empty = workdir / "empty"
     empty.mkdir()
     for path, message in ((workdir / "none", r"no results folder .*none.*belljar run"), (empty, r"empty is not the results")):
-        done = execute([belljar, command, path, *([path] if command == "diff" else [])], 10)
+        done = execute([belljar, command, path, *([path] if command == "diff" else [])])
         assert done.status == 2 and re.search("^error: .*" + message, done.err), done
     (empty / "sim-stats.json").write_text("{")
-    done = execute([belljar, command, empty, *([empty] if command == "diff" else [])], 10)
+    done = execute([belljar, command, empty, *([empty] if command == "diff" else [])])
     assert done.status == 2 and "sim-stats.json cannot be read" in done.err, done
 
 
 def test_inspect(belljar, run_experiment):
     ran = run_experiment(TWO, args=["--set", "belljar.metrics.interval=100 ms"])
-    done = execute([belljar, "inspect", ran.path], 10)
+    done = execute([belljar, "inspect", ran.path])
     assert done.status == 0
     for heading in ("processes", "hosts", "traffic over time", "system calls", "warnings"):
         assert re.search(rf"^{heading}$", done.out, re.M), heading
     assert re.search(r"ok +alice +sh\.1000 +0\.000000 +1\.\d+ +exited 0", done.out), done
-    one = execute([belljar, "inspect", ran.path, "syscalls", "--rows", "3"], 10)
+    one = execute([belljar, "inspect", ran.path, "syscalls", "--rows", "3"])
     assert re.search(r"^  and \d+ more$", one.out, re.M) and "processes" not in one.out
 
 
@@ -266,13 +266,13 @@ def test_manifest(run_experiment):
     names = {line.split("  ", 1)[1] for line in manifest.read_text().splitlines()}
     assert any(re.search(r"/libc\.so|/libc-", name) for name in names) and any(name.endswith("/sleep") for name in names), names
     assert not any(str(ran.path) in name for name in names)
-    checked = execute(["sha256sum", "-c", "--quiet", "--strict", manifest], 30)
+    checked = execute(["sha256sum", "-c", "--quiet", "--strict", manifest])
     assert checked.status == 0, checked
 
 
 def test_trace(belljar, run_experiment, workdir):
     ran = run_experiment(TWO, args=["--strace", "--pcap", "--set", "belljar.metrics.interval=100 ms"])
-    done = execute([belljar, "trace", ran.path, "-o", workdir / "trace.json"], 20)
+    done = execute([belljar, "trace", ran.path, "-o", workdir / "trace.json"])
     assert done.status == 0 and done.out.strip() == str(workdir / "trace.json")
     events = json.loads((workdir / "trace.json").read_text())["traceEvents"]
     groups = {e["args"]["name"]: e["pid"] for e in events if e["name"] == "process_name"}
@@ -280,13 +280,13 @@ def test_trace(belljar, run_experiment, workdir):
     sleeps = [e for e in events if e["ph"] == "X" and "nanosleep" in e["name"] and e["pid"] == groups["bob (11.0.0.2)"]]
     assert len(sleeps) == 1 and sleeps[0]["dur"] == 2e6, sleeps
     assert any(e["ph"] == "C" for e in events)
-    everything = execute([belljar, "trace", ran.path, "-o", "-", "--all"], 20)
+    everything = execute([belljar, "trace", ran.path, "-o", "-", "--all"])
     assert len(json.loads(everything.out)["traceEvents"]) > len(events)
 
 
 @pytest.fixture(scope="session")
 def schema(belljar):
-    return json.loads(execute([belljar, "schema"], 10).out)
+    return json.loads(execute([belljar, "schema"]).out)
 
 
 @pytest.fixture(scope="session")
@@ -305,7 +305,7 @@ def test_examples_are_valid_by_the_schema(validator):
 
 
 def test_resolved_experiments_are_valid_by_the_schema(belljar, validator, workdir):
-    done = execute([belljar, "run", write(workdir, TWO), "--show-config"], 10)
+    done = execute([belljar, "run", write(workdir, TWO), "--show-config"])
     assert not list(validator.iter_errors(yaml.safe_load(done.out)))
 
 
@@ -341,7 +341,7 @@ def test_the_schema_has_the_keys_of_the_loader(belljar, schema, workdir, section
     for key in SECTIONS[section]:
         found = found[key]
     setting = "events=[{qqqqqqqq: 1}]" if section == "events" else f"{section}.qqqqqqqq=1".lstrip(".")
-    done = execute([belljar, "run", write(workdir, TWO), "--show-config", "--set", setting], 10)
+    done = execute([belljar, "run", write(workdir, TWO), "--show-config", "--set", setting])
     keys = re.search(r"valid keys are (.*)", done.err)
     assert keys, done
     assert set(keys[1].split(", ")) == set(found["properties"]), section
@@ -367,7 +367,7 @@ def test_the_schema_has_the_keys_of_models(belljar, schema, workdir):
     for model in schema["$defs"]["model"]["oneOf"]:
         kind = model["properties"]["type"]["const"]
         setting = f"hosts.alice.processes=[{{model: {{type: {kind}, qqqqqqqqqq: 1}}}}]"
-        done = execute([belljar, "run", write(workdir, TWO), "--show-config", "--set", setting], 10)
+        done = execute([belljar, "run", write(workdir, TWO), "--show-config", "--set", setting])
         keys = re.search(r"valid keys are (.*)", done.err)
         assert keys and set(keys[1].split(", ")) == set(model["properties"]), done
 
@@ -378,7 +378,7 @@ def test_results_folders_are_refused_with_a_remedy(belljar, workdir):
     for path, message in ((workdir, "exists already: remove it, or name another"),
                           (workdir / "plain/data", "a file stands where a folder is needed"),
                           (pathlib.Path("/proc/data"), "name another folder with -o")):
-        done = execute([belljar, "run", file, "-o", path], 10)
+        done = execute([belljar, "run", file, "-o", path])
         assert done.status == 2 and re.match(f"error: .*{re.escape(str(path))}", done.err) and message in done.err, done
 
 
@@ -386,11 +386,11 @@ def test_results_folders_are_refused_with_a_remedy(belljar, workdir):
 
 def test_a_reader_may_leave(belljar):
     for command in (["schema"], ["doctor"]):
-        done = subprocess.run(["sh", "-c", f"({belljar} {' '.join(command)}; echo status $? >&2) | true"], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["sh", "-c", f"({belljar} {' '.join(command)}; echo status $? >&2) | true"], capture_output=True, text=True, timeout=600)
         assert "panicked" not in done.stderr and done.stderr.strip() in ("status 141", "status 0"), done.stderr
 
 
 @pytest.mark.parametrize("command", ["", "run", "exec", "validate", "doctor", "diff", "inspect", "report", "capture", "trace", "schema"])
 def test_every_help_has_an_example(belljar, command):
-    done = subprocess.run([belljar, *command.split(), "--help"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([belljar, *command.split(), "--help"], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and "Example" in done.stdout and f"belljar {command}".strip() in done.stdout.split("Example")[1]

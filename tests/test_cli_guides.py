@@ -26,7 +26,7 @@ def follow(belljar, workdir, commands):
     for line in commands:
         if shutil.which(line.split()[0], path=f"{workdir}:{os.environ['PATH']}") is None:
             continue
-        done = execute(["sh", "-c", line], 60, cwd=workdir)
+        done = execute(["sh", "-c", line], cwd=workdir)
         assert done.status == 0, done
     return done
 
@@ -66,7 +66,7 @@ def test_coming_from_mininet(belljar, workdir):
     block = blocks("python", guide)[-1]
     env = {**os.environ, "BELLJAR_BIN": str(belljar), "PYTHONPATH": str(ROOT / "python")}
     pytest.importorskip("pandas")
-    done = subprocess.run([sys.executable, "-c", block], cwd=workdir, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", block], cwd=workdir, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and "bytes_out" in done.stdout, done.stderr
 
 
@@ -78,7 +78,7 @@ def test_python_of_the_guides(belljar, workdir, name):
     pytest.importorskip("pandas")
     for block in blocks("python", GUIDES / f"{name}.md"):
         program = block if ".run(\"out\"" in block else block + "exp.run('out')\n"
-        done = subprocess.run([sys.executable, "-c", program], cwd=workdir, env=env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-c", program], cwd=workdir, env=env, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
 
 
@@ -118,7 +118,7 @@ def test_commands(belljar, workdir, monkeypatch):
     lines = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ./belljar")]
     assert len(lines) >= 9
     for line in lines:
-        done = execute(["sh", "-c", line], 60, cwd=workdir)
+        done = execute(["sh", "-c", line], cwd=workdir)
         expected = 1 if line.startswith("./belljar diff") else 0
         assert done.status == expected, done
 
@@ -129,7 +129,7 @@ def test_first_python_block(belljar, workdir):
     block = next(b for b in blocks("python") if "exp.run" in b)
     env = {**os.environ, "BELLJAR_BIN": str(belljar), "PYTHONPATH": str(ROOT / "python")}
     program = block + "\nassert results.ok and (results.host('client') / 'page').stat().st_size > 0\n"
-    done = subprocess.run([sys.executable, "-c", program], cwd=workdir, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], cwd=workdir, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 

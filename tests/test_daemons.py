@@ -86,7 +86,7 @@ def same_in_every_placement(run_experiment, what, **options):
 @nginx
 @apache
 def test_servers(run_experiment):
-    files = same_in_every_placement(run_experiment, EXAMPLES / "servers.yaml", timeout=200)
+    files = same_in_every_placement(run_experiment, EXAMPLES / "servers.yaml")
     for n in range(10):
         for server in ("nginx", "apache"):
             assert files[f"hosts/client{n}/{server}.out"] == LIBC.read_bytes()
@@ -102,7 +102,7 @@ def test_servers(run_experiment):
 
 @redis
 def test_replication(run_experiment):
-    files = same_in_every_placement(run_experiment, EXAMPLES / "replication.yaml", timeout=120)
+    files = same_in_every_placement(run_experiment, EXAMPLES / "replication.yaml")
 
     def said(host):
         names = [n for n in files if re.fullmatch(rf"hosts/{host}/redis-cli\.\d+\.stdout", n)]
@@ -124,12 +124,12 @@ def test_replication(run_experiment):
 
 @postgres
 def test_postgres_in_every_placement(run_experiment):
-    same_in_every_placement(run_experiment, EXAMPLES / "postgres.yaml", timeout=400)
+    same_in_every_placement(run_experiment, EXAMPLES / "postgres.yaml")
 
 
 @postgres
 def test_postgres(run_experiment):
-    files = contents(run_experiment(EXAMPLES / "postgres.yaml", timeout=400))
+    files = contents(run_experiment(EXAMPLES / "postgres.yaml"))
 
     def said(host, program):
         names = [n for n in files if re.fullmatch(rf"hosts/{host}/{program}\.\d+\.stdout", n)]
@@ -166,7 +166,7 @@ def test_hosts_on_the_same_paths_never_meet(run_experiment):
             {"path": "pg_ctlcluster", "args": f"{version} sim stop", "start_time": "15 s"},
         ])
 
-    done = run_experiment(experiment({"a": host("xyzzy-a"), "b": host("plugh-b")}, stop="30 s"), timeout=200)
+    done = run_experiment(experiment({"a": host("xyzzy-a"), "b": host("plugh-b")}, stop="30 s"))
     for name, own, other in (("a", b"xyzzy-a", b"plugh-b"), ("b", b"plugh-b", b"xyzzy-a")):
         assert done.streams(name, "redis-cli")[1].read_bytes() == own + b"\n"
         assert done.stdout(name, "curl") == own + b"\n"
@@ -202,7 +202,7 @@ def test_init_script(run_experiment, name):
     done = run_experiment(experiment({"host": (0, [
         at(0, script, "start"), at(5, client, *args), at(6, script, "status"), at(7, script, "restart"),
         at(12, client, *args), at(13, script, "stop"), at(20, client, *args, state="any"),
-    ])}, stop="30 s"), timeout=120)
+    ])}, stop="30 s"))
     before, again, after = ((f.read_text(), f.with_suffix(".stderr").read_text()) for f in done.streams("host", client))
     assert before[0].split("\n")[0] == again[0].split("\n")[0], (before, again)
     assert before != after, "it still answers after it was stopped"
@@ -264,7 +264,7 @@ def test_haproxy_balances_and_notices_the_dead(run_experiment, workdir):
     gets = [{"path": "curl", "args": "-sS http://balancer/", "start_time": f"{t} s"} for t in (5, 6, 7, 8, 40, 41)]
     hosts = {"one": web("one"), "two": web("two"), "client": (0, gets), "balancer": (0, [
         {"path": "haproxy", "args": f"-D -f {workdir}/haproxy.cfg"}])}
-    done = run_experiment(experiment(hosts, stop="60 s"), timeout=120)
+    done = run_experiment(experiment(hosts, stop="60 s"))
     said = [f.read_text().strip() for f in done.streams("client", "curl")]
     assert sorted(said[:4]) == ["one", "one", "two", "two"] and said[0] != said[1], said
     assert said[4:] == ["one", "one"], said
@@ -278,7 +278,7 @@ def test_mosquitto(run_experiment, workdir):
                for n in range(3)]
     hosts = {"broker": (0, [{"path": "mosquitto", "args": f"-d -c {workdir}/mosquitto.conf"}]),
              "one": subscriber, "two": subscriber, "publisher": (0, publish)}
-    done = run_experiment(experiment(hosts, stop="20 s"), timeout=60)
+    done = run_experiment(experiment(hosts, stop="20 s"))
     for name in ("one", "two"):
         assert done.text(name) == "news/0 number-0\nnews/1 number-1\nnews/2 number-2\n"
 
@@ -289,5 +289,5 @@ def test_memcached_over_the_network(run_experiment):
             "f.write(b'set k 0 0 5\\r\\nhello\\r\\nget k\\r\\nincr k 1\\r\\nquit\\r\\n'); f.flush(); print(f.read().decode())")
     hosts = {"cache": (0, [{"path": "memcached", "args": "-u memcache -l 0.0.0.0 -d"}]),
              "client": (0, [{"path": "/usr/bin/python3", "args": ["-c", talk], "start_time": "2 s"}])}
-    done = run_experiment(experiment(hosts, stop="10 s"), timeout=60)
+    done = run_experiment(experiment(hosts, stop="10 s"))
     assert done.text("client").split("\n")[:4] == ["STORED\r", "VALUE k 0 5\r", "hello\r", "END\r"], done.text("client")

@@ -35,7 +35,7 @@ def test_ssh_runs_commands(run_experiment, ssh_hosts):
         ssh {SSH} -tt root@server 'tty' < /dev/null | tr -d '\\r'
         ssh {SSH} root@server 'echo to-stderr >&2'
         ssh -o StrictHostKeyChecking=no -o BatchMode=yes -i /nothing root@server true || echo refused""")
-    done = run_experiment(experiment({"client": (0, [client]), "server": (0, [server])}, stop="60 s"), timeout=120)
+    done = run_experiment(experiment({"client": (0, [client]), "server": (0, [server])}, stop="60 s"))
     said = done.text("client").splitlines()
     assert said[0] == "server" and said[1].startswith("11.0.0.1 ") and said[2:4] == ["1000000", "7"], said
     assert said[4].startswith("/dev/pts/") and said[-1] == "refused", said
@@ -55,7 +55,7 @@ def test_rsync_and_git_over_ssh(run_experiment, ssh_hosts):
         git init -q it; cd it; cp ../tree/numbers .; git add .; git commit -qm first; cp ../id ..; export GIT_SSH_COMMAND='ssh {SSH.replace("id", "../id")}'
         git push -q root@server:/srv/it.git main; cd ..
         export GIT_SSH_COMMAND='ssh {SSH}'; git clone -q root@server:/srv/it.git again; git -C again log --format=%s; cmp again/numbers tree/numbers && echo same""".replace("cp ../id ..;", ""))
-    done = run_experiment(experiment({"client": (0, [client]), "server": (0, [server])}, stop="100 s"), timeout=200)
+    done = run_experiment(experiment({"client": (0, [client]), "server": (0, [server])}, stop="100 s"))
     assert done.text("client").splitlines() == ["Number of regular files transferred: 1", "first", "same"]
     received = done.host("server") / "fs/srv/tree"
     assert (received / "numbers").read_text() == "".join(f"{n}\n" for n in range(1, 100002))
@@ -66,7 +66,7 @@ def test_rsync_and_git_over_ssh(run_experiment, ssh_hosts):
 def test_cron(run_experiment):
     start = at(0, "mkdir -p /var/spool/cron/crontabs; echo '* * * * * date +\\%T >> /tmp/ticks' > /var/spool/cron/crontabs/root; "
                   "chmod 600 /var/spool/cron/crontabs/root; cron")
-    done = run_experiment(experiment({"host": (0, [start, at(200, "cat /tmp/ticks")])}, stop="210 s"), timeout=120)
+    done = run_experiment(experiment({"host": (0, [start, at(200, "cat /tmp/ticks")])}, stop="210 s"))
     assert done.streams("host", "bash")[-1].read_text() == "00:01:01\n00:02:01\n00:03:01\n"
 
 
@@ -75,7 +75,7 @@ def test_runit_restarts_what_ends(run_experiment):
     start = at(0, """mkdir -p /srv/one; printf '#!/bin/sh\\necho start >> /tmp/starts; exec sleep 10\\n' > /srv/one/run
         chmod +x /srv/one/run; exec runsvdir /srv""", state="running")
     look = at(35, "cat /tmp/starts | wc -l; sv status /srv/one | cut -d' ' -f1; sv down /srv/one; sleep 1; sv status /srv/one | cut -d: -f1")
-    done = run_experiment(experiment({"host": (0, [start, look])}, stop="60 s"), timeout=60)
+    done = run_experiment(experiment({"host": (0, [start, look])}, stop="60 s"))
     assert done.streams("host", "bash")[-1].read_text().splitlines() == ["4", "run:", "down"]
 
 
@@ -87,5 +87,5 @@ def test_make_builds_a_project(run_experiment):
         printf 'prog: main.o f1.o f2.o f3.o f4.o f5.o f6.o\n\tgcc -o $@ $^\n' > Makefile
         make -sj4; ./prog && echo works; make -s -q && echo up to date; touch f3.c; make -q || echo outdated""")
     for placement in ("auto", "far"):
-        done = run_experiment(experiment({"host": (0, [build])}), args=["--placement", placement], timeout=120)
+        done = run_experiment(experiment({"host": (0, [build])}), args=["--placement", placement])
         assert done.text("host").splitlines() == ["works", "up to date", "outdated"]

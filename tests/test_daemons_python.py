@@ -98,7 +98,7 @@ def test_gunicorn(run_experiment, workdir):
         {"path": "pkill", "args": "-KILL -o -P 1000", "start_time": "10 s"},
     ]
     gets = [{"path": "curl", "args": "-sS http://web/", "start_time": f"{2 + n // 10 * 5} s"} for n in range(30)]
-    done = run_experiment(experiment({"web": (0, server), "client": (0, gets)}, stop="30 s"), timeout=120)
+    done = run_experiment(experiment({"web": (0, server), "client": (0, gets)}, stop="30 s"))
     said = [f.read_text().split() for f in done.streams("client", "curl")]
     assert len(said) == 30 and all(parent == "1000" for _, _, parent in said), said
     early, late = ({worker for _, worker, _ in part} for part in (said[:20], said[20:]))

@@ -6,18 +6,17 @@ import pathlib
 import pwd
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import time
 
 import pytest
-
-pytestmark = pytest.mark.alone
+from conftest import free_port, until
 
 IS_ROOT = os.geteuid() == 0
 SSHD = shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.needs("ssh", "ssh-keygen"),
     pytest.mark.skipif(SSHD is None, reason="sshd is not installed: apt install openssh-server"),
     pytest.mark.skipif(IS_ROOT and not shutil.which("ip"), reason="ip is not installed: apt install iproute2"),
@@ -90,11 +89,8 @@ class Machines:
     def wait(self):
         """Until they answer."""
         for name, (address, port) in self.addresses.items():
-            command = [*self.prefix, "python3", "-c", f"import socket; socket.create_connection(('{address}', {port}), 1)"]
-            deadline = time.monotonic() + 30
-            while subprocess.run(command, capture_output=True).returncode != 0:
-                assert time.monotonic() < deadline, (self.folder / f"{name}.log").read_text()
-                time.sleep(0.1)
+            command = [*self.prefix, "python3", "-c", f"import socket; socket.create_connection(('{address}', {port}), 10)"]
+            until(lambda: subprocess.run(command, capture_output=True).returncode == 0, (self.folder / f"{name}.log").read_text)
 
     def left(self):
         """What a run has left on them."""
@@ -111,12 +107,6 @@ class Machines:
         for process in reversed(self.processes):
             process.terminate()
             process.wait()
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +140,7 @@ def start(belljar, machines, tmp_path):
 
 
 def finish(process, status=0):
-    out, err = process.communicate(timeout=90)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == status, out + err
     return out, err
 
@@ -162,10 +152,7 @@ def output(tmp_path, host, program, stream="stdout"):
 
 
 def nothing_left(machines):
-    deadline = time.monotonic() + 30
-    while machines.left():
-        assert time.monotonic() < deadline, machines.left()
-        time.sleep(0.2)
+    until(lambda: not machines.left(), machines.left)
 
 
 PORT = 8765
@@ -178,15 +165,17 @@ def test_hosts_on_two_machines_speak_and_their_results_come_back(machines, start
     (tmp_path / "template/hosts/beta").mkdir(parents=True)
     (tmp_path / "template/hosts/beta/input").write_text("of the template")
     address = f"http://{'alpha' if IS_ROOT else machines.addresses['alpha'][0]}:{PORT}/page"
-    fetch = f"import urllib.request; print(urllib.request.urlopen('{address}').read().decode())"
+    # Again until the server is there, with its page.
+    fetch = ("import time, urllib.request\nwhile True:\n try: print(urllib.request.urlopen('%s').read().decode())\n"
+             " except OSError: time.sleep(0.1)\n else: break") % address
     hosts = {
         "alpha": [{"path": "python3", "args": ["-u", "-c", SERVER], "expected_final_state": "running"},
-                  {"path": "sh", "args": ["-c", "echo served > page; echo $HOME"]}],
+                  {"path": "sh", "args": ["-c", "echo served > new; mv new page; echo $HOME"]}],
         "beta": [{"path": "python3", "args": ["-c", fetch], "start_time": "2 s"},
                  {"path": str(tmp_path / "script.sh"), "args": ["it's"], "environment": {"GREETING": "hello  there"}, "expected_final_state": {"exited": 3}},
                  {"path": "sleep", "args": "100", "start_time": "1 s", "shutdown_time": "2 s", "expected_final_state": {"signaled": "SIGTERM"}}],
     }
-    more = {"general": {"stop_time": "6 s", "template_directory": str(tmp_path / "template")}}
+    more = {"general": {"stop_time": "12 s", "template_directory": str(tmp_path / "template")}}
     out, err = finish(start(hosts, **more))
     assert output(tmp_path, "beta", "python3") == "served\n\n"
     said = output(tmp_path, "beta", "script.sh")
@@ -212,7 +201,7 @@ def test_the_first_interrupt_ends_the_run_with_its_results(machines, start, tmp_
     while not list(machines.folder.glob("alpha/*/state/*.start")):
         assert run.poll() is None, run.communicate()
         time.sleep(0.1)
-    time.sleep(0.5)
+    until(lambda: any(file.read_bytes() == b"begun\n" for file in machines.folder.glob("alpha/*/state/*.stdout")))
     run.send_signal(signal.SIGINT)
     out, _ = finish(run, 1)
     assert "stopped early: interrupted" in out and output(tmp_path, "alpha", "sh") == "begun\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import test_emulate
+from conftest import measured, timely
 from test_emulate import IS_ROOT, ROOT, as_nobody, can_make_namespaces, in_time, output, statistics, verdict  # noqa: F401
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not (IS_ROOT or can_make_namespaces()),
@@ -23,7 +24,7 @@ def program(belljar):
     BELLJAR = test_emulate.BELLJAR = str(belljar)
 
 
-def emulate(tmp_path, text, *options, name="emu", check=True, timeout=180):
+def emulate(tmp_path, text, *options, name="emu", check=True, timeout=900):
     (tmp_path / "exp.yaml").write_text(text)
     done = subprocess.run([BELLJAR, "emulate", str(tmp_path / "exp.yaml"), "-o", str(tmp_path / name), "--until-done", *options],
                           capture_output=True, text=True, timeout=timeout)
@@ -52,17 +53,19 @@ def check(said, slack):
         kinds.setdefault(kind, []).append(name)
         a, b = float(values[0]), float(values[-1])
         if kind in ("wait", "child"):
-            assert 0.1 <= a < 0.101 + slack, line
+            assert 0.1 <= a, line
+            timely(a < 0.101 + slack, line)
         elif kind == "clock":
-            assert abs(a - b) < 0.01 * b + 0.002 + slack, line
+            timely(abs(a - b) < 0.01 * b + 0.002 + slack, line)
         elif kind == "tick":
-            assert abs(a - b) < 0.01 * b + 0.04 + slack, line
+            timely(abs(a - b) < 0.01 * b + 0.04 + slack, line)
         elif kind == "second":
-            assert abs(a - b) <= 1.0, line
+            timely(abs(a - b) <= 1.0, line)
         elif kind == "used":
-            assert 0 < a < b * 1.01 + 0.02, line
+            timely(0 < a < b * 1.01 + 0.02, line)
         else:
-            assert kind == "same" and abs(a - b) <= 0.01 * b or name == "packet_stamp" and slack > 1, line
+            assert kind == "same", line
+            timely(abs(a - b) <= 0.01 * b or name == "packet_stamp" and slack > 1, line)
     assert said.splitlines()[-1] == "done", said
     assert len(kinds["wait"]) >= 20 and len(kinds["clock"]) >= 6 and len(kinds["same"]) >= 4, kinds
 
@@ -78,22 +81,26 @@ hosts:
 """
 
 
+@measured(4)
 @pytest.mark.parametrize("linking", ["dynamic", pytest.param("static", marks=pytest.mark.slow)])
 def test_a_program_cannot_tell(tmp_path, linking):
     program = compiled(tmp_path, *(["-static"] if linking == "static" else []))
     _, results = emulate(tmp_path, ONE.format(stop="60 s", path=program, args="[]"), "--tdf", "4")
     check(output(results, "a", "clocks"), slack=0.02 if in_time(results) else 5)
-    assert abs(rate(results) * 4 - 1) < 0.01 or not in_time(results), verdict(results)
+    timely(abs(rate(results) * 4 - 1) < 0.01 or not in_time(results), verdict(results))
 
 
+@measured(4)
 def test_a_factor_of_one_is_the_machines_own_time(tmp_path):
     script = "import time; a=time.monotonic(); time.sleep(0.5); print(time.monotonic()-a)"
     _, results = emulate(tmp_path, ONE.format(stop="20 s", path="python3", args=f'[-c, "{script}"]'), "--tdf", "1")
     napped = float(output(results, "a", "python3"))
-    assert 0.5 <= napped and (napped < 0.7 or not in_time(results))
-    assert abs(rate(results) - 1) < 0.01 or not in_time(results)
+    assert 0.5 <= napped
+    timely(napped < 0.7 or not in_time(results), napped)
+    timely(abs(rate(results) - 1) < 0.01 or not in_time(results), verdict(results))
 
 
+@measured(4)
 @pytest.mark.slow
 @pytest.mark.needs("bash", "bc")
 def test_programs_agree_on_one_rate(tmp_path):
@@ -127,8 +134,8 @@ def test_programs_agree_on_one_rate(tmp_path):
     # Starting a program takes the machine's time, of which a fifth passes.
     assert all(float(value) >= (0.499 if name == "mtime" else 0.5) for name, value in said.items()), said
     most = {"date": 0.65, "mtime": 0.65, "go_child": 0.65, "time": 0.65}
-    assert not in_time(results) or all(float(value) < most.get(name, 0.56) for name, value in said.items()), said
-    assert abs(rate(results) * 5 - 1) < 0.01 or not in_time(results)
+    timely(not in_time(results) or all(float(value) < most.get(name, 0.56) for name, value in said.items()), said)
+    timely(abs(rate(results) * 5 - 1) < 0.01 or not in_time(results), verdict(results))
 
 
 PAIR = """
@@ -141,6 +148,7 @@ links:
 """
 
 
+@measured(4)
 @pytest.mark.needs("ping", "iperf")
 def test_links_are_as_slow_as_time(tmp_path):
     """A round trip of 20 ms, the rate of 20 Mbit/s, and captures, by the hosts' clocks."""
@@ -150,56 +158,66 @@ def test_links_are_as_slow_as_time(tmp_path):
                          "--tdf", "4", "--pcap")
     said = output(results, "a", "sh")
     times = [float(t) for t in re.findall(r"time=([\d.]+)", said)]
-    assert len(times) == 5 and min(times) >= 20.0 and (sorted(times)[2] < 25.0 or not in_time(results)), said
+    timely(len(times) == 5 and (sorted(times)[2] < 25.0 or not in_time(results)), said)
+    assert min(times) >= 20.0, said
     rates = [float(r) for r in re.findall(r"([\d.]+) Mbits/sec", said)]
-    assert len(rates) == 1 and rates[0] < 21.5 and (rates[0] > 15.0 or not in_time(results)), said
+    # It counts what it has handed to the kernel, whose buffers grow with the round trips.
+    timely(len(rates) == 1 and rates[0] < 21.5 and (rates[0] > 15.0 or not in_time(results)), said)
     truth = verdict(results)
     assert truth["tdf"] == 4.0 and truth["direct_links"] == 0 and truth["lines"] == 1
     inspected = subprocess.run([BELLJAR, "capture", str(results)], capture_output=True, text=True)
     assert inspected.returncode == 0, inspected.stderr
-    assert abs(rate(results) * 4 - 1) < 0.01 or not in_time(results)
+    timely(abs(rate(results) * 4 - 1) < 0.01 or not in_time(results), verdict(results))
 
 
+@measured(4)
 @pytest.mark.needs("tcpdump", "ping")
 @pytest.mark.skipif(not IS_ROOT, reason="tcpdump changes its user, which an ordinary user's namespace refuses")
 def test_tcpdump_has_the_hosts_times(tmp_path):
     script = tmp_path / "dump.sh"
-    script.write_text("date +%s.%N; (sleep 0.3; ping -n -c 5 -i 0.2 127.0.0.1 >/dev/null) &\n"
-                      "tcpdump -tt -n -i lo -c 10 icmp 2>/dev/null; date +%s.%N\n")
-    _, results = emulate(tmp_path, ONE.format(stop="30 s", path="sh", args=f"[{script}]"), "--tdf", "5")
+    script.write_text("date +%s.%N; (until grep -q listening said; do sleep 0.05; done; ping -n -c 5 -i 0.2 127.0.0.1 >/dev/null) &\n"
+                      "tcpdump -tt -n -i lo -c 10 icmp 2>said; date +%s.%N\n")
+    _, results = emulate(tmp_path, ONE.format(stop="100 s", path="sh", args=f"[{script}]"), "--tdf", "5")
     first, *packets, last = output(results, "a", "sh").splitlines()
     times = [float(line.split()[0]) for line in packets]
     assert len(times) == 10 and float(first) < times[0] and times[-1] < float(last), (first, packets, last)
-    assert 0.79 < times[-1] - times[0] and (times[-1] - times[0] < 0.9 or not in_time(results)) and times == sorted(times), times
+    assert times == sorted(times), times
+    timely(0.79 < times[-1] - times[0] < 0.9 or not in_time(results), times)
 
 
+@measured(4)
 @pytest.mark.slow
 @pytest.mark.needs("curl")
 def test_a_kernels_link_is_a_line(tmp_path):
     """Without a latency the kernel alone would be the link, in its own time."""
-    server = "[{path: python3, args: [-m, http.server, '80'], expected_final_state: running}, {path: sh, args: [-c, 'head -c 500000 /dev/zero > page']}]"
-    command = json.dumps("curl -sS -o page -w '%{time_total}' http://b/page")
+    server = "[{path: python3, args: [-m, http.server, '80'], expected_final_state: running}, {path: sh, args: [-c, 'head -c 500000 /dev/zero > new; mv new page']}]"
+    command = json.dumps("until curl -sfI -o head http://b/page; do sleep 0.1; done; curl -sS -o page -w '%{time_total}' http://b/page")
     _, results = emulate(tmp_path, PAIR.format(path="/bin/sh", command=command, server=server, rate="10 Mbit", latency="0 ms"), "--tdf", "3")
     # Half a megabyte with its headers.
-    assert 0.41 < float(output(results, "a", "sh")) and (float(output(results, "a", "sh")) < 0.8 or not in_time(results))
+    took = float(output(results, "a", "sh"))
+    assert 0.41 < took
+    timely(took < 0.8 or not in_time(results), took)
 
 
+@measured(4)
 def test_events_are_at_virtual_times(tmp_path):
-    _, results = emulate(tmp_path, """
+    done, results = emulate(tmp_path, """
 general: {stop_time: 6 s}
 network: {graph: {type: 1_gbit_switch}}
 hosts:
   a:
     network_node_id: 0
     processes:
-    - {path: sh, args: [-c, "date +%s.%N; trap 'date +%s.%N; exit 0' USR1; while :; do sleep 0.05; done"], start_time: 1 s}
+    - {path: sh, args: [-c, "trap 'date +%s.%N; exit 0' USR1; date +%s.%N; while :; do sleep 0.05; done"], start_time: 1 s}
 events:
 - {at: 3 s, signal: SIGUSR1, hosts: a, process: sh}
-""", "--tdf", "3")
-    first, second = map(float, output(results, "a", "sh").split())
-    assert 1.5 < second - first and (1.9 < second - first < 2.2 or not in_time(results))
+""", "--tdf", "3", check=False)
+    said = output(results, "a", "sh").split()
+    timely(done.returncode == 0 and len(said) == 2, done.stdout + done.stderr)
+    first, second = map(float, said)
     process = statistics(results)["hosts"]["a"]["processes"][0]
-    assert 1.9 < process["ended"] - process["started"] and process["state"] == "exited 0"
+    assert 2.99 <= process["ended"] and process["state"] == "exited 0"
+    timely(1.9 < second - first < 2.2 and 1.9 < process["ended"] - process["started"] or not in_time(results), (said, process))
 
 
 def test_scripts_users_and_errors(tmp_path):
@@ -245,13 +263,16 @@ def test_factors_are_checked(tmp_path):
         assert done.returncode == 2 and f"'{text}' is no factor from 1 to 1000" in done.stderr and not results.exists(), done.stderr
 
 
+@measured(4)
 @pytest.mark.slow
-def test_an_ordinary_user_dilates_too(as_nobody):  # noqa: F811
+def test_an_ordinary_user_dilates_too(as_nobody, tmp_path):  # noqa: F811
     script = "import time; a=time.monotonic(); time.sleep(0.5); print(time.monotonic()-a)"
     done, results = as_nobody(ONE.format(stop="20 s", path="python3", args=f'[-c, "{script}"]'), "--until-done", "--tdf", "4")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert 0.5 <= float(output(results, "a", "python3")) and output(results, "a", "python3").startswith("0.5") or not in_time(results)
-    assert abs(rate(results) * 4 - 1) < 0.01 or not in_time(results)
+    napped = output(results, "a", "python3")
+    assert 0.5 <= float(napped)
+    timely(napped.startswith("0.5") or not in_time(results), napped)
+    timely(abs(rate(results) * 4 - 1) < 0.01 or not in_time(results), verdict(results))
 
 
 BUSY = """
@@ -287,6 +308,7 @@ def round_trips(results):
     return [float(value) for value in re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)", output(results, "ping", "ping")).groups()]
 
 
+@measured(4)
 @pytest.mark.needs("ping")
 def test_hosts_run_in_turns(tmp_path):
     """Five hosts want a processor each: in turns all clocks agree at each barrier, each has had one, and a round trip is what it is."""
@@ -301,9 +323,9 @@ def test_hosts_run_in_turns(tmp_path):
     assert truth["real_seconds"] > 1.3 * statistics(results)["simulated_seconds"] or os.cpu_count() > 5, truth
     least, mean, _ = round_trips(results)
     # Where processors fail to come for long (the verdict says so), a clock is read a moment before its host is stopped.
-    assert (least >= 8.0 and mean < 9.5) or not in_time(results), (least, mean)
+    timely((least >= 8.0 and mean < 9.5) or not in_time(results), (least, mean))
     rounds = [int(output(results, name, "python3")) for name in names]
-    assert min(rounds) > 0.5 * max(rounds) or not in_time(results), rounds
+    timely(min(rounds) > 0.5 * max(rounds) or not in_time(results), rounds)
 
 
 @pytest.mark.slow
@@ -314,7 +336,7 @@ def test_hosts_are_stopped_by_signals_where_there_are_no_control_groups(as_nobod
         "import os\nchild = subprocess.Popen(['sleep', '0.5'])\nwhile os.waitpid(child.pid, os.WUNTRACED | os.WNOHANG) == (0, 0): sum(range(20000))\nprint(len(seen))\n"
     text, names = turns(tmp_path, hosts=4, seconds=1, program=program)
     text = text.replace(f"[{tmp_path}/busy.py, '1']", f"[-c, {json.dumps(program)}, '1']")
-    done, results = as_nobody(text, "--until-done", "--quantum", "1 ms", timeout=180)
+    done, results = as_nobody(text, "--until-done", "--quantum", "1 ms")
     assert done.returncode == 0, done.stdout + done.stderr
     quanta = verdict(results)["quanta"]
     assert quanta["frozen_by"] == "signals" and quanta["barriers"] > 50, quanta
@@ -322,6 +344,7 @@ def test_hosts_are_stopped_by_signals_where_there_are_no_control_groups(as_nobod
     assert round_trips(results)[0] >= 8.0
 
 
+@measured(4)
 def test_a_host_has_a_factor_of_its_own(tmp_path):
     """With twice the factor a host has twice the processor time, and its clock is that of the others."""
     text, names = turns(tmp_path, hosts=3, seconds=1)
@@ -329,9 +352,9 @@ def test_a_host_has_a_factor_of_its_own(tmp_path):
     truth = verdict(results)
     assert truth["tdf_changes"][0] == {"at": truth["tdf_changes"][0]["at"], "node": "h0", "tdf": 6.0}, truth["tdf_changes"]
     rounds = [int(output(results, name, "python3")) for name in names]
-    assert rounds[0] > 1.5 * max(rounds[1:]) or not in_time(results), rounds
+    timely(rounds[0] > 1.5 * max(rounds[1:]) or not in_time(results), rounds)
     process = statistics(results)["hosts"]["h0"]["processes"][0]
-    assert 0.99 < process["ended"] - process["started"] < 2.5, process
+    timely(0.99 < process["ended"] - process["started"] < 2.5, process)
     done, _ = emulate(tmp_path, text, "--tdf", "nobody=4", name="wrong", check=False)
     assert done.returncode == 2 and "'nobody' is no host and no P4 switch" in done.stderr
 
@@ -353,6 +376,7 @@ def test_waits_of_a_host_that_is_frozen_end_at_their_deadlines(tmp_path):
     assert len(waits) >= 20 and verdict(results)["quanta"]["barriers"] > 50
 
 
+@measured(4)
 @pytest.mark.slow
 @pytest.mark.needs("ping")
 def test_a_factor_that_follows_the_machine(tmp_path):
@@ -374,10 +398,11 @@ links:
 """, "--tdf", "auto", timeout=600)
     truth = verdict(results)
     factors = [change["tdf"] for change in truth["tdf_changes"]]
-    assert truth["tdf_auto"] and max(factors) > 1.2, truth
-    assert factors[-1] < max(factors), factors
+    assert truth["tdf_auto"], truth
+    timely(max(factors, default=0) > 1.2 and factors[-1] < max(factors), truth)
     assert all(0 <= change["at"] <= 30 for change in truth["tdf_changes"])
     # A change takes hold of a wait within 20 ms of the machine's time.
     times = [float(line) for line in output(results, "h5", "python3").split()]
-    assert len(times) == 30 and min(times) >= 0.4 and sorted(times)[15] < 0.45, times
-    assert abs(rate(results) * truth["tdf"] - 1) < 0.01
+    assert len(times) == 30 and min(times) >= 0.4, times
+    timely(sorted(times)[15] < 0.45, times)
+    timely(abs(rate(results) * truth["tdf"] - 1) < 0.01, truth)

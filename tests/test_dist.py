@@ -90,7 +90,7 @@ def installed(dist, workdir):
            **{k: v for k, v in os.environ.items() if k.startswith("PIP_") or k.endswith("_proxy") or "CERT" in k or "CA_BUNDLE" in k}}
     began = time.monotonic()
     wheel = next(dist.glob("belljar-*.whl"))
-    subprocess.run([workdir / "venv/bin/pip", "install", "-q", wheel, "pytest"], env=env, check=True, timeout=300)
+    subprocess.run([workdir / "venv/bin/pip", "install", "-q", wheel, "pytest"], env=env, check=True, timeout=600)
     return workdir / "venv/bin", env, time.monotonic() - began
 
 
@@ -101,7 +101,7 @@ def test_the_wheel_in_an_empty_environment(installed, workdir):
     (workdir / "first.yaml").write_text((EXAMPLES / "first.yaml").read_text())
 
     def call(*command, **more):
-        done = subprocess.run([programs / command[0], *command[1:]], cwd=workdir, env={**env, **more}, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([programs / command[0], *command[1:]], cwd=workdir, env={**env, **more}, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -176,5 +176,5 @@ def test_tarball_and_source(dist, workdir):
     with tarfile.open(next(path for path in dist.glob("belljar-*.tar.gz") if "linux" not in path.name)) as archive:
         archive.extractall(workdir, filter="data")
     source = next(workdir.glob("belljar-*"))
-    resolved = subprocess.run(["cargo", "metadata", "--format-version", "1"], cwd=source, capture_output=True, text=True, timeout=300)
+    resolved = subprocess.run(["cargo", "metadata", "--format-version", "1"], cwd=source, capture_output=True, text=True, timeout=600)
     assert resolved.returncode == 0, resolved.stderr

@@ -12,7 +12,7 @@ from determinism.test_determinism import contents
 
 @pytest.mark.needs("etcd", "etcdctl")
 def test_etcd(run_experiment):
-    done = run_experiment(EXAMPLES / "etcd.yaml", timeout=300)
+    done = run_experiment(EXAMPLES / "etcd.yaml")
     said = done.text("client", "etcd_check.py")
     found = re.fullmatch(r"(\d+) writes acknowledged, the slowest after ([\d.]+) s\nall there, the same on all members\n", said)
     assert found and int(found[1]) > 80 and float(found[2]) < 10, said
@@ -27,7 +27,7 @@ def test_etcd(run_experiment):
 
 
 def test_raft(run_experiment):
-    done = run_experiment(EXAMPLES / "raft.yaml", timeout=120)
+    done = run_experiment(EXAMPLES / "raft.yaml")
     said = done.text("checker", "raft_check.py")
     found = re.fullmatch(r"(\d+) numbers acknowledged, the slowest after ([\d.]+) s\nall there, in the same order everywhere\n", said)
     assert found and int(found[1]) > 250 and float(found[2]) < 2, said

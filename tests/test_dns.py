@@ -12,7 +12,7 @@ from conftest import EXAMPLES, experiment, graph
 
 @pytest.mark.needs("busybox", "curl")
 def test_dns(run_experiment):
-    done = run_experiment(EXAMPLES / "dns.yaml", timeout=60)
+    done = run_experiment(EXAMPLES / "dns.yaml")
     alias, mail = (f.read_text() for f in done.streams("client", "busybox"))
     assert "192.0.2.53:53" in alias and "www.example.org\tcanonical name = web" in alias and "Address: 11.0.0.2" in alias
     assert "mail exchanger = 10 mail.example.org" in mail, mail

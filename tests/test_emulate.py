@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import measured, timely, until
 
 ROOT = Path(__file__).resolve().parent.parent
 IS_ROOT = os.geteuid() == 0
@@ -31,7 +32,7 @@ def program(belljar):
     BELLJAR = str(belljar)
 
 
-def emulate(tmp_path, text, *options, name="emu", check=True, timeout=120, prefix=()):
+def emulate(tmp_path, text, *options, name="emu", check=True, timeout=600, prefix=()):
     file = tmp_path / "exp.yaml"
     file.write_text(text)
     done = subprocess.run([*prefix, BELLJAR, "emulate", str(file), "-o", str(tmp_path / name), *options],
@@ -53,7 +54,8 @@ def as_nobody():
     binary.chmod(0o755)
     where.chmod(0o755)
 
-    def emulate_as_nobody(text, *options, name="emu", timeout=60):
+    def emulate_as_nobody(text, *options, name="emu", timeout=600):
+        subprocess.run(["rm", "-rf", str(where / name)], check=True)
         (where / "exp.yaml").write_text(text)
         subprocess.run(["chown", "-R", "nobody", str(where)], check=True)
         done = subprocess.run(["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", str(binary), "emulate",
@@ -88,6 +90,11 @@ def median(values):
     return sorted(values)[len(values) // 2]
 
 
+def listening(host, port):
+    """A shell's command that waits until somebody listens there."""
+    return f"until bash -c ': < /dev/tcp/{host}/{port}' 2> /dev/null; do sleep 0.1; done"
+
+
 GRAPH = """
 network:
   graph:
@@ -107,7 +114,7 @@ def test_hosts_have_names_files_and_processes_of_their_own(tmp_path):
     script = ("hostname; cat /etc/hostname; grep -c alice /etc/hosts; ls -A /var/tmp /run/lock | grep -v : | wc -w; echo $$; echo mine > /etc/mine; "
               "ls /proc | grep -c '^[0-9]'; pwd; id -u; echo $GREETING; echo $HOME")
     done, results = emulate(tmp_path, f"""
-general: {{stop_time: 10 s}}
+general: {{stop_time: 100 s}}
 {GRAPH}
 hosts:
   alice: &host
@@ -130,31 +137,35 @@ hosts:
     assert "all 2 processes ended as expected" in done.stdout and "verdict: " in done.stdout
 
 
+@measured(4)
 def test_the_graph_keeps_its_latency_and_rate(tmp_path):
     """20 ms there and back, and 1 MB through 20 Mbit/s."""
+    get = "curl -sS -o page -w '%{size_download} %{time_connect} %{time_total}' http://server/page"
     done, results = emulate(tmp_path, f"""
-general: {{stop_time: 30 s}}
+general: {{stop_time: 60 s}}
 {GRAPH}
 hosts:
   server:
     network_node_id: 0
     processes:
     - {{path: python3, args: [-m, http.server, "80"], expected_final_state: running}}
-    - {{path: sh, args: [-c, "head -c 1000000 /dev/zero > page"]}}
+    - {{path: sh, args: [-c, "head -c 1000000 /dev/zero > new; mv new page"]}}
   client:
     network_node_id: 1
     processes:
     - {{path: ping, args: [-c, "5", -i, "0.2", server], start_time: 1 s}}
-    - {{path: curl, args: [-sS, -o, page, -w, "%{{size_download}} %{{time_connect}} %{{time_total}}", "http://server/page"], start_time: 3 s}}
+    - {{path: bash, args: [-c, {json.dumps(f"until curl -sfI -o head http://server/page; do sleep 0.1; done; {get}")}], start_time: 3 s}}
 """, "--until-done", "--pcap")
     times = [float(t) for t in re.findall(r"time=([\d.]+)", output(results, "client", "ping"))]
-    assert len(times) == 5 and min(times) >= 40.0 and (median(times) < 60.0 or not in_time(results)), times
-    size, connect, total = output(results, "client", "curl").split()
-    assert size == "1000000" and 0.04 <= float(connect) and (float(connect) < 0.06 or not in_time(results))
+    timely(len(times) == 5 and (median(times) < 60.0 or not in_time(results)), times)
+    assert min(times) >= 40.0, times
+    size, connect, total = output(results, "client", "bash").split()
+    timely(float(connect) < 0.06 or not in_time(results), connect)
     # A megabyte with its headers takes 0.42 s of the link.
-    assert 0.45 < float(total) and (float(total) < 0.8 or not in_time(results)), total
+    assert size == "1000000" and 0.04 <= float(connect) and 0.45 < float(total), total
+    timely(float(total) < 0.8 or not in_time(results), total)
     truth = verdict(results)
-    assert truth["frames"] > 700 and truth["lateness"]["p99"] > 0 and (truth["missed"] == 0 or not in_time(results))
+    assert truth["frames"] > 700 and truth["lateness"]["p99"] > 0 and (truth["missed"] == 0 or not in_time(results)), truth
     assert truth["verdict"] in ("truthful", "doubtful", "untruthful")
     inspected = subprocess.run([BELLJAR, "inspect", str(results)], capture_output=True, text=True, check=True).stdout
     assert "client" in inspected and "eth0" not in done.stderr
@@ -164,7 +175,7 @@ hosts:
 
 
 LINKS = """
-general: {stop_time: 8 s}
+general: {stop_time: 30 s}
 routers: [r1, r2, r3]
 switches: [office]
 hosts:
@@ -188,53 +199,55 @@ events:
 """
 
 
+@measured(4)
 def test_switches_routers_and_routes_that_change(tmp_path):
     _, results = emulate(tmp_path, LINKS, "--until-done")
     pings = sorted((results / "hosts/alice").glob("ping.*.stdout"))
     replies = [float(t) for file in pings for t in re.findall(r"icmp_seq=.*ttl=61.*time=([\d.]+)", file.read_text())]
     near = [float(t) for file in pings for t in re.findall(r"ttl=62.*time=([\d.]+)", file.read_text())]
     lan = [float(t) for file in pings for t in re.findall(r"ttl=64.*time=([\d.]+)", file.read_text())]
-    assert len(near) > 8 and min(near) >= 12.0 and (median(near) < 25.0 or not in_time(results)), near
-    assert len(replies) > 5 and min(replies) >= 42.0 and (median(replies) < 60.0 or not in_time(results)), ("by the other way", replies)
-    assert len(lan) == 3 and (median(lan) < 10.0 or not in_time(results)), "the kernel alone"
-    assert any("Time to live exceeded" in file.read_text() for file in pings)
+    timely(len(near) > 8 and len(replies) > 5 and len(lan) == 3, (near, replies, lan))
+    assert min(near) >= 12.0 and min(replies) >= 42.0, (near, replies)
+    timely(median(near) < 25.0 and median(replies) < 60.0 and median(lan) < 10.0 or not in_time(results), (near, replies, lan))
+    timely(any("Time to live exceeded" in file.read_text() for file in pings))
     stats = statistics(results)
     assert stats["routers"]["r1"]["forwarded"] > 40 and stats["routers"]["r3"]["forwarded"] > 10
     assert stats["links"]["direct"]["r1 to r2"]["frames"] > 10
     assert verdict(results)["direct_links"] == 3 and verdict(results)["lines"] == 4
 
 
+@measured(4)
 def test_rates_of_direct_links_and_lines(tmp_path):
     """The same rate by the kernel's token bucket and, for its latency, by Belljar's line."""
     if not subprocess.run(["which", "iperf"], capture_output=True).stdout:
         pytest.skip("iperf is not installed")
-    _, results = emulate(tmp_path, """
-general: {stop_time: 14 s}
-hosts:
-  a:
-    processes:
-    - {path: iperf, args: [-c, b, -t, "4", -f, m], start_time: 500 ms}
-    - {path: iperf, args: [-c, c, -t, "4", -f, m], start_time: 6 s}
-  b: {processes: [{path: iperf, args: [-s], expected_final_state: running}]}
-  c: {processes: [{path: iperf, args: [-s], expected_final_state: running}]}
-links:
-- {between: [a, b], rate: 50 Mbit}
-- {between: [a, c], rate: 50 Mbit, latency: 2 ms}
-""", "--until-done")
-    rates = [float(r) for r in re.findall(r"([\d.]+) Mbits/sec", output(results, "a", "iperf"))]
-    # 1448 of 1514 bytes are payload, and iperf counts what it has handed to the kernel.
-    assert len(rates) == 2 and max(rates) < 52.5 and (min(rates) > 45.0 or not in_time(results)), rates
-
-
-def test_events_reach_hosts(tmp_path):
+    # One after the other, each as soon as its server listens.
+    both = "; ".join(f"{listening(server, 5001)}; iperf -c {server} -t 4 -f m" for server in "bc")
     _, results = emulate(tmp_path, f"""
+general: {{stop_time: 60 s}}
+hosts:
+  a: {{processes: [{{path: sh, args: [-c, "{both}"], start_time: 500 ms}}]}}
+  b: {{processes: [{{path: iperf, args: [-s], expected_final_state: running}}]}}
+  c: {{processes: [{{path: iperf, args: [-s], expected_final_state: running}}]}}
+links:
+- {{between: [a, b], rate: 50 Mbit}}
+- {{between: [a, c], rate: 50 Mbit, latency: 2 ms}}
+""", "--until-done")
+    rates = [float(r) for r in re.findall(r"([\d.]+) Mbits/sec", output(results, "a", "sh"))]
+    # 1448 of 1514 bytes are payload, and iperf counts what it has handed to the kernel.
+    timely(len(rates) == 2 and max(rates) < 52.5 and (min(rates) > 45.0 or not in_time(results)), rates)
+
+
+@measured(4)
+def test_events_reach_hosts(tmp_path):
+    done, results = emulate(tmp_path, f"""
 general: {{stop_time: 9 s}}
 {GRAPH}
 hosts:
   a:
     network_node_id: 0
     processes:
-    - {{path: sh, args: [-c, "echo start; trap 'echo usr1' USR1; while :; do sleep 0.1; done"], expected_final_state: running}}
+    - {{path: sh, args: [-c, "trap 'echo usr1' USR1; echo start; while :; do sleep 0.1; done"], expected_final_state: running}}
     - {{path: echo, args: [late], start_time: 3 s}}
   b:
     network_node_id: 1
@@ -246,21 +259,22 @@ events:
 - {{at: 2 s, partition: [[a], [b]], for: 1 s}}
 - {{at: 4 s, crash: a, for: 1 s}}
 - {{at: 5.5 s, link_change: [a, b], latency: 60 ms}}
-""")
-    assert output(results, "a", "sh").split() == ["start", "usr1", "start"], "once before the crash and once after"
+""", check=False)
+    timely(done.returncode == 0, done.stdout + done.stderr)
+    timely(output(results, "a", "sh").split() == ["start", "usr1", "start"], "once before the crash and once after")
     times = [float(t) for t in re.findall(r"time=([\d.]+)", output(results, "b", "ping"))]
-    assert 10 < len(times) <= 22, "neither through the partition nor to a crashed host"
-    assert any(t >= 120.0 for t in times) and any(t < 60.0 for t in times), times
+    timely(10 < len(times) <= 22, "neither through the partition nor to a crashed host")
+    timely(any(t >= 120.0 for t in times) and any(t < 60.0 for t in times), times)
     states = {host: [p["state"] for p in s["processes"]] for host, s in statistics(results)["hosts"].items()}
     assert states == {"a": ["running", "exited 0"], "b": ["signaled SIGINT", "exited 0"]}, states
 
 
 def test_the_name_server_answers(tmp_path):
-    script = ("import socket,struct; s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.settimeout(5); "
+    script = ("import socket,struct; s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.settimeout(60); "
               "q=struct.pack('>6H',7,256,1,0,0,0)+b'\\\\3www\\\\7example\\\\3org\\\\0'+struct.pack('>2H',1,1); "
               "s.sendto(q,('192.0.2.53',53)); r=s.recv(512); print(struct.unpack('>6H',r[:12])[3]); print(socket.gethostbyname('www.example.org'))")
     _, results = emulate(tmp_path, f"""
-general: {{stop_time: 10 s}}
+general: {{stop_time: 100 s}}
 {GRAPH}
 belljar: {{dns: {{records: ["www.example.org. 60 CNAME web"]}}}}
 hosts:
@@ -292,7 +306,7 @@ events:
 
 def test_clocks_are_said_to_be_the_machines(tmp_path):
     done, results = emulate(tmp_path, """
-general: {stop_time: 2 s}
+general: {stop_time: 100 s}
 network: {graph: {type: 1_gbit_switch}}
 hosts:
   a: {network_node_id: 0, clock: {offset: 3 s}, processes: [{path: date, args: [+%Y]}]}
@@ -327,25 +341,31 @@ def sleepers():
     return found
 
 
+def asleep():
+    """The number of sleeping programs of these tests' hosts."""
+    found = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            found += (process / "cmdline").read_bytes() == f"sleep\0{SLEEP}\0".encode()
+        except OSError:
+            pass
+    return found
+
+
 def interfaces():
     return {line.split(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]}
 
 
-def started(tmp_path, until):
+def started(tmp_path, condition):
     (tmp_path / "exp.yaml").write_text(LONG)
     command = subprocess.Popen([BELLJAR, "emulate", str(tmp_path / "exp.yaml"), "-o", str(tmp_path / "emu")],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 30
-    while not until() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: condition() or command.poll() is not None, pause=0.01)
     return command
 
 
 def gone():
-    deadline = time.monotonic() + 20
-    while sleepers() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not sleepers()
+    until(lambda: not sleepers(), sleepers, patience=120)
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.05, 0.2, 1.0])
@@ -355,8 +375,9 @@ def test_a_killed_command_leaves_nothing(tmp_path, delay):
     time.sleep(delay)
     command.send_signal(signal.SIGKILL)
     command.communicate()
-    assert gone(), sleepers()
-    assert not {name for name in interfaces() - before if re.fullmatch(r"g\d+|l\d+-[01]|bj-bridge", name)}
+    gone()
+    # The kernel takes namespaces down by and by, and what is in them.
+    until(lambda: not {name for name in interfaces() - before if re.fullmatch(r"g\d+|l\d+-[01]|bj-bridge", name)}, interfaces, patience=120)
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
     cleaned = subprocess.run([BELLJAR, "emulate", "--clean", str(tmp_path / "emu")], capture_output=True, text=True)
     assert cleaned.returncode == 0, cleaned.stderr
@@ -364,10 +385,9 @@ def test_a_killed_command_leaves_nothing(tmp_path, delay):
 
 
 def test_an_interrupt_ends_in_order(tmp_path):
-    command = started(tmp_path, lambda: list((tmp_path / "emu/hosts/b").glob("sleep.*.stdout")) and list((tmp_path / "emu/hosts/a").glob("sh.*.stdout")))
-    time.sleep(0.5)
+    command = started(tmp_path, lambda: asleep() == 3)
     command.send_signal(signal.SIGINT)
-    out, err = command.communicate(timeout=60)
+    out, err = command.communicate(timeout=600)
     assert command.returncode == 1 and "stopped early: interrupted" in out and "verdict" in out, out + err
     assert [p["state"] for p in statistics(tmp_path / "emu")["hosts"]["a"]["processes"]] == ["running"]
 
@@ -378,11 +398,11 @@ def test_a_full_disk_is_one_message(tmp_path):
     disk.mkdir()
     (tmp_path / "exp.yaml").write_text(LONG.replace("100 s", "2 s"))
     script = f"mount -t tmpfs -o size=64k tmpfs {disk}; head -c 60000 /dev/zero > {disk}/full 2>&1; {BELLJAR} emulate {tmp_path}/exp.yaml -o {disk}/emu"
-    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=600)
     assert done.returncode != 0
     errors = [line for line in done.stderr.splitlines() if line.startswith("error")]
     assert len(errors) == 1 and "panicked" not in done.stderr, done.stderr
-    assert gone()
+    gone()
 
 
 def test_a_missing_capability_is_one_message(tmp_path):
@@ -391,15 +411,16 @@ def test_a_missing_capability_is_one_message(tmp_path):
         pytest.skip("limits of namespaces are lowered in a user namespace, which needs root here")
     (tmp_path / "exp.yaml").write_text(LONG)
     script = f"echo 0 > /proc/sys/user/max_net_namespaces; exec {BELLJAR} emulate {tmp_path}/exp.yaml -o {tmp_path}/emu"
-    done = subprocess.run(["unshare", "-Ur", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["unshare", "-Ur", "sh", "-c", script], capture_output=True, text=True, timeout=600)
     assert done.returncode == 1, done.stdout + done.stderr
     errors = [line for line in done.stderr.splitlines() if not line.startswith("note")]
     assert len(errors) == 1 and "namespaces cannot be made" in errors[0], done.stderr
 
 
-def test_an_ordinary_user_emulates_too(as_nobody):
+@measured(4)
+def test_an_ordinary_user_emulates_too(as_nobody, tmp_path):
     done, results = as_nobody(f"""
-general: {{stop_time: 10 s}}
+general: {{stop_time: 60 s}}
 {GRAPH}
 hosts:
   a: {{network_node_id: 0, processes: []}}
@@ -411,7 +432,8 @@ hosts:
     assert done.returncode == 0, done.stdout + done.stderr
     said = output(results, "b", "sh")
     times = [float(t) for t in re.findall(r"time=([\d.]+)", said)]
-    assert len(times) == 3 and min(times) >= 40.0 and (median(times) < 60.0 or not in_time(results)) and said.endswith("\n0\n"), said
+    timely(len(times) == 3 and (median(times) < 60.0 or not in_time(results)), said)
+    assert min(times) >= 40.0 and said.endswith("\n0\n"), said
     assert (results / "hosts/b/fs/etc/mine").read_text() == "x\n"
     done, _ = as_nobody("""
 general: {stop_time: 1 s}
@@ -421,16 +443,16 @@ hosts: {a: {network_node_id: 0, processes: [{path: id, user: daemon}]}}
     assert done.returncode == 2 and "'id' is to run as user 'daemon', and without root there is one user" in done.stderr
 
 
+@measured(4)
 def test_a_p4_switch_passes_packets(tmp_path):
     example = ROOT / "examples" / "p4-switch.yaml"
-    if not example.exists():
-        pytest.skip("there is no example of a P4 switch")
     done = subprocess.run([BELLJAR, "emulate", str(example), "-o", str(tmp_path / "emu"), "--until-done"],
-                          capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+                          capture_output=True, text=True, timeout=600)
+    timely(done.returncode == 0, done.stdout + done.stderr)
     assert (tmp_path / "emu/hosts/alice/GPL-3").read_bytes() == Path("/usr/share/common-licenses/GPL-3").read_bytes()
 
 
+@measured(4)
 def test_compare_says_what_differs(tmp_path):
     text = f"""
 general: {{stop_time: 20 s}}
@@ -446,16 +468,17 @@ hosts:
     processes:
     - {{path: curl, args: [-sS, -o, page, -w, "%{{time_total}} s\\n", "http://server/page"], start_time: 2 s}}
 """
-    _, emulated = emulate(tmp_path, text, "--until-done", "--pcap")
+    done, emulated = emulate(tmp_path, text, "--until-done", "--pcap", check=False)
+    timely(done.returncode == 0, done.stdout + done.stderr)
     for name, options in [("sim", []), ("slow", ["--set", "hosts.client.bandwidth_down=5 Mbit"])]:
         subprocess.run([BELLJAR, "run", str(tmp_path / "exp.yaml"), "-o", str(tmp_path / name), "--pcap", *options],
-                       capture_output=True, check=True, timeout=120)
+                       capture_output=True, check=True, timeout=600)
     page = tmp_path / "page.html"
     done = subprocess.run([BELLJAR, "compare", str(tmp_path / "sim"), str(emulated), "--html", str(page), "--tolerance", "40"],
                           capture_output=True, text=True)
     # What is dropped at the queue depends on the kernel's TCP; times and rates follow from the link.
     rows = [line for line in done.stdout.split("\n") if line.startswith(("  client: curl (1)", "  client received"))]
-    assert len(rows) >= 2 and all(row.rstrip().endswith("same") for row in rows), done.stdout + done.stderr
+    timely(len(rows) >= 2 and all(row.rstrip().endswith("same") for row in rows), done.stdout + done.stderr)
     assert "client: curl (1)" in done.stdout and "round trip of TCP handshakes" in done.stdout and "verdict:" in done.stdout
     assert page.read_text().count("<svg") > 4
     done = subprocess.run([BELLJAR, "compare", str(tmp_path / "slow"), str(emulated)], capture_output=True, text=True)

@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import pytest
+from conftest import until
 
 IS_ROOT = os.geteuid() == 0
 MAC = bytes.fromhex("020000000099")
@@ -17,12 +18,15 @@ pytestmark = [pytest.mark.alone, pytest.mark.skipif(not IS_ROOT and subprocess.r
                                 reason="needs root, or user namespaces, which this machine does not allow")]
 
 
-def experiment(interface, more="", stop=4):
+def experiment(interface, more=""):
+    """A host that ends when the test says so, in its folder, and says when it is there."""
     return f"""
-general: {{stop_time: {stop} s}}
+general: {{stop_time: 600 s}}
 gateways: {{out: {{interface: "{interface}"{more}}}}}
 hosts:
-  h: {{interfaces: {{eth0: 10.9.0.2/24}}, processes: []}}
+  h:
+    interfaces: {{eth0: 10.9.0.2/24}}
+    processes: [{{path: sh, args: [-c, ": > begun; until [ -e done ]; do sleep 0.1; done"]}}]
 links:
 - {{between: [h, out], latency: 10 ms}}
 """
@@ -45,28 +49,40 @@ def start(belljar, tmp_path):
         process.communicate()
 
 
+def finish(run, tmp_path):
+    (tmp_path / "data/hosts/h/done").touch()
+    out, _ = run.communicate(timeout=600)
+    assert run.returncode == 0, out
+    return out
+
+
+def begins(run, tmp_path):
+    """Until the run begins nobody moves frames."""
+    until(lambda: (tmp_path / "data/hosts/h/begun").exists() or run.poll() is not None)
+    assert run.poll() is None, run.communicate()[0]
+
+
 def test_a_socket_reaches_an_emulated_host(start, tmp_path):
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(str(tmp_path / "frames"))
     listener.listen()
-    listener.settimeout(60)
-    run = start(experiment(f"unix:{tmp_path / 'frames'}"))
+    listener.settimeout(600)
+    run = start(experiment(f"unix:{tmp_path / 'frames'}"), "--until-done")
     frames, _ = listener.accept()
-    frames.settimeout(20)
-    # Until the run begins nobody moves frames.
-    time.sleep(0.5)
+    frames.settimeout(600)
+    begins(run, tmp_path)
     trips = []
     for _ in range(20):
         began = time.monotonic()
         frames.send(b"\xff" * 6 + MAC + b"\x08\x06" + struct.pack("!HHBBH", 1, 0x800, 6, 4, 1) + MAC + socket.inet_aton("10.9.0.1") + bytes(6) + socket.inet_aton("10.9.0.2"))
         while True:
             reply = frames.recv(2000)
+            assert reply, run.communicate()[0]
             if reply[12:14] == b"\x08\x06" and reply[20:22] == b"\x00\x02":
                 trips.append(time.monotonic() - began)
                 break
     assert min(trips) >= 0.020
-    out, _ = run.communicate(timeout=60)
-    assert run.returncode == 0, out
+    out = finish(run, tmp_path)
     gateway = json.loads((tmp_path / "data/sim-stats.json").read_text())["gateways"]["out"]
     assert gateway["frames_in"] == 20 and gateway["frames_out"] >= 20 and gateway["late"]["max"] >= 0
     assert f"gateway out (unix:{tmp_path / 'frames'}): 20 frames in" in out
@@ -76,20 +92,16 @@ def test_a_socket_reaches_an_emulated_host(start, tmp_path):
 @pytest.mark.needs("ip", "ping", "nsenter")
 def test_a_machine_pings_an_emulated_host(start, tmp_path):
     """The machine's network is a namespace here."""
-    outside = subprocess.Popen(["unshare", "-n", "sh", "-c", "ip link set lo up; echo up; exec sleep 100"], stdout=subprocess.PIPE)
+    outside = subprocess.Popen(["unshare", "-n", "sh", "-c", "ip link set lo up; echo up; exec sleep 100000"], stdout=subprocess.PIPE)
     try:
         outside.stdout.readline()
         prefix = ["nsenter", "-t", str(outside.pid), "-n"]
-        run = start(experiment("tap:lab0", ", address: 10.9.0.1/24", 8), prefix=prefix)
-        while subprocess.run([*prefix, "ip", "link", "show", "lab0"], capture_output=True).returncode != 0:
-            assert run.poll() is None, run.communicate()[0]
-            time.sleep(0.1)
-        time.sleep(0.5)
+        run = start(experiment("tap:lab0", ", address: 10.9.0.1/24"), "--until-done", prefix=prefix)
+        begins(run, tmp_path)
         done = subprocess.run([*prefix, "ping", "-c", "10", "-i", "0.2", "10.9.0.2"], capture_output=True, text=True)
         times = [float(each) for each in re.findall(r"time=([\d.]+)", done.stdout)]
         assert len(times) >= 8 and min(times) >= 20, done.stdout + done.stderr
-        out, _ = run.communicate(timeout=60)
-        assert run.returncode == 0, out
+        finish(run, tmp_path)
         assert subprocess.run([*prefix, "ip", "link", "show", "lab0"], capture_output=True).returncode != 0, "the interface was left"
     finally:
         outside.kill()
@@ -98,9 +110,9 @@ def test_a_machine_pings_an_emulated_host(start, tmp_path):
 
 def test_what_cannot_be_opened_is_one_error(start, tmp_path):
     run = start(experiment("none0"))
-    out, _ = run.communicate(timeout=60)
+    out, _ = run.communicate(timeout=600)
     assert run.returncode == 1 and out.count("error: ") == 1 and "error: gateway 'out': " in out, out
     shutil.rmtree(tmp_path / "data")
     run = start(experiment("tap:lab0"), "--tdf", "10")
-    out, _ = run.communicate(timeout=60)
+    out, _ = run.communicate(timeout=600)
     assert run.returncode == 1 and "gateway 'out': time outside is not dilated as that of the hosts: leave '--tdf' out" in out, out

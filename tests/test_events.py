@@ -9,7 +9,7 @@ from determinism.test_determinism import contents
 
 
 def test_faults(run_experiment):
-    done = run_experiment(EXAMPLES / "faults.yaml", timeout=60)
+    done = run_experiment(EXAMPLES / "faults.yaml")
     lines = done.text("client", "asker").splitlines()
     answer = re.compile(r"(\d+) (\d+) ([\d.]+) ms, clocks differ by (-?[\d.]+) s")
     found = {int(m[1]): (int(m[2]), float(m[3]), float(m[4])) for m in map(answer.fullmatch, lines) if m}
@@ -73,7 +73,7 @@ def test_a_crash_closes_nothing_and_leaves_what_is_on_disk(run_experiment, files
         stop="60 s",
     )
     text["events"] = [{"at": "10 s", "crash": "server", "files": files, "for": "5 s"}]
-    done = run_experiment(text, timeout=60)
+    done = run_experiment(text)
     first, second = (f.read_text().splitlines() for f in done.streams("server", "python3"))
     assert first[-1] == "accepted b'hello'"
     assert all(line.endswith("False") for line in first[:4])
@@ -90,7 +90,7 @@ def test_a_crash_leaves_no_ipc_objects(run_experiment):
               "/usr/bin/python3 -c 'import ctypes; print(ctypes.CDLL(None).mq_open(b\"/queue\", 0o302, 0o600, None) >= 0)'; sleep 100")
     text = experiment({"host": (0, [{"path": "/bin/sh", "args": ["-c", script], "expected_final_state": "running"}])}, stop="30 s")
     text["events"] = [{"at": "10 s", "crash": "host", "for": "5 s"}]
-    done = run_experiment(text, timeout=60)
+    done = run_experiment(text)
     for file in done.streams("host", "sh"):
         lines = file.read_text().splitlines()
         assert [lines[0], lines[4], lines[5]] == ["0", "3", "True"], lines
@@ -158,6 +158,6 @@ def test_a_plan_runs_to_the_results_of_its_seed(run_experiment, belljar, workdir
     text = (EXAMPLES / "faults.yaml").read_text().replace("programs/", f"{EXAMPLES}/programs/")
     text += "- {every: 4 s, probability: 0.5, link_change: [{one_of: all}, store], latency: 90 ms, for: 1 s}\n"
     drawn = contents(run_experiment(text, name="same", args=["--seed", "9"]))
-    planned = execute([belljar, "plan", workdir / "same.yaml", "--seed", "9"], timeout=20)
+    planned = execute([belljar, "plan", workdir / "same.yaml", "--seed", "9"])
     assert planned.status == 0 and "every" not in planned.out and "one_of" not in planned.out, planned
     assert drawn == contents(run_experiment(planned.out, name="same"))

@@ -230,7 +230,7 @@ def test_event(run_experiment, name):
     e.network.edge("A", "B", latency="10 ms")
     said(e)
     assert e.events == events, "Python says what the file says"
-    check(Seen(run_experiment({**world(), "events": events}, timeout=60)))
+    check(Seen(run_experiment({**world(), "events": events})))
 
 
 def test_schedules_are_drawn_from_the_seed(run_experiment):
@@ -240,7 +240,7 @@ def test_schedules_are_drawn_from_the_seed(run_experiment):
     assert e.events == yaml.safe_load(written)
 
     def missing(seed, events):
-        seen = Seen(run_experiment({**world(), "events": events}, seed=seed, name=f"seed{seed}-{len(events)}", timeout=60))
+        seen = Seen(run_experiment({**world(), "events": events}, seed=seed, name=f"seed{seed}-{len(events)}"))
         return {peer: sorted(set(range(30)) - set(trips)) for peer, trips in seen.trips.items()}
 
     first, other = missing(1, e.events), missing(2, e.events)

@@ -12,6 +12,6 @@ def test_every_fully_supported_call_is_made_by_a_guest_test(run_experiment):
     assert len(full) > 150
     programs = [build(source, linkage) for source, linkage in CASES if linkage in ("dynamic", "musl", "exe")]
     hosts = {f"{p.stem}-{p.parent.name}": (0, [{"path": str(p), "expected_final_state": "any"}]) for p in programs}
-    results = run_experiment(experiment(hosts, stop="600 s"), timeout=300)
+    results = run_experiment(experiment(hosts, stop="600 s"))
     made = json.loads((results.path / "sim-stats.json").read_text())["syscalls"]
     assert not full - set(made), sorted(full - set(made))

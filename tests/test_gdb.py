@@ -4,11 +4,10 @@ that is looked at gives what it gives without."""
 import re
 import signal
 import subprocess
-import time
 
 import pytest
-from compiling import compile_to
-from conftest import TARGET, execute
+from compiling import compile_newer, locked
+from conftest import TARGET, execute, until
 
 pytestmark = pytest.mark.needs("gdb", "gcc")
 
@@ -61,12 +60,11 @@ int main(int argc, char **argv) {
 @pytest.fixture(scope="session")
 def two_threads():
     source = TARGET / "test-work" / "gdb" / "two_threads.c"
-    source.parent.mkdir(parents=True, exist_ok=True)
-    binary = source.with_suffix("")
-    if not source.exists() or source.read_text() != TWO_THREADS or not binary.exists():
-        source.write_text(TWO_THREADS)
-        compile_to(binary, ["gcc", "-g", "-O1", "-pthread"], source)
-    return binary
+    with locked(source.with_suffix(".written")):
+        if not source.exists() or source.read_text() != TWO_THREADS:
+            source.write_text(TWO_THREADS)
+    compile_newer(source.with_suffix(""), ["gcc", "-g", "-O1", "-pthread"], source)
+    return source.with_suffix("")
 
 
 def experiment(path, program, *args, stop="60 s", status="{exited: 3}"):
@@ -91,33 +89,33 @@ class Running:
             )
 
     def __enter__(self):
-        for _ in range(600):
-            listed = subprocess.run([self.belljar, "gdb", "-o", self.folder], capture_output=True, text=True)
-            if re.search(r"^alice +1000 ", listed.stdout, re.M):
-                return self
+        def listed():
             assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.05)
-        raise AssertionError(f"no process to debug: {listed}\n{self.log.read_text()}")
+            said = subprocess.run([self.belljar, "gdb", "-o", self.folder], capture_output=True, text=True).stdout
+            return re.search(r"^alice +1000 ", said, re.M)
+
+        until(listed, self.log.read_text)
+        return self
 
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
-                self.process.wait(20)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
 
     def gdb(self, *commands, who=("alice", "1000")):
         arguments = [word for command in commands for word in ("-ex", command)]
-        return execute([self.belljar, "gdb", "-o", self.folder, *who, "--", "-batch", *arguments], timeout=60)
+        return execute([self.belljar, "gdb", "-o", self.folder, *who, "--", "-batch", *arguments])
 
 
 @pytest.mark.parametrize("placement", ["near", "far"])
 def test_breakpoints_threads_signals_and_exec(belljar, workdir, two_threads, placement):
     file = experiment(workdir / "two.yaml", two_threads)
     plain = workdir / "plain"
-    execute([belljar, "run", file, "-o", plain, "--placement", placement, "--strace"], timeout=60)
+    execute([belljar, "run", file, "-o", plain, "--placement", placement, "--strace"])
     looked_at = workdir / "looked-at"
     with Running(belljar, looked_at, file, "--placement", placement, "--strace", "--gdb", "alice:two_threads") as run:
         said = run.gdb(
@@ -126,7 +124,7 @@ def test_breakpoints_threads_signals_and_exec(belljar, workdir, two_threads, pla
             "thread apply all bt", "delete", "continue", "print counter", "bt", "continue", "break on_usr1",
             "continue", "bt", "print argc", "delete", "continue",
         )
-        assert run.process.wait(30) == 0, f"{run.log.read_text()}\n{said}"
+        assert run.process.wait(600) == 0, f"{run.log.read_text()}\n{said}"
     text = said.out
     assert re.search(r"hit Breakpoint 1, count \(by=by@entry=10\) at .*two_threads.c:", text), str(said)
     # a dynamic glibc's functions have names, from thread to start
@@ -148,8 +146,9 @@ def test_breakpoints_threads_signals_and_exec(belljar, workdir, two_threads, pla
 def test_what_runs_is_attached_to_interrupted_changed_and_let_go(belljar, workdir, two_threads):
     source = workdir / "loop.c"
     source.write_text(
-        "#include <stdio.h>\n#include <unistd.h>\nvolatile int go_on = 1;\nvolatile long rounds;\n"
-        'int main(void) { while (go_on) { usleep(100000); rounds++; } puts("let go"); return 7; }\n'
+        "#include <fcntl.h>\n#include <stdio.h>\n#include <unistd.h>\nvolatile int go_on = 1;\nvolatile long rounds;\n"
+        'int main(void) { int f = open("rounds", O_CREAT | O_RDWR, 0644);\n'
+        'while (go_on) { usleep(100000); rounds++; pwrite(f, (long *)&rounds, 8, 0); } puts("let go"); return 7; }\n'
     )
     binary = source.with_suffix("")
     subprocess.run(["gcc", "-g", source, "-o", binary], check=True)
@@ -165,12 +164,14 @@ def test_what_runs_is_attached_to_interrupted_changed_and_let_go(belljar, workdi
         gdb = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         before = iter(gdb.stdout.readline, "")
         assert any("it goes on" in line for line in before), "gdb did not attach"
-        time.sleep(0.3)
+        # It stands still under gdb's eyes, until that has it go on.
+        counted = (folder / "hosts/alice/rounds").read_bytes()
+        until(lambda: (folder / "hosts/alice/rounds").read_bytes() != counted)
         gdb.send_signal(signal.SIGINT)
-        said, _ = gdb.communicate(timeout=60)
+        said, _ = gdb.communicate(timeout=600)
         assert "received signal SIGINT" in said and "$1 = 1" in said, said
         assert "exited with code 07" in said, said
-        assert run.process.wait(30) == 0, run.log.read_text()
+        assert run.process.wait(600) == 0, run.log.read_text()
     assert next(folder.glob("hosts/alice/loop.*.stdout")).read_text() == "let go\n"
 
 
@@ -182,7 +183,7 @@ def test_kill_and_mistakes(belljar, workdir):
     folder = workdir / "out"
     # Each host in a process of the simulator's of its own.
     with Running(belljar, folder, file, "--cells", "2") as run:
-        listed = execute([belljar, "gdb"], timeout=30, cwd=workdir)
+        listed = execute([belljar, "gdb"], cwd=workdir)
         assert re.search(r"^alice +1000 +/bin/sleep infinity$", listed.out, re.M), str(listed)
         host = run.gdb(who=("carol", "1000"))
         assert host.status == 2 and "there is no host carol; there are: alice, bob" in host.err, str(host)
@@ -193,10 +194,10 @@ def test_kill_and_mistakes(belljar, workdir):
         assert "pause" in killed.out, str(killed)
         assert "killed" in killed.out, str(killed)
     assert "sleep.1000" in run.log.read_text()
-    gone = execute([belljar, "gdb", "-o", folder, "alice", "1000"], timeout=30)
+    gone = execute([belljar, "gdb", "-o", folder, "alice", "1000"])
     assert gone.status == 2 and "no experiment that runs writes its results to" in gone.err, str(gone)
-    nowhere = execute([belljar, "gdb", "alice", "1000"], timeout=30, cwd=workdir)
+    nowhere = execute([belljar, "gdb", "alice", "1000"], cwd=workdir)
     assert nowhere.status == 2 and "no experiment runs with its results in the current directory" in nowhere.err
     for debuggee, said in (("carol:sleep", "there is no host carol"), ("alice:curl", "alice has no program curl; it has")):
-        wrong = execute([belljar, "run", file, "-o", workdir / "wrong", "--gdb", debuggee], timeout=30)
+        wrong = execute([belljar, "run", file, "-o", workdir / "wrong", "--gdb", debuggee])
         assert wrong.status == 2 and said in wrong.err, str(wrong)

@@ -51,7 +51,7 @@ def experiment(name, where, on_links, program):
 def go_program(tmp_path_factory):
     folder = tmp_path_factory.mktemp("go")
     (folder / "six.go").write_text(GO)
-    subprocess.run(["go", "build", "-o", folder / "six", folder / "six.go"], check=True, cwd=folder, timeout=300)
+    subprocess.run(["go", "build", "-o", folder / "six", folder / "six.go"], check=True, cwd=folder, timeout=600)
     return folder / "six"
 
 

@@ -54,7 +54,7 @@ def check_captures(done):
         return
     for path in done.path.rglob("*.pcap"):
         fields = ["-T", "fields", "-e", "_ws.malformed", "-e", "_ws.expert.message", "-Y", "_ws.malformed or _ws.expert.severity >= 8388608"]
-        read = subprocess.run(["tshark", "-r", path, *fields], capture_output=True, text=True, timeout=60)
+        read = subprocess.run(["tshark", "-r", path, *fields], capture_output=True, text=True, timeout=600)
         assert read.returncode == 0 and not read.stdout.strip(), f"{path}: {read.stdout}{read.stderr}"
 
 

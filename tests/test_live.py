@@ -10,6 +10,7 @@ import select
 import signal
 import struct
 import subprocess
+import tempfile
 import termios
 import time
 import urllib.error
@@ -17,12 +18,10 @@ import urllib.request
 
 import pytest
 import yaml
-from conftest import EXAMPLES, execute
+from conftest import EXAMPLES, PATIENCE, execute, until
 from test_report import browser  # noqa: F401
 
 EVENTS = [{"at": "4 s", "partition": [["berlin"], ["server"]], "for": "2 s"}, {"at": "9 s", "crash": "tokyo"}]
-#: Real seconds that a step of the run may take on a slow machine.
-PATIENCE = 60
 
 
 def cities(stop="12 s"):
@@ -200,9 +199,9 @@ def test_only_who_has_the_address_is_answered(live):
 def look(browser, workdir, url, *arguments):  # noqa: F811
     """Lets the browser load a page of this machine: what it says of it."""
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr", "--no-first-run",
-               "--disable-background-networking", "--disable-component-update", "--disable-sync", f"--user-data-dir={workdir / 'profile'}",
+               "--disable-background-networking", "--disable-component-update", "--disable-sync", f"--user-data-dir={tempfile.mkdtemp(dir=workdir)}",
                "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--virtual-time-budget=4000"]
-    done = subprocess.run([*command, *arguments, url], capture_output=True, text=True, timeout=120, cwd=workdir)
+    done = subprocess.run([*command, *arguments, url], capture_output=True, text=True, timeout=600, cwd=workdir)
     assert done.returncode == 0, done.stderr[-2000:]
     said = re.findall(r"CONSOLE.*", done.stderr)
     assert not said, f"the page complains: {said}"
@@ -212,9 +211,13 @@ def look(browser, workdir, url, *arguments):  # noqa: F811
 def test_the_page_in_a_browser(live, browser, workdir):  # noqa: F811
     run = live(cities(), "--pause-at", "5 s")
     run.paused()
-    dom = look(browser, workdir, run.url, "--dump-dom")
-    body = re.search(r"<body([^>]*)>", dom)[1]
-    assert 'data-ready="yes"' in body and 'data-paused="yes"' in body, body
+
+    def loaded():
+        dom = look(browser, workdir, run.url, "--dump-dom")
+        return 'data-ready="yes"' in re.search(r"<body([^>]*)>", dom)[1] and dom
+
+    dom = until(loaded)
+    assert 'data-paused="yes"' in re.search(r"<body([^>]*)>", dom)[1]
     for heading in ("Hosts", "Schedule", "Speed", "Queues", "Warnings and notes"):
         assert re.search(rf"<h2[^>]*>{heading}\b", dom), heading
     for text in ("paused", "5.000", "partition", "end of", "lan to box", "Go on"):
@@ -222,9 +225,9 @@ def test_the_page_in_a_browser(live, browser, workdir):  # noqa: F811
     assert len(re.findall(r'<i title="\w+" style="opacity', dom)) == 6
     for scheme in ("light", "dark"):
         shot = workdir / f"{scheme}.png"
-        look(browser, workdir, run.url, f"--screenshot={shot}", "--window-size=1300,1500", *(["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []))
-        # A page that is blank compresses to next to nothing.
-        assert shot.stat().st_size > 50_000
+        colours = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
+        # A page that is blank, or not there yet, compresses to next to nothing.
+        until(lambda: look(browser, workdir, run.url, f"--screenshot={shot}", "--window-size=1300,1500", *colours) is not None and shot.stat().st_size > 50_000)
     assert (workdir / "light.png").read_bytes() != (workdir / "dark.png").read_bytes()
 
 
@@ -232,7 +235,7 @@ def test_the_page_in_a_browser(live, browser, workdir):  # noqa: F811
 def test_a_thousand_hosts_in_a_browser(live, browser, workdir, run_experiment):  # noqa: F811
     hosts = {f"host{n:04}": {"network_node_id": 0, "processes": [{"path": "/bin/sh", "args": ["-c", "sleep $0; echo", f"{n % 7}.5"]}]} for n in range(1_000)}
     text = {"general": {"stop_time": "10 s"}, "network": {"graph": {"type": "1_gbit_switch"}}, "hosts": hosts}
-    plain = run_experiment(text, name="plain", timeout=300)
+    plain = run_experiment(text, name="plain")
     run = live(text, "--pause-at", "3 s")
     state = run.paused()
     assert (len(state["hosts"]), state["matching"], len(state["activity"])) == (100, 1_000, 1_000)

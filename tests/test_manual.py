@@ -10,13 +10,13 @@ from conftest import EXAMPLES, ROOT, execute
 
 def commands_of(belljar):
     """The commands that the help lists."""
-    text = execute([belljar, "--help"], 20).out
+    text = execute([belljar, "--help"]).out
     return re.findall(r"^  ([a-z0-9-]+) {2,}", text.split("Commands:")[1].split("Options:")[0], re.M)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "elvish", "powershell"])
 def test_completions_name_every_command(belljar, shell):
-    done = execute([belljar, "completions", shell], 20)
+    done = execute([belljar, "completions", shell])
     assert done.status == 0 and not done.err
     missing = [command for command in commands_of(belljar) if not re.search(rf"\b{command}\b", done.out)]
     assert not missing and "--pcap-filter" in done.out.replace("-l pcap-filter", "--pcap-filter")
@@ -24,27 +24,27 @@ def test_completions_name_every_command(belljar, shell):
 
 @pytest.mark.needs("bash")
 def test_bash_completes(belljar, workdir):
-    (workdir / "belljar.bash").write_text(execute([belljar, "completions", "bash"], 20).out)
+    (workdir / "belljar.bash").write_text(execute([belljar, "completions", "bash"]).out)
     script = """source ./belljar.bash
         COMP_WORDS=(belljar ru); COMP_CWORD=1; _belljar belljar ru belljar; echo "${COMPREPLY[@]}"
         COMP_WORDS=(belljar run --pcap-f); COMP_CWORD=2; _belljar belljar --pcap-f run; echo "${COMPREPLY[@]}" """
-    done = execute(["bash", "-c", script], 20, cwd=workdir)
+    done = execute(["bash", "-c", script], cwd=workdir)
     assert done.out.split() == ["run", "--pcap-filter"], done
 
 
 def test_every_command_has_a_page(belljar, workdir):
-    assert execute([belljar, "man", workdir / "deep/man1"], 20).status == 0
+    assert execute([belljar, "man", workdir / "deep/man1"]).status == 0
     pages = {file.name for file in (workdir / "deep/man1").iterdir()}
     assert {"belljar.1", *(f"belljar-{command}.1" for command in commands_of(belljar) if command != "help")} <= pages
     page = (workdir / "deep/man1/belljar-run.1").read_text()
     assert page.startswith(".ie") and ".TH belljar-run 1" in page and "results folder; it must not exist yet" in page
-    done = execute([belljar, "man", "/proc/none"], 20)
+    done = execute([belljar, "man", "/proc/none"])
     assert done.status == 1 and done.err.startswith("error: /proc/none cannot be written: "), done
 
 
 def sweep(belljar, workdir, *arguments, **environment):
     env = {**os.environ, "BELLJAR_PYTHON": sys.executable, **environment}
-    return execute([belljar, "sweep", *arguments], 120, cwd=workdir, env=env)
+    return execute([belljar, "sweep", *arguments], cwd=workdir, env=env)
 
 
 def test_a_sweep(belljar, workdir):

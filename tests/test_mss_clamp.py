@@ -56,7 +56,7 @@ def test_the_same_bytes_with_workers_and_cells(belljar, workdir):
     results = []
     for way in (["--parallelism", "1"], ["--parallelism", "3"], ["--cells", "2"]):
         data = workdir / "data"
-        done = execute([belljar, "run", workdir / "experiment.yaml", "-o", data, "--no-progress", *way], 100)
+        done = execute([belljar, "run", workdir / "experiment.yaml", "-o", data, "--no-progress", *way])
         assert done.status == 0, str(done)
         data.rename(workdir / f"results{len(results)}")
         results.append(contents_of(workdir / f"results{len(results)}"))
@@ -70,7 +70,7 @@ def test_what_is_no_size_of_a_segment_is_refused(belljar, workdir, value):
     (workdir / "experiment.yaml").write_text(text)
     line = 1 + next(n for n, each in enumerate(text.splitlines()) if "clamp_mss" in each)
     for command in ("validate", "run"):
-        done = execute([belljar, command, workdir / "experiment.yaml"], 30)
+        done = execute([belljar, command, workdir / "experiment.yaml"])
         said = done.out + done.err
         assert done.status != 0 and said.count("error") == 1, said
         assert f"experiment.yaml:{line}:" in said and "'clamp_mss' is not the size of a segment" in said, said

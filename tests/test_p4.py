@@ -34,7 +34,7 @@ def test_runs_are_alike(belljar, workdir):
     for workers in ("1", "2"):
         data = workdir / f"p4-{workers}.data"
         command = [belljar, "run", EXAMPLES / "p4-switch.yaml", "-o", data, "--pcap", "--parallelism", workers]
-        done = execute(command, 120)
+        done = execute(command)
         assert done.status == 0, done
         found = contents_of(data)
         # It names the folder and the number of workers.
@@ -58,7 +58,7 @@ def test_mistakes_are_named(belljar, workdir, settings, said):
     }
     file = workdir / "wrong.yaml"
     file.write_text(yaml.safe_dump(experiment))
-    done = execute([belljar, "validate", file], 20)
+    done = execute([belljar, "validate", file])
     assert done.status == 2 and said in done.err, done
 
 
@@ -72,16 +72,16 @@ def test_mistakes_in_a_source_name_the_line(belljar, workdir):
     }
     file = workdir / "wrong.yaml"
     file.write_text(yaml.safe_dump(experiment))
-    done = execute([belljar, "validate", file], 20)
+    done = execute([belljar, "validate", file])
     assert done.status == 2 and "broken.p4: line 25, column " in done.err and "mcast_gpr" in done.err, done
-    done = execute([belljar, "p4", "build", program, "-o", workdir / "broken.json"], 20)
+    done = execute([belljar, "p4", "build", program, "-o", workdir / "broken.json"])
     assert done.status == 2 and "broken.p4:25:" in done.err and not (workdir / "broken.json").exists(), done
 
 
 @pytest.mark.needs("curl")
 def test_source_and_its_json_are_one_program(belljar, run_experiment, workdir):
     built = execute([belljar, "p4", "build", EXAMPLES / "p4-bridge.p4", "-o", workdir / "bridge.json",
-                     "--p4info", workdir / "bridge.p4info.txtpb"], 20)
+                     "--p4info", workdir / "bridge.p4info.txtpb"])
     assert built.status == 0 and "ingress.stations" in (workdir / "bridge.p4info.txtpb").read_text(), built
     text = (EXAMPLES / "p4-switch.yaml").read_text().replace("runtime: ", f"runtime: {EXAMPLES}/")
     contents = []
@@ -97,16 +97,16 @@ def test_packets_of_a_script(belljar, workdir):
     script.write_text(
         "add stations ethernet.dst:0x020000000001 forward(port:1)\n"
         "packet 2 020000000001 020000000002 9999\nexpect 1 020000000001 02000000000* 9999 $\n")
-    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.p4", script, "--junit", workdir / "report.xml"], 20)
+    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.p4", script, "--junit", workdir / "report.xml"])
     assert done.status == 0 and "1 passed, 0 failed, 0 errors" in done.out, done
     assert 'failures="0"' in (workdir / "report.xml").read_text()
     script.write_text("packet 2 020000000001 020000000002 9999\nexpect 1\n")
-    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.p4", script], 20)
+    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.p4", script])
     assert done.status == 1 and "line 2: the packet on port 1 did not come" in done.out, done
     script.write_text("sned 1\n")
-    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.p4", script], 20)
+    done = execute([belljar, "p4", "test", EXAMPLES / "p4-bridge.p4", script])
     assert done.status == 4 and "the command 'sned' does not exist" in done.out, done
-    assert execute([belljar, "p4", "test", workdir / "empty.json"], 20).status == 5
+    assert execute([belljar, "p4", "test", workdir / "empty.json"]).status == 5
 
 
 @pytest.mark.needs("curl")
@@ -116,7 +116,7 @@ def test_captures_go_through_a_program(belljar, run_experiment, workdir):
     out = workdir / "out"
     command = [belljar, "p4", "run", EXAMPLES / "p4-bridge.p4", "--pcap", f"2={capture}", "-o", out,
                "--runtime", EXAMPLES / "p4-bridge-runtime.json", "--trace"]
-    runs = [execute(command, 60) for _ in range(2)]
+    runs = [execute(command) for _ in range(2)]
     assert runs[0].status == 0 and runs[0].out == runs[1].out, runs[0]
     assert "table ingress.stations (p4-bridge.p4:27) hdr.ethernet.dst=0x020000000001: hit entry 0 -> ingress.forward(port=0x0001)" in runs[0].out
     assert (out / "port1.pcap").stat().st_size > 1_000
@@ -134,7 +134,7 @@ def test_packets_are_stepped_through(belljar, workdir):
     command = [belljar, "p4", "run", EXAMPLES / "p4-bridge.p4", "--runtime", EXAMPLES / "p4-bridge-runtime.json", "--pcap", f"2={capture}", "--step"]
 
     def step(commands):
-        done = subprocess.run([str(c) for c in command], input="\n".join(commands) + "\n", capture_output=True, text=True, timeout=20)
+        done = subprocess.run([str(c) for c in command], input="\n".join(commands) + "\n", capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done
         return done.stdout
     said = step(["b ingress.stations", "c", "p egress_spec", "back", "s", "n", "s", "s", "p ethernet.dst", "q"])

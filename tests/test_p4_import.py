@@ -14,7 +14,7 @@ P4 = EXAMPLES / "p4"
 
 
 def take(belljar, topology, output, *args):
-    done = execute([belljar, "import", topology, "-o", output, *args], 20)
+    done = execute([belljar, "import", topology, "-o", output, *args])
     assert done.status == 0, done
     return yaml.safe_load(output.read_text()), done
 
@@ -67,17 +67,17 @@ def test_a_p4app_runs(belljar, run_experiment, workdir):
 
 def test_what_cannot_be_taken_over_is_named(belljar, workdir):
     (workdir / "topology.json").write_text('{"hosts": {"h1": {}},\n "switches": {"s1": {}},\n "links": [["h1", "s1-p1"]]}')
-    done = execute([belljar, "import", workdir / "topology.json"], 20)
+    done = execute([belljar, "import", workdir / "topology.json"])
     assert done.status == 2 and "does not say which program switch 's1' runs" in done.err and "add --p4 PROGRAM.p4" in done.err, done
     # An exercise's program is not complete at first: what is wrong with it is said, and the experiment is there.
     (workdir / "start.p4").write_text("#include <core.p4>\n#include <v1model.p4>\nstruct headers { nothing_t nothing; }\nV1Switch() main;\n")
-    done = execute([belljar, "import", workdir / "topology.json", "-o", workdir / "out.yaml"], 20)
+    done = execute([belljar, "import", workdir / "topology.json", "-o", workdir / "out.yaml"])
     assert done.status == 0 and "does not run yet" in done.err and "start.p4" in done.err and "nothing_t" in done.err, done
     assert "s1" in yaml.safe_load((workdir / "out.yaml").read_text())["switches"]
-    done = execute([belljar, "import", workdir / "nothing.json"], 20)
+    done = execute([belljar, "import", workdir / "nothing.json"])
     assert done.status == 2 and "cannot be read" in done.err, done
     (workdir / "lab.txt").write_text("")
-    done = execute([belljar, "import", workdir / "lab.txt"], 20)
+    done = execute([belljar, "import", workdir / "lab.txt"])
     assert done.status == 2 and "does not tell whose it is" in done.err and "p4-tutorial" in done.err, done
 
 

@@ -33,7 +33,7 @@ def test_submissions(belljar, workdir):
     script = workdir / "bridge.stf"
     script.write_text(SCRIPT)
     report = workdir / "grades.xml"
-    done = execute([belljar, "p4", "test", folder, script, "--junit", report], 60)
+    done = execute([belljar, "p4", "test", folder, script, "--junit", report])
     assert done.status == 4, done
     for said in ("alice: 1 of 1\n", "bob: 0 of 1\n", "carol: 1 of 1\n", "dave: 0 of 1\n", "erin: 0 of 1\n", "frank: 0 of 1\n",
                  "2 passed, 1 failed, 3 errors\n", "there is no program: 'bridge.p4' is to be submitted",
@@ -47,5 +47,5 @@ def test_submissions(belljar, workdir):
     shutil.rmtree(folder)
     folder.mkdir()
     (folder / "alice.p4").write_text(solution)
-    done = execute([belljar, "p4", "test", folder, script], 60)
+    done = execute([belljar, "p4", "test", folder, script])
     assert done.status == 0 and "alice.p4: 1 of 1" in done.out, done

@@ -33,7 +33,7 @@ def experiment(placement="auto", **management):
 def run(belljar, workdir, content, name, *more):
     file, data = workdir / f"{name}.yaml", workdir / f"{name}.data"
     file.write_text(yaml.safe_dump(content))
-    done = execute([belljar, "run", file, "-o", data, *more], 120)
+    done = execute([belljar, "run", file, "-o", data, *more])
     assert done.status == 0, done
     return data
 
@@ -98,7 +98,7 @@ def test_p4_serve_speaks_thrift(belljar, workdir):
     try:
         lines = [server.stderr.readline() for _ in range(2)]
         port = lines[1].strip().rsplit(":", 1)[1]
-        asked = execute([sys.executable, P4 / "thrift_client.py", "127.0.0.1", port], 60)
+        asked = execute([sys.executable, P4 / "thrift_client.py", "127.0.0.1", port])
         assert asked.status == 0, asked
         answers = by_word(asked.out.splitlines())
         check(answers)
@@ -107,9 +107,8 @@ def test_p4_serve_speaks_thrift(belljar, workdir):
         assert answers["queue"] == "1 1"
         # Noise ends its own connection only.
         for noise in (b"GET / HTTP/1.1\r\n\r\n", b"\x80\x01\0\1\x7f\xff\xff\xff" + bytes(64), os.urandom(500)):
-            assert execute([sys.executable, "-c", f"import socket; s = socket.create_connection(('127.0.0.1', {port})); s.sendall({noise!r}); print(s.recv(9))"],
-                           30).out.strip() == "b''"
-        assert execute([sys.executable, P4 / "thrift_client.py", "127.0.0.1", port], 60).status == 0
+            assert execute([sys.executable, "-c", f"import socket; s = socket.create_connection(('127.0.0.1', {port})); s.sendall({noise!r}); print(s.recv(9))"]).out.strip() == "b''"
+        assert execute([sys.executable, P4 / "thrift_client.py", "127.0.0.1", port]).status == 0
     finally:
         server.send_signal(signal.SIGINT)
-        assert server.wait(20) == 0
+        assert server.wait(600) == 0

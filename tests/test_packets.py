@@ -18,7 +18,7 @@ from language import is_v6  # noqa: E402
 from runner import INCONCLUSIVE, Mismatch, Run  # noqa: E402
 
 SCRIPTS = sorted(str(path.relative_to(HERE / "scripts")) for path in (HERE / "scripts").rglob("*.pkt"))
-ATTEMPTS = 8  # for a script on the kernel, alone: a busy machine is late now and then
+ATTEMPTS = 10  # for a script on the kernel, alone: a busy machine is late now and then
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,7 @@ def packet_host():
 
 def on_linux(path):
     """What the kernel makes of a script: (exit status, words)."""
-    done = subprocess.run(["unshare", "--net", sys.executable, HERE / "runner.py", path], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["unshare", "--net", sys.executable, HERE / "runner.py", path], capture_output=True, text=True, timeout=600)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -48,7 +48,7 @@ def judge_linux(path):
         if status == 0:
             return
         failures += status != INCONCLUSIVE
-        if failures == 3:
+        if failures == 4:
             pytest.fail(words, pytrace=False)
     pytest.skip(f"this machine is too busy for its kernel to be judged: {words}")
 

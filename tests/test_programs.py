@@ -42,7 +42,7 @@ def test_python_of_a_virtual_environment(run_experiment, exec_guest, workdir, mo
 
 def test_a_day_passes_at_once(exec_guest):
     code = "import time; t = time.time(); time.sleep(86400); print(round(time.time() - t))"
-    assert lines(exec_guest(["/usr/bin/python3", "-c", code], timeout=20)) == ["86400"]
+    assert lines(exec_guest(["/usr/bin/python3", "-c", code])) == ["86400"]
 
 
 def test_ls(exec_guest):
@@ -96,7 +96,7 @@ def test_openssl(exec_guest):
 
 def test_clock_spinner_ends(exec_guest):
     code = "import time\nend = time.monotonic() + 0.2\nn = 0\nwhile time.monotonic() < end: n += 1\nprint(n > 1000)"
-    assert lines(exec_guest(["/usr/bin/python3", "-c", code], timeout=60)) == ["True"]
+    assert lines(exec_guest(["/usr/bin/python3", "-c", code])) == ["True"]
 
 
 def test_a_sleep_is_exact(exec_guest):

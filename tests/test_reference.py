@@ -16,7 +16,7 @@ def test_examples_are_valid(belljar, workdir, number):
     for file in EXAMPLES.iterdir():
         (workdir / file.name).symlink_to(file)
     (workdir / "exp.yaml").write_text(BLOCKS[number])
-    done = execute([belljar, "validate", "exp.yaml"], 60, cwd=workdir)
+    done = execute([belljar, "validate", "exp.yaml"], cwd=workdir)
     assert done.status == 0, f"{BLOCKS[number]}\n{done}"
 
 

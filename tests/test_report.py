@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 import yaml
@@ -29,7 +30,7 @@ def page(belljar, run_experiment, workdir):
     text["hosts"]["berlin"]["processes"].append({"path": "/bin/echo", "args": [evil], "expected_final_state": {"exited": 1}})
     ran = run_experiment(text, status=1)
     file = workdir / "page.html"
-    done = execute([belljar, "report", ran.path, "-o", file], 20)
+    done = execute([belljar, "report", ran.path, "-o", file])
     assert done.status == 0 and done.out.strip() == str(file), done
     return file
 
@@ -38,8 +39,8 @@ def look(browser, workdir, page, *arguments):
     """Lets the browser load the page, all names of hosts unknown to it, and gives what it says."""
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
                "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-               f"--user-data-dir={workdir / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=5000"]
-    done = subprocess.run([*command, *arguments, page.as_uri()], capture_output=True, text=True, timeout=90, cwd=workdir)
+               f"--user-data-dir={tempfile.mkdtemp(dir=workdir)}", "--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=5000"]
+    done = subprocess.run([*command, *arguments, page.as_uri()], capture_output=True, text=True, timeout=600, cwd=workdir)
     assert done.returncode == 0, done.stderr[-2000:]
     said = re.findall(r"CONSOLE.*", done.stderr)
     assert not said, f"the page complains: {said}"
@@ -81,12 +82,12 @@ def test_models_have_a_table_and_curves(belljar, run_experiment, workdir, browse
         "web": {"network_node_id": 0, "processes": [{"model": {"type": "http_server", "delay": {"exponential": "5 ms"}}}]},
         "home": {"network_node_id": 0, "processes": [{"model": {"type": "http", "name": "browsing", "to": "web", "count": 30}},
                                                      {"model": {"type": "http", "name": "lost", "to": "web:81"}}]}}})
-    execute([belljar, "report", ran.path, "-o", workdir / "models.html"], 20)
+    execute([belljar, "report", ran.path, "-o", workdir / "models.html"])
     dom = look(browser, workdir, workdir / "models.html", "--dump-dom")
     assert re.search(r"<h2>Models\b", dom) and "refused 1" in dom and "flows are done within a time" in dom
-    table = execute([belljar, "inspect", ran.path, "models"], 20).out
+    table = execute([belljar, "inspect", ran.path, "models"]).out
     assert re.search(r"browsing +1 +30 +0 +0 ", table) and re.search(r"lost +1 +0 +1 .* refused 1", table), table
-    assert "traffic models" in execute([belljar, "inspect", ran.path], 20).out
+    assert "traffic models" in execute([belljar, "inspect", ran.path]).out
 
 
 def test_links_are_drawn_and_have_curves(belljar, run_experiment, workdir, browser):
@@ -96,7 +97,7 @@ def test_links_are_drawn_and_have_curves(belljar, run_experiment, workdir, brows
         "hosts": {"web": {"processes": [{"model": {"type": "sink", "port": 5001}}]}, "home": {"processes": [model]}},
         "links": [{"between": ["home", "lan"], "rate": "100 Mbit"}, {"between": ["lan", "border"]},
                   {"between": ["border", "web"], "name": "uplink", "rate": "4 Mbit", "latency": "5 ms", "packet_loss": 0.001, "queue": {"packets": 20}}]})
-    execute([belljar, "report", ran.path, "-o", workdir / "links.html"], 20)
+    execute([belljar, "report", ran.path, "-o", workdir / "links.html"])
     dom = look(browser, workdir, workdir / "links.html", "--dump-dom")
     assert len(re.findall(r'class="station switch"', dom)) == 1 == len(re.findall(r'class="station router"', dom))
     for text in ("uplink: 4 Mbit/s, 5 ms, 0.1 % lost", "border to web: 2.", "frames that wait", "frames dropped"):
@@ -110,21 +111,21 @@ def test_links_are_drawn_and_have_curves(belljar, run_experiment, workdir, brows
     full = uplink["bytes"][10:30]
     assert data["width"] == pytest.approx(0.1) and min(full) > 0.8 * max(full) > 0, full
     assert max(uplink["queue"]) in (19, 20) and sum(uplink["drops"]) > 0
-    shown = execute([belljar, "inspect", ran.path, "links"], 20).out
+    shown = execute([belljar, "inspect", ran.path, "links"]).out
     assert re.search(r"uplink +border to web +\d+ +2\.\d MB +\d+ +(19|20) +egress_full \d+", shown), shown
 
 
 def test_without_time_series_or_processes(belljar, run_experiment, workdir, browser):
     ran = run_experiment({"general": {"stop_time": "1 s"}, "network": {"graph": {"type": "1_gbit_switch"}},
                           "hosts": {"idle": {"network_node_id": 0, "processes": []}}})
-    assert execute([belljar, "report", ran.path], 20).status == 0
+    assert execute([belljar, "report", ran.path]).status == 0
     dom = look(browser, workdir, ran.path / "report.html", "--dump-dom")
     assert 'data-ready="yes"' in dom and "belljar.metrics.interval" in dom
 
 
 def test_a_page_that_cannot_be_written(belljar, run_experiment):
     ran = run_experiment(EXAMPLES / "first.yaml")
-    done = execute([belljar, "report", ran.path, "-o", "/no/such/folder/page.html"], 20)
+    done = execute([belljar, "report", ran.path, "-o", "/no/such/folder/page.html"])
     assert done.status == 1 and re.match("error: /no/such/folder/page.html cannot be written", done.err), done
 
 
@@ -176,7 +177,7 @@ def test_a_thousand_hosts(belljar, run_experiment, workdir, browser):
     ran = run_experiment({"general": {"stop_time": "5 s"}, "belljar": {"metrics": {"interval": "500 ms"}},
                           "network": {"graph": {"type": "1_gbit_switch"}}, "hosts": hosts}, timeout=600)
     file = workdir / "page.html"
-    execute([belljar, "report", ran.path, "-o", file], 120)
+    execute([belljar, "report", ran.path, "-o", file])
     usable_by_keyboard(browser, workdir, file, names)
     # All rows are on paper, not only those that a box on the screen has room for.
     assert pages_on_paper(browser, workdir, file) > 30

@@ -18,14 +18,14 @@ def tshark(path, filter, *fields):
     if shutil.which("tshark") is None:
         pytest.skip("tshark is not installed")
     options = [option for field in fields for option in ("-e", field)]
-    read = subprocess.run(["tshark", "-r", path, "-Y", filter, "-T", "fields", *options], capture_output=True, text=True, timeout=60)
+    read = subprocess.run(["tshark", "-r", path, "-Y", filter, "-T", "fields", *options], capture_output=True, text=True, timeout=600)
     assert read.returncode == 0, read.stderr
     return [line.split("\t") for line in read.stdout.splitlines()]
 
 
 @pytest.mark.needs("bird", "vtysh", "ping", "traceroute")
 def test_routing_example(run_experiment):
-    done = run_experiment(EXAMPLES / "routing.yaml", timeout=200, pcap=True)
+    done = run_experiment(EXAMPLES / "routing.yaml", pcap=True)
     before, between, after = (hops(file.read_text()) for file in done.streams("alice", "traceroute"))
     assert before == ["10.1.0.1", "10.0.12.2", "192.168.2.2", "172.16.0.2"]
     assert between == ["10.1.0.1", "10.0.13.3", "192.168.2.2", "172.16.0.2"]
@@ -272,7 +272,7 @@ def test_unnumbered_bgp_of_frr(run_experiment):
                           {"path": "traceroute", "args": ["-n", "-s", "10.255.0.1", "10.255.0.2"], "start_time": "45 s"}]
         return {"forwarding": True, "routes": [], "interfaces": {"eth0": [], "eth1": []}, "processes": processes}
     links = [{"between": [f"r1:eth{n}", f"r2:eth{n}"], "latency": "1 ms"} for n in (0, 1)]
-    done = run_experiment(world({"r1": router(1), "r2": router(2)}, links, "50 s", belljar={"ipv6": True}), pcap=True, timeout=200)
+    done = run_experiment(world({"r1": router(1), "r2": router(2)}, links, "50 s", belljar={"ipv6": True}), pcap=True)
     routes = done.text("r1", "ip")
     ways = re.findall(r"nexthop via inet6 (fe80::\S+) dev (eth\d) weight 1", routes)
     assert "10.255.0.2 " in routes and {dev for _, dev in ways} == {"eth0", "eth1"}, routes
@@ -307,6 +307,6 @@ def test_extended_next_hops_of_bird(run_experiment):
         if n == 1:
             processes += [{"path": "ip", "args": ["route"], "start_time": "20 s"}, {"path": "ping", "args": ["-n", "-c", "3", "-I", "10.255.0.1", "10.255.0.2"], "start_time": "21 s"}]
         return {"forwarding": True, "routes": [], "interfaces": {"eth0": [f"{own}/64"]}, "processes": processes}
-    done = run_experiment(world({"r1": router(1, 2), "r2": router(2, 1)}, [{"between": ["r1:eth0", "r2:eth0"], "latency": "1 ms"}], "30 s", belljar={"ipv6": True}), timeout=200)
+    done = run_experiment(world({"r1": router(1, 2), "r2": router(2, 1)}, [{"between": ["r1:eth0", "r2:eth0"], "latency": "1 ms"}], "30 s", belljar={"ipv6": True}))
     assert re.search(r"10\.255\.0\.2 via inet6 \S+ dev eth0 proto bird", done.text("r1", "ip")), done.text("r1", "ip")
     assert "3 received" in done.text("r1", "ping")

@@ -44,22 +44,22 @@ def test_loops_are_found_with_their_times(run_experiment, belljar):
     hosts["a"]["processes"] = [ip("route add 10.0.1.2 via 10.0.0.2", "1 s")]
     hosts["b"]["processes"] = [ip("route add 10.0.1.2/32 via 10.0.0.1", "2 s"), ip("route del 10.0.1.2/32", "3 s")]
     done = run_experiment(world(hosts, [{"between": ["a", "b"]}, {"between": ["b", "c"]}], belljar={"route_log": True}), status=None)
-    found = json.loads(execute([belljar, "inspect", done.path, "--routing", "--json"], 10).out)
+    found = json.loads(execute([belljar, "inspect", done.path, "--routing", "--json"]).out)
     assert found["loops"] == [{"from": 2, "until": 3, "destination": "c", "hosts": ["a", "b"]}], found["loops"]
-    shown = execute([belljar, "inspect", done.path, "--routing"], 10).out
+    shown = execute([belljar, "inspect", done.path, "--routing"]).out
     assert all(heading in shown for heading in ("routes\n", "convergence\n", "loops\n", "paths over time\n")), shown
 
 
 def test_without_a_log_the_remedy_is_named(run_experiment, belljar):
     done = run_experiment(world({"a": {"processes": []}, "b": {"processes": []}}, [{"between": ["a", "b"]}]))
-    refused = execute([belljar, "inspect", done.path, "--routing"], 10)
+    refused = execute([belljar, "inspect", done.path, "--routing"])
     assert refused.status == 2 and "there are no route logs in" in refused.err and "--set belljar.route_log=true" in refused.err, refused
 
 
 @pytest.mark.needs("ping", "ip")
 def test_olsr_is_watched(run_experiment, belljar, routed):  # noqa: F811
     done = run_experiment(EXAMPLES / "olsr.yaml", pcap=True, args=["--set", "belljar.route_log=true"])
-    found = json.loads(execute([belljar, "inspect", done.path, "--routing", "--json"], 30).out)
+    found = json.loads(execute([belljar, "inspect", done.path, "--routing", "--json"]).out)
     events = {event["event"]: event for event in found["convergence"]}
     start, down = events["start"], next(event for name, event in events.items() if name.startswith("link_down"))
     assert start["hosts"] == 5 and 1 < start["seconds"] < 30, start

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import execute, experiment
+from conftest import best, execute, experiment
 
 SOURCE = r"""#include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ def built(workdir, sanitizer):
 ], ids=["address", "leak", "overflow", "shift"])
 def test_sanitizer(exec_guest, workdir, sanitizer, mistake, says):
     command = [built(workdir, sanitizer), *([mistake] if mistake else [])]
-    native, simulated = execute(command, 60), exec_guest(command)
+    native, simulated = execute(command), exec_guest(command)
     for run in (native, simulated):
         assert run.out.startswith("child says hello\nparent says hello\n"), str(run)
         assert says is None or re.search(says, run.err), str(run)
@@ -99,11 +99,13 @@ def compiled(workdir, command, source):
 def test_thread_sanitizer(exec_guest, workdir, how):
     program = compiled(workdir, THREAD[how], RACE)
     for mistake in ([], ["unlocked"]):
-        native, simulated = execute([program, *mistake], 60), exec_guest([program, *mistake])
-        for run in (native, simulated):
-            assert re.search(r"counted: \d+, stack high\nchild\ndone\n", run.out), str(run)
+        def seen(run):
             report = re.search(r"WARNING: ThreadSanitizer: data race.*\n(.*\n)+.*race\.c:9.*\n(.*\n)+.*Location is global 'shared'", run.err)
-            assert bool(report) == bool(mistake), str(run)
+            return re.search(r"counted: \d+, stack high\nchild\ndone\n", run.out) and bool(report) == bool(mistake)
+
+        # Whether real threads race is up to the machine.
+        native, simulated = best(lambda: execute([program, *mistake]), seen), exec_guest([program, *mistake])
+        assert seen(native) and seen(simulated), f"{native}{simulated}"
         assert simulated.status == native.status, str(simulated)
 
 
@@ -112,7 +114,7 @@ def test_memory_sanitizer(exec_guest, workdir):
         "puts(text);", 'int *volatile fresh = malloc(4); if (argc > 1 && *fresh) puts("not zero"); puts(text);')
     program = compiled(workdir, ["clang", "-fsanitize=memory", "-fPIE", "-pie"], source)
     for mistake in ([], ["uninitialised"]):
-        native, simulated = execute([program, *mistake], 60), exec_guest([program, *mistake])
+        native, simulated = execute([program, *mistake]), exec_guest([program, *mistake])
         for run in (native, simulated):
             assert ("MemorySanitizer: use-of-uninitialized-value" in run.err) == bool(mistake), str(run)
             assert ("counted: 4000, stack high\nchild\ndone\n" in run.out) != bool(mistake), str(run)
@@ -160,10 +162,13 @@ def test_go_race_detector(exec_guest, workdir, flags):
     if built.returncode != 0:
         pytest.skip(f"go build -race does not work here: {built.stderr[-300:]}")
     for mistake in ([], ["unlocked"]):
-        native, simulated = execute([workdir / "race", *mistake], 60), exec_guest([workdir / "race", *mistake])
-        for run in (native, simulated):
-            assert "4 done\n<nil>\n" in run.out, str(run)
-            assert ("WARNING: DATA RACE" in run.err and "main.go:23" in run.err) == bool(mistake), str(run)
+        def seen(run):
+            report = "WARNING: DATA RACE" in run.err and "main.go:23" in run.err
+            return "4 done\n<nil>\n" in run.out and report == bool(mistake)
+
+        # Whether real threads race, and lose a count, is up to the machine.
+        native, simulated = best(lambda: execute([workdir / "race", *mistake]), seen), exec_guest([workdir / "race", *mistake])
+        assert seen(native) and seen(simulated), f"{native}{simulated}"
         assert simulated.status == native.status, str(simulated)
 
 

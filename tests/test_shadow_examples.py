@@ -18,7 +18,7 @@ HOME = ('graph [\n  node [\n    id 0\n    host_bandwidth_down "140 Mbit"\n    ho
 def shadow(belljar, workdir):
     """Runs shadow.yaml in its folder; gives what was said, and the folder of the hosts."""
 
-    def run(experiment, *arguments, timeout=120):
+    def run(experiment, *arguments, timeout=600):
         (workdir / "shadow.yaml").write_text(experiment if isinstance(experiment, str) else yaml.safe_dump(experiment, sort_keys=False))
         env = {**os.environ, "PATH": f"{ROOT / 'tests/shadow'}:{os.environ['PATH']}"}
         done = execute([belljar, "run", *arguments, "shadow.yaml"], timeout, cwd=workdir, env=env)
@@ -114,7 +114,7 @@ def test_traffic_generation(shadow, workdir, clients, size):
         "general": {"stop_time": "10m", "model_unblocked_syscall_latency": True}, "network": {"graph": {"type": "gml", "inline": HOME}},
         "hosts": {"server": {"network_node_id": 0, "processes": [
             {"path": "tgen", "args": "../../../tgen.server.graphml.xml", "start_time": "1s", "expected_final_state": "running"}]},
-            **{f"client{n}": client for n in range(1, clients + 1)}}}, timeout=300)
+            **{f"client{n}": client for n in range(1, clients + 1)}}}, timeout=900)
     for n in range(1, clients + 1):
         count, said = streams(hosts, f"client{n}")
         assert count == 10 and "driver-heartbeat] streams=10" in said and "stream-error" not in said, said
@@ -163,7 +163,7 @@ tor -f /dev/null --ignore-missing-torrc --quiet --list-fingerprint --orport 9111
 """
     made = {"general": {"stop_time": "1 min"}, "network": SWITCH, "hosts": {"keys": {"network_node_id": 0, "processes": [{"path": "sh", "args": ["-c", script]}]}}}
     (workdir / "keys.yaml").write_text(yaml.safe_dump(made))
-    done = execute([belljar, "run", workdir / "keys.yaml", "-o", workdir / "keys.data"], 120)
+    done = execute([belljar, "run", workdir / "keys.yaml", "-o", workdir / "keys.data"])
     assert done.status == 0, done
     folder = workdir / "keys.data/hosts/keys"
     identity = re.search(r"^fingerprint (\w+)", (folder / "keys/authority_certificate").read_text(), re.M)[1]

@@ -26,7 +26,7 @@ def resolved(belljar, workdir, text, *arguments):
     """The resolved experiment and what was said about it."""
     file = workdir / "experiment.yaml"
     file.write_text(text if isinstance(text, str) else yaml.safe_dump(text))
-    done = execute([belljar, "run", file, "--show-config", *arguments], 30)
+    done = execute([belljar, "run", file, "--show-config", *arguments])
     assert done.status == 0, done
     return yaml.safe_load(done.out), done
 
@@ -186,7 +186,7 @@ def test_processes_get_environment_signals_and_template(run_experiment, workdir)
 def test_an_experiment_from_standard_input(belljar, workdir):
     (workdir / "in.yaml").write_text(yaml.safe_dump(base()))
     with open(workdir / "in.yaml") as stdin:
-        done = execute([belljar, "run", "-", "-o", workdir / "data"], 30, cwd=workdir, stdin=stdin)
+        done = execute([belljar, "run", "-", "-o", workdir / "data"], cwd=workdir, stdin=stdin)
     assert done.status == 0 and (workdir / "data/hosts/alice/python3.1000.stdout").read_text() == "ran\n", done
 
 
@@ -196,7 +196,7 @@ def test_log_lines_as_parsers_expect_them(belljar, workdir):
     experiment["general"].update(progress=True, heartbeat_interval="2 s")
     experiment["hosts"]["alice"]["processes"] = [{"path": "python3", "args": ["-c", "import time\nfor n in range(9): time.sleep(1)"]}]
     (workdir / "e.yaml").write_text(yaml.safe_dump(experiment))
-    done = execute([belljar, "run", workdir / "e.yaml", "-o", workdir / "data"], 30)
+    done = execute([belljar, "run", workdir / "e.yaml", "-o", workdir / "data"])
     line = re.compile(r"(\d\d:\d\d:\d\d\.\d{6}) \[(\d+):([^\]]+)\] (n/a|\d\d:\d\d:\d\d\.\d{9}) \[(\w+)\] \[([^\]]+)\] \[[^\]]+:\d+\] \[\w+\] (.*)")
     lines = [m for m in map(line.fullmatch, done.out.splitlines()) if m]
     usage = [m for m in lines if m[7].startswith("Process resource usage at simtime ")]
@@ -207,7 +207,7 @@ def test_log_lines_as_parsers_expect_them(belljar, workdir):
         assert found and int(found[1]) % 2_000_000_000 == 0, m[7]
     assert any(m[7].startswith("System memory usage in bytes at simtime ") for m in lines)
     assert any(m[6] == "alice:11.0.0.1" and "'python3.1000' exited 0" in m[7] for m in lines)
-    quiet = execute([belljar, "run", workdir / "e.yaml", "-o", workdir / "quiet", "--set", "hosts.alice.host_options.log_level=error"], 30)
+    quiet = execute([belljar, "run", workdir / "e.yaml", "-o", workdir / "quiet", "--set", "hosts.alice.host_options.log_level=error"])
     assert "'python3.1000' exited 0" not in quiet.out and "Process resource usage" in quiet.out, "a host's own level"
 
 
@@ -304,7 +304,7 @@ def test_called_as_shadow(belljar, workdir):
     link.symlink_to(belljar)
     for number, command in enumerate([[link], [belljar, "shadow"]]):
         done = execute([*command, "-d", workdir / f"out{number}", "--use-new-tcp", "true", "--strace-logging-mode=standard", "-p", "1",
-                        "--pcap-enabled", "true", "--seed", "7", file], 60)
+                        "--pcap-enabled", "true", "--seed", "7", file])
         assert done.status == 0 and "that have no effect: use_new_tcp" in done.err, done
         results = workdir / f"out{number}" / "hosts/alice"
         assert [f.read_text() for f in results.glob("*.stdout")] == ["ran\n"]
@@ -312,7 +312,7 @@ def test_called_as_shadow(belljar, workdir):
         # A capture of each interface, header and all, though no packet has passed.
         for interface in ("lo", "eth0"):
             assert len((results / f"{interface}.pcap").read_bytes()) == 24
-    wrong = execute([link, "--strace-logging-mode", "loud", file], 60)
+    wrong = execute([link, "--strace-logging-mode", "loud", file])
     assert wrong.status == 2 and "strace_logging_mode" in wrong.err, wrong
 
 
@@ -322,7 +322,7 @@ def test_the_log_ends_with_the_number_of_processes_that_failed(belljar, workdir)
     experiment["hosts"]["alice"]["processes"] += [failing, failing]
     file = workdir / "experiment.yaml"
     file.write_text(yaml.safe_dump(experiment))
-    done = execute([belljar, "run", "--log", "-o", workdir / "out", file], 60)
+    done = execute([belljar, "run", "--log", "-o", workdir / "out", file])
     assert done.status != 0
     lines = [line for line in done.out.splitlines() if "in unexpected final state" in line]
     assert len(lines) == 1 and lines[0].endswith("2 managed processes in unexpected final state") and "[ERROR]" in lines[0], done
@@ -339,6 +339,6 @@ def test_a_program_above_the_experiment(belljar, workdir):
         experiment = base()
         experiment["hosts"]["alice"]["processes"] = [{"path": "../hello"}]
         (folder / "here/experiment.yaml").write_text(yaml.safe_dump(experiment))
-        done = execute([belljar, "run", "-o", folder / "here/out", folder / "here/experiment.yaml"], 60)
+        done = execute([belljar, "run", "-o", folder / "here/out", folder / "here/experiment.yaml"])
         assert done.status == 0, done
         assert [f.read_text() for f in (folder / "here/out/hosts/alice").glob("*.stdout")] == ["above\n"]

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.needs("tor", "tor-gencert", "curl", "python3")]
 
 def make(belljar, folder, *options):
     command = [sys.executable, EXAMPLES / "tor/network.py", folder, *map(str, options)]
-    done = subprocess.run(command, env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "BELLJAR_BIN": str(belljar)}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "BELLJAR_BIN": str(belljar)}, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return re.search(r"(\d+) tors; the onion service is (\w{56}\.onion)", done.stdout).groups()
 
@@ -39,7 +39,7 @@ def check(ran, tors, onion):
 def test_a_small_network(belljar, workdir, run_experiment):
     options = ("--authorities", 2, "--relays", 5, "--clients", 1, "--stop-time", "90 s", "--fetch-at", "60 s")
     tors, onion = make(belljar, workdir / "tor", *options)
-    check(run_experiment(workdir / "tor/network.yaml", timeout=300), int(tors), onion)
+    check(run_experiment(workdir / "tor/network.yaml"), int(tors), onion)
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_the_same_keys_and_the_same_bytes(belljar, workdir, run_experiment):
     contents = []
     for workers in ("1", "3"):
         # In one folder after the other: logs of tor name it.
-        ran = run_experiment(workdir / "one/network.yaml", name="run", timeout=300, args=["--parallelism", workers])
+        ran = run_experiment(workdir / "one/network.yaml", name="run", args=["--parallelism", workers])
         contents.append({str(p.relative_to(ran.path)): p.read_bytes() for p in ran.path.rglob("*") if p.is_file()})
         shutil.rmtree(ran.path)
     first, second = contents
@@ -68,7 +68,7 @@ def test_thirty(belljar, workdir, run_experiment):
 def test_what_cannot_be_made_is_said(workdir):
     def said(*options, path="/usr/bin:/bin:/usr/sbin"):
         command = [sys.executable, EXAMPLES / "tor/network.py", workdir / "no", *map(str, options)]
-        done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, timeout=600)
         assert done.returncode and not (workdir / "no").exists(), done
         return done.stderr
 

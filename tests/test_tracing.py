@@ -15,7 +15,7 @@ def traced(belljar, workdir):
     from conftest import execute
 
     def run(placement, *command):
-        return execute([belljar, "exec", "--placement", placement, "--", *command], timeout=60, cwd=workdir)
+        return execute([belljar, "exec", "--placement", placement, "--", *command], cwd=workdir)
 
     return run
 

@@ -2,7 +2,7 @@
  *
  *     get HOST PORT COUNT
  *
- * Ends with 1 if an answer is not "200", or the server does not come within 10 s. */
+ * Ends with 1 if an answer is not "200", or the server does not come within a minute. */
 #define _GNU_SOURCE
 #include <netdb.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
     if (getaddrinfo(argv[1], argv[2], &hints, &to) != 0)
         return 1;
     static const char request[] = "GET / HTTP/1.1\r\nHost: server\r\nConnection: close\r\n\r\n";
-    int patience = 1000;
+    int patience = 6000;
     for (long left = atol(argv[3]); left > 0;) {
         int s = socket(AF_INET, SOCK_STREAM, 0);
         if (connect(s, to->ai_addr, to->ai_addrlen) != 0) {

@@ -4,11 +4,10 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 import yaml
-from conftest import EXAMPLES, contents_of, execute, experiment
+from conftest import EXAMPLES, contents_of, execute, experiment, until
 
 from .test_workers import draw_experiment, program  # noqa: F401 (a fixture)
 
@@ -16,7 +15,7 @@ from .test_workers import draw_experiment, program  # noqa: F401 (a fixture)
 def run(belljar, workdir, file, *args, statuses=(0, 1)):
     """Every file of the results. The folder's name is where guests start: the same for all."""
     data = workdir / "data"
-    done = execute([belljar, "run", file, "-o", data, "--no-progress", *args], 300)
+    done = execute([belljar, "run", file, "-o", data, "--no-progress", *args])
     assert done.status in statuses and "processes" in done.out, done
     found = contents_of(data)
     shutil.rmtree(data)
@@ -62,10 +61,8 @@ def running(belljar, workdir):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )
     try:
-        deadline = time.monotonic() + 60
-        while len(list((workdir / "data").glob("hosts/*/echo.*.stdout"))) < 4:
-            assert time.monotonic() < deadline and process.poll() is None
-            time.sleep(0.05)
+        until(lambda: len(list((workdir / "data").glob("hosts/*/echo.*.stdout"))) == 4 or process.poll() is not None)
+        assert process.poll() is None
         children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(process.pid)], capture_output=True, text=True)
         cells = [int(line.split()[0]) for line in children.stdout.splitlines() if " run " in line]
         assert len(cells) == 2, children.stdout
@@ -77,16 +74,14 @@ def running(belljar, workdir):
 
 
 def assert_gone(pids):
-    deadline = time.monotonic() + 30
-    while left := [pid for pid in pids if os.path.exists(f"/proc/{pid}")]:
-        assert time.monotonic() < deadline, f"still there: {left}"
-        time.sleep(0.05)
+    left = lambda: [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+    until(lambda: not left(), left, patience=120)
 
 
 def test_interrupted(running, workdir):
     process, cells = running
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 1 and "interrupted" in (out + err).lower(), out + err
     assert_gone(cells)
     for n in range(4):
@@ -98,7 +93,7 @@ def test_interrupted(running, workdir):
 def test_a_cell_that_is_killed_ends_the_run(running, workdir):
     process, cells = running
     os.kill(cells[0], signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 1 and "was killed by signal 9" in err and "incomplete" in err, err
     assert_gone(cells)
     assert "host0" in (workdir / "data/sim-stats.json").read_text()
@@ -117,5 +112,5 @@ def test_cells_end_with_the_run_that_is_killed(running):
 ])
 def test_what_cannot_be(belljar, workdir, args, said):
     (workdir / "two.yaml").write_text(yaml.safe_dump(SLEEPERS, sort_keys=False))
-    done = execute([belljar, "run", workdir / "two.yaml", "-o", workdir / "data", *args], 60)
+    done = execute([belljar, "run", workdir / "two.yaml", "-o", workdir / "data", *args])
     assert done.status == 2 and said in done.err, done

@@ -109,7 +109,7 @@ def test_workers_and_cells_make_no_difference_to_topologies(belljar, workdir, se
     results = []
     for way in WAYS:
         data = workdir / "data"
-        done = execute([belljar, "run", workdir / "experiment.yaml", "-o", data, "--no-progress", *way], 200)
+        done = execute([belljar, "run", workdir / "experiment.yaml", "-o", data, "--no-progress", *way])
         assert done.status in (0, 1) and "processes" in done.out, f"seed {seed}: {done}"
         data.rename(workdir / f"results{len(results)}")
         results.append(contents_of(workdir / f"results{len(results)}"))
@@ -145,7 +145,7 @@ def test_workers_and_cells_make_no_difference_to_routing(belljar, workdir):
     results = []
     for way in WAYS:
         data = workdir / "data"
-        done = execute([belljar, "run", workdir / "experiment.yaml", "-o", data, "--no-progress", *way], 200)
+        done = execute([belljar, "run", workdir / "experiment.yaml", "-o", data, "--no-progress", *way])
         assert done.status == 0, str(done)
         data.rename(workdir / f"results{len(results)}")
         results.append(contents_of(workdir / f"results{len(results)}"))
@@ -184,7 +184,7 @@ def test_what_a_partition_keeps_away_is_lost_when_it_would_arrive(belljar, workd
     results = []
     for way in [*WAYS, ["--parallelism", "2", "--cells", "3"]]:
         data = workdir / "data"
-        done = execute([belljar, "run", workdir / "experiment.yaml", "-o", data, "--no-progress", *way], 200)
+        done = execute([belljar, "run", workdir / "experiment.yaml", "-o", data, "--no-progress", *way])
         assert done.status == 0, done
         data.rename(workdir / f"results{len(results)}")
         results.append(contents_of(workdir / f"results{len(results)}"))

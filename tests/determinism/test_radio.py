@@ -22,7 +22,7 @@ def test_the_same_bytes_for_any_number_of_workers(belljar, workdir, settings):
     runs = []
     for seed, way in [("1", way) for way in WAYS] + [("2", WAYS[0])]:
         folder = workdir / "data"
-        done = execute([belljar, "run", workdir / "exp.yaml", "--seed", seed, "--pcap", *way, "-o", folder], 100)
+        done = execute([belljar, "run", workdir / "exp.yaml", "--seed", seed, "--pcap", *way, "-o", folder])
         assert done.status == 0, done
         runs.append(contents_of(folder))
         folder.rename(workdir / f"results{len(runs)}")

@@ -17,7 +17,7 @@ import time
 import pytest
 import slurm_cluster
 import yaml
-from conftest import ROOT, Run, contents_of, execute, experiment, graph
+from conftest import ROOT, Run, contents_of, execute, experiment, free_port, graph, until
 
 from .test_workers import draw_experiment, program  # noqa: F401 (a fixture)
 
@@ -29,7 +29,7 @@ needs_namespaces = pytest.mark.skipif(
 
 
 def environment(rank, count, **more):
-    return {**os.environ, "OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": str(count), "BELLJAR_RENDEZVOUS_TIMEOUT": "60", **more}
+    return {**os.environ, "OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": str(count), "BELLJAR_RENDEZVOUS_TIMEOUT": "300", **more}
 
 
 class Ranks:
@@ -46,7 +46,7 @@ class Ranks:
             for rank in range(count)
         ]
 
-    def wait(self, timeout=300):
+    def wait(self, timeout=600):
         """A `Run` of each."""
         try:
             end, done = time.monotonic() + timeout, []
@@ -56,6 +56,10 @@ class Ranks:
             return done
         finally:
             self.kill()
+
+    def ended(self):
+        """Whether one of them has."""
+        return any(process.poll() is not None for process in self.processes)
 
     def kill(self):
         for process in self.processes:
@@ -77,7 +81,7 @@ def assert_one_message(done, status, *words, speaker=0):
 
 def alone(belljar, workdir, file, *arguments, statuses=(0, 1)):
     data = workdir / "apart/data"
-    done = execute([belljar, "run", "--no-progress", file, "-o", data, *arguments], 300, cwd=workdir)
+    done = execute([belljar, "run", "--no-progress", file, "-o", data, *arguments], cwd=workdir)
     assert done.status in statuses and "processes" in done.out, done
     found = contents_of(data)
     shutil.rmtree(data)
@@ -141,9 +145,7 @@ def test_results_of_two_machines_come_into_one_folder(belljar, folder, program):
     drawn = draw_experiment(240, program)
     (folder / "drawn.yaml").write_text(yaml.safe_dump(drawn, sort_keys=False))
     apart = {"before": {rank: on_another_machine(folder) for rank in (2,)}}
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     # Without a file that both see.
     given = {**apart, "variables": {"BELLJAR_RENDEZVOUS": f"127.0.0.1:{port}", "BELLJAR_RENDEZVOUS_TOKEN": "a token that nobody guesses"}}
     assert_same(belljar, folder, folder / "drawn.yaml", [(3, (), apart), (3, (), given)], "--pcap", "--strace")
@@ -162,10 +164,8 @@ def running(belljar, folder):
     (folder / "long.yaml").write_text(yaml.safe_dump(SLEEPERS, sort_keys=False))
     ranks = Ranks(belljar, folder, 3, "long.yaml", "-o", folder / "data", variables={"BELLJAR_RANK_TRANSPORT": "auto"})
     try:
-        deadline = time.monotonic() + 60
-        while len(list((folder / "data").glob("hosts/*/echo.*.stdout"))) < 4:
-            assert time.monotonic() < deadline and all(process.poll() is None for process in ranks.processes)
-            time.sleep(0.05)
+        until(lambda: len(list((folder / "data").glob("hosts/*/echo.*.stdout"))) == 4 or ranks.ended())
+        assert not ranks.ended()
         yield ranks
     finally:
         ranks.kill()
@@ -174,7 +174,7 @@ def running(belljar, folder):
 @pytest.mark.parametrize("interrupted", [0, 2])
 def test_interrupted(running, folder, interrupted):
     running.processes[interrupted].send_signal(signal.SIGINT)
-    done = running.wait(60)
+    done = running.wait()
     assert [run.status for run in done] == [1, 1, 1] and "interrupted" in done[0].out, "\n".join(map(str, done))
     assert not any(run.out + run.err for run in done[1:])
     for n in range(4):
@@ -186,7 +186,7 @@ def test_interrupted(running, folder, interrupted):
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_rank_that_is_killed_ends_all(running, folder, killed):
     running.processes[killed].kill()
-    done = running.wait(60)
+    done = running.wait()
     if killed == 0:
         assert_one_message(done, 1, "rank 0 (", "has gone, and with it the results", speaker=1)
     else:
@@ -209,7 +209,7 @@ def test_results_that_rank_0_cannot_take_stay(belljar, folder):
     (folder / "exp.yaml").write_text(yaml.safe_dump(experiment(hosts, stop="1 s"), sort_keys=False))
     arguments = ("exp.yaml", "-o", folder / "apart/data", "--rendezvous-file", folder / "met")
     before = {0: on_another_machine(folder, size="2m"), 1: on_another_machine(folder), 2: leaving(folder)}
-    done = Ranks(belljar, folder, 3, *arguments, before=before).wait(120)
+    done = Ranks(belljar, folder, 3, *arguments, before=before).wait()
     assert_one_message(done, 1, "no space left on device", "what hosts on the machine of rank 2 (", f") have written is left there in {folder}/apart/data")
     assert "rank 1" not in done[0].err, done[0]
     (said,) = folder.glob("left/data/hosts/host2/python3.*.stdout")
@@ -228,12 +228,10 @@ def test_results_of_another_machine_stay_where_rank_0_has_gone(belljar, folder):
     running = ranks("long.yaml")
     try:
         # Near the beginning of the run, when all have a folder; what they have written until then differs.
-        deadline = time.monotonic() + 60
-        while not list((folder / "apart").glob("data/hosts/*/echo.*.stdout")):
-            assert time.monotonic() < deadline and all(process.poll() is None for process in running.processes)
-            time.sleep(0.05)
+        until(lambda: list((folder / "apart").glob("data/hosts/*/echo.*.stdout")) or running.ended())
+        assert not running.ended()
         running.processes[0].kill()
-        done = running.wait(60)
+        done = running.wait()
     finally:
         running.kill()
     where = f"; what hosts on the machine of rank 2 ({socket.gethostname()}) have written is left there in {folder}/apart/data"
@@ -242,7 +240,7 @@ def test_results_of_another_machine_stay_where_rank_0_has_gone(belljar, folder):
     # Nothing is left where rank 0 has all.
     shutil.rmtree(folder / "left")
     shutil.rmtree(folder / "apart/data")
-    done = ranks("done.yaml").wait(120)
+    done = ranks("done.yaml").wait()
     assert "4 of 8 processes did not end as expected" in done[0].out and "error" not in done[0].err, done[0]
     assert (folder / "left").is_dir() and not (folder / "left/data").exists()
 
@@ -253,20 +251,20 @@ def test_ranks_must_run_the_same_experiment(belljar, folder):
         (folder / name / "exp.yaml").write_text(yaml.safe_dump({**SLEEPERS, "general": {"stop_time": stop}}))
     common = ("exp.yaml", "--rendezvous-file", folder / "met")
     folders = {0: folder / "here", 1: folder / "here", 2: folder / "there"}
-    done = Ranks(belljar, folder, 3, *common, "-o", folder / "data", folders=folders).wait(60)
+    done = Ranks(belljar, folder, 3, *common, "-o", folder / "data", folders=folders).wait()
     assert_one_message(done, 2, "rank 2 (", "has another exp.yaml than rank 0 (", "--no-ranks")
     # A file that it cannot even load there.
     (folder / "there/exp.yaml").write_text("general: 1\n")
-    done = Ranks(belljar, folder, 3, *common, "-o", folder / "data", folders=folders).wait(60)
+    done = Ranks(belljar, folder, 3, *common, "-o", folder / "data", folders=folders).wait()
     assert_one_message(done, 2, "rank 2 (", "general")
     shutil.copy(folder / "here/exp.yaml", folder / "there/exp.yaml")
-    done = Ranks(belljar, folder, 3, *common, "-o", "data", folders=folders).wait(60)
+    done = Ranks(belljar, folder, 3, *common, "-o", "data", folders=folders).wait()
     assert_one_message(done, 2, "rank 2 (", f"would write its results to {folder}/there/data", "start all ranks in the same folder")
     seeds = {2: ["env", "BELLJAR_SEED=9"]}
-    done = Ranks(belljar, folder, 3, *common, "-o", folder / "data", folders=folders, before=seeds).wait(60)
+    done = Ranks(belljar, folder, 3, *common, "-o", folder / "data", folders=folders, before=seeds).wait()
     assert_one_message(done, 2, "rank 2 (", "makes another experiment of exp.yaml", "BELLJAR_*")
     (folder / "data").mkdir()
-    done = Ranks(belljar, folder, 2, "exp.yaml", "-o", folder / "data", folders=folders).wait(60)
+    done = Ranks(belljar, folder, 2, "exp.yaml", "-o", folder / "data", folders=folders).wait()
     assert_one_message(done, 2, "exists already")
 
 
@@ -281,7 +279,7 @@ def test_machines_must_have_the_same_files(belljar, folder):
 
     def run(changed, to):
         before = {1: on_another_machine(folder, more=f"mount --bind {to} {folder / changed} && ")}
-        return Ranks(belljar, folder, 2, "exp.yaml", "-o", folder / "apart/data", "--rendezvous-file", folder / "met", before=before).wait(60)
+        return Ranks(belljar, folder, 2, "exp.yaml", "-o", folder / "apart/data", "--rendezvous-file", folder / "met", before=before).wait()
 
     # A program is compared before the start.
     assert_one_message(run("own", "/bin/cat"), 2, "rank 1 (", f"has another {own} than rank 0 (")
@@ -294,7 +292,7 @@ def test_machines_must_have_the_same_files(belljar, folder):
     with (folder / "build").open("ab") as build:
         build.write(b"\0")
     before = {1: ["sh", "-c", f'shift; exec {folder / "build"} "$@"', "sh"]}
-    done = Ranks(belljar, folder, 2, "exp.yaml", "-o", folder / "data", before=before).wait(120)
+    done = Ranks(belljar, folder, 2, "exp.yaml", "-o", folder / "data", before=before).wait()
     assert_one_message(done, 2, "rank 1 (", "runs another program than rank 0 (", "install the same build")
 
 
@@ -306,7 +304,7 @@ def test_a_full_disk_at_one_rank(belljar, folder):
     (folder / "exp.yaml").write_text(yaml.safe_dump(experiment(hosts, graph((0, 1, "10 ms")), stop="60 s"), sort_keys=False))
     before = {1: on_another_machine(folder, size="2m")}
     arguments = ("exp.yaml", "--pcap", "-o", folder / "apart/data", "--rendezvous-file", folder / "met")
-    done = Ranks(belljar, folder, 2, *arguments, before=before).wait(120)
+    done = Ranks(belljar, folder, 2, *arguments, before=before).wait()
     assert_one_message(done, 1, "rank 1 (", "cannot write", "no space left on device; make room")
 
 
@@ -319,7 +317,7 @@ def test_a_full_disk_at_one_rank(belljar, folder):
 ])
 def test_what_ranks_cannot_do(belljar, folder, variables, arguments, said):
     (folder / "exp.yaml").write_text(yaml.safe_dump(SLEEPERS, sort_keys=False))
-    done = Ranks(belljar, folder, 2, *arguments, "-o", folder / "data", variables=variables).wait(60)
+    done = Ranks(belljar, folder, 2, *arguments, "-o", folder / "data", variables=variables).wait()
     assert_one_message(done, 2, said)
 
 
@@ -328,7 +326,7 @@ def test_ranks_that_do_not_come(belljar, folder):
 
     def first(count, *arguments, **variables):
         env = environment(0, count, BELLJAR_RENDEZVOUS_TIMEOUT="1", **variables)
-        return execute([belljar, "run", "exp.yaml", "-o", folder / "data", *arguments], 60, cwd=folder, env=env)
+        return execute([belljar, "run", "exp.yaml", "-o", folder / "data", *arguments], cwd=folder, env=env)
 
     done = first(3, PMIX_NAMESPACE="job/7")
     assert done.status == 1 and f"of 3 ranks, ranks 1 and 2 have not come within 1 s: they look for {folder}/.belljar-ranks.job-7" in done.err, done
@@ -342,7 +340,7 @@ def test_ranks_that_do_not_come(belljar, folder):
         done = first(3, *arguments, **variables)
         assert done.status == 2 and said in done.err, done
     env = environment(1, 2, BELLJAR_RENDEZVOUS="127.0.0.1", BELLJAR_RENDEZVOUS_TOKEN="a token that nobody guesses")
-    done = execute([belljar, "run", "exp.yaml"], 60, cwd=folder, env=env)
+    done = execute([belljar, "run", "exp.yaml"], cwd=folder, env=env)
     assert done.status == 2 and "name a port too, as in 127.0.0.1:7700" in done.err, done
 
 
@@ -350,18 +348,18 @@ def test_runs_of_their_own(belljar, folder):
     """Programs that a launcher has started, and that run experiments, each its own."""
     (folder / "exp.yaml").write_text(yaml.safe_dump(experiment({"a": (0, [("/bin/echo", "x")])}, stop="1 s"), sort_keys=False))
     for rank in range(2):
-        done = execute([belljar, "run", "exp.yaml", "-o", folder / f"data{rank}", "--no-ranks"], 60, cwd=folder, env=environment(rank, 2))
+        done = execute([belljar, "run", "exp.yaml", "-o", folder / f"data{rank}", "--no-ranks"], cwd=folder, env=environment(rank, 2))
         assert done.status == 0, done
     script = "import belljar, sys; print(belljar.run('exp.yaml', sys.argv[1]).path)"
     env = environment(1, 2, BELLJAR_BIN=str(belljar), PYTHONPATH=str(ROOT / "python"))
-    done = execute([sys.executable, "-c", script, folder / "data"], 60, cwd=folder, env=env)
+    done = execute([sys.executable, "-c", script, folder / "data"], cwd=folder, env=env)
     assert done.status == 0 and (folder / "data/sim-stats.json").is_file(), done
 
 
 def launched(belljar, folder, file, *command, env=None):
     """The results of a run by a launcher."""
     data = folder / "apart/data"
-    done = execute([*command, belljar, "run", "--no-progress", file, "-o", data], 300, cwd=folder, env={**os.environ, **(env or {})})
+    done = execute([*command, belljar, "run", "--no-progress", file, "-o", data], cwd=folder, env={**os.environ, **(env or {})})
     assert done.status == 0 and done.out.count("processes") == 1, done
     found = contents_of(data)
     shutil.rmtree(data)
@@ -397,7 +395,7 @@ def test_srun(belljar, folder):
         assert not list(folder.rglob(".belljar-ranks*"))
         # One process: a batch script has variables of a whole job.
         (folder / "batch.sh").write_text(f'#!/bin/sh\nexec {belljar} run --no-progress exp.yaml -o {folder}/apart/data\n')
-        done = execute(["sbatch", "--wait", "-n", "2", "batch.sh"], 120, cwd=folder, env={**os.environ, **cluster.environment})
+        done = execute(["sbatch", "--wait", "-n", "2", "batch.sh"], cwd=folder, env={**os.environ, **cluster.environment})
         assert done.status == 0 and contents_of(folder / "apart/data") == expected, done
 
 
@@ -447,7 +445,7 @@ def test_ten_thousand_hosts(belljar, folder):
         assert sum(name.endswith(".stdout") for name in found) == hosts
         return found
 
-    done = execute([belljar, "run", "--no-progress", "ring.yaml", "-o", folder / "data", "--cells", "4"], 600, cwd=folder)
+    done = execute([belljar, "run", "--no-progress", "ring.yaml", "-o", folder / "data", "--cells", "4"], cwd=folder)
     assert done.status == 0, done.err
     expected = said()
     for way in ("auto", "tcp"):

@@ -16,7 +16,7 @@ def logs(belljar, workdir, program, name, *args):
     hosts = {f"host{n}": (0, [{"path": str(program)}]) for n in range(3)}
     (workdir / "urings.yaml").write_text(yaml.safe_dump(experiment(hosts)))
     data = workdir / name
-    done = execute([belljar, "run", workdir / "urings.yaml", "-o", data, "--no-progress", "--strace", *args], 100)
+    done = execute([belljar, "run", workdir / "urings.yaml", "-o", data, "--no-progress", "--strace", *args])
     assert done.status == 0, done
     return {f.relative_to(data): f.read_bytes() for f in sorted(data.glob(f"hosts/*/{program.name}.*"))}
 

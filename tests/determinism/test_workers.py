@@ -193,7 +193,7 @@ def test_workers_make_no_difference(belljar, workdir, program, seed):
         command = [belljar, "run", workdir / "experiment.yaml", "-o", data, "--no-progress", "--parallelism", workers]
         command += ["--stealing", str(stealing).lower(), "--pinning", str(pinning).lower()]
         command += [] if placement == "mixed" else ["--placement", placement]
-        done = execute(command, 300)
+        done = execute(command)
         # 1: something did not end as expected, such as a program whose server was shut down.
         assert done.status in (0, 1) and "processes" in done.out, f"seed {seed}: {done}"
         folder = workdir / f"workers{workers}-{'stealing' if stealing else 'own'}-{'pinned' if pinning else 'free'}-{placement}"

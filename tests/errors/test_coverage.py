@@ -18,7 +18,7 @@ LITERAL = re.compile(r'"((?:\\.|[^"\\])*)"', re.S)
 
 def files(paths):
     for path in (ROOT / p for p in paths):
-        yield from sorted(path.rglob("*.*")) if path.is_dir() else [path] if path.exists() else []
+        yield from sorted(file for file in path.rglob("*.*") if file.suffix != ".pyc") if path.is_dir() else [path] if path.exists() else []
 
 
 def is_test(file):

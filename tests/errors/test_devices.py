@@ -12,7 +12,7 @@ def validate(belljar, workdir, links, **sections):
         "general": {"stop_time": "1 s"}, "hosts": {name: {"processes": []} for name in ("a", "b")}, "links": links, **sections}
     file = workdir / "wrong.yaml"
     file.write_text(yaml.safe_dump(experiment))
-    return execute([belljar, "validate", file], 20)
+    return execute([belljar, "validate", file])
 
 
 @pytest.mark.parametrize("settings, ends, said, remedy", [

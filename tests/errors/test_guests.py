@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import experiment, execute
+from conftest import experiment, until
 from errors.test_input import nothing_left  # noqa: F401  (a fixture)
 
 SEGFAULT = "int main(void) { *(volatile int *)8 = 1; return 0; }"
@@ -31,7 +31,7 @@ def one_guest(path, *args, stop="5 s", **more):
 class TestGuests:
     def test_segfault(self, run_experiment, workdir):
         program = compiled(workdir, SEGFAULT, "crasher")
-        done = run_experiment(one_guest(program), status=None, timeout=20)
+        done = run_experiment(one_guest(program), status=None)
         said = done.out + done.err
         assert done.status not in (0, "killed") and "panicked" not in said
         assert re.search(r"crasher.*SIGSEGV|SIGSEGV.*crasher", said), said
@@ -39,47 +39,47 @@ class TestGuests:
 
     def test_expected_segfault(self, run_experiment, workdir):
         program = compiled(workdir, SEGFAULT, "crasher")
-        run_experiment(one_guest(program, expected_final_state={"signaled": "SIGSEGV"}), timeout=20)
+        run_experiment(one_guest(program, expected_final_state={"signaled": "SIGSEGV"}))
 
     def test_one_crash_harms_no_other(self, run_experiment, workdir):
         program = compiled(workdir, SEGFAULT, "crasher")
         hosts = {"alice": (0, [{"path": str(program), "expected_final_state": {"signaled": "SIGSEGV"}}]),
                  "bob": (0, [("/bin/sh", "-c", "echo still here")])}
-        assert run_experiment(experiment(hosts), timeout=20).text("bob") == "still here\n"
+        assert run_experiment(experiment(hosts)).text("bob") == "still here\n"
 
     def test_wrong_exit_status(self, run_experiment):
-        done = run_experiment(one_guest("/bin/sh", "-c", "exit 3"), status=None, timeout=20)
+        done = run_experiment(one_guest("/bin/sh", "-c", "exit 3"), status=None)
         said = done.out + done.err
         assert done.status not in (0, "killed")
         assert "alice" in said and re.search(r"sh\b.*\b3\b", said), said
 
     def test_expected_exit_status(self, run_experiment):
-        run_experiment(one_guest("/bin/sh", "-c", "exit 3", expected_final_state={"exited": 3}), timeout=20)
+        run_experiment(one_guest("/bin/sh", "-c", "exit 3", expected_final_state={"exited": 3}))
 
     def test_still_running(self, run_experiment):
-        done = run_experiment(one_guest("/bin/sleep", "1000"), status=None, timeout=20)
+        done = run_experiment(one_guest("/bin/sleep", "1000"), status=None)
         said = done.out + done.err
         assert done.status not in (0, "killed") and "running" in said and "alice" in said, said
-        run_experiment(one_guest("/bin/sleep", "1000", expected_final_state="running"), timeout=20, name="again")
+        run_experiment(one_guest("/bin/sleep", "1000", expected_final_state="running"), name="again")
 
     def test_loop_without_a_call(self, run_experiment, workdir):
         """It is preempted, the stop time comes, and the summary names it: such a run is not deterministic."""
         program = compiled(workdir, COMPUTE, "computer")
-        done = run_experiment(one_guest(program, stop="100 ms"), status=None, timeout=60)
+        done = run_experiment(one_guest(program, stop="100 ms"), status=None)
         said = done.out + done.err
         assert done.status not in (0, "killed") and "computer" in said and re.search("(?i)preempt.*determinis", said), said
 
     def test_loop_that_waits(self, run_experiment, workdir):
         """Time passes it by, and that is deterministic."""
         program = compiled(workdir, SPIN, "spinner")
-        done = run_experiment(one_guest(program, stop="1000 s", expected_final_state="running"), timeout=60)
+        done = run_experiment(one_guest(program, stop="1000 s", expected_final_state="running"))
         assert not re.search("(?i)preempt|determinis", done.out + done.err), done.out + done.err
 
     def test_looping_guest_lets_others_run(self, run_experiment, workdir):
         program = compiled(workdir, COMPUTE, "computer")
         hosts = {"alice": (0, [{"path": str(program), "expected_final_state": "running"}]),
                  "bob": (0, [("/bin/sh", "-c", "sleep 0.1; echo done")])}
-        assert run_experiment(experiment(hosts, stop="200 ms"), timeout=60).text("bob") == "done\n"
+        assert run_experiment(experiment(hosts, stop="200 ms")).text("bob") == "done\n"
 
     @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
     def test_interrupted(self, belljar, workdir, sig):
@@ -95,10 +95,10 @@ class TestGuests:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )
         try:
-            time.sleep(3)
+            until(lambda: list((workdir / "data").glob("hosts/bob/echo.*.stdout")) or process.poll() is not None)
             assert process.poll() is None, process.communicate()
             process.send_signal(sig)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=600)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -116,8 +116,8 @@ class TestGuests:
         finally:
             process.kill()
             process.wait()
-        members = subprocess.run(["ps", "-o", "pid=", "-s", str(process.pid)], capture_output=True, text=True)
-        assert members.stdout.strip() == ""
+        members = ["ps", "-o", "pid=", "-s", str(process.pid)]
+        until(lambda: not subprocess.run(members, capture_output=True, text=True).stdout.strip(), patience=60)
         # what a killed process cannot clean up is in the temporary directory of this test
         for left in (workdir / "tmp").iterdir():
             subprocess.run(["rm", "-rf", left], check=True)

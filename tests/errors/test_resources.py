@@ -10,7 +10,7 @@ import time
 
 import pytest
 import yaml
-from conftest import execute, experiment
+from conftest import execute, experiment, until
 from errors.test_guests import compiled
 from errors.test_input import nothing_left  # noqa: F401  (a fixture)
 
@@ -37,14 +37,6 @@ def is_settled(session):
     return len(first) >= 10 and members(session) == first
 
 
-def until(condition, what):
-    for _ in range(600):
-        if condition():
-            return
-        time.sleep(0.1)
-    pytest.fail(f"not within a minute: {what}")
-
-
 @pytest.fixture
 def at_work(belljar, workdir):
     """A simulation with far processes that sleep, which is busy with something else; gives it and its folder."""
@@ -62,6 +54,7 @@ def at_work(belljar, workdir):
         process.communicate()
 
 
+@pytest.mark.alone
 def test_killed_simulator_leaves_nothing(at_work):
     process, _ = at_work
     memory, mounts = sorted(os.listdir("/dev/shm")), open("/proc/self/mountinfo").read()
@@ -82,17 +75,17 @@ def test_killed_far_guests_are_missed(at_work):
                 os.kill(pid, signal.SIGKILL)
     until(lambda: members(process.pid) == [process.pid], "the processes of far guests are gone")
     process.send_signal(signal.SIGCONT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 1 and "panicked" not in out, out
     assert re.search(r"family +sh\.1000 +.*SIGKILL", out) and re.search(r"ticker +ticker\.1000 +.*SIGKILL", out), out
     assert (data / "hosts/family/sh.1000.stdout").read_text() == "started\n"
 
 
-def in_namespace(script, *arguments, timeout=120):
+def in_namespace(script, *arguments):
     """Runs a script in a mount namespace of its own; skips where that is not allowed."""
     for unshare in (["unshare", "-m"], ["unshare", "-rm"]):
         if subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode == 0:
-            return execute([*unshare, "sh", "-ec", script, "sh", *arguments], timeout)
+            return execute([*unshare, "sh", "-ec", script, "sh", *arguments])
     pytest.skip("no mount namespace is to be had here")
 
 
@@ -120,10 +113,10 @@ def test_few_descriptors(belljar, workdir):
     """Near programs with open files need none; of far ones each takes one, so not all of these forks succeed."""
     near = {f"h{n}": (0, [("/bin/sh", "-c", "exec 3> mine; echo $0 >&3; sleep 1; cat mine", str(n))]) for n in range(40)}
     few = ["sh", "-c", 'ulimit -n 64; exec "$0" "$@"', belljar, "run"]
-    done = execute([*few, write(workdir, experiment(near)), "-o", workdir / "near", "--placement", "near"], 120)
+    done = execute([*few, write(workdir, experiment(near)), "-o", workdir / "near", "--placement", "near"])
     assert "panicked" not in done.err, str(done)
     far = {f"h{n}": (0, [("/bin/sh", "-c", "echo early; (sleep 5; true) & wait")]) for n in range(80)}
-    done = execute([*few, write(workdir, experiment(far)), "-o", workdir / "far"], 120)
+    done = execute([*few, write(workdir, experiment(far)), "-o", workdir / "far"])
     assert done.status == 1 and "panicked" not in done.err and "ulimit -n" in done.out, str(done)
     said = [file.read_text() for file in (workdir / "far").glob("hosts/*/sh.*.stdout")]
     assert len(said) == 80 and set(said) == {"early\n"}

@@ -30,7 +30,7 @@ def write(kind, value):
 
 class Client:
     def __init__(self, host, port):
-        self.socket = socket.create_connection((host, port), 10)
+        self.socket = socket.create_connection((host, port), 120)
         self.stream = self.socket.makefile("rb")
         self.sequence = 0
 

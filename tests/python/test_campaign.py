@@ -10,10 +10,10 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 import slurm_cluster
+from conftest import until
 
 from belljar import BelljarError, Experiment, RunFailed, half_width, report, sweep, worker
 from belljar.backends import backend
@@ -127,16 +127,17 @@ def test_files_that_differ_are_named(workdir):
 
 def test_a_program_that_is_killed_is_run_again(workdir):
     exp = Experiment(stop_time="1000 h")
-    exp.host("a").run("/usr/bin/python3", "-c", "import time\nfor n in range(100_000): time.sleep(1)")
+    # It goes on until it is to be killed.
+    over = workdir / "over"
+    exp.host("a").run("/usr/bin/python3", "-c", f"import os, time\nwhile not os.path.exists({str(over)!r}): time.sleep(0.01)")
     killed = []
 
     def kill():
-        sockets = []
-        while not sockets:
-            time.sleep(0.05)
-            sockets = list(workdir.glob("sweep/all/1/control.sock"))
+        until(lambda: list(workdir.glob("sweep/all/1/control.sock")))
         of_us = subprocess.run(["ps", "-ww", "--ppid", str(os.getpid()), "-o", "pid=,args="], capture_output=True, text=True).stdout
         pid = next(int(line.split()[0]) for line in of_us.splitlines() if str(workdir) in line)
+        os.kill(pid, signal.SIGSTOP)
+        over.touch()
         os.kill(pid, signal.SIGKILL)
         killed.append(pid)
 
@@ -153,6 +154,8 @@ def test_runs_that_take_too_long_are_failures(workdir):
         exp.host("a").run("/bin/sh", "-c", "while :; do read x < /dev/null; done" if forever else "exit 0", expect="any")
         return exp
 
+    # The one that ends has all the time that it takes.
+    sweep(endless, workdir / "sweep", seeds=1, parameters={"forever": [False]}, timeout=600)
     made = sweep(endless, workdir / "sweep", seeds=1, parameters={"forever": [True, False]}, timeout=2)
     late, fine = made.points
     assert not late.ok and fine.ok and late.problem == "still running after 2 s of real time"
@@ -249,10 +252,7 @@ def dask_cluster(workdir):
     try:
         start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", "scheduler.json")
         file = workdir / "scheduler.json"
-        until = time.monotonic() + 60
-        while not file.is_file() or not file.read_text().strip():
-            assert time.monotonic() < until, (workdir / "dask_scheduler.log").read_text()
-            time.sleep(0.1)
+        until(lambda: file.is_file() and file.read_text().strip(), (workdir / "dask_scheduler.log").read_text)
         address = json.loads(file.read_text())["address"]
         workers = [start("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--name", f"w{n}") for n in (1, 2)]
         yield address, workers, lambda n: start("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--name", f"w{n}")
@@ -261,10 +261,10 @@ def dask_cluster(workdir):
         for process in reversed(processes):
             process.terminate()
             try:
-                process.wait(30)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(30)
+                process.wait(60)
 
 
 def test_dask_with_a_worker_killed_in_the_middle(workdir, dask_cluster):
@@ -279,7 +279,7 @@ def test_dask_with_a_worker_killed_in_the_middle(workdir, dask_cluster):
             workers[0].kill()
 
     made = sweep(lossy, workdir / "dask", seeds=20, on=f"dask:{address}", on_done=watch, **OPTIONS)
-    assert len(made) == 40 and workers[0].wait(5) != 0 and not any(p.reused for p in made)
+    assert len(made) == 40 and workers[0].wait(600) != 0 and not any(p.reused for p in made)
     assert table(workdir / "dask") == table(workdir / "local")
     assert all(p.reused for p in sweep(lossy, workdir / "dask", seeds=20, on=f"dask:{address}", **OPTIONS))
 
@@ -323,5 +323,5 @@ def test_slurm_with_a_job_killed_in_the_middle(workdir, slurm):
     exp = Experiment(stop_time="2 s")
     exp.host("a").run("/bin/sleep", "1")
     exp.save(workdir / "exp.yaml")
-    said = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    said = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert said.returncode == 0 and "6 runs in" in said.stdout, said.stdout + said.stderr

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -19,8 +20,8 @@ def browse(workdir):
 
     def look(page, *arguments):
         command = [found, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--no-first-run", "--disable-background-networking",
-                   "--disable-component-update", f"--user-data-dir={workdir / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND", *arguments, page.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, cwd=workdir)
+                   "--disable-component-update", f"--user-data-dir={tempfile.mkdtemp(dir=workdir)}", "--host-resolver-rules=MAP * ~NOTFOUND", *arguments, page.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=workdir)
         assert done.returncode == 0 and "CONSOLE" not in done.stderr, done.stderr[-2000:]
         return done.stdout
 

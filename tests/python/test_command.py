@@ -11,7 +11,7 @@ from belljar import BelljarError, Experiment, Results, command
 
 
 def call(*arguments, cwd, **environment):
-    return subprocess.run([sys.executable, "-m", "belljar", *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=120,
+    return subprocess.run([sys.executable, "-m", "belljar", *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=600,
                           env={**os.environ, **environment})
 
 

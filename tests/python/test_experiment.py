@@ -52,7 +52,7 @@ def test_from_an_experiment_to_frames(workdir):
 def test_the_yaml_is_understood(belljar, workdir):
     e = small()
     e.host("third", at="here", ip_addr="10.1.2.3", pcap=True).run("/bin/sleep", 100, stop="5 s", expect="SIGTERM", env={"A": "b c"})
-    done = execute([belljar, "run", e.save(workdir / "exp.yaml"), "--show-config"], 10)
+    done = execute([belljar, "run", e.save(workdir / "exp.yaml"), "--show-config"])
     assert done.status == 0, done
     shown = yaml.safe_load(done.out)["hosts"]["third"]
     assert shown["ip_addr"] == "10.1.2.3" and shown["host_options"]["pcap_enabled"] is True

@@ -14,7 +14,7 @@ def test_notebook(workdir, file):
     given = json.loads(file.read_text())
     assert all(not cell.get("outputs") and not cell.get("execution_count") for cell in given["cells"]), "it is kept without results"
     notebook = nbformat.read(file, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=200, kernel_name="python3", resources={"metadata": {"path": str(workdir)}}).execute()
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(workdir)}}).execute()
     shown = [output["data"] for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs if "data" in output]
     pages = [data["text/html"] for data in shown if "text/html" in data]
     assert len(pages) == 5 and all("<svg" in page for page in (pages[0], pages[1], pages[3])), "experiment, results, flows, sweep, table"

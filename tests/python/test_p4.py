@@ -44,7 +44,7 @@ def test_settings_are_those_of_files(belljar, workdir):
     for name in ("first.txt", "later.txt"):
         (workdir / name).write_text("")
     (workdir / "said").write_text(experiment(workdir, EXAMPLES / "p4-bridge.p4", define={"EXTRA": 4}).to_yaml())
-    done = execute([belljar, "run", workdir / "said", "--show-config"], 60)
+    done = execute([belljar, "run", workdir / "said", "--show-config"])
     assert done.status == 0, done
     shown = yaml.safe_load(done.out)["switches"]["s1"]
     assert shown["management"] == {"interface": "mgmt", "address": shown["management"]["address"], "port": [9559, 50051], "thrift_port": 9090, "device_id": 7,
@@ -53,7 +53,7 @@ def test_settings_are_those_of_files(belljar, workdir):
     assert kept == {"define": {"EXTRA": "4"}, "queue_bytes": "30000 B", "queues": 4, "cpu_port": 510, "timestamps": "ns", "latency": "1 us"}
     # What is shown reads as the same again.
     (workdir / "again").write_text(done.out)
-    assert execute([belljar, "run", workdir / "again", "--show-config"], 60).out == done.out
+    assert execute([belljar, "run", workdir / "again", "--show-config"]).out == done.out
 
 
 def test_a_switch_without_program_and_controller_is_refused():

@@ -55,7 +55,7 @@ def mypy(workdir):
     def run(*arguments):
         command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--cache-dir", str(workdir / "cache"), *map(str, arguments)]
         env = {**os.environ, "MYPYPATH": str(ROOT / "python")}
-        return subprocess.run(command, cwd=workdir, env=env, capture_output=True, text=True, timeout=300)
+        return subprocess.run(command, cwd=workdir, env=env, capture_output=True, text=True, timeout=600)
 
     return run
 
@@ -80,7 +80,7 @@ def pyright(workdir):
         settings = {"include": [str(f) for f in files], "extraPaths": [str(ROOT / "python")], "typeCheckingMode": "standard"}
         (workdir / "pyrightconfig.json").write_text(json.dumps(settings))
         command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "-p", str(workdir)]
-        done = subprocess.run(command, cwd=workdir, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, cwd=workdir, capture_output=True, text=True, timeout=600)
         if not done.stdout.startswith("{"):
             # The package from PyPI brings node, and fetches the checker itself when it first runs.
             pytest.skip(f"pyright cannot run here: {(done.stdout + done.stderr)[-300:]}")
@@ -106,10 +106,10 @@ def test_installed_by_pip(workdir, belljar):
     # Building writes beside the sources.
     source = workdir / "python"
     shutil.copytree(ROOT / "python", source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__", ".*_cache"))
-    subprocess.run([sys.executable, "-m", "venv", workdir / "venv"], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "venv", workdir / "venv"], check=True, timeout=600)
     python = workdir / "venv/bin/python"
     installed = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", source, "pytest"],
-                               capture_output=True, text=True, timeout=300)
+                               capture_output=True, text=True, timeout=600)
     if installed.returncode != 0 and any(word in installed.stderr for word in ("Temporary failure", "ConnectionError", "No matching distribution")):
         pytest.skip("no package index can be reached")
     assert installed.returncode == 0, installed.stderr
@@ -126,5 +126,5 @@ def test_installed_by_pip(workdir, belljar):
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"BELLJAR_BIN": str(belljar)}
     for more in ([], ["-p", "belljar.pytest_plugin"]):
         command = [python, "-m", "pytest", "-q", *more, "test_it.py"]
-        done = subprocess.run(command, cwd=workdir, env=env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, cwd=workdir, env=env, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

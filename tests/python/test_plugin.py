@@ -44,7 +44,7 @@ def run_pytest(workdir):
         # Only what is named here, whatever is installed besides.
         env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         command = [sys.executable, "-m", "pytest", "-p", "belljar.pytest_plugin", "-p", "no:cacheprovider", "-q", *arguments]
-        return subprocess.run(command, cwd=workdir, env=env, capture_output=True, text=True, timeout=120)
+        return subprocess.run(command, cwd=workdir, env=env, capture_output=True, text=True, timeout=600)
 
     return run
 
@@ -85,5 +85,5 @@ def test_installed_and_named_it_is_there_once(workdir):
         for lines in ("", "pytest_plugins = ['belljar.pytest_plugin']\n"):
             (workdir / "conftest.py").write_text(lines)
             command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "-c", os.devnull, *more, "test_it.py"]
-            done = subprocess.run(command, cwd=workdir, env=env, capture_output=True, text=True, timeout=60)
+            done = subprocess.run(command, cwd=workdir, env=env, capture_output=True, text=True, timeout=600)
             assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

@@ -148,20 +148,28 @@ def bars(monkeypatch):
     return Bar.made
 
 
-def test_progress_of_a_run(workdir, bars):
+def test_progress_of_a_run(workdir, bars, monkeypatch):
     exp = Experiment(stop_time="2000 h")
-    # Busy for as long as it takes to be looked at a few times.
-    exp.host("a").run("/usr/bin/python3", "-c", "import time\nwhile True: time.sleep(0.01)", expect="any")
-    with pytest.raises(RunFailed, match="still running after 2.5 s"):
-        exp.run(workdir / "out", progress=True, timeout=2.5)
+    # Busy until it has been looked at a few times.
+    looked = workdir / "shared/looked"
+    looked.parent.mkdir()
+    exp.host("a", shared=[str(looked.parent)]).run("/usr/bin/python3", "-c", f"import os, time\nwhile not os.path.exists({str(looked)!r}): time.sleep(0.01)")
+    update = Bar.update
+    monkeypatch.setattr(Bar, "update", lambda bar, by: (update(bar, by), len(bar.seen) > 3 and looked.touch()))
+    exp.run(workdir / "out", progress=True)
     (bar,) = bars
     assert bar.closed and bar.settings["total"] == 7_200_000
-    assert len(bar.seen) > 3 and bar.seen == sorted(bar.seen) and 0 < bar.seen[-1] < 7_200_000
+    assert bar.seen == sorted(bar.seen) and 0 < bar.seen[3] < 7_200_000
     bars.clear()
     exp.host("b").run("/bin/true")
     exp.general["stop_time"] = "1 s"
     exp.run(workdir / "short", progress=True)
     assert not bars or bars[0].closed
+    exp = Experiment(stop_time="2000 h")
+    exp.host("a").run("/bin/sh", "-c", "while :; do sleep 0.01; done", expect="any")
+    with pytest.raises(RunFailed, match="still running after 1 s"):
+        exp.run(workdir / "long", progress=True, timeout=1)
+    assert all(bar.closed for bar in bars)
 
 
 def test_progress_of_a_sweep(workdir, bars):

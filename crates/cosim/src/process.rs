@@ -137,14 +137,15 @@ mod tests {
     #[test]
     fn how_it_ends_is_known() {
         let mut running = start("exit $STATUS", null());
-        assert_eq!(running.ends_within(Duration::from_secs(10)).unwrap().code(), Some(7));
+        assert_eq!(running.ends_within(Duration::from_secs(300)).unwrap().code(), Some(7));
         assert_eq!(running.ended().unwrap().code(), Some(7));
     }
 
     #[test]
     fn what_does_not_end_by_itself_is_told_to() {
         let said = std::env::temp_dir().join(format!("belljar-cosim-{}", std::process::id()));
-        let script = "trap 'exit 3' INT; echo ready; while :; do sleep 0.05; done";
+        // What ends it later is nothing to it: it has that time too, on a busy machine.
+        let script = "trap '' TERM; trap 'exit 3' INT; echo ready; while :; do sleep 0.05; done";
         let mut running = start(script, File::create(&said).unwrap());
         // Until its trap is set.
         while std::fs::metadata(&said).unwrap().len() == 0 {

@@ -30,7 +30,7 @@ pub fn parameters(role: Role, path: &SocketPath, latency: u64) -> Parameters {
 /// Both ends of a channel: the listener's first.
 pub fn pair(listener: Parameters, connector: Parameters) -> Result<(Channel<Net>, Channel<Net>), Error> {
     let setups = vec![Setup::new(listener)?, Setup::new(connector)?];
-    let mut ends = establish::<Net, Error>(setups, Duration::from_secs(5), || Ok(()))?;
+    let mut ends = establish::<Net, Error>(setups, Duration::from_secs(120), || Ok(()))?;
     let connector = ends.pop().expect("two");
     Ok((ends.pop().expect("two"), connector))
 }
@@ -52,7 +52,7 @@ pub fn frame(byte: u8, len: usize) -> Frame {
 /// Waits for `look` to give something, for as long as a test may take.
 pub fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let mut backoff = Backoff::default();
-    for _ in 0..20_000 {
+    for _ in 0..300_000 {
         if let Some(found) = look() {
             return found;
         }

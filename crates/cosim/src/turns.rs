@@ -219,7 +219,7 @@ mod tests {
     /// True if Linux says so of the process, within what a test may take.
     fn becomes(process: &Shared, stopped: bool) -> bool {
         let id = process.lock().unwrap().id();
-        for _ in 0..2_000 {
+        for _ in 0..60_000 {
             let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
             if stat.rsplit(") ").next().unwrap().starts_with('T') == stopped {
                 return true;

@@ -34,7 +34,7 @@ fn listener(folder: &Folder, python: bool, patience: &str) -> Peer {
 }
 
 fn reach(folder: &Folder) -> UnixStream {
-    for _ in 0..2_000 {
+    for _ in 0..60_000 {
         if let Ok(socket) = UnixStream::connect(folder.socket("it")) {
             return socket;
         }
@@ -65,7 +65,7 @@ fn a_wrong_intro_ends_them_with_one_message() {
         intros.push((garbage(&mut stream), ""));
         for (intro, reason) in intros {
             let folder = Folder::new();
-            let peer = listener(&folder, python, "20");
+            let peer = listener(&folder, python, "300");
             let mut socket = reach(&folder);
             // It may have gone before it is told more.
             let _ = socket.write_all(&intro);
@@ -88,7 +88,7 @@ fn a_message_that_cannot_be_ends_them_with_one_message() {
             [(0x02, 0, "type 0x2"), (0x7f, 0, "type 0x7f"), (0x40, 0xff, "of 65535 bytes in a slot of")]
         {
             let folder = Folder::new();
-            let peer = listener(&folder, python, "20");
+            let peer = listener(&folder, python, "300");
             let ours = parameters(&folder, "it", Role::Connect, true);
             let mut channel = connect(vec![ours]).remove(0);
             assert!(channel.sync(SimTime::ZERO));
@@ -117,7 +117,7 @@ fn who_requires_what_they_do_not_do_is_told() {
     let setup = belljar_cosim::Setup::new(ours).unwrap();
     let told = belljar_cosim::establish::<belljar_cosim::Net, belljar_cosim::Error>(
         vec![setup],
-        Duration::from_secs(20),
+        Duration::from_secs(120),
         || Ok(()),
     );
     let told = told.err().unwrap().to_string();

@@ -45,7 +45,7 @@ impl Program {
             let text = format!(
                 "import sys; sys.path.insert(0, {:?})\nfrom belljar_channel import *\nsim = Simulator()\n\
                  channel = sim.channel(sys.argv[1]); channel.on_frame = channel.send\n\
-                 try: sim.run(patience=20)\nexcept ChannelError as error: sys.exit(f'echo: {{error}}')\n",
+                 try: sim.run(patience=300)\nexcept ChannelError as error: sys.exit(f'echo: {{error}}')\n",
                 library.display().to_string()
             );
             std::fs::write(&path, text).unwrap();
@@ -141,7 +141,7 @@ fn slots_filled_out_of_order_are_read_in_order() {
         let mut order = Vec::new();
         let mut backoff = Backoff::default();
         for slot in (0..SLOTS as usize).cycle().take(6) {
-            for _ in 0..20_000 {
+            for _ in 0..300_000 {
                 if from.owner(slot, OWNER) & 0x80 != 0 {
                     break;
                 }

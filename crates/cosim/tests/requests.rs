@@ -29,7 +29,7 @@ fn start<L: Layer>(folder: &Folder, name: &str, role: Role, layer: L) -> (Peer, 
             Peer::start(program, &[&url])
         }
     };
-    let made = establish::<L, Error>(vec![setup], Duration::from_secs(20), || Ok(()));
+    let made = establish::<L, Error>(vec![setup], Duration::from_secs(120), || Ok(()));
     (peer, made.unwrap().remove(0))
 }
 

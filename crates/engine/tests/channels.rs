@@ -182,7 +182,7 @@ fn channel(role: Role, socket: &Path) -> Channel<Net> {
         ..Parameters::new::<Net>("peer", role, socket)
     };
     let setup = Setup::new(parameters).unwrap();
-    establish::<Net, Error>(vec![setup], Duration::from_secs(20), || Ok(())).unwrap().remove(0)
+    establish::<Net, Error>(vec![setup], Duration::from_secs(120), || Ok(())).unwrap().remove(0)
 }
 
 /// One side: its hosts, then its gate.

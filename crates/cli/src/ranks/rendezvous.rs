@@ -504,7 +504,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let arrivals = Arrivals::at(listener, "the right token").unwrap();
         let place = Place { rank: 3, count: 4, job: None, on_one_machine: None, pmi: None };
-        let soon = || now() + Duration::from_secs(20);
+        let soon = || now() + Duration::from_secs(300);
         let mut tries = 0;
         let stranger = connect(arrivals.address, "the wrong token", &place, soon(), || {
             tries += 1;

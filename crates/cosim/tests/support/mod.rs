@@ -78,10 +78,10 @@ impl Peer {
     pub fn kill(&mut self) {
         self.0.as_mut().unwrap().kill().unwrap();
     }
-    /// The output of the process, which has to end within a few seconds.
+    /// The output of the process, which has to end within minutes.
     pub fn ended(mut self) -> Output {
         let mut child = self.0.take().unwrap();
-        for _ in 0..2_000 {
+        for _ in 0..60_000 {
             if child.try_wait().unwrap().is_some() {
                 return child.wait_with_output().unwrap();
             }
@@ -121,7 +121,7 @@ pub fn other(role: Role) -> Role {
 
 pub fn connect(parameters: Vec<Parameters>) -> Vec<Channel<Net>> {
     let setups = parameters.into_iter().map(|one| Setup::new(one).unwrap()).collect();
-    establish::<Net, Error>(setups, Duration::from_secs(20), || Ok(())).unwrap()
+    establish::<Net, Error>(setups, Duration::from_secs(120), || Ok(())).unwrap()
 }
 
 /// A frame, and when it is sent or has arrived.
@@ -160,7 +160,7 @@ pub fn run(
 /// Waits until so much has arrived on a channel without synchronisation.
 pub fn collect(channel: &mut Channel<Net>, count: usize) -> Result<Vec<Frame>, Error> {
     let (mut got, mut backoff) = (Vec::new(), Backoff::default());
-    for _ in 0..20_000 {
+    for _ in 0..300_000 {
         while let Some((_, frame)) = channel.poll(SimTime::ZERO)? {
             got.push(frame);
             backoff.reset();

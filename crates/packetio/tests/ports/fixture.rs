@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// IEEE's type for local experiments.
 pub const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A network namespace that is removed on drop.
 pub struct Net {
@@ -155,6 +155,18 @@ pub fn wait(port: &dyn Port, events: PollFlags, at_most: Duration) -> PollFlags 
     let timeout = Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: at_most.subsec_nanos().into() };
     poll(&mut fds, Some(&timeout)).unwrap();
     fds[0].revents()
+}
+
+/// Waits for a condition; true if it comes within patience.
+pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
 }
 
 /// Receives until `n` frames of ours are there, or patience ends.

@@ -69,7 +69,7 @@ fn io<T: Send>(net: &Net, open: impl FnOnce() -> std::io::Result<T> + Send) -> T
 }
 
 /// A connection without progress for this long has failed.
-const SILENCE: Duration = Duration::from_secs(10);
+const SILENCE: Duration = PATIENCE;
 
 /// The first connection, unless all is to stop before.
 fn accept(listener: &TcpListener, stop: &AtomicBool) -> TcpStream {
@@ -102,7 +102,7 @@ fn transfer(client: &Net, server: &Net, a: &mut dyn Port, b: &mut dyn Port) -> u
         });
         let _stop = StopOnFailure(&stop);
         let address: SocketAddr = "10.9.0.2:7".parse().unwrap();
-        let mut stream = io(client, || TcpStream::connect_timeout(&address, Duration::from_secs(10)));
+        let mut stream = io(client, || TcpStream::connect_timeout(&address, SILENCE));
         stream.set_read_timeout(Some(SILENCE)).unwrap();
         stream.set_write_timeout(Some(SILENCE)).unwrap();
         stream.write_all(&data).unwrap();

@@ -71,7 +71,7 @@ fn child_sent() {
     one_call();
     // SAFETY: the process ends here.
     unsafe { libc::kill(libc::getpid(), libc::SIGSEGV) };
-    std::thread::sleep(std::time::Duration::from_secs(5));
+    std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
 #[test]
