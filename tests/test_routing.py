@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from conftest import EXAMPLES
+from programs.networks import extended_routers, unnumbered_routers, unnumbered_ways
 from test_links import check_captures, python, stats, world
 
 
@@ -235,78 +236,20 @@ def test_who_is_answered_does_not_ask_for_its_neighbour_again(run_experiment):
     assert asked.count("10.9.1.2") == 1 and asked.count("10.9.1.1") >= 1, asked
 
 
-FRR = """cat > /etc/frr/frr.conf <<END
-hostname r{n}
-interface lo
- ip address 10.255.0.{n}/32
-interface eth0
- ipv6 nd ra-interval 3
- no ipv6 nd suppress-ra
-interface eth1
- ipv6 nd ra-interval 3
- no ipv6 nd suppress-ra
-router bgp 6500{n}
- bgp router-id 10.255.0.{n}
- no bgp ebgp-requires-policy
- neighbor eth0 interface remote-as external
- neighbor eth0 timers 3 9
- neighbor eth0 timers connect 2
- neighbor eth1 interface remote-as external
- neighbor eth1 timers 3 9
- neighbor eth1 timers connect 2
- address-family ipv4 unicast
-  network 10.255.0.{n}/32
-END
-mkdir -p /run/frr && chown -R frr:frr /run/frr /etc/frr
-PATH=$PATH:/usr/lib/frr
-zebra -d -f /etc/frr/frr.conf && bgpd -d -f /etc/frr/frr.conf"""
-
-
-@pytest.mark.needs("bgpd", "ping", "ip", "traceroute")
+@pytest.mark.needs("vtysh", "ping", "ip", "traceroute")
 def test_unnumbered_bgp_of_frr(run_experiment):
     """Routers without IPv4 addresses on their links learn IPv4 routes with IPv6 next hops (RFC 8950), by two links at once."""
-    def router(n):
-        processes = [{"path": "sh", "args": ["-c", FRR.format(n=n)]}]
-        if n == 1:
-            processes += [{"path": "ip", "args": ["route"], "start_time": "40 s"}, {"path": "ping", "args": ["-n", "-c", "3", "-I", "10.255.0.1", "10.255.0.2"], "start_time": "41 s"},
-                          {"path": "traceroute", "args": ["-n", "-s", "10.255.0.1", "10.255.0.2"], "start_time": "45 s"}]
-        return {"forwarding": True, "routes": [], "interfaces": {"eth0": [], "eth1": []}, "processes": processes}
-    links = [{"between": [f"r1:eth{n}", f"r2:eth{n}"], "latency": "1 ms"} for n in (0, 1)]
-    done = run_experiment(world({"r1": router(1), "r2": router(2)}, links, "50 s", belljar={"ipv6": True}), pcap=True)
+    more = [{"path": "traceroute", "args": ["-n", "-s", "10.255.0.1", "10.255.0.2"], "start_time": "45 s"}]
+    done = run_experiment(unnumbered_routers(more), pcap=True)
     routes = done.text("r1", "ip")
-    ways = re.findall(r"nexthop via inet6 (fe80::\S+) dev (eth\d) weight 1", routes)
-    assert "10.255.0.2 " in routes and {dev for _, dev in ways} == {"eth0", "eth1"}, routes
+    assert unnumbered_ways(routes) == {"eth0", "eth1"}, routes
     assert "3 received" in done.text("r1", "ping") and hops(done.text("r1", "traceroute")) == ["10.255.0.2"]
     check_captures(done)
-
-
-BIRD = """mkdir -p /run/bird
-cat > /etc/bird/bird.conf <<END
-log stderr all;
-router id 10.255.0.{n};
-protocol device {{ }}
-protocol direct {{ ipv4; interface "lo"; }}
-protocol kernel {{ ipv4 {{ export where source = RTS_BGP; }}; }}
-protocol bgp peer {{
-  local {own} as 6500{n};
-  neighbor {other} as 6500{m};
-  connect delay time 1;
-  ipv4 {{ extended next hop on; import all; export all; }};
-}}
-END
-ip addr add 10.255.0.{n}/32 dev lo
-exec bird -f"""
 
 
 @pytest.mark.needs("bird", "ping", "ip")
 def test_extended_next_hops_of_bird(run_experiment):
     """A session over IPv6 brings IPv4 routes."""
-    def router(n, m):
-        own, other = f"2001:db8::{n}", f"2001:db8::{m}"
-        processes = [{"path": "sh", "args": ["-c", BIRD.format(n=n, m=m, own=own, other=other)], "expected_final_state": "running"}]
-        if n == 1:
-            processes += [{"path": "ip", "args": ["route"], "start_time": "20 s"}, {"path": "ping", "args": ["-n", "-c", "3", "-I", "10.255.0.1", "10.255.0.2"], "start_time": "21 s"}]
-        return {"forwarding": True, "routes": [], "interfaces": {"eth0": [f"{own}/64"]}, "processes": processes}
-    done = run_experiment(world({"r1": router(1, 2), "r2": router(2, 1)}, [{"between": ["r1:eth0", "r2:eth0"], "latency": "1 ms"}], "30 s", belljar={"ipv6": True}))
+    done = run_experiment(extended_routers())
     assert re.search(r"10\.255\.0\.2 via inet6 \S+ dev eth0 proto bird", done.text("r1", "ip")), done.text("r1", "ip")
     assert "3 received" in done.text("r1", "ping")
