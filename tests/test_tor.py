@@ -1,5 +1,7 @@
 """A network of Debian's tor: it bootstraps, and files come through circuits and from the onion service."""
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -9,13 +11,14 @@ import pytest
 from conftest import EXAMPLES
 from test_live import differing
 
+PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 SIZE = sum(len(f"line {n} of a file\n") for n in range(1, 20_001))
 pytestmark = [pytest.mark.needs("tor", "tor-gencert", "curl", "python3")]
 
 
-def make(belljar, folder, *options):
+def make(belljar, folder, *options, path=PATH):
     command = [sys.executable, EXAMPLES / "tor/network.py", folder, *map(str, options)]
-    done = subprocess.run(command, env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "BELLJAR_BIN": str(belljar)}, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, env={"PATH": path, "BELLJAR_BIN": str(belljar)}, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return re.search(r"(\d+) tors; the onion service is (\w{56}\.onion)", done.stdout).groups()
 
@@ -65,6 +68,31 @@ def test_thirty(belljar, workdir, run_experiment):
     check(run_experiment(workdir / "tor/network.yaml", timeout=900), 30, onion)
 
 
+@pytest.mark.slow
+@pytest.mark.needs("tgen", "oniontrace", "tornettools", "tgentools", "oniontracetools")
+def test_tornettools_reads_it(belljar, workdir):
+    options = ("--authorities", 2, "--relays", 5, "--clients", 2, "--measure", "--pause", "5 seconds", "--stop-time", "5 min", "--fetch-at", "60 s")
+    path = f"{os.environ['PATH']}:{PATH}"
+    make(belljar, workdir / "tor", *options, path=path)
+    (workdir / "shadow").symlink_to(belljar)
+    for command in (
+        ("simulate", "--shadow", workdir / "shadow", "--filename", "network.yaml", "--args", "--parallelism 2", "tor"),
+        ("parse", "--converge-time", "60", "tor"),
+        ("plot", "tor", "--prefix", "figures"),
+    ):
+        done = subprocess.run(["tornettools", *command], cwd=workdir, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+        assert " failed" not in done.stdout, done.stdout
+    found = {file.stem: json.loads(file.read_text()) for file in workdir.glob("tor/tornet.plot.data/*.json")}
+    for kind in ("exit", "onionservice"):
+        # Six hops to the onion service and back, three through an exit.
+        assert len(found[f"round_trip_time.{kind}"]) > 20 and min(found[f"round_trip_time.{kind}"]) > 0.1
+        assert len(found[f"time_to_last_byte_recv.{kind}"]["51200"]) > 10 and found[f"perfclient_circuit_build_time.{kind}"]
+        assert all(failed < 50 for client in found[f"error_rate.{kind}"]["ALL"] for failed in client)
+        assert (workdir / f"figures/round_trip_time.{kind}.pdf").stat().st_size > 1_000
+    assert sum(found["relay_goodput"].values()) > 10_000_000 and found["resource_usage"]
+
+
 def test_what_cannot_be_made_is_said(workdir):
     def said(*options, path="/usr/bin:/bin:/usr/sbin"):
         command = [sys.executable, EXAMPLES / "tor/network.py", workdir / "no", *map(str, options)]
@@ -74,3 +102,5 @@ def test_what_cannot_be_made_is_said(workdir):
 
     assert "at least one authority, three relays and one client are needed" in said("--relays", 2)
     assert "not installed" not in said("--clients", 0)
+    if shutil.which("tgen", path=PATH) is None:
+        assert "tgen is not installed: https://github.com/shadow/tgen says how" in said("--measure")

@@ -63,6 +63,8 @@ ONION = """: >empty; mkdir -m 700 data
 timeout 5 tor --defaults-torrc empty -f empty --DataDirectory data --DisableNetwork 1 --SocksPort 0 --HiddenServiceDir data/service --HiddenServicePort 80 || true
 cat data/service/hostname
 """
+#: Sizes of the files that perf clients fetch by tgen, each with its weight and its timeout: those of `tornettools generate`.
+PERF = {"50 KiB": ("12.0", "15 seconds"), "1 MiB": ("2.0", "60 seconds"), "5 MiB": ("1.0", "120 seconds")}
 FILE = "for n in $(seq 20000); do echo line $n of a file; done > file; exec /usr/bin/python3 -m http.server --bind {address} {port}"
 #: Every latency of this graph is one of the Internet's: three regions.
 GRAPH = """graph [
@@ -89,20 +91,52 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--stop-time", default="180 s")
     parser.add_argument("--fetch-at", default="100 s", help="when clients begin to fetch")
+    parser.add_argument("--measure", action="store_true",
+                        help="clients fetch by tgen, and oniontrace follows every tor: what 'tornettools parse' reads")
+    parser.add_argument("--pause", default="10 seconds", help="with --measure: from one fetch of a client to its next")
     arguments = parser.parse_args()
     if min(arguments.authorities, arguments.clients) < 1 or arguments.relays < 3:
         parser.error("at least one authority, three relays and one client are needed")
     for program in ("tor", "tor-gencert", "curl"):
         if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is None:
             sys.exit(f"network.py: {program} is not installed (Debian: apt install tor curl)")
+    for program in ("tgen", "oniontrace") if arguments.measure else ():
+        if shutil.which(program) is None:
+            sys.exit(f"network.py: {program} is not installed: https://github.com/shadow/{program} says how")
     arguments.folder.mkdir(parents=True)
     write(arguments)
 
 
 def addresses(arguments: argparse.Namespace) -> dict[str, str]:
     """The address of each host."""
-    names = [f"{kind}{n + 1}" for kind in ("authority", "relay", "client") for n in range(getattr(arguments, f"{plural(kind)}"))]
+    names = [f"{kind}{n + 1}" for kind in ("authority", "relay") for n in range(getattr(arguments, f"{plural(kind)}"))]
+    # tornettools tells what clients measure by their names.
+    ends = ("exit", "onionservice") if arguments.measure else ("", "")
+    names += [f"{'perf' if arguments.measure else ''}client{n + 1}{ends[n % 2]}" for n in range(arguments.clients)]
     return {name: f"100.{n // 250}.0.{n % 250 + 1}" for n, name in enumerate([*names, "onion", "web"])}
+
+
+def graphml(nodes: dict[str, dict[str, str]], edges: Iterable[tuple[str, str, str]] = ()) -> str:
+    """A configuration of tgen: its actions, and which follows which, by weights (which it takes as texts)."""
+    keys = sorted({key for values in nodes.values() for key in values})
+    text = '<?xml version="1.0" encoding="utf-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
+    text += "".join(f'<key attr.name="{key}" attr.type="string" for="node" id="{key}"/>\n' for key in keys)
+    text += '<key attr.name="weight" attr.type="string" for="edge" id="weight"/>\n<graph edgedefault="directed">\n'
+    for name, values in nodes.items():
+        text += f'<node id="{name}">' + "".join(f'<data key="{key}">{value}</data>' for key, value in values.items()) + "</node>\n"
+    for source, target, weight in edges:
+        text += f'<edge source="{source}" target="{target}">' + (f'<data key="weight">{weight}</data>' if weight else "") + "</edge>\n"
+    return text + "</graph>\n</graphml>\n"
+
+
+def perf_client(peer: str, pause: str) -> str:
+    """The configuration of tgen on a perf client, as `tornettools generate` writes it."""
+    nodes = {"start": {"loglevel": "info", "socksproxy": "localhost:9050", "peers": peer, "packetmodelmode": "path"}, "pause": {"time": pause}}
+    edges = [("start", "pause", ""), ("pause", "pause", "")]
+    for number, (size, (weight, timeout)) in enumerate(PERF.items()):
+        nodes[f"stream{number}"] = {"sendsize": "1000 bytes", "recvsize": size, "stallout": "0 seconds", "timeout": timeout}
+        edges.append(("pause", f"stream{number}", weight))
+    return graphml(nodes, edges)
 
 
 def plural(kind: str) -> str:
@@ -144,6 +178,13 @@ def make_keys(arguments: argparse.Namespace, where: dict[str, str], results: pat
     return lines, said("onion", r"^(\w{56}\.onion)$", (results / "hosts/onion").glob("*.stdout"))
 
 
+def server(arguments: argparse.Namespace, address: str, port: int) -> dict:
+    """The process that files are fetched from."""
+    if arguments.measure:
+        return {"path": "tgen", "args": ["tgen.graphml"], "environment": {"TGENIP": address}, "expected_final_state": "running"}
+    return {"path": "/bin/sh", "args": ["-c", FILE.format(address=address, port=port)], "expected_final_state": "running"}
+
+
 def write(arguments: argparse.Namespace) -> None:
     where = addresses(arguments)
     folder = arguments.folder
@@ -159,8 +200,8 @@ def write(arguments: argparse.Namespace) -> None:
     exits = max(1, arguments.relays // 3)
     hosts = {}
     for n, (name, address) in enumerate(where.items()):
-        kind = name.rstrip("0123456789")
-        number = int(name[len(kind):] or 0)
+        found = re.fullmatch(r"(?:perf)?([a-z]+?)(\d*)(exit|onionservice|)", name)
+        kind, number, through = found[1], int(found[2] or 0), found[3]
         torrc = COMMON + "".join(f"{line}\n" for line in known)
         processes: list[dict] = []
         start, state = "1 s", "running"
@@ -173,16 +214,20 @@ def write(arguments: argparse.Namespace) -> None:
             case "client":
                 torrc += "SocksPort 9050\n"
                 start = f"{30 + number} s"
-                for url in ("http://web/file", f"http://{onion}/file"):
+                if through:
+                    peer = "web:8080" if through == "exit" else f"{onion}:80"
+                    (folder / "template" / "hosts" / name / "tgen.graphml").write_text(perf_client(peer, arguments.pause))
+                    processes.append({"path": "tgen", "args": ["tgen.graphml"], "start_time": arguments.fetch_at, "expected_final_state": "running"})
+                for url in () if through else ("http://web/file", f"http://{onion}/file"):
                     processes.append({"path": "/usr/bin/curl", "args": ["-sS", "--retry", "3", "--retry-all-errors", "--max-time", "60",
                         "--socks5-hostname", "127.0.0.1:9050", "-w", "\n%{url} %{http_code} %{size_download} bytes in %{time_total} s\n", "-o", "/dev/null", url],
                         "start_time": arguments.fetch_at})
             case "onion":
                 torrc += "SocksPort 0\nHiddenServiceDir data/service\nHiddenServicePort 80 127.0.0.1:8080\n"
                 start = "30 s"
-                processes.append({"path": "/bin/sh", "args": ["-c", FILE.format(address="127.0.0.1", port=8080)], "expected_final_state": "running"})
+                processes.append(server(arguments, "127.0.0.1", 8080))
             case "web":
-                processes.append({"path": "/bin/sh", "args": ["-c", FILE.format(address="0.0.0.0", port=80)], "expected_final_state": "running"})
+                processes.append(server(arguments, "0.0.0.0", 80))
         if kind != "web":
             home = folder / "template" / "hosts" / name
             (home / "torrc").write_text(torrc)
@@ -190,9 +235,16 @@ def write(arguments: argparse.Namespace) -> None:
             tor = {"path": "/usr/sbin/tor" if pathlib.Path("/usr/sbin/tor").exists() else shutil.which("tor"),
                    "args": ["--defaults-torrc", "empty", "-f", "torrc"], "start_time": start, "expected_final_state": state}
             processes.insert(0, tor)
+            if arguments.measure:
+                trace = ["Mode=log", "TorControlPort=9051", "LogLevel=info", "Events=BW,CIRC"]
+                after = f"{int(start.split()[0]) + 1} s"
+                processes.append({"path": "oniontrace", "args": trace, "start_time": after, "expected_final_state": "running"})
+        if arguments.measure and kind in ("onion", "web"):
+            settings = {"serverport": "8080", "loglevel": "message", "stallout": "0 seconds", "timeout": "0 seconds"}
+            (folder / "template" / "hosts" / name / "tgen.graphml").write_text(graphml({"start": settings}))
         hosts[name] = {"network_node_id": n % 3, "ip_addr": address, "processes": processes}
     experiment = {
-        "general": {"stop_time": arguments.stop_time, "seed": arguments.seed, "template_directory": "template"},
+        "general": {"stop_time": arguments.stop_time, "seed": arguments.seed, "template_directory": "template", "progress": arguments.measure},
         "network": {"graph": {"type": "gml", "inline": GRAPH}},
         "hosts": hosts,
     }
