@@ -1,11 +1,14 @@
 //! `--tdf auto`: the time dilation factor follows the machine. It is raised when the time that is given falls short, and lowered
 //! when there is slack.
 //!
-//! Time falls short when lines hand frames out later than does no harm, or when a node waited for a processor that it would have had on a
-//! machine of its own. Both are measured in the hosts' time and say themselves how much is missing, whatever the reason: load of the
-//! experiment, or of somebody else. Slack is the absence of both with a margin; then a lower factor is tried. Below the last that was too
+//! Time falls short when a P4 switch or a line has hardly a moment without work, when lines hand frames out later than does no harm, or
+//! when a node waited for a processor that it would have had on a machine of its own. The first is what keeps the rates of an experiment
+//! whose flows adapt to what they get: as TCP does, which slows down before anything is late. The others say themselves how much is
+//! missing, whatever the reason: load of the experiment, or of somebody else. Slack is the absence of all with a margin; then the factor is lowered,
+//! no further than to where switches and lines have enough to do. Below the last that was too
 //! low each step waits for a while, which doubles each time that it was one too many, and halves each time that it was not: programs that a
-//! short time has held back, such as TCP after a loss, need some until they ask for what they can have.
+//! short time has held back, such as TCP after a loss, need some until they ask for what they can have. Without frames the factor is lowered
+//! slowly: most networks that are idle have not begun yet.
 
 use belljar_base::SimDuration;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,11 +22,21 @@ const SHORT: f64 = 0.10;
 const HARDLY_SHORT: f64 = 0.04;
 /// The share of the lateness that does no harm below which there is slack.
 const MARGIN: f64 = 0.5;
+/// The share of its time for which a switch or a line has work: above the first the factor is raised, below the second lowered, both to
+/// where the third is expected.
+const BUSY: f64 = 0.85;
+const HARDLY_BUSY: f64 = 0.5;
+const WELL_BUSY: f64 = 0.7;
 /// Bounds of a step upwards, and the step downwards.
 const STEP_UP: (f64, f64) = (1.25, 2.0);
 const STEP_DOWN: f64 = 0.8;
-/// Windows with slack before a step downwards.
+/// Windows with slack before a step downwards, and if there are no frames.
 const PATIENCE: u32 = 4;
+const IDLE_PATIENCE: u32 = 20;
+/// Windows one after another in which frames are late before that alone raises the factor: a stolen moment of the machine does not.
+const LATE_PATIENCE: u32 = 2;
+/// What the last window counts for among those before.
+const WEIGHT: f64 = 0.4;
 /// Windows before a step downwards to where the factor was too low: at first, and at most.
 const MEMORY: (u32, u32) = (40, 1_000);
 
@@ -80,6 +93,8 @@ pub struct Window {
     pub frames: u64,
     /// The greatest share of its time for which a node was short of a processor.
     pub short: f64,
+    /// The greatest share of its time for which a switch or a line had work.
+    pub busy: f64,
 }
 
 /// The decisions of a run. *After each window* call [`decide`](Adapter::decide).
@@ -90,6 +105,10 @@ pub struct Adapter {
     limit: f64,
     /// Windows with slack one after another.
     slack: u32,
+    /// Windows with late frames one after another.
+    late: u32,
+    /// The share that a switch or a line had work for, over the last windows.
+    busy: f64,
     /// The last factor that was too low.
     too_low: u64,
     /// Windows until a factor down there may be tried.
@@ -103,7 +122,17 @@ pub struct Adapter {
 impl Adapter {
     /// Decisions from a factor on; `limit` is the mean lateness that does no harm, in nanoseconds.
     pub fn new(tdf_milli: u64, limit: f64) -> Adapter {
-        Adapter { tdf_milli, limit, slack: 0, too_low: 0, wait: 0, memory: MEMORY.0, tried: false }
+        Adapter {
+            tdf_milli,
+            limit,
+            slack: 0,
+            late: 0,
+            busy: 0.0,
+            too_low: 0,
+            wait: 0,
+            memory: MEMORY.0,
+            tried: false,
+        }
     }
 
     /// The highest factor that is hardly more than one that was too low.
@@ -112,24 +141,28 @@ impl Adapter {
     }
 
     /// The new factor, in thousandths, if it is to change.
-    pub fn decide(&mut self, Window { late, frames, short }: Window) -> Option<u64> {
+    pub fn decide(&mut self, Window { late, frames, short, busy }: Window) -> Option<u64> {
         self.wait = self.wait.saturating_sub(1);
         let late = if frames >= FEW { late / self.limit } else { 0.0 };
+        self.late = if late > 1.0 { self.late + 1 } else { 0 };
+        self.busy = self.busy.mul_add(1.0 - WEIGHT, busy * WEIGHT);
+        let is_late = self.late >= LATE_PATIENCE;
         let old = self.tdf_milli;
-        let new = if late > 1.0 || short > SHORT {
-            self.slack = 0;
+        let new = if is_late || short > SHORT || busy.min(self.busy) > BUSY {
+            (self.slack, self.late) = (0, 0);
             let tried = std::mem::take(&mut self.tried);
             self.memory = if tried { (self.memory * 2).min(MEMORY.1) } else { MEMORY.0.max(self.memory) };
             (self.too_low, self.wait) = (old, self.memory);
-            let step = late.max(1.0 + short).clamp(STEP_UP.0, STEP_UP.1);
+            let late = if is_late { late } else { 0.0 };
+            let step = late.max(1.0 + short).max(busy / WELL_BUSY).clamp(STEP_UP.0, STEP_UP.1);
             ((old as f64 * step) as u64).min(MOST)
-        } else if late < MARGIN && short < HARDLY_SHORT {
+        } else if late < MARGIN && short < HARDLY_SHORT && self.busy < HARDLY_BUSY {
             self.slack += 1;
-            if self.slack < PATIENCE {
+            if self.slack < if frames >= FEW { PATIENCE } else { IDLE_PATIENCE } {
                 return None;
             }
             self.slack = 0;
-            let new = ((old as f64 * STEP_DOWN) as u64).max(1_000);
+            let new = ((old as f64 * STEP_DOWN.max(self.busy / WELL_BUSY)) as u64).max(1_000);
             if new <= self.low() {
                 if self.wait > 0 {
                     return None;
@@ -146,6 +179,7 @@ impl Adapter {
             self.slack = 0;
             return None;
         };
+        self.busy *= old as f64 / new as f64;
         self.tdf_milli = new;
         (new != old).then_some(new)
     }
@@ -159,7 +193,7 @@ mod tests {
     fn window(tdf_milli: u64, need: f64) -> Window {
         let load = need * 1e3 / tdf_milli as f64;
         let late = if load > 1.0 { 1e6 * load } else { 2e4 * load };
-        Window { late, frames: 1_000, short: (load - 1.0).clamp(0.0, 1.0) }
+        Window { late, frames: 1_000, short: (load - 1.0).clamp(0.0, 1.0), busy: 0.0 }
     }
 
     fn run(adapter: &mut Adapter, need: f64, windows: usize) -> Vec<f64> {
@@ -194,13 +228,41 @@ mod tests {
     fn a_machine_without_work_is_not_slowed() {
         let mut adapter = Adapter::new(1_000, 1e5);
         for _ in 0..100 {
-            assert_eq!(adapter.decide(Window { late: 9e9, frames: 3, short: 0.05 }), None);
+            assert_eq!(adapter.decide(Window { late: 9e9, frames: 3, short: 0.05, busy: 0.1 }), None);
         }
     }
 
     #[test]
     fn a_node_without_a_processor_raises_it_though_frames_are_in_time() {
         let mut adapter = Adapter::new(2_000, 1e5);
-        assert_eq!(adapter.decide(Window { late: 0.0, frames: 1_000, short: 0.5 }), Some(3_000));
+        assert_eq!(adapter.decide(Window { late: 0.0, frames: 1_000, short: 0.5, busy: 0.0 }), Some(3_000));
+    }
+
+    #[test]
+    fn a_switch_without_a_moment_to_spare_raises_it_though_nothing_is_late() {
+        // Flows that take what they get: nothing is ever late, and a switch has as much to do as the factor lets it.
+        let mut adapter = Adapter::new(8_000, 1e5);
+        let mut step = |need: f64| {
+            let busy = (need * 1e3 / adapter.tdf_milli as f64).min(1.0);
+            adapter.decide(Window { late: 1e3, frames: 1_000, short: 0.0, busy });
+            adapter.tdf_milli as f64 / 1e3
+        };
+        let factors: Vec<f64> = (0..1_000).map(|_| step(6.0)).collect();
+        assert!(factors[20..].iter().all(|tdf| (6.0 / BUSY..6.0 / HARDLY_BUSY).contains(tdf)), "{factors:?}");
+        let steps = factors[20..].windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(steps <= 2, "it stays: {factors:?}");
+        let low: Vec<f64> = (0..1_000).map(|_| step(1.0)).collect();
+        assert!((1.0 / BUSY..1.0 / HARDLY_BUSY).contains(low.last().unwrap()), "it comes down: {low:?}");
+    }
+
+    #[test]
+    fn a_moment_that_was_stolen_and_a_network_that_is_idle_change_little() {
+        let mut adapter = Adapter::new(8_000, 1e5);
+        let busy = 0.6;
+        assert_eq!(adapter.decide(Window { late: 1e7, frames: 1_000, short: 0.0, busy }), None);
+        assert_eq!(adapter.decide(Window { late: 1e3, frames: 1_000, short: 0.0, busy }), None);
+        let idle = Window { late: 0.0, frames: 0, short: 0.0, busy: 0.0 };
+        let changes = (0..60).filter(|_| adapter.decide(idle).is_some()).count();
+        assert!(changes <= 3, "{changes}");
     }
 }

@@ -26,12 +26,27 @@ pub struct Use {
     pub waited: u64,
     /// The number of times that it began to run, which has no unit.
     pub turns: u64,
+    /// The time for which the busiest thread ran.
+    pub most_ran: u64,
+    /// The time for which the busiest thread ran or waited.
+    pub most_ready: u64,
 }
 
 /// A wait in virtual nanoseconds that does no harm.
 const HARMLESS_NS: f64 = 500_000.0;
 
+/// A wait in virtual nanoseconds with which whoever hands on frames keeps up: those that came meanwhile are dealt with together.
+const CAUGHT_UP_NS: f64 = 0.5 * HARMLESS_NS;
+
 impl Use {
+    /// The share of `passed`, in virtual nanoseconds, for which its busiest thread had work, where a virtual nanosecond takes `tdf` of
+    /// the machine's.
+    pub fn busy(&self, passed: u64, tdf: f64) -> f64 {
+        let is_caught_up = self.waited as f64 <= CAUGHT_UP_NS * tdf * self.turns as f64;
+        let busiest = if is_caught_up { self.most_ran } else { self.most_ready };
+        busiest as f64 / (passed.max(1) as f64 * tdf.max(1.0))
+    }
+
     /// The share of `passed`, in virtual nanoseconds, for which it was short of a processor, where a virtual nanosecond takes `tdf` of
     /// the machine's.
     pub fn short(&self, passed: u64, tdf: f64) -> f64 {
@@ -97,9 +112,13 @@ impl Meter {
                 let text = fs::read_to_string(tasks.join(format!("{task}/schedstat"))).unwrap_or_default();
                 let Some(now) = parse(&text) else { continue };
                 let before = self.seen.get(&task).copied().unwrap_or_default();
-                used[node].ran += now.ran.saturating_sub(before.ran);
-                used[node].waited += now.waited.saturating_sub(before.waited);
+                let ran = now.ran.saturating_sub(before.ran);
+                let waited = now.waited.saturating_sub(before.waited);
+                used[node].ran += ran;
+                used[node].waited += waited;
                 used[node].turns += now.turns.saturating_sub(before.turns);
+                used[node].most_ran = used[node].most_ran.max(ran);
+                used[node].most_ready = used[node].most_ready.max(ran + waited);
                 seen.insert(task, now);
             }
         }
@@ -130,7 +149,9 @@ pub fn numbers(directory: &Path) -> impl Iterator<Item = u32> {
 fn parse(schedstat: &str) -> Option<Use> {
     let mut words = schedstat.split_whitespace().map(str::parse);
     match (words.next(), words.next(), words.next()) {
-        (Some(Ok(ran)), Some(Ok(waited)), Some(Ok(turns))) => Some(Use { ran, waited, turns }),
+        (Some(Ok(ran)), Some(Ok(waited)), Some(Ok(turns))) => {
+            Some(Use { ran, waited, turns, ..Use::default() })
+        }
         _ => None,
     }
 }
@@ -142,8 +163,9 @@ mod tests {
     #[test]
     fn a_node_that_has_had_a_processor_is_not_short_of_one() {
         const MS: u64 = 1_000_000;
-        let short =
-            |ran, waited, tdf| Use { ran: ran * MS, waited: waited * MS, turns: 10 }.short(1_000 * MS, tdf);
+        let short = |ran, waited, tdf| {
+            Use { ran: ran * MS, waited: waited * MS, turns: 10, ..Use::default() }.short(1_000 * MS, tdf)
+        };
         assert_eq!(short(400, 600, 1.0), 0.6);
         assert_eq!(short(1_000, 3_000, 1.0), 0.0);
         assert_eq!(short(100, 0, 1.0), 0.0);
@@ -153,14 +175,26 @@ mod tests {
 
     #[test]
     fn short_waits_do_no_harm() {
-        let short = |turns, tdf| Use { ran: 0, waited: 100_000_000, turns }.short(200_000_000, tdf);
+        let short = |turns, tdf| Use { waited: 100_000_000, turns, ..Use::default() }.short(200_000_000, tdf);
         assert_eq!((short(10, 1.0), short(10, 16.0), short(400, 1.0)), (0.5, 100.0 / 16.0 / 200.0, 0.0));
         assert_eq!(short(20, 16.0), 0.0, "5 ms of the machine are 0.3 ms of its own");
     }
 
     #[test]
+    fn whoever_hands_on_frames_has_work_while_it_waits_for_long() {
+        let used = Use {
+            ran: 300,
+            waited: 600_000_000,
+            turns: 1_000,
+            most_ran: 300_000_000,
+            most_ready: 800_000_000,
+        };
+        assert_eq!((used.busy(500_000_000, 2.0), used.busy(250_000_000, 4.0)), (0.8, 0.3));
+    }
+
+    #[test]
     fn the_account_is_read_as_the_kernel_writes_it() {
-        assert_eq!(parse("12 34 5\n"), Some(Use { ran: 12, waited: 34, turns: 5 }));
+        assert_eq!(parse("12 34 5\n"), Some(Use { ran: 12, waited: 34, turns: 5, ..Use::default() }));
         assert_eq!(parse(""), None);
     }
 
@@ -171,6 +205,7 @@ mod tests {
         let end = monotonic_ns() + 50_000_000;
         while monotonic_ns() < end {}
         let (used, _) = meter.look();
-        assert!(used[0].ran + used[0].waited > 0 && used[1] == Use::default(), "{used:?}");
+        let threads = used[0].ran + used[0].waited;
+        assert!((1..=threads).contains(&used[0].most_ready) && used[1] == Use::default(), "{used:?}");
     }
 }

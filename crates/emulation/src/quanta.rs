@@ -448,7 +448,7 @@ impl<'a> Controller<'a> {
         let real_passed = real.saturating_sub(self.looked.0).max(1);
         self.looked = (real, now);
         self.look_due = real + LOOK_NS.max(LOOK_SHARE * took);
-        let (mut short, count) = (0f64, used.len());
+        let (mut short, mut busy, count) = (0f64, 0f64, used.len());
         for (member, used) in used.iter().enumerate() {
             let tdf = self.tdf_of(member) as f64 / 1e3;
             let demand = (used.ran + used.waited) as f64 / (passed as f64 * tdf);
@@ -458,12 +458,16 @@ impl<'a> Controller<'a> {
             if member + 1 < count {
                 short = short.max(used.short(passed, tdf));
             }
+            // A switch and the lines only work as much as they are given, a host's program as much as it likes.
+            if matches!(own.counted, Counted::Process(_)) {
+                busy = busy.max(used.busy(passed, tdf));
+            }
         }
         let (late, frames) = self.pressure.take();
         // What comes before the experiment says nothing of it.
         if now > self.begin
             && let Some(adapter) = &mut self.adapter
-            && let Some(tdf_milli) = adapter.decide(Window { late, frames, short })
+            && let Some(tdf_milli) = adapter.decide(Window { late, frames, short, busy })
         {
             self.tdf_milli = tdf_milli;
             self.note(now, None, tdf_milli);

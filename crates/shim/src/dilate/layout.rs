@@ -11,7 +11,7 @@ pub const COPY: u64 = 0x567c_4000_0000;
 pub const CLOCK: u64 = 0x567c_8000_0000;
 /// The vDSO: the second page of the file.
 pub const VDSO: u64 = 0x567c_8000_1000;
-/// The list of a process's packet rings, if it has any.
+/// The list of a process's packet rings.
 pub const RINGS: u64 = 0x567c_8000_3000;
 /// A page that is mapped once the process has the filter for the times of packets.
 pub const STAMPED: u64 = 0x567c_8000_4000;

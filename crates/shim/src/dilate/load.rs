@@ -238,6 +238,8 @@ fn map_clock(folder: &[u8], program: u64) -> Result<(), i64> {
     native(nr::CLOSE, [file, 0, 0, 0, 0, 0]);
     let flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS;
     must(native(nr::MMAP, [layout::TABLE, PAGE, PROT_READ | PROT_WRITE, flags, NO_FILE, 0]))?;
+    // Mapped from the start: each wait looks at it, and finding out that a page is not there costs a fault.
+    must(native(nr::MMAP, [layout::RINGS, PAGE, PROT_READ | PROT_WRITE, flags, NO_FILE, 0]))?;
     vdso::fill_table()?;
     for (n, byte) in path.bytes()[..end].iter().enumerate() {
         write(layout::TABLE + layout::FOLDER_AT + n as u64, *byte)?;

@@ -47,16 +47,18 @@ struct Ring {
 // SAFETY: whole numbers without gaps.
 unsafe impl super::memory::Plain for Ring {}
 
-fn entry(n: u64) -> u64 {
-    layout::RINGS + n * size_of::<Ring>() as u64
+/// The rings of the process and their places, one after another: the first that is free is the last.
+fn all() -> impl Iterator<Item = (u64, Ring)> {
+    let places = (0..MOST).map(|n| layout::RINGS + n * size_of::<Ring>() as u64);
+    let mut is_free = false;
+    let known = places.map_while(|at| Some((at, read::<Ring>(at).ok()?)));
+    known.take_while(move |(_, ring)| !core::mem::replace(&mut is_free, ring.socket == 0))
 }
 
 /// The ring of a socket.
 fn of(socket: u64) -> Option<(u64, Ring)> {
     let socket = (socket & 0xffff_ffff) + 1;
-    (0..MOST)
-        .map(entry)
-        .find_map(|at| read::<Ring>(at).ok().filter(|ring| ring.socket == socket).map(|ring| (at, ring)))
+    all().find(|(_, ring)| ring.socket == socket)
 }
 
 /// `setsockopt(PACKET_RX_RING)`.
@@ -80,11 +82,12 @@ pub fn set(args: [u64; 6]) -> i64 {
         if done != 0 || request[1] == 0 || version == 0 {
             return Ok(done);
         }
-        let is_first = native(nr::MMAP, [layout::RINGS, layout::PAGE, 3, 0x10_0022, u64::MAX, 0]) >= 0;
+        let is_first = all().all(|(_, ring)| ring.socket == 0);
         let (size, count) = if is_third { (request[0], request[1]) } else { (request[2], request[3]) };
         let socket = (socket & 0xffff_ffff) + 1;
-        let free = |at: &u64| read::<Ring>(*at).is_ok_and(|ring| ring.socket == 0 || ring.socket == socket);
-        let Some(at) = (0..MOST).map(entry).find(free) else { return Ok(done) };
+        let Some((at, _)) = all().find(|(_, ring)| ring.socket == 0 || ring.socket == socket) else {
+            return Ok(done);
+        };
         let (version, size, count) = (u64::from(version), u64::from(size), u64::from(count));
         write(at, Ring { socket, version, size, count, at: 0, next: 0 })?;
         if is_first {
@@ -177,6 +180,9 @@ fn copy(at: u64, mut ring: Ring) -> Result<bool, i64> {
 /// `poll` and `ppoll` of a process that has rings: those that have packets are ready.
 pub fn poll(number: u64, args: [u64; 6]) -> i64 {
     let plain = |args| waits::poll_any(number, args);
+    if all().all(|(_, ring)| ring.socket == 0) {
+        return plain(args);
+    }
     let is_ready = |n: u64| -> bool {
         let entry = args[0] + 8 * n;
         let Ok(socket) = read::<u32>(entry) else { return false };
