@@ -142,7 +142,7 @@ def test_filters_by_host_and_interface(run_experiment):
 
 
 def test_a_wrong_option(belljar, workdir):
-    (workdir / "e.yaml").write_text("general: {stop_time: 1 s}\nnetwork: {graph: {type: 1_gbit_switch}}\nhosts: {a: {network_node_id: 0, processes: []}}\n")
+    (workdir / "e.yaml").write_text("general: {stop_time: 1 s}\nnetwork: {graph: {type: 1_gbit_switch}}\nhosts: {a: {network_node_id: 0}}\n")
     done = execute([belljar, "run", workdir / "e.yaml", "-o", workdir / "data", "--pcap-filter", "host nobody"])
     assert done.status == 2 and "--pcap-filter 'host nobody': 'nobody' is neither a host" in done.err and not (workdir / "data").exists(), done
 

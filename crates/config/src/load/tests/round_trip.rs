@@ -18,6 +18,13 @@ fn the_resolved_experiment_loads_again() {
 }
 
 #[test]
+fn a_host_needs_no_processes() {
+    let text = "general: {stop_time: 1 s}\nswitches: [s]\nhosts: {idle: {}}\nlinks: [{between: [idle, s]}]\n";
+    assert!(parse(text).hosts[0].processes.is_empty());
+    round_trip(text);
+}
+
+#[test]
 fn awkward_texts_survive() {
     for graph in [
         r#"graph [ node [ id 0 label \"\u00e9\U0001f9ea\\\" ] ]"#,

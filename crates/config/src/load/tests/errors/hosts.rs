@@ -122,11 +122,6 @@ fn names_of_hosts() {
         "give the host another name",
     );
     hosts(
-        "{ a: { network_node_id: 0 } }",
-        "3:10 host 'a' has no 'processes'",
-        "add processes: [ { path: /bin/true } ]",
-    );
-    hosts(
         "{ a: { network_node_id: 0, processes: 5 } }",
         "3:46 'processes' must be a list, but is a number",
         "begin each item with '- '",
