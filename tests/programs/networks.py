@@ -35,6 +35,38 @@ def leases(name, program, packages, version, client):
 leases("udhcpc", "udhcpc", "udhcpc dnsmasq-base iproute2 iputils-ping", ["dpkg-query", "-W", "-f", "${Version}", "udhcpc"],
        "exec udhcpc -f -i eth0")
 leases("dhclient", "dhclient", "isc-dhcp-client dnsmasq-base iproute2 iputils-ping", "dhclient --version", "exec dhclient -d -4 eth0")
+leases("dhcpcd", "dhcpcd", "dhcpcd-base dnsmasq-base iproute2 iputils-ping", "dhcpcd --version", "exec dhcpcd -B -4 eth0")
+
+
+RADVD = """
+interface eth0 {
+    AdvSendAdvert on;
+    MinRtrAdvInterval 3;
+    MaxRtrAdvInterval 5;
+    prefix 2001:db8:77::/64 { AdvOnLink on; AdvAutonomous on; };
+};
+"""
+
+
+@case("radvd", "radvd ip ping", "radvd iproute2 iputils-ping", "radvd --version",
+      "a prefix advertised to a host that makes itself a stable and a temporary address (RFC 8981); ping from the temporary one", stop="30 s")
+def radvd():
+    def hosts(folder):
+        conf = written(folder, "radvd.conf", RADVD)
+        run = f"sysctl -w net.ipv6.conf.all.forwarding=1; exec radvd -n -u root -m stderr -C {conf} -p /run/radvd.pid"
+        router = {"interfaces": {"eth0": ["2001:db8:77::1/64"]}, "processes": [shell(0, run, expected_final_state="running")]}
+        look = "ip -6 -o addr show dev eth0 scope global; ip -6 route; ping -6 -n -c 2 2001:db8:77::1"
+        host = {"interfaces": {"eth0": ["slaac"]},
+                "processes": [shell(0, "sysctl -w net.ipv6.conf.eth0.use_tempaddr=2"), shell(15, look), at(14, "tcpdump", "-n -i eth0 -c 2 icmp6 and ip6[40]==128")]}
+        return over_links({"router": router, "host": host}, ["router", "host"], stop="30 s") | {"belljar": {"ipv6": True}}
+
+    def check(done):
+        said, watched = done.streams("host", "sh")[-1].read_text(), done.text("host", "tcpdump")
+        temporary = re.search(r"inet6 (2001:db8:77:\S+)/64 scope global temporary", said)
+        assert temporary and "mngtmpaddr" in said and "default via fe80::" in said and "2 received" in said, said + str(done)
+        assert f"IP6 {temporary[1]} > 2001:db8:77::1" in watched, watched
+
+    return hosts, check
 
 
 BABEL = "exec babeld -S /tmp/babel -I /run/babeld.pid -h 1 -H 1 -C 'redistribute local ip 10.0.0.0/8' -C 'redistribute local deny' eth0"

@@ -46,7 +46,7 @@ pub const CONF4: &[InterfaceSetting] = &[
     inert("log_martians", 0),
     inert("mc_forwarding", 0),
     inert("medium_id", 0),
-    inert("promote_secondaries", 0),
+    works("promote_secondaries", 0),
     works("proxy_arp", 0),
     inert("proxy_arp_pvlan", 0),
     inert("route_localnet", 0),

@@ -1,11 +1,14 @@
 //! Changes of interfaces and addresses by the administrator, by rtnetlink or `ioctl`, with notifications to listeners.
 
 use crate::Admin;
-use belljar_linux_abi::Errno;
+use crate::netlink::group;
+use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
 use belljar_net::routes::{Route, protocol};
+use belljar_netstack::conf;
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::lifetimes::Lifetime;
+use belljar_netstack::own_addresses::{AddressAttributes, AddressConflict};
 use belljar_netstack::{InitialRoute, LO};
 use std::net::Ipv4Addr;
 
@@ -34,6 +37,7 @@ impl Admin<'_> {
                 }
             }
             self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number);
+            self.net.flush_nexthops(number);
             self.net.neighbours.flush(number, true);
             self.net.redirects.forget(number);
             self.net.interface_is_down6(number);
@@ -60,8 +64,8 @@ impl Admin<'_> {
         self.set_interface_up(number, false);
         self.net.interfaces[number].carrier = false;
         self.link_gone(number);
+        self.net.forget_addresses(number);
         let interface = &mut self.net.interfaces[number];
-        interface.addresses.clear();
         (interface.name, interface.attachment) = ("".into(), Attachment::Gone);
         self.net.igmp.forget(number);
     }
@@ -81,13 +85,10 @@ impl Admin<'_> {
         &mut self,
         number: usize,
         own: InterfaceAddress,
+        attributes: Option<AddressAttributes>,
         lifetime: Option<Lifetime>,
-    ) -> Result<(), Errno> {
-        let addresses = &mut self.net.interfaces[number].addresses;
-        if addresses.contains(&own) {
-            return Err(Errno::EEXIST);
-        }
-        addresses.push(own);
+    ) -> Result<(), AddressConflict> {
+        self.net.add_address(number, own, attributes)?;
         self.net.set_lifetime(number, own.ip.into(), lifetime);
         self.announce_address(number, &own, true);
         self.connect_networks(number);
@@ -109,21 +110,42 @@ impl Admin<'_> {
         }
     }
 
-    /// Takes an address away; the routes from that address go with it. `EADDRNOTAVAIL` if the interface has
-    /// not got it.
+    /// Takes an address away; the routes from that address go with it, and if it is a primary one its secondary ones, unless
+    /// they are promoted. With the last address goes all IPv4 that the interface has. `EADDRNOTAVAIL` if it has not got the address.
     pub(crate) fn delete_address(&mut self, number: usize, own: InterfaceAddress) -> Result<(), Errno> {
-        let addresses = &mut self.net.interfaces[number].addresses;
-        let at = addresses.iter().position(|other| *other == own).ok_or(Errno::EADDRNOTAVAIL)?;
-        addresses.remove(at);
+        if !self.net.interfaces[number].addresses.contains(&own) {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        if !self.net.interface_settings.either(conf::v4::PROMOTE_SECONDARIES, number) {
+            for secondary in self.net.secondaries_of(number, &own) {
+                self.take_address(number, secondary);
+            }
+        }
+        if let Some(promoted) = self.take_address(number, own) {
+            self.announce_address(number, &promoted, true);
+        }
+        self.connect_networks(number);
+        if self.net.interfaces[number].addresses.is_empty() {
+            self.net.drop_hops::<Ipv4Addr>(|hop| hop.interface == number);
+        }
+        Ok(())
+    }
+
+    /// Takes one address away with the routes from it; a secondary one may become primary by that.
+    fn take_address(&mut self, number: usize, own: InterfaceAddress) -> Option<InterfaceAddress> {
+        let message = self.address_message(number, &own, c::RTM_DELADDR, (0, 0, 0));
+        let promoted = self.net.remove_address(number, &own);
         self.net.set_lifetime(number, own.ip.into(), None);
+        self.announce(group::IPV4_ADDRESS, &message);
+        if self.net.interface_of(own.ip).is_some() {
+            return promoted;
+        }
         for (prefix, metric, route) in self.routes_of(number) {
             if route.protocol == protocol::KERNEL && route.source == Some(own.ip) {
                 self.announce_route(prefix, metric, &route, false);
             }
         }
         self.net.retain_routes(|route: &mut Route| route.source != Some(own.ip));
-        self.announce_address(number, &own, false);
-        self.connect_networks(number);
-        Ok(())
+        promoted
     }
 }

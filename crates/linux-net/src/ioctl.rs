@@ -7,6 +7,7 @@ use belljar_net::InterfaceAddress;
 use belljar_net::neighbour::{NeighbourState, NoAddress};
 use belljar_net::routes::{NextHop, Prefix, Route, RouteKind, protocol};
 use belljar_netstack::interface::{Attachment, Interface};
+use belljar_netstack::own_addresses::AddressConflict;
 use belljar_netstack::{LO, Stack, interface_index};
 use belljar_wire::ethernet::Address;
 use std::net::Ipv4Addr;
@@ -19,6 +20,9 @@ pub const IFREQ_LEN: usize = 40;
 pub const RTENTRY_LEN: usize = 120;
 /// `sizeof(struct arpreq)`.
 pub const ARPREQ_LEN: usize = 68;
+
+/// `sizeof(struct vlan_ioctl_args)`.
+pub const VLAN_LEN: usize = 56;
 
 /// Requests, `SIOC*`.
 pub mod request {
@@ -142,8 +146,15 @@ pub fn change_interface(admin: &mut Admin<'_>, number: u64, entry: &[u8; IFREQ_L
         }
         request::SIFADDR => return admin.set_first_address(interface, ip_of(value)?),
         request::SIFNETMASK => return admin.set_first_netmask(interface, prefix_len(ip_of(value)?)?),
-        // The broadcast address follows from the mask, and queues are as the experiment has them.
-        request::SIFBRDADDR | request::SIFTXQLEN => return Ok(()),
+        request::SIFBRDADDR => {
+            let own = admin.net.interfaces[interface].addresses.first().copied();
+            let own = own.ok_or(Errno::EADDRNOTAVAIL)?;
+            admin.net.set_broadcast(interface, own, ip_of(value)?);
+            admin.announce_address(interface, &own, true);
+            return Ok(());
+        }
+        // Queues are as the experiment has them.
+        request::SIFTXQLEN => return Ok(()),
         _ => {
             admin.warn("interfaces cannot be renamed while a host runs");
             return Err(Errno::EBUSY);
@@ -175,9 +186,7 @@ impl Admin<'_> {
         }
         if !ip.is_unspecified() {
             self.set_interface_up(interface, true);
-            self.insert_address(interface, InterfaceAddress { ip, len: class_len(ip) }, None)?;
-            let addresses = &mut self.net.interfaces[interface].addresses;
-            addresses.rotate_right(1);
+            self.give_address(interface, InterfaceAddress { ip, len: class_len(ip) })?;
         }
         self.link_changed(interface);
         Ok(())
@@ -187,10 +196,16 @@ impl Admin<'_> {
         let old = self.net.interfaces[interface].addresses.first().copied().ok_or(Errno::EADDRNOTAVAIL)?;
         if old.len != len {
             self.delete_address(interface, old)?;
-            self.insert_address(interface, InterfaceAddress { len, ..old }, None)?;
-            self.net.interfaces[interface].addresses.rotate_right(1);
+            self.give_address(interface, InterfaceAddress { len, ..old })?;
         }
         Ok(())
+    }
+
+    fn give_address(&mut self, interface: usize, own: InterfaceAddress) -> Result<(), Errno> {
+        self.insert_address(interface, own, None, None).map_err(|conflict| match conflict {
+            AddressConflict::Present => Errno::EEXIST,
+            AddressConflict::Scope => Errno::EINVAL,
+        })
     }
 }
 
@@ -342,6 +357,28 @@ pub fn interface_name(stack: &Stack, index: u32) -> Result<[u8; NAME_LEN], Errno
     Ok(*entry.first_chunk().expect("longer than a name"))
 }
 
+/// `SIOCGIFVLAN`: the number of a VLAN's interface, or the name of the one below it, in a `struct vlan_ioctl_args`. `EINVAL` for
+/// what is no VLAN, and for changes.
+pub fn ask_vlan(stack: &Stack, entry: &mut [u8; VLAN_LEN]) -> Result<(), Errno> {
+    const GET_REALDEV_NAME: i32 = 8;
+    const GET_VID: i32 = 9;
+    let command = i32::from_ne_bytes(*entry.first_chunk().expect("longer than four bytes"));
+    let number = stack.interface_by_name(name_of(&entry[4..27])).ok_or(Errno::ENODEV)?;
+    let Attachment::Vlan { below, id } = stack.interfaces[number].attachment else {
+        return Err(Errno::EINVAL);
+    };
+    match command {
+        GET_REALDEV_NAME => {
+            let name = stack.interfaces[below].name.as_bytes();
+            entry[28..52].fill(0);
+            entry[28..28 + name.len()].copy_from_slice(name);
+        }
+        GET_VID => entry[28..32].copy_from_slice(&i32::from(id).to_ne_bytes()),
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(())
+}
+
 /// Fills in a `struct ifreq` with a property of the interface that it names.
 pub fn ask_interface(admin: &Admin<'_>, number: u64, entry: &mut [u8; IFREQ_LEN]) -> Result<(), Errno> {
     use request::*;
@@ -358,7 +395,8 @@ pub fn ask_interface(admin: &Admin<'_>, number: u64, entry: &mut [u8; IFREQ_LEN]
         GIFADDR | GIFDSTADDR => put_address(entry, own()?.ip),
         GIFBRDADDR if interface_number == LO => put_address(entry, Ipv4Addr::UNSPECIFIED),
         GIFBRDADDR => {
-            let broadcast = own()?.network().broadcast().unwrap_or(Ipv4Addr::UNSPECIFIED);
+            let given = admin.net.address_attributes(interface_number, own()?);
+            let broadcast = given.broadcast.unwrap_or(Ipv4Addr::UNSPECIFIED);
             put_address(entry, broadcast);
         }
         GIFNETMASK => put_address(entry, own()?.network().netmask()),

@@ -209,6 +209,8 @@ pub struct Route<A = Ipv4Addr> {
     pub source: Option<A>,
     /// Its originator: `RTPROT_*` of rtnetlink(7).
     pub protocol: u8,
+    /// The number of the next-hop object that its next hops come from (`nhid`).
+    pub object: Option<u32>,
     /// Metrics of its packets.
     pub metrics: Metrics,
 }
@@ -245,6 +247,7 @@ impl<A: Ip> Route<A> {
             hops: vec![NextHop::new(interface, gateway)],
             source: None,
             protocol,
+            object: None,
             metrics: Metrics::default(),
         }
     }

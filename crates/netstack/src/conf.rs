@@ -19,6 +19,7 @@ pub mod v4 {
     pub const ARP_IGNORE: usize = place(CONF4, "arp_ignore");
     pub const FORWARDING: usize = place(CONF4, "forwarding");
     pub const IGNORE_LINKDOWN: usize = place(CONF4, "ignore_routes_with_linkdown");
+    pub const PROMOTE_SECONDARIES: usize = place(CONF4, "promote_secondaries");
     pub const PROXY_ARP: usize = place(CONF4, "proxy_arp");
     pub const RP_FILTER: usize = place(CONF4, "rp_filter");
     pub const SEND_REDIRECTS: usize = place(CONF4, "send_redirects");

@@ -377,6 +377,7 @@ impl Stack {
         if !self.is_down && !carrier {
             self.neighbours.flush(interface, false);
             self.v6.neighbours.flush(interface, false);
+            self.flush_nexthops(interface);
         }
         self.log_routes();
     }

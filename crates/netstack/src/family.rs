@@ -173,9 +173,12 @@ impl Stack {
         }
     }
 
-    /// Takes next hops, and routes that have none left, out of all tables.
+    /// Takes next hops, and routes that have none left, out of all tables, but for those of next-hop objects.
     pub fn drop_hops<A: Family>(&mut self, gone: impl Fn(&NextHop<A>) -> bool) {
         self.retain_routes(|route: &mut Route<A>| {
+            if route.object.is_some() {
+                return true;
+            }
             let had = !route.hops.is_empty();
             route.hops.retain(|hop| !gone(hop));
             !had || !route.hops.is_empty()

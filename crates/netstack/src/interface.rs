@@ -132,6 +132,13 @@ pub struct Interface {
     pub attachment: Attachment,
 }
 
+/// Addresses in the order in which an interface keeps them: those that share the network of an earlier one are secondary.
+fn primary_first(addresses: &[InterfaceAddress]) -> Vec<InterfaceAddress> {
+    let is_first = |at: usize| addresses[..at].iter().all(|own| own.network() != addresses[at].network());
+    let (primary, secondary): (Vec<_>, Vec<_>) = (0..addresses.len()).partition(|at| is_first(*at));
+    primary.into_iter().chain(secondary).map(|at| addresses[at]).collect()
+}
+
 impl Interface {
     /// The interface `lo`.
     pub fn loopback() -> Interface {
@@ -165,7 +172,7 @@ impl Interface {
             name: config.name.clone(),
             mac: config.mac,
             mtu: config.mtu,
-            addresses: config.addresses.clone(),
+            addresses: primary_first(&config.addresses),
             addresses6: config.addresses6.clone(),
             up: true,
             carrier: config.carrier,

@@ -74,7 +74,9 @@ pub mod ip_socket;
 pub mod lifetimes;
 pub mod mib;
 pub mod multicast;
+pub mod nexthops;
 mod operations;
+pub mod own_addresses;
 pub mod path_mtu;
 pub mod ping;
 mod power;
@@ -231,6 +233,8 @@ pub struct Stack {
     pub sockets: Slab<Socket>,
     /// All interfaces by number, `lo` first.
     pub interfaces: Vec<Interface>,
+    /// Attributes of IPv4 addresses that were given some, by interface and address.
+    address_attributes: Map<(usize, belljar_net::InterfaceAddress), own_addresses::AddressAttributes>,
     /// The queues before links, by their number.
     pub links: Vec<LinkPort>,
     /// Counters of the interfaces that the administrator has made.
@@ -261,6 +265,8 @@ pub struct Stack {
     pub redirects: ip::redirect::Redirects,
     /// Addresses that do not stay for ever.
     pub lifetimes: lifetimes::Lifetimes,
+    /// Next-hop objects.
+    pub nexthops: nexthops::NextHops,
     /// Counters of lost packets and the like.
     pub counters: StackCounters,
     /// Counts sockets, see [`Socket::serial`].
@@ -375,6 +381,8 @@ impl Stack {
             interface_settings: conf::InterfaceSettings::default(),
             redirects: ip::redirect::Redirects::default(),
             lifetimes: lifetimes::Lifetimes::default(),
+            nexthops: nexthops::NextHops::default(),
+            address_attributes: Map::new(),
             lingering: None,
             counters: StackCounters::default(),
             route_log: String::new(),
@@ -416,8 +424,11 @@ impl Stack {
     pub fn add_connected(&mut self, number: usize) {
         for own in self.interfaces[number].addresses.clone() {
             let route = Route { source: Some(own.ip), ..Route::by(number, None, protocol::KERNEL) };
-            if own.len < 32 && self.routes.get(own.network(), 0).is_none() {
-                self.routes.insert(own.network(), 0, route);
+            let (network, given) =
+                (self.address_network(number, &own), self.address_attributes(number, &own));
+            let connected = !given.no_prefix_route && (own.len < 32 || given.peer.is_some());
+            if connected && self.routes.get(network, given.metric).is_none() {
+                self.routes.insert(network, given.metric, route);
             }
         }
     }

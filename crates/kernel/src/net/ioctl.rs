@@ -7,7 +7,9 @@ use crate::ids::SocketKey;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::ethtool;
-use belljar_linux_net::ioctl::{self as requests, ARPREQ_LEN, IFREQ_LEN, NAME_LEN, RTENTRY_LEN, request};
+use belljar_linux_net::ioctl::{
+    self as requests, ARPREQ_LEN, IFREQ_LEN, NAME_LEN, RTENTRY_LEN, VLAN_LEN, request,
+};
 
 const SIOCINQ: u64 = c::FIONREAD;
 const SIOCOUTQ: u64 = c::TIOCOUTQ;
@@ -25,6 +27,7 @@ const SIOCGSTAMPNS_NEW: u64 = 0x8010_8907;
 const SIOCGIFNAME: u64 = 0x8910;
 const SIOCGIFCONF: u64 = 0x8912;
 const SIOCETHTOOL: u64 = 0x8946;
+const SIOCGIFVLAN: u64 = 0x8982;
 
 /// `ioctl` on a socket. `FIONBIO`, `FIOASYNC` and the like belong to the open file and are not
 /// handled here.
@@ -74,6 +77,12 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
         SIOCGIFNAME => interface_name(call, arg)?,
         number if requests::is_question(number) => ask_interface(call, number, arg)?,
         SIOCETHTOOL => ask_driver(call, arg)?,
+        SIOCGIFVLAN => {
+            let mut entry = [0; VLAN_LEN];
+            call.read_bytes(arg, &mut entry)?;
+            requests::ask_vlan(&call.host.net, &mut entry)?;
+            call.write_bytes(arg, &entry)?;
+        }
         number if requests::is_change(number) => change(call, number, arg)?,
         0x8900..=0x89ff => {
             call.host.warn(format!("socket ioctl {request:#x} is not supported"));

@@ -3,14 +3,14 @@
 use super::group;
 use super::message::{Message, Request};
 use super::refusal::{Refusal, refusal};
-use super::requests::{ip_bytes, parse_ip};
+use super::requests::parse_ip;
 use crate::Admin;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
-use belljar_net::routes::{Prefix, Route, protocol};
+use belljar_netstack::interface_index;
 use belljar_netstack::lifetimes::Lifetime;
-use belljar_netstack::{LO, interface_index};
+use belljar_netstack::own_addresses::{AddressAttributes, AddressConflict};
 use std::net::{IpAddr, Ipv6Addr};
 
 const IFA_F_PERMANENT: u8 = 0x80;
@@ -18,19 +18,20 @@ const IFA_F_TENTATIVE: u8 = 0x40;
 const IFA_F_DADFAILED: u8 = 0x08;
 const IFA_F_NODAD: u8 = 0x02;
 const IFA_F_DEPRECATED: u8 = 0x20;
-/// Of IPv6; of IPv4 the same bit is `IFA_F_SECONDARY`.
 const IFA_F_TEMPORARY: u8 = 0x01;
+/// Of IPv4; the same bit.
+const IFA_F_SECONDARY: u8 = 0x01;
+const IFA_F_NOPREFIXROUTE: u32 = 0x200;
+/// Of an address that a router has announced: temporary ones are made beside it.
+const IFA_F_MANAGETEMPADDR: u32 = 0x100;
 /// `IFA_CACHEINFO`.
 const IFA_CACHEINFO: u16 = 6;
 /// The length of `struct ifaddrmsg`.
 const IFADDRMSG: usize = 8;
 /// `IFA_FLAGS`.
 const IFA_FLAGS: u16 = 8;
-
-/// That an interface has such an address.
-fn already_there(errno: Errno) -> Refusal {
-    refusal(errno, "ipv4: Address already assigned")
-}
+const IFA_RT_PRIORITY: u16 = 9;
+const IFA_PROTO: u16 = 11;
 
 impl Admin<'_> {
     pub(crate) fn addresses(&self, family: i32, sequence: u32, flags: u16, port: u32) -> Vec<Vec<u8>> {
@@ -61,23 +62,34 @@ impl Admin<'_> {
         to: (u32, u16, u32),
     ) -> Vec<u8> {
         let (sequence, flags, port) = to;
-        let scope = if number == LO { c::RT_SCOPE_HOST } else { c::RT_SCOPE_UNIVERSE };
-        let bytes = ip_bytes(IpAddr::V4(own.ip));
-        let (state, cache) = self.stage(number, own.ip.into(), None);
+        let given = self.net.address_attributes(number, own);
+        let (stage, cache) = self.stage(number, own.ip.into(), None);
+        let mut state = u32::from(stage);
+        if self.net.primary_of(number, own) != *own {
+            state |= u32::from(IFA_F_SECONDARY);
+        }
+        if given.no_prefix_route {
+            state |= IFA_F_NOPREFIXROUTE;
+        }
+        let far = given.peer.unwrap_or(*own);
         let mut message = Message::new(kind, flags, sequence, port)
-            .put(&[c::AF_INET as u8, own.len, state, scope])
+            .put(&[c::AF_INET as u8, far.len, state as u8, given.scope])
             .put(&interface_index(number).to_ne_bytes())
-            .attribute(c::IFA_ADDRESS, &bytes)
-            .attribute(c::IFA_LOCAL, &bytes);
-        if let Some(broadcast) = own.network().broadcast().filter(|_| number != LO) {
+            .attribute(c::IFA_ADDRESS, &far.ip.octets())
+            .attribute(c::IFA_LOCAL, &own.ip.octets());
+        if let Some(broadcast) = given.broadcast {
             message = message.attribute(c::IFA_BROADCAST, &broadcast.octets());
         }
-        let name = [self.net.interfaces[number].name.as_bytes(), &[0]].concat();
-        let message = message.attribute(c::IFA_LABEL, &name);
-        message
-            .attribute(IFA_FLAGS, &u32::from(state).to_ne_bytes())
-            .attribute(IFA_CACHEINFO, &cache)
-            .finish()
+        let name = given.label.as_deref().unwrap_or(&self.net.interfaces[number].name);
+        message = message.attribute(c::IFA_LABEL, &[name.as_bytes(), &[0]].concat());
+        if given.origin != 0 {
+            message = message.attribute(IFA_PROTO, &[given.origin]);
+        }
+        message = message.attribute(IFA_FLAGS, &state.to_ne_bytes());
+        if given.metric != 0 {
+            message = message.attribute(IFA_RT_PRIORITY, &given.metric.to_ne_bytes());
+        }
+        message.attribute(IFA_CACHEINFO, &cache).finish()
     }
 
     /// The flags of an address by its lifetime, and its `struct ifa_cacheinfo`. One that routers announce is valid for as long as
@@ -109,27 +121,58 @@ impl Admin<'_> {
             let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
             return self.add_address6(request, number);
         }
-        let (number, own) = self.address_named(request)?;
+        let (number, own, given) = self.address_given(request)?;
         let lifetime = self.lifetime_given(request)?;
         if self.is_replaced(request) && self.net.interfaces[number].addresses.contains(&own) {
             self.net.set_lifetime(number, own.ip.into(), lifetime);
             self.announce_address(number, &own, true);
             return Ok(());
         }
-        let local = request.attribute(IFADDRMSG, c::IFA_LOCAL).map(parse_ip).transpose()?;
-        let peer = request.attribute(IFADDRMSG, c::IFA_ADDRESS).map(parse_ip).transpose()?;
-        let (Some(_), Some(IpAddr::V4(peer))) = (local, peer.filter(|peer| *peer != IpAddr::V4(own.ip)))
-        else {
-            return self.insert_address(number, own, lifetime).map_err(already_there);
+        self.insert_address(number, own, Some(given), lifetime).map_err(|conflict| match conflict {
+            AddressConflict::Present => refusal(Errno::EEXIST, "ipv4: Address already assigned"),
+            AddressConflict::Scope => refusal(Errno::EINVAL, "ipv4: Invalid scope value"),
+        })
+    }
+
+    /// The interface, the address and its attributes that a request gives. One with a peer is alone at its own end: what it
+    /// stands for is at the other.
+    fn address_given(
+        &self,
+        request: &Request<'_>,
+    ) -> Result<(usize, InterfaceAddress, AddressAttributes), Refusal> {
+        let [family, len, flags, scope, ..] = *request.body else { return Err(Errno::EINVAL.into()) };
+        if i32::from(family) != c::AF_INET {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        if len > 32 {
+            return Err(refusal(Errno::EINVAL, "ipv4: Invalid prefix length"));
+        }
+        let v4 = |kind: u16| match request.attribute(IFADDRMSG, kind).map(parse_ip).transpose()? {
+            Some(IpAddr::V6(_)) => Err(Errno::EINVAL),
+            Some(IpAddr::V4(ip)) => Ok(Some(ip)),
+            None => Ok(None),
         };
-        // An address of a peer: what it stands for is at the other end.
-        let at_own_end = InterfaceAddress { ip: own.ip, len: 32 };
-        self.insert_address(number, at_own_end, lifetime).map_err(already_there)?;
-        let route = Route { source: Some(own.ip), ..Route::by(number, None, protocol::KERNEL) };
-        let prefix = Prefix::new(peer, own.len);
-        self.announce_route(prefix, 0, &route, true);
-        self.net.routes.insert(prefix, 0, route);
-        Ok(())
+        let ip = v4(c::IFA_LOCAL)?.ok_or(refusal(Errno::EINVAL, "ipv4: Local address is not supplied"))?;
+        let number = self.net.interface_by_index(request.word(4)?);
+        let number = number.ok_or(refusal(Errno::ENODEV, "ipv4: Device not found"))?;
+        let peer = v4(c::IFA_ADDRESS)?.filter(|peer| *peer != ip).map(|ip| InterfaceAddress { ip, len });
+        let flags = request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(flags.into());
+        let label = request.attribute(IFADDRMSG, c::IFA_LABEL).unwrap_or_default();
+        let label = std::str::from_utf8(label).map_err(|_| Errno::EINVAL)?.trim_end_matches('\0');
+        let named = !label.is_empty() && label != &*self.net.interfaces[number].name;
+        let given = AddressAttributes {
+            scope,
+            broadcast: v4(c::IFA_BROADCAST)?,
+            label: named.then(|| label.into()),
+            peer,
+            no_prefix_route: flags & IFA_F_NOPREFIXROUTE != 0,
+            metric: request.number(IFADDRMSG, IFA_RT_PRIORITY)?.unwrap_or(0),
+            origin: request
+                .attribute(IFADDRMSG, IFA_PROTO)
+                .and_then(|value| value.first().copied())
+                .unwrap_or(0),
+        };
+        Ok((number, InterfaceAddress { ip, len: if peer.is_some() { 32 } else { len } }, given))
     }
 
     /// True if a request changes what is there already: `ip addr change` and `replace`, as DHCP clients renew an address.
@@ -202,10 +245,35 @@ impl Admin<'_> {
             let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
             return self.remove_address6(request, number);
         }
-        let (number, own) = self.address_named(request)?;
-        let known = self.net.interfaces[number].addresses.contains(&own);
-        let own = if known { own } else { InterfaceAddress { len: 32, ..own } };
-        self.delete_address(number, own).map_err(|errno| refusal(errno, "ipv4: Address not found"))
+        let number = self.net.interface_by_index(request.word(4)?);
+        let number = number.ok_or(refusal(Errno::ENODEV, "ipv4: Device not found"))?;
+        let own = self.address_to_remove(request, number)?;
+        let own = own.ok_or(refusal(Errno::EADDRNOTAVAIL, "ipv4: Address not found"))?;
+        self.delete_address(number, own).map_err(Refusal::from)
+    }
+
+    /// The first address that is like what a request names (`inet_rtm_deladdr` of Linux).
+    fn address_to_remove(
+        &self,
+        request: &Request<'_>,
+        number: usize,
+    ) -> Result<Option<InterfaceAddress>, Errno> {
+        let len = *request.body.get(1).ok_or(Errno::EINVAL)?;
+        let named = |kind: u16| request.attribute(IFADDRMSG, kind).map(parse_ip).transpose();
+        let (local, address) = (named(c::IFA_LOCAL)?, named(c::IFA_ADDRESS)?);
+        let label = request.attribute(IFADDRMSG, c::IFA_LABEL);
+        let label = label.map(|label| label.strip_suffix(&[0]).unwrap_or(label));
+        let like = |own: &&InterfaceAddress| {
+            let given = self.net.address_attributes(number, own);
+            let name = given.label.as_deref().unwrap_or(&self.net.interfaces[number].name).as_bytes();
+            let far = given.peer.unwrap_or(**own);
+            local.is_none_or(|ip| ip == IpAddr::V4(own.ip))
+                && label.is_none_or(|label| label == name)
+                && address.is_none_or(
+                    |ip| matches!(ip, IpAddr::V4(ip) if far.len == len && far.network().contains(ip)),
+                )
+        };
+        Ok(self.net.interfaces[number].addresses.iter().find(like).copied())
     }
 
     /// Tells who wants to know that an interface has an address, or has it no more.
@@ -232,6 +300,8 @@ impl Admin<'_> {
         if self.net.v6.is_duplicate(number, own.ip) {
             state |= IFA_F_DADFAILED;
         }
+        let by_router = announced.is_some() && !self.net.is_temporary(number, own.ip.into());
+        let managed = if by_router { IFA_F_MANAGETEMPADDR } else { 0 };
         let scope = match own.ip {
             ip if ip.is_loopback() => c::RT_SCOPE_HOST,
             ip if ip.is_unicast_link_local() => c::RT_SCOPE_LINK,
@@ -242,7 +312,7 @@ impl Admin<'_> {
             .put(&interface_index(number).to_ne_bytes())
             .attribute(c::IFA_ADDRESS, &own.ip.octets())
             .attribute(IFA_CACHEINFO, &cache)
-            .attribute(IFA_FLAGS, &u32::from(state).to_ne_bytes())
+            .attribute(IFA_FLAGS, &(u32::from(state) | managed).to_ne_bytes())
             .finish()
     }
 
@@ -264,9 +334,15 @@ impl Admin<'_> {
         }
         let flags =
             request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(request.body.get(2).map_or(0, |f| (*f).into()));
+        for (kind, name) in [(IFA_RT_PRIORITY, "IFA_RT_PRIORITY"), (IFA_PROTO, "IFA_PROTO")] {
+            if request.attribute(IFADDRMSG, kind).is_some() {
+                self.warn(format!("rtnetlink: {name} of IPv6 addresses is accepted without effect"));
+            }
+        }
         let ask = flags & u32::from(IFA_F_NODAD) == 0;
-        let link = self.net.interfaces[number].is_link();
-        self.net.new_address6(number, own, ask, link && self.net.interfaces[number].up);
+        let interface = &self.net.interfaces[number];
+        let connected = interface.is_link() && interface.up && flags & IFA_F_NOPREFIXROUTE == 0;
+        self.net.new_address6(number, own, ask, connected);
         self.net.set_lifetime(number, own.ip.into(), lifetime);
         let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));
         self.announce(group::IPV6_ADDRESS, &message);
@@ -296,21 +372,6 @@ impl Admin<'_> {
             IpAddr::V6(ip) if len <= 128 && !ip.is_multicast() && !ip.is_unspecified() => {
                 Ok(InterfaceAddress { ip, len })
             }
-            _ => Err(Errno::EINVAL),
-        }
-    }
-
-    /// The interface and the address that a request is about.
-    fn address_named(&self, request: &Request<'_>) -> Result<(usize, InterfaceAddress), Errno> {
-        let [family, len, ..] = request.body else { return Err(Errno::EINVAL) };
-        if i32::from(*family) != c::AF_INET {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
-        let local = request.attribute(IFADDRMSG, c::IFA_LOCAL);
-        let local = local.or(request.attribute(IFADDRMSG, c::IFA_ADDRESS)).ok_or(Errno::EINVAL)?;
-        match parse_ip(local)? {
-            IpAddr::V4(ip) if *len <= 32 => Ok((number, InterfaceAddress { ip, len: *len })),
             _ => Err(Errno::EINVAL),
         }
     }

@@ -66,7 +66,7 @@ pub const ROUTE: RequestKind = RequestKind {
         ("RTA_IP_PROTO", Ignored),
         ("RTA_SPORT", Ignored),
         ("RTA_DPORT", Ignored),
-        ("RTA_NH_ID", Refused),
+        ("RTA_NH_ID", Done),
         ("RTA_FLOWLABEL", Refused),
     ],
 };
@@ -79,15 +79,15 @@ pub const ADDRESS: RequestKind = RequestKind {
     attributes: &[
         ("IFA_ADDRESS", Done),
         ("IFA_LOCAL", Done),
-        ("IFA_LABEL", Counted),
+        ("IFA_LABEL", Done),
         ("IFA_BROADCAST", Done),
         ("IFA_ANYCAST", Ignored),
         ("IFA_CACHEINFO", Done),
         ("IFA_MULTICAST", Ignored),
         ("IFA_FLAGS", Done),
-        ("IFA_RT_PRIORITY", Counted),
+        ("IFA_RT_PRIORITY", Done),
         ("IFA_TARGET_NETNSID", Refused),
-        ("IFA_PROTO", Counted),
+        ("IFA_PROTO", Done),
     ],
 };
 

@@ -4,12 +4,14 @@
 mod addresses;
 mod attributes;
 mod diag;
+mod hops;
 mod links;
 mod message;
 mod metrics;
 mod neighbours;
 mod netconf;
 mod new_links;
+mod nexthops;
 mod refusal;
 mod requests;
 mod routes;
@@ -39,6 +41,8 @@ pub mod group {
     pub const IPV6_ROUTE: u32 = 11;
     /// IPv6 rules.
     pub const IPV6_RULE: u32 = 19;
+    /// Next-hop objects.
+    pub const NEXTHOP: u32 = 32;
 }
 /// A family of addresses whose routes and rules can be listened to.
 pub(crate) trait Announced: Family {

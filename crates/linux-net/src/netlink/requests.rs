@@ -3,15 +3,14 @@
 use super::Requester;
 use super::attributes;
 use super::message::{ACK, ACK_TLVS, CAPPED, DONE, ERROR, HEADER_LEN, MULTI, Message, Request};
+use super::nexthops::{DELNEXTHOP, GETNEXTHOP, NEWNEXTHOP};
 use super::refusal::Refusal;
 use crate::Admin;
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// `RTM_GETNETCONF`, `RTM_NEWNEXTHOP`, `RTM_GETNEXTHOP`.
+/// `RTM_GETNETCONF`.
 const GETNETCONF: u16 = 82;
-const NEWNEXTHOP: u16 = 104;
-const GETNEXTHOP: u16 = 106;
 
 impl Admin<'_> {
     /// The datagrams that answer `requests` sent to a socket of `NETLINK_ROUTE`, or of `NETLINK_GENERIC`.
@@ -76,24 +75,26 @@ impl Admin<'_> {
             c::RTM_DELLINK => self.remove_link(request).map(|()| Vec::new()),
             c::RTM_NEWADDR => self.add_address(request).map(|()| Vec::new()),
             c::RTM_DELADDR => self.remove_address(request).map(|()| Vec::new()),
-            c::RTM_NEWROUTE if v6 => self.add_route::<Ipv6Addr>(request).map(|()| Vec::new()),
-            c::RTM_DELROUTE if v6 => self.remove_route::<Ipv6Addr>(request).map(|()| Vec::new()),
+            c::RTM_NEWROUTE if v6 => self.add_route::<Ipv6Addr>(request, port).map(|()| Vec::new()),
+            c::RTM_DELROUTE if v6 => self.remove_route::<Ipv6Addr>(request, port).map(|()| Vec::new()),
             c::RTM_NEWRULE if v6 => self.add_rule::<Ipv6Addr>(request).map(|()| Vec::new()),
             c::RTM_DELRULE if v6 => self.remove_rule::<Ipv6Addr>(request).map(|()| Vec::new()),
             // Of other families Linux routes nothing here.
             c::RTM_NEWROUTE | c::RTM_DELROUTE | c::RTM_NEWRULE | c::RTM_DELRULE if family != c::AF_INET => {
                 Err(Errno::EOPNOTSUPP.into())
             }
-            c::RTM_NEWROUTE => self.add_route::<Ipv4Addr>(request).map(|()| Vec::new()),
-            c::RTM_DELROUTE => self.remove_route::<Ipv4Addr>(request).map(|()| Vec::new()),
+            c::RTM_NEWROUTE => self.add_route::<Ipv4Addr>(request, port).map(|()| Vec::new()),
+            c::RTM_DELROUTE => self.remove_route::<Ipv4Addr>(request, port).map(|()| Vec::new()),
             c::RTM_NEWRULE => self.add_rule::<Ipv4Addr>(request).map(|()| Vec::new()),
             c::RTM_DELRULE => self.remove_rule::<Ipv4Addr>(request).map(|()| Vec::new()),
             c::RTM_GETRULE => Ok(self.rules(family, request.sequence, port)),
             c::RTM_NEWNEIGH => self.add_neighbour(request).map(|()| Vec::new()),
             c::RTM_DELNEIGH => self.remove_neighbour(request).map(|()| Vec::new()).map_err(Refusal::from),
             GETNETCONF => Ok(self.netconf(family, request.sequence, flags, port)),
-            // As a kernel that does not know them: programs use plain next hops instead.
-            GETNEXTHOP | NEWNEXTHOP => Err(Errno::EOPNOTSUPP.into()),
+            NEWNEXTHOP => self.add_nexthop(request, port).map(|()| Vec::new()),
+            DELNEXTHOP => self.remove_nexthop(request, port).map(|()| Vec::new()),
+            GETNEXTHOP if request.is_dump() => self.nexthops(request, port),
+            GETNEXTHOP => Ok(vec![self.nexthop(request, port)?]),
             // No queueing disciplines or the like to show.
             c::RTM_GETQDISC | c::RTM_GETNEIGHTBL => Ok(Vec::new()),
             kind => {

@@ -1,7 +1,8 @@
 //! Routes of both families in rtnetlink: `RTM_NEWROUTE`, `RTM_GETROUTE`.
 
 use super::Announced;
-use super::message::{MULTI, Message, Request, attribute};
+use super::hops::{RTA_NH_ID, gateway, gateway_attribute, hop_bytes, hop_flags, next_hops, object_named};
+use super::message::{MULTI, Message, Request};
 use super::metrics;
 use super::refusal::{Refusal, refusal};
 use super::requests::{ip_bytes, parse_ip};
@@ -21,8 +22,6 @@ pub(super) const RTMSG: usize = 12;
 const RTM_F_CLONED: u32 = 0x200;
 /// The length of `struct rta_cacheinfo`.
 const CACHEINFO_LEN: usize = 32;
-/// The length of `struct rtnexthop`.
-const RTNEXTHOP: usize = 8;
 const RTA_MARK: u16 = 16;
 /// By which rules tell packets.
 const RTA_UID: u16 = 25;
@@ -31,13 +30,9 @@ const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
 /// The preference of a router (RFC 4191), and its default.
 const RTA_PREF: u16 = 20;
-/// `RTA_VIA`: a gateway of any family, as a `struct rtvia`.
-const RTA_VIA: u16 = 18;
 /// The bits of a type of service that ECN has.
 const ECN_BITS: u8 = 3;
 const MEDIUM: u8 = 0;
-/// The gateway is taken to be on the link, whatever the addresses are.
-const RTNH_F_ONLINK: u8 = 4;
 /// `RTPROT_KERNEL`.
 const KERNEL: u8 = 2;
 
@@ -46,7 +41,7 @@ type To = (u32, u16, u32);
 
 /// A route with its place.
 #[derive(Clone, Debug)]
-struct Entry<A> {
+pub(super) struct Entry<A> {
     table: u32,
     prefix: Prefix<A>,
     metric: u32,
@@ -160,13 +155,25 @@ impl Admin<'_> {
     }
 
     /// `ip route add`, `replace` and `change`.
-    pub(crate) fn add_route<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+    pub(crate) fn add_route<A: Announced>(
+        &mut self,
+        request: &Request<'_>,
+        port: u32,
+    ) -> Result<(), Refusal> {
         let wanted = Wanted::<A>::read(request)?;
-        let hops = next_hops::<A>(self.net, request)?;
+        let object = object_named::<A>(self.net, request)?;
+        let hops = match &object {
+            Some((_, _, hops)) => hops.clone(),
+            None => next_hops::<A>(self.net, request)?,
+        };
         let found = KINDS.iter().find(|(_, rtn)| *rtn == wanted.kind).ok_or(Errno::EOPNOTSUPP);
         let Ok((kind, _)) = found else {
             self.warn(format!("netlink: routes of type {} are not supported", wanted.kind));
             return Err(Errno::EOPNOTSUPP.into());
+        };
+        let kind = match &object {
+            Some((_, of_object, _)) if *kind == RouteKind::Unicast => *of_object,
+            _ => *kind,
         };
         let hops = match kind {
             RouteKind::Unicast if hops.is_empty() => return Err(Errno::ENODEV.into()),
@@ -188,7 +195,8 @@ impl Admin<'_> {
             ));
         }
         let (tos, protocol) = (wanted.tos, wanted.protocol);
-        let mut route = Route { kind: *kind, tos, hops, source, protocol, metrics };
+        let object = object.map(|(id, ..)| id);
+        let mut route = Route { kind, tos, hops, source, protocol, metrics, object };
         let (prefix, metric) = (wanted.prefix, wanted.metric.unwrap_or(A::METRIC));
         let flags = i32::from(request.flags);
         let has = |flag: i32| flags & flag != 0;
@@ -200,7 +208,8 @@ impl Admin<'_> {
             // Another next hop of the same IPv6 route joins it.
             Some(old) if A::AF == c::AF_INET6 => {
                 let unicast = old.kind == RouteKind::Unicast && route.kind == RouteKind::Unicast;
-                if !unicast || route.hops.iter().all(|hop| old.hops.contains(hop)) {
+                let plain = old.object.is_none() && route.object.is_none();
+                if !unicast || !plain || route.hops.iter().all(|hop| old.hops.contains(hop)) {
                     return Err(Errno::EEXIST.into());
                 }
                 let mut hops = old.hops.clone();
@@ -213,17 +222,22 @@ impl Admin<'_> {
             None => {}
         }
         let entry = Entry { table: wanted.table, prefix, metric, route };
-        let message = message(&entry, c::RTM_NEWROUTE, (0, 0, 0));
+        let message = message(&entry, c::RTM_NEWROUTE, (request.sequence, 0, port));
         change_table(self.net, wanted.table, |routes| routes.insert(prefix, metric, entry.route));
         self.announce(A::ROUTE_GROUP, &message);
         Ok(())
     }
 
     /// `ip route del`: the first route that is like what is given.
-    pub(crate) fn remove_route<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+    pub(crate) fn remove_route<A: Announced>(
+        &mut self,
+        request: &Request<'_>,
+        port: u32,
+    ) -> Result<(), Refusal> {
         let wanted = Wanted::<A>::read(request)?;
         let gateway = gateway::<A>(request.body.get(RTMSG..).unwrap_or_default())?;
         let device = request.number(RTMSG, c::RTA_OIF)?;
+        let object = request.number(RTMSG, RTA_NH_ID)?;
         let (named, _) = metrics::read(request)?;
         let like = |hop: &NextHop<A>| {
             device.is_none_or(|index| interface_index(hop.interface) == index)
@@ -237,6 +251,10 @@ impl Admin<'_> {
                 && wanted.metric.is_none_or(|wanted| wanted == *metric)
                 && (named == Metrics::default() || named == route.metrics)
                 && (wanted.protocol == c::RTPROT_UNSPEC || wanted.protocol == route.protocol)
+                && match route.object {
+                    Some(_) if A::AF == c::AF_INET && (gateway.is_some() || device.is_some()) => false,
+                    of_route => object.is_none_or(|id| of_route == Some(id)),
+                }
                 && (route.hops.is_empty() || route.hops.iter().any(like))
         });
         let (prefix, metric, route) = found.ok_or(Errno::ESRCH)?;
@@ -247,13 +265,18 @@ impl Admin<'_> {
             std::mem::take(&mut entry.route.hops).into_iter().partition(|hop| !one || like(hop));
         let rest = Route { hops: kept, ..entry.route.clone() };
         entry.route.hops = gone;
-        let message = message(&entry, c::RTM_DELROUTE, (0, 0, 0));
+        let message = message(&entry, c::RTM_DELROUTE, (request.sequence, 0, port));
         change_table(self.net, wanted.table, |routes| match rest.hops.is_empty() {
             true => routes.remove(prefix, Rank::new(wanted.tos, metric)),
             false => routes.insert(prefix, metric, rest),
         });
         self.announce(A::ROUTE_GROUP, &message);
         Ok(())
+    }
+
+    /// The routes of all tables by a next-hop object.
+    pub(super) fn routes_by<A: Announced>(&self, object: u32) -> Vec<Entry<A>> {
+        entries(self.net).filter(|entry| entry.route.object == Some(object)).collect()
     }
 
     /// Tells who wants to know of a route in the main table that it is there, or no more.
@@ -271,19 +294,23 @@ impl Admin<'_> {
 }
 
 /// The routes of all tables but that of the host's own addresses.
-fn shown_routes<A: Announced>(net: &Stack, to: To) -> Vec<Vec<u8>> {
+fn entries<A: Announced>(net: &Stack) -> impl Iterator<Item = Entry<A>> {
     let others = A::policy(net).tables();
     let tables = std::iter::once((table::MAIN, A::routes(net))).chain(others);
-    let entries = tables.flat_map(|(table, routes)| {
+    tables.flat_map(|(table, routes)| {
         routes.iter().map(move |(prefix, metric, route)| Entry {
             table,
             prefix,
             metric,
             route: route.clone(),
         })
-    });
+    })
+}
+
+/// The same as messages.
+fn shown_routes<A: Announced>(net: &Stack, to: To) -> Vec<Vec<u8>> {
     // Each interface has a route of its own to the link-local addresses of its link.
-    let parted = entries.flat_map(|entry| {
+    let parted = entries::<A>(net).flat_map(|entry| {
         let link_local = A::AF == c::AF_INET6
             && entry.prefix.bits() == 64
             && matches!(entry.prefix.address().into(), IpAddr::V6(ip) if ip.is_unicast_link_local());
@@ -301,16 +328,18 @@ fn local_routes(net: &Stack, to: To) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (number, interface) in net.interfaces.iter().enumerate().filter(|(_, i)| i.up) {
         for own in &interface.addresses {
+            let primary = net.primary_of(number, own);
             let mut add = |ip: Ipv4Addr, len, kind, scope| {
                 let header = [c::AF_INET as u8, len, 0, 0, c::RT_TABLE_LOCAL, KERNEL, scope, kind];
                 let message = local_message(&header, ip.into(), number, to);
-                all.push(message.attribute(c::RTA_PREFSRC, &own.ip.octets()).finish());
+                all.push(message.attribute(c::RTA_PREFSRC, &primary.ip.octets()).finish());
             };
             if number == LO && own.len < 32 {
                 add(own.network().address(), own.len, c::RTN_LOCAL, c::RT_SCOPE_HOST);
             }
             add(own.ip, 32, c::RTN_LOCAL, c::RT_SCOPE_HOST);
-            if let Some(broadcast) = own.network().broadcast() {
+            let network = net.address_network(number, own);
+            if let Some(broadcast) = network.broadcast().filter(|_| primary == *own) {
                 add(broadcast, 32, c::RTN_BROADCAST, c::RT_SCOPE_LINK);
             }
         }
@@ -345,106 +374,6 @@ fn change_table<A: Announced, T>(
         table::MAIN => change(A::routes_mut(net)),
         number => A::policy_mut(net).change(number, change),
     }
-}
-
-/// The next hops that a request names.
-fn next_hops<A: Announced>(net: &Stack, request: &Request<'_>) -> Result<Vec<NextHop<A>>, Refusal> {
-    let on_link = *request.body.get(8).ok_or(Errno::EINVAL)? & RTNH_F_ONLINK != 0;
-    if let Some(mut several) = request.attribute(RTMSG, c::RTA_MULTIPATH) {
-        let mut weighted = Vec::new();
-        while several.len() >= RTNEXTHOP {
-            let len = usize::from(u16::from_ne_bytes([several[0], several[1]]));
-            let index = u32::from_ne_bytes(several[4..8].try_into().expect("four bytes"));
-            let rest = several.get(RTNEXTHOP..len).ok_or(Errno::EINVAL)?;
-            let gateway = gateway::<A>(rest)?;
-            let on_link = on_link || several[2] & RTNH_F_ONLINK != 0;
-            let weight = usize::from(several[3]) + 1;
-            weighted.push((next_hop(net, gateway, (index != 0).then_some(index), on_link)?, weight));
-            several = several.get(len.next_multiple_of(4)..).unwrap_or_default();
-        }
-        // A hop of weight n stands n times among those of which each flow takes one.
-        let hops = weighted.into_iter().flat_map(|(hop, weight)| std::iter::repeat_n(hop, weight));
-        return Ok(hops.collect());
-    }
-    let gateway = gateway::<A>(request.body.get(RTMSG..).unwrap_or_default())?;
-    match (gateway, request.number(RTMSG, c::RTA_OIF)?) {
-        (None, None) => Ok(Vec::new()),
-        (gateway, device) => Ok(vec![next_hop(net, gateway, device, on_link)?]),
-    }
-}
-
-/// The gateway among the attributes of a route or next hop: `RTA_GATEWAY` is of the route's family, `RTA_VIA` of an IPv4 route of any.
-fn gateway<A: Announced>(attributes: &[u8]) -> Result<Option<IpAddr>, Refusal> {
-    let plain = attribute(attributes, c::RTA_GATEWAY);
-    let Some(via) = attribute(attributes, RTA_VIA) else {
-        let gateway = plain.map(parse_ip).transpose()?;
-        return match gateway {
-            Some(ip) if A::of(ip).is_none() => Err(Errno::EINVAL.into()),
-            gateway => Ok(gateway),
-        };
-    };
-    if A::AF == c::AF_INET6 {
-        return Err(refusal(Errno::EINVAL, "IPv6 does not support RTA_VIA attribute"));
-    }
-    if plain.is_some() {
-        return Err(refusal(Errno::EINVAL, "Nexthop configuration can not contain both GATEWAY and VIA"));
-    }
-    let (family, ip) =
-        via.split_first_chunk().ok_or(refusal(Errno::EINVAL, "Invalid attribute length for RTA_VIA"))?;
-    match (i32::from(u16::from_ne_bytes(*family)), ip.len()) {
-        (c::AF_INET, 4) | (c::AF_INET6, 16) => Ok(Some(parse_ip(ip)?)),
-        (c::AF_INET, _) => Err(refusal(Errno::EINVAL, "Invalid IPv4 address in RTA_VIA")),
-        (c::AF_INET6, _) => Err(refusal(Errno::EINVAL, "Invalid IPv6 address in RTA_VIA")),
-        _ => Err(refusal(Errno::EINVAL, "Unsupported address family in RTA_VIA")),
-    }
-}
-
-/// The attribute for a gateway of a route: `RTA_VIA` if an IPv4 route has one of IPv6.
-fn gateway_attribute(gateway: IpAddr, v4: bool) -> (u16, Vec<u8>) {
-    match gateway {
-        IpAddr::V6(ip) if v4 => (RTA_VIA, [&(c::AF_INET6 as u16).to_ne_bytes()[..], &ip.octets()].concat()),
-        ip => (c::RTA_GATEWAY, ip_bytes(ip)),
-    }
-}
-
-fn next_hop<A: Announced>(
-    net: &Stack,
-    gateway: Option<IpAddr>,
-    device: Option<u32>,
-    on_link: bool,
-) -> Result<NextHop<A>, Refusal> {
-    if let (Some(IpAddr::V6(router)), true) = (gateway, A::AF == c::AF_INET) {
-        // As without the IPv6 module.
-        if !net.v6.on {
-            return Err(Errno::EAFNOSUPPORT.into());
-        }
-        let NextHop { interface, gateway: gateway6, on_link, .. } =
-            next_hop::<Ipv6Addr>(net, gateway, device, on_link)?;
-        debug_assert_eq!(gateway6, Some(router));
-        return Ok(NextHop { interface, gateway: None, gateway6, on_link });
-    }
-    let device = device.map(|index| net.interface_by_index(index).ok_or(Errno::ENODEV)).transpose()?;
-    let gateway = match gateway {
-        None => None,
-        Some(ip) => Some(A::of(ip).ok_or(Errno::EINVAL)?),
-    };
-    if let (true, Some(_)) = (on_link, gateway) {
-        let interface = device.ok_or(Errno::ENODEV)?;
-        let hop = NextHop { on_link, ..NextHop::new(interface, gateway) };
-        let up = net.interfaces[interface].up;
-        return up.then_some(hop).ok_or(refusal(Errno::ENETDOWN, "Nexthop device is not up"));
-    }
-    let v4 = A::AF == c::AF_INET;
-    if gateway.is_some_and(|gateway| !v4 && net.is_local(gateway.into())) {
-        return Err(refusal(Errno::EINVAL, "Gateway can not be a local address"));
-    }
-    A::hop(net, gateway, device).map_err(|errno| match errno {
-        Errno::ENETUNREACH if v4 => refusal(errno, "Nexthop has invalid gateway"),
-        Errno::EINVAL if !v4 => refusal(errno, "Egress device not specified"),
-        Errno::ENETDOWN if v4 && gateway.is_none() => refusal(errno, "Device for nexthop is not up"),
-        Errno::ENETDOWN => refusal(errno, "Nexthop device is not up"),
-        errno => errno.into(),
-    })
 }
 
 /// The part of a request to change routes that concerns all of them.
@@ -493,17 +422,19 @@ impl<A: Announced> Wanted<A> {
 }
 
 /// A message of `kind` about a route.
-fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
+pub(super) fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
     let (sequence, flags, port) = to;
     let Entry { table, prefix, metric, route } = entry;
     let v4 = A::AF == c::AF_INET;
-    let on_link = route.kind == RouteKind::Unicast && route.hops.iter().all(NextHop::is_direct);
+    let on_link = route.kind == RouteKind::Unicast
+        && route.object.is_none()
+        && route.hops.iter().all(NextHop::is_direct);
     let scope = if v4 && on_link { c::RT_SCOPE_LINK } else { c::RT_SCOPE_UNIVERSE };
     let rtn = KINDS.iter().find(|(kind, _)| *kind == route.kind).map_or(c::RTN_UNICAST, |(_, rtn)| *rtn);
     let mut message = Message::new(kind, flags, sequence, port)
         .put(&[A::AF as u8, prefix.bits(), 0, route.tos, short_table(*table), route.protocol, scope, rtn])
         .put(&[match &route.hops[..] {
-            [hop] => hop_flags(hop),
+            [hop, others @ ..] if others.iter().all(|other| other == hop) => hop_flags(hop),
             _ => 0,
         }])
         .put(&[0; 3])
@@ -521,10 +452,13 @@ fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
     if let Some(source) = route.source {
         message = message.attribute(c::RTA_PREFSRC, &ip_bytes(source.into()));
     }
+    if let Some(id) = route.object {
+        message = message.attribute(RTA_NH_ID, &id.to_ne_bytes());
+    }
     match &route.hops[..] {
-        [] if v4 => message,
+        [] if v4 && route.object.is_none() => message,
         [] => message.attribute(c::RTA_OIF, &interface_index(LO).to_ne_bytes()),
-        [hop] => {
+        [hop, others @ ..] if others.iter().all(|other| other == hop) => {
             if let Some(gateway) = hop.router() {
                 let (kind, value) = gateway_attribute(gateway, v4);
                 message = message.attribute(kind, &value);
@@ -549,26 +483,4 @@ fn local_message(header: &[u8; 8], ip: IpAddr, number: usize, to: To) -> Message
         .attribute(c::RTA_TABLE, &table::LOCAL.to_ne_bytes())
         .attribute(c::RTA_DST, &ip_bytes(ip))
         .attribute(c::RTA_OIF, &interface_index(number).to_ne_bytes())
-}
-
-/// `RTNH_F_*` of a next hop.
-fn hop_flags<A: Announced>(hop: &NextHop<A>) -> u8 {
-    if hop.on_link { RTNH_F_ONLINK } else { 0 }
-}
-
-/// A `struct rtnexthop` with its gateway, of this weight.
-fn hop_bytes<A: Announced>(hop: &NextHop<A>, weight: usize) -> Vec<u8> {
-    let gateway = hop.router().map(|ip| gateway_attribute(ip, A::AF == c::AF_INET));
-    let attribute = gateway.as_ref().map_or(0, |(_, gateway)| 4 + gateway.len());
-    let padded = attribute.next_multiple_of(4);
-    let mut bytes = ((RTNEXTHOP + padded) as u16).to_ne_bytes().to_vec();
-    bytes.extend([hop_flags(hop), (weight - 1).min(255) as u8]);
-    bytes.extend(interface_index(hop.interface).to_ne_bytes());
-    if let Some((kind, gateway)) = gateway {
-        bytes.extend((attribute as u16).to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(gateway);
-        bytes.resize(RTNEXTHOP + padded, 0);
-    }
-    bytes
 }

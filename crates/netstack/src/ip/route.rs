@@ -3,7 +3,8 @@
 use crate::family::{FlowKey, RouteQuery, refused};
 use crate::socket::Socket;
 use crate::{LO, Stack, interface_index};
-use belljar_linux_abi::Errno;
+use belljar_linux_abi::{Errno, c};
+use belljar_net::InterfaceAddress;
 use belljar_net::policy::table;
 use belljar_net::routes::NextHop;
 use belljar_net::routes::{self, Metrics, RouteKind};
@@ -267,7 +268,15 @@ impl Stack {
     pub fn source_on(&self, interface: usize, next: Ipv4Addr) -> Option<Ipv4Addr> {
         let own = &self.interfaces[interface].addresses;
         let near = own.iter().find(|own| own.network().contains(next)).or(own.first());
-        let others = || self.interfaces.iter().skip(1).find_map(|other| other.addresses.first());
+        let others = || {
+            let every = self.interfaces.iter().enumerate();
+            let mut all =
+                every.flat_map(|(number, other)| other.addresses.iter().map(move |own| (number, own)));
+            let global = |(number, own): &(usize, &InterfaceAddress)| {
+                self.address_attributes(*number, own).scope == c::RT_SCOPE_UNIVERSE
+            };
+            all.find(global).map(|(_, own)| own)
+        };
         near.or_else(others).map(|own| own.ip)
     }
 

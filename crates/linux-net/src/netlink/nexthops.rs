@@ -1,0 +1,316 @@
+//! Next-hop objects in rtnetlink: `RTM_NEWNEXTHOP`, `RTM_DELNEXTHOP`, `RTM_GETNEXTHOP` (`net/ipv4/nexthop.c` of Linux).
+
+use super::hops::next_hop;
+use super::message::{MULTI, Message, Request};
+use super::refusal::{Refusal, refusal};
+use super::requests::{ip_bytes, parse_ip};
+use super::{Announced, group};
+use crate::Admin;
+use belljar_linux_abi::{Errno, c};
+use belljar_netstack::nexthops::{NextHopKind, NextHopObject};
+use belljar_netstack::{LO, interface_index};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// `RTM_NEWNEXTHOP`, `RTM_DELNEXTHOP`, `RTM_GETNEXTHOP`.
+pub(super) const NEWNEXTHOP: u16 = 104;
+pub(super) const DELNEXTHOP: u16 = 105;
+pub(super) const GETNEXTHOP: u16 = 106;
+/// The length of `struct nhmsg`.
+const NHMSG: usize = 8;
+/// The length of `struct nexthop_grp`.
+const MEMBER: usize = 8;
+/// `NHA_*`.
+const ID: u16 = 1;
+const GROUP: u16 = 2;
+const GROUP_TYPE: u16 = 3;
+const BLACKHOLE: u16 = 4;
+const OIF: u16 = 5;
+const GATEWAY: u16 = 6;
+const ENCAP: u16 = 8;
+const GROUPS: u16 = 9;
+const MASTER: u16 = 10;
+const FDB: u16 = 11;
+/// The greatest number of an attribute.
+const LAST: u16 = 17;
+const RTNH_F_ONLINK: u32 = 4;
+/// The address of a message: sequence number, flags and the receiver's port id. Who is told of a change finds there who asked for it,
+/// by which daemons tell their own changes from others'.
+type To = (u32, u16, u32);
+
+impl Admin<'_> {
+    /// `ip nexthop`, as far as the request's filters let through.
+    pub(crate) fn nexthops(&self, request: &Request<'_>, port: u32) -> Result<Vec<Vec<u8>>, Refusal> {
+        let family = request.body.first().copied().unwrap_or(0);
+        let device = request.number(NHMSG, OIF)?;
+        let groups = request.attribute(NHMSG, GROUPS).is_some();
+        let enslaved = request.attribute(NHMSG, MASTER).is_some();
+        let shown = |(_, object): &(u32, &NextHopObject)| {
+            let on = |index| match object.kind {
+                NextHopKind::Hop { interface, .. } => interface_index(interface) == index,
+                NextHopKind::Blackhole => interface_index(LO) == index,
+                NextHopKind::Group(_) => false,
+            };
+            (!groups || object.is_group())
+                && (family == 0 || object.family == family)
+                && device.is_none_or(on)
+                // Nothing here has a master.
+                && !enslaved
+        };
+        let to = (request.sequence, MULTI, port);
+        let all = self.net.nexthops.iter().filter(shown);
+        Ok(all.map(|(id, object)| message(id, object, NEWNEXTHOP, to)).collect())
+    }
+
+    /// `ip nexthop get`.
+    pub(crate) fn nexthop(&self, request: &Request<'_>, port: u32) -> Result<Vec<u8>, Refusal> {
+        let id = named(request)?;
+        let object = self.net.nexthops.get(id).ok_or(Errno::ENOENT)?;
+        Ok(message(id, object, NEWNEXTHOP, (request.sequence, 0, port)))
+    }
+
+    /// `ip nexthop add` and `replace`.
+    pub(crate) fn add_nexthop(&mut self, request: &Request<'_>, port: u32) -> Result<(), Refusal> {
+        let to = (request.sequence, 0, port);
+        let object = self.nexthop_given(request)?;
+        let id = match request.number(NHMSG, ID)?.unwrap_or(0) {
+            0 => self.net.nexthops.unused(),
+            id => id,
+        };
+        let has = |flag: i32| i32::from(request.flags) & flag != 0;
+        match self.net.nexthops.get(id) {
+            Some(_) if !has(c::NLM_F_REPLACE) => return Err(Errno::EEXIST.into()),
+            Some(old) => self.check_replacement(id, old, &object)?,
+            None if !has(c::NLM_F_CREATE) => {
+                let words = "Replace specified without create and no entry exists";
+                return Err(refusal(Errno::ENOENT, words));
+            }
+            None => {}
+        }
+        let new = self.net.nexthops.get(id).is_none();
+        let message = message(id, &object, NEWNEXTHOP, to);
+        self.net.nexthops.insert(id, object);
+        self.announce(group::NEXTHOP, &message);
+        if !new {
+            self.net.apply_nexthops();
+            for id in [vec![id], self.net.nexthops.groups_of(id)].concat() {
+                self.announce_routes_by::<Ipv4Addr>(id, c::RTM_NEWROUTE, to);
+                self.announce_routes_by::<Ipv6Addr>(id, c::RTM_NEWROUTE, to);
+            }
+        }
+        Ok(())
+    }
+
+    /// `ip nexthop del`: groups lose it, routes by it go, and those by groups that are empty then.
+    pub(crate) fn remove_nexthop(&mut self, request: &Request<'_>, port: u32) -> Result<(), Refusal> {
+        let to = (request.sequence, 0, port);
+        let id = named(request)?;
+        let object = self.net.nexthops.get(id).ok_or(Errno::ENOENT)?.clone();
+        self.announce(group::NEXTHOP, &message(id, &object, DELNEXTHOP, to));
+        // Of IPv4 routes nobody is told.
+        self.announce_routes_by::<Ipv6Addr>(id, c::RTM_DELROUTE, to);
+        for (changed, before, left) in self.net.nexthops.remove(id) {
+            let now = self.net.nexthops.get(changed).unwrap_or(&before).clone();
+            let kind = if left { NEWNEXTHOP } else { DELNEXTHOP };
+            self.announce(group::NEXTHOP, &message(changed, &now, kind, to));
+            if !left {
+                self.announce_routes_by::<Ipv6Addr>(changed, c::RTM_DELROUTE, to);
+            }
+        }
+        self.net.apply_nexthops();
+        Ok(())
+    }
+
+    /// The object that a request describes (`rtm_to_nh_config`).
+    fn nexthop_given(&mut self, request: &Request<'_>) -> Result<NextHopObject, Refusal> {
+        let invalid = |words| Err(refusal(Errno::EINVAL, words));
+        let [family, scope, protocol, reserved, ..] = *request.body else { return Err(Errno::EINVAL.into()) };
+        let flags = request.word(4)?;
+        let present = |kind: u16| request.attribute(NHMSG, kind);
+        if reserved != 0 || scope != 0 {
+            return invalid("Invalid values in ancillary header");
+        }
+        if flags & !RTNH_F_ONLINK != 0 {
+            return invalid("Invalid nexthop flags in ancillary header");
+        }
+        let unsupported = [(FDB, "NHA_FDB"), (ENCAP, "NHA_ENCAP")];
+        if let Some((_, name)) = unsupported.iter().find(|(kind, _)| present(*kind).is_some()) {
+            self.warn(format!("rtnetlink: {name} of next hops is not supported and refused"));
+            return Err(refusal(Errno::EOPNOTSUPP, "attribute not supported"));
+        }
+        let object = |kind| Ok(NextHopObject { family, protocol, kind });
+        if let Some(members) = present(GROUP) {
+            if family != 0 {
+                return invalid("Invalid family for group");
+            }
+            if present(GROUP_TYPE).is_some_and(|value| value != [0, 0]) {
+                self.warn("rtnetlink: resilient groups of next hops are not supported and refused");
+                return Err(refusal(Errno::EOPNOTSUPP, "attribute not supported"));
+            }
+            if (BLACKHOLE..=LAST)
+                .any(|kind| [BLACKHOLE, OIF, GATEWAY].contains(&kind) && present(kind).is_some())
+            {
+                return invalid("No other attributes can be set in nexthop groups");
+            }
+            return object(NextHopKind::Group(self.members(members)?));
+        }
+        if ![c::AF_INET, c::AF_INET6].contains(&i32::from(family)) {
+            return invalid("Invalid address family");
+        }
+        let (device, gateway) = (request.number(NHMSG, OIF)?, present(GATEWAY));
+        if present(BLACKHOLE).is_some() {
+            if device.is_some() || gateway.is_some() {
+                return invalid("Blackhole attribute can not be used with gateway, oif, encap or fdb");
+            }
+            return object(NextHopKind::Blackhole);
+        }
+        let Some(index) = device else {
+            return invalid("Device attribute required for non-blackhole and non-fdb nexthops");
+        };
+        let number = match self.net.interface_by_index(index) {
+            Some(number) => number,
+            None => return invalid("Invalid device index"),
+        };
+        let interface = &self.net.interfaces[number];
+        if !interface.up {
+            return Err(refusal(Errno::ENETDOWN, "Nexthop device is not up"));
+        }
+        if !interface.carrier {
+            return Err(refusal(Errno::ENETDOWN, "Carrier for nexthop device is down"));
+        }
+        let on_link = flags & RTNH_F_ONLINK != 0;
+        let gateway = match gateway.map(parse_ip).transpose() {
+            Ok(gateway) => gateway,
+            Err(_) => return invalid("Invalid gateway"),
+        };
+        match (gateway, i32::from(family)) {
+            (None, _) if on_link => {
+                return invalid("ONLINK flag can not be set for nexthop without a gateway");
+            }
+            (Some(IpAddr::V6(_)), c::AF_INET) | (Some(IpAddr::V4(_)), c::AF_INET6) => {
+                return invalid("Invalid gateway");
+            }
+            (gateway, c::AF_INET) => {
+                next_hop::<Ipv4Addr>(self.net, gateway, device, on_link)?;
+            }
+            (gateway, _) => {
+                next_hop::<Ipv6Addr>(self.net, gateway, device, on_link)?;
+            }
+        }
+        object(NextHopKind::Hop { interface: number, gateway, on_link })
+    }
+
+    /// The members of a group (`nh_check_attr_group`).
+    fn members(&self, value: &[u8]) -> Result<Vec<(u32, u16)>, Refusal> {
+        let invalid = |words| Err(refusal(Errno::EINVAL, words));
+        if value.is_empty() || value.len() % MEMBER != 0 {
+            return invalid("Invalid length for nexthop group attribute");
+        }
+        let mut members: Vec<(u32, u16)> = Vec::new();
+        for entry in value.chunks_exact(MEMBER) {
+            let id = u32::from_ne_bytes(entry[..4].try_into().expect("four bytes"));
+            if entry[6..8] != [0, 0] {
+                return invalid("Reserved field in nexthop_grp must be 0");
+            }
+            let Some(weight) = u16::from_le_bytes([entry[4], entry[5]]).checked_add(1) else {
+                return invalid("Invalid value for weight");
+            };
+            if members.iter().any(|(other, _)| *other == id) {
+                return invalid("Nexthop id can not be used twice in a group");
+            }
+            members.push((id, weight));
+        }
+        for (id, _) in &members {
+            match self.net.nexthops.get(*id).map(|object| &object.kind) {
+                None => return invalid("Invalid nexthop id"),
+                Some(NextHopKind::Group(_)) => {
+                    return invalid("Hash-threshold group can not be a nexthop within a group");
+                }
+                Some(NextHopKind::Blackhole) if members.len() > 1 => {
+                    return invalid("Blackhole nexthop can not be used in a group with more than 1 path");
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(members)
+    }
+
+    /// Refuses what an object cannot become (`replace_nexthop`).
+    fn check_replacement(&self, id: u32, old: &NextHopObject, new: &NextHopObject) -> Result<(), Refusal> {
+        let invalid = |words| Err(refusal(Errno::EINVAL, words));
+        match (old.is_group(), new.is_group()) {
+            (true, false) => return invalid("Can not replace a nexthop group with a nexthop."),
+            (false, true) => return invalid("Can not replace a nexthop with a nexthop group."),
+            _ => {}
+        }
+        let groups = self.net.nexthops.groups_of(id);
+        let shared =
+            |group: &u32| self.net.nexthops.get(*group).is_some_and(|group| group.members().len() > 1);
+        if new.kind == NextHopKind::Blackhole && groups.iter().any(shared) {
+            return invalid("Blackhole nexthop can not be a member of a group with more than one path");
+        }
+        // What IPv6 routes use must remain one of IPv6.
+        let of_v4 = |object: &NextHopObject| i32::from(object.family) == c::AF_INET;
+        let has_v4 = of_v4(new)
+            || new.members().iter().any(|(member, _)| self.net.nexthops.get(*member).is_some_and(of_v4));
+        let used = || {
+            [vec![id], groups.clone()].concat().iter().any(|id| !self.routes_by::<Ipv6Addr>(*id).is_empty())
+        };
+        if has_v4 && used() {
+            return invalid("IPv6 routes can not use an IPv4 nexthop");
+        }
+        Ok(())
+    }
+
+    fn announce_routes_by<A: Announced>(&mut self, id: u32, kind: u16, to: To) {
+        for entry in self.routes_by::<A>(id) {
+            self.announce(A::ROUTE_GROUP, &super::routes::message(&entry, kind, to));
+        }
+    }
+}
+
+/// The number of the object that a request to get or delete one names.
+fn named(request: &Request<'_>) -> Result<u32, Refusal> {
+    match request.number(NHMSG, ID)? {
+        None => Err(refusal(Errno::EINVAL, "Nexthop id is missing")),
+        Some(0) => Err(refusal(Errno::EINVAL, "Invalid nexthop id")),
+        Some(id) => Ok(id),
+    }
+}
+
+/// A message of `kind` about an object.
+fn message(id: u32, object: &NextHopObject, kind: u16, (sequence, flags, port): To) -> Vec<u8> {
+    let (scope, hop_flags) = match object.kind {
+        NextHopKind::Hop { gateway: None, .. } if i32::from(object.family) == c::AF_INET => {
+            (c::RT_SCOPE_HOST, 0)
+        }
+        NextHopKind::Hop { on_link, .. } => (c::RT_SCOPE_LINK, if on_link { RTNH_F_ONLINK } else { 0 }),
+        _ => (c::RT_SCOPE_UNIVERSE, 0),
+    };
+    let message = Message::new(kind, flags, sequence, port)
+        .put(&[object.family, scope, object.protocol, 0])
+        .put(&hop_flags.to_ne_bytes())
+        .attribute(ID, &id.to_ne_bytes());
+    match &object.kind {
+        NextHopKind::Group(members) => {
+            let entry = |(id, weight): &(u32, u16)| {
+                [
+                    id.to_ne_bytes(),
+                    [(weight - 1).to_le_bytes(), [0; 2]].concat().try_into().expect("four bytes"),
+                ]
+                .concat()
+            };
+            message
+                .attribute(GROUP, &members.iter().flat_map(entry).collect::<Vec<u8>>())
+                .attribute(GROUP_TYPE, &[0, 0])
+        }
+        NextHopKind::Blackhole => message.attribute(BLACKHOLE, &[]),
+        NextHopKind::Hop { interface, gateway, .. } => {
+            let message = message.attribute(OIF, &interface_index(*interface).to_ne_bytes());
+            match gateway {
+                Some(ip) => message.attribute(GATEWAY, &ip_bytes(*ip)),
+                None => message,
+            }
+        }
+    }
+    .finish()
+}

@@ -1,0 +1,236 @@
+//! Next-hop objects (`ip nexthop`, `net/ipv4/nexthop.c` of Linux): next hops and groups of them that routes name by number, so that
+//! one change moves all routes that use them.
+//!
+//! A route keeps the next hops that its object stands for ([`belljar_net::routes::Route::object`]), since packets must not look
+//! objects up; whoever changes objects calls [`Stack::apply_nexthops`] afterwards.
+
+use crate::Stack;
+use crate::family::Family;
+use belljar_base::Map;
+use belljar_linux_abi::c;
+use belljar_net::routes::{NextHop, RouteKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A next-hop object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextHopObject {
+    /// `AF_INET` or `AF_INET6`; `AF_UNSPEC` for a group.
+    pub family: u8,
+    /// `RTPROT_*`: who has made it.
+    pub protocol: u8,
+    /// What it stands for.
+    pub kind: NextHopKind,
+}
+
+/// Kind of a next-hop object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextHopKind {
+    /// Packets vanish.
+    Blackhole,
+    /// Packets go to a router or, without one, to stations of a link.
+    Hop {
+        /// The number of the interface by which they leave.
+        interface: usize,
+        /// The router.
+        gateway: Option<IpAddr>,
+        /// The router was said to be on the link, whatever the addresses are.
+        on_link: bool,
+    },
+    /// Each flow takes one of several objects, as often as its weight says.
+    Group(Vec<(u32, u16)>),
+}
+
+impl NextHopObject {
+    /// The members of a group, with their weights; none of others.
+    pub fn members(&self) -> &[(u32, u16)] {
+        match &self.kind {
+            NextHopKind::Group(members) => members,
+            _ => &[],
+        }
+    }
+    /// True if it is a group.
+    pub fn is_group(&self) -> bool {
+        matches!(self.kind, NextHopKind::Group(_))
+    }
+}
+
+/// The next-hop objects of a host.
+#[derive(Debug, Default)]
+pub struct NextHops {
+    objects: Map<u32, NextHopObject>,
+    /// Groups in the order in which they have last been made or changed.
+    groups: Vec<u32>,
+    last: u32,
+}
+
+impl NextHops {
+    /// An object.
+    pub fn get(&self, id: u32) -> Option<&NextHopObject> {
+        self.objects.get(&id)
+    }
+    /// All objects by number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &NextHopObject)> {
+        self.objects.iter().map(|(id, object)| (*id, object))
+    }
+    /// A number that no object has: the next one.
+    pub fn unused(&mut self) -> u32 {
+        loop {
+            self.last = self.last.wrapping_add(1).max(1);
+            if !self.objects.contains_key(&self.last) {
+                return self.last;
+            }
+        }
+    }
+    /// Puts an object in; one with the same number goes.
+    pub fn insert(&mut self, id: u32, object: NextHopObject) {
+        self.groups.retain(|group| *group != id);
+        if object.is_group() {
+            self.groups.push(id);
+        }
+        self.objects.insert(id, object);
+    }
+    /// The groups that an object is a member of, the one changed last first.
+    pub fn groups_of(&self, id: u32) -> Vec<u32> {
+        let has = |group: &&u32| {
+            self.get(**group).is_some_and(|group| group.members().iter().any(|(member, _)| *member == id))
+        };
+        self.groups.iter().rev().filter(has).copied().collect()
+    }
+    /// Takes an object out, and out of the groups that it is a member of: each of these as it was, and whether it is left.
+    pub fn remove(&mut self, id: u32) -> Vec<(u32, NextHopObject, bool)> {
+        let mut changed = Vec::new();
+        for group in self.groups_of(id) {
+            let Some(object) = self.objects.get(&group).cloned() else { continue };
+            let mut members = object.members().to_vec();
+            members.retain(|(member, _)| *member != id);
+            let left = !members.is_empty();
+            match left {
+                true => {
+                    self.insert(group, NextHopObject { kind: NextHopKind::Group(members), ..object.clone() });
+                }
+                false => self.forget(group),
+            }
+            changed.push((group, object, left));
+        }
+        self.forget(id);
+        changed
+    }
+    fn forget(&mut self, id: u32) {
+        self.objects.remove(&id);
+        self.groups.retain(|group| *group != id);
+    }
+
+    /// The route that an object makes: its kind and the next hops, a hop of weight n n times. `None` if there is no such object, or
+    /// one that routes of the family cannot use.
+    pub fn expand<A: Family>(&self, id: u32) -> Option<(RouteKind, Vec<NextHop<A>>)> {
+        let object = self.get(id)?;
+        match &object.kind {
+            NextHopKind::Blackhole if i32::from(object.family) == A::AF || A::AF == c::AF_INET => {
+                Some((RouteKind::Blackhole, Vec::new()))
+            }
+            NextHopKind::Blackhole => None,
+            NextHopKind::Hop { interface, gateway, on_link } => {
+                let (gateway, gateway6) = match gateway {
+                    Some(ip) if A::of(*ip).is_some() => (A::of(*ip), None),
+                    Some(IpAddr::V6(ip)) => (None, Some(*ip)),
+                    Some(IpAddr::V4(_)) => return None,
+                    None if A::AF == c::AF_INET6 && i32::from(object.family) != A::AF => return None,
+                    None => (None, None),
+                };
+                let hop = NextHop { interface: *interface, gateway, gateway6, on_link: *on_link };
+                Some((RouteKind::Unicast, vec![hop]))
+            }
+            NextHopKind::Group(members) => {
+                let mut hops = Vec::new();
+                for (member, weight) in members {
+                    match self.expand::<A>(*member)? {
+                        (RouteKind::Unicast, one) => {
+                            one.iter()
+                                .for_each(|hop| hops.extend(std::iter::repeat_n(*hop, usize::from(*weight))));
+                        }
+                        // It is the only one.
+                        blackhole => return Some(blackhole),
+                    }
+                }
+                Some((RouteKind::Unicast, hops))
+            }
+        }
+    }
+}
+
+impl Stack {
+    /// Objects have changed: the routes that name them follow, and go with them.
+    pub fn apply_nexthops(&mut self) {
+        self.apply_nexthops_of::<Ipv4Addr>();
+        self.apply_nexthops_of::<Ipv6Addr>();
+    }
+
+    fn apply_nexthops_of<A: Family>(&mut self) {
+        let objects = std::mem::take(&mut self.nexthops);
+        self.retain_routes::<A>(|route| {
+            if let Some(id) = route.object {
+                let Some((kind, hops)) = objects.expand::<A>(id) else { return false };
+                (route.kind, route.hops) = (kind, hops);
+            }
+            true
+        });
+        self.nexthops = objects;
+    }
+
+    /// An interface goes out of use or loses its carrier: its next hops are gone.
+    pub fn flush_nexthops(&mut self, number: usize) {
+        let leaves = |object: &NextHopObject| matches!(object.kind, NextHopKind::Hop { interface, .. } if interface == number);
+        let gone: Vec<u32> =
+            self.nexthops.iter().filter(|(_, object)| leaves(object)).map(|(id, _)| id).collect();
+        if gone.is_empty() {
+            return;
+        }
+        for id in gone {
+            self.nexthops.remove(id);
+        }
+        self.apply_nexthops();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(last: u8) -> NextHopObject {
+        let gateway = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)));
+        NextHopObject {
+            family: c::AF_INET as u8,
+            protocol: 4,
+            kind: NextHopKind::Hop { interface: 1, gateway, on_link: false },
+        }
+    }
+
+    #[test]
+    fn groups_shrink_and_go_with_their_members() {
+        let mut all = NextHops::default();
+        all.insert(1, hop(1));
+        all.insert(2, hop(2));
+        let group = |members: &[(u32, u16)]| NextHopObject {
+            family: 0,
+            protocol: 4,
+            kind: NextHopKind::Group(members.to_vec()),
+        };
+        all.insert(10, group(&[(1, 1), (2, 3)]));
+        all.insert(11, group(&[(2, 1)]));
+        assert_eq!(all.unused(), 3);
+        let (kind, hops) = all.expand::<Ipv4Addr>(10).unwrap();
+        assert_eq!(
+            (kind, hops.len(), hops[0] == hops[1], hops[1] == hops[3]),
+            (RouteKind::Unicast, 4, false, true)
+        );
+        assert!(all.expand::<Ipv6Addr>(10).is_none());
+        assert_eq!(all.groups_of(2), [11, 10]);
+        let changed = all.remove(2);
+        assert_eq!(
+            changed.iter().map(|(id, _, left)| (*id, *left)).collect::<Vec<_>>(),
+            [(11, false), (10, true)]
+        );
+        assert_eq!(all.iter().map(|(id, _)| id).collect::<Vec<_>>(), [1, 10]);
+        assert_eq!(all.get(10).unwrap().members(), [(1, 1)]);
+    }
+}

@@ -1,0 +1,177 @@
+//! IPv4 addresses of interfaces as Linux keeps them (`net/ipv4/devinet.c`).
+//!
+//! An interface's list has the primary addresses first. An address is *secondary* (`IFA_F_SECONDARY`) if a primary one of the same
+//! network stands before it: it has no route of its own to that network, and goes with the primary one unless `promote_secondaries`
+//! makes it the next. So the flag follows from the order, and only what cannot be told from an address is kept beside the list.
+
+use crate::Stack;
+use belljar_linux_abi::c;
+use belljar_net::{InterfaceAddress, Prefix};
+use std::net::Ipv4Addr;
+
+/// Attributes of an address beside its network, as the administrator gives them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressAttributes {
+    /// `RT_SCOPE_*`: where it is valid.
+    pub scope: u8,
+    /// `IFA_BROADCAST`.
+    pub broadcast: Option<Ipv4Addr>,
+    /// `IFA_LABEL`, where that is not the name of the interface.
+    pub label: Option<Box<str>>,
+    /// The address at the other end, and the length of the prefix that is reached there.
+    pub peer: Option<InterfaceAddress>,
+    /// `IFA_F_NOPREFIXROUTE`: no route to the network is made.
+    pub no_prefix_route: bool,
+    /// `IFA_RT_PRIORITY`: the metric of that route.
+    pub metric: u32,
+    /// `IFA_PROTO`: who has made it.
+    pub origin: u8,
+}
+
+/// A reason for which an interface cannot have one more address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressConflict {
+    /// It has it.
+    Present,
+    /// It has one of the same network with another scope.
+    Scope,
+}
+
+impl Stack {
+    /// The attributes of an address; those of one that nobody has given any are the usual ones.
+    pub fn address_attributes(&self, number: usize, own: &InterfaceAddress) -> AddressAttributes {
+        if let Some(given) = self.address_attributes.get(&(number, *own)) {
+            return given.clone();
+        }
+        let scope = if own.ip.is_loopback() { c::RT_SCOPE_HOST } else { c::RT_SCOPE_UNIVERSE };
+        let broadcast = own.network().broadcast().filter(|_| number != crate::LO);
+        AddressAttributes { scope, broadcast, ..AddressAttributes::default() }
+    }
+
+    /// The network that an address stands for: that of its peer if it has one.
+    pub fn address_network(&self, number: usize, own: &InterfaceAddress) -> Prefix {
+        let peer = self.address_attributes.get(&(number, *own)).and_then(|given| given.peer);
+        peer.unwrap_or(*own).network()
+    }
+
+    /// The primary address of an address's network: itself if it is one.
+    pub fn primary_of(&self, number: usize, own: &InterfaceAddress) -> InterfaceAddress {
+        let network = self.address_network(number, own);
+        let same = |other: &&InterfaceAddress| self.address_network(number, other) == network;
+        self.interfaces[number].addresses.iter().find(same).copied().unwrap_or(*own)
+    }
+
+    /// The secondary addresses that go with a primary one; none of a secondary.
+    pub fn secondaries_of(&self, number: usize, own: &InterfaceAddress) -> Vec<InterfaceAddress> {
+        if self.primary_of(number, own) != *own {
+            return Vec::new();
+        }
+        let network = self.address_network(number, own);
+        let own_addresses = self.interfaces[number].addresses.iter();
+        own_addresses
+            .filter(|other| *other != own && self.address_network(number, other) == network)
+            .copied()
+            .collect()
+    }
+
+    /// Gives an interface one more address: behind the last primary one whose scope is no narrower, or behind all if it is
+    /// secondary. Without attributes it has the usual ones.
+    pub fn add_address(
+        &mut self,
+        number: usize,
+        own: InterfaceAddress,
+        attributes: Option<AddressAttributes>,
+    ) -> Result<(), AddressConflict> {
+        let peer = attributes.as_ref().and_then(|given| given.peer);
+        let network = peer.unwrap_or(own).network();
+        let scope =
+            attributes.as_ref().map_or_else(|| self.address_attributes(number, &own).scope, |a| a.scope);
+        let (mut place, mut secondary) = (0, false);
+        let list = &self.interfaces[number].addresses;
+        for (at, other) in list.iter().enumerate() {
+            let of_other = self.address_attributes(number, other).scope;
+            if scope <= of_other && self.primary_of(number, other) == *other {
+                place = at + 1;
+            }
+            if *other == own {
+                return Err(AddressConflict::Present);
+            }
+            if self.address_network(number, other) == network {
+                if scope != of_other {
+                    return Err(AddressConflict::Scope);
+                }
+                secondary = true;
+            }
+        }
+        let place = if secondary { list.len() } else { place };
+        self.interfaces[number].addresses.insert(place, own);
+        if let Some(given) = attributes {
+            self.address_attributes.insert((number, own), given);
+        }
+        Ok(())
+    }
+
+    /// Changes the broadcast address that goes with an address.
+    pub fn set_broadcast(&mut self, number: usize, own: InterfaceAddress, broadcast: Ipv4Addr) {
+        let given = self.address_attributes(number, &own);
+        let given = AddressAttributes { broadcast: Some(broadcast), ..given };
+        self.address_attributes.insert((number, own), given);
+    }
+
+    /// Takes an address away. A secondary one that becomes primary by that is told, and moves up behind the other primary ones.
+    pub fn remove_address(&mut self, number: usize, own: &InterfaceAddress) -> Option<InterfaceAddress> {
+        let next = self.secondaries_of(number, own).first().copied();
+        self.interfaces[number].addresses.retain(|other| other != own && Some(*other) != next);
+        self.address_attributes.remove(&(number, *own));
+        let next = next?;
+        // Those that remain secondary stand behind it.
+        let network = self.address_network(number, &next);
+        let other = |own: &InterfaceAddress| {
+            self.address_network(number, own) != network && self.primary_of(number, own) == *own
+        };
+        let last = self.interfaces[number].addresses.iter().rposition(other);
+        self.interfaces[number].addresses.insert(last.map_or(0, |last| last + 1), next);
+        Some(next)
+    }
+
+    /// An interface is no more: neither are its addresses.
+    pub fn forget_addresses(&mut self, number: usize) {
+        self.interfaces[number].addresses.clear();
+        self.address_attributes.retain(|(interface, _), _| *interface != number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ETH0;
+    use crate::testing::stack;
+    use belljar_net::InterfaceAddress;
+
+    fn own(text: &str) -> InterfaceAddress {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn primary_addresses_stand_first_and_the_next_one_moves_up() {
+        let mut stack = stack();
+        for text in ["10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24", "10.0.0.9/25", "10.0.0.10/25"] {
+            stack.add_address(ETH0, own(text), None).unwrap();
+        }
+        let shown = |stack: &crate::Stack| {
+            let list = stack.interfaces[ETH0].addresses.iter().filter(|own| own.ip.octets()[0] == 10);
+            list.map(|own| {
+                let kind = if stack.primary_of(ETH0, own) == *own { "" } else { "s" };
+                format!("{}{kind}", own.ip.octets()[3])
+            })
+            .collect::<Vec<_>>()
+            .join(" ")
+        };
+        assert_eq!(shown(&stack), "1 9 2s 3s 10s");
+        assert_eq!(stack.remove_address(ETH0, &own("10.0.0.1/24")), Some(own("10.0.0.2/24")));
+        assert_eq!(shown(&stack), "9 2 3s 10s");
+        assert!(stack.add_address(ETH0, own("10.0.0.2/24"), None).is_err());
+        assert_eq!(stack.remove_address(ETH0, &own("10.0.0.3/24")), None);
+        assert_eq!(shown(&stack), "9 2 10s");
+        assert!(stack.add_address(ETH0, own("10.0.0.9/25"), None).is_err());
+    }
+}
