@@ -101,12 +101,12 @@ impl Connection {
         if self.snd.limit_locked {
             return;
         }
-        // Room for headers, what describes the buffer's pages, and the buffer's own description, as
-        // Linux 6.18 counts them: SO_SNDBUF grows by 2 * 3456 for each segment of 1460 bytes.
-        const HEADERS: usize = 1728;
+        // Room for headers and for what describes the buffer's pages, in an allocation of a power of two, and the buffer's
+        // own description, as Linux 6.18 counts them: 2,304 bytes for a segment of 1,460.
+        const HEADERS: usize = 512;
         const BUFFER_HEAD: usize = 256;
         let mss = self.snd.mss.max(usize::from(self.snd.mss_limit));
-        let per_segment = (mss + HEADERS).next_multiple_of(64) + BUFFER_HEAD;
+        let per_segment = (mss + HEADERS).next_power_of_two() + BUFFER_HEAD;
         let segments = self.window.cwnd.max(INITIAL_WINDOW) as usize;
         let wanted = (self.congestion.send_buffer_windows() * per_segment * segments)
             .min(self.config.wmem[2] as usize);

@@ -2,7 +2,7 @@
 
 use super::solo::{OURS, PEERS, Solo};
 use super::util::World;
-use crate::{Config, Events, Flags, State, TcpError};
+use crate::{Config, CongestionAlgorithm, Events, Flags, State, TcpError};
 use belljar_base::{SimDuration, SimTime};
 use belljar_wire::tcp::Timestamps;
 
@@ -242,6 +242,27 @@ fn writers_are_woken_when_a_third_is_free() {
     world.run_while(SimTime::from_secs(1), |w| !w.ends[0].events.contains(Events::WRITABLE));
     let free = world.ends[0].tcp.writable_bytes();
     assert!(free >= 10_000, "{free}");
+}
+
+/// What Linux 6.18 shows as `SO_SNDBUF` of connections over `lo` with these `TCP_MAXSEG`.
+#[test]
+fn the_send_buffer_holds_the_first_window_twice() {
+    for (mss, reno, bbr) in [
+        (300, 25_600, 38_400),
+        (512, 25_600, 38_400),
+        (513, 46_080, 69_120),
+        (1_460, 46_080, 69_120),
+        (1_537, 87_040, 130_560),
+        (8_960, 332_800, 499_200),
+    ] {
+        for (congestion, expected) in [(CongestionAlgorithm::Reno, reno), (CongestionAlgorithm::Bbr, bbr)] {
+            let config = Config { mss, congestion, ..Config::default() };
+            let mut world =
+                World::new(super::util::Link::new(100_000_000, MS(5)), [config.clone(), config], 2);
+            world.run_for(MS(100));
+            assert_eq!(world.ends[0].tcp.send_buffer(), expected, "{mss} {congestion:?}");
+        }
+    }
 }
 
 /// The kernel's window of such a flow stays where it is for as long as it lasts: the program would send more.
