@@ -566,6 +566,88 @@ static void a_file_is_a_disk(void) {
     CHECK(close(d) == 0 && close(f) == 0 && unlink("disk") == 0);
 }
 
+static uint64_t own_namespace(void) {
+    struct stat st;
+    return stat("/proc/self/ns/mnt", &st) == 0 ? st.st_ino : 0;
+}
+/* Numbers of namespaces do not come again while somebody may remember them. */
+static void namespaces_are_told_apart(void) {
+    int back = open("/proc/self/ns/mnt", O_RDONLY);
+    CHECK(back >= 0 && unshare(CLONE_NEWNS) == 0);
+    uint64_t first = own_namespace();
+    int kept = open("/proc/self/ns/mnt", O_RDONLY);
+    CHECK(kept >= 0 && unshare(CLONE_NEWNS) == 0);
+    uint64_t second = own_namespace();
+    CHECK(first != 0 && second != 0 && first != second);
+    CHECK(setns(kept, CLONE_NEWNS) == 0 && own_namespace() == first);
+    SAME(setns(back, CLONE_NEWNS), 0);
+    CHECK(chdir(guest_scratch) == 0 && close(back) == 0 && close(kept) == 0);
+}
+
+static void an_unbindable_one_is_in_new_namespaces(void) {
+    int back = open("/proc/self/ns/mnt", O_RDONLY);
+    CHECK(back >= 0 && mkdir("m", 0755) == 0 && mkdir("n", 0755) == 0 && mount("x", "m", "tmpfs", 0, NULL) == 0);
+    CHECK(put("m/f", "text") && mount(NULL, "m", NULL, MS_UNBINDABLE, NULL) == 0);
+    FAILS(mount("m", "n", NULL, MS_BIND, NULL), EINVAL);
+    SAME(unshare(CLONE_NEWNS), 0);
+    CHECK(holds("m/f", "text") && strstr(line_with("/proc/self/mountinfo", "/m rw,"), " unbindable") == NULL);
+    CHECK(mount("m", "n", NULL, MS_BIND, NULL) == 0 && holds("n/f", "text") && umount("n") == 0);
+    SAME(setns(back, CLONE_NEWNS), 0);
+    CHECK(chdir(guest_scratch) == 0 && close(back) == 0 && umount("m") == 0 && rmdir("m") == 0 && rmdir("n") == 0);
+}
+
+static void holes_of_a_full_tmpfs(void) {
+    static char page[8192];
+    CHECK(mkdir("m", 0755) == 0 && mount("x", "m", "tmpfs", 0, "size=64k") == 0);
+    int f = open("m/f", O_RDWR | O_CREAT, 0600), g = open("m/g", O_RDWR | O_CREAT, 0600);
+    CHECK(f >= 0 && g >= 0 && ftruncate(f, 1 << 20) == 0);
+    SAME(pwrite(f, page, 8192, 512 << 10), 8192);
+    for (int i = 0; i < 7; i++)
+        SAME(write(g, page, 8192), 8192);
+    FAILS(pwrite(f, page, 1, 0), ENOSPC);
+    FAILS(pwrite(f, page, 4096, 600 << 10), ENOSPC);
+    SAME(pwrite(f, page, 8192, 516 << 10), 4096);
+    SAME(pwrite(f, page, 4096, 512 << 10), 4096);
+    FAILS(fallocate(f, 0, 0, 4096), ENOSPC);
+    CHECK(ftruncate(g, 0) == 0);
+    SAME(pwrite(f, page, 8192, 0), 8192);
+    CHECK(close(f) == 0 && close(g) == 0 && umount("m") == 0 && rmdir("m") == 0);
+}
+
+/* Nothing lies above the root of a mount that is in no place. */
+static void above_what_is_attached_nowhere(void) {
+    struct stat root, above;
+    CHECK(mkdir("m", 0755) == 0 && mkdir("m/d", 0755) == 0 && mkdir("m/d/e", 0755) == 0);
+    int tree = syscall(OPEN_TREE, AT_FDCWD, "m/d", 1);
+    CHECK(tree >= 0 && fstat(tree, &root) == 0 && fstatat(tree, "..", &above, 0) == 0);
+    SAME(root.st_ino, above.st_ino);
+    CHECK(fstatat(tree, "e/../..", &above, 0) == 0);
+    SAME(root.st_ino, above.st_ino);
+    CHECK(close(tree) == 0 && rmdir("m/d/e") == 0 && rmdir("m/d") == 0 && rmdir("m") == 0);
+}
+
+static int has_flag(const char *path, unsigned long flag) {
+    struct statfs s;
+    return statfs(path, &s) == 0 && (s.f_flags & flag) != 0;
+}
+/* mount_setattr(2) of a file system that was there before, and of all below a place. */
+static void attributes_of_system_files(void) {
+    struct {
+        uint64_t set, cleared, propagation, user;
+    } fix = {8, 0, 0, 0}, back = {0, 8, 0, 0};
+    int outside = open("/proc/self/ns/mnt", O_RDONLY);
+    int had = has_flag("/proc", 8);
+    CHECK(outside >= 0 && unshare(CLONE_NEWNS) == 0);
+    SAME(syscall(442, AT_FDCWD, "/proc", 0, &fix, sizeof fix), 0);
+    CHECK(has_flag("/proc", 8) && !has_flag(guest_scratch, 8));
+    SAME(syscall(442, AT_FDCWD, "/proc", 0, &back, sizeof back), 0);
+    CHECK(!has_flag("/proc", 8));
+    if (had)
+        SAME(syscall(442, AT_FDCWD, "/proc", 0, &fix, sizeof fix), 0);
+    SAME(setns(outside, CLONE_NEWNS), 0);
+    CHECK(chdir(guest_scratch) == 0 && close(outside) == 0);
+}
+
 static int alone(void) {
     if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
         puts("# skipped: mounting takes root");
@@ -582,4 +664,5 @@ GUEST_WITH(if (!alone()) return 77,
     T(a_place_is_shown_at_another), T(a_tmpfs_is_full), T(mounts_lie_over_each_other), T(peers_get_what_is_mounted),
     T(what_is_mounted_outlives_its_name), T(what_peers_got_within_goes_once), T(a_slave_passes_nothing_back),
     T(a_namespace_has_its_own), T(another_root), T(system_files_at_other_places), T(step_by_step),
-    T(a_file_is_a_disk))
+    T(a_file_is_a_disk), T(namespaces_are_told_apart), T(an_unbindable_one_is_in_new_namespaces), T(holes_of_a_full_tmpfs),
+    T(above_what_is_attached_nowhere), T(attributes_of_system_files))

@@ -95,6 +95,23 @@ impl Extents {
             _ => at,
         }
     }
+    /// The end of what can be written from `start` on to a file of `size` bytes, if no more than `left` bytes can be set aside.
+    pub fn end_of_room(&self, start: u64, size: u64, left: u64) -> u64 {
+        let (mut at, mut left) = (start / BLOCK * BLOCK, left / BLOCK * BLOCK);
+        let everything = Map::from([(0, size.div_ceil(BLOCK) * BLOCK)]);
+        let parts = match self {
+            Extents::Everything => &everything,
+            Extents::Parts(parts) => parts,
+        };
+        for (from, to) in parts.iter().filter(|(_, to)| **to > start) {
+            let hole = from.saturating_sub(at);
+            if hole > left {
+                break;
+            }
+            (at, left) = (at.max(*to), left - hole);
+        }
+        at.saturating_add(left)
+    }
     /// Number of bytes that are set aside for a file of `size` bytes.
     pub fn allocated(&self, size: u64) -> u64 {
         match self {
@@ -109,6 +126,20 @@ mod tests {
     use super::*;
 
     const K: u64 = 1_024;
+
+    #[test]
+    fn holes_take_room_and_data_does_not() {
+        let mut extents = Extents::none();
+        extents.add(8 * K, 16 * K);
+        extents.add(24 * K, 28 * K);
+        assert_eq!(extents.end_of_room(0, 28 * K, 4 * K), 4 * K);
+        assert_eq!(extents.end_of_room(0, 28 * K, 8 * K), 16 * K);
+        assert_eq!(extents.end_of_room(9 * K, 28 * K, 0), 16 * K);
+        assert_eq!(extents.end_of_room(9 * K, 28 * K, 12 * K), 32 * K);
+        assert_eq!(extents.end_of_room(100 * K, 28 * K, 5 * K), 104 * K);
+        assert_eq!(extents.end_of_room(100 * K, 28 * K, u64::MAX), u64::MAX);
+        assert_eq!(Extents::Everything.end_of_room(0, 5 * K, 0), 8 * K);
+    }
 
     #[test]
     fn parts_join_and_split_at_blocks() {

@@ -90,6 +90,17 @@ pub struct Mount {
     pub expiring: bool,
 }
 
+/// Extent of a copy of a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyExtent {
+    /// The mount alone.
+    One,
+    /// What is mounted in it too, but for what must not be bound.
+    Bindable,
+    /// All that is mounted in it, as a new namespace has it: there it can be bound.
+    All,
+}
+
 /// The first mount: the root of the first namespace.
 pub const BASE: MountKey = MountKey(0);
 /// The first device number of file systems that are mounted, `0:32`.
@@ -112,6 +123,8 @@ pub struct Mounts {
     last_id: u32,
     last_device: u64,
     last_group: u32,
+    /// Numbers of namespaces do not come again: programs tell namespaces by them.
+    last_namespace: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +162,7 @@ impl Mounts {
             last_id: FIRST_ID - 1,
             last_device: FIRST_DEVICE - 1,
             last_group: 0,
+            last_namespace: 0,
         };
         mounts.namespaces.insert(0, Namespace { root: BASE, users: 1 });
         mounts.add_seed(root, device, kind);
@@ -265,29 +279,43 @@ impl Mounts {
         at: (MountKey, InodeKey),
         shows: &dyn Fn(InodeKey, InodeKey) -> bool,
     ) -> Result<(), Errno> {
-        if self.all.len() >= MOST {
-            return Err(Errno::ENOSPC);
-        }
+        self.check_room(mount, at, shows)?;
         if let Some(group) = self.get(at.0).group {
             self.set_propagation(mount, Propagation::Shared, true);
             let root = self.get(mount).root;
-            for other in self.receivers(group, at.0) {
-                let there = (other, at.1);
-                if shows(self.get(other).root, at.1) && !self.hidden.contains_key(&there) {
-                    let copy = self.copy(mount, root, true, &|_| true);
-                    if self.get(other).group != Some(group) {
-                        // What a slave gets is a slave: what it mounts there is its own.
-                        for part in self.tree(copy) {
-                            let part = self.get_mut(part);
-                            part.master = part.group.take().or(part.master);
-                        }
+            for other in self.takers(at, shows) {
+                let copy = self.copy(mount, root, CopyExtent::Bindable, &|_| true);
+                if self.get(other).group != Some(group) {
+                    // What a slave gets is a slave: what it mounts there is its own.
+                    for part in self.tree(copy) {
+                        let part = self.get_mut(part);
+                        part.master = part.group.take().or(part.master);
                     }
-                    self.attach_here(copy, there);
                 }
+                self.attach_here(copy, (other, at.1));
             }
         }
         self.attach_here(mount, at);
         Ok(())
+    }
+    /// `ENOSPC` if attaching a mount to a place would make too many, its copies in peers and slaves included. To be asked before a
+    /// mount is taken out of its place to be attached elsewhere.
+    pub fn check_room(
+        &self,
+        mount: MountKey,
+        at: (MountKey, InodeKey),
+        shows: &dyn Fn(InodeKey, InodeKey) -> bool,
+    ) -> Result<(), Errno> {
+        let copies = self.takers(at, shows).len() * self.tree(mount).len();
+        if self.all.len() + copies > MOST { Err(Errno::ENOSPC) } else { Ok(()) }
+    }
+    /// The mounts that get a copy of what is attached to a place.
+    fn takers(&self, at: (MountKey, InodeKey), shows: &dyn Fn(InodeKey, InodeKey) -> bool) -> Vec<MountKey> {
+        let Some(group) = self.get(at.0).group else { return Vec::new() };
+        let mut others = self.receivers(group, at.0);
+        others
+            .retain(|other| shows(self.get(*other).root, at.1) && !self.hidden.contains_key(&(*other, at.1)));
+        others
     }
     /// The other attached mounts that get what is mounted in one of a peer group.
     fn receivers(&self, group: u32, but: MountKey) -> Vec<MountKey> {
@@ -364,23 +392,24 @@ impl Mounts {
     pub fn has_children(&self, mount: MountKey) -> bool {
         !self.children(mount).is_empty()
     }
-    /// A copy of the part of a mount from `root` on; of what is mounted in it too if `deep`, as far as `includes` says of a
-    /// mount point. Unbindable ones stay out.
+    /// A copy of the part of a mount from `root` on, and of what is mounted in it as far as `extent` and, of a mount point,
+    /// `includes` say.
     pub fn copy(
         &mut self,
         mount: MountKey,
         root: InodeKey,
-        deep: bool,
+        extent: CopyExtent,
         includes: &dyn Fn(InodeKey) -> bool,
     ) -> MountKey {
         let copy = self.copy_one(mount, root);
         let mut pairs = vec![(mount, copy)];
         let mut next = 0;
-        while let Some((from, to)) = pairs.get(next).copied().filter(|_| deep) {
+        while let Some((from, to)) = pairs.get(next).copied().filter(|_| extent != CopyExtent::One) {
             for child in self.children(from) {
-                let Mount { at: Some((_, point)), root, unbindable: false, .. } = *self.get(child) else {
+                let Mount { at: Some((_, point)), root, unbindable, .. } = *self.get(child) else { continue };
+                if unbindable && extent != CopyExtent::All {
                     continue;
-                };
+                }
                 if from == mount && !includes(point) {
                     continue;
                 }
@@ -414,10 +443,11 @@ impl Mounts {
 
     /// A new namespace with a copy of another's mounts, for one process.
     pub fn copy_namespace(&mut self, from: u32) -> u32 {
-        let number = self.namespaces.keys().next_back().map_or(0, |last| last + 1);
+        self.last_namespace += 1;
+        let number = self.last_namespace;
         let old = self.root_of(from);
         let root = self.get(old).root;
-        let copy = self.copy(old, root, true, &|_| true);
+        let copy = self.copy(old, root, CopyExtent::All, &|_| true);
         for part in self.tree(copy) {
             self.get_mut(part).namespace = Some(number);
         }

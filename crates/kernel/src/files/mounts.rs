@@ -8,7 +8,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey};
 use belljar_linux_abi::{Errno, c};
-use belljar_objects::mounts::{BASE, FileSystem, MountFlags, Mounts, Room};
+use belljar_objects::mounts::{BASE, CopyExtent, FileSystem, MountFlags, Mounts, Room};
 use slab::Slab;
 
 /// File systems that a host has from the start: where, device, kind, and the source that they show.
@@ -150,6 +150,25 @@ impl Files {
         let system = self.mounts.system(device)?;
         (system.seed && system.root == inode && self.mounts.get(mount).root != inode).then_some(device)
     }
+    /// The mounts and the devices of seeds whose flags a change at a place is about, those below included if it is `deep`.
+    pub(crate) fn mounts_at(&self, place: Place, deep: bool) -> (Vec<MountKey>, Vec<u64>) {
+        let seed = self.seed_at(place);
+        let own = if seed.is_none() { vec![place.0] } else { Vec::new() };
+        if !deep {
+            return (own, seed.into_iter().collect());
+        }
+        let below = |inode| is_below(&self.inodes, place.1, inode);
+        let children = self.mounts.children(place.0).into_iter();
+        let within =
+            children.filter(|child| self.mounts.get(*child).at.is_some_and(|(_, point)| below(point)));
+        let tree = own.into_iter().chain(within.flat_map(|child| self.mounts.tree(child))).collect();
+        let here = self.mounts.get(place.0).device;
+        let seeds = SEEDS.iter().map(|(_, device, ..)| *device);
+        let seeds = seeds.filter(|device| {
+            *device != here && self.mounts.system(*device).is_some_and(|system| below(system.root))
+        });
+        (tree, seeds.collect())
+    }
     /// Accounts for what a file of a tmpfs takes now.
     pub(crate) fn recharge(&mut self, key: InodeKey) {
         let inode = &mut self.inodes[key.0];
@@ -162,13 +181,12 @@ impl Files {
     }
     /// The end of what may be written to a file from `start` on: a tmpfs may be full. `ENOSPC` if nothing may.
     pub(crate) fn room_end(&mut self, key: InodeKey, start: u64) -> Result<u64, Errno> {
-        const BLOCK: u64 = belljar_objects::extents::BLOCK;
-        let device = self.inodes[key.0].device;
-        let Some(room) = self.mounts.room(device) else { return Ok(u64::MAX) };
+        let inode = &self.inodes[key.0];
+        let Some(room) = self.mounts.room(inode.device) else { return Ok(u64::MAX) };
         let left = room.bytes_left();
-        let size = self.inodes[key.0].content().map_or(0, |content| content.size);
-        let from = size.div_ceil(BLOCK).max(start / BLOCK) * BLOCK;
-        let end = from.saturating_add(left / BLOCK * BLOCK);
+        let end = inode
+            .content()
+            .map_or(u64::MAX, |content| content.extents.end_of_room(start, content.size, left));
         if end <= start { Err(Errno::ENOSPC) } else { Ok(end) }
     }
     /// Fills the table with what a new host has.
@@ -254,7 +272,8 @@ impl Host {
         let flags = self.files.mount_flags((mount, root)) & MountFlags::OF_MOUNT;
         let device = self.files.inode(root).device;
         let Files { mounts, inodes, .. } = &mut self.files;
-        let copy = mounts.copy(mount, root, deep, &|point| is_below(inodes, root, point));
+        let extent = if deep { CopyExtent::Bindable } else { CopyExtent::One };
+        let copy = mounts.copy(mount, root, extent, &|point| is_below(inodes, root, point));
         let made = mounts.get_mut(copy);
         if made.device != device {
             // A part of a seed is one of its file system, not of the one that it lies in.

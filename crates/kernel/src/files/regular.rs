@@ -391,7 +391,7 @@ impl Host {
         if grows || in_memory && kind == 0 && end > size {
             self.files.check_seals(inode, c::F_SEAL_GROW)?;
         }
-        if kind == 0 && end > size && self.files.room_end(inode, start)? < end {
+        if kind == 0 && self.files.room_end(inode, start)? < end {
             return Err(Errno::ENOSPC);
         }
         if kind != 0 {

@@ -4,9 +4,9 @@ use super::mounts::{attach, is_directory, make_system, propagation_of};
 use super::stat::walk_of;
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::FileKind;
-use crate::files::mounts::FileSystemContext;
+use crate::files::mounts::{FileSystemContext, is_below};
 use crate::files::tree::{Place, Walk};
+use crate::files::{FileKind, Files};
 use crate::ids::{FileKey, MountKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
@@ -321,6 +321,8 @@ pub(super) fn move_place(call: &mut Call<'_>, from: Place, to: Place) -> SysResu
     if is_directory(call, root) != is_directory(call, to.1) {
         return Err(Errno::EINVAL);
     }
+    let Files { mounts, inodes, .. } = &call.host.files;
+    mounts.check_room(mount, to, &|root, point| is_below(inodes, root, point))?;
     call.host.files.mounts.detach(mount);
     attach(call, mount, to)
 }
@@ -356,8 +358,9 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let deep = flags & RECURSIVE != 0;
+    let (tree, seeds) = call.host.files.mounts_at(place, deep);
+    let is_seed = call.host.files.seed_at(place).is_some();
     let mounts = &mut call.host.files.mounts;
-    let tree: Vec<MountKey> = if deep { mounts.tree(place.0) } else { vec![place.0] };
     let fixes = |mount: &MountKey| {
         let mount = mounts.get(*mount);
         let now = change.applied(mount.flags);
@@ -372,7 +375,12 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
         let mount = mounts.get_mut(mount);
         mount.flags = change.applied(mount.flags);
     }
-    if let Some(to) = propagation {
+    for device in seeds {
+        if let Some(system) = mounts.system_mut(device) {
+            system.flags = change.applied(system.flags);
+        }
+    }
+    if let Some(to) = propagation.filter(|_| !is_seed) {
         mounts.set_propagation(place.0, to, deep);
     }
     done(0)

@@ -58,7 +58,7 @@ fn copies_share_a_file_system_and_peers_get_what_is_mounted() {
     let mount = tmpfs(&mut mounts, 50);
     mounts.attach(mount, (BASE, InodeKey(7)), &everywhere).unwrap();
     mounts.set_propagation(mount, Propagation::Shared, false);
-    let copy = mounts.copy(mount, InodeKey(50), false, &everywhere_once);
+    let copy = mounts.copy(mount, InodeKey(50), CopyExtent::One, &everywhere_once);
     mounts.attach(copy, (BASE, InodeKey(8)), &everywhere).unwrap();
     let inner = tmpfs(&mut mounts, 60);
     mounts.attach(inner, (mount, InodeKey(51)), &everywhere).unwrap();

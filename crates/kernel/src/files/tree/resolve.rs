@@ -103,9 +103,12 @@ struct Walker {
 }
 
 impl Files {
-    /// The directory above one, which is not the root of whoever asks.
+    /// The directory above one, which is not the root of whoever asks. There is none above the root of a mount that is in no place.
     fn place_above(&mut self, place: Place) -> Place {
         let (mount, inode) = self.mounts.under(place.0, place.1);
+        if self.mounts.get(mount).root == inode {
+            return place;
+        }
         let parent = self.directory(inode).parent;
         self.mounts.top(mount, parent)
     }
