@@ -1,6 +1,6 @@
 """Draws sequences of calls for interpreter.c: the same seed, the same sequence."""
 
-from . import draw_waits
+from . import draw_credentials, draw_waits
 from .draw_files import (
     child_lock, close, close_some, directory, duplicate, event_value, eventfd, fcntl, flock, good_file, inotify,
     ioctl, lock, memfd, move, names, open_, open_beneath, pipe, pipe_size, place, poll, same_file, seal, sealed,
@@ -38,15 +38,21 @@ ACTIONS = [close, duplicate, fcntl, lock, transfer, transfer, event_value, place
            name_socket, send, receive, option, names, signal, timer, process, memory]
 
 
-# The first seed of the second generation.
+# The first seeds of the second and third generation.
 SECOND = 10**9
+THIRD = 2 * 10**9
 
 
 def draw(seed, length=40):
     """The lines of a sequence."""
     d = Draw(seed)
-    themes = [*THEMES.values(), (EVERYTHING, ACTIONS)] if seed < SECOND else draw_waits.THEMES
+    if seed < SECOND:
+        themes = [*THEMES.values(), (EVERYTHING, ACTIONS)]
+    else:
+        themes = draw_waits.THEMES if seed < THIRD else draw_credentials.THEMES
     creators, actions = d.r.choice(themes)
+    if seed >= THIRD:
+        draw_credentials.begin(d)
     for creator in d.r.choices(creators, k=3):
         creator(d)
     while len(d.lines) < length:

@@ -11,6 +11,7 @@
 #include "sockets.h"
 #include "names.h"
 #include "processes.h"
+#include "credentials.h"
 #include <spawn.h>
 
 enum { GUARD_MS = 60, ARGUMENTS = 8 };
@@ -33,7 +34,9 @@ static const struct operation operations[] = {
     O(timerfd_gettime), O(fork_exit), O(fork_wait), O(kill_child), O(wait4), O(waitid), O(setpgid), O(nanosleep), O(rlimit),
     O(prctl), O(futex), O(mmap), O(munmap), O(mprotect), O(mremap), O(msync), O(madvise), O(write_from), O(read_into),
     O(openat2), O(name_file), O(preadv2), O(pwritev2), O(bind_port), O(timeout), O(linger), O(peercred), O(fork_lock),
-    O(event_write), O(event_read),
+    O(event_write), O(event_read), O(begin), O(setuid), O(setgid), O(setreuid), O(setregid), O(setresuid), O(setresgid), O(setfsuid),
+    O(setfsgid), O(setgroups), O(capset), O(keepcaps), O(securebits), O(bounding), O(ambient), O(no_new_privs), O(dumpable),
+    O(chown), O(fchown), O(owner), O(faccessat2), O(run_program), O(fork_as), O(on_process), O(asked_of_sockets), O(say_who),
 };
 
 static timer_t guard;
@@ -72,6 +75,15 @@ static int run(const char *file) {
     /* Out of the way of the descriptors of the sequence, which are said. */
     here = fcntl(open(".", O_DIRECTORY | O_CLOEXEC), F_DUPFD_CLOEXEC, 900);
     close(3);
+    self_image = fcntl(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), F_DUPFD_CLOEXEC, 901);
+    close(3);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) == 0) {
+        for (int i = 0; i < 2; i++) {
+            life[i] = fcntl(ends[i], F_DUPFD_CLOEXEC, 902);
+            close(ends[i]);
+        }
+    }
     memset(slot, -1, sizeof slot);
     memset(timer_of, -1, sizeof timer_of);
     umask(022);
@@ -123,6 +135,8 @@ static int run(const char *file) {
 }
 
 int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "--whoami") == 0)
+        whoami();
     if (argc == 3)
         return run(argv[2]);
     if (argc != 2) {

@@ -145,10 +145,9 @@ static int place_for_child(long n, pid_t pid) {
     pid_t *place = &child[n % CHILDREN];
     if (pid <= 0)
         return -1;
-    if (*place > 0) {
-        kill(*place, SIGKILL);
+    /* One of another user's goes on until the sequence ends. */
+    if (*place > 0 && kill(*place, SIGKILL) == 0)
         waitpid(*place, NULL, 0);
-    }
     *place = pid;
     return 0;
 }

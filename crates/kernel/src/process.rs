@@ -83,6 +83,8 @@ pub struct ProcessAttributes {
     pub parent_death_signal: i32,
     /// `PR_SET_DUMPABLE`.
     pub dumpable: u64,
+    /// `AT_SECURE`: its program has more rights than whoever started it.
+    pub secure: bool,
     /// `PR_SET_NO_NEW_PRIVS`.
     pub no_new_privs: bool,
     /// `PR_SET_CHILD_SUBREAPER`: orphans among its descendants become its children.
@@ -120,6 +122,7 @@ impl Default for ProcessAttributes {
         ProcessAttributes {
             parent_death_signal: 0,
             dumpable: 1,
+            secure: false,
             no_new_privs: false,
             is_subreaper: false,
             timer_slack: 50_000,

@@ -83,7 +83,25 @@ impl Processes {
 
     /// `EPERM` unless a process may change how another is scheduled: one of the same user, or by `CAP_SYS_NICE`.
     pub(crate) fn may_schedule(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
-        if self.shares_user(process, target) { Ok(()) } else { self.require(process, capability::SYS_NICE) }
+        if !self.shares_user(process, target) {
+            self.require(process, capability::SYS_NICE)?;
+        }
+        self.may_tune(process, target)
+    }
+
+    /// `EPERM` if a process that is to be scheduled otherwise has capabilities that this one has not (`cap_safe_nice` of Linux).
+    pub(crate) fn may_tune(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
+        let beyond = self.who(target).capabilities.permitted & !self.who(process).capabilities.permitted;
+        if beyond == 0 { Ok(()) } else { self.require(process, capability::SYS_NICE) }
+    }
+
+    /// `EPERM` unless a process may give another an I/O priority: one of its real or effective user, or by `CAP_SYS_NICE`.
+    pub(crate) fn may_set_io_priority(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
+        let own = self.who(process);
+        if ![own.euid, own.ruid].contains(&self.who(target).ruid) {
+            self.require(process, capability::SYS_NICE)?;
+        }
+        self.may_tune(process, target)
     }
 
     /// True if a process acts as a user that another is.

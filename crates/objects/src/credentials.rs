@@ -4,7 +4,7 @@
 //! them rely on each step. What a process may do to others and to the host the kernel asks in `rights.rs` and, of files, in
 //! `files/permission.rs`.
 
-use belljar_linux_abi::c;
+use belljar_linux_abi::{Errno, c};
 
 /// Numbers of capabilities, `CAP_*`.
 #[allow(missing_docs)]
@@ -43,9 +43,17 @@ pub const LAST: u32 = 40;
 /// All capabilities.
 pub const ALL: u64 = (1 << (LAST + 1)) - 1;
 
+/// `SECBIT_*`; the bit behind each locks it.
 const NOROOT: u32 = 1 << 0;
 const NO_SETUID_FIXUP: u32 = 1 << 2;
 const KEEP_CAPS: u32 = 1 << 4;
+const NO_AMBIENT_RAISE: u32 = 1 << 6;
+/// All secure bits, those that lock others, and those that anybody may change.
+const SECURE_BITS: u32 = 0x555;
+const SECURE_LOCKS: u32 = SECURE_BITS << 1;
+const SECURE_UNPRIVILEGED: u32 = 0xf00;
+/// Capabilities about files, which come and go with the file system's user id: `CAP_FS_SET`.
+const OF_FILES: u64 = 0x1f | 1 << 9 | 1 << capability::MKNOD | 1 << 32;
 
 /// Identity of a process.
 #[derive(Clone, Debug, Default)]
@@ -94,9 +102,26 @@ impl Capabilities {
     pub fn kept(&self) -> bool {
         self.secure_bits & KEEP_CAPS != 0
     }
-    /// `PR_SET_KEEPCAPS`.
-    pub fn keep(&mut self, on: bool) {
+    /// `PR_SET_KEEPCAPS`; `EPERM` if it is locked.
+    pub fn keep(&mut self, on: bool) -> Result<(), Errno> {
+        if self.secure_bits & KEEP_CAPS << 1 != 0 {
+            return Err(Errno::EPERM);
+        }
         self.secure_bits = self.secure_bits & !KEEP_CAPS | if on { KEEP_CAPS } else { 0 };
+        Ok(())
+    }
+    /// `PR_SET_SECUREBITS`: `EPERM` for bits that are locked or unknown, and for those that take `CAP_SETPCAP`.
+    pub fn set_secure_bits(&mut self, new: u64) -> Result<(), Errno> {
+        let (old, known) = (self.secure_bits, u32::try_from(new).ok());
+        let known = known.filter(|new| new & !(SECURE_BITS | SECURE_LOCKS) == 0).ok_or(Errno::EPERM)?;
+        let changed = old ^ known;
+        let locked = (old & SECURE_LOCKS) >> 1 & changed != 0 || old & SECURE_LOCKS & !known != 0;
+        let privileged = self.effective >> capability::SETPCAP & 1 != 0;
+        if locked || changed & !SECURE_UNPRIVILEGED != 0 && !privileged {
+            return Err(Errno::EPERM);
+        }
+        self.secure_bits = known;
+        Ok(())
     }
 }
 
@@ -146,42 +171,80 @@ impl Credentials {
             _ => {}
         }
     }
-    /// Executing a file with the set-user-ID or set-group-ID bit.
-    pub fn set_ids(&mut self, uid: Option<u32>, gid: Option<u32>) {
-        self.euid = uid.unwrap_or(self.euid);
-        self.egid = gid.unwrap_or(self.egid);
+    /// Changes the capabilities about files as the file system's user id does.
+    pub fn fsuid_changed(&mut self, old: u32) {
+        let sets = &mut self.capabilities;
+        if sets.secure_bits & NO_SETUID_FIXUP != 0 {
+            return;
+        }
+        match (old == 0, self.fsuid == 0) {
+            (true, false) => sets.effective &= !OF_FILES,
+            (false, true) => sets.effective |= sets.permitted & OF_FILES,
+            _ => {}
+        }
+    }
+    /// True if a process that had the credentials `old` must not be looked into by its former equals: it acts as another, or is
+    /// capable of more (`commit_creds` of Linux).
+    pub fn parts_from(&self, old: &Credentials) -> bool {
+        (self.euid, self.egid, self.fsuid, self.fsgid) != (old.euid, old.egid, old.fsuid, old.fsgid)
+            || self.capabilities.permitted & !old.capabilities.permitted != 0
     }
     /// Changes ids and capabilities as the execution of a file without capabilities of its own does: "Transformation of
-    /// capabilities during execve()" and "Capabilities and execution of programs by root".
-    pub fn executed(&mut self) {
-        (self.suid, self.sgid) = (self.euid, self.egid);
-        (self.fsuid, self.fsgid) = (self.euid, self.egid);
-        let root = self.capabilities.secure_bits & NOROOT == 0;
-        let (real, effective) = (root && self.ruid == 0, root && self.euid == 0);
-        let sets = &mut self.capabilities;
-        if real || effective {
-            sets.permitted = sets.inheritable | sets.bounding;
-            sets.effective = if effective { sets.permitted } else { sets.ambient };
-        } else {
-            (sets.permitted, sets.effective) = (sets.ambient, sets.ambient);
+    /// capabilities during execve()" and "Capabilities and execution of programs by root". The set-user-ID and set-group-ID bits
+    /// give `uid` and `gid`. True if the program is to know that it has more rights than its caller (`AT_SECURE`).
+    pub fn executed(&mut self, uid: Option<u32>, gid: Option<u32>, no_new_privs: bool) -> bool {
+        let (old_euid, old_permitted) = (self.euid, self.capabilities.permitted);
+        let groups = std::mem::take(&mut self.groups);
+        let is_member = |gid: u32, fsgid: u32| gid == fsgid || groups.binary_search(&gid).is_ok();
+        if !no_new_privs {
+            (self.euid, self.egid) = (uid.unwrap_or(self.euid), gid.unwrap_or(self.egid));
         }
-        sets.keep(false);
+        let root = self.capabilities.secure_bits & NOROOT == 0;
+        let effective = root && self.euid == 0;
+        let by_root = effective || root && self.ruid == 0;
+        let sets = &self.capabilities;
+        let mut permitted = if by_root { sets.inheritable | sets.bounding } else { 0 };
+        let changed = self.euid != old_euid || !is_member(self.egid, self.fsgid);
+        if no_new_privs && (changed || permitted & !old_permitted != 0) {
+            // They get no more than they had, and maybe less.
+            (self.euid, self.egid) = (self.ruid, self.rgid);
+            permitted &= old_permitted;
+        }
+        (self.suid, self.fsuid) = (self.euid, self.euid);
+        (self.sgid, self.fsgid) = (self.egid, self.egid);
+        let sets = &mut self.capabilities;
+        if changed {
+            sets.ambient = 0;
+        }
+        sets.permitted = permitted | sets.ambient;
+        sets.effective = if effective { sets.permitted } else { sets.ambient };
+        sets.secure_bits &= !KEEP_CAPS;
+        let grown = self.ruid != 0 && (effective || sets.permitted & !sets.ambient != 0);
+        self.groups = groups;
+        changed || self.euid != self.ruid || self.egid != self.rgid || grown
     }
-    /// `prctl(PR_CAP_AMBIENT)`; the value to return, `None` for an operation that Linux refuses.
-    pub fn ambient(&mut self, operation: i32, capability: u64) -> Option<u64> {
+    /// `prctl(PR_CAP_AMBIENT)`; the value to return.
+    pub fn ambient(&mut self, operation: i32, capability: u64) -> Result<u64, Errno> {
         let sets = &mut self.capabilities;
         if operation == c::PR_CAP_AMBIENT_CLEAR_ALL {
             sets.ambient = 0;
-            return Some(0);
+            return Ok(0);
         }
-        let bit = 1u64.checked_shl(u32::try_from(capability).ok()?).filter(|bit| bit & ALL != 0)?;
+        let bit = u32::try_from(capability).ok().and_then(|capability| 1u64.checked_shl(capability));
+        let bit = bit.filter(|bit| bit & ALL != 0).ok_or(Errno::EINVAL)?;
         match operation {
-            c::PR_CAP_AMBIENT_IS_SET => return Some(u64::from(sets.ambient & bit != 0)),
+            c::PR_CAP_AMBIENT_IS_SET => return Ok(u64::from(sets.ambient & bit != 0)),
             c::PR_CAP_AMBIENT_LOWER => sets.ambient &= !bit,
+            c::PR_CAP_AMBIENT_RAISE
+                if sets.permitted & sets.inheritable & bit == 0
+                    || sets.secure_bits & NO_AMBIENT_RAISE != 0 =>
+            {
+                return Err(Errno::EPERM);
+            }
             c::PR_CAP_AMBIENT_RAISE => sets.ambient |= bit,
-            _ => return None,
+            _ => return Err(Errno::EINVAL),
         }
-        Some(0)
+        Ok(0)
     }
 }
 
@@ -207,12 +270,33 @@ mod tests {
     #[test]
     fn kept_capabilities_are_permitted_but_not_in_force() {
         let mut own = Credentials::default();
-        own.capabilities.keep(true);
+        own.capabilities.keep(true).unwrap();
         become_user(&mut own, 1_000);
         assert_eq!((own.capabilities.permitted, own.capabilities.effective), (ALL, 0));
-        own.executed();
+        assert!(!own.executed(None, None, false));
         assert_eq!(own.capabilities.permitted, 0);
         assert!(!own.capabilities.kept());
+    }
+
+    #[test]
+    fn locked_bits_stay() {
+        let mut sets = Capabilities::default();
+        assert_eq!(sets.set_secure_bits(0x20), Ok(()));
+        assert_eq!(sets.keep(true), Err(Errno::EPERM));
+        assert_eq!([0, 0x30, 0x1020].map(|bits| sets.set_secure_bits(bits)), [Err(Errno::EPERM); 3]);
+        sets.effective = 0;
+        assert_eq!([0x21, 0x120].map(|bits| sets.set_secure_bits(bits)), [Err(Errno::EPERM), Ok(())]);
+    }
+
+    #[test]
+    fn a_set_user_id_program_of_root_is_root_unless_there_are_no_new_privileges() {
+        let user = Credentials::of_user(1_000, 1_000, Vec::new());
+        let mut own = user.clone();
+        assert!(own.executed(Some(0), None, false) && own.parts_from(&user));
+        assert_eq!((own.euid, own.suid, own.capabilities.effective), (0, 0, ALL));
+        let mut own = user.clone();
+        assert!(!own.executed(Some(0), None, true) && !own.parts_from(&user));
+        assert_eq!((own.euid, own.capabilities.effective), (1_000, 0));
     }
 
     #[test]

@@ -204,7 +204,7 @@ impl Host {
             (AT_EUID, u64::from(ids.euid)),
             (AT_GID, u64::from(ids.rgid)),
             (AT_EGID, u64::from(ids.egid)),
-            (AT_SECURE, u64::from(ids.ruid != ids.euid || ids.rgid != ids.egid)),
+            (AT_SECURE, u64::from(self.processes[process.0].attributes.secure)),
             (AT_HWCAP2, 0),
             (AT_MINSIGSTKSZ, MIN_SIGNAL_STACK),
         ];

@@ -9,6 +9,7 @@ mod prepare;
 mod user;
 
 use crate::call::Call;
+use crate::credentials::Credentials;
 use crate::host::{Host, ProcessReport};
 use crate::ids::{MmKey, ProcessKey};
 use crate::process::Processes;
@@ -19,11 +20,26 @@ use load::{ExecError, Program};
 impl Processes {
     /// Changes the caller's users, groups and capabilities as the execution of `file` does.
     fn take_on_ids(&mut self, process: ProcessKey, file: &crate::files::executable::Executable) {
-        let process = &mut self[process.0];
-        if !process.attributes.no_new_privs {
-            process.credentials.set_ids(file.set_uid, file.set_gid);
+        let changed = &mut self[process.0];
+        let old = changed.credentials.clone();
+        let (uid, gid) = (file.set_uid, file.set_gid);
+        let secure = changed.credentials.executed(uid, gid, changed.attributes.no_new_privs);
+        let dumpable = file.readable && (old.euid, old.egid) == (old.ruid, old.rgid);
+        changed.attributes.dumpable = u64::from(dumpable);
+        changed.attributes.secure = secure;
+        if secure {
+            changed.attributes.parent_death_signal = 0;
         }
-        process.credentials.executed();
+        self.credentials_changed(process, &old);
+    }
+
+    /// A process has other credentials: one that its former equals must not look into cannot be dumped, and does not end with its
+    /// parent.
+    pub(crate) fn credentials_changed(&mut self, process: ProcessKey, old: &Credentials) {
+        let changed = &mut self[process.0];
+        if changed.credentials.parts_from(old) {
+            (changed.attributes.dumpable, changed.attributes.parent_death_signal) = (0, 0);
+        }
     }
 }
 

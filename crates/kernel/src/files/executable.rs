@@ -3,7 +3,7 @@
 use super::FileKind;
 use super::OpenFile;
 use super::open::{OpenRequest, Opened};
-use super::permission::EXEC;
+use super::permission::{EXEC, READ};
 use super::tree::{PROC, Walk};
 use crate::files::Files;
 use crate::host::{Host, Output};
@@ -30,6 +30,8 @@ pub struct Executable {
     pub set_uid: Option<u32>,
     /// The same of the group.
     pub set_gid: Option<u32>,
+    /// Whoever starts it may read it.
+    pub readable: bool,
 }
 
 impl Files {
@@ -84,6 +86,7 @@ impl Host {
         let native_path = self.content_path(key)?.ok_or(Errno::ENOENT)?;
         self.check_permission(process, key, EXEC)?;
         self.files.check_not_written(key)?;
+        let readable = self.check_permission(process, key, READ).is_ok();
         let inode = self.files.inode(key);
         let meta = &inode.meta;
         let has_rights = !flags.contains(MountFlags::NO_SUID);
@@ -93,7 +96,7 @@ impl Host {
         let (identity, size) = (inode.identity(), inode.content().map_or(0, |content| content.size));
         let native = self.open_native(&native_path, OpenHow::default())?;
         let path = self.files.path_of_place(place).unwrap_or_else(|| self.files.shown_path(key));
-        Ok(Executable { native, path, identity, size, set_uid, set_gid })
+        Ok(Executable { native, path, identity, size, set_uid, set_gid, readable })
     }
     /// `ETXTBSY` if a file is being executed, and cannot be written.
     pub(crate) fn check_not_executed(&mut self, key: InodeKey) -> Result<(), Errno> {

@@ -54,7 +54,7 @@ pub fn sys_capset(call: &mut Call<'_>) -> SysResult {
     let [header, data, ..] = call.args;
     let words = capability_words(call, header)?;
     let pid: i32 = call.read(header + 4)?;
-    if pid != 0 && call.host.find_thread(call.thread, pid)? != call.thread {
+    if pid != 0 && pid != call.host.thread(call.thread).tid {
         return Err(Errno::EPERM);
     }
     let (mut effective, mut permitted, mut inheritable) = (0, 0, 0);
@@ -88,18 +88,18 @@ pub fn sys_prctl_capabilities(call: &mut Call<'_>) -> SysResult {
     let own = &mut call.host.process(call.process).credentials;
     let privileged = own.has(capability::SETPCAP);
     let sets = &mut own.capabilities;
+    let known = value <= u64::from(LAST);
     match option {
-        c::PR_CAPBSET_READ | c::PR_CAPBSET_DROP if value > u64::from(LAST) => Err(Errno::EINVAL),
-        c::PR_CAPBSET_READ => done(sets.bounding >> value & 1),
         c::PR_CAPBSET_DROP if !privileged => Err(Errno::EPERM),
+        c::PR_CAPBSET_READ | c::PR_CAPBSET_DROP if !known => Err(Errno::EINVAL),
+        c::PR_CAPBSET_READ => done(sets.bounding >> value & 1),
         c::PR_CAPBSET_DROP => {
             sets.bounding &= !(1 << value);
             done(0)
         }
         c::PR_GET_SECUREBITS => done(u64::from(sets.secure_bits)),
-        c::PR_SET_SECUREBITS if !privileged => Err(Errno::EPERM),
         c::PR_SET_SECUREBITS => {
-            sets.secure_bits = value as u32;
+            sets.set_secure_bits(value)?;
             done(0)
         }
         c::PR_CAP_AMBIENT => {
@@ -107,11 +107,7 @@ pub fn sys_prctl_capabilities(call: &mut Call<'_>) -> SysResult {
             if rest != [0; 2] || clears && capability != 0 {
                 return Err(Errno::EINVAL);
             }
-            let raises = value as i32 == c::PR_CAP_AMBIENT_RAISE && capability <= u64::from(LAST);
-            if raises && (sets.permitted & sets.inheritable) >> capability & 1 == 0 {
-                return Err(Errno::EPERM);
-            }
-            done(own.ambient(value as i32, capability).ok_or(Errno::EINVAL)?)
+            done(own.ambient(value as i32, capability)?)
         }
         _ => Err(Errno::EINVAL),
     }

@@ -14,6 +14,16 @@ fn credentials<'a>(call: &'a mut Call<'_>) -> &'a mut Credentials {
     &mut call.host.process(call.process).credentials
 }
 
+/// Changes the caller's credentials, or not at all.
+fn change(call: &mut Call<'_>, make: impl FnOnce(&mut Credentials) -> SysResult) -> SysResult {
+    let old = credentials(call).clone();
+    let mut new = old.clone();
+    let outcome = make(&mut new)?;
+    *credentials(call) = new;
+    call.host.processes.credentials_changed(call.process, &old);
+    Ok(outcome)
+}
+
 /// getuid(2).
 pub fn sys_getuid(call: &mut Call<'_>) -> SysResult {
     done(call.host.asked_id(call.thread, 4))
@@ -56,7 +66,7 @@ fn store_three(call: &mut Call<'_>, ids: [u32; 3]) -> SysResult {
 }
 
 /// True if a process that is not root any more may take on `id`.
-fn may_be(privileged: bool, own: [u32; 3], id: u32) -> Result<(), Errno> {
+fn may_be(privileged: bool, own: &[u32], id: u32) -> Result<(), Errno> {
     if privileged || id == KEEP || own.contains(&id) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
@@ -66,15 +76,16 @@ pub fn sys_setuid(call: &mut Call<'_>) -> SysResult {
     if id == KEEP {
         return Err(Errno::EINVAL);
     }
-    let own = credentials(call);
-    let (old, privileged) = (own.uids(), own.has(capability::SETUID));
-    may_be(privileged, [own.ruid, own.suid, own.suid], id)?;
-    if privileged {
-        (own.ruid, own.suid) = (id, id);
-    }
-    (own.euid, own.fsuid) = (id, id);
-    own.uids_changed(old);
-    done(0)
+    change(call, |own| {
+        let (old, privileged) = (own.uids(), own.has(capability::SETUID));
+        may_be(privileged, &[own.ruid, own.suid], id)?;
+        if privileged {
+            (own.ruid, own.suid) = (id, id);
+        }
+        (own.euid, own.fsuid) = (id, id);
+        own.uids_changed(old);
+        done(0)
+    })
 }
 
 /// setgid(2).
@@ -83,106 +94,119 @@ pub fn sys_setgid(call: &mut Call<'_>) -> SysResult {
     if id == KEEP {
         return Err(Errno::EINVAL);
     }
-    let own = credentials(call);
-    let privileged = own.has(capability::SETGID);
-    may_be(privileged, [own.rgid, own.sgid, own.sgid], id)?;
-    if privileged {
-        (own.rgid, own.sgid) = (id, id);
-    }
-    (own.egid, own.fsgid) = (id, id);
-    done(0)
+    change(call, |own| {
+        let privileged = own.has(capability::SETGID);
+        may_be(privileged, &[own.rgid, own.sgid], id)?;
+        if privileged {
+            (own.rgid, own.sgid) = (id, id);
+        }
+        (own.egid, own.fsgid) = (id, id);
+        done(0)
+    })
 }
 
 /// setresuid(2).
 pub fn sys_setresuid(call: &mut Call<'_>) -> SysResult {
     let new = [call.uint(0), call.uint(1), call.uint(2)];
-    let own = credentials(call);
-    let (privileged, old) = (own.has(capability::SETUID), own.uids());
-    let mut ids = old;
-    replace_ids(privileged, &mut ids, new)?;
-    [own.ruid, own.euid, own.suid] = ids;
-    own.fsuid = own.euid;
-    own.uids_changed(old);
-    done(0)
+    change(call, |own| {
+        let old = own.uids();
+        let mut ids = old;
+        replace_ids(own.has(capability::SETUID), &mut ids, new)?;
+        // What changes nothing leaves the file system's user id alone.
+        if ids != old || new[1] != KEEP && own.fsuid != own.euid {
+            [own.ruid, own.euid, own.suid] = ids;
+            own.fsuid = own.euid;
+            own.uids_changed(old);
+        }
+        done(0)
+    })
 }
 
 /// setresgid(2).
 pub fn sys_setresgid(call: &mut Call<'_>) -> SysResult {
     let new = [call.uint(0), call.uint(1), call.uint(2)];
-    let own = credentials(call);
-    let privileged = own.has(capability::SETGID);
-    let mut ids = [own.rgid, own.egid, own.sgid];
-    replace_ids(privileged, &mut ids, new)?;
-    [own.rgid, own.egid, own.sgid] = ids;
-    own.fsgid = own.egid;
-    done(0)
+    change(call, |own| {
+        let old = [own.rgid, own.egid, own.sgid];
+        let mut ids = old;
+        replace_ids(own.has(capability::SETGID), &mut ids, new)?;
+        if ids != old || new[1] != KEEP && own.fsgid != own.egid {
+            [own.rgid, own.egid, own.sgid] = ids;
+            own.fsgid = own.egid;
+        }
+        done(0)
+    })
 }
 
 fn replace_ids(privileged: bool, ids: &mut [u32; 3], new: [u32; 3]) -> Result<(), Errno> {
     let own = *ids;
     for id in new {
-        may_be(privileged, own, id)?;
+        may_be(privileged, &own, id)?;
     }
-    for (id, new) in ids.iter_mut().zip(new).filter(|(_, new)| *new != KEEP) {
-        *id = new;
+    for (id, new) in ids.iter_mut().zip(new) {
+        *id = or(new, *id);
     }
     Ok(())
+}
+
+/// An id that is given, or the one that there is.
+fn or(given: u32, own: u32) -> u32 {
+    if given == KEEP { own } else { given }
 }
 
 /// setreuid(2).
 pub fn sys_setreuid(call: &mut Call<'_>) -> SysResult {
     let (real, effective) = (call.uint(0), call.uint(1));
-    let own = credentials(call);
-    let saved = if real != KEEP || (effective != KEEP && effective != own.ruid) {
-        if effective == KEEP { own.euid } else { effective }
-    } else {
-        own.suid
-    };
-    let (privileged, old) = (own.has(capability::SETUID), own.uids());
-    let mut ids = old;
-    replace_ids(privileged, &mut ids, [real, effective, KEEP])?;
-    [own.ruid, own.euid, _] = ids;
-    (own.suid, own.fsuid) = (saved, own.euid);
-    own.uids_changed(old);
-    done(0)
+    change(call, |own| {
+        let (privileged, old) = (own.has(capability::SETUID), own.uids());
+        may_be(privileged, &[own.ruid, own.euid], real)?;
+        may_be(privileged, &old, effective)?;
+        let saved = real != KEEP || (effective != KEEP && effective != own.ruid);
+        (own.ruid, own.euid) = (or(real, own.ruid), or(effective, own.euid));
+        (own.suid, own.fsuid) = (if saved { own.euid } else { own.suid }, own.euid);
+        own.uids_changed(old);
+        done(0)
+    })
 }
 
 /// setregid(2).
 pub fn sys_setregid(call: &mut Call<'_>) -> SysResult {
     let (real, effective) = (call.uint(0), call.uint(1));
-    let own = credentials(call);
-    let saved = if real != KEEP || (effective != KEEP && effective != own.rgid) {
-        if effective == KEEP { own.egid } else { effective }
-    } else {
-        own.sgid
-    };
-    let mut ids = [own.rgid, own.egid, own.sgid];
-    replace_ids(own.has(capability::SETGID), &mut ids, [real, effective, KEEP])?;
-    [own.rgid, own.egid, _] = ids;
-    (own.sgid, own.fsgid) = (saved, own.egid);
-    done(0)
+    change(call, |own| {
+        let privileged = own.has(capability::SETGID);
+        may_be(privileged, &[own.rgid, own.egid], real)?;
+        may_be(privileged, &[own.rgid, own.egid, own.sgid], effective)?;
+        let saved = real != KEEP || (effective != KEEP && effective != own.rgid);
+        (own.rgid, own.egid) = (or(real, own.rgid), or(effective, own.egid));
+        (own.sgid, own.fsgid) = (if saved { own.egid } else { own.sgid }, own.egid);
+        done(0)
+    })
 }
 
 /// setfsuid(2): gives the old one whatever happens.
 pub fn sys_setfsuid(call: &mut Call<'_>) -> SysResult {
     let id = call.uint(0);
-    let own = credentials(call);
-    let old = own.fsuid;
-    if id != KEEP && may_be(own.has(capability::SETUID), [own.ruid, own.euid, own.suid], id).is_ok() {
-        own.fsuid = id;
-    }
-    done(u64::from(old))
+    change(call, |own| {
+        let (old, may) =
+            (own.fsuid, may_be(own.has(capability::SETUID), &[own.uids(), [own.fsuid; 3]].concat(), id));
+        if id != KEEP && may.is_ok() {
+            own.fsuid = id;
+            own.fsuid_changed(old);
+        }
+        done(u64::from(old))
+    })
 }
 
 /// setfsgid(2).
 pub fn sys_setfsgid(call: &mut Call<'_>) -> SysResult {
     let id = call.uint(0);
-    let own = credentials(call);
-    let old = own.fsgid;
-    if id != KEEP && may_be(own.has(capability::SETGID), [own.rgid, own.egid, own.sgid], id).is_ok() {
-        own.fsgid = id;
-    }
-    done(u64::from(old))
+    change(call, |own| {
+        let old = own.fsgid;
+        let may = may_be(own.has(capability::SETGID), &[own.rgid, own.egid, own.sgid, own.fsgid], id);
+        if id != KEEP && may.is_ok() {
+            own.fsgid = id;
+        }
+        done(u64::from(old))
+    })
 }
 
 /// getgroups(2).
@@ -211,6 +235,9 @@ pub fn sys_setgroups(call: &mut Call<'_>) -> SysResult {
     let bytes = call.read_vec(call.args[1], count as usize * 4)?;
     let group = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
     let mut groups: Vec<u32> = bytes.chunks_exact(4).map(group).collect();
+    if groups.contains(&KEEP) {
+        return Err(Errno::EINVAL);
+    }
     groups.sort_unstable();
     credentials(call).groups = groups;
     done(0)

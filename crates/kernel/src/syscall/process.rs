@@ -189,7 +189,7 @@ pub fn sys_prctl(call: &mut Call<'_>) -> SysResult {
         }
         c::PR_SET_KEEPCAPS if value > 1 => Err(Errno::EINVAL),
         c::PR_SET_KEEPCAPS => {
-            call.host.process(call.process).credentials.capabilities.keep(value != 0);
+            call.host.process(call.process).credentials.capabilities.keep(value != 0)?;
             done(0)
         }
         c::PR_GET_KEEPCAPS => {

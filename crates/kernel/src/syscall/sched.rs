@@ -204,8 +204,12 @@ pub fn sys_sched_setattr(call: &mut Call<'_>) -> SysResult {
 
 /// The processes that `getpriority` and `setpriority` are about.
 fn priority_targets(call: &Call<'_>) -> Result<Vec<ProcessKey>, Errno> {
-    let who = call.int(1);
-    let targets = match call.uint(0) {
+    targets_of(call, call.uint(0), call.int(1))
+}
+
+/// Processes by `PRIO_*` and a number, 0 for the caller's own. `ESRCH` if there is none.
+fn targets_of(call: &Call<'_>, which: u32, who: i32) -> Result<Vec<ProcessKey>, Errno> {
+    let targets = match which {
         c::PRIO_PROCESS => match call.host.find_thread(call.thread, who) {
             Ok(thread) => vec![call.host.threads[thread.0].process],
             Err(_) => Vec::new(),
@@ -253,6 +257,7 @@ pub fn sys_setpriority(call: &mut Call<'_>) -> SysResult {
         } else {
             call.host.processes.require(call.process, capability::SYS_NICE)
         };
+        let may = may.and_then(|()| call.host.processes.may_tune(call.process, process));
         match may {
             Ok(()) => call.host.process(process).attributes.nice = nice,
             refused => outcome = refused,
@@ -262,26 +267,39 @@ pub fn sys_setpriority(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// ioprio_get(2).
-pub fn sys_ioprio_get(call: &mut Call<'_>) -> SysResult {
-    if !(1..=3).contains(&call.int(0)) {
-        return Err(Errno::EINVAL);
+/// The processes that `ioprio_get` and `ioprio_set` are about: `IOPRIO_WHO_*` are one more than `PRIO_*`.
+fn io_targets(call: &Call<'_>) -> Result<Vec<ProcessKey>, Errno> {
+    match call.int(0) {
+        which @ 1..=3 => targets_of(call, which as u32 - 1, call.int(1)),
+        _ => Err(Errno::EINVAL),
     }
-    done(call.host.process(call.process).attributes.io_priority as u64)
+}
+
+/// ioprio_get(2): the best of several.
+pub fn sys_ioprio_get(call: &mut Call<'_>) -> SysResult {
+    let targets = io_targets(call)?;
+    let best = targets.iter().map(|process| call.host.processes[process.0].attributes.io_priority).min();
+    done(best.unwrap_or(0) as u64)
 }
 
 /// ioprio_set(2): kept and shown.
 pub fn sys_ioprio_set(call: &mut Call<'_>) -> SysResult {
-    // Classes: none, real-time, best effort, idle; the first two have levels.
+    // Classes: none, real-time, best effort, idle; two have levels.
     let (class, level) = (call.int(2) >> 13, call.int(2) & 0x1fff);
     let valid = match class {
         0 => level == 0,
         1 | 2 => level < 8,
         class => class == 3,
     };
-    if !(1..=3).contains(&call.int(0)) || !valid {
+    if class == 1 && !call.host.processes.is_capable(call.process, capability::SYS_ADMIN) {
+        call.host.processes.require(call.process, capability::SYS_NICE)?;
+    }
+    if !valid {
         return Err(Errno::EINVAL);
     }
-    call.host.process(call.process).attributes.io_priority = call.int(2);
+    for process in io_targets(call)? {
+        call.host.processes.may_set_io_priority(call.process, process)?;
+        call.host.process(process).attributes.io_priority = call.int(2);
+    }
     done(0)
 }

@@ -29,7 +29,6 @@ impl Host {
         let target = self.process(process);
         target.has_executed = true;
         target.exit_signal = c::SIGCHLD;
-        target.attributes.dumpable = 1;
         target.signals.reset_handlers();
         let signals = &mut self.thread(thread).signals;
         signals.alternate = SigStack::default();
