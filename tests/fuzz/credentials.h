@@ -259,7 +259,7 @@ OP(say_who) {
     struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
     c->cmsg_level = SOL_SOCKET, c->cmsg_type = SCM_CREDENTIALS, c->cmsg_len = CMSG_LEN(sizeof(struct ucred));
-    struct ucred who = {a[3] ? getpid() : 1, (uid_t)a[1], (gid_t)a[2]};
+    struct ucred who = {a[3] ? getpid() : 999999, (uid_t)a[1], (gid_t)a[2]};
     memcpy(CMSG_DATA(c), &who, sizeof who);
     result(sendmsg(fd_at(a[0]), &m, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
