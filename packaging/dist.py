@@ -40,16 +40,20 @@ def environment(programs: pathlib.Path) -> dict[str, str]:
     """Of the builds: nothing in what they make names this machine, its folders or the time."""
     home = pathlib.Path(os.environ.get("CARGO_HOME") or pathlib.Path.home() / ".cargo")
     path = f"{programs}{os.pathsep}{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    rustc = [shutil.which("rustc", path=path) or "rustc", "--print", "sysroot"]
-    sysroot = subprocess.run(rustc, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    rustc = shutil.which(os.environ.get("RUSTC", "rustc"), path=path)
+    if rustc is None:
+        sys.exit("belljar: --dist needs Rust: see https://rustup.rs")
+    sysroot = subprocess.run([rustc, "--print", "sysroot"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     # The last one that fits counts: the target's folder is below the root most often.
     names = {ROOT: "/belljar", TARGET: "/target", home: "/cargo", sysroot: "/rust"}
     flags = [f"--remap-path-prefix={folder}={name}" for folder, name in names.items()] + ["-Clink-arg=-Wl,--build-id=sha1"]
     profile = os.environ.get("BELLJAR_PROFILE_USE")
     if profile:
         flags += [f"-Cprofile-use={profile}", "-Cllvm-args=-no-pgo-warn-mismatch"]
-    commit = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True)
-    epoch = os.environ.get("SOURCE_DATE_EPOCH") or commit.stdout.strip() or "946684800"
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not epoch and (ROOT / ".git").exists() and shutil.which("git"):
+        epoch = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    epoch = epoch or "946684800"
     # The allocator is C.
     c_flags = " ".join(f"-ffile-prefix-map={folder}={name}" for folder, name in names.items())
     return {**os.environ, "CARGO_TARGET_DIR": str(TARGET), "SOURCE_DATE_EPOCH": epoch, "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
@@ -72,6 +76,8 @@ def build(programs: pathlib.Path, env: dict[str, str], scratch: pathlib.Path) ->
         bill.write_text(bill.read_text().replace(f"file://{ROOT}/", "file:///belljar/"))
     (scripts,) = unpacked.glob("*.data/scripts")
     shutil.copy(TARGET / TRIPLE / "release/belljar-routed", scripts)
+    for program in scripts.iterdir():
+        program.chmod(0o755)
     return unpacked
 
 
@@ -119,6 +125,8 @@ def write_tar(path: pathlib.Path, folder: pathlib.Path, top: str, epoch: int) ->
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: ./belljar --dist DIR")
+    if not (ROOT / "programs/routed").is_dir():
+        sys.exit("belljar: --dist takes a checkout: the source distribution has not all that goes into the files")
     if shutil.which("objcopy") is None:
         sys.exit("belljar: --dist needs objcopy: apt-get install binutils, or your system's equal")
     out = pathlib.Path(sys.argv[1]).resolve()

@@ -133,6 +133,12 @@ def timely(holds, said=""):
         raise Late(said)
 
 
+def as_expected(done):
+    """Asserts that a command has run its experiment to the end; that processes ended as expected there, in real time, is `timely`."""
+    assert done.returncode in (0, 1) and "error: " not in done.stderr and "panicked" not in done.stderr, done.stdout + done.stderr
+    timely(done.returncode == 0, done.stdout + done.stderr)
+
+
 def measured(attempts):
     """Has a test that measures real time made again, in a folder of its own, when what is `timely` does not hold. Everything else
     that fails ends it at once, and a measurement that is never right is a failure."""

@@ -8,7 +8,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 
 import pytest
 from conftest import free_port, until
@@ -195,12 +194,16 @@ def test_hosts_on_two_machines_speak_and_their_results_come_back(machines, start
     nothing_left(machines)
 
 
+def begun(run, holds):
+    """Waits for something in a run, which must not end before it."""
+    until(lambda: holds() or run.poll() is not None)
+    assert run.poll() is None, run.communicate()
+
+
 def test_the_first_interrupt_ends_the_run_with_its_results(machines, start, tmp_path):
     daemon = "setsid sh -c 'sleep 1000' & echo begun; sleep 1000"
     run = start({"alpha": [{"path": "sh", "args": ["-c", daemon]}], "beta": []}, stop=600)
-    while not list(machines.folder.glob("alpha/*/state/*.start")):
-        assert run.poll() is None, run.communicate()
-        time.sleep(0.1)
+    begun(run, lambda: list(machines.folder.glob("alpha/*/state/*.start")))
     until(lambda: any(file.read_bytes() == b"begun\n" for file in machines.folder.glob("alpha/*/state/*.stdout")))
     run.send_signal(signal.SIGINT)
     out, _ = finish(run, 1)
@@ -212,9 +215,7 @@ def test_the_first_interrupt_ends_the_run_with_its_results(machines, start, tmp_
 def test_a_kill_leaves_nothing_on_the_machines(machines, start, what):
     hosts = {name: [{"path": "sh", "args": ["-c", "setsid sleep 1000 & sleep 1000"]}] for name in ("alpha", "beta")}
     run = start(hosts, stop=600)
-    while len(list(machines.folder.glob("*/*/state/*.start"))) < 2:
-        assert run.poll() is None, run.communicate()
-        time.sleep(0.1)
+    begun(run, lambda: len(list(machines.folder.glob("*/*/state/*.start"))) == 2)
     if what == "the tool":
         run.kill()
         run.communicate()

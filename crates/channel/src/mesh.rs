@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Bytes that a ring holds between a few processes.
 const CAPACITY: usize = 256 << 10;
-/// Bytes of all rings together, of which each holds less between many processes; it is as much as a mesh of 32 has.
+/// Bytes of all rings together, of which each holds less between many processes, up to 256 of them; it is as much as a mesh of 32 has.
 const TOTAL: usize = 32 * 32 * CAPACITY;
 /// The least that a ring holds.
 const LEAST: usize = 4 << 10;
