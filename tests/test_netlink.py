@@ -302,6 +302,13 @@ ip route
 ip addr del 10.2.0.1/24 dev eth0
 ip -4 -o addr show dev eth0
 ip route
+ip addr add 10.8.0.1/24 dev eth0
+ip addr add 10.8.0.1/32 dev lo
+ip addr del 10.8.0.1/24 dev eth0
+ip addr add 10.8.1.1/24 dev eth0 noprefixroute
+ip addr add 10.8.1.2/24 dev eth0
+ip -4 -o addr show dev eth0
+ip route
 """
 
 
@@ -403,6 +410,9 @@ ip nexthop del id 2
 ip nexthop
 ip route show 10.21.0.0/16
 ip nexthop del id 99
+ip nexthop replace via 10.0.0.9 dev eth0
+ip -6 route del 2001:db8:22::/48 dev eth0
+ip -6 route show 2001:db8:22::/48
 ip nexthop del id 10
 ip route
 ip nexthop add id 40 group 1/30

@@ -4,9 +4,8 @@
 //! Time falls short when a P4 switch or a line has hardly a moment without work, when lines hand frames out later than does no harm, or
 //! when a node waited for a processor that it would have had on a machine of its own. The first is what keeps the rates of an experiment
 //! whose flows adapt to what they get: as TCP does, which slows down before anything is late. The others say themselves how much is
-//! missing, whatever the reason: load of the experiment, or of somebody else. Slack is the absence of all with a margin; then the factor is lowered,
-//! no further than to where switches and lines have enough to do. Below the last that was too
-//! low each step waits for a while, which doubles each time that it was one too many, and halves each time that it was not: programs that a
+//! missing, whatever the reason: load of the experiment, or of somebody else. Slack is the absence of all with a margin; then the factor is lowered.
+//! Below the last that was too low each step waits for a while, which doubles each time that it was one too many, and halves each time that it was not: programs that a
 //! short time has held back, such as TCP after a loss, need some until they ask for what they can have. Without frames the factor is lowered
 //! slowly: most networks that are idle have not begun yet.
 
@@ -22,8 +21,8 @@ const SHORT: f64 = 0.10;
 const HARDLY_SHORT: f64 = 0.04;
 /// The share of the lateness that does no harm below which there is slack.
 const MARGIN: f64 = 0.5;
-/// The share of its time for which a switch or a line has work: above the first the factor is raised, below the second lowered, both to
-/// where the third is expected.
+/// The share of its time for which a switch or a line has work: above the first the factor is raised to where the third is expected,
+/// below the second it may be lowered.
 const BUSY: f64 = 0.85;
 const HARDLY_BUSY: f64 = 0.5;
 const WELL_BUSY: f64 = 0.7;
@@ -162,7 +161,7 @@ impl Adapter {
                 return None;
             }
             self.slack = 0;
-            let new = ((old as f64 * STEP_DOWN.max(self.busy / WELL_BUSY)) as u64).max(1_000);
+            let new = ((old as f64 * STEP_DOWN) as u64).max(1_000);
             if new <= self.low() {
                 if self.wait > 0 {
                     return None;

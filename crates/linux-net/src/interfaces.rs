@@ -111,7 +111,7 @@ impl Admin<'_> {
     }
 
     /// Takes an address away; the routes from that address go with it, and if it is a primary one its secondary ones, unless
-    /// they are promoted. With the last address goes all IPv4 that the interface has. `EADDRNOTAVAIL` if it has not got the address.
+    /// they are promoted. With the last address go the IPv4 routes by the interface. `EADDRNOTAVAIL` if it has not got the address.
     pub(crate) fn delete_address(&mut self, number: usize, own: InterfaceAddress) -> Result<(), Errno> {
         if !self.net.interfaces[number].addresses.contains(&own) {
             return Err(Errno::EADDRNOTAVAIL);
@@ -134,18 +134,25 @@ impl Admin<'_> {
     /// Takes one address away with the routes from it; a secondary one may become primary by that.
     fn take_address(&mut self, number: usize, own: InterfaceAddress) -> Option<InterfaceAddress> {
         let message = self.address_message(number, &own, c::RTM_DELADDR, (0, 0, 0));
+        let network = self.net.address_network(number, &own);
+        let metric = self.net.address_attributes(number, &own).metric;
         let promoted = self.net.remove_address(number, &own);
-        self.net.set_lifetime(number, own.ip.into(), None);
-        self.announce(group::IPV4_ADDRESS, &message);
-        if self.net.interface_of(own.ip).is_some() {
-            return promoted;
+        if self.net.interfaces[number].addresses.iter().all(|other| other.ip != own.ip) {
+            self.net.set_lifetime(number, own.ip.into(), None);
         }
-        for (prefix, metric, route) in self.routes_of(number) {
-            if route.protocol == protocol::KERNEL && route.source == Some(own.ip) {
-                self.announce_route(prefix, metric, &route, false);
+        self.announce(group::IPV4_ADDRESS, &message);
+        // Of an IP address that the host has elsewhere too, the route to the network alone goes.
+        let elsewhere = self.net.interface_of(own.ip).is_some();
+        for (prefix, at, route) in self.routes_of(number) {
+            let is_own = route.protocol == protocol::KERNEL && route.source == Some(own.ip);
+            if is_own && (!elsewhere || (prefix, at) == (network, metric)) {
+                self.announce_route(prefix, at, &route, false);
+                self.net.routes.remove(prefix, at);
             }
         }
-        self.net.retain_routes(|route: &mut Route| route.source != Some(own.ip));
+        if !elsewhere {
+            self.net.retain_routes(|route: &mut Route| route.source != Some(own.ip));
+        }
         promoted
     }
 }

@@ -254,6 +254,7 @@ pub fn change_route(
             *p == prefix
                 && route.tos == 0
                 && (metric == 0 || *m == metric)
+                && (route.object.is_none() || device.is_none() && gateway.is_none())
                 && (route.hops.is_empty() || route.hops.iter().any(hop))
         });
         let (prefix, metric, route) = found.map(|(p, m, r)| (p, m, r.clone())).ok_or(Errno::ESRCH)?;

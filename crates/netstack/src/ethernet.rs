@@ -375,9 +375,11 @@ impl Stack {
         }
         self.log_carrier(interface);
         if !self.is_down && !carrier {
-            self.neighbours.flush(interface, false);
-            self.v6.neighbours.flush(interface, false);
-            self.flush_nexthops(interface);
+            for number in std::iter::once(interface).chain(self.vlans_of(interface)) {
+                self.neighbours.flush(number, false);
+                self.v6.neighbours.flush(number, false);
+                self.flush_nexthops(number);
+            }
         }
         self.log_routes();
     }

@@ -426,7 +426,9 @@ impl Stack {
             let route = Route { source: Some(own.ip), ..Route::by(number, None, protocol::KERNEL) };
             let (network, given) =
                 (self.address_network(number, &own), self.address_attributes(number, &own));
-            let connected = !given.no_prefix_route && (own.len < 32 || given.peer.is_some());
+            let connected = !given.no_prefix_route
+                && (own.len < 32 || given.peer.is_some())
+                && self.primary_of(number, &own) == own;
             if connected && self.routes.get(network, given.metric).is_none() {
                 self.routes.insert(network, given.metric, route);
             }

@@ -54,6 +54,9 @@ impl NextHopObject {
     }
 }
 
+/// The entries that the weights of a group make together at most; above it they keep their proportion.
+const MOST_ENTRIES: u64 = 1_024;
+
 /// The next-hop objects of a host.
 #[derive(Debug, Default)]
 pub struct NextHops {
@@ -120,7 +123,8 @@ impl NextHops {
         self.groups.retain(|group| *group != id);
     }
 
-    /// The route that an object makes: its kind and the next hops, a hop of weight n n times. `None` if there is no such object, or
+    /// The route that an object makes: its kind and the next hops, a hop of weight n n times (weights above 1,024 together keep
+    /// their proportion). `None` if there is no such object, or
     /// one that routes of the family cannot use.
     pub fn expand<A: Family>(&self, id: u32) -> Option<(RouteKind, Vec<NextHop<A>>)> {
         let object = self.get(id)?;
@@ -141,12 +145,17 @@ impl NextHops {
                 Some((RouteKind::Unicast, vec![hop]))
             }
             NextHopKind::Group(members) => {
+                let all: u64 = members.iter().map(|(_, weight)| u64::from(*weight)).sum();
+                let entries = |weight: u16| match u64::from(weight) {
+                    weight if all > MOST_ENTRIES => (weight * MOST_ENTRIES / all).max(1) as usize,
+                    weight => weight as usize,
+                };
                 let mut hops = Vec::new();
                 for (member, weight) in members {
                     match self.expand::<A>(*member)? {
                         (RouteKind::Unicast, one) => {
                             one.iter()
-                                .for_each(|hop| hops.extend(std::iter::repeat_n(*hop, usize::from(*weight))));
+                                .for_each(|hop| hops.extend(std::iter::repeat_n(*hop, entries(*weight))));
                         }
                         // It is the only one.
                         blackhole => return Some(blackhole),

@@ -74,7 +74,7 @@ impl Stack {
             .collect()
     }
 
-    /// Gives an interface one more address: behind the last primary one whose scope is no narrower, or behind all if it is
+    /// Gives an interface one more address: behind the last primary one whose scope is no wider, or behind all if it is
     /// secondary. Without attributes it has the usual ones.
     pub fn add_address(
         &mut self,
@@ -143,6 +143,7 @@ impl Stack {
 
 #[cfg(test)]
 mod tests {
+    use super::AddressAttributes;
     use crate::ETH0;
     use crate::testing::stack;
     use belljar_net::InterfaceAddress;
@@ -173,5 +174,18 @@ mod tests {
         assert_eq!(stack.remove_address(ETH0, &own("10.0.0.3/24")), None);
         assert_eq!(shown(&stack), "9 2 10s");
         assert!(stack.add_address(ETH0, own("10.0.0.9/25"), None).is_err());
+    }
+
+    #[test]
+    fn secondary_addresses_have_no_route_of_their_own() {
+        let mut stack = stack();
+        let given = AddressAttributes {
+            no_prefix_route: true,
+            ..stack.address_attributes(ETH0, &own("10.9.0.1/24"))
+        };
+        stack.add_address(ETH0, own("10.9.0.1/24"), Some(given)).unwrap();
+        stack.add_address(ETH0, own("10.9.0.2/24"), None).unwrap();
+        stack.add_connected(ETH0);
+        assert!(stack.routes.get(own("10.9.0.1/24").network(), 0).is_none());
     }
 }

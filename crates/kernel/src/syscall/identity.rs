@@ -65,7 +65,7 @@ fn store_three(call: &mut Call<'_>, ids: [u32; 3]) -> SysResult {
     done(0)
 }
 
-/// True if a process that is not root any more may take on `id`.
+/// `EPERM` unless a process that is not root any more may take on `id`.
 fn may_be(privileged: bool, own: &[u32], id: u32) -> Result<(), Errno> {
     if privileged || id == KEEP || own.contains(&id) { Ok(()) } else { Err(Errno::EPERM) }
 }

@@ -5,6 +5,7 @@ use super::message::{Message, Request};
 use super::refusal::{Refusal, refusal};
 use super::requests::parse_ip;
 use crate::Admin;
+use crate::ioctl::NAME_LEN;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c};
 use belljar_net::InterfaceAddress;
@@ -159,6 +160,9 @@ impl Admin<'_> {
         let flags = request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(flags.into());
         let label = request.attribute(IFADDRMSG, c::IFA_LABEL).unwrap_or_default();
         let label = std::str::from_utf8(label).map_err(|_| Errno::EINVAL)?.trim_end_matches('\0');
+        if label.len() >= NAME_LEN {
+            return Err(Errno::ERANGE.into());
+        }
         let named = !label.is_empty() && label != &*self.net.interfaces[number].name;
         let given = AddressAttributes {
             scope,

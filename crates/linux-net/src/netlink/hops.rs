@@ -19,11 +19,21 @@ const RTA_VIA: u16 = 18;
 /// The gateway is taken to be on the link, whatever the addresses are.
 const RTNH_F_ONLINK: u8 = 4;
 
-/// The next-hop object that a request names, with the kind and the next hops of its route.
+/// A next-hop object that a request names, and the route that it makes.
+pub(super) struct NamedObject<A> {
+    /// Its number.
+    pub(super) id: u32,
+    /// The kind of its route.
+    pub(super) kind: RouteKind,
+    /// The next hops of its route.
+    pub(super) hops: Vec<NextHop<A>>,
+}
+
+/// The next-hop object that a request names.
 pub(super) fn object_named<A: Announced>(
     net: &Stack,
     request: &Request<'_>,
-) -> Result<Option<(u32, RouteKind, Vec<NextHop<A>>)>, Refusal> {
+) -> Result<Option<NamedObject<A>>, Refusal> {
     let Some(id) = request.number(RTMSG, RTA_NH_ID)?.filter(|id| *id != 0) else { return Ok(None) };
     let spelled = [c::RTA_OIF, c::RTA_GATEWAY, RTA_VIA, c::RTA_MULTIPATH];
     if spelled.iter().any(|kind| request.attribute(RTMSG, *kind).is_some()) {
@@ -34,7 +44,7 @@ pub(super) fn object_named<A: Announced>(
         return Err(refusal(Errno::EINVAL, "Nexthop id does not exist"));
     }
     match net.nexthops.expand::<A>(id) {
-        Some((kind, hops)) => Ok(Some((id, kind, hops))),
+        Some((kind, hops)) => Ok(Some(NamedObject { id, kind, hops })),
         None => Err(refusal(Errno::EINVAL, "IPv6 routes can not use an IPv4 nexthop")),
     }
 }

@@ -30,8 +30,6 @@ const ENCAP: u16 = 8;
 const GROUPS: u16 = 9;
 const MASTER: u16 = 10;
 const FDB: u16 = 11;
-/// The greatest number of an attribute.
-const LAST: u16 = 17;
 const RTNH_F_ONLINK: u32 = 4;
 /// The address of a message: sequence number, flags and the receiver's port id. Who is told of a change finds there who asked for it,
 /// by which daemons tell their own changes from others'.
@@ -72,15 +70,16 @@ impl Admin<'_> {
     pub(crate) fn add_nexthop(&mut self, request: &Request<'_>, port: u32) -> Result<(), Refusal> {
         let to = (request.sequence, 0, port);
         let object = self.nexthop_given(request)?;
+        let has = |flag: i32| i32::from(request.flags) & flag != 0;
         let id = match request.number(NHMSG, ID)?.unwrap_or(0) {
+            0 if has(c::NLM_F_REPLACE) => return Err(refusal(Errno::EINVAL, "Replace requires nexthop id")),
             0 => self.net.nexthops.unused(),
             id => id,
         };
-        let has = |flag: i32| i32::from(request.flags) & flag != 0;
         match self.net.nexthops.get(id) {
             Some(_) if !has(c::NLM_F_REPLACE) => return Err(Errno::EEXIST.into()),
             Some(old) => self.check_replacement(id, old, &object)?,
-            None if !has(c::NLM_F_CREATE) => {
+            None if has(c::NLM_F_REPLACE) && !has(c::NLM_F_CREATE) => {
                 let words = "Replace specified without create and no entry exists";
                 return Err(refusal(Errno::ENOENT, words));
             }
@@ -146,9 +145,7 @@ impl Admin<'_> {
                 self.warn("rtnetlink: resilient groups of next hops are not supported and refused");
                 return Err(refusal(Errno::EOPNOTSUPP, "attribute not supported"));
             }
-            if (BLACKHOLE..=LAST)
-                .any(|kind| [BLACKHOLE, OIF, GATEWAY].contains(&kind) && present(kind).is_some())
-            {
+            if [BLACKHOLE, OIF, GATEWAY].iter().any(|kind| present(*kind).is_some()) {
                 return invalid("No other attributes can be set in nexthop groups");
             }
             return object(NextHopKind::Group(self.members(members)?));
@@ -202,7 +199,7 @@ impl Admin<'_> {
     /// The members of a group (`nh_check_attr_group`).
     fn members(&self, value: &[u8]) -> Result<Vec<(u32, u16)>, Refusal> {
         let invalid = |words| Err(refusal(Errno::EINVAL, words));
-        if value.is_empty() || value.len() % MEMBER != 0 {
+        if value.is_empty() || !value.len().is_multiple_of(MEMBER) {
             return invalid("Invalid length for nexthop group attribute");
         }
         let mut members: Vec<(u32, u16)> = Vec::new();

@@ -163,17 +163,17 @@ impl Admin<'_> {
         let wanted = Wanted::<A>::read(request)?;
         let object = object_named::<A>(self.net, request)?;
         let hops = match &object {
-            Some((_, _, hops)) => hops.clone(),
+            Some(object) => object.hops.clone(),
             None => next_hops::<A>(self.net, request)?,
         };
         let found = KINDS.iter().find(|(_, rtn)| *rtn == wanted.kind).ok_or(Errno::EOPNOTSUPP);
-        let Ok((kind, _)) = found else {
+        let Ok((asked, _)) = found else {
             self.warn(format!("netlink: routes of type {} are not supported", wanted.kind));
             return Err(Errno::EOPNOTSUPP.into());
         };
         let kind = match &object {
-            Some((_, of_object, _)) if *kind == RouteKind::Unicast => *of_object,
-            _ => *kind,
+            Some(object) if *asked == RouteKind::Unicast => object.kind,
+            _ => *asked,
         };
         let hops = match kind {
             RouteKind::Unicast if hops.is_empty() => return Err(Errno::ENODEV.into()),
@@ -195,7 +195,8 @@ impl Admin<'_> {
             ));
         }
         let (tos, protocol) = (wanted.tos, wanted.protocol);
-        let object = object.map(|(id, ..)| id);
+        // Routes of other kinds go nowhere, whatever becomes of the object.
+        let object = object.filter(|_| *asked == RouteKind::Unicast).map(|object| object.id);
         let mut route = Route { kind, tos, hops, source, protocol, metrics, object };
         let (prefix, metric) = (wanted.prefix, wanted.metric.unwrap_or(A::METRIC));
         let flags = i32::from(request.flags);
@@ -237,7 +238,8 @@ impl Admin<'_> {
         let wanted = Wanted::<A>::read(request)?;
         let gateway = gateway::<A>(request.body.get(RTMSG..).unwrap_or_default())?;
         let device = request.number(RTMSG, c::RTA_OIF)?;
-        let object = request.number(RTMSG, RTA_NH_ID)?;
+        let object = request.number(RTMSG, RTA_NH_ID)?.filter(|id| *id != 0);
+        let several = request.attribute(RTMSG, c::RTA_MULTIPATH).is_some();
         let (named, _) = metrics::read(request)?;
         let like = |hop: &NextHop<A>| {
             device.is_none_or(|index| interface_index(hop.interface) == index)
@@ -252,15 +254,17 @@ impl Admin<'_> {
                 && (named == Metrics::default() || named == route.metrics)
                 && (wanted.protocol == c::RTPROT_UNSPEC || wanted.protocol == route.protocol)
                 && match route.object {
-                    Some(_) if A::AF == c::AF_INET && (gateway.is_some() || device.is_some()) => false,
+                    Some(_) if A::AF == c::AF_INET && (gateway.is_some() || device.is_some() || several) => {
+                        false
+                    }
                     of_route => object.is_none_or(|id| of_route == Some(id)),
                 }
-                && (route.hops.is_empty() || route.hops.iter().any(like))
+                && (route.object.is_some() || route.hops.is_empty() || route.hops.iter().any(like))
         });
         let (prefix, metric, route) = found.ok_or(Errno::ESRCH)?;
         let mut entry = Entry { table: wanted.table, prefix, metric, route: route.clone() };
-        // Each next hop of an IPv6 route is a route of its own to Linux.
-        let one = A::AF == c::AF_INET6 && (gateway.is_some() || device.is_some());
+        // Each next hop of an IPv6 route is a route of its own to Linux, but for those of an object.
+        let one = A::AF == c::AF_INET6 && (gateway.is_some() || device.is_some()) && route.object.is_none();
         let (gone, kept) =
             std::mem::take(&mut entry.route.hops).into_iter().partition(|hop| !one || like(hop));
         let rest = Route { hops: kept, ..entry.route.clone() };

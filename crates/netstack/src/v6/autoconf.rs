@@ -65,7 +65,7 @@ impl Stack {
     ) {
         insert_address(&mut self.interfaces[interface].addresses6, own);
         if route {
-            self.add_connected6(interface);
+            self.connect6(interface, own.network());
         }
         self.report_group(interface, ipv6::solicited_node(own.ip), true);
         if ask && self.interfaces[interface].is_link() && self.asks_for_duplicates(interface) {

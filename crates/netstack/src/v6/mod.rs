@@ -164,7 +164,7 @@ impl Stack {
     fn connect6(&mut self, number: usize, network: Prefix<Ipv6Addr>) -> bool {
         let mut route = routes::Route::by(number, None, protocol::KERNEL);
         if let Some(there) = self.v6.routes.get(network, ADDRCONF_METRIC) {
-            if there.hops.iter().any(|hop| hop.interface == number) {
+            if there.object.is_some() || there.hops.iter().any(|hop| hop.interface == number) {
                 return false;
             }
             route = routes::Route { hops: [&there.hops[..], &route.hops].concat(), ..there.clone() };
