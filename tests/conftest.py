@@ -4,15 +4,16 @@ import contextlib
 import fcntl
 import functools
 import inspect
-import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 
@@ -181,6 +182,34 @@ def until(holds, said="it", patience=PATIENCE, pause=0.05):
             pytest.fail(f"not within {patience} s: {said() if callable(said) else said}")
         time.sleep(pause)
     return found
+
+
+def begun(run, holds):
+    """Waits for something in a run, which must not end before it."""
+    until(lambda: holds() or run.poll() is not None)
+    assert run.poll() is None, run.communicate()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    found = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
+    if found is None:
+        pytest.skip("no Chromium is installed (Debian: apt install chromium)")
+    return found
+
+
+def look(browser, workdir, page, *arguments):
+    """Lets the browser load a file or a page of this machine, all other names unknown to it, and gives what it says of it."""
+    url = page.as_uri() if isinstance(page, pathlib.Path) else page
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
+               "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+               f"--user-data-dir={tempfile.mkdtemp(dir=workdir)}", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+               "--virtual-time-budget=5000"]
+    done = execute([*command, *arguments, url], cwd=workdir)
+    assert done.status == 0, done.err[-2000:]
+    said = re.findall(r"CONSOLE.*", done.err)
+    assert not said, f"the page complains: {said}"
+    return done.out
 
 
 def free_port():

@@ -10,7 +10,7 @@ import struct
 import subprocess
 
 import pytest
-from conftest import free_port, until
+from conftest import begun, free_port, until
 
 IS_ROOT = os.geteuid() == 0
 SSHD = shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
@@ -192,12 +192,6 @@ def test_hosts_on_two_machines_speak_and_their_results_come_back(machines, start
     assert sleep["started"] >= 1 and sleep["ended"] >= 2 and "SIGTERM" in sleep["state"], sleep
     assert subprocess.run([belljar, "inspect", tmp_path / "data"], capture_output=True).returncode == 0
     nothing_left(machines)
-
-
-def begun(run, holds):
-    """Waits for something in a run, which must not end before it."""
-    until(lambda: holds() or run.poll() is not None)
-    assert run.poll() is None, run.communicate()
 
 
 def test_the_first_interrupt_ends_the_run_with_its_results(machines, start, tmp_path):

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import until
+from conftest import begun
 
 IS_ROOT = os.geteuid() == 0
 MAC = bytes.fromhex("020000000099")
@@ -56,12 +56,6 @@ def finish(run, tmp_path):
     return out
 
 
-def begins(run, tmp_path):
-    """Until the run begins nobody moves frames."""
-    until(lambda: (tmp_path / "data/hosts/h/begun").exists() or run.poll() is not None)
-    assert run.poll() is None, run.communicate()[0]
-
-
 def test_a_socket_reaches_an_emulated_host(start, tmp_path):
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(str(tmp_path / "frames"))
@@ -70,7 +64,7 @@ def test_a_socket_reaches_an_emulated_host(start, tmp_path):
     run = start(experiment(f"unix:{tmp_path / 'frames'}"), "--until-done")
     frames, _ = listener.accept()
     frames.settimeout(600)
-    begins(run, tmp_path)
+    begun(run, (tmp_path / "data/hosts/h/begun").exists)
     trips = []
     for _ in range(20):
         began = time.monotonic()
@@ -97,7 +91,7 @@ def test_a_machine_pings_an_emulated_host(start, tmp_path):
         outside.stdout.readline()
         prefix = ["nsenter", "-t", str(outside.pid), "-n"]
         run = start(experiment("tap:lab0", ", address: 10.9.0.1/24"), "--until-done", prefix=prefix)
-        begins(run, tmp_path)
+        begun(run, (tmp_path / "data/hosts/h/begun").exists)
         done = subprocess.run([*prefix, "ping", "-c", "10", "-i", "0.2", "10.9.0.2"], capture_output=True, text=True)
         times = [float(each) for each in re.findall(r"time=([\d.]+)", done.stdout)]
         assert len(times) >= 8 and min(times) >= 20, done.stdout + done.stderr

@@ -12,7 +12,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import bind, until
+from conftest import begun, bind, until
 
 pytestmark = pytest.mark.alone
 
@@ -109,8 +109,7 @@ def statistics(tmp_path):
 
 def wait_for(run, tmp_path, made="ready"):
     """Waits until the host's program has made this file."""
-    until(lambda: (tmp_path / "data/hosts/h" / made).exists() or run.poll() is not None)
-    assert run.poll() is None, run.communicate()[0]
+    begun(run, (tmp_path / "data/hosts/h" / made).exists)
 
 
 def end(run):

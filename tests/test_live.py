@@ -10,7 +10,6 @@ import select
 import signal
 import struct
 import subprocess
-import tempfile
 import termios
 import time
 import urllib.error
@@ -18,8 +17,7 @@ import urllib.request
 
 import pytest
 import yaml
-from conftest import EXAMPLES, PATIENCE, execute, until
-from test_report import browser  # noqa: F401
+from conftest import EXAMPLES, PATIENCE, execute, look, until
 
 EVENTS = [{"at": "4 s", "partition": [["berlin"], ["server"]], "for": "2 s"}, {"at": "9 s", "crash": "tokyo"}]
 
@@ -61,13 +59,15 @@ class Live:
 
     def until(self, condition, what):
         """The state once the condition holds."""
-        late = time.monotonic() + PATIENCE
-        while time.monotonic() < late:
+        state = None
+
+        def holds():
+            nonlocal state
             state = self.state()
-            if condition(state):
-                return state
-            time.sleep(0.05)
-        pytest.fail(f"never {what}: {state}")
+            return condition(state)
+
+        until(holds, lambda: f"{what}: {state}")
+        return state
 
     def paused(self):
         return self.until(lambda state: state["is_paused"], "paused")
@@ -196,19 +196,7 @@ def test_only_who_has_the_address_is_answered(live):
     assert all(run.token.encode() not in file.read_bytes() for file in run.data.rglob("*") if file.is_file())
 
 
-def look(browser, workdir, url, *arguments):  # noqa: F811
-    """Lets the browser load a page of this machine: what it says of it."""
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr", "--no-first-run",
-               "--disable-background-networking", "--disable-component-update", "--disable-sync", f"--user-data-dir={tempfile.mkdtemp(dir=workdir)}",
-               "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--virtual-time-budget=4000"]
-    done = subprocess.run([*command, *arguments, url], capture_output=True, text=True, timeout=600, cwd=workdir)
-    assert done.returncode == 0, done.stderr[-2000:]
-    said = re.findall(r"CONSOLE.*", done.stderr)
-    assert not said, f"the page complains: {said}"
-    return done.stdout
-
-
-def test_the_page_in_a_browser(live, browser, workdir):  # noqa: F811
+def test_the_page_in_a_browser(live, browser, workdir):
     run = live(cities(), "--pause-at", "5 s")
     run.paused()
 
@@ -232,7 +220,7 @@ def test_the_page_in_a_browser(live, browser, workdir):  # noqa: F811
 
 
 @pytest.mark.slow
-def test_a_thousand_hosts_in_a_browser(live, browser, workdir, run_experiment):  # noqa: F811
+def test_a_thousand_hosts_in_a_browser(live, browser, workdir, run_experiment):
     hosts = {f"host{n:04}": {"network_node_id": 0, "processes": [{"path": "/bin/sh", "args": ["-c", "sleep $0; echo", f"{n % 7}.5"]}]} for n in range(1_000)}
     text = {"general": {"stop_time": "10 s"}, "network": {"graph": {"type": "1_gbit_switch"}}, "hosts": hosts}
     plain = run_experiment(text, name="plain")

@@ -2,24 +2,10 @@
 
 import json
 import re
-import shutil
-import subprocess
-import tempfile
 
 import pytest
 import yaml
-from conftest import EXAMPLES, execute
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-
-
-@pytest.fixture(scope="session")
-def browser():
-    found = next((path for path in map(shutil.which, BROWSERS) if path), None)
-    if found is None:
-        pytest.skip("no Chromium is installed (Debian: apt install chromium)")
-    return found
-
+from conftest import EXAMPLES, execute, look
 
 @pytest.fixture
 def page(belljar, run_experiment, workdir):
@@ -33,18 +19,6 @@ def page(belljar, run_experiment, workdir):
     done = execute([belljar, "report", ran.path, "-o", file])
     assert done.status == 0 and done.out.strip() == str(file), done
     return file
-
-
-def look(browser, workdir, page, *arguments):
-    """Lets the browser load the page, all names of hosts unknown to it, and gives what it says."""
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
-               "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-               f"--user-data-dir={tempfile.mkdtemp(dir=workdir)}", "--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=5000"]
-    done = subprocess.run([*command, *arguments, page.as_uri()], capture_output=True, text=True, timeout=600, cwd=workdir)
-    assert done.returncode == 0, done.stderr[-2000:]
-    said = re.findall(r"CONSOLE.*", done.stderr)
-    assert not said, f"the page complains: {said}"
-    return done.stdout
 
 
 def test_the_page_in_a_browser(browser, workdir, page):

@@ -1,31 +1,16 @@
 """A campaign's page in a real browser: 300 runs, in the light, in the dark and on paper."""
 
+import functools
 import re
-import shutil
-import subprocess
-import tempfile
 
 import pytest
+from conftest import look
 
 from belljar import Experiment, Point, Sweep
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-
-
 @pytest.fixture
-def browse(workdir):
-    found = next((path for path in map(shutil.which, BROWSERS) if path), None)
-    if found is None:
-        pytest.skip("no Chromium is installed (Debian: apt install chromium)")
-
-    def look(page, *arguments):
-        command = [found, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--no-first-run", "--disable-background-networking",
-                   "--disable-component-update", f"--user-data-dir={tempfile.mkdtemp(dir=workdir)}", "--host-resolver-rules=MAP * ~NOTFOUND", *arguments, page.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=workdir)
-        assert done.returncode == 0 and "CONSOLE" not in done.stderr, done.stderr[-2000:]
-        return done.stdout
-
-    return look
+def browse(browser, workdir):
+    return functools.partial(look, browser, workdir)
 
 
 @pytest.fixture
