@@ -61,7 +61,7 @@ def running(belljar, workdir):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )
     try:
-        until(lambda: len(list((workdir / "data").glob("hosts/*/echo.*.stdout"))) == 4 or process.poll() is not None)
+        until(lambda: [file.read_text() for file in (workdir / "data").glob("hosts/*/echo.*.stdout")] == ["early\n"] * 4 or process.poll() is not None)
         assert process.poll() is None
         children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(process.pid)], capture_output=True, text=True)
         cells = [int(line.split()[0]) for line in children.stdout.splitlines() if " run " in line]

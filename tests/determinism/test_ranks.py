@@ -164,7 +164,7 @@ def running(belljar, folder):
     (folder / "long.yaml").write_text(yaml.safe_dump(SLEEPERS, sort_keys=False))
     ranks = Ranks(belljar, folder, 3, "long.yaml", "-o", folder / "data", variables={"BELLJAR_RANK_TRANSPORT": "auto"})
     try:
-        until(lambda: len(list((folder / "data").glob("hosts/*/echo.*.stdout"))) == 4 or ranks.ended())
+        until(lambda: [file.read_text() for file in (folder / "data").glob("hosts/*/echo.*.stdout")] == ["early\n"] * 4 or ranks.ended())
         assert not ranks.ended()
         yield ranks
     finally:

@@ -95,7 +95,7 @@ class TestGuests:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )
         try:
-            until(lambda: list((workdir / "data").glob("hosts/bob/echo.*.stdout")) or process.poll() is not None)
+            until(lambda: any(file.read_text() for file in (workdir / "data").glob("hosts/bob/echo.*.stdout")) or process.poll() is not None)
             assert process.poll() is None, process.communicate()
             process.send_signal(sig)
             out, err = process.communicate(timeout=600)
