@@ -1,5 +1,6 @@
 """What the benchmarks share: building, running and measuring commands from outside, and showing numbers."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -172,16 +173,24 @@ def remove(results):
     shutil.rmtree(results.parent, ignore_errors=True)
 
 
-def wait_for_listener(address, port, patience=60):
-    """Waits until somebody listens there."""
+def until(holds, failure, patience=60):
+    """Waits for a condition; ends the benchmark with what has failed if it never holds."""
     late = time.monotonic() + patience
-    while True:
-        try:
-            return socket.create_connection((address, port)).close()
-        except ConnectionRefusedError:
-            if time.monotonic() > late:
-                sys.exit(f"nobody listens on {address}:{port}")
-            time.sleep(0.02)
+    while not holds():
+        if time.monotonic() > late:
+            sys.exit(failure)
+        time.sleep(0.02)
+
+
+def wait_for_listener(address, port):
+    """Waits until somebody listens there."""
+
+    def listens():
+        with contextlib.suppress(ConnectionRefusedError):
+            socket.create_connection((address, port)).close()
+            return True
+
+    until(listens, f"nobody listens on {address}:{port}")
 
 
 def spread(values):

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import time
 
-from common import ROOT, compile_c
+from common import ROOT, compile_c, until
 
 RMEM, WMEM = "4096 131072 6291456", "4096 16384 4194304"
 #: A run is spoilt when of what the delay line carried more than this share was over a millisecond late, or one packet so many us.
@@ -107,11 +107,7 @@ def measure(ends, servers, clients, linger, timeout):
     try:
         for command in servers:
             running.append(subprocess.Popen([*ends.inside(b), *urgent(30), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-        late = time.monotonic() + 60
-        while listening(ends.inside(b)) < len(servers):
-            if time.monotonic() > late:
-                raise RuntimeError("a server does not listen")
-            time.sleep(0.05)
+        until(lambda: listening(ends.inside(b)) >= len(servers), "a server does not listen")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         start = time.monotonic()
         for at, command in clients:

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 
-from common import BUILT, ROOT, TARGET, compile_c, table
+from common import BUILT, ROOT, TARGET, compile_c, table, until
 
 HERE = ROOT / "benches" / "planes"
 PLANES = ["kernel", "routed", "tc-bpf", "af-xdp", "olsrd", "ns-3"]
@@ -97,11 +97,9 @@ class Line:
         return f"10.9.{self.routers}.2"
 
     def reachable(self, timeout=60):
-        end = time.monotonic() + timeout
-        while quiet(*self.inside(0, "ping", "-n", "-c", "1", "-W", "1", self.receiver()), check=False).returncode != 0:
-            if time.monotonic() > end:
-                raise RuntimeError(f"the receiver is not reached after {timeout} s: {BUILT / 'routing-planes.log'}")
-            time.sleep(0.2)
+        ping = self.inside(0, "ping", "-n", "-c", "1", "-W", "1", self.receiver())
+        until(lambda: quiet(*ping, check=False).returncode == 0,
+              f"the receiver is not reached after {timeout} s: {BUILT / 'routing-planes.log'}", timeout)
 
     def __exit__(self, *_):
         for process in self.processes:

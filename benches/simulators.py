@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import time
 
-from common import ROOT, compile_c, remove, run_experiment, save, spread
+from common import ROOT, compile_c, remove, run_experiment, save, spread, until
 
 # When the talk of the case `cost` begins.
 START_US = 100
@@ -135,9 +135,7 @@ def simbricks(a, count, tors, latency):
         processes.append(subprocess.Popen([program, *common, *arguments], stdout=subprocess.DEVNULL, stderr=stderr))
 
     def listens(path):
-        until = time.monotonic() + 120
-        while not os.path.exists(path) and time.monotonic() < until:
-            time.sleep(0.01)
+        until(path.exists, f"nobody listens on {path}", 120)
         return str(path)
 
     try:

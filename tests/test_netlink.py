@@ -188,6 +188,15 @@ def normal(text):
     return [line.rstrip() for line in text.splitlines()]
 
 
+def in_a_namespace(script, *arguments, expected=""):
+    """What a shell script says in a network namespace of this machine; the test is skipped where there is none, or not what the script needs."""
+    user = [] if os.geteuid() == 0 else ["-r"]
+    linux = subprocess.run(["unshare", *user, "-n", "sh", "-c", script, *arguments], capture_output=True, text=True, timeout=600)
+    if linux.returncode != 0 or expected not in linux.stdout:
+        pytest.skip(f"no network namespace to ask the kernel in: {linux.stderr.strip()}")
+    return linux.stdout
+
+
 @pytest.mark.needs("ip", "unshare")
 def test_rules_tables_and_neighbours_are_linuxs(run_experiment, workdir):
     heard = workdir / "heard"
@@ -199,14 +208,15 @@ def test_rules_tables_and_neighbours_are_linuxs(run_experiment, workdir):
     hosts = {"a": {"interfaces": {"eth0": addresses}, "routes": [], "processes": [monitor, python(ASK, commands, start="4 s")]}, "b": {"processes": []}}
     done = run_experiment(world(hosts, [{"between": ["a:eth0", "b"]}], **{"belljar": {"ipv6": True}}))
 
-    def on_linux():
-        linux = subprocess.run(["unshare", *user, "-n", "sh", "-c", NATIVE, ASK, commands, heard], capture_output=True, text=True, timeout=600)
-        if linux.returncode != 0 or "10.1.0.1" not in linux.stdout:
-            pytest.skip(f"no network namespace to ask the kernel in: {linux.stderr.strip()}")
+    def shown(said, heard):
         # The kernel tells of routes that are flushed, and of the next hops of one, in an order of its own.
-        return normal(linux.stdout), sorted(line for line in normal(heard.read_text()) if "nexthop" not in line)
+        return normal(said), sorted(line for line in normal(heard) if "nexthop" not in line)
 
-    ours = normal(done.text("a", "python3")), sorted(line for line in normal(done.text("a", "ip")) if "nexthop" not in line)
+    def on_linux():
+        said = in_a_namespace(NATIVE, ASK, commands, heard, expected="10.1.0.1")
+        return shown(said, heard.read_text())
+
+    ours = shown(done.text("a", "python3"), done.text("a", "ip"))
     said, told = best(on_linux, lambda theirs: theirs == ours)
     assert ours[0] == said
     assert ours[1] == told and len(told) > 30
@@ -318,15 +328,6 @@ def addresses(text):
     return [line.strip() for line in text.splitlines() if "table local" not in line and "inet6" not in line and "fe80" not in line and line.strip()]
 
 
-def on_linux(native, commands, heard, expected):
-    """This machine's kernel: what is answered to commands in a namespace, and what a monitor hears meanwhile."""
-    user = [] if os.geteuid() == 0 else ["-r"]
-    linux = subprocess.run(["unshare", *user, "-n", "sh", "-c", native, ASK, commands, heard], capture_output=True, text=True, timeout=600)
-    if linux.returncode != 0 or expected not in linux.stdout:
-        pytest.skip(f"no network namespace to ask the kernel in: {linux.stderr.strip()}")
-    return linux.stdout, heard.read_text()
-
-
 @pytest.mark.needs("ip", "unshare")
 def test_secondary_addresses_are_linuxs(run_experiment, workdir):
     monitor = {"path": "ip", "args": ["-o", "monitor", "address", "route"], "expected_final_state": "running"}
@@ -339,8 +340,12 @@ def test_secondary_addresses_are_linuxs(run_experiment, workdir):
         # Of routes that go with the address that they prefer nobody is told here, of those of the kernel alone.
         return addresses(said), [line for line in addresses(heard) if not line.startswith(("Deleted 10.5.0.0", "Deleted 10.7.0.0"))]
 
+    def on_linux():
+        said = in_a_namespace(native, ASK, ADDRESSES, workdir / "heard", expected="10.0.0.2")
+        return shown(said, (workdir / "heard").read_text())
+
     ours = shown(done.text("a", "python3"), done.text("a", "ip"))
-    said, told = best(lambda: shown(*on_linux(native, ADDRESSES, workdir / "heard", "10.0.0.2")), lambda theirs: theirs == ours)
+    said, told = best(on_linux, lambda theirs: theirs == ours)
     assert ours[0] == said
     assert ours[1] == told and len(told) > 20
 
@@ -444,8 +449,12 @@ def test_next_hop_objects_are_linuxs(run_experiment, workdir):
         # Of objects and the routes by them all is told, in this order, but for IPv6 routes that an interface takes with it.
         return normal(said), [line for line in normal(heard) if re.search(r"\bid \d|nhid", line) and not line.startswith("Deleted 2001:")]
 
+    def on_linux():
+        said = in_a_namespace(native, ASK, NEXTHOPS, workdir / "heard", expected="id 1 via")
+        return shown(said, (workdir / "heard").read_text())
+
     ours = shown(done.text("a", "python3"), done.text("a", "ip"))
-    said, told = best(lambda: shown(*on_linux(native, NEXTHOPS, workdir / "heard", "id 1 via")), lambda theirs: theirs == ours)
+    said, told = best(on_linux, lambda theirs: theirs == ours)
     assert ours[0] == said
     assert ours[1] == told and len(told) > 30
 
@@ -492,18 +501,11 @@ def test_dummies_vlans_and_lifetimes_are_linuxs(run_experiment):
     setup = ("sysctl -qw net.ipv6.conf.default.accept_dad=0 && ip link set lo up && ip link add eth0 type veth peer name peer && ip link set eth0 up && "
              "ip link set peer up && ip addr add 10.0.0.1/24 dev eth0 && ip link add probe type dummy && ip link add link eth0 name probe.1 type vlan id 1 && "
              "ip link del probe && ip link del probe.1 && /usr/bin/python3 -c \"$0\" \"$1\"")
-    user = [] if os.geteuid() == 0 else ["-r"]
     hosts = {"a": {"interfaces": {"eth0": "10.0.0.1/24"}, "routes": [], "processes": [python(ASK, NEW_LINKS)]}, "b": {"processes": []}}
     done = run_experiment(world(hosts, [{"between": ["a:eth0", "b"]}], **{"belljar": {"ipv6": True}}))
 
-    def on_linux():
-        linux = subprocess.run(["unshare", *user, "-n", "sh", "-c", setup, ASK, NEW_LINKS], capture_output=True, text=True, timeout=600)
-        if linux.returncode != 0:
-            pytest.skip(f"no network namespace with dummies and VLANs to ask the kernel in: {linux.stderr.strip()}")
-        return plain(linux.stdout)
-
     ours = plain(done.text("a", "python3"))
-    assert ours == best(on_linux, lambda theirs: theirs == ours)
+    assert ours == best(lambda: plain(in_a_namespace(setup, ASK, NEW_LINKS)), lambda theirs: theirs == ours)
 
 
 @pytest.mark.needs("ip", "unshare")
@@ -516,15 +518,8 @@ def test_the_groups_of_an_interface_are_linuxs(run_experiment):
     done = run_experiment(world(hosts, [{"between": ["a:eth0", "b"]}], **{"belljar": {"ipv6": True}}))
     groups = lambda text: sorted(re.findall(r"(?:link|inet6?) +(?!\S*:ff(?!00:)\S+:\S+$)\S+", text, re.M))
 
-    def on_linux():
-        user = [] if os.geteuid() == 0 else ["-r"]
-        linux = subprocess.run(["unshare", *user, "-n", "sh", "-c", setup + ask], capture_output=True, text=True, timeout=600)
-        if linux.returncode != 0:
-            pytest.skip(f"no network namespace to ask the kernel in: {linux.stderr.strip()}")
-        return groups(linux.stdout)
-
     ours = groups(done.text("a", "sh"))
-    assert ours == best(on_linux, lambda theirs: theirs == ours) and len(ours) > 8
+    assert ours == best(lambda: groups(in_a_namespace(setup + ask)), lambda theirs: theirs == ours) and len(ours) > 8
 
 
 POLICY = """

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from conftest import EXAMPLES, execute
 from test_links import check_captures, python, stats
-from test_routed import routed  # noqa: F401 (a fixture)
+from routed_nodes import routed  # noqa: F401 (a fixture)
 
 BROADCAST = """
 import socket, sys, time

@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 from conftest import EXAMPLES, until
+from routed_nodes import final, guests, namespaces, routed  # noqa: F401, the fixtures
 from test_links import world
-from test_routed import final, guests, namespaces, routed  # noqa: F401, the fixtures
 
 pytestmark = pytest.mark.alone
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from conftest import EXAMPLES, execute
 from test_links import world
-from test_routed import routed  # noqa: F401 (a fixture)
+from routed_nodes import routed  # noqa: F401 (a fixture)
 
 
 def ip(args, at):

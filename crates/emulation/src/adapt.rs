@@ -1,13 +1,14 @@
 //! `--tdf auto`: the time dilation factor follows the machine. It is raised when the time that is given falls short, and lowered
 //! when there is slack.
 //!
-//! Time falls short when a P4 switch or a line has hardly a moment without work, when lines hand frames out later than does no harm, or
-//! when a node waited for a processor that it would have had on a machine of its own. The first is what keeps the rates of an experiment
-//! whose flows adapt to what they get: as TCP does, which slows down before anything is late. The others say themselves how much is
-//! missing, whatever the reason: load of the experiment, or of somebody else. Slack is the absence of all with a margin; then the factor is lowered.
-//! Below the last that was too low each step waits for a while, which doubles each time that it was one too many, and halves each time that it was not: programs that a
-//! short time has held back, such as TCP after a loss, need some until they ask for what they can have. Without frames the factor is lowered
-//! slowly: most networks that are idle have not begun yet.
+//! Time falls short when a P4 switch or a line has hardly a moment without work, when lines hand frames out later than does no
+//! harm, or when a node waited for a processor that it would have had on a machine of its own. The first is what keeps the rates of
+//! an experiment whose flows adapt to what they get: as TCP does, which slows down before anything is late. The others say
+//! themselves how much is missing, whatever the reason: load of the experiment, or of somebody else. Slack is the absence of all
+//! with a margin; then the factor is lowered. Below the last that was too low each step waits for a while, which doubles each time
+//! that it was one too many, and halves each time that it was not: programs that a short time has held back, such as TCP after a
+//! loss, need some until they ask for what they can have. Without frames the factor is lowered slowly: most networks that are idle
+//! have not begun yet.
 
 use belljar_base::SimDuration;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

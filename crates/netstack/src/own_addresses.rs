@@ -43,9 +43,15 @@ impl Stack {
         if let Some(given) = self.address_attributes.get(&(number, *own)) {
             return given.clone();
         }
-        let scope = if own.ip.is_loopback() { c::RT_SCOPE_HOST } else { c::RT_SCOPE_UNIVERSE };
+        let scope = self.scope_of(number, own);
         let broadcast = own.network().broadcast().filter(|_| number != crate::LO);
         AddressAttributes { scope, broadcast, ..AddressAttributes::default() }
+    }
+
+    /// Where an address is valid: `RT_SCOPE_*`.
+    pub fn scope_of(&self, number: usize, own: &InterfaceAddress) -> u8 {
+        let usual = if own.ip.is_loopback() { c::RT_SCOPE_HOST } else { c::RT_SCOPE_UNIVERSE };
+        self.address_attributes.get(&(number, *own)).map_or(usual, |given| given.scope)
     }
 
     /// The network that an address stands for: that of its peer if it has one.
@@ -84,12 +90,11 @@ impl Stack {
     ) -> Result<(), AddressConflict> {
         let peer = attributes.as_ref().and_then(|given| given.peer);
         let network = peer.unwrap_or(own).network();
-        let scope =
-            attributes.as_ref().map_or_else(|| self.address_attributes(number, &own).scope, |a| a.scope);
+        let scope = attributes.as_ref().map_or_else(|| self.scope_of(number, &own), |given| given.scope);
         let (mut place, mut secondary) = (0, false);
         let list = &self.interfaces[number].addresses;
         for (at, other) in list.iter().enumerate() {
-            let of_other = self.address_attributes(number, other).scope;
+            let of_other = self.scope_of(number, other);
             if scope <= of_other && self.primary_of(number, other) == *other {
                 place = at + 1;
             }

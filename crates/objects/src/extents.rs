@@ -98,10 +98,8 @@ impl Extents {
     /// The end of what can be written from `start` on to a file of `size` bytes, if no more than `left` bytes can be set aside.
     pub fn end_of_room(&self, start: u64, size: u64, left: u64) -> u64 {
         let (mut at, mut left) = (start / BLOCK * BLOCK, left / BLOCK * BLOCK);
-        let everything = Map::from([(0, size.div_ceil(BLOCK) * BLOCK)]);
-        let parts = match self {
-            Extents::Everything => &everything,
-            Extents::Parts(parts) => parts,
+        let Extents::Parts(parts) = self else {
+            return at.max(size.div_ceil(BLOCK) * BLOCK).saturating_add(left);
         };
         for (from, to) in parts.iter().filter(|(_, to)| **to > start) {
             let hole = from.saturating_sub(at);

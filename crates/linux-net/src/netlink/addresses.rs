@@ -1,7 +1,7 @@
 //! Addresses of interfaces in rtnetlink: `RTM_NEWADDR`, `RTM_GETADDR`.
 
 use super::group;
-use super::message::{Message, Request};
+use super::message::{Message, Request, To};
 use super::refusal::{Refusal, refusal};
 use super::requests::parse_ip;
 use crate::Admin;
@@ -60,7 +60,7 @@ impl Admin<'_> {
         number: usize,
         own: &InterfaceAddress,
         kind: u16,
-        to: (u32, u16, u32),
+        to: To,
     ) -> Vec<u8> {
         let (sequence, flags, port) = to;
         let given = self.net.address_attributes(number, own);
@@ -293,7 +293,7 @@ impl Admin<'_> {
         number: usize,
         own: &InterfaceAddress<Ipv6Addr>,
         kind: u16,
-        to: (u32, u16, u32),
+        to: To,
     ) -> Vec<u8> {
         let (sequence, flags, port) = to;
         let announced = self.net.v6_valid_until(number, own.ip);

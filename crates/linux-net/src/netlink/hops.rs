@@ -17,7 +17,7 @@ pub(super) const RTA_NH_ID: u16 = 30;
 /// `RTA_VIA`: a gateway of any family, as a `struct rtvia`.
 const RTA_VIA: u16 = 18;
 /// The gateway is taken to be on the link, whatever the addresses are.
-const RTNH_F_ONLINK: u8 = 4;
+pub(super) const RTNH_F_ONLINK: u8 = 4;
 
 /// A next-hop object that a request names, and the route that it makes.
 pub(super) struct NamedObject<A> {

@@ -2,7 +2,7 @@
 
 use super::attributes;
 use super::group;
-use super::message::{Message, Request};
+use super::message::{Message, Request, To};
 use super::new_links::link_info;
 use super::refusal::{Refusal, refusal};
 use crate::Admin;
@@ -56,7 +56,7 @@ impl Admin<'_> {
         self.link_message(c::RTM_NEWLINK, number, (sequence, flags, port))
     }
 
-    fn link_message(&self, kind: u16, number: usize, to: (u32, u16, u32)) -> Vec<u8> {
+    fn link_message(&self, kind: u16, number: usize, to: To) -> Vec<u8> {
         let (sequence, flags, port) = to;
         let interface = &self.net.interfaces[number];
         let loopback = interface.attachment == Attachment::Loopback;

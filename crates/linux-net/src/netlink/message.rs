@@ -22,6 +22,10 @@ pub const DONE: u16 = 3;
 /// `NLA_TYPE_MASK`: without the flags that some programs set for nested attributes.
 const TYPE_MASK: u16 = 0x3fff;
 
+/// The address of a message: sequence number, flags and the receiver's port id. Who is told of a change finds there who asked for it,
+/// by which daemons tell their own changes from others'.
+pub type To = (u32, u16, u32);
+
 /// A request's header and what follows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {

@@ -1,7 +1,7 @@
 //! The neighbour cache in rtnetlink: `RTM_NEWNEIGH`, `RTM_GETNEIGH`.
 
 use super::group;
-use super::message::{MULTI, Message, Request};
+use super::message::{MULTI, Message, Request, To};
 use super::refusal::{Refusal, refusal};
 use super::requests::{ip_bytes, parse_ip};
 use crate::Admin;
@@ -54,7 +54,7 @@ fn state_of(nud: u16) -> Result<NeighbourState, Errno> {
 }
 
 /// A message of `kind` about a neighbour; `to` is its sequence number, flags and receiver's port id.
-fn message<A: Ip>(neighbour: Neighbour<A>, kind: u16, to: (u32, u16, u32)) -> Vec<u8> {
+fn message<A: Ip>(neighbour: Neighbour<A>, kind: u16, to: To) -> Vec<u8> {
     let (sequence, flags, port) = to;
     let ip: IpAddr = neighbour.ip.into();
     let family = if ip.is_ipv4() { c::AF_INET } else { c::AF_INET6 };

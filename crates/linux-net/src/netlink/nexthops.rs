@@ -1,7 +1,7 @@
 //! Next-hop objects in rtnetlink: `RTM_NEWNEXTHOP`, `RTM_DELNEXTHOP`, `RTM_GETNEXTHOP` (`net/ipv4/nexthop.c` of Linux).
 
-use super::hops::next_hop;
-use super::message::{MULTI, Message, Request};
+use super::hops::{RTNH_F_ONLINK, next_hop};
+use super::message::{MULTI, Message, Request, To};
 use super::refusal::{Refusal, refusal};
 use super::requests::{ip_bytes, parse_ip};
 use super::{Announced, group};
@@ -30,10 +30,6 @@ const ENCAP: u16 = 8;
 const GROUPS: u16 = 9;
 const MASTER: u16 = 10;
 const FDB: u16 = 11;
-const RTNH_F_ONLINK: u32 = 4;
-/// The address of a message: sequence number, flags and the receiver's port id. Who is told of a change finds there who asked for it,
-/// by which daemons tell their own changes from others'.
-type To = (u32, u16, u32);
 
 impl Admin<'_> {
     /// `ip nexthop`, as far as the request's filters let through.
@@ -128,7 +124,7 @@ impl Admin<'_> {
         if reserved != 0 || scope != 0 {
             return invalid("Invalid values in ancillary header");
         }
-        if flags & !RTNH_F_ONLINK != 0 {
+        if flags & !u32::from(RTNH_F_ONLINK) != 0 {
             return invalid("Invalid nexthop flags in ancillary header");
         }
         let unsupported = [(FDB, "NHA_FDB"), (ENCAP, "NHA_ENCAP")];
@@ -174,7 +170,7 @@ impl Admin<'_> {
         if !interface.carrier {
             return Err(refusal(Errno::ENETDOWN, "Carrier for nexthop device is down"));
         }
-        let on_link = flags & RTNH_F_ONLINK != 0;
+        let on_link = flags & u32::from(RTNH_F_ONLINK) != 0;
         let gateway = match gateway.map(parse_ip).transpose() {
             Ok(gateway) => gateway,
             Err(_) => return invalid("Invalid gateway"),
@@ -249,9 +245,8 @@ impl Admin<'_> {
         let of_v4 = |object: &NextHopObject| i32::from(object.family) == c::AF_INET;
         let has_v4 = of_v4(new)
             || new.members().iter().any(|(member, _)| self.net.nexthops.get(*member).is_some_and(of_v4));
-        let used = || {
-            [vec![id], groups.clone()].concat().iter().any(|id| !self.routes_by::<Ipv6Addr>(*id).is_empty())
-        };
+        let used =
+            || [vec![id], groups.clone()].concat().iter().any(|id| self.has_routes_by::<Ipv6Addr>(*id));
         if has_v4 && used() {
             return invalid("IPv6 routes can not use an IPv4 nexthop");
         }
@@ -285,16 +280,13 @@ fn message(id: u32, object: &NextHopObject, kind: u16, (sequence, flags, port): 
     };
     let message = Message::new(kind, flags, sequence, port)
         .put(&[object.family, scope, object.protocol, 0])
-        .put(&hop_flags.to_ne_bytes())
+        .put(&u32::from(hop_flags).to_ne_bytes())
         .attribute(ID, &id.to_ne_bytes());
     match &object.kind {
         NextHopKind::Group(members) => {
             let entry = |(id, weight): &(u32, u16)| {
-                [
-                    id.to_ne_bytes(),
-                    [(weight - 1).to_le_bytes(), [0; 2]].concat().try_into().expect("four bytes"),
-                ]
-                .concat()
+                let [low, high] = (weight - 1).to_le_bytes();
+                [id.to_ne_bytes(), [low, high, 0, 0]].concat()
             };
             message
                 .attribute(GROUP, &members.iter().flat_map(entry).collect::<Vec<u8>>())

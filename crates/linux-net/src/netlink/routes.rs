@@ -2,7 +2,7 @@
 
 use super::Announced;
 use super::hops::{RTA_NH_ID, gateway, gateway_attribute, hop_bytes, hop_flags, next_hops, object_named};
-use super::message::{MULTI, Message, Request};
+use super::message::{MULTI, Message, Request, To};
 use super::metrics;
 use super::refusal::{Refusal, refusal};
 use super::requests::{ip_bytes, parse_ip};
@@ -36,9 +36,6 @@ const MEDIUM: u8 = 0;
 /// `RTPROT_KERNEL`.
 const KERNEL: u8 = 2;
 
-/// The address of a message: sequence number, flags and the receiver's port id.
-type To = (u32, u16, u32);
-
 /// A route with its place.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<A> {
@@ -49,6 +46,9 @@ pub(super) struct Entry<A> {
 }
 
 impl<A: Announced> Entry<A> {
+    fn of((table, prefix, metric, route): (u32, Prefix<A>, u32, &Route<A>)) -> Entry<A> {
+        Entry { table, prefix, metric, route: route.clone() }
+    }
     /// The part of it that leads by one next hop.
     fn by(&self, hop: NextHop<A>) -> Entry<A> {
         Entry { route: Route { hops: vec![hop], ..self.route.clone() }, ..self.clone() }
@@ -280,7 +280,13 @@ impl Admin<'_> {
 
     /// The routes of all tables by a next-hop object.
     pub(super) fn routes_by<A: Announced>(&self, object: u32) -> Vec<Entry<A>> {
-        entries(self.net).filter(|entry| entry.route.object == Some(object)).collect()
+        let by = all_routes(self.net).filter(|(.., route)| route.object == Some(object));
+        by.map(Entry::of).collect()
+    }
+
+    /// True if there are such routes.
+    pub(super) fn has_routes_by<A: Announced>(&self, object: u32) -> bool {
+        all_routes::<A>(self.net).any(|(.., route)| route.object == Some(object))
     }
 
     /// Tells who wants to know of a route in the main table that it is there, or no more.
@@ -297,24 +303,19 @@ impl Admin<'_> {
     }
 }
 
-/// The routes of all tables but that of the host's own addresses.
-fn entries<A: Announced>(net: &Stack) -> impl Iterator<Item = Entry<A>> {
+/// The routes of all tables but that of the host's own addresses: table, prefix and metric of each.
+fn all_routes<A: Announced>(net: &Stack) -> impl Iterator<Item = (u32, Prefix<A>, u32, &Route<A>)> {
     let others = A::policy(net).tables();
     let tables = std::iter::once((table::MAIN, A::routes(net))).chain(others);
     tables.flat_map(|(table, routes)| {
-        routes.iter().map(move |(prefix, metric, route)| Entry {
-            table,
-            prefix,
-            metric,
-            route: route.clone(),
-        })
+        routes.iter().map(move |(prefix, metric, route)| (table, prefix, metric, route))
     })
 }
 
 /// The same as messages.
 fn shown_routes<A: Announced>(net: &Stack, to: To) -> Vec<Vec<u8>> {
     // Each interface has a route of its own to the link-local addresses of its link.
-    let parted = entries::<A>(net).flat_map(|entry| {
+    let parted = all_routes::<A>(net).map(Entry::of).flat_map(|entry| {
         let link_local = A::AF == c::AF_INET6
             && entry.prefix.bits() == 64
             && matches!(entry.prefix.address().into(), IpAddr::V6(ip) if ip.is_unicast_link_local());

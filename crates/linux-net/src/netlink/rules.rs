@@ -1,7 +1,7 @@
 //! Rules of policy routing in rtnetlink: `RTM_NEWRULE`, `RTM_GETRULE` (`net/core/fib_rules.c` of Linux).
 
 use super::Announced;
-use super::message::{MULTI, Message, Request};
+use super::message::{MULTI, Message, Request, To};
 use super::refusal::{Refusal, refusal};
 use super::requests::{ip_bytes, parse_ip};
 use super::routes::short_table;
@@ -67,13 +67,13 @@ impl Admin<'_> {
     }
 
     /// The rule for the host's own addresses, which is always the first, and the others.
-    fn shown_rules<A: Announced>(&self, to: (u32, u16, u32)) -> Vec<Vec<u8>> {
+    fn shown_rules<A: Announced>(&self, to: To) -> Vec<Vec<u8>> {
         let local = Rule::all(0, Action::Table(table::LOCAL));
         let rules = std::iter::once(&local).chain(A::policy(self.net).rules());
         rules.map(|rule| self.rule_message::<A>(rule, c::RTM_NEWRULE, to)).collect()
     }
 
-    fn rule_message<A: Announced>(&self, rule: &Rule<A>, kind: u16, to: (u32, u16, u32)) -> Vec<u8> {
+    fn rule_message<A: Announced>(&self, rule: &Rule<A>, kind: u16, to: To) -> Vec<u8> {
         let (sequence, flags, port) = to;
         let (action, number) = match rule.action {
             Action::Table(number) => (TO_TABLE, number),

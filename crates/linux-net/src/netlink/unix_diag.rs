@@ -1,7 +1,7 @@
 //! UNIX sockets by sock_diag(7) (`include/uapi/linux/unix_diag.h`), as `ss -x` asks for them.
 
 use super::diag::{BY_FAMILY, words};
-use super::message::{MULTI, Message, Request};
+use super::message::{MULTI, Message, Request, To};
 use crate::Admin;
 use crate::proc::LISTEN;
 use crate::unix::UnixSocketInfo;
@@ -54,7 +54,7 @@ impl Admin<'_> {
     }
 
     /// `struct unix_diag_msg` and what was asked for.
-    fn unix_diag_message(&self, socket: &UnixSocketInfo, show: u32, to: (u32, u16, u32)) -> Vec<u8> {
+    fn unix_diag_message(&self, socket: &UnixSocketInfo, show: u32, to: To) -> Vec<u8> {
         let (sequence, flags, port) = to;
         let own = &self.net.sockets[socket.key.0];
         let asked = |what: (u32, u16)| show & what.0 != 0;

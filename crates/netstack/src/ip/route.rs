@@ -273,7 +273,7 @@ impl Stack {
             let mut all =
                 every.flat_map(|(number, other)| other.addresses.iter().map(move |own| (number, own)));
             let global = |(number, own): &(usize, &InterfaceAddress)| {
-                self.address_attributes(*number, own).scope == c::RT_SCOPE_UNIVERSE
+                self.scope_of(*number, own) == c::RT_SCOPE_UNIVERSE
             };
             all.find(global).map(|(_, own)| own)
         };

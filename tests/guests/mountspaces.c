@@ -1,0 +1,182 @@
+/* Mount namespaces, pivot_root(2), mounts in no place, and the calls that make mounts step by step. In a namespace of its own. */
+#include "mounts.h"
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+
+static void a_namespace_has_its_own(void) {
+    char before[64] = "", after[64] = "";
+    CHECK(mkdir("m", 0755) == 0);
+    CHECK(readlink("/proc/self/ns/mnt", before, sizeof before - 1) > 0);
+    int back = open("/proc/self/ns/mnt", O_RDONLY);
+    SAME(unshare(CLONE_NEWNS), 0);
+    CHECK(readlink("/proc/self/ns/mnt", after, sizeof after - 1) > 0 && strcmp(before, after) != 0);
+    CHECK(mount("x", "m", "tmpfs", 0, NULL) == 0 && put("m/f", "text"));
+    SAME(setns(back, CLONE_NEWNS), 0);
+    CHECK(chdir(guest_scratch) == 0 && close(back) == 0);
+    FAILS(access("m/f", F_OK), ENOENT);
+    CHECK(readlink("/proc/self/ns/mnt", after, sizeof after - 1) > 0 && strcmp(before, after) == 0);
+    CHECK(rmdir("m") == 0);
+}
+
+static void another_root(void) {
+    int back = open("/proc/self/ns/mnt", O_RDONLY);
+    CHECK(back >= 0 && mkdir("m", 0755) == 0 && unshare(CLONE_NEWNS) == 0);
+    FAILS(syscall(SYS_pivot_root, "m", "m"), EBUSY);
+    CHECK(mount("x", "m", "tmpfs", 0, NULL) == 0 && mkdir("m/old", 0755) == 0 && put("m/f", "text"));
+    FAILS(syscall(SYS_pivot_root, "m", "none"), ENOENT);
+    FAILS(syscall(SYS_pivot_root, "m", "m/f"), ENOTDIR);
+    SAME(syscall(SYS_pivot_root, "m", "m/old"), 0);
+    CHECK(holds("/f", "text") && access("/old/proc", F_OK) == 0);
+    char path[PATH_MAX], wanted[PATH_MAX + 8];
+    snprintf(wanted, sizeof wanted, "/old%s", guest_scratch);
+    CHECK(getcwd(path, sizeof path) != NULL && strcmp(path, wanted) == 0);
+    CHECK(chdir("/") == 0 && umount2("/old", MNT_DETACH) == 0);
+    FAILS(access("/old/proc", F_OK), ENOENT);
+    SAME(setns(back, CLONE_NEWNS), 0);
+    CHECK(chdir(guest_scratch) == 0 && close(back) == 0 && rmdir("m") == 0);
+}
+
+/* The numbers of x86-64: libcs are older than the calls. */
+#define OPEN_TREE 428
+#define MOVE_MOUNT 429
+#define FSOPEN 430
+#define FSCONFIG 431
+#define FSMOUNT 432
+#define FSPICK 433
+#define MOUNT_SETATTR 442
+enum { SET_FLAG_, SET_STRING_, CMD_CREATE_ = 6, CMD_RECONFIGURE_ };
+struct attributes { uint64_t set, clear, propagation, namespace; };
+
+static void step_by_step(void) {
+    struct statfs s;
+    CHECK(mkdir("m", 0755) == 0 && mkdir("n", 0755) == 0);
+    FAILS(syscall(FSOPEN, "nosuchfs", 0), ENODEV);
+    FAILS(syscall(FSOPEN, "tmpfs", 2), EINVAL);
+    FAILS(syscall(FSOPEN, (char *)8, 0), EFAULT);
+    int c = syscall(FSOPEN, "tmpfs", 1);
+    CHECK(c >= 0 && fcntl(c, F_GETFD) == FD_CLOEXEC);
+    FAILS(syscall(FSCONFIG, c, SET_STRING_, NULL, "x", 0), EINVAL);
+    FAILS(syscall(FSCONFIG, c, 99, "x", "x", 0), EOPNOTSUPP);
+    FAILS(syscall(FSCONFIG, -1, SET_STRING_, "source", "x", 0), EINVAL);
+    FAILS(syscall(FSCONFIG, 999, SET_STRING_, "source", "x", 0), EBADF);
+    FAILS(syscall(FSCONFIG, 0, SET_STRING_, "source", "x", 0), EINVAL);
+    FAILS(syscall(FSCONFIG, c, SET_STRING_, "nonsense", "x", 0), EINVAL);
+    SAME(syscall(FSCONFIG, c, SET_STRING_, "source", "steps", 0), 0);
+    SAME(syscall(FSCONFIG, c, SET_STRING_, "size", "64k", 0), 0);
+    SAME(syscall(FSCONFIG, c, SET_FLAG_, "ro", NULL, 0), 0);
+    FAILS(syscall(FSMOUNT, c, 0, 0), EINVAL);
+    SAME(syscall(FSCONFIG, c, CMD_CREATE_, NULL, NULL, 0), 0);
+    FAILS(syscall(FSMOUNT, c, 2, 0), EINVAL);
+    FAILS(syscall(FSMOUNT, c, 0, 0x100), EINVAL);
+    FAILS(syscall(FSMOUNT, 999, 0, 0), EBADF);
+    int m = syscall(FSMOUNT, c, 0, 8 | 0x10);
+    CHECK(m >= 0 && close(c) == 0);
+    FAILS(syscall(MOVE_MOUNT, m, "", AT_FDCWD, "none", 4), ENOENT);
+    FAILS(syscall(MOVE_MOUNT, m, "", AT_FDCWD, "m", 8), EINVAL);
+    FAILS(syscall(MOVE_MOUNT, 999, "", AT_FDCWD, "m", 4), EBADF);
+    SAME(syscall(MOVE_MOUNT, m, "", AT_FDCWD, "m", 4), 0);
+    CHECK(strstr(line_with("/proc/self/mounts", "/m tmpfs "), "steps ") != NULL);
+    CHECK(strstr(line_with("/proc/self/mounts", "/m tmpfs "), " ro,noexec,noatime,size=64k") != NULL);
+    FAILS(mkdirat(m, "d", 0755), EROFS);
+    FAILS(umount("m"), EBUSY);
+    c = syscall(FSPICK, AT_FDCWD, "m", 0);
+    CHECK(c >= 0);
+    SAME(syscall(FSCONFIG, c, SET_FLAG_, "rw", NULL, 0), 0);
+    SAME(syscall(FSCONFIG, c, CMD_RECONFIGURE_, NULL, NULL, 0), 0);
+    CHECK(close(c) == 0 && mkdirat(m, "d", 0755) == 0 && close(m) == 0);
+    FAILS(syscall(FSPICK, AT_FDCWD, "m/d", 0), EINVAL);
+    FAILS(syscall(FSPICK, AT_FDCWD, "m", 0x10), EINVAL);
+    /* a copy that is attached nowhere, with flags of its own */
+    int t = syscall(OPEN_TREE, AT_FDCWD, "m", 1);
+    CHECK(t >= 0 && faccessat(t, "d", F_OK, 0) == 0);
+    struct attributes a = {.set = 1};
+    SAME(syscall(MOUNT_SETATTR, t, "", AT_EMPTY_PATH, &a, sizeof a), 0);
+    FAILS(mkdirat(t, "e", 0755), EROFS);
+    CHECK(mkdir("m/e", 0755) == 0 && faccessat(t, "e", F_OK, 0) == 0);
+    SAME(syscall(MOVE_MOUNT, t, "", AT_FDCWD, "n", 4), 0);
+    CHECK(close(t) == 0 && statfs("n", &s) == 0);
+    SAME(s.f_flags, ST_VALID | 1 | 8 | 0x400);
+    a = (struct attributes){.clear = 1};
+    SAME(syscall(MOUNT_SETATTR, AT_FDCWD, "n", 0, &a, sizeof a), 0);
+    CHECK(rmdir("n/e") == 0);
+    a = (struct attributes){.set = 0x20};
+    FAILS(syscall(MOUNT_SETATTR, AT_FDCWD, "n", 0, &a, sizeof a), EINVAL);
+    a = (struct attributes){.propagation = 7};
+    FAILS(syscall(MOUNT_SETATTR, AT_FDCWD, "n", 0, &a, sizeof a), EINVAL);
+    FAILS(syscall(MOUNT_SETATTR, AT_FDCWD, "n", 0, &a, 8), EINVAL);
+    a = (struct attributes){.set = 2};
+    FAILS(syscall(MOUNT_SETATTR, AT_FDCWD, "n/d", 0, &a, sizeof a), EINVAL);
+    CHECK(umount("n") == 0);
+    t = syscall(OPEN_TREE, AT_FDCWD, "m/d", 0);
+    CHECK(t >= 0 && close(t) == 0);
+    FAILS(syscall(OPEN_TREE, AT_FDCWD, "none", 1), ENOENT);
+    FAILS(syscall(OPEN_TREE, -1, "m", 1), EBADF);
+    FAILS(syscall(OPEN_TREE, AT_FDCWD, "m", 0x40000000), EINVAL);
+    CHECK(umount("m") == 0 && rmdir("m") == 0 && rmdir("n") == 0);
+}
+
+static uint64_t own_namespace(void) {
+    struct stat st;
+    return stat("/proc/self/ns/mnt", &st) == 0 ? st.st_ino : 0;
+}
+/* Numbers of namespaces do not come again while somebody may remember them. */
+static void namespaces_are_told_apart(void) {
+    int back = open("/proc/self/ns/mnt", O_RDONLY);
+    CHECK(back >= 0 && unshare(CLONE_NEWNS) == 0);
+    uint64_t first = own_namespace();
+    int kept = open("/proc/self/ns/mnt", O_RDONLY);
+    CHECK(kept >= 0 && unshare(CLONE_NEWNS) == 0);
+    uint64_t second = own_namespace();
+    CHECK(first != 0 && second != 0 && first != second);
+    CHECK(setns(kept, CLONE_NEWNS) == 0 && own_namespace() == first);
+    SAME(setns(back, CLONE_NEWNS), 0);
+    CHECK(chdir(guest_scratch) == 0 && close(back) == 0 && close(kept) == 0);
+}
+
+static void an_unbindable_one_is_in_new_namespaces(void) {
+    int back = open("/proc/self/ns/mnt", O_RDONLY);
+    CHECK(back >= 0 && mkdir("m", 0755) == 0 && mkdir("n", 0755) == 0 && mount("x", "m", "tmpfs", 0, NULL) == 0);
+    CHECK(put("m/f", "text") && mount(NULL, "m", NULL, MS_UNBINDABLE, NULL) == 0);
+    FAILS(mount("m", "n", NULL, MS_BIND, NULL), EINVAL);
+    SAME(unshare(CLONE_NEWNS), 0);
+    CHECK(holds("m/f", "text") && strstr(line_with("/proc/self/mountinfo", "/m rw,"), " unbindable") == NULL);
+    CHECK(mount("m", "n", NULL, MS_BIND, NULL) == 0 && holds("n/f", "text") && umount("n") == 0);
+    SAME(setns(back, CLONE_NEWNS), 0);
+    CHECK(chdir(guest_scratch) == 0 && close(back) == 0 && umount("m") == 0 && rmdir("m") == 0 && rmdir("n") == 0);
+}
+
+/* Nothing lies above the root of a mount that is in no place. */
+static void above_what_is_attached_nowhere(void) {
+    struct stat root, above;
+    CHECK(mkdir("m", 0755) == 0 && mkdir("m/d", 0755) == 0 && mkdir("m/d/e", 0755) == 0);
+    int tree = syscall(OPEN_TREE, AT_FDCWD, "m/d", 1);
+    CHECK(tree >= 0 && fstat(tree, &root) == 0 && fstatat(tree, "..", &above, 0) == 0);
+    SAME(root.st_ino, above.st_ino);
+    CHECK(fstatat(tree, "e/../..", &above, 0) == 0);
+    SAME(root.st_ino, above.st_ino);
+    CHECK(close(tree) == 0 && rmdir("m/d/e") == 0 && rmdir("m/d") == 0 && rmdir("m") == 0);
+}
+
+static int has_flag(const char *path, unsigned long flag) {
+    struct statfs s;
+    return statfs(path, &s) == 0 && (s.f_flags & flag) != 0;
+}
+/* mount_setattr(2) of a file system that was there before, and of all below a place. */
+static void attributes_of_system_files(void) {
+    struct attributes fix = {.set = 8}, back = {.clear = 8};
+    int outside = open("/proc/self/ns/mnt", O_RDONLY);
+    int had = has_flag("/proc", 8);
+    CHECK(outside >= 0 && unshare(CLONE_NEWNS) == 0);
+    SAME(syscall(MOUNT_SETATTR, AT_FDCWD, "/proc", 0, &fix, sizeof fix), 0);
+    CHECK(has_flag("/proc", 8) && !has_flag(guest_scratch, 8));
+    SAME(syscall(MOUNT_SETATTR, AT_FDCWD, "/proc", 0, &back, sizeof back), 0);
+    CHECK(!has_flag("/proc", 8));
+    if (had)
+        SAME(syscall(MOUNT_SETATTR, AT_FDCWD, "/proc", 0, &fix, sizeof fix), 0);
+    SAME(setns(outside, CLONE_NEWNS), 0);
+    CHECK(chdir(guest_scratch) == 0 && close(outside) == 0);
+}
+
+GUEST_WITH(if (!alone()) return 77,
+    T(a_namespace_has_its_own), T(another_root), T(step_by_step), T(namespaces_are_told_apart),
+    T(an_unbindable_one_is_in_new_namespaces), T(above_what_is_attached_nowhere), T(attributes_of_system_files))
