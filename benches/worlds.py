@@ -1,7 +1,8 @@
 """Ten examples in the simulator and on this machine's kernel, from one file each: do they end as expected, and how far are the two apart?
 
-    python benches/worlds.py [--belljar PROGRAM] [--repeats 5] [--examples first,redis] [--folder DIR]
+    python benches/worlds.py [--belljar PROGRAM] [--repeats 5] [--examples first,redis] [--tdf 4] [--folder DIR]
 
+`--tdf` dilates the hosts' time by a factor, for a machine that has not got its processors to itself: emulations take so much longer.
 Emulations need root, or a user who may make namespaces, and a machine that has little else to do: the verdicts of the runs are part of the table.
 """
 
@@ -26,6 +27,7 @@ def main():
     options.add_argument("--belljar", default=ROOT / "belljar", type=pathlib.Path)
     options.add_argument("--repeats", default=5, type=int)
     options.add_argument("--examples", default=",".join(EXAMPLES))
+    options.add_argument("--tdf", help="factor by which the hosts' time is slower than the machine's")
     options.add_argument("--folder", type=pathlib.Path)
     given = options.parse_args()
     folder = given.folder or pathlib.Path(tempfile.mkdtemp(prefix="worlds-"))
@@ -35,7 +37,7 @@ def main():
     for name in given.examples.split(","):
         file, simulated, emulated, verdicts, folders = f"{name}.yaml", 0, 0, [], []
         for number in range(1, given.repeats + 1):
-            for command, more in (("run", []), ("emulate", ["--until-done"])):
+            for command, more in (("run", []), ("emulate", ["--until-done", *(["--tdf", given.tdf] if given.tdf else [])])):
                 place = folder / f"{name}-{command}-{number}"
                 good, verdict, error = run([program, command, file, "--seed", number, "-o", place, *more], place)
                 folders.append(place)

@@ -2,6 +2,7 @@
 
 use crate::Clock;
 use belljar_base::{SimDuration, SimTime};
+use belljar_packetio::{TimeSource, Timestamp};
 use belljar_platform::dilate::clock::{FULL_RATE, Pace};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::collections::VecDeque;
@@ -134,6 +135,11 @@ impl Clock for ExperimentClock {
         let at = pace.at(monotonic_ns()).saturating_add(span.as_nanos());
         // It stands before that, until somebody lets it go on.
         if at > pace.limit && !span.is_zero() { Duration::MAX } else { self.span(span) }
+    }
+    fn shown_at(&self, stamp: Timestamp) -> Option<SimTime> {
+        // The machine's wall clock may have been corrected since the beginning.
+        let ago = wall_ns().saturating_sub(stamp.nanos);
+        (stamp.source == TimeSource::Kernel).then(|| self.at(monotonic_ns().saturating_sub(ago)))
     }
 }
 

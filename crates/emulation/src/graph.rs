@@ -49,6 +49,8 @@ struct Member {
     refused: u64,
     /// Packets on their way to it.
     under_way: BinaryHeap<Reverse<UnderWay>>,
+    /// The time of the last look at its port.
+    seen: SimTime,
 }
 
 /// The way from one host to another.
@@ -169,6 +171,7 @@ impl GraphNetwork {
                 drops: Map::new(),
                 refused: 0,
                 under_way: BinaryHeap::new(),
+                seen: SimTime::ZERO,
             });
             network.names.push(host.name.clone());
             network.owners.insert(host.address.into(), number);
@@ -219,7 +222,7 @@ impl GraphNetwork {
         };
         while !stop.load(Relaxed) {
             let now = times();
-            let mut moved = self.receive(&mut ports, &now);
+            let mut moved = self.receive(&mut ports, &clocks, &now);
             self.transmit(&now);
             moved += self.deliver(&mut ports, &times(), &mut frame);
             match moved {
@@ -239,18 +242,20 @@ impl GraphNetwork {
         GraphReport { members: members.collect(), lateness: self.lateness, cpu_seconds: thread_seconds() }
     }
 
-    fn receive(&mut self, ports: &mut [Box<dyn Port>], now: &[SimTime]) -> usize {
+    fn receive(&mut self, ports: &mut [Box<dyn Port>], clocks: &[ExperimentClock], now: &[SimTime]) -> usize {
         let mut moved = 0;
-        for ((member, port), now) in self.members.iter_mut().zip(ports).zip(now.iter().copied()) {
-            let nic = &mut member.nic;
+        let members = self.members.iter_mut().zip(ports);
+        for (((member, port), clock), now) in members.zip(clocks).zip(now.iter().copied()) {
+            let Member { nic, seen, .. } = member;
             // An interface that is down, as that of a crashed host, has nothing to say.
             moved += port
                 .receive(BATCH, &mut |frame| {
                     if let Some(packet) = frame.bytes.get(HEADER_LEN..).filter(|_| is_ip(frame.bytes)) {
-                        let _ = nic.send(now, Packet::new(packet.to_vec()));
+                        let _ = nic.send(clock.arrival(&frame, *seen, now), Packet::new(packet.to_vec()));
                     }
                 })
                 .unwrap_or(0);
+            *seen = now;
         }
         moved
     }

@@ -262,6 +262,16 @@ impl Line {
         self.under_way.peek().map(|Reverse(next)| next.due)
     }
 
+    /// Frames in the queue and under way, copies included.
+    pub fn pending(&self) -> usize {
+        self.nic.egress_queue_len() + self.under_way.len()
+    }
+
+    /// The least time from a frame's departure to its arrival.
+    pub fn least_latency(&self) -> SimDuration {
+        self.flow.path().least_latency
+    }
+
     /// Changes delay and impairments from `now` on, and the rate for frames whose first bit has not left. Frames under
     /// way are not affected. `queue`, `token_bucket`, `overhead`, `max_frame` and `in_flight` stay as they are.
     pub fn change(&mut self, now: SimTime, config: &LineConfig) {

@@ -17,7 +17,7 @@ use belljar_config::Experiment;
 use belljar_config::topology::{Device, DeviceKind, Line};
 use belljar_net::Loss;
 use belljar_net::nic::{Limit, QueueConfig};
-use belljar_packetio::{Namespace, PacketOptions, PacketRing, Port};
+use belljar_packetio::{Namespace, PacketOptions, PacketRing, Port, Timestamps};
 use belljar_plan::{DeviceChange, HostChange, LinkChange, NetChange, PathState, Schedule};
 use belljar_wire::ethernet::HEADER_LEN;
 
@@ -315,7 +315,7 @@ fn wait_for_bridges(experiment: &Experiment, nodes: &mut [Node]) -> Result<()> {
 
 /// A port on an interface of the hub.
 fn open(hub: &Node, name: &str, ring_bytes: usize) -> Result<Box<dyn Port>> {
-    let options = PacketOptions { ring_bytes, ..PacketOptions::default() };
+    let options = PacketOptions { ring_bytes, timestamps: Timestamps::Kernel, ..PacketOptions::default() };
     Ok(Namespace::Fd(hub.fd()).run(|| Ok(Box::new(PacketRing::open(name, &options)?) as Box<dyn Port>))?)
 }
 

@@ -3,17 +3,25 @@
 //! Sleeping until a frame is due is late by a wake-up; spinning is not, and takes a processor. So [`Relay::turn`]
 //! sleeps until shortly before the next event and returns at once from there on: a caller that calls it in a loop
 //! spins for that last span alone.
+//!
+//! Frames that the kernel stamps enter their line by the stamp, however late they are taken in. While several are under way,
+//! their port need not wake this thread for each further one: what has not been seen yet is due a latency later at the
+//! earliest. So a flow costs one wake-up a frame, for sending it at its time.
 
 use crate::Line;
 use crate::wake::Waker;
 use belljar_base::{SimDuration, SimTime};
-use belljar_packetio::{Port, Result, Sent};
+use belljar_packetio::{Frame, Port, Result, Sent, Timestamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// Frames received in one go from a port.
 const BATCH: usize = 64;
+/// Frames under way, or waiting for their turn, from which on their port wakes nobody.
+const FLOW: usize = 2;
+/// The longest sleep without a look at ports that wake nobody: their rings must hold what comes meanwhile.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The clock that a relay's lines go by.
 pub trait Clock {
@@ -23,6 +31,18 @@ pub trait Clock {
     /// The real time that `span` of this clock takes: its product with the dilation factor. A clock that is moved by hand
     /// gives zero, one that stands until it is let go on, and tells a [`Waker`] then, more than there is.
     fn real(&self, span: SimDuration) -> Duration;
+
+    /// The time that it showed at a stamp of the kernel's, if it can tell.
+    fn shown_at(&self, _stamp: Timestamp) -> Option<SimTime> {
+        None
+    }
+
+    /// The time at which a frame has come that is taken in at `now`, after a look at `seen`: that of its stamp, else `now`.
+    fn arrival(&self, frame: &Frame<'_>, seen: SimTime, now: SimTime) -> SimTime {
+        let stamped = frame.time.and_then(|stamp| self.shown_at(stamp));
+        // The machine's wall clock may have been set meanwhile.
+        stamped.map_or(now, |at| at.max(seen).min(now))
+    }
 }
 
 /// Two ports and the lines between them.
@@ -38,13 +58,26 @@ struct End {
     line: Line,
     /// Frames that the other end's port had no room for.
     refused: u64,
+    /// This end's time up to which all frames have been taken in.
+    seen: SimTime,
+    /// The last frame had a stamp.
+    is_stamped: bool,
+}
+
+impl End {
+    /// The time of the other end before which no frame is due that has not been taken in, if the port may be left alone until
+    /// then.
+    fn unseen_due(&self) -> Option<SimTime> {
+        (self.is_stamped && self.line.pending() >= FLOW).then(|| self.seen + self.line.least_latency())
+    }
 }
 
 impl Relay {
     /// A relay between ports, each with the line that leads away from it. `spin` is the real time before an event in
     /// which it does not sleep: about the lateness of a wake-up (50 us), or zero to spare the processor.
     pub fn new(a: (Box<dyn Port>, Line), b: (Box<dyn Port>, Line), spin: Duration) -> Relay {
-        let end = |(port, line)| End { port, line, refused: 0 };
+        let end =
+            |(port, line)| End { port, line, refused: 0, seen: SimTime::ZERO, is_stamped: false };
         Relay { ends: [end(a), end(b)], spin, waker: None }
     }
 
@@ -72,25 +105,41 @@ impl Relay {
     /// `at_most` of real time. Returns the number of frames that were moved.
     ///
     /// Each end has a clock. A frame enters its line by that of the end where it comes from, and leaves by that of the other. A
-    /// frame's delay counts from the call that takes it in.
+    /// frame's delay counts from its stamp, or from the call that takes it in.
     pub fn turn(&mut self, clocks: [&dyn Clock; 2], at_most: Duration) -> Result<usize> {
         let moved = self.work(clocks)?;
         if moved > 0 {
             return Ok(moved);
         }
-        let mut wait = at_most;
-        for (end, near, far) in [(0, clocks[0], clocks[1]), (1, clocks[1], clocks[0])] {
-            let line = &self.ends[end].line;
-            for (event, clock) in [(line.next_departure(), near), (line.next_arrival(), far)] {
-                if let Some(at) = event {
-                    wait = wait.min(clock.real(at.since(clock.now())).saturating_sub(self.spin));
-                }
-            }
-        }
+        let (wait, awake) = self.rest(clocks, at_most);
         if !wait.is_zero() {
-            self.sleep(wait);
+            self.sleep(wait, awake);
         }
         Ok(0)
+    }
+
+    /// How long there is nothing to do, at most `at_most`, and which ports end that time when they are readable.
+    fn rest(&self, clocks: [&dyn Clock; 2], at_most: Duration) -> (Duration, [bool; 2]) {
+        let (mut wait, mut awake) = (at_most, [true; 2]);
+        for (end, near, far) in [(0, clocks[0], clocks[1]), (1, clocks[1], clocks[0])] {
+            let line = &self.ends[end].line;
+            let until = |clock: &dyn Clock, at: SimTime| {
+                clock.real(at.since(clock.now())).saturating_sub(self.spin)
+            };
+            if let Some(at) = line.next_arrival() {
+                wait = wait.min(until(far, at));
+            }
+            // A frame that leaves the queue is due a latency later. Until then nobody asks whether it has left.
+            if let Some(at) = line.next_departure() {
+                wait = wait.min(until(near, at).max(until(far, at + line.least_latency())));
+            }
+            let unseen = self.ends[end].unseen_due().map(|at| until(far, at).min(LOOK));
+            if let Some(unseen) = unseen.filter(|unseen| !unseen.is_zero()) {
+                wait = wait.min(unseen);
+                awake[end] = false;
+            }
+        }
+        (wait, awake)
     }
 
     fn work(&mut self, clocks: [&dyn Clock; 2]) -> Result<usize> {
@@ -99,8 +148,15 @@ impl Relay {
             let [first, second] = &mut self.ends;
             let (near, far) = if from == 0 { (first, second) } else { (second, first) };
             let now = clocks[from].now();
-            let line = &mut near.line;
-            moved += near.port.receive(BATCH, &mut |frame| line.offer(now, frame.bytes))?;
+            let End { port, line, seen, is_stamped, .. } = near;
+            let received = port.receive(BATCH, &mut |frame| {
+                *is_stamped = frame.time.is_some();
+                line.offer(clocks[from].arrival(&frame, *seen, now), frame.bytes);
+            })?;
+            if received < BATCH {
+                *seen = now;
+            }
+            moved += received;
             let mut failed = None;
             let delivered =
                 line.deliver_by(now, clocks[1 - from].now(), |frame, _| match far.port.send(frame) {
@@ -119,9 +175,9 @@ impl Relay {
         Ok(moved)
     }
 
-    /// Sleeps until a port is readable, or `wait` is over.
-    fn sleep(&self, wait: Duration) {
-        let ports = self.ends.iter().map(|end| end.port.fd());
+    /// Sleeps until a port that is `awake` is readable, or `wait` is over.
+    fn sleep(&self, wait: Duration, awake: [bool; 2]) {
+        let ports = self.ends.iter().zip(awake).filter(|(_, awake)| *awake).map(|(end, _)| end.port.fd());
         let all = ports.chain(self.waker.iter().map(Waker::fd));
         let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = Timespec {

@@ -1,7 +1,9 @@
 use super::*;
 use crate::LineConfig;
 use belljar_base::Seed;
-use belljar_packetio::{Error, UnixOptions, UnixPort};
+use belljar_packetio::{Counters, Error, Frame, TimeSource, UnixOptions, UnixPort};
+use belljar_wire::ethernet::Address;
+use std::os::fd::BorrowedFd;
 
 /// A clock that is moved by hand.
 struct Still(SimTime);
@@ -12,6 +14,54 @@ impl Clock for Still {
     }
     fn real(&self, _: SimDuration) -> Duration {
         Duration::ZERO
+    }
+}
+
+/// A clock that shows what the kernel's stamps show, and is moved by hand.
+struct Shown(SimTime);
+
+impl Clock for Shown {
+    fn now(&self) -> SimTime {
+        self.0
+    }
+    fn real(&self, span: SimDuration) -> Duration {
+        Duration::from_nanos(span.as_nanos())
+    }
+    fn shown_at(&self, stamp: Timestamp) -> Option<SimTime> {
+        Some(SimTime::from_nanos(stamp.nanos))
+    }
+}
+
+/// A port whose frames have a stamp each: as many milliseconds as their first byte says.
+struct Stamped(UnixPort);
+
+impl Port for Stamped {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn mac(&self) -> Address {
+        self.0.mac()
+    }
+    fn mtu(&self) -> usize {
+        self.0.mtu()
+    }
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.0.fd()
+    }
+    fn receive(&mut self, limit: usize, each: &mut dyn FnMut(Frame<'_>)) -> Result<usize> {
+        self.0.receive(limit, &mut |frame| {
+            let nanos = u64::from(frame.bytes[0]) * 1_000_000;
+            each(Frame { time: Some(Timestamp { nanos, source: TimeSource::Kernel }), ..frame });
+        })
+    }
+    fn send(&mut self, frame: &[u8]) -> Result<Sent> {
+        self.0.send(frame)
+    }
+    fn flush(&mut self) -> Result<bool> {
+        self.0.flush()
+    }
+    fn counters(&mut self) -> Counters {
+        self.0.counters()
     }
 }
 
@@ -42,10 +92,18 @@ impl Clock for Dilated {
 }
 
 fn ends(config: &LineConfig, spin: Duration) -> (UnixPort, UnixPort, Relay) {
+    ends_with(config, spin, |port| Box::new(port))
+}
+
+fn ends_with(
+    config: &LineConfig,
+    spin: Duration,
+    port: fn(UnixPort) -> Box<dyn Port>,
+) -> (UnixPort, UnixPort, Relay) {
     let pair = |name| UnixPort::pair(name, &UnixOptions::default()).unwrap();
     let ((a, near_a), (b, near_b)) = (pair("a"), pair("b"));
     let line = |from, to| Line::new(config, Seed(1), from, to);
-    let relay = Relay::new((Box::new(near_a), line("a", "b")), (Box::new(near_b), line("b", "a")), spin);
+    let relay = Relay::new((port(near_a), line("a", "b")), (port(near_b), line("b", "a")), spin);
     (a, b, relay)
 }
 
@@ -122,6 +180,45 @@ fn each_end_has_a_clock_of_its_own() {
     assert_eq!(relay.turn([&at(21), &at(12)], Duration::ZERO).unwrap(), 0);
     assert_eq!(relay.turn([&at(23), &at(12)], Duration::ZERO).unwrap(), 1);
     assert_eq!(relay.line(1).lateness().max(), SimDuration::from_millis(1));
+}
+
+#[test]
+fn a_stamped_frame_is_due_by_its_stamp_however_late_it_is_taken_in() {
+    let (mut a, mut b, mut relay) = ends_with(&delayed(10), Duration::ZERO, |port| Box::new(Stamped(port)));
+    let at = |ms: u64| Shown(SimTime::from_nanos(ms * 1_000_000));
+    send(&mut a, 3);
+    assert_eq!(relay.turn([&at(7), &at(7)], Duration::ZERO).unwrap(), 1);
+    assert_eq!(relay.turn([&at(12), &at(12)], Duration::ZERO).unwrap(), 0);
+    assert_eq!(relay.turn([&at(13), &at(13)], Duration::ZERO).unwrap(), 1);
+    assert_eq!((received(&mut b), relay.line(0).lateness().max()), (vec![3], SimDuration::ZERO));
+    // The wall clock was set: a frame has come neither before the last look nor in the future.
+    for stamp in [1, 200] {
+        send(&mut a, stamp);
+    }
+    assert_eq!(relay.turn([&at(14), &at(14)], Duration::ZERO).unwrap(), 2);
+    assert_eq!(relay.turn([&at(23), &at(23)], Duration::ZERO).unwrap(), 1);
+    assert_eq!(relay.turn([&at(24), &at(24)], Duration::ZERO).unwrap(), 1);
+}
+
+#[test]
+fn a_flow_wakes_nobody_for_frames_that_come() {
+    let limited = LineConfig { rate: Some(480_000), ..delayed(10) };
+    let (mut a, _b, mut relay) = ends_with(&limited, Duration::ZERO, |port| Box::new(Stamped(port)));
+    let at = |micros: u64| Shown(SimTime::from_nanos(micros * 1_000));
+    let rest = |relay: &Relay, micros| relay.rest([&at(micros), &at(micros)], Duration::from_millis(20));
+    let ms = Duration::from_millis;
+    assert_eq!(rest(&relay, 0), (ms(20), [true; 2]));
+    send(&mut a, 0);
+    assert_eq!(relay.turn([&at(0), &at(0)], Duration::ZERO).unwrap(), 1);
+    // A frame of 60 bytes takes 1 ms. It is alone: the next one wakes.
+    assert_eq!(rest(&relay, 0), (ms(11), [true; 2]));
+    send(&mut a, 0);
+    assert_eq!(relay.turn([&at(0), &at(0)], Duration::ZERO).unwrap(), 1);
+    // Neither the second one's start, nor a frame that comes, is waited for: rings are looked at each millisecond.
+    assert_eq!(rest(&relay, 0), (ms(1), [false, true]));
+    assert_eq!(relay.turn([&at(2_000), &at(2_000)], Duration::ZERO).unwrap(), 0);
+    assert_eq!(rest(&relay, 10_600), (Duration::from_micros(400), [false, true]), "the first is due at 11 ms");
+    assert_eq!(rest(&relay, 12_500), (Duration::ZERO, [true; 2]), "what was not seen may be due");
 }
 
 #[test]
