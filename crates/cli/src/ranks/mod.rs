@@ -40,6 +40,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Ways between ranks of one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -66,7 +67,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", env = "BELLJAR_RENDEZVOUS_FILE")]
     rendezvous_file: Option<PathBuf>,
     /// Seconds that ranks wait for each other at the start
-    #[arg(long, value_name = "SECONDS", env = "BELLJAR_RENDEZVOUS_TIMEOUT", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", env = "BELLJAR_RENDEZVOUS_TIMEOUT", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     rendezvous_timeout: u64,
     /// Exchange packets between ranks by these ways
     #[arg(long, value_enum, env = "BELLJAR_RANK_TRANSPORT", default_value = "auto")]
@@ -98,6 +100,8 @@ pub struct Ranks {
     events: Arc<Events>,
     arrivals: Arrivals,
     token: String,
+    /// Patience with ranks that have not connected to this one.
+    patience: Duration,
     /// Files that mark results folders while ranks use them, and folders that are only needed until rank 0 has their content.
     folders: folder::Folders,
 }
@@ -126,6 +130,11 @@ impl Events {
 }
 
 impl Arguments {
+    /// How long ranks wait for each other.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.rendezvous_timeout)
+    }
+
     /// Meets the other ranks, if a launcher has started this process as one of several. `output` is the results folder, as far as it is
     /// known.
     pub fn meet(&self, file: &Path, output: Option<&Path>) -> Result<Option<Ranks>, Failure> {
@@ -141,12 +150,19 @@ impl Arguments {
         }
         let me = Member::this();
         let met = rendezvous::meet(self, &place, output, me.clone())?;
-        Ranks::new(place, me, met, self.rank_transport == Transport::Auto).map(Some)
+        let in_memory = self.rank_transport == Transport::Auto;
+        Ranks::new(place, me, met, in_memory, self.patience()).map(Some)
     }
 }
 
 impl Ranks {
-    fn new(place: Place, me: Member, met: Met, in_memory: bool) -> Result<Ranks, Failure> {
+    fn new(
+        place: Place,
+        me: Member,
+        met: Met,
+        in_memory: bool,
+        patience: Duration,
+    ) -> Result<Ranks, Failure> {
         let Met { lines, members, arrivals, token } = met;
         let events = Arc::new(Events::default());
         let lines = lines.into_iter().map(|stream| {
@@ -158,7 +174,7 @@ impl Ranks {
         let first = (place.rank == 0).then_some(Member { address: Some(arrivals.address), ..me });
         let roster = Roster { members: first.into_iter().chain(members).collect(), in_memory };
         let folders = folder::Folders::default();
-        let mut ranks = Ranks { place, roster, lines, events, arrivals, token, folders };
+        let mut ranks = Ranks { place, roster, lines, events, arrivals, token, patience, folders };
         if ranks.is_first() {
             let _ = ranks.events.lines.set(ranks.lines.clone());
         }

@@ -183,7 +183,7 @@ fn receive(arguments: &Arguments, place: &Place, near: Option<&Path>) -> Result<
     let looked_for = match (&arguments.rendezvous, given, place.pmi) {
         (Some(address), Some(_), _) => format!("they look for {address}"),
         (_, _, Some(descriptor)) if arguments.rendezvous_file.is_none() => {
-            let patience = Duration::from_secs(arguments.rendezvous_timeout);
+            let patience = arguments.patience();
             pmi::share(descriptor, Some(&told.to_text()), patience)
                 .map_err(|error| refused_by_launcher(error, place, patience))?;
             format!("they look for {}", told.address)
@@ -197,7 +197,7 @@ fn receive(arguments: &Arguments, place: &Place, near: Option<&Path>) -> Result<
             )
         }
     };
-    let deadline = now() + Duration::from_secs(arguments.rendezvous_timeout);
+    let deadline = now() + arguments.patience();
     let mut others: Vec<Option<(TcpStream, Member)>> = (1..place.count).map(|_| None).collect();
     while others.iter().any(Option::is_none) {
         let Ok((rank, count, purpose, stream)) = arrivals.next(deadline) else {
@@ -242,7 +242,7 @@ fn find(arguments: &Arguments, place: &Place, near: Option<&Path>, me: Member) -
             Some(Meeting { address, token })
         }
         (_, _, Some(descriptor)) if arguments.rendezvous_file.is_none() => {
-            let patience = Duration::from_secs(arguments.rendezvous_timeout) + LONGER;
+            let patience = arguments.patience() + LONGER;
             let text = pmi::share(descriptor, None, patience).and_then(|text| {
                 Meeting::parse(&text).ok_or_else(|| io::Error::other("it has another text"))
             });
@@ -251,7 +251,7 @@ fn find(arguments: &Arguments, place: &Place, near: Option<&Path>, me: Member) -
         _ => None,
     };
     let path = file_path(arguments, place, near);
-    let deadline = now() + Duration::from_secs(arguments.rendezvous_timeout) + LONGER;
+    let deadline = now() + arguments.patience() + LONGER;
     let mut why = format!(
         "there is no {}: all machines must share its folder; --rendezvous-file names another file",
         path.display()

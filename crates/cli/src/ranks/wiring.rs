@@ -13,13 +13,6 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
-
-/// Patience of a rank that connects with the other's answer. It is shorter than that of who waits for it: the one that cannot connect knows
-/// why.
-const ANSWER: Duration = Duration::from_secs(45);
-/// Patience with ranks that have not connected.
-const COME: Duration = Duration::from_secs(60);
 
 /// A stream to each rank that shares no memory with this one, by rank.
 type Streams = Vec<Option<TcpStream>>;
@@ -106,7 +99,8 @@ impl Ranks {
         let me = self.place.rank;
         let neighbours = if in_memory { self.roster.neighbours(me) } else { vec![me] };
         let mut streams: Streams = (0..self.place.count).map(|_| None).collect();
-        let (answer, come) = (now() + ANSWER, now() + COME);
+        // A rank that connects waits less long for the other's answer than that one waits for it: the one that cannot connect knows why.
+        let (answer, come) = (now() + self.patience * 3 / 4, now() + self.patience);
         let all_are_there = || !self.events.lost.load(SeqCst);
         for rank in (0..me).filter(|rank| !neighbours.contains(rank)) {
             let failed = |error: io::Error| {
@@ -139,10 +133,10 @@ impl Ranks {
                 Some(_) => {}
                 None if now() >= come => {
                     return Err(io::Error::other(format!(
-                        "{} has not connected to {} within {} s ({} ranks are missing)",
+                        "{} has not connected to {} within {} s ({} ranks are missing): --rendezvous-timeout gives them longer",
                         self.roster.label(first),
                         self.roster.label(me),
-                        COME.as_secs(),
+                        self.patience.as_secs(),
                         missing(&streams).len()
                     )));
                 }
@@ -159,10 +153,13 @@ mod tests {
     use super::super::launcher::Place;
     use super::super::rendezvous::{Arrivals, Met};
     use super::super::roster::Member;
-    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
+    use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
     use std::thread;
+    use std::time::Duration;
 
     const TOKEN: &str = "a token that nobody guesses";
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     fn listener() -> TcpListener {
         TcpListener::bind("127.0.0.1:0").unwrap()
@@ -203,7 +200,7 @@ mod tests {
             let (me, met) =
                 (members[rank].clone(), Met { lines, members: told, arrivals, token: TOKEN.into() });
             thread::spawn(move || {
-                let ranks = Ranks::new(place, me, met, false).unwrap();
+                let ranks = Ranks::new(place, me, met, false, PATIENCE).unwrap();
                 let wired = ranks.wire(3);
                 let said = wired.as_ref().map(|_| ()).map_err(ToString::to_string);
                 // The others hear of the end.
@@ -218,7 +215,10 @@ mod tests {
     #[test]
     fn a_rank_that_cannot_connect_says_so() {
         assert_eq!(wire(None), vec![Ok(()), Ok(()), Ok(())]);
-        let nobody = listener().local_addr().unwrap();
+        // Bound, so that nobody else takes the port, and never listening.
+        let closed = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&closed, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let nobody = getsockname(&closed).unwrap().try_into().unwrap();
         let said = wire(Some(nobody));
         let first = said[0].as_ref().unwrap_err();
         assert!(
