@@ -4,9 +4,10 @@
 //! sleeps until shortly before the next event and returns at once from there on: a caller that calls it in a loop
 //! spins for that last span alone.
 //!
-//! Frames that the kernel stamps enter their line by the stamp, however late they are taken in. While several are under way,
-//! their port need not wake this thread for each further one: what has not been seen yet is due a latency later at the
-//! earliest. So a flow costs one wake-up a frame, for sending it at its time.
+//! Frames that the kernel stamps enter their line by the stamp, however late they are taken in. In a dense flow their port need
+//! not wake this thread for each further one: what has not been seen yet is due a latency later at the earliest. So a frame
+//! costs one wake-up, for sending it at its time. The longer nobody looks at a port the more room its ring needs, so the time
+//! until the next look grows from a short one on while little comes, and a flow that is not dense wakes as before.
 
 use crate::Line;
 use crate::wake::Waker;
@@ -18,10 +19,15 @@ use std::time::Duration;
 
 /// Frames received in one go from a port.
 const BATCH: usize = 64;
-/// Frames under way, or waiting for their turn, from which on their port wakes nobody.
+/// The least number of frames under way, or waiting for their turn, that are a flow.
 const FLOW: usize = 2;
-/// The longest sleep without a look at ports that wake nobody: their rings must hold what comes meanwhile.
-const LOOK: Duration = Duration::from_millis(1);
+/// Time without a look at a port for each frame that its ring has room for: the first, and the longest. A processor sends no more
+/// than a frame in 250 ns; 3.6 Gbit/s are a frame of full length in 3.3 us.
+const LOOK: [Duration; 2] = [Duration::from_nanos(250), Duration::from_nanos(3_300)];
+/// No more frames in one look than one part of so many of its room let the next one come later.
+const FEW: usize = 16;
+/// More than one part of so many let it come soon.
+const MANY: usize = 8;
 
 /// The clock that a relay's lines go by.
 pub trait Clock {
@@ -62,13 +68,36 @@ struct End {
     seen: SimTime,
     /// The last frame had a stamp.
     is_stamped: bool,
+    /// The time for which the port may be left alone.
+    look: Duration,
+    /// It was left alone since the last look.
+    is_alone: bool,
 }
 
 impl End {
-    /// The time of the other end before which no frame is due that has not been taken in, if the port may be left alone until
-    /// then.
-    fn unseen_due(&self) -> Option<SimTime> {
-        (self.is_stamped && self.line.pending() >= FLOW).then(|| self.seen + self.line.least_latency())
+    /// The first and the longest time without a look.
+    fn looks(&self) -> [Duration; 2] {
+        let room = u32::try_from(self.port.room()).unwrap_or(u32::MAX);
+        LOOK.map(|span| span.saturating_mul(room))
+    }
+
+    /// True while frames come densely enough that the port may be left alone; a latency takes `latency` of real time.
+    fn has_flow(&self, latency: Duration) -> bool {
+        let pending = u32::try_from(self.line.pending()).unwrap_or(u32::MAX);
+        let [_, longest] = self.looks();
+        self.is_stamped && pending >= FLOW as u32 && latency <= longest.saturating_mul(pending)
+    }
+
+    /// Draws the lesson of a look at the port, which found `received` frames.
+    fn looked(&mut self, received: usize) {
+        if std::mem::take(&mut self.is_alone) {
+            let [first, longest] = self.looks();
+            if received >= BATCH || received * MANY > self.port.room() {
+                self.look = first;
+            } else if received * FEW <= self.port.room() {
+                self.look = (self.look * 2).min(longest);
+            }
+        }
     }
 }
 
@@ -76,8 +105,15 @@ impl Relay {
     /// A relay between ports, each with the line that leads away from it. `spin` is the real time before an event in
     /// which it does not sleep: about the lateness of a wake-up (50 us), or zero to spare the processor.
     pub fn new(a: (Box<dyn Port>, Line), b: (Box<dyn Port>, Line), spin: Duration) -> Relay {
-        let end =
-            |(port, line)| End { port, line, refused: 0, seen: SimTime::ZERO, is_stamped: false };
+        let end = |(port, line)| End {
+            port,
+            line,
+            refused: 0,
+            seen: SimTime::ZERO,
+            is_stamped: false,
+            look: Duration::ZERO,
+            is_alone: false,
+        };
         Relay { ends: [end(a), end(b)], spin, waker: None }
     }
 
@@ -119,13 +155,13 @@ impl Relay {
     }
 
     /// How long there is nothing to do, at most `at_most`, and which ports end that time when they are readable.
-    fn rest(&self, clocks: [&dyn Clock; 2], at_most: Duration) -> (Duration, [bool; 2]) {
+    fn rest(&mut self, clocks: [&dyn Clock; 2], at_most: Duration) -> (Duration, [bool; 2]) {
         let (mut wait, mut awake) = (at_most, [true; 2]);
-        for (end, near, far) in [(0, clocks[0], clocks[1]), (1, clocks[1], clocks[0])] {
-            let line = &self.ends[end].line;
-            let until = |clock: &dyn Clock, at: SimTime| {
-                clock.real(at.since(clock.now())).saturating_sub(self.spin)
-            };
+        let spin = self.spin;
+        let until = |clock: &dyn Clock, at: SimTime| clock.real(at.since(clock.now())).saturating_sub(spin);
+        for (number, near, far) in [(0, clocks[0], clocks[1]), (1, clocks[1], clocks[0])] {
+            let end = &mut self.ends[number];
+            let line = &end.line;
             if let Some(at) = line.next_arrival() {
                 wait = wait.min(until(far, at));
             }
@@ -133,11 +169,15 @@ impl Relay {
             if let Some(at) = line.next_departure() {
                 wait = wait.min(until(near, at).max(until(far, at + line.least_latency())));
             }
-            let unseen = self.ends[end].unseen_due().map(|at| until(far, at).min(LOOK));
-            if let Some(unseen) = unseen.filter(|unseen| !unseen.is_zero()) {
-                wait = wait.min(unseen);
-                awake[end] = false;
+            let latency = line.least_latency();
+            let unseen = until(far, end.seen + latency);
+            if !end.has_flow(far.real(latency)) {
+                end.look = end.looks()[0];
+            } else if !unseen.is_zero() {
+                wait = wait.min(unseen).min(end.look);
+                awake[number] = false;
             }
+            end.is_alone = !awake[number];
         }
         (wait, awake)
     }
@@ -156,12 +196,14 @@ impl Relay {
             if received < BATCH {
                 *seen = now;
             }
+            near.looked(received);
             moved += received;
+            let End { line, refused, .. } = near;
             let mut failed = None;
             let delivered =
                 line.deliver_by(now, clocks[1 - from].now(), |frame, _| match far.port.send(frame) {
                     Ok(Sent::Queued) => {}
-                    Ok(Sent::Full) => near.refused += 1,
+                    Ok(Sent::Full) => *refused += 1,
                     Err(e) => failed = Some(e),
                 });
             moved += delivered;

@@ -293,6 +293,14 @@ impl Port for PacketRing {
         Ok(received)
     }
 
+    fn room(&self) -> usize {
+        match &self.ring {
+            Ring::Frames(ring) => ring.slots(),
+            // Frames lie one behind the other in a block.
+            Ring::Blocks(_) => 0,
+        }
+    }
+
     fn send(&mut self, frame: &[u8]) -> Result<Sent> {
         self.check_gone()?;
         self.interface.check_frame(frame)?;

@@ -37,6 +37,11 @@ pub trait Port: Send {
     /// An interface that went down or was deleted is an error here once its frames have been received.
     fn receive(&mut self, limit: usize, each: &mut dyn FnMut(Frame<'_>)) -> Result<usize>;
 
+    /// Frames of usual length that may wait to be received; 0 if nobody knows.
+    fn room(&self) -> usize {
+        0
+    }
+
     /// Queues a frame. The frame is copied.
     ///
     /// An error says why the frame or the port is unfit; [`Sent::Full`] is no error.

@@ -48,6 +48,9 @@ impl Port for Stamped {
     fn fd(&self) -> BorrowedFd<'_> {
         self.0.fd()
     }
+    fn room(&self) -> usize {
+        1_000
+    }
     fn receive(&mut self, limit: usize, each: &mut dyn FnMut(Frame<'_>)) -> Result<usize> {
         self.0.receive(limit, &mut |frame| {
             let nanos = u64::from(frame.bytes[0]) * 1_000_000;
@@ -202,23 +205,48 @@ fn a_stamped_frame_is_due_by_its_stamp_however_late_it_is_taken_in() {
 
 #[test]
 fn a_flow_wakes_nobody_for_frames_that_come() {
-    let limited = LineConfig { rate: Some(480_000), ..delayed(10) };
+    let limited = LineConfig { rate: Some(480_000), ..delayed(5) };
     let (mut a, _b, mut relay) = ends_with(&limited, Duration::ZERO, |port| Box::new(Stamped(port)));
     let at = |micros: u64| Shown(SimTime::from_nanos(micros * 1_000));
-    let rest = |relay: &Relay, micros| relay.rest([&at(micros), &at(micros)], Duration::from_millis(20));
-    let ms = Duration::from_millis;
-    assert_eq!(rest(&relay, 0), (ms(20), [true; 2]));
+    let rest = |relay: &mut Relay, micros| relay.rest([&at(micros), &at(micros)], Duration::from_millis(20));
+    let turn = |relay: &mut Relay, micros| relay.turn([&at(micros), &at(micros)], Duration::ZERO).unwrap();
+    let micros = Duration::from_micros;
+    assert_eq!(rest(&mut relay, 0), (micros(20_000), [true; 2]));
     send(&mut a, 0);
-    assert_eq!(relay.turn([&at(0), &at(0)], Duration::ZERO).unwrap(), 1);
+    assert_eq!(turn(&mut relay, 0), 1);
     // A frame of 60 bytes takes 1 ms. It is alone: the next one wakes.
-    assert_eq!(rest(&relay, 0), (ms(11), [true; 2]));
+    assert_eq!(rest(&mut relay, 0), (micros(6_000), [true; 2]));
     send(&mut a, 0);
-    assert_eq!(relay.turn([&at(0), &at(0)], Duration::ZERO).unwrap(), 1);
-    // Neither the second one's start, nor a frame that comes, is waited for: rings are looked at each millisecond.
-    assert_eq!(rest(&relay, 0), (ms(1), [false, true]));
-    assert_eq!(relay.turn([&at(2_000), &at(2_000)], Duration::ZERO).unwrap(), 0);
-    assert_eq!(rest(&relay, 10_600), (Duration::from_micros(400), [false, true]), "the first is due at 11 ms");
-    assert_eq!(rest(&relay, 12_500), (Duration::ZERO, [true; 2]), "what was not seen may be due");
+    assert_eq!(turn(&mut relay, 0), 1);
+    // Neither the second one's start nor a frame that comes is waited for, and looks become rare.
+    assert_eq!(rest(&mut relay, 0), (micros(250), [false, true]));
+    assert_eq!(turn(&mut relay, 250), 0);
+    assert_eq!(rest(&mut relay, 250), (micros(500), [false, true]));
+    for _ in 0..5 {
+        assert_eq!(turn(&mut relay, 750), 0);
+        rest(&mut relay, 750);
+    }
+    assert_eq!(rest(&mut relay, 750), (micros(3_300), [false, true]));
+    assert_eq!(rest(&mut relay, 5_600), (micros(150), [false, true]), "what was not seen may be due then");
+    assert_eq!(rest(&mut relay, 5_900), (micros(100), [true; 2]), "the first is due at 6 ms");
+    // Much in one look is too much for a longer one.
+    for _ in 0..150 {
+        send(&mut a, 0);
+    }
+    rest(&mut relay, 900);
+    while turn(&mut relay, 900) > 0 {}
+    assert_eq!(rest(&mut relay, 900).0, micros(250));
+}
+
+#[test]
+fn frames_far_apart_wake_as_if_they_were_alone() {
+    let (mut a, _b, mut relay) = ends_with(&delayed(100), Duration::ZERO, |port| Box::new(Stamped(port)));
+    for ms in [0, 30, 60, 90] {
+        let clock = Shown(SimTime::from_nanos(ms * 1_000_000));
+        send(&mut a, ms as u8);
+        relay.turn([&clock, &clock], Duration::ZERO).unwrap();
+        assert_eq!(relay.rest([&clock, &clock], Duration::from_secs(1)).1, [true; 2]);
+    }
 }
 
 #[test]

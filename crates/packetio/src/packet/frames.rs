@@ -52,6 +52,11 @@ impl FrameRing {
         Ok(FrameRing { memory, slot, slots: bytes / slot, next: 0, long })
     }
 
+    /// The number of slots.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
     /// Delivers up to `limit` frames and gives their slots back. Returns the number of frames.
     pub fn receive(&mut self, fd: BorrowedFd<'_>, limit: usize, delivery: &mut Delivery<'_>) -> usize {
         let mut received = 0;
