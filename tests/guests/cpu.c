@@ -5,7 +5,9 @@
 #include <immintrin.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 
 static void general_registers(void) {
@@ -132,9 +134,32 @@ static void vector_state_is_each_threads_own(void) {
 static void time_stamp_counter(void) {
     unsigned aux;
     uint64_t a = __builtin_ia32_rdtsc(), b = __builtin_ia32_rdtscp(&aux);
-    CHECK(b >= a);
+    CHECK(b > a);
     sleep_ms(20);
     CHECK(__builtin_ia32_rdtsc() > b);
+}
+
+/* The end of a child that may not read the counter. */
+static int end_of_a_reader(int with_aux) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        unsigned aux;
+        prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
+        int state = 0;
+        if (prctl(PR_GET_TSC, &state) != 0 || state != PR_TSC_SIGSEGV)
+            _exit(1);
+        _exit((with_aux ? __builtin_ia32_rdtscp(&aux) : __builtin_ia32_rdtsc()) == 0);
+    }
+    int status = 0;
+    return waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void the_counter_can_be_forbidden(void) {
+    FAILS(prctl(PR_SET_TSC, 7), EINVAL);
+    SAME(end_of_a_reader(0), SIGSEGV);
+    SAME(end_of_a_reader(1), SIGSEGV);
+    int state = 0;
+    CHECK(prctl(PR_GET_TSC, &state) == 0 && state == PR_TSC_ENABLE);
 }
 
 static void cpuid_leaves(void) {
@@ -201,5 +226,5 @@ static void signal_frame_carries_the_state(void) {
 }
 
 GUEST(T(general_registers), T(rcx_r11_and_flags), T(below_the_stack_pointer), T(sse_and_x87), T(avx),
-      T(vector_state_is_each_threads_own), T(time_stamp_counter), T(cpuid_leaves), T(unknown_calls),
+      T(vector_state_is_each_threads_own), T(time_stamp_counter), T(the_counter_can_be_forbidden), T(cpuid_leaves), T(unknown_calls),
       T(vdso_of_the_auxiliary_vector), T(direction_flag), T(signal_frame_carries_the_state), T(the_32_bit_gate))

@@ -2,6 +2,7 @@
 #include "guest.h"
 #include <setjmp.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 enum { PAGE = 4096 };
 
@@ -109,5 +110,59 @@ static void fixed_over_another(void) {
     CHECK(unlink("x") == 0);
 }
 
-GUEST_WITH(scratch_enter(), T(private_copy), T(shared_view), T(refusals), T(beyond_the_end_is_sigbus),
+static void zeros_shared_by_a_reader_cannot_be_written(void) {
+    int z = open("/dev/zero", O_RDONLY);
+    char *m = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, z, 0);
+    CHECK(m != MAP_FAILED && m[0] == 0);
+    FAILS(mprotect(m, PAGE, PROT_READ | PROT_WRITE), EACCES);
+    CHECK(munmap(m, PAGE) == 0);
+    m = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, z, 0);
+    CHECK(m != MAP_FAILED && mprotect(m, PAGE, PROT_READ | PROT_WRITE) == 0);
+    CHECK(munmap(m, PAGE) == 0);
+    close(z);
+}
+
+static void pages_of_a_file_are_counted(void) {
+    enum { CACHESTAT = 451 };
+    uint64_t range[2] = {PAGE, 0}, told[5];
+    int f = open("x", O_RDWR | O_CREAT, 0644), p[2];
+    char bytes[3 * PAGE + 1];
+    memset(bytes, 'a', sizeof bytes);
+    CHECK(f >= 0 && write(f, bytes, sizeof bytes) == sizeof bytes && pipe(p) == 0);
+    long result = syscall(CACHESTAT, f, range, told, 0);
+    if (result != -1 || errno != ENOSYS) {
+        CHECK(result == 0 && told[0] + told[3] == 3);
+        FAILS(syscall(CACHESTAT, f, range, told, 1), EINVAL);
+        FAILS(syscall(CACHESTAT, f, NULL, told, 0), EFAULT);
+        FAILS(syscall(CACHESTAT, f, range, NULL, 0), EFAULT);
+        FAILS(syscall(CACHESTAT, -1, range, told, 0), EBADF);
+        range[0] = 0, range[1] = 1;
+        CHECK(syscall(CACHESTAT, f, range, told, 0) == 0 && told[0] + told[3] == 1);
+        CHECK(syscall(CACHESTAT, p[0], range, told, 0) == 0 && told[0] == 0);
+    }
+    close(p[0]), close(p[1]), close(f);
+    CHECK(unlink("x") == 0);
+}
+
+static void sealed_mappings_stay(void) {
+    enum { MSEAL = 462 };
+    char *m = mmap(NULL, 4 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(m != MAP_FAILED);
+    long result = syscall(MSEAL, m + PAGE, PAGE, 0);
+    if (result == -1 && errno == ENOSYS)
+        return;
+    SAME(result, 0);
+    FAILS(syscall(MSEAL, m + PAGE, PAGE, 1), EINVAL);
+    FAILS(syscall(MSEAL, m + 1, PAGE, 0), EINVAL);
+    SAME(syscall(MSEAL, m, 0, 0), 0);
+    FAILS(mprotect(m, 2 * PAGE, PROT_NONE), EPERM);
+    FAILS(munmap(m, 4 * PAGE), EPERM);
+    FAILS(madvise(m + PAGE, PAGE, MADV_DONTNEED), EPERM);
+    CHECK(mremap(m + PAGE, PAGE, 2 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED && errno == EPERM);
+    CHECK(mmap(m, 2 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED && errno == EPERM);
+    CHECK(mprotect(m, PAGE, PROT_NONE) == 0 && munmap(m + 2 * PAGE, 2 * PAGE) == 0 && m[PAGE] == 0);
+    FAILS(syscall(MSEAL, m, 3 * PAGE, 0), ENOMEM);
+}
+
+GUEST_WITH(scratch_enter(), T(sealed_mappings_stay), T(pages_of_a_file_are_counted), T(zeros_shared_by_a_reader_cannot_be_written), T(private_copy), T(shared_view), T(refusals), T(beyond_the_end_is_sigbus),
            T(fixed_over_another))

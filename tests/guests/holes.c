@@ -83,6 +83,9 @@ static void seals_hold(void) {
     SAME(fcntl(f, F_GET_SEALS), 0);
     SAME(write(f, "abc", 3), 3);
     CHECK(fcntl(f, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    char again[32];
+    snprintf(again, sizeof again, "/proc/self/fd/%d", f);
+    FAILS(open(again, O_RDWR | O_TRUNC), EPERM);
     FAILS(ftruncate(f, 1), EPERM);
     CHECK(ftruncate(f, 10) == 0);
     CHECK(fcntl(f, F_ADD_SEALS, F_SEAL_GROW) == 0);

@@ -87,5 +87,34 @@ static void only_so_many_addresses(void) {
     CHECK(some != MAP_FAILED && munmap(some, 200 * MIB) == 0);
 }
 
-GUEST(T(a_user_has_only_so_many_processes), T(only_so_many_addresses),
+/* A child that has so many MiB in memory for a moment. */
+static pid_t child_with(int mib) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rusage none;
+        char *m = mmap(NULL, (size_t)mib << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        getrusage(RUSAGE_CHILDREN, &none);
+        if (m == MAP_FAILED || none.ru_maxrss != 0)
+            _exit(1);
+        memset(m, 1, (size_t)mib << 20);
+        _exit(0);
+    }
+    return pid;
+}
+
+static void the_most_memory_of_children_is_told(void) {
+    struct rusage own, all;
+    int status;
+    /* one that nobody waits for does not count */
+    signal(SIGCHLD, SIG_IGN);
+    pid_t pid = child_with(128);
+    CHECK(waitpid(pid, NULL, 0) == -1 && errno == ECHILD);
+    signal(SIGCHLD, SIG_DFL);
+    pid = child_with(64);
+    CHECK(wait4(pid, &status, 0, &own) == pid && status == 0);
+    CHECK(getrusage(RUSAGE_CHILDREN, &all) == 0);
+    CHECK(own.ru_maxrss >= 64 << 10 && all.ru_maxrss >= own.ru_maxrss && all.ru_maxrss < 128 << 10);
+}
+
+GUEST(T(the_most_memory_of_children_is_told), T(a_user_has_only_so_many_processes), T(only_so_many_addresses),
       T(what_is_reserved_is_not_in_memory))

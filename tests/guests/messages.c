@@ -213,5 +213,23 @@ static void notification(void) {
     mq_unlink(name);
 }
 
+static volatile int called;
+static void on_message_in_a_thread(union sigval value) { called = value.sival_int; }
+
+static void notification_by_a_thread(void) {
+    mqd_t q = make(3, 10, 0);
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = on_message_in_a_thread, .sigev_value.sival_int = 43};
+    /* the library's thread is told of a registration that goes, too, and does not call then */
+    CHECK(mq_notify(q, &event) == 0 && mq_notify(q, NULL) == 0 && mq_notify(q, &event) == 0);
+    FAILS(mq_notify(q, &event), EBUSY);
+    SAME(called, 0);
+    CHECK(mq_send(q, "a", 1, 0) == 0);
+    for (int i = 0; i < 3000 && called == 0; i++)
+        sleep_ms(1);
+    SAME(called, 43);
+    mq_close(q);
+    mq_unlink(name);
+}
+
 GUEST(T(messages_come_by_type), T(senders_and_receivers_wait), T(a_full_queue_makes_wait), T(keys_and_listing),
-      T(by_priority), T(waiting_with_and_without_an_end), T(notification))
+      T(by_priority), T(waiting_with_and_without_an_end), T(notification), T(notification_by_a_thread))

@@ -1,7 +1,9 @@
 /* Signals: handlers, masks, restarting, the ways to wait for one. signal(7), sigaction(2). */
 #include "guest.h"
 #include <sys/syscall.h>
+#include <sys/resource.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 
 static volatile sig_atomic_t count, last_code, last_value, depth, deepest;
 static volatile pid_t last_pid;
@@ -299,6 +301,27 @@ static void pausing(void) {
     signal(SIGALRM, SIG_DFL);
 }
 
-GUEST(T(siginfo_of_the_sender), T(masks_hold_back), T(nesting), T(handlers_mask), T(reset_hand), T(ignored),
+/* A child that may have no signals pending. */
+static void only_so_many_signals_are_queued(void) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rlimit none = {0, 0};
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGRTMIN);
+        if (setrlimit(RLIMIT_SIGPENDING, &none) != 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+            _exit(1);
+        if (syscall(SYS_tgkill, getpid(), getpid(), SIGRTMIN) != -1 || errno != EAGAIN)
+            _exit(2);
+        /* those of old are only pending or not */
+        signal(SIGUSR1, SIG_IGN);
+        _exit(syscall(SYS_tgkill, getpid(), getpid(), SIGUSR1) == 0 ? 0 : 3);
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid);
+    SAME(WEXITSTATUS(status), 0);
+}
+
+GUEST(T(only_so_many_signals_are_queued), T(siginfo_of_the_sender), T(masks_hold_back), T(nesting), T(handlers_mask), T(reset_hand), T(ignored),
       T(restarted_or_interrupted), T(waiting_for_one), T(suspend_takes_the_mask_along), T(to_one_thread),
       T(registers_survive), T(alternate_stack), T(pausing))

@@ -77,6 +77,7 @@ static void keys_and_what_is_refused(void) {
     int id = shmget(key, 4096, IPC_CREAT | IPC_EXCL | 0600);
     CHECK(id >= 0);
     SAME(shmget(key, 100, 0), id);
+    CHECK(shmat(id, (void *)1, SHM_RND | SHM_REMAP) == (void *)-1 && errno == EINVAL);
     SAME(shmget(key, 0, IPC_CREAT | 0600), id);
     FAILS(shmget(key, 8192, 0), EINVAL);
     FAILS(shmget(key, 4096, IPC_CREAT | IPC_EXCL | 0600), EEXIST);
@@ -184,5 +185,48 @@ static void a_signal_interrupts(void) {
     CHECK(semctl(id, 0, IPC_RMID) == 0);
 }
 
-GUEST(T(a_segment_is_shared), T(fork_attaches_and_the_end_detaches), T(keys_and_what_is_refused), T(semaphores_hand_over),
+/* The number in a file; -2 if it cannot be read. */
+static int number_in(const char *path) {
+    int number = -2;
+    FILE *f = fopen(path, "r");
+    if (f != NULL) {
+        fscanf(f, "%d", &number);
+        fclose(f);
+    }
+    return number;
+}
+/* True if a number could be written to a file: not by everybody, and not in every container. */
+static int write_number(const char *path, int number) {
+    FILE *f = fopen(path, "w");
+    if (f == NULL)
+        return 0;
+    fprintf(f, "%d", number);
+    return fclose(f) == 0;
+}
+
+static void the_next_identifier_can_be_chosen(void) {
+    const char *next = "/proc/sys/kernel/shm_next_id";
+    int wanted = 32768 * 5 + 1234;
+    SAME(number_in(next), -1);
+    if (!write_number(next, wanted))
+        return;
+    SAME(number_in(next), wanted);
+    int id = shmget(IPC_PRIVATE, 4096, 0600);
+    SAME(id, wanted);
+    SAME(number_in(next), -1);
+    /* one that there is does not come again */
+    CHECK(write_number(next, wanted));
+    int other = shmget(IPC_PRIVATE, 4096, 0600);
+    CHECK(other >= 0 && other != wanted);
+    CHECK(shmctl(id, IPC_RMID, NULL) == 0 && shmctl(other, IPC_RMID, NULL) == 0);
+    CHECK(!write_number(next, -1));
+}
+
+static void limits_are_told(void) {
+    struct shminfo info;
+    CHECK(shmctl(0, IPC_INFO, (struct shmid_ds *)&info) >= 0);
+    SAME(number_in("/proc/sys/kernel/shmmni"), info.shmmni);
+}
+
+GUEST(T(the_next_identifier_can_be_chosen), T(limits_are_told), T(a_segment_is_shared), T(fork_attaches_and_the_end_detaches), T(keys_and_what_is_refused), T(semaphores_hand_over),
       T(all_operations_or_none), T(what_a_process_took_comes_back), T(a_signal_interrupts))

@@ -30,6 +30,22 @@ static int pair(int sv[2]) {
     return sv[1] < 0 ? -1 : 0;
 }
 
+static void groups_stay_the_listeners(void) {
+    struct sockaddr_in a;
+    int l = listener(&a, 5), c = socket(AF_INET, SOCK_STREAM, 0);
+    struct group_req group = {.gr_interface = 1};
+    struct sockaddr_in *address = (struct sockaddr_in *)&group.gr_group;
+    address->sin_family = AF_INET;
+    address->sin_addr.s_addr = htonl(0xe0000701);
+    CHECK(l >= 0 && setsockopt(l, IPPROTO_IP, MCAST_JOIN_GROUP, &group, sizeof group) == 0);
+    CHECK(connect(c, (struct sockaddr *)&a, sizeof a) == 0);
+    int s = accept(l, NULL, NULL);
+    CHECK(s >= 0);
+    FAILS(setsockopt(s, IPPROTO_IP, MCAST_LEAVE_GROUP, &group, sizeof group), EADDRNOTAVAIL);
+    CHECK(setsockopt(l, IPPROTO_IP, MCAST_LEAVE_GROUP, &group, sizeof group) == 0);
+    close(l), close(c), close(s);
+}
+
 static void addresses(void) {
     struct sockaddr_in a, peer, self;
     int l = listener(&a, 5), c = socket(AF_INET, SOCK_STREAM, 0);
@@ -477,7 +493,7 @@ static void bytes_under_way(void) {
     close(sv[0]), close(sv[1]), close(l), close(u);
 }
 
-GUEST(T(bytes_under_way), T(addresses), T(refused), T(nonblocking_connect), T(data_before_accept), T(flags_of_recv), T(waitall), T(bulk),
+GUEST(T(bytes_under_way), T(groups_stay_the_listeners), T(addresses), T(refused), T(nonblocking_connect), T(data_before_accept), T(flags_of_recv), T(waitall), T(bulk),
       T(half_closed), T(closed_both_ways), T(unread_data_resets), T(linger_zero_resets), T(linger_waits), T(urgent_data), T(sending_to_the_gone), T(the_end_comes_before_the_error),
       T(full_window), T(vectors), T(backlog_holds_connections), T(listener_closes_with_connections_waiting),
       T(bad_addresses))

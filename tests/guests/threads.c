@@ -258,5 +258,14 @@ static void procfs_knows_the_thread(void) {
     CHECK(result != NULL);
 }
 
-GUEST(T(procfs_knows_the_thread), T(mutual_exclusion), T(condition_variables), T(timed_wait), T(barriers), T(rwlocks), T(thread_local_storage),
+static void barriers_are_registered_for(void) {
+    enum { QUERY, PRIVATE = 8, REGISTER_PRIVATE = 16 };
+    if (syscall(SYS_membarrier, QUERY, 0) == -1)
+        return;
+    FAILS(syscall(SYS_membarrier, PRIVATE, 0), EPERM);
+    SAME(syscall(SYS_membarrier, REGISTER_PRIVATE, 0), 0);
+    SAME(syscall(SYS_membarrier, PRIVATE, 0), 0);
+}
+
+GUEST(T(barriers_are_registered_for), T(procfs_knows_the_thread), T(mutual_exclusion), T(condition_variables), T(timed_wait), T(barriers), T(rwlocks), T(thread_local_storage),
       T(detachment), T(cancellation), T(identities), T(many_short_threads), T(semaphore_timeout))

@@ -1,6 +1,5 @@
 //! One host: everything its kernel keeps.
 
-use crate::call_counts::CallCounts;
 use crate::clock::{Clock, CpuModel};
 use crate::files::Files;
 use crate::futex::FutexTable;
@@ -17,7 +16,9 @@ use belljar_base::{Map, SimTime, Stream};
 use belljar_machine::{Machine, Placement};
 use belljar_model_host::{ModelSpec, Models};
 use belljar_netstack::{Effect, Stack, StackConfig};
+use belljar_objects::call_counts::CallCounts;
 use belljar_objects::discipline::Discipline;
+use belljar_objects::keys::KeyTable;
 use belljar_objects::sysv::SysvIpc;
 use slab::Slab;
 use std::cell::RefCell;
@@ -217,8 +218,12 @@ pub struct Host {
     pub(crate) futexes: FutexTable,
     /// System V shared memory and semaphores.
     pub(crate) ipc: SysvIpc,
+    /// Keys and keyrings.
+    pub(crate) keys: KeyTable,
     /// The node and domain names of `uname(2)`, where programs have set them.
     pub(crate) set_names: [Option<Vec<u8>>; 2],
+    /// The last reading of the processor's counter.
+    pub(crate) last_counter: u64,
     /// What programs have done to the wall clock's rate.
     pub(crate) discipline: Discipline,
     /// `getrandom`, `/dev/random`, `AT_RANDOM`.
@@ -247,12 +252,14 @@ impl Host {
         let clock = Clock::with_error(config.epoch_secs, config.cpu, config.clock_error);
         let mut host = Host {
             random: network.seed.stream(&["host", &network.name, "random"]),
+            keys: KeyTable::new(network.seed.stream(&["host", &network.name, "keys"])),
             files: Files::new(&config, &network, &mut *machine),
             net: Stack::new(network, clock),
             own: OwnSockets::default(),
             models: Models::new(std::mem::take(&mut config.models)),
             urings: crate::uring::Urings::default(),
             set_names: [None, None],
+            last_counter: 0,
             discipline: Discipline::default(),
             strace: crate::strace::Strace::new(config.strace),
             debuggers: Default::default(),

@@ -13,7 +13,6 @@
 
 mod answers;
 pub mod call;
-mod call_counts;
 pub use belljar_netstack::clock;
 pub use belljar_objects::credentials;
 mod debug;

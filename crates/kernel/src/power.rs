@@ -57,6 +57,7 @@ impl Host {
         self.timers.clear();
         self.futexes = FutexTable::default();
         self.lose_ipc();
+        self.keys.reset();
         self.carry_out_effects();
         self.waits.forget_sockets();
         self.own = OwnSockets::default();

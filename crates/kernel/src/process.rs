@@ -5,8 +5,11 @@ use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey, WaitQueueId};
 use crate::signal::ProcessSignals;
 use belljar_base::{Map, SimTime};
 use belljar_machine::Placement;
+pub use belljar_objects::attributes::{ProcessAttributes, Rlimit, WaitStatus};
+use belljar_objects::landlock::Domain;
 use slab::Slab;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 /// One process.
 #[derive(Debug)]
@@ -56,6 +59,8 @@ pub struct Process {
     pub rlimits: [Rlimit; 16],
     /// Users, groups and capabilities; root's unless the experiment says otherwise.
     pub credentials: Credentials,
+    /// The restrictions that it has put on itself, or a maker of it: `landlock(7)`.
+    pub restrictions: Option<Arc<Domain>>,
     /// Notified when a child ends, stops or continues.
     pub child_changed: WaitQueueId,
     /// The vfork parent's thread that waits for this process to execute or end.
@@ -74,125 +79,6 @@ pub struct Process {
     pub shared_fds: Option<FdTableKey>,
     /// Attributes of `prctl(2)` and accounting.
     pub attributes: ProcessAttributes,
-}
-
-/// Flags of `prctl(2)`, priorities and counters of a process.
-#[derive(Clone, Debug)]
-pub struct ProcessAttributes {
-    /// `PR_SET_PDEATHSIG`: sent to it when its parent ends; 0 for none.
-    pub parent_death_signal: i32,
-    /// `PR_SET_DUMPABLE`.
-    pub dumpable: u64,
-    /// `AT_SECURE`: its program has more rights than whoever started it.
-    pub secure: bool,
-    /// `PR_SET_NO_NEW_PRIVS`.
-    pub no_new_privs: bool,
-    /// `PR_SET_CHILD_SUBREAPER`: orphans among its descendants become its children.
-    pub is_subreaper: bool,
-    /// `PR_SET_TIMERSLACK` in nanoseconds.
-    pub timer_slack: u64,
-    /// Slack that 0 stands for: its maker's.
-    pub timer_slack_default: u64,
-    /// `PR_SET_THP_DISABLE`.
-    pub no_huge_pages: bool,
-    /// `setpriority(2)`.
-    pub nice: i32,
-    /// `ioprio_set(2)`.
-    pub io_priority: i32,
-    /// Scheduling policy and static priority, `sched(7)`.
-    pub scheduling: (i32, i32),
-    /// `personality(2)`.
-    pub personality: u32,
-    /// The code that the oldest thread gave to `exit(2)` while others went on.
-    pub leader_exit_code: Option<i32>,
-    /// `/proc/<pid>/coredump_filter`.
-    pub coredump_filter: u32,
-    /// `/proc/<pid>/oom_score_adj`.
-    pub oom_score_adjustment: i32,
-    /// The least that it may be set to without `CAP_SYS_RESOURCE`.
-    pub oom_score_least: i32,
-    /// Calls of threads that have ended: processor time is counted in calls.
-    pub ended_calls: u64,
-    /// Calls of children that have been waited for.
-    pub children_calls: u64,
-}
-
-impl Default for ProcessAttributes {
-    fn default() -> ProcessAttributes {
-        ProcessAttributes {
-            parent_death_signal: 0,
-            dumpable: 1,
-            secure: false,
-            no_new_privs: false,
-            is_subreaper: false,
-            timer_slack: 50_000,
-            timer_slack_default: 50_000,
-            no_huge_pages: false,
-            nice: 0,
-            io_priority: 0,
-            scheduling: (0, 0),
-            personality: 0,
-            leader_exit_code: None,
-            coredump_filter: 0x33,
-            oom_score_adjustment: 0,
-            oom_score_least: 0,
-            ended_calls: 0,
-            children_calls: 0,
-        }
-    }
-}
-
-impl ProcessAttributes {
-    /// The attributes that a child inherits.
-    pub fn for_child(&self) -> ProcessAttributes {
-        /// `SCHED_RESET_ON_FORK`.
-        const RESET: i32 = 0x4000_0000;
-        let (policy, priority) = self.scheduling;
-        let (scheduling, nice) = match policy & RESET {
-            0 => ((policy, priority), self.nice),
-            _ if priority > 0 => ((0, 0), 0),
-            _ => ((policy & !RESET, 0), self.nice.max(0)),
-        };
-        ProcessAttributes {
-            scheduling,
-            nice,
-            timer_slack_default: self.timer_slack,
-            parent_death_signal: 0,
-            is_subreaper: false,
-            leader_exit_code: None,
-            ended_calls: 0,
-            children_calls: 0,
-            ..self.clone()
-        }
-    }
-}
-
-/// A soft and a hard limit, `getrlimit(2)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rlimit {
-    /// In force.
-    pub soft: u64,
-    /// Its ceiling.
-    pub hard: u64,
-}
-
-/// The end of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitStatus {
-    /// `exit(2)` with this code.
-    Exited(u8),
-    /// Killed by this signal.
-    Signaled(i32),
-}
-
-impl WaitStatus {
-    /// The number that `wait(2)` stores. No core is ever dumped.
-    pub fn encode(self) -> i32 {
-        match self {
-            WaitStatus::Exited(code) => i32::from(code) << 8,
-            WaitStatus::Signaled(signal) => signal,
-        }
-    }
 }
 
 impl Process {

@@ -5,6 +5,7 @@ use crate::credentials::{Credentials, capability};
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::process::Processes;
+use belljar_linux_abi::landlock::SCOPE_SIGNAL;
 use belljar_linux_abi::{Errno, c};
 
 /// Which ids of a process stand for it when it looks into another, `ptrace(2)` "Ptrace access mode checking".
@@ -48,7 +49,15 @@ impl Processes {
         let same_user = [own.euid, own.ruid].iter().any(|id| [other.suid, other.ruid].contains(id));
         let same_session = self[sender.0].sid == self[target.0].sid;
         let allowed = sender == target || same_user || signal == c::SIGCONT && same_session;
-        if allowed { Ok(()) } else { self.require(sender, capability::KILL) }
+        if !allowed {
+            self.require(sender, capability::KILL)?;
+        }
+        match &self[sender.0].restrictions {
+            Some(domain) if sender != target => {
+                domain.check_scope(self[target.0].restrictions.as_deref(), SCOPE_SIGNAL)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The same of process 1, which is root's and not there: nothing hurts it.
@@ -78,7 +87,21 @@ impl Processes {
             && [other.rgid, other.egid, other.sgid].iter().all(|id| *id == gid)
             && self[target.0].attributes.dumpable == 1
             && other.capabilities.permitted & !own_sets == 0;
-        if process == target || same { Ok(()) } else { self.require(process, capability::SYS_PTRACE) }
+        if process == target {
+            return Ok(());
+        }
+        if !same {
+            self.require(process, capability::SYS_PTRACE)?;
+        }
+        let other = self[target.0].restrictions.as_deref();
+        self[process.0].restrictions.as_ref().map_or(Ok(()), |domain| domain.check_trace(other))
+    }
+
+    /// `EPERM` unless a process may change what is mounted where: `CAP_SYS_ADMIN`, and no rules about files.
+    pub(crate) fn may_mount(&self, process: ProcessKey) -> Result<(), Errno> {
+        self.require(process, capability::SYS_ADMIN)?;
+        let restricted = self[process.0].restrictions.as_ref().is_some_and(|domain| domain.handles_files());
+        if restricted { Err(Errno::EPERM) } else { Ok(()) }
     }
 
     /// `EPERM` unless a process may change how another is scheduled: one of the same user, or by `CAP_SYS_NICE`.

@@ -12,13 +12,18 @@ use crate::thread::Continuation;
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
 use belljar_linux_abi::{Errno, c};
-use belljar_machine::Exit;
+use belljar_machine::{Exit, Fault};
 use belljar_model_host::Models;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Windows between two searches for guests whose native process was killed: a guest that is not resumed is not
 /// noticed otherwise.
 const REAP_INTERVAL: u64 = 256;
+/// Bytes of the instructions that read the processor's counter.
+const RDTSC_LEN: u64 = 2;
+const RDTSCP_LEN: u64 = 3;
+/// The vector of a general-protection fault.
+const PROTECTION: u64 = 13;
 
 impl Host {
     /// Ends the guests whose native process was killed and not missed until the end of the simulation.
@@ -167,10 +172,28 @@ impl Host {
         match exit {
             Exit::Syscall => self.call(key, None),
             Exit::CompatSyscall => self.compat_call(key),
+            Exit::ReadTsc { aux }
+                if self.processes[self.threads[key.0].process.0].attributes.counter_faults =>
+            {
+                let regs = self.machine.regs_mut(self.threads[key.0].context);
+                regs.rip -= if aux { RDTSCP_LEN } else { RDTSC_LEN };
+                self.raise_fault(
+                    key,
+                    Fault {
+                        signal: c::SIGSEGV,
+                        code: c::SI_KERNEL,
+                        addr: 0,
+                        trapno: PROTECTION,
+                        error_code: 0,
+                    },
+                );
+                Step::Continue
+            }
             Exit::ReadTsc { aux } => {
                 self.net.clock.charge();
-                // One tick a nanosecond, as CPUID says.
-                let ticks = self.net.clock.monotonic_ns();
+                // One tick a nanosecond, as CPUID says, and never the same twice.
+                let ticks = self.net.clock.monotonic_ns().max(self.last_counter + 1);
+                self.last_counter = ticks;
                 let regs = self.machine.regs_mut(self.threads[key.0].context);
                 (regs.rax, regs.rdx) = (ticks & 0xffff_ffff, ticks >> 32);
                 if aux {

@@ -6,6 +6,7 @@ use crate::signal::ThreadSignals;
 use crate::timer::TimerId;
 use crate::trace::Tracee;
 use belljar_machine::ContextId;
+use belljar_objects::keys::TaskKeyrings;
 use smallvec::SmallVec;
 
 /// One guest thread.
@@ -48,6 +49,8 @@ pub struct Thread {
     pub own_fds: Option<FdTableKey>,
     /// Number of calls by which it has asked for an id, up to a limit: see [`crate::answers`].
     pub asked_ids: u8,
+    /// Its keyrings, once it or a maker of it has asked for any.
+    pub keyrings: Option<Box<TaskKeyrings>>,
 }
 
 impl Thread {

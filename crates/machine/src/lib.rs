@@ -6,6 +6,7 @@
 
 pub mod elf;
 pub mod initial_stack;
+pub mod instrumented;
 pub mod needed;
 pub mod script;
 

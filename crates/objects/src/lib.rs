@@ -2,15 +2,19 @@
 //! guest memory and no system calls, and wake nobody: an object that can be waited for has the name of its queue, and the kernel
 //! notifies it after a change.
 //!
-//! [`ids`] names objects. [`pipe`], [`locks`], [`extents`], [`mounts`] and [`loops`] belong to files, [`space`] and [`aio`] to memory, [`discipline`] to the clock, [`credentials`]
-//! and [`signals`] to processes; [`sysv`] is System V's message queues, semaphores and shared memory.
+//! [`ids`] names objects, [`call_counts`] counts calls. [`pipe`], [`locks`], [`extents`], [`mounts`] and [`loops`] belong to files, [`space`], [`aio`] and [`uring_memory`] to memory, [`discipline`] to the clock, [`credentials`],
+//! [`attributes`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings, [`landlock`] the restrictions that they put on themselves, and [`sysv`] is System V's message queues, semaphores and shared memory.
 #![forbid(unsafe_code)]
 
 pub mod aio;
+pub mod attributes;
+pub mod call_counts;
 pub mod credentials;
 pub mod discipline;
 pub mod extents;
 pub mod ids;
+pub mod keys;
+pub mod landlock;
 pub mod locks;
 pub mod loops;
 pub mod mounts;
@@ -18,3 +22,5 @@ pub mod pipe;
 pub mod signals;
 pub mod space;
 pub mod sysv;
+pub mod tracees;
+pub mod uring_memory;

@@ -52,7 +52,7 @@ pub struct Vma {
 }
 
 bitflags::bitflags! {
-    /// Marks that `madvise(2)` and `mlock(2)` set on a mapping.
+    /// Marks that `madvise(2)`, `mlock(2)` and `mseal(2)` set on a mapping.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Marks: u8 {
         /// `MADV_WIPEONFORK`: a child finds zeroes.
@@ -61,6 +61,8 @@ bitflags::bitflags! {
         const LEFT_BY_FORK = 2;
         /// `mlock(2)`.
         const LOCKED = 4;
+        /// `mseal(2)`.
+        const SEALED = 8;
     }
 }
 

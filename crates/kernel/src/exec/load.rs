@@ -8,7 +8,7 @@ use crate::mm::{AddressSpace, PAGE, page_down, page_up};
 use belljar_linux_abi::Errno;
 use belljar_machine::elf::{ElfError, ElfHeader, HEADER_LEN, Layout, Segment};
 use belljar_machine::initial_stack::InitialStack;
-use belljar_machine::{ImageRoom, Placement, Prot, Regs};
+use belljar_machine::{ImageRoom, Placement, Prot, Regs, instrumented};
 use std::sync::Arc;
 
 /// Why a program could not be started.
@@ -56,7 +56,7 @@ pub struct Image {
     pub(super) file: Executable,
     header: ElfHeader,
     layout: Layout,
-    /// See [`Host::needs_linux_layout`].
+    /// See [`instrumented::needs_linux_layout`].
     needs_linux_layout: bool,
 }
 
@@ -112,7 +112,8 @@ impl Host {
             return Err(ElfError::Malformed("its program headers lie outside the file").into());
         }
         let layout = Layout::parse(&headers, file.size)?;
-        let needs_linux_layout = self.needs_linux_layout(file.native, &start, &layout);
+        let needs_linux_layout =
+            instrumented::needs_linux_layout(&mut *self.machine, file.native, &start, &layout);
         Ok(Image { file, header, layout, needs_linux_layout })
     }
 
@@ -291,7 +292,13 @@ impl Host {
                 file: None,
                 may_write: true,
             };
-            let request = MapRequest { prot: segment.prot, shared: false, source: Some(source), label: "" };
+            let request = MapRequest {
+                prot: segment.prot,
+                shared: false,
+                source: Some(source),
+                may_write: true,
+                label: "",
+            };
             self.map_pages(mm, first..mapped_end, request)?;
             // What follows the file's part in its last page is zero, where anyone could see it.
             if segment.mem_size > segment.file_size

@@ -3,7 +3,6 @@
 //! [`prepare`] reads everything without touching the running process; [`load`] makes an address
 //! space from it; this file joins the two for the experiment's processes and for `execve(2)`.
 
-mod instrumented;
 mod load;
 mod prepare;
 mod user;
@@ -129,6 +128,7 @@ impl Call<'_> {
         let former_tid = self.host.thread(thread).tid;
         self.host.prepare_exec(process, thread);
         self.host.processes.take_on_ids(process, &program.image.file);
+        self.host.note_resident(process);
         if let Some(old) = self.host.process(process).mm.take() {
             let context = self.host.thread(thread).context;
             self.host.machine.destroy_context(context);

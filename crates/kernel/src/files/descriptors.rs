@@ -27,6 +27,8 @@ pub struct OpenFile {
     pub spliced: bool,
     /// The mount that it was opened in, if it was opened by a path.
     pub mount: Option<MountKey>,
+    /// Rights of `landlock(7)` that whoever opened it does not have.
+    pub withheld: u64,
 }
 
 impl OpenFile {
@@ -83,6 +85,7 @@ impl Files {
             owner: None,
             spliced: false,
             mount: None,
+            withheld: 0,
         }))
     }
 

@@ -9,6 +9,7 @@ use crate::files::Files;
 use crate::host::{Host, Output};
 use crate::ids::{InodeKey, ProcessKey};
 use crate::mm::map::MapSource;
+use belljar_linux_abi::landlock::{ACCESS_FS_EXECUTE, ACCESS_FS_READ_FILE};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{NativeFile, OpenHow, Prot};
 use belljar_objects::extents::Extents;
@@ -75,7 +76,8 @@ impl Host {
         path: &[u8],
         walk: Walk,
     ) -> Result<Executable, Errno> {
-        let place = self.resolve(process, dirfd, path, walk)?.place().map_err(|errno| match errno {
+        let found = self.resolve(process, dirfd, path, walk)?;
+        let place = found.place().map_err(|errno| match errno {
             Errno::EINVAL => Errno::EACCES,
             other => other,
         })?;
@@ -85,6 +87,7 @@ impl Host {
         }
         let native_path = self.content_path(key)?.ok_or(Errno::ENOENT)?;
         self.check_permission(process, key, EXEC)?;
+        self.check_restricted(&found, ACCESS_FS_EXECUTE | ACCESS_FS_READ_FILE)?;
         self.files.check_not_written(key)?;
         let readable = self.check_permission(process, key, READ).is_ok();
         let inode = self.files.inode(key);

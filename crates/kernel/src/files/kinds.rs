@@ -1,6 +1,7 @@
 use super::devices::Device;
 use super::directory::Listing;
 use crate::ids::{EpollKey, InodeKey, PipeKey, SocketKey};
+use belljar_objects::landlock::Ruleset;
 use std::sync::Arc;
 
 /// The object behind an open file. Each subsystem adds its own variants.
@@ -51,6 +52,8 @@ pub enum FileKind {
     Inotify(usize),
     /// A file system that is being made: its place in `Files::contexts`.
     MountContext(usize),
+    /// Rules of `landlock_create_ruleset(2)`.
+    Ruleset(Arc<Ruleset>),
     /// A process descriptor: its place in `Files::pidfds`.
     PidFd(usize),
     /// An io_uring instance: its place in `Host::urings`.
@@ -80,4 +83,17 @@ pub enum FileKind {
     Path(InodeKey),
     /// Standard input, output or error of the simulator itself: 0, 1 or 2.
     NativeStream(u8),
+}
+
+impl FileKind {
+    /// True for what was opened by the name of a device.
+    pub(crate) fn is_device(&self) -> bool {
+        matches!(
+            self,
+            FileKind::Device { .. }
+                | FileKind::PtyMaster { .. }
+                | FileKind::Tun { .. }
+                | FileKind::Terminal { .. }
+        )
+    }
 }

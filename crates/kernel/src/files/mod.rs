@@ -29,6 +29,7 @@ pub(crate) mod pty;
 pub(crate) mod readiness;
 pub(crate) mod regular;
 mod restore;
+mod restrictions;
 mod sidecar;
 mod signalfd;
 mod socket_node;
@@ -47,6 +48,7 @@ mod xattr;
 
 pub use descriptors::{FdEntry, FdTable, OpenFile};
 pub use kinds::FileKind;
+pub use mqueue::{COOKIE_LEN, Notice};
 pub use place::{FilePlace, Unnamed};
 
 use crate::host::HostConfig;

@@ -14,6 +14,10 @@ use belljar_linux_abi::{Errno, c};
 
 /// `SI_MESGQ`.
 const SI_MESGQ: i32 = -3;
+/// `NOTIFY_COOKIE_LEN`, and the last byte of a cookie when a message has come or the registration has gone.
+pub const COOKIE_LEN: usize = 32;
+const WOKEN: u8 = 1;
+const REMOVED: u8 = 2;
 
 /// One queue.
 #[derive(Debug)]
@@ -29,8 +33,19 @@ pub struct MessageQueue {
     messages: Vec<(u32, Vec<u8>)>,
     /// Notified after every change.
     pub queue: WaitQueueId,
-    /// The process to notify when a message comes to the empty queue, with the signal and its value.
-    notify: Option<(ProcessKey, Option<(i32, u64)>)>,
+    /// The process to notify when a message comes to the empty queue, and how.
+    notify: Option<(ProcessKey, Notice)>,
+}
+
+/// A notification of `mq_notify(3)`.
+#[derive(Clone, Copy, Debug)]
+pub enum Notice {
+    /// `SIGEV_NONE`: it is only registered.
+    None,
+    /// A signal and its value.
+    Signal(i32, u64),
+    /// `SIGEV_THREAD`: the C library's cookie, which a thread of it reads from this netlink socket. It is held.
+    Cookie(FileKey, [u8; COOKIE_LEN]),
 }
 
 impl MessageQueue {
@@ -104,6 +119,9 @@ impl Host {
         if queue.opens == 0 && queue.name.is_none() {
             let gone = self.files.mqueues.remove(n);
             self.waits.destroy(gone.queue);
+            if let Some((_, notice)) = gone.notify {
+                self.send_cookie(notice, REMOVED);
+            }
         }
     }
 
@@ -138,12 +156,23 @@ impl Host {
     fn mqueue_tell(&mut self, n: usize, sender: ProcessKey) {
         let Some((process, how)) = self.files.mqueues[n].notify.take() else { return };
         let alive = self.processes.get(process.0).is_some_and(|process| process.ended.is_none());
-        if let Some((signal, value)) = how.filter(|_| alive) {
+        self.send_cookie(how, WOKEN);
+        if let (Notice::Signal(signal, value), true) = (how, alive) {
             let (pid, uid) = (self.processes[sender.0].pid, self.processes[sender.0].credentials.ruid);
             let mut info = SigInfo::user(signal, SI_MESGQ, pid, uid);
             info.fields[1] = value;
             self.send_signal(process, info);
         }
+    }
+
+    /// Gives a thread of the C library its cookie back, and lets go of the socket that it reads.
+    fn send_cookie(&mut self, notice: Notice, state: u8) {
+        let Notice::Cookie(file, mut cookie) = notice else { return };
+        cookie[COOKIE_LEN - 1] = state;
+        if let FileKind::Socket(key) = self.files.open(file).kind {
+            self.own.netlink_enqueue(&mut self.net, key, &cookie);
+        }
+        self.release_file(file);
     }
 
     /// Takes the message of the highest priority; gives the queue to wait for if there is none. `EMSGSIZE`
@@ -171,7 +200,7 @@ impl Host {
         &mut self,
         process: ProcessKey,
         n: usize,
-        how: Option<Option<(i32, u64)>>,
+        how: Option<Notice>,
     ) -> Result<(), Errno> {
         let living =
             |host: &Host, key: ProcessKey| host.processes.get(key.0).is_some_and(|p| p.ended.is_none());
@@ -181,7 +210,13 @@ impl Host {
             (Some(_), Some(_)) => return Err(Errno::EBUSY),
             _ => {}
         }
-        self.files.mqueues[n].notify = how.map(|how| (process, how));
+        if let Some(Notice::Cookie(file, _)) = how {
+            self.files.retain_file(file);
+        }
+        let former = std::mem::replace(&mut self.files.mqueues[n].notify, how.map(|how| (process, how)));
+        if let Some((_, notice)) = former {
+            self.send_cookie(notice, REMOVED);
+        }
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use super::tree::{Directory, DirectorySource, Found, Node, PROC, PTS, Place, SYS
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::InodeKey;
+use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_DIR, ACCESS_FS_MAKE_SYM};
 use belljar_linux_abi::{Errno, c};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -55,8 +56,9 @@ impl Files {
 }
 
 impl Host {
-    /// Checks that a new name can be made where a path leads. `ENOENT` in a removed directory.
-    pub(crate) fn check_can_create(&mut self, found: &Found) -> Result<(), Errno> {
+    /// Checks that a new name can be made where a path leads, for something that takes a right of `landlock(7)`. `ENOENT` in a
+    /// removed directory.
+    pub(crate) fn check_can_create(&mut self, found: &Found, right: u64) -> Result<(), Errno> {
         if found.target.is_some() || found.name.is_empty() {
             return Err(Errno::EEXIST);
         }
@@ -69,13 +71,14 @@ impl Host {
             return Err(Errno::ENOENT);
         }
         self.check_permission(found.process, found.parent, WRITE | EXEC)?;
+        self.check_restricted_in(found, right)?;
         let device = self.files.inode(found.parent).device;
         self.files.mounts.room(device).map_or(Ok(()), |room| room.check_file())
     }
 
     /// `mkdir(2)`.
     pub(crate) fn make_directory(&mut self, found: &Found, mode: u32) -> Result<(), Errno> {
-        self.check_can_create(found)?;
+        self.check_can_create(found, ACCESS_FS_MAKE_DIR)?;
         let directory = Directory { parent: found.parent, ..Directory::default() };
         let shared = self.files.directory(found.parent).shared;
         let source = if shared { DirectorySource::Own } else { DirectorySource::None };
@@ -97,7 +100,7 @@ impl Host {
         if target.is_empty() {
             return Err(Errno::ENOENT);
         }
-        self.check_can_create(found)?;
+        self.check_can_create(found, ACCESS_FS_MAKE_SYM)?;
         if found.slash {
             return Err(Errno::ENOENT);
         }
@@ -113,7 +116,7 @@ impl Host {
 
     /// `mknod(2)` of something that has no native counterpart: a FIFO or the name of a UNIX socket.
     pub(crate) fn make_special(&mut self, found: &Found, node: Node, mode: u32) -> Result<InodeKey, Errno> {
-        self.check_can_create(found)?;
+        self.check_can_create(found, node.right_to_make())?;
         let inode = self.new_inode_at(found, node, mode);
         self.files.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
@@ -123,7 +126,7 @@ impl Host {
 
     /// `link(2)`: another name for a file that is no directory.
     pub(crate) fn make_link(&mut self, (mount, inode): Place, found: &Found) -> Result<(), Errno> {
-        self.check_can_create(found)?;
+        self.check_can_create(found, 0)?;
         if found.slash {
             return Err(Errno::ENOENT);
         }
@@ -133,6 +136,8 @@ impl Host {
         if self.files.inode(inode).node.is_directory() {
             return Err(Errno::EPERM);
         }
+        let from = (mount, self.files.parent_of(inode));
+        self.check_refer(found.process, [from, (found.mount, found.parent)], (inode, None), (false, false))?;
         if self.files.inode(inode).links.is_empty() {
             return self.name_unnamed(inode, found);
         }
@@ -183,6 +188,8 @@ impl Host {
             _ => {}
         }
         self.check_may_remove(found.process, found.parent, inode)?;
+        let right = self.files.inode(inode).node.right_to_remove();
+        self.check_restricted_in(found, right)?;
         self.check_removable(found.parent, inode)?;
         self.drop_name(found.parent, &found.name, inode, true)?;
         self.content_changed(found.parent);
@@ -278,6 +285,8 @@ impl Host {
         }
         let exchange = flags & c::RENAME_EXCHANGE != 0;
         self.files.check_move(from, to, inode, target, exchange)?;
+        let directories = [(from.mount, from.parent), (to.mount, to.parent)];
+        self.check_refer(from.process, directories, (inode, target), (true, exchange))?;
         self.take_over(inode)?;
         if exchange {
             let target = target.ok_or(Errno::ENOENT)?;

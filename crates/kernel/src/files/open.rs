@@ -9,6 +9,7 @@ use super::virtual_files::VirtualFile;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
 use belljar_base::SimTime;
+use belljar_linux_abi::landlock::ACCESS_FS_MAKE_REG;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::MountFlags;
 
@@ -77,8 +78,12 @@ impl Host {
                 }
                 let mode = request.mode & !self.processes[process.0].umask & 0o7777;
                 let inode = self.create_file(&found, mode)?;
+                let rights = self.files.inode(inode).node.rights_to_open(flags & !c::O_TRUNC);
+                let withheld =
+                    self.check_restricted(&found, rights).inspect_err(|_| self.close_native(inode))?;
                 let file = self.open_inode_file(FileKind::Regular(inode), inode, flags);
                 self.files.opened_in(found.mount, file);
+                self.files.open(file).withheld = withheld;
                 return Ok(Opened::File(file));
             }
             Some(_) if exclusive => return Err(Errno::EEXIST),
@@ -90,9 +95,12 @@ impl Host {
             Some(Target::Inode(inode)) => inode,
         };
         let place = (found.target_mount, inode);
+        let rights = self.files.inode(inode).node.rights_to_open(flags);
+        let withheld = self.check_restricted(&found, rights)?;
         let opened = self.open_inode(process, place, flags, found.slash, request.again)?;
         if let Opened::File(file) = opened {
             self.files.opened_in(found.target_mount, file);
+            self.files.open(file).withheld = withheld;
         }
         Ok(opened)
     }
@@ -149,6 +157,9 @@ impl Host {
             return Ok(Opened::Wait(queue, Some(until)));
         }
         if writes || flags & c::O_TRUNC != 0 {
+            if flags & c::O_TRUNC != 0 && self.size_of(key)? > 0 {
+                self.files.check_seals(key, c::F_SEAL_SHRINK)?;
+            }
             self.check_not_executed(key)?;
             self.take_over(key)?;
         }
@@ -218,7 +229,7 @@ impl Host {
 
     /// Creates an empty regular file where a path leads; it stays open natively.
     fn create_file(&mut self, found: &Found, mode: u32) -> Result<InodeKey, Errno> {
-        self.check_can_create(found)?;
+        self.check_can_create(found, ACCESS_FS_MAKE_REG)?;
         let (content, native) = self.create_own_file(found.parent, &found.name)?;
         let inode = self.new_inode_at(found, Node::Regular(content), mode);
         self.files.add_name(found.parent, &found.name, inode);
@@ -248,6 +259,7 @@ impl Host {
         }
         self.files.check_writable((found.target_mount, directory))?;
         self.check_permission(process, directory, WRITE | EXEC)?;
+        self.check_restricted(found, ACCESS_FS_MAKE_REG)?;
         let mode = request.mode & !self.processes[process.0].umask;
         let inode = self.unnamed_file(directory, mode)?;
         let (uid, gid) = found.owner;

@@ -5,6 +5,7 @@ use super::tree::{Found, Node, Walk};
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
 use belljar_linux_abi::Errno;
+use belljar_linux_abi::landlock::ACCESS_FS_MAKE_SOCK;
 
 impl Host {
     /// Creates the entry that `bind(2)` makes; it is held until
@@ -28,7 +29,7 @@ impl Host {
         if found.target.is_some() {
             return Err(Errno::EADDRINUSE);
         }
-        self.check_can_create(&found)?;
+        self.check_can_create(&found, ACCESS_FS_MAKE_SOCK)?;
         Ok(found)
     }
     /// The socket's entry that a path leads to, to which a process may write. `ECONNREFUSED` if it leads to something else.

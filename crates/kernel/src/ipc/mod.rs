@@ -1,7 +1,6 @@
 //! System V shared memory, semaphores and message queues, `sysvipc(7)`. Who may use an object its mode says, as a
 //! file's does.
 
-pub(crate) mod listing;
 mod msg;
 mod sem;
 mod shm;

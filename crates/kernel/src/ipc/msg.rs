@@ -1,6 +1,6 @@
 //! Message queues, `msgop(2)`.
 
-use super::{MAX_QUEUES, QUEUE_BYTES, READ, SysvMessage, SysvQueue, WRITE, Wanted};
+use super::{READ, SysvMessage, SysvQueue, WRITE, Wanted};
 use crate::host::Host;
 use crate::ids::{ProcessKey, WaitQueueId};
 use belljar_linux_abi::Errno;
@@ -13,11 +13,11 @@ impl Host {
             let perm = self.ipc.queues.get(id)?.state.perm;
             return self.processes.ipc_check(process, perm, flags as u32).map(|()| id);
         }
-        let perm = self.processes.new_permissions(process, key, flags);
-        let state = MsqidDs { perm, ctime: self.seconds(), qbytes: QUEUE_BYTES, ..MsqidDs::default() };
+        let (perm, limits) = (self.processes.new_permissions(process, key, flags), self.ipc.limits);
+        let state = MsqidDs { perm, ctime: self.seconds(), qbytes: limits.queue_bytes, ..MsqidDs::default() };
         let changed = self.waits.create();
         let queue = SysvQueue::new(state, changed);
-        self.ipc.queues.insert(queue, MAX_QUEUES)
+        self.ipc.queues.insert(queue, limits.queues as usize)
     }
 
     /// Appends a message; gives the queue to wait for if there is no room.
@@ -76,7 +76,7 @@ impl Host {
     pub(crate) fn msg_set(&mut self, process: ProcessKey, id: i32, new: &MsqidDs) -> Result<(), Errno> {
         let (now, own) = (self.seconds(), self.process(process).credentials.euid);
         let queue = self.ipc.queues.get(id)?;
-        if new.qbytes > QUEUE_BYTES && own != 0 {
+        if new.qbytes > self.ipc.limits.queue_bytes && own != 0 {
             return Err(Errno::EPERM);
         }
         let state = &mut queue.state;

@@ -1,6 +1,6 @@
 //! Shared memory segments, `shmop(2)`: anonymous native memory that outlives those who map it.
 
-use super::{EXEC, MAX_SEGMENTS, READ, SHM_DEST, SharedSegment, WRITE};
+use super::{EXEC, READ, SHM_DEST, SharedSegment, WRITE};
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey};
 use crate::mm::map::{MapRequest, MapSource};
@@ -45,16 +45,20 @@ impl Host {
             }
             return self.processes.ipc_check(process, state.perm, flags as u32).map(|()| id);
         }
-        if size == 0 {
+        // A kernel without large pages has no segments of such.
+        let limits = self.ipc.limits;
+        if size == 0 || size > limits.segment_bytes || flags & c::SHM_HUGETLB != 0 {
             return Err(Errno::EINVAL);
         }
         let native = self.machine.shared_memory(page_up(size)?)?;
         let perm = self.processes.new_permissions(process, key, flags);
         let (now, cpid) = (self.seconds(), self.process(process).pid);
         let state = ShmidDs { perm, segsz: size, ctime: now, cpid, ..ShmidDs::default() };
-        self.ipc.segments.insert(SharedSegment { state, native }, MAX_SEGMENTS).inspect_err(|_| {
-            self.machine.close(native);
-        })
+        self.ipc.segments.insert(SharedSegment { state, native }, limits.segments as usize).inspect_err(
+            |_| {
+                self.machine.close(native);
+            },
+        )
     }
 
     /// Maps a segment into `mm`; gives the address.
@@ -83,7 +87,7 @@ impl Host {
         let mut prot = Prot::READ;
         prot.set(Prot::WRITE, how.flags & c::SHM_RDONLY == 0);
         prot.set(Prot::EXEC, how.flags & c::SHM_EXEC != 0);
-        let request = MapRequest { prot, shared: true, source: Some(source), label: "" };
+        let request = MapRequest { prot, shared: true, source: Some(source), may_write: true, label: "" };
         self.map_pages(mm, at..at + len, request)?;
         let (now, pid) = (self.seconds(), self.process(process).pid);
         let state = &mut self.ipc.segments.get(id)?.state;
@@ -99,6 +103,7 @@ impl Host {
         let at = match how.addr % SHMLBA {
             0 => how.addr,
             _ if how.flags & c::SHM_RND == 0 => return Err(Errno::EINVAL),
+            over if over == how.addr && how.flags & c::SHM_REMAP != 0 => return Err(Errno::EINVAL),
             over => how.addr - over,
         };
         let wanted = at..at.checked_add(len).ok_or(Errno::EINVAL)?;
@@ -150,7 +155,7 @@ impl Host {
         Ok(())
     }
 
-    pub(super) fn attachments(&self, id: i32) -> u64 {
+    pub(crate) fn attachments(&self, id: i32) -> u64 {
         let of_it =
             |kind: &VmaKind| matches!(kind, VmaKind::File { identity: of, .. } if *of == identity(id));
         self.spaces.iter().flat_map(|(_, mm)| mm.vmas()).filter(|vma| of_it(&vma.kind)).count() as u64

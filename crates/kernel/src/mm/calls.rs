@@ -68,11 +68,13 @@ impl Call<'_> {
             // As on a machine whose pool of huge pages is empty.
             return Err(Errno::ENOMEM);
         }
-        let source = if flags & c::MAP_ANONYMOUS != 0 {
-            None
+        let (source, may_write) = if flags & c::MAP_ANONYMOUS != 0 {
+            (None, true)
         } else {
             // `/dev/zero` has no file behind it: its pages are anonymous.
-            self.host.map_source(self.process, fd, (offset, len), prot, shared)?
+            let source = self.host.map_source(self.process, fd, (offset, len), prot, shared)?;
+            let file = self.host.file_of(self.process, fd)?;
+            (source, self.host.files.open(file).is_writable())
         };
         let mm = self.mm();
         if flags & c::MAP_LOCKED != 0 {
@@ -80,18 +82,26 @@ impl Call<'_> {
             self.check_lock_limit(len).map_err(over)?;
         }
         let over = if flags & c::MAP_FIXED != 0 { hint..hint.saturating_add(len) } else { 0..0 };
+        self.check_unsealed(&over)?;
         self.check_address_limit(len, &over)?;
         // What a loader maps of an image first has the rest mapped over it.
         let may_be_image = !shared && offset == 0 && !prot.contains(Prot::WRITE);
         let image = source.as_ref().filter(|_| may_be_image).map(|source| source.native);
         let (at, room) = self.host.place_image(mm, hint, len, flags, image)?;
-        let request = MapRequest { prot, shared, source, label: "" };
+        let request = MapRequest { prot, shared, source, may_write, label: "" };
         self.host.map_pages(mm, at..at + len, request)?;
         self.host.mm(mm).keep_room(at, &room);
         if flags & c::MAP_LOCKED != 0 {
             self.host.mark_pages(mm, &(at..at + len), Marks::LOCKED, Marks::empty());
         }
         Ok(at)
+    }
+
+    /// `EPERM` if a part of a range has been sealed.
+    pub(crate) fn check_unsealed(&mut self, range: &Range<u64>) -> Result<(), Errno> {
+        let mm = self.mm();
+        let sealed = self.host.mm(mm).overlapping(range).any(|vma| vma.marks.contains(Marks::SEALED));
+        if sealed { Err(Errno::EPERM) } else { Ok(()) }
     }
 
     /// `RLIMIT_MEMLOCK`: `EPERM` for those who may not lock anything, `ENOMEM` if `added` more bytes are too many.

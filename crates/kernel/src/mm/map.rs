@@ -18,6 +18,8 @@ pub struct MapRequest {
     pub shared: bool,
     /// The file and the offset in it; anonymous without.
     pub source: Option<MapSource>,
+    /// True if a shared mapping without a file can be made writable.
+    pub may_write: bool,
     /// The label of anonymous memory.
     pub label: &'static str,
 }
@@ -42,7 +44,7 @@ pub struct MapSource {
 impl MapRequest {
     /// Private zeroed memory.
     pub fn anonymous(prot: Prot, label: &'static str) -> MapRequest {
-        MapRequest { prot, shared: false, source: None, label }
+        MapRequest { prot, shared: false, source: None, may_write: true, label }
     }
 }
 
@@ -93,7 +95,8 @@ impl Host {
             self.files.retain_file(*file);
         }
         self.forget_vmas(mm, &range);
-        let may_write = !request.shared || request.source.as_ref().is_none_or(|source| source.may_write);
+        let may_write =
+            request.source.as_ref().map_or(request.may_write, |source| source.may_write) || !request.shared;
         let MapRequest { prot, shared, .. } = request;
         let marks = self.mm(mm).marks_of_new;
         let vma =

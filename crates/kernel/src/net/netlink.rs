@@ -226,7 +226,7 @@ impl OwnSockets {
         members.into_iter().for_each(|key| self.netlink_enqueue(net, key, message));
     }
     /// Gives a socket a datagram, as far as its filter lets it through.
-    fn netlink_enqueue(&mut self, net: &mut Stack, key: SocketKey, message: &[u8]) {
+    pub(crate) fn netlink_enqueue(&mut self, net: &mut Stack, key: SocketKey, message: &[u8]) {
         let Some(kept) = net.filtered(key, message, Metadata::default()) else { return };
         self.netlink(key).queue.push_back(message[..kept].to_vec());
         net.notify_socket(key, READABLE);

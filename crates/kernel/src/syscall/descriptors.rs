@@ -6,6 +6,7 @@ use crate::files::{FdEntry, FileKind, FilePlace};
 use crate::ids::FileKey;
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use belljar_linux_abi::file::Flock;
+use belljar_linux_abi::landlock::ACCESS_FS_IOCTL_DEV;
 use belljar_linux_abi::signal::NSIG;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::locks::{LockOwner, RecordLock};
@@ -376,6 +377,12 @@ pub fn sys_ioctl(call: &mut Call<'_>) -> SysResult {
                 Err(Errno::ENOTTY)
             }
         }
-        request => call.file_ioctl(file, request, argument),
+        request => {
+            let open = call.host.files.open(file);
+            if open.withheld & ACCESS_FS_IOCTL_DEV != 0 && open.kind.is_device() {
+                return Err(Errno::EACCES);
+            }
+            call.file_ioctl(file, request, argument)
+        }
     }
 }

@@ -12,6 +12,7 @@ use crate::ids::{FileKey, InodeKey};
 use crate::mm::PAGE;
 use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::file::OpenHow;
+use belljar_linux_abi::landlock::ACCESS_FS_TRUNCATE;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::locks::F_SEAL_EXEC;
 
@@ -190,13 +191,15 @@ pub fn sys_lseek(call: &mut Call<'_>) -> SysResult {
 pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[0])?;
     let size = u64::try_from(call.args[1] as i64).map_err(|_| Errno::EINVAL)?;
-    let place = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.place()?;
+    let found = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?;
+    let place = found.place()?;
     let inode = place.1;
     if call.host.files.inode(inode).node.is_directory() {
         return Err(Errno::EISDIR);
     }
     call.host.files.check_writable(place)?;
     call.host.check_permission(call.process, inode, WRITE)?;
+    call.host.check_restricted(&found, ACCESS_FS_TRUNCATE)?;
     call.host.check_not_executed(inode)?;
     if let Some((queue, until)) = call.host.break_leases(inode, true, true)? {
         return Block::on(queue).with_deadline(Some(until)).into();
@@ -214,8 +217,11 @@ pub fn sys_ftruncate(call: &mut Call<'_>) -> SysResult {
     if open.flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    let writable = open.is_writable();
+    let (writable, withheld) = (open.is_writable(), open.withheld & ACCESS_FS_TRUNCATE);
     let inode = open.kind.inode().filter(|_| writable).ok_or(Errno::EINVAL)?;
+    if withheld != 0 {
+        return Err(Errno::EACCES);
+    }
     cut(call, inode, size)?;
     call.host.open_file_event(file, inode, c::IN_MODIFY);
     done(0)

@@ -21,6 +21,10 @@ fn change(call: &mut Call<'_>, make: impl FnOnce(&mut Credentials) -> SysResult)
     let outcome = make(&mut new)?;
     *credentials(call) = new;
     call.host.processes.credentials_changed(call.process, &old);
+    let host = &mut *call.host;
+    if let Some(rings) = &host.threads[call.thread.0].keyrings {
+        host.keys.ids_changed(rings, &host.processes[call.process.0].credentials);
+    }
     Ok(outcome)
 }
 

@@ -16,23 +16,25 @@ const TICK_NS: u64 = 10_000_000;
 /// Calls that make a tick of processor time.
 const CALLS_PER_TICK: u64 = 10_000;
 
-/// Usage after this many calls, each of which counts as a microsecond of processor time.
-pub(super) fn rusage(calls: u64) -> Rusage {
+/// Usage after this many calls, each of which counts as a microsecond of processor time, with so many bytes in memory at most.
+pub(super) fn rusage(calls: u64, resident: u64) -> Rusage {
     let half = Timeval::from_nanos(calls / 2 * 1_000);
     let rest = Timeval::from_nanos((calls - calls / 2) * 1_000);
-    // A few megabytes: programs divide by it or print it.
-    Rusage { utime: rest, stime: half, maxrss: 8_192, ..Rusage::default() }
+    Rusage { utime: rest, stime: half, maxrss: (resident / 1_024) as i64, ..Rusage::default() }
 }
 
 /// getrusage(2).
 pub fn sys_getrusage(call: &mut Call<'_>) -> SysResult {
-    let calls = match call.int(0) {
-        c::RUSAGE_SELF => call.host.calls_of(call.process),
-        c::RUSAGE_CHILDREN => call.host.process(call.process).attributes.children_calls,
-        c::RUSAGE_THREAD => call.host.thread(call.thread).calls,
+    call.host.note_resident(call.process);
+    let attributes = &call.host.processes[call.process.0].attributes;
+    let (peak, of_children) = (attributes.peak_resident, attributes.children_resident);
+    let (calls, resident) = match call.int(0) {
+        c::RUSAGE_SELF => (call.host.calls_of(call.process), peak),
+        c::RUSAGE_CHILDREN => (attributes.children_calls, of_children),
+        c::RUSAGE_THREAD => (call.host.thread(call.thread).calls, peak),
         _ => return Err(Errno::EINVAL),
     };
-    call.write(call.args[1], &rusage(calls))?;
+    call.write(call.args[1], &rusage(calls, resident))?;
     done(0)
 }
 

@@ -57,8 +57,22 @@ pub fn sys_munmap(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let range = pages(call.args[0], call.args[1])?;
+    call.check_unsealed(&range)?;
     let mm = call.mm();
     call.host.unmap_pages(mm, range)?;
+    done(0)
+}
+
+/// mseal(2).
+pub fn sys_mseal(call: &mut Call<'_>) -> SysResult {
+    let [addr, len, flags, ..] = call.args;
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let range = pages(addr, len).map_err(|_| Errno::EINVAL)?;
+    call.require_mapped(&range)?;
+    let mm = call.mm();
+    call.host.mark_pages(mm, &range, Marks::SEALED, Marks::empty());
     done(0)
 }
 
@@ -70,6 +84,7 @@ pub fn sys_mprotect(call: &mut Call<'_>) -> SysResult {
     let range = pages(call.args[0], call.args[1])?;
     let prot = protection(call.uint(2))?;
     if !range.is_empty() {
+        call.check_unsealed(&range)?;
         let mm = call.mm();
         call.host.protect_pages(mm, range, prot)?;
     }
@@ -105,6 +120,10 @@ pub fn sys_mremap(call: &mut Call<'_>) -> SysResult {
     if new_len == 0 || flags as i32 & !(c::MREMAP_MAYMOVE | c::MREMAP_FIXED | c::MREMAP_DONTUNMAP) != 0 {
         return Err(Errno::EINVAL);
     }
+    call.check_unsealed(&old)?;
+    if flags as i32 & c::MREMAP_FIXED != 0 {
+        call.check_unsealed(&(target..target.saturating_add(new_len)))?;
+    }
     done(call.mremap(old, new_len, flags as i32, target)?)
 }
 
@@ -112,6 +131,25 @@ pub fn sys_mremap(call: &mut Call<'_>) -> SysResult {
 pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
     let range = pages(call.args[0], call.args[1])?;
     let advice = call.int(2);
+    const DISCARDS: [i32; 6] = [
+        c::MADV_REMOVE,
+        c::MADV_DONTNEED,
+        c::MADV_DONTNEED_LOCKED,
+        c::MADV_FREE,
+        c::MADV_DONTFORK,
+        c::MADV_WIPEONFORK,
+    ];
+    if DISCARDS.contains(&advice) {
+        // What cannot be written cannot be thrown away either.
+        let mm = call.mm();
+        let sealed = |vma: &Vma| {
+            let anonymous = !vma.shared && matches!(vma.kind, VmaKind::Anonymous(_));
+            vma.marks.contains(Marks::SEALED) && anonymous && !vma.prot.contains(Prot::WRITE)
+        };
+        if call.host.mm(mm).overlapping(&range).any(sealed) {
+            return Err(Errno::EPERM);
+        }
+    }
     match advice {
         c::MADV_REMOVE => remove(call, range)?,
         // As a kernel without KSM.
@@ -271,6 +309,26 @@ pub fn sys_munlockall(call: &mut Call<'_>) -> SysResult {
     let mm = call.mm();
     call.host.mm(mm).marks_of_new = Marks::empty();
     call.host.mark_pages(mm, &(0..u64::MAX), Marks::empty(), Marks::LOCKED);
+    done(0)
+}
+
+/// cachestat(2): a host's files are in memory as far as they go, and what is written is in them at once.
+pub fn sys_cachestat(call: &mut Call<'_>) -> SysResult {
+    let file = call.host.file_of(call.process, call.int(0))?;
+    let open = call.host.files.open(file);
+    if open.flags & c::O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    let inode = open.kind.inode();
+    let [from, len]: [u64; 2] = call.read(call.args[1])?;
+    if call.uint(3) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let size = inode.map_or(Ok(0), |inode| call.host.size_of(inode))?;
+    let end = if len == 0 { u64::MAX } else { from.saturating_add(len) };
+    let cached = size.min(end).div_ceil(PAGE).saturating_sub(from / PAGE);
+    // Cached, dirty, being written back, evicted, and evicted a short time ago.
+    call.write(call.args[2], &[cached, 0, 0, 0, 0])?;
     done(0)
 }
 

@@ -19,6 +19,9 @@ const FREE_MEMORY: u64 = 3 << 30;
 const RANDOM_MAX: u64 = 0x1ff_ffff;
 
 const MEMBARRIER_QUERY: i32 = 0;
+/// Those that a process registers for.
+const MEMBARRIER_PRIVATE: i32 = 1 << 3;
+const MEMBARRIER_SYNC_CORE: i32 = 1 << 5;
 /// The commands of membarrier(2) that Linux 6.1 has, without those for restartable sequences.
 const MEMBARRIER_COMMANDS: i32 = 0b111_1111;
 
@@ -98,9 +101,15 @@ pub fn sys_membarrier(call: &mut Call<'_>) -> SysResult {
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
+    let registered = &mut call.host.process(call.process).attributes.barriers;
     match command {
         MEMBARRIER_QUERY => done(MEMBARRIER_COMMANDS as u64),
-        _ if command.count_ones() == 1 && command & MEMBARRIER_COMMANDS != 0 => done(0),
+        // The command that registers for one is the next bit.
+        MEMBARRIER_PRIVATE | MEMBARRIER_SYNC_CORE if *registered & command << 1 == 0 => Err(Errno::EPERM),
+        _ if command.count_ones() == 1 && command & MEMBARRIER_COMMANDS != 0 => {
+            *registered |= command;
+            done(0)
+        }
         _ => Err(Errno::EINVAL),
     }
 }

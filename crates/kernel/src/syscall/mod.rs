@@ -17,6 +17,8 @@ pub mod handles;
 pub mod identity;
 pub mod inotify;
 mod interrupted_receive;
+pub mod keys;
+pub mod landlock;
 pub mod limits;
 pub mod memory;
 pub mod misc;

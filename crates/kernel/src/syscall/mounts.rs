@@ -2,7 +2,6 @@
 
 use super::mount_contexts::move_place;
 use crate::call::Call;
-use crate::credentials::capability;
 use crate::files::Files;
 use crate::files::mounts::{MemoryOptions, is_below};
 use crate::files::tree::{Node, Place, Walk};
@@ -55,7 +54,7 @@ pub fn sys_mount(call: &mut Call<'_>) -> SysResult {
     if flags & NO_USER != 0 {
         return Err(Errno::EINVAL);
     }
-    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    call.host.processes.may_mount(call.process)?;
     let wanted = wanted_flags(call, place, flags);
     match change_of(flags)? {
         Change::RemountBind => remount_bind(call, place, wanted),
@@ -426,7 +425,7 @@ pub fn sys_umount2(call: &mut Call<'_>) -> SysResult {
     let walk = if flags & c::UMOUNT_NOFOLLOW == 0 { Walk::FOLLOW } else { Walk::empty() };
     let (mount, inode) = call.host.resolve_here(call.process, &path, walk)?.place()?;
     let place = call.host.files.mounts.top(mount, inode);
-    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    call.host.processes.may_mount(call.process)?;
     if !call.host.files.is_mount_root(place) {
         return Err(Errno::EINVAL);
     }
@@ -458,7 +457,7 @@ pub fn sys_umount2(call: &mut Call<'_>) -> SysResult {
 
 /// `pivot_root(2)`: another mount becomes the root of the namespace, and the former root is mounted in it.
 pub fn sys_pivot_root(call: &mut Call<'_>) -> SysResult {
-    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    call.host.processes.may_mount(call.process)?;
     let new_path = call.read_path(call.args[0])?;
     let new = call.host.resolve_here(call.process, &new_path, Walk::FOLLOW)?.place()?;
     let old_path = call.read_path(call.args[1])?;

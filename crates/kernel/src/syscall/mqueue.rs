@@ -1,7 +1,7 @@
 //! mq_open(2), mq_unlink(2), mq_timedsend(2), mq_timedreceive(2), mq_notify(2), mq_getsetattr(2).
 
 use crate::call::Call;
-use crate::files::FileKind;
+use crate::files::{COOKIE_LEN, FileKind, Notice};
 use crate::ids::FileKey;
 use crate::outcome::{Block, CallState, SysResult, done};
 use belljar_base::SimTime;
@@ -157,13 +157,20 @@ pub fn sys_mq_notify(call: &mut Call<'_>) -> SysResult {
         addr => {
             let event: SigEvent = call.read(addr)?;
             match event.notify {
-                c::SIGEV_NONE => Some(None),
+                c::SIGEV_NONE => Some(Notice::None),
                 c::SIGEV_SIGNAL if (1..=NSIG).contains(&event.signo) => {
-                    Some(Some((event.signo, event.value)))
+                    Some(Notice::Signal(event.signo, event.value))
                 }
                 c::SIGEV_THREAD => {
-                    call.host.warn("mq_notify with SIGEV_THREAD is not supported");
-                    return Err(Errno::EINVAL);
+                    let cookie: [u8; COOKIE_LEN] = call.read(event.value)?;
+                    let file = call.host.file_of(call.process, event.signo)?;
+                    let FileKind::Socket(key) = call.host.files.open(file).kind else {
+                        return Err(Errno::ENOTSOCK);
+                    };
+                    if call.host.net.socket(key).domain != c::AF_NETLINK {
+                        return Err(Errno::EINVAL);
+                    }
+                    Some(Notice::Cookie(file, cookie))
                 }
                 _ => return Err(Errno::EINVAL),
             }

@@ -1,9 +1,7 @@
 //! msgget(2), msgsnd(2), msgrcv(2) and msgctl(2).
 
 use crate::call::Call;
-use crate::ipc::{
-    COPY, EXCEPT, MAX_BYTES, MAX_QUEUES, NOERROR, QUEUE_BYTES, READ, SysvMessage, SysvObject, Wanted,
-};
+use crate::ipc::{COPY, EXCEPT, NOERROR, READ, SysvMessage, SysvObject, Wanted};
 use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::ipc::{MsgInfo, MsqidDs};
 use belljar_linux_abi::{Errno, c};
@@ -26,7 +24,7 @@ fn removed(call: &Call<'_>, errno: Errno) -> Errno {
 pub fn sys_msgsnd(call: &mut Call<'_>) -> SysResult {
     let [_, addr, len, ..] = call.args;
     let kind: i64 = call.read(addr)?;
-    if len > MAX_BYTES as u64 || call.int(0) < 0 || kind < 1 {
+    if len > call.host.ipc.limits.message_bytes || call.int(0) < 0 || kind < 1 {
         return Err(Errno::EINVAL);
     }
     let message = SysvMessage { kind, text: call.read_vec(addr + 8, len as usize)? };
@@ -110,19 +108,19 @@ pub fn sys_msgctl(call: &mut Call<'_>) -> SysResult {
             done(0)
         }
         what @ (c::IPC_INFO | MSG_INFO) => {
-            let queues = &call.host.ipc.queues;
+            let (queues, limits) = (&call.host.ipc.queues, &call.host.ipc.limits);
             let sum = |of: fn(&MsqidDs) -> u64| {
                 queues.iter().map(|(_, queue)| of(&queue.state)).sum::<u64>() as i32
             };
             let used = what == MSG_INFO;
             let info = MsgInfo {
                 msgpool: if used { queues.iter().count() as i32 } else { 512_000 },
-                msgmap: if used { sum(|state| state.qnum) } else { QUEUE_BYTES as i32 },
-                msgmax: MAX_BYTES as i32,
-                msgmnb: QUEUE_BYTES as i32,
-                msgmni: MAX_QUEUES as i32,
+                msgmap: if used { sum(|state| state.qnum) } else { limits.queue_bytes as i32 },
+                msgmax: limits.message_bytes as i32,
+                msgmnb: limits.queue_bytes as i32,
+                msgmni: limits.queues as i32,
                 msgssz: 16,
-                msgtql: if used { sum(|state| state.cbytes) } else { QUEUE_BYTES as i32 },
+                msgtql: if used { sum(|state| state.cbytes) } else { limits.queue_bytes as i32 },
                 msgseg: 0xffff,
                 padding: 0,
             };

@@ -115,7 +115,7 @@ fn link(call: &mut Call<'_>, from: (i32, u64), to: (i32, u64), flags: i32) -> Sy
     let to = found_at(call, to.0, to.1, Walk::NAME)?;
     let Target::Inode(inode) = from.target()? else {
         // What is in no file system cannot come into one.
-        call.host.check_can_create(&to)?;
+        call.host.check_can_create(&to, 0)?;
         return Err(Errno::EXDEV);
     };
     call.host.make_link((from.target_mount, inode), &to)?;

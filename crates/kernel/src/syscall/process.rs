@@ -212,13 +212,17 @@ pub fn sys_prctl(call: &mut Call<'_>) -> SysResult {
         | c::PR_SET_SECUREBITS
         | c::PR_CAP_AMBIENT => capabilities::sys_prctl_capabilities(call),
         c::PR_GET_TSC => {
-            call.write(value, &c::PR_TSC_ENABLE)?;
+            let state = if attributes.counter_faults { c::PR_TSC_SIGSEGV } else { c::PR_TSC_ENABLE };
+            call.write(value, &state)?;
             done(0)
         }
-        c::PR_SET_TSC if value == c::PR_TSC_ENABLE as u64 => done(0),
-        c::PR_SET_TSC if value == c::PR_TSC_SIGSEGV as u64 => {
-            call.host.warn("prctl with PR_TSC_SIGSEGV is not supported");
-            Err(Errno::EINVAL)
+        c::PR_SET_TSC => {
+            attributes.counter_faults = match value as i32 {
+                c::PR_TSC_ENABLE => false,
+                c::PR_TSC_SIGSEGV => true,
+                _ => return Err(Errno::EINVAL),
+            };
+            done(0)
         }
         c::PR_GET_TID_ADDRESS => {
             let address = call.host.thread(call.thread).clear_child_tid;

@@ -70,7 +70,7 @@ pub fn sys_ptrace(call: &mut Call<'_>) -> SysResult {
                 i32::try_from(data).ok().filter(|signal| (0..=NSIG).contains(signal)).ok_or(Errno::EIO)?;
             let how = match request {
                 CONT => Resume::Continue,
-                SYSCALL => Resume::Call,
+                SYSCALL => Resume::UntilCall,
                 SINGLESTEP => Resume::Step,
                 _ => Resume::Detach,
             };

@@ -13,6 +13,8 @@ const MASK_SIZE: u64 = 8;
 const RESET_ON_FORK: i32 = 0x4000_0000;
 /// `SCHED_DEADLINE`, which has no priorities.
 const DEADLINE: i32 = 6;
+/// The least run time in each of its periods, in nanoseconds.
+const LEAST_RUNTIME: u64 = 1 << 10;
 /// The first published size of `struct sched_attr`.
 const SCHED_ATTR_SIZE: u64 = 48;
 
@@ -175,6 +177,7 @@ pub fn sys_sched_getattr(call: &mut Call<'_>) -> SysResult {
     attr[8..16].copy_from_slice(&u64::from(policy & RESET_ON_FORK != 0).to_le_bytes());
     attr[16..20].copy_from_slice(&attributes.nice.to_le_bytes());
     attr[20..24].copy_from_slice(&priority.to_le_bytes());
+    attr[24..48].copy_from_slice(attributes.deadline.map(u64::to_le_bytes).as_flattened());
     call.write_bytes(addr, &attr)?;
     done(0)
 }
@@ -192,13 +195,21 @@ pub fn sys_sched_setattr(call: &mut Call<'_>) -> SysResult {
     if !(lowest..=highest).contains(&priority) {
         return Err(Errno::EINVAL);
     }
+    let time = |at: usize| u64::from_le_bytes(attr[at..at + 8].try_into().expect("eight bytes"));
+    let [runtime, deadline, period] = [24, 32, 40].map(time);
+    let period = if period == 0 { deadline } else { period };
+    if policy == DEADLINE && !(LEAST_RUNTIME <= runtime && runtime <= deadline && deadline <= period) {
+        return Err(Errno::EINVAL);
+    }
     let nice = nice.clamp(-20, 19);
     call.host.processes.may_set_policy(call.process, process, (policy, priority))?;
     if !matches!(policy, c::SCHED_FIFO | c::SCHED_RR | DEADLINE) {
         call.host.processes.may_set_nice(call.process, process, nice).map_err(|_| Errno::EPERM)?;
         call.host.process(process).attributes.nice = nice;
     }
-    call.host.process(process).attributes.scheduling = (policy, priority);
+    let attributes = &mut call.host.process(process).attributes;
+    attributes.scheduling = (policy, priority);
+    attributes.deadline = if policy == DEADLINE { [runtime, deadline, period] } else { [0; 3] };
     done(0)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::ipc::{AttachRequest, MAX_SEGMENTS, READ, SysvObject};
+use crate::ipc::{AttachRequest, READ, SysvObject};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::ipc::{ShmInfo, ShmLimits, ShmidDs};
 use belljar_linux_abi::{Errno, c};
@@ -12,15 +12,12 @@ const SHM_STAT: i32 = 13;
 const SHM_LOCKED: u32 = 0o2000;
 const SHM_INFO: i32 = 14;
 const SHM_STAT_ANY: i32 = 15;
-/// `SHMMAX` and `SHMALL`.
-const SHMMAX: u64 = u64::MAX - (1 << 24);
+/// `SHMALL`.
+const SHMALL: u64 = u64::MAX - (1 << 24);
 
 /// shmget(2).
 pub fn sys_shmget(call: &mut Call<'_>) -> SysResult {
     let (key, size, flags) = (call.int(0), call.args[1], call.int(2));
-    if size > SHMMAX {
-        return Err(Errno::EINVAL);
-    }
     done(call.host.shm_get(call.process, key, size, flags)? as u64)
 }
 
@@ -84,13 +81,14 @@ pub fn sys_shmctl(call: &mut Call<'_>) -> SysResult {
             done(0)
         }
         c::IPC_INFO => {
-            let shmmni = MAX_SEGMENTS as u64;
+            let of_host = call.host.ipc.limits;
+            let shmmni = of_host.segments;
             let limits = ShmLimits {
-                shmmax: SHMMAX,
+                shmmax: of_host.segment_bytes,
                 shmmin: 1,
                 shmmni,
                 shmseg: shmmni,
-                shmall: SHMMAX,
+                shmall: SHMALL,
                 ..ShmLimits::default()
             };
             call.write(addr, &limits)?;

@@ -10,6 +10,8 @@ use belljar_linux_abi::{Errno, c};
 use smallvec::SmallVec;
 
 const SET_SIZE: u64 = size_of::<SigSet>() as u64;
+/// The first signal of which each one sent is delivered, the kernel's `SIGRTMIN`.
+const FIRST_QUEUED: i32 = 32;
 
 /// The signal's number if it is one; 0 stands for none where a call only asks whether it could
 /// send.
@@ -202,6 +204,9 @@ fn to_thread(call: &mut Call<'_>, group: Option<i32>, tid: i32, signal: i32) -> 
     }
     let signal = valid_signal(signal)?;
     call.host.processes.may_signal(call.process, process, signal)?;
+    if signal >= FIRST_QUEUED {
+        check_queue_limit(call, process)?;
+    }
     if signal != 0 {
         let info = sent_by(call, signal, c::SI_TKILL);
         call.host.send_signal_to_thread(thread, info);

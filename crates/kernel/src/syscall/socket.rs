@@ -8,6 +8,7 @@ use crate::ids::{FileKey, SocketKey};
 use crate::net::message::{Attempt, RawAddress};
 use crate::net::{operations, unix};
 use crate::outcome::{CallState, SysResult, done};
+use belljar_linux_abi::landlock::{ACCESS_NET_BIND_TCP, ACCESS_NET_CONNECT_TCP};
 use belljar_linux_abi::{Errno, c};
 
 /// `sizeof(struct sockaddr_storage)`.
@@ -146,6 +147,7 @@ fn check_descriptors_available(call: &mut Call<'_>, count: usize) -> Result<(), 
 pub fn sys_bind(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let name = read_address(call, call.args[1], call.int(2))?;
+    call.check_restricted_port(target.key, &name, ACCESS_NET_BIND_TCP)?;
     operations::bind(call, target.key, &name)?;
     done(0)
 }
@@ -154,6 +156,7 @@ pub fn sys_bind(call: &mut Call<'_>) -> SysResult {
 pub fn sys_connect(call: &mut Call<'_>) -> SysResult {
     let target = Target::of(call)?;
     let name = read_address(call, call.args[1], call.int(2))?;
+    call.check_restricted_port(target.key, &name, ACCESS_NET_CONNECT_TCP)?;
     let again = call.resumed.is_some();
     let (is_unix, queue, timeout) = {
         let socket = call.host.net.socket(target.key);

@@ -198,7 +198,7 @@ table! {
     95 umask = Full, process::sys_umask, "";
     96 gettimeofday = Full, time::sys_gettimeofday, "";
     97 getrlimit = Partial, limits::sys_getrlimit, "only those of addresses, descriptors, processes, queued signals, message queues and processor time are enforced";
-    98 getrusage = Partial, limits::sys_getrusage, "processor time counts calls, a microsecond each";
+    98 getrusage = Partial, limits::sys_getrusage, "processor time counts calls, a microsecond each; all that is mapped counts as in memory";
     99 sysinfo = Full, misc::sys_sysinfo, "";
     100 times = Partial, limits::sys_times, "processor time counts calls, a microsecond each";
     101 ptrace = Partial, ptrace::sys_ptrace, "no debug registers, SYSEMU or seccomp stops; a tracer is a process";
@@ -344,13 +344,13 @@ table! {
     241 mq_unlink = Full, mqueue::sys_mq_unlink, "";
     242 mq_timedsend = Full, mqueue::sys_mq_timedsend, "";
     243 mq_timedreceive = Full, mqueue::sys_mq_timedreceive, "";
-    244 mq_notify = Partial, mqueue::sys_mq_notify, "no SIGEV_THREAD";
+    244 mq_notify = Full, mqueue::sys_mq_notify, "";
     245 mq_getsetattr = Full, mqueue::sys_mq_getsetattr, "";
     246 kexec_load = Unsupported, misc::sys_not_permitted, "EPERM";
     247 waitid = Full, wait::sys_waitid, "";
-    248 add_key = Unsupported, unsupported, "";
-    249 request_key = Unsupported, unsupported, "";
-    250 keyctl = Unsupported, unsupported, "";
+    248 add_key = Partial, keys::sys_add_key, "keys of the types keyring, user, logon and big_key";
+    249 request_key = Partial, keys::sys_request_key, "no program makes keys, as without /sbin/request-key";
+    250 keyctl = Partial, keys::sys_keyctl, "no Diffie-Hellman, public-key operations, watches and instantiation: EOPNOTSUPP or EPERM";
     251 ioprio_set = NoEffect, sched::sys_ioprio_set, "kept and shown";
     252 ioprio_get = NoEffect, sched::sys_ioprio_get, "kept and shown";
     253 inotify_init = Full, inotify::sys_inotify_init, "";
@@ -455,14 +455,14 @@ table! {
     441 epoll_pwait2 = Full, epoll::sys_epoll_pwait2, "";
     442 mount_setattr = Partial, mount_contexts::sys_mount_setattr, "no idmapped mounts";
     443 quotactl_fd = Unsupported, unsupported, "";
-    444 landlock_create_ruleset = Unsupported, unsupported, "";
-    445 landlock_add_rule = Unsupported, unsupported, "";
-    446 landlock_restrict_self = Unsupported, unsupported, "";
+    444 landlock_create_ruleset = Full, landlock::sys_landlock_create_ruleset, "";
+    445 landlock_add_rule = Full, landlock::sys_landlock_add_rule, "";
+    446 landlock_restrict_self = Partial, landlock::sys_landlock_restrict_self, "all threads of a process are restricted, not the caller alone";
     447 memfd_secret = Unsupported, unsupported, "";
     448 process_mrelease = Unsupported, unsupported, "";
     449 futex_waitv = Full, futex::sys_futex_waitv, "";
     450 set_mempolicy_home_node = Unsupported, unsupported, "";
-    451 cachestat = Unsupported, unsupported, "";
+    451 cachestat = Partial, memory::sys_cachestat, "all pages of a file are cached, and none is dirty";
     452 fchmodat2 = Full, paths::sys_fchmodat2, "";
     453 map_shadow_stack = Unsupported, unsupported, "";
     454 futex_wake = Unsupported, unsupported, "";
@@ -473,5 +473,5 @@ table! {
     459 lsm_get_self_attr = Unsupported, unsupported, "";
     460 lsm_set_self_attr = Unsupported, unsupported, "";
     461 lsm_list_modules = Unsupported, unsupported, "";
-    462 mseal = Unsupported, unsupported, "";
+    462 mseal = Partial, memory::sys_mseal, "brk and shmat are not refused";
 }

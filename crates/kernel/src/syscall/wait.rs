@@ -29,7 +29,7 @@ pub fn sys_wait4(call: &mut Call<'_>) -> SysResult {
         call.write(status, &event.encode())?;
     }
     if usage != 0 {
-        call.write(usage, &rusage(event.calls))?;
+        call.write(usage, &rusage(event.calls, event.resident))?;
     }
     done(event.pid as u64)
 }
@@ -58,7 +58,7 @@ pub fn sys_waitid(call: &mut Call<'_>) -> SysResult {
     match call.host.collect_child(call.process, which, flags)? {
         Some(event) => {
             if usage != 0 {
-                call.write(usage, &rusage(event.calls))?;
+                call.write(usage, &rusage(event.calls, event.resident))?;
             }
             store_info(call, info, Some(&event))?;
             done(0)

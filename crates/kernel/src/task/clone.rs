@@ -194,7 +194,11 @@ impl Host {
         let from = &self.threads[parent.0];
         let (comm, blocked, alternate) = (from.comm.clone(), from.signals.blocked, from.signals.alternate);
         let parent_process = from.process;
+        let who = &self.processes[parent_process.0].credentials;
+        let inherit = |rings| Box::new(self.keys.inherit(rings, kind == Kind::Thread, who));
+        let keyrings = from.keyrings.as_deref().map(inherit);
         let thread = self.thread(child);
+        thread.keyrings = keyrings;
         thread.comm = comm;
         thread.signals.blocked = blocked;
         // Two threads must not share an alternate stack; a vfork parent sleeps meanwhile.

@@ -43,6 +43,7 @@ impl Host {
             environ: Vec::new(),
             rlimits: Process::default_rlimits(),
             credentials: Credentials::default(),
+            restrictions: None,
             ended: None,
             child_changed: self.waits.create(),
             vfork_parent: None,
@@ -95,6 +96,7 @@ impl Host {
             environ: from.environ.clone(),
             rlimits: from.rlimits,
             credentials: from.credentials.clone(),
+            restrictions: from.restrictions.clone(),
             ended: None,
             child_changed,
             vfork_parent: None,
@@ -145,6 +147,7 @@ impl Host {
             calls: 0,
             own_fds: None,
             asked_ids: 0,
+            keyrings: None,
         }));
         self.tids.insert(tid, key);
         self.process(process).threads.push(key);

@@ -26,9 +26,13 @@ impl Host {
         self.cancel_requests_of(process, true);
         self.forget_registered_rings(self.threads[thread.0].tid);
 
+        if let Some(rings) = &mut self.threads[thread.0].keyrings {
+            self.keys.executed(rings);
+        }
         let target = self.process(process);
         target.has_executed = true;
         target.exit_signal = c::SIGCHLD;
+        target.attributes.barriers = 0;
         target.signals.reset_handlers();
         let signals = &mut self.thread(thread).signals;
         signals.alternate = SigStack::default();

@@ -43,6 +43,7 @@ impl Host {
         self.cancel_requests_of(process, false);
         self.wake_vfork_parent(process);
         self.undo_semaphores(process);
+        self.note_resident(process);
         let target = self.process(process);
         let (fds, mm) = (target.fds.take(), target.mm.take());
         target.ended = Some(status);
@@ -114,7 +115,6 @@ impl Host {
 
     /// Forgets a process that has ended. Its number is free again.
     pub(crate) fn reap(&mut self, process: ProcessKey) {
-        let calls = self.calls_with_children(process);
         let gone = self.processes.remove(process.0);
         self.pids.remove(&gone.pid);
         self.notify_pidfds(gone.pid);
@@ -123,7 +123,6 @@ impl Host {
         if let Some(parent) = gone.parent {
             let parent = self.process(parent);
             parent.children.retain(|child| *child != process);
-            parent.attributes.children_calls += calls;
         }
     }
 
@@ -143,6 +142,9 @@ impl Host {
         self.tids.remove(&thread.tid);
         self.forget_registered_rings(thread.tid);
         self.machine.destroy_context(thread.context);
+        if let Some(rings) = thread.keyrings {
+            self.keys.ended(*rings);
+        }
         let process = self.process(thread.process);
         process.threads.retain(|t| *t != key);
         process.attributes.ended_calls += thread.calls;
@@ -236,10 +238,6 @@ impl Host {
         let process = &self.processes[process.0];
         let living: u64 = process.threads.iter().map(|t| self.threads[t.0].calls).sum();
         living + process.attributes.ended_calls
-    }
-
-    fn calls_with_children(&self, process: ProcessKey) -> u64 {
-        self.calls_of(process) + self.processes[process.0].attributes.children_calls
     }
 
     /// A process's processor time in ticks of 10 ms.

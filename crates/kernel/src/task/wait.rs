@@ -54,6 +54,8 @@ pub(crate) struct ChildEvent {
     pub status: i32,
     /// Calls that it and the children it waited for have made.
     pub calls: u64,
+    /// The most bytes that any of them has had in memory.
+    pub resident: u64,
 }
 
 impl ChildEvent {
@@ -111,10 +113,13 @@ impl Host {
     fn child_event(&mut self, key: ProcessKey, flags: WaitFlags) -> Option<ChildEvent> {
         let keep = flags.contains(WaitFlags::NOWAIT);
         let calls = self.calls_of(key) + self.processes[key.0].attributes.children_calls;
+        self.note_resident(key);
+        let attributes = &self.processes[key.0].attributes;
+        let resident = attributes.peak_resident.max(attributes.children_resident);
         let dumped = self.processes[key.0].dumps_core();
         let child = self.process(key);
         let event = |code, status| {
-            Some(ChildEvent { pid: child.pid, uid: child.credentials.ruid, code, status, calls })
+            Some(ChildEvent { pid: child.pid, uid: child.credentials.ruid, code, status, calls, resident })
         };
         if let Some(status) = child.ended {
             if !flags.contains(WaitFlags::EXITED) {
@@ -126,6 +131,12 @@ impl Host {
                 WaitStatus::Signaled(signal) => event(c::CLD_KILLED, signal),
             };
             if !keep {
+                // What nobody has waited for counts for nobody.
+                if let Some(parent) = self.processes[key.0].parent {
+                    let of_parent = &mut self.processes[parent.0].attributes;
+                    of_parent.children_calls += calls;
+                    of_parent.children_resident = of_parent.children_resident.max(resident);
+                }
                 self.reap(key);
             }
             return event;
@@ -136,7 +147,7 @@ impl Host {
         }
         let child = self.process(key);
         let event = |code, status| {
-            Some(ChildEvent { pid: child.pid, uid: child.credentials.ruid, code, status, calls })
+            Some(ChildEvent { pid: child.pid, uid: child.credentials.ruid, code, status, calls, resident })
         };
         let job = child.signals.job;
         if let Some(signal) =
@@ -161,7 +172,8 @@ mod tests {
 
     #[test]
     fn statuses_are_encoded_as_the_macros_of_wait_read_them() {
-        let status = |code, status| ChildEvent { pid: 2, uid: 0, code, status, calls: 0 }.encode();
+        let status =
+            |code, status| ChildEvent { pid: 2, uid: 0, code, status, calls: 0, resident: 0 }.encode();
         assert!(c::WIFEXITED(status(c::CLD_EXITED, 3)));
         assert_eq!(c::WEXITSTATUS(status(c::CLD_EXITED, 3)), 3);
         assert!(c::WIFSIGNALED(status(c::CLD_KILLED, c::SIGKILL)));

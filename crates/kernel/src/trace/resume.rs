@@ -24,7 +24,7 @@ impl Host {
             tracee.approved = Some(signal);
         }
         tracee.info = None;
-        if how != Resume::Call {
+        if how != Resume::UntilCall {
             tracee.next.retain(|stop| *stop != Stop::CallExit);
         }
         if matches!(stop, Some(Stop::Group(_))) && how != Resume::Listen {

@@ -50,7 +50,7 @@ impl Host {
             return true;
         }
         // A call that a signal interrupts ends, as far as a tracer can see.
-        if interrupted.is_some() && tracee.resume == Resume::Call && tracee.call.is_some() {
+        if interrupted.is_some() && tracee.resume == Resume::UntilCall && tracee.call.is_some() {
             (tracee.call, tracee.message) = (None, 0);
             self.trace_stop(thread, Stop::CallExit);
             return true;
@@ -77,7 +77,7 @@ impl Host {
             return false;
         }
         tracee.call = Some(number);
-        if tracee.resume != Resume::Call {
+        if tracee.resume != Resume::UntilCall {
             return false;
         }
         tracee.entering = true;
@@ -97,7 +97,7 @@ impl Host {
             return false;
         }
         tracee.call = Some(number);
-        let stops = tracee.resume == Resume::Call;
+        let stops = tracee.resume == Resume::UntilCall;
         if stops {
             self.trace_stop(thread, Stop::CallEntry);
         }
@@ -110,7 +110,7 @@ impl Host {
         let rip = self.machine.regs(self.threads[thread.0].context).rip;
         let Some(tracee) = &mut self.thread(thread).trace else { return false };
         match tracee.resume {
-            Resume::Call => tracee.next.insert(0, Stop::CallExit),
+            Resume::UntilCall => tracee.next.insert(0, Stop::CallExit),
             Resume::Step => {
                 tracee.call = None;
                 self.send_signal_to_thread(thread, SigInfo::fault(c::SIGTRAP, TRAP_TRACE, rip));

@@ -35,7 +35,10 @@ impl Host {
                 WaitStatus::Exited(code) => (c::CLD_EXITED, i32::from(code)),
                 WaitStatus::Signaled(signal) => (c::CLD_KILLED, signal),
             };
-            return (true, Some(ChildEvent { pid: ended.tid, uid: ended.uid, code, status, calls: 0 }));
+            return (
+                true,
+                Some(ChildEvent { pid: ended.tid, uid: ended.uid, code, status, calls: 0, resident: 0 }),
+            );
         }
         let mut any = false;
         for key in self.tracees_of(tracer) {
@@ -50,7 +53,7 @@ impl Host {
                 tracee.unreported = keep;
                 let code = if matches!(stop, Stop::Group(_)) { c::CLD_STOPPED } else { c::CLD_TRAPPED };
                 let status = tracee.status(stop);
-                return (true, Some(ChildEvent { pid: tid, uid, code, status, calls: 0 }));
+                return (true, Some(ChildEvent { pid: tid, uid, code, status, calls: 0, resident: 0 }));
             }
         }
         (any, None)

@@ -1,10 +1,10 @@
 //! Submission entries and the system calls that they stand for.
 
 use super::Submitter;
-use super::ring::SQE_LEN;
 use super::slots::ALLOC;
 use super::snapshot::Snapshot;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::uring_memory::SQE_LEN;
 use std::sync::Arc;
 
 /// `IORING_OP_*` that are no system calls of their own.

@@ -14,19 +14,18 @@ mod futexes;
 mod provided;
 mod registered;
 mod requests;
-mod ring;
 mod slots;
 mod snapshot;
 mod timeouts;
 mod waiting;
 
-pub use entry::{OPS, SubmissionEntry};
-pub(crate) use registered::Restrictions;
-pub use ring::{
+pub use belljar_objects::uring_memory::{
     CQ_ENTRIES, CQ_FLAGS, CQ_HEAD, CQ_MASK, CQ_OVERFLOW, CQ_TAIL, CQES, Completion, Ring, SQ_DROPPED,
     SQ_ENTRIES, SQ_FLAGS, SQ_HEAD, SQ_MASK, SQ_TAIL,
 };
-use ring::{CQE_LEN, EVENTFD_DISABLED, NEED_WAKEUP, OVERFLOWN, SQE_LEN, TASK_RUN};
+use belljar_objects::uring_memory::{CQE_LEN, EVENTFD_DISABLED, NEED_WAKEUP, OVERFLOWN, SQE_LEN, TASK_RUN};
+pub use entry::{OPS, SubmissionEntry};
+pub(crate) use registered::Restrictions;
 
 use crate::credentials::Credentials;
 use crate::files::FileKind;

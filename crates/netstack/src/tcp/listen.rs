@@ -124,7 +124,8 @@ impl Stack {
                 port_named: false,
             }),
             options: tcp.options.clone(),
-            ip: IpOptions { ident: None, ..tcp.ip.clone() },
+            // The groups stay the listener's own.
+            ip: IpOptions { ident: None, groups: Vec::new(), groups6: Vec::new(), ..tcp.ip.clone() },
             parent: Some(listener),
             ..TcpSocket::default()
         };

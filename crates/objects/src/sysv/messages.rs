@@ -6,13 +6,6 @@ use belljar_linux_abi::ipc::{IpcPerm, MsqidDs};
 use belljar_linux_abi::{Errno, c};
 use std::collections::VecDeque;
 
-/// `MSGMAX`, bytes in a message.
-pub const MAX_BYTES: usize = 8_192;
-/// `MSGMNB`, bytes in a queue.
-pub const QUEUE_BYTES: u64 = 16_384;
-/// `MSGMNI`, queues on a host.
-pub const MAX_QUEUES: usize = 32_000;
-
 /// A message queue of System V.
 #[derive(Debug)]
 pub struct SysvQueue {

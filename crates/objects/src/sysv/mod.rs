@@ -1,10 +1,13 @@
 //! System V shared memory, semaphores and message queues, `sysvipc(7)`.
 
+mod limits;
+mod listing;
 mod messages;
 mod semaphores;
 mod shared_memory;
 mod table;
 
+pub use limits::{IpcLimits, IpcNumber};
 pub use messages::*;
 pub use semaphores::*;
 pub use shared_memory::*;
@@ -21,4 +24,6 @@ pub struct SysvIpc {
     pub undo: Vec<SemUndo>,
     /// Message queues.
     pub queues: IpcTable<SysvQueue>,
+    /// Limits of segments and queues.
+    pub limits: IpcLimits,
 }

@@ -4,8 +4,6 @@ use super::SysvObject;
 use belljar_linux_abi::ipc::{IpcPerm, ShmidDs};
 use belljar_machine::NativeFile;
 
-/// `SHMMNI`.
-pub const MAX_SEGMENTS: usize = 4_096;
 /// `SHM_DEST`: to be destroyed when the last process has detached it.
 pub const SHM_DEST: u32 = 0o1000;
 /// One segment.

@@ -20,11 +20,13 @@ pub struct IpcTable<T> {
     places: Vec<Option<T>>,
     last: Option<usize>,
     sequence: u16,
+    /// The identifier that the next object gets, if that is free.
+    pub next_id: Option<i32>,
 }
 
 impl<T> Default for IpcTable<T> {
     fn default() -> IpcTable<T> {
-        IpcTable { places: Vec::new(), last: None, sequence: 0 }
+        IpcTable { places: Vec::new(), last: None, sequence: 0, next_id: None }
     }
 }
 
@@ -44,17 +46,25 @@ impl<T: SysvObject> IpcTable<T> {
     }
     /// Adds an object; gives its identifier. `ENOSPC` from `limit` objects on.
     pub fn insert(&mut self, mut object: T, limit: usize) -> Result<i32, Errno> {
-        let place = self.places.iter().position(Option::is_none).unwrap_or(self.places.len());
-        if place >= limit {
+        if self.places.iter().flatten().count() >= limit {
             return Err(Errno::ENOSPC);
         }
-        if self.last.is_some_and(|last| place <= last) {
-            self.sequence = (self.sequence + 1) % (i32::MAX / PLACES) as u16;
-        }
-        self.last = Some(place);
-        object.perm_mut().seq = self.sequence;
-        if place == self.places.len() {
-            self.places.push(None);
+        let wanted = self.next_id.take();
+        let from = wanted.map_or(0, |id| (id % PLACES) as usize);
+        let free = |place: &usize| self.places.get(*place).is_none_or(Option::is_none);
+        let place = (from..PLACES as usize).find(free).ok_or(Errno::ENOSPC)?;
+        object.perm_mut().seq = match wanted {
+            Some(id) => (id / PLACES) as u16,
+            None => {
+                if self.last.is_some_and(|last| place <= last) {
+                    self.sequence = (self.sequence + 1) % (i32::MAX / PLACES) as u16;
+                }
+                self.last = Some(place);
+                self.sequence
+            }
+        };
+        if place >= self.places.len() {
+            self.places.resize_with(place + 1, || None);
         }
         self.places[place] = Some(object);
         Ok(self.id_at(place))

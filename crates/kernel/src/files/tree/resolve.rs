@@ -104,7 +104,7 @@ struct Walker {
 
 impl Files {
     /// The directory above one, which is not the root of whoever asks. There is none above the root of a mount that is in no place.
-    fn place_above(&mut self, place: Place) -> Place {
+    pub(in crate::files) fn place_above(&mut self, place: Place) -> Place {
         let (mount, inode) = self.mounts.under(place.0, place.1);
         if self.mounts.get(mount).root == inode {
             return place;
@@ -112,7 +112,7 @@ impl Files {
         let parent = self.directory(inode).parent;
         self.mounts.top(mount, parent)
     }
-    fn parent_of(&mut self, inode: InodeKey) -> InodeKey {
+    pub(in crate::files) fn parent_of(&mut self, inode: InodeKey) -> InodeKey {
         match &self.inode(inode).node {
             Node::Directory(Directory { parent, .. }) => *parent,
             _ => self.inode(inode).links.first().map_or(ROOT, |(parent, _)| *parent),

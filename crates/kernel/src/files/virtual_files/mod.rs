@@ -1,8 +1,8 @@
 //! Files that the kernel makes up: `/proc`, `/sys` and the parts of `/etc` that tell a host who it
 //! is. What they say is the same on every machine and for every seed but for what is seeded.
 
-mod config;
 pub(crate) mod init;
+mod kernel_settings;
 mod memory;
 mod mounts;
 mod namespaces;
@@ -11,6 +11,7 @@ mod processes;
 mod status;
 mod system;
 
+pub use kernel_settings::KernelSetting;
 pub use network::InterfaceFile;
 pub use system::{ETC_FILES, LINKS, tunable};
 
@@ -40,6 +41,8 @@ pub enum VirtualFile {
     Setting(&'static str),
     /// A setting of the network stack.
     Tunable(Sysctl),
+    /// A setting that a part of the kernel keeps.
+    Kernel(KernelSetting),
     /// A setting of an interface.
     InterfaceSetting(InterfaceFileSetting),
     /// A file of `/sys/class/net/<interface>`, by the interface's number.
@@ -119,6 +122,7 @@ impl Host {
             VirtualFile::Bytes(make) => Ok(make()),
             VirtualFile::Host(make) => Ok(make(self).into_bytes()),
             VirtualFile::Tunable(setting) => Ok(self.sysctl(setting).into_bytes()),
+            VirtualFile::Kernel(setting) => Ok(self.kernel_setting(setting).into_bytes()),
             VirtualFile::InterfaceSetting(setting) => Ok(self.interface_setting(setting).into_bytes()),
             VirtualFile::Interface(number, file) => Ok(self.interface_file(number, file).into_bytes()),
             VirtualFile::Written(bytes) => Ok(bytes),
@@ -185,6 +189,10 @@ impl Call<'_> {
             VirtualFile::Tunable(setting) => {
                 let setting = *setting;
                 self.host.set_sysctl(setting, &data)?;
+            }
+            VirtualFile::Kernel(setting) => {
+                let setting = *setting;
+                self.host.set_kernel_setting(setting, &data)?;
             }
             VirtualFile::InterfaceSetting(setting) => {
                 let setting = *setting;

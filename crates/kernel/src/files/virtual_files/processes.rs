@@ -386,6 +386,7 @@ impl Host {
             FileKind::SignalFd(_) => anonymous("signalfd"),
             FileKind::PidFd(_) => anonymous("pidfd"),
             FileKind::MountContext(_) => anonymous("fscontext"),
+            FileKind::Ruleset(_) => anonymous("landlock-ruleset"),
             FileKind::Uring(_) => anonymous("io_uring"),
             FileKind::Inotify(_) => b"anon_inode:inotify".to_vec(),
             FileKind::NativeStream(n) => format!("pipe:[{}]", 9_000_000 + u32::from(*n)).into_bytes(),

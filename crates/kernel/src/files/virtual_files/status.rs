@@ -224,6 +224,12 @@ impl Host {
             _ => ('S', "sleeping"),
         }
     }
+    /// Notes what a process has in memory before it has less, or somebody asks.
+    pub(crate) fn note_resident(&mut self, process: ProcessKey) {
+        let resident = self.memory_of(self.processes[process.0].mm).resident;
+        let attributes = &mut self.processes[process.0].attributes;
+        attributes.peak_resident = attributes.peak_resident.max(resident);
+    }
     fn memory_of(&self, mm: Option<MmKey>) -> MemoryUse {
         let Some(mm) = mm else { return MemoryUse::default() };
         let mm = &self.spaces[mm.0];

@@ -1,9 +1,11 @@
 //! Contents of `/proc`, `/sys` and `/etc` about the host as a whole.
 
 use super::VirtualFile::{self, Host as Made, Setting, Text, Tunable};
-use super::network;
+use super::{KernelSetting, network};
 use crate::host::Host;
 use belljar_netstack::sysctl::Sysctl;
+use belljar_objects::keys::{KeyCaller, KeyLimit};
+use belljar_objects::sysv::IpcNumber;
 use std::fmt::Write;
 
 /// Nanoseconds in a second.
@@ -24,7 +26,7 @@ pub const ETC_FILES: &[(&str, u32, VirtualFile)] = &[
 /// Made-up files below `/proc` and `/sys` by path and mode, in order of their paths.
 const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/cmdline", 0o444, Text("quiet\n")),
-    ("/proc/config.gz", 0o444, VirtualFile::Bytes(super::config::config_gz)),
+    ("/proc/config.gz", 0o444, VirtualFile::Bytes(belljar_linux_abi::kernel_config::config_gz)),
     ("/proc/cpuinfo", 0o444, Text(CPUINFO)),
     ("/proc/devices", 0o444, Text("Character devices:\n  1 mem\n  5 /dev/tty\n\nBlock devices:\n  8 sd\n")),
     (
@@ -32,6 +34,8 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
         0o444,
         Text("nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\nnodev\tdevtmpfs\nnodev\tramfs\nnodev\tdevpts\n"),
     ),
+    ("/proc/key-users", 0o444, Made(key_users)),
+    ("/proc/keys", 0o444, Made(keys)),
     ("/proc/loadavg", 0o444, Made(load_average)),
     ("/proc/meminfo", 0o444, Text(MEMINFO)),
     ("/proc/modules", 0o444, Text("")),
@@ -71,14 +75,18 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/fs/pipe-user-pages-soft", 0o644, Setting("16384\n")),
     ("/proc/sys/kernel/cap_last_cap", 0o444, Text("40\n")),
     ("/proc/sys/kernel/core_pattern", 0o644, Setting("core\n")),
-    ("/proc/sys/kernel/domainname", 0o644, Text("(none)\n")),
-    ("/proc/sys/kernel/hostname", 0o644, Made(node_name)),
-    ("/proc/sys/kernel/keys/gc_delay", 0o644, Setting("300\n")),
-    ("/proc/sys/kernel/keys/maxbytes", 0o644, Setting("20000\n")),
-    ("/proc/sys/kernel/keys/maxkeys", 0o644, Setting("200\n")),
-    ("/proc/sys/kernel/keys/root_maxbytes", 0o644, Setting("25000000\n")),
-    ("/proc/sys/kernel/keys/root_maxkeys", 0o644, Setting("1000000\n")),
-    ("/proc/sys/kernel/msgmax", 0o644, Setting("8192\n")),
+    ("/proc/sys/kernel/domainname", 0o644, VirtualFile::Kernel(KernelSetting::DomainName)),
+    ("/proc/sys/kernel/hostname", 0o644, VirtualFile::Kernel(KernelSetting::HostName)),
+    ("/proc/sys/kernel/keys/gc_delay", 0o644, key_limit(KeyLimit::GcDelay)),
+    ("/proc/sys/kernel/keys/maxbytes", 0o644, key_limit(KeyLimit::MaxBytes)),
+    ("/proc/sys/kernel/keys/maxkeys", 0o644, key_limit(KeyLimit::MaxKeys)),
+    ("/proc/sys/kernel/keys/persistent_keyring_expiry", 0o644, key_limit(KeyLimit::PersistentExpiry)),
+    ("/proc/sys/kernel/keys/root_maxbytes", 0o644, key_limit(KeyLimit::RootMaxBytes)),
+    ("/proc/sys/kernel/keys/root_maxkeys", 0o644, key_limit(KeyLimit::RootMaxKeys)),
+    ("/proc/sys/kernel/msg_next_id", 0o644, ipc_number(IpcNumber::NextMsg)),
+    ("/proc/sys/kernel/msgmax", 0o644, ipc_number(IpcNumber::MsgMax)),
+    ("/proc/sys/kernel/msgmnb", 0o644, ipc_number(IpcNumber::MsgMnb)),
+    ("/proc/sys/kernel/msgmni", 0o644, ipc_number(IpcNumber::MsgMni)),
     ("/proc/sys/kernel/ngroups_max", 0o444, Text("65536\n")),
     ("/proc/sys/kernel/osrelease", 0o444, Text("6.1.0-belljar\n")),
     ("/proc/sys/kernel/ostype", 0o444, Text("Linux\n")),
@@ -92,9 +100,11 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/kernel/randomize_va_space", 0o644, Setting("2\n")),
     ("/proc/sys/kernel/seccomp/actions_avail", 0o444, Text("kill_process kill_thread errno log allow\n")),
     ("/proc/sys/kernel/sem", 0o644, Setting("32000\t1024000000\t500\t32000\n")),
+    ("/proc/sys/kernel/sem_next_id", 0o644, ipc_number(IpcNumber::NextSem)),
+    ("/proc/sys/kernel/shm_next_id", 0o644, ipc_number(IpcNumber::NextShm)),
     ("/proc/sys/kernel/shmall", 0o644, Setting("18446744073692774399\n")),
-    ("/proc/sys/kernel/shmmax", 0o644, Setting("18446744073692774399\n")),
-    ("/proc/sys/kernel/shmmni", 0o644, Setting("4096\n")),
+    ("/proc/sys/kernel/shmmax", 0o644, ipc_number(IpcNumber::ShmMax)),
+    ("/proc/sys/kernel/shmmni", 0o644, ipc_number(IpcNumber::ShmMni)),
     ("/proc/sys/kernel/tainted", 0o644, Text("0\n")),
     ("/proc/sys/kernel/threads-max", 0o644, Setting("31732\n")),
     ("/proc/sys/kernel/version", 0o444, Text("#1 SMP Belljar\n")),
@@ -160,9 +170,9 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/vm/overcommit_memory", 0o644, Setting("1\n")),
     ("/proc/sys/vm/overcommit_ratio", 0o644, Setting("50\n")),
     ("/proc/sys/vm/swappiness", 0o644, Setting("60\n")),
-    ("/proc/sysvipc/msg", 0o444, Made(crate::ipc::listing::messages)),
-    ("/proc/sysvipc/sem", 0o444, Made(crate::ipc::listing::semaphores)),
-    ("/proc/sysvipc/shm", 0o444, Made(crate::ipc::listing::segments)),
+    ("/proc/sysvipc/msg", 0o444, Made(|host| host.ipc.list_messages())),
+    ("/proc/sysvipc/sem", 0o444, Made(|host| host.ipc.list_semaphores())),
+    ("/proc/sysvipc/shm", 0o444, Made(segments)),
     ("/proc/uptime", 0o444, Made(uptime)),
     ("/proc/version", 0o444, Text("Linux version 6.1.0-belljar (belljar@belljar) #1 SMP Belljar\n")),
     (
@@ -202,6 +212,14 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", 0o444, Text("2097152\n")),
     ("/sys/kernel/mm/transparent_hugepage/shmem_enabled", 0o644, Text("always within_size advise [never]\n")),
 ];
+
+const fn key_limit(limit: KeyLimit) -> VirtualFile {
+    VirtualFile::Kernel(KernelSetting::Keys(limit))
+}
+
+const fn ipc_number(number: IpcNumber) -> VirtualFile {
+    VirtualFile::Kernel(KernelSetting::Ipc(number))
+}
 
 /// An entry of the table.
 pub(super) enum SystemFile {
@@ -272,12 +290,27 @@ const MEMINFO: &str = "MemTotal:        4194304 kB\nMemFree:         3670016 kB\
     HugePages_Total:       0\nHugePages_Free:        0\nHugePages_Rsvd:        0\nHugePages_Surp:        0\n\
     Hugepagesize:       2048 kB\nHugetlb:               0 kB\n";
 
-fn hostname(host: &mut Host) -> String {
-    format!("{}\n", host.net.config.name)
+fn segments(host: &mut Host) -> String {
+    let ids = host.ipc.segments.iter().map(|(id, _)| id).collect::<Vec<_>>();
+    let attached: Vec<u64> = ids.into_iter().map(|id| host.attachments(id)).collect();
+    host.ipc.list_segments(&attached)
 }
 
-fn node_name(host: &mut Host) -> String {
-    format!("{}\n", String::from_utf8_lossy(&host.node_name()))
+fn keys(host: &mut Host) -> String {
+    of_caller(host, |keys| keys.list())
+}
+
+fn key_users(host: &mut Host) -> String {
+    of_caller(host, |keys| keys.list_users())
+}
+
+/// A list that depends on who reads it.
+fn of_caller(host: &mut Host, list: fn(KeyCaller<'_>) -> String) -> String {
+    host.caller.map_or_else(String::new, |(thread, process)| list(host.keys_of(thread, process)))
+}
+
+fn hostname(host: &mut Host) -> String {
+    format!("{}\n", host.net.config.name)
 }
 
 /// A version 4 UUID of 128 bits.

@@ -6,6 +6,7 @@ use crate::host::Host;
 use crate::ids::{ProcessKey, SocketKey};
 use crate::net::own::OwnSockets;
 use belljar_linux_abi::Errno;
+use belljar_linux_abi::landlock::SCOPE_ABSTRACT_UNIX_SOCKET;
 use belljar_netstack::Stack;
 
 /// `bind(2)`. An address of the family alone gets a free abstract name.
@@ -22,6 +23,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
         };
     }
     let own = PeerRef::to(&call.host.net, key);
+    call.host.own.unix_mut(key).restrictions = call.host.processes[call.process.0].restrictions.clone();
     match address {
         None => call.host.own.autobind(&mut call.host.net, key),
         Some(UnixAddress::Abstract(name)) => {
@@ -86,6 +88,10 @@ impl Host {
             }
         };
         let key = bound.and_then(|bound| bound.alive(&self.net)).ok_or(Errno::ECONNREFUSED)?;
+        if let (UnixAddress::Abstract(_), Some(domain)) = (address, &self.processes[process.0].restrictions) {
+            let other = self.own.unix(key).restrictions.as_deref();
+            domain.check_scope(other, SCOPE_ABSTRACT_UNIX_SOCKET)?;
+        }
         if self.net.socket(key).type_ != type_ {
             return Err(Errno::EPROTOTYPE);
         }

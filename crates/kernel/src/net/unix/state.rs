@@ -4,7 +4,9 @@ use crate::ids::{FileKey, InodeKey, SocketKey};
 use belljar_base::Map;
 use belljar_linux_net::unix_address::UnixAddress;
 use belljar_netstack::Stack;
+use belljar_objects::landlock::Domain;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A reference to a socket that may be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +76,8 @@ pub struct UnixSocket {
     pub(super) charged: usize,
     pub(super) shut_read: bool,
     pub(super) shut_write: bool,
+    /// The restrictions of whoever gave it its name.
+    pub(super) restrictions: Option<Arc<Domain>>,
     /// Datagram sockets that have this one as their peer: they have room when it has.
     pub(super) connected_from: Vec<PeerRef>,
 }

@@ -6,9 +6,8 @@
 //! exports its entry points. GNU's does neither if it is told to link it statically; but then the image
 //! defines `pthread_create`, and names everything unless it was stripped. Go writes down how it was built.
 
-use crate::host::Host;
-use belljar_machine::NativeFile;
-use belljar_machine::elf::{Layout, u16_at, u32_at, u64_at};
+use crate::elf::{Layout, u16_at, u32_at, u64_at};
+use crate::{HostFiles, NativeFile};
 
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
@@ -55,17 +54,19 @@ struct Dynamic {
 
 /// One image's file.
 struct Reader<'a> {
-    host: &'a mut Host,
+    files: &'a mut dyn HostFiles,
     file: NativeFile,
     layout: &'a Layout,
 }
 
-impl Host {
-    /// True if the image in `file` that starts with `header` runs in Linux's own layout only.
-    pub(super) fn needs_linux_layout(&mut self, file: NativeFile, header: &[u8], layout: &Layout) -> bool {
-        let mut reader = Reader { host: self, file, layout };
-        reader.needs_linux_layout(header).unwrap_or(false)
-    }
+/// True if the image in `file` that starts with `header` runs in Linux's own layout only.
+pub fn needs_linux_layout(
+    files: &mut dyn HostFiles,
+    file: NativeFile,
+    header: &[u8],
+    layout: &Layout,
+) -> bool {
+    Reader { files, file, layout }.needs_linux_layout(header).unwrap_or(false)
 }
 
 /// Everything gives `None` for an image in which something is not where it says.
@@ -95,7 +96,7 @@ impl Reader<'_> {
 
     fn bytes(&mut self, offset: u64, len: u64) -> Option<Vec<u8>> {
         let mut bytes = vec![0; len as usize];
-        let got = self.host.machine.read_at(self.file, offset, &mut bytes).ok()?;
+        let got = self.files.read_at(self.file, offset, &mut bytes).ok()?;
         bytes.truncate(got);
         Some(bytes)
     }

@@ -1,4 +1,4 @@
-//! The memory that an instance shares with its program: two rings and the entries to be submitted.
+//! The memory that an instance of io_uring shares with its program: two rings and the entries to be submitted.
 
 use belljar_machine::{HostFiles, NativeFile};
 
@@ -6,19 +6,31 @@ use belljar_machine::{HostFiles, NativeFile};
 pub const SQE_LEN: u64 = 64;
 /// `struct io_uring_cqe`; twice that with `IORING_SETUP_CQE32`.
 pub const CQE_LEN: u64 = 16;
-/// Where `struct io_rings` has what.
+/// Places in `struct io_rings`: the first entry that the kernel has not taken.
 pub const SQ_HEAD: u32 = 0;
+/// The end of the entries that the program submits.
 pub const SQ_TAIL: u32 = 4;
+/// Mask of a place in the submission queue.
 pub const SQ_MASK: u32 = 8;
+/// Its length.
 pub const SQ_ENTRIES: u32 = 12;
+/// What the program is told, `IORING_SQ_*`.
 pub const SQ_FLAGS: u32 = 16;
+/// Number of entries that were not valid.
 pub const SQ_DROPPED: u32 = 20;
+/// The first completion that the program has not taken.
 pub const CQ_HEAD: u32 = 64;
+/// The end of the completions.
 pub const CQ_TAIL: u32 = 68;
+/// Mask of a place in the completion queue.
 pub const CQ_MASK: u32 = 72;
+/// Its length.
 pub const CQ_ENTRIES: u32 = 76;
+/// Number of completions that found no room.
 pub const CQ_OVERFLOW: u32 = 80;
+/// What the program says, `IORING_CQ_*`.
 pub const CQ_FLAGS: u32 = 84;
+/// The completions.
 pub const CQES: u32 = 128;
 /// `IORING_SQ_NEED_WAKEUP`.
 pub const NEED_WAKEUP: u32 = 1;

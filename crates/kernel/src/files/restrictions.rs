@@ -1,0 +1,129 @@
+//! The restrictions that processes put on themselves, `landlock(7)`: rights to files are granted by rules about them or about a
+//! directory above, up to the root of the tree.
+
+use super::devices::Device;
+use super::tree::{Found, MEMORY, Node, Place, Target};
+use crate::files::Files;
+use crate::host::Host;
+use crate::ids::{InodeKey, ProcessKey};
+use belljar_linux_abi::landlock::*;
+use belljar_linux_abi::{Errno, c};
+use belljar_objects::landlock::{Denied, Domain, Refer, denies};
+
+impl Files {
+    /// The rights that a domain denies in a directory.
+    fn denied_in(&mut self, domain: &Domain, mut at: Place) -> Denied {
+        let mut denied = domain.denied();
+        loop {
+            domain.grant(self.inode(at.1).identity(), &mut denied);
+            let above = self.place_above(at);
+            if above == at {
+                return denied;
+            }
+            at = above;
+        }
+    }
+    /// The rights that a domain denies to the target of a path.
+    fn denied_to(&mut self, domain: &Domain, found: &Found) -> Denied {
+        let Some(Target::Inode(inode)) = found.target else {
+            return self.denied_in(domain, (found.mount, found.parent));
+        };
+        if self.inode(inode).node.is_directory() {
+            return self.denied_in(domain, (found.target_mount, inode));
+        }
+        // What is in no file system that can be mounted is nobody's to deny.
+        if self.inode(inode).device == MEMORY {
+            return Denied::new();
+        }
+        // A link of procfs leads to a file that is somewhere else.
+        let is_here = self.inode(inode).links.iter().any(|(parent, _)| *parent == found.parent);
+        let parent = if is_here { found.parent } else { self.parent_of(inode) };
+        let mut denied = self.denied_in(domain, (found.target_mount, parent));
+        domain.grant(self.inode(inode).identity(), &mut denied);
+        denied
+    }
+}
+
+impl Node {
+    /// The right to make such a file.
+    pub(super) fn right_to_make(&self) -> u64 {
+        match self {
+            Node::Directory(_) => ACCESS_FS_MAKE_DIR,
+            Node::Symlink { .. } | Node::Magic(_) => ACCESS_FS_MAKE_SYM,
+            Node::Socket => ACCESS_FS_MAKE_SOCK,
+            Node::Fifo => ACCESS_FS_MAKE_FIFO,
+            Node::Device(Device::Block(_)) => ACCESS_FS_MAKE_BLOCK,
+            Node::Device(_) => ACCESS_FS_MAKE_CHAR,
+            Node::Regular(_) | Node::Virtual(_) => ACCESS_FS_MAKE_REG,
+        }
+    }
+    /// The right to remove such a file.
+    pub(super) fn right_to_remove(&self) -> u64 {
+        if self.is_directory() { ACCESS_FS_REMOVE_DIR } else { ACCESS_FS_REMOVE_FILE }
+    }
+    /// The rights that it takes to open such a file with these flags.
+    pub(super) fn rights_to_open(&self, flags: i32) -> u64 {
+        let access = match (flags & c::O_ACCMODE, self.is_directory()) {
+            _ if flags & c::O_PATH != 0 || self.is_symlink() => return 0,
+            (c::O_RDONLY, true) => ACCESS_FS_READ_DIR,
+            (c::O_RDONLY, false) => ACCESS_FS_READ_FILE,
+            (c::O_WRONLY, _) => ACCESS_FS_WRITE_FILE,
+            (c::O_RDWR, _) => ACCESS_FS_READ_FILE | ACCESS_FS_WRITE_FILE,
+            _ => 0,
+        };
+        if flags & c::O_TRUNC != 0 { access | ACCESS_FS_TRUNCATE } else { access }
+    }
+}
+
+impl Host {
+    /// Checks that a process which restricts itself has all of some rights to the target of a path, `EACCES`; gives those that it
+    /// has not.
+    pub(crate) fn check_restricted(&mut self, found: &Found, rights: u64) -> Result<u64, Errno> {
+        let Some(domain) = self.processes[found.process.0].restrictions.clone() else { return Ok(0) };
+        let denied = self.files.denied_to(&domain, found);
+        if denies(&denied, rights) {
+            Err(Errno::EACCES)
+        } else {
+            Ok(denied.iter().fold(0, |all, layer| all | layer))
+        }
+    }
+    /// The same of rights to make or remove something in the directory of a path.
+    pub(crate) fn check_restricted_in(&mut self, found: &Found, rights: u64) -> Result<(), Errno> {
+        let Some(domain) = self.processes[found.process.0].restrictions.clone() else { return Ok(()) };
+        let denied = self.files.denied_in(&domain, (found.mount, found.parent));
+        if denies(&denied, rights) { Err(Errno::EACCES) } else { Ok(()) }
+    }
+    /// Checks that a process which restricts itself may link or move a file: `EACCES`, `EXDEV`. `replaced` is what has the name
+    /// that it gets, and what it is exchanged for.
+    pub(super) fn check_refer(
+        &mut self,
+        process: ProcessKey,
+        [from, to]: [Place; 2],
+        (moved, replaced): (InodeKey, Option<InodeKey>),
+        (removes, exchanges): (bool, bool),
+    ) -> Result<(), Errno> {
+        let Some(domain) = self.processes[process.0].restrictions.clone() else { return Ok(()) };
+        let files = &mut self.files;
+        let mut wanted = [0, files.inode(moved).node.right_to_make()];
+        if removes {
+            wanted[0] |= files.inode(moved).node.right_to_remove();
+        }
+        if let Some(replaced) = replaced {
+            let node = &files.inode(replaced).node;
+            wanted[0] |= if exchanges { node.right_to_make() } else { 0 };
+            wanted[1] |= if removes { node.right_to_remove() } else { 0 };
+        }
+        let denied = [from, to].map(|place| files.denied_in(&domain, place));
+        if from == to {
+            let refused = denies(&denied[0], wanted[0] | wanted[1]);
+            return if refused { Err(Errno::EACCES) } else { Ok(()) };
+        }
+        let mut own = |inode: InodeKey| {
+            let mut denied = domain.denied();
+            domain.grant(files.inode(inode).identity(), &mut denied);
+            (denied, files.inode(inode).node.is_directory())
+        };
+        let moved = [Some(own(moved)), replaced.filter(|_| exchanges).map(own)];
+        Refer { wanted, denied, moved }.check()
+    }
+}

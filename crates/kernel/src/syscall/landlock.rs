@@ -1,0 +1,112 @@
+//! landlock_create_ruleset(2), landlock_add_rule(2) and landlock_restrict_self(2).
+
+use crate::call::Call;
+use crate::credentials::capability;
+use crate::files::FileKind;
+use crate::ids::SocketKey;
+use crate::outcome::{SysResult, done};
+use belljar_linux_abi::landlock::*;
+use belljar_linux_abi::{Errno, c};
+use belljar_objects::landlock::{ABI, Ruleset};
+use std::sync::Arc;
+
+/// Bytes of `struct landlock_ruleset_attr`, and the least that programs of old gave.
+const ATTRIBUTES: usize = 24;
+const LEAST_ATTRIBUTES: u64 = 8;
+/// The longest structure that is looked at.
+const MOST_ATTRIBUTES: u64 = 4_096;
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// landlock_create_ruleset(2).
+pub fn sys_landlock_create_ruleset(call: &mut Call<'_>) -> SysResult {
+    let [addr, len, ..] = call.args;
+    match call.uint(2) {
+        0 => {}
+        LANDLOCK_CREATE_RULESET_VERSION if addr == 0 && len == 0 => return done(ABI),
+        _ => return Err(Errno::EINVAL),
+    }
+    match len {
+        _ if addr == 0 => return Err(Errno::EFAULT),
+        ..LEAST_ATTRIBUTES => return Err(Errno::EINVAL),
+        len if len > MOST_ATTRIBUTES => return Err(Errno::E2BIG),
+        _ => {}
+    }
+    let mut given = call.read_vec(addr, len as usize)?;
+    given.resize(given.len().max(ATTRIBUTES), 0);
+    if given[ATTRIBUTES..].iter().any(|byte| *byte != 0) {
+        return Err(Errno::E2BIG);
+    }
+    let ruleset = Ruleset::new(word(&given, 0), word(&given, 8), word(&given, 16))?;
+    let file = call.host.files.open_file(FileKind::Ruleset(Arc::new(ruleset)), c::O_RDWR);
+    done(call.host.install_fd(call.process, file, true, 0)?)
+}
+
+impl Call<'_> {
+    /// The ruleset behind a descriptor: `EBADF`, `EBADFD`.
+    fn ruleset(&mut self, fd: i32) -> Result<&mut Arc<Ruleset>, Errno> {
+        let file = self.host.file_of(self.process, fd)?;
+        match &mut self.host.files.open(file).kind {
+            FileKind::Ruleset(ruleset) => Ok(ruleset),
+            _ => Err(Errno::EBADFD),
+        }
+    }
+    /// Checks that a process which restricts itself may bind a socket of TCP to a port, or connect it to one: `EACCES`.
+    pub(super) fn check_restricted_port(&self, key: SocketKey, name: &[u8], right: u64) -> Result<(), Errno> {
+        let Some(domain) = &self.host.processes[self.process.0].restrictions else { return Ok(()) };
+        let socket = &self.host.net.sockets[key.0];
+        let least = if socket.domain == c::AF_INET { 16 } else { 24 };
+        let of_tcp = matches!(socket.domain, c::AF_INET | c::AF_INET6) && socket.type_ == c::SOCK_STREAM;
+        // What is no address of the socket's family fails by itself, and without a family a socket is disconnected.
+        if !of_tcp || name.len() < least || i32::from(u16::from_ne_bytes([name[0], name[1]])) != socket.domain
+        {
+            return Ok(());
+        }
+        domain.check_port(u16::from_be_bytes([name[2], name[3]]), right)
+    }
+}
+
+/// landlock_add_rule(2).
+pub fn sys_landlock_add_rule(call: &mut Call<'_>) -> SysResult {
+    let (fd, addr) = (call.int(0), call.args[2]);
+    if call.uint(3) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    call.ruleset(fd)?;
+    match call.int(1) {
+        LANDLOCK_RULE_PATH_BENEATH => {
+            // Packed: the rights, and the descriptor.
+            let (rights, parent): (u64, i32) = (call.read(addr)?, call.read(addr.wrapping_add(8))?);
+            call.ruleset(fd)?.check_file_rights(rights)?;
+            let file = call.host.file_of(call.process, parent)?;
+            let inode = call.host.files.open(file).kind.inode().ok_or(Errno::EBADFD)?;
+            let (identity, is_directory) = {
+                let inode = call.host.files.inode(inode);
+                (inode.identity(), inode.node.is_directory())
+            };
+            Arc::make_mut(call.ruleset(fd)?).allow_file(identity, is_directory, rights)?;
+        }
+        LANDLOCK_RULE_NET_PORT => {
+            let [rights, port]: [u64; 2] = call.read(addr)?;
+            Arc::make_mut(call.ruleset(fd)?).allow_port(port, rights)?;
+        }
+        _ => return Err(Errno::EINVAL),
+    }
+    done(0)
+}
+
+/// landlock_restrict_self(2).
+pub fn sys_landlock_restrict_self(call: &mut Call<'_>) -> SysResult {
+    if !call.host.process(call.process).attributes.no_new_privs {
+        call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    }
+    if call.uint(1) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let ruleset = call.ruleset(call.int(0))?.clone();
+    let restrictions = &mut call.host.process(call.process).restrictions;
+    *restrictions = Some(Arc::new(restrictions.as_deref().cloned().unwrap_or_default().with(&ruleset)?));
+    done(0)
+}
