@@ -25,8 +25,17 @@ impl Host {
         if thread.asked_ids == OFTEN && allowed > 0 {
             self.tell_ids(key);
         }
-        let (realtime_ns, monotonic_ns) = self.net.clock.shown();
-        VdsoData { realtime_ns, monotonic_ns, allowed, made: 0 }
+        let offsets = self.processes.time_offsets(self.threads[key.0].process);
+        let (realtime_ns, shown) = self.net.clock.shown();
+        let monotonic_ns = shown.saturating_add_signed(offsets.monotonic);
+        let boottime_ns = shown.saturating_add_signed(offsets.boottime);
+        VdsoData { realtime_ns, monotonic_ns, boottime_ns, allowed, made: 0 }
+    }
+
+    /// The time since the host has started as the present caller sees it, in nanoseconds.
+    pub(crate) fn boottime_ns(&self) -> u64 {
+        let offset = self.caller.map_or(0, |(_, process)| self.processes.time_offsets(process).boottime);
+        self.net.clock.monotonic_ns().saturating_add_signed(offset)
     }
 
     /// Accounts for what a thread has answered itself; whether that was anything.

@@ -7,6 +7,7 @@ use belljar_base::{Map, SimTime};
 use belljar_machine::Placement;
 pub use belljar_objects::attributes::{ProcessAttributes, Rlimit, WaitStatus};
 use belljar_objects::landlock::Domain;
+use belljar_objects::time_namespaces::{TimeNamespaces, TimeOffsets};
 use slab::Slab;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -128,19 +129,42 @@ pub type PidMap<K> = Map<i32, K>;
 /// The processes of a host, ended ones that nobody has waited for included. Its methods answer what follows from processes alone:
 /// who may do what to whom (`rights.rs`), and what one is allowed.
 #[derive(Debug, Default)]
-pub struct Processes(Slab<Process>);
+pub struct Processes {
+    all: Slab<Process>,
+    /// The time namespaces that they may be in.
+    pub time_namespaces: TimeNamespaces,
+}
+
+impl Processes {
+    /// The offsets of the clocks that a process sees.
+    #[inline]
+    pub fn time_offsets(&self, process: ProcessKey) -> TimeOffsets {
+        self.time_namespaces.offsets(self[process.0].attributes.time.own)
+    }
+    /// `CLONE_NEWTIME`: the children of a process will be in a new time namespace.
+    pub(crate) fn unshare_time(&mut self, process: ProcessKey) {
+        let new = self.time_namespaces.copy(self[process.0].attributes.time.of_children);
+        self[process.0].attributes.time.of_children = new;
+    }
+    /// A process is in the time namespace of its children from now on.
+    pub(crate) fn enter_time(&mut self, process: ProcessKey) {
+        let time = &mut self.all[process.0].attributes.time;
+        time.own = time.of_children;
+        self.time_namespaces.enter(time.own);
+    }
+}
 
 impl Deref for Processes {
     type Target = Slab<Process>;
     #[inline]
     fn deref(&self) -> &Slab<Process> {
-        &self.0
+        &self.all
     }
 }
 
 impl DerefMut for Processes {
     #[inline]
     fn deref_mut(&mut self) -> &mut Slab<Process> {
-        &mut self.0
+        &mut self.all
     }
 }

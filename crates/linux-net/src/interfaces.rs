@@ -110,6 +110,28 @@ impl Admin<'_> {
         }
     }
 
+    /// Gives an address another metric: the route to its network moves to it, if there is one. Of other attributes nothing changes.
+    pub(crate) fn change_metric(&mut self, number: usize, own: InterfaceAddress, given: &AddressAttributes) {
+        let metric = given.metric;
+        let before = self.net.set_address_metric(number, own, metric, given.origin);
+        let kept = self.net.address_attributes(number, &own);
+        let has_route = !kept.no_prefix_route && self.net.primary_of(number, &own) == own;
+        if before == metric || !has_route || !self.net.interfaces[number].up {
+            return;
+        }
+        self.connect_networks(number);
+        let network = self.net.address_network(number, &own);
+        let old = self.routes_of(number).into_iter().find(|(prefix, at, route)| {
+            (*prefix, *at) == (network, before)
+                && route.protocol == protocol::KERNEL
+                && route.source == Some(own.ip)
+        });
+        if let Some((prefix, at, route)) = old {
+            self.announce_route(prefix, at, &route, false);
+            self.net.routes.remove(prefix, at);
+        }
+    }
+
     /// Takes an address away; the routes from that address go with it, and if it is a primary one its secondary ones, unless
     /// they are promoted. With the last address go the IPv4 routes by the interface. `EADDRNOTAVAIL` if it has not got the address.
     pub(crate) fn delete_address(&mut self, number: usize, own: InterfaceAddress) -> Result<(), Errno> {

@@ -7,7 +7,8 @@ use belljar_net::InterfaceAddress;
 use belljar_net::neighbour::{NeighbourState, NoAddress};
 use belljar_net::routes::{NextHop, Prefix, Route, RouteKind, protocol};
 use belljar_netstack::interface::{Attachment, Interface};
-use belljar_netstack::own_addresses::AddressConflict;
+use belljar_netstack::lifetimes::Lifetime;
+use belljar_netstack::own_addresses::{AddressAttributes, AddressConflict};
 use belljar_netstack::{LO, Stack, interface_index};
 use belljar_wire::ethernet::Address;
 use std::net::Ipv4Addr;
@@ -118,6 +119,22 @@ fn name_of(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
+/// The interface whose name stands before the colon of a label.
+fn labelled_interface(stack: &Stack, label: &[u8]) -> Result<usize, Errno> {
+    let name = label.split(|byte| *byte == b':').next().unwrap_or(label);
+    stack.interface_by_name(name).ok_or(Errno::ENODEV)
+}
+
+/// The first address of an interface that has a label: one of none has the interface's name.
+fn labelled(stack: &Stack, interface: usize, label: &[u8]) -> Option<InterfaceAddress> {
+    let has = |own: &&InterfaceAddress| label_of(stack, interface, own).as_bytes() == label;
+    stack.interfaces[interface].addresses.iter().find(has).copied()
+}
+fn label_of(stack: &Stack, interface: usize, own: &InterfaceAddress) -> Box<str> {
+    let label = stack.address_attributes(interface, own).label;
+    label.unwrap_or_else(|| (&*stack.interfaces[interface].name).into())
+}
+
 /// The IPv4 address of a `struct sockaddr`.
 fn ip_of(bytes: &[u8]) -> Result<Ipv4Addr, Errno> {
     if i32::from(u16::from_ne_bytes([bytes[0], bytes[1]])) != c::AF_INET {
@@ -136,19 +153,25 @@ fn prefix_len(mask: Ipv4Addr) -> Result<u8, Errno> {
 /// A request that changes one interface, with its `struct ifreq`.
 pub fn change_interface(admin: &mut Admin<'_>, number: u64, entry: &[u8; IFREQ_LEN]) -> Result<(), Errno> {
     let (name, value) = entry.split_at(NAME_LEN);
-    let interface = admin.net.interface_by_name(name_of(name)).ok_or(Errno::ENODEV)?;
+    let name = name_of(name);
+    let interface = labelled_interface(admin.net, name)?;
     let word = i32::from_ne_bytes(value[..4].try_into().expect("four bytes"));
     match number {
+        request::SIFFLAGS if name.contains(&b':') => {
+            let own = labelled(admin.net, interface, name).ok_or(Errno::EADDRNOTAVAIL)?;
+            return if word & c::IFF_UP != 0 { Ok(()) } else { admin.delete_address(interface, own) };
+        }
         request::SIFFLAGS => admin.set_interface_up(interface, word & c::IFF_UP != 0),
         request::SIFMTU => admin.set_mtu(interface, word as u32)?,
         request::SIFHWADDR => {
             admin.net.interfaces[interface].mac = value[2..8].try_into().expect("six bytes");
         }
-        request::SIFADDR => return admin.set_first_address(interface, ip_of(value)?),
-        request::SIFNETMASK => return admin.set_first_netmask(interface, prefix_len(ip_of(value)?)?),
+        request::SIFADDR => return admin.set_labelled_address(interface, name, ip_of(value)?),
+        request::SIFNETMASK => {
+            return admin.set_labelled_netmask(interface, name, prefix_len(ip_of(value)?)?);
+        }
         request::SIFBRDADDR => {
-            let own = admin.net.interfaces[interface].addresses.first().copied();
-            let own = own.ok_or(Errno::EADDRNOTAVAIL)?;
+            let own = labelled(admin.net, interface, name).ok_or(Errno::EADDRNOTAVAIL)?;
             admin.net.set_broadcast(interface, own, ip_of(value)?);
             admin.announce_address(interface, &own, true);
             return Ok(());
@@ -176,9 +199,9 @@ fn class_len(ip: Ipv4Addr) -> u8 {
 }
 
 impl Admin<'_> {
-    /// `SIOCSIFADDR`: takes the place of the first address; 0.0.0.0 takes it away. The interface goes up.
-    fn set_first_address(&mut self, interface: usize, ip: Ipv4Addr) -> Result<(), Errno> {
-        if let Some(old) = self.net.interfaces[interface].addresses.first().copied() {
+    /// `SIOCSIFADDR`: takes the place of the first address with this label; 0.0.0.0 takes it away. The interface goes up.
+    fn set_labelled_address(&mut self, interface: usize, name: &[u8], ip: Ipv4Addr) -> Result<(), Errno> {
+        if let Some(old) = labelled(self.net, interface, name) {
             if old.ip == ip {
                 return Ok(());
             }
@@ -186,23 +209,44 @@ impl Admin<'_> {
         }
         if !ip.is_unspecified() {
             self.set_interface_up(interface, true);
-            self.give_address(interface, InterfaceAddress { ip, len: class_len(ip) })?;
+            let own = InterfaceAddress { ip, len: class_len(ip) };
+            let label = name.contains(&b':').then(|| String::from_utf8_lossy(name).into());
+            let usual = self.net.address_attributes(interface, &own);
+            let given = label.is_some().then_some(AddressAttributes { label, ..usual });
+            self.give_address(interface, own, given, None)?;
         }
         self.link_changed(interface);
         Ok(())
     }
 
-    fn set_first_netmask(&mut self, interface: usize, len: u8) -> Result<(), Errno> {
-        let old = self.net.interfaces[interface].addresses.first().copied().ok_or(Errno::EADDRNOTAVAIL)?;
-        if old.len != len {
-            self.delete_address(interface, old)?;
-            self.give_address(interface, InterfaceAddress { len, ..old })?;
+    /// `SIOCSIFNETMASK`: the first address with this label is put in again, with all else that it has. Its broadcast address
+    /// changes with the mask if it was that of the old one.
+    fn set_labelled_netmask(&mut self, interface: usize, name: &[u8], len: u8) -> Result<(), Errno> {
+        let old = labelled(self.net, interface, name).ok_or(Errno::EADDRNOTAVAIL)?;
+        let mut given = self.net.address_attributes(interface, &old);
+        let before = given.peer.map_or(old.len, |peer| peer.len);
+        if before == len {
+            return Ok(());
         }
-        Ok(())
+        let all = |len| InterfaceAddress { len, ..old }.network().broadcast();
+        if len < 31 && given.broadcast.is_some() && given.broadcast == all(before) {
+            given.broadcast = all(len);
+        }
+        let own = if given.peer.is_some() { old } else { InterfaceAddress { len, ..old } };
+        given.peer = given.peer.map(|peer| InterfaceAddress { len, ..peer });
+        let lifetime = self.net.lifetime(interface, old.ip.into());
+        self.delete_address(interface, old)?;
+        self.give_address(interface, own, Some(given), lifetime)
     }
 
-    fn give_address(&mut self, interface: usize, own: InterfaceAddress) -> Result<(), Errno> {
-        self.insert_address(interface, own, None, None).map_err(|conflict| match conflict {
+    fn give_address(
+        &mut self,
+        interface: usize,
+        own: InterfaceAddress,
+        given: Option<AddressAttributes>,
+        lifetime: Option<Lifetime>,
+    ) -> Result<(), Errno> {
+        self.insert_address(interface, own, given, lifetime).map_err(|conflict| match conflict {
             AddressConflict::Present => Errno::EEXIST,
             AddressConflict::Scope => Errno::EINVAL,
         })
@@ -341,9 +385,9 @@ fn put_address(ifreq: &mut [u8; IFREQ_LEN], address: Ipv4Addr) {
 /// `SIOCGIFCONF`: a `struct ifreq` for each IPv4 address.
 pub fn list_interfaces(stack: &Stack) -> Vec<u8> {
     let mut list = Vec::new();
-    for interface in &stack.interfaces {
+    for (number, interface) in stack.interfaces.iter().enumerate() {
         for own in &interface.addresses {
-            let mut entry = ifreq(&interface.name);
+            let mut entry = ifreq(&label_of(stack, number, own));
             put_address(&mut entry, own.ip);
             list.extend_from_slice(&entry);
         }
@@ -384,23 +428,28 @@ pub fn ask_vlan(stack: &Stack, entry: &mut [u8; VLAN_LEN]) -> Result<(), Errno> 
 pub fn ask_interface(admin: &Admin<'_>, number: u64, entry: &mut [u8; IFREQ_LEN]) -> Result<(), Errno> {
     use request::*;
     let end = entry[..NAME_LEN].iter().position(|b| *b == 0).unwrap_or(NAME_LEN);
-    let interface_number = admin.net.interface_by_name(&entry[..end]).ok_or(Errno::ENODEV)?;
+    let interface_number = labelled_interface(admin.net, &entry[..end])?;
+    let own = labelled(admin.net, interface_number, &entry[..end]).ok_or(Errno::EADDRNOTAVAIL);
     let flags = interface_flags(&admin.net.interfaces[interface_number])
         | admin.listeners.membership_flags(interface_number);
     let interface = &admin.net.interfaces[interface_number];
     entry[NAME_LEN..].fill(0);
-    let own = || interface.addresses.first().ok_or(Errno::EADDRNOTAVAIL);
     let mut put = |value: &[u8]| entry[NAME_LEN..NAME_LEN + value.len()].copy_from_slice(value);
     match number {
         GIFFLAGS => put(&(flags as u16).to_ne_bytes()),
-        GIFADDR | GIFDSTADDR => put_address(entry, own()?.ip),
+        GIFADDR => put_address(entry, own?.ip),
+        GIFDSTADDR => {
+            let own = own?;
+            let peer = admin.net.address_attributes(interface_number, &own).peer;
+            put_address(entry, peer.unwrap_or(own).ip);
+        }
         GIFBRDADDR if interface_number == LO => put_address(entry, Ipv4Addr::UNSPECIFIED),
         GIFBRDADDR => {
-            let given = admin.net.address_attributes(interface_number, own()?);
+            let given = admin.net.address_attributes(interface_number, &own?);
             let broadcast = given.broadcast.unwrap_or(Ipv4Addr::UNSPECIFIED);
             put_address(entry, broadcast);
         }
-        GIFNETMASK => put_address(entry, own()?.network().netmask()),
+        GIFNETMASK => put_address(entry, admin.net.address_network(interface_number, &own?).netmask()),
         GIFMTU => put(&(interface.mtu as i32).to_ne_bytes()),
         GIFINDEX => put(&interface_index(interface_number).to_ne_bytes()),
         GIFTXQLEN => put(&1_000i32.to_ne_bytes()),

@@ -348,8 +348,10 @@ pub trait Platform: GuestMemory + Send {
 pub struct VdsoData {
     /// `CLOCK_REALTIME` in nanoseconds since 1970.
     pub realtime_ns: u64,
-    /// `CLOCK_MONOTONIC`, `CLOCK_MONOTONIC_RAW` and `CLOCK_BOOTTIME` in nanoseconds.
+    /// `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_RAW` in nanoseconds.
     pub monotonic_ns: u64,
+    /// `CLOCK_BOOTTIME` in nanoseconds.
+    pub boottime_ns: u64,
     /// Number of calls that it may still answer itself.
     pub allowed: u32,
     /// Number of calls that it has answered.

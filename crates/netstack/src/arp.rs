@@ -3,6 +3,7 @@
 use crate::conf::v4;
 use crate::family::RouteQuery;
 use crate::{LO, Stack};
+use belljar_linux_abi::c;
 use belljar_net::Packet;
 use belljar_net::router::{arp_frame, arp_reply, arp_request};
 use belljar_net::routes::RouteKind;
@@ -37,7 +38,7 @@ impl Stack {
             1 => own.filter(together),
             _ => None,
         };
-        own.or_else(|| self.source_on(interface, target))
+        own.or_else(|| self.source_on(interface, Some(target), c::RT_SCOPE_LINK))
     }
 
     /// A packet of ARP is received (`arp_process`).

@@ -71,8 +71,7 @@ impl Stack {
 
     /// True if an address stands for all stations on the link of an interface.
     fn is_broadcast_on(&self, interface: usize, ip: Ipv4Addr) -> bool {
-        let own = &self.interfaces[interface].addresses;
-        ip.is_broadcast() || own.iter().any(|own| own.network().broadcast() == Some(ip))
+        ip.is_broadcast() || self.broadcast_on(interface, ip).is_some()
     }
 }
 

@@ -5,7 +5,7 @@ use super::interface::Attachment;
 use super::{LO, Stack, interface_index};
 use crate::SocketKey;
 use crate::StackTimer;
-use belljar_linux_abi::Errno;
+use belljar_linux_abi::{Errno, c};
 use belljar_net::igmp::{IgmpMessage, SourceFilter};
 use belljar_wire::checksum;
 use std::fmt::Write;
@@ -73,7 +73,7 @@ impl Stack {
     pub fn own_address(&self, interface: usize, destination: IpAddr) -> IpAddr {
         match destination {
             IpAddr::V4(v4) if self.is_multipoint(destination) => {
-                self.source_on(interface, v4).unwrap_or(Ipv4Addr::UNSPECIFIED).into()
+                self.source_on(interface, Some(v4), c::RT_SCOPE_LINK).unwrap_or(Ipv4Addr::UNSPECIFIED).into()
             }
             _ => destination,
         }

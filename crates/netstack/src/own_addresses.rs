@@ -67,6 +67,39 @@ impl Stack {
         self.interfaces[number].addresses.iter().find(same).copied().unwrap_or(*own)
     }
 
+    /// The addresses that stand for all stations of an address's network: the one that was given with it, and that of the network
+    /// if it is primary.
+    pub fn broadcasts(
+        &self,
+        number: usize,
+        own: &InterfaceAddress,
+    ) -> impl Iterator<Item = Ipv4Addr> + use<> {
+        let of_network = self.address_network(number, own).broadcast();
+        let given = match self.address_attributes.get(&(number, *own)) {
+            Some(given) => given.broadcast.filter(|ip| !ip.is_broadcast()),
+            None => of_network.filter(|_| number != crate::LO),
+        };
+        let of_primary = of_network.filter(|ip| given != Some(*ip) && self.primary_of(number, own) == *own);
+        given.into_iter().chain(of_primary)
+    }
+
+    /// The address of an interface for whose network `ip` stands: packets to all its stations come from it.
+    pub fn broadcast_on(&self, number: usize, ip: Ipv4Addr) -> Option<Ipv4Addr> {
+        let of = |own: &&InterfaceAddress| match self.address_attributes.is_empty() {
+            true => own.network().broadcast() == Some(ip),
+            false => self.broadcasts(number, own).any(|all| all == ip),
+        };
+        let own = self.interfaces[number].addresses.iter().find(of)?;
+        Some(self.primary_of(number, own).ip)
+    }
+
+    /// The link for all of whose stations an address stands that was given for that.
+    pub fn given_broadcast(&self, ip: Ipv4Addr) -> Option<usize> {
+        let given = self.address_attributes.iter().filter(|(_, given)| given.broadcast == Some(ip));
+        let usable = |number: &usize| self.interfaces[*number].up && self.interfaces[*number].is_link();
+        given.map(|((number, _), _)| *number).find(usable)
+    }
+
     /// The secondary addresses that go with a primary one; none of a secondary.
     pub fn secondaries_of(&self, number: usize, own: &InterfaceAddress) -> Vec<InterfaceAddress> {
         if self.primary_of(number, own) != *own {
@@ -114,6 +147,20 @@ impl Stack {
             self.address_attributes.insert((number, own), given);
         }
         Ok(())
+    }
+
+    /// Changes the metric of the route to an address's network and who has made the address; the metric that it had.
+    pub fn set_address_metric(
+        &mut self,
+        number: usize,
+        own: InterfaceAddress,
+        metric: u32,
+        origin: u8,
+    ) -> u32 {
+        let given = self.address_attributes(number, &own);
+        let before = given.metric;
+        self.address_attributes.insert((number, own), AddressAttributes { metric, origin, ..given });
+        before
     }
 
     /// Changes the broadcast address that goes with an address.

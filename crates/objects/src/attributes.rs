@@ -1,5 +1,7 @@
 //! Attributes of a process, its limits and how it ends.
 
+use crate::time_namespaces::TimeMembership;
+
 /// Flags of `prctl(2)`, priorities and counters of a process.
 #[derive(Clone, Debug)]
 pub struct ProcessAttributes {
@@ -41,6 +43,8 @@ pub struct ProcessAttributes {
     pub oom_score_adjustment: i32,
     /// The least that it may be set to without `CAP_SYS_RESOURCE`.
     pub oom_score_least: i32,
+    /// Its time namespaces.
+    pub time: TimeMembership,
     /// Calls of threads that have ended: processor time is counted in calls.
     pub ended_calls: u64,
     /// Calls of children that have been waited for.
@@ -73,6 +77,7 @@ impl Default for ProcessAttributes {
             coredump_filter: 0x33,
             oom_score_adjustment: 0,
             oom_score_least: 0,
+            time: TimeMembership::default(),
             ended_calls: 0,
             children_calls: 0,
             peak_resident: 0,

@@ -34,6 +34,7 @@ pub mod capability {
     pub const SYS_TTY_CONFIG: u32 = 26;
     pub const MKNOD: u32 = 27;
     pub const LEASE: u32 = 28;
+    pub const AUDIT_WRITE: u32 = 29;
     pub const SYSLOG: u32 = 34;
     pub const WAKE_ALARM: u32 = 35;
 }
@@ -117,7 +118,9 @@ impl Capabilities {
         let changed = old ^ known;
         let locked = (old & SECURE_LOCKS) >> 1 & changed != 0 || old & SECURE_LOCKS & !known != 0;
         let privileged = self.effective >> capability::SETPCAP & 1 != 0;
-        if locked || changed & !SECURE_UNPRIVILEGED != 0 && !privileged {
+        // Even what changes nothing takes it.
+        let takes_right = changed == 0 || changed & !SECURE_UNPRIVILEGED != 0;
+        if locked || takes_right && !privileged {
             return Err(Errno::EPERM);
         }
         self.secure_bits = known;

@@ -383,8 +383,8 @@ impl Platform for HostMachine {
         }
         self.bring_back(id);
         let context = &mut *self.contexts[id.0 as usize];
-        let VdsoData { realtime_ns, monotonic_ns, allowed, made } = *clocks;
-        let mut readings = Readings { realtime_ns, monotonic_ns, allowed, made };
+        let VdsoData { realtime_ns, monotonic_ns, boottime_ns, allowed, made } = *clocks;
+        let mut readings = Readings { realtime_ns, monotonic_ns, boottime_ns, allowed, made };
         let exit = exits::resume(context, &mut self.spaces[context.space as usize], &mut readings);
         (clocks.allowed, clocks.made) = (readings.allowed, readings.made);
         self.came_back(id, exit);

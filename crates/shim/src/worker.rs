@@ -125,8 +125,10 @@ pub const CLOCKS: usize = 8;
 pub const REALTIME: usize = 0;
 /// `CLOCK_MONOTONIC`.
 pub const MONOTONIC: usize = 1;
-/// `CLOCK_MONOTONIC_RAW` and `CLOCK_BOOTTIME`, which show the same.
-const LIKE_MONOTONIC: [usize; 2] = [4, 7];
+/// `CLOCK_MONOTONIC_RAW`, which shows the same.
+const MONOTONIC_RAW: usize = 4;
+/// `CLOCK_BOOTTIME`.
+const BOOTTIME: usize = 7;
 
 /// Readings: the clocks that the simulator lets a guest read, and the number of readings that it made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,8 +136,10 @@ const LIKE_MONOTONIC: [usize; 2] = [4, 7];
 pub struct Readings {
     /// The time of `CLOCK_REALTIME`.
     pub realtime_ns: u64,
-    /// The time of `CLOCK_MONOTONIC`.
+    /// The time of `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_RAW`.
     pub monotonic_ns: u64,
+    /// The time of `CLOCK_BOOTTIME`.
+    pub boottime_ns: u64,
     /// Calls that stubs may answer.
     pub allowed: u32,
     /// Calls that stubs have answered.
@@ -146,12 +150,11 @@ impl Clocks {
     /// Gives a guest its readings, before it runs.
     #[inline]
     pub fn give(&mut self, readings: &Readings) {
-        if (self.shown_ns[REALTIME], self.shown_ns[MONOTONIC])
-            != (readings.realtime_ns, readings.monotonic_ns)
-        {
-            self.shown_ns[REALTIME] = readings.realtime_ns;
-            for clock in LIKE_MONOTONIC.into_iter().chain([MONOTONIC]) {
-                self.shown_ns[clock] = readings.monotonic_ns;
+        let Readings { realtime_ns, monotonic_ns, boottime_ns, .. } = *readings;
+        let shown = [(REALTIME, realtime_ns), (MONOTONIC, monotonic_ns), (BOOTTIME, boottime_ns)];
+        if shown.iter().any(|(clock, ns)| self.shown_ns[*clock] != *ns) {
+            for (clock, ns) in shown.into_iter().chain([(MONOTONIC_RAW, monotonic_ns)]) {
+                self.shown_ns[clock] = ns;
             }
         }
         self.left = readings.allowed as i32;

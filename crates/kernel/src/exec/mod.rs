@@ -11,10 +11,12 @@ use crate::call::Call;
 use crate::credentials::Credentials;
 use crate::host::{Host, ProcessReport};
 use crate::ids::{MmKey, ProcessKey};
+use crate::outcome::{Block, CallState, IfInterrupted, Outcome, SysResult};
 use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{Placement, Regs};
 use load::{ExecError, Program};
+use prepare::ExecPermission;
 
 impl Processes {
     /// Changes the caller's users, groups and capabilities as the execution of `file` does.
@@ -80,7 +82,9 @@ impl Host {
         if let Some(user) = what.user.clone() {
             self.run_as(process, &user, &mut environment)?;
         }
-        let program = self.prepare_program(process, path, args, environment)?;
+        // Nobody is asked whether the experiment may start it.
+        let mut asked = ExecPermission { before: u64::MAX, ..ExecPermission::default() };
+        let program = self.prepare_program(process, path, args, environment, &mut asked)?;
         let mapped = self.open_standard_streams(process, spec).map_err(ExecError::from);
         let mapped = mapped.and_then(|()| self.map_program(process, &program));
         self.close_program(&program);
@@ -110,18 +114,24 @@ fn joined(strings: &[Vec<u8>]) -> Vec<u8> {
 }
 
 impl Call<'_> {
-    /// execve(2): replaces the caller's image. Once the old one is gone a failure kills the process,
-    /// as on Linux.
+    /// execve(2): replaces the caller's image, unless it has to wait first. Once the old one is gone a failure kills the
+    /// process, as on Linux.
     pub(crate) fn execute(
         &mut self,
         path: Vec<u8>,
         args: Vec<Vec<u8>>,
         environment: Vec<Vec<u8>>,
-    ) -> Result<(), Errno> {
+    ) -> SysResult {
         // Linux gives a program that was started without arguments one empty one.
         let args = if args.is_empty() { vec![Vec::new()] } else { args };
         let name = path.clone();
-        let program = self.host.prepare_program(self.process, path, args, environment);
+        let before = if let CallState::Progress(steps) = self.take_state() { steps } else { 0 };
+        let mut asked = ExecPermission { before, ..ExecPermission::default() };
+        let program = self.host.prepare_program(self.process, path, args, environment, &mut asked);
+        if let Some(queue) = asked.waits {
+            let state = CallState::Progress(asked.steps - 1);
+            return Block::on(queue).with_state(state).interrupted(IfInterrupted::Killable).into();
+        }
         let program = program.map_err(|error| error.errno)?;
 
         let (process, thread) = (self.process, self.thread);
@@ -152,7 +162,7 @@ impl Call<'_> {
                 self.host.kill_process(process, c::SIGKILL);
             }
         }
-        Ok(())
+        Ok(Outcome::Replaced)
     }
 
     fn enter_image(&mut self, mm: MmKey, regs: &Regs, program: &Program) {

@@ -4,13 +4,32 @@
 use super::load::{ExecError, Image, Program};
 use crate::files::executable::Executable;
 use crate::host::Host;
-use crate::ids::ProcessKey;
-use belljar_linux_abi::Errno;
+use crate::ids::{ProcessKey, WaitQueueId};
+use belljar_linux_abi::{Errno, c};
 use belljar_machine::script::{LINE_MAX, MAX_DEPTH, Shebang};
 
 /// Bytes of the longest arguments and environment, a quarter of the stack: `execve(2)`, "Limits on size of arguments and
 /// environment".
 const MAX_STRINGS: usize = 2 << 20;
+
+/// Progress of an execution through what others may forbid (`fanotify(7)`) and are told: steps of each file that it opens.
+#[derive(Debug, Default)]
+pub struct ExecPermission {
+    /// The steps that were done before the call waited.
+    pub before: u64,
+    /// The steps that have come up in this attempt.
+    pub steps: u64,
+    /// Where to wait for the last of them.
+    pub waits: Option<WaitQueueId>,
+}
+
+impl ExecPermission {
+    /// Counts a step; true if it is still to be done.
+    fn is_next(&mut self) -> bool {
+        self.steps += 1;
+        self.steps > self.before
+    }
+}
 
 impl Host {
     /// Finds and reads everything that running `path` needs.
@@ -20,16 +39,17 @@ impl Host {
         path: Vec<u8>,
         mut args: Vec<Vec<u8>>,
         environment: Vec<Vec<u8>>,
+        asked: &mut ExecPermission,
     ) -> Result<Program, ExecError> {
         let mut current = path.clone();
         for _ in 0..=MAX_DEPTH {
             let file = self
-                .open_executable(process, &current)
+                .open_program(process, &current, asked)
                 .map_err(|errno| not_opened(errno, &path, &current))?;
             let Some(shebang) = self.read_shebang(&file)? else {
                 let native = file.native;
                 check_strings(&args, &environment).inspect_err(|_| self.machine.close(native))?;
-                let images = self.read_images(process, file, &path);
+                let images = self.read_images(process, file, &path, asked);
                 let (image, interpreter) = images.inspect_err(|_| self.machine.close(native))?;
                 return Ok(Program { image, interpreter, args, environment, path });
             };
@@ -46,6 +66,33 @@ impl Host {
         ))
     }
 
+    /// Opens one of the files, when those who may forbid it have allowed it.
+    fn open_program(
+        &mut self,
+        process: ProcessKey,
+        path: &[u8],
+        asked: &mut ExecPermission,
+    ) -> Result<Executable, Errno> {
+        let file = self.open_executable(process, path)?;
+        let (mount, inode) = file.place;
+        for mask in [c::FAN_OPEN_EXEC_PERM, c::FAN_OPEN_PERM] {
+            if asked.is_next() {
+                let answer = self.ask_permission(Some(mount), inode, mask);
+                if !matches!(answer, Ok(None)) {
+                    self.machine.close(file.native);
+                    asked.waits = answer?;
+                    return Err(Errno::EAGAIN);
+                }
+            }
+        }
+        if asked.is_next() {
+            for mask in [c::FAN_OPEN | c::FAN_OPEN_EXEC, c::FAN_ACCESS] {
+                self.file_event_under(None, Some(Some(mount)), inode, mask as u32);
+            }
+        }
+        Ok(file)
+    }
+
     fn read_shebang(&mut self, file: &Executable) -> Result<Option<Shebang>, ExecError> {
         let mut start = [0; LINE_MAX];
         let got = self.machine.read_at(file.native, 0, &mut start)?;
@@ -58,10 +105,12 @@ impl Host {
         process: ProcessKey,
         file: Executable,
         path: &[u8],
+        asked: &mut ExecPermission,
     ) -> Result<(Image, Option<Image>), ExecError> {
         let image = self.read_image(file)?;
         let Some(name) = self.interpreter_path(&image)? else { return Ok((image, None)) };
-        let file = self.open_executable(process, &name).map_err(|errno| not_opened(errno, path, &name))?;
+        let file = self.open_program(process, &name, asked);
+        let file = file.map_err(|errno| not_opened(errno, path, &name))?;
         let native = file.native;
         let interpreter = self.read_image(file).inspect_err(|_| self.machine.close(native))?;
         Ok((image, Some(interpreter)))

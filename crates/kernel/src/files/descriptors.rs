@@ -25,6 +25,8 @@ pub struct OpenFile {
     pub owner: Option<Box<FileOwner>>,
     /// `splice(2)` has been given it: then a pipe no longer promises not to wait (`RWF_NOWAIT`).
     pub spliced: bool,
+    /// Nobody is told of what is done by it: whoever hears of a file was given it (`FMODE_NONOTIFY`).
+    pub silent: bool,
     /// The mount that it was opened in, if it was opened by a path.
     pub mount: Option<MountKey>,
     /// Rights of `landlock(7)` that whoever opened it does not have.
@@ -84,6 +86,7 @@ impl Files {
             unnamed: None,
             owner: None,
             spliced: false,
+            silent: false,
             mount: None,
             withheld: 0,
         }))

@@ -41,7 +41,7 @@ impl Host {
         let (inode, listing, start) = (*inode, listing.clone(), open.offset);
         if start == END {
             if !self.files.inode(inode).is_nameless() {
-                self.file_event(inode, c::IN_ACCESS);
+                self.open_file_event(file, inode, c::IN_ACCESS);
             }
             return Ok(Vec::new());
         }
@@ -75,7 +75,7 @@ impl Host {
         self.files.open(file).offset = if ended { END } else { at };
         let now = self.net.clock.realtime_ns() as i64;
         self.files.accessed(file, inode, now);
-        self.file_event(inode, c::IN_ACCESS);
+        self.open_file_event(file, inode, c::IN_ACCESS);
         Ok(out)
     }
 

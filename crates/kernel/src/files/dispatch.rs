@@ -52,7 +52,7 @@ impl Call<'_> {
                 self.read_pipe(file, pipe, buffers)
             }
             FileKind::Socket(socket) => socket_io::read_socket(self, file, socket, buffers),
-            FileKind::Inotify(n) => self.read_inotify(file, n, buffers),
+            FileKind::Notify(n) => self.read_notify(file, n, buffers),
             FileKind::Tun { tun, .. } => self.read_tun(file, tun, buffers),
             FileKind::PtyMaster { pty, .. } => self.read_master(file, pty, buffers),
             FileKind::Terminal { pty, .. } => self.read_terminal(file, pty, buffers),
@@ -99,6 +99,7 @@ impl Call<'_> {
             FileKind::PtyMaster { pty, .. } => self.write_master(file, pty, buffers),
             FileKind::Terminal { pty, .. } => self.write_terminal(file, pty, buffers),
             FileKind::EventFd(n) => self.write_eventfd(file, n, buffers),
+            FileKind::Notify(n) => self.write_notify(n, buffers),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -119,8 +120,8 @@ impl Call<'_> {
                 self.write(argument, &(len as i32))?;
                 done(0)
             }
-            (FileKind::Inotify(n), c::FIONREAD) => {
-                let len = self.host.files.inotifies[n].queued_bytes();
+            (FileKind::Notify(n), c::FIONREAD) => {
+                let len = self.host.files.notify.queued_bytes(n);
                 self.write(argument, &(len as i32))?;
                 done(0)
             }
@@ -158,7 +159,7 @@ impl FileKind {
                 | FileKind::EventFd(_)
                 | FileKind::TimerFd(_)
                 | FileKind::SignalFd(_)
-                | FileKind::Inotify(_)
+                | FileKind::Notify(_)
         )
     }
     /// True if reads and writes happen at a position: files of the tree do, streams do not.

@@ -4,7 +4,7 @@ use super::FileKind;
 use super::OpenFile;
 use super::open::{OpenRequest, Opened};
 use super::permission::{EXEC, READ};
-use super::tree::{PROC, Walk};
+use super::tree::{PROC, Place, Walk};
 use crate::files::Files;
 use crate::host::{Host, Output};
 use crate::ids::{InodeKey, ProcessKey};
@@ -21,6 +21,8 @@ use std::os::unix::ffi::OsStrExt;
 pub struct Executable {
     /// The native file; whoever opened it closes it.
     pub native: NativeFile,
+    /// The mount and the inode that it was found by.
+    pub place: Place,
     /// Its absolute guest path with all links resolved: what `/proc/self/exe` shows.
     pub path: Vec<u8>,
     /// Device and inode number as shown to guests.
@@ -51,14 +53,15 @@ impl Files {
         [&name[..], b" (deleted)"].concat()
     }
 
-    /// `ETXTBSY` if somebody has a file open to write it; files in memory are executed all the same.
-    fn check_not_written(&mut self, key: InodeKey) -> Result<(), Errno> {
-        if self.seals(key).is_ok() {
-            return Ok(());
-        }
+    /// True if somebody has a file open to write it.
+    pub(crate) fn is_written(&self, key: InodeKey) -> bool {
         let written =
             |open: &OpenFile| matches!(open.kind, FileKind::Regular(of) if of == key) && open.is_writable();
-        if self.open.iter().any(|(_, open)| written(open)) { Err(Errno::ETXTBSY) } else { Ok(()) }
+        self.open.iter().any(|(_, open)| written(open))
+    }
+    /// `ETXTBSY` for one that is written; files in memory are executed all the same.
+    fn check_not_written(&mut self, key: InodeKey) -> Result<(), Errno> {
+        if self.seals(key).is_err() && self.is_written(key) { Err(Errno::ETXTBSY) } else { Ok(()) }
     }
 }
 
@@ -99,7 +102,7 @@ impl Host {
         let (identity, size) = (inode.identity(), inode.content().map_or(0, |content| content.size));
         let native = self.open_native(&native_path, OpenHow::default())?;
         let path = self.files.path_of_place(place).unwrap_or_else(|| self.files.shown_path(key));
-        Ok(Executable { native, path, identity, size, set_uid, set_gid, readable })
+        Ok(Executable { native, place, path, identity, size, set_uid, set_gid, readable })
     }
     /// `ETXTBSY` if a file is being executed, and cannot be written.
     pub(crate) fn check_not_executed(&mut self, key: InodeKey) -> Result<(), Errno> {

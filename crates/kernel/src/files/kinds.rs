@@ -48,8 +48,8 @@ pub enum FileKind {
         /// Its bytes.
         content: Option<Arc<[u8]>>,
     },
-    /// An inotify instance: its place in `Files::inotifies`.
-    Inotify(usize),
+    /// An instance of inotify or fanotify: its place in `Files::notify`.
+    Notify(usize),
     /// A file system that is being made: its place in `Files::contexts`.
     MountContext(usize),
     /// Rules of `landlock_create_ruleset(2)`.

@@ -91,10 +91,7 @@ impl Host {
         leases.held.push(Lease { file, exclusive, broken: None });
         let queue = leases.queue;
         self.notify(queue);
-        if self.files.file_owner(file).id == 0 {
-            let pid = self.processes[process.0].pid;
-            self.set_file_owner(process, file, pid, false)?;
-        }
+        self.own_if_unowned(process, file)?;
         self.files.note_descriptor(file, fd);
         Ok(())
     }

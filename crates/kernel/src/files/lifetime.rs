@@ -29,16 +29,16 @@ impl Host {
             if self.files.open(file).flags & c::O_ASYNC != 0 {
                 self.set_file_async(file, -1, false);
             }
-            let fifo = if self.files.watched.is_empty() { None } else { self.files.fifo_inode(file) };
+            let fifo = if self.files.notify.is_idle() { None } else { self.files.fifo_inode(file) };
             let writes = self.files.open(file).is_writable();
             let namespace = self.files.mount_namespace_of(file);
-            let OpenFile { kind, flags, unnamed, mount, .. } = self.files.open.remove(file.0);
+            let OpenFile { kind, flags, unnamed, mount, silent, .. } = self.files.open.remove(file.0);
             self.drop_file_locks(file, kind.place());
             self.close_waitable(&kind);
-            if let Some(inode) = kind.inode().or(fifo).filter(|_| flags & c::O_PATH == 0) {
+            if let Some(inode) = kind.inode().or(fifo).filter(|_| !silent && flags & c::O_PATH == 0) {
                 let writable = matches!(flags & c::O_ACCMODE, c::O_WRONLY | c::O_RDWR);
                 let event = if writable { c::IN_CLOSE_WRITE } else { c::IN_CLOSE_NOWRITE };
-                self.file_event_under(unnamed, inode, event);
+                self.file_event_under(unnamed, Some(mount), inode, event);
             }
             self.close_inode(&kind);
             if let FileKind::Device { device: Device::Block(device), .. } = kind {
@@ -81,6 +81,9 @@ impl Host {
     pub(crate) fn close_descriptor(&mut self, table: FdTableKey, entry: FdEntry) {
         let place = self.files.open(entry.file).kind.place();
         self.drop_process_locks(table, place);
+        if let FileKind::Directory { inode, .. } = self.files.open(entry.file).kind {
+            self.files.notify.unwatch_directory(inode, (table, entry.file));
+        }
         self.release_file(entry.file);
     }
     /// Gives up a process's use of a descriptor table; the last one closes everything in it.

@@ -10,7 +10,6 @@ mod epoll;
 mod eventfd;
 pub(crate) mod executable;
 mod fifo;
-mod inotify;
 mod kinds;
 mod lease;
 mod lifetime;
@@ -19,6 +18,7 @@ pub(crate) mod loops;
 pub(crate) mod mounts;
 mod mqueue;
 mod names;
+mod notify;
 pub(crate) mod open;
 mod owner;
 pub(crate) mod permission;
@@ -58,6 +58,7 @@ use belljar_machine::Machine;
 use belljar_netstack::StackConfig;
 use belljar_objects::loops::Loops;
 use belljar_objects::mounts::Mounts;
+use belljar_objects::notify::Notify;
 use belljar_objects::pipe::Pipe;
 use slab::Slab;
 use smallvec::SmallVec;
@@ -97,10 +98,8 @@ pub struct Files {
     /// Timer descriptors.
     pub(crate) timerfds: Slab<timerfd::TimerFd>,
     pub(crate) mqueues: Slab<mqueue::MessageQueue>,
-    /// Inotify instances.
-    pub(crate) inotifies: Slab<inotify::Inotify>,
-    /// The instances and watches of each file that is watched.
-    pub(crate) watched: Map<InodeKey, Vec<(usize, i32)>>,
+    /// Who wants to hear of what happens to files.
+    pub(crate) notify: Notify,
     last_rename: u32,
     /// Process descriptors.
     pub(crate) pidfds: Slab<pidfd::PidFd>,
@@ -147,8 +146,7 @@ impl Files {
             eventfds: Slab::new(),
             timerfds: Slab::new(),
             mqueues: Slab::new(),
-            inotifies: Slab::new(),
-            watched: Map::new(),
+            notify: Notify::default(),
             last_rename: 0,
             pidfds: Slab::new(),
             ptys: Slab::new(),

@@ -9,6 +9,7 @@ use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::{BASE, CopyExtent, FileSystem, MountFlags, Mounts, Room};
+use belljar_objects::notify::Subject;
 use slab::Slab;
 
 /// File systems that a host has from the start: where, device, kind, and the source that they show.
@@ -243,7 +244,8 @@ impl Host {
     /// Ends mounts that have been taken away; file systems that nothing shows any more go with all that is in them.
     pub(crate) fn end_mounts(&mut self, mounts: Vec<MountKey>) {
         for mount in mounts {
-            let root = self.files.mounts.get(mount).root;
+            let (root, id) = (self.files.mounts.get(mount).root, self.files.mounts.get(mount).id);
+            self.files.notify.end_subject(Subject::Mount(id));
             let Some((device, system)) = self.files.mounts.end(mount) else {
                 if self.files.inodes.contains(root.0) {
                     self.forget_if_unused(root);
@@ -253,6 +255,7 @@ impl Host {
             let inodes = self.files.inodes.iter().filter(|(_, inode)| inode.device == device);
             let inodes: Vec<InodeKey> = inodes.map(|(key, _)| InodeKey(key)).collect();
             let folder = self.files.own_path(system.root);
+            self.files.notify.end_subject(Subject::System(device));
             for inode in inodes {
                 self.unmounted_watches(inode);
                 // A socket that is bound there keeps its entry.

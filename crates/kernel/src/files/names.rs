@@ -8,6 +8,7 @@ use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_DIR, ACCESS_FS_MAKE_SYM};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::notify::Happening;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -91,7 +92,7 @@ impl Host {
             self.forget_if_unused(inode);
             return Err(errno);
         }
-        self.name_event(found.parent, &found.name, true, c::IN_CREATE, 0);
+        self.created_event(found.parent, &found.name, inode);
         Ok(())
     }
 
@@ -110,7 +111,7 @@ impl Host {
         let inode = self.new_inode_at(found, Node::Symlink { target, own: true }, 0o777);
         self.files.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
-        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
+        self.created_event(found.parent, &found.name, inode);
         Ok(())
     }
 
@@ -120,7 +121,7 @@ impl Host {
         let inode = self.new_inode_at(found, node, mode);
         self.files.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
-        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
+        self.created_event(found.parent, &found.name, inode);
         Ok(inode)
     }
 
@@ -148,7 +149,7 @@ impl Host {
         self.inode_changed(inode);
         self.content_changed(found.parent);
         self.self_event(inode, c::IN_ATTRIB);
-        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
+        self.created_event(found.parent, &found.name, inode);
         Ok(())
     }
     /// Gives a file of `O_TMPFILE` its first name.
@@ -162,7 +163,7 @@ impl Host {
         }
         self.files.add_name(found.parent, &found.name, inode);
         self.content_changed(found.parent);
-        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
+        self.created_event(found.parent, &found.name, inode);
         Ok(())
     }
 
@@ -240,14 +241,13 @@ impl Host {
         }
         self.files.remove_name(parent, name);
         self.inode_changed(inode);
+        let deleted = (deleted && !self.files.notify.is_idle()).then(|| self.happening(inode, c::IN_DELETE));
         let is_directory = self.files.inode(inode).node.is_directory();
         if !is_directory {
             self.self_event(inode, c::IN_ATTRIB);
         }
         self.forget_if_unused(inode);
-        if deleted {
-            self.name_event(parent, name, is_directory, c::IN_DELETE, 0);
-        }
+        self.name_event(deleted, parent, name);
         Ok(())
     }
 
@@ -310,11 +310,23 @@ impl Host {
             let whiteout = self.new_inode_at(from, Node::Device(Device::Absent(0)), 0);
             self.files.add_name(from.parent, &from.name, whiteout);
         }
-        let cookie = self.files.next_rename_cookie();
-        self.name_event(from.parent, &from.name, is_directory, c::IN_MOVED_FROM, cookie);
-        self.name_event(to.parent, &to.name, is_directory, c::IN_MOVED_TO, cookie);
-        self.self_event(inode, c::IN_MOVE_SELF);
+        self.moved_event(from, to, inode);
         Ok(())
+    }
+    /// Tells of a name that has been moved.
+    fn moved_event(&mut self, from: &Found, to: &Found, inode: InodeKey) {
+        let cookie = self.files.next_rename_cookie();
+        if self.files.notify.is_idle() {
+            return;
+        }
+        let moved = Some(self.files.notified_name(to.parent, &to.name));
+        let renamed = Happening { moved, ..self.happening(inode, c::FAN_RENAME as u32) };
+        self.name_event(Some(renamed), from.parent, &from.name);
+        for (end, mask) in [(from, c::IN_MOVED_FROM), (to, c::IN_MOVED_TO)] {
+            let happening = Happening { cookie, ..self.happening(inode, mask) };
+            self.name_event(Some(happening), end.parent, &end.name);
+        }
+        self.self_event(inode, c::IN_MOVE_SELF);
     }
     fn move_natively(&mut self, from: &Found, to: &Found, inode: InodeKey) -> Result<(), Errno> {
         if !self.files.has_own_name(inode) {
@@ -360,6 +372,8 @@ impl Host {
         for parent in [from.parent, to.parent] {
             self.content_changed(parent);
         }
+        self.moved_event(from, to, inode);
+        self.moved_event(to, from, target);
         Ok(())
     }
 }

@@ -6,8 +6,9 @@ use super::fifo::FifoOpen;
 use super::permission::{EXEC, READ, WRITE};
 use super::tree::{FormerEntry, Found, Memfd, Node, Place, Target, Walk};
 use super::virtual_files::VirtualFile;
+use crate::files::Files;
 use crate::host::Host;
-use crate::ids::{FileKey, InodeKey, ProcessKey, WaitQueueId};
+use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey, WaitQueueId};
 use belljar_base::SimTime;
 use belljar_linux_abi::landlock::ACCESS_FS_MAKE_REG;
 use belljar_linux_abi::{Errno, c};
@@ -42,6 +43,26 @@ pub enum Opened {
     File(FileKey),
     /// It waits for the other end of a FIFO, or until then for a lease to be given up.
     Wait(WaitQueueId, Option<SimTime>),
+}
+
+impl Files {
+    /// An open file over an inode, reached by a mount; the inode stays as long as it is open.
+    fn open_inode(
+        &mut self,
+        kind: FileKind,
+        mount: Option<MountKey>,
+        inode: InodeKey,
+        flags: i32,
+    ) -> FileKey {
+        self.inode(inode).opens += 1;
+        // Every file that 64-bit programs open for reading or writing is a large file.
+        let large = if flags & c::O_PATH == 0 { 0o100000 } else { 0 };
+        let file = self.open_file(kind, flags & KEPT_FLAGS | large);
+        if let Some(mount) = mount {
+            self.opened_in(mount, file);
+        }
+        file
+    }
 }
 
 impl Host {
@@ -81,12 +102,16 @@ impl Host {
                 let rights = self.files.inode(inode).node.rights_to_open(flags & !c::O_TRUNC);
                 let withheld =
                     self.check_restricted(&found, rights).inspect_err(|_| self.close_native(inode))?;
-                let file = self.open_inode_file(FileKind::Regular(inode), inode, flags);
-                self.files.opened_in(found.mount, file);
+                if let Some(queue) = self.ask_permission(Some(found.mount), inode, c::FAN_OPEN_PERM)? {
+                    return Ok(Opened::Wait(queue, None));
+                }
+                let kind = FileKind::Regular(inode);
+                let file = self.open_inode_file(kind, Some(found.mount), inode, flags);
                 self.files.open(file).withheld = withheld;
                 return Ok(Opened::File(file));
             }
-            Some(_) if exclusive => return Err(Errno::EEXIST),
+            // A call that is continued has made the file itself, and waits to open it.
+            Some(_) if exclusive && !request.again => return Err(Errno::EEXIST),
             Some(Target::File(file)) => {
                 // A second open of what has no name shares the open file.
                 self.files.retain_file(file);
@@ -99,7 +124,6 @@ impl Host {
         let withheld = self.check_restricted(&found, rights)?;
         let opened = self.open_inode(process, place, flags, found.slash, request.again)?;
         if let Opened::File(file) = opened {
-            self.files.opened_in(found.target_mount, file);
             self.files.open(file).withheld = withheld;
         }
         Ok(opened)
@@ -123,13 +147,13 @@ impl Host {
             return Err(Errno::ENOTDIR);
         }
         if flags & c::O_PATH != 0 {
-            return Ok(Opened::File(self.open_inode_file(FileKind::Path(key), key, flags)));
+            return Ok(Opened::File(self.open_inode_file(FileKind::Path(key), Some(place.0), key, flags)));
         }
         let changes = writes || flags & (c::O_CREAT | c::O_TRUNC) != 0;
         if changes && inode.node.is_directory() {
             return Err(Errno::EISDIR);
         }
-        if flags & c::O_PATH == 0 && !inode.node.is_symlink() {
+        if !again && !inode.node.is_symlink() {
             let access = match flags & c::O_ACCMODE {
                 c::O_RDONLY => READ,
                 c::O_WRONLY => WRITE,
@@ -151,6 +175,9 @@ impl Host {
             if flags & c::O_NOATIME != 0 {
                 self.check_owns(process, key)?;
             }
+        }
+        if let Some(queue) = self.ask_permission(Some(place.0), key, c::FAN_OPEN_PERM)? {
+            return Ok(Opened::Wait(queue, None));
         }
         let broken = self.break_leases(key, writes || flags & c::O_TRUNC != 0, flags & c::O_NONBLOCK == 0)?;
         if let Some((queue, until)) = broken {
@@ -191,7 +218,7 @@ impl Host {
                     FifoOpen::Opened(kind, offset) => {
                         let file = self.files.open_file(kind, flags & KEPT_FLAGS | 0o100000);
                         self.files.open(file).offset = offset;
-                        self.file_event(key, c::IN_OPEN);
+                        self.file_event_under(None, Some(Some(place.0)), key, c::IN_OPEN);
                         Opened::File(file)
                     }
                 });
@@ -209,22 +236,49 @@ impl Host {
             }
         };
         let key = kind.inode().unwrap_or(key);
-        let file = self.open_inode_file(kind, key, flags);
+        let file = self.open_inode_file(kind, Some(place.0), key, flags);
         if flags & c::O_TRUNC != 0 {
             self.file_event(key, c::IN_MODIFY);
         }
         Ok(Opened::File(file))
     }
 
-    /// An open file over an inode, which stays as long as it is open.
-    pub(crate) fn open_inode_file(&mut self, kind: FileKind, inode: InodeKey, flags: i32) -> FileKey {
-        self.files.inode(inode).opens += 1;
+    /// An open file over an inode, reached by a mount; the inode stays as long as it is open.
+    pub(crate) fn open_inode_file(
+        &mut self,
+        kind: FileKind,
+        mount: Option<MountKey>,
+        inode: InodeKey,
+        flags: i32,
+    ) -> FileKey {
+        let file = self.files.open_inode(kind, mount, inode, flags);
         if flags & c::O_PATH == 0 {
-            self.file_event(inode, c::IN_OPEN);
+            self.open_file_event(file, inode, c::IN_OPEN);
         }
-        // Every file that 64-bit programs open for reading or writing is a large file.
-        let large = if flags & c::O_PATH == 0 { 0o100000 } else { 0 };
-        self.files.open_file(kind, flags & KEPT_FLAGS | large)
+        file
+    }
+
+    /// Opens again the file that an open file holds, for whoever is told of what happens to it: nobody hears of that.
+    pub(crate) fn open_silently(&mut self, held: FileKey, flags: i32) -> Result<FileKey, Errno> {
+        let open = self.files.open(held);
+        let (mount, inode) = (open.mount, open.kind.inode().ok_or(Errno::EINVAL)?);
+        if flags & c::O_ACCMODE != c::O_RDONLY {
+            self.files.check_file_writable(held)?;
+            self.check_not_executed(inode)?;
+            self.take_over(inode)?;
+            self.copy_up(inode, u64::MAX)?;
+        }
+        let kind = match &self.files.inode(inode).node {
+            Node::Directory(_) => FileKind::Directory { inode, listing: None },
+            Node::Virtual(_) => FileKind::Virtual { inode, content: None },
+            _ => {
+                self.native_of(inode)?;
+                FileKind::Regular(inode)
+            }
+        };
+        let file = self.files.open_inode(kind, mount, inode, flags);
+        self.files.open(file).silent = true;
+        Ok(file)
     }
 
     /// Creates an empty regular file where a path leads; it stays open natively.
@@ -235,7 +289,7 @@ impl Host {
         self.files.add_name(found.parent, &found.name, inode);
         self.keep_native(inode, native);
         self.content_changed(found.parent);
-        self.name_event(found.parent, &found.name, false, c::IN_CREATE, 0);
+        self.created_event(found.parent, &found.name, inode);
         Ok(inode)
     }
 
@@ -271,9 +325,9 @@ impl Host {
         let name = format!("#{}", self.files.inode(inode).number).into_bytes().into();
         let entry = FormerEntry { directory, name };
         self.files.inode(inode).former_entry = Some(entry.clone());
-        let file = self.open_inode_file(FileKind::Regular(inode), inode, request.flags);
+        let kind = FileKind::Regular(inode);
+        let file = self.open_inode_file(kind, Some(found.target_mount), inode, request.flags);
         self.files.open(file).unnamed = Some(entry);
-        self.files.opened_in(found.target_mount, file);
         Ok(file)
     }
 
@@ -292,6 +346,6 @@ impl Host {
         if let Some(content) = self.files.inode(inode).content_mut() {
             content.memfd = Some(Box::new(Memfd { name, seals }));
         }
-        Ok(self.open_inode_file(FileKind::Regular(inode), inode, c::O_RDWR))
+        Ok(self.open_inode_file(FileKind::Regular(inode), None, inode, c::O_RDWR))
     }
 }

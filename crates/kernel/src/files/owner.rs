@@ -46,7 +46,7 @@ impl FileKind {
                 | FileKind::Terminal { .. }
                 | FileKind::PtyMaster { .. }
                 | FileKind::Tun { .. }
-                | FileKind::Inotify(_)
+                | FileKind::Notify(_)
         )
     }
 }
@@ -99,6 +99,16 @@ impl Host {
         Ok(())
     }
 
+    /// Whoever first asks to be told of an open file is its owner, if nobody has named one.
+    pub(crate) fn own_if_unowned(&mut self, process: ProcessKey, file: FileKey) -> Result<(), Errno> {
+        let pid = self.processes[process.0].pid;
+        if self.files.file_owner(file).id == 0 {
+            self.set_file_owner(process, file, pid, false)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Sets or clears `O_ASYNC`, by a descriptor. False if signals never tell of such a file.
     pub(crate) fn set_file_async(&mut self, file: FileKey, fd: i32, on: bool) -> bool {
         let open = self.files.open(file);
@@ -123,6 +133,12 @@ impl Host {
     pub(super) fn tell_lease_holder(&mut self, file: FileKey) {
         let owner = self.files.file_owner(file);
         self.signal_owner(&owner, POLL_MSG);
+    }
+
+    /// Something has happened in an open directory: its owner is told, by the descriptor that asked for it.
+    pub(super) fn tell_directory_owner(&mut self, file: FileKey, fd: i32) {
+        let owner = self.files.file_owner(file);
+        self.signal_owner(&FileOwner { fd, ..owner }, POLL_MSG);
     }
 
     /// The readiness of a file with `O_ASYNC` has changed: its owner is told.

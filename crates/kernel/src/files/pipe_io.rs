@@ -61,10 +61,10 @@ impl Host {
     }
     /// A FIFO has been read or written.
     fn fifo_event(&mut self, file: FileKey, event: u32) {
-        if !self.files.watched.is_empty()
+        if !self.files.notify.is_idle()
             && let Some(inode) = self.files.fifo_inode(file)
         {
-            self.file_event(inode, event);
+            self.open_file_event(file, inode, event);
         }
     }
     /// `F_SETPIPE_SZ`. `EBADF` if the file is no pipe.

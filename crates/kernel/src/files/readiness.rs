@@ -25,7 +25,8 @@ impl Host {
             FileKind::Epoll(epoll) => self.epoll_readiness(*epoll),
             FileKind::Socket(socket) => self.socket_readiness(*socket),
             FileKind::EventFd(n) => self.files.eventfds[*n].readiness(),
-            FileKind::Inotify(n) => self.files.inotifies[*n].readiness(),
+            FileKind::Notify(n) if self.files.notify.has_events(*n) => READABLE,
+            FileKind::Notify(_) => 0,
             FileKind::MessageQueue(n) => self.files.mqueues[*n].readiness(),
             FileKind::PidFd(n) => self.pidfd_readiness(*n),
             FileKind::Uring(n) => self.uring_readiness(*n),
@@ -48,7 +49,7 @@ impl Host {
             FileKind::Epoll(epoll) => Some(self.files.epolls[epoll.0].queue),
             FileKind::Socket(socket) => Some(self.socket_queue(*socket)),
             FileKind::EventFd(n) => Some(self.files.eventfds[*n].queue),
-            FileKind::Inotify(n) => Some(self.files.inotifies[*n].queue),
+            FileKind::Notify(n) => Some(self.files.notify.queue(*n)),
             FileKind::MessageQueue(n) => Some(self.files.mqueues[*n].queue),
             FileKind::PidFd(n) => Some(self.files.pidfds[*n].queue),
             FileKind::Uring(n) => Some(self.urings.instances[*n].queue),
@@ -80,7 +81,7 @@ impl Host {
                 let event = self.files.eventfds.remove(*n);
                 self.waits.destroy(event.queue);
             }
-            FileKind::Inotify(n) => self.close_inotify(*n),
+            FileKind::Notify(n) => self.close_notify(*n),
             FileKind::MessageQueue(n) => self.close_mqueue(*n),
             FileKind::PidFd(n) => self.close_pidfd(*n),
             FileKind::Uring(n) => self.close_uring(*n),

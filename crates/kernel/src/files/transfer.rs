@@ -54,6 +54,12 @@ impl Call<'_> {
             CallState::Progress(moved) => moved,
             _ => 0,
         };
+        if let super::FileKind::Regular(inode) = self.host.files.open(what.input).kind
+            && moved == 0
+            && let Some(block) = self.ask_to_read(what.input, inode)?
+        {
+            return block.into();
+        }
         let before = (what.from, what.to);
         let mut wait = None;
         let mut error = None;

@@ -35,8 +35,7 @@ pub fn sys_capget(call: &mut Call<'_>) -> SysResult {
     if pid < 0 {
         return Err(Errno::EINVAL);
     }
-    let target = call.host.find_thread(call.thread, pid)?;
-    let process = call.host.thread(target).process;
+    let process = call.host.find_task(call.thread, pid)?;
     let sets = call.host.process(process).credentials.capabilities;
     if data == 0 {
         return done(0);

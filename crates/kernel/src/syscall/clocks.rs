@@ -38,12 +38,14 @@ pub(super) struct Clock {
     pub timers: bool,
     /// True if `clock_settime(2)` may name it.
     pub settable: bool,
+    /// What it shows more than the host's, in the caller's time namespace, in nanoseconds.
+    pub offset: i64,
     /// True if waiting for it takes `CAP_WAKE_ALARM`: it would wake a machine that is suspended.
     pub wakes: bool,
 }
 
 const fn clock(time: TimeSource, waits: bool, settable: bool, wakes: bool) -> Clock {
-    Clock { time, sleeps: waits, timers: waits, settable, wakes }
+    Clock { time, sleeps: waits, timers: waits, settable, offset: 0, wakes }
 }
 
 /// The clocks by number; processor time follows from the caller. Number 10 is of a machine long gone.
@@ -68,6 +70,12 @@ const CLOCKS: [Option<Clock>; 12] = {
         Some(clock(Realtime, true, false, false)),
     ]
 };
+
+impl TimeSource {
+    fn is_monotonic(self) -> bool {
+        matches!(self, TimeSource::Monotonic | TimeSource::MonotonicCoarse)
+    }
+}
 
 impl Clock {
     /// `EINVAL` for a number that names no clock.
@@ -97,21 +105,30 @@ impl Clock {
             }
             id => {
                 let place = usize::try_from(id).map_err(|_| Errno::EINVAL)?;
-                CLOCKS.get(place).copied().flatten().ok_or(Errno::EINVAL)
+                let clock = CLOCKS.get(place).copied().flatten().ok_or(Errno::EINVAL)?;
+                let offsets = call.host.processes.time_offsets(call.process);
+                Ok(match id {
+                    c::CLOCK_BOOTTIME | c::CLOCK_BOOTTIME_ALARM => {
+                        Clock { offset: offsets.boottime, ..clock }
+                    }
+                    _ if clock.time.is_monotonic() => Clock { offset: offsets.monotonic, ..clock },
+                    _ => clock,
+                })
             }
         }
     }
 
     /// Its reading, in nanoseconds.
     pub(super) fn read(self, host: &Host) -> u64 {
-        match self.time {
+        let shown = match self.time {
             TimeSource::Realtime => host.net.clock.realtime_ns(),
             TimeSource::Monotonic => host.net.clock.monotonic_ns(),
             TimeSource::RealtimeCoarse => host.net.clock.realtime_ns() - since_tick_ns(host),
             TimeSource::MonotonicCoarse => host.net.clock.monotonic_ns() - since_tick_ns(host),
             TimeSource::Process(process) => host.calls_of(process) * NS_PER_CALL,
             TimeSource::Thread(thread) => host.threads[thread.0].calls * NS_PER_CALL,
-        }
+        };
+        shown.saturating_add_signed(self.offset)
     }
 
     /// Its resolution as `clock_getres(2)` gives it, in nanoseconds.
@@ -126,7 +143,9 @@ impl Clock {
     pub(super) fn reaches(self, host: &Host, ns: u64) -> Option<SimTime> {
         match self.time {
             TimeSource::Realtime => Some(host.net.clock.at_realtime(ns)),
-            TimeSource::Monotonic => Some(host.net.clock.at_monotonic(ns)),
+            TimeSource::Monotonic => {
+                Some(host.net.clock.at_monotonic(ns.saturating_add_signed(self.offset.saturating_neg())))
+            }
             _ => None,
         }
     }

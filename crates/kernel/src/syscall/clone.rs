@@ -65,7 +65,7 @@ pub fn sys_clone3(call: &mut Call<'_>) -> SysResult {
     let [flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, _, cgroup] =
         words;
     let has_stack = stack != 0;
-    if flags & SIGNAL_MASK != 0
+    if flags & SIGNAL_MASK & !(c::CLONE_NEWTIME as u64) != 0
         || exit_signal > 64
         || has_stack != (stack_size != 0)
         || flags & CLONE_CLEAR_SIGHAND != 0 && flags & c::CLONE_SIGHAND as u64 != 0
@@ -130,18 +130,25 @@ fn wait_for_vfork(call: &mut Call<'_>, pid: i32) -> SysResult {
     done(pid as u64)
 }
 
-/// setns(2): the superuser may enter mount namespaces; of all other kinds there is one, which its processes are in.
+/// setns(2): the superuser may enter namespaces of mounts and of time; of all other kinds there is one, which its processes are in.
 pub fn sys_setns(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    let mounts = call.host.check_setns(file, call.int(1))?;
+    let (mounts, time) = call.host.check_setns(file, call.int(1))?;
+    if time.is_some() && call.host.process(call.process).threads.len() > 1 {
+        return Err(Errno::EUSERS);
+    }
     call.host.processes.require(call.process, capability::SYS_ADMIN)?;
     if let Some(namespace) = mounts {
         call.host.enter_mounts(call.process, namespace);
     }
+    if let Some(namespace) = time {
+        call.host.process(call.process).attributes.time.of_children = namespace;
+        call.host.processes.enter_time(call.process);
+    }
     done(0)
 }
 
-/// unshare(2): descriptors and mounts can be unshared; there are no namespaces of other kinds to be had.
+/// unshare(2): descriptors, mounts and clocks can be unshared; there are no namespaces of other kinds to be had.
 pub fn sys_unshare(call: &mut Call<'_>) -> SysResult {
     let flags = call.int(0);
     let namespaces = c::CLONE_NEWNS
@@ -150,13 +157,15 @@ pub fn sys_unshare(call: &mut Call<'_>) -> SysResult {
         | c::CLONE_NEWIPC
         | c::CLONE_NEWUSER
         | c::CLONE_NEWPID
+        | c::CLONE_NEWTIME
         | c::CLONE_NEWNET;
     let own = c::CLONE_FILES | c::CLONE_FS | c::CLONE_SYSVSEM;
     let shared_by_threads = c::CLONE_THREAD | c::CLONE_SIGHAND | c::CLONE_VM;
     if flags & !(namespaces | own | shared_by_threads) != 0 {
         return Err(Errno::EINVAL);
     }
-    if flags & namespaces & !c::CLONE_NEWNS != 0 {
+    let known = c::CLONE_NEWNS | c::CLONE_NEWTIME;
+    if flags & namespaces & !known != 0 {
         call.host.warn("a new namespace (clone or unshare with CLONE_NEW*) is not supported");
         return Err(Errno::EPERM);
     }
@@ -164,9 +173,14 @@ pub fn sys_unshare(call: &mut Call<'_>) -> SysResult {
     if flags & shared_by_threads != 0 && call.host.process(call.process).threads.len() > 1 {
         return Err(Errno::EINVAL);
     }
-    if flags & c::CLONE_NEWNS != 0 {
+    if flags & known != 0 {
         call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    }
+    if flags & c::CLONE_NEWNS != 0 {
         call.host.own_mounts(call.process);
+    }
+    if flags & c::CLONE_NEWTIME != 0 {
+        call.host.processes.unshare_time(call.process);
     }
     if flags & c::CLONE_FILES != 0 {
         call.host.unshare_fd_table(call.thread);

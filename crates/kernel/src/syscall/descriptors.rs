@@ -10,6 +10,7 @@ use belljar_linux_abi::landlock::ACCESS_FS_IOCTL_DEV;
 use belljar_linux_abi::signal::NSIG;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::locks::{LockOwner, RecordLock};
+use belljar_objects::notify::DN_MULTISHOT;
 
 /// Status flags that `F_SETFL` can change.
 const SETTABLE: i32 = c::O_APPEND | c::O_NONBLOCK | c::O_ASYNC | c::O_DIRECT | c::O_NOATIME;
@@ -22,8 +23,6 @@ const F_OWNER_PID: i32 = 1;
 const F_OWNER_PGRP: i32 = 2;
 const F_SETSIG: i32 = 10;
 const F_GETSIG: i32 = 11;
-/// `DN_MULTISHOT`: a flag of `F_NOTIFY` that is no event.
-const DN_MULTISHOT: u32 = 0x8000_0000;
 
 /// `close(2)`.
 pub fn sys_close(call: &mut Call<'_>) -> SysResult {
@@ -202,14 +201,30 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
             call.host.set_lease(call.process, fd, file, argument as i32)?;
             done(0)
         }
-        // Without an event to wait for it takes back what was asked for before: nothing.
-        c::F_NOTIFY if argument as u32 & !DN_MULTISHOT == 0 => done(0),
-        c::F_NOTIFY if !matches!(call.host.files.open(file).kind, FileKind::Directory { .. }) => {
-            Err(Errno::ENOTDIR)
-        }
-        c::F_NOTIFY => Err(Errno::EINVAL),
+        c::F_NOTIFY => watch_directory(call, fd, file, argument as u32),
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// `F_NOTIFY`: without an event to wait for it takes back what was asked for before.
+fn watch_directory(call: &mut Call<'_>, fd: i32, file: FileKey, flags: u32) -> SysResult {
+    if call.host.setting("sys/fs/dir-notify-enable") == Some(0) {
+        return Err(Errno::EINVAL);
+    }
+    let by = (call.host.process(call.process).fds.ok_or(Errno::EBADF)?, file);
+    let takes_back = flags & !DN_MULTISHOT == 0;
+    match call.host.files.open(file).kind {
+        FileKind::Directory { inode, .. } if takes_back => {
+            call.host.files.notify.unwatch_directory(inode, by)
+        }
+        FileKind::Directory { inode, .. } => {
+            call.host.files.notify.watch_directory(inode, by, fd, flags);
+            call.host.own_if_unowned(call.process, file)?;
+        }
+        _ if takes_back => {}
+        _ => return Err(Errno::ENOTDIR),
+    }
+    done(0)
 }
 
 fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) -> SysResult {

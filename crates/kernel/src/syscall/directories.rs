@@ -26,6 +26,11 @@ fn read_directory(call: &mut Call<'_>, layout: DirentLayout) -> SysResult {
     if call.host.files.open(file).flags & c::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
+    if let FileKind::Directory { inode, .. } = call.host.files.open(file).kind
+        && let Some(block) = call.ask_to_read(file, inode)?
+    {
+        return block.into();
+    }
     let before = call.host.files.open(file).offset;
     let records = call.host.read_directory(file, call.uint(2) as usize, layout)?;
     if let Err(errno) = call.write_bytes(call.args[1], &records) {

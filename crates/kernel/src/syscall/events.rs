@@ -1,5 +1,6 @@
 //! Descriptors for counters, timers and signals.
 
+use super::clocks::Clock;
 use crate::call::Call;
 use crate::outcome::{SysResult, done};
 use belljar_base::{SimDuration, SimTime};
@@ -56,11 +57,10 @@ pub fn sys_timerfd_settime(call: &mut Call<'_>) -> SysResult {
     }
     let file = call.host.pollable_file(call.process, call.int(0))?;
     let n = call.host.files.timerfd_of(file)?;
-    let clock = &call.host.net.clock;
-    let at = match (flags & c::TFD_TIMER_ABSTIME != 0, call.host.files.timerfds[n].clock) {
-        (false, _) => clock.after(SimDuration::from_nanos(value)),
-        (true, c::CLOCK_REALTIME | c::CLOCK_REALTIME_ALARM) => clock.at_realtime(value),
-        (true, _) => clock.at_monotonic(value),
+    let clock = Clock::decode(call, call.host.files.timerfds[n].clock)?;
+    let at = match flags & c::TFD_TIMER_ABSTIME {
+        0 => call.after(SimDuration::from_nanos(value)),
+        _ => clock.reaches(call.host, value).ok_or(Errno::EINVAL)?,
     };
     let next = (value != 0).then_some(at).filter(|at| *at < SimTime::MAX);
     let before = call.host.set_timerfd(n, next, interval);

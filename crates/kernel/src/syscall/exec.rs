@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::files::tree::Walk;
-use crate::outcome::{Outcome, SysResult};
+use crate::outcome::SysResult;
 use belljar_linux_abi::{Errno, c};
 
 /// `MAX_ARG_STRLEN` of Linux.
@@ -48,8 +48,7 @@ pub fn sys_execveat(call: &mut Call<'_>) -> SysResult {
 fn run(call: &mut Call<'_>, path: Vec<u8>, args: u64, environment: u64) -> SysResult {
     let args = strings(call, args)?;
     let environment = strings(call, environment)?;
-    call.execute(path, args, environment)?;
-    Ok(Outcome::Replaced)
+    call.execute(path, args, environment)
 }
 
 /// The strings of an array of pointers that a null pointer ends; none for a null array.

@@ -222,8 +222,10 @@ pub fn sys_ftruncate(call: &mut Call<'_>) -> SysResult {
     if withheld != 0 {
         return Err(Errno::EACCES);
     }
+    let unnamed = call.host.files.open(file).unnamed.clone();
     cut(call, inode, size)?;
-    call.host.open_file_event(file, inode, c::IN_MODIFY);
+    // As of `truncate(2)`, it is told of the file and not of who has it open.
+    call.host.file_event_under(unnamed, None, inode, c::IN_MODIFY);
     done(0)
 }
 

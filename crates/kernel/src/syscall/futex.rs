@@ -103,7 +103,10 @@ impl Clock {
         let ns = call.read::<Timespec>(addr)?.to_nanos().ok_or(Errno::EINVAL)?;
         Ok(Some(match self {
             Clock::Relative => call.after(SimDuration::from_nanos(ns)),
-            Clock::Monotonic => call.host.net.clock.at_monotonic(ns),
+            Clock::Monotonic => {
+                let clock = super::clocks::Clock::decode(call, c::CLOCK_MONOTONIC)?;
+                clock.reaches(call.host, ns).unwrap_or(SimTime::MAX)
+            }
             Clock::Realtime => call.host.net.clock.at_realtime(ns),
         }))
     }
@@ -214,10 +217,10 @@ pub fn sys_get_robust_list(call: &mut Call<'_>) -> SysResult {
         call.host.processes.require(call.process, capability::SYS_PTRACE)?;
         0
     } else {
-        let thread = call.host.find_thread(call.thread, call.int(0))?;
-        let process = call.host.threads[thread.0].process;
+        let process = call.host.find_task(call.thread, call.int(0))?;
         call.host.processes.may_access(call.process, process, AccessIds::Real)?;
-        call.host.threads[thread.0].robust_list.0
+        let thread = call.host.find_thread(call.thread, call.int(0));
+        thread.map_or(0, |thread| call.host.threads[thread.0].robust_list.0)
     };
     call.write(call.args[2], &HEAD_SIZE)?;
     call.write(call.args[1], &head)?;

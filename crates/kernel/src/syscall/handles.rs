@@ -13,12 +13,14 @@ const LONGEST: u32 = 128;
 /// The bytes of a handle here, the inode's number, and their type (`FILEID_INO32_GEN` of Linux).
 const HANDLE_BYTES: u32 = 8;
 const HANDLE_TYPE: i32 = 1;
+/// `AT_HANDLE_FID`: the handle is as `fanotify(7)` reports it.
+const HANDLE_FID: i32 = 0x200;
 
 /// name_to_handle_at(2).
 pub fn sys_name_to_handle_at(call: &mut Call<'_>) -> SysResult {
     let [_, path, handle, mount_id, flags, _] = call.args;
     let flags = flags as i32;
-    if flags & !(c::AT_SYMLINK_FOLLOW | c::AT_EMPTY_PATH) != 0 {
+    if flags & !(c::AT_SYMLINK_FOLLOW | c::AT_EMPTY_PATH | HANDLE_FID) != 0 {
         return Err(Errno::EINVAL);
     }
     let mut walk = Walk::empty();
@@ -29,7 +31,8 @@ pub fn sys_name_to_handle_at(call: &mut Call<'_>) -> SysResult {
     let place = call.host.resolve(call.process, dirfd, &path, walk)?.place()?;
     let shown = call.host.files.shown_mount(place);
     let inode = call.host.files.inode(place.1);
-    if matches!(inode.node, Node::Virtual(_) | Node::Magic(_)) {
+    // A handle that is compared and never opened, every file has.
+    if matches!(inode.node, Node::Virtual(_) | Node::Magic(_)) && flags & HANDLE_FID == 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     let number = inode.number;

@@ -38,17 +38,19 @@ pub fn sys_inotify_add_watch(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let file = call.host.file_of(call.process, call.int(0))?;
-    let instance = call.host.files.inotify_of(file)?;
+    let instance = call.host.files.notify_of(file, false)?;
     let path = call.read_path(call.args[1])?;
     let walk = if mask & c::IN_DONT_FOLLOW != 0 { Walk::empty() } else { Walk::FOLLOW };
     let inode = call.host.resolve_here(call.process, &path, walk)?.inode()?;
-    done(call.host.files.add_watch(instance, inode, mask)? as u64)
+    let is_directory = call.host.files.inode(inode).node.is_directory();
+    done(call.host.files.notify.add_watch(instance, inode, is_directory, mask)? as u64)
 }
 
 /// inotify_rm_watch(2).
 pub fn sys_inotify_rm_watch(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    let instance = call.host.files.inotify_of(file)?;
-    call.host.remove_watch(instance, call.int(1))?;
+    let instance = call.host.files.notify_of(file, false)?;
+    let told = call.host.files.notify.remove_watch(instance, call.int(1))?;
+    call.host.carry_out_notification(vec![told], None);
     done(0)
 }

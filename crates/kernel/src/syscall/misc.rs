@@ -62,7 +62,7 @@ fn set_name(call: &mut Call<'_>, which: usize) -> SysResult {
 /// sysinfo(2).
 pub fn sys_sysinfo(call: &mut Call<'_>) -> SysResult {
     let info = SysInfo {
-        uptime: (call.host.net.clock.monotonic_ns() / 1_000_000_000) as i64,
+        uptime: (call.host.boottime_ns() / 1_000_000_000) as i64,
         totalram: MEMORY,
         freeram: FREE_MEMORY,
         procs: call.host.threads.len() as u16,

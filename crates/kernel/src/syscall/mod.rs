@@ -11,6 +11,7 @@ pub mod directories;
 pub mod epoll;
 pub mod events;
 pub mod exec;
+pub mod fanotify;
 pub mod files;
 pub mod futex;
 pub mod handles;

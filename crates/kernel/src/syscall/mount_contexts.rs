@@ -255,8 +255,7 @@ pub fn sys_fsmount(call: &mut Call<'_>) -> SysResult {
 
 /// A descriptor of a mere place, `O_PATH`.
 fn open_place(call: &mut Call<'_>, place: Place, close_on_exec: bool) -> SysResult {
-    let file = call.host.open_inode_file(FileKind::Path(place.1), place.1, c::O_PATH);
-    call.host.files.opened_in(place.0, file);
+    let file = call.host.open_inode_file(FileKind::Path(place.1), Some(place.0), place.1, c::O_PATH);
     done(call.host.install_fd(call.process, file, close_on_exec, 0)?)
 }
 

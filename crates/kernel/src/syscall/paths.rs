@@ -82,9 +82,6 @@ pub fn sys_renameat2(call: &mut Call<'_>) -> SysResult {
     {
         return Err(Errno::EINVAL);
     }
-    if flags & c::RENAME_WHITEOUT != 0 {
-        call.host.processes.require(call.process, capability::MKNOD)?;
-    }
     rename(call, (call.int(0), from), (call.int(2), to), flags)
 }
 fn rename(call: &mut Call<'_>, from: (i32, u64), to: (i32, u64), flags: u32) -> SysResult {

@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::ids::{ProcessKey, ThreadKey};
+use crate::ids::ProcessKey;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
@@ -33,17 +33,13 @@ pub fn sys_getcpu(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-fn target(call: &Call<'_>) -> Result<ThreadKey, Errno> {
-    call.host.find_thread(call.thread, call.int(0))
-}
-
 /// True if the call is about pid 1, which schedules as everybody does and has no thread here.
 fn is_init(call: &Call<'_>) -> bool {
     call.int(0) == 1
 }
 
 fn target_process(call: &Call<'_>) -> Result<ProcessKey, Errno> {
-    Ok(call.host.threads[target(call)?.0].process)
+    call.host.find_task(call.thread, call.int(0))
 }
 
 /// sched_getaffinity(2).
@@ -52,7 +48,7 @@ pub fn sys_sched_getaffinity(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     if !is_init(call) {
-        call.host.find_thread(call.thread, call.int(0))?;
+        target_process(call)?;
     }
     call.write(call.args[2], &1u64)?;
     done(MASK_SIZE)
@@ -221,10 +217,7 @@ fn priority_targets(call: &Call<'_>) -> Result<Vec<ProcessKey>, Errno> {
 /// Processes by `PRIO_*` and a number, 0 for the caller's own. `ESRCH` if there is none.
 fn targets_of(call: &Call<'_>, which: u32, who: i32) -> Result<Vec<ProcessKey>, Errno> {
     let targets = match which {
-        c::PRIO_PROCESS => match call.host.find_thread(call.thread, who) {
-            Ok(thread) => vec![call.host.threads[thread.0].process],
-            Err(_) => Vec::new(),
-        },
+        c::PRIO_PROCESS => call.host.find_task(call.thread, who).into_iter().collect(),
         c::PRIO_PGRP => {
             let group = if who == 0 { call.host.processes[call.process.0].pgid } else { who };
             call.host.group_members(group)

@@ -197,8 +197,7 @@ fn to_thread(call: &mut Call<'_>, group: Option<i32>, tid: i32, signal: i32) -> 
     if tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    let thread = call.host.find_thread(call.thread, tid)?;
-    let process = call.host.thread(thread).process;
+    let process = call.host.find_task(call.thread, tid)?;
     if group.is_some_and(|group| call.host.process(process).pid != group) {
         return Err(Errno::ESRCH);
     }
@@ -207,7 +206,10 @@ fn to_thread(call: &mut Call<'_>, group: Option<i32>, tid: i32, signal: i32) -> 
     if signal >= FIRST_QUEUED {
         check_queue_limit(call, process)?;
     }
-    if signal != 0 {
+    // A process that has ended takes what its first thread is sent, and nothing comes of it.
+    if signal != 0
+        && let Ok(thread) = call.host.find_thread(call.thread, tid)
+    {
         let info = sent_by(call, signal, c::SI_TKILL);
         call.host.send_signal_to_thread(thread, info);
     }
@@ -256,14 +258,15 @@ pub fn sys_rt_tgsigqueueinfo(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let info = read_info(call, call.args[3], call.int(2), group)?;
-    let thread = call.host.find_thread(call.thread, tid)?;
-    let process = call.host.thread(thread).process;
+    let process = call.host.find_task(call.thread, tid)?;
     if call.host.process(process).pid != group {
         return Err(Errno::ESRCH);
     }
     let signal = valid_signal(call.int(2))?;
     may_send(call, process, &info)?;
-    if signal != 0 {
+    if signal != 0
+        && let Ok(thread) = call.host.find_thread(call.thread, tid)
+    {
         call.host.send_signal_to_thread(thread, info);
     }
     done(0)

@@ -156,7 +156,7 @@ table! {
     53 socketpair = Full, socket::sys_socketpair, "";
     54 setsockopt = Partial, sockopt::sys_setsockopt, "filters on TCP and UNIX sockets have no effect";
     55 getsockopt = Partial, sockopt::sys_getsockopt, "filters on TCP and UNIX sockets have no effect";
-    56 clone = Partial, clone::sys_clone, "no namespaces but of mounts";
+    56 clone = Partial, clone::sys_clone, "no namespaces but of mounts and time";
     57 fork = Full, clone::sys_fork, "";
     58 vfork = Full, clone::sys_vfork, "";
     59 execve = Partial, exec::sys_execve, "x86-64 ELF images and scripts; no binfmt_misc, no file capabilities; RLIMIT_STACK does not bound arguments, 2 MiB do";
@@ -172,7 +172,7 @@ table! {
     69 msgsnd = Full, msg::sys_msgsnd, "";
     70 msgrcv = Full, msg::sys_msgrcv, "";
     71 msgctl = Full, msg::sys_msgctl, "";
-    72 fcntl = Partial, descriptors::sys_fcntl, "no notification of directories (F_NOTIFY)";
+    72 fcntl = Full, descriptors::sys_fcntl, "";
     73 flock = Full, descriptors::sys_flock, "";
     74 fsync = NoEffect, files::sys_fsync, "the machine keeps what was written";
     75 fdatasync = NoEffect, files::sys_fsync, "the machine keeps what was written";
@@ -372,7 +372,7 @@ table! {
     269 faccessat = Full, stat::sys_faccessat, "";
     270 pselect6 = Full, select::sys_pselect6, "";
     271 ppoll = Full, poll::sys_ppoll, "";
-    272 unshare = Partial, clone::sys_unshare, "descriptors and mounts; no other namespaces";
+    272 unshare = Partial, clone::sys_unshare, "descriptors, mounts and time; no other namespaces";
     273 set_robust_list = Full, futex::sys_set_robust_list, "";
     274 get_robust_list = Full, futex::sys_get_robust_list, "";
     275 splice = Full, transfer::sys_splice, "";
@@ -400,15 +400,15 @@ table! {
     297 rt_tgsigqueueinfo = Full, signal::sys_rt_tgsigqueueinfo, "";
     298 perf_event_open = Unsupported, misc::sys_not_permitted, "EPERM";
     299 recvmmsg = Partial, socket_io::sys_recvmmsg, "no MSG_OOB on UNIX sockets";
-    300 fanotify_init = Unsupported, unsupported, "";
-    301 fanotify_mark = Unsupported, unsupported, "";
+    300 fanotify_init = Partial, fanotify::sys_fanotify_init, "no audit records of answers, no FAN_REPORT_FD_ERROR and FAN_REPORT_MNT";
+    301 fanotify_mark = Partial, fanotify::sys_fanotify_mark, "no FAN_PRE_ACCESS, no marks of mount namespaces and of pipes";
     302 prlimit64 = Partial, limits::sys_prlimit64, "only those of addresses, descriptors, processes, queued signals, message queues and processor time are enforced";
     303 name_to_handle_at = Full, handles::sys_name_to_handle_at, "";
     304 open_by_handle_at = Partial, handles::sys_open_by_handle_at, "files that have a name";
     305 clock_adjtime = Partial, time::sys_clock_adjtime, "offsets are made up for at once";
     306 syncfs = NoEffect, files::sys_syncfs, "the machine keeps what was written";
     307 sendmmsg = Partial, socket_io::sys_sendmmsg, "no MSG_OOB on UNIX sockets; MSG_ZEROCOPY copies, and says when Linux would";
-    308 setns = Partial, clone::sys_setns, "there is one namespace of each kind but of mounts";
+    308 setns = Partial, clone::sys_setns, "there is one namespace of each kind but of mounts and time";
     309 getcpu = Partial, sched::sys_getcpu, "one CPU";
     310 process_vm_readv = Full, ptrace::sys_process_vm_readv, "";
     311 process_vm_writev = Full, ptrace::sys_process_vm_writev, "";
@@ -446,7 +446,7 @@ table! {
     432 fsmount = Full, mount_contexts::sys_fsmount, "";
     433 fspick = Full, mount_contexts::sys_fspick, "";
     434 pidfd_open = Full, pidfd::sys_pidfd_open, "";
-    435 clone3 = Partial, clone::sys_clone3, "no namespaces but of mounts";
+    435 clone3 = Partial, clone::sys_clone3, "no namespaces but of mounts and time";
     436 close_range = Full, descriptors::sys_close_range, "";
     437 openat2 = Full, files::sys_openat2, "";
     438 pidfd_getfd = Full, pidfd::sys_pidfd_getfd, "";

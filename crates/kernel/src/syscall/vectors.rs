@@ -86,7 +86,8 @@ fn move_bytes(
 fn knows_no_vectors(kind: &FileKind, writes: bool) -> bool {
     match kind {
         FileKind::EventFd(_) | FileKind::Device { device: Device::Full, .. } => writes,
-        FileKind::Inotify(_) | FileKind::Directory { .. } => !writes,
+        FileKind::Notify(_) => true,
+        FileKind::Directory { .. } => !writes,
         _ => false,
     }
 }
@@ -175,9 +176,7 @@ fn vector(
     }
     let cannot = match open.kind {
         FileKind::Epoll(_) | FileKind::PidFd(_) | FileKind::Uring(_) => true,
-        FileKind::TimerFd(_) | FileKind::SignalFd(_) | FileKind::Inotify(_) | FileKind::MessageQueue(_) => {
-            writes
-        }
+        FileKind::TimerFd(_) | FileKind::SignalFd(_) | FileKind::MessageQueue(_) => writes,
         _ => false,
     };
     if cannot {

@@ -37,7 +37,10 @@ const NAMESPACES: u64 = (c::CLONE_NEWNS
     | c::CLONE_NEWIPC
     | c::CLONE_NEWUSER
     | c::CLONE_NEWPID
+    | c::CLONE_NEWTIME
     | c::CLONE_NEWNET) as u64;
+/// Those that can be made.
+const MADE: u64 = (c::CLONE_NEWNS | c::CLONE_NEWTIME) as u64;
 
 /// The kind of task that a request makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +122,7 @@ impl Host {
         if request.has(c::CLONE_FS) && (request.has(c::CLONE_NEWNS) || request.has(c::CLONE_NEWUSER)) {
             return Err(Errno::EINVAL);
         }
-        if request.flags & NAMESPACES & !(c::CLONE_NEWNS as u64) != 0 {
+        if request.flags & NAMESPACES & !MADE != 0 {
             self.warn("a new namespace (clone or unshare with CLONE_NEW*) is not supported");
             return Err(Errno::EPERM);
         }
@@ -127,7 +130,7 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let process = self.threads[parent.0].process;
-        if request.has(c::CLONE_NEWNS) {
+        if request.flags & MADE != 0 {
             self.processes.require(process, capability::SYS_ADMIN)?;
         }
         if request.has(c::CLONE_PIDFD) {
@@ -155,6 +158,13 @@ impl Host {
             Kind::CopyingMemory => self.fork_process(parent, request)?,
         };
         self.set_up_child(parent, child, request, kind);
+        let of_child = self.threads[child.0].process;
+        if request.has(c::CLONE_NEWTIME) && of_child != process {
+            self.processes.unshare_time(of_child);
+        }
+        if kind == Kind::CopyingMemory {
+            self.processes.enter_time(of_child);
+        }
         if request.has(c::CLONE_NEWNS) {
             self.own_mounts(self.threads[child.0].process);
         }

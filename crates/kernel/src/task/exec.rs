@@ -51,7 +51,9 @@ impl Host {
         let tid = std::mem::replace(&mut self.thread(thread).tid, pid);
         self.tids.remove(&tid);
         self.tids.insert(pid, thread);
-        self.process(self.threads[thread.0].process).attributes.leader_exit_code = None;
+        let process = self.threads[thread.0].process;
+        self.process(process).attributes.leader_exit_code = None;
+        self.processes.enter_time(process);
     }
 
     fn close_on_exec(&mut self, thread: ThreadKey) {

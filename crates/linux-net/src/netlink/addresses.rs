@@ -125,6 +125,7 @@ impl Admin<'_> {
         let (number, own, given) = self.address_given(request)?;
         let lifetime = self.lifetime_given(request)?;
         if self.is_replaced(request) && self.net.interfaces[number].addresses.contains(&own) {
+            self.change_metric(number, own, &given);
             self.net.set_lifetime(number, own.ip.into(), lifetime);
             self.announce_address(number, &own, true);
             return Ok(());

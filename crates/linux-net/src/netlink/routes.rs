@@ -332,6 +332,7 @@ fn shown_routes<A: Announced>(net: &Stack, to: To) -> Vec<Vec<u8>> {
 fn local_routes(net: &Stack, to: To) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (number, interface) in net.interfaces.iter().enumerate().filter(|(_, i)| i.up) {
+        let mut told = Vec::new();
         for own in &interface.addresses {
             let primary = net.primary_of(number, own);
             let mut add = |ip: Ipv4Addr, len, kind, scope| {
@@ -343,9 +344,11 @@ fn local_routes(net: &Stack, to: To) -> Vec<Vec<u8>> {
                 add(own.network().address(), own.len, c::RTN_LOCAL, c::RT_SCOPE_HOST);
             }
             add(own.ip, 32, c::RTN_LOCAL, c::RT_SCOPE_HOST);
-            let network = net.address_network(number, own);
-            if let Some(broadcast) = network.broadcast().filter(|_| primary == *own) {
-                add(broadcast, 32, c::RTN_BROADCAST, c::RT_SCOPE_LINK);
+            for broadcast in net.broadcasts(number, own) {
+                if !told.contains(&broadcast) {
+                    add(broadcast, 32, c::RTN_BROADCAST, c::RT_SCOPE_LINK);
+                    told.push(broadcast);
+                }
             }
         }
     }

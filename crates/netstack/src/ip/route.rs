@@ -124,9 +124,9 @@ impl Stack {
         let route = match destination {
             IpAddr::V4(v4) if v4.is_loopback() => inside(Ipv4Addr::LOCALHOST.into()),
             IpAddr::V4(v4) if self.interface_of(v4).is_some() => inside(destination),
-            IpAddr::V4(v4) if self.service == Some(v4) => {
-                inside(self.source_on(LO + 1, v4).unwrap_or(Ipv4Addr::LOCALHOST).into())
-            }
+            IpAddr::V4(v4) if self.service == Some(v4) => inside(
+                self.source_on(LO + 1, Some(v4), c::RT_SCOPE_UNIVERSE).unwrap_or(Ipv4Addr::LOCALHOST).into(),
+            ),
             IpAddr::V4(v4) => {
                 let own = match source {
                     Some(IpAddr::V6(_)) => return Err(Errno::ENETUNREACH),
@@ -167,15 +167,15 @@ impl Stack {
         let device =
             given.or_else(|| source.filter(|_| to_many).and_then(|source| self.interface_of(source)));
         let on_link = match device {
-            None => None,
+            None => self.given_broadcast(to),
             Some(device) => {
                 let interface = self.interfaces.get(device).filter(|interface| interface.up);
-                let own = &interface.ok_or(Errno::ENETUNREACH)?.addresses;
-                let is_all = to_many || own.iter().any(|own| own.network().broadcast() == Some(to));
-                is_all.then_some(device)
+                interface.ok_or(Errno::ENETUNREACH)?;
+                (to_many || self.broadcast_on(device, to).is_some()).then_some(device)
             }
         };
-        let directly = |device| (device, None, None, table::MAIN, Metrics::default());
+        let directly =
+            |device| (device, None, self.broadcast_on(device, to), table::MAIN, Metrics::default());
         let (interface, gateway, preferred, table, metrics) = match on_link {
             Some(device) => directly(device),
             None => {
@@ -198,12 +198,14 @@ impl Stack {
             }
         };
         let next = match gateway {
-            Some(IpAddr::V4(gateway)) => gateway,
-            // The interface's first.
-            Some(IpAddr::V6(_)) => Ipv4Addr::UNSPECIFIED,
-            None => to,
+            Some(IpAddr::V4(gateway)) => Some(gateway),
+            Some(IpAddr::V6(_)) | None => None,
         };
-        let own = source.or(preferred).or_else(|| self.source_on(interface, next));
+        // As wide as the route: what is on the link may be spoken to by what is valid there alone.
+        let far =
+            gateway.is_some() || on_link.is_some() && to.is_multicast() && to.octets()[..3] != [224, 0, 0];
+        let scope = if far { c::RT_SCOPE_UNIVERSE } else { c::RT_SCOPE_LINK };
+        let own = source.or(preferred).or_else(|| self.source_on(interface, next, scope));
         Ok(ResolvedRoute {
             interface,
             source: own.unwrap_or(Ipv4Addr::UNSPECIFIED).into(),
@@ -263,30 +265,34 @@ impl Stack {
         self.interfaces.iter().position(|interface| interface.addresses.iter().any(|own| own.ip == ip))
     }
 
-    /// The address of an interface that packets to `next` come from: one of the same network, or the
-    /// first, or that of another interface.
-    pub fn source_on(&self, interface: usize, next: Ipv4Addr) -> Option<Ipv4Addr> {
-        let own = &self.interfaces[interface].addresses;
-        let near = own.iter().find(|own| own.network().contains(next)).or(own.first());
+    /// The primary address of an interface that packets to `next` come from, valid in a scope at least as wide as `scope`: one of
+    /// the same network, or the first, or that of another interface (`inet_select_addr`).
+    pub fn source_on(&self, interface: usize, next: Option<Ipv4Addr>, scope: u8) -> Option<Ipv4Addr> {
+        let fits = |number, own: &&InterfaceAddress| {
+            self.scope_of(number, own).min(c::RT_SCOPE_HOST) <= scope && self.primary_of(number, own) == **own
+        };
+        let mut own =
+            self.interfaces[interface].addresses.iter().filter(|own| fits(interface, own)).peekable();
+        let first = own.peek().copied();
+        let near =
+            own.find(|own| next.is_none_or(|next| self.address_network(interface, own).contains(next)));
         let others = || {
             let every = self.interfaces.iter().enumerate();
             let mut all =
                 every.flat_map(|(number, other)| other.addresses.iter().map(move |own| (number, own)));
-            let global = |(number, own): &(usize, &InterfaceAddress)| {
-                self.scope_of(*number, own) == c::RT_SCOPE_UNIVERSE
+            let usable = |(number, own): &(usize, &InterfaceAddress)| {
+                self.scope_of(*number, own) != c::RT_SCOPE_LINK && fits(*number, own)
             };
-            all.find(global).map(|(_, own)| own)
+            all.find(usable).map(|(_, own)| own)
         };
-        near.or_else(others).map(|own| own.ip)
+        near.or(first).or_else(others).map(|own| own.ip)
     }
 
     /// True if an address stands for all stations of a link that this host is on, or of any.
     pub fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
         ip.is_broadcast()
-            || self.interfaces.iter().skip(1).any(|interface| {
-                interface.is_link()
-                    && interface.addresses.iter().any(|own| own.network().broadcast() == Some(ip))
-            })
+            || (1..self.interfaces.len())
+                .any(|number| self.interfaces[number].is_link() && self.broadcast_on(number, ip).is_some())
     }
 
     /// True if `ip` names no single host.

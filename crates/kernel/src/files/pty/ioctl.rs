@@ -277,7 +277,7 @@ impl Call<'_> {
                 let number = pty.number;
                 let kind = self.host.open_slave(self.process, key, number, flags | c::O_NOCTTY)?;
                 let inode = kind.inode().ok_or(Errno::EIO)?;
-                let file = self.host.open_inode_file(kind, inode, flags);
+                let file = self.host.open_inode_file(kind, None, inode, flags);
                 return done(self.host.install_fd(self.process, file, flags & c::O_CLOEXEC != 0, 0)?);
             }
         };

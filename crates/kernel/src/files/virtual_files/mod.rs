@@ -18,6 +18,7 @@ pub use system::{ETC_FILES, LINKS, tunable};
 use super::FileKind;
 use super::tree::Node;
 use crate::call::Call;
+use crate::credentials::capability;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
@@ -89,6 +90,7 @@ pub enum ProcessFile {
     Stat,
     Statm,
     Status,
+    TimeOffsets,
     Wchan,
 }
 
@@ -109,8 +111,8 @@ pub enum MagicLink {
     Descriptor(i32, i32),
     /// `ns/<kind>`: the kind's name and its number.
     Namespace(&'static str, u32),
-    /// `ns/mnt`, of which there may be several.
-    MountNamespace(i32),
+    /// The same of a kind of which there may be several: `mnt`, `time`, `time_for_children`.
+    OwnNamespace(i32, &'static str),
 }
 
 impl Host {
@@ -220,6 +222,13 @@ impl Call<'_> {
                 self.host.set_coredump_filter(pid, &data)?;
             }
             VirtualFile::Process(_, ProcessFile::Loginuid) => {}
+            VirtualFile::Process(pid, ProcessFile::TimeOffsets) => {
+                let process = *self.host.pids.get(pid).ok_or(Errno::ESRCH)?;
+                self.host.processes.require(self.process, capability::SYS_TIME)?;
+                let number = self.host.processes[process.0].attributes.time.of_children;
+                let now = self.host.net.clock.monotonic_ns();
+                return done(self.host.processes.time_namespaces.write(number, &data, now)? as u64);
+            }
             _ => return Err(Errno::EACCES),
         }
         done(len)

@@ -1,4 +1,4 @@
-//! Namespaces as files, namespaces(7): there is one of each kind, in which all processes of a host are.
+//! Namespaces as files, namespaces(7): but for mounts and time there is one of each kind, in which all processes of a host are.
 
 use super::VirtualFile;
 use crate::call::Call;
@@ -44,6 +44,9 @@ impl Files {
 /// The first mount namespace's number, and what those that programs make begin behind.
 const FIRST_MOUNTS: u32 = 0xefff_fff8;
 const LATER_MOUNTS: u32 = 0xf000_0000;
+/// The same of time namespaces.
+const FIRST_TIME: u32 = 0xefff_fffa;
+const LATER_TIMES: u32 = 0xf100_0000;
 
 impl VirtualFile {
     /// The mount namespace that it is, if it is one.
@@ -68,15 +71,19 @@ impl Files {
 }
 
 impl Host {
-    /// The number of a process's mount namespace.
-    pub(super) fn mount_namespace_number(&self, pid: i32) -> Result<u32, Errno> {
+    /// Kind and number of the namespace that a link of a process leads to, of the kinds of which there may be several.
+    pub(super) fn namespace_behind(&self, pid: i32, link: &str) -> Result<(&'static str, u32), Errno> {
         let process = match pid {
-            super::init::INIT => return Ok(FIRST_MOUNTS),
-            pid => self.living(pid).ok_or(Errno::ENOENT)?,
+            super::init::INIT => None,
+            pid => Some(&self.processes[self.living(pid).ok_or(Errno::ENOENT)?.0]),
         };
-        Ok(match self.processes[process.0].mount_namespace {
-            0 => FIRST_MOUNTS,
-            later => LATER_MOUNTS + later,
+        let (mounts, time) =
+            process.map_or_else(Default::default, |of| (of.mount_namespace, of.attributes.time));
+        let later = |first, later, number| if number == 0 { first } else { later + number };
+        Ok(match link {
+            "mnt" => ("mnt", later(FIRST_MOUNTS, LATER_MOUNTS, mounts)),
+            "time" => ("time", later(FIRST_TIME, LATER_TIMES, time.own)),
+            _ => ("time", later(FIRST_TIME, LATER_TIMES, time.of_children)),
         })
     }
     /// The inode of a namespace, whose number it has.
@@ -94,9 +101,13 @@ impl Host {
         self.files.namespaces.insert(number, key);
         key
     }
-    /// The mount namespace that `setns(2)` moves a process to, if it moves it; it is in all others already: `EINVAL` for what is no namespace or not of
+    /// The namespaces of mounts and of time that `setns(2)` moves a process to, if it moves it; it is in all others already: `EINVAL` for what is no namespace or not of
     /// the kind that is asked for, and for the user namespace that the process is in.
-    pub(crate) fn check_setns(&mut self, file: FileKey, kinds: i32) -> Result<Option<u32>, Errno> {
+    pub(crate) fn check_setns(
+        &mut self,
+        file: FileKey,
+        kinds: i32,
+    ) -> Result<(Option<u32>, Option<u32>), Errno> {
         const ALL: i32 = c::CLONE_NEWCGROUP
             | c::CLONE_NEWIPC
             | c::CLONE_NEWNS
@@ -122,15 +133,24 @@ impl Host {
         if entered & c::CLONE_NEWUSER != 0 {
             return Err(Errno::EINVAL);
         }
-        if entered & c::CLONE_NEWNS == 0 {
-            return Ok(None);
+        let (mut mounts, mut time) = (None, None);
+        if entered & c::CLONE_NEWNS != 0 {
+            let number = self.namespace_named(file, "mnt")?;
+            mounts = Some(VirtualFile::Namespace("mnt", number).mount_namespace().unwrap_or(0));
         }
-        let number = match self.files.namespace_of(file) {
-            Some((_, number)) => number,
-            None => self.mount_namespace_number(self.files.pidfd_pid(file)?)?,
-        };
-        let namespace = VirtualFile::Namespace("mnt", number).mount_namespace().unwrap_or(0);
-        if self.files.mounts.has_namespace(namespace) { Ok(Some(namespace)) } else { Err(Errno::EINVAL) }
+        if entered & c::CLONE_NEWTIME != 0 {
+            time = Some(self.namespace_named(file, "time")?.checked_sub(LATER_TIMES).unwrap_or(0));
+        }
+        let has_mounts = mounts.is_none_or(|number| self.files.mounts.has_namespace(number));
+        let has_time = time.is_none_or(|number| self.processes.time_namespaces.contains(number));
+        if has_mounts && has_time { Ok((mounts, time)) } else { Err(Errno::EINVAL) }
+    }
+    /// The number of the namespace that an open file is, or of the one that a link of its process leads to.
+    fn namespace_named(&mut self, file: FileKey, link: &str) -> Result<u32, Errno> {
+        match self.files.namespace_of(file) {
+            Some((_, number)) => Ok(number),
+            None => Ok(self.namespace_behind(self.files.pidfd_pid(file)?, link)?.1),
+        }
     }
 }
 

@@ -44,22 +44,25 @@ const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
     ("stat", 0o444, ProcessFile::Stat),
     ("statm", 0o444, ProcessFile::Statm),
     ("status", 0o444, ProcessFile::Status),
+    ("timens_offsets", 0o644, ProcessFile::TimeOffsets),
     ("timerslack_ns", 0o666, ProcessFile::TimerSlack),
     ("uid_map", 0o644, ProcessFile::IdMap),
     ("wchan", 0o444, ProcessFile::Wchan),
 ];
 
+/// Stands for the number where each process may have another.
+const OWN: u32 = 0;
 /// The links of `ns`, the namespaces that they name, and the numbers that those have on every machine that has
 /// not made others, `namespaces(7)`.
 const NAMESPACES: &[(&str, &str, u32)] = &[
     ("cgroup", "cgroup", 0xefff_fffb),
     ("ipc", "ipc", 0xefff_ffff),
-    ("mnt", "mnt", 0xefff_fff8),
+    ("mnt", "mnt", OWN),
     ("net", "net", 0xefff_fff9),
     ("pid", "pid", 0xefff_fffc),
     ("pid_for_children", "pid", 0xefff_fffc),
-    ("time", "time", 0xefff_fffa),
-    ("time_for_children", "time", 0xefff_fffa),
+    ("time", "time", OWN),
+    ("time_for_children", "time", OWN),
     ("user", "user", 0xefff_fffd),
     ("uts", "uts", 0xefff_fffe),
 ];
@@ -178,13 +181,13 @@ impl Host {
                 }
                 _ => return Ok(None),
             },
-            DirectorySource::Namespaces(pid) if name == b"mnt" => {
-                (Node::Magic(MagicLink::MountNamespace(pid)), 0o777)
+            DirectorySource::Namespaces(pid) => {
+                match NAMESPACES.iter().find(|(n, ..)| n.as_bytes() == name) {
+                    Some((link, _, OWN)) => (Node::Magic(MagicLink::OwnNamespace(pid, link)), 0o777),
+                    Some((_, kind, number)) => (Node::Magic(MagicLink::Namespace(kind, *number)), 0o777),
+                    None => return Ok(None),
+                }
             }
-            DirectorySource::Namespaces(_) => match NAMESPACES.iter().find(|(n, ..)| n.as_bytes() == name) {
-                Some((_, kind, number)) => (Node::Magic(MagicLink::Namespace(kind, *number)), 0o777),
-                None => return Ok(None),
-            },
             _ => return Ok(None),
         };
         let inode = self.new_inode(directory, node, mode);
@@ -312,8 +315,9 @@ impl Host {
             let target = self.files.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
             return Ok(Step::Target(target, self.files.mount_of(file)));
         }
-        if let MagicLink::MountNamespace(pid) = link {
-            let inode = self.namespace_inode("mnt", self.mount_namespace_number(pid)?);
+        if let MagicLink::OwnNamespace(pid, link) = link {
+            let (kind, number) = self.namespace_behind(pid, link)?;
+            let inode = self.namespace_inode(kind, number);
             return Ok(Step::Target(Target::Inode(inode), BASE));
         }
         if let MagicLink::Namespace(kind, number) = link {
@@ -340,7 +344,9 @@ impl Host {
 
     /// The text of a symbolic link of procfs.
     pub(crate) fn magic_text(&mut self, process: ProcessKey, link: MagicLink) -> Result<Vec<u8>, Errno> {
-        let of = |host: &Host, pid| host.living(pid).ok_or(Errno::ENOENT);
+        // One that has ended is nowhere and runs nothing.
+        let is_alive = |host: &Host, key: &ProcessKey| host.processes[key.0].ended.is_none();
+        let of = |host: &Host, pid| host.living(pid).filter(|key| is_alive(host, key)).ok_or(Errno::ENOENT);
         Ok(match link {
             MagicLink::Own => self.processes[process.0].pid.to_string().into_bytes(),
             MagicLink::OwnThread => {
@@ -350,8 +356,9 @@ impl Host {
                 format!("{pid}/task/{tid}").into_bytes()
             }
             MagicLink::Namespace(kind, number) => format!("{kind}:[{number}]").into_bytes(),
-            MagicLink::MountNamespace(pid) => {
-                format!("mnt:[{}]", self.mount_namespace_number(pid)?).into_bytes()
+            MagicLink::OwnNamespace(pid, link) => {
+                let (kind, number) = self.namespace_behind(pid, link)?;
+                format!("{kind}:[{number}]").into_bytes()
             }
             MagicLink::Executable(INIT) => b"/init".to_vec(),
             MagicLink::WorkingDirectory(INIT) | MagicLink::Root(INIT) => b"/".to_vec(),
@@ -388,7 +395,8 @@ impl Host {
             FileKind::MountContext(_) => anonymous("fscontext"),
             FileKind::Ruleset(_) => anonymous("landlock-ruleset"),
             FileKind::Uring(_) => anonymous("io_uring"),
-            FileKind::Inotify(_) => b"anon_inode:inotify".to_vec(),
+            FileKind::Notify(n) if self.files.notify.is_fanotify(*n) => anonymous("fanotify"),
+            FileKind::Notify(_) => b"anon_inode:inotify".to_vec(),
             FileKind::NativeStream(n) => format!("pipe:[{}]", 9_000_000 + u32::from(*n)).into_bytes(),
             kind => match kind.inode() {
                 Some(inode) => {
@@ -411,10 +419,15 @@ impl Host {
             flags |= c::O_CLOEXEC;
         }
         let number = self.files.open(file).kind.inode().map_or(0, |inode| self.files.inode(inode).number);
-        let watches = self.files.inotify_of(file).map_or(String::new(), |n| self.files.shown_watches(n));
+        let more = match self.files.pidfd_pid(file) {
+            Ok(pid) => {
+                let shown = if self.pids.contains_key(&pid) { pid } else { -1 };
+                format!("Pid:\t{shown}\nNSpid:\t{shown}\n")
+            }
+            Err(_) => self.files.shown_marks(file),
+        };
         let mount = self.files.shown_mount_of(file);
-        let text =
-            format!("pos:\t{position}\nflags:\t0{flags:o}\nmnt_id:\t{mount}\nino:\t{number}\n{watches}");
+        let text = format!("pos:\t{position}\nflags:\t0{flags:o}\nmnt_id:\t{mount}\nino:\t{number}\n{more}");
         Ok(text.into_bytes())
     }
 }

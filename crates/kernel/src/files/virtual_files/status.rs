@@ -83,6 +83,10 @@ impl Host {
                 .to_vec(),
             ProcessFile::Limits => self.processes.limits_text(key).into_bytes(),
             ProcessFile::Loginuid => b"4294967295".to_vec(),
+            ProcessFile::TimeOffsets => {
+                let shown = self.processes[key.0].attributes.time.of_children;
+                self.processes.time_namespaces.shown(shown).into_bytes()
+            }
             ProcessFile::Maps => self.maps_text(process.mm, false),
             ProcessFile::Smaps => self.maps_text(process.mm, true),
             ProcessFile::SmapsRollup => {
@@ -245,9 +249,8 @@ impl Host {
         let process = &self.processes[key.0];
         let (state, _) = self.state_of(key, tid);
         let MemoryUse { size, resident, .. } = self.memory_of(process.mm);
-        let started = (self.net.clock.monotonic_ns()
-            - self.net.clock.now().since(process.started).as_nanos())
-            / 10_000_000;
+        let started =
+            (self.boottime_ns() - self.net.clock.now().since(process.started).as_nanos()) / 10_000_000;
         let mut text = format!("{} (", tid.unwrap_or(process.pid)).into_bytes();
         text.extend_from_slice(&self.comm_of(key, tid));
         let (terminal, foreground) = self.terminal_numbers(key);

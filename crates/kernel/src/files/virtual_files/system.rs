@@ -62,7 +62,11 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/partitions", 0o444, Text("major minor  #blocks  name\n\n   8        1   67108864 sda1\n")),
     ("/proc/stat", 0o444, Made(stat)),
     ("/proc/swaps", 0o444, Text("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n")),
+    ("/proc/sys/fs/dir-notify-enable", 0o644, Setting("1\n")),
     ("/proc/sys/fs/epoll/max_user_watches", 0o644, Setting("1048576\n")),
+    ("/proc/sys/fs/fanotify/max_queued_events", 0o644, Setting("16384\n")),
+    ("/proc/sys/fs/fanotify/max_user_groups", 0o644, Setting("128\n")),
+    ("/proc/sys/fs/fanotify/max_user_marks", 0o644, Setting("8192\n")),
     ("/proc/sys/fs/file-max", 0o644, Setting("9223372036854775807\n")),
     ("/proc/sys/fs/file-nr", 0o444, Text("1024\t0\t9223372036854775807\n")),
     ("/proc/sys/fs/inotify/max_queued_events", 0o644, Setting("16384\n")),
@@ -170,6 +174,7 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/vm/overcommit_memory", 0o644, Setting("1\n")),
     ("/proc/sys/vm/overcommit_ratio", 0o644, Setting("50\n")),
     ("/proc/sys/vm/swappiness", 0o644, Setting("60\n")),
+    ("/proc/sys/vm/vfs_cache_pressure", 0o644, Setting("100\n")),
     ("/proc/sysvipc/msg", 0o444, Made(|host| host.ipc.list_messages())),
     ("/proc/sysvipc/sem", 0o444, Made(|host| host.ipc.list_semaphores())),
     ("/proc/sysvipc/shm", 0o444, Made(segments)),
@@ -352,7 +357,7 @@ fn hundredths(ns: u64) -> String {
 }
 
 fn uptime(host: &mut Host) -> String {
-    let up = hundredths(host.net.clock.monotonic_ns());
+    let up = hundredths(host.boottime_ns());
     format!("{up} {up}\n")
 }
 
@@ -364,7 +369,7 @@ fn load_average(host: &mut Host) -> String {
 
 fn stat(host: &mut Host) -> String {
     let idle = host.net.clock.monotonic_ns() / TICK_NS;
-    let boot = (host.net.clock.realtime_ns() - host.net.clock.monotonic_ns()) / SECOND;
+    let boot = (host.net.clock.realtime_ns() - host.boottime_ns()) / SECOND;
     let processes = host.next_pid;
     format!(
         "cpu  0 0 0 {idle} 0 0 0 0 0 0\ncpu0 0 0 0 {idle} 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\n\

@@ -1,0 +1,158 @@
+//! Instances of `inotify(7)`: watches with numbers, and a queue of events.
+
+use super::{Group, Happening, Kind, Mark, Notify, NotifyEffect, Subject};
+use crate::ids::{InodeKey, WaitQueueId};
+use belljar_linux_abi::{Errno, c};
+use std::collections::VecDeque;
+
+/// `fs.inotify.max_queued_events`.
+const MAX_QUEUED: usize = 16_384;
+/// The bytes of `struct inotify_event` without its name.
+const HEADER: usize = 16;
+/// All that the mask of an event can have.
+const SHOWN: u32 = c::IN_ALL_EVENTS | c::IN_ISDIR | c::IN_UNMOUNT | c::IN_IGNORED | c::IN_Q_OVERFLOW;
+
+/// The events that nobody has read yet.
+#[derive(Debug, Default)]
+pub struct Inotify {
+    events: VecDeque<InotifyEvent>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct InotifyEvent {
+    watch: i32,
+    mask: u32,
+    cookie: u32,
+    name: Box<[u8]>,
+}
+
+impl InotifyEvent {
+    /// Its size as it is read: names are padded with zeroes.
+    fn len(&self) -> usize {
+        HEADER + if self.name.is_empty() { 0 } else { (self.name.len() + 1).next_multiple_of(HEADER) }
+    }
+    fn put(&self, out: &mut Vec<u8>) {
+        let padded = self.len() - HEADER;
+        for word in [self.watch as u32, self.mask & SHOWN, self.cookie, padded as u32] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(&self.name);
+        out.resize(out.len() + padded - self.name.len(), 0);
+    }
+}
+
+impl Inotify {
+    pub(super) fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.events.iter().map(InotifyEvent::len).sum()
+    }
+    /// Queues an event unless it repeats the last one.
+    fn push(&mut self, watch: i32, mask: u32, cookie: u32, name: &[u8]) {
+        let event = InotifyEvent { watch, mask, cookie, name: name.into() };
+        if self.events.back() == Some(&event) {
+            return;
+        }
+        let overflow = InotifyEvent { watch: -1, mask: c::IN_Q_OVERFLOW, cookie: 0, name: Box::default() };
+        match self.events.len() {
+            0..MAX_QUEUED => self.events.push_back(event),
+            MAX_QUEUED => self.events.push_back(overflow),
+            _ => {}
+        }
+    }
+}
+
+impl Notify {
+    /// A new instance, whose readers wait in `queue`.
+    pub fn add_inotify(&mut self, queue: WaitQueueId) -> usize {
+        self.add_group(queue, Kind::Inotify(Inotify::default()))
+    }
+    /// Watches a file, or changes what is watched of it; the watch's number.
+    pub fn add_watch(
+        &mut self,
+        group: usize,
+        inode: InodeKey,
+        is_directory: bool,
+        mask: u32,
+    ) -> Result<i32, Errno> {
+        if mask & c::IN_ONLYDIR != 0 && !is_directory {
+            return Err(Errno::ENOTDIR);
+        }
+        let kept = u64::from(mask & (c::IN_ALL_EVENTS | c::IN_ONESHOT | c::IN_EXCL_UNLINK));
+        let Group { marks, last_mark, .. } = &mut self.groups[group];
+        if let Some(mark) = marks.get_mut(&Subject::Inode(inode)) {
+            if mask & c::IN_MASK_CREATE != 0 {
+                return Err(Errno::EEXIST);
+            }
+            mark.mask = if mask & c::IN_MASK_ADD != 0 { mark.mask | kept } else { kept };
+            return Ok(mark.number);
+        }
+        *last_mark += 1;
+        let number = *last_mark;
+        self.set_mark(group, Subject::Inode(inode), Mark { mask: kept, number, ..Mark::default() });
+        Ok(number)
+    }
+    /// `inotify_rm_watch(2)`. `EINVAL` if there is no such watch.
+    pub fn remove_watch(&mut self, group: usize, number: i32) -> Result<NotifyEffect, Errno> {
+        let Group { marks, kind: Kind::Inotify(instance), queue, .. } = &mut self.groups[group] else {
+            return Err(Errno::EINVAL);
+        };
+        let queue = *queue;
+        let (subject, _) = marks.iter().find(|(_, mark)| mark.number == number).ok_or(Errno::EINVAL)?;
+        let subject = *subject;
+        instance.push(number, c::IN_IGNORED, 0, b"");
+        self.drop_mark(group, subject);
+        Ok(NotifyEffect::Queued(queue))
+    }
+
+    /// Tells an instance: for the directory with the file's name, then for the file itself. Of a file that has lost its name the
+    /// directory hears where it has asked for that (no `IN_EXCL_UNLINK`).
+    pub(super) fn tell_inotify(
+        &mut self,
+        group: usize,
+        happening: &Happening,
+        effects: &mut Vec<NotifyEffect>,
+    ) {
+        let mut mask = happening.mask as u32;
+        if mask & (c::IN_DELETE_SELF | c::IN_MOVE_SELF) != 0 {
+            // Programs were never told this with these.
+            mask &= !c::IN_ISDIR;
+        }
+        let itself = (!happening.is_of_names()).then_some((happening.file.inode, &b""[..], false));
+        let entry = happening.entry.as_ref();
+        let entry = entry.map(|entry| (entry.directory.inode, &entry.name[..], happening.unlinked));
+        for (inode, name, deaf) in [entry, itself].into_iter().flatten() {
+            let Group { marks, kind: Kind::Inotify(instance), queue, .. } = &mut self.groups[group] else {
+                return;
+            };
+            let Some(mark) = marks.get(&Subject::Inode(inode)) else { continue };
+            let wanted = mark.mask as u32;
+            let asked = mask & c::IN_UNMOUNT != 0 || wanted & mask & c::IN_ALL_EVENTS != 0;
+            if !asked || deaf && wanted & c::IN_EXCL_UNLINK != 0 {
+                continue;
+            }
+            let number = mark.number;
+            instance.push(number, mask, happening.cookie, name);
+            effects.push(NotifyEffect::Queued(*queue));
+            if wanted & c::IN_ONESHOT != 0 {
+                let _ = self.remove_watch(group, number);
+            }
+        }
+    }
+
+    /// Takes as many whole events as fit into `room` bytes, as they are read; `None` if there are none. `EINVAL` if not even the first one
+    /// fits.
+    pub fn take_inotify_events(&mut self, group: usize, room: usize) -> Result<Option<Vec<u8>>, Errno> {
+        let Kind::Inotify(instance) = &mut self.groups[group].kind else { return Err(Errno::EINVAL) };
+        let mut data = Vec::new();
+        while let Some(event) = instance.events.front() {
+            if data.len() + event.len() > room {
+                return if data.is_empty() { Err(Errno::EINVAL) } else { Ok(Some(data)) };
+            }
+            event.put(&mut data);
+            instance.events.pop_front();
+        }
+        Ok((!data.is_empty()).then_some(data))
+    }
+}
