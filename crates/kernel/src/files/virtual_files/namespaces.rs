@@ -139,7 +139,7 @@ impl Host {
             mounts = Some(VirtualFile::Namespace("mnt", number).mount_namespace().unwrap_or(0));
         }
         if entered & c::CLONE_NEWTIME != 0 {
-            time = Some(self.namespace_named(file, "time")?.checked_sub(LATER_TIMES).unwrap_or(0));
+            time = Some(self.namespace_named(file, "time")?.saturating_sub(LATER_TIMES));
         }
         let has_mounts = mounts.is_none_or(|number| self.files.mounts.has_namespace(number));
         let has_time = time.is_none_or(|number| self.processes.time_namespaces.contains(number));
