@@ -85,7 +85,7 @@ impl Processes {
         };
         let same = [other.ruid, other.euid, other.suid].iter().all(|id| *id == uid)
             && [other.rgid, other.egid, other.sgid].iter().all(|id| *id == gid)
-            && (self[target.0].attributes.dumpable == 1 || self[target.0].mm.is_none())
+            && self[target.0].attributes.dumpable == 1
             && other.capabilities.permitted & !own_sets == 0;
         if process == target {
             return Ok(());

@@ -36,7 +36,7 @@ pub fn sys_fanotify_init(call: &mut Call<'_>) -> SysResult {
 /// fanotify_mark(2).
 pub fn sys_fanotify_mark(call: &mut Call<'_>) -> SysResult {
     let request = MarkRequest::new(call.uint(1), call.args[2])?;
-    let file = call.host.file_of(call.process, call.int(0))?;
+    let file = call.host.pollable_file(call.process, call.int(0))?;
     let n = call.host.files.notify_of(file, true)?;
     let privileged = call.host.processes.is_capable(call.process, capability::SYS_ADMIN);
     call.host.files.notify.check_mark(n, &request, privileged)?;

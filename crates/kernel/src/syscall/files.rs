@@ -245,7 +245,7 @@ fn cut(call: &mut Call<'_>, inode: InodeKey, size: u64) -> Result<(), Errno> {
 /// `fallocate(2)`: space is never short, so only the size can change; holes are punched by writing
 /// zeroes.
 pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
-    let file = call.host.file_of(call.process, call.int(0))?;
+    let file = call.host.pollable_file(call.process, call.int(0))?;
     let (mode, start, len) = (call.int(1), call.args[2] as i64, call.args[3] as i64);
     if start < 0 || len <= 0 {
         return Err(Errno::EINVAL);

@@ -33,11 +33,13 @@ pub fn sys_inotify_add_watch(call: &mut Call<'_>) -> SysResult {
         | c::IN_MASK_ADD
         | c::IN_MASK_CREATE
         | c::IN_ONESHOT;
-    if mask & (c::IN_ALL_EVENTS | options) == 0 || mask & c::IN_MASK_ADD != 0 && mask & c::IN_MASK_CREATE != 0
-    {
+    if mask & (c::IN_ALL_EVENTS | options) == 0 {
         return Err(Errno::EINVAL);
     }
-    let file = call.host.file_of(call.process, call.int(0))?;
+    let file = call.host.pollable_file(call.process, call.int(0))?;
+    if mask & c::IN_MASK_ADD != 0 && mask & c::IN_MASK_CREATE != 0 {
+        return Err(Errno::EINVAL);
+    }
     let instance = call.host.files.notify_of(file, false)?;
     let path = call.read_path(call.args[1])?;
     let walk = if mask & c::IN_DONT_FOLLOW != 0 { Walk::empty() } else { Walk::FOLLOW };
@@ -48,7 +50,7 @@ pub fn sys_inotify_add_watch(call: &mut Call<'_>) -> SysResult {
 
 /// inotify_rm_watch(2).
 pub fn sys_inotify_rm_watch(call: &mut Call<'_>) -> SysResult {
-    let file = call.host.file_of(call.process, call.int(0))?;
+    let file = call.host.pollable_file(call.process, call.int(0))?;
     let instance = call.host.files.notify_of(file, false)?;
     let told = call.host.files.notify.remove_watch(instance, call.int(1))?;
     call.host.carry_out_notification(vec![told], None);
