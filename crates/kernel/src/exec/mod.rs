@@ -15,8 +15,8 @@ use crate::outcome::{Block, CallState, IfInterrupted, Outcome, SysResult};
 use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{Placement, Regs};
+use belljar_objects::notify::fanotify::ExecPermission;
 use load::{ExecError, Program};
-use prepare::ExecPermission;
 
 impl Processes {
     /// Changes the caller's users, groups and capabilities as the execution of `file` does.

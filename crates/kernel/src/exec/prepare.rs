@@ -4,32 +4,14 @@
 use super::load::{ExecError, Image, Program};
 use crate::files::executable::Executable;
 use crate::host::Host;
-use crate::ids::{ProcessKey, WaitQueueId};
+use crate::ids::ProcessKey;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::script::{LINE_MAX, MAX_DEPTH, Shebang};
+use belljar_objects::notify::fanotify::ExecPermission;
 
 /// Bytes of the longest arguments and environment, a quarter of the stack: `execve(2)`, "Limits on size of arguments and
 /// environment".
 const MAX_STRINGS: usize = 2 << 20;
-
-/// Progress of an execution through what others may forbid (`fanotify(7)`) and are told: steps of each file that it opens.
-#[derive(Debug, Default)]
-pub struct ExecPermission {
-    /// The steps that were done before the call waited.
-    pub before: u64,
-    /// The steps that have come up in this attempt.
-    pub steps: u64,
-    /// Where to wait for the last of them.
-    pub waits: Option<WaitQueueId>,
-}
-
-impl ExecPermission {
-    /// Counts a step; true if it is still to be done.
-    fn is_next(&mut self) -> bool {
-        self.steps += 1;
-        self.steps > self.before
-    }
-}
 
 impl Host {
     /// Finds and reads everything that running `path` needs.

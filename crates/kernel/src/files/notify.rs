@@ -276,12 +276,7 @@ impl Call<'_> {
                 Ok(bytes) => data.extend(bytes),
                 Err(errno) => {
                     self.host.files.notify.answer(&event, false);
-                    self.host
-                        .files
-                        .notify
-                        .permission_queue(n)
-                        .into_iter()
-                        .for_each(|queue| self.host.notify(queue));
+                    self.wake_askers(n);
                     return if data.is_empty() { Err(errno) } else { Ok(Some(data)) };
                 }
             }
@@ -307,18 +302,22 @@ impl Call<'_> {
         self.host.files.notify.told(n, event, reader, fds)
     }
 
+    /// Those who wait for a group's permission see whether it has answered.
+    fn wake_askers(&mut self, n: usize) {
+        if let Some(queue) = self.host.files.notify.permission_queue(n) {
+            self.host.notify(queue);
+        }
+    }
+
     /// `write(2)`: an answer to who asks for permission, `struct fanotify_response`.
     pub(crate) fn write_notify(&mut self, n: usize, buffers: &GuestBuffers) -> SysResult {
         if total_len(buffers) < 8 {
             return Err(Errno::EINVAL);
         }
-        let words: Vec<u32> = self
-            .gather(buffers, 0, 8)?
-            .chunks_exact(4)
-            .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
-            .collect();
-        self.host.files.notify.respond(n, words[0] as i32, words[1])?;
-        self.host.files.notify.permission_queue(n).into_iter().for_each(|queue| self.host.notify(queue));
+        let bytes = self.gather(buffers, 0, 8)?;
+        let answer = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        self.host.files.notify.respond(n, answer as i32, (answer >> 32) as u32)?;
+        self.wake_askers(n);
         done(total_len(buffers))
     }
 }

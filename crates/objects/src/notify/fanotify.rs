@@ -55,6 +55,25 @@ pub(super) struct Permission {
     passed: Vec<usize>,
 }
 
+/// Progress of an execution through what others may forbid (`fanotify(7)`) and are told: steps of each file that it opens.
+#[derive(Debug, Default)]
+pub struct ExecPermission {
+    /// The steps that were done before the call waited.
+    pub before: u64,
+    /// The steps that have come up in this attempt.
+    pub steps: u64,
+    /// Where to wait for the last of them.
+    pub waits: Option<WaitQueueId>,
+}
+
+impl ExecPermission {
+    /// Counts a step; true if it is still to be done.
+    pub fn is_next(&mut self) -> bool {
+        self.steps += 1;
+        self.steps > self.before
+    }
+}
+
 /// The limits that an instance has.
 #[derive(Clone, Copy, Debug)]
 pub struct FanotifyLimits {
