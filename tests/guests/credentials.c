@@ -61,6 +61,8 @@ static void drops(void) {
     SAME(getegid(), 1000);
     CHECK(get_caps(&c) == 0 && c.effective == 0 && c.permitted == 0);
     FAILS(setuid(0), EPERM);
+    /* who may not change them may not leave them as they are either */
+    FAILS(prctl(PR_SET_SECUREBITS, prctl(PR_GET_SECUREBITS)), EPERM);
     FAILS(setgid(0), EPERM);
     FAILS(setgroups(0, NULL), EPERM);
     FAILS(setresuid(1000, 1000, 0), EPERM);

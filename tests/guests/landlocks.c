@@ -127,6 +127,9 @@ static int files(void) {
     STEP(9, opened("shut/readable", O_RDONLY) == 0);
     REFUSED(10, opened("shut/readable", O_RDWR), EACCES);
     REFUSED(11, made("shut/new"), EACCES);
+    /* a file without a name takes the same rights */
+    STEP(24, opened("open", O_TMPFILE | O_RDWR) == 0 || errno == EOPNOTSUPP);
+    REFUSED(25, opened("shut", O_TMPFILE | O_RDWR), EACCES);
     REFUSED(12, mkdir("open/directory", 0755), EACCES);
     REFUSED(13, symlink("x", "open/link"), EACCES);
     REFUSED(14, mkfifo("open/fifo", 0644), EACCES);

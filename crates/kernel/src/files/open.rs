@@ -10,7 +10,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey, WaitQueueId};
 use belljar_base::SimTime;
-use belljar_linux_abi::landlock::ACCESS_FS_MAKE_REG;
+use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_REG, ACCESS_FS_READ_FILE, ACCESS_FS_WRITE_FILE};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::MountFlags;
 
@@ -313,7 +313,8 @@ impl Host {
         }
         self.files.check_writable((found.target_mount, directory))?;
         self.check_permission(process, directory, WRITE | EXEC)?;
-        self.check_restricted(found, ACCESS_FS_MAKE_REG)?;
+        let reads = if request.flags & c::O_ACCMODE == c::O_RDWR { ACCESS_FS_READ_FILE } else { 0 };
+        let withheld = self.check_restricted(found, ACCESS_FS_MAKE_REG | ACCESS_FS_WRITE_FILE | reads)?;
         let mode = request.mode & !self.processes[process.0].umask;
         let inode = self.unnamed_file(directory, mode)?;
         let (uid, gid) = found.owner;
@@ -328,6 +329,7 @@ impl Host {
         let kind = FileKind::Regular(inode);
         let file = self.open_inode_file(kind, Some(found.target_mount), inode, request.flags);
         self.files.open(file).unnamed = Some(entry);
+        self.files.open(file).withheld = withheld;
         Ok(file)
     }
 

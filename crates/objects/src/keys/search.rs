@@ -211,7 +211,7 @@ impl KeyTable {
         self.search_task(rings, who.ruid, || Search::only(&at, key, Some(who))).is_ok()
     }
 
-    /// The keyring of this name that was made first and that others may join: `ENOKEY` if there is none.
+    /// The keyring of this name that was made first of those that somebody may join.
     pub(super) fn ring_named(&self, name: &[u8], who: &Credentials) -> Option<i32> {
         let joinable = |serial: i32, entry: &Entry| {
             entry.kind == KeyType::Keyring
