@@ -2,7 +2,8 @@
 """Builds what is given away: wheel, source distribution, tarball, and debug information apart from them. `./belljar --dist DIR` runs it.
 
 The program is linked against glibc 2.28's symbols by zig's linker, which PyPI has, for manylinux_2_28 (Debian 10, Ubuntu 20.04, RHEL 8 and
-later). Two builds of one commit by one compiler and objcopy give the same bytes, wherever they are made."""
+later). Two builds of one commit by one compiler and objcopy give the same bytes, wherever they are made: what zig compiles for each program names the folder
+in its debug information and takes no other name, so the checkout is seen at one place while it is built, in a mount namespace."""
 
 from __future__ import annotations
 
@@ -21,13 +22,50 @@ TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").res
 #: Fixed, since what builds is part of what is built.
 TOOLS = ["cargo-zigbuild==0.24.1", "maturin==1.16.0", "wheel==0.48.0", "ziglang==0.17.1"]
 TRIPLE = "x86_64-unknown-linux-gnu"
+#: Where the checkout and its target folder are seen while they are built.
+PLACE, TARGET_PLACE = pathlib.Path("/srv"), pathlib.Path("/media")
+#: Says that they are.
+AT_PLACE = "BELLJAR_DIST_AT_PLACE"
+#: Commands that make a mount namespace: root's, and that of a user who may.
+NAMESPACES = (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"])
+BIND = 'mount --bind "$1" "$2" && mount --bind "$3" "$4" && shift 4 && cd "$0" && exec "$@"'
 GLIBC = "2.28"
 SHELLS = {"bash": "bash-completion/completions/belljar", "zsh": "zsh/site-functions/_belljar", "fish": "fish/vendor_completions.d/belljar.fish"}
 
 
+def at_place(command: list[str | pathlib.Path], used: list[pathlib.Path]) -> list[str] | None:
+    """A command that runs `command` where the checkout is at PLACE, if that is possible here; `used` are folders that it must see."""
+    within = TARGET.is_relative_to(ROOT)
+    TARGET.mkdir(parents=True, exist_ok=True)
+    binds = [ROOT, PLACE, *((PLACE, PLACE) if within else (TARGET, TARGET_PLACE))]
+    hidden = [PLACE] if within else [PLACE, TARGET_PLACE]
+    if any(path.resolve().is_relative_to(place) for path in [*used, ROOT, TARGET] for place in hidden):
+        return None
+    for namespace in NAMESPACES:
+        prefix = [*namespace, "sh", "-c", BIND, PLACE, *binds]
+        try:
+            if subprocess.run([*prefix, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
+                return list(map(str, [*prefix, *command]))
+        except OSError:
+            return None
+    return None
+
+
+def go_to_place(out: pathlib.Path) -> None:
+    """Goes on as a process that sees the checkout at PLACE."""
+    target = PLACE / TARGET.relative_to(ROOT) if TARGET.is_relative_to(ROOT) else TARGET_PLACE
+    home = pathlib.Path(os.environ.get("CARGO_HOME") or pathlib.Path.home() / ".cargo")
+    command = at_place([sys.executable, PLACE / "packaging/dist.py", out], [out, home, pathlib.Path(sys.prefix), pathlib.Path(tempfile.gettempdir())])
+    if command is None:
+        print("belljar: no mount namespace can be made here: debug information and build IDs will depend on the folder that this is built in", file=sys.stderr)
+        return
+    os.execvpe(command[0], command, {**os.environ, AT_PLACE: "1", "CARGO_TARGET_DIR": str(target), "PWD": str(PLACE)})
+
+
 def tools() -> pathlib.Path:
     """An environment with the tools that PyPI has: the folder of its programs."""
-    venv = TARGET / "dist-venv"
+    # Its programs name the folder that it was made in.
+    venv = TARGET / ("dist-tools" if AT_PLACE in os.environ else "dist-venv")
     programs = venv / "bin"
     if not programs.is_dir():
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
@@ -55,8 +93,9 @@ def environment(programs: pathlib.Path) -> dict[str, str]:
         epoch = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     epoch = epoch or "946684800"
     # The allocator is C.
-    c_flags = " ".join(f"-ffile-prefix-map={folder}={name}" for folder, name in names.items())
-    return {**os.environ, "CARGO_TARGET_DIR": str(TARGET), "SOURCE_DATE_EPOCH": epoch, "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
+    c_flags = " ".join([*(f"-ffile-prefix-map={folder}={name}" for folder, name in names.items()), "-ffile-compilation-dir=/target"])
+    # zig compiles parts of the C library when it links, in its own way: their debug information names the folder that PWD says.
+    return {**os.environ, "PWD": "/proc/self/cwd", "CARGO_TARGET_DIR": str(TARGET), "SOURCE_DATE_EPOCH": epoch, "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
             f"CFLAGS_{TRIPLE.replace('-', '_')}": c_flags, "PATH": path}
 
 
@@ -131,6 +170,8 @@ def main() -> None:
         sys.exit("belljar: --dist needs objcopy: apt-get install binutils, or your system's equal")
     out = pathlib.Path(sys.argv[1]).resolve()
     out.mkdir(parents=True, exist_ok=True)
+    if AT_PLACE not in os.environ:
+        go_to_place(out)
     programs = tools()
     env = environment(programs)
     epoch = int(env["SOURCE_DATE_EPOCH"])

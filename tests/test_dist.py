@@ -54,6 +54,25 @@ def test_an_archive_depends_on_its_files_alone(workdir):
     assert modes == {"belljar-1/bin": "0o755", "belljar-1/bin/a": "0o755", "belljar-1/bin/b": "0o644", "belljar-1/bin/c": "0o644"}
 
 
+@pytest.mark.needs("unshare")
+@pytest.mark.parametrize("target", ["inside", "elsewhere"])
+def test_builds_see_one_place(workdir, monkeypatch, target):
+    dist = load("packaging/dist.py")
+    checkout, elsewhere = workdir / "checkout", workdir / "elsewhere"
+    checkout.mkdir()
+    (checkout / "file").write_text("here")
+    monkeypatch.setattr(dist, "ROOT", checkout)
+    monkeypatch.setattr(dist, "TARGET", checkout / "target" if target == "inside" else elsewhere)
+    seen = dist.PLACE / "target" if target == "inside" else dist.TARGET_PLACE
+    command = dist.at_place(["sh", "-c", f"pwd; cat file; echo built > {seen}/made"], [workdir])
+    if command is None:
+        pytest.skip("this user may not make mount namespaces")
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"{dist.PLACE}\nhere"
+    assert (dist.TARGET / "made").read_text() == "built\n"
+    # What would be hidden is left where it is.
+    assert dist.at_place(["true"], [dist.PLACE / "wheels"]) is None
+
+
 def test_the_recipe_and_the_workflow():
     import yaml
 
