@@ -105,8 +105,10 @@ static void rulesets_are_checked(void) {
     FAILS(syscall(ADD_RULE, rules, PATH_BENEATH, &itself, 1), EINVAL);
     FAILS(syscall(ADD_RULE, rules, 77, &itself, 0), EINVAL);
     FAILS(syscall(ADD_RULE, rules, PATH_BENEATH, NULL, 0), EFAULT);
-    FAILS(syscall(RESTRICT_SELF, rules, 1u << 30), geteuid() == 0 ? EINVAL : EPERM);
-    if (geteuid() != 0)
+    /* it takes CAP_SYS_ADMIN, which a container's root need not have, or no_new_privs */
+    errno = 0;
+    CHECK(syscall(RESTRICT_SELF, rules, 1u << 30) == -1 && (errno == EPERM || (geteuid() == 0 && errno == EINVAL)));
+    if (errno == EPERM)
         FAILS(syscall(RESTRICT_SELF, rules, 0), EPERM);
     else
         FAILS(syscall(RESTRICT_SELF, -1, 0), EBADF);
@@ -128,8 +130,10 @@ static int files(void) {
     REFUSED(10, opened("shut/readable", O_RDWR), EACCES);
     REFUSED(11, made("shut/new"), EACCES);
     /* a file without a name takes the same rights */
-    STEP(24, opened("open", O_TMPFILE | O_RDWR) == 0 || errno == EOPNOTSUPP);
-    REFUSED(25, opened("shut", O_TMPFILE | O_RDWR), EACCES);
+    int nameless = opened("open", O_TMPFILE | O_RDWR) == 0;
+    STEP(24, nameless || errno == EOPNOTSUPP);
+    if (nameless)
+        REFUSED(25, opened("shut", O_TMPFILE | O_RDWR), EACCES);
     REFUSED(12, mkdir("open/directory", 0755), EACCES);
     REFUSED(13, symlink("x", "open/link"), EACCES);
     REFUSED(14, mkfifo("open/fifo", 0644), EACCES);

@@ -207,11 +207,15 @@ static int write_number(const char *path, int number) {
 static void the_next_identifier_can_be_chosen(void) {
     const char *next = "/proc/sys/kernel/shm_next_id";
     int wanted = 32768 * 5 + 1234;
+    if (number_in(next) == -2)
+        return; /* a kernel without CONFIG_CHECKPOINT_RESTORE */
     SAME(number_in(next), -1);
     if (!write_number(next, wanted))
         return;
     SAME(number_in(next), wanted);
     int id = shmget(IPC_PRIVATE, 4096, 0600);
+    if (id != wanted)
+        shmctl(id, IPC_RMID, NULL);
     SAME(id, wanted);
     SAME(number_in(next), -1);
     /* one that there is does not come again */

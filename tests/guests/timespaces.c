@@ -46,12 +46,12 @@ static int in_child(int (*run)(void)) {
 static int64_t seconds(clockid_t clock) { return (int64_t)(now_ns(clock) / 1000000000u); }
 static int near(int64_t a, int64_t b) { return a >= b && a <= b + 20; }
 
-static int64_t before[3];
-static void look(void) { before[0] = seconds(CLOCK_MONOTONIC), before[1] = seconds(CLOCK_BOOTTIME), before[2] = seconds(CLOCK_REALTIME); }
+static int64_t before[4];
+static void look(void) { before[0] = seconds(CLOCK_MONOTONIC), before[1] = seconds(CLOCK_BOOTTIME), before[2] = seconds(CLOCK_REALTIME), before[3] = seconds(CLOCK_MONOTONIC_RAW); }
 
 static int clocks_lie_apart(void) {
     struct sysinfo info;
-    HOLDS(near(seconds(CLOCK_MONOTONIC), before[0] + 2 * HOUR) && near(seconds(CLOCK_MONOTONIC_RAW) - seconds(CLOCK_MONOTONIC) + 10, 0));
+    HOLDS(near(seconds(CLOCK_MONOTONIC), before[0] + 2 * HOUR) && near(seconds(CLOCK_MONOTONIC_RAW), before[3] + 2 * HOUR));
     HOLDS(near(seconds(CLOCK_MONOTONIC_COARSE), before[0] + 2 * HOUR - 1) && near(seconds(CLOCK_BOOTTIME), before[1] + HOUR));
     HOLDS(near(seconds(CLOCK_REALTIME), before[2]));
     for (int i = 0; i < 50; i++) /* often enough for those who answer it themselves */
@@ -190,9 +190,13 @@ int main(int argc, char **argv) {
         return !near(seconds(CLOCK_BOOTTIME), atoll(argv[2]));
     pid_t child = fork();
     if (child == 0)
-        _exit(unshare(CLONE_NEWTIME) == 0 ? 0 : 1);
+        _exit(unshare(CLONE_NEWTIME) == 0 ? 0 : errno);
     int status = 1;
     waitpid(child, &status, 0);
     root = status == 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EINVAL) {
+        printf("# skipped: this kernel has no time namespaces\n");
+        return 77;
+    }
     return guest_run(argc, argv, tests, (int)(sizeof tests / sizeof *tests));
 }

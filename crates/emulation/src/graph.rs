@@ -49,7 +49,7 @@ struct Member {
     refused: u64,
     /// Packets on their way to it.
     under_way: BinaryHeap<Reverse<UnderWay>>,
-    /// The time of the last look at its port.
+    /// Its time up to which all packets have been taken in.
     seen: SimTime,
 }
 
@@ -223,7 +223,7 @@ impl GraphNetwork {
         while !stop.load(Relaxed) {
             let now = times();
             let mut moved = self.receive(&mut ports, &clocks, &now);
-            self.transmit(&now);
+            self.transmit();
             moved += self.deliver(&mut ports, &times(), &mut frame);
             match moved {
                 0 => self.sleep(&ports, &clocks, waker.as_ref()),
@@ -247,22 +247,27 @@ impl GraphNetwork {
         let members = self.members.iter_mut().zip(ports);
         for (((member, port), clock), now) in members.zip(clocks).zip(now.iter().copied()) {
             let Member { nic, seen, .. } = member;
+            let (before, mut last) = (*seen, *seen);
             // An interface that is down, as that of a crashed host, has nothing to say.
-            moved += port
+            let received = port
                 .receive(BATCH, &mut |frame| {
+                    last = clock.arrival(&frame, before, now).max(last);
                     if let Some(packet) = frame.bytes.get(HEADER_LEN..).filter(|_| is_ip(frame.bytes)) {
-                        let _ = nic.send(clock.arrival(&frame, *seen, now), Packet::new(packet.to_vec()));
+                        let _ = nic.send(last, Packet::new(packet.to_vec()));
                     }
                 })
                 .unwrap_or(0);
-            *seen = now;
+            // What still waits in the port has come after the last one.
+            *seen = if received < BATCH { now } else { last };
+            moved += received;
         }
         moved
     }
 
-    /// Lets the uplinks work until now, and makes changes of bandwidths.
-    fn transmit(&mut self, now: &[SimTime]) {
-        for (from, now) in now.iter().copied().enumerate() {
+    /// Lets the uplinks work until the time up to which packets have been taken in, and makes changes of bandwidths.
+    fn transmit(&mut self) {
+        for from in 0..self.members.len() {
+            let now = self.members[from].seen;
             while let Some((at, up, down)) =
                 self.members[from].bandwidths.last().copied().filter(|c| c.0 <= now)
             {

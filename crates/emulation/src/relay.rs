@@ -70,8 +70,8 @@ struct End {
     is_stamped: bool,
     /// The time for which the port may be left alone.
     look: Duration,
-    /// It was left alone since the last look.
-    is_alone: bool,
+    /// The time for which it was to be left alone since the last look; zero if it was not.
+    alone: Duration,
 }
 
 impl End {
@@ -90,13 +90,15 @@ impl End {
 
     /// Draws the lesson of a look at the port, which found `received` frames.
     fn looked(&mut self, received: usize) {
-        if std::mem::take(&mut self.is_alone) {
-            let [first, longest] = self.looks();
-            if received >= BATCH || received * MANY > self.port.room() {
-                self.look = first;
-            } else if received * FEW <= self.port.room() {
-                self.look = (self.look * 2).min(longest);
-            }
+        let alone = std::mem::take(&mut self.alone);
+        if alone.is_zero() {
+            return;
+        }
+        let [first, longest] = self.looks();
+        if received >= BATCH || received * MANY > self.port.room() {
+            self.look = first;
+        } else if alone >= self.look && received * FEW <= self.port.room() {
+            self.look = (self.look * 2).min(longest);
         }
     }
 }
@@ -105,14 +107,11 @@ impl Relay {
     /// A relay between ports, each with the line that leads away from it. `spin` is the real time before an event in
     /// which it does not sleep: about the lateness of a wake-up (50 us), or zero to spare the processor.
     pub fn new(a: (Box<dyn Port>, Line), b: (Box<dyn Port>, Line), spin: Duration) -> Relay {
-        let end = |(port, line)| End {
-            port,
-            line,
-            refused: 0,
-            seen: SimTime::ZERO,
-            is_stamped: false,
-            look: Duration::ZERO,
-            is_alone: false,
+        let end = |(port, line)| {
+            let (seen, zero) = (SimTime::ZERO, Duration::ZERO);
+            let mut end = End { port, line, refused: 0, seen, is_stamped: false, look: zero, alone: zero };
+            end.look = end.looks()[0];
+            end
         };
         Relay { ends: [end(a), end(b)], spin, waker: None }
     }
@@ -177,7 +176,9 @@ impl Relay {
                 wait = wait.min(unseen).min(end.look);
                 awake[number] = false;
             }
-            end.is_alone = !awake[number];
+        }
+        for (end, awake) in self.ends.iter_mut().zip(awake) {
+            end.alone = if awake { Duration::ZERO } else { wait };
         }
         (wait, awake)
     }
@@ -189,19 +190,20 @@ impl Relay {
             let (near, far) = if from == 0 { (first, second) } else { (second, first) };
             let now = clocks[from].now();
             let End { port, line, seen, is_stamped, .. } = near;
+            let (before, mut last) = (*seen, *seen);
             let received = port.receive(BATCH, &mut |frame| {
                 *is_stamped = frame.time.is_some();
-                line.offer(clocks[from].arrival(&frame, *seen, now), frame.bytes);
+                last = clocks[from].arrival(&frame, before, now).max(last);
+                line.offer(last, frame.bytes);
             })?;
-            if received < BATCH {
-                *seen = now;
-            }
+            // What still waits in the port has come after the last one: the line goes no further before it is taken in.
+            *seen = if received < BATCH { now } else { last };
             near.looked(received);
             moved += received;
-            let End { line, refused, .. } = near;
+            let End { line, refused, seen, .. } = near;
             let mut failed = None;
             let delivered =
-                line.deliver_by(now, clocks[1 - from].now(), |frame, _| match far.port.send(frame) {
+                line.deliver_by(*seen, clocks[1 - from].now(), |frame, _| match far.port.send(frame) {
                     Ok(Sent::Queued) => {}
                     Ok(Sent::Full) => *refused += 1,
                     Err(e) => failed = Some(e),

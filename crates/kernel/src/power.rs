@@ -50,6 +50,7 @@ impl Host {
             self.waits.destroy(zombie.child_changed);
             self.waits.destroy(zombie.signals.arrived);
         }
+        self.processes.time_namespaces = Default::default();
         self.pids.clear();
         self.scheduler.clear();
         self.debuggers.forget_threads();
@@ -79,6 +80,7 @@ impl Host {
         self.discipline.reset();
         self.set_clock_drift(self.discipline.drift_ppb);
         self.net.restore_power();
+        self.last_counter = 0;
         let now = self.net.clock.now();
         self.unmount_all();
         VOLATILE.iter().for_each(|directory| self.empty_directory(directory));

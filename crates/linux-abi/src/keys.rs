@@ -54,9 +54,7 @@ pub const KEYCTL_MOVE_EXCL: u32 = 1;
 /// Permissions of whoever possesses a key; those of its user, its group and others are 8, 16 and 24 bits below.
 pub const KEY_POS_VIEW: u32 = 0x0100_0000;
 pub const KEY_POS_READ: u32 = 0x0200_0000;
-pub const KEY_POS_WRITE: u32 = 0x0400_0000;
 pub const KEY_POS_SEARCH: u32 = 0x0800_0000;
-pub const KEY_POS_LINK: u32 = 0x1000_0000;
 pub const KEY_POS_SETATTR: u32 = 0x2000_0000;
 pub const KEY_POS_ALL: u32 = 0x3f00_0000;
 pub const KEY_USR_VIEW: u32 = 0x0001_0000;

@@ -76,7 +76,7 @@ impl Stack {
     ) -> impl Iterator<Item = Ipv4Addr> + use<> {
         let of_network = self.address_network(number, own).broadcast();
         let given = match self.address_attributes.get(&(number, *own)) {
-            Some(given) => given.broadcast.filter(|ip| !ip.is_broadcast()),
+            Some(given) => given.broadcast.filter(|ip| !ip.is_broadcast() && !ip.is_unspecified()),
             None => of_network.filter(|_| number != crate::LO),
         };
         let of_primary = of_network.filter(|ip| given != Some(*ip) && self.primary_of(number, own) == *own);
@@ -95,7 +95,10 @@ impl Stack {
 
     /// The link for all of whose stations an address stands that was given for that.
     pub fn given_broadcast(&self, ip: Ipv4Addr) -> Option<usize> {
-        let given = self.address_attributes.iter().filter(|(_, given)| given.broadcast == Some(ip));
+        let given = self
+            .address_attributes
+            .iter()
+            .filter(|(_, given)| given.broadcast == Some(ip) && !ip.is_broadcast());
         let usable = |number: &usize| self.interfaces[*number].up && self.interfaces[*number].is_link();
         given.map(|((number, _), _)| *number).find(usable)
     }

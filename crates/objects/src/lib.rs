@@ -2,8 +2,11 @@
 //! guest memory and no system calls, and wake nobody: an object that can be waited for has the name of its queue, and the kernel
 //! notifies it after a change.
 //!
-//! [`ids`] names objects, [`call_counts`] counts calls. [`pipe`], [`locks`], [`extents`], [`mounts`], [`notify`] and [`loops`] belong to files, [`space`], [`aio`] and [`uring_memory`] to memory, [`discipline`] and [`time_namespaces`] to the clock, [`credentials`],
-//! [`attributes`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings, [`landlock`] the restrictions that they put on themselves, and [`sysv`] is System V's message queues, semaphores and shared memory.
+//! [`ids`] names objects, [`call_counts`] counts calls. [`pipe`], [`locks`], [`extents`], [`mounts`], [`notify`] and
+//! [`loops`] belong to files, [`space`], [`aio`] and [`uring_memory`] to memory, [`discipline`] and [`time_namespaces`]
+//! to the clock, [`credentials`], [`attributes`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings,
+//! [`landlock`] the restrictions that they put on themselves, and [`sysv`] is System V's message queues, semaphores and
+//! shared memory.
 #![forbid(unsafe_code)]
 
 pub mod aio;

@@ -82,7 +82,8 @@ impl TimeNamespaces {
         let mut offsets = self.offsets(number);
         for (boottime, seconds, nanoseconds) in parsed {
             let now = (now / SECOND as u64) as i64;
-            if seconds.abs() > i64::MAX / SECOND || !(0..=LATEST).contains(&(now + seconds)) {
+            if seconds.unsigned_abs() > (i64::MAX / SECOND) as u64 || !(0..=LATEST).contains(&(now + seconds))
+            {
                 return Err(Errno::ERANGE);
             }
             let offset = if boottime { &mut offsets.boottime } else { &mut offsets.monotonic };
@@ -139,7 +140,7 @@ mod tests {
         for text in ["realtime 1 0", "0 1 0", "monotonic 1", "monotonic 1 1000000000", "\n"] {
             assert_eq!(all.write(number, text.as_bytes(), NOW), Err(Errno::EINVAL), "{text}");
         }
-        for seconds in ["-85001", "9223372036", "99999999999999"] {
+        for seconds in ["-9223372036854775808", "-85001", "9223372036", "99999999999999"] {
             assert_eq!(all.write(number, format!("1 {seconds} 0").as_bytes(), NOW), Err(Errno::ERANGE));
         }
         for text in ["1 -85000 0", "1 4000000000 0", "  monotonic 1 0", "monotonic 1 0 x"] {

@@ -295,7 +295,7 @@ impl Port for PacketRing {
 
     fn room(&self) -> usize {
         match &self.ring {
-            Ring::Frames(ring) => ring.slots(),
+            Ring::Frames(ring) => ring.room(),
             // Frames lie one behind the other in a block.
             Ring::Blocks(_) => 0,
         }

@@ -204,6 +204,17 @@ fn a_stamped_frame_is_due_by_its_stamp_however_late_it_is_taken_in() {
 }
 
 #[test]
+fn stamps_hold_for_more_frames_than_one_look_takes_in() {
+    let (mut a, _b, mut relay) = ends_with(&delayed(10), Duration::ZERO, |port| Box::new(Stamped(port)));
+    let at = |ms: u64| Shown(SimTime::from_nanos(ms * 1_000_000));
+    for _ in 0..100 {
+        send(&mut a, 3);
+    }
+    while relay.turn([&at(7), &at(7)], Duration::ZERO).unwrap() > 0 {}
+    assert_eq!(relay.turn([&at(13), &at(13)], Duration::ZERO).unwrap(), 100);
+}
+
+#[test]
 fn a_flow_wakes_nobody_for_frames_that_come() {
     let limited = LineConfig { rate: Some(480_000), ..delayed(5) };
     let (mut a, _b, mut relay) = ends_with(&limited, Duration::ZERO, |port| Box::new(Stamped(port)));

@@ -169,10 +169,22 @@ impl Host {
     fn send_cookie(&mut self, notice: Notice, state: u8) {
         let Notice::Cookie(file, mut cookie) = notice else { return };
         cookie[COOKIE_LEN - 1] = state;
-        if let FileKind::Socket(key) = self.files.open(file).kind {
+        if let FileKind::Socket(key) = self.files.open(file).kind
+            && !self.own.netlink_is_full(key)
+        {
             self.own.netlink_enqueue(&mut self.net, key, &cookie);
         }
         self.release_file(file);
+    }
+    /// A process ends, and with it what it wanted to be told.
+    pub(crate) fn forget_notices(&mut self, process: ProcessKey) {
+        let queues = self.files.mqueues.iter();
+        let own = queues.filter(|(_, queue)| queue.notify.is_some_and(|(owner, _)| owner == process));
+        for n in own.map(|(n, _)| n).collect::<Vec<_>>() {
+            if let Some((_, notice)) = self.files.mqueues[n].notify.take() {
+                self.send_cookie(notice, REMOVED);
+            }
+        }
     }
 
     /// Takes the message of the highest priority; gives the queue to wait for if there is none. `EMSGSIZE`

@@ -111,6 +111,8 @@ impl Host {
         let former = unnamed.or_else(|| found.former_entry.clone());
         let entry = entry.or_else(|| former.and_then(|former| self.files.present(former)));
         let mut happening = self.happening(inode, mask);
+        // A directory that has been removed behind the host's back hears nothing.
+        let entry = entry.filter(|(directory, _)| self.files.inodes.contains(directory.0));
         happening.entry = entry.map(|(directory, name)| self.files.notified_name(directory, &name));
         happening.unlinked = unlinked;
         happening.mount =
@@ -220,7 +222,8 @@ impl Host {
         inode: InodeKey,
         mask: u64,
     ) -> Result<Option<WaitQueueId>, Errno> {
-        if self.files.notify.is_idle() {
+        // Nobody is asked about what the experiment opens: no thread could wait.
+        if self.caller.is_none() || !self.files.notify.may_forbid() {
             return Ok(None);
         }
         let Some(happening) = self.happening_at(None, Some(mount), inode, mask as u32) else {

@@ -43,6 +43,8 @@ pub enum Opened {
     File(FileKey),
     /// It waits for the other end of a FIFO, or until then for a lease to be given up.
     Wait(WaitQueueId, Option<SimTime>),
+    /// It waits for the permission of those who may forbid it.
+    Asked(WaitQueueId),
 }
 
 impl Files {
@@ -103,7 +105,7 @@ impl Host {
                 let withheld =
                     self.check_restricted(&found, rights).inspect_err(|_| self.close_native(inode))?;
                 if let Some(queue) = self.ask_permission(Some(found.mount), inode, c::FAN_OPEN_PERM)? {
-                    return Ok(Opened::Wait(queue, None));
+                    return Ok(Opened::Asked(queue));
                 }
                 let kind = FileKind::Regular(inode);
                 let file = self.open_inode_file(kind, Some(found.mount), inode, flags);
@@ -177,7 +179,7 @@ impl Host {
             }
         }
         if let Some(queue) = self.ask_permission(Some(place.0), key, c::FAN_OPEN_PERM)? {
-            return Ok(Opened::Wait(queue, None));
+            return Ok(Opened::Asked(queue));
         }
         let broken = self.break_leases(key, writes || flags & c::O_TRUNC != 0, flags & c::O_NONBLOCK == 0)?;
         if let Some((queue, until)) = broken {

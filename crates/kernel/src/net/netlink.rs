@@ -225,6 +225,10 @@ impl OwnSockets {
         let members: Vec<SocketKey> = sockets.map(|(key, _)| key).collect();
         members.into_iter().for_each(|key| self.netlink_enqueue(net, key, message));
     }
+    /// True if a socket has as many unread datagrams as it is given unasked.
+    pub(crate) fn netlink_is_full(&self, key: SocketKey) -> bool {
+        matches!(self.get(key), Some(OwnKind::Netlink(netlink)) if netlink.queue.len() >= QUEUE_LIMIT)
+    }
     /// Gives a socket a datagram, as far as its filter lets it through.
     pub(crate) fn netlink_enqueue(&mut self, net: &mut Stack, key: SocketKey, message: &[u8]) {
         let Some(kept) = net.filtered(key, message, Metadata::default()) else { return };

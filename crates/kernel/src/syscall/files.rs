@@ -102,6 +102,7 @@ pub(super) fn open_at(
     let request = OpenRequest { dirfd, path, flags, mode, walk, again };
     match call.host.open_path(call.process, request)? {
         Opened::File(file) => done(call.host.install_fd(call.process, file, flags & c::O_CLOEXEC != 0, 0)?),
+        Opened::Asked(queue) => Block::on(queue).interrupted(IfInterrupted::Killable).into(),
         Opened::Wait(queue, until) => {
             Block::on(queue).with_deadline(until).interrupted(IfInterrupted::Restart).into()
         }

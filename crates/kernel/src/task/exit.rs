@@ -43,6 +43,7 @@ impl Host {
         self.cancel_requests_of(process, false);
         self.wake_vfork_parent(process);
         self.undo_semaphores(process);
+        self.forget_notices(process);
         self.note_resident(process);
         let target = self.process(process);
         let (fds, mm) = (target.fds.take(), target.mm.take());
@@ -141,6 +142,7 @@ impl Host {
         let thread = self.threads.remove(key.0);
         self.tids.remove(&thread.tid);
         self.forget_registered_rings(thread.tid);
+        self.files.notify.forget_thread(thread.tid);
         self.machine.destroy_context(thread.context);
         if let Some(rings) = thread.keyrings {
             self.keys.ended(*rings);

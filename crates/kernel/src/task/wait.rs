@@ -113,7 +113,10 @@ impl Host {
     fn child_event(&mut self, key: ProcessKey, flags: WaitFlags) -> Option<ChildEvent> {
         let keep = flags.contains(WaitFlags::NOWAIT);
         let calls = self.calls_of(key) + self.processes[key.0].attributes.children_calls;
-        self.note_resident(key);
+        let job = self.processes[key.0].signals.job;
+        if job.stop_unreported || job.continue_unreported {
+            self.note_resident(key);
+        }
         let attributes = &self.processes[key.0].attributes;
         let resident = attributes.peak_resident.max(attributes.children_resident);
         let dumped = self.processes[key.0].dumps_core();

@@ -178,6 +178,7 @@ impl Host {
         self.urings.is_worker = matches!(made.number as i64, c::SYS_fallocate | c::SYS_ftruncate);
         let identity = self.urings.instances[n].personalities.get(&entry.personality).cloned();
         let own = identity.map(|as_whom| std::mem::replace(&mut self.process(process).credentials, as_whom));
+        let former = self.caller.replace((thread, process));
         let outcome = self.with_file_at(process, fd, held.first, |host| {
             let mut call = Call { host, thread, process, number, args, resumed, staged: None };
             match (entry.op, held.first, held.second, made.message.as_ref()) {
@@ -194,6 +195,7 @@ impl Host {
                 _ => table::dispatch(&mut call),
             }
         });
+        self.caller = former;
         (self.urings.reading, self.urings.is_worker) = (None, false);
         if let Some(own) = own {
             self.process(process).credentials = own;

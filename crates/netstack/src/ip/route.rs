@@ -271,11 +271,13 @@ impl Stack {
         let fits = |number, own: &&InterfaceAddress| {
             self.scope_of(number, own).min(c::RT_SCOPE_HOST) <= scope && self.primary_of(number, own) == **own
         };
-        let mut own =
-            self.interfaces[interface].addresses.iter().filter(|own| fits(interface, own)).peekable();
-        let first = own.peek().copied();
-        let near =
-            own.find(|own| next.is_none_or(|next| self.address_network(interface, own).contains(next)));
+        let own = &self.interfaces[interface].addresses;
+        // The cheaper question first: a host may have many addresses.
+        let is_near = |own: &InterfaceAddress| {
+            next.is_none_or(|next| self.address_network(interface, own).contains(next))
+        };
+        let near = own.iter().find(|own| is_near(own) && fits(interface, own));
+        let first = || own.iter().find(|own| fits(interface, own));
         let others = || {
             let every = self.interfaces.iter().enumerate();
             let mut all =
@@ -285,7 +287,7 @@ impl Stack {
             };
             all.find(usable).map(|(_, own)| own)
         };
-        near.or(first).or_else(others).map(|own| own.ip)
+        near.or_else(first).or_else(others).map(|own| own.ip)
     }
 
     /// True if an address stands for all stations of a link that this host is on, or of any.

@@ -399,8 +399,11 @@ impl<'a> KeyCaller<'a> {
         if exclusive && self.table.entry(to).links.contains_key(&at) {
             return Err(Errno::EEXIST);
         }
-        self.table.link(to, key)?;
-        self.table.unlink(from, &at)
+        // What is replaced there may be the last to hold the keyring that the key comes from.
+        self.table.hold(from);
+        let moved = self.table.link(to, key).and_then(|()| self.table.unlink(from, &at));
+        self.table.release(from);
+        moved
     }
 
     /// `KEYCTL_SEARCH`: below one keyring. What is found is linked to another, unless that is 0.

@@ -1,6 +1,7 @@
 //! Rights to keys, and how they are found from a thread's keyrings.
 
 use super::*;
+use belljar_base::Set;
 
 /// Rights that an operation asks for, as bits of one set of permissions.
 pub(super) const VIEW: u32 = 0x01;
@@ -36,6 +37,8 @@ pub(super) struct Search<'a> {
     now: i64,
     /// The error at the end.
     error: Errno,
+    /// The keyrings that have been searched, with their depths: several ways may lead to one.
+    seen: Set<(i32, usize)>,
 }
 
 impl<'a> Search<'a> {
@@ -50,6 +53,7 @@ impl<'a> Search<'a> {
             forgives_expired: false,
             now,
             error: Errno::EAGAIN,
+            seen: Set::new(),
         }
     }
     /// The search of `request_key(2)`.
@@ -67,6 +71,7 @@ impl<'a> Search<'a> {
             forgives_expired: false,
             now: 0,
             error: Errno::EAGAIN,
+            seen: Set::new(),
         }
     }
 }
@@ -144,7 +149,7 @@ impl KeyTable {
 
     fn descend(&self, ring: i32, depth: usize, search: &mut Search<'_>) -> Option<End> {
         let entry = self.entry(ring);
-        if entry.invalidated || entry.revoked_at.is_some() {
+        if entry.invalidated || entry.revoked_at.is_some() || !search.seen.insert((ring, depth)) {
             return None;
         }
         if let Some(key) = entry.links.get(search.at) {

@@ -279,3 +279,15 @@ fn a_restricted_ring_takes_nothing_more() {
     assert_eq!(task.add(&mut table, "l", ring), Err(Errno::EPERM));
     assert_eq!(task.on(&mut table).unlink(key, ring), Ok(()));
 }
+
+#[test]
+fn a_move_may_replace_what_held_the_ring_it_comes_from() {
+    let (mut table, mut task) = (table(), Task::of(5));
+    let to = task.add_ring(&mut table, "to", KEY_SPEC_PROCESS_KEYRING).unwrap();
+    let outer = task.add_ring(&mut table, "x", to).unwrap();
+    let from = task.add_ring(&mut table, "from", outer).unwrap();
+    let inner = task.add_ring(&mut table, "x", from).unwrap();
+    task.on(&mut table).relink(inner, from, to, false).unwrap();
+    assert_eq!(task.on(&mut table).describe(from), Err(Errno::ENOKEY));
+    assert!(task.on(&mut table).describe(inner).is_ok());
+}

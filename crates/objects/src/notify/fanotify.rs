@@ -253,8 +253,7 @@ impl Fanotify {
 }
 
 impl Notify {
-    /// `fanotify_init(2)`: a new instance, whose readers wait in one queue and those who ask it in another. `EPERM`, `EINVAL`, and
-    /// `EMFILE` for a user who has too many.
+    /// Checks the arguments of `fanotify_init(2)`: `EPERM`, `EINVAL`, and `EMFILE` for a user who has too many instances.
     pub fn check_fanotify(
         &self,
         flags: u32,
@@ -286,7 +285,7 @@ impl Notify {
             .filter(|(_, group)| matches!(&group.kind, Kind::Fanotify(group) if group.user == user));
         if own.count() >= limits.groups { Err(Errno::EMFILE) } else { Ok(()) }
     }
-    /// Makes an instance of checked arguments.
+    /// A new instance of checked arguments; its readers wait in one queue, those who ask it in another.
     pub fn add_fanotify(
         &mut self,
         flags: u32,

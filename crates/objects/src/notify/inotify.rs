@@ -95,15 +95,19 @@ impl Notify {
     }
     /// `inotify_rm_watch(2)`. `EINVAL` if there is no such watch.
     pub fn remove_watch(&mut self, group: usize, number: i32) -> Result<NotifyEffect, Errno> {
+        let mut marks = self.groups[group].marks.iter();
+        let subject = *marks.find(|(_, mark)| mark.number == number).ok_or(Errno::EINVAL)?.0;
+        self.end_watch(group, subject).ok_or(Errno::EINVAL)
+    }
+    /// The watch of a subject ends, and its program is told so.
+    pub(super) fn end_watch(&mut self, group: usize, subject: Subject) -> Option<NotifyEffect> {
         let Group { marks, kind: Kind::Inotify(instance), queue, .. } = &mut self.groups[group] else {
-            return Err(Errno::EINVAL);
+            return None;
         };
-        let queue = *queue;
-        let (subject, _) = marks.iter().find(|(_, mark)| mark.number == number).ok_or(Errno::EINVAL)?;
-        let subject = *subject;
+        let (number, queue) = (marks.get(&subject)?.number, *queue);
         instance.push(number, c::IN_IGNORED, 0, b"");
         self.drop_mark(group, subject);
-        Ok(NotifyEffect::Queued(queue))
+        Some(NotifyEffect::Queued(queue))
     }
 
     /// Tells an instance: for the directory with the file's name, then for the file itself. Of a file that has lost its name the
@@ -136,7 +140,7 @@ impl Notify {
             instance.push(number, mask, happening.cookie, name);
             effects.push(NotifyEffect::Queued(*queue));
             if wanted & c::IN_ONESHOT != 0 {
-                let _ = self.remove_watch(group, number);
+                self.end_watch(group, Subject::Inode(inode));
             }
         }
     }

@@ -191,6 +191,14 @@ impl Notify {
     pub fn is_idle(&self) -> bool {
         self.marked.is_empty() && self.directories.is_empty()
     }
+    /// True if a group may forbid something, or somebody has still to hear what one has answered.
+    pub fn may_forbid(&self) -> bool {
+        !self.requests.is_empty() || self.groups.iter().any(|(_, group)| group.priority() > 0)
+    }
+    /// A thread has ended: nobody waits for what it has asked.
+    pub fn forget_thread(&mut self, tid: i32) {
+        self.requests.retain(|(of, ..), _| *of != tid);
+    }
     /// True if a group or a directory's watcher has marked a file.
     pub fn is_marked(&self, inode: InodeKey) -> bool {
         self.marked.contains_key(&Subject::Inode(inode)) || self.directories.contains_key(&inode)
@@ -276,9 +284,8 @@ impl Notify {
         let mut effects = self.tell(happening);
         let inode = happening.file.inode;
         for group in self.marked.get(&Subject::Inode(inode)).cloned().unwrap_or_default() {
-            let number = self.groups[group].marks.get(&Subject::Inode(inode)).map_or(0, |mark| mark.number);
             match self.groups[group].kind {
-                Kind::Inotify(_) => effects.extend(self.remove_watch(group, number).ok()),
+                Kind::Inotify(_) => effects.extend(self.end_watch(group, Subject::Inode(inode))),
                 Kind::Fanotify(_) => self.drop_mark(group, Subject::Inode(inode)),
             }
         }

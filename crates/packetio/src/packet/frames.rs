@@ -25,6 +25,8 @@ pub(super) struct FrameRing {
     /// Bytes a slot.
     slot: usize,
     slots: usize,
+    /// Frames for which there is room, be they in slots or longer ones.
+    room: usize,
     next: usize,
     /// A frame that fits no slot is fetched into here.
     long: Box<[u8]>,
@@ -47,14 +49,24 @@ impl FrameRing {
         crate::sys::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, LONG_FRAMES)
             .or_else(|_| crate::sys::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, LONG_FRAMES))
             .map_err(failed)?;
+        // Frames that fit no slot wait in the socket's memory, of which there is little without root.
+        let option = crate::sys::option::<libc::c_int>(fd, libc::SOL_SOCKET, libc::SO_RCVBUF);
+        let memory_of_long = option.map_or(0, |bytes| bytes.max(0) as usize);
         let long = vec![0; VNET_LEN + LONG_FRAME].into_boxed_slice();
         // A slot divides a block, so slots lie one behind the other in the whole ring.
-        Ok(FrameRing { memory, slot, slots: bytes / slot, next: 0, long })
+        Ok(FrameRing {
+            memory,
+            slot,
+            slots: bytes / slot,
+            room: bytes.min(memory_of_long) / slot,
+            next: 0,
+            long,
+        })
     }
 
-    /// The number of slots.
-    pub fn slots(&self) -> usize {
-        self.slots
+    /// Frames of usual length that may wait.
+    pub fn room(&self) -> usize {
+        self.room
     }
 
     /// Delivers up to `limit` frames and gives their slots back. Returns the number of frames.

@@ -101,8 +101,9 @@ impl Host {
         self.files.namespaces.insert(number, key);
         key
     }
-    /// The namespaces of mounts and of time that `setns(2)` moves a process to, if it moves it; it is in all others already: `EINVAL` for what is no namespace or not of
-    /// the kind that is asked for, and for the user namespace that the process is in.
+    /// The namespaces of mounts and of time that `setns(2)` moves a process to, if it moves it; it is in all others
+    /// already. `EINVAL` for what is no namespace or not of the kind that is asked for, and for the user namespace that
+    /// the process is in.
     pub(crate) fn check_setns(
         &mut self,
         file: FileKey,

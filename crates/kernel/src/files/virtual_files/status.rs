@@ -249,8 +249,9 @@ impl Host {
         let process = &self.processes[key.0];
         let (state, _) = self.state_of(key, tid);
         let MemoryUse { size, resident, .. } = self.memory_of(process.mm);
-        let started =
-            (self.boottime_ns() - self.net.clock.now().since(process.started).as_nanos()) / 10_000_000;
+        // A time namespace may show less time since boot than the process is old.
+        let age = self.net.clock.now().since(process.started).as_nanos();
+        let started = self.boottime_ns().saturating_sub(age) / 10_000_000;
         let mut text = format!("{} (", tid.unwrap_or(process.pid)).into_bytes();
         text.extend_from_slice(&self.comm_of(key, tid));
         let (terminal, foreground) = self.terminal_numbers(key);

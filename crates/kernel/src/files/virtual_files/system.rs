@@ -369,7 +369,7 @@ fn load_average(host: &mut Host) -> String {
 
 fn stat(host: &mut Host) -> String {
     let idle = host.net.clock.monotonic_ns() / TICK_NS;
-    let boot = (host.net.clock.realtime_ns() - host.boottime_ns()) / SECOND;
+    let boot = host.net.clock.realtime_ns().saturating_sub(host.boottime_ns()) / SECOND;
     let processes = host.next_pid;
     format!(
         "cpu  0 0 0 {idle} 0 0 0 0 0 0\ncpu0 0 0 0 {idle} 0 0 0 0 0 0\nintr 0\nctxt 0\nbtime {boot}\n\
