@@ -7,6 +7,7 @@
 mod errno;
 pub mod file;
 pub mod interface_settings;
+pub mod io_uring;
 pub mod ipc;
 pub mod kernel_config;
 pub mod keys;
