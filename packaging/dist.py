@@ -93,9 +93,8 @@ def environment(programs: pathlib.Path) -> dict[str, str]:
         epoch = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     epoch = epoch or "946684800"
     # The allocator is C.
-    c_flags = " ".join([*(f"-ffile-prefix-map={folder}={name}" for folder, name in names.items()), "-ffile-compilation-dir=/target"])
-    # zig compiles parts of the C library when it links, in its own way: their debug information names the folder that PWD says.
-    return {**os.environ, "PWD": "/proc/self/cwd", "CARGO_TARGET_DIR": str(TARGET), "SOURCE_DATE_EPOCH": epoch, "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
+    c_flags = " ".join(f"-ffile-prefix-map={folder}={name}" for folder, name in names.items())
+    return {**os.environ, "CARGO_TARGET_DIR": str(TARGET), "SOURCE_DATE_EPOCH": epoch, "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
             f"CFLAGS_{TRIPLE.replace('-', '_')}": c_flags, "PATH": path}
 
 
