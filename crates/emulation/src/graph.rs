@@ -7,6 +7,7 @@
 use crate::adapt::{Late, Pressure};
 use crate::cable::thread_seconds;
 use crate::clock::{ExperimentClock, monotonic_ns};
+use crate::relay::take_in;
 use crate::wake::Waker;
 use crate::{Clock, Lateness, go_first, precise_waits};
 use belljar_base::{HostId, Map, Seed, SimTime};
@@ -29,8 +30,6 @@ use std::time::Duration;
 
 /// The hardware address of every host's interface: packets are told apart by their IP addresses alone.
 pub const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// Packets received in one go from a port.
-const BATCH: usize = 64;
 /// The longest sleep: how soon the end of the run is noticed.
 const NAP: Duration = Duration::from_millis(20);
 
@@ -247,19 +246,13 @@ impl GraphNetwork {
         let members = self.members.iter_mut().zip(ports);
         for (((member, port), clock), now) in members.zip(clocks).zip(now.iter().copied()) {
             let Member { nic, seen, .. } = member;
-            let (before, mut last) = (*seen, *seen);
+            let received = take_in(&mut **port, clock, now, seen, |at, frame| {
+                if let Some(packet) = frame.bytes.get(HEADER_LEN..).filter(|_| is_ip(frame.bytes)) {
+                    let _ = nic.send(at, Packet::new(packet.to_vec()));
+                }
+            });
             // An interface that is down, as that of a crashed host, has nothing to say.
-            let received = port
-                .receive(BATCH, &mut |frame| {
-                    last = clock.arrival(&frame, before, now).max(last);
-                    if let Some(packet) = frame.bytes.get(HEADER_LEN..).filter(|_| is_ip(frame.bytes)) {
-                        let _ = nic.send(last, Packet::new(packet.to_vec()));
-                    }
-                })
-                .unwrap_or(0);
-            // What still waits in the port has come after the last one.
-            *seen = if received < BATCH { now } else { last };
-            moved += received;
+            moved += received.unwrap_or(0);
         }
         moved
     }

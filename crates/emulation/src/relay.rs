@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Frames received in one go from a port.
 const BATCH: usize = 64;
 /// The least number of frames under way, or waiting for their turn, that are a flow.
-const FLOW: usize = 2;
+const FLOW: u32 = 2;
 /// Time without a look at a port for each frame that its ring has room for: the first, and the longest. A processor sends no more
 /// than a frame in 250 ns; 3.6 Gbit/s are a frame of full length in 3.3 us.
 const LOOK: [Duration; 2] = [Duration::from_nanos(250), Duration::from_nanos(3_300)];
@@ -42,13 +42,27 @@ pub trait Clock {
     fn shown_at(&self, _stamp: Timestamp) -> Option<SimTime> {
         None
     }
+}
 
-    /// The time at which a frame has come that is taken in at `now`, after a look at `seen`: that of its stamp, else `now`.
-    fn arrival(&self, frame: &Frame<'_>, seen: SimTime, now: SimTime) -> SimTime {
-        let stamped = frame.time.and_then(|stamp| self.shown_at(stamp));
+/// Takes in what waits in a port at `now`, at most [`BATCH`] frames: `each` is given the time at which a frame has come, by its stamp
+/// where it has one. `seen`, the time up to which all frames have been taken in, goes on; their times do not go back.
+pub(crate) fn take_in(
+    port: &mut dyn Port,
+    clock: &dyn Clock,
+    now: SimTime,
+    seen: &mut SimTime,
+    mut each: impl FnMut(SimTime, Frame<'_>),
+) -> Result<usize> {
+    let (before, mut last) = (*seen, *seen);
+    let received = port.receive(BATCH, &mut |frame| {
+        let stamped = frame.time.and_then(|stamp| clock.shown_at(stamp));
         // The machine's wall clock may have been set meanwhile.
-        stamped.map_or(now, |at| at.max(seen).min(now))
-    }
+        last = stamped.map_or(now, |at| at.max(before).min(now)).max(last);
+        each(last, frame);
+    });
+    // What still waits in the port has come after the last one.
+    *seen = if matches!(received, Ok(BATCH..)) { last } else { now };
+    received
 }
 
 /// Two ports and the lines between them.
@@ -81,11 +95,13 @@ impl End {
         LOOK.map(|span| span.saturating_mul(room))
     }
 
-    /// True while frames come densely enough that the port may be left alone; a latency takes `latency` of real time.
-    fn has_flow(&self, latency: Duration) -> bool {
+    /// True while frames come densely enough that the port may be left alone; the other end goes by `far`.
+    fn has_flow(&self, far: &dyn Clock) -> bool {
         let pending = u32::try_from(self.line.pending()).unwrap_or(u32::MAX);
         let [_, longest] = self.looks();
-        self.is_stamped && pending >= FLOW as u32 && latency <= longest.saturating_mul(pending)
+        self.is_stamped
+            && pending >= FLOW
+            && far.real(self.line.least_latency()) <= longest.saturating_mul(pending)
     }
 
     /// Draws the lesson of a look at the port, which found `received` frames.
@@ -168,11 +184,12 @@ impl Relay {
             if let Some(at) = line.next_departure() {
                 wait = wait.min(until(near, at).max(until(far, at + line.least_latency())));
             }
-            let latency = line.least_latency();
-            let unseen = until(far, end.seen + latency);
-            if !end.has_flow(far.real(latency)) {
+            if !end.has_flow(far) {
                 end.look = end.looks()[0];
-            } else if !unseen.is_zero() {
+                continue;
+            }
+            let unseen = until(far, end.seen + line.least_latency());
+            if !unseen.is_zero() {
                 wait = wait.min(unseen).min(end.look);
                 awake[number] = false;
             }
@@ -190,18 +207,15 @@ impl Relay {
             let (near, far) = if from == 0 { (first, second) } else { (second, first) };
             let now = clocks[from].now();
             let End { port, line, seen, is_stamped, .. } = near;
-            let (before, mut last) = (*seen, *seen);
-            let received = port.receive(BATCH, &mut |frame| {
+            let received = take_in(&mut **port, clocks[from], now, seen, |at, frame| {
                 *is_stamped = frame.time.is_some();
-                last = clocks[from].arrival(&frame, before, now).max(last);
-                line.offer(last, frame.bytes);
+                line.offer(at, frame.bytes);
             })?;
-            // What still waits in the port has come after the last one: the line goes no further before it is taken in.
-            *seen = if received < BATCH { now } else { last };
             near.looked(received);
             moved += received;
             let End { line, refused, seen, .. } = near;
             let mut failed = None;
+            // The line goes no further before what still waits in the port is taken in.
             let delivered =
                 line.deliver_by(*seen, clocks[1 - from].now(), |frame, _| match far.port.send(frame) {
                     Ok(Sent::Queued) => {}

@@ -4,7 +4,7 @@
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::ProcessKey;
-use crate::mm::{Access, AddressSpace};
+use crate::mm::{Access, AddressSpace, PAGE};
 use belljar_linux_abi::Errno;
 use belljar_machine::Machine;
 use smallvec::SmallVec;
@@ -73,6 +73,15 @@ impl Host {
     }
 }
 
+/// Checks how long a structure is that kernels make longer with time: `EINVAL` below `least` bytes, `E2BIG` above a page.
+pub fn check_extensible(size: u64, least: usize) -> Result<(), Errno> {
+    match size {
+        size if size < least as u64 => Err(Errno::EINVAL),
+        size if size > PAGE => Err(Errno::E2BIG),
+        _ => Ok(()),
+    }
+}
+
 impl Call<'_> {
     /// Fills `out` from the caller's memory.
     pub fn read_bytes(&self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
@@ -92,6 +101,24 @@ impl Call<'_> {
     pub fn read<T: FromBytes + IntoBytes + Immutable + KnownLayout>(&self, addr: u64) -> Result<T, Errno> {
         let mut value = T::new_zeroed();
         self.host.read_guest(self.process, addr, value.as_mut_bytes())?;
+        Ok(value)
+    }
+    /// A structure that kernels make longer with time, of which the caller has `size` bytes: what is missing is 0, and what is not
+    /// known must be (`copy_struct_from_user`). `EINVAL` below `least` bytes, `E2BIG`.
+    pub fn read_extensible<T: FromBytes + IntoBytes + Immutable + KnownLayout>(
+        &self,
+        addr: u64,
+        size: u64,
+        least: usize,
+    ) -> Result<T, Errno> {
+        check_extensible(size, least)?;
+        let given = self.read_vec(addr, size as usize)?;
+        let (known, later) = given.split_at(given.len().min(size_of::<T>()));
+        if later.iter().any(|byte| *byte != 0) {
+            return Err(Errno::E2BIG);
+        }
+        let mut value = T::new_zeroed();
+        value.as_mut_bytes()[..known.len()].copy_from_slice(known);
         Ok(value)
     }
     /// Stores a structure in the caller's memory.

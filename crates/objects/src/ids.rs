@@ -43,6 +43,9 @@ pub enum WaitQueueId {
     Tun(u32),
 }
 
+/// Device and inode number of a file.
+pub type FileIdentity = (u64, u64);
+
 impl From<SocketKey> for WaitQueueId {
     fn from(key: SocketKey) -> WaitQueueId {
         WaitQueueId::Socket(key.0 as u32)

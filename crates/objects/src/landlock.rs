@@ -4,6 +4,7 @@
 //! process enforces it, it is a layer of the process's [`Domain`], which children inherit and which can only grow: what one
 //! layer denies, no other grants. A file is named by its file system and its number there.
 
+use crate::ids::FileIdentity;
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::landlock::*;
@@ -14,16 +15,13 @@ pub const ABI: u64 = 6;
 /// `LANDLOCK_MAX_NUM_LAYERS`.
 const MAX_LAYERS: usize = 16;
 
-/// A file as rules know it: its file system and its number in it.
-pub type RuleFile = (u64, u64);
-
 /// Rights that are handled, and the exceptions.
 #[derive(Clone, Debug, Default)]
 pub struct Ruleset {
     files_handled: u64,
     ports_handled: u64,
     scoped: u64,
-    files: Map<RuleFile, u64>,
+    files: Map<FileIdentity, u64>,
     ports: Map<u16, u64>,
 }
 
@@ -45,7 +43,7 @@ impl Ruleset {
     }
 
     /// Grants rights to a file, or to all below a directory.
-    pub fn allow_file(&mut self, file: RuleFile, is_directory: bool, rights: u64) -> Result<(), Errno> {
+    pub fn allow_file(&mut self, file: FileIdentity, is_directory: bool, rights: u64) -> Result<(), Errno> {
         if !is_directory && rights & !ACCESS_FS_OF_FILES != 0 {
             return Err(Errno::EINVAL);
         }
@@ -104,7 +102,7 @@ impl Domain {
     }
 
     /// Takes away from what is denied the rights that rules about a file grant.
-    pub fn grant(&self, file: RuleFile, denied: &mut Denied) {
+    pub fn grant(&self, file: FileIdentity, denied: &mut Denied) {
         for (layer, denied) in self.layers.iter().zip(denied) {
             *denied &= !layer.files.get(&file).copied().unwrap_or(0);
         }
@@ -180,7 +178,7 @@ impl Refer {
 mod tests {
     use super::*;
 
-    const FILE: RuleFile = (1, 5);
+    const FILE: FileIdentity = (1, 5);
     const READ: u64 = ACCESS_FS_READ_FILE;
     const WRITE: u64 = ACCESS_FS_WRITE_FILE;
 

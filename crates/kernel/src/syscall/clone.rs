@@ -11,8 +11,7 @@ use belljar_linux_abi::{Errno, c};
 /// The exit signal lies in the low byte of `clone`'s flags.
 const SIGNAL_MASK: u64 = 0xff;
 /// The first published size of `struct clone_args`, and what we know of it.
-const CLONE_ARGS_MIN: u64 = 64;
-const CLONE_ARGS_KNOWN: u64 = 88;
+const CLONE_ARGS_MIN: usize = 64;
 /// The flags of `clone3` that only it has.
 const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 
@@ -48,20 +47,7 @@ pub fn sys_vfork(call: &mut Call<'_>) -> SysResult {
 /// clone3(2).
 pub fn sys_clone3(call: &mut Call<'_>) -> SysResult {
     let [addr, size, ..] = call.args;
-    if size < CLONE_ARGS_MIN {
-        return Err(Errno::EINVAL);
-    }
-    if size > 4_096 {
-        return Err(Errno::E2BIG);
-    }
-    let given = call.read_vec(addr, size as usize)?;
-    if given.iter().skip(CLONE_ARGS_KNOWN as usize).any(|byte| *byte != 0) {
-        return Err(Errno::E2BIG);
-    }
-    let mut words = [0u64; (CLONE_ARGS_KNOWN / 8) as usize];
-    for (word, bytes) in words.iter_mut().zip(given.chunks_exact(8)) {
-        *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    }
+    let words: [u64; 11] = call.read_extensible(addr, size, CLONE_ARGS_MIN)?;
     let [flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, _, cgroup] =
         words;
     let has_stack = stack != 0;

@@ -9,7 +9,6 @@ use crate::files::permission::WRITE;
 use crate::files::tree::Walk;
 use crate::guest::GuestBuffers;
 use crate::ids::{FileKey, InodeKey};
-use crate::mm::PAGE;
 use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::file::OpenHow;
 use belljar_linux_abi::landlock::ACCESS_FS_TRUNCATE;
@@ -40,19 +39,7 @@ const PATH_FLAGS: i32 = c::O_PATH | c::O_DIRECTORY | c::O_NOFOLLOW | c::O_CLOEXE
 
 /// `openat2(2)`.
 pub fn sys_openat2(call: &mut Call<'_>) -> SysResult {
-    if call.args[3] < size_of::<OpenHow>() as u64 {
-        return Err(Errno::EINVAL);
-    }
-    let known = size_of::<OpenHow>() as u64;
-    if call.args[3] > PAGE {
-        return Err(Errno::E2BIG);
-    }
-    let how: OpenHow = call.read(call.args[2])?;
-    // What a later kernel would know must be nothing.
-    let tail = call.read_vec(call.args[2] + known, (call.args[3] - known) as usize)?;
-    if tail.iter().any(|byte| *byte != 0) {
-        return Err(Errno::E2BIG);
-    }
+    let how: OpenHow = call.read_extensible(call.args[2], call.args[3], size_of::<OpenHow>())?;
     let flags = i32::try_from(how.flags).map_err(|_| Errno::EINVAL)?;
     if flags & !OPEN_FLAGS != 0 || flags & c::O_PATH != 0 && flags & !PATH_FLAGS != 0 {
         return Err(Errno::EINVAL);

@@ -10,15 +10,8 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::landlock::{ABI, Ruleset};
 use std::sync::Arc;
 
-/// Bytes of `struct landlock_ruleset_attr`, and the least that programs of old gave.
-const ATTRIBUTES: usize = 24;
-const LEAST_ATTRIBUTES: u64 = 8;
-/// The longest structure that is looked at.
-const MOST_ATTRIBUTES: u64 = 4_096;
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-}
+/// Bytes of the first `struct landlock_ruleset_attr`.
+const LEAST_ATTRIBUTES: usize = 8;
 
 /// landlock_create_ruleset(2).
 pub fn sys_landlock_create_ruleset(call: &mut Call<'_>) -> SysResult {
@@ -28,18 +21,11 @@ pub fn sys_landlock_create_ruleset(call: &mut Call<'_>) -> SysResult {
         LANDLOCK_CREATE_RULESET_VERSION if addr == 0 && len == 0 => return done(ABI),
         _ => return Err(Errno::EINVAL),
     }
-    match len {
-        _ if addr == 0 => return Err(Errno::EFAULT),
-        ..LEAST_ATTRIBUTES => return Err(Errno::EINVAL),
-        len if len > MOST_ATTRIBUTES => return Err(Errno::E2BIG),
-        _ => {}
+    if addr == 0 {
+        return Err(Errno::EFAULT);
     }
-    let mut given = call.read_vec(addr, len as usize)?;
-    given.resize(given.len().max(ATTRIBUTES), 0);
-    if given[ATTRIBUTES..].iter().any(|byte| *byte != 0) {
-        return Err(Errno::E2BIG);
-    }
-    let ruleset = Ruleset::new(word(&given, 0), word(&given, 8), word(&given, 16))?;
+    let [files, ports, scopes]: [u64; 3] = call.read_extensible(addr, len, LEAST_ATTRIBUTES)?;
+    let ruleset = Ruleset::new(files, ports, scopes)?;
     let file = call.host.files.open_file(FileKind::Ruleset(Arc::new(ruleset)), c::O_RDWR);
     done(call.host.install_fd(call.process, file, true, 0)?)
 }

@@ -7,6 +7,7 @@ use crate::credentials::capability;
 use crate::files::mounts::{FileSystemContext, is_below};
 use crate::files::tree::{Place, Walk};
 use crate::files::{FileKind, Files};
+use crate::guest::check_extensible;
 use crate::ids::{FileKey, MountKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
@@ -331,19 +332,11 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
     let (flags, size) = (call.int(2), call.args[4]);
     let known = c::AT_EMPTY_PATH | RECURSIVE | c::AT_SYMLINK_NOFOLLOW | c::AT_NO_AUTOMOUNT;
     let walk = walk_of(flags, known)?;
-    if size > 4_096 {
-        return Err(Errno::E2BIG);
-    }
-    if (size as usize) < size_of::<MountAttributes>() {
-        return Err(Errno::EINVAL);
-    }
+    let least = size_of::<MountAttributes>();
+    check_extensible(size, least)?;
     call.host.processes.require(call.process, capability::SYS_ADMIN)?;
-    let after = call.args[3].checked_add(size_of::<MountAttributes>() as u64).ok_or(Errno::EFAULT)?;
-    let tail = call.read_vec(after, size as usize - 32)?;
-    if tail.iter().any(|byte| *byte != 0) {
-        return Err(Errno::E2BIG);
-    }
-    let [set, cleared, propagation, user_namespace] = call.read::<MountAttributes>(call.args[3])?;
+    let attributes: MountAttributes = call.read_extensible(call.args[3], size, least)?;
+    let [set, cleared, propagation, user_namespace] = attributes;
     if set == 0 && cleared == 0 && propagation == 0 {
         return done(0);
     }

@@ -5,7 +5,8 @@
 //! answered, until all groups have. A group that is closed, or whose queue is full, allows everything.
 
 use super::marks::{EVENT_FLAGS, applies};
-use super::{FileIdentity, Happening, Kind, Notify, NotifyEffect, OF_NAMES, ON_DIRECTORY, Part};
+use super::{Happening, Kind, Notify, NotifyEffect, OF_NAMES, ON_DIRECTORY, Part};
+use crate::ids::FileIdentity;
 use crate::ids::{FileKey, InodeKey, WaitQueueId};
 use belljar_base::Map;
 use belljar_linux_abi::{Errno, c};

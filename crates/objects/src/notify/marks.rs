@@ -1,6 +1,7 @@
 //! Marks: which events of a subject a group wants and which it ignores; `fanotify_mark(2)`.
 
-use super::{FileIdentity, Group, Kind, Notify, OF_NAMES, ON_DIRECTORY, Part, Subject};
+use super::{Group, Kind, Notify, OF_NAMES, ON_DIRECTORY, Part, Subject};
+use crate::ids::FileIdentity;
 use crate::ids::InodeKey;
 use crate::notify::fanotify::{FILE_HANDLES, FOR_PATHS, PERMISSIONS};
 use belljar_linux_abi::{Errno, c};

@@ -23,7 +23,7 @@ mod tests;
 pub use directory::DN_MULTISHOT;
 pub use marks::{MarkRequest, MarkedSubject};
 
-use crate::ids::{FileKey, InodeKey, WaitQueueId};
+use crate::ids::{FileIdentity, FileKey, InodeKey, WaitQueueId};
 use belljar_base::Map;
 use belljar_linux_abi::{Errno, c};
 use directory::DirectoryWatch;
@@ -32,9 +32,6 @@ use inotify::Inotify;
 use marks::Mark;
 use slab::Slab;
 use std::cmp::Reverse;
-
-/// Device and inode number of a file.
-pub type FileIdentity = (u64, u64);
 
 /// `FAN_ONDIR`, which is `IN_ISDIR` too: the event is about a directory.
 const ON_DIRECTORY: u64 = c::FAN_ONDIR;
