@@ -10,8 +10,9 @@ use std::{env, fs};
 fn main() {
     let shim = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../shim");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
-    println!("cargo::rerun-if-changed={}", shim.join("src").display());
-    println!("cargo::rerun-if-changed={}", shim.join("program").display());
+    // Relative to the package: a checkout that is moved or copied with its target folder is not compiled anew.
+    println!("cargo::rerun-if-changed=../shim/src");
+    println!("cargo::rerun-if-changed=../shim/program");
 
     let library = out.join("libbelljar_shim.rlib");
     let mut compile = rustc(&shim);
