@@ -8,13 +8,16 @@ experiments of the thesis on fast prototyping with ns-3, on this machine.
     benches/routing_planes.py --planes kernel tc-bpf af-xdp olsrd ns-3 --json out.json
 
 A line is a sender, routers and a receiver, each in a namespace, joined by veths without offloads. The planes are measured in
-turns, so that the machine's moods meet all of them; figures are medians. `kernel` is bare forwarding by static routes; `routed`
-is the same with OLSR by belljar-routed on all nodes; `olsrd` with olsrd (BELLJAR_OLSRD names it). `ns-3` is a router in ns-3's real-time simulator with
+turns, forth and back, so that the machine's moods meet all of them; figures are medians. What stands behind `x` is the median of the
+ratios to the first plane in the same turn; two turns of one plane differ by 20 % on a busy machine, so this takes ten turns. `kernel`
+is bare forwarding by static routes; `routed` is the same with OLSR by belljar-routed on all nodes (`routing_parts.py` says what of it
+costs); `olsrd` with olsrd (BELLJAR_OLSRD names it). `ns-3` is a router in ns-3's real-time simulator with
 FdNetDevices (compiled against libns3-dev, if it is installed); its saturation is the best of several offered rates, since it breaks
 down under more. Needs root, and a machine without other work: forwarding is done on whatever processor the packets are sent on.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -23,12 +26,14 @@ import subprocess
 import sys
 import time
 
-from common import BUILT, ROOT, TARGET, compile_c, table, until
+from common import BUILT, ROOT, TARGET, compile_c, table
 
 HERE = ROOT / "benches" / "planes"
 PLANES = ["kernel", "routed", "tc-bpf", "af-xdp", "olsrd", "ns-3"]
 #: Offered payloads in Mbit/s among which the best stands for saturation where a plane breaks down under more.
 STEPS = [4, 8, 16, 32, 64, 128]
+#: Seconds at the beginning whose packets traffic.c does not count.
+WARM = 0.1
 FAST = ["--hello-interval", "500ms", "--tc-interval", "1s"]
 
 
@@ -36,10 +41,29 @@ def quiet(*command, check=True):
     return subprocess.run([str(word) for word in command], check=check, capture_output=True, text=True)
 
 
-def busy():
-    """Jiffies that this machine's processors have worked."""
-    fields = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
-    return sum(fields) - fields[3] - fields[4]
+class Unreachable(Exception):
+    """A line whose routers forward nothing."""
+
+
+def worked(pids):
+    """Seconds of processors that these processes have taken, those that have ended left out."""
+    ticks = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            # Fields 14 and 15 of proc(5)'s stat, behind the name in parentheses.
+            ticks += sum(map(int, pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def softirq_threads():
+    return [path.parent.name for path in pathlib.Path("/proc").glob("[0-9]*/comm") if path.read_text().startswith("ksoftirqd/")]
+
+
+def consumed(process):
+    """Waits for a process; gives the seconds of processors that it took."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
 
 
 class Line:
@@ -82,11 +106,13 @@ class Line:
 
     def static_routes(self, nodes=None):
         for n in range(self.nodes) if nodes is None else nodes:
-            for k in range(self.nodes - 1):
-                if k < n - 1:
-                    quiet(*self.inside(n, "ip", "route", "replace", f"10.9.{k}.0/24", "via", f"10.9.{n - 1}.1"))
-                if k > n:
-                    quiet(*self.inside(n, "ip", "route", "replace", f"10.9.{k}.0/24", "via", f"10.9.{n}.2"))
+            back = [f"10.9.{k}.0/24 via 10.9.{n - 1}.1" for k in range(n - 1)]
+            self.set_routes(n, back + [f"10.9.{k}.0/24 via 10.9.{n}.2" for k in range(n + 1, self.nodes - 1)])
+
+    def set_routes(self, n, routes):
+        """Sets a node's routes, as `ip route` takes them."""
+        lines = "".join(f"route replace {route}\n" for route in routes)
+        subprocess.run(self.inside(n, "ip", "-batch", "-"), input=lines, text=True, check=True, capture_output=True)
 
     def start(self, n, *command):
         log = open(BUILT / "routing-planes.log", "ab")
@@ -97,9 +123,11 @@ class Line:
         return f"10.9.{self.routers}.2"
 
     def reachable(self, timeout=60):
-        ping = self.inside(0, "ping", "-n", "-c", "1", "-W", "1", self.receiver())
-        until(lambda: quiet(*ping, check=False).returncode == 0,
-              f"the receiver is not reached after {timeout} s: {BUILT / 'routing-planes.log'}", timeout)
+        ping, late = self.inside(0, "ping", "-n", "-c", "1", "-W", "1", self.receiver()), time.monotonic() + timeout
+        while quiet(*ping, check=False).returncode != 0:
+            if time.monotonic() > late:
+                raise Unreachable(f"the receiver is not reached after {timeout} s: {BUILT / 'routing-planes.log'}")
+            time.sleep(0.02)
 
     def __exit__(self, *_):
         for process in self.processes:
@@ -157,20 +185,26 @@ def ns3_router():
 
 
 def measure(line, traffic, kind, size, mbit, seconds):
-    """Packets a second, Mbit/s of payload, and microseconds of all processors a packet."""
+    """Packets a second, Mbit/s of payload, and microseconds of processors a packet; of TCP, for 1,448 bytes. Sender, receiver, the line's
+    daemons and the kernel's softirq threads count: forwarding takes place in softirqs, on the account of whatever they interrupt."""
     sink = subprocess.Popen(line.inside(line.nodes - 1, traffic, f"{kind}-sink", seconds + (1.5 if kind == "udp" else 20)), stdout=subprocess.PIPE, text=True)
     assert sink.stdout.readline() == "ready\n"
-    before = busy()
+    others = [process.pid for process in line.processes] + softirq_threads()
+    before = worked(others)
     arguments = [line.receiver(), size, mbit, seconds] if kind == "udp" else [line.receiver(), seconds]
-    quiet(*line.inside(0, traffic, f"{kind}-send", *arguments), check=kind == "udp")
-    worked = (busy() - before) / os.sysconf("SC_CLK_TCK")
+    sender = subprocess.Popen([str(word) for word in line.inside(0, traffic, f"{kind}-send", *arguments)], stdout=subprocess.DEVNULL)
+    took_cpu = consumed(sender)
+    assert sender.returncode == 0 or kind == "tcp", f"the sender ended with {sender.returncode}"
     said = sink.stdout.read().split()
-    sink.wait()
+    took_cpu += consumed(sink) + worked(others) - before
     # A connection that is not made in the time is a rate of nothing.
     packets, length, took = said if len(said) == 3 else ("0", "0", "0")
     took = max(float(took), 0) or float("inf")
-    packets, rate = int(packets), int(length) * 8 / took / 1e6
-    return {"kpps": packets / took / 1e3, "mbit": rate, "cpu_us": worked * 1e6 / packets if packets else None}
+    if kind == "udp":
+        # What comes in one burst, of a plane that stood still before, was on its way as long as was sent.
+        took = max(took, seconds - WARM)
+    packets, rate = int(packets) if kind == "udp" else int(length) // 1448, int(length) * 8 / took / 1e6
+    return {"kpps": packets / took / 1e3, "mbit": rate, "cpu_us": took_cpu * 1e6 / packets * took / (took + WARM) if packets else None}
 
 
 def round_trip(line):
@@ -222,36 +256,56 @@ def main():
     figures = []
     for routers in options.routers:
         for run in range(options.runs):
-            for plane in planes:
+            for plane in planes[:: -1 if run % 2 else 1]:
                 # Under more than it can do ns-3's real-time simulator falls behind for good: each load has a line of its own.
                 groups = [[load] for load in loads] if plane == "ns-3" else [loads]
                 for group in groups:
-                    if plane == "ns-3" and group[0][0] == "udp" and group[0][2] == 0:
-                        tries = [one_line(routers, plane, [(group[0][0], group[0][1], step)], routed, traffic, options)[0] for step in STEPS]
-                        measured = [max(tries, key=lambda figure: figure["kpps"])]
-                    else:
-                        measured = one_line(routers, plane, group, routed, traffic, options)
+                    try:
+                        if plane == "ns-3" and group[0][0] == "udp" and group[0][2] == 0:
+                            tries = [one_line(routers, plane, [(group[0][0], group[0][1], step)], routed, traffic, options)[0] for step in STEPS]
+                            measured = [max(tries, key=lambda figure: figure["kpps"])]
+                        else:
+                            measured = one_line(routers, plane, group, routed, traffic, options)
+                    except Unreachable as error:
+                        print(f"{routers} routers, run {run}, {plane}: left out: {error}", file=sys.stderr, flush=True)
+                        measured = []
                     for (kind, size, rate), done in zip(group, measured):
                         print(f"{routers} routers, run {run}, {plane}, {kind} {size} {rate:g}: {done['kpps']:.1f} kpps, "
                               f"{done['mbit']:.1f} Mbit/s", file=sys.stderr, flush=True)
                         figures.append({"routers": routers, "plane": plane, "run": run, "load": kind, "size": size, **done, "offered": rate})
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(figures, indent=1))
+                if options.json:
+                    # What has been measured stays, whatever ends the rest.
+                    pathlib.Path(options.json).write_text(json.dumps(figures, indent=1))
     report(figures, options.routers, planes, loads)
 
 
+def ratio(figures, first, key):
+    """The median of the ratios to the first plane's figures of the same runs."""
+    by_run = {figure["run"]: figure[key] for figure in first}
+    pairs = [figure[key] / by_run[figure["run"]] for figure in figures if by_run.get(figure["run"])]
+    return f" x {statistics.median(pairs):.2f}" if pairs and figures is not first else ""
+
+
 def report(figures, lengths, planes, loads):
+    select = lambda load, mine: [f for f in mine if (f["load"], f["size"], f["offered"]) == load]
     for routers in lengths:
+        base = [f for f in figures if f["routers"] == routers and f["plane"] == planes[0]]
         rows = []
         for plane in planes:
             mine = [f for f in figures if f["routers"] == routers and f["plane"] == plane]
+            if not mine:
+                continue
             row = [plane, f"{statistics.median(f['rtt_us'] for f in mine):.0f}"]
             for load in loads:
-                some = [f for f in mine if (f["load"], f["size"], f["offered"]) == load]
+                some = select(load, mine)
+                first = some if plane == planes[0] else select(load, base)
                 middle = lambda key: statistics.median(f[key] or 0 for f in some)
-                row += [f"{middle('kpps'):.0f} ({middle('cpu_us'):.1f} us)" if load[0] == "udp" else f"{middle('mbit'):.0f}"]
+                if load[0] == "udp":
+                    row.append(f"{middle('kpps'):.0f}{ratio(some, first, 'kpps')} ({middle('cpu_us'):.1f} us)")
+                else:
+                    row.append(f"{middle('mbit'):.0f}{ratio(some, first, 'mbit')} ({middle('cpu_us'):.1f} us)")
             rows.append(row)
-        heads = ["plane", "RTT us"] + [f"UDP {size} B{f' at {rate:g} Mbit/s' if rate else ''}, kpps (CPU)" if kind == "udp" else "TCP Mbit/s"
+        heads = ["plane", "RTT us"] + [f"UDP {size} B{f' at {rate:g} Mbit/s' if rate else ''}, kpps (CPU)" if kind == "udp" else "TCP Mbit/s (CPU)"
                                        for kind, size, rate in loads]
         print(f"\n{routers} router{'s' * (routers > 1)}")
         print(table(heads, rows))

@@ -50,6 +50,29 @@ def test_mobile(belljar, workdir, programs, monkeypatch):
         assert 0.3 * mine["sent"] < mine["received"] <= mine["sent"] and 0 < mine["delay"] < 0.5 and mine["control_packets"] > 50, row
 
 
+def test_routing_convergence(belljar, workdir, programs):
+    if not (programs / "belljar-routed").exists():
+        pytest.skip("cargo is not installed, so belljar-routed is not built")
+    done = bench(belljar, workdir, "routing_convergence", "--lines", 2, 3, "--seeds", 2, "--seconds", 12, "--routed", programs / "belljar-routed")
+    # Neighbours need a HELLO's answer; those at the ends of a line of three the TC of the one between.
+    assert [(row["daemon"], row["nodes"], len(row["seconds"])) for row in done] == [(d, n, 2) for d in ("routed", "rfc") for n in (2, 3)]
+    assert all(0 < time < 11 for row in done for time in row["seconds"]), done
+
+
+def test_routing_code(belljar, workdir):
+    result = bench(belljar, workdir, "routing_code")
+    assert all(row["lines"] > 100 for row in result["protocols"].values()) and result["data planes"] > 100 and result["real routing"] > 100, result
+
+
+@pytest.mark.needs("ip")
+def test_routing_parts(belljar, workdir, programs):
+    if os.geteuid() != 0 or not (programs / "belljar-routed").exists():
+        pytest.skip("needs root, and belljar-routed, which cargo builds")
+    result = bench(belljar, workdir, "routing_parts", "--routers", 1, "--turns", 1, "--seconds", 0.3, "--routed", programs / "belljar-routed")
+    assert list(result["figures"]) == ["static", "copied", "stopped", "running"]
+    assert all(0 < figure for turns in result["figures"].values() for turn in turns for figure in turn), result
+
+
 def test_simulators(belljar, workdir):
     result = bench(belljar, workdir, "simulators", "--cases", "few", "--counts", "1,3", "--rounds", 400, "--repeat", 1)
     assert [case["case"] for case in result["cases"]] == ["1 on a switch", "3 on a switch"]
