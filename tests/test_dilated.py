@@ -379,6 +379,23 @@ def test_waits_of_a_host_that_is_frozen_end_at_their_deadlines(tmp_path):
 
 
 @measured(4)
+@pytest.mark.needs("iperf")
+def test_a_flow_goes_on_when_time_becomes_slower(tmp_path):
+    """Large segments that wait in a host for its rate pass at a slower one as well, though that has a smaller bucket of its own."""
+    _, results = emulate(tmp_path, """
+general: {stop_time: 4 s}
+hosts:
+  a: {processes: [{path: iperf, args: [-c, b, -t, '2'], start_time: 500 ms}]}
+  b: {processes: [{path: iperf, args: [-s, -f, k, -i, '0.5'], expected_final_state: running}]}
+links: [{between: [a, b], rate: 1200 Mbit, latency: 1 ms}]
+""", "--tdf", "2", "--tdf", "16@1.5s", check=False)
+    rows = re.findall(r"([\d.]+)- *([\d.]+) sec +[\d.]+ [KMG]?Bytes +([\d.]+) Kbits/sec", output(results, "b", "iperf"))
+    rates = [float(rate) for begin, end, rate in rows if float(end) - float(begin) < 0.6]
+    assert len(rates) >= 4 and min(rates[:4]) > 0, rows
+    timely(rates[3] > 600_000 or not in_time(results), rows)
+
+
+@measured(4)
 @pytest.mark.slow
 @pytest.mark.needs("ping")
 def test_a_factor_that_follows_the_machine(tmp_path):

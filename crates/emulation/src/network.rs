@@ -64,13 +64,23 @@ pub struct Bucket {
     rate: u64,
     room: u32,
     mtu: usize,
+    /// Bytes that it has held at most.
+    burst: u32,
 }
 
 impl Bucket {
     /// Sets it, for time that is dilated by a factor: it fills in real time.
-    pub fn set(&self, node: &mut Node, tdf: f64) -> std::io::Result<()> {
+    pub fn set(&mut self, node: &mut Node, tdf: f64) -> std::io::Result<()> {
+        let rate = self.fill(tdf);
+        node.netlink.set_rate(self.index, rate, self.burst, self.room)
+    }
+
+    /// The rate at which it fills at a factor. It becomes no smaller: large segments that wait before it are as large as it was, and would
+    /// never pass.
+    fn fill(&mut self, tdf: f64) -> u64 {
         let rate = ((self.rate as f64 / tdf) as u64).max(1);
-        node.netlink.set_rate(self.index, rate, burst(rate, self.mtu), self.room)
+        self.burst = self.burst.max(burst(rate, self.mtu));
+        rate
     }
 }
 
@@ -273,7 +283,7 @@ pub fn build(
         }
     }
     for (node, index, rate, (room, mtu), link) in limited {
-        let bucket = Bucket { node, index, rate, room, mtu };
+        let mut bucket = Bucket { node, index, rate, room, mtu, burst: 0 };
         let result = bucket.set(&mut nodes[node], tdf.unwrap_or(1.0));
         network.buckets.push(bucket);
         if let (Err(error), Some(link)) = (result, link) {
@@ -347,6 +357,17 @@ mod tests {
         for event in ["link_down: l", "link_change: { link: l }, rate: 1 Mbit", "partition: [[a], [b]]"] {
             assert!(!direct("", &format!("events: [{{ at: 1 s, {event} }}]\n")), "{event}");
         }
+    }
+
+    #[test]
+    fn a_bucket_keeps_room_for_the_segments_that_wait_before_it() {
+        let mut bucket = Bucket { node: 0, index: 0, rate: 600_000_000, room: 600_000, mtu: 1_500, burst: 0 };
+        let rates: Vec<(u64, u32)> =
+            [4.0, 1.0, 8.0, 100.0].map(|tdf| (bucket.fill(tdf), bucket.burst)).to_vec();
+        assert_eq!(
+            rates,
+            [(150_000_000, 18_750), (600_000_000, 75_000), (75_000_000, 75_000), (6_000_000, 75_000)]
+        );
     }
 
     #[test]

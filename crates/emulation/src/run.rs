@@ -177,7 +177,7 @@ impl<'a> Run<'a> {
             return;
         }
         let tdf = mean as f64 / 1e3;
-        for bucket in &kernel.buckets {
+        for bucket in &mut kernel.buckets {
             // A kernel that has none has said so before.
             let _ = bucket.set(&mut self.nodes[bucket.node], tdf);
         }
