@@ -18,6 +18,9 @@ use std::time::Duration;
 
 /// The first words of the line that a switch writes once it passes packets.
 const READY: &str = "P4Runtime: ";
+/// Bytes of the receive rings of all switches, and bounds of those of one interface.
+const RINGS: usize = 256 << 20;
+const RING: [usize; 2] = [512 << 10, 8 << 20];
 /// Looks at what a switch has written before it is given up, and the time between two.
 const LOOKS: u32 = 1_500;
 const NAP: Duration = Duration::from_millis(20);
@@ -68,12 +71,16 @@ pub fn start(
     members: impl Fn(usize) -> Option<PathBuf>,
 ) -> Result<Vec<Served>> {
     let devices = experiment.topology.devices.iter().zip(&nodes[experiment.hosts.len()..]);
+    let is_switch = |device: &&Device| matches!(device.kind, DeviceKind::P4(_));
+    let switches = experiment.topology.devices.iter().filter(is_switch);
+    let ports: usize = switches.map(|device| device.interfaces.len()).sum();
+    let ring_bytes = (RINGS / ports.max(1)).clamp(RING[0], RING[1]);
     let mut started = Vec::new();
     for (device, node) in devices {
         if let DeviceKind::P4(switch) = &device.kind {
             let place = Path::new("switches").join(&device.name).join("p4-serve.log");
             let index = node.id.index();
-            let child = serve(device, switch, folder, node, &place, dilation, members(index))?;
+            let child = serve((device, switch), folder, node, &place, ring_bytes, dilation, members(index))?;
             started.push((child, folder.path().join(place), &device.name, index));
         }
     }
@@ -91,11 +98,11 @@ pub fn ended(served: &mut [Served]) -> Option<&str> {
 }
 
 fn serve(
-    device: &Device,
-    switch: &P4Switch,
+    (device, switch): (&Device, &P4Switch),
     folder: &ResultsFolder,
     node: &Node,
     log: &Path,
+    ring_bytes: usize,
     dilation: Option<&Dilation>,
     members: Option<PathBuf>,
 ) -> Result<Child> {
@@ -121,6 +128,7 @@ fn serve(
         }
     }
     arguments.extend(["--name".into(), device.name.clone().into()]);
+    arguments.extend(["--ring-bytes".into(), ring_bytes.to_string().into()]);
     let program = std::env::current_exe().doing("finding this program")?;
     let mut input = Stdio::null();
     let mut command = match dilation {

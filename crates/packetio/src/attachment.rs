@@ -31,10 +31,11 @@ impl FromStr for Attachment {
 }
 
 impl Attachment {
-    /// Opens the port, in the calling thread's network namespace. `tap` says how a TAP interface is made.
-    pub fn open(&self, tap: &TapOptions) -> Result<Box<dyn Port>> {
+    /// Opens the port, in the calling thread's network namespace. `tap` says how a TAP interface is made, `ring` how an existing one
+    /// is opened.
+    pub fn open(&self, tap: &TapOptions, ring: &PacketOptions) -> Result<Box<dyn Port>> {
         Ok(match self {
-            Attachment::Interface(name) => Box::new(PacketRing::open(name, &PacketOptions::default())?),
+            Attachment::Interface(name) => Box::new(PacketRing::open(name, ring)?),
             Attachment::Tap(name) => Box::new(Tap::attach_or_create(name, tap)?),
             Attachment::Unix(path) => Box::new(UnixPort::connect(path, &UnixOptions::default())?),
         })
@@ -49,7 +50,9 @@ impl Attachment {
         mtu: usize,
     ) -> std::result::Result<Box<dyn Port>, String> {
         let tap = TapOptions { mtu: Some(mtu), address, ..TapOptions::default() };
-        let port = namespace.run(|| self.open(&tap)).map_err(|error| error.to_string())?;
+        let port = namespace
+            .run(|| self.open(&tap, &PacketOptions::default()))
+            .map_err(|error| error.to_string())?;
         match matches!(self, Attachment::Unix(_)) || port.mtu() >= mtu {
             true => Ok(port),
             false => Err(format!(

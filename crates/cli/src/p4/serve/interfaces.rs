@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use belljar_base::{Set, SimTime};
 use belljar_p4runtime::SwitchDevice;
-use belljar_packetio::{MIN_FRAME, Port, Sent, TapOptions};
+use belljar_packetio::{MIN_FRAME, PacketOptions, Port, Sent, TapOptions};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -52,8 +52,9 @@ struct Interface {
 pub struct Interfaces(Vec<Interface>);
 
 impl Interfaces {
-    /// Opens the interfaces of the command line.
-    pub fn open(attachments: &[Attachment]) -> Result<Self, Failure> {
+    /// Opens the interfaces of the command line, with receive rings of that many bytes.
+    pub fn open(attachments: &[Attachment], ring_bytes: usize) -> Result<Self, Failure> {
+        let ring = PacketOptions { ring_bytes, ..PacketOptions::default() };
         let mut numbers = Set::new();
         let mut all = Vec::new();
         for attachment in attachments {
@@ -61,7 +62,7 @@ impl Interfaces {
             if !numbers.insert(number) {
                 return Err(Failure::usage(format!("port {number} has two interfaces")));
             }
-            let port = attachment.to.open(&TapOptions::default()).map_err(Failure::run)?;
+            let port = attachment.to.open(&TapOptions::default(), &ring).map_err(Failure::run)?;
             let carrier = match &attachment.to {
                 belljar_packetio::Attachment::Interface(name) => {
                     Some(Path::new("/sys/class/net").join(name).join("carrier"))

@@ -10,8 +10,8 @@ use belljar_p4runtime::{Server, SwitchDevice, thrift};
 use clap::builder::NonEmptyStringValueParser;
 use controllers::Controllers;
 use interfaces::{Attachment, Interfaces};
-use real_time::Clock;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use real_time::{Alarm, Clock};
+use rustix::event::{PollFd, PollFlags};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -56,6 +56,9 @@ pub struct Arguments {
     /// The switch's name, from which its program's random numbers follow
     #[arg(long, default_value = "s1", value_parser = NonEmptyStringValueParser::new())]
     name: String,
+    /// Bytes of each interface's receive ring
+    #[arg(long, hide = true, default_value_t = 8 << 20)]
+    ring_bytes: usize,
 }
 
 /// Time between two looks at the carriers of interfaces.
@@ -64,7 +67,7 @@ const CARRIERS: Duration = Duration::from_secs(1);
 /// Runs the switch until it is interrupted.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (mut device, server) = set_up::switch(arguments)?;
-    let mut interfaces = Interfaces::open(&arguments.interface)?;
+    let mut interfaces = Interfaces::open(&arguments.interface, arguments.ring_bytes)?;
     let p4runtime = (server, Controllers::listen(arguments.grpc)?);
     let listen = |address| {
         let controllers = Controllers::listen(address)?;
@@ -93,20 +96,25 @@ fn serve(
     clock: &Clock,
 ) -> Result<(), Failure> {
     let mut next_look = clock.now() + real_time::duration(CARRIERS);
+    let mut alarm = Alarm::new().map_err(Failure::run)?;
     loop {
         let wake = device.next_event().map_or(next_look, |event| event.min(next_look));
+        alarm.set(wake, clock).map_err(Failure::run)?;
         let ready = {
-            let mut polled = vec![PollFd::new(stop, PollFlags::IN)];
+            let mut polled = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(&alarm, PollFlags::IN)];
             interfaces.polled(&mut polled);
             controllers.polled(&server, &mut polled);
             if let Some((server, controllers)) = &thrift {
                 controllers.polled(server, &mut polled);
             }
-            wait(&mut polled, clock.until(wake))?;
+            wait(&mut polled)?;
             polled.iter().map(PollFd::revents).collect::<Vec<_>>()
         };
         if !ready[0].is_empty() {
             return Ok(());
+        }
+        if !ready[1].is_empty() {
+            alarm.clear();
         }
         let now = clock.now();
         device.set_time(now);
@@ -114,7 +122,7 @@ fn serve(
             interfaces.look_at_carriers(device, now);
             next_look = now + real_time::duration(CARRIERS);
         }
-        let (of_interfaces, rest) = ready[1..].split_at(interfaces.len());
+        let (of_interfaces, rest) = ready[2..].split_at(interfaces.len());
         let (of_controllers, of_thrift) = rest.split_at(controllers.len());
         interfaces.receive(of_interfaces, device, now);
         controllers.receive(of_controllers, &mut server);
@@ -145,10 +153,9 @@ fn serve(
     }
 }
 
-/// Waits for a descriptor or the end of a time.
-fn wait(polled: &mut [PollFd<'_>], time: Duration) -> Result<(), Failure> {
-    let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-    match rustix::event::poll(polled, Some(&time)) {
+/// Waits for a descriptor. A timeout would cost a packet some microseconds in dilated time, where calls with one are answered by the shim.
+fn wait(polled: &mut [PollFd<'_>]) -> Result<(), Failure> {
+    match rustix::event::poll(polled, None) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(Failure::run(format!("waiting for packets: {error}"))),
     }

@@ -1,6 +1,11 @@
 //! The real clock, which the switch takes for its own.
 
 use belljar_base::{SimDuration, SimTime};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use std::io::Result;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Time since the switch was started.
@@ -31,6 +36,49 @@ impl Clock {
         let picos = time.as_picos().saturating_sub(self.now().as_picos());
         // Rounded up: to wake early is to wake twice.
         Duration::from_nanos(picos.div_ceil(1_000))
+    }
+}
+
+/// Alarm: a descriptor that is readable from a time on. Setting it anew costs a system call only if the time is another.
+pub struct Alarm {
+    timer: OwnedFd,
+    at: Option<SimTime>,
+}
+
+impl Alarm {
+    /// One that is not set.
+    pub fn new() -> Result<Self> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        Ok(Self { timer: timerfd_create(TimerfdClockId::Monotonic, flags)?, at: None })
+    }
+
+    /// Sets it to a time.
+    pub fn set(&mut self, at: SimTime, clock: &Clock) -> Result<()> {
+        if self.at != Some(at) {
+            // A span of zero would disarm it.
+            let wait = clock.until(at).max(Duration::from_nanos(1));
+            let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let value = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+            timerfd_settime(
+                &self.timer,
+                TimerfdTimerFlags::empty(),
+                &Itimerspec { it_interval: zero, it_value: value },
+            )?;
+            self.at = Some(at);
+        }
+        Ok(())
+    }
+
+    /// Forgets that it went off. It has to be set again.
+    pub fn clear(&mut self) {
+        let _ = rustix::io::read(&self.timer, &mut [0u8; 8]);
+        self.at = None;
+    }
+}
+
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.timer.as_fd()
     }
 }
 
