@@ -3,22 +3,22 @@
 
 use crate::adapt::{Late, Pressure};
 use crate::clock::ExperimentClock;
-use crate::wake::Waker;
-use crate::{Clock, Lateness, Line, LineConfig, LineCounters, Relay, go_first, precise_waits};
-use belljar_base::{Seed, SimTime};
+use crate::relay::Rest;
+use crate::{Clock, Lateness, Line, LineConfig, LineCounters, Relay};
+use belljar_base::{Seed, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::Line as LineSettings;
 use belljar_net::{Loss, NicChange, Path};
 use belljar_packetio::Port;
 use belljar_plan::{DeviceChange, Direction, LinkChange, NetChange, PathState, Schedule};
 use belljar_wire::ethernet::HEADER_LEN;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// The longest sleep: how soon the end of the run is noticed.
-const NAP: Duration = Duration::from_millis(20);
 /// The pause after a port had an error: an interface that is down comes up again when an event says so.
 const PAUSE: Duration = Duration::from_millis(2);
+/// The share of a link's latency by which frames may be late so that they leave together: one part of so many.
+const SLACK: u64 = 40;
 
 /// A change of one direction.
 enum Change {
@@ -60,8 +60,28 @@ pub struct CableReport {
     pub lanes: [LaneReport; 2],
     /// Lateness of frames handed out.
     pub lateness: Lateness,
-    /// Seconds of processor time of the thread that moved them.
-    pub cpu_seconds: f64,
+}
+
+/// A link between two ports: at work.
+pub struct RunningCable {
+    link: usize,
+    lanes: [Lane; 2],
+    relay: Relay,
+    clocks: [ExperimentClock; 2],
+    errors: u64,
+    seen: Late,
+}
+
+/// What a cable has to say once it has moved what was due.
+pub enum Next {
+    /// There may be more to do at once.
+    More,
+    /// Nothing is to be done for that time.
+    Rest(Rest),
+    /// Nor may its ports be waited for.
+    Pause(Duration),
+    /// A port is gone.
+    Gone,
 }
 
 impl Cable {
@@ -83,55 +103,68 @@ impl Cable {
         self.link
     }
 
-    /// Moves frames between the two ports until `stop` is set. Each end has a clock; `waker` is told when one goes on that stood.
-    pub fn run(
-        self,
-        ports: [Box<dyn Port>; 2],
-        clocks: [ExperimentClock; 2],
-        waker: Option<Waker>,
-        pressure: &Pressure,
-        stop: &AtomicBool,
-    ) -> CableReport {
-        let Cable { link, mut lanes, lines: [there, back] } = self;
+    /// Begins to move frames between the two ports. Each end has a clock.
+    pub fn start(self, ports: [Box<dyn Port>; 2], clocks: [ExperimentClock; 2]) -> RunningCable {
+        let Cable { link, lanes, lines: [there, back] } = self;
         let [near, far] = ports;
-        let mut relay = Relay::new((near, there), (far, back), Duration::ZERO);
-        if let Some(waker) = waker {
-            relay.wake_by(waker);
+        let relay = Relay::new((near, there), (far, back), Duration::ZERO);
+        RunningCable { link, lanes, relay, clocks, errors: 0, seen: Late::default() }
+    }
+}
+
+impl RunningCable {
+    /// The descriptor of port 0 or 1, which is readable when frames have come.
+    pub fn fd(&mut self, at: usize) -> BorrowedFd<'_> {
+        self.relay.port(at).fd()
+    }
+
+    /// The real time by which frames may be late so that they leave together with others.
+    pub fn slack(&mut self) -> Duration {
+        let clock = &self.clocks[0];
+        clock.span(slack(&mut self.relay))
+    }
+
+    /// Moves what is due, and returns the number of frames and what comes next, in at most `nap`. `together` is true if frames may wait for others.
+    pub fn work(&mut self, nap: Duration, together: bool, pressure: &Pressure) -> (usize, Next) {
+        let mut nap = nap;
+        let clocks: [&dyn Clock; 2] = [&self.clocks[0], &self.clocks[1]];
+        // Frames that came before a change go by what was before it, however late their port is looked at.
+        let is_due = |(lane, clock): (&Lane, &ExperimentClock)| {
+            lane.changes.last().is_some_and(|(at, _)| *at <= clock.time())
+        };
+        if self.lanes.iter().zip(&self.clocks).any(is_due) {
+            self.errors += u64::from(self.relay.work(clocks).is_err());
         }
-        // Without it sleeps end some 50 us later, which the verdict then shows.
-        let _ = precise_waits();
-        go_first();
-        let mut errors = 0;
-        let mut seen = Late::default();
-        while !stop.load(Relaxed) {
-            let mut nap = NAP;
-            // Frames that came before a change go by what was before it, however late their port is looked at.
-            let is_due = |(lane, clock): (&Lane, &ExperimentClock)| {
-                lane.changes.last().is_some_and(|(at, _)| *at <= clock.time())
-            };
-            if lanes.iter().zip(&clocks).any(is_due) {
-                errors += i32::from(relay.turn([&clocks[0], &clocks[1]], Duration::ZERO).is_err());
-            }
-            for (end, lane) in lanes.iter_mut().enumerate() {
-                let now = clocks[end].time();
-                lane.apply(now, relay.line(end));
-                if let Some((at, _)) = lane.changes.last() {
-                    nap = nap.min(clocks[end].real(at.since(now)));
-                }
-            }
-            match relay.turn([&clocks[0], &clocks[1]], nap) {
-                Ok(0) => {}
-                Ok(_) => {
-                    let [there, back] = [0, 1].map(|end| relay.line(end).late());
-                    pressure.grow(&mut seen, there.with(back));
-                }
-                Err(error) if error.is_fatal() => break,
-                Err(_) => {
-                    errors += 1;
-                    std::thread::sleep(PAUSE);
-                }
+        for (end, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| !lane.changes.is_empty()) {
+            let now = self.clocks[end].time();
+            lane.apply(now, self.relay.line(end));
+            if let Some((at, _)) = lane.changes.last() {
+                nap = nap.min(clocks[end].real(at.since(now)));
             }
         }
+        match self.relay.work(clocks) {
+            Ok(moved) => {
+                if moved.frames > 0 {
+                    let [there, back] = [0, 1].map(|end| self.relay.line(end).late());
+                    pressure.grow(&mut self.seen, there.with(back));
+                }
+                if moved.more {
+                    return (moved.frames, Next::More);
+                }
+                let slack = if together { slack(&mut self.relay) } else { SimDuration::ZERO };
+                (moved.frames, Next::Rest(self.relay.rest(clocks, nap, slack)))
+            }
+            Err(error) if error.is_fatal() => (0, Next::Gone),
+            Err(_) => {
+                self.errors += 1;
+                (0, Next::Pause(PAUSE))
+            }
+        }
+    }
+
+    /// Its counts, in the end.
+    pub fn report(mut self) -> CableReport {
+        let relay = &mut self.relay;
         let mut lateness = Lateness::default();
         let lanes = [0, 1].map(|end| {
             lateness.merge(relay.line(end).lateness());
@@ -142,11 +175,17 @@ impl Cable {
                 missed: port.dropped_kernel
                     + port.dropped_port
                     + relay.refused(end)
-                    + if errors == 0 { beyond.failed } else { 0 },
+                    + if self.errors == 0 { beyond.failed } else { 0 },
             }
         });
-        CableReport { link, lanes, lateness, cpu_seconds: thread_seconds() }
+        CableReport { link: self.link, lanes, lateness }
     }
+}
+
+/// The time by which frames may be late so that they leave together.
+fn slack(relay: &mut Relay) -> SimDuration {
+    let [there, back] = [0, 1].map(|end| relay.line(end).least_latency());
+    there.min(back).div(SLACK)
 }
 
 /// Seconds of processor time of the calling thread.

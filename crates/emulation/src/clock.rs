@@ -132,9 +132,11 @@ impl Clock for ExperimentClock {
     }
     fn real(&self, span: SimDuration) -> Duration {
         let pace = self.pace();
-        let at = pace.at(monotonic_ns()).saturating_add(span.as_nanos());
         // It stands before that, until somebody lets it go on.
-        if at > pace.limit && !span.is_zero() { Duration::MAX } else { self.span(span) }
+        let stands = pace.limit != u64::MAX
+            && !span.is_zero()
+            && pace.at(monotonic_ns()).saturating_add(span.as_nanos()) > pace.limit;
+        if stands { Duration::MAX } else { Duration::from_nanos(pace.real_span(span.as_nanos())) }
     }
     fn shown_at(&self, stamp: Timestamp) -> Option<SimTime> {
         // The machine's wall clock may have been corrected since the beginning.

@@ -6,7 +6,7 @@
 //! * [`Line`]: one direction of a link, sans-IO: frames and the time in, frames that are due out.
 //! * [`Lateness`]: how late things were done that had a time.
 //! * [`Relay`]: the two directions of a link between two ports of real interfaces, driven by a [`Clock`]. `cable` is a link of
-//!   an experiment on top of it, with what events make of it; `graph` is the graph network.
+//!   an experiment on top of it, with what events make of it; `pool` has the threads for all of them; `graph` is the graph network.
 //! * `netlink`, `nodes`, `network`: namespaces and their interfaces, addresses, routes and rates.
 //! * `files`, `init`, `protocol`: the root of a host, its first process, and what that is told.
 //! * `ids`: users and groups without root.
@@ -43,6 +43,7 @@ mod network;
 pub mod nodes;
 mod outcome;
 pub mod p4;
+mod pool;
 pub mod probe;
 mod protocol;
 pub mod quanta;

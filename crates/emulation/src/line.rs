@@ -166,6 +166,7 @@ pub struct Line {
     jitter: Stream,
     under_way: BinaryHeap<Reverse<InFlight>>,
     limit: usize,
+    is_limited: bool,
     sequence: u64,
     /// Buffers without a frame.
     spare: Vec<Vec<u8>>,
@@ -202,6 +203,7 @@ impl Line {
             blocked: false,
             under_way: BinaryHeap::new(),
             limit: config.in_flight,
+            is_limited: config.rate.is_some(),
             sequence: 0,
             spare: Vec::new(),
             now: SimTime::ZERO,
@@ -267,6 +269,11 @@ impl Line {
         self.nic.egress_queue_len() + self.under_way.len()
     }
 
+    /// True if it has a rate.
+    pub fn is_limited(&self) -> bool {
+        self.is_limited
+    }
+
     /// The least time from a frame's departure to its arrival.
     pub fn least_latency(&self) -> SimDuration {
         self.flow.path().least_latency
@@ -278,12 +285,16 @@ impl Line {
         self.advance(now);
         config.impair(&mut self.impairments);
         self.flow.set_path(config.path());
+        self.is_limited = config.rate.is_some();
         self.nic.set_bandwidths(self.now, config.rate, None);
     }
 
     /// Changes the queue or the rate from `now` on.
     pub fn change_nic(&mut self, now: SimTime, change: &NicChange) {
         self.advance(now);
+        if let NicChange::Rate(rate) = change {
+            self.is_limited = rate.is_some();
+        }
         self.nic.change(self.now, change);
     }
 

@@ -7,7 +7,10 @@
 //! Frames that the kernel stamps enter their line by the stamp, however late they are taken in. In a dense flow their port need
 //! not wake this thread for each further one: what has not been seen yet is due a latency later at the earliest. So a frame
 //! costs one wake-up, for sending it at its time. The longer nobody looks at a port the more room its ring needs, so the time
-//! until the next look grows from a short one on while little comes, and a flow that is not dense wakes as before.
+//! until the next look grows from a short one on while little comes, and a flow that is not dense wakes as before. Where the line has
+//! a rate, what comes keeps to it in the long run: then the longest time is one of the clock, which may go slowly.
+//!
+//! Whoever drives many relays in one thread ([`Relay::work`], [`Relay::rest`]) may send frames of one short span together: `slack`.
 
 use crate::Line;
 use crate::wake::Waker;
@@ -22,7 +25,7 @@ const BATCH: usize = 64;
 /// The least number of frames under way, or waiting for their turn, that are a flow.
 const FLOW: u32 = 2;
 /// Time without a look at a port for each frame that its ring has room for: the first, and the longest. A processor sends no more
-/// than a frame in 250 ns; 3.6 Gbit/s are a frame of full length in 3.3 us.
+/// than a frame in 250 ns; 3.6 Gbit/s are a frame of full length in 3.3 us, by the line's clock where the line has a rate.
 const LOOK: [Duration; 2] = [Duration::from_nanos(250), Duration::from_nanos(3_300)];
 /// No more frames in one look than one part of so many of its room let the next one come later.
 const FEW: usize = 16;
@@ -65,6 +68,26 @@ pub(crate) fn take_in(
     received
 }
 
+/// What a relay has moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// Frames taken in and handed out.
+    pub frames: usize,
+    /// A port may have further frames.
+    pub more: bool,
+}
+
+/// The time for which a relay has nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    /// When it has to work next at the latest.
+    pub wait: Duration,
+    /// When it can.
+    pub early: Duration,
+    /// The ports that end that time when they are readable.
+    pub awake: [bool; 2],
+}
+
 /// Two ports and the lines between them.
 pub struct Relay {
     ends: [End; 2],
@@ -82,39 +105,42 @@ struct End {
     seen: SimTime,
     /// The last frame had a stamp.
     is_stamped: bool,
-    /// The time for which the port may be left alone.
+    /// The time for which the port may be left alone; zero where no flow has begun.
     look: Duration,
     /// The time for which it was to be left alone since the last look; zero if it was not.
     alone: Duration,
 }
 
 impl End {
-    /// The first and the longest time without a look.
-    fn looks(&self) -> [Duration; 2] {
+    /// The first and the longest time without a look; the end goes by `near`.
+    fn looks(&self, near: &dyn Clock) -> [Duration; 2] {
         let room = u32::try_from(self.port.room()).unwrap_or(u32::MAX);
-        LOOK.map(|span| span.saturating_mul(room))
+        let [first, longest] = LOOK.map(|span| span.saturating_mul(room));
+        let is_slow = self.line.is_limited();
+        let slow = near.real(SimDuration::from_nanos(longest.as_nanos() as u64));
+        [first, if is_slow { longest.max(slow) } else { longest }]
     }
 
-    /// True while frames come densely enough that the port may be left alone; the other end goes by `far`.
-    fn has_flow(&self, far: &dyn Clock) -> bool {
+    /// True while frames come densely enough that the port may be left alone; the ends go by these clocks.
+    fn has_flow(&self, near: &dyn Clock, far: &dyn Clock) -> bool {
         let pending = u32::try_from(self.line.pending()).unwrap_or(u32::MAX);
-        let [_, longest] = self.looks();
+        let [_, longest] = self.looks(near);
         self.is_stamped
             && pending >= FLOW
             && far.real(self.line.least_latency()) <= longest.saturating_mul(pending)
     }
 
     /// Draws the lesson of a look at the port, which found `received` frames.
-    fn looked(&mut self, received: usize) {
+    fn looked(&mut self, received: usize, near: &dyn Clock) {
         let alone = std::mem::take(&mut self.alone);
         if alone.is_zero() {
             return;
         }
-        let [first, longest] = self.looks();
+        let [first, longest] = self.looks(near);
         if received >= BATCH || received * MANY > self.port.room() {
             self.look = first;
         } else if alone >= self.look && received * FEW <= self.port.room() {
-            self.look = (self.look * 2).min(longest);
+            self.look = self.look.saturating_mul(2).min(longest);
         }
     }
 }
@@ -125,9 +151,7 @@ impl Relay {
     pub fn new(a: (Box<dyn Port>, Line), b: (Box<dyn Port>, Line), spin: Duration) -> Relay {
         let end = |(port, line)| {
             let (seen, zero) = (SimTime::ZERO, Duration::ZERO);
-            let mut end = End { port, line, refused: 0, seen, is_stamped: false, look: zero, alone: zero };
-            end.look = end.looks()[0];
-            end
+            End { port, line, refused: 0, seen, is_stamped: false, look: zero, alone: zero }
         };
         Relay { ends: [end(a), end(b)], spin, waker: None }
     }
@@ -158,50 +182,60 @@ impl Relay {
     /// Each end has a clock. A frame enters its line by that of the end where it comes from, and leaves by that of the other. A
     /// frame's delay counts from its stamp, or from the call that takes it in.
     pub fn turn(&mut self, clocks: [&dyn Clock; 2], at_most: Duration) -> Result<usize> {
-        let moved = self.work(clocks)?;
+        let moved = self.work(clocks)?.frames;
         if moved > 0 {
             return Ok(moved);
         }
-        let (wait, awake) = self.rest(clocks, at_most);
-        if !wait.is_zero() {
-            self.sleep(wait, awake);
+        let rest = self.rest(clocks, at_most, SimDuration::ZERO);
+        if !rest.wait.is_zero() {
+            self.sleep(rest.wait, rest.awake);
         }
         Ok(0)
     }
 
-    /// How long there is nothing to do, at most `at_most`, and which ports end that time when they are readable.
-    fn rest(&mut self, clocks: [&dyn Clock; 2], at_most: Duration) -> (Duration, [bool; 2]) {
-        let (mut wait, mut awake) = (at_most, [true; 2]);
-        let spin = self.spin;
-        let until = |clock: &dyn Clock, at: SimTime| clock.real(at.since(clock.now())).saturating_sub(spin);
-        for (number, near, far) in [(0, clocks[0], clocks[1]), (1, clocks[1], clocks[0])] {
-            let end = &mut self.ends[number];
+    /// How long there is nothing to do, at most `at_most`. Frames that are due may wait for `slack` of the clock of the end to which
+    /// they go.
+    pub(crate) fn rest(&mut self, clocks: [&dyn Clock; 2], at_most: Duration, slack: SimDuration) -> Rest {
+        let mut rest = Rest { wait: at_most, early: at_most, awake: [true; 2] };
+        let (spin, now) = (self.spin, clocks.map(|clock| clock.now()));
+        let until = |of: usize, at: SimTime| clocks[of].real(at.since(now[of])).saturating_sub(spin);
+        for near in [0, 1] {
+            let far = 1 - near;
+            let end = &mut self.ends[near];
             let line = &end.line;
+            let mut due = |at: SimTime, least: Duration| {
+                rest.early = rest.early.min(least.max(until(far, at)));
+                rest.wait = rest.wait.min(least.max(until(far, at + slack)));
+            };
             if let Some(at) = line.next_arrival() {
-                wait = wait.min(until(far, at));
+                due(at, Duration::ZERO);
             }
             // A frame that leaves the queue is due a latency later. Until then nobody asks whether it has left.
             if let Some(at) = line.next_departure() {
-                wait = wait.min(until(near, at).max(until(far, at + line.least_latency())));
+                due(at + line.least_latency(), until(near, at));
             }
-            if !end.has_flow(far) {
-                end.look = end.looks()[0];
+            if !end.has_flow(clocks[near], clocks[far]) {
+                end.look = Duration::ZERO;
                 continue;
             }
-            let unseen = until(far, end.seen + line.least_latency());
-            if !unseen.is_zero() {
-                wait = wait.min(unseen).min(end.look);
-                awake[number] = false;
+            let at = end.seen + line.least_latency();
+            if !until(far, at).is_zero() {
+                due(at, Duration::ZERO);
+                end.look = end.look.max(end.looks(clocks[near])[0]);
+                rest.wait = rest.wait.min(end.look);
+                rest.awake[near] = false;
             }
         }
-        for (end, awake) in self.ends.iter_mut().zip(awake) {
-            end.alone = if awake { Duration::ZERO } else { wait };
+        rest.early = rest.early.min(rest.wait);
+        for (end, awake) in self.ends.iter_mut().zip(rest.awake) {
+            end.alone = if awake { Duration::ZERO } else { rest.wait };
         }
-        (wait, awake)
+        rest
     }
 
-    fn work(&mut self, clocks: [&dyn Clock; 2]) -> Result<usize> {
-        let mut moved = 0;
+    /// Sends what is due and takes in what has arrived.
+    pub(crate) fn work(&mut self, clocks: [&dyn Clock; 2]) -> Result<Moved> {
+        let mut moved = Moved::default();
         for from in [0, 1] {
             let [first, second] = &mut self.ends;
             let (near, far) = if from == 0 { (first, second) } else { (second, first) };
@@ -211,8 +245,9 @@ impl Relay {
                 *is_stamped = frame.time.is_some();
                 line.offer(at, frame.bytes);
             })?;
-            near.looked(received);
-            moved += received;
+            near.looked(received, clocks[from]);
+            moved.frames += received;
+            moved.more |= received >= BATCH;
             let End { line, refused, seen, .. } = near;
             let mut failed = None;
             // The line goes no further before what still waits in the port is taken in.
@@ -222,7 +257,7 @@ impl Relay {
                     Ok(Sent::Full) => *refused += 1,
                     Err(e) => failed = Some(e),
                 });
-            moved += delivered;
+            moved.frames += delivered;
             if let Some(e) = failed {
                 return Err(e);
             }

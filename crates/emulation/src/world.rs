@@ -3,7 +3,6 @@
 use crate::Lateness;
 use crate::adapt::Pressure;
 use crate::advertise::Advertiser;
-use crate::cable::Cable;
 use crate::captures::Captures;
 use crate::check;
 use crate::clock::{ExperimentClock, monotonic_ns};
@@ -17,6 +16,7 @@ use crate::network;
 use crate::nodes::{self, HostNews, Node};
 use crate::outcome::Outcome;
 use crate::p4;
+use crate::pool::{self, Pool};
 use crate::protocol::{HostSetup, News};
 use crate::quanta::{Controlled, Factor};
 use crate::resolver::Resolver;
@@ -166,7 +166,13 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let clocks = &own.into_iter().map(|own| own.beginning_with(clock)).collect::<Vec<_>>();
     let stands = control::is_controlled(order);
     let waker = || stands.then(Waker::new).transpose().doing("making a waker");
-    let wakers = experiment.topology.links.iter().map(|_| waker()).collect::<Result<Vec<_>>>()?;
+    // Cables are dealt out to threads, one after the other.
+    let threads = pool::threads(network.cables.len());
+    let of_threads = (0..threads).map(|_| waker()).collect::<Result<Vec<_>>>()?;
+    let mut wakers = vec![None; experiment.topology.links.len()];
+    for ((cable, _), of_thread) in network.cables.iter().zip(of_threads.iter().cycle()) {
+        wakers[cable.link()] = of_thread.as_ref().map(Waker::beside);
+    }
     let graph_waker = waker()?;
     let mean_milli = &AtomicU64::new(order.tdf_milli.unwrap_or(1_000));
     let controller = match &dilating {
@@ -198,14 +204,17 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     };
     let dilation = dilating.as_ref().map(|dilating| &dilating.dilation);
     let (over, silent) = (&AtomicBool::new(false), &AtomicBool::new(false));
+    let mut dealt: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
+    for (number, (cable, ports)) in network.cables.into_iter().enumerate() {
+        let link = &experiment.topology.links[cable.link()];
+        let of_ends = [0, 1].map(|end| clocks[link.ends[end].node.index()].clone());
+        let waker = wakers[cable.link()].clone();
+        dealt[number % threads].push((cable.start(ports, of_ends), waker));
+    }
+    let pools = dealt.into_iter().map(Pool::new).collect::<Result<Vec<_>>>()?;
     let ended = thread::scope(|scope| {
-        let start = |(cable, ports): (Cable, _)| {
-            let link = &experiment.topology.links[cable.link()];
-            let of_ends = [0, 1].map(|end| clocks[link.ends[end].node.index()].clone());
-            let waker = wakers[cable.link()].clone();
-            scope.spawn(move || cable.run(ports, of_ends, waker, pressure, over))
-        };
-        let cables: Vec<_> = network.cables.into_iter().map(start).collect();
+        let pools: Vec<_> =
+            pools.into_iter().map(|pool| scope.spawn(move || pool.run(pressure, over))).collect();
         let graph = network.graph.map(|(graph, ports)| {
             let of_members = graph.hosts().map(|host| clocks[host.index()].clone()).collect();
             scope.spawn(move || graph.run(ports, of_members, graph_waker, pressure, over))
@@ -224,15 +233,15 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         truth.real_seconds = monotonic_ns().saturating_sub(begin) as f64 / 1e9;
         // Captures take what is still on its way in the kernel.
         over.store(true, Relaxed);
-        let cables: Vec<_> = cables.into_iter().filter_map(|thread| thread.join().ok()).collect();
+        let pools: Vec<_> = pools.into_iter().filter_map(|thread| thread.join().ok()).collect();
         let graph = graph.and_then(|thread| thread.join().ok());
         truth.cpu = processors.join().unwrap_or_default();
         let controlled = controller.and_then(|thread| thread.join().ok());
         silent.store(true, Relaxed);
         let missed = captures.map(|thread| thread.join().unwrap_or(Ok(0)));
-        ended.and_then(|ending| Ok((ending, cables, graph, controlled, missed.transpose()?.unwrap_or(0))))
+        ended.and_then(|ending| Ok((ending, pools, graph, controlled, missed.transpose()?.unwrap_or(0))))
     });
-    let (Ending { now, interrupted }, cables, graph, controlled, capture_missed) = ended?;
+    let (Ending { now, interrupted }, pools, graph, controlled, capture_missed) = ended?;
     if let (Some(Controlled { quanta, factors, failed }), Some(dilating)) = (controlled, &dilating) {
         if let Some(error) = failed {
             return Err(error);
@@ -257,9 +266,11 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         )));
     }
     let mut lateness = Lateness::default();
+    truth.cpu.line_seconds += pools.iter().map(|pool| pool.cpu_seconds).sum::<f64>();
+    let mut cables: Vec<_> = pools.into_iter().flat_map(|pool| pool.cables).collect();
+    cables.sort_by_key(|cable| cable.link);
     for cable in &cables {
         lateness.merge(&cable.lateness);
-        truth.cpu.line_seconds += cable.cpu_seconds;
         for lane in &cable.lanes {
             truth.frames += lane.counters.offered;
             truth.missed += lane.missed + lane.counters.overflowed;

@@ -32,6 +32,21 @@ impl Clock for Shown {
     }
 }
 
+/// Such a clock of which a span takes so many times as long.
+struct Slow(SimTime, u64);
+
+impl Clock for Slow {
+    fn now(&self) -> SimTime {
+        self.0
+    }
+    fn real(&self, span: SimDuration) -> Duration {
+        Duration::from_nanos(span.as_nanos() * self.1)
+    }
+    fn shown_at(&self, stamp: Timestamp) -> Option<SimTime> {
+        Some(SimTime::from_nanos(stamp.nanos))
+    }
+}
+
 /// A port whose frames have a stamp each: as many milliseconds as their first byte says.
 struct Stamped(UnixPort);
 
@@ -219,7 +234,11 @@ fn a_flow_wakes_nobody_for_frames_that_come() {
     let limited = LineConfig { rate: Some(480_000), ..delayed(5) };
     let (mut a, _b, mut relay) = ends_with(&limited, Duration::ZERO, |port| Box::new(Stamped(port)));
     let at = |micros: u64| Shown(SimTime::from_nanos(micros * 1_000));
-    let rest = |relay: &mut Relay, micros| relay.rest([&at(micros), &at(micros)], Duration::from_millis(20));
+    let rest = |relay: &mut Relay, micros| {
+        let rest = relay.rest([&at(micros), &at(micros)], Duration::from_millis(20), SimDuration::ZERO);
+        assert_eq!(rest.wait, rest.early);
+        (rest.wait, rest.awake)
+    };
     let turn = |relay: &mut Relay, micros| relay.turn([&at(micros), &at(micros)], Duration::ZERO).unwrap();
     let micros = Duration::from_micros;
     assert_eq!(rest(&mut relay, 0), (micros(20_000), [true; 2]));
@@ -250,13 +269,47 @@ fn a_flow_wakes_nobody_for_frames_that_come() {
 }
 
 #[test]
+fn frames_may_wait_for_others_and_are_due_before() {
+    let (mut a, _b, mut relay) = ends_with(&delayed(10), Duration::ZERO, |port| Box::new(Stamped(port)));
+    let at = |ms: u64| Shown(SimTime::from_nanos(ms * 1_000_000));
+    send(&mut a, 3);
+    relay.turn([&at(4), &at(4)], Duration::ZERO).unwrap();
+    let mut rest =
+        |slack| relay.rest([&at(4), &at(4)], Duration::from_secs(1), SimDuration::from_millis(slack));
+    let millis = Duration::from_millis;
+    assert_eq!(rest(0), Rest { wait: millis(9), early: millis(9), awake: [true; 2] });
+    assert_eq!(rest(5), Rest { wait: millis(14), early: millis(9), awake: [true; 2] });
+}
+
+#[test]
+fn a_port_is_looked_at_by_the_clock_where_the_line_has_a_rate() {
+    // Frames of 60 bytes take 10 us, of a clock that is slow by 100.
+    let limited = LineConfig { rate: Some(48_000_000), ..delayed(1) };
+    for (config, longest) in [(limited, 330), (delayed(1), 3)] {
+        let (mut a, _b, mut relay) = ends_with(&config, Duration::ZERO, |port| Box::new(Stamped(port)));
+        let clock = Slow(SimTime::ZERO, 100);
+        for _ in 0..60 {
+            send(&mut a, 0);
+        }
+        relay.turn([&clock, &clock], Duration::ZERO).unwrap();
+        for _ in 0..20 {
+            let rest = relay.rest([&clock, &clock], Duration::from_secs(1), SimDuration::ZERO);
+            assert_eq!(rest.awake, [false, true]);
+            relay.turn([&clock, &clock], Duration::ZERO).unwrap();
+        }
+        let rest = relay.rest([&clock, &clock], Duration::from_secs(1), SimDuration::ZERO);
+        assert_eq!(rest.wait.as_millis(), longest.min(100));
+    }
+}
+
+#[test]
 fn frames_far_apart_wake_as_if_they_were_alone() {
     let (mut a, _b, mut relay) = ends_with(&delayed(100), Duration::ZERO, |port| Box::new(Stamped(port)));
     for ms in [0, 30, 60, 90] {
         let clock = Shown(SimTime::from_nanos(ms * 1_000_000));
         send(&mut a, ms as u8);
         relay.turn([&clock, &clock], Duration::ZERO).unwrap();
-        assert_eq!(relay.rest([&clock, &clock], Duration::from_secs(1)).1, [true; 2]);
+        assert_eq!(relay.rest([&clock, &clock], Duration::from_secs(1), SimDuration::ZERO).awake, [true; 2]);
     }
 }
 

@@ -1,0 +1,136 @@
+use super::*;
+use crate::cable::Cable;
+use crate::clock::ExperimentClock;
+use belljar_config::{Experiment, PathContext};
+use belljar_packetio::{Port, Sent, UnixOptions, UnixPort};
+use belljar_plan::Schedule;
+use belljar_platform::dilate::clock::Pace;
+
+/// A line of links that are one thread's, and the far ends of their ports.
+fn pool(links: usize, settings: &str) -> (Pool, Vec<[UnixPort; 2]>) {
+    pool_by(&ExperimentClock::new(Some(1_000)), links, settings, None)
+}
+
+fn pool_by(
+    clock: &ExperimentClock,
+    links: usize,
+    settings: &str,
+    waker: Option<&Waker>,
+) -> (Pool, Vec<[UnixPort; 2]>) {
+    let hosts: Vec<String> = (0..=links).map(|n| format!("h{n}: {{ processes: [] }}")).collect();
+    let lines: Vec<String> =
+        (0..links).map(|n| format!("{{ between: [h{n}, h{}], {settings} }}", n + 1)).collect();
+    let text = format!(
+        "general: {{ stop_time: 60 }}\nhosts: {{ {} }}\nlinks: [{}]\n",
+        hosts.join(", "),
+        lines.join(", ")
+    );
+    let experiment = Experiment::parse_in("test.yaml", &text, &PathContext::default());
+    let experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
+    let schedule = Schedule::new(&experiment);
+    let clock = clock.beginning_at(clock.pace().real);
+    let (mut cables, mut ends) = (Vec::new(), Vec::new());
+    for link in 0..links {
+        let [(a, near), (b, far)] =
+            ["a", "b"].map(|name| UnixPort::pair(name, &UnixOptions::default()).unwrap());
+        let ports: [Box<dyn Port>; 2] = [Box::new(near), Box::new(far)];
+        let cable = Cable::new(&experiment, &schedule, link).start(ports, [clock.clone(), clock.clone()]);
+        cables.push((cable, waker.map(Waker::beside)));
+        ends.push([a, b]);
+    }
+    (Pool::new(cables).unwrap(), ends)
+}
+
+/// Ends a pool, also where a test fails.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Runs a pool beside `each`, which gets the far ends.
+fn run(pool: Pool, ends: &mut [[UnixPort; 2]], each: impl FnOnce(&mut [[UnixPort; 2]])) -> PoolReport {
+    let (pressure, stop) = (Pressure::default(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| pool.run(&pressure, &stop));
+        let end = End(&stop);
+        each(ends);
+        drop(end);
+        thread.join().unwrap()
+    })
+}
+
+fn send(port: &mut UnixPort, byte: u8) {
+    assert_eq!(port.send(&[byte; 60]).unwrap(), Sent::Queued);
+    assert!(port.flush().unwrap());
+}
+
+/// The first bytes of so many frames.
+fn receive(port: &mut UnixPort, count: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..60_000 {
+        port.receive(100, &mut |frame| bytes.push(frame.bytes[0])).unwrap();
+        if bytes.len() >= count {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    bytes
+}
+
+#[test]
+fn one_thread_moves_the_frames_of_many_links_in_order() {
+    let (pool, mut ends) = pool(5, "latency: 2 ms");
+    let report = run(pool, &mut ends, |ends| {
+        for round in 0..40 {
+            for [a, b] in ends.iter_mut() {
+                send(a, round);
+                send(b, 100 + round);
+            }
+        }
+        for [a, b] in ends.iter_mut() {
+            assert_eq!(receive(b, 40), (0..40).collect::<Vec<_>>());
+            assert_eq!(receive(a, 40), (100..140).collect::<Vec<_>>());
+        }
+    });
+    assert_eq!(report.cables.iter().map(|cable| cable.link).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    for cable in &report.cables {
+        assert!(cable.lanes.iter().all(|lane| lane.counters.delivered == 40 && lane.missed == 0));
+        assert_eq!(cable.lateness.count(), 80);
+    }
+}
+
+#[test]
+fn a_link_whose_port_is_gone_leaves_the_others_alone() {
+    let (pool, mut ends) = pool(2, "latency: 1 ms");
+    let gone = ends.remove(0);
+    drop(gone);
+    let report = run(pool, &mut ends, |ends| {
+        for round in 0..3 {
+            send(&mut ends[0][0], round);
+            assert_eq!(receive(&mut ends[0][1], 1), [round]);
+        }
+    });
+    assert_eq!(report.cables.len(), 2);
+    assert!(report.cpu_seconds < 60.0);
+}
+
+#[test]
+fn frames_wait_for_a_clock_that_stands() {
+    let waker = Waker::new().unwrap();
+    let clock = ExperimentClock::new(Some(1_000));
+    let pace = clock.pace();
+    clock.go_on(Pace { limit: pace.start, ..pace });
+    let (pool, mut ends) = pool_by(&clock, 1, "latency: 1 ms", Some(&waker));
+    let told = pool.places[0].waker.clone().unwrap();
+    run(pool, &mut ends, |ends| {
+        send(&mut ends[0][0], 1);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(ends[0][1].receive(1, &mut |_| {}).unwrap(), 0);
+        clock.go_on(Pace { real: monotonic_ns(), ..pace });
+        told.wake();
+        assert_eq!(receive(&mut ends[0][1], 1), [1]);
+    });
+}
