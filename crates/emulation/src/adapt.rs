@@ -1,14 +1,15 @@
 //! `--tdf auto`: the time dilation factor follows the machine. It is raised when the time that is given falls short, and lowered
 //! when there is slack.
 //!
-//! Time falls short when a P4 switch or a line has hardly a moment without work, when lines hand frames out later than does no
-//! harm, or when a node waited for a processor that it would have had on a machine of its own. The first is what keeps the rates of
-//! an experiment whose flows adapt to what they get: as TCP does, which slows down before anything is late. The others say
-//! themselves how much is missing, whatever the reason: load of the experiment, or of somebody else. Slack is the absence of all
-//! with a margin; then the factor is lowered. Below the last that was too low each step waits for a while, which doubles each time
-//! that it was one too many, and halves each time that it was not: programs that a short time has held back, such as TCP after a
-//! loss, need some until they ask for what they can have. Without frames the factor is lowered slowly: most networks that are idle
-//! have not begun yet.
+//! Time falls short when a P4 switch or a line has hardly a moment without work, or all of them together leave hardly a moment of all
+//! processors; when lines hand frames out later than does no harm; or when a node waited for a processor that it would have had on a
+//! machine of its own. The first is what keeps the rates of an experiment whose flows adapt to what they get: as TCP does, which slows
+//! down before anything is late. The others say themselves how much is missing, whatever the reason: load of the experiment, or of
+//! somebody else. Slack is the absence of all with a margin; then the factor is lowered. A flow asks for more only round trip by round
+//! trip, so slack has to last for some time of the experiment, in which the machine's is short at high factors. Below the last factor that
+//! was too low each step waits for a while, which doubles each time that it was one too many, and halves each time that it was not:
+//! programs that a short time has held back, such as TCP after a loss, need some until they ask for what they can have. Without frames
+//! the factor is lowered slowly: most networks that are idle have not begun yet.
 
 use belljar_base::SimDuration;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -27,14 +28,21 @@ const MARGIN: f64 = 0.5;
 const BUSY: f64 = 0.85;
 const HARDLY_BUSY: f64 = 0.5;
 const WELL_BUSY: f64 = 0.7;
-/// Bounds of a step upwards, and the step downwards.
+/// Bounds of a step upwards, and of one downwards: the first if there is hardly anything to do.
 const STEP_UP: (f64, f64) = (1.25, 2.0);
-const STEP_DOWN: f64 = 0.8;
+const STEP_DOWN: (f64, f64) = (0.5, 0.8);
 /// Windows with slack before a step downwards, and if there are no frames.
 const PATIENCE: u32 = 4;
 const IDLE_PATIENCE: u32 = 20;
-/// Windows one after another in which frames are late before that alone raises the factor: a stolen moment of the machine does not.
+/// The time of the experiment for which there is slack before a step downwards.
+const SLACK: SimDuration = SimDuration::from_millis(100);
+/// Windows one after another in which frames are late, or a node is short of a processor, before that alone raises the factor: a stolen
+/// moment of the machine does not.
 const LATE_PATIENCE: u32 = 2;
+/// Windows that say nothing after the machine stood still, and the least number of windows between two such times: a machine that is always
+/// like that is short.
+const HELD: u32 = 2;
+const HELD_APART: u32 = 20;
 /// What the last window counts for among those before.
 const WEIGHT: f64 = 0.4;
 /// Windows before a step downwards to where the factor was too low: at first, and at most.
@@ -93,8 +101,12 @@ pub struct Window {
     pub frames: u64,
     /// The greatest share of its time for which a node was short of a processor.
     pub short: f64,
-    /// The greatest share of its time for which a switch or a line had work.
+    /// The greatest share of its time for which a switch or a line had work, or that of all processors' that all nodes took.
     pub busy: f64,
+    /// The experiment's time that has passed.
+    pub passed: SimDuration,
+    /// The window was much longer than it was to be: nobody was given a processor.
+    pub is_held: bool,
 }
 
 /// The decisions of a run. *After each window* call [`decide`](Adapter::decide).
@@ -103,10 +115,14 @@ pub struct Adapter {
     tdf_milli: u64,
     /// Mean lateness that does no harm, in nanoseconds.
     limit: f64,
-    /// Windows with slack one after another.
+    /// Windows with slack one after another, and the experiment's time in them.
     slack: u32,
-    /// Windows with late frames one after another.
+    slack_time: SimDuration,
+    /// Windows with late frames one after another, and such with a node that was short of a processor.
     late: u32,
+    short: u32,
+    /// Windows since the machine stood still.
+    calm: u32,
     /// The share that a switch or a line had work for, over the last windows.
     busy: f64,
     /// The last factor that was too low.
@@ -126,7 +142,10 @@ impl Adapter {
             tdf_milli,
             limit,
             slack: 0,
+            slack_time: SimDuration::ZERO,
             late: 0,
+            short: 0,
+            calm: HELD_APART,
             busy: 0.0,
             too_low: 0,
             wait: 0,
@@ -141,28 +160,43 @@ impl Adapter {
     }
 
     /// The new factor, in thousandths, if it is to change.
-    pub fn decide(&mut self, Window { late, frames, short, busy }: Window) -> Option<u64> {
+    pub fn decide(&mut self, window: Window) -> Option<u64> {
+        let Window { late, frames, short, busy, passed, is_held } = window;
+        self.calm = if is_held && self.calm >= HELD_APART { 0 } else { self.calm.saturating_add(1) };
+        if self.calm < HELD {
+            (self.late, self.short) = (0, 0);
+            return None;
+        }
         self.wait = self.wait.saturating_sub(1);
         let late = if frames >= FEW { late / self.limit } else { 0.0 };
         self.late = if late > 1.0 { self.late + 1 } else { 0 };
+        self.short = if short > SHORT { self.short + 1 } else { 0 };
+        // A wait of before the window may be told in it.
+        let busy = busy.min(1.0);
         self.busy = self.busy.mul_add(1.0 - WEIGHT, busy * WEIGHT);
-        let is_late = self.late >= LATE_PATIENCE;
+        let (is_late, is_short) = (self.late >= LATE_PATIENCE, self.short >= LATE_PATIENCE);
         let old = self.tdf_milli;
-        let new = if is_late || short > SHORT || busy.min(self.busy) > BUSY {
-            (self.slack, self.late) = (0, 0);
+        let new = if is_late || is_short || busy.min(self.busy) > BUSY {
+            (self.slack, self.slack_time, self.late, self.short) = (0, SimDuration::ZERO, 0, 0);
             let tried = std::mem::take(&mut self.tried);
             self.memory = if tried { (self.memory * 2).min(MEMORY.1) } else { MEMORY.0.max(self.memory) };
             (self.too_low, self.wait) = (old, self.memory);
             let late = if is_late { late } else { 0.0 };
+            let short = if is_short { short } else { 0.0 };
             let step = late.max(1.0 + short).max(busy / WELL_BUSY).clamp(STEP_UP.0, STEP_UP.1);
             ((old as f64 * step) as u64).min(MOST)
         } else if late < MARGIN && short < HARDLY_SHORT && self.busy < HARDLY_BUSY {
             self.slack += 1;
-            if self.slack < if frames >= FEW { PATIENCE } else { IDLE_PATIENCE } {
+            self.slack_time += passed;
+            let has_frames = frames >= FEW;
+            if self.slack < if has_frames { PATIENCE } else { IDLE_PATIENCE }
+                || has_frames && self.slack_time < SLACK
+            {
                 return None;
             }
-            self.slack = 0;
-            let new = ((old as f64 * STEP_DOWN) as u64).max(1_000);
+            (self.slack, self.slack_time) = (0, SimDuration::ZERO);
+            let step = if has_frames { self.busy / WELL_BUSY } else { STEP_DOWN.1 };
+            let new = ((old as f64 * step.clamp(STEP_DOWN.0, STEP_DOWN.1)) as u64).max(1_000);
             if new <= self.low() {
                 if self.wait > 0 {
                     return None;
@@ -176,7 +210,7 @@ impl Adapter {
             }
             new
         } else {
-            self.slack = 0;
+            (self.slack, self.slack_time) = (0, SimDuration::ZERO);
             return None;
         };
         self.busy *= old as f64 / new as f64;
@@ -189,11 +223,17 @@ impl Adapter {
 mod tests {
     use super::*;
 
+    /// The experiment's time in a window of the machine's.
+    fn passed(tdf_milli: u64) -> SimDuration {
+        SimDuration::from_nanos(100_000_000_000 / tdf_milli)
+    }
+
     /// A machine that is just enough at a factor of `need`.
     fn window(tdf_milli: u64, need: f64) -> Window {
         let load = need * 1e3 / tdf_milli as f64;
         let late = if load > 1.0 { 1e6 * load } else { 2e4 * load };
-        Window { late, frames: 1_000, short: (load - 1.0).clamp(0.0, 1.0), busy: 0.0 }
+        let short = (load - 1.0).clamp(0.0, 1.0);
+        Window { late, frames: 1_000, short, busy: 0.0, passed: passed(tdf_milli), is_held: false }
     }
 
     fn run(adapter: &mut Adapter, need: f64, windows: usize) -> Vec<f64> {
@@ -228,14 +268,27 @@ mod tests {
     fn a_machine_without_work_is_not_slowed() {
         let mut adapter = Adapter::new(1_000, 1e5);
         for _ in 0..100 {
-            assert_eq!(adapter.decide(Window { late: 9e9, frames: 3, short: 0.05, busy: 0.1 }), None);
+            assert_eq!(
+                adapter.decide(Window {
+                    late: 9e9,
+                    frames: 3,
+                    short: 0.05,
+                    busy: 0.1,
+                    passed: passed(1_000),
+                    is_held: false,
+                }),
+                None
+            );
         }
     }
 
     #[test]
     fn a_node_without_a_processor_raises_it_though_frames_are_in_time() {
         let mut adapter = Adapter::new(2_000, 1e5);
-        assert_eq!(adapter.decide(Window { late: 0.0, frames: 1_000, short: 0.5, busy: 0.0 }), Some(3_000));
+        let window =
+            Window { late: 0.0, frames: 1_000, short: 0.5, busy: 0.0, passed: passed(2_000), is_held: false };
+        assert_eq!(adapter.decide(window), None, "it may have been a moment that was stolen");
+        assert_eq!(adapter.decide(window), Some(3_000));
     }
 
     #[test]
@@ -244,7 +297,8 @@ mod tests {
         let mut adapter = Adapter::new(8_000, 1e5);
         let mut step = |need: f64| {
             let busy = (need * 1e3 / adapter.tdf_milli as f64).min(1.0);
-            adapter.decide(Window { late: 1e3, frames: 1_000, short: 0.0, busy });
+            let passed = passed(adapter.tdf_milli);
+            adapter.decide(Window { late: 1e3, frames: 1_000, short: 0.0, busy, passed, is_held: false });
             adapter.tdf_milli as f64 / 1e3
         };
         let factors: Vec<f64> = (0..1_000).map(|_| step(6.0)).collect();
@@ -252,16 +306,40 @@ mod tests {
         let steps = factors[20..].windows(2).filter(|pair| pair[0] != pair[1]).count();
         assert!(steps <= 2, "it stays: {factors:?}");
         let low: Vec<f64> = (0..1_000).map(|_| step(1.0)).collect();
-        assert!((1.0 / BUSY..1.0 / HARDLY_BUSY).contains(low.last().unwrap()), "it comes down: {low:?}");
+        assert!((1.0 / BUSY..=1.0 / HARDLY_BUSY).contains(low.last().unwrap()), "it comes down: {low:?}");
+    }
+
+    #[test]
+    fn slack_of_less_than_some_round_trips_is_none() {
+        let mut adapter = Adapter::new(20_000, 1e5);
+        let slack = Window {
+            late: 0.0,
+            frames: 1_000,
+            short: 0.0,
+            busy: 0.3,
+            passed: passed(20_000),
+            is_held: false,
+        };
+        assert!((0..19).all(|_| adapter.decide(slack).is_none()));
+        assert_eq!(adapter.decide(slack), Some(10_000));
     }
 
     #[test]
     fn a_moment_that_was_stolen_and_a_network_that_is_idle_change_little() {
         let mut adapter = Adapter::new(8_000, 1e5);
-        let busy = 0.6;
-        assert_eq!(adapter.decide(Window { late: 1e7, frames: 1_000, short: 0.0, busy }), None);
-        assert_eq!(adapter.decide(Window { late: 1e3, frames: 1_000, short: 0.0, busy }), None);
-        let idle = Window { late: 0.0, frames: 0, short: 0.0, busy: 0.0 };
+        let passed = passed(8_000);
+        let window = |late, frames, busy| Window { late, frames, short: 0.0, busy, passed, is_held: false };
+        assert_eq!(adapter.decide(window(1e7, 1_000, 0.6)), None);
+        assert_eq!(adapter.decide(window(1e3, 1_000, 0.6)), None);
+        for short in [0.9, 0.0, 0.7, 0.0] {
+            assert_eq!(adapter.decide(Window { short, ..window(1e3, 1_000, 0.6) }), None);
+        }
+        // A machine that stood still for a while says nothing, and one that does so all the time is short.
+        let held = Window { short: 0.9, is_held: true, ..window(1e7, 1_000, 1.0) };
+        assert_eq!([held, Window { is_held: false, ..held }].map(|window| adapter.decide(window)), [None; 2]);
+        let mut always = Adapter::new(8_000, 1e5);
+        assert!((0..5).any(|_| always.decide(held).is_some()));
+        let idle = window(0.0, 0, 0.0);
         let changes = (0..60).filter(|_| adapter.decide(idle).is_some()).count();
         assert!(changes <= 3, "{changes}");
     }

@@ -23,6 +23,7 @@ use crate::freeze::Freezer;
 use crate::meter::{Counted, Meter};
 use crate::wake::Waker;
 use crate::{go_first, precise_waits};
+use belljar_base::SimDuration;
 use belljar_platform::dilate::clock::Pace;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -31,6 +32,8 @@ use std::time::Duration;
 /// Real time between two looks at what nodes have used, and how many times as long as a look it is at least.
 const LOOK_NS: u64 = 100_000_000;
 const LOOK_SHARE: u64 = 20;
+/// A look that comes after so many times as long as it was to says that the machine stood still.
+const HELD_UP: u64 = 2;
 /// The longest sleep while clocks run on.
 const NAP_NS: u64 = 5_000_000;
 /// The real time in which all clocks can be written: a clock that goes is stopped so far ahead.
@@ -446,6 +449,7 @@ impl<'a> Controller<'a> {
         let real = monotonic_ns();
         let passed = now.saturating_sub(self.looked.1).max(1);
         let real_passed = real.saturating_sub(self.looked.0).max(1);
+        let is_held = real_passed > HELD_UP * self.look_due.saturating_sub(self.looked.0).max(LOOK_NS);
         self.looked = (real, now);
         self.look_due = real + LOOK_NS.max(LOOK_SHARE * took);
         let (mut short, mut busy, count) = (0f64, 0f64, used.len());
@@ -463,11 +467,20 @@ impl<'a> Controller<'a> {
                 busy = busy.max(used.busy(passed, tdf));
             }
         }
+        let ran: u64 = used.iter().map(|used| used.ran).sum();
+        busy = busy.max(ran as f64 / (real_passed as f64 * self.processors as f64));
         let (late, frames) = self.pressure.take();
         // What comes before the experiment says nothing of it.
         if now > self.begin
             && let Some(adapter) = &mut self.adapter
-            && let Some(tdf_milli) = adapter.decide(Window { late, frames, short, busy })
+            && let Some(tdf_milli) = adapter.decide(Window {
+                late,
+                frames,
+                short,
+                busy,
+                passed: SimDuration::from_nanos(passed),
+                is_held,
+            })
         {
             self.tdf_milli = tdf_milli;
             self.note(now, None, tdf_milli);
