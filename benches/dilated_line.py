@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
 """Sections 3 and 5 of VT-BMv2 (PADS 2023) on the real kernel: TCP by iperf over a line of switches with links of 1 ms, in real time, in
 dilated time, and simulated. Gives the rate that the receiver reports once the window covers the path, its share of the payload of the line
-rate, how late frames were, the verdict, and the machine's time. The switches are the kernel's bridges, or P4 switches of Belljar's.
+rate, how late frames were, the machine's time, what a frame costs a processor for each link that it passes, and the verdict. The switches
+are the kernel's bridges, or P4 switches of Belljar's.
+
+A flow is measured from when slow start must be over, for `--seconds` on lines of up to 16 switches and for at least two round trips on longer
+ones, where a second costs the more the longer they are. `--ring` has rings of P4 switches with a host each and a flow in each pair of neighbours.
 
 `--readings` measures what a reading of the clock and other calls cost in dilated time against native; `--barriers` what a barrier costs
-with so many hosts that all want a processor. `--full` is the paper's table: it takes hours on a small machine. `--figure` draws the shares."""
+with so many hosts that all want a processor. `--full` is the paper's table, by `--tdf auto`. `--figure` draws the shares."""
 
 import argparse
 import json
 import math
 import pathlib
+import re
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import p4_chain
 from common import ROOT, belljar, compile_c, iperf_rates, save
@@ -22,20 +29,40 @@ sys.path.insert(0, str(ROOT / "python"))
 from belljar.figures import COLOURS  # noqa: E402
 
 PAYLOAD = p4_chain.PAYLOAD
+# The time between two lines of iperf's report.
+INTERVAL = 0.1
+# Seconds before the measurement at least: programs have to be started, on a machine that may be busy.
+LEAST_WARM = 0.5
+# Lines of up to so many switches are measured for the whole time.
+SHORT = 16
+
+
+def measured(count, rate, seconds):
+    """Seconds for which a line is measured."""
+    trip = (count + 1) * 2 * (p4_chain.LATENCY + 1514 * 8 / (rate * 1e6))
+    return seconds if count <= SHORT else min(seconds, math.ceil(max(2 * trip, 0.5) / INTERVAL) * INTERVAL)
+
+
+def paced(text, warm, seconds):
+    """An experiment whose flows end with the measurement, and report often."""
+    warm = math.ceil(max(warm, LEAST_WARM) / INTERVAL) * INTERVAL
+    text = re.sub(r"-i, 1(?=[],])", f"-i, {INTERVAL}", text)
+    text = text.replace("stop_time: ", f"stop_time: {1 + warm + seconds + INTERVAL:.1f} s  # ")
+    return re.sub(r"stop_time: ([\d.]+ s) [^}]*", r"stop_time: \1", text), warm
 
 
 def bridges(count, rate, seconds):
     """A line of the kernel's bridges between two hosts."""
     links = [("h1", "s1"), *((f"s{n}", f"s{n + 1}") for n in range(1, count)), (f"s{count}", "h2")]
     flight = p4_chain.bytes_in_flight(rate, count + 1)
-    warm = math.ceil(p4_chain.slow_start(rate, count + 1))
-    server, client = p4_chain.flow("10.0.0.2", flight, warm + seconds + 1)
+    warm = p4_chain.slow_start(rate, count + 1)
+    server, client = p4_chain.flow("10.0.0.2", flight, math.ceil(warm + seconds + 1))
     sysctls = {"net.ipv4.tcp_congestion_control": "reno", "net.core.rmem_max": 2 * flight, "net.core.wmem_max": 2 * flight}
     # Not all namespaces have the limits of buffers: without them the kernel grows the windows by itself.
     client, server = (text.replace(f", -w, {flight * 2}", "") for text in (client, server))
     sysctls |= {"net.ipv4.tcp_rmem": f"4096 131072 {2 * flight}", "net.ipv4.tcp_wmem": f"4096 131072 {2 * flight}"}
     return f"""
-general: {{stop_time: {warm + seconds + 2} s}}
+general: {{stop_time: {math.ceil(warm + seconds + 2)} s}}
 host_option_defaults: {{sysctls: {json.dumps(sysctls)}}}
 switches: [{", ".join(f"s{n}" for n in range(1, count + 1))}]
 hosts:
@@ -47,33 +74,56 @@ links:
 
 def p4(count, rate, seconds):
     """The same line of P4 switches. Queues are those of the links: in an emulation the switches have none."""
-    text, _, warm = p4_chain.line(count, rate, seconds)
+    return queues_of_links(p4_chain.line(count, rate, math.ceil(seconds))[0]), p4_chain.slow_start(rate, count + 1)
+
+
+def ring(count, rate, seconds):
+    """A ring of P4 switches, each with a host, and a flow from each odd host to the next."""
+    return queues_of_links(p4_chain.ring(count, rate, math.ceil(seconds))[0]), p4_chain.slow_start(rate, 3)
+
+
+def queues_of_links(text):
     queue = next(line for line in text.splitlines() if "queue_bytes" in line).split(":")[1].strip()
     lines = [line for line in text.splitlines() if "queue_bytes" not in line]
-    return "\n".join(line.replace("latency: 1 ms}", f"latency: 1 ms, queue: {{bytes: {queue}}}}}") for line in lines) + "\n", warm
+    return "\n".join(line.replace("latency: 1 ms}", f"latency: 1 ms, queue: {{bytes: {queue}}}}}") for line in lines) + "\n"
 
 
 PLANES = {"bridges": bridges, "p4": p4}
+
+
+def received(output, warm, seconds):
+    """Mbit/s of a receiver while it is measured."""
+    rows = [row for row in iperf_rates(output.read_text()) if row[1] - row[0] < 1.5 * INTERVAL and warm <= row[0] + 1e-6 and row[1] <= warm + seconds + 1e-6]
+    return sum(row[2] for row in rows) / len(rows) if rows else 0.0
+
+
+def processor_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def run(text, arguments, warm, rate, seconds):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dilated-line-"))
     try:
         (folder / "exp.yaml").write_text(text)
+        before, began = processor_seconds(), time.monotonic()
         done = subprocess.run([belljar(), *arguments[:1], folder / "exp.yaml", "-o", folder / "out", "--no-progress", *arguments[1:]],
                               capture_output=True, text=True)
-        output = sorted((folder / "out/hosts/h2").glob("iperf.*.stdout"))
-        if not output:
+        spent, took = processor_seconds() - before, time.monotonic() - began
+        outputs = [output for output in sorted((folder / "out/hosts").glob("*/iperf.*.stdout")) if "Server listening" in output.read_text()]
+        if not outputs:
             sys.exit(done.stdout + done.stderr)
-        rows = [row for row in iperf_rates(output[0].read_text()) if row[1] - row[0] < 1.5 and warm <= row[0] and row[1] <= warm + seconds]
-        got = sum(row[2] for row in rows) / len(rows) if rows else 0.0
+        got = min(received(output, warm, seconds) for output in outputs)
         truth = folder / "out/emulation.json"
         truth = json.loads(truth.read_text()) if truth.exists() else {}
+        frames = truth.get("frames", 0)
         return {"mbit": got, "share": got / (rate * PAYLOAD), "verdict": truth.get("verdict", "exact"), "tdf": truth.get("tdf"),
                 "late_p99_us": ((truth.get("lateness") or {}).get("p99", 0.0) * 1e6), "busy": truth.get("cpu", {}).get("busy"),
                 "short": max(truth.get("cpu", {}).get("short", {}).values(), default=0.0), "quanta": truth.get("quanta"),
                 "factors": [[change["at"], change["tdf"]] for change in truth.get("tdf_changes", [])],
-                "real_seconds": truth.get("real_seconds")}
+                "frames": frames, "us_of_processor_per_frame": spent / frames * 1e6 if frames else None,
+                "us_of_lines_per_frame": truth["cpu"]["line_seconds"] / frames * 1e6 if frames else None,
+                "real_seconds": truth.get("real_seconds"), "took_seconds": took}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -119,16 +169,16 @@ def figure(rows, path):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    panels = sorted({(row["plane"], row["switches"]) for row in rows})
+    panels = sorted({(row["kind"], row["plane"], row["switches"]) for row in rows})
     made = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
     FigureCanvasAgg(made)
     worlds = list(dict.fromkeys(row["world"] for row in rows))
-    for axes, (plane, count) in zip(made.subplots(1, len(panels), squeeze=False, sharey=True)[0], panels):
+    for axes, (kind, plane, count) in zip(made.subplots(1, len(panels), squeeze=False, sharey=True)[0], panels):
         for colour, world in zip(COLOURS, worlds):
-            points = sorted((row["rate_mbit"], row["share"]) for row in rows if (row["plane"], row["switches"], row["world"]) == (plane, count, world))
+            points = sorted((row["rate_mbit"], row["share"]) for row in rows if (row["kind"], row["plane"], row["switches"], row["world"]) == (kind, plane, count, world))
             if points:
                 axes.plot(*zip(*points), marker="o", color=colour, label=world)
-        axes.set(title=f"{count} {'P4 switches' if plane == 'p4' else 'bridges'}", xlabel="rate of the links in Mbit/s", ylim=(0, 1.08))
+        axes.set(title=f"{kind} of {count} {'P4 switches' if plane == 'p4' else 'bridges'}", xlabel="rate of the links in Mbit/s", ylim=(0, 1.08))
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     made.axes[0].set_ylabel("received, of the line rate")
@@ -141,19 +191,24 @@ def main():
     parser.add_argument("--planes", nargs="+", choices=PLANES, default=["bridges"], help="what the switches are")
     parser.add_argument("--switches", type=int, nargs="*", default=[4], help="lengths of lines")
     parser.add_argument("--rates", type=int, nargs="+", default=[100], help="Mbit/s")
-    parser.add_argument("--tdf", nargs="*", default=["8"], help="factors of dilated runs, 'auto', and 'quantum': 1 ms and factor 1")
-    parser.add_argument("--seconds", type=int, default=3, help="of the measurement, once the window covers the path")
+    parser.add_argument("--ring", type=int, nargs="*", default=[], help="switches of rings, at the first of --rates")
+    parser.add_argument("--worlds", nargs="+", choices=["simulated", "real", "dilated"], default=["simulated", "real", "dilated"], help="what is run")
+    parser.add_argument("--tdf", nargs="*", help="factors of dilated runs, 'auto', and 'quantum': 1 ms and factor 1; 8 if left out")
+    parser.add_argument("--seconds", type=float, default=3, help="of the measurement, once the window covers the path; less on long lines")
     parser.add_argument("--readings", action="store_true", help="what a reading of the clock costs")
     parser.add_argument("--barriers", type=int, nargs="*", default=[], help="hosts for which the cost of a barrier is measured")
-    parser.add_argument("--full", action="store_true", help="the paper's table: 16 switches at 100 to 1000 Mbit/s, lines of 1 to 256 at 500, readings and barriers")
+    parser.add_argument("--full", action="store_true", help="the paper's table: 16 switches at 100 to 1000 Mbit/s, lines of 1 to 256 at 500, a ring of 64 at 100, readings and barriers")
     parser.add_argument("--figure", help="the shares as a picture (PNG)")
     parser.add_argument("--json")
     a = parser.parse_args()
-    cells = [(plane, count, rate) for plane in a.planes for count in a.switches for rate in a.rates]
+    cells = [("line", plane, count, rate) for plane in a.planes for count in a.switches for rate in a.rates]
+    cells += [("ring", "p4", count, a.rates[0]) for count in a.ring]
     if a.full:
-        cells = [(plane, 16, rate) for plane in PLANES for rate in (100, 200, 500, 1000)]
-        cells += [(plane, count, 500) for plane in PLANES for count in (1, 4, 64, 256)]
-        a.readings, a.barriers = True, [16, 64, 256]
+        cells = [("line", plane, 16, rate) for plane in PLANES for rate in (100, 200, 500, 1000)]
+        cells += [("line", plane, count, 500) for plane in PLANES for count in (1, 4, 64, 256)]
+        cells.append(("ring", "p4", 64, 100))
+        a.readings, a.barriers, a.tdf = True, [16, 64, 256], a.tdf or ["auto"]
+    began = time.monotonic()
     report = {"rows": [], "readings": {}, "barriers": []}
     if a.readings:
         report["readings"] = readings()
@@ -164,17 +219,23 @@ def main():
         report["barriers"].append(row)
         print(f"barrier of {count:4} hosts: {row['barrier_us'] / 1e3:.2f} ms, {row['barrier_share']:.2%} of the time, {row['most_turns']} turns", flush=True)
     if cells:
-        print(f"{'switches':>12}{'Mbit/s':>8}{'world':>12}{'received':>10}{'share':>9}{'late 99 % us':>14}{'real s':>8}  verdict")
-    for plane, count, rate in cells:
-        text, warm = PLANES[plane](count, rate, a.seconds)
-        dilated = {tdf: ["--quantum", "1 ms"] if tdf == "quantum" else ["--tdf", tdf] for tdf in a.tdf}
+        print(f"{'switches':>16}{'Mbit/s':>8}{'world':>12}{'received':>10}{'share':>9}{'late 99 % us':>14}{'factor':>8}{'us/hop':>8}{'s':>7}  verdict")
+    for kind, plane, count, rate in cells:
+        make = ring if kind == "ring" else PLANES[plane]
+        seconds = measured(2 if kind == "ring" else count, rate, a.seconds)
+        text, warm = paced(*make(count, rate, seconds), seconds)
+        dilated = {tdf: ["--quantum", "1 ms"] if tdf == "quantum" else ["--tdf", tdf] for tdf in a.tdf or ["8"]}
         worlds = {"simulated": ["run"], "real time": ["emulate"]} | {
             tdf if tdf == "quantum" else f"tdf {tdf}": ["emulate", *options] for tdf, options in dilated.items()}
         for world, arguments in worlds.items():
-            row = run(text, arguments, warm, rate, a.seconds)
-            report["rows"].append({"plane": plane, "switches": count, "rate_mbit": rate, "world": world, **row})
-            print(f"{f'{plane} {count}':>12}{rate:8}{world:>12}{row['mbit']:10.2f}{row['share']:9.2%}{row['late_p99_us']:14.0f}"
-                  f"{row['real_seconds'] or 0:8.1f}  {row['verdict']}", flush=True)
+            if {"simulated": "simulated", "real time": "real"}.get(world, "dilated") not in a.worlds:
+                continue
+            row = run(text, arguments, warm, rate, seconds)
+            report["rows"].append({"kind": kind, "plane": plane, "switches": count, "rate_mbit": rate, "world": world, "seconds": seconds, **row})
+            print(f"{f'{kind} {plane} {count}':>16}{rate:8}{world:>12}{row['mbit']:10.2f}{row['share']:9.2%}{row['late_p99_us']:14.0f}{row['tdf'] or 1:8.1f}"
+                  f"{row['us_of_processor_per_frame'] or 0:8.1f}{row['took_seconds']:7.1f}  {row['verdict']}", flush=True)
+    report["took_seconds"] = time.monotonic() - began
+    print(f"{report['took_seconds'] / 60:.1f} minutes")
     if a.figure:
         figure(report["rows"], a.figure)
     save("dilated_line", report, a.json)
