@@ -69,17 +69,26 @@ print(count, flush=True)
 """
 
 MACHINE = BEGIN + """
-names = [0x00, 0x14, 0xc0, 0xc4, 0xd0, 0xd8, 0x100, 0x400, 0x2800, 0x2804, 0x2808, 0x2810, 0x2818, 0x3800, 0x3804, 0x3808, 0x3810, 0x3818, 0x5400, 0x5404]
+names = [0x00, 0x10, 0x14, 0x20, 0x38, 0xc0, 0xc4, 0xc8, 0xd0, 0xd8, 0x100, 0x400, 0x2800, 0x2804, 0x2808, 0x2810, 0x2818, 0x2820, 0x282c,
+         0x3800, 0x3804, 0x3808, 0x3810, 0x3818, 0x3820, 0x5000, 0x5200, 0x5400, 0x5404, 0x5600]
 device = sim.channel(sys.argv[2], layer=PcieHost())
 memory, count = bytearray(1 << 16), dict.fromkeys(("dma", "interrupts", "acts"), 0)
 ring = bytes([0, 16, 0, 0, 0, 0, 0, 0, 60, 0, 0, 9, 0, 0, 0, 0])
+
+def descriptors(length):
+    """Legacy ones, contexts and their data, in any order."""
+    each = [ring,
+            bytes([14, 24, 33, 0, 34, 50, 0, 0, 0, 9, 0, 0x27, 0, 54, draw.randrange(256), draw.randrange(3)]),
+            bytes([draw.randrange(256) for _ in range(10)]) + bytes([draw.randrange(2) << 4, 0x20 | draw.randrange(256), 0, draw.randrange(256), 1, 2]),
+            bytes([0, 16, 0, 0, 0, 0, 0, 0, draw.randrange(256), draw.randrange(9), 0x10, draw.choice([0x26, 0x2f, 0x2b, 0xeb]), 0, 3, 0, 5])]
+    return b"".join(draw.choice(each) for _ in range(length // 16 + 1))[:length]
 
 def heard(message):
     if message[0] == "read":
         count["dma"] += 1
         # Rings hold descriptors most of the time; some requests are never answered.
         if draw.random() < 0.97:
-            data = (ring * (message[3] // 16 + 1))[:message[3]] if draw.random() < 0.7 else bytes(draw.randrange(256) for _ in range(message[3]))
+            data = descriptors(message[3]) if draw.random() < 0.7 else bytes(draw.randrange(256) for _ in range(message[3]))
             sim.after(draw.choice([0, 1, 500]) * 1000, device.send, ("read done", message[1], data))
     elif message[0] == "write":
         count["dma"] += 1
@@ -94,6 +103,9 @@ def act():
     what = draw.randrange(10)
     if what == 0:
         device.send(("read", count["acts"], 0, offset, draw.choice([1, 2, 4, 8])))
+    elif what == 2:
+        # The I/O ports: an address, and the register at it.
+        device.send(("write", 1, 2, draw.choice([0, 4]), draw.choice([offset, value]).to_bytes(4, "little"), True))
     elif what == 1:
         device.send(("control", draw.randrange(8)))
     else:

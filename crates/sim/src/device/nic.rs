@@ -90,7 +90,11 @@ impl Device for NetworkController {
     fn change(&mut self, now: SimTime, change: LinkChange) {
         let link = self.ports.0;
         match change {
-            LinkChange::Carrier(port, on) if port == link => self.nic.set_carrier(now, on),
+            LinkChange::Carrier(port, on) if port == link => {
+                self.nic.set_carrier(now, on);
+                self.controller.set_carrier(now, on);
+                self.pump(now);
+            }
             LinkChange::Nic(port, change) if port == link => self.nic.change(now, &change),
             _ => {}
         }
@@ -118,7 +122,7 @@ impl Device for NetworkController {
     }
     fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
         let warnings = [
-            (self.controller.missed(), "frames missed, for which there was no room"),
+            (self.controller.missed(), "frames missed: too long, or no room for them"),
             (self.invalid, "messages that are no transactions: ignored"),
         ];
         for (count, what) in warnings.into_iter().filter(|(count, _)| *count > 0) {

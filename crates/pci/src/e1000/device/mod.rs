@@ -1,0 +1,405 @@
+//! The controller: registers, rings, DMA and interrupts.
+
+mod interrupts;
+mod receive;
+mod ring;
+mod statistics;
+mod transmit;
+
+use super::eeprom::Eeprom;
+use super::phy::Phy;
+use super::registers::{RESET_VALUES, bits, cause, descriptor, reg, writable};
+use super::{DESCRIPTOR, PORTS, REGISTERS};
+use crate::transaction::{ToDevice, ToHost};
+use belljar_base::{Map, SimDuration, SimTime};
+use interrupts::{Direction, Interrupts};
+use receive::Waiting;
+use ring::{Descriptor, Ring};
+use std::collections::VecDeque;
+use transmit::Sender;
+
+/// Times that the controller takes for what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// From a reason to fetch descriptors to the request.
+    pub fetch: SimDuration,
+    /// From the last use of a descriptor to its writing back.
+    pub write_back: SimDuration,
+    /// From a read of registers to its answer.
+    pub register: SimDuration,
+    /// From one step to the next of what concerns a frame.
+    pub step: SimDuration,
+}
+
+impl Default for Timing {
+    /// Those of SimBricks' model.
+    fn default() -> Timing {
+        let nanos = SimDuration::from_nanos;
+        Timing { fetch: nanos(20), write_back: nanos(20), register: SimDuration::ZERO, step: nanos(1) }
+    }
+}
+
+/// Most bytes of one DMA transaction, as many as a message of the channel protocol carries.
+const MESSAGE: usize = 9_024;
+
+/// What the answer to a DMA read is for.
+#[derive(Clone, Copy, Debug)]
+enum Reading {
+    Descriptors { transmit: bool, index: u32, count: u32, epoch: u32 },
+    Packet { epoch: u32 },
+}
+
+/// Something that happens at a later time.
+#[derive(Clone, Debug)]
+enum Event {
+    Fetch {
+        transmit: bool,
+    },
+    Transmit,
+    Receive,
+    /// The causes come up with it; that of a direction does after its delay.
+    WriteBack {
+        address: u64,
+        bytes: [u8; DESCRIPTOR],
+        causes: u32,
+        delayed: Option<Direction>,
+    },
+    Answer(ToHost),
+    Throttled,
+    Delayed(Direction),
+}
+
+/// The controller.
+///
+/// **In**: [`handle`](Self::handle) takes a transaction of the host, [`receive`](Self::receive) a frame from the wire,
+/// [`set_carrier`](Self::set_carrier) the state of the cable, [`on_timeout`](Self::on_timeout) is called at
+/// [`next_event`](Self::next_event). **Out**, after each: [`poll_host`](Self::poll_host) and [`poll_wire`](Self::poll_wire). It takes from
+/// the host whatever comes: accesses of a wrong length read as zero and write nothing.
+#[derive(Debug)]
+pub struct Device {
+    timing: Timing,
+    eeprom: Eeprom,
+    phy: Phy,
+    registers: Map<u64, u32>,
+    /// The register that the I/O ports show.
+    port: u32,
+    transmit: Ring,
+    sender: Sender,
+    receive: Ring,
+    fifo: VecDeque<Waiting>,
+    fifo_bytes: usize,
+    /// Frames that were lost for want of room, since the start.
+    missed: u64,
+    reads: Map<u64, Reading>,
+    next_id: u64,
+    interrupts: Interrupts,
+    events: Map<(SimTime, u64), Event>,
+    sequence: u64,
+    to_host: VecDeque<ToHost>,
+    to_wire: VecDeque<Vec<u8>>,
+}
+
+impl Device {
+    /// A controller with an address of its own, on a cable with a carrier.
+    pub fn new(mac: [u8; 6], timing: Timing) -> Device {
+        let mut device = Device {
+            timing,
+            eeprom: Eeprom::new(mac),
+            phy: Phy::new(true),
+            registers: RESET_VALUES.into(),
+            port: 0,
+            transmit: Ring::default(),
+            sender: Sender::default(),
+            receive: Ring::default(),
+            fifo: VecDeque::new(),
+            fifo_bytes: 0,
+            missed: 0,
+            reads: Map::new(),
+            next_id: 1,
+            interrupts: Interrupts::new(),
+            events: Map::new(),
+            sequence: 0,
+            to_host: VecDeque::new(),
+            to_wire: VecDeque::new(),
+        };
+        // The first address filter has the address of the EEPROM.
+        let [a, b, c, d, e, f] = mac;
+        device.registers.insert(reg::RAL, u32::from_le_bytes([a, b, c, d]));
+        device.registers.insert(reg::RAH, u32::from_le_bytes([e, f, 0, 0]) | bits::ADDRESS_VALID);
+        device
+    }
+
+    /// Takes a transaction of the host.
+    pub fn handle(&mut self, now: SimTime, transaction: ToDevice) {
+        match transaction {
+            ToDevice::Read { id, bar, offset, len } => {
+                let value = match (bar, len) {
+                    (0, 4) => self.read(now, offset),
+                    (PORTS, 4) => self.read_port(now, offset),
+                    _ => 0,
+                };
+                let mut data = value.to_le_bytes().to_vec();
+                data.resize(len.into(), 0);
+                self.schedule(now + self.timing.register, Event::Answer(ToHost::ReadDone { id, data }));
+            }
+            ToDevice::Write { id, bar, offset, posted, data } => {
+                if let Ok(value) = data.try_into().map(u32::from_le_bytes) {
+                    match (bar, offset) {
+                        (0, offset) => self.write(now, offset, value),
+                        (PORTS, 0) => self.port = value,
+                        (PORTS, 4) => self.write(now, self.port.into(), value),
+                        _ => {}
+                    }
+                }
+                if !posted {
+                    self.schedule(now + self.timing.register, Event::Answer(ToHost::WriteDone { id }));
+                }
+            }
+            ToDevice::ReadDone { id, data } => self.read_done(now, id, &data),
+            ToDevice::WriteDone { .. } => {}
+            ToDevice::Control { interrupts } => self.interrupts.enabled = interrupts,
+        }
+    }
+
+    /// The cable's carrier comes or goes.
+    pub fn set_carrier(&mut self, now: SimTime, on: bool) {
+        let before = self.phy.has_link();
+        self.phy.set_carrier(on);
+        self.check_link(now, before);
+    }
+
+    /// Does what is due.
+    pub fn on_timeout(&mut self, now: SimTime) {
+        while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= now) {
+            match entry.remove() {
+                Event::Fetch { transmit } => self.fetch(transmit),
+                Event::Transmit => self.transmit_next(now),
+                Event::Receive => self.receive_next(now),
+                Event::WriteBack { address, bytes, causes, delayed } => {
+                    self.dma_write(address, bytes.to_vec());
+                    self.interrupt(now, causes);
+                    if let Some(direction) = delayed {
+                        self.interrupt_later(now, direction);
+                    }
+                }
+                Event::Answer(answer) => self.to_host.push_back(answer),
+                Event::Throttled => self.throttle_passed(now),
+                Event::Delayed(direction) => self.delay_passed(now, direction),
+            }
+        }
+    }
+
+    /// When it wants to be called next.
+    pub fn next_event(&self) -> Option<SimTime> {
+        self.events.first_key_value().map(|((at, _), _)| *at)
+    }
+    /// The next transaction for the host.
+    pub fn poll_host(&mut self) -> Option<ToHost> {
+        self.to_host.pop_front()
+    }
+    /// The next frame for the wire.
+    pub fn poll_wire(&mut self) -> Option<Vec<u8>> {
+        self.to_wire.pop_front()
+    }
+    /// Frames that were lost because neither buffers nor room for them were there, or because they were too long.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    fn schedule(&mut self, at: SimTime, event: Event) {
+        self.sequence += 1;
+        self.events.insert((at, self.sequence), event);
+    }
+
+    // ---- registers ----
+
+    fn get(&self, register: u64) -> u32 {
+        self.registers.get(&register).copied().unwrap_or(0)
+    }
+
+    fn read(&mut self, now: SimTime, register: u64) -> u32 {
+        match register {
+            reg::STATUS => {
+                let link = if self.phy.has_link() { bits::STATUS_LINK_UP } else { 0 };
+                bits::STATUS_FULL_DUPLEX | bits::STATUS_SPEED_1000 | link
+            }
+            reg::EECD => self.eeprom.control(),
+            reg::ICR => self.read_causes(now),
+            reg::ICS | reg::IMC => 0,
+            reg::IMS => self.interrupts.mask(),
+            reg::RDH => self.receive.head,
+            reg::TDH => self.transmit.head,
+            reg::RDT => self.receive.tail,
+            reg::TDT => self.transmit.tail,
+            register if reg::STATS.contains(&register) => self.registers.remove(&register).unwrap_or(0),
+            register => self.get(register),
+        }
+    }
+
+    fn read_port(&mut self, now: SimTime, offset: u64) -> u32 {
+        match offset {
+            0 => self.port,
+            4 => self.read(now, self.port.into()),
+            _ => 0,
+        }
+    }
+
+    fn write(&mut self, now: SimTime, register: u64, value: u32) {
+        match register {
+            reg::CTRL => return self.control(now, value),
+            reg::ICR => return self.clear_causes(now, value),
+            reg::ICS => return self.interrupt(now, value & cause::ALL),
+            reg::IMS => return self.set_mask(now, value, 0),
+            reg::IMC => return self.set_mask(now, 0, value),
+            reg::EECD => return self.eeprom.set_control(value),
+            reg::EERD if value & bits::EERD_START != 0 => {
+                let word = self.eeprom.word((value >> 8) as u8);
+                self.registers.insert(register, u32::from(word) << 16 | value & 0xff00 | bits::EERD_DONE);
+                return;
+            }
+            reg::MDIC => {
+                let before = self.phy.has_link();
+                let (answer, interrupts) = self.phy.access(value);
+                self.registers.insert(register, answer);
+                self.check_link(now, before);
+                return self.interrupt(now, if interrupts { cause::MDAC } else { 0 });
+            }
+            reg::STATUS => return,
+            register if register % 4 != 0 || register >= REGISTERS || reg::STATS.contains(&register) => {
+                return;
+            }
+            _ => {}
+        }
+        let value_kept = value & writable(register);
+        self.registers.insert(register, value_kept);
+        self.take_effect(now, register, value);
+    }
+
+    /// Does what the writing of a register is for.
+    fn take_effect(&mut self, now: SimTime, register: u64, value: u32) {
+        let base = |low: u64, high: u64| u64::from(self.get(high)) << 32 | u64::from(self.get(low));
+        let kept = self.get(register);
+        match register {
+            reg::TCTL => self.schedule(now + self.timing.step, Event::Transmit),
+            reg::RCTL => self.schedule(now + self.timing.step, Event::Receive),
+            reg::TDBAL | reg::TDBAH => self.transmit.base = base(reg::TDBAL, reg::TDBAH),
+            reg::RDBAL | reg::RDBAH => self.receive.base = base(reg::RDBAL, reg::RDBAH),
+            reg::TDLEN => self.transmit.len = kept / DESCRIPTOR as u32,
+            reg::RDLEN => self.receive.len = kept / DESCRIPTOR as u32,
+            reg::TDH => {
+                self.transmit.restart(kept);
+                self.sender.restart();
+            }
+            reg::RDH => self.receive.restart(kept),
+            reg::TDT => {
+                self.transmit.tail = kept;
+                self.plan_fetch(now, true);
+            }
+            reg::RDT => {
+                self.receive.tail = kept;
+                self.plan_fetch(now, false);
+            }
+            reg::RDTR => self.set_receive_delay(now, value),
+            _ => {}
+        }
+    }
+
+    /// CTRL is written: its resets, or its modes.
+    fn control(&mut self, now: SimTime, value: u32) {
+        if value & bits::CTRL_PHY_RESET != 0 {
+            let before = self.phy.has_link();
+            self.phy.reset();
+            self.check_link(now, before);
+        }
+        if value & bits::CTRL_RESET != 0 {
+            return self.reset();
+        }
+        self.registers.insert(reg::CTRL, value & !bits::CTRL_PHY_RESET);
+    }
+
+    /// The link may have come or gone.
+    fn check_link(&mut self, now: SimTime, before: bool) {
+        if self.phy.has_link() != before {
+            self.interrupt(now, cause::LSC);
+        }
+    }
+
+    fn reset(&mut self) {
+        let new = Device::new(self.eeprom.mac(), self.timing);
+        let old = std::mem::replace(self, new);
+        self.transmit.epoch = old.transmit.epoch + 1;
+        self.receive.epoch = old.receive.epoch + 1;
+        (self.next_id, self.sequence) = (old.next_id, old.sequence);
+        (self.to_host, self.to_wire) = (old.to_host, old.to_wire);
+        (self.phy, self.port, self.missed) = (old.phy, old.port, old.missed);
+        self.interrupts.enabled = old.interrupts.enabled;
+        if old.interrupts.is_asserted() {
+            self.lower_line();
+        }
+        // What has been asked is answered.
+        let answers = old.events.into_iter().filter(|(_, event)| matches!(event, Event::Answer(_)));
+        self.events = answers.collect();
+    }
+
+    // ---- DMA ----
+
+    fn dma_read(&mut self, address: u64, len: u16, what: Reading) {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.reads.insert(id, what);
+        self.to_host.push_back(ToHost::Read { id, address, len });
+    }
+
+    fn dma_write(&mut self, mut address: u64, mut data: Vec<u8>) {
+        loop {
+            let rest = if data.len() > MESSAGE { data.split_off(MESSAGE) } else { Vec::new() };
+            let (id, len) = (self.next_id, data.len() as u64);
+            self.next_id += 1;
+            self.to_host.push_back(ToHost::Write { id, address, data });
+            if rest.is_empty() {
+                return;
+            }
+            (address, data) = (address.wrapping_add(len), rest);
+        }
+    }
+
+    fn plan_fetch(&mut self, now: SimTime, transmit: bool) {
+        let ring = if transmit { &mut self.transmit } else { &mut self.receive };
+        if ring.wanted().is_some() {
+            ring.fetching = true;
+            self.schedule(now + self.timing.fetch, Event::Fetch { transmit });
+        }
+    }
+
+    fn fetch(&mut self, transmit: bool) {
+        let ring = if transmit { &mut self.transmit } else { &mut self.receive };
+        ring.fetching = false;
+        let Some((index, count)) = ring.wanted() else { return };
+        ring.fetching = true;
+        let (address, epoch) = (ring.address(index), ring.epoch);
+        let len = count as u16 * DESCRIPTOR as u16;
+        self.dma_read(address, len, Reading::Descriptors { transmit, index, count, epoch });
+    }
+
+    fn read_done(&mut self, now: SimTime, id: u64, data: &[u8]) {
+        match self.reads.remove(&id) {
+            Some(Reading::Descriptors { transmit, index, count, epoch }) => {
+                let ring = if transmit { &mut self.transmit } else { &mut self.receive };
+                if ring.epoch != epoch {
+                    return;
+                }
+                let read = data.chunks_exact(DESCRIPTOR).zip(index..index + count);
+                ring.cache.extend(
+                    read.map(|(bytes, index)| Descriptor { index, bytes: crate::fields::get(bytes, 0) }),
+                );
+                ring.fetching = false;
+                ring.next = if index + count >= ring.len { 0 } else { index + count };
+                let next = if transmit { Event::Transmit } else { Event::Receive };
+                self.schedule(now + self.timing.step, next);
+                self.plan_fetch(now, transmit);
+            }
+            Some(Reading::Packet { epoch }) if epoch == self.transmit.epoch => self.data_arrived(now, data),
+            Some(Reading::Packet { .. }) | None => {}
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Rings of descriptors in the host's memory.
+
+use crate::e1000::registers::DESCRIPTOR;
+use crate::fields::get_u64;
+use std::collections::VecDeque;
+
+/// Descriptors that are kept inside.
+const CACHE: usize = 64;
+
+/// A descriptor, with its place in the ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptor {
+    pub index: u32,
+    pub bytes: [u8; DESCRIPTOR],
+}
+
+impl Descriptor {
+    /// Address of its buffer.
+    pub fn address(&self) -> u64 {
+        get_u64(&self.bytes, 0)
+    }
+}
+
+/// A ring of descriptors.
+#[derive(Clone, Debug, Default)]
+pub struct Ring {
+    pub base: u64,
+    /// In descriptors.
+    pub len: u32,
+    pub head: u32,
+    pub tail: u32,
+    /// The next one to fetch.
+    pub next: u32,
+    pub fetching: bool,
+    pub cache: VecDeque<Descriptor>,
+    /// Counts resets, so that answers to requests of before are known.
+    pub epoch: u32,
+}
+
+impl Ring {
+    /// Starts anew at a head.
+    pub fn restart(&mut self, head: u32) {
+        *self = Ring {
+            base: self.base,
+            len: self.len,
+            epoch: self.epoch + 1,
+            head,
+            next: head,
+            ..Ring::default()
+        };
+    }
+    /// The next ones to fetch in one piece, if any: index and number.
+    pub fn wanted(&self) -> Option<(u32, u32)> {
+        if self.fetching || self.next >= self.len || self.tail >= self.len {
+            return None;
+        }
+        let end = if self.tail >= self.next { self.tail } else { self.len };
+        let room = CACHE.saturating_sub(self.cache.len()) as u32;
+        let count = (end - self.next).min(room);
+        (count > 0).then_some((self.next, count))
+    }
+    /// Address of a descriptor.
+    pub fn address(&self, index: u32) -> u64 {
+        self.base.wrapping_add(u64::from(index) * DESCRIPTOR as u64)
+    }
+    /// The host gets a descriptor back: the head is behind it.
+    pub fn pass(&mut self, index: u32) {
+        self.head = if index + 1 >= self.len { 0 } else { index + 1 };
+    }
+    /// Descriptors between head and tail.
+    pub fn left(&self) -> u32 {
+        (self.tail + self.len - self.head.min(self.len)) % self.len.max(1)
+    }
+}

@@ -1,0 +1,235 @@
+//! Transmission: descriptors gathered to frames, checksums and VLAN tags inserted, and TCP cut to segments.
+
+use super::interrupts::Direction;
+use super::ring::Descriptor;
+use super::{Device, Event, MESSAGE, Reading, bits, cause, descriptor, reg};
+use crate::e1000::offload::{Checksum, Context};
+use crate::fields::get_u16;
+use belljar_base::SimTime;
+
+/// Longest frame that a transmission may be gathered to.
+const MOST: usize = 16_384;
+/// Shortest frame, without its check sequence, that goes over a wire, and the one that is none.
+const SHORTEST: usize = 60;
+const HEADER: usize = 14;
+const CRC: usize = 4;
+/// Offset of a VLAN tag.
+const TAG: usize = 12;
+
+/// A frame that is gathered, and what is to be done to it.
+#[derive(Debug, Default)]
+pub struct Gathering {
+    bytes: Vec<u8>,
+    /// Of the first data descriptor; later ones have their bytes only.
+    options: Option<Options>,
+    /// Segments that have been sent of it, and bytes of their payload.
+    segments: u16,
+    sent: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Options {
+    extended: bool,
+    segment: bool,
+    /// What POPTS says.
+    packet: u8,
+}
+
+/// The state of transmission beside its ring.
+#[derive(Debug, Default)]
+pub struct Sender {
+    gathering: Gathering,
+    /// The descriptor that is being read, and how far it has been.
+    reading: Option<(Descriptor, u32)>,
+    /// For frames that are not segmented and for those that are.
+    contexts: [Context; 2],
+}
+
+impl Sender {
+    /// The ring starts anew.
+    pub fn restart(&mut self) {
+        (self.gathering, self.reading) = (Gathering::default(), None);
+    }
+}
+
+fn command(descriptor: &Descriptor) -> u8 {
+    descriptor.bytes[11]
+}
+
+fn is_extended(descriptor: &Descriptor) -> bool {
+    command(descriptor) & descriptor::COMMAND_EXTENDED != 0
+}
+
+/// A context has no data: its type is 0.
+fn is_context(descriptor: &Descriptor) -> bool {
+    is_extended(descriptor) && descriptor.bytes[10] >> 4 == 0
+}
+
+/// Bytes that a data descriptor refers to.
+fn data_len(descriptor: &Descriptor) -> u32 {
+    let low = u32::from(get_u16(&descriptor.bytes, 8));
+    if is_extended(descriptor) { low | u32::from(descriptor.bytes[10] & 0xf) << 16 } else { low }
+}
+
+impl Device {
+    pub(super) fn transmit_next(&mut self, now: SimTime) {
+        if self.sender.reading.is_some() || self.get(reg::TCTL) & bits::ENABLE == 0 {
+            return;
+        }
+        let Some(descriptor) = self.transmit.cache.pop_front() else { return self.plan_fetch(now, true) };
+        if is_context(&descriptor) {
+            let segments = command(&descriptor) & descriptor::COMMAND_SEGMENT != 0;
+            self.sender.contexts[usize::from(segments)] = Context::read(&descriptor.bytes);
+            self.count(reg::TSCTC, u32::from(segments));
+            self.give_back(now, descriptor);
+        } else {
+            self.sender.reading = Some((descriptor, 0));
+            self.read_data(now);
+        }
+        self.plan_fetch(now, true);
+    }
+
+    /// Reads what is left of a descriptor's data, as much as a message takes.
+    fn read_data(&mut self, now: SimTime) {
+        let Some((descriptor, done)) = self.sender.reading else { return };
+        match data_len(&descriptor).saturating_sub(done).min(MESSAGE as u32) {
+            0 => self.data_arrived(now, &[]),
+            len => {
+                let epoch = self.transmit.epoch;
+                let address = descriptor.address().wrapping_add(done.into());
+                self.dma_read(address, len as u16, Reading::Packet { epoch });
+            }
+        }
+    }
+
+    /// Data of a descriptor are there.
+    pub(super) fn data_arrived(&mut self, now: SimTime, data: &[u8]) {
+        let Some((descriptor, done)) = &mut self.sender.reading else { return };
+        *done += data.len() as u32;
+        let (descriptor, is_complete) = (*descriptor, *done >= data_len(descriptor) || data.is_empty());
+        let is_end = is_complete && command(&descriptor) & descriptor::COMMAND_END != 0;
+        let options = self.gather(&descriptor, data);
+        if options.segment {
+            self.send_segments(now, options, &descriptor, is_end);
+        } else if is_end {
+            let bytes = std::mem::take(&mut self.sender.gathering.bytes);
+            self.send_whole(now, options, &descriptor, bytes);
+        }
+        if !is_complete {
+            return self.read_data(now);
+        }
+        if is_end {
+            self.sender.gathering = Gathering::default();
+        }
+        self.sender.reading = None;
+        self.give_back(now, descriptor);
+    }
+
+    /// Adds data to the frame. Of frames that are not cut, bytes beyond the longest are lost.
+    fn gather(&mut self, descriptor: &Descriptor, data: &[u8]) -> Options {
+        let gathering = &mut self.sender.gathering;
+        let extended = is_extended(descriptor);
+        let options = *gathering.options.get_or_insert_with(|| Options {
+            extended,
+            segment: extended && command(descriptor) & descriptor::COMMAND_SEGMENT != 0,
+            packet: if extended { descriptor.bytes[13] } else { 0 },
+        });
+        if options.segment || gathering.bytes.len() + data.len() <= MOST {
+            gathering.bytes.extend_from_slice(data);
+        }
+        options
+    }
+
+    fn send_whole(&mut self, now: SimTime, options: Options, last: &Descriptor, mut frame: Vec<u8>) {
+        if options.extended {
+            self.insert_checksums(self.sender.contexts[0], options, &mut frame);
+        } else if command(last) & descriptor::COMMAND_CHECKSUM != 0 {
+            let (start, offset) = (last.bytes[13].into(), last.bytes[10].into());
+            Checksum { start, offset, end: 0 }.insert(&mut frame);
+        }
+        self.finish(now, last, frame);
+    }
+
+    /// Sends the segments that are there: all that are followed by more, and the last at the end.
+    fn send_segments(&mut self, now: SimTime, options: Options, last: &Descriptor, is_end: bool) {
+        let context = self.sender.contexts[1];
+        let header = context.header;
+        // An MSS of 0, or one that makes too long frames, is as long as can be.
+        let mss = if context.mss == 0 { MOST } else { context.mss }.min(MOST - header);
+        let bytes = std::mem::take(&mut self.sender.gathering.bytes);
+        let mut from = header.min(bytes.len());
+        while bytes.len() - from > mss || is_end {
+            let to = bytes.len().min(from + mss);
+            let is_last = is_end && to == bytes.len();
+            let mut segment = [&bytes[..header.min(bytes.len())], &bytes[from..to]].concat();
+            let gathering = &mut self.sender.gathering;
+            let (number, at) = (gathering.segments, gathering.sent);
+            gathering.segments = number.wrapping_add(1);
+            gathering.sent = at.wrapping_add((to - from) as u32);
+            context.fit(&mut segment, number, at, is_last);
+            self.insert_checksums(context, options, &mut segment);
+            self.finish(now, last, segment);
+            from = to;
+            if is_last {
+                return;
+            }
+        }
+        let mut bytes = bytes;
+        bytes.drain(header.min(from)..from);
+        self.sender.gathering.bytes = bytes;
+    }
+
+    fn insert_checksums(&self, context: Context, options: Options, frame: &mut [u8]) {
+        // The inner one first: the IP header's does not depend on it, nor it on that.
+        if options.packet & descriptor::OPTION_TCP != 0 {
+            context.transport.insert(frame);
+        }
+        if options.packet & descriptor::OPTION_IP != 0 {
+            context.ip.insert(frame);
+        }
+    }
+
+    /// Puts a frame onto the wire, or back into reception.
+    fn finish(&mut self, now: SimTime, last: &Descriptor, mut frame: Vec<u8>) {
+        if command(last) & descriptor::COMMAND_ADD_CRC == 0 {
+            // The driver has made it; on our wires there is none.
+            frame.truncate(frame.len().saturating_sub(CRC));
+        }
+        if command(last) & descriptor::COMMAND_VLAN != 0
+            && self.get(reg::CTRL) & bits::CTRL_VLAN_MODE != 0
+            && frame.len() >= HEADER
+        {
+            let tag = [(self.get(reg::VET) as u16).to_be_bytes(), get_u16(&last.bytes, 14).to_be_bytes()];
+            frame.splice(TAG..TAG, tag.concat());
+        }
+        if self.get(reg::TCTL) & bits::PAD_SHORT != 0 && frame.len() < SHORTEST {
+            frame.resize(SHORTEST, 0);
+        }
+        if frame.len() < HEADER {
+            return;
+        }
+        self.count_sent(&frame);
+        if self.get(reg::RCTL) & bits::LOOPBACK != 0 || self.phy.loops_back() {
+            self.arrive(now, frame);
+        } else {
+            self.to_wire.push_back(frame);
+        }
+    }
+
+    /// A descriptor has been used.
+    fn give_back(&mut self, now: SimTime, mut descriptor: Descriptor) {
+        let ring = &mut self.transmit;
+        ring.pass(descriptor.index);
+        let is_last = ring.head == ring.tail;
+        if command(&descriptor) & descriptor::COMMAND_REPORT != 0 {
+            descriptor.bytes[12] |= descriptor::DONE;
+            let address = ring.address(descriptor.index);
+            let is_delayed = command(&descriptor) & descriptor::COMMAND_DELAY != 0;
+            let causes = if is_delayed { 0 } else { cause::TXDW } | if is_last { cause::TXQE } else { 0 };
+            let delayed = is_delayed.then_some(Direction::Transmit);
+            let back = Event::WriteBack { address, bytes: descriptor.bytes, causes, delayed };
+            self.schedule(now + self.timing.write_back, back);
+        }
+        self.schedule(now + self.timing.step, Event::Transmit);
+    }
+}

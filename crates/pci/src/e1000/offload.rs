@@ -1,0 +1,234 @@
+//! Offloads: checksums that the controller inserts and checks, segmentation, and the frame check sequence.
+
+use crate::fields::get_u16;
+
+/// Sum of 16-bit words in network order, in ones' complement, folded.
+fn sum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks_exact(2);
+    let odd = words.remainder().first().map_or(0, |byte| u64::from(*byte) << 8);
+    let total = words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>() + odd;
+    fold(total)
+}
+
+fn fold(mut total: u64) -> u16 {
+    while total > 0xffff {
+        total = (total & 0xffff) + (total >> 16);
+    }
+    total as u16
+}
+
+fn be16(frame: &[u8], at: usize) -> Option<u16> {
+    frame.get(at..at + 2).map(|field| u16::from_be_bytes([field[0], field[1]]))
+}
+
+fn put16(frame: &mut [u8], at: usize, value: u16) {
+    if let Some(field) = frame.get_mut(at..at + 2) {
+        field.copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// A checksum to insert: where the sum starts, where it goes, and where it ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checksum {
+    /// The first byte that is summed up.
+    pub start: usize,
+    /// Where the checksum is put.
+    pub offset: usize,
+    /// The last byte that is summed up; 0 for the frame's last.
+    pub end: usize,
+}
+
+impl Checksum {
+    /// The three fields of a context descriptor.
+    pub fn of(bytes: &[u8]) -> Checksum {
+        Checksum { start: bytes[0].into(), offset: bytes[1].into(), end: get_u16(bytes, 2).into() }
+    }
+
+    /// Puts it into a frame. What does not lie within the frame is not done.
+    pub fn insert(&self, frame: &mut [u8]) {
+        let end = if self.end == 0 { frame.len() } else { frame.len().min(self.end + 1) };
+        if self.start >= end {
+            return;
+        }
+        // 0 would say that there is none; the two zeroes of ones' complement are equal to receivers.
+        let value = match !sum(&frame[self.start..end]) {
+            0 => 0xffff,
+            value => value,
+        };
+        put16(frame, self.offset, value);
+    }
+}
+
+/// The context that extended data descriptors refer to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Context {
+    /// The IP header's checksum.
+    pub ip: Checksum,
+    /// The checksum of TCP or UDP.
+    pub transport: Checksum,
+    /// IPv4, not IPv6.
+    pub is_v4: bool,
+    /// TCP, not UDP.
+    pub is_tcp: bool,
+    /// Length of the headers.
+    pub header: usize,
+    /// Longest payload of a segment.
+    pub mss: usize,
+}
+
+impl Context {
+    /// Reads a context descriptor.
+    pub fn read(bytes: &[u8; super::DESCRIPTOR]) -> Context {
+        Context {
+            ip: Checksum::of(&bytes[..4]),
+            transport: Checksum::of(&bytes[4..8]),
+            is_v4: bytes[11] & 2 != 0,
+            is_tcp: bytes[11] & 1 != 0,
+            header: bytes[13].into(),
+            mss: get_u16(bytes, 14).into(),
+        }
+    }
+
+    /// Fits the headers at a segment's front to it: the `number`th, whose payload begins at `at`.
+    pub fn fit(&self, segment: &mut [u8], number: u16, at: u32, is_last: bool) {
+        let (ip, transport) = (self.ip.start, self.transport.start);
+        let len = |from: usize| segment.len().saturating_sub(from) as u16;
+        let (of_ip, of_transport) = (len(ip), len(transport));
+        if self.is_v4 {
+            put16(segment, ip + 2, of_ip);
+            let id = be16(segment, ip + 4).unwrap_or(0);
+            put16(segment, ip + 4, id.wrapping_add(number));
+        } else {
+            put16(segment, ip + 4, of_ip.saturating_sub(40));
+        }
+        if self.is_tcp {
+            if let Some(field) = segment.get_mut(transport + 4..transport + 8) {
+                let sequence = u32::from_be_bytes([field[0], field[1], field[2], field[3]]);
+                field.copy_from_slice(&sequence.wrapping_add(at).to_be_bytes());
+            }
+            if let Some(flags) = segment.get_mut(transport + 13).filter(|_| !is_last) {
+                // FIN and PSH are the last segment's.
+                *flags &= !0b1001;
+            }
+        } else {
+            put16(segment, transport + 4, of_transport);
+        }
+        // The driver has summed up the pseudo header but for its length.
+        let pseudo = be16(segment, self.transport.offset).unwrap_or(0);
+        put16(segment, self.transport.offset, fold(u64::from(pseudo) + u64::from(of_transport)));
+    }
+}
+
+/// The result of checking a received frame's checksums: `None` where there is none that the controller knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// The IPv4 header's.
+    pub ip: Option<bool>,
+    /// That of TCP or UDP over IPv4, unless it is a fragment.
+    pub transport: Option<bool>,
+}
+
+/// Checks a received frame.
+pub fn check(frame: &[u8]) -> Checked {
+    let none = Checked::default();
+    let Some(packet) = frame.get(14..).filter(|_| be16(frame, 12) == Some(0x0800)) else { return none };
+    let header = usize::from(packet.first().map_or(0, |first| first & 0xf)) * 4;
+    let total = usize::from(be16(packet, 2).unwrap_or(0));
+    let is_v4 = packet.first().is_some_and(|first| first >> 4 == 4);
+    if !is_v4 || header < 20 || total < header || packet.len() < total {
+        return none;
+    }
+    let ip = Some(sum(&packet[..header]) == 0xffff);
+    let (protocol, payload) = (packet[9], &packet[header..total]);
+    let is_fragment = be16(packet, 6).unwrap_or(0) & 0x3fff != 0;
+    let at = match protocol {
+        6 => 16,
+        17 => 6,
+        _ => return Checked { ip, transport: None },
+    };
+    let field = be16(payload, at).filter(|field| !is_fragment && (protocol == 6 || *field != 0));
+    let pseudo = u64::from(sum(&packet[12..20])) + u64::from(protocol) + payload.len() as u64;
+    let transport = field.map(|_| fold(pseudo + u64::from(sum(payload))) == 0xffff);
+    Checked { ip, transport }
+}
+
+/// The sum over a received frame from `start` on, which drivers use for what the controller does not check.
+pub fn packet_checksum(frame: &[u8], start: usize) -> u16 {
+    sum(frame.get(start..).unwrap_or_default())
+}
+
+const fn crc_table() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut n = 0;
+    while n < 256 {
+        let (mut value, mut bit) = (n as u32, 0);
+        while bit < 8 {
+            value = if value & 1 != 0 { value >> 1 ^ 0xedb8_8320 } else { value >> 1 };
+            bit += 1;
+        }
+        table[n] = value;
+        n += 1;
+    }
+    table
+}
+
+static CRC: [u32; 256] = crc_table();
+
+/// A frame's check sequence, as it goes over the wire.
+pub fn check_sequence(frame: &[u8]) -> [u8; 4] {
+    let step = |crc: u32, byte: &u8| crc >> 8 ^ CRC[usize::from(crc as u8 ^ byte)];
+    (!frame.iter().fold(u32::MAX, step)).to_le_bytes()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// An Ethernet frame of IPv4 and TCP with a payload, right in all its sums.
+    pub fn tcp(payload: &[u8]) -> Vec<u8> {
+        let mut frame = [&[2; 12][..], &[8, 0, 0x45, 0], &(40 + payload.len() as u16).to_be_bytes()].concat();
+        frame.extend([0, 7, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([0, 80, 0, 90, 0, 0, 1, 0, 0, 0, 2, 0, 0x50, 0x19, 1, 0, 0, 0, 0, 0]);
+        frame.extend(payload);
+        let ip = Checksum { start: 14, offset: 24, end: 33 };
+        ip.insert(&mut frame);
+        let pseudo = fold(u64::from(sum(&frame[26..34])) + 6 + 20 + payload.len() as u64);
+        put16(&mut frame, 50, pseudo);
+        Checksum { start: 34, offset: 50, end: 0 }.insert(&mut frame);
+        frame
+    }
+
+    #[test]
+    fn checksums_that_are_inserted_are_right_and_wrong_ones_are_found() {
+        for len in [0, 1, 2, 999, 1_460] {
+            let good = tcp(&vec![7; len]);
+            assert_eq!(check(&good), Checked { ip: Some(true), transport: Some(true) });
+            let mut bad = good.clone();
+            bad[40] ^= 1;
+            assert_eq!(check(&bad), Checked { ip: Some(true), transport: Some(false) });
+            bad[22] ^= 1;
+            assert_eq!(check(&bad).ip, Some(false));
+            let mut fragment = good.clone();
+            fragment[20] = 0x20;
+            assert_eq!(check(&fragment).transport, None);
+        }
+        assert_eq!(check(&[0; 60]), Checked::default());
+        assert_eq!(check(&tcp(b"short")[..50]), Checked::default());
+    }
+
+    #[test]
+    fn sums_beyond_a_frame_are_left() {
+        let mut frame = vec![1; 20];
+        for (start, offset, end) in [(20, 0, 0), (4, 19, 0), (4, 255, 0), (10, 2, 5), (255, 255, 65_535)] {
+            Checksum { start, offset, end }.insert(&mut frame);
+            assert_eq!(frame, [1; 20]);
+        }
+        Checksum { start: 0, offset: 2, end: 65_535 }.insert(&mut frame);
+        assert_ne!(frame, [1; 20]);
+    }
+
+    #[test]
+    fn the_check_sequence_is_that_of_ethernet() {
+        assert_eq!(check_sequence(b"123456789"), 0xcbf4_3926_u32.to_le_bytes());
+    }
+}
