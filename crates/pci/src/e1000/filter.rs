@@ -83,7 +83,7 @@ mod tests {
         for (offset, hash) in [(0, 0x341), (1, 0x682), (2, 0xd04), (3, 0x412)] {
             let table = (reg::MTA.start + 4 * (hash >> 5), 1 << (hash & 31));
             assert!(passes(group, &[table, (reg::RCTL, offset << 12)]), "{offset}");
-            assert!(!passes(group, &[table, (reg::RCTL, (offset + 1) % 4 << 12)]), "{offset}");
+            assert!(!passes(group, &[table, (reg::RCTL, ((offset + 1) % 4) << 12)]), "{offset}");
         }
     }
 

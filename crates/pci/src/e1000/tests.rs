@@ -188,6 +188,20 @@ fn frames_for_others_or_without_buffers_are_not_taken() {
 }
 
 #[test]
+fn a_frame_longer_than_the_drivers_buffers_is_an_error_once() {
+    let settings = DriverSettings { longest: 3_000, ..DriverSettings::default() };
+    let mac = settings.mac;
+    let mut machine = Machine::new(settings);
+    machine.run(micros(50));
+    // The controller writes it into three buffers, the last of which has its end.
+    machine.plan(micros(60), Arrival::Wire(frame(mac, 1, 9_000)));
+    machine.plan(micros(70), Arrival::Wire(frame(mac, 2, 2_999)));
+    machine.run(micros(200));
+    let received: Vec<usize> = machine.received.iter().map(|(_, frame)| frame.len()).collect();
+    assert_eq!((received, machine.driver.counts().invalid, machine.device.missed()), (vec![2_999], 1, 0));
+}
+
+#[test]
 fn a_queue_that_is_full_loses_frames() {
     let mut machine = Machine::new(DriverSettings { ring: 8, queue: 10, ..DriverSettings::default() });
     for n in 0..30 {
@@ -245,7 +259,7 @@ fn descriptor(stream: &mut Stream) -> [u8; DESCRIPTOR] {
 fn answer(stream: &mut Stream, len: u16) -> Vec<u8> {
     match stream.below(8) {
         0 => vec![0xff; stream.below(u64::from(len) + 20) as usize],
-        1..=5 if len % 16 == 0 => (0..len / 16).flat_map(|_| descriptor(stream)).collect(),
+        1..=5 if len.is_multiple_of(16) => (0..len / 16).flat_map(|_| descriptor(stream)).collect(),
         _ => (0..len).map(|_| stream.below(256) as u8).collect(),
     }
 }
