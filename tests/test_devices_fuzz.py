@@ -76,7 +76,7 @@ memory, count = bytearray(1 << 16), dict.fromkeys(("dma", "interrupts", "acts"),
 ring = bytes([0, 16, 0, 0, 0, 0, 0, 0, 60, 0, 0, 9, 0, 0, 0, 0])
 
 def descriptors(length):
-    """Legacy ones, contexts and their data, in any order."""
+    # Legacy ones, contexts and their data, in any order.
     each = [ring,
             bytes([14, 24, 33, 0, 34, 50, 0, 0, 0, 9, 0, 0x27, 0, 54, draw.randrange(256), draw.randrange(3)]),
             bytes([draw.randrange(256) for _ in range(10)]) + bytes([draw.randrange(2) << 4, 0x20 | draw.randrange(256), 0, draw.randrange(256), 1, 2]),
