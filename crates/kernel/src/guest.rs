@@ -17,7 +17,7 @@ const IOV_MAX: u64 = 1_024;
 /// The most that one read or write moves, `MAX_RW_COUNT` of Linux.
 const MAX_RW_COUNT: u64 = 0x7fff_f000;
 
-/// GuestBuffers in guest memory: address and length of each.
+/// Buffers in guest memory: address and length of each.
 pub type GuestBuffers = SmallVec<[(u64, u64); 2]>;
 
 impl Host {

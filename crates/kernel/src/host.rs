@@ -2,15 +2,12 @@
 
 use crate::clock::{Clock, CpuModel};
 use crate::files::Files;
-use crate::futex::FutexTable;
 use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
 use crate::mm::AddressSpace;
 use crate::net::own::OwnSockets;
 use crate::process::{PidMap, Process, Processes, WaitStatus};
-use crate::scheduler::Scheduler;
 use crate::thread::Thread;
 use crate::timer::{TimerAction, TimerId, TimerQueue};
-use crate::wait::WaitTable;
 use belljar_base::activity::Board;
 use belljar_base::{Map, SimTime, Stream};
 use belljar_machine::{Machine, Placement};
@@ -20,6 +17,11 @@ use belljar_objects::call_counts::CallCounts;
 use belljar_objects::discipline::Discipline;
 use belljar_objects::keys::KeyTable;
 use belljar_objects::sysv::SysvIpc;
+use belljar_strace::Strace;
+use belljar_tasks::futexes::FutexTable;
+use belljar_tasks::scheduler::Scheduler;
+use belljar_tasks::waits::WaitTable;
+use belljar_uring::instance::Urings;
 use slab::Slab;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
@@ -202,9 +204,9 @@ pub struct Host {
     pub(crate) reports: Vec<ProcessReport>,
     /// System calls made, by number.
     pub(crate) call_counts: CallCounts,
-    pub(crate) urings: crate::uring::Urings,
+    pub(crate) urings: Urings,
     pub(crate) models: Models,
-    pub(crate) strace: crate::strace::Strace,
+    pub(crate) strace: Strace,
     pub(crate) debuggers: crate::debug::Debuggers,
     pub(crate) files: Files,
     pub(crate) net: Stack,
@@ -257,11 +259,11 @@ impl Host {
             net: Stack::new(network, clock),
             own: OwnSockets::default(),
             models: Models::new(std::mem::take(&mut config.models)),
-            urings: crate::uring::Urings::default(),
+            urings: Urings::default(),
             set_names: [None, None],
             last_counter: 0,
             discipline: Discipline::default(),
-            strace: crate::strace::Strace::new(config.strace),
+            strace: Strace::new(config.strace),
             debuggers: Default::default(),
             ended_tracees: Vec::new(),
             config,

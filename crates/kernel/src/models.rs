@@ -3,10 +3,10 @@
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::timer::TimerAction;
-use crate::wait::Waiter;
 use belljar_base::SimTime;
 use belljar_model_host::{ModelTimer, Models, Owner};
 use belljar_netstack::Stack;
+use belljar_tasks::waits::Waiter;
 
 impl Owner for Host {
     fn stack(&self) -> &Stack {

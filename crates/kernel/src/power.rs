@@ -3,7 +3,6 @@
 
 use crate::files::Files;
 use crate::files::tree::{DirectorySource, Node, ROOT};
-use crate::futex::FutexTable;
 use crate::host::{Host, ProcessReport, unscheduled};
 use crate::ids::{InodeKey, ProcessKey};
 use crate::net::own::OwnSockets;
@@ -11,6 +10,7 @@ use crate::process::WaitStatus;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_model_host::Models;
+use belljar_tasks::futexes::FutexTable;
 use std::path::{Path, PathBuf};
 
 /// Directories whose content does not survive: file systems in memory, and what is emptied at boot.

@@ -33,6 +33,7 @@ use crate::host::Host;
 use crate::ids::ThreadKey;
 use crate::run::Step;
 use belljar_machine::{ContextId, Exit, Regs};
+use belljar_tasks::spin::Spin;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Longest period that is looked for, in instructions, by the number of the tick that finds the thread computing.
@@ -49,43 +50,11 @@ fn longest_round(tick: u32) -> Option<u32> {
 const REPEATS: u32 = 8;
 /// Instructions that confirm a period, at least.
 const LEAST_STEPS: u32 = 256;
-/// Calls and events of the host before a loop is looked at for the first time.
-const BACKOFF: u64 = 200;
-/// Calls and events of the host between two looks, at most.
-const LONGEST_BACKOFF: u64 = 12_800;
 
 /// Preemption ticks that a thread may compute without a call before it is taken to wait for something that only
 /// others, or time, can bring. From then on it is preempted at each tick until its next call. A process of which that
 /// has happened has a quarter of its patience from then on, and so forth: the run is no longer deterministic anyway.
 pub(crate) const PATIENCE: u32 = 60;
-
-/// Spin: the loop in which a thread waits.
-#[derive(Clone, Debug)]
-pub struct Spin {
-    /// The least state of a round, in which the thread has been left.
-    state: Regs,
-    /// Instructions in a round.
-    period: u32,
-    /// [`Scheduler::progress`](crate::scheduler::Scheduler::progress) when it was last seen to go round.
-    seen: u64,
-    backoff: u64,
-}
-
-impl Spin {
-    /// A loop that was last seen to go round at `progress`, for tests.
-    #[cfg(test)]
-    pub(crate) fn seen_at(progress: u64) -> Spin {
-        Spin { state: Regs::default(), period: 1, seen: progress, backoff: BACKOFF }
-    }
-    /// True if enough has happened since it was last seen to go round for another look.
-    pub(crate) fn is_due(&self, progress: u64) -> bool {
-        progress - self.seen >= self.backoff
-    }
-    /// True if anything has happened since it was last seen to go round.
-    pub(crate) fn may_find_something_new(&self, progress: u64) -> bool {
-        progress > self.seen
-    }
-}
 
 /// Result of single-stepping a thread.
 enum Stepped {
@@ -208,14 +177,13 @@ impl Host {
     /// Steps a thread that waits in a loop through one more round; `None` if it waits in none.
     fn go_round(&mut self, key: ThreadKey, context: ContextId) -> Option<Stepped> {
         let mut spin = self.threads[key.0].spin.take()?;
-        if let Err(left) = self.step_round(context, spin.period, |_| {}) {
+        if let Err(left) = self.step_round(context, spin.period(), |_| {}) {
             return Some(left);
         }
-        if *self.machine.regs(context) != spin.state {
+        if *self.machine.regs(context) != *spin.state() {
             return Some(Stepped::Computes);
         }
-        spin.backoff = (spin.backoff * 2).min(LONGEST_BACKOFF);
-        spin.seen = self.scheduler.progress();
+        spin.went_round(self.scheduler.progress());
         Some(Stepped::Waits(spin))
     }
 
@@ -253,7 +221,7 @@ impl Host {
             }
         })?;
         self.step_round(context, least_at, |_| {})?;
-        Ok(Some(Box::new(Spin { state: least, period, seen: self.scheduler.progress(), backoff: BACKOFF })))
+        Ok(Some(Box::new(Spin::new(least, period, self.scheduler.progress()))))
     }
 
     /// The number of instructions after which the registers repeat, by Brent's algorithm: the thread's state is

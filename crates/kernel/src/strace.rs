@@ -12,113 +12,10 @@ use crate::ids::{ProcessKey, ThreadKey};
 use crate::mm::{Access, AddressSpace};
 use crate::outcome::{Outcome, SysResult};
 use crate::syscall::table;
-use belljar_base::{Footprint, Map, SimTime};
 use belljar_linux_abi::{Errno, c};
-use belljar_strace::{
-    Formatter, Memory, Phrases, Short, Signatures, Text, push_result, push_signed, push_time, signal_name,
-};
-use std::cell::RefCell;
+use belljar_strace::{Formatter, Memory, Signatures, Text, push_result, signal_name};
 use std::fmt::Write;
 use std::sync::LazyLock;
-
-/// The lines written so far, by process.
-#[derive(Debug, Default)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
-pub struct Strace {
-    enabled: bool,
-    /// True if a log is worth being written out.
-    full: bool,
-    logs: Vec<Log>,
-    /// Their places, by process id.
-    places: Map<i32, usize>,
-    /// The process whose log was asked for last, and its place: the next call is mostly of the same process.
-    last: Option<(i32, usize)>,
-    /// The beginning of the last line, by time and thread: most lines begin as the one before.
-    begin: Option<(SimTime, i32, Short<48>)>,
-    /// The text of an `execve` under way, by thread id.
-    executing: Map<i32, Text>,
-    phrases: Phrases,
-}
-
-impl Strace {
-    /// Keeps lines if `enabled`.
-    pub fn new(enabled: bool) -> Strace {
-        Strace { enabled, ..Strace::default() }
-    }
-
-    /// Tells what is read of it where it keeps none.
-    pub fn footprint(&self, footprint: &mut Footprint) {
-        footprint.object(&self.enabled);
-        footprint.object(&self.full);
-    }
-
-    /// True if it keeps any.
-    pub fn is_enabled(&self) -> bool {
-        self.enabled
-    }
-
-    /// The place of the log of a process that has called before.
-    #[inline]
-    fn place(&mut self, pid: i32) -> Option<usize> {
-        match self.last {
-            Some((last, place)) if last == pid => Some(place),
-            _ => {
-                let place = *self.places.get(&pid)?;
-                self.last = Some((pid, place));
-                Some(place)
-            }
-        }
-    }
-    fn add(&mut self, pid: i32, log: Log) -> usize {
-        self.places.insert(pid, self.logs.len());
-        self.logs.push(log);
-        self.logs.len() - 1
-    }
-
-    /// Appends how a line of a thread begins.
-    fn push_begin(&mut self, now: SimTime, tid: i32, out: &mut Text) {
-        if let Some((at, of, text)) = &self.begin
-            && (*at, *of) == (now, tid)
-        {
-            return out.push_short(text);
-        }
-        let begin = out.len();
-        push_time(out, now);
-        out.push_str(" [");
-        push_signed(out, i64::from(tid));
-        out.push_str("] ");
-        self.begin = Short::new(&out.as_bytes()[begin..]).map(|text| (now, tid, text));
-    }
-}
-
-/// The lines of one process that have not been written out.
-#[derive(Debug)]
-struct Log {
-    /// `<program>.<pid>`, by the program that the process ran when it was first seen.
-    name: String,
-    text: Text,
-}
-
-/// Bytes of a log that wait before it is written out.
-const WORTH_WRITING: usize = 32 << 10;
-/// So many buffers are kept for logs that are begun next.
-const MOST_SPARE: usize = 16;
-
-thread_local! {
-    /// GuestBuffers of logs that have been written out, the last one on top: a worker's hosts, of which one runs at a time, use
-    /// the same again and again, and what they put there stays in the cache until it is written.
-    static SPARE: RefCell<Vec<Text>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Keeps a buffer, emptied, for whoever needs one next.
-fn give_back(mut text: Text) {
-    text.truncate(0);
-    SPARE.with_borrow_mut(|spare| {
-        if spare.len() < MOST_SPARE {
-            spare.push(text);
-        }
-    });
-}
 
 /// The signatures of the calls of the table.
 static SIGNATURES: LazyLock<Signatures> =
@@ -160,21 +57,13 @@ pub(crate) struct Traced {
 
 impl Host {
     /// Hands out the lines of processes that have much of them, or of all, with `<program>.<pid>`.
-    pub fn drain_strace(&mut self, all: bool, mut sink: impl FnMut(&str, &[u8])) {
-        if !self.has_strace() && !all {
-            return;
-        }
-        self.strace.full = false;
-        let least = if all { 1 } else { WORTH_WRITING };
-        for log in self.strace.logs.iter_mut().filter(|log| log.text.len() >= least) {
-            sink(&log.name, log.text.as_bytes());
-            give_back(std::mem::take(&mut log.text));
-        }
+    pub fn drain_strace(&mut self, all: bool, sink: impl FnMut(&str, &[u8])) {
+        self.strace.drain(all, sink);
     }
 
     /// True if there are lines that are worth being written out.
     pub(crate) fn has_strace(&self) -> bool {
-        self.strace.full
+        self.strace.is_full()
     }
 
     /// Notes the parts of a call that must be read before it is made.
@@ -186,7 +75,7 @@ impl Host {
             Some(place) => place,
             None => {
                 let name = self.name_of_log(process, thread);
-                self.strace.add(pid, Log { name, text: Text::default() })
+                self.strace.add(pid, name)
             }
         };
         let traced = Traced { process, log, tid, number, args };
@@ -219,10 +108,7 @@ impl Host {
             Ok(Outcome::Replaced | Outcome::Gone) => None,
         };
         let now = self.net.clock.now();
-        let mut text = std::mem::take(&mut self.strace.logs[traced.log].text);
-        if text.is_new() {
-            text = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        }
+        let mut text = self.strace.take_text(traced.log);
         self.strace.push_begin(now, traced.tid, &mut text);
         match self.strace.executing.remove(&traced.tid) {
             Some(call) => text.append(&call),
@@ -243,13 +129,12 @@ impl Host {
             _ => text.push('?'),
         }
         text.push('\n');
-        self.strace.full |= text.len() >= WORTH_WRITING;
-        self.strace.logs[traced.log].text = text;
+        self.strace.put_text(traced.log, text);
     }
 
     /// Records that a signal is delivered, as strace's `--- SIGCHLD ---` does.
     pub(crate) fn strace_signal(&mut self, thread: ThreadKey, signal: i32) {
-        if !self.strace.enabled {
+        if !self.strace.is_enabled() {
             return;
         }
         let caller = &self.threads[thread.0];
@@ -257,9 +142,7 @@ impl Host {
         let now = self.net.clock.now();
         // A process that has not called yet has no name either.
         let Some(place) = self.strace.place(pid) else { return };
-        let text = &mut self.strace.logs[place].text;
-        let _ = writeln!(text, "{now} [{tid}] --- {} ---", signal_name(signal));
-        self.strace.full |= text.len() >= WORTH_WRITING;
+        self.strace.push_line(place, format_args!("{now} [{tid}] --- {} ---", signal_name(signal)));
     }
 
     /// Appends a call up to its result.

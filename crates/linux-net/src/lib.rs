@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod control;
 mod counters;
 pub mod ethtool;
 mod interfaces;

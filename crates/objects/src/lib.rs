@@ -2,11 +2,11 @@
 //! guest memory and no system calls, and wake nobody: an object that can be waited for has the name of its queue, and the kernel
 //! notifies it after a change.
 //!
-//! [`ids`] names objects, [`call_counts`] counts calls. [`pipe`], [`locks`], [`extents`], [`mounts`], [`notify`] and
-//! [`loops`] belong to files, [`space`], [`aio`] and [`uring_memory`] to memory, [`discipline`] and [`time_namespaces`]
-//! to the clock, [`credentials`], [`attributes`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings,
-//! [`landlock`] the restrictions that they put on themselves, and [`sysv`] is System V's message queues, semaphores and
-//! shared memory.
+//! [`ids`] names objects, [`call_counts`] counts calls. [`pipe`], [`eventfd`], [`timerfd`], [`locks`], [`extents`], [`listing`],
+//! [`mounts`], [`notify`], [`loops`], [`native_cache`] and [`mtree`] belong to files, [`packet_sockets`] and [`packet_ring`] to
+//! sockets, [`space`] and [`aio`] to memory, [`discipline`] and [`time_namespaces`] to the clock, [`credentials`],
+//! [`attributes`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings, [`landlock`] the restrictions that they
+//! put on themselves, and [`sysv`] is System V's message queues, semaphores and shared memory.
 #![forbid(unsafe_code)]
 
 pub mod aio;
@@ -14,18 +14,24 @@ pub mod attributes;
 pub mod call_counts;
 pub mod credentials;
 pub mod discipline;
+pub mod eventfd;
 pub mod extents;
 pub mod ids;
 pub mod keys;
 pub mod landlock;
+pub mod listing;
 pub mod locks;
 pub mod loops;
 pub mod mounts;
+pub mod mtree;
+pub mod native_cache;
 pub mod notify;
+pub mod packet_ring;
+pub mod packet_sockets;
 pub mod pipe;
 pub mod signals;
 pub mod space;
 pub mod sysv;
 pub mod time_namespaces;
+pub mod timerfd;
 pub mod tracees;
-pub mod uring_memory;

@@ -8,6 +8,9 @@
 //! of other devices since the host started: they are *seeds*, which can neither be moved nor taken away.
 
 mod flags;
+pub mod options;
+pub mod requests;
+pub mod text;
 
 pub use flags::MountFlags;
 

@@ -11,6 +11,7 @@
 
 pub mod arity;
 mod format;
+mod log;
 mod names;
 mod phrases;
 mod signatures;
@@ -18,6 +19,7 @@ mod structs;
 mod text;
 
 pub use format::{Formatter, Memory, push_result};
+pub use log::Strace;
 pub use names::signal as signal_name;
 pub use phrases::{Phrases, place};
 pub use signatures::{Signature, Signatures, is_plain};

@@ -8,41 +8,13 @@ mod prepare;
 mod user;
 
 use crate::call::Call;
-use crate::credentials::Credentials;
 use crate::host::{Host, ProcessReport};
 use crate::ids::{MmKey, ProcessKey};
 use crate::outcome::{Block, CallState, IfInterrupted, Outcome, SysResult};
-use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{Placement, Regs};
 use belljar_objects::notify::fanotify::ExecPermission;
 use load::{ExecError, Program};
-
-impl Processes {
-    /// Changes the caller's users, groups and capabilities as the execution of `file` does.
-    fn take_on_ids(&mut self, process: ProcessKey, file: &crate::files::executable::Executable) {
-        let changed = &mut self[process.0];
-        let old = changed.credentials.clone();
-        let (uid, gid) = (file.set_uid, file.set_gid);
-        let secure = changed.credentials.executed(uid, gid, changed.attributes.no_new_privs);
-        let dumpable = file.readable && (old.euid, old.egid) == (old.ruid, old.rgid);
-        changed.attributes.dumpable = u64::from(dumpable);
-        changed.attributes.secure = secure;
-        if secure {
-            changed.attributes.parent_death_signal = 0;
-        }
-        self.credentials_changed(process, &old);
-    }
-
-    /// A process has other credentials: one that its former equals must not look into cannot be dumped, and does not end with its
-    /// parent.
-    pub(crate) fn credentials_changed(&mut self, process: ProcessKey, old: &Credentials) {
-        let changed = &mut self[process.0];
-        if changed.credentials.parts_from(old) {
-            (changed.attributes.dumpable, changed.attributes.parent_death_signal) = (0, 0);
-        }
-    }
-}
 
 impl Host {
     /// Starts the experiment's process number `spec`, or reports why it cannot start.
@@ -137,7 +109,8 @@ impl Call<'_> {
         let (process, thread) = (self.process, self.thread);
         let former_tid = self.host.thread(thread).tid;
         self.host.prepare_exec(process, thread);
-        self.host.processes.take_on_ids(process, &program.image.file);
+        let file = &program.image.file;
+        self.host.processes.take_on_ids(process, (file.set_uid, file.set_gid), file.readable);
         self.host.note_resident(process);
         if let Some(old) = self.host.process(process).mm.take() {
             let context = self.host.thread(thread).context;

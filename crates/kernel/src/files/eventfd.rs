@@ -1,61 +1,20 @@
 //! Event counters, eventfd(2).
 
 use super::FileKind;
-use super::readiness::{EPOLLERR, EPOLLIN, EPOLLOUT};
+use super::readiness::{EPOLLIN, EPOLLOUT};
 use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
-use crate::ids::{FileKey, WaitQueueId};
+use crate::ids::FileKey;
 use crate::outcome::{Block, SysResult, done};
 use belljar_linux_abi::{Errno, c};
-
-/// An event counter.
-#[derive(Debug)]
-pub struct EventFd {
-    /// Notified when the count changes.
-    pub queue: WaitQueueId,
-    count: u64,
-    semaphore: bool,
-}
-
-impl EventFd {
-    /// Its readiness.
-    pub fn readiness(&self) -> u32 {
-        let mut events = 0;
-        if self.count > 0 {
-            events |= EPOLLIN;
-        }
-        if self.count == u64::MAX {
-            events |= EPOLLERR;
-        }
-        if self.count < u64::MAX - 1 {
-            events |= EPOLLOUT;
-        }
-        events
-    }
-    /// Takes the count, or 1 of it as a semaphore; `None` if it is 0.
-    fn take(&mut self) -> Option<u64> {
-        let taken = if self.semaphore { self.count.min(1) } else { self.count };
-        self.count -= taken;
-        (taken > 0).then_some(taken)
-    }
-    /// Adds to the count; false if that would go beyond `u64::MAX - 1`.
-    pub(crate) fn add(&mut self, value: u64) -> bool {
-        match self.count.checked_add(value) {
-            Some(sum) if sum < u64::MAX => {
-                self.count = sum;
-                true
-            }
-            _ => false,
-        }
-    }
-}
+use belljar_objects::eventfd::EventFd;
 
 impl Host {
     /// A new counter as an open file.
     pub(crate) fn create_eventfd(&mut self, count: u64, semaphore: bool, flags: i32) -> FileKey {
         let queue = self.waits.create();
-        let n = self.files.eventfds.insert(EventFd { queue, count, semaphore });
+        let n = self.files.eventfds.insert(EventFd::new(queue, count, semaphore));
         self.files.open_file(FileKind::EventFd(n), c::O_RDWR | flags)
     }
 }
@@ -105,25 +64,5 @@ impl Call<'_> {
         }
         self.host.notify_events(queue, EPOLLIN);
         done(8)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_up_to_the_last_value_but_one() {
-        let mut e = EventFd { queue: WaitQueueId::default(), count: 0, semaphore: false };
-        assert_eq!((e.readiness(), e.take()), (EPOLLOUT, None));
-        assert!(e.add(u64::MAX - 1) && !e.add(1));
-        assert_eq!(e.readiness(), EPOLLIN);
-        assert_eq!(e.take(), Some(u64::MAX - 1));
-    }
-
-    #[test]
-    fn a_semaphore_gives_one_at_a_time() {
-        let mut e = EventFd { queue: WaitQueueId::default(), count: 2, semaphore: true };
-        assert_eq!([e.take(), e.take(), e.take()], [Some(1), Some(1), None]);
     }
 }

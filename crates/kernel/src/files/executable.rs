@@ -142,7 +142,7 @@ impl Host {
             FileKind::Device { device: super::devices::Device::Zero, .. } => return Ok(None),
             FileKind::Uring(n) if shared => {
                 let n = *n;
-                return self.urings.uring_source(n, len, offset).map(Some);
+                return crate::uring::map_source(&self.urings, n, len, offset).map(Some);
             }
             FileKind::Socket(socket) if shared => {
                 let socket = *socket;

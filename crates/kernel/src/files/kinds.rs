@@ -1,7 +1,7 @@
 use super::devices::Device;
-use super::directory::Listing;
 use crate::ids::{EpollKey, InodeKey, PipeKey, SocketKey};
 use belljar_objects::landlock::Ruleset;
+use belljar_objects::listing::Listing;
 use std::sync::Arc;
 
 /// The object behind an open file. Each subsystem adds its own variants.

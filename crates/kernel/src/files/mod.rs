@@ -1,7 +1,7 @@
 //! Descriptors, open files and what is behind them.
 
 pub(crate) mod attributes;
-pub(crate) mod cache;
+mod cache;
 mod descriptors;
 pub(crate) mod devices;
 pub(crate) mod directory;
@@ -56,10 +56,13 @@ use crate::ids::{EpollKey, FileKey, InodeKey, PipeKey};
 use belljar_base::{Map, Set};
 use belljar_machine::Machine;
 use belljar_netstack::StackConfig;
+use belljar_objects::eventfd::EventFd;
 use belljar_objects::loops::Loops;
 use belljar_objects::mounts::Mounts;
+use belljar_objects::native_cache::NativeCache;
 use belljar_objects::notify::Notify;
 use belljar_objects::pipe::Pipe;
+use belljar_objects::timerfd::TimerFd;
 use slab::Slab;
 use smallvec::SmallVec;
 use std::path::PathBuf;
@@ -73,7 +76,7 @@ pub struct Files {
     /// Descriptor tables.
     pub(crate) tables: Slab<FdTable>,
     /// Native descriptors.
-    pub(crate) natives: cache::NativeCache,
+    pub(crate) natives: NativeCache,
     /// The tree of files, by inode.
     pub(crate) inodes: Slab<Inode>,
     /// Bytes on their way between a native file and a guest's memory.
@@ -94,9 +97,9 @@ pub struct Files {
     /// The epoll items that watch an open file, by file: they go with it.
     pub(crate) watchers: Map<FileKey, Vec<(EpollKey, usize)>>,
     /// Event counters.
-    pub(crate) eventfds: Slab<eventfd::EventFd>,
+    pub(crate) eventfds: Slab<EventFd>,
     /// Timer descriptors.
-    pub(crate) timerfds: Slab<timerfd::TimerFd>,
+    pub(crate) timerfds: Slab<TimerFd>,
     pub(crate) mqueues: Slab<mqueue::MessageQueue>,
     /// Who wants to hear of what happens to files.
     pub(crate) notify: Notify,
@@ -133,7 +136,7 @@ impl Files {
             scratch: Vec::new(),
             last_inode_number: 1,
             last_shared_identity: 0,
-            natives: cache::NativeCache::default(),
+            natives: NativeCache::default(),
             lower_links: Map::new(),
             root: config.root.clone(),
             withheld: Set::new(),

@@ -8,6 +8,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::mounts::options::MemoryOptions;
 use belljar_objects::mounts::{BASE, CopyExtent, FileSystem, MountFlags, Mounts, Room};
 use belljar_objects::notify::Subject;
 use slab::Slab;
@@ -22,19 +23,6 @@ pub const SEEDS: &[(&str, u64, &str, &str)] = &[
     ("/run", RUN, "tmpfs", "tmpfs"),
     ("/sys", SYS, "sysfs", "sysfs"),
 ];
-
-/// The owner, mode and limits of a new file system in memory.
-#[derive(Clone, Debug, Default)]
-pub struct MemoryOptions {
-    /// Mode, user and group of its root.
-    pub mode: u32,
-    pub uid: u32,
-    pub gid: u32,
-    /// Its limits; `None` for a ramfs.
-    pub room: Option<Room>,
-    /// Them as `/proc/mounts` shows them.
-    pub shown: String,
-}
 
 /// A file system that is being made, or changed, step by step: `fsopen(2)`, `fspick(2)`.
 #[derive(Clone, Debug, Default)]

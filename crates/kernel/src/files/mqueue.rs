@@ -7,10 +7,10 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
 use crate::ipc;
-use crate::wait::Waiter;
 use belljar_linux_abi::ipc::IpcPerm;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_tasks::waits::Waiter;
 
 /// `SI_MESGQ`.
 const SI_MESGQ: i32 = -3;

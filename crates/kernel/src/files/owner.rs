@@ -9,9 +9,9 @@ use crate::credentials::Credentials;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, ThreadKey};
-use crate::wait::Waiter;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_tasks::waits::Waiter;
 
 /// Who is told of an open file's input and output, and how.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,7 +7,6 @@ use crate::credentials::{Credentials, capability};
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
-use crate::process::Processes;
 use belljar_linux_abi::Errno;
 
 /// May be read.
@@ -54,14 +53,6 @@ impl Files {
     /// `EPERM` for files whose mode, owner and times are the system's.
     pub(crate) fn check_changeable(&mut self, key: InodeKey) -> Result<(), Errno> {
         if matches!(self.inode(key).device, PROC | SYS | NAMESPACE) { Err(Errno::EPERM) } else { Ok(()) }
-    }
-}
-
-impl Processes {
-    /// True if a process is in a group.
-    pub(crate) fn is_in_group(&self, process: ProcessKey, group: u32) -> bool {
-        let who = &self[process.0].credentials;
-        who.fsgid == group || who.groups.contains(&group)
     }
 }
 

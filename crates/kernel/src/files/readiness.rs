@@ -29,7 +29,7 @@ impl Host {
             FileKind::Notify(_) => 0,
             FileKind::MessageQueue(n) => self.files.mqueues[*n].readiness(),
             FileKind::PidFd(n) => self.pidfd_readiness(*n),
-            FileKind::Uring(n) => self.uring_readiness(*n),
+            FileKind::Uring(n) => self.urings.instances[*n].readiness(&*self.machine),
             FileKind::Tun { tun, .. } => self.net.tuns[*tun].readiness(),
             FileKind::PtyMaster { pty, .. } => self.files.ptys[*pty].pair.master_readiness(),
             FileKind::Terminal { pty, .. } => self.files.ptys[*pty].pair.slave_readiness(),

@@ -3,13 +3,14 @@
 //! it does not say itself.
 
 use super::devices::Device;
-use super::sidecar::{self, Words, parsed, unescaped};
+use super::sidecar;
 use super::tree::{Child, Content, Directory, DirectorySource, Inode, Meta, Node, ROOT, Store, Times};
 use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_base::Map;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{NativeStat, OpenHow};
+use belljar_objects::mtree::{Words, parsed, unescaped};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

@@ -11,9 +11,9 @@ use super::devices::Device;
 use super::tree::{Child, Directory, DirectorySource, Node, PROC, PTS, ROOT, SYS, Store};
 use crate::host::Host;
 use crate::ids::InodeKey;
-use belljar_base::Map;
 use belljar_linux_abi::Errno;
 use belljar_machine::OpenHow;
+use belljar_objects::mtree::escaped;
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -144,76 +144,11 @@ impl Host {
     }
 }
 
-/// As mtree(5) writes names: what is not a visible ASCII character is a backslash and three octal
-/// digits.
-fn escaped(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in bytes {
-        if byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'#' | b'=') {
-            text.push(char::from(*byte));
-        } else {
-            let _ = write!(text, "\\{byte:03o}");
-        }
-    }
-    text
-}
-
-/// The reverse of [`escaped`].
-pub(super) fn unescaped(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let (mut out, mut at) = (Vec::new(), 0);
-    while at < bytes.len() {
-        let octal = bytes.get(at + 1..at + 4).and_then(|digits| std::str::from_utf8(digits).ok());
-        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) if bytes[at] == b'\\' => {
-                out.push(byte);
-                at += 4;
-            }
-            _ => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    out
-}
-
-/// The keywords of a line and their values.
-pub(super) type Words<'a> = Map<&'a str, &'a str>;
-
-/// The path and the keywords of a line; `None` for comments.
-pub(super) fn parsed(line: &str) -> Option<(Vec<Vec<u8>>, Words<'_>)> {
-    let line = line.trim();
-    if line.is_empty() || line.starts_with('#') {
-        return None;
-    }
-    let mut words = line.split_ascii_whitespace();
-    let path = words.next()?.strip_prefix("./")?;
-    let parts = path.split('/').map(unescaped).collect();
-    Some((parts, words.filter_map(|word| word.split_once('=')).collect()))
-}
-
 /// True if `path` is something that exists natively.
 pub(super) fn exists(host: &mut Host, path: &Path) -> Result<bool, Errno> {
     match host.machine.stat(path) {
         Ok(_) => Ok(true),
         Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(false),
         Err(errno) => Err(errno),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_survive_and_lines_are_read_back() {
-        let name = b"a b\\c=#\xff\n";
-        assert_eq!(escaped(name), "a\\040b\\134c\\075\\043\\377\\012");
-        assert_eq!(unescaped(&escaped(name)), name);
-        let (path, words) = parsed("./fs/a\\040b type=file mode=0644 time=1.5").unwrap();
-        assert_eq!(path, [b"fs".to_vec(), b"a b".to_vec()]);
-        assert_eq!(words, [("type", "file"), ("mode", "0644"), ("time", "1.5")].into());
-        assert!(parsed("#mtree").is_none() && parsed("").is_none());
     }
 }

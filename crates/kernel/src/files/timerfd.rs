@@ -1,75 +1,18 @@
 //! Timers that are read, timerfd_create(2).
-//!
-//! As in Linux a periodic timer fires once and is wound up again when it is looked at: a program
-//! that asks for a tick each nanosecond and does not read costs nothing.
 
 use super::FileKind;
 use super::readiness::EPOLLIN;
 use crate::call::Call;
-use crate::clock::Clock;
 use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
-use crate::ids::{FileKey, WaitQueueId};
+use crate::ids::FileKey;
 use crate::outcome::{Block, SysResult, done};
-use crate::timer::{TimerAction, TimerId};
+use crate::timer::TimerAction;
 use crate::wall_clock::{Shift, is_wall_clock};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::{Errno, c};
-
-/// A timer descriptor.
-#[derive(Debug)]
-pub struct TimerFd {
-    /// Notified when it expires.
-    pub queue: WaitQueueId,
-    /// Its clock, a `CLOCK_*`.
-    pub clock: i32,
-    /// True if it was set to a point of its clock.
-    pub absolute: bool,
-    /// True if a step of the wall clock cancels it (`TFD_TIMER_CANCEL_ON_SET`).
-    pub cancel_on_set: bool,
-    /// It was cancelled and nobody has been told.
-    cancelled: bool,
-    state: TimerState,
-    timer: Option<TimerId>,
-}
-
-/// State of a timer, computed from its settings and its past.
-#[derive(Debug, Default)]
-struct TimerState {
-    /// When it expires next, or expired last if it has not been wound up again since; `None` when
-    /// it is not set.
-    next: Option<SimTime>,
-    interval: SimDuration,
-    /// It has fired and is not wound up.
-    expired: bool,
-    /// Expirations that have not been read.
-    ticks: u64,
-}
-
-impl TimerState {
-    /// Counts what a fired periodic timer has missed until now and sets it to its next point.
-    fn catch_up(&mut self, clock: &Clock) {
-        let Some(next) = self.next.filter(|_| self.expired && !self.interval.is_zero()) else { return };
-        let interval = clock.simulated(self.interval);
-        let missed = clock.now().since(next).as_picos() / interval.as_picos();
-        self.ticks += missed;
-        self.next = Some(next.saturating_add(interval.saturating_mul(missed + 1)));
-        self.expired = false;
-    }
-    /// The time left and the interval.
-    fn left(&self, now: SimTime) -> (SimDuration, SimDuration) {
-        let left = self.next.filter(|_| !self.expired).map_or(SimDuration::ZERO, |next| next.since(now));
-        (left, self.interval)
-    }
-}
-
-impl TimerFd {
-    /// Its readiness.
-    pub fn readiness(&self) -> u32 {
-        if self.state.ticks > 0 { EPOLLIN } else { 0 }
-    }
-}
+use belljar_objects::timerfd::{TimerFd, TimerState};
 
 impl Files {
     /// The timer behind an open file; `EINVAL` if it is none.
@@ -91,16 +34,7 @@ impl Host {
     /// A new timer, not set, as an open file.
     pub(crate) fn create_timerfd(&mut self, clock: i32, flags: i32) -> FileKey {
         let queue = self.waits.create();
-        let timer = TimerFd {
-            queue,
-            clock,
-            absolute: false,
-            cancel_on_set: false,
-            cancelled: false,
-            state: TimerState::default(),
-            timer: None,
-        };
-        let n = self.files.timerfds.insert(timer);
+        let n = self.files.timerfds.insert(TimerFd::new(queue, clock));
         self.files.open_file(FileKind::TimerFd(n), c::O_RDWR | flags)
     }
     /// `timerfd_gettime(2)`: the time left, zero if it is not set, and the interval.
@@ -202,42 +136,5 @@ impl Call<'_> {
         }
         self.scatter(buffers, &ticks.to_le_bytes())?;
         done(8)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::CpuModel;
-
-    /// An exact clock at this point.
-    fn at(time: SimTime) -> Clock {
-        let mut clock = Clock::new(0, CpuModel::default());
-        clock.advance(time);
-        clock
-    }
-
-    #[test]
-    fn missed_periods_are_counted_and_the_phase_is_kept() {
-        let ms = |n| SimTime::ZERO + SimDuration::from_millis(n);
-        let mut state = TimerState {
-            next: Some(ms(10)),
-            interval: SimDuration::from_millis(10),
-            expired: true,
-            ticks: 1,
-        };
-        state.catch_up(&at(ms(55)));
-        assert_eq!((state.ticks, state.next, state.expired), (5, Some(ms(60)), false));
-        assert_eq!(state.left(ms(55)).0, SimDuration::from_millis(5));
-        state.catch_up(&at(ms(58)));
-        assert_eq!(state.ticks, 5, "only what has fired is caught up");
-    }
-
-    #[test]
-    fn a_timer_that_fired_once_has_no_time_left() {
-        let mut state =
-            TimerState { next: Some(SimTime::from_secs(1)), expired: true, ticks: 1, ..Default::default() };
-        state.catch_up(&at(SimTime::from_secs(9)));
-        assert_eq!((state.ticks, state.left(SimTime::from_secs(9)).0), (1, SimDuration::ZERO));
     }
 }

@@ -2,10 +2,11 @@
 //! priorities to inherit on a host that runs one thread at a time: ownership is handed over first
 //! in, first out.
 
-use super::{FutexKey, wait::ANY};
+use super::wait::ANY;
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use belljar_linux_abi::{Errno, c};
+use belljar_tasks::futexes::FutexKey;
 
 const TID_MASK: u32 = c::FUTEX_TID_MASK;
 const WAITERS: u32 = c::FUTEX_WAITERS;

@@ -1,28 +1,14 @@
 //! Waiting, waking and requeueing.
 
-use super::{FutexKey, Sleeper};
-use crate::futex::FutexTable;
 use crate::host::Host;
-use crate::ids::{ProcessKey, ThreadKey};
+use crate::ids::ProcessKey;
 use crate::outcome::{CallState, Wake};
 use crate::thread::{Blocked, ThreadState};
 use belljar_linux_abi::{Errno, c};
+use belljar_tasks::futexes::{FutexKey, Sleeper};
 
 /// Meets every waiter: `FUTEX_BITSET_MATCH_ANY`.
 pub(crate) const ANY: u32 = u32::MAX;
-
-impl FutexTable {
-    /// Puts the thread in line for `key`; its call must then block with the state
-    /// [`CallState::Futex`].
-    pub(crate) fn enqueue_futex_waiter(&mut self, key: FutexKey, thread: ThreadKey, bitset: u32) {
-        self.enter(key, Sleeper::Thread(thread), bitset);
-    }
-
-    /// Takes a thread whose wait has ended without a wake out of the line.
-    pub(crate) fn futex_wait_ended(&mut self, thread: ThreadKey, state: &CallState) {
-        self.leave(Sleeper::Thread(thread), state);
-    }
-}
 
 impl Host {
     /// Wakes up to `count` waiters that `bitset` meets; gives how many.

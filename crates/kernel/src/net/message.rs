@@ -6,9 +6,12 @@
 
 use crate::guest::GuestBuffers;
 use crate::ids::WaitQueueId;
-use belljar_linux_abi::{Errno, c};
+use belljar_linux_abi::Errno;
 
+pub use belljar_linux_net::control::ControlMessage;
+use belljar_linux_net::control::read_options;
 pub use belljar_netstack::address::RawAddress;
+use belljar_netstack::udp::{CmsgContext, SendOptions};
 
 /// The result of an attempt that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,32 +20,6 @@ pub enum Attempt<T> {
     Done(T),
     /// Nothing can be done before this queue is notified.
     Wait(WaitQueueId),
-}
-
-/// A control message as `sendmsg` is given it, cmsg(3).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControlMessage {
-    /// `cmsg_level`.
-    pub level: i32,
-    /// `cmsg_type`.
-    pub type_: i32,
-    /// The data behind the header.
-    pub data: Vec<u8>,
-}
-
-impl ControlMessage {
-    /// `EINVAL` for one of level `SOL_SOCKET` that says nothing, or in too few bytes (`__sock_cmsg_send` of Linux).
-    pub fn check_socket_level(&self) -> Result<(), Errno> {
-        /// `SO_TIMESTAMPING_NEW`.
-        const TIMESTAMPING_NEW: i32 = 65;
-        match self.type_ {
-            c::SCM_RIGHTS | c::SCM_CREDENTIALS => Ok(()),
-            c::SO_MARK | c::SO_PRIORITY | c::SO_TIMESTAMPING | TIMESTAMPING_NEW if self.data.len() == 4 => {
-                Ok(())
-            }
-            _ => Err(Errno::EINVAL),
-        }
-    }
 }
 
 /// A message to be sent.
@@ -66,6 +43,11 @@ impl OutgoingMessage {
     /// `EINVAL` unless the control messages are whole.
     pub fn check_control(&self) -> Result<(), Errno> {
         if self.control_broken { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+    /// The options of a datagram that its control messages ask for.
+    pub fn send_options(&self, by: CmsgContext) -> Result<SendOptions, Errno> {
+        self.check_control()?;
+        read_options(&self.control, by)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Sockets of the families that are the host's own and not the stack's: packet, UNIX and netlink sockets. What all sockets
 //! have is kept by the stack, under the same keys.
 
-use super::packet::state::{Fanout, PacketSocket};
 use super::unix::state::{UnixNames, UnixSocket};
 use belljar_netstack::socket::{Socket, SocketKind};
 use belljar_netstack::{SocketKey, Stack};
+use belljar_objects::packet_sockets::{Fanout, PacketSocket};
 use std::collections::VecDeque;
 
 /// A socket's state by family.

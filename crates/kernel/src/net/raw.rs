@@ -2,7 +2,7 @@
 
 pub use super::ip_socket::{receive, shutdown};
 use super::message::{Attempt, OutgoingMessage};
-use super::udp::{CmsgContext, read_options};
+use super::udp::CmsgContext;
 use crate::call::Call;
 use crate::ids::SocketKey;
 use belljar_linux_abi::{Errno, c};
@@ -65,7 +65,7 @@ pub fn send(
     call.host.net.socket(key).take_error()?;
     // That its end is shut is nothing to a raw socket of Linux (`raw_sendmsg`).
     let v6 = call.host.net.socket(key).domain == c::AF_INET6;
-    let mut options = read_options(message, CmsgContext { v6, over_v4: destination.is_ipv4(), udp: false })?;
+    let mut options = message.send_options(CmsgContext { v6, over_v4: destination.is_ipv4(), udp: false })?;
     options.interface = options.interface.or(message.name.as_ref().and_then(|raw| address::scope(raw)));
     let data = call.gather(&message.buffers, 0, message.len)?;
     call.host.net.raw_output(key, destination, data, &options)?;

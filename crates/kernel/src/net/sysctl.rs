@@ -1,11 +1,22 @@
 //! Settings of the stack as files of `/proc/sys/net`.
 
+use crate::credentials::capability;
 use crate::host::Host;
+use crate::ids::ProcessKey;
 use belljar_linux_abi::Errno;
 use belljar_netstack::conf::Scope;
 use belljar_netstack::sysctl::Sysctl;
 
 impl Host {
+    /// `EACCES` unless a process may bind a socket to this port: one from `net.ipv4.ip_unprivileged_port_start` on, or by
+    /// `CAP_NET_BIND_SERVICE`.
+    pub(crate) fn may_bind_port(&self, process: ProcessKey, port: u16) -> Result<(), Errno> {
+        if port == 0 || u32::from(port) >= self.net.sysctls.unprivileged_port_start {
+            return Ok(());
+        }
+        self.processes.require(process, capability::NET_BIND_SERVICE).map_err(|_| Errno::EACCES)
+    }
+
     /// The text of a setting, as reading it gives.
     pub(crate) fn sysctl(&mut self, which: Sysctl) -> String {
         self.net.sysctls.show(which)

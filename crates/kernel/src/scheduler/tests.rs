@@ -1,8 +1,15 @@
-use super::*;
+use crate::host::Host;
+use crate::ids::ThreadKey;
 use crate::testing::{Answer, DATA, TestHost};
 use belljar_linux_abi::c;
+use belljar_machine::Regs;
+use belljar_tasks::scheduler::{FifoStrategy, Scheduler, Strategy};
+use belljar_tasks::spin::Spin;
+use belljar_tasks::thread::Thread;
+use slab::Slab;
+use std::collections::VecDeque;
 
-/// Last in, first out, with slices of one call: the opposite of [`Fifo`] in each choice.
+/// Last in, first out, with slices of one call: the opposite of [`FifoStrategy`] in each choice.
 #[derive(Default)]
 struct Lifo;
 
@@ -34,7 +41,7 @@ fn turns<S: Strategy>(scheduler: &mut Scheduler<S>, threads: &Slab<Thread>) -> V
 #[test]
 fn a_strategy_decides_who_is_next_for_how_long_and_who_is_woken() {
     let guest = threads(3);
-    let (mut fifo, mut lifo) = (Scheduler::<Fifo>::default(), Scheduler::<Lifo>::default());
+    let (mut fifo, mut lifo) = (Scheduler::<FifoStrategy>::default(), Scheduler::<Lifo>::default());
     for thread in &guest.threads {
         fifo.ready(*thread);
         lifo.ready(*thread);
@@ -43,7 +50,7 @@ fn a_strategy_decides_who_is_next_for_how_long_and_who_is_woken() {
     reversed.reverse();
     assert_eq!(turns(&mut fifo, &guest.host.threads), guest.threads);
     assert_eq!(turns(&mut lifo, &guest.host.threads), reversed);
-    assert_eq!((fifo.calls_left(), lifo.calls_left()), (Fifo::SLICE, 1));
+    assert_eq!((fifo.calls_left(), lifo.calls_left()), (FifoStrategy::SLICE, 1));
     let waiters = VecDeque::from([1, 2, 3, 4]);
     assert_eq!(fifo.choose_waiter(&waiters, |n| n % 2 == 0), Some(1));
     assert_eq!(lifo.choose_waiter(&waiters, |n| n % 2 == 0), Some(3));
@@ -57,7 +64,7 @@ fn a_strategy_decides_who_is_next_for_how_long_and_who_is_woken() {
 #[test]
 fn a_paused_turn_goes_on_with_the_rest_of_its_slice() {
     let guest = threads(2);
-    let mut scheduler = Scheduler::<Fifo>::default();
+    let mut scheduler = Scheduler::<FifoStrategy>::default();
     guest.threads.iter().for_each(|thread| scheduler.ready(*thread));
     assert_eq!(scheduler.start_turn(&guest.host.threads), Some(guest.threads[0]));
     assert!(scheduler.take_call());
@@ -65,17 +72,17 @@ fn a_paused_turn_goes_on_with_the_rest_of_its_slice() {
     scheduler.pause_turn(guest.threads[0]);
     assert!(scheduler.is_runnable(&guest.host.threads));
     assert_eq!(scheduler.start_turn(&guest.host.threads), Some(guest.threads[0]));
-    assert_eq!(scheduler.calls_left(), Fifo::SLICE - 51);
+    assert_eq!(scheduler.calls_left(), FifoStrategy::SLICE - 51);
     // A call that was taken and not made is made later.
     assert!(scheduler.take_call());
     scheduler.pause_turn_before_call(guest.threads[0]);
     assert_eq!(scheduler.start_turn(&guest.host.threads), Some(guest.threads[0]));
-    assert_eq!(scheduler.calls_left(), Fifo::SLICE - 51);
+    assert_eq!(scheduler.calls_left(), FifoStrategy::SLICE - 51);
     // An event that comes first ends the turn: the other thread is next, with a slice of its own.
     scheduler.pause_turn(guest.threads[0]);
     scheduler.end_turn();
     assert_eq!(scheduler.start_turn(&guest.host.threads), Some(guest.threads[1]));
-    assert_eq!(scheduler.calls_left(), Fifo::SLICE);
+    assert_eq!(scheduler.calls_left(), FifoStrategy::SLICE);
     assert_eq!(scheduler.start_turn(&guest.host.threads), Some(guest.threads[0]));
     assert!(!scheduler.is_runnable(&guest.host.threads));
 }
@@ -83,7 +90,7 @@ fn a_paused_turn_goes_on_with_the_rest_of_its_slice() {
 #[test]
 fn a_slice_ends_after_its_calls() {
     let guest = threads(1);
-    let mut scheduler = Scheduler::<Fifo>::default();
+    let mut scheduler = Scheduler::<FifoStrategy>::default();
     scheduler.ready(guest.threads[0]);
     scheduler.start_turn(&guest.host.threads);
     let calls = std::iter::from_fn(|| scheduler.take_call().then_some(())).count();
@@ -95,7 +102,7 @@ fn a_slice_ends_after_its_calls() {
 fn threads_that_a_debugger_held_come_before_the_others() {
     let guest = threads(4);
     let [a, b, c, d] = guest.threads[..] else { panic!("four were made") };
-    let mut scheduler = Scheduler::<Fifo>::default();
+    let mut scheduler = Scheduler::<FifoStrategy>::default();
     scheduler.ready(a);
     scheduler.ready(b);
     scheduler.ready_first(vec![c, d]);
@@ -108,8 +115,8 @@ fn threads_that_a_debugger_held_come_before_the_others() {
 fn a_thread_that_waits_in_a_loop_lets_others_go_first() {
     let mut guest = threads(2);
     let [spins, other] = guest.threads[..] else { panic!("two were made") };
-    let mut scheduler = Scheduler::<Fifo>::default();
-    guest.host.threads[spins.0].spin = Some(Box::new(crate::spin::Spin::seen_at(0)));
+    let mut scheduler = Scheduler::<FifoStrategy>::default();
+    guest.host.threads[spins.0].spin = Some(Box::new(Spin::new(Regs::default(), 1, 0)));
     scheduler.ready(spins);
     // Nothing has happened that it could wait for.
     assert!(!scheduler.is_runnable(&guest.host.threads));

@@ -4,27 +4,10 @@ use crate::host::Host;
 use crate::ids::ThreadKey;
 use belljar_linux_abi::signal::SigStack;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::signals::frame::{SS_AUTODISARM, state_flags};
 
-/// The stack is forgotten when a handler starts on it.
-pub(super) const SS_AUTODISARM: i32 = 1 << 31;
 /// `MINSIGSTKSZ` of x86-64.
 const MIN_SIZE: u64 = 2_048;
-
-/// True if `sp` lies on the alternate stack.
-pub(super) fn is_on_stack(stack: &SigStack, sp: u64) -> bool {
-    sp > stack.sp && sp - stack.sp <= stack.size
-}
-
-/// The value of `ss_flags` for a thread whose stack pointer is `sp`.
-pub(super) fn state_flags(stack: &SigStack, sp: u64) -> i32 {
-    if stack.size == 0 {
-        c::SS_DISABLE
-    } else if stack.flags & SS_AUTODISARM == 0 && is_on_stack(stack, sp) {
-        c::SS_ONSTACK
-    } else {
-        0
-    }
-}
 
 impl Host {
     /// The thread's alternate stack as `sigaltstack` shows it.

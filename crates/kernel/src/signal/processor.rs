@@ -4,7 +4,6 @@
 
 use crate::host::Host;
 use crate::ids::ProcessKey;
-use crate::process::Processes;
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 pub use belljar_objects::signals::{ProcessorAlarm, ProcessorClock};
@@ -12,17 +11,6 @@ pub use belljar_objects::signals::{ProcessorAlarm, ProcessorClock};
 /// Half of a process's processor time counts as spent in its own code: what `getrusage(2)` shows.
 pub(crate) fn user_part(calls: u64) -> u64 {
     calls - calls / 2
-}
-
-impl Processes {
-    /// Notes whether a process has timers of processor time, after one has been set or cleared.
-    pub(crate) fn processor_timers_changed(&mut self, process: ProcessKey) {
-        let limited = self[process.0].rlimits[c::RLIMIT_CPU as usize].soft != u64::MAX;
-        let timers = &mut self[process.0].signals.timers;
-        timers.count_processor_time = limited
-            || timers.processor.iter().any(|alarm| alarm.at != 0)
-            || timers.posix.values().any(|timer| timer.processor_alarm.at != 0);
-    }
 }
 
 impl Host {

@@ -1,9 +1,7 @@
 //! Timers that send signals: `alarm`, `setitimer`, `timer_create`.
 
-use super::processor::ProcessorAlarm;
 use crate::host::Host;
 use crate::ids::ProcessKey;
-use crate::process::Processes;
 use crate::timer::TimerAction;
 use crate::wall_clock::Shift;
 use belljar_base::{SimDuration, SimTime};
@@ -13,16 +11,6 @@ pub use belljar_objects::signals::{Alarm, PosixTimer, TimerNotice};
 
 /// The number that stands for `ITIMER_REAL` in [`TimerAction::PosixTimer`].
 const REAL: u32 = u32::MAX;
-
-impl Processes {
-    /// Sets a timer of `timer_create` on a clock of processor time.
-    pub(crate) fn set_processor_timer(&mut self, process: ProcessKey, id: i32, alarm: ProcessorAlarm) {
-        if let Some(timer) = self[process.0].signals.timers.posix.get_mut(&id) {
-            (timer.processor_alarm, timer.missed, timer.overrun) = (alarm, 0, 0);
-        }
-        self.processor_timers_changed(process);
-    }
-}
 
 impl Host {
     /// Sets a timer of `timer_create`, or clears it if `at` is `None`.

@@ -1,12 +1,11 @@
 //! Lines of calls, as the log has them.
 
-use super::Phrases;
 use crate::host::HostConfig;
 use crate::outcome::{Outcome, SysResult};
 use crate::syscall::table;
 use crate::testing::{DATA, NoFiles, TestHost, config};
 use belljar_linux_abi::{Errno, c};
-use belljar_strace::{arity, is_plain, place};
+use belljar_strace::{Phrases, arity, is_plain, place};
 
 fn logging() -> TestHost {
     let mut test = TestHost::with(HostConfig { strace: true, ..config() }, Box::new(NoFiles), 1);

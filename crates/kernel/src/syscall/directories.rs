@@ -3,13 +3,13 @@
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::FileKind;
-use crate::files::directory::DirentLayout;
 use crate::files::permission::EXEC;
 use crate::files::tree::{Place, Target, Walk};
 use crate::guest::PATH_MAX;
 use crate::ids::InodeKey;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::listing::DirentLayout;
 
 /// `getdents(2)`.
 pub fn sys_getdents(call: &mut Call<'_>) -> SysResult {

@@ -6,12 +6,12 @@ use crate::files::virtual_files::init::INIT;
 use crate::futex::priority::LockAttempt;
 use crate::futex::robust::HEAD_SIZE;
 use crate::futex::wait::ANY;
-use crate::futex::{FutexKey, FutexVector, FutexWait};
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use crate::rights::AccessIds;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
+use belljar_tasks::futexes::{FutexKey, FutexVector, FutexWait};
 
 /// `FUTEX_LOCK_PI2`: as `FUTEX_LOCK_PI` with the clock that the flag names.
 const FUTEX_LOCK_PI2: i32 = 13;

@@ -1,6 +1,6 @@
 //! Mounts in steps: fsopen(2), fsconfig(2), fsmount(2), fspick(2), open_tree(2), move_mount(2), mount_setattr(2).
 
-use super::mounts::{attach, is_directory, make_system, propagation_of};
+use super::mounts::{attach, is_directory, make_system, warn_of};
 use super::stat::walk_of;
 use crate::call::Call;
 use crate::credentials::capability;
@@ -12,6 +12,8 @@ use crate::ids::{FileKey, MountKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::MountFlags;
+use belljar_objects::mounts::options::{check_options, is_known};
+use belljar_objects::mounts::requests::{FlagsChange, flags_of, propagation_of};
 
 /// `FSOPEN_CLOEXEC`, `FSMOUNT_CLOEXEC`, `FSPICK_CLOEXEC`.
 const CLOSE_ON_EXEC: u32 = 1;
@@ -36,37 +38,8 @@ const VALUE: usize = 256;
 /// The bytes that options may take together.
 const OPTIONS: usize = 4_096;
 
-/// `MOUNT_ATTR_*`: access times are one field.
-const ACCESS_TIMES: u64 = 0x70;
-const NO_ACCESS_TIME: u64 = 0x10;
-const STRICT_ACCESS_TIME: u64 = 0x20;
-const ATTRIBUTES: &[(u64, MountFlags)] = &[
-    (1, MountFlags::READ_ONLY),
-    (2, MountFlags::NO_SUID),
-    (4, MountFlags::NO_DEVICES),
-    (8, MountFlags::NO_EXEC),
-    (0x80, MountFlags::NO_DIRECTORY_ACCESS_TIME),
-    (0x20_0000, MountFlags::NO_LINKS),
-];
-
 /// `struct mount_attr`: what is set, cleared, passed on, and the user namespace of an idmapped mount.
 type MountAttributes = [u64; 4];
-
-/// The flags that attributes stand for. `EINVAL` for unknown ones.
-fn flags_of(attributes: u64) -> Result<MountFlags, Errno> {
-    let known = ATTRIBUTES.iter().fold(ACCESS_TIMES, |all, (bit, _)| all | bit);
-    if attributes & !known != 0 {
-        return Err(Errno::EINVAL);
-    }
-    let set = ATTRIBUTES.iter().filter(|(bit, _)| attributes & bit != 0);
-    let flags = set.fold(MountFlags::empty(), |all, (_, flag)| all | *flag);
-    match attributes & ACCESS_TIMES {
-        0 => Ok(flags | MountFlags::RELATIVE_ACCESS_TIME),
-        NO_ACCESS_TIME => Ok(flags | MountFlags::NO_ACCESS_TIME),
-        STRICT_ACCESS_TIME => Ok(flags),
-        _ => Err(Errno::EINVAL),
-    }
-}
 
 /// The walk of a call with flags of its own for links that are followed, and for an empty path that names the descriptor.
 fn walk_by(follows: bool, empty: bool) -> Walk {
@@ -89,8 +62,8 @@ pub fn sys_fsopen(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let kind = call.host.read_guest_string(call.process, call.args[0], KEY, Errno::EINVAL)?;
-    if !super::mounts::is_known(&kind) {
-        super::mounts::warn_of(call, &kind);
+    if !is_known(&kind) {
+        warn_of(call, &kind);
         return Err(Errno::ENODEV);
     }
     let close_on_exec = call.uint(1) & CLOSE_ON_EXEC != 0;
@@ -199,7 +172,7 @@ fn set_option(
                 return Err(Errno::EINVAL);
             }
             // What it does not know is refused at once.
-            super::mounts::check_options(&context.kind, &option)?;
+            check_options(&context.kind, &option)?;
             context.options.push(b',');
             context.options.extend_from_slice(&option);
         }
@@ -344,7 +317,7 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
         0 => None,
         flag => Some(propagation_of(flag)?),
     };
-    let change = Change::of(set, cleared, user_namespace)?;
+    let change = FlagsChange::of(set, cleared, user_namespace)?;
     let place = place_at(call, call.int(0), call.args[1], walk)?;
     if !call.host.files.is_mount_root(place) {
         return Err(Errno::EINVAL);
@@ -376,38 +349,4 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
         mounts.set_propagation(place.0, to, deep);
     }
     done(0)
-}
-
-/// A change of a mount's flags.
-#[derive(Clone, Copy)]
-struct Change {
-    set: MountFlags,
-    cleared: MountFlags,
-}
-
-impl Change {
-    /// `EINVAL` for what is not known, and for access times that are set without being cleared.
-    fn of(set: u64, cleared: u64, user_namespace: u64) -> Result<Change, Errno> {
-        const ID_MAPPED: u64 = 0x10_0000;
-        if (set | cleared) & ID_MAPPED != 0 || user_namespace > i32::MAX as u64 {
-            return Err(Errno::EINVAL);
-        }
-        let times = cleared & ACCESS_TIMES;
-        if times != 0 && times != ACCESS_TIMES || times == 0 && set & ACCESS_TIMES != 0 {
-            return Err(Errno::EINVAL);
-        }
-        let plain = |attributes: u64| {
-            let flags = flags_of(attributes & !ACCESS_TIMES);
-            flags.map(|flags| flags - MountFlags::RELATIVE_ACCESS_TIME)
-        };
-        let (mut new, mut old) = (plain(set)?, plain(cleared)?);
-        if times != 0 {
-            new |= flags_of(set & ACCESS_TIMES)?;
-            old |= MountFlags::NO_ACCESS_TIME | MountFlags::RELATIVE_ACCESS_TIME;
-        }
-        Ok(Change { set: new, cleared: old })
-    }
-    fn applied(self, flags: MountFlags) -> MountFlags {
-        (flags - self.cleared) | self.set
-    }
 }

@@ -3,42 +3,18 @@
 use super::mount_contexts::move_place;
 use crate::call::Call;
 use crate::files::Files;
-use crate::files::mounts::{MemoryOptions, is_below};
+use crate::files::mounts::is_below;
 use crate::files::tree::{Node, Place, Walk};
 use crate::guest::PATH_MAX;
 use crate::ids::{InodeKey, MountKey};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::mounts::options::{MemoryOptions, check_options, is_known, is_of_linux, options_of};
+use belljar_objects::mounts::requests::{MountChange, NO_USER, wanted_flags, without_magic};
 use belljar_objects::mounts::{MountFlags, Propagation, Room};
 
-/// The upper half of the flags that older programs pass, `MS_MGC_VAL`.
-const MAGIC: u64 = 0xc0ed_0000;
-const MAGIC_MASK: u64 = 0xffff_0000;
-/// `MS_NOUSER`, which only the kernel itself uses.
-const NO_USER: u64 = 1 << 31;
-/// `MS_SILENT`.
-const SILENT: u64 = 1 << 15;
 /// The bytes of options that are read.
 const DATA: usize = 4_095;
-/// Memory of a host, half of which a tmpfs may take.
-const MEMORY: u64 = 4 << 30;
-/// Default limits of a tmpfs.
-const DEFAULT_BYTES: u64 = MEMORY / 2;
-const DEFAULT_FILES: u64 = MEMORY / 4_096 / 2;
-
-/// File systems of Linux that lie on block devices or have a server: none can be mounted.
-const OTHERS: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "overlay", "nfs", "9p", "fuse"];
-
-/// Which change of mounts a call of `mount(2)` asks for.
-enum Change {
-    RemountBind,
-    Remount,
-    Bind,
-    Propagation(Propagation),
-    Move,
-    New,
-}
-
 /// `mount(2)`.
 pub fn sys_mount(call: &mut Call<'_>) -> SysResult {
     let [source, target, kind, flags, data, _] = call.args;
@@ -48,21 +24,21 @@ pub fn sys_mount(call: &mut Call<'_>) -> SysResult {
         0 => Vec::new(),
         addr => call.host.read_guest_string(call.process, addr, DATA, Errno::EINVAL)?,
     };
-    let flags = if flags & MAGIC_MASK == MAGIC { flags & !MAGIC_MASK } else { flags };
+    let flags = without_magic(flags);
     let target = call.read_path(target)?;
     let place = call.host.resolve_here(call.process, &target, Walk::FOLLOW)?.place()?;
     if flags & NO_USER != 0 {
         return Err(Errno::EINVAL);
     }
     call.host.processes.may_mount(call.process)?;
-    let wanted = wanted_flags(call, place, flags);
-    match change_of(flags)? {
-        Change::RemountBind => remount_bind(call, place, wanted),
-        Change::Remount => remount(call, place, flags, wanted, &data),
-        Change::Bind => bind(call, place, source.as_deref(), flags & c::MS_REC != 0),
-        Change::Propagation(to) => propagate(call, place, to, flags & c::MS_REC != 0),
-        Change::Move => move_mount(call, place, source.as_deref()),
-        Change::New => {
+    let wanted = wanted_flags(flags, call.host.files.mount_flags(place));
+    match MountChange::of(flags)? {
+        MountChange::RemountBind => remount_bind(call, place, wanted),
+        MountChange::Remount => remount(call, place, flags, wanted, &data),
+        MountChange::Bind => bind(call, place, source.as_deref(), flags & c::MS_REC != 0),
+        MountChange::Propagation(to) => propagate(call, place, to, flags & c::MS_REC != 0),
+        MountChange::Move => move_mount(call, place, source.as_deref()),
+        MountChange::New => {
             let kind = kind.ok_or(Errno::EINVAL)?;
             mount_new(call, place, &kind, source.as_deref().unwrap_or_default(), flags, wanted, &data)
         }
@@ -75,50 +51,6 @@ fn text_at(call: &mut Call<'_>, addr: u64) -> Result<Option<Vec<u8>>, Errno> {
         0 => Ok(None),
         addr => call.host.read_guest_string(call.process, addr, PATH_MAX, Errno::EINVAL).map(Some),
     }
-}
-
-const SHARING: [(u64, Propagation); 4] = [
-    (c::MS_SHARED, Propagation::Shared),
-    (c::MS_PRIVATE, Propagation::Private),
-    (c::MS_SLAVE, Propagation::Slave),
-    (c::MS_UNBINDABLE, Propagation::Unbindable),
-];
-
-/// The propagation that a flag stands for. `EINVAL` for anything but one of those flags.
-pub(super) fn propagation_of(flag: u64) -> Result<Propagation, Errno> {
-    SHARING.iter().find(|(known, _)| *known == flag).map(|(_, to)| *to).ok_or(Errno::EINVAL)
-}
-
-/// Which change flags ask for, in Linux's order.
-fn change_of(flags: u64) -> Result<Change, Errno> {
-    if flags & c::MS_REMOUNT != 0 {
-        return Ok(if flags & c::MS_BIND != 0 { Change::RemountBind } else { Change::Remount });
-    }
-    if flags & c::MS_BIND != 0 {
-        return Ok(Change::Bind);
-    }
-    if SHARING.iter().any(|(flag, _)| flags & flag != 0) {
-        return propagation_of(flags & !(c::MS_REC | SILENT)).map(Change::Propagation);
-    }
-    Ok(if flags & c::MS_MOVE != 0 { Change::Move } else { Change::New })
-}
-
-/// The flags of the mount that a call asks for: access times are kept relatively unless it says otherwise, and a remount
-/// that does not speak of them leaves them.
-fn wanted_flags(call: &mut Call<'_>, place: Place, flags: u64) -> MountFlags {
-    let mut wanted = MountFlags::from_bits_truncate(flags);
-    if !wanted.contains(MountFlags::NO_ACCESS_TIME) {
-        wanted |= MountFlags::RELATIVE_ACCESS_TIME;
-    }
-    if flags & c::MS_STRICTATIME != 0 {
-        wanted &= !(MountFlags::NO_ACCESS_TIME | MountFlags::RELATIVE_ACCESS_TIME);
-    }
-    let speaks = flags & (MountFlags::ACCESS_TIMES.bits() | c::MS_STRICTATIME) != 0;
-    if flags & c::MS_REMOUNT != 0 && !speaks {
-        let now = call.host.files.mount_flags(place);
-        wanted = wanted & !MountFlags::ACCESS_TIMES | now & MountFlags::ACCESS_TIMES;
-    }
-    wanted
 }
 
 /// A new file system, or one of those that a host has once, at another place.
@@ -152,37 +84,11 @@ fn mount_new(
     attach(call, mount, place)
 }
 
-/// The kinds of file systems that can be mounted.
-const KNOWN: &[&[u8]] = &[b"tmpfs", b"ramfs", b"proc", b"sysfs", b"devtmpfs", b"devpts"];
-
-/// True if file systems of a kind can be mounted.
-pub(super) fn is_known(kind: &[u8]) -> bool {
-    KNOWN.contains(&kind)
-}
-
 /// A kind that Linux has and hosts do not is asked for: the run's warnings say so.
 pub(super) fn warn_of(call: &mut Call<'_>, kind: &[u8]) {
     let name = String::from_utf8_lossy(kind);
-    if OTHERS.contains(&&*name) {
+    if is_of_linux(&name) {
         call.host.warn(format!("file systems of kind {name} cannot be mounted: mount gives ENODEV"));
-    }
-}
-
-/// `EINVAL` for an option that a kind of file system does not know.
-pub(super) fn check_options(kind: &[u8], option: &[u8]) -> Result<(), Errno> {
-    match kind {
-        b"tmpfs" | b"ramfs" => options_of(kind, option, (0, 0), None).map(drop),
-        // How processes of others are hidden has one answer here.
-        b"proc" if option == b"hidepid=0" => Ok(()),
-        b"devpts"
-            if [&b"newinstance"[..], b"ptmxmode", b"mode", b"gid"]
-                .iter()
-                .any(|known| option.starts_with(known)) =>
-        {
-            Ok(())
-        }
-        b"devtmpfs" => Ok(()),
-        _ => Err(Errno::EINVAL),
     }
 }
 
@@ -234,83 +140,6 @@ fn memory_options(
     }
     let who = &call.host.process(call.process).credentials;
     options_of(kind, data, (who.fsuid, who.fsgid), now)
-}
-
-/// Options of a tmpfs or ramfs; `EINVAL` for those that a tmpfs does not know.
-fn options_of(
-    kind: &[u8],
-    data: &[u8],
-    (uid, gid): (u32, u32),
-    now: Option<Room>,
-) -> Result<MemoryOptions, Errno> {
-    let is_tmpfs = kind == b"tmpfs";
-    let mut options = match is_tmpfs {
-        true => MemoryOptions { mode: 0o1777, uid, gid, ..MemoryOptions::default() },
-        false => MemoryOptions { mode: 0o755, ..MemoryOptions::default() },
-    };
-    let mut room = now.unwrap_or(Room { bytes: DEFAULT_BYTES, files: DEFAULT_FILES, ..Room::default() });
-    let text = std::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
-    for option in text.split(',').filter(|option| !option.is_empty()) {
-        let (name, value) =
-            option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
-        let number =
-            |radix| value.and_then(|value| u32::from_str_radix(value, radix).ok()).ok_or(Errno::EINVAL);
-        match name {
-            "mode" => options.mode = number(8)? & 0o7777,
-            // Whatever else it is given, it has always passed over.
-            _ if !is_tmpfs => {}
-            "uid" => options.uid = number(10)?,
-            "gid" => options.gid = number(10)?,
-            "size" => room.bytes = size(value)?.checked_next_multiple_of(4_096).ok_or(Errno::EINVAL)?,
-            "nr_blocks" => room.bytes = size(value)?.saturating_mul(4_096),
-            "nr_inodes" => room.files = size(value)?,
-            "huge" if value == Some("never") => {}
-            "inode64" | "noswap" if value.is_none() => {}
-            _ => return Err(Errno::EINVAL),
-        }
-    }
-    if is_tmpfs {
-        let full = |limit: u64, used: u64| limit != 0 && used > limit;
-        if full(room.bytes, room.used_bytes) || full(room.files, room.used_files) {
-            return Err(Errno::EINVAL);
-        }
-        options.room = Some(room);
-    }
-    options.shown = shown(&options);
-    Ok(options)
-}
-
-/// Options as `/proc/mounts` shows them: those that are not the default.
-fn shown(options: &MemoryOptions) -> String {
-    let Some(room) = options.room else {
-        return if options.mode == 0o755 { String::new() } else { format!(",mode={:o}", options.mode) };
-    };
-    let parts = [
-        (room.bytes != DEFAULT_BYTES, format!(",size={}k", room.bytes / 1_024)),
-        (room.files != DEFAULT_FILES, format!(",nr_inodes={}", room.files)),
-        (options.mode != 0o1777, format!(",mode={:03o}", options.mode)),
-        (options.uid != 0, format!(",uid={}", options.uid)),
-        (options.gid != 0, format!(",gid={}", options.gid)),
-        (true, ",inode64".to_owned()),
-    ];
-    parts.into_iter().filter_map(|(is_set, text)| is_set.then_some(text)).collect()
-}
-
-/// A size as tmpfs(5) writes it: with a suffix, or in per cent of the memory.
-fn size(value: Option<&str>) -> Result<u64, Errno> {
-    let value = value.ok_or(Errno::EINVAL)?;
-    let digits = value.trim_end_matches(|letter: char| !letter.is_ascii_digit());
-    let number: u64 = digits.parse().map_err(|_| Errno::EINVAL)?;
-    let scaled = match value[digits.len()..].to_ascii_lowercase().as_str() {
-        "" => Some(number),
-        "k" => number.checked_mul(1 << 10),
-        "m" => number.checked_mul(1 << 20),
-        "g" => number.checked_mul(1 << 30),
-        "t" => number.checked_mul(1 << 40),
-        "%" => number.checked_mul(MEMORY / 100),
-        _ => None,
-    };
-    scaled.ok_or(Errno::EINVAL)
 }
 
 /// The place of a path that `mount(2)` names as its source.

@@ -1,10 +1,9 @@
 //! Clocks and sleeping.
 
 use super::clocks::{Clock, TimeSource};
-use super::timeout::RemainingTime;
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
+use crate::outcome::{Block, CallState, IfInterrupted, RemainingTime, SysResult, done};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::process::Timex;
 use belljar_linux_abi::time::{Timespec, Timeval};

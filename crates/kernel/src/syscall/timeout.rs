@@ -4,20 +4,11 @@
 use crate::call::Call;
 use crate::host::Host;
 use crate::ids::{ThreadKey, WaitQueueId};
-use crate::outcome::{Block, CallState, IfInterrupted, SysResult};
+use crate::outcome::{Block, CallState, IfInterrupted, RemainingTime, SysResult};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::time::{Timespec, Timeval};
 use smallvec::SmallVec;
-
-/// Where and how a call stores the part of its time-out that it did not wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RemainingTime {
-    /// The address.
-    pub addr: u64,
-    /// A `struct timeval` rather than a `struct timespec`.
-    pub micros: bool,
-}
 
 /// The time-out of a call.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,36 +6,13 @@ use crate::files::FileKind;
 use crate::ids::FileKey;
 use crate::mm::Access;
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
-use crate::uring::{self, Restrictions, SubmissionEntry};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::time::Timespec;
+use belljar_uring::entry;
+use belljar_uring::registered::RingRestrictions;
+use belljar_uring::setup::{PARAMS_LEN, SetupRequest};
 
-/// `IORING_MAX_ENTRIES`; twice that for completions.
-const MAX_ENTRIES: u32 = 32_768;
-/// `IORING_SETUP_*`.
-const IOPOLL: u32 = 1;
-const SQPOLL: u32 = 2;
-const SQ_AFF: u32 = 4;
-const CQSIZE: u32 = 8;
-const CLAMP: u32 = 16;
-const ATTACH_WQ: u32 = 32;
-const R_DISABLED: u32 = 64;
-const SUBMIT_ALL: u32 = 128;
-const COOP_TASKRUN: u32 = 1 << 8;
-const TASKRUN_FLAG: u32 = 1 << 9;
-const SQE128: u32 = 1 << 10;
-const CQE32: u32 = 1 << 11;
-const SINGLE_ISSUER: u32 = 1 << 12;
-const DEFER_TASKRUN: u32 = 1 << 13;
-const NO_SQARRAY: u32 = 1 << 16;
-const HYBRID_IOPOLL: u32 = 1 << 17;
-/// All of them: the lowest fourteen and those two.
-const KNOWN: u32 = 0x3fff | NO_SQARRAY | HYBRID_IOPOLL;
-/// `IORING_FEAT_*`: one mapping for both rings, nothing dropped, stable submission, current positions, the
-/// submitter's personality, polling, 32-bit polling, polled submission of any file, extended arguments, native workers,
-/// tags, skipped completions, linked files, registering by a registered instance.
-const FEATURES: u32 = (1 << 14) - 1;
 /// `IORING_ENTER_*`.
 const GETEVENTS: u32 = 1;
 const EXT_ARG: u32 = 8;
@@ -43,8 +20,6 @@ const REGISTERED_RING: u32 = 16;
 const ABS_TIMER: u32 = 32;
 /// `IORING_REGISTER_USE_REGISTERED_RING`.
 const USE_REGISTERED: u32 = 1 << 31;
-/// The processors that a host has.
-const CPUS: u32 = 1;
 /// `sizeof(struct io_uring_getevents_arg)`.
 const EXT_ARG_LEN: u64 = 24;
 
@@ -69,90 +44,22 @@ fn is_others(call: &Call<'_>, n: usize) -> bool {
     call.host.urings.instances[n].issuer.is_some_and(|issuer| issuer != tid)
 }
 
-/// Flags that go together or do not, and what they name.
-fn check_setup(call: &Call<'_>, flags: u32, cpu: u32, other: i32) -> Result<(), Errno> {
-    let has = |flag: u32| flags & flag != 0;
-    let wrong = flags & !KNOWN != 0
-        || has(SQ_AFF) && (!has(SQPOLL) || cpu >= CPUS)
-        || has(SQPOLL) && has(COOP_TASKRUN | TASKRUN_FLAG | DEFER_TASKRUN)
-        || has(TASKRUN_FLAG) && !has(COOP_TASKRUN | DEFER_TASKRUN)
-        || has(DEFER_TASKRUN) && !has(SINGLE_ISSUER)
-        || has(HYBRID_IOPOLL) && !has(IOPOLL);
-    if wrong {
-        return Err(Errno::EINVAL);
-    }
-    if has(ATTACH_WQ) {
-        let file = call.host.file_of(call.process, other).map_err(|_| Errno::ENXIO)?;
-        let shared = uring_of(call, file).ok_or(Errno::EINVAL)?;
-        if has(SQPOLL) && !call.host.urings.instances[shared].setup.polled {
-            return Err(Errno::EINVAL);
-        }
-    }
-    Ok(())
-}
-
 /// `io_uring_setup(2)`.
 pub fn sys_io_uring_setup(call: &mut Call<'_>) -> SysResult {
     let (entries, addr) = (call.uint(0), call.args[1]);
-    let mut params = call.read_vec(addr, 120)?;
-    let word = |at: usize| u32::from_ne_bytes([params[at], params[at + 1], params[at + 2], params[at + 3]]);
-    let (wanted, flags) = (word(4), word(8));
-    if (28..40).step_by(4).any(|at| word(at) != 0) {
-        return Err(Errno::EINVAL);
+    let mut params = call.read_vec(addr, PARAMS_LEN)?;
+    let asked = SetupRequest::parse(&params)?;
+    if let Some(other) = asked.attached_to {
+        let file = call.host.file_of(call.process, other).map_err(|_| Errno::ENXIO)?;
+        let shared = uring_of(call, file).ok_or(Errno::EINVAL)?;
+        if asked.setup.polled && !call.host.urings.instances[shared].setup.polled {
+            return Err(Errno::EINVAL);
+        }
     }
-    check_setup(call, flags, word(12), word(24) as i32)?;
-    let round = |entries: u32, most: u32| match entries {
-        0 => Err(Errno::EINVAL),
-        n if n > most && flags & CLAMP == 0 => Err(Errno::EINVAL),
-        n => Ok(n.min(most).next_power_of_two()),
-    };
-    let sq_entries = round(entries, MAX_ENTRIES)?;
-    let cq_entries = match flags & CQSIZE {
-        0 => 2 * sq_entries,
-        _ => round(wanted, 2 * MAX_ENTRIES)?,
-    };
-    if cq_entries < sq_entries {
-        return Err(Errno::EINVAL);
-    }
-    let setup = uring::Setup {
-        has_array: flags & NO_SQARRAY == 0,
-        disabled: flags & R_DISABLED != 0,
-        polled: flags & SQPOLL != 0,
-        submits_all: flags & SUBMIT_ALL != 0,
-        single_issuer: flags & SINGLE_ISSUER != 0,
-        defers: flags & DEFER_TASKRUN != 0,
-        tells_of_work: flags & TASKRUN_FLAG != 0,
-        polls_io: flags & IOPOLL != 0,
-        large: (flags & SQE128 != 0, flags & CQE32 != 0),
-    };
-    let file = call.host.create_uring(call.thread, (sq_entries, cq_entries), setup)?;
+    let sizes = asked.sizes(entries)?;
+    let file = call.host.create_uring(call.thread, sizes, asked.setup)?;
     let FileKind::Uring(n) = call.host.files.open(file).kind else { return Err(Errno::EINVAL) };
-    let array = if setup.has_array { call.host.urings.instances[n].ring.array() } else { 0 };
-    let mut put = |at: usize, value: u32| params[at..at + 4].copy_from_slice(&value.to_ne_bytes());
-    put(0, sq_entries);
-    put(4, cq_entries);
-    put(20, FEATURES);
-    let sq = [
-        uring::SQ_HEAD,
-        uring::SQ_TAIL,
-        uring::SQ_MASK,
-        uring::SQ_ENTRIES,
-        uring::SQ_FLAGS,
-        uring::SQ_DROPPED,
-        array,
-    ];
-    let cq = [
-        uring::CQ_HEAD,
-        uring::CQ_TAIL,
-        uring::CQ_MASK,
-        uring::CQ_ENTRIES,
-        uring::CQ_OVERFLOW,
-        uring::CQES,
-        uring::CQ_FLAGS,
-    ];
-    for (start, offsets) in [(40, sq), (80, cq)] {
-        offsets.into_iter().enumerate().for_each(|(at, offset)| put(start + 4 * at, offset));
-    }
+    call.host.urings.instances[n].ring.describe(&mut params);
     if let Err(errno) = call.write_bytes(addr, &params) {
         call.host.release_file(file);
         return Err(errno);
@@ -228,7 +135,7 @@ fn wait(
         call.host.run_next_request();
     }
     call.host.run_postponed(n);
-    call.host.flush_completions(n);
+    call.host.urings.instances[n].flush_completions(&mut *call.host.machine);
     let uring = &call.host.urings.instances[n];
     let wanted = call.uint(2).min(uring.ring.cq_entries);
     // Who polls for completions finds that nothing is under way.
@@ -392,14 +299,7 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
             call.host.release_file(file);
         }
         PROBE => {
-            // `struct io_uring_probe` and behind it one entry of eight bytes for each operation.
-            let listed = count.min(u32::from(uring::OPS)) as u8;
-            let mut answer = vec![0; 16 + 8 * usize::from(listed)];
-            (answer[0], answer[1]) = (uring::OPS - 1, listed);
-            for op in 0..listed {
-                let at = 16 + 8 * usize::from(op);
-                (answer[at], answer[at + 2]) = (op, u8::from(SubmissionEntry::is_supported(op)));
-            }
+            let answer = entry::probe(count);
             call.write_bytes(addr, &answer)?;
         }
         PERSONALITY if addr != 0 || count != 0 => return Err(Errno::EINVAL),
@@ -413,7 +313,7 @@ pub fn sys_io_uring_register(call: &mut Call<'_>) -> SysResult {
         RESTRICTIONS if uring.restrictions.is_some() => return Err(Errno::EBUSY),
         RESTRICTIONS => {
             let bytes = call.read_vec(addr, count.min(256) as usize * 16)?;
-            call.host.urings.instances[n].restrictions = Some(Restrictions::parse(&bytes)?);
+            call.host.urings.instances[n].restrictions = Some(RingRestrictions::parse(&bytes)?);
         }
         RING_FDS | NO_RING_FDS => return register_rings(call, operation == RING_FDS, addr, count),
         ENABLE_RINGS if !uring.disabled => return Err(Errno::EBADFD),

@@ -4,7 +4,6 @@ use crate::credentials::capability;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FdTableKey, ProcessKey, ThreadKey};
-use crate::process::Processes;
 use belljar_linux_abi::signal::SigStack;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{ContextId, USER_END};
@@ -81,30 +80,6 @@ impl Files {
             table
         } else {
             self.copy_fd_table(table)
-        }
-    }
-}
-
-impl Processes {
-    /// `RLIMIT_NPROC`: `EAGAIN` if the user has as many threads as that; root may have more.
-    fn check_task_limit(&self, process: ProcessKey) -> Result<(), Errno> {
-        let own = &self[process.0];
-        let (user, limit) = (own.credentials.ruid, own.rlimits[c::RLIMIT_NPROC as usize].soft);
-        if user == 0 || limit == u64::MAX {
-            return Ok(());
-        }
-        let of_user = self.iter().filter(|(_, other)| other.credentials.ruid == user);
-        let count: usize = of_user.map(|(_, other)| other.threads.len().max(1)).sum();
-        if count as u64 >= limit { Err(Errno::EAGAIN) } else { Ok(()) }
-    }
-
-    /// `CLONE_PARENT`: the child is the caller's sibling.
-    fn adopt_by_grandparent(&mut self, parent: ProcessKey, child: ProcessKey) {
-        let grandparent = self[parent.0].parent;
-        self[parent.0].children.retain(|c| *c != child);
-        self[child.0].parent = grandparent;
-        if let Some(grandparent) = grandparent {
-            self[grandparent.0].children.push(child);
         }
     }
 }

@@ -1,9 +1,7 @@
 //! Requests that are system calls: made by the kernel, into buffers chosen where that is asked for, again and again where
 //! they are to go on.
 
-use super::entry::{CLOSE, FIXED_FILE, READV, RECVMSG, SPLICE, SubmissionEntry, TEE};
-use super::requests::{Held, Step, failure};
-use super::{Completion, MORE};
+use super::Step;
 use crate::call::Call;
 use crate::files::{FdEntry, FileKind, OpenFile};
 use crate::host::Host;
@@ -12,6 +10,11 @@ use crate::outcome::{Outcome, Resumed, SysResult};
 use crate::syscall::socket_io::{Chosen, receive_chosen};
 use crate::syscall::{table, transfer};
 use belljar_linux_abi::{Errno, c};
+use belljar_uring::entry::{
+    CLOSE, FIXED_FILE, MORE, READ, READV, RECV, RECVMSG, SPLICE, SubmissionEntry, TEE, failure,
+};
+use belljar_uring::instance::Held;
+use belljar_uring::memory::Completion;
 
 /// `IORING_CQE_F_BUFFER`, and where the buffer's number stands.
 const BUFFER: u32 = 1;
@@ -74,7 +77,7 @@ impl Host {
                 Err(errno) => return Step::Ended(failure(errno), entry.more()),
             };
             // A socket at its end leaves the buffer to others, a file does not.
-            let used = chosen.filter(|_| value > 0 || !matches!(entry.op, RECVMSG | super::entry::RECV));
+            let used = chosen.filter(|_| value > 0 || !matches!(entry.op, RECVMSG | RECV));
             let flags = used.map_or(0, |buffer| {
                 self.urings.use_buffer(n, entry.buffer);
                 BUFFER | u32::from(buffer.id) << BUFFER_SHIFT
@@ -127,7 +130,7 @@ impl Host {
                     }
                     self.read_submitted(&entry, entry.addr, &mut vector)?;
                     wanted = u32::from_ne_bytes(vector[8..12].try_into().expect("four bytes"));
-                    entry.op = super::entry::READ;
+                    entry.op = READ;
                 }
                 _ => {}
             }

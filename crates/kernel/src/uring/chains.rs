@@ -1,13 +1,12 @@
 //! From submission to the start: entries come as chains of linked ones, of which each starts when the one before has
 //! succeeded.
 
-use super::entry::{CQE_SKIP, IO_DRAIN, IO_HARDLINK, LINK_TIMEOUT, SubmissionEntry};
-use super::requests::{Step, failure};
-use super::timeouts::ETIME_SUCCESS;
-use super::{Completion, MORE, entry};
+use super::Step;
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use belljar_linux_abi::Errno;
+use belljar_uring::entry::{self, CQE_SKIP, IO_DRAIN, LINK_TIMEOUT, MORE, SubmissionEntry, failure};
+use belljar_uring::memory::Completion;
 use std::collections::VecDeque;
 
 /// `IORING_CQE_F_NOTIF`; `IORING_SEND_ZC_REPORT_USAGE` and its answer, `IORING_NOTIF_USAGE_ZC_COPIED`.
@@ -130,7 +129,7 @@ impl Host {
                 }
                 Step::Ended(result, flags) => {
                     self.release(held);
-                    if self.breaks_chain(&entry, result) {
+                    if entry.breaks_chain(result) {
                         self.end(n, &entry, (result, flags), chain, limit);
                         return;
                     }
@@ -138,24 +137,6 @@ impl Host {
                 }
             }
         }
-    }
-
-    /// True if an end counts as a failure.
-    fn has_failed(entry: &SubmissionEntry, result: i32) -> bool {
-        // A limit that is reached has done what it is for.
-        if entry.op == LINK_TIMEOUT {
-            return false;
-        }
-        let short = matches!(entry.op, 4 | 5 | 22 | 23 | entry::SPLICE | entry::TEE)
-            && result >= 0
-            && result as u32 != entry.len;
-        let on_time = entry.op == entry::TIMEOUT
-            && entry.op_flags & ETIME_SUCCESS != 0
-            && result == failure(Errno::ETIME);
-        (result < 0 && !on_time) || short
-    }
-    pub(super) fn breaks_chain(&self, entry: &SubmissionEntry, result: i32) -> bool {
-        entry.flags & IO_HARDLINK == 0 && Host::has_failed(entry, result)
     }
 
     /// Tells of an entry's end, of the end of its time limit, and of those that now never start.
@@ -167,7 +148,7 @@ impl Host {
         rest: VecDeque<SubmissionEntry>,
         limit: Option<SubmissionEntry>,
     ) {
-        let failed = Host::has_failed(entry, result);
+        let failed = entry.has_failed(result);
         self.tell_end(n, entry, (result, flags), failed);
         if let Some(limit) = limit.filter(|limit| limit.flags & CQE_SKIP == 0) {
             let result = failure(Errno::ECANCELED);

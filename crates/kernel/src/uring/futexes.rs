@@ -1,49 +1,13 @@
 //! `IORING_OP_FUTEX_WAIT`, `IORING_OP_FUTEX_WAITV` and `IORING_OP_FUTEX_WAKE`: futex2's calls without a thread that sleeps.
 
-use super::entry::{FUTEX_WAITV, SubmissionEntry};
-use super::requests::Step;
+use super::Step;
 use crate::futex::wait::ANY;
-use crate::futex::{FutexKey, FutexVector, FutexWait, Sleeper};
 use crate::host::Host;
 use crate::outcome::{Block, CallState};
-use crate::uring::Urings;
-use belljar_linux_abi::{Errno, c};
-
-/// `FUTEX2_SIZE_U32`, the only size of words, and `FUTEX2_PRIVATE`.
-const SIZE_32: u32 = 2;
-const PRIVATE: u32 = c::FUTEX_PRIVATE_FLAG as u32;
-/// `FUTEX_WAITV_MAX`.
-const MOST: u32 = 128;
-
-impl SubmissionEntry {
-    /// Checks it before a futex is looked at.
-    pub(super) fn check_futex(&self) -> Result<(), Errno> {
-        let common = self.op_flags != 0 || self.buffer != 0 || self.file_index != 0;
-        let wrong = match self.op {
-            FUTEX_WAITV => {
-                common || self.fd != 0 || self.off != 0 || self.addr3 != 0 || self.len == 0 || self.len > MOST
-            }
-            _ => {
-                let flags = self.fd as u32;
-                let too_wide = |value: u64| value > u64::from(u32::MAX);
-                common
-                    || self.len != 0
-                    || flags & !PRIVATE != SIZE_32
-                    || too_wide(self.off)
-                    || too_wide(self.addr3)
-            }
-        };
-        if wrong { Err(Errno::EINVAL) } else { Ok(()) }
-    }
-}
-
-impl Urings {
-    /// The state of a request that a futex wakes or is moved from.
-    pub(crate) fn futex_state_of_request(&mut self, n: usize, number: usize) -> Option<&mut CallState> {
-        let uring = self.instances.get_mut(n)?;
-        uring.requests.get_mut(number).map(|request| &mut request.state)
-    }
-}
+use belljar_linux_abi::Errno;
+use belljar_tasks::futexes::{FutexKey, FutexVector, FutexWait, Sleeper};
+use belljar_uring::entry::{FUTEX_WAITV, SubmissionEntry};
+use belljar_uring::futexes::{PRIVATE, SIZE_32};
 
 impl Host {
     /// The words of a vector: address, expected value, whether it is private.

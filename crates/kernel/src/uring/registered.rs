@@ -1,87 +1,17 @@
 //! Registrations of instances and threads beside files and buffers: identities to act under, restrictions, and
 //! instances that need no descriptor.
 
-use super::entry::SubmissionEntry;
 use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey};
-use crate::uring::Urings;
 use belljar_linux_abi::Errno;
-
-/// `IO_RINGFD_REG_MAX`.
-pub(crate) const MOST_RINGS: usize = 16;
-/// `IORING_MAX_RESTRICTIONS`.
-const MOST_RESTRICTIONS: usize = 64;
-
-/// The instances that a thread has registered.
-pub(crate) type RingTable = [Option<FileKey>; MOST_RINGS];
-
-/// The operations that an instance allows.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Restrictions {
-    /// Bit n: operation n of `io_uring_register(2)`, operation n of entries.
-    register: u128,
-    entries: u128,
-    allowed_flags: u8,
-    required_flags: u8,
-}
-
-impl Restrictions {
-    /// From an array of `struct io_uring_restriction`.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Restrictions, Errno> {
-        if bytes.is_empty() || bytes.len() / 16 > MOST_RESTRICTIONS {
-            return Err(Errno::EINVAL);
-        }
-        let mut restrictions = Restrictions::default();
-        for one in bytes.chunks_exact(16) {
-            let (kind, value) = (u16::from_ne_bytes([one[0], one[1]]), one[2]);
-            let bit = 1u128.checked_shl(u32::from(value)).unwrap_or(0);
-            match kind {
-                0 if bit == 0 => return Err(Errno::EINVAL),
-                0 => restrictions.register |= bit,
-                1 if value >= super::OPS => return Err(Errno::EINVAL),
-                1 => restrictions.entries |= bit,
-                2 => restrictions.allowed_flags = value,
-                3 => restrictions.required_flags = value,
-                _ => return Err(Errno::EINVAL),
-            }
-        }
-        Ok(restrictions)
-    }
-    pub(super) fn allow_entry(&self, entry: &SubmissionEntry) -> bool {
-        let required = self.required_flags;
-        self.entries >> entry.op & 1 != 0
-            && entry.flags & required == required
-            && entry.flags & !(self.allowed_flags | required) == 0
-    }
-    pub(crate) fn allow_register(&self, operation: u32) -> bool {
-        operation < 128 && self.register >> operation & 1 != 0
-    }
-}
-
-impl Urings {
-    /// The instance that a thread has registered at a place.
-    pub(crate) fn registered_ring(&self, tid: i32, place: i32) -> Result<FileKey, Errno> {
-        let place = usize::try_from(place).ok().filter(|place| *place < MOST_RINGS).ok_or(Errno::EINVAL)?;
-        self.of_threads.get(&tid).and_then(|table| table[place]).ok_or(Errno::EBADF)
-    }
-}
+use belljar_uring::registered::MOST_RINGS;
 
 impl Host {
     /// `IORING_REGISTER_PERSONALITY`: the number of the caller's identity.
     pub(crate) fn register_personality(&mut self, n: usize, process: ProcessKey) -> Result<u64, Errno> {
         let credentials = self.processes[process.0].credentials.clone();
-        let uring = &mut self.urings.instances[n];
-        if uring.personalities.len() == usize::from(u16::MAX) {
-            return Err(Errno::EBUSY);
-        }
-        while uring.next_personality == 0 || uring.personalities.contains_key(&uring.next_personality) {
-            uring.next_personality = uring.next_personality.wrapping_add(1);
-        }
-        let id = uring.next_personality;
-        uring.next_personality = id.wrapping_add(1);
-        uring.personalities.insert(id, credentials);
-        Ok(u64::from(id))
+        self.urings.instances[n].add_personality(credentials).map(u64::from)
     }
 
     /// Registers an instance at a place, or at any; which.

@@ -1,18 +1,19 @@
 //! Starting and continuing requests.
 
-use super::entry::{
-    ASYNC_CANCEL, FILES_UPDATE, FIXED_FD_INSTALL, FIXED_FILE, FUTEX_WAIT, FUTEX_WAITV, FUTEX_WAKE, MSG_RING,
-    NOP, POLL_ADD, POLL_MULTI, POLL_REMOVE, POLL_UPDATE_DATA, POLL_UPDATE_EVENTS, PROVIDE_BUFFERS,
-    REMOVE_BUFFERS, SubmissionEntry, TIMEOUT, TIMEOUT_REMOVE,
-};
-use super::timeouts::{LINK_UPDATE, UPDATE};
-use super::{Completion, MORE, Request, Submitter};
 use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::FileKey;
 use crate::outcome::{Block, Resumed};
 use belljar_linux_abi::Errno;
 use belljar_netstack::readiness::{EPOLLERR, EPOLLHUP};
+use belljar_uring::entry::{
+    ASYNC_CANCEL, FILES_UPDATE, FIXED_FD_INSTALL, FIXED_FILE, FUTEX_WAIT, FUTEX_WAITV, FUTEX_WAKE, MORE,
+    MSG_RING, NOP, POLL_ADD, POLL_MULTI, POLL_REMOVE, POLL_UPDATE_DATA, POLL_UPDATE_EVENTS, PROVIDE_BUFFERS,
+    REMOVE_BUFFERS, SubmissionEntry, TIMEOUT, TIMEOUT_REMOVE, failure,
+};
+use belljar_uring::instance::{Held, Submitter, WaitingRequest};
+use belljar_uring::memory::Completion;
+use belljar_uring::timeouts::{LINK_UPDATE, UPDATE};
 
 /// `IORING_MSG_SEND_FD`, `IORING_MSG_RING_CQE_SKIP` and `IORING_MSG_RING_FLAGS_PASS`.
 const MSG_SEND_FD: u64 = 1;
@@ -44,17 +45,6 @@ impl From<Result<i32, Errno>> for Step {
     fn from(result: Result<i32, Errno>) -> Step {
         Step::Ended(result.unwrap_or_else(failure), 0)
     }
-}
-
-/// The open files of a request, each with a reference of its own.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Held {
-    pub(super) first: Option<FileKey>,
-    pub(super) second: Option<FileKey>,
-}
-
-pub(super) fn failure(errno: Errno) -> i32 {
-    -i32::from(errno.0)
 }
 
 impl Host {
@@ -143,7 +133,7 @@ impl Host {
             0 => None,
             _ => Some(self.file_named(n, by, fd, flags & CANCEL_FD_FIXED != 0)?),
         };
-        let wanted = |other: &Request| {
+        let wanted = |other: &WaitingRequest| {
             let of_file = file.is_none_or(|file| other.held.first == Some(file));
             of_file && (flags & CANCEL_OP == 0 || other.entry.op == op)
         };
@@ -153,11 +143,11 @@ impl Host {
 
     /// `IORING_OP_POLL_REMOVE`, which also changes what a poll waits for and its user data.
     fn change_poll(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
-        let is_poll = |other: &Request| other.entry.op == POLL_ADD;
+        let is_poll = |other: &WaitingRequest| other.entry.op == POLL_ADD;
         if entry.len == 0 {
             return self.cancel(n, Some(entry.addr), is_poll, false);
         }
-        let number = self.urings.find_request(n, entry.addr, is_poll).ok_or(Errno::ENOENT)?;
+        let number = self.urings.instances[n].find(entry.addr, is_poll).ok_or(Errno::ENOENT)?;
         let mut poll = self.take_request(n, number);
         if entry.len & POLL_UPDATE_EVENTS != 0 {
             poll.entry.op_flags = entry.op_flags;
@@ -168,7 +158,7 @@ impl Host {
         match self.advance_poll(n, &poll.entry, poll.held.first) {
             Step::Ended(result, flags) => self.finish(n, poll, result, flags),
             Step::Waits(block) => {
-                let Request { entry, held, links, partner, serial, .. } = poll;
+                let WaitingRequest { entry, held, links, partner, serial, .. } = poll;
                 self.wait_for(n, (entry, held), block, links, partner, Some(serial));
             }
         }

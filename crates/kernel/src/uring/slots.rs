@@ -1,71 +1,14 @@
 //! Registered files: descriptors of an instance's own, which requests name instead of the process's.
 
-use super::SubmissionEntry;
 use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey};
-use crate::uring::Urings;
 use belljar_linux_abi::Errno;
+use belljar_uring::entry::{FIXED_FILE, SubmissionEntry};
+use belljar_uring::slots::ALLOC;
 
-/// `IORING_FILE_INDEX_ALLOC`: any place that is free.
-pub(crate) const ALLOC: u32 = u32::MAX;
 /// `IORING_FIXED_FD_NO_CLOEXEC`.
 const NO_CLOEXEC: u32 = 1;
-
-/// The table of an instance.
-#[derive(Debug, Default)]
-pub(crate) struct Slots {
-    pub files: Vec<Option<FileKey>>,
-    /// Where the search for a free place starts: behind the last that was taken, or at one that was given back.
-    hint: usize,
-    /// The part that free places are looked for in (`IORING_REGISTER_FILE_ALLOC_RANGE`).
-    range: Option<(usize, usize)>,
-}
-
-impl Slots {
-    fn free_place(&self) -> Result<usize, Errno> {
-        let (start, end) = self.range.unwrap_or((0, self.files.len()));
-        let hint = self.hint.clamp(start, end);
-        (hint..end).chain(start..hint).find(|at| self.files[*at].is_none()).ok_or(Errno::ENFILE)
-    }
-    fn put(&mut self, at: usize, file: Option<FileKey>) -> Option<FileKey> {
-        self.hint = if file.is_some() { at + 1 } else { at };
-        std::mem::replace(&mut self.files[at], file)
-    }
-}
-
-impl Urings {
-    /// The file at a place of the table.
-    pub(super) fn file_in_slot(&self, n: usize, slot: i32) -> Result<FileKey, Errno> {
-        let files = &self.instances[n].slots.files;
-        files.get(slot as usize).copied().flatten().ok_or(Errno::EBADF)
-    }
-
-    /// Makes a table of so many empty places.
-    pub(crate) fn make_slots(&mut self, n: usize, count: usize) -> Result<(), Errno> {
-        let slots = &mut self.instances[n].slots;
-        if !slots.files.is_empty() {
-            return Err(Errno::EBUSY);
-        }
-        if !(1..=32_768).contains(&count) {
-            return Err(if count == 0 { Errno::EINVAL } else { Errno::EMFILE });
-        }
-        *slots = Slots { files: vec![None; count], ..Slots::default() };
-        Ok(())
-    }
-
-    /// `IORING_REGISTER_FILE_ALLOC_RANGE`.
-    pub(crate) fn limit_slots(&mut self, n: usize, start: u32, len: u32) -> Result<(), Errno> {
-        let slots = &mut self.instances[n].slots;
-        let end = start.checked_add(len).ok_or(Errno::EOVERFLOW)? as usize;
-        if end > slots.files.len() {
-            return Err(Errno::EINVAL);
-        }
-        slots.range = Some((start as usize, end));
-        slots.hint = start as usize;
-        Ok(())
-    }
-}
 
 impl Host {
     /// Gives up the table.
@@ -117,13 +60,7 @@ impl Host {
     /// which.
     pub(super) fn put_in_slot(&mut self, n: usize, file: FileKey, index: u32) -> Result<i32, Errno> {
         let slots = &mut self.urings.instances[n].slots;
-        let place = match index {
-            _ if slots.files.is_empty() => Err(Errno::ENXIO),
-            ALLOC => slots.free_place(),
-            _ if index as usize > slots.files.len() => Err(Errno::EINVAL),
-            _ => Ok(index as usize - 1),
-        };
-        let place = match place {
+        let place = match slots.place_for(index) {
             Ok(place) => place,
             Err(errno) => {
                 self.release_file(file);
@@ -150,16 +87,7 @@ impl Host {
     }
     /// `IORING_OP_CLOSE` of a registered file.
     pub(super) fn close_slot(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
-        let slots = &mut self.urings.instances[n].slots;
-        let place = entry.file_index as usize - 1;
-        if entry.fd != 0 {
-            return Err(Errno::EINVAL);
-        }
-        if slots.files.is_empty() {
-            return Err(Errno::ENXIO);
-        }
-        let file = slots.files.get(place).ok_or(Errno::EINVAL)?.ok_or(Errno::EBADF)?;
-        slots.put(place, None);
+        let file = self.urings.instances[n].slots.close(entry)?;
         self.release_file(file);
         Ok(0)
     }
@@ -201,7 +129,7 @@ impl Host {
         if entry.op_flags & !NO_CLOEXEC != 0 {
             return Err(Errno::EINVAL);
         }
-        if entry.flags & super::entry::FIXED_FILE == 0 {
+        if entry.flags & FIXED_FILE == 0 {
             return Err(Errno::EBADF);
         }
         self.files.retain_file(file);

@@ -1,63 +1,22 @@
 //! `IORING_OP_TIMEOUT`, `IORING_OP_LINK_TIMEOUT` and what changes them.
 
-use super::entry::{LINK_TIMEOUT, SubmissionEntry, TIMEOUT};
-use super::requests::{Held, Step, failure};
-use super::{Completion, MORE, Request};
+use super::Step;
 use crate::host::Host;
 use crate::outcome::{Block, Wake};
 use crate::timer::TimerAction;
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::time::Timespec;
+use belljar_uring::entry::{LINK_TIMEOUT, MORE, SubmissionEntry, TIMEOUT, failure};
+use belljar_uring::instance::{Held, WaitingRequest};
+use belljar_uring::memory::Completion;
+use belljar_uring::timeouts::{ABSOLUTE, LINK_UPDATE, REALTIME};
 use std::collections::VecDeque;
-
-/// `IORING_TIMEOUT_*`; that a time-out is measured on `CLOCK_BOOTTIME` changes nothing here.
-const ABSOLUTE: u32 = 1;
-pub(super) const UPDATE: u32 = 2;
-const BOOTTIME: u32 = 4;
-const REALTIME: u32 = 8;
-pub(super) const LINK_UPDATE: u32 = 16;
-pub(super) const ETIME_SUCCESS: u32 = 32;
-const MULTISHOT: u32 = 64;
-
-/// Not two clocks at once.
-fn check_clock(flags: u32) -> Result<(), Errno> {
-    if flags & (BOOTTIME | REALTIME) == BOOTTIME | REALTIME { Err(Errno::EINVAL) } else { Ok(()) }
-}
-
-impl SubmissionEntry {
-    /// True if a time-out goes on after its completion.
-    fn repeats(&self) -> bool {
-        self.op == TIMEOUT && self.op_flags & MULTISHOT != 0
-    }
-    /// The completions after which a time-out ends; 0 if it does not count them.
-    pub(super) fn counted_completions(&self) -> u32 {
-        if self.op != TIMEOUT || self.repeats() { 0 } else { self.off.min(u64::from(u32::MAX)) as u32 }
-    }
-    /// Checks `IORING_OP_TIMEOUT_REMOVE`.
-    pub(super) fn check_timeout_remove(&self) -> Result<(), Errno> {
-        let updates = self.op_flags & (UPDATE | LINK_UPDATE) != 0;
-        let known = UPDATE | LINK_UPDATE | ABSOLUTE | BOOTTIME | REALTIME;
-        check_clock(self.op_flags)?;
-        if self.buffer != 0 || self.len != 0 || self.file_index != 0 || self.op_flags & !known != 0 {
-            return Err(Errno::EINVAL);
-        }
-        if !updates && self.op_flags != 0 { Err(Errno::EINVAL) } else { Ok(()) }
-    }
-}
 
 impl Host {
     /// Checks a time-out or a limit before it starts.
     pub(super) fn check_timeout(&self, entry: &SubmissionEntry) -> Result<(), Errno> {
-        let known = ABSOLUTE | BOOTTIME | REALTIME | ETIME_SUCCESS | MULTISHOT;
-        let wrong = entry.buffer != 0 || entry.len != 1 || entry.file_index != 0;
-        if wrong || entry.op_flags & !known != 0 || (entry.op == LINK_TIMEOUT && entry.off != 0) {
-            return Err(Errno::EINVAL);
-        }
-        if entry.op_flags & MULTISHOT != 0 && (entry.op == LINK_TIMEOUT || entry.op_flags & ABSOLUTE != 0) {
-            return Err(Errno::EINVAL);
-        }
-        check_clock(entry.op_flags)?;
+        entry.check_timeout_flags()?;
         self.nanoseconds_at(entry, entry.addr).map(|_| ())
     }
     fn nanoseconds_at(&self, entry: &SubmissionEntry, addr: u64) -> Result<u64, Errno> {
@@ -83,7 +42,7 @@ impl Host {
             }
             entry.off = entry.off.saturating_sub(1);
             let (user_data, result) = (entry.user_data, failure(Errno::ETIME));
-            if !self.has_room(n) {
+            if !self.urings.instances[n].has_room(&*self.machine) {
                 return Step::failed(Errno::ETIME);
             }
             self.put_completion(n, Completion { user_data, result, flags: MORE });
@@ -107,8 +66,8 @@ impl Host {
     pub(super) fn update_timeout(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let at = self.point_in_time(entry, entry.off)?;
         let op = if entry.op_flags & LINK_UPDATE != 0 { LINK_TIMEOUT } else { TIMEOUT };
-        let wanted = |other: &Request| other.entry.op == op && !other.queued;
-        let number = self.urings.find_request(n, entry.addr, wanted).ok_or(Errno::ENOENT)?;
+        let wanted = |other: &WaitingRequest| other.entry.op == op && !other.queued;
+        let number = self.urings.instances[n].find(entry.addr, wanted).ok_or(Errno::ENOENT)?;
         let request = &self.urings.instances[n].requests[number];
         let action = TimerAction::Uring { instance: n, request: number, serial: request.serial };
         let timer = self.set_timer(at, action);

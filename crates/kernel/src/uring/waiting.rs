@@ -1,49 +1,18 @@
 //! Requests that wait: what they wait for, how they go on, and how they are cancelled.
 
-use super::entry::{FUTEX_WAIT, FUTEX_WAITV, LINK_TIMEOUT, SubmissionEntry, TIMEOUT};
-use super::requests::{Held, Step, failure};
-use super::{Request, TASK_RUN};
+use super::Step;
 use crate::files::FileKind;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::outcome::{Block, Resumed, Wake};
 use crate::timer::TimerAction;
-use crate::uring::Urings;
-use crate::wait::Waiter;
 use belljar_linux_abi::Errno;
 use belljar_netstack::readiness::READABLE;
-use smallvec::SmallVec;
+use belljar_tasks::waits::Waiter;
+use belljar_uring::entry::{FUTEX_WAIT, FUTEX_WAITV, LINK_TIMEOUT, SubmissionEntry, TIMEOUT, failure};
+use belljar_uring::instance::{Held, WaitingRequest};
+use belljar_uring::memory::TASK_RUN;
 use std::collections::VecDeque;
-
-impl Urings {
-    /// The request that another one limits, or is limited by.
-    pub(super) fn set_partner(&mut self, n: usize, of: Option<u64>, serial: u64) {
-        if let Some(number) = of.and_then(|of| self.by_serial(n, of)) {
-            self.instances[n].requests[number].partner = Some(serial);
-        }
-    }
-
-    fn by_serial(&self, n: usize, serial: u64) -> Option<usize> {
-        self.instances[n].by_serial.get(&serial).copied()
-    }
-
-    /// The oldest request of this user data of which `wanted` holds.
-    pub(super) fn find_request(
-        &self,
-        n: usize,
-        user_data: u64,
-        wanted: impl Fn(&Request) -> bool,
-    ) -> Option<usize> {
-        let uring = &self.instances[n];
-        let mut those = uring.by_data.range((user_data, 0)..=(user_data, u64::MAX));
-        those.find(|(_, number)| wanted(&uring.requests[**number])).map(|(_, number)| *number)
-    }
-
-    /// True if requests can go on.
-    pub(crate) fn has_uring_work(&self) -> bool {
-        !self.work.is_empty()
-    }
-}
 
 impl Host {
     /// Keeps a request until one of its queues is notified or its time has come; its serial number.
@@ -60,9 +29,8 @@ impl Host {
             self.urings.serial += 1;
             self.urings.serial
         });
-        let (user_data, count) = (entry.user_data, entry.counted_completions());
-        let is_fresh = entry.snapshot.is_none();
-        let request = Request {
+        let count = entry.counted_completions();
+        let request = WaitingRequest {
             entry,
             held,
             state: block.state,
@@ -74,16 +42,7 @@ impl Host {
             queued: false,
             serial,
         };
-        let uring = &mut self.urings.instances[n];
-        let number = uring.requests.insert(request);
-        uring.by_serial.insert(serial, number);
-        uring.by_data.insert((user_data, serial), number);
-        if count > 0 {
-            uring.counting.insert(serial);
-        }
-        if is_fresh {
-            uring.fresh.push(serial);
-        }
+        let number = self.urings.instances[n].keep(request);
         let timer = block
             .deadline
             .map(|at| self.set_timer(at, TimerAction::Uring { instance: n, request: number, serial }));
@@ -99,13 +58,9 @@ impl Host {
     }
 
     /// Takes a request out of everything that it waits for.
-    pub(super) fn take_request(&mut self, n: usize, number: usize) -> Request {
+    pub(super) fn take_request(&mut self, n: usize, number: usize) -> WaitingRequest {
         self.leave_futexes(n, number);
-        let uring = &mut self.urings.instances[n];
-        let mut request = uring.requests.remove(number);
-        uring.by_serial.remove(&request.serial);
-        uring.by_data.remove(&(request.entry.user_data, request.serial));
-        uring.counting.remove(&request.serial);
+        let mut request = self.urings.instances[n].remove(number);
         for queue in std::mem::take(&mut request.on) {
             self.waits.leave(queue, Waiter::Uring { instance: n, request: number });
         }
@@ -121,12 +76,12 @@ impl Host {
     }
 
     /// A request has ended: it, its limit and what is linked to it.
-    pub(super) fn finish(&mut self, n: usize, request: Request, result: i32, flags: u32) {
+    pub(super) fn finish(&mut self, n: usize, request: WaitingRequest, result: i32, flags: u32) {
         self.release(request.held);
         let limit = request.partner.filter(|_| request.entry.op != LINK_TIMEOUT);
-        let limit = limit.and_then(|serial| self.urings.by_serial(n, serial));
+        let limit = limit.and_then(|serial| self.urings.instances[n].by_serial(serial));
         let limit = limit.map(|number| self.take_request(n, number).entry);
-        if self.breaks_chain(&request.entry, result) {
+        if request.entry.breaks_chain(result) {
             self.end(n, &request.entry, (result, flags), request.links, limit);
         } else {
             self.end(n, &request.entry, (result, flags), VecDeque::new(), limit);
@@ -141,25 +96,14 @@ impl Host {
         &mut self,
         n: usize,
         user_data: Option<u64>,
-        wanted: impl Fn(&Request) -> bool,
+        wanted: impl Fn(&WaitingRequest) -> bool,
         all: bool,
     ) -> Result<i32, Errno> {
-        let uring = &self.urings.instances[n];
-        let holds = |number: &usize| wanted(&uring.requests[*number]);
         let most = if all { usize::MAX } else { 1 };
-        let found: Vec<u64> = match user_data {
-            Some(data) => {
-                let those = uring.by_data.range((data, 0)..=(data, u64::MAX));
-                those.filter(|(_, number)| holds(number)).map(|((_, serial), _)| *serial).take(most).collect()
-            }
-            None => {
-                let those = uring.by_serial.iter();
-                those.filter(|(_, number)| holds(number)).map(|(serial, _)| *serial).take(most).collect()
-            }
-        };
+        let found = self.urings.instances[n].serials(user_data, wanted, most);
         let mut of_futex = false;
         for serial in &found {
-            if let Some(number) = self.urings.by_serial(n, *serial) {
+            if let Some(number) = self.urings.instances[n].by_serial(*serial) {
                 let request = self.take_request(n, number);
                 of_futex = matches!(request.entry.op, FUTEX_WAIT | FUTEX_WAITV);
                 self.finish(n, request, failure(Errno::ECANCELED), 0);
@@ -178,17 +122,15 @@ impl Host {
     pub(crate) fn cancel_requests_of(&mut self, process: ProcessKey, all: bool) {
         for n in self.urings.instances.iter().map(|(n, _)| n).collect::<Vec<_>>() {
             let Some(uring) = self.urings.instances.get(n) else { continue };
-            let waits_for_ring = |request: &Request| {
+            let waits_for_ring = |request: &WaitingRequest| {
                 let file = request.held.first.map(|file| &self.files.open[file.0].kind);
                 matches!(file, Some(FileKind::Uring(_)))
             };
-            let found = uring.by_serial.iter().filter(|(_, number)| {
-                let request = &uring.requests[**number];
+            let wanted = |request: &WaitingRequest| {
                 request.entry.by.process == process && (all || waits_for_ring(request))
-            });
-            for serial in found.map(|(serial, _)| *serial).collect::<Vec<_>>() {
-                let still_there = self.urings.instances.contains(n);
-                if let Some(number) = still_there.then(|| self.urings.by_serial(n, serial)).flatten() {
+            };
+            for serial in uring.serials(None, wanted, usize::MAX) {
+                if let Some(number) = self.urings.instances.get(n).and_then(|uring| uring.by_serial(serial)) {
                     let request = self.take_request(n, number);
                     self.finish(n, request, failure(Errno::ECANCELED), 0);
                 }
@@ -254,10 +196,10 @@ impl Host {
         }
         let mut request = self.take_request(n, number);
         if request.entry.op == LINK_TIMEOUT {
-            let target = request.partner.and_then(|serial| self.urings.by_serial(n, serial));
+            let target = request.partner.and_then(|serial| self.urings.instances[n].by_serial(serial));
             if let Some(target) = target {
                 let target = self.take_request(n, target);
-                self.finish(n, Request { partner: None, ..target }, failure(Errno::ECANCELED), 0);
+                self.finish(n, WaitingRequest { partner: None, ..target }, failure(Errno::ECANCELED), 0);
             }
             self.finish(n, request, failure(Errno::ETIME), 0);
             return;
@@ -276,7 +218,7 @@ impl Host {
         match self.advance_resumed(n, &mut request.entry, request.held, resumed) {
             Step::Ended(result, flags) => self.finish(n, request, result, flags),
             Step::Waits(block) => {
-                let Request { entry, held, links, partner, .. } = request;
+                let WaitingRequest { entry, held, links, partner, .. } = request;
                 self.wait_for(n, (entry, held), block, links, partner, Some(serial));
             }
         }
@@ -284,19 +226,8 @@ impl Host {
 
     /// A completion was told of: time-outs that count them.
     pub(super) fn count_completion(&mut self, n: usize) {
-        let uring = &mut self.urings.instances[n];
-        let mut over: SmallVec<[u64; 2]> = SmallVec::new();
-        for serial in &uring.counting {
-            let Some(request) = uring.by_serial.get(serial).map(|number| &mut uring.requests[*number]) else {
-                continue;
-            };
-            request.count = request.count.saturating_sub(1);
-            if request.count == 0 {
-                over.push(*serial);
-            }
-        }
-        for serial in over {
-            if let Some(number) = self.urings.by_serial(n, serial) {
+        for serial in self.urings.instances[n].count_completion() {
+            if let Some(number) = self.urings.instances[n].by_serial(serial) {
                 self.urings.instances[n].timeouts += 1;
                 let request = self.take_request(n, number);
                 self.finish(n, request, 0, 0);

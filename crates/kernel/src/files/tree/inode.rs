@@ -1,4 +1,3 @@
-use crate::files::cache::Cached;
 use crate::files::devices::Device;
 use crate::files::virtual_files::{MagicLink, VirtualFile};
 use crate::ids::InodeKey;
@@ -7,6 +6,7 @@ use belljar_linux_abi::c;
 use belljar_netstack::conf::Scope;
 use belljar_objects::extents::Extents;
 use belljar_objects::locks::FileLocks;
+use belljar_objects::native_cache::Cached;
 use smallvec::SmallVec;
 use std::path::PathBuf;
 

@@ -9,6 +9,7 @@ use crate::host::Host;
 use crate::ids::{InodeKey, MountKey};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::NativeStat;
+use belljar_objects::listing::ListedEntry;
 use smallvec::SmallVec;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,17 +17,6 @@ use std::path::{Path, PathBuf};
 
 /// The root of the tree.
 pub const ROOT: InodeKey = InodeKey(0);
-
-/// An entry of a directory as it is listed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedEntry {
-    /// Its name.
-    pub name: Box<[u8]>,
-    /// Its inode number.
-    pub number: u64,
-    /// The `S_IFMT` bits of its mode.
-    pub format: u32,
-}
 
 /// `path/name` for a name as bytes.
 pub(super) fn join(path: &Path, name: &[u8]) -> PathBuf {

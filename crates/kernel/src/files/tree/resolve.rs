@@ -7,7 +7,6 @@ use crate::files::Files;
 use crate::files::permission::EXEC;
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey};
-use crate::process::Processes;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::MountFlags;
 use bitflags::bitflags;
@@ -117,13 +116,6 @@ impl Files {
             Node::Directory(Directory { parent, .. }) => *parent,
             _ => self.inode(inode).links.first().map_or(ROOT, |(parent, _)| *parent),
         }
-    }
-}
-
-impl Processes {
-    fn maker_of(&self, process: ProcessKey) -> (u32, u32) {
-        let who = &self[process.0].credentials;
-        (who.fsuid, who.fsgid)
     }
 }
 

@@ -4,80 +4,8 @@ use crate::files::Files;
 use crate::files::mounts::SEEDS;
 use crate::host::Host;
 use crate::ids::{MountKey, ProcessKey};
-use belljar_linux_abi::c;
-use belljar_objects::mounts::{FileSystem, MountFlags};
-use std::fmt::Write;
-
-/// The file that shows mounts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MountsForm {
-    /// `mounts`.
-    Mounts,
-    /// `mountinfo`.
-    Mountinfo,
-    /// `mountstats`.
-    Mountstats,
-}
-
-/// One line's content.
-struct Line<'a> {
-    id: u32,
-    parent: u32,
-    device: u64,
-    root: Vec<u8>,
-    path: Vec<u8>,
-    source: &'a [u8],
-    flags: MountFlags,
-    /// What `mountinfo` says of peers.
-    peers: String,
-    system: &'a FileSystem,
-}
-
-/// As seq_file(9) writes names into such lines.
-fn mangled(bytes: &[u8]) -> String {
-    let mut text = Vec::new();
-    for byte in bytes {
-        match byte {
-            b' ' | b'\t' | b'\n' | b'\\' | b'#' => {
-                text.extend_from_slice(format!("\\{byte:03o}").as_bytes());
-            }
-            byte => text.push(*byte),
-        }
-    }
-    String::from_utf8_lossy(&text).into_owned()
-}
-
-impl Line<'_> {
-    fn put(&self, form: MountsForm, text: &mut String) {
-        let ro = |flags: MountFlags| if flags.contains(MountFlags::READ_ONLY) { "ro" } else { "rw" };
-        let (path, kind) = (mangled(&self.path), self.system.kind);
-        let source = if self.source.is_empty() { "none".into() } else { mangled(self.source) };
-        let of_system = self.system.flags & MountFlags::OF_FILE_SYSTEM;
-        let of_system = if self.system.seed { MountFlags::empty() } else { of_system };
-        let both = self.flags | of_system;
-        let options = &self.system.options;
-        let _ = match form {
-            MountsForm::Mounts => {
-                writeln!(text, "{source} {path} {kind} {}{}{options} 0 0", ro(both), both.shown())
-            }
-            MountsForm::Mountinfo => writeln!(
-                text,
-                "{} {} {}:{} {} {path} {}{} {}- {kind} {source} {}{}{options}",
-                self.id,
-                self.parent,
-                c::major(self.device),
-                c::minor(self.device),
-                mangled(&self.root),
-                ro(self.flags),
-                (self.flags & MountFlags::OF_MOUNT).shown(),
-                self.peers,
-                ro(of_system),
-                of_system.shown(),
-            ),
-            MountsForm::Mountstats => writeln!(text, "device {source} mounted on {path} with fstype {kind}"),
-        };
-    }
-}
+use belljar_objects::mounts::text::MountLine;
+pub use belljar_objects::mounts::text::MountsForm;
 
 impl Files {
     /// A place's path in its own file system.
@@ -92,7 +20,7 @@ impl Files {
         }
         if path.is_empty() { b"/".to_vec() } else { path }
     }
-    fn lines(&self, namespace: u32) -> Vec<Line<'_>> {
+    fn lines(&self, namespace: u32) -> Vec<MountLine<'_>> {
         let root = self.mounts.root_of(namespace);
         let mut lines = Vec::new();
         for key in self.mounts.tree(root) {
@@ -106,7 +34,7 @@ impl Files {
             if mount.unbindable {
                 peers.push_str("unbindable ");
             }
-            lines.push(Line {
+            lines.push(MountLine {
                 id: mount.id,
                 parent: mount.at.map_or(0, |at| self.shown_mount(at)),
                 device: mount.device,
@@ -128,7 +56,7 @@ impl Files {
             let shown = seeds.filter_map(|(n, (path, device, _, source))| {
                 let system = self.mounts.system(*device)?;
                 let parent = if path[1..].contains('/') { 2 } else { 1 };
-                Some(Line {
+                Some(MountLine {
                     id: n as u32 + 1,
                     parent,
                     device: *device,
@@ -140,7 +68,7 @@ impl Files {
                     system,
                 })
             });
-            let shown: Vec<Line<'_>> = shown.collect();
+            let shown: Vec<MountLine<'_>> = shown.collect();
             lines.splice(1..1, shown);
         }
         lines

@@ -7,30 +7,10 @@ use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
 use crate::mm::{Marks, PAGE, Vma, VmaKind};
-use crate::process::Processes;
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
 use std::fmt::Write;
-
-const LIMITS: &[(&str, u32, &str)] = &[
-    ("Max cpu time", c::RLIMIT_CPU, "seconds"),
-    ("Max file size", c::RLIMIT_FSIZE, "bytes"),
-    ("Max data size", c::RLIMIT_DATA, "bytes"),
-    ("Max stack size", c::RLIMIT_STACK, "bytes"),
-    ("Max core file size", c::RLIMIT_CORE, "bytes"),
-    ("Max resident set", c::RLIMIT_RSS, "bytes"),
-    ("Max processes", c::RLIMIT_NPROC, "processes"),
-    ("Max open files", c::RLIMIT_NOFILE, "files"),
-    ("Max locked memory", c::RLIMIT_MEMLOCK, "bytes"),
-    ("Max address space", c::RLIMIT_AS, "bytes"),
-    ("Max file locks", c::RLIMIT_LOCKS, "locks"),
-    ("Max pending signals", c::RLIMIT_SIGPENDING, "signals"),
-    ("Max msgqueue size", c::RLIMIT_MSGQUEUE, "bytes"),
-    ("Max nice priority", c::RLIMIT_NICE, ""),
-    ("Max realtime priority", c::RLIMIT_RTPRIO, ""),
-    ("Max realtime timeout", c::RLIMIT_RTTIME, "us"),
-];
 
 /// Calls that make a tick of processor time, a hundredth of a second.
 const CALLS_PER_TICK: u64 = 10_000;
@@ -41,22 +21,6 @@ struct MemoryUse {
     size: u64,
     resident: u64,
     stack: u64,
-}
-
-impl Processes {
-    fn parent_pid(&self, process: ProcessKey) -> i32 {
-        self[process.0].parent.map_or(1, |parent| self[parent.0].pid)
-    }
-
-    fn limits_text(&self, key: ProcessKey) -> String {
-        let show = |value: u64| if value == u64::MAX { "unlimited".into() } else { value.to_string() };
-        let mut text = format!("{:<26}{:<21}{:<21}{:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
-        for (name, resource, unit) in LIMITS {
-            let limit = self[key.0].rlimits[*resource as usize];
-            let _ = writeln!(text, "{name:<26}{:<21}{:<21}{unit:<10}", show(limit.soft), show(limit.hard));
-        }
-        text
-    }
 }
 
 impl Host {

@@ -1,10 +1,10 @@
 //! `PACKET_FANOUT`: sockets that share what passes an interface, each packet going to one of them (packet(7)).
 
-use super::state::{Choice, Fanout};
 use super::tap::TappedFrame;
 use super::{Host, SocketKey};
 use crate::net::own::OwnKind;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::packet_sockets::{Fanout, FanoutChoice as Choice};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
@@ -100,7 +100,9 @@ impl Host {
             let first = group.members.first().and_then(|first| self.own.get(*first));
             let Some(OwnKind::Packet(packet)) = first else { continue };
             let outgoing = seen.from.packet_type == c::PACKET_OUTGOING;
-            if !packet.hears(seen) || outgoing && group.flags & FLAG_IGNORE_OUTGOING != 0 {
+            if !packet.hears(seen.direction, seen.from.protocol, seen.interface)
+                || outgoing && group.flags & FLAG_IGNORE_OUTGOING != 0
+            {
                 continue;
             }
             let (count, choice, flags) = (group.members.len() as u64, group.choice, group.flags);

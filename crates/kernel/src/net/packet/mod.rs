@@ -8,8 +8,6 @@ mod fanout;
 mod options;
 mod output;
 pub mod ring;
-mod ring_state;
-pub mod state;
 mod tap;
 
 use super::message::{Attempt, ControlMessage, Incoming, OutgoingMessage, RawAddress, ReceivedMessage};
@@ -23,12 +21,10 @@ pub use belljar_linux_net::link_address::LinkAddress;
 use belljar_linux_net::socket_inode;
 use belljar_netstack::readiness::{EPOLLERR, READABLE, WRITABLE};
 use belljar_netstack::{Stack, interface_index};
+use belljar_objects::packet_sockets::{PacketSocket, status};
 pub use options::{get_option, set_option};
-use state::{PacketSocket, status};
 use std::fmt::Write;
 
-/// `ETH_P_ALL`.
-pub const ALL_PROTOCOLS: u16 = 3;
 /// `SOCK_PACKET`, obsolete.
 const SOCK_PACKET: i32 = 10;
 /// `PACKET_AUXDATA`.
@@ -173,13 +169,6 @@ pub fn close(host: &mut Host, key: SocketKey) {
     host.drop_rings(key);
     host.leave_fanout(key);
     host.own.remove(&mut host.net, key);
-}
-
-impl PacketSocket {
-    /// Charge of the received frames against the buffer, in bytes.
-    pub fn queued_bytes(&self) -> usize {
-        self.queued_charge as usize
-    }
 }
 
 impl OwnSockets {

@@ -1,12 +1,12 @@
 //! Options of level `SOL_PACKET`.
 
-use super::ring_state::{RingRequest, RingVersion};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::own::OwnKind;
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::offload;
 use belljar_linux_net::options::{Value, int, to_int};
+use belljar_objects::packet_ring::{RingRequest, RingVersion};
 
 const ADD_MEMBERSHIP: i32 = 1;
 const DROP_MEMBERSHIP: i32 = 2;

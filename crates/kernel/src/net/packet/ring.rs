@@ -6,11 +6,6 @@
 //! the program hands it back. Nobody tells the kernel of that, so it looks.
 
 use super::LinkAddress;
-use super::ring_state::{
-    ALIGNMENT, BLOCK_TIMEOUT, Block, DEFAULT_TIMEOUT, KERNEL, Place, RingRequest, RingVersion, SEND_REQUEST,
-    WRONG_FORMAT, block_header_len, word_at,
-};
-use super::state::{Frame, status};
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::mm::map::MapSource;
@@ -21,6 +16,11 @@ use belljar_linux_abi::Errno;
 use belljar_linux_net::socket_inode;
 use belljar_machine::NativeFile;
 use belljar_netstack::readiness::{READABLE, WRITABLE};
+use belljar_objects::packet_ring::{
+    ALIGNMENT, BLOCK_TIMEOUT, DEFAULT_TIMEOUT, FramePlace, KERNEL, RingBlock, RingRequest, RingVersion,
+    SEND_REQUEST, WRONG_FORMAT, block_header_len, word_at,
+};
+use belljar_objects::packet_sockets::{Frame, status};
 
 /// The device that mappings of rings show in `/proc/.../maps`.
 const DEVICE: u64 = 0x07;
@@ -53,7 +53,7 @@ impl Host {
         let timer = rings.block.timer.take();
         match send {
             true => (rings.send, rings.send_head) = (ring, 0),
-            false => (rings.receive, rings.head, rings.block) = (ring, 0, Block::default()),
+            false => (rings.receive, rings.head, rings.block) = (ring, 0, RingBlock::default()),
         }
         let bytes = rings.receive.map_or(0, |ring| ring.bytes()) + rings.send.map_or(0, |ring| ring.bytes());
         let old = rings.memory.take();
@@ -129,7 +129,7 @@ impl Host {
         let kept = frame.bytes.len().min(room.saturating_sub(mac));
         // What begins behind the end is not there; in a block nothing may lie behind it either.
         let mac = if version == RingVersion::V3 { mac.min(room) } else { mac };
-        let place = Place { mac, network, kept, stamp, room };
+        let place = FramePlace { mac, network, kept, stamp, room };
         if version == RingVersion::V3 {
             return self.ring_receive_v3(key, &frame, &place);
         }
@@ -153,7 +153,7 @@ impl Host {
         packet.losing = true;
     }
 
-    fn ring_receive_v3(&mut self, key: SocketKey, frame: &Frame, place: &Place) {
+    fn ring_receive_v3(&mut self, key: SocketKey, frame: &Frame, place: &FramePlace) {
         let len = (place.mac + place.kept).next_multiple_of(8);
         let rings = &self.own.packet(key).rings;
         let Some(ring) = rings.receive else { return };
@@ -245,7 +245,7 @@ impl Host {
         }
         let start = block_header_len(ring.private);
         self.own.packet(key).rings.block =
-            Block { end: start, last: start, sequence: sequence + 1, ..Block::default() };
+            RingBlock { end: start, last: start, sequence: sequence + 1, ..RingBlock::default() };
         let version = RingVersion::V3 as u32;
         let mut header = version.to_ne_bytes().to_vec();
         header.extend_from_slice(&48u32.to_ne_bytes());

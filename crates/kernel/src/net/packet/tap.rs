@@ -1,7 +1,6 @@
 //! Frames on their way into and out of interfaces, for the sockets that look at them.
 
-use super::state::{Frame, PacketSocket, status};
-use super::{ALL_PROTOCOLS, LinkAddress};
+use super::LinkAddress;
 use crate::host::Host;
 use crate::ids::SocketKey;
 use crate::net::own::OwnKind;
@@ -13,6 +12,7 @@ use belljar_netstack::filter::Metadata;
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::readiness::READABLE;
 use belljar_netstack::{PacketDirection, Passed, interface_index};
+use belljar_objects::packet_sockets::Frame;
 use belljar_wire::arp;
 use belljar_wire::ethernet::{self, Address, ethertype};
 
@@ -25,8 +25,8 @@ const NO_HARDWARE: u16 = 0xfffe;
 
 /// A frame as sockets see it.
 pub(super) struct TappedFrame<'a> {
-    direction: PacketDirection,
-    interface: usize,
+    pub(super) direction: PacketDirection,
+    pub(super) interface: usize,
     header: [u8; ethernet::HEADER_LEN],
     pub(super) payload: &'a [u8],
     pub(super) from: LinkAddress,
@@ -142,7 +142,7 @@ impl Host {
     fn tap_socket(&mut self, at: SimTime, key: SocketKey, seen: &TappedFrame<'_>) {
         let socket = &self.net.sockets[key.0];
         let Some(OwnKind::Packet(packet)) = self.own.get(key) else { return };
-        if !packet.hears(seen) {
+        if !packet.hears(seen.direction, seen.from.protocol, seen.interface) {
             return;
         }
         let cooked = socket.type_ == c::SOCK_DGRAM;
@@ -192,22 +192,5 @@ impl Host {
             }
             _ => false,
         }
-    }
-}
-
-impl PacketSocket {
-    pub(super) fn hears(&self, seen: &TappedFrame<'_>) -> bool {
-        let protocol = match self.protocol {
-            ALL_PROTOCOLS => !(self.ignore_outgoing && seen.direction == PacketDirection::Out),
-            protocol => {
-                seen.direction == PacketDirection::In && protocol != 0 && protocol == seen.from.protocol
-            }
-        };
-        protocol && self.interface.is_none_or(|interface| interface == seen.interface)
-    }
-    /// `TP_STATUS_*` of a packet that is received now.
-    pub(super) fn status(&mut self, cut: bool) -> u32 {
-        let losing = if std::mem::take(&mut self.losing) { status::LOSING } else { 0 };
-        status::USER | status::CSUM_VALID | losing | if cut { status::COPY } else { 0 }
     }
 }

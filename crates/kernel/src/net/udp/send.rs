@@ -1,7 +1,7 @@
 //! Sending datagrams.
 
 use super::{CmsgContext, HEADER_LEN, SendOptions, charge};
-use super::{check_length, check_may_send, named_destination, read_options};
+use super::{check_length, check_may_send, named_destination};
 use crate::call::Call;
 use crate::ids::SocketKey;
 use crate::net::message::{Attempt, OutgoingMessage};
@@ -50,7 +50,7 @@ pub fn send(
     let to = destination.or(peer);
     let over_v4 = to.is_none_or(|to| to.is_ipv4());
     let by = CmsgContext { v6: domain == c::AF_INET6, over_v4, udp: true };
-    let mut options = if collecting { SendOptions::default() } else { read_options(message, by)? };
+    let mut options = if collecting { SendOptions::default() } else { message.send_options(by)? };
     options.segment.get_or_insert(segment);
     let scope = message.name.as_ref().and_then(|raw| address::scope(raw));
     options.interface = options.interface.or(scope);

@@ -1,14 +1,38 @@
-//! Decoding of control messages of one datagram, ip(7), ipv6(7), udp(7). Those of a level that is not the sender's are
-//! ignored.
+//! Control messages, cmsg(3), and what those of one datagram ask for, ip(7), ipv6(7), udp(7): those of a level that is not the
+//! sender's are ignored.
 
-use super::UDP_SEGMENT;
-use super::{CmsgContext, SendOptions};
-use crate::net::message::{ControlMessage, OutgoingMessage};
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::address;
+use belljar_netstack::udp::{CmsgContext, SendOptions, UDP_SEGMENT};
 use std::net::{IpAddr, Ipv6Addr};
 use zerocopy::FromBytes;
+
+/// A control message as `sendmsg` is given it, cmsg(3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlMessage {
+    /// `cmsg_level`.
+    pub level: i32,
+    /// `cmsg_type`.
+    pub type_: i32,
+    /// The data behind the header.
+    pub data: Vec<u8>,
+}
+
+impl ControlMessage {
+    /// `EINVAL` for one of level `SOL_SOCKET` that says nothing, or in too few bytes (`__sock_cmsg_send` of Linux).
+    pub fn check_socket_level(&self) -> Result<(), Errno> {
+        /// `SO_TIMESTAMPING_NEW`.
+        const TIMESTAMPING_NEW: i32 = 65;
+        match self.type_ {
+            c::SCM_RIGHTS | c::SCM_CREDENTIALS => Ok(()),
+            c::SO_MARK | c::SO_PRIORITY | c::SO_TIMESTAMPING | TIMESTAMPING_NEW if self.data.len() == 4 => {
+                Ok(())
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
 
 /// `IP_PROTOCOL`, of `include/uapi/linux/in.h`.
 const IP_PROTOCOL: i32 = 52;
@@ -27,10 +51,9 @@ fn byte_or_own(control: &ControlMessage) -> Result<Option<u8>, Errno> {
 }
 
 /// Reads them: `EINVAL` for what it does not know of a level that the sender has.
-pub fn read_options(message: &OutgoingMessage, by: CmsgContext) -> Result<SendOptions, Errno> {
-    message.check_control()?;
+pub fn read_options(messages: &[ControlMessage], by: CmsgContext) -> Result<SendOptions, Errno> {
     let mut options = SendOptions::default();
-    for control in &message.control {
+    for control in messages {
         match (control.level, control.type_) {
             (c::IPPROTO_UDP, UDP_SEGMENT) if by.udp => {
                 let size = control.data[..].try_into().map_err(|_| Errno::EINVAL)?;
@@ -39,7 +62,7 @@ pub fn read_options(message: &OutgoingMessage, by: CmsgContext) -> Result<SendOp
             (c::IPPROTO_UDP, _) if by.udp => return Err(Errno::EINVAL),
             (c::SOL_SOCKET, _) => control.check_socket_level()?,
             (c::IPPROTO_IPV6, c::IPV6_PKTINFO) if by.v6 => read_pktinfo6(&mut options, control, by.over_v4)?,
-            (c::IPPROTO_IP, _) if by.over_v4 => read_v4(&mut options, control, message)?,
+            (c::IPPROTO_IP, _) if by.over_v4 => read_v4(&mut options, control, messages)?,
             (c::IPPROTO_IPV6, _) if !by.over_v4 => read_v6(&mut options, control)?,
             _ => {}
         }
@@ -51,13 +74,13 @@ pub fn read_options(message: &OutgoingMessage, by: CmsgContext) -> Result<SendOp
 fn read_v4(
     options: &mut SendOptions,
     control: &ControlMessage,
-    message: &OutgoingMessage,
+    messages: &[ControlMessage],
 ) -> Result<(), Errno> {
     match control.type_ {
         c::IP_PKTINFO => {
             let info = InPktinfo::read_from_bytes(&control.data).map_err(|_| Errno::EINVAL)?;
             options.source = Some(IpAddr::from(info.spec_dst)).filter(|ip| !ip.is_unspecified());
-            options.interface = outgoing_interface(message);
+            options.interface = outgoing_interface(messages);
         }
         c::IP_TOS => {
             let tos = match control.data[..] {
@@ -100,8 +123,8 @@ fn read_pktinfo6(options: &mut SendOptions, control: &ControlMessage, over_v4: b
     Ok(())
 }
 /// The interface that a message is to leave by (`IP_PKTINFO`), of control messages.
-pub fn outgoing_interface(message: &OutgoingMessage) -> Option<u32> {
-    let info = message.control.iter().find(|m| (m.level, m.type_) == (c::IPPROTO_IP, c::IP_PKTINFO))?;
+pub fn outgoing_interface(messages: &[ControlMessage]) -> Option<u32> {
+    let info = messages.iter().find(|m| (m.level, m.type_) == (c::IPPROTO_IP, c::IP_PKTINFO))?;
     let index = u32::from_ne_bytes(info.data.get(..4)?.try_into().ok()?);
     (index != 0).then_some(index)
 }
@@ -112,7 +135,7 @@ mod tests {
 
     fn read(by: CmsgContext, level: i32, type_: i32, data: &[u8]) -> Result<SendOptions, Errno> {
         let control = vec![ControlMessage { level, type_, data: data.to_vec() }];
-        read_options(&OutgoingMessage { control, ..OutgoingMessage::default() }, by)
+        read_options(&control, by)
     }
 
     #[test]

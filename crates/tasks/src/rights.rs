@@ -1,12 +1,12 @@
 //! Who may do what to other processes and to the host, `capabilities(7)`: every call that Linux keeps from some users asks
-//! here. Rights to files are in `files/permission.rs`, those to System V objects in `ipc/`.
+//! here, and what those to System V objects are. Rights to files are in `kernel/src/files/permission.rs`.
 
-use crate::credentials::{Credentials, capability};
-use crate::host::Host;
-use crate::ids::ProcessKey;
 use crate::process::Processes;
+use belljar_linux_abi::ipc::IpcPerm;
 use belljar_linux_abi::landlock::SCOPE_SIGNAL;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::credentials::{Credentials, capability};
+use belljar_objects::ids::ProcessKey;
 
 /// Which ids of a process stand for it when it looks into another, `ptrace(2)` "Ptrace access mode checking".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,28 +23,25 @@ impl Processes {
     }
 
     /// True if a capability, one of [`capability`], is in force for a process.
-    pub(crate) fn is_capable(&self, process: ProcessKey, capability: u32) -> bool {
+    #[inline]
+    pub fn is_capable(&self, process: ProcessKey, capability: u32) -> bool {
         self.who(process).has(capability)
     }
 
     /// `EPERM` unless a capability is in force for a process.
-    pub(crate) fn require(&self, process: ProcessKey, capability: u32) -> Result<(), Errno> {
+    #[inline]
+    pub fn require(&self, process: ProcessKey, capability: u32) -> Result<(), Errno> {
         if self.is_capable(process, capability) { Ok(()) } else { Err(Errno::EPERM) }
     }
 
     /// `EPERM` unless one of two capabilities is in force for a process.
-    pub(crate) fn require_either(&self, process: ProcessKey, one: u32, other: u32) -> Result<(), Errno> {
+    pub fn require_either(&self, process: ProcessKey, one: u32, other: u32) -> Result<(), Errno> {
         self.require(process, one).or_else(|errno| self.require(process, other).map_err(|_| errno))
     }
 
     /// `EPERM` unless a process may send another this signal (0: any): one of the same user, `CAP_KILL`, or `SIGCONT` within
     /// a session.
-    pub(crate) fn may_signal(
-        &self,
-        sender: ProcessKey,
-        target: ProcessKey,
-        signal: i32,
-    ) -> Result<(), Errno> {
+    pub fn may_signal(&self, sender: ProcessKey, target: ProcessKey, signal: i32) -> Result<(), Errno> {
         let (own, other) = (self.who(sender), self.who(target));
         let same_user = [own.euid, own.ruid].iter().any(|id| [other.suid, other.ruid].contains(id));
         let same_session = self[sender.0].sid == self[target.0].sid;
@@ -61,19 +58,14 @@ impl Processes {
     }
 
     /// The same of process 1, which is root's and not there: nothing hurts it.
-    pub(crate) fn may_signal_init(&self, sender: ProcessKey) -> Result<(), Errno> {
+    pub fn may_signal_init(&self, sender: ProcessKey) -> Result<(), Errno> {
         let own = self.who(sender);
         if own.ruid == 0 || own.euid == 0 { Ok(()) } else { self.require(sender, capability::KILL) }
     }
 
     /// Checks that a process may look at another's memory, files and descriptors, and trace it: one of its own user and
     /// groups that may be dumped, or by `CAP_SYS_PTRACE`. `EPERM` otherwise.
-    pub(crate) fn may_access(
-        &self,
-        process: ProcessKey,
-        target: ProcessKey,
-        ids: AccessIds,
-    ) -> Result<(), Errno> {
+    pub fn may_access(&self, process: ProcessKey, target: ProcessKey, ids: AccessIds) -> Result<(), Errno> {
         let (own, other) = (self.who(process), self.who(target));
         let (uid, gid) = match ids {
             AccessIds::File => (own.fsuid, own.fsgid),
@@ -98,14 +90,14 @@ impl Processes {
     }
 
     /// `EPERM` unless a process may change what is mounted where: `CAP_SYS_ADMIN`, and no rules about files.
-    pub(crate) fn may_mount(&self, process: ProcessKey) -> Result<(), Errno> {
+    pub fn may_mount(&self, process: ProcessKey) -> Result<(), Errno> {
         self.require(process, capability::SYS_ADMIN)?;
         let restricted = self[process.0].restrictions.as_ref().is_some_and(|domain| domain.handles_files());
         if restricted { Err(Errno::EPERM) } else { Ok(()) }
     }
 
     /// `EPERM` unless a process may change how another is scheduled: one of the same user, or by `CAP_SYS_NICE`.
-    pub(crate) fn may_schedule(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
+    pub fn may_schedule(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
         if !self.shares_user(process, target) {
             self.require(process, capability::SYS_NICE)?;
         }
@@ -113,13 +105,13 @@ impl Processes {
     }
 
     /// `EPERM` if a process that is to be scheduled otherwise has capabilities that this one has not (`cap_safe_nice` of Linux).
-    pub(crate) fn may_tune(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
+    pub fn may_tune(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
         let beyond = self.who(target).capabilities.permitted & !self.who(process).capabilities.permitted;
         if beyond == 0 { Ok(()) } else { self.require(process, capability::SYS_NICE) }
     }
 
     /// `EPERM` unless a process may give another an I/O priority: one of its real or effective user, or by `CAP_SYS_NICE`.
-    pub(crate) fn may_set_io_priority(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
+    pub fn may_set_io_priority(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
         let own = self.who(process);
         if ![own.euid, own.ruid].contains(&self.who(target).ruid) {
             self.require(process, capability::SYS_NICE)?;
@@ -128,19 +120,14 @@ impl Processes {
     }
 
     /// True if a process acts as a user that another is.
-    pub(crate) fn shares_user(&self, process: ProcessKey, target: ProcessKey) -> bool {
+    pub fn shares_user(&self, process: ProcessKey, target: ProcessKey) -> bool {
         let (own, other) = (self.who(process), self.who(target));
         [other.euid, other.ruid].contains(&own.euid)
     }
 
     /// `EACCES` unless a process may give itself or another this nice value: one no lower than it is, one that
     /// `RLIMIT_NICE` allows, or by `CAP_SYS_NICE`.
-    pub(crate) fn may_set_nice(
-        &self,
-        process: ProcessKey,
-        target: ProcessKey,
-        nice: i32,
-    ) -> Result<(), Errno> {
+    pub fn may_set_nice(&self, process: ProcessKey, target: ProcessKey, nice: i32) -> Result<(), Errno> {
         let of = &self[target.0];
         let limit = of.rlimits[c::RLIMIT_NICE as usize].soft;
         let allowed = nice >= of.attributes.nice || (20 - nice) as u64 <= limit;
@@ -148,7 +135,7 @@ impl Processes {
     }
 
     /// `EPERM` unless a process may give this policy and static priority, `sched(7)` "Privileges and resource limits".
-    pub(crate) fn may_set_policy(
+    pub fn may_set_policy(
         &self,
         process: ProcessKey,
         target: ProcessKey,
@@ -176,21 +163,40 @@ impl Processes {
 
     /// `EPERM` unless a process may see and change another's limits: one all of whose ids are its own, or by
     /// `CAP_SYS_RESOURCE`.
-    pub(crate) fn may_limit(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
+    pub fn may_limit(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
         let (own, other) = (self.who(process), self.who(target));
         let same = [other.ruid, other.euid, other.suid].iter().all(|id| *id == own.ruid)
             && [other.rgid, other.egid, other.sgid].iter().all(|id| *id == own.rgid);
         if process == target || same { Ok(()) } else { self.require(process, capability::SYS_RESOURCE) }
     }
-}
 
-impl Host {
-    /// `EACCES` unless a process may bind a socket to this port: one from `net.ipv4.ip_unprivileged_port_start` on, or by
-    /// `CAP_NET_BIND_SERVICE`.
-    pub(crate) fn may_bind_port(&self, process: ProcessKey, port: u16) -> Result<(), Errno> {
-        if port == 0 || u32::from(port) >= self.net.sysctls.unprivileged_port_start {
-            return Ok(());
-        }
-        self.processes.require(process, capability::NET_BIND_SERVICE).map_err(|_| Errno::EACCES)
+    /// The owner and mode of an object that a process makes.
+    pub fn new_permissions(&mut self, process: ProcessKey, key: i32, flags: i32) -> IpcPerm {
+        let own = &self[process.0].credentials;
+        let (uid, gid) = (own.euid, own.egid);
+        IpcPerm { key, uid, gid, cuid: uid, cgid: gid, mode: flags as u32 & 0o777, ..IpcPerm::default() }
+    }
+
+    /// `EACCES` unless a process has the rights that `wanted` names, for whomever they are: `ipcperms` of Linux.
+    pub fn ipc_check(&self, process: ProcessKey, perm: IpcPerm, wanted: u32) -> Result<(), Errno> {
+        let who = &self[process.0].credentials;
+        let is_member = |gid: u32| who.egid == gid || who.groups.contains(&gid);
+        let wanted = wanted >> 6 | wanted >> 3 | wanted;
+        let granted = if [perm.cuid, perm.uid].contains(&who.euid) {
+            perm.mode >> 6
+        } else if is_member(perm.cgid) || is_member(perm.gid) {
+            perm.mode >> 3
+        } else {
+            perm.mode
+        };
+        let denied = wanted & !granted & 7 != 0 && !who.has(capability::IPC_OWNER);
+        if denied { Err(Errno::EACCES) } else { Ok(()) }
+    }
+
+    /// `EPERM` unless a process owns an object, or made it.
+    pub fn ipc_check_owner(&self, process: ProcessKey, perm: IpcPerm) -> Result<(), Errno> {
+        let who = &self[process.0].credentials;
+        let owns = [perm.cuid, perm.uid].contains(&who.euid) || who.has(capability::SYS_ADMIN);
+        if owns { Ok(()) } else { Err(Errno::EPERM) }
     }
 }

@@ -1,10 +1,10 @@
 //! Submission entries and the system calls that they stand for.
 
-use super::Submitter;
-use super::slots::ALLOC;
-use super::snapshot::Snapshot;
+use crate::instance::Submitter;
+use crate::memory::SQE_LEN;
+use crate::slots::ALLOC;
+use crate::snapshot::Snapshot;
 use belljar_linux_abi::{Errno, c};
-use belljar_objects::uring_memory::SQE_LEN;
 use std::sync::Arc;
 
 pub use belljar_linux_abi::io_uring::*;
@@ -31,27 +31,41 @@ const OWN: [u8; 17] = [
 ];
 /// `IORING_ASYNC_CANCEL_*`.
 const CANCEL_FLAGS: u32 = 63;
+/// `IORING_CQE_F_MORE`.
+pub const MORE: u32 = 2;
 /// `IORING_RECVSEND_FIXED_BUF`.
 const FIXED_BUFFER: u16 = 4;
 /// `IORING_ACCEPT_MULTISHOT`, `IORING_RECV_MULTISHOT`.
 const ACCEPT_MULTI: u16 = 1;
 const RECV_MULTI: u16 = 2;
 
-/// `IOSQE_*`.
+/// `IOSQE_*`: the descriptor is a registered file's place.
 pub const FIXED_FILE: u8 = 1;
+/// The next entry starts when this one has succeeded.
 pub const IO_LINK: u8 = 4;
+/// The next entry starts when this one has ended.
 pub const IO_HARDLINK: u8 = 8;
+/// `IOSQE_CQE_SKIP_SUCCESS`.
 pub const CQE_SKIP: u8 = 64;
+/// It starts when all before it have ended.
 pub const IO_DRAIN: u8 = 2;
+/// It takes a buffer of a group.
 pub const BUFFER_SELECT: u8 = 32;
 /// `IOSQE_ASYNC` has no effect: nothing waits for a thread.
 const ASYNC: u8 = 16;
-pub const KNOWN_FLAGS: u8 = FIXED_FILE | IO_DRAIN | IO_LINK | IO_HARDLINK | ASYNC | BUFFER_SELECT | CQE_SKIP;
+const KNOWN_FLAGS: u8 = FIXED_FILE | IO_DRAIN | IO_LINK | IO_HARDLINK | ASYNC | BUFFER_SELECT | CQE_SKIP;
 
-/// `IORING_POLL_ADD_MULTI`, `IORING_POLL_UPDATE_EVENTS` and `IORING_POLL_UPDATE_USER_DATA`.
+/// `IORING_POLL_ADD_MULTI`.
 pub const POLL_MULTI: u32 = 1;
+/// `IORING_POLL_UPDATE_EVENTS`.
 pub const POLL_UPDATE_EVENTS: u32 = 2;
+/// `IORING_POLL_UPDATE_USER_DATA`.
 pub const POLL_UPDATE_DATA: u32 = 4;
+
+/// The result of a completion that tells of an error.
+pub fn failure(errno: Errno) -> i32 {
+    -i32::from(errno.0)
+}
 
 /// `struct io_uring_sqe`, as far as it is used, and who submitted it.
 #[derive(Clone, Debug)]
@@ -143,7 +157,7 @@ impl SubmissionEntry {
     }
     /// `IORING_CQE_F_MORE` if so.
     pub fn more(&self) -> u32 {
-        if self.is_zero_copy() { super::MORE } else { 0 }
+        if self.is_zero_copy() { MORE } else { 0 }
     }
     /// Checks it before anything is looked up.
     pub fn prepare(&self) -> Result<(), Errno> {
@@ -278,4 +292,17 @@ impl SubmissionEntry {
         blank[0] = op;
         OWN.contains(&op) || SubmissionEntry::parse(&blank, Submitter::default()).call(false).is_some()
     }
+}
+
+/// The answer to `IORING_REGISTER_PROBE` with room for `count` operations: `struct io_uring_probe` and behind it one entry of
+/// eight bytes for each operation.
+pub fn probe(count: u32) -> Vec<u8> {
+    let listed = count.min(u32::from(OPS)) as u8;
+    let mut answer = vec![0; 16 + 8 * usize::from(listed)];
+    (answer[0], answer[1]) = (OPS - 1, listed);
+    for op in 0..listed {
+        let at = 16 + 8 * usize::from(op);
+        (answer[at], answer[at + 2]) = (op, u8::from(SubmissionEntry::is_supported(op)));
+    }
+    answer
 }

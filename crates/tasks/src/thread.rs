@@ -1,12 +1,13 @@
 //! A guest thread: a context that the machine can resume and what the kernel knows of it.
 
-use crate::ids::{FdTableKey, FileKey, ProcessKey, WaitQueueId};
 use crate::outcome::{CallState, IfInterrupted, Resumed};
-use crate::signal::ThreadSignals;
-use crate::timer::TimerId;
-use crate::trace::Tracee;
+use crate::spin::Spin;
 use belljar_machine::ContextId;
+use belljar_netstack::TimerId;
+use belljar_objects::ids::{FdTableKey, FileKey, ProcessKey, WaitQueueId};
 use belljar_objects::keys::TaskKeyrings;
+use belljar_objects::signals::ThreadSignals;
+use belljar_objects::tracees::Tracee;
 use smallvec::SmallVec;
 
 /// One guest thread.
@@ -40,7 +41,7 @@ pub struct Thread {
     /// The name shown in `/proc/.../comm`, at most 15 bytes.
     pub comm: Vec<u8>,
     /// The loop without calls that it waits in.
-    pub spin: Option<Box<crate::spin::Spin>>,
+    pub spin: Option<Box<Spin>>,
     /// True if it has computed for so long without a call that it is preempted at each tick.
     pub computes: bool,
     /// Its processor time in microseconds: the number of calls that it has made, and what it was preempted for.
@@ -55,7 +56,8 @@ pub struct Thread {
 
 impl Thread {
     /// The state that its waiting call will be continued from.
-    pub(crate) fn blocked_state(&self) -> Option<&CallState> {
+    #[inline]
+    pub fn blocked_state(&self) -> Option<&CallState> {
         match &self.state {
             ThreadState::Blocked(blocked) => Some(&blocked.state),
             _ => None,
@@ -107,7 +109,8 @@ pub enum Continuation {
 
 impl Continuation {
     /// The rule and the state of a call that a signal interrupted.
-    pub(crate) fn interrupted(self) -> Option<(IfInterrupted, CallState)> {
+    #[inline]
+    pub fn interrupted(self) -> Option<(IfInterrupted, CallState)> {
         match self {
             Continuation::Interrupted { how, state } => Some((how, state)),
             Continuation::Resume(_) | Continuation::Enter => None,

@@ -1,12 +1,13 @@
 //! A guest process (thread group) and what its threads share.
 
-use crate::credentials::Credentials;
-use crate::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey, WaitQueueId};
-use crate::signal::ProcessSignals;
 use belljar_base::{Map, SimTime};
+use belljar_linux_abi::c;
 use belljar_machine::Placement;
 pub use belljar_objects::attributes::{ProcessAttributes, Rlimit, WaitStatus};
+use belljar_objects::credentials::Credentials;
+use belljar_objects::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey, WaitQueueId};
 use belljar_objects::landlock::Domain;
+use belljar_objects::signals::{ProcessSignals, ProcessorAlarm};
 use belljar_objects::time_namespaces::{TimeNamespaces, TimeOffsets};
 use slab::Slab;
 use std::ops::{Deref, DerefMut};
@@ -86,7 +87,6 @@ impl Process {
     /// True if a signal that leaves a core has ended it, and `RLIMIT_CORE` lets it: who waits for it is told, though no file is
     /// written here.
     pub fn dumps_core(&self) -> bool {
-        use belljar_linux_abi::c;
         const LEAST: u64 = 4_096;
         let Some(WaitStatus::Signaled(signal)) = self.ended else { return false };
         let leaves = matches!(
@@ -104,23 +104,6 @@ impl Process {
         );
         leaves && self.rlimits[c::RLIMIT_CORE as usize].soft >= LEAST && self.attributes.dumpable == 1
     }
-    /// The limits that a new process of an experiment starts with: Linux's own defaults.
-    pub fn default_rlimits() -> [Rlimit; 16] {
-        use belljar_linux_abi::c;
-        const INFINITE: u64 = u64::MAX;
-        let mut limits = [Rlimit { soft: INFINITE, hard: INFINITE }; 16];
-        let mut set = |resource: u32, soft, hard| limits[resource as usize] = Rlimit { soft, hard };
-        set(c::RLIMIT_STACK, 8 << 20, INFINITE);
-        set(c::RLIMIT_CORE, 0, INFINITE);
-        set(c::RLIMIT_NPROC, 16_384, 16_384);
-        set(c::RLIMIT_NOFILE, 1_024, 1_048_576);
-        set(c::RLIMIT_MEMLOCK, 8 << 20, 8 << 20);
-        set(c::RLIMIT_SIGPENDING, 16_384, 16_384);
-        set(c::RLIMIT_MSGQUEUE, 819_200, 819_200);
-        set(c::RLIMIT_NICE, 0, 0);
-        set(c::RLIMIT_RTPRIO, 0, 0);
-        limits
-    }
 }
 
 /// Numbers of living processes and threads.
@@ -136,18 +119,91 @@ pub struct Processes {
 }
 
 impl Processes {
+    /// Changes a process's users, groups and capabilities as the execution of a file does that has these set-user-ID and
+    /// set-group-ID bits, and that it may read if `readable`.
+    pub fn take_on_ids(
+        &mut self,
+        process: ProcessKey,
+        (uid, gid): (Option<u32>, Option<u32>),
+        readable: bool,
+    ) {
+        let changed = &mut self[process.0];
+        let old = changed.credentials.clone();
+        let secure = changed.credentials.executed(uid, gid, changed.attributes.no_new_privs);
+        let dumpable = readable && (old.euid, old.egid) == (old.ruid, old.rgid);
+        changed.attributes.dumpable = u64::from(dumpable);
+        changed.attributes.secure = secure;
+        if secure {
+            changed.attributes.parent_death_signal = 0;
+        }
+        self.credentials_changed(process, &old);
+    }
+
+    /// A process has other credentials: one that its former equals must not look into cannot be dumped, and does not end with its
+    /// parent.
+    pub fn credentials_changed(&mut self, process: ProcessKey, old: &Credentials) {
+        let changed = &mut self[process.0];
+        if changed.credentials.parts_from(old) {
+            (changed.attributes.dumpable, changed.attributes.parent_death_signal) = (0, 0);
+        }
+    }
+
+    /// The number of a process's parent.
+    pub fn parent_pid(&self, process: ProcessKey) -> i32 {
+        self[process.0].parent.map_or(1, |parent| self[parent.0].pid)
+    }
+    /// `CLONE_PARENT`: the child is the caller's sibling.
+    pub fn adopt_by_grandparent(&mut self, parent: ProcessKey, child: ProcessKey) {
+        let grandparent = self[parent.0].parent;
+        self[parent.0].children.retain(|c| *c != child);
+        self[child.0].parent = grandparent;
+        if let Some(grandparent) = grandparent {
+            self[grandparent.0].children.push(child);
+        }
+    }
+
+    /// User and group of the files that a process makes.
+    #[inline]
+    pub fn maker_of(&self, process: ProcessKey) -> (u32, u32) {
+        let who = &self[process.0].credentials;
+        (who.fsuid, who.fsgid)
+    }
+    /// True if a process is in a group.
+    #[inline]
+    pub fn is_in_group(&self, process: ProcessKey, group: u32) -> bool {
+        let who = &self[process.0].credentials;
+        who.fsgid == group || who.groups.contains(&group)
+    }
+
+    /// Sets a timer of `timer_create` on a clock of processor time.
+    pub fn set_processor_timer(&mut self, process: ProcessKey, id: i32, alarm: ProcessorAlarm) {
+        if let Some(timer) = self[process.0].signals.timers.posix.get_mut(&id) {
+            (timer.processor_alarm, timer.missed, timer.overrun) = (alarm, 0, 0);
+        }
+        self.processor_timers_changed(process);
+    }
+
+    /// Notes whether a process has timers of processor time, after one has been set or cleared.
+    pub fn processor_timers_changed(&mut self, process: ProcessKey) {
+        let limited = self[process.0].rlimits[c::RLIMIT_CPU as usize].soft != u64::MAX;
+        let timers = &mut self[process.0].signals.timers;
+        timers.count_processor_time = limited
+            || timers.processor.iter().any(|alarm| alarm.at != 0)
+            || timers.posix.values().any(|timer| timer.processor_alarm.at != 0);
+    }
+
     /// The offsets of the clocks that a process sees.
     #[inline]
     pub fn time_offsets(&self, process: ProcessKey) -> TimeOffsets {
         self.time_namespaces.offsets(self[process.0].attributes.time.own)
     }
     /// `CLONE_NEWTIME`: the children of a process will be in a new time namespace.
-    pub(crate) fn unshare_time(&mut self, process: ProcessKey) {
+    pub fn unshare_time(&mut self, process: ProcessKey) {
         let new = self.time_namespaces.copy(self[process.0].attributes.time.of_children);
         self[process.0].attributes.time.of_children = new;
     }
     /// A process is in the time namespace of its children from now on.
-    pub(crate) fn enter_time(&mut self, process: ProcessKey) {
+    pub fn enter_time(&mut self, process: ProcessKey) {
         let time = &mut self.all[process.0].attributes.time;
         time.own = time.of_children;
         self.time_namespaces.enter(time.own);

@@ -1,26 +1,27 @@
 //! State of the rings of packet sockets: layouts and versions, the block that is being filled, and frames as bytes.
 
-use super::state::{Frame, status};
-use crate::mm::PAGE;
-use crate::timer::TimerId;
+use crate::packet_sockets::{Frame, status};
+use crate::space::PAGE;
 use belljar_base::SimDuration;
 use belljar_linux_abi::Errno;
 use belljar_linux_net::link_address;
 use belljar_machine::{HostFiles, Machine, NativeFile};
+use belljar_netstack::TimerId;
 
 /// `TPACKET_ALIGNMENT`.
-pub(super) const ALIGNMENT: usize = 16;
+pub const ALIGNMENT: usize = 16;
 /// `DEFAULT_PRB_RETIRE_TOV`.
-pub(super) const DEFAULT_TIMEOUT: SimDuration = SimDuration::from_millis(8);
+pub const DEFAULT_TIMEOUT: SimDuration = SimDuration::from_millis(8);
 /// The most memory that a ring may take.
-pub(super) const MAX_BYTES: u64 = 1 << 30;
+pub const MAX_BYTES: u64 = 1 << 30;
 /// `TP_STATUS_KERNEL`, `TP_STATUS_AVAILABLE`.
-pub(super) const KERNEL: u32 = 0;
-/// `TP_STATUS_SEND_REQUEST` and `TP_STATUS_WRONG_FORMAT`.
-pub(super) const SEND_REQUEST: u32 = 1;
-pub(super) const WRONG_FORMAT: u32 = 4;
+pub const KERNEL: u32 = 0;
+/// `TP_STATUS_SEND_REQUEST`.
+pub const SEND_REQUEST: u32 = 1;
+/// `TP_STATUS_WRONG_FORMAT`.
+pub const WRONG_FORMAT: u32 = 4;
 /// `TP_STATUS_BLK_TMO`.
-pub(super) const BLOCK_TIMEOUT: u32 = 1 << 5;
+pub const BLOCK_TIMEOUT: u32 = 1 << 5;
 
 /// The layout of a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +50,7 @@ impl RingVersion {
         }
     }
     /// The same with the `struct sockaddr_ll` behind it: `TPACKET_HDRLEN`.
-    pub(super) fn header_len(self) -> usize {
+    pub fn header_len(self) -> usize {
         self.packet_header_len() + link_address::LEN
     }
 }
@@ -57,12 +58,18 @@ impl RingVersion {
 /// `struct tpacket_req` and `tpacket_req3`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RingRequest {
-    pub(super) block_size: usize,
-    pub(super) blocks: usize,
-    pub(super) frame_size: usize,
-    pub(super) frames: usize,
-    pub(super) timeout_ms: u32,
-    pub(super) private: usize,
+    /// Bytes of a block.
+    pub block_size: usize,
+    /// Number of blocks.
+    pub blocks: usize,
+    /// Bytes of a frame.
+    pub frame_size: usize,
+    /// Number of frames.
+    pub frames: usize,
+    /// Milliseconds after which a block is handed over.
+    pub timeout_ms: u32,
+    /// Bytes of a block that are the program's own.
+    pub private: usize,
 }
 
 impl RingRequest {
@@ -86,7 +93,7 @@ impl RingRequest {
         Ok(request)
     }
     /// The checks of `packet_set_ring`.
-    pub(super) fn check(&self, version: RingVersion, reserve: usize) -> Result<(), Errno> {
+    pub fn check(&self, version: RingVersion, reserve: usize) -> Result<(), Errno> {
         let whole_pages = self.block_size > 0 && (self.block_size as u64).is_multiple_of(PAGE);
         let room = version.header_len() + reserve;
         let private_fits =
@@ -101,50 +108,64 @@ impl RingRequest {
         }
         if bytes > MAX_BYTES { Err(Errno::ENOMEM) } else { Ok(()) }
     }
-    pub(super) fn bytes(&self) -> u64 {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> u64 {
         self.block_size as u64 * self.blocks as u64
     }
     /// Where a frame lies; frames don't cross blocks.
-    pub(super) fn frame_at(&self, n: usize) -> u64 {
+    pub fn frame_at(&self, n: usize) -> u64 {
         let per_block = self.block_size / self.frame_size;
         (n / per_block * self.block_size + n % per_block * self.frame_size) as u64
     }
 }
 
 /// `BLK_PLUS_PRIV`.
-pub(super) fn block_header_len(private: usize) -> usize {
+pub fn block_header_len(private: usize) -> usize {
     48 + private.next_multiple_of(8)
 }
 
 /// The block of a version 3 ring that is being filled.
 #[derive(Debug, Default)]
-pub(super) struct Block {
-    pub(super) packets: u32,
-    /// Where the next packet goes, and where the last one began.
-    pub(super) end: usize,
-    pub(super) last: usize,
-    pub(super) first_stamp: u64,
-    pub(super) last_stamp: u64,
-    pub(super) timer: Option<TimerId>,
+pub struct RingBlock {
+    /// Packets in it.
+    pub packets: u32,
+    /// Where the next packet goes.
+    pub end: usize,
+    /// Where the last one began.
+    pub last: usize,
+    /// The time stamp of the first one, in nanoseconds.
+    pub first_stamp: u64,
+    /// That of the last one.
+    pub last_stamp: u64,
+    /// It ends the block.
+    pub timer: Option<TimerId>,
     /// There is no free block: the program is too slow.
-    pub(super) frozen: bool,
-    pub(super) sequence: u64,
+    pub frozen: bool,
+    /// Its number.
+    pub sequence: u64,
 }
 
 /// The rings of one socket.
 #[derive(Debug, Default)]
 pub struct Rings {
-    pub(super) version: RingVersion,
-    pub(super) reserve: usize,
-    pub(super) receive: Option<RingRequest>,
-    pub(super) send: Option<RingRequest>,
-    pub(super) memory: Option<NativeFile>,
+    /// `PACKET_VERSION`.
+    pub version: RingVersion,
+    /// `PACKET_RESERVE`.
+    pub reserve: usize,
+    /// `PACKET_RX_RING`.
+    pub receive: Option<RingRequest>,
+    /// `PACKET_TX_RING`.
+    pub send: Option<RingRequest>,
+    /// Where they are.
+    pub memory: Option<NativeFile>,
     /// The next frame or block to be filled.
-    pub(super) head: usize,
+    pub head: usize,
     /// The next frame to be sent.
-    pub(super) send_head: usize,
-    pub(super) block: Block,
-    pub(super) freezes: u32,
+    pub send_head: usize,
+    /// The block that is being filled.
+    pub block: RingBlock,
+    /// Times that no block was free.
+    pub freezes: u32,
 }
 
 impl Rings {
@@ -168,7 +189,8 @@ impl Rings {
         self.reserve = usize::try_from(bytes).map_err(|_| Errno::EINVAL)?;
         Ok(())
     }
-    pub(super) fn require_none(&self) -> Result<(), Errno> {
+    /// `EBUSY` while there is a ring.
+    pub fn require_none(&self) -> Result<(), Errno> {
         if self.receive.is_some() || self.send.is_some() { Err(Errno::EBUSY) } else { Ok(()) }
     }
     /// Number of times that no block was free since the last call (`tp_freeze_q_cnt`).
@@ -183,7 +205,8 @@ impl Rings {
     pub fn has_sender(&self) -> bool {
         self.send.is_some()
     }
-    pub(super) fn send_offset(&self) -> u64 {
+    /// Where the ring of frames to be sent starts.
+    pub fn send_offset(&self) -> u64 {
         self.receive.map_or(0, |receive| receive.bytes())
     }
     /// True if the frame or block before the one that is filled next has something for the program.
@@ -197,7 +220,8 @@ impl Rings {
     }
 }
 
-pub(super) fn word_at(files: &(impl HostFiles + ?Sized), memory: NativeFile, at: u64) -> u32 {
+/// The word that says whose a frame or block is.
+pub fn word_at(files: &(impl HostFiles + ?Sized), memory: NativeFile, at: u64) -> u32 {
     let mut bytes = [0; 4];
     match files.peek_at(memory, at, &mut bytes) {
         Ok(4) => u32::from_ne_bytes(bytes),
@@ -206,18 +230,23 @@ pub(super) fn word_at(files: &(impl HostFiles + ?Sized), memory: NativeFile, at:
 }
 
 /// Where the parts of a packet go in its frame.
-pub(super) struct Place {
-    pub(super) mac: usize,
-    pub(super) network: usize,
-    pub(super) kept: usize,
-    pub(super) stamp: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct FramePlace {
+    /// The link header.
+    pub mac: usize,
+    /// The network header.
+    pub network: usize,
+    /// Bytes of the packet that are kept.
+    pub kept: usize,
+    /// Its time stamp in nanoseconds.
+    pub stamp: u64,
     /// The greatest length of the frame.
-    pub(super) room: usize,
+    pub room: usize,
 }
 
-impl Place {
+impl FramePlace {
     /// The frame: header, `struct sockaddr_ll`, the packet's bytes.
-    pub(super) fn frame(&self, version: RingVersion, status: u32, next: u32, frame: &Frame) -> Vec<u8> {
+    pub fn frame(&self, version: RingVersion, status: u32, next: u32, frame: &Frame) -> Vec<u8> {
         let mut body = vec![0; self.mac + self.kept];
         let (secs, nanos) = ((self.stamp / 1_000_000_000) as u32, (self.stamp % 1_000_000_000) as u32);
         let (len, kept) = (frame.len as u32, self.kept as u32);

@@ -1,5 +1,7 @@
 //! The memory that an instance of io_uring shares with its program: two rings and the entries to be submitted.
 
+use crate::setup::Setup;
+use belljar_linux_abi::Errno;
 use belljar_machine::{HostFiles, NativeFile};
 
 /// `struct io_uring_sqe`; twice that with `IORING_SETUP_SQE128`.
@@ -70,6 +72,29 @@ pub struct Ring {
 }
 
 impl Ring {
+    /// The rings of a new instance in memory of their own.
+    pub fn make(
+        machine: &mut (impl HostFiles + ?Sized),
+        (sq_entries, cq_entries): (u32, u32),
+        setup: &Setup,
+    ) -> Result<Ring, Errno> {
+        let (sqe_len, cqe_len) = (SQE_LEN << u32::from(setup.large.0), CQE_LEN << u32::from(setup.large.1));
+        let has_array = setup.has_array;
+        let mut ring = Ring { memory: NativeFile(-1), sq_entries, cq_entries, has_array, sqe_len, cqe_len };
+        ring.memory = machine.shared_memory(ring.rings_len() + ring.entries_len())?;
+        for (at, value) in [
+            (SQ_MASK, sq_entries - 1),
+            (SQ_ENTRIES, sq_entries),
+            (CQ_MASK, cq_entries - 1),
+            (CQ_ENTRIES, cq_entries),
+        ] {
+            ring.set_word(machine, at, value);
+        }
+        if setup.polled {
+            ring.set_flag(machine, NEED_WAKEUP, true);
+        }
+        Ok(ring)
+    }
     /// Where the array of places lies.
     pub fn array(&self) -> u32 {
         CQES + self.cq_entries * self.cqe_len as u32

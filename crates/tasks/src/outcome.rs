@@ -3,9 +3,10 @@
 //! A call that cannot finish now answers [`Outcome::Block`] and is *continued* later, with the state it left behind,
 //! rather than made anew.
 
-use crate::ids::{SocketKey, WaitQueueId};
+use crate::futexes::{FutexVector, FutexWait};
 use belljar_base::SimTime;
 use belljar_linux_abi::Errno;
+use belljar_objects::ids::{SocketKey, WaitQueueId};
 use belljar_objects::locks::LockOwner;
 use smallvec::SmallVec;
 use std::net::SocketAddr;
@@ -32,6 +33,7 @@ pub type SysResult = Result<Outcome, Errno>;
 const _: () = assert!(size_of::<SysResult>() == 2 * size_of::<u64>());
 
 /// Shorthand for a finished call.
+#[inline]
 pub fn done(value: u64) -> SysResult {
     Ok(Outcome::Done(value))
 }
@@ -52,6 +54,7 @@ pub struct Block {
 
 impl Block {
     /// Waits for one queue without a deadline; restarts after a signal as `read(2)` does.
+    #[inline]
     pub fn on(queue: WaitQueueId) -> Block {
         Block {
             on: SmallVec::from_slice(&[queue]),
@@ -61,20 +64,24 @@ impl Block {
         }
     }
     /// Waits for a point in time (`None`: for ever) and for no queue.
+    #[inline]
     pub fn until(deadline: Option<SimTime>) -> Block {
         Block { on: SmallVec::new(), deadline, state: CallState::None, if_interrupted: IfInterrupted::Eintr }
     }
     /// Sets a deadline.
+    #[inline]
     pub fn with_deadline(mut self, deadline: Option<SimTime>) -> Block {
         self.deadline = deadline;
         self
     }
     /// Sets the state to continue from.
+    #[inline]
     pub fn with_state(mut self, state: CallState) -> Block {
         self.state = state;
         self
     }
     /// Sets the effect of a signal.
+    #[inline]
     pub fn interrupted(mut self, how: IfInterrupted) -> Block {
         self.if_interrupted = how;
         self
@@ -82,6 +89,7 @@ impl Block {
 }
 
 impl From<Block> for SysResult {
+    #[inline]
     fn from(block: Block) -> SysResult {
         Ok(Outcome::Block(Box::new(block)))
     }
@@ -126,8 +134,7 @@ pub enum CallState {
     Progress(u64),
     /// Bytes moved so far and the deadline (socket time-outs).
     ProgressUntil(u64, Option<SimTime>),
-    /// The same of a receiving call that also returns the sender's name: see
-    /// [`Host::clear_message_name`](crate::host::Host::clear_message_name).
+    /// The same of a receiving call that also returns the sender's name, which is empty if a signal ends the wait.
     ReceivingUntil(u64, Option<SimTime>, NameOutput),
     /// `sendmmsg` and `recvmmsg`: messages done, bytes of the present one and the deadline.
     Messages(u32, u64, Option<SimTime>),
@@ -136,12 +143,12 @@ pub enum CallState {
         /// The absolute deadline, if the call has one.
         deadline: Option<SimTime>,
         /// Where the time not slept is stored when a signal interrupts the wait.
-        remaining: Option<crate::syscall::timeout::RemainingTime>,
+        remaining: Option<RemainingTime>,
     },
     /// A futex wait; the waker removes the waiter and sets its `woken`.
-    Futex(crate::futex::FutexWait),
+    Futex(FutexWait),
     /// A wait for one of several futexes.
-    FutexVector(Box<crate::futex::FutexVector>),
+    FutexVector(Box<FutexVector>),
     /// `F_SETLKW`: who waits, and who holds the lock that is in the way.
     RecordLock(LockOwner, LockOwner),
     /// `io_uring_enter`: entries submitted, the deadline, and how many time-outs of requests had run out before.
@@ -153,6 +160,15 @@ pub enum CallState {
     /// Waits for a tracer at an event, and then gives this value, or first waits for the `vfork` child of this
     /// number.
     TraceEvent(u64, Option<i32>),
+}
+
+/// Where and how a call stores the part of its time-out that it did not wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemainingTime {
+    /// The address.
+    pub addr: u64,
+    /// A `struct timeval` rather than a `struct timespec`.
+    pub micros: bool,
 }
 
 /// Name output: the guest memory in which a receiving call returns the sender's name and control messages.

@@ -1,0 +1,86 @@
+//! Lines of `/proc/<pid>/mounts`, `mountinfo` and `mountstats`.
+
+use super::{FileSystem, MountFlags};
+use belljar_linux_abi::c;
+use std::fmt::Write;
+
+/// The file that shows mounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MountsForm {
+    /// `mounts`.
+    Mounts,
+    /// `mountinfo`.
+    Mountinfo,
+    /// `mountstats`.
+    Mountstats,
+}
+
+/// One line's content.
+#[derive(Clone, Debug)]
+pub struct MountLine<'a> {
+    /// The mount's number.
+    pub id: u32,
+    /// That of the mount that it is in.
+    pub parent: u32,
+    /// The device of its file system.
+    pub device: u64,
+    /// Its root there.
+    pub root: Vec<u8>,
+    /// Its mount point.
+    pub path: Vec<u8>,
+    /// Its source.
+    pub source: &'a [u8],
+    /// Its flags.
+    pub flags: MountFlags,
+    /// The propagation fields of `mountinfo`.
+    pub peers: String,
+    /// Its file system.
+    pub system: &'a FileSystem,
+}
+
+/// As seq_file(9) writes names into such lines.
+fn mangled(bytes: &[u8]) -> String {
+    let mut text = Vec::new();
+    for byte in bytes {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\\' | b'#' => {
+                text.extend_from_slice(format!("\\{byte:03o}").as_bytes());
+            }
+            byte => text.push(*byte),
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+impl MountLine<'_> {
+    /// Appends it.
+    pub fn put(&self, form: MountsForm, text: &mut String) {
+        let ro = |flags: MountFlags| if flags.contains(MountFlags::READ_ONLY) { "ro" } else { "rw" };
+        let (path, kind) = (mangled(&self.path), self.system.kind);
+        let source = if self.source.is_empty() { "none".into() } else { mangled(self.source) };
+        let of_system = self.system.flags & MountFlags::OF_FILE_SYSTEM;
+        let of_system = if self.system.seed { MountFlags::empty() } else { of_system };
+        let both = self.flags | of_system;
+        let options = &self.system.options;
+        let _ = match form {
+            MountsForm::Mounts => {
+                writeln!(text, "{source} {path} {kind} {}{}{options} 0 0", ro(both), both.shown())
+            }
+            MountsForm::Mountinfo => writeln!(
+                text,
+                "{} {} {}:{} {} {path} {}{} {}- {kind} {source} {}{}{options}",
+                self.id,
+                self.parent,
+                c::major(self.device),
+                c::minor(self.device),
+                mangled(&self.root),
+                ro(self.flags),
+                (self.flags & MountFlags::OF_MOUNT).shown(),
+                self.peers,
+                ro(of_system),
+                of_system.shown(),
+            ),
+            MountsForm::Mountstats => writeln!(text, "device {source} mounted on {path} with fstype {kind}"),
+        };
+    }
+}

@@ -1,0 +1,70 @@
+//! The native descriptors of a host's files by their last use.
+
+use crate::ids::InodeKey;
+use belljar_base::Map;
+use belljar_machine::NativeFile;
+
+/// The inodes that have a native descriptor, by their last use.
+#[derive(Debug, Default)]
+pub struct NativeCache {
+    /// The inode by the number of its last use.
+    by_use: Map<u64, InodeKey>,
+    uses: u64,
+}
+
+impl NativeCache {
+    /// The use is the last so far; gives its number.
+    #[inline]
+    pub fn used(&mut self, key: InodeKey, before: Option<u64>) -> u64 {
+        if let Some(before) = before {
+            if before == self.uses {
+                return before;
+            }
+            self.by_use.remove(&before);
+        }
+        self.uses += 1;
+        self.by_use.insert(self.uses, key);
+        self.uses
+    }
+    /// The inode that has not been used for longest.
+    pub fn oldest(&self) -> Option<InodeKey> {
+        self.by_use.first_key_value().map(|(_, key)| *key)
+    }
+    /// The file of this last use is closed.
+    pub fn forget(&mut self, last_use: u64) {
+        self.by_use.remove(&last_use);
+    }
+    /// Number of open native files.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.by_use.len()
+    }
+}
+
+/// An open native file of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cached {
+    /// The file.
+    pub file: NativeFile,
+    /// When it was last used, in the count of [`NativeCache`].
+    pub last_use: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_is_the_oldest() {
+        let mut cache = NativeCache::default();
+        let [a, b, c] = [InodeKey(1), InodeKey(2), InodeKey(3)];
+        let first = cache.used(a, None);
+        cache.used(b, None);
+        let third = cache.used(c, None);
+        assert_eq!(cache.used(c, Some(third)), third, "nothing has been used since");
+        let again = cache.used(a, Some(first));
+        assert_eq!((cache.oldest(), cache.len()), (Some(b), 3));
+        cache.forget(again);
+        assert_eq!(cache.len(), 2);
+    }
+}

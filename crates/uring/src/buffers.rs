@@ -1,0 +1,122 @@
+//! Buffers that a program provides for requests to choose from once there is something to put into them: one by one
+//! (`IORING_OP_PROVIDE_BUFFERS`) or in a ring in memory (`IORING_REGISTER_PBUF_RING`).
+
+use crate::entry::SubmissionEntry;
+use crate::instance::Urings;
+use belljar_linux_abi::Errno;
+use belljar_machine::NativeFile;
+use std::collections::VecDeque;
+
+/// `sizeof(struct io_uring_buf)`.
+pub const ENTRY_LEN: u64 = 16;
+/// Where in the first of them the ring's tail lies, `struct io_uring_buf_ring`.
+pub const TAIL_AT: u64 = 14;
+/// Buffers that a group can have.
+pub const MOST: u32 = 1 << 16;
+
+/// One buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Provided {
+    /// Where it is.
+    pub addr: u64,
+    /// Its length.
+    pub len: u32,
+    /// Its number.
+    pub id: u16,
+}
+
+/// The memory of a ring of buffers.
+#[derive(Clone, Copy, Debug)]
+pub enum BufferPlace {
+    /// At an address of the program's.
+    Guest(u64),
+    /// Memory of the instance's own, which the program maps (`IOU_PBUF_RING_MMAP`).
+    Own(NativeFile),
+}
+
+/// The buffers of one group.
+#[derive(Debug)]
+pub enum BufferGroup {
+    /// Buffers provided by requests, the first first.
+    List(VecDeque<Provided>),
+    /// A ring: where it is, how many entries it has, and how many buffers have been used.
+    Ring {
+        /// Where it is.
+        place: BufferPlace,
+        /// Its length.
+        entries: u16,
+        /// The first buffer that has not been used.
+        head: u16,
+    },
+}
+
+/// The memory of a ring that the program maps, and how much it is.
+pub fn mapped(group: &BufferGroup) -> Option<(NativeFile, u64)> {
+    match *group {
+        BufferGroup::Ring { place: BufferPlace::Own(memory), entries, .. } => {
+            Some((memory, (u64::from(entries) * ENTRY_LEN).next_multiple_of(4_096)))
+        }
+        _ => None,
+    }
+}
+
+impl Urings {
+    /// Takes the next buffer of a group out of it.
+    pub fn use_buffer(&mut self, n: usize, group: u16) {
+        match self.instances[n].groups.get_mut(&group) {
+            Some(BufferGroup::List(list)) => {
+                list.pop_front();
+            }
+            Some(BufferGroup::Ring { head, .. }) => *head = head.wrapping_add(1),
+            None => {}
+        }
+    }
+
+    /// `IORING_OP_PROVIDE_BUFFERS`.
+    pub fn provide_buffers(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
+        let count = entry.fd as u32;
+        if entry.op_flags != 0 || entry.file_index != 0 || entry.len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        if count == 0 || count > MOST || entry.off >= u64::from(MOST) {
+            return Err(Errno::E2BIG);
+        }
+        let first = entry.off as u32;
+        if first + count > MOST {
+            return Err(Errno::EINVAL);
+        }
+        let group = self.instances[n].groups.entry(entry.buffer);
+        let BufferGroup::List(list) = group.or_insert_with(|| BufferGroup::List(VecDeque::new())) else {
+            return Err(Errno::EINVAL);
+        };
+        list.extend((0..count).map(|n| Provided {
+            addr: entry.addr + u64::from(n) * u64::from(entry.len),
+            len: entry.len,
+            id: (first + n) as u16,
+        }));
+        Ok(0)
+    }
+
+    /// `IORING_OP_REMOVE_BUFFERS`: how many there were.
+    pub fn remove_buffers(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
+        let count = entry.fd as u32;
+        let others = [u64::from(entry.op_flags), entry.addr, u64::from(entry.len), entry.off];
+        if others.iter().any(|n| *n != 0) || entry.file_index != 0 || count == 0 || count > MOST {
+            return Err(Errno::EINVAL);
+        }
+        match self.instances[n].groups.get_mut(&entry.buffer) {
+            Some(BufferGroup::List(list)) => Ok(list.drain(..list.len().min(count as usize)).len() as i32),
+            Some(BufferGroup::Ring { .. }) => Err(Errno::EINVAL),
+            None => Err(Errno::ENOENT),
+        }
+    }
+
+    /// `IORING_REGISTER_PBUF_STATUS`: how many buffers of a ring have been used.
+    pub fn buffer_ring_head(&self, n: usize, group: u16) -> Result<u32, Errno> {
+        match self.instances[n].groups.get(&group) {
+            None => Err(Errno::ENOENT),
+            Some(BufferGroup::List(_)) => Err(Errno::EINVAL),
+            Some(BufferGroup::Ring { head, .. }) => Ok(u32::from(*head)),
+        }
+    }
+}

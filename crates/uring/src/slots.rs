@@ -1,0 +1,88 @@
+//! Registered files: descriptors of an instance's own, which requests name instead of the process's.
+
+use crate::entry::SubmissionEntry;
+use crate::instance::Urings;
+use belljar_linux_abi::Errno;
+use belljar_objects::ids::FileKey;
+
+/// `IORING_FILE_INDEX_ALLOC`: any place that is free.
+pub const ALLOC: u32 = u32::MAX;
+
+/// The table of an instance.
+#[derive(Debug, Default)]
+pub struct Slots {
+    /// The files by their places.
+    pub files: Vec<Option<FileKey>>,
+    /// Where the search for a free place starts: behind the last that was taken, or at one that was given back.
+    hint: usize,
+    /// The part that free places are looked for in (`IORING_REGISTER_FILE_ALLOC_RANGE`).
+    range: Option<(usize, usize)>,
+}
+
+impl Slots {
+    fn free_place(&self) -> Result<usize, Errno> {
+        let (start, end) = self.range.unwrap_or((0, self.files.len()));
+        let hint = self.hint.clamp(start, end);
+        (hint..end).chain(start..hint).find(|at| self.files[*at].is_none()).ok_or(Errno::ENFILE)
+    }
+    /// The place for a new file: `index - 1`, or any that is free ([`ALLOC`]).
+    pub fn place_for(&self, index: u32) -> Result<usize, Errno> {
+        match index {
+            _ if self.files.is_empty() => Err(Errno::ENXIO),
+            ALLOC => self.free_place(),
+            _ if index as usize > self.files.len() => Err(Errno::EINVAL),
+            _ => Ok(index as usize - 1),
+        }
+    }
+    /// Takes the file that `IORING_OP_CLOSE` closes out of its place.
+    pub fn close(&mut self, entry: &SubmissionEntry) -> Result<FileKey, Errno> {
+        let place = entry.file_index as usize - 1;
+        if entry.fd != 0 {
+            return Err(Errno::EINVAL);
+        }
+        if self.files.is_empty() {
+            return Err(Errno::ENXIO);
+        }
+        let file = self.files.get(place).ok_or(Errno::EINVAL)?.ok_or(Errno::EBADF)?;
+        self.put(place, None);
+        Ok(file)
+    }
+    /// Puts a file, or none, into a place; the one that was there.
+    pub fn put(&mut self, at: usize, file: Option<FileKey>) -> Option<FileKey> {
+        self.hint = if file.is_some() { at + 1 } else { at };
+        std::mem::replace(&mut self.files[at], file)
+    }
+}
+
+impl Urings {
+    /// The file at a place of the table.
+    pub fn file_in_slot(&self, n: usize, slot: i32) -> Result<FileKey, Errno> {
+        let files = &self.instances[n].slots.files;
+        files.get(slot as usize).copied().flatten().ok_or(Errno::EBADF)
+    }
+
+    /// Makes a table of so many empty places.
+    pub fn make_slots(&mut self, n: usize, count: usize) -> Result<(), Errno> {
+        let slots = &mut self.instances[n].slots;
+        if !slots.files.is_empty() {
+            return Err(Errno::EBUSY);
+        }
+        if !(1..=32_768).contains(&count) {
+            return Err(if count == 0 { Errno::EINVAL } else { Errno::EMFILE });
+        }
+        *slots = Slots { files: vec![None; count], ..Slots::default() };
+        Ok(())
+    }
+
+    /// `IORING_REGISTER_FILE_ALLOC_RANGE`.
+    pub fn limit_slots(&mut self, n: usize, start: u32, len: u32) -> Result<(), Errno> {
+        let slots = &mut self.instances[n].slots;
+        let end = start.checked_add(len).ok_or(Errno::EOVERFLOW)? as usize;
+        if end > slots.files.len() {
+            return Err(Errno::EINVAL);
+        }
+        slots.range = Some((start as usize, end));
+        slots.hint = start as usize;
+        Ok(())
+    }
+}
