@@ -223,6 +223,7 @@ static void proc_descriptors(void) {
 static void proc_of_the_machine(void) {
     CHECK(slurp("/proc/cpuinfo") > 0 && strncmp(text, "processor", 9) == 0);
     CHECK(slurp("/proc/meminfo") > 0 && strncmp(text, "MemTotal:", 9) == 0);
+    CHECK(strstr(text, "\nBuffers:") != NULL && strstr(text, "\nCached:") != NULL);
     CHECK(slurp("/proc/uptime") > 0);
     CHECK(slurp("/proc/sys/kernel/osrelease") > 0 || errno == EACCES);
     FAILS(open("/proc/self/nonesuch", O_RDONLY), ENOENT);

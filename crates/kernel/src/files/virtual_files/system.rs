@@ -286,7 +286,7 @@ const CPUINFO: &str = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 
 
 /// 4 GiB.
 const MEMINFO: &str = "MemTotal:        4194304 kB\nMemFree:         3670016 kB\nMemAvailable:    3932160 kB\n\
-    GuestBuffers:               0 kB\nCached:           262144 kB\nSwapCached:            0 kB\n\
+    Buffers:               0 kB\nCached:           262144 kB\nSwapCached:            0 kB\n\
     Active:           131072 kB\nInactive:         131072 kB\nSwapTotal:             0 kB\n\
     SwapFree:              0 kB\nDirty:                 0 kB\nWriteback:             0 kB\n\
     AnonPages:        131072 kB\nMapped:            65536 kB\nShmem:                 0 kB\n\
