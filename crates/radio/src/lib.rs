@@ -15,6 +15,7 @@ mod medium_tests;
 pub mod ns2;
 mod settings;
 mod track;
+mod vicinity;
 mod waypoint;
 
 pub use contention::StationCounters;

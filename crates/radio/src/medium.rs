@@ -14,6 +14,7 @@
 //! reach that is spoilt, keeps quiet for the acknowledgement that may follow (NAV and EIFS).
 
 use crate::contention::{Incoming, Spoilt, State, Station};
+use crate::vicinity::Vicinity;
 use crate::{Positions, Settings, StationCounters, Track};
 use belljar_base::{Map, Seed, Set, SimTime};
 use belljar_net::Packet;
@@ -28,6 +29,7 @@ use std::collections::VecDeque;
 pub struct Medium {
     settings: Settings,
     positions: Positions,
+    vicinity: Vicinity,
     stations: Vec<Station>,
     /// The stations behind which hardware addresses are.
     addresses: Map<Address, usize>,
@@ -132,6 +134,7 @@ impl Medium {
             addresses: stations.iter().enumerate().map(|(n, (_, address))| (*address, n)).collect(),
             planned: vec![None; stations.len()],
             reach: [range * range, sense * sense],
+            vicinity: Vicinity::new(sense.max(range), &tracks),
             positions: Positions::new(tracks),
             settings,
             on_air: Map::new(),
@@ -283,7 +286,8 @@ impl Medium {
         let here = self.positions.at(from, now);
         let [range, sense] = self.reach;
         let mut audience = Vec::new();
-        for n in 0..self.stations.len() {
+        let near = self.vicinity.of(from, now, &mut self.positions);
+        for n in near.iter().copied() {
             if n == from || self.stations[n].down {
                 continue;
             }
@@ -313,6 +317,7 @@ impl Medium {
             self.plan(n);
             audience.push(n);
         }
+        self.vicinity.put_back(from, near);
         self.on_air.insert(frame, Frame { from, content, audience });
         self.agenda.insert((now + airtime, Due::End, frame), Pending::End(frame));
     }

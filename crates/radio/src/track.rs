@@ -86,6 +86,14 @@ impl Track {
         let next = self.waypoints.partition_point(|waypoint| waypoint.at <= time);
         self.between(next, time)
     }
+    /// The greatest speed on the way, in metres per second; infinite if the station jumps.
+    pub(crate) fn top_speed(&self) -> f64 {
+        let speed = |way: &[Waypoint]| match way[0].to.distance(way[1].to) {
+            metres if metres > 0.0 => metres / way[1].at.since(way[0].at).as_secs_f64(),
+            _ => 0.0,
+        };
+        self.waypoints.windows(2).map(speed).fold(0.0, f64::max)
+    }
     /// The place at a time before which `next` waypoints lie.
     fn between(&self, next: usize, time: SimTime) -> Point {
         let before = next.checked_sub(1).and_then(|n| self.waypoints.get(n));

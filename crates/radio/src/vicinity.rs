@@ -1,0 +1,165 @@
+//! Who may be near: the stations that a frame can reach, without a look at all others.
+//!
+//! A look at every station for every frame costs as many distances as there are stations, and in a large network nearly all
+//! of them are out of reach. So positions are taken down at times, in cells as wide as the reach and a *slack*. While no
+//! station can have moved by more than half the slack, whoever is in reach of a sender is among those that were within reach
+//! and slack of it. That list is made when a station sends for the first time, and kept until positions are taken down anew.
+//! Whether a station of the list is in reach is still asked at the time of the frame, so the lists change no result.
+//!
+//! Stations that jump, or that are so fast that positions would have to be taken down all the time, are looked at always.
+
+use crate::{Point, Positions, Track};
+use belljar_base::{Map, SimDuration, SimTime};
+
+/// Slack, as a share of the reach.
+const SLACK: f64 = 0.1;
+/// The least time for which positions are kept; whoever is too fast for that is *fast*.
+const LEAST: f64 = 0.05;
+
+type Cell = (i64, i64);
+
+/// Lists of the stations near each station. See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Vicinity {
+    reach: f64,
+    /// The span for which positions are kept.
+    keep: SimDuration,
+    /// Positions were taken down for the times before this one.
+    until: SimTime,
+    /// The stations that are in each list, in their order.
+    fast: Vec<usize>,
+    places: Vec<Point>,
+    cells: Map<Cell, Vec<usize>>,
+    /// By station, those near it, in their order; none while nobody has asked.
+    near: Vec<Option<Vec<usize>>>,
+}
+
+impl Vicinity {
+    /// Lists for stations with these tracks, of which those within `reach` metres hear each other.
+    pub(crate) fn new(reach: f64, tracks: &[Track]) -> Vicinity {
+        let most = SLACK * reach / 2.0 / LEAST;
+        let speeds: Vec<f64> = tracks.iter().map(Track::top_speed).collect();
+        let is_fast = |speed: &f64| *speed > most;
+        let fast = speeds.iter().enumerate().filter(|(_, speed)| is_fast(speed)).map(|(n, _)| n).collect();
+        let top = speeds.iter().filter(|speed| !is_fast(speed)).fold(0.0, |a: f64, b| a.max(*b));
+        // A float beyond the range becomes the greatest number.
+        let keep = SimDuration::from_picos((SLACK * reach / 2.0 / top * 1e12) as u64);
+        let until = SimTime::ZERO;
+        let near = vec![None; tracks.len()];
+        Vicinity { reach, keep, until, fast, places: Vec::new(), cells: Map::new(), near }
+    }
+
+    /// The stations that may be in reach of one, in their order, itself included.
+    pub(crate) fn of(&mut self, station: usize, now: SimTime, positions: &mut Positions) -> Vec<usize> {
+        if now >= self.until || self.places.is_empty() {
+            self.take_down(now, positions);
+        }
+        match self.near[station].take() {
+            Some(near) => near,
+            None => self.look_around(station),
+        }
+    }
+
+    /// Takes a list back that [`of`](Self::of) has lent.
+    pub(crate) fn put_back(&mut self, station: usize, near: Vec<usize>) {
+        self.near[station] = Some(near);
+    }
+
+    fn take_down(&mut self, now: SimTime, positions: &mut Positions) {
+        self.until = now.saturating_add(self.keep);
+        self.places.clear();
+        self.places.extend((0..self.near.len()).map(|n| positions.at(n, now)));
+        self.cells.clear();
+        for n in 0..self.places.len() {
+            let cell = self.cell(self.places[n]);
+            self.cells.entry(cell).or_default().push(n);
+        }
+        self.near.fill(None);
+    }
+
+    /// The metres within which those in reach were when positions were taken down; a millimetre is for rounding.
+    fn width(&self) -> f64 {
+        (1.0 + SLACK) * self.reach + 1e-3
+    }
+
+    fn cell(&self, place: Point) -> Cell {
+        let index = |metres: f64| (metres / self.width()).floor() as i64;
+        (index(place.x), index(place.y))
+    }
+
+    fn look_around(&self, station: usize) -> Vec<usize> {
+        if self.fast.binary_search(&station).is_ok() {
+            return (0..self.places.len()).collect();
+        }
+        let (here, width) = (self.places[station], self.width());
+        let (x, y) = self.cell(here);
+        let mut near = self.fast.clone();
+        for column in x.saturating_sub(1)..=x.saturating_add(1) {
+            let rows = (column, y.saturating_sub(1))..=(column, y.saturating_add(1));
+            let there = self.cells.range(rows).flat_map(|(_, stations)| stations);
+            near.extend(there.filter(|n| here.distance_squared(self.places[**n]) <= width * width));
+        }
+        near.sort_unstable();
+        near.dedup();
+        near
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RandomWaypoint, Waypoint};
+    use belljar_base::Seed;
+
+    /// Whoever is in reach is in the list, at all times, for stations that walk, jump, fly, or stay.
+    #[test]
+    fn nobody_in_reach_is_left_out() {
+        let end = SimTime::from_secs(200);
+        for (seed, reach) in [(1, 250.0), (2, 40.0), (3, 5_000.0), (4, 0.0), (5, f64::INFINITY)] {
+            let seed = Seed(seed);
+            let model = |speed| RandomWaypoint {
+                area: [2_000.0, 1_500.0],
+                speed,
+                pause: SimDuration::from_secs(3),
+                steady_state: true,
+            };
+            let mut tracks: Vec<Track> = (0..60)
+                .map(|n: usize| {
+                    let speed = if n % 20 == 7 { [2_000.0, 4_000.0] } else { [0.5, 30.0] };
+                    model(speed).track(&mut seed.stream(&["walk", &n.to_string()]), end)
+                })
+                .collect();
+            tracks.push(Track::still(Point::flat(1_000.0, 700.0)));
+            tracks.push(Track::still(Point { x: 1_000.0, y: 700.0, z: 300.0 }));
+            let at = |secs, x| Waypoint { at: SimTime::from_secs(secs), to: Point::flat(x, -200.0) };
+            tracks
+                .push(Track::new(vec![at(0, 0.0), at(50, 20.0), at(50, 1_900.0), at(150, 1_000.0)]).unwrap());
+            let mut vicinity = Vicinity::new(reach, &tracks);
+            let mut positions = Positions::new(tracks.clone());
+            let mut draws = seed.stream(&["sender"]);
+            for step in 0..4_000u64 {
+                let now = SimTime::from_picos(step * 50_000_000_000);
+                let sender = draws.below(tracks.len() as u64) as usize;
+                let near = vicinity.of(sender, now, &mut positions);
+                assert!(near.is_sorted_by(|a, b| a < b), "in order, each once");
+                for (n, track) in tracks.iter().enumerate() {
+                    let distance = tracks[sender].at(now).distance(track.at(now));
+                    assert!(
+                        distance > reach || near.contains(&n),
+                        "{n} at {distance} m of {sender} at {now:?}"
+                    );
+                }
+                vicinity.put_back(sender, near);
+            }
+        }
+    }
+
+    #[test]
+    fn far_stations_are_not_looked_at() {
+        let tracks: Vec<Track> =
+            (0..1_000).map(|n| Track::still(Point::flat(100.0 * n as f64, 0.0))).collect();
+        let mut vicinity = Vicinity::new(250.0, &tracks);
+        let mut positions = Positions::new(tracks);
+        assert_eq!(vicinity.of(500, SimTime::ZERO, &mut positions), [498, 499, 500, 501, 502]);
+    }
+}
