@@ -203,16 +203,26 @@ impl<D: Copy + Ord, A: Copy + Ord> RouteLog<D, A> {
             self.changes.push_back(RouteChange::Remove(destination));
         }
     }
-    /// Makes the table equal to `next`: first what is gone, then what is new or changed, nearest first, so that a next
-    /// hop is reachable before a route goes through it.
-    pub fn replace(&mut self, next: belljar_base::Map<D, Route<D, A>>) {
-        let gone: Vec<D> = self.table.keys().filter(|d| !next.contains_key(d)).copied().collect();
+    /// Makes the table equal to `next`, which is in the order of destinations: first what is gone, then what is new or
+    /// changed, nearest first, so that a next hop is reachable before a route goes through it.
+    pub fn replace(&mut self, next: Vec<Route<D, A>>) {
+        debug_assert!(next.is_sorted_by(|a, b| a.destination < b.destination));
+        let (mut gone, mut changed) = (Vec::new(), Vec::new());
+        let mut before = self.table.values().peekable();
+        for route in next {
+            while let Some(old) = before.next_if(|old| old.destination < route.destination) {
+                gone.push(old.destination);
+            }
+            if before.next_if(|old| old.destination == route.destination) != Some(&route) {
+                changed.push(route);
+            }
+        }
+        gone.extend(before.map(|old| old.destination));
         for destination in gone {
             self.remove(destination);
         }
-        let mut routes: Vec<_> = next.into_values().collect();
-        routes.sort_by_key(|route| (route.distance, route.destination));
-        for route in routes {
+        changed.sort_by_key(|route| (route.distance, route.destination));
+        for route in changed {
             self.set(route);
         }
     }

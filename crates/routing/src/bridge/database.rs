@@ -152,8 +152,11 @@ impl Bridge {
             }
             frontier = next;
         }
-        let route = |(destination, (interface, next_hop, distance))| {
-            (destination, Route { destination, next_hop, interface, distance })
+        let route = |(destination, (interface, next_hop, distance))| Route {
+            destination,
+            next_hop,
+            interface,
+            distance,
         };
         self.routes.replace(ways.into_iter().map(route).collect());
     }

@@ -13,7 +13,12 @@ const MOST_DUPLICATES: usize = 65_536;
 /// Expired tuples are swept at most this often.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// A duplicate tuple, by the message's originator and sequence number.
+/// The key of a duplicate tuple: a message by its originator and sequence number.
+pub(super) fn duplicate_key(message: &Message<'_>) -> u64 {
+    u64::from(message.originator.to_bits()) << 16 | u64::from(message.seq)
+}
+
+/// A duplicate tuple.
 #[derive(Clone, Debug)]
 pub(super) struct Duplicate {
     /// `D_retransmitted`.
@@ -27,7 +32,13 @@ pub(super) struct Duplicate {
 impl Olsr {
     /// True if the message was seen before.
     pub(super) fn is_duplicate(&self, now: Time, message: &Message<'_>) -> bool {
-        self.duplicates.get(&(message.originator, message.seq)).is_some_and(|tuple| tuple.until > now)
+        self.duplicates.get(&duplicate_key(message)).is_some_and(|tuple| tuple.until > now)
+    }
+
+    /// True if nothing comes of the message: it was seen before, and came in by this interface or was sent on already.
+    pub(super) fn is_spent(&self, now: Time, message: &Message<'_>, interface: InterfaceId) -> bool {
+        let seen = self.duplicates.get(&duplicate_key(message)).filter(|tuple| tuple.until > now);
+        seen.is_some_and(|tuple| tuple.retransmitted || tuple.interfaces.contains(&interface))
     }
 
     /// Section 3.4.1, the default forwarding algorithm. All message types but HELLO pass through it.
@@ -43,7 +54,7 @@ impl Olsr {
         if !self.is_symmetric_sender(now, sender) {
             return;
         }
-        let key = (message.originator, message.seq);
+        let key = duplicate_key(message);
         let seen = self.duplicates.get(&key).filter(|tuple| tuple.until > now);
         // "2. If there exists a tuple in the duplicate set [...] the message will be further considered for forwarding if
         // and only if: D_retransmitted is false, AND the (address of the) interface which received the message is not

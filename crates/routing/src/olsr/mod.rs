@@ -14,12 +14,14 @@ mod forwarding;
 mod links;
 mod mpr;
 mod neighbors;
+mod nodes;
 pub mod packet;
 mod status;
 mod table;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod tree;
 
 pub use config::{Config, Hysteresis};
 pub use status::{Counts, LinkStatus};
@@ -34,9 +36,12 @@ use belljar_base::{Map, Set, Stream};
 use forwarding::Duplicate;
 use links::Link;
 use neighbors::Neighbor;
+use nodes::Nodes;
 use packet::{Hello, Message, kind};
 use std::net::Ipv4Addr;
+use table::Near;
 use topology::Topology;
+use tree::Tree;
 
 /// The UDP port that IANA assigns to OLSR.
 pub const PORT: u16 = 698;
@@ -73,10 +78,14 @@ pub struct Olsr {
     two_hop: Map<(Ipv4Addr, Ipv4Addr), Time>,
     relays: Set<Ipv4Addr>,
     selectors: Map<Ipv4Addr, Time>,
-    topology: Map<(Ipv4Addr, Ipv4Addr), Topology>,
+    /// By `tuple_key`.
+    topology: Map<u64, Topology>,
+    /// The nodes that topology tuples name.
+    nodes: Nodes,
     associations: Map<Ipv4Addr, (Ipv4Addr, Time)>,
     networks: Map<(Ipv4Addr, Prefix), Time>,
-    duplicates: Map<(Ipv4Addr, u16), Duplicate>,
+    /// By `duplicate_key`.
+    duplicates: Map<u64, Duplicate>,
     advertised: Set<Ipv4Addr>,
     ansn: u16,
     message_seq: u16,
@@ -89,6 +98,10 @@ pub struct Olsr {
     delayed: Vec<Delayed>,
     outbox: Outbox<Ipv4Addr>,
     routes: RouteLog<Prefix, Ipv4Addr>,
+    /// The tree of shortest paths that the routes follow.
+    tree: Tree,
+    /// The routes of one and two hops, unless they have to be found anew.
+    near: Option<Near>,
     dirty: Dirty,
     /// No tuple expires before this time.
     expire_at: Time,
@@ -111,6 +124,7 @@ impl Olsr {
             relays: Set::new(),
             selectors: Map::new(),
             topology: Map::new(),
+            nodes: Nodes::new(),
             associations: Map::new(),
             networks: Map::new(),
             duplicates: Map::new(),
@@ -125,6 +139,8 @@ impl Olsr {
             delayed: Vec::new(),
             outbox: Outbox::new(),
             routes: RouteLog::new(),
+            tree: Tree::default(),
+            near: None,
             dirty: Dirty::default(),
             expire_at: Time::MAX,
             sweep_at: Time::ZERO,
@@ -134,6 +150,7 @@ impl Olsr {
     }
 
     fn interface_up(&mut self, now: Time, interface: Interface<Ipv4Addr>) {
+        self.near = None;
         let hello_at = now + self.jitter();
         if !self.interfaces.contains_key(&interface.id) {
             // What was lost with it when it went is found anew.
@@ -162,6 +179,7 @@ impl Olsr {
         if self.interfaces.remove(&id).is_none() {
             return;
         }
+        self.near = None;
         let until = now + self.config.neighbor_hold;
         for (_, link) in self.links.range_mut((id, Ipv4Addr::UNSPECIFIED)..=(id, Ipv4Addr::BROADCAST)) {
             (link.sym_until, link.asym_until, link.lost_until, link.until) =
@@ -187,6 +205,10 @@ impl Olsr {
         }
         if message.kind == kind::HELLO {
             return self.on_hello(now, packet, message);
+        }
+        // Most messages of a large network come again and again.
+        if self.is_spent(now, message, packet.interface) {
+            return Ok(());
         }
         // HELLO apart, all messages count only from symmetric neighbours (sections 5.4, 9.5 and 12.5).
         let counts = self.is_symmetric_sender(now, packet.source);

@@ -10,58 +10,65 @@ use std::net::Ipv4Addr;
 pub(super) struct Candidate {
     /// Its willingness.
     pub willingness: u8,
-    /// The 2-hop neighbours that it reaches: those of `N2`, neither the node itself nor its symmetric neighbours.
-    pub reaches: Set<Ipv4Addr>,
+    /// The 2-hop neighbours that it reaches, each once: those of `N2`, neither the node itself nor its symmetric neighbours.
+    pub reaches: Vec<Ipv4Addr>,
 }
 
 /// The relays by which all of `N2` is reached, among the neighbours by one interface.
 pub(super) fn select(neighbors: &Map<Ipv4Addr, Candidate>) -> Set<Ipv4Addr> {
-    let able: Map<Ipv4Addr, &Candidate> =
+    let able: Vec<(Ipv4Addr, &Candidate)> =
         neighbors.iter().filter(|(_, c)| c.willingness != WILL_NEVER).map(|(main, c)| (*main, c)).collect();
-    let mut ways: Map<Ipv4Addr, Vec<Ipv4Addr>> = Map::new();
-    for (main, candidate) in &able {
-        candidate.reaches.iter().for_each(|two_hop| ways.entry(*two_hop).or_default().push(*main));
+    // Nodes of N2 by their place in this list.
+    let mut n2: Vec<Ipv4Addr> = able.iter().flat_map(|(_, c)| &c.reaches).copied().collect();
+    n2.sort_unstable();
+    n2.dedup();
+    let place = |two_hop: &Ipv4Addr| n2.binary_search(two_hop).ok();
+    let reaches: Vec<Vec<usize>> =
+        able.iter().map(|(_, c)| c.reaches.iter().filter_map(place).collect()).collect();
+    // For each of them, how many reach it, and the last who does; and how many relays reach it.
+    let mut ways = vec![(0, 0); n2.len()];
+    for (n, theirs) in reaches.iter().enumerate() {
+        theirs.iter().for_each(|two_hop| ways[*two_hop] = (ways[*two_hop].0 + 1, n));
     }
+    let mut covered = vec![0; n2.len()];
+    let mut is_relay = vec![false; able.len()];
+    let mut add = |n: usize, covered: &mut Vec<u32>| {
+        if !std::mem::replace(&mut is_relay[n], true) {
+            reaches[n].iter().for_each(|two_hop| covered[*two_hop] += 1);
+        }
+    };
     // "1. Start with an MPR set made of all members of N with N_willingness equal to WILL_ALWAYS"
-    let mut relays: Set<Ipv4Addr> =
-        able.iter().filter(|(_, c)| c.willingness == WILL_ALWAYS).map(|(main, _)| *main).collect();
+    let always = able.iter().enumerate().filter(|(_, (_, c))| c.willingness == WILL_ALWAYS);
+    always.for_each(|(n, _)| add(n, &mut covered));
     // "3. Add to the MPR set those nodes in N, which are the *only* nodes to provide reachability to a node in N2."
-    relays.extend(ways.values().filter(|by| by.len() == 1).map(|by| by[0]));
-    let mut left: Set<Ipv4Addr> = ways
-        .iter()
-        .filter(|(_, by)| !by.iter().any(|main| relays.contains(main)))
-        .map(|(two_hop, _)| *two_hop)
-        .collect();
+    let only = ways.iter().filter(|(count, _)| *count == 1);
+    only.for_each(|(_, n)| add(*n, &mut covered));
     // "4. While there exist nodes in N2 which are not covered [...]: select as a MPR the node with highest N_willingness
     // among the nodes in N with non-zero reachability. In case of multiple choice select the node which provides
     // reachability to the maximum number of nodes in N2. In case of multiple nodes providing the same amount of
     // reachability, select the node as MPR whose D(y) is greater."
-    while !left.is_empty() {
-        let best = able
-            .iter()
-            .map(|(main, c)| (c.reaches.intersection(&left).count(), main, c))
-            .filter(|&(reach, ..)| reach > 0)
-            .max_by_key(|&(reach, main, c)| (c.willingness, reach, c.reaches.len(), Reverse(*main)));
-        let Some((_, main, candidate)) = best else { break };
-        relays.insert(*main);
-        left = left.difference(&candidate.reaches).copied().collect();
+    while covered.contains(&0) {
+        let left = |n: usize| reaches[n].iter().filter(|two_hop| covered[**two_hop] == 0).count();
+        let best = (0..able.len())
+            .map(|n| (left(n), n))
+            .filter(|(reach, _)| *reach > 0)
+            .max_by_key(|&(reach, n)| (able[n].1.willingness, reach, reaches[n].len(), Reverse(n)));
+        let Some((_, n)) = best else { break };
+        add(n, &mut covered);
     }
     // "5. As an optimization, process each node y in the MPR set in increasing order of N_willingness. If all nodes in N2
     // are still covered by at least one node in the MPR set excluding node y, and if N_willingness of node y is smaller
     // than WILL_ALWAYS, then node y MAY be removed from the MPR set."
-    let mut order: Vec<Ipv4Addr> =
-        relays.iter().copied().filter(|main| able[main].willingness < WILL_ALWAYS).collect();
-    order.sort_by_key(|main| (able[main].willingness, *main));
-    for main in order {
-        let spare = able[&main]
-            .reaches
-            .iter()
-            .all(|two_hop| ways[two_hop].iter().any(|other| *other != main && relays.contains(other)));
-        if spare {
-            relays.remove(&main);
+    let mut order: Vec<usize> =
+        (0..able.len()).filter(|n| is_relay[*n] && able[*n].1.willingness < WILL_ALWAYS).collect();
+    order.sort_by_key(|n| (able[*n].1.willingness, *n));
+    for n in order {
+        if reaches[n].iter().all(|two_hop| covered[*two_hop] > 1) {
+            is_relay[n] = false;
+            reaches[n].iter().for_each(|two_hop| covered[*two_hop] -= 1);
         }
     }
-    relays
+    able.iter().zip(is_relay).filter(|(_, is_relay)| *is_relay).map(|((main, _), _)| *main).collect()
 }
 
 #[cfg(test)]

@@ -69,6 +69,7 @@ impl Olsr {
 
     /// Brings the neighbour set up to date with the link set, and forgets what a lost neighbour said (section 8.5).
     pub(super) fn update_neighbors(&mut self, now: Time) {
+        self.near = None;
         let mut next: Map<Ipv4Addr, Neighbor> = Map::new();
         for link in self.links.values_mut() {
             link.was_symmetric = link.is_symmetric(now);

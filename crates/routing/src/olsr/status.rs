@@ -1,6 +1,7 @@
 //! The sets of a node, for displays and tests.
 
 use super::Olsr;
+use super::topology::tuple_ends;
 use crate::contract::Ipv4Route;
 use crate::{InterfaceId, Time};
 use std::net::Ipv4Addr;
@@ -60,7 +61,7 @@ impl Olsr {
     }
     /// Edges of the topology: the node that told of it, and the neighbour it told of.
     pub fn topology(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> + '_ {
-        self.topology.keys().copied()
+        self.topology.keys().map(|key| tuple_ends(*key))
     }
     /// Counted events.
     pub fn counts(&self) -> Counts {

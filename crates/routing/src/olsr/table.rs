@@ -1,18 +1,30 @@
 //! The routing table (RFC 3626, sections 10 and 12.6).
 
 use super::packet::WILL_NEVER;
+use super::topology::Topology;
+use super::tree::Tree;
 use super::{Olsr, is_node, mpr};
 use crate::contract::Route;
 use crate::{InterfaceId, Prefix, Time};
 use belljar_base::{Map, Set};
+use std::collections::btree_map::Entry;
 use std::net::Ipv4Addr;
 
 /// The next hop, interface and distance of a node.
 type NextHop = (Ipv4Addr, InterfaceId, u32);
 
+/// The routes of one and two hops, which follow from what neighbours say of themselves.
+#[derive(Debug)]
+pub(super) struct Near {
+    routes: Map<Ipv4Addr, NextHop>,
+    /// The destinations that are two hops away, in the order in which they were found.
+    two_hops: Vec<Ipv4Addr>,
+}
+
 impl Olsr {
     /// Section 8.3.1, for each interface; returns whether the set of relays is another.
     pub(super) fn select_relays(&mut self) -> bool {
+        self.near = None;
         let symmetric: Set<Ipv4Addr> = self.symmetric_neighbors().collect();
         let mut relays = Set::new();
         for id in self.interfaces.keys() {
@@ -40,6 +52,15 @@ impl Olsr {
 
     /// Section 10: all routes, from the neighbours outwards.
     pub(super) fn compute_routes(&mut self) {
+        let near = self.near.take().unwrap_or_else(|| self.look_around());
+        let mut tree = Tree::new(self.nodes.bound());
+        self.routes.replace(self.all_routes(&near, &mut tree));
+        self.tree = tree;
+        self.near = Some(near);
+    }
+
+    /// Steps 2 and 3: the routes of one and two hops.
+    fn look_around(&self) -> Near {
         let mut routes: Map<Ipv4Addr, NextHop> = Map::new();
         // "2. The new routing entries are added starting with the symmetric neighbors (h=1) as the destination nodes."
         for ((interface, address), link) in self.links.iter().filter(|(_, link)| link.was_symmetric) {
@@ -51,76 +72,136 @@ impl Olsr {
         // "3. for each node in N2 [...] 2-hop neighbors which are not neighbors or the node itself, and such that there
         // exist at least one entry in the 2-hop neighbor set where N_neighbor_main_addr correspond to a neighbor node with
         // willingness different of WILL_NEVER"
-        let mut at = Vec::new();
+        let mut two_hops = Vec::new();
+        let mut by: Option<(Ipv4Addr, Option<NextHop>)> = None;
         for (neighbor, two_hop) in self.two_hop.keys() {
-            let able =
-                self.neighbors.get(neighbor).is_some_and(|n| n.symmetric && n.willingness != WILL_NEVER);
-            if able && self.extend(&mut routes, *neighbor, *two_hop, 2) {
-                at.push(*two_hop);
-            }
-        }
-        // "3.1 For each topology entry in the topology table, if its T_dest_addr does not correspond to R_dest_addr of any
-        // route entry in the routing table AND its T_last_addr corresponds to R_dest_addr of a route entry whose R_dist is
-        // equal to h, then a new route entry MUST be recorded"
-        let mut distance = 2;
-        while !at.is_empty() {
-            distance += 1;
-            let mut reached = Vec::new();
-            for last in at {
-                let theirs = (last, Ipv4Addr::UNSPECIFIED)..=(last, Ipv4Addr::BROADCAST);
-                let destinations: Vec<_> = self.topology.range(theirs).map(|((_, to), _)| *to).collect();
-                for to in destinations {
-                    if self.extend(&mut routes, last, to, distance) {
-                        reached.push(to);
-                    }
+            let way = match by {
+                Some((known, way)) if known == *neighbor => way,
+                _ => {
+                    let theirs = self.neighbors.get(neighbor);
+                    let able = theirs.is_some_and(|n| n.symmetric && n.willingness != WILL_NEVER);
+                    let way = routes.get(neighbor).copied().filter(|_| able);
+                    by = Some((*neighbor, way));
+                    way
                 }
+            };
+            let Some((next_hop, interface, _)) = way else { continue };
+            if let Entry::Vacant(entry) = routes.entry(*two_hop)
+                && !self.is_own(*two_hop)
+                && is_node(*two_hop)
+            {
+                entry.insert((next_hop, interface, 2));
+                two_hops.push(*two_hop);
             }
-            at = reached;
         }
+        Near { routes, two_hops }
+    }
+
+    /// Steps 3.1 to 5: all routes in the order of destinations, with those of one and two hops.
+    fn all_routes(&self, near: &Near, tree: &mut Tree) -> Vec<Route<Prefix, Ipv4Addr>> {
+        let far = self.reach_out(near, tree);
+        // Both are in the order of addresses.
+        let mut far =
+            self.nodes.iter().filter_map(|(address, number)| Some((address, far[number]?))).peekable();
+        let mut all: Vec<(Ipv4Addr, NextHop)> = Vec::with_capacity(near.routes.len() + self.nodes.bound());
+        for (address, way) in &near.routes {
+            while let Some(before) = far.next_if(|(other, _)| other < address) {
+                all.push(before);
+            }
+            far.next_if(|(other, _)| other == address);
+            all.push((*address, *way));
+        }
+        all.extend(far);
         // "4. For each entry in the multiple interface association base where there exists a routing entry such that
         // R_dest_addr == I_main_addr AND there is no routing entry such that R_dest_addr == I_iface_addr"
-        for (address, (main, _)) in &self.associations {
-            if let Some(way) = routes.get(main).copied() {
-                routes.entry(*address).or_insert(way);
+        let way_to = |all: &[(Ipv4Addr, NextHop)], node: &Ipv4Addr| {
+            all.binary_search_by_key(node, |(address, _)| *address).ok().map(|n| all[n].1)
+        };
+        if !self.associations.is_empty() {
+            let without = |address: &Ipv4Addr| way_to(&all, address).is_none();
+            let mut more = Vec::new();
+            for (address, (main, _)) in self.associations.iter().filter(|(address, _)| without(address)) {
+                more.extend(way_to(&all, main).map(|way| (*address, way)));
             }
+            all.extend(more);
+            all.sort_unstable_by_key(|(address, _)| *address);
         }
-        let mut table: Map<Prefix, Route<Prefix, Ipv4Addr>> = Map::new();
-        let route = |destination, &(next_hop, interface, distance): &NextHop| Route {
+        let route = |destination, (next_hop, interface, distance): NextHop| Route {
             destination,
             next_hop,
             interface,
             distance,
         };
-        for (main, way) in &routes {
-            table.insert(Prefix::host(*main), route(Prefix::host(*main), way));
-        }
+        let mut table: Vec<Route<Prefix, Ipv4Addr>> =
+            all.iter().map(|(address, way)| route(Prefix::host(*address), *way)).collect();
         // Section 12.6: of several gateways to a network, the nearest. A network of this node's own needs none.
+        let mut networks: Map<Prefix, Route<Prefix, Ipv4Addr>> = Map::new();
         for (gateway, network) in self.networks.keys() {
-            let Some(way) = routes.get(gateway).filter(|_| !self.config.networks.contains(network)) else {
+            let own = network.bits() == 32 && self.is_own(network.address());
+            if own || self.config.networks.contains(network) {
                 continue;
-            };
-            let nearer = table.get(network).is_none_or(|route| way.2 < route.distance);
-            if nearer && !(network.bits() == 32 && self.is_own(network.address())) {
-                table.insert(*network, route(*network, way));
+            }
+            let Some(way) = way_to(&all, gateway) else { continue };
+            if networks.get(network).is_none_or(|route| way.2 < route.distance) {
+                networks.insert(*network, route(*network, way));
             }
         }
-        self.routes.replace(table);
+        for (network, way) in networks {
+            match table.binary_search_by_key(&network, |route| route.destination) {
+                Ok(n) if way.distance < table[n].distance => table[n] = way,
+                Ok(_) => {}
+                Err(n) => table.insert(n, way),
+            }
+        }
+        table
     }
 
-    /// Records a route to `to` by the way to `last`, if there is a way to `last` and none to `to`.
-    fn extend(
-        &self,
-        routes: &mut Map<Ipv4Addr, NextHop>,
-        last: Ipv4Addr,
-        to: Ipv4Addr,
-        distance: u32,
-    ) -> bool {
-        if routes.contains_key(&to) || self.is_own(to) || !is_node(to) {
-            return false;
+    /// Step 3.1: the routes to nodes that are further away than two hops, by their numbers, over topology tuples.
+    fn reach_out(&self, near: &Near, tree: &mut Tree) -> Vec<Option<NextHop>> {
+        // The destinations of each node's tuples, which follow each other.
+        let mut destinations = Vec::with_capacity(self.topology.len());
+        let mut theirs = vec![(0, 0); self.nodes.bound()];
+        for Topology { ends: [last, to], .. } in self.topology.values() {
+            let theirs = &mut theirs[*last as usize];
+            if theirs.0 == theirs.1 {
+                theirs.0 = destinations.len();
+            }
+            destinations.push(*to);
+            theirs.1 = destinations.len();
         }
-        let Some(&(next_hop, interface, _)) = routes.get(&last) else { return false };
-        routes.insert(to, (next_hop, interface, distance));
-        true
+        let mut ways: Vec<Option<NextHop>> = vec![None; self.nodes.bound()];
+        for (address, way) in &near.routes {
+            if let Some(number) = self.nodes.number(*address) {
+                ways[number] = Some(*way);
+                tree.is_near(number);
+            }
+        }
+        let mut at: Vec<usize> =
+            near.two_hops.iter().filter_map(|address| self.nodes.number(*address)).collect();
+        // "3.1 For each topology entry in the topology table, if its T_dest_addr does not correspond to R_dest_addr of any
+        // route entry in the routing table AND its T_last_addr corresponds to R_dest_addr of a route entry whose R_dist is
+        // equal to h, then a new route entry MUST be recorded"
+        at.iter().for_each(|node| tree.follow(*node));
+        let mut distance = 2;
+        while !at.is_empty() {
+            distance += 1;
+            let mut reached = Vec::new();
+            for last in at {
+                let Some((next_hop, interface, _)) = ways[last] else { continue };
+                let (first, end) = theirs[last];
+                for to in &destinations[first..end] {
+                    let address = self.nodes.address(*to);
+                    let way = &mut ways[*to as usize];
+                    if way.is_none() && !self.is_own(address) && is_node(address) {
+                        *way = Some((next_hop, interface, distance));
+                        tree.find(*to as usize, last);
+                        reached.push(*to as usize);
+                    }
+                }
+            }
+            at = reached;
+        }
+        ways
     }
 
     fn is_own(&self, address: Ipv4Addr) -> bool {
@@ -151,6 +232,9 @@ impl Olsr {
         }
         if std::mem::take(&mut self.dirty.routes) {
             self.compute_routes();
+        } else if cfg!(test) {
+            let routes = self.all_routes(&self.look_around(), &mut Tree::new(self.nodes.bound()));
+            assert!(routes.iter().eq(self.routes.table().values()), "a change that counted was passed over");
         }
         if std::mem::take(&mut self.dirty.hello) && self.config.triggered {
             let gap = self.config.max_jitter;

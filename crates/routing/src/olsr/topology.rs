@@ -5,6 +5,7 @@ use super::{Olsr, is_node};
 use crate::contract::DecodeError;
 use crate::reader::Reader;
 use crate::{Prefix, Time};
+use belljar_base::Set;
 use std::net::Ipv4Addr;
 
 /// Topology tuples that a node keeps.
@@ -21,6 +22,18 @@ pub(super) struct Topology {
     pub seq: u16,
     /// `T_time`.
     pub until: Time,
+    /// The numbers of `T_last_addr` and `T_dest_addr`.
+    pub ends: [u32; 2],
+}
+
+/// The key of a topology tuple, in the order of `T_last_addr`.
+pub(super) fn tuple_key(last: Ipv4Addr, destination: Ipv4Addr) -> u64 {
+    u64::from(last.to_bits()) << 32 | u64::from(destination.to_bits())
+}
+
+/// The addresses in a key: `T_last_addr` and `T_dest_addr`.
+pub(super) fn tuple_ends(key: u64) -> (Ipv4Addr, Ipv4Addr) {
+    (Ipv4Addr::from_bits((key >> 32) as u32), Ipv4Addr::from_bits(key as u32))
 }
 
 /// Section 19: sequence number `a` is more recent than `b`, across the wrap.
@@ -33,31 +46,45 @@ impl Olsr {
     pub(super) fn on_tc(&mut self, now: Time, message: &Message<'_>) -> Result<(), DecodeError> {
         let tc = Tc::decode(message.body)?;
         let last = message.originator;
-        let known = || (last, Ipv4Addr::UNSPECIFIED)..=(last, Ipv4Addr::BROADCAST);
+        let known = || tuple_key(last, Ipv4Addr::UNSPECIFIED)..=tuple_key(last, Ipv4Addr::BROADCAST);
         // "2. If there exist some tuple in the topology set where T_last_addr == originator address AND T_seq > ANSN, then
         // further processing of this TC message MUST NOT be performed"
         if self.topology.range(known()).any(|(_, tuple)| newer(tuple.seq, tc.ansn)) {
             return Ok(());
         }
         // "3. All tuples in the topology set where T_last_addr == originator address AND T_seq < ANSN MUST be removed"
-        let old: Vec<_> = self
-            .topology
-            .range(known())
-            .filter(|(_, tuple)| newer(tc.ansn, tuple.seq))
-            .map(|(key, _)| *key)
-            .collect();
+        // Those that the message tells again stay, with its number.
+        let told: Set<Ipv4Addr> = tc.neighbors.iter().copied().collect();
+        let is_old = |(key, tuple): &(&u64, &Topology)| {
+            newer(tc.ansn, tuple.seq) && !told.contains(&tuple_ends(**key).1)
+        };
+        let old: Vec<_> = self.topology.range(known()).filter(is_old).map(|(key, _)| *key).collect();
         for key in old {
-            self.topology.remove(&key);
-            self.dirty.routes = true;
+            if let Some(tuple) = self.topology.remove(&key) {
+                self.dirty.routes |= self.tree.is_used(tuple.ends);
+                self.nodes.release_all(tuple.ends);
+            }
         }
         let until = now + message.validity;
         for destination in tc.neighbors {
-            let key = (last, destination);
-            if self.topology.len() >= MOST_TOPOLOGY && !self.topology.contains_key(&key) {
+            let key = tuple_key(last, destination);
+            if let Some(known) = self.topology.get_mut(&key) {
+                (known.seq, known.until) = (tc.ansn, until);
+                continue;
+            }
+            if self.topology.len() >= MOST_TOPOLOGY {
                 self.counts.refused += 1;
                 continue;
             }
-            self.dirty.routes |= self.topology.insert(key, Topology { seq: tc.ansn, until }).is_none();
+            let ends = [last, destination].map(|address| {
+                let (number, is_new) = self.nodes.take(address);
+                if is_new {
+                    self.tree.forget(number as usize);
+                }
+                number
+            });
+            self.topology.insert(key, Topology { seq: tc.ansn, until, ends });
+            self.dirty.routes |= self.tree.is_shorter(ends);
         }
         self.expire_at = self.expire_at.min(until);
         Ok(())
@@ -134,12 +161,21 @@ impl Olsr {
 
     /// Removes expired tuples. Returns the next time to look again.
     pub(super) fn expire_topology(&mut self, now: Time) -> Time {
-        let sizes = |olsr: &Olsr| (olsr.topology.len(), olsr.associations.len(), olsr.networks.len());
+        let sizes = |olsr: &Olsr| (olsr.associations.len(), olsr.networks.len());
         let before = sizes(self);
-        self.topology.retain(|_, tuple| tuple.until > now);
+        let (nodes, tree) = (&mut self.nodes, &self.tree);
+        let mut used = false;
+        self.topology.retain(|_, tuple| {
+            let stays = tuple.until > now;
+            if !stays {
+                used |= tree.is_used(tuple.ends);
+                nodes.release_all(tuple.ends);
+            }
+            stays
+        });
         self.associations.retain(|_, (_, until)| *until > now);
         self.networks.retain(|_, until| *until > now);
-        self.dirty.routes |= sizes(self) != before;
+        self.dirty.routes |= used || sizes(self) != before;
         let topology = self.topology.values().map(|tuple| tuple.until);
         let associations = self.associations.values().map(|(_, until)| *until);
         topology.chain(associations).chain(self.networks.values().copied()).min().unwrap_or(Time::MAX)
