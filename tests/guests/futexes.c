@@ -5,7 +5,7 @@
 
 /* linux/futex.h is not part of musl. */
 enum {
-    FUTEX_WAIT = 0, FUTEX_WAIT_PRIVATE = 128, FUTEX_WAKE_PRIVATE = 129, FUTEX_CMP_REQUEUE_PRIVATE = 132,
+    FUTEX_WAIT = 0, FUTEX_WAKE = 1, FUTEX_WAIT_PRIVATE = 128, FUTEX_WAKE_PRIVATE = 129, FUTEX_CMP_REQUEUE_PRIVATE = 132,
     FUTEX_WAIT_BITSET_PRIVATE = 137, FUTEX_WAKE_BITSET_PRIVATE = 138
 };
 #define FUTEX_BITSET_MATCH_ANY 0xffffffffu
@@ -100,6 +100,28 @@ static void shared_by_backing_object(void) {
 }
 
 static void bad_addresses(void) {
+    /* A private word is a name that nobody looks behind, but for whoever waits; a shared one is looked up. */
+    char *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(gone, 4096);
+    SAME(futex((uint32_t *)gone, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0), 0);
+    SAME(futex((uint32_t *)none, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0), 0);
+    FAILS(futex((uint32_t *)gone, FUTEX_WAKE, 1, NULL, NULL, 0), EFAULT);
+    FAILS(futex((uint32_t *)none, FUTEX_WAKE, 1, NULL, NULL, 0), EFAULT);
+    FAILS(futex((uint32_t *)none, FUTEX_WAIT, 0, NULL, NULL, 0), EFAULT);
+    FAILS(futex((uint32_t *)0xffff800000000000, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0), EFAULT);
+    int f = open(".", O_TMPFILE | O_RDWR, 0600);
+    if (f >= 0) {
+        CHECK(ftruncate(f, 4096) == 0);
+        uint32_t *cut = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, f, 0);
+        CHECK(cut != MAP_FAILED);
+        SAME(futex(cut, FUTEX_WAKE, 1, NULL, NULL, 0), 0);
+        CHECK(ftruncate(f, 0) == 0);
+        FAILS(futex(cut, FUTEX_WAKE, 1, NULL, NULL, 0), EFAULT);
+        FAILS(futex(cut, FUTEX_WAIT, 0, NULL, NULL, 0), EFAULT);
+        munmap(cut, 4096), close(f);
+    }
+    munmap(none, 4096);
     FAILS(futex((uint32_t *)16, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0), EFAULT);
     FAILS(futex((uint32_t *)((char *)&word + 1), FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0), EINVAL);
     FAILS(futex(&word, 77, 0, NULL, NULL, 0), ENOSYS);

@@ -1,7 +1,10 @@
 /* Mount namespaces, pivot_root(2), mounts in no place, and the calls that make mounts step by step. In a namespace of its own. */
 #include "mounts.h"
+#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 static void a_namespace_has_its_own(void) {
     char before[64] = "", after[64] = "";
@@ -177,6 +180,154 @@ static void attributes_of_system_files(void) {
     CHECK(chdir(guest_scratch) == 0 && close(outside) == 0);
 }
 
+/* What poll(2) and epoll say of a table of mounts, proc_pid_mounts(5): each change once. */
+static int polled(int f, int events) {
+    struct pollfd p = {f, events, 0};
+    return poll(&p, 1, 0) < 0 ? -1 : p.revents;
+}
+static void changes_of_mounts_are_told(void) {
+    int f = open("/proc/self/mounts", O_RDONLY), info = open("/proc/self/mountinfo", O_RDONLY), e = epoll_create1(0);
+    struct epoll_event wanted = {EPOLLPRI, {.fd = f}}, got;
+    CHECK(f >= 0 && info >= 0 && mkdir("m", 0755) == 0);
+    SAME(polled(f, POLLIN | POLLOUT | POLLPRI), POLLIN);
+    SAME(epoll_ctl(e, EPOLL_CTL_ADD, f, &wanted), 0);
+    SAME(epoll_wait(e, &got, 1, 0), 0);
+    SAME(mount("none", "m", "tmpfs", 0, NULL), 0);
+    SAME(polled(info, POLLIN | POLLPRI), POLLIN | POLLPRI | POLLERR);
+    SAME(polled(info, POLLIN | POLLPRI), POLLIN);
+    SAME(epoll_wait(e, &got, 1, 0), 1);
+    SAME(got.events, EPOLLPRI | EPOLLERR);
+    SAME(epoll_wait(e, &got, 1, 0), 0);
+    SAME(mount("none", "m", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL), 0);
+    SAME(polled(info, 0), POLLERR);
+    SAME(epoll_wait(e, &got, 1, 0), 1);
+    pid_t child = fork();
+    if (child == 0) {
+        usleep(20000);
+        _exit(umount("m") != 0);
+    }
+    SAME(epoll_wait(e, &got, 1, -1), 1);
+    SAME(waitpid(child, NULL, 0), child);
+    SAME(epoll_wait(e, &got, 1, 0), 0);
+    /* Those of another namespace are not. */
+    if ((child = fork()) == 0)
+        _exit(unshare(CLONE_NEWNS) != 0 || mount("none", "m", "tmpfs", 0, NULL) != 0);
+    int status = -1;
+    SAME(waitpid(child, &status, 0), child);
+    SAME(status, 0);
+    SAME(polled(f, POLLPRI), 0);
+    close(f), close(info), close(e), rmdir("m");
+}
+
+/* struct mnt_id_req and struct statmount. */
+enum { STATMOUNT = 457, LISTMOUNT = 458, UNIQUE_ID = 0x4000 };
+struct request {
+    uint32_t size, fd;
+    uint64_t id, parameter;
+};
+struct answer {
+    uint32_t size, options;
+    uint64_t mask;
+    uint32_t major, minor;
+    uint64_t magic;
+    uint32_t flags, kind;
+    uint64_t id, parent;
+    uint32_t old_id, old_parent;
+    uint64_t attributes, propagation, group, master, from;
+    uint32_t root, point;
+    uint64_t namespace;
+    uint32_t subtype, source;
+    uint64_t rest[48];
+    char strings[512];
+};
+static uint64_t id_of(const char *path, unsigned how) {
+    struct statx s = {0};
+    return statx(AT_FDCWD, path, 0, how, &s) == 0 && s.stx_mask & how ? s.stx_mnt_id : 0;
+}
+static long ask(uint64_t id, uint64_t parts, struct answer *to, size_t room) {
+    struct request r = {24, 0, id, parts};
+    return syscall(STATMOUNT, &r, to, room, 0);
+}
+static long list(uint64_t id, uint64_t last, uint64_t *to, size_t room, int flags) {
+    struct request r = {24, 0, id, last};
+    return syscall(LISTMOUNT, &r, to, room, flags);
+}
+static void mounts_are_asked_for(void) {
+    struct answer a = {0};
+    struct request r = {24, 0, 1, 0};
+    if (syscall(STATMOUNT, &r, &a, sizeof a, 0) == -1 && errno == ENOSYS)
+        return; /* before Linux 6.8 */
+    CHECK(mkdir("m", 0755) == 0);
+    SAME(mount("here", "m", "tmpfs", MS_NOSUID | MS_NOATIME, "size=1m"), 0);
+    SAME(mount(NULL, "m", NULL, MS_SHARED, NULL), 0);
+    CHECK(mkdir("m/in", 0755) == 0 && mkdir("m/at", 0755) == 0);
+    SAME(mount("m/in", "m/at", NULL, MS_BIND, NULL), 0);
+    uint64_t m = id_of("m", UNIQUE_ID), at = id_of("m/at", UNIQUE_ID), found[64];
+    CHECK(m > 1u << 31 && at > m);
+    SAME(ask(m, 0, &a, sizeof a), 0);
+    SAME(a.size, 512);
+    SAME(a.mask, 0);
+    SAME(a.id, 0);
+    SAME(ask(m, 0x233, &a, sizeof a), 0); /* SB_BASIC, MNT_BASIC, MNT_POINT, FS_TYPE, SB_SOURCE */
+    SAME(a.mask & 0x1ff, 0x33);
+    CHECK(a.size > 512);
+    SAME(a.id, m);
+    SAME(a.parent, id_of(".", UNIQUE_ID));
+    SAME(a.old_id, id_of("m", STATX_MNT_ID));
+    SAME(a.magic, 0x01021994);
+    SAME(a.flags, 0);
+    SAME(a.attributes, 0x12); /* nosuid, noatime */
+    SAME(a.propagation, MS_SHARED);
+    CHECK(a.group > 0 && a.master == 0);
+    CHECK(strcmp(a.strings + a.kind, "tmpfs") == 0);
+    char path[PATH_MAX + 2];
+    CHECK(getcwd(path, PATH_MAX) != NULL);
+    strcat(path, "/m");
+    CHECK(strcmp(a.strings + a.point, path) == 0);
+    SAME(ask(at, 8, &a, sizeof a), 0);
+    CHECK(strcmp(a.strings + a.root, "/in") == 0);
+    FAILS(ask(at, 8, &a, 512), EOVERFLOW);
+    FAILS(ask(at, 8, &a, 514), EOVERFLOW);
+    FAILS(ask(at, 0, NULL, sizeof a), EFAULT);
+    FAILS(ask(-2, 0, &a, sizeof a), ENOENT);
+    FAILS(ask(1, 0, &a, sizeof a), EINVAL);
+    FAILS(syscall(STATMOUNT, &r, &a, sizeof a, 1), EINVAL);
+    FAILS(syscall(STATMOUNT, NULL, &a, sizeof a, 0), EFAULT);
+    r.size = 20;
+    FAILS(syscall(STATMOUNT, &r, &a, sizeof a, 0), EINVAL);
+
+    SAME(list(m, 0, found, 64, 0), 1);
+    SAME(found[0], at);
+    SAME(list(m, at, found, 64, 0), 0);
+    int n = list(-1, 0, found, 64, 0);
+    CHECK(n >= 3);
+    SAME(found[n - 1], at);
+    SAME(found[n - 2], m);
+    SAME(list(-1, 0, found, 1, 1), 1); /* LISTMOUNT_REVERSE */
+    SAME(found[0], at);
+    FAILS(list(-1, 5, found, 64, 0), EINVAL);
+    FAILS(list(-2, 0, found, 64, 0), ENOENT);
+    FAILS(list(0, 0, found, 64, 0), EINVAL);
+    FAILS(list(-1, 0, found, 64, 2), EINVAL);
+    FAILS(list(-1, 0, NULL, 64, 0), EFAULT);
+    pid_t child = fork();
+    if (child == 0) { /* what lies outside of a root takes privileges */
+        if (chroot("m/at") != 0 || setresuid(4321, 4321, 4321) != 0)
+            _exit(1);
+        if (list(-1, 0, found, 64, 0) != 1 || found[0] != at)
+            _exit(2);
+        if (ask(m, 0, &a, sizeof a) == 0 || errno != EPERM)
+            _exit(3);
+        if (list(m, 0, found, 64, 0) != -1 || errno != EPERM)
+            _exit(4);
+        _exit(ask(at, 0x10, &a, sizeof a) == 0 && strcmp(a.strings + a.point, "/") == 0 ? 0 : 5);
+    }
+    int status = -1;
+    SAME(waitpid(child, &status, 0), child);
+    SAME(status, 0);
+    CHECK(umount("m/at") == 0 && umount("m") == 0 && rmdir("m") == 0);
+}
+
 GUEST_WITH(if (!alone()) return 77,
     T(a_namespace_has_its_own), T(another_root), T(step_by_step), T(namespaces_are_told_apart),
-    T(an_unbindable_one_is_in_new_namespaces), T(above_what_is_attached_nowhere), T(attributes_of_system_files))
+    T(an_unbindable_one_is_in_new_namespaces), T(above_what_is_attached_nowhere), T(attributes_of_system_files), T(changes_of_mounts_are_told), T(mounts_are_asked_for))

@@ -234,7 +234,58 @@ static void arguments_before_rights(void) {
     }
 }
 
+/* sysfs(2) and ustat(2). */
+static void kinds_of_file_systems(void) {
+    char name[64];
+    long count = syscall(SYS_sysfs, 3);
+    if (count == -1 && errno == ENOSYS)
+        return;
+    CHECK(count > 2);
+    long at = syscall(SYS_sysfs, 1, "proc");
+    CHECK(at >= 0 && at < count);
+    SAME(syscall(SYS_sysfs, 2, at, name), 0);
+    CHECK(strcmp(name, "proc") == 0);
+    FAILS(syscall(SYS_sysfs, 1, "ext0"), EINVAL);
+    FAILS(syscall(SYS_sysfs, 1, NULL), EFAULT);
+    FAILS(syscall(SYS_sysfs, 2, count, name), EINVAL);
+    FAILS(syscall(SYS_sysfs, 2, 0, NULL), EFAULT);
+    FAILS(syscall(SYS_sysfs, 4), EINVAL);
+    struct {
+        int blocks;
+        unsigned long inodes;
+        char names[12];
+    } u = {-1, 0, ""};
+    struct stat st;
+    CHECK(stat("/dev", &st) == 0);
+    SAME(syscall(SYS_ustat, (unsigned)st.st_dev, &u), 0);
+    CHECK(u.inodes > 0 && u.names[0] == 0);
+    FAILS(syscall(SYS_ustat, (unsigned)st.st_dev, NULL), EFAULT);
+    FAILS(syscall(SYS_ustat, -1, &u), EINVAL);
+}
+
+/* lsm_list_modules(2) */
+static void security_modules(void) {
+    enum { LIST_MODULES = 461 };
+    uint64_t ids[32] = {0};
+    uint32_t size = sizeof ids;
+    long count = syscall(LIST_MODULES, ids, &size, 0);
+    if (count == -1 && errno == ENOSYS)
+        return;
+    CHECK(count > 0);
+    SAME(size, 8 * count);
+    int capabilities = 0;
+    for (int i = 0; i < count; i++)
+        capabilities += ids[i] == 100; /* LSM_ID_CAPABILITY */
+    SAME(capabilities, 1);
+    size = 1;
+    FAILS(syscall(LIST_MODULES, ids, &size, 0), E2BIG);
+    SAME(size, 8 * count);
+    FAILS(syscall(LIST_MODULES, ids, &size, 1), EINVAL);
+    FAILS(syscall(LIST_MODULES, ids, NULL, 0), EFAULT);
+    FAILS(syscall(LIST_MODULES, NULL, &size, 0), EFAULT);
+}
+
 GUEST_WITH(scratch_enter(), T(creat_cuts_and_only_writes), T(old_records_of_directories),
            T(attributes_by_descriptor_and_place), T(nothing_to_change_changes_nothing), T(ranges_go_and_come),
            T(robust_list_is_kept), T(signals_are_queued_to_threads), T(namespaces_are_files),
-           T(what_can_be_synchronised), T(arguments_before_rights))
+           T(what_can_be_synchronised), T(arguments_before_rights), T(kinds_of_file_systems), T(security_modules))

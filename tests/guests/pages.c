@@ -84,6 +84,45 @@ static void locked_pages_are_counted(void) {
     munmap(p, 4 * PAGE);
 }
 
+/* The pages that mincore(2) finds, a bit each. */
+static int resident(char *p, int count) {
+    unsigned char found[16];
+    int bits = 0;
+    if (mincore(p, count * PAGE, found) != 0)
+        return -errno;
+    for (int i = 0; i < count; i++)
+        bits |= (found[i] & 1) << i;
+    return bits;
+}
+static int resident_here(char *p) { return resident(p, 4); }
+static void touched_pages_are_resident(void) {
+    for (int kind = 0; kind < 2; kind++) {
+        char *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, (kind ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS, -1, 0);
+        CHECK(p != MAP_FAILED);
+        SAME(resident(p, 4), 0);
+        p[PAGE] = 1;
+        SAME(resident(p, 4), 2);
+        SAME(resident(p + PAGE, 3), 1);
+        SAME(child_says(resident_here, p), 2);
+        SAME(mlock(p + 2 * PAGE, 1), 0);
+        SAME(resident(p, 4), 6);
+        SAME(syscall(SYS_mlock2, p + 3 * PAGE, PAGE, 1), 0); /* MLOCK_ONFAULT */
+        SAME(locked_kib(), 8);
+        SAME(resident(p, 4), 6);
+        p[3 * PAGE] = 1;
+        SAME(resident(p, 4), 14);
+        SAME(munlock(p, 4 * PAGE), 0);
+        SAME(resident(p, 2), 2);
+        SAME(madvise(p, 4 * PAGE, kind ? MADV_REMOVE : MADV_DONTNEED), 0);
+        SAME(resident(p, 4), 0);
+        FAILS(resident(p + 1, 1) < 0 ? -1 : 0, EINVAL);
+        FAILS(mincore(p, PAGE, (unsigned char *)1), EFAULT);
+        munmap(p + 2 * PAGE, PAGE);
+        SAME(resident(p, 4), -ENOMEM);
+        munmap(p, 4 * PAGE);
+    }
+}
+
 static int over_limit(char *p) {
     struct rlimit l = {2 * PAGE, 2 * PAGE};
     if (geteuid() == 0 && (setresgid(4321, 4321, 4321) != 0 || setresuid(4321, 4321, 4321) != 0))
@@ -133,5 +172,5 @@ static void where_the_tid_is_cleared(void) {
     syscall(SYS_set_tid_address, NULL);
 }
 
-GUEST(T(wiped_on_fork), T(left_by_fork), T(locked_pages_are_counted), T(users_lock_as_much_as_they_may), T(low_addresses),
+GUEST(T(wiped_on_fork), T(left_by_fork), T(locked_pages_are_counted), T(touched_pages_are_resident), T(users_lock_as_much_as_they_may), T(low_addresses),
       T(where_the_tid_is_cleared))

@@ -155,4 +155,70 @@ static void checksums_of_raw_sockets(void) {
     close(other), close(icmp);
 }
 
-GUEST_WITH(lo_up(), T(checksums_of_raw_sockets), T(v6only_is_settled_by_a_port), T(flow_labels_can_be_left_out), T(shut_ends_of_sockets_without_ports))
+/* IPV6_ADDRFORM: a connection to an IPv4 address becomes a socket of that family. */
+static int family_of(int s) {
+    int value = -1;
+    socklen_t n = sizeof value;
+    return getsockopt(s, SOL_SOCKET, SO_DOMAIN, &value, &n) == 0 ? value : -1;
+}
+static void connections_change_their_family(void) {
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}}, name;
+    struct sockaddr none = {.sa_family = AF_UNSPEC};
+    socklen_t n = sizeof any;
+    int l = socket(AF_INET6, SOCK_STREAM, 0), c = socket(AF_INET, SOCK_STREAM, 0);
+    SAME(bind(l, ADDR(any)), 0);
+    SAME(listen(l, 5), 0);
+    SAME(getsockname(l, (struct sockaddr *)&any, &n), 0);
+    four.sin_port = any.sin6_port;
+    FAILS(set(l, IPV6_ADDRFORM, AF_INET), ENOTCONN);
+    SAME(option(l, IPV6_ADDRFORM), -ENOTCONN);
+    FAILS(set(l, IPV6_ADDRFORM, AF_INET6), EINVAL);
+    SAME(connect(c, ADDR(four)), 0);
+    int a = accept(l, NULL, NULL);
+    CHECK(a >= 0);
+    SAME(option(a, IPV6_ADDRFORM), AF_INET6);
+    FAILS(setsockopt(a, IPPROTO_IPV6, IPV6_ADDRFORM, &n, 2), EINVAL);
+    SAME(set(a, IPV6_ADDRFORM, AF_INET), 0);
+    SAME(family_of(a), AF_INET);
+    FAILS(set(a, IPV6_ADDRFORM, AF_INET), ENOPROTOOPT);
+    n = sizeof name;
+    SAME(getsockname(a, (struct sockaddr *)&name, &n), 0);
+    SAME(n, sizeof name);
+    SAME(name.sin_family, AF_INET);
+    SAME(name.sin_port, four.sin_port);
+    SAME(name.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+    CHECK(send(a, "x", 1, 0) == 1 && recv(c, &n, 1, 0) == 1);
+    /* It can begin anew, as a socket of IPv4. */
+    SAME(connect(a, &none, sizeof none), 0);
+    four.sin_port = 0;
+    four.sin_addr.s_addr = INADDR_ANY;
+    SAME(bind(a, ADDR(four)), 0);
+    SAME(listen(a, 5), 0);
+    n = sizeof name;
+    SAME(getsockname(a, (struct sockaddr *)&name, &n), 0);
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int d = socket(AF_INET, SOCK_STREAM, 0);
+    SAME(connect(d, ADDR(name)), 0);
+    int b = accept(a, NULL, NULL);
+    CHECK(b >= 0);
+    SAME(family_of(b), AF_INET);
+    close(l), close(c), close(a), close(d), close(b);
+
+    struct sockaddr_in6 nine = own(9);
+    int u = socket(AF_INET6, SOCK_DGRAM, 0), r = socket(AF_INET6, SOCK_RAW, 89);
+    FAILS(set(u, IPV6_ADDRFORM, AF_INET), ENOTCONN);
+    SAME(connect(u, ADDR(nine)), 0);
+    FAILS(set(u, IPV6_ADDRFORM, AF_INET), EADDRNOTAVAIL);
+    memset(&nine.sin6_addr, 0, 16);
+    nine.sin6_addr.s6_addr[10] = nine.sin6_addr.s6_addr[11] = 0xff;
+    nine.sin6_addr.s6_addr[12] = 127;
+    nine.sin6_addr.s6_addr[15] = 1;
+    SAME(connect(u, ADDR(nine)), 0);
+    SAME(set(u, IPV6_ADDRFORM, AF_INET), 0);
+    SAME(family_of(u), AF_INET);
+    FAILS(set(r, IPV6_ADDRFORM, AF_INET), ENOPROTOOPT);
+    close(u), close(r);
+}
+
+GUEST_WITH(lo_up(), T(checksums_of_raw_sockets), T(v6only_is_settled_by_a_port), T(flow_labels_can_be_left_out), T(shut_ends_of_sockets_without_ports), T(connections_change_their_family))

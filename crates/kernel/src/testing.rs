@@ -240,6 +240,10 @@ impl Platform for FakeMachine {
     fn relocate(&mut self, _: SpaceId, _: u64, _: u64, _: u64, _: u64) -> Result<(), Errno> {
         Err(Errno::ENOMEM)
     }
+    fn resident(&mut self, _: SpaceId, _: u64, pages: &mut [u8]) -> Result<(), Errno> {
+        pages.fill(1);
+        Ok(())
+    }
     fn advise(&mut self, _: SpaceId, _: u64, _: u64, _: i32) -> Result<(), Errno> {
         Ok(())
     }

@@ -27,7 +27,7 @@ const BLOCK: usize = 65_535;
 /// The file: a gzip member whose one part is stored as it is.
 pub fn config_gz() -> Vec<u8> {
     let mut text = String::from(
-        "#\n# Automatically generated file; DO NOT EDIT.\n# Linux/x86 6.1.0-belljar Kernel Configuration\n#\n",
+        "#\n# Automatically generated file; DO NOT EDIT.\n# Linux/x86 6.18.0-belljar Kernel Configuration\n#\n",
     );
     for name in HAS.split_whitespace() {
         let _ = writeln!(text, "CONFIG_{name}=y");

@@ -282,6 +282,9 @@ pub trait Platform: GuestMemory + Send {
     /// Passes on an `madvise(2)` whose effect on content the kernel relies on (`MADV_DONTNEED` on
     /// private pages gives them their original content back).
     fn advise(&mut self, space: SpaceId, addr: u64, len: u64, advice: i32) -> Result<(), Errno>;
+    /// Presence of the pages of anonymous memory as `mincore(2)` has it: a byte each, whose lowest bit says whether it
+    /// has been touched.
+    fn resident(&mut self, space: SpaceId, addr: u64, pages: &mut [u8]) -> Result<(), Errno>;
     /// Copies `data` to the guest's private pages at `addr` whatever their protection, as debuggers
     /// do; they must be readable.
     fn poke(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {

@@ -18,6 +18,7 @@ pub mod capability {
     pub const SETGID: u32 = 6;
     pub const SETUID: u32 = 7;
     pub const SETPCAP: u32 = 8;
+    pub const LINUX_IMMUTABLE: u32 = 9;
     pub const NET_BIND_SERVICE: u32 = 10;
     pub const NET_ADMIN: u32 = 12;
     pub const NET_RAW: u32 = 13;

@@ -41,6 +41,8 @@ pub enum WaitQueueId {
     Socket(u32),
     /// The queue of a program's end of an interface (`/dev/net/tun`).
     Tun(u32),
+    /// The queue of those who watch the tables of mounts.
+    Mounts,
 }
 
 /// Device and inode number of a file.

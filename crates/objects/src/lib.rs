@@ -2,7 +2,7 @@
 //! guest memory and no system calls, and wake nobody: an object that can be waited for has the name of its queue, and the kernel
 //! notifies it after a change.
 //!
-//! [`ids`] names objects, [`call_counts`] counts calls. [`pipe`], [`eventfd`], [`timerfd`], [`locks`], [`extents`], [`listing`],
+//! [`ids`] names objects, [`call_counts`] counts calls. [`pipe`], [`eventfd`], [`timerfd`], [`locks`], [`extents`], [`file_flags`], [`listing`],
 //! [`mounts`], [`notify`], [`loops`], [`native_cache`] and [`mtree`] belong to files, [`packet_sockets`] and [`packet_ring`] to
 //! sockets, [`space`] and [`aio`] to memory, [`discipline`] and [`time_namespaces`] to the clock, [`credentials`],
 //! [`attributes`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings, [`landlock`] the restrictions that they
@@ -16,6 +16,7 @@ pub mod credentials;
 pub mod discipline;
 pub mod eventfd;
 pub mod extents;
+pub mod file_flags;
 pub mod ids;
 pub mod keys;
 pub mod landlock;

@@ -10,6 +10,7 @@
 mod flags;
 pub mod options;
 pub mod requests;
+pub mod statmount;
 pub mod text;
 
 pub use flags::MountFlags;
@@ -121,6 +122,10 @@ pub struct Mounts {
     hidden: Map<(MountKey, InodeKey), MountKey>,
     /// File systems by device.
     systems: Map<u64, FileSystem>,
+    /// Number of changes of each namespace's table.
+    changes: Map<u32, u64>,
+    /// A table has changed since it was last asked.
+    touched: bool,
     /// The roots of namespaces and the processes in them.
     namespaces: Map<u32, Namespace>,
     last_id: u32,
@@ -161,6 +166,8 @@ impl Mounts {
             all,
             hidden: Map::new(),
             systems: Map::new(),
+            changes: Map::new(),
+            touched: false,
             namespaces: Map::new(),
             last_id: FIRST_ID - 1,
             last_device: FIRST_DEVICE - 1,
@@ -338,6 +345,7 @@ impl Mounts {
         }
         self.get_mut(mount).at = Some(at);
         self.hidden.insert(at, mount);
+        self.touch(mount);
     }
     /// Changes what a mount passes on, and all that are mounted in it if `deep`.
     pub fn set_propagation(&mut self, mount: MountKey, to: Propagation, deep: bool) {
@@ -366,12 +374,28 @@ impl Mounts {
     }
     /// Takes a mount out of its place; what is mounted in it stays there.
     pub fn detach(&mut self, mount: MountKey) {
+        self.touch(mount);
         if let Some(at) = self.get_mut(mount).at.take() {
             self.hidden.remove(&at);
         }
         for part in self.tree(mount) {
             self.get_mut(part).namespace = None;
         }
+    }
+    /// A mount has come, gone or changed: whoever watches the table of its namespace is to be told.
+    pub fn touch(&mut self, mount: MountKey) {
+        if let Some(namespace) = self.get(mount).namespace {
+            *self.changes.entry(namespace).or_default() += 1;
+            self.touched = true;
+        }
+    }
+    /// Number of changes of a namespace's table.
+    pub fn changes(&self, namespace: u32) -> u64 {
+        self.changes.get(&namespace).copied().unwrap_or(0)
+    }
+    /// True if a table has changed since the last call.
+    pub fn take_touched(&mut self) -> bool {
+        std::mem::take(&mut self.touched)
     }
     /// A mount and all that are mounted in it, parents before children, in the order of their numbers.
     pub fn tree(&self, mount: MountKey) -> Vec<MountKey> {

@@ -63,6 +63,8 @@ bitflags::bitflags! {
         const LOCKED = 4;
         /// `mseal(2)`.
         const SEALED = 8;
+        /// `mlock2(2)` with `MLOCK_ONFAULT`: locked as far as it has been touched.
+        const ON_FAULT = 16;
     }
 }
 

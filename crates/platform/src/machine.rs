@@ -326,6 +326,9 @@ impl Platform for HostMachine {
     fn advise(&mut self, space: SpaceId, addr: u64, len: u64, advice: i32) -> Result<(), Errno> {
         self.space_mut(space).advise(addr, len, advice)
     }
+    fn resident(&mut self, space: SpaceId, addr: u64, pages: &mut [u8]) -> Result<(), Errno> {
+        self.space(space).resident(addr, pages)
+    }
     fn poke(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {
         if !self.space(space).owns(addr, data.len() as u64) {
             return Err(Errno::EFAULT);

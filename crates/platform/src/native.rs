@@ -4,6 +4,7 @@
 use crate::far::Shim;
 use crate::near::{copy, patch_memory};
 use belljar_linux_abi::Errno;
+use belljar_shim::layout::PAGE;
 use std::io::Error;
 
 /// The process whose memory a space is.
@@ -86,6 +87,17 @@ impl Native {
             Native::Far(shim) => {
                 shim.call(libc::SYS_madvise, [addr, len, advice as u64, 0, 0, 0]).map(|_| ())
             }
+        }
+    }
+    /// `mincore(2)`.
+    pub fn mincore(&self, addr: u64, pages: &mut [u8]) -> Result<(), Errno> {
+        match self {
+            Native::Near => {
+                let len = pages.len() * PAGE as usize;
+                // SAFETY: there is a byte for each page.
+                checked(unsafe { libc::mincore(pointer(addr), len, pages.as_mut_ptr()) })
+            }
+            Native::Far(shim) => shim.mincore(addr, pages),
         }
     }
     /// Copies from guest memory.

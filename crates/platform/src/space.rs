@@ -363,6 +363,12 @@ impl Space {
         }
         self.native.madvise(addr, len, advice)
     }
+
+    /// See `Platform::resident`.
+    pub fn resident(&self, addr: u64, pages: &mut [u8]) -> Result<(), Errno> {
+        self.check_pages(addr, pages.len() as u64 * PAGE)?;
+        self.native.mincore(addr, pages)
+    }
 }
 
 impl Drop for Space {

@@ -171,6 +171,7 @@ pub fn of(name: &str) -> usize {
         | "fchmodat2"
         | "futex_wake"
         | "futex_requeue"
+        | "removexattrat"
         | "statmount"
         | "listmount"
         | "lsm_get_self_attr"
@@ -189,7 +190,8 @@ pub fn of(name: &str) -> usize {
         | "mq_timedreceive" | "waitid" | "add_key" | "keyctl" | "fchownat" | "linkat" | "get_mempolicy"
         | "perf_event_open" | "recvmmsg" | "fanotify_mark" | "name_to_handle_at" | "kcmp"
         | "kexec_file_load" | "move_mount" | "fsconfig" | "process_madvise" | "mount_setattr" | "mount"
-        | "futex_waitv" | "msgrcv" | "query_module" => 5,
+        | "futex_waitv" | "msgrcv" | "query_module" | "listxattrat" | "open_tree_attr" | "file_getattr"
+        | "file_setattr" => 5,
         _ => 6,
     }
 }

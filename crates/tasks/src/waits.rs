@@ -38,6 +38,8 @@ pub struct WaitTable {
     sockets: Vec<VecDeque<Waiter>>,
     /// Queues of programs' ends of interfaces.
     tuns: Vec<VecDeque<Waiter>>,
+    /// Those who watch the tables of mounts.
+    mounts: VecDeque<Waiter>,
 }
 
 impl WaitTable {
@@ -53,6 +55,7 @@ impl WaitTable {
                 self.sockets.get_mut(n as usize).map(std::mem::take).unwrap_or_default()
             }
             WaitQueueId::Tun(n) => self.tuns.get_mut(n as usize).map(std::mem::take).unwrap_or_default(),
+            WaitQueueId::Mounts => std::mem::take(&mut self.mounts),
         }
     }
     /// All sockets are gone.
@@ -66,6 +69,7 @@ impl WaitTable {
             WaitQueueId::Own(n) => return self.queues[n as usize].push_back(waiter),
             WaitQueueId::Socket(n) => (&mut self.sockets, n as usize),
             WaitQueueId::Tun(n) => (&mut self.tuns, n as usize),
+            WaitQueueId::Mounts => return self.mounts.push_back(waiter),
         };
         if queues.len() <= n {
             queues.resize_with(n + 1, VecDeque::new);
@@ -79,6 +83,7 @@ impl WaitTable {
             WaitQueueId::Own(n) => self.queues.get_mut(n as usize),
             WaitQueueId::Socket(n) => self.sockets.get_mut(n as usize),
             WaitQueueId::Tun(n) => self.tuns.get_mut(n as usize),
+            WaitQueueId::Mounts => Some(&mut self.mounts),
         };
         let Some(waiters) = waiters else { return };
         if waiters.front() == Some(&waiter) {
@@ -117,6 +122,7 @@ impl WaitTable {
             WaitQueueId::Own(n) => self.queues.get(n as usize),
             WaitQueueId::Socket(n) => self.sockets.get(n as usize),
             WaitQueueId::Tun(n) => self.tuns.get(n as usize),
+            WaitQueueId::Mounts => Some(&self.mounts),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::ids::{FileKey, InodeKey, MountKey};
 use belljar_linux_abi::c;
 use belljar_linux_abi::file::{FileTime, Stat, Statfs, Statx, StatxTime};
 use belljar_linux_net::socket_inode;
+use belljar_objects::mounts::statmount::UNIQUE;
 
 /// Magic numbers of file systems that `libc` does not list.
 const DEVPTS_SUPER_MAGIC: i64 = 0x1cd1;
@@ -15,8 +16,9 @@ const SYSFS_MAGIC: i64 = 0x6265_6572;
 const PIPEFS_MAGIC: i64 = 0x5049_5045;
 const RAMFS_MAGIC: i64 = 0x8584_58f6;
 const BLOCK: u64 = 4_096;
-/// `STATX_MNT_ID`, `STATX_ATTR_MOUNT_ROOT`.
+/// `STATX_MNT_ID`, `STATX_MNT_ID_UNIQUE`, `STATX_ATTR_MOUNT_ROOT`.
 const MOUNT_ID: u32 = 0x1000;
+const UNIQUE_MOUNT_ID: u32 = 0x4000;
 const MOUNT_ROOT: u64 = 0x2000;
 /// Device of files without inodes: pipes, sockets and the like.
 const ANONYMOUS_DEVICE: u64 = 0xd;
@@ -39,6 +41,8 @@ pub struct FileAttributes {
     pub allocated: u64,
     /// The mount's number, and true if it is the root of it.
     pub mount: (u32, bool),
+    /// Flags as `statx(2)` has them, and which of them it can have.
+    pub flags: (u64, u64),
 }
 
 impl Files {
@@ -81,6 +85,7 @@ impl Host {
             size: 0,
             allocated: 0,
             mount: (1, false),
+            flags: (0, 0),
         }
     }
     /// The links of a directory: its name, its own `.` and the `..` of the directories in it.
@@ -148,20 +153,32 @@ impl Host {
             size,
             allocated,
             mount: (1, false),
+            flags: meta.flags.attributes(self.files.flag_system(key)),
+        }
+    }
+
+    /// The magic number of the file system of a device.
+    pub(crate) fn file_system_kind(&self, device: u64) -> i64 {
+        let system = self.files.mounts.system(device).filter(|system| !system.seed);
+        match device {
+            DISK => c::EXT4_SUPER_MAGIC,
+            PROC => c::PROC_SUPER_MAGIC,
+            SYS => SYSFS_MAGIC,
+            PTS => DEVPTS_SUPER_MAGIC,
+            ANONYMOUS_DEVICE => PIPEFS_MAGIC,
+            NAMESPACE => c::NSFS_MAGIC,
+            _ if system.is_some_and(|system| system.kind == "ramfs") => RAMFS_MAGIC,
+            _ => c::TMPFS_MAGIC,
         }
     }
 
     /// `statfs(2)` of the file system of a device, in a mount.
     pub(crate) fn file_system(&self, mount: MountKey, device: u64) -> Statfs {
         let flags = Files::statfs_flags(self.files.mounts.flags(mount, device));
-        let (kind, blocks): (i64, u64) = match device {
-            DISK => (c::EXT4_SUPER_MAGIC, 16 << 20),
-            PROC => (c::PROC_SUPER_MAGIC, 0),
-            SYS => (SYSFS_MAGIC, 0),
-            PTS => (DEVPTS_SUPER_MAGIC, 0),
-            ANONYMOUS_DEVICE => (PIPEFS_MAGIC, 0),
-            NAMESPACE => (c::NSFS_MAGIC, 0),
-            _ => (c::TMPFS_MAGIC, 1 << 19),
+        let blocks = match device {
+            DISK => 16 << 20,
+            PROC | SYS | PTS | ANONYMOUS_DEVICE | NAMESPACE => 0,
+            _ => 1 << 19,
         };
         let system = self.files.mounts.system(device).filter(|system| !system.seed);
         let room = system.map(|system| system.room.unwrap_or_default());
@@ -172,7 +189,7 @@ impl Host {
         // What has no limits says nothing of them.
         let (used, used_files) = (used.min(blocks), used_files.min(files));
         Statfs {
-            kind: if system.is_some_and(|system| system.kind == "ramfs") { RAMFS_MAGIC } else { kind },
+            kind: self.file_system_kind(device),
             bsize: BLOCK as i64,
             blocks,
             bfree: blocks - used,
@@ -213,15 +230,16 @@ impl FileAttributes {
         }
     }
     /// In the form of `statx(2)`: all that the mask can ask for that there is.
-    pub fn statx(&self) -> Statx {
+    pub fn statx(&self, wanted: u32) -> Statx {
+        let unique = wanted & UNIQUE_MOUNT_ID != 0;
         let time = |ns: i64| {
             let time = FileTime::from_nanos(ns);
             StatxTime { sec: time.sec, nsec: time.nsec as u32, pad: 0 }
         };
         Statx {
-            mask: c::STATX_BASIC_STATS | c::STATX_BTIME | MOUNT_ID,
+            mask: c::STATX_BASIC_STATS | c::STATX_BTIME | if unique { UNIQUE_MOUNT_ID } else { MOUNT_ID },
             blksize: BLOCK as u32,
-            attributes: if self.mount.1 { MOUNT_ROOT } else { 0 },
+            attributes: self.flags.0 | if self.mount.1 { MOUNT_ROOT } else { 0 },
             nlink: self.links as u32,
             uid: self.meta.uid,
             gid: self.meta.gid,
@@ -230,7 +248,7 @@ impl FileAttributes {
             ino: self.number,
             size: self.size,
             blocks: self.blocks(),
-            attributes_mask: MOUNT_ROOT,
+            attributes_mask: self.flags.1 | MOUNT_ROOT,
             atime: time(self.meta.times.access),
             btime: time(self.meta.times.birth),
             ctime: time(self.meta.times.change),
@@ -239,7 +257,7 @@ impl FileAttributes {
             rdev_minor: c::minor(self.rdev),
             dev_major: c::major(self.device),
             dev_minor: c::minor(self.device),
-            mnt_id: self.mount.0.into(),
+            mnt_id: u64::from(self.mount.0) + if unique { UNIQUE } else { 0 },
             dio_mem_align: 0,
             dio_offset_align: 0,
             spare: [0; 12],

@@ -67,6 +67,14 @@ pub struct FdTable {
 }
 
 impl Files {
+    /// `EMFILE` if a copy of a descriptor table would be larger than `fs.nr_open`, which may have been lowered.
+    pub(crate) fn check_fd_table(&self, table: FdTableKey) -> Result<(), Errno> {
+        /// Tables have room for so many more at a time.
+        const STEP: usize = 64;
+        let last = self.tables[table.0].entries.iter().rposition(Option::is_some);
+        let size = last.map_or(0, |last| (last + 1).next_multiple_of(STEP));
+        if size as u64 <= self.most_descriptors { Ok(()) } else { Err(Errno::EMFILE) }
+    }
     /// A copy of a descriptor table, as `fork` makes it.
     pub(crate) fn copy_fd_table(&mut self, table: FdTableKey) -> FdTableKey {
         let copy = FdTable { users: 1, entries: self.tables[table.0].entries.clone() };

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::guest::GuestBuffers;
 use crate::ids::FileKey;
 use crate::outcome::{SysResult, done};
-use crate::syscall::socket_io;
+use crate::syscall::{file_flags, socket_io};
 use belljar_linux_abi::{Errno, c};
 
 /// A request to the random device for the bits of entropy that it has, and the answer.
@@ -45,7 +45,9 @@ impl Call<'_> {
                 self.read_block(file, device, buffers, offset)
             }
             FileKind::Device { device, .. } => device.read(self, buffers),
-            FileKind::Virtual { inode, content } => self.read_virtual(file, inode, content, buffers, offset),
+            FileKind::Virtual { inode, content, .. } => {
+                self.read_virtual(file, inode, content, buffers, offset)
+            }
             FileKind::Path(_) => Err(Errno::EBADF),
             FileKind::NativeStream(stream) => streams::read(self, stream, buffers),
             FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {
@@ -115,6 +117,9 @@ impl Call<'_> {
                 self.write(argument, &(left as i32))?;
                 done(0)
             }
+            (FileKind::Regular(inode) | FileKind::Directory { inode, .. }, _) => {
+                file_flags::ioctl(self, file, inode, request, argument)
+            }
             (FileKind::PipeReader(_) | FileKind::PipeWriter(_) | FileKind::PipeBoth(_), c::FIONREAD) => {
                 let len = self.host.files.pipe_of(file).map_or(0, |pipe| pipe.len());
                 self.write(argument, &(len as i32))?;
@@ -142,7 +147,10 @@ impl Call<'_> {
             (FileKind::Tun { tun, .. }, _) => self.tun_ioctl(tun, request, argument),
             (FileKind::Virtual { .. }, _) => match self.host.files.namespace_of(file) {
                 Some((kind, _)) => self.namespace_ioctl(kind, request),
-                None => Err(Errno::ENOTTY),
+                None => {
+                    let inode = self.host.files.open(file).kind.inode().ok_or(Errno::ENOTTY)?;
+                    file_flags::ioctl(self, file, inode, request, argument)
+                }
             },
             (FileKind::Socket(socket), _) => crate::net::socket_ioctl(self, socket, request, argument),
             _ => Err(Errno::ENOTTY),

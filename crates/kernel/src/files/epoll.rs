@@ -185,8 +185,7 @@ impl Host {
             let item = &mut instance.items[index];
             item.on_ready_list = false;
             let (file, wanted, data) = (item.file, item.events, item.data);
-            self.drop_unready(file);
-            let events = self.readiness(file) & wanted;
+            let events = self.polled(file) & wanted;
             if events == 0 {
                 continue;
             }

@@ -47,6 +47,8 @@ pub enum FileKind {
         inode: InodeKey,
         /// Its bytes.
         content: Option<Arc<[u8]>>,
+        /// Of a table of mounts: its namespace and the number of changes that whoever polls it has been told of.
+        mounts: Option<(u32, u64)>,
     },
     /// An instance of inotify or fanotify: its place in `Files::notify`.
     Notify(usize),

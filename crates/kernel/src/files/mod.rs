@@ -75,6 +75,8 @@ pub struct Files {
     pub(crate) open: Slab<OpenFile>,
     /// Descriptor tables.
     pub(crate) tables: Slab<FdTable>,
+    /// `fs.nr_open`: the ceiling of `RLIMIT_NOFILE`, and the size of the largest table.
+    pub(crate) most_descriptors: u64,
     /// Native descriptors.
     pub(crate) natives: NativeCache,
     /// The tree of files, by inode.
@@ -132,6 +134,7 @@ impl Files {
         let mut files = Files {
             open: Slab::new(),
             tables: Slab::new(),
+            most_descriptors: 1_048_576,
             inodes: Slab::new(),
             scratch: Vec::new(),
             last_inode_number: 1,

@@ -3,11 +3,13 @@
 //! The tables are in [`belljar_objects::mounts`]. A file system in memory is a directory without a name whose bytes lie, like
 //! those of removed files, in the folder of files without a name; they are gone when it is unmounted or the simulation ends.
 
+use super::readiness::MOUNTS_CHANGED;
 use super::tree::{DEV, DISK, Directory, Inode, Meta, Node, PROC, PTS, Place, RUN, SHM, SYS, Times};
 use crate::files::Files;
 use crate::host::Host;
-use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey};
+use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey, WaitQueueId};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_flags::FileFlags;
 use belljar_objects::mounts::options::MemoryOptions;
 use belljar_objects::mounts::{BASE, CopyExtent, FileSystem, MountFlags, Mounts, Room};
 use belljar_objects::notify::Subject;
@@ -79,12 +81,13 @@ impl Files {
         let flags = self.file_flags(file);
         let found = &mut self.inodes[inode.0];
         let skipped = MountFlags::READ_ONLY | MountFlags::NO_ACCESS_TIME;
+        let stays = found.meta.flags.contains(FileFlags::NO_ACCESS_TIME);
         let skips_directory =
             found.node.is_directory() && flags.contains(MountFlags::NO_DIRECTORY_ACCESS_TIME);
         let times = &mut found.meta.times;
         let is_newer = times.access > times.modify && times.access > times.change && now - times.access < DAY;
         let is_kept = flags.contains(MountFlags::RELATIVE_ACCESS_TIME) && is_newer;
-        if !flags.intersects(skipped) && !skips_directory && !is_kept {
+        if !stays && !flags.intersects(skipped) && !skips_directory && !is_kept {
             times.access = now;
         }
     }
@@ -210,7 +213,13 @@ impl Host {
         let (_, folder) = self.new_unnamed()?;
         self.machine.create_dir(&folder, 0o755)?;
         let now = self.net.clock.realtime_ns() as i64;
-        let meta = Meta { mode: options.mode, uid: options.uid, gid: options.gid, times: Times::all(now) };
+        let meta = Meta {
+            mode: options.mode,
+            uid: options.uid,
+            gid: options.gid,
+            times: Times::all(now),
+            ..Meta::default()
+        };
         let directory =
             Directory { own: true, own_root: Some(folder), is_root: true, ..Directory::default() };
         let root = self.files.add_inode(0, Node::Directory(directory), meta);
@@ -229,8 +238,15 @@ impl Host {
         Ok((device, root))
     }
 
+    /// Those who watch the tables of mounts are told of changes.
+    pub(crate) fn mounts_changed(&mut self) {
+        if self.files.mounts.take_touched() {
+            self.notify_events(WaitQueueId::Mounts, MOUNTS_CHANGED);
+        }
+    }
     /// Ends mounts that have been taken away; file systems that nothing shows any more go with all that is in them.
     pub(crate) fn end_mounts(&mut self, mounts: Vec<MountKey>) {
+        self.mounts_changed();
         for mount in mounts {
             let (root, id) = (self.files.mounts.get(mount).root, self.files.mounts.get(mount).id);
             self.files.notify.end_subject(Subject::Mount(id));

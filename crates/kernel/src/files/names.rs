@@ -8,6 +8,7 @@ use crate::host::Host;
 use crate::ids::InodeKey;
 use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_DIR, ACCESS_FS_MAKE_SYM};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_flags::FileFlags;
 use belljar_objects::notify::Happening;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -137,6 +138,7 @@ impl Host {
         if self.files.inode(inode).node.is_directory() {
             return Err(Errno::EPERM);
         }
+        self.files.check_flags(inode, FileFlags::FIXED)?;
         let from = (mount, self.files.parent_of(inode));
         self.check_refer(found.process, [from, (found.mount, found.parent)], (inode, None), (false, false))?;
         if self.files.inode(inode).links.is_empty() {

@@ -12,6 +12,7 @@ use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey, WaitQueueId};
 use belljar_base::SimTime;
 use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_REG, ACCESS_FS_READ_FILE, ACCESS_FS_WRITE_FILE};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_flags::FileFlags;
 use belljar_objects::mounts::MountFlags;
 
 /// The flags that stay with an open file: those that `F_GETFL` shows.
@@ -174,6 +175,9 @@ impl Host {
             if changes {
                 self.files.check_writable(place)?;
             }
+            if writes && flags & c::O_APPEND == 0 || flags & c::O_TRUNC != 0 {
+                self.files.check_flags(key, FileFlags::APPEND)?;
+            }
             if flags & c::O_NOATIME != 0 {
                 self.check_owns(process, key)?;
             }
@@ -212,7 +216,7 @@ impl Host {
                 if let Some(namespace) = file.mount_namespace() {
                     self.files.mounts.enter(namespace);
                 }
-                FileKind::Virtual { inode: key, content: None }
+                FileKind::Virtual { inode: key, content: None, mounts: self.watched_mounts(key) }
             }
             Node::Fifo => {
                 return Ok(match self.open_fifo((key, identity), flags, again)? {
@@ -272,7 +276,7 @@ impl Host {
         }
         let kind = match &self.files.inode(inode).node {
             Node::Directory(_) => FileKind::Directory { inode, listing: None },
-            Node::Virtual(_) => FileKind::Virtual { inode, content: None },
+            Node::Virtual(_) => FileKind::Virtual { inode, content: None, mounts: None },
             _ => {
                 self.native_of(inode)?;
                 FileKind::Regular(inode)

@@ -8,6 +8,7 @@ use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
 use belljar_linux_abi::Errno;
+use belljar_objects::file_flags::FileFlags;
 
 /// May be read.
 pub const READ: u32 = 4;
@@ -48,6 +49,11 @@ impl Files {
             0 => (gid, mode),
             bit => (parent.gid, if makes_directory { mode | bit } else { mode }),
         }
+    }
+
+    /// `EPERM` for files with any of these flags.
+    pub(crate) fn check_flags(&self, key: InodeKey, flags: FileFlags) -> Result<(), Errno> {
+        if self.inodes[key.0].meta.flags.intersects(flags) { Err(Errno::EPERM) } else { Ok(()) }
     }
 
     /// `EPERM` for files whose mode, owner and times are the system's.
@@ -138,6 +144,9 @@ impl Host {
         key: InodeKey,
         wanted: u32,
     ) -> Result<(), Errno> {
+        if wanted & WRITE != 0 && self.files.inodes[key.0].meta.flags.contains(FileFlags::IMMUTABLE) {
+            return Err(Errno::EPERM);
+        }
         if superuser {
             return self.files.check_superuser_access(key, wanted);
         }
@@ -161,10 +170,14 @@ impl Host {
         key: InodeKey,
     ) -> Result<(), Errno> {
         self.check_permission(process, directory, WRITE | EXEC)?;
-        if self.files.inodes[directory.0].meta.mode & STICKY == 0 {
-            return Ok(());
+        let parent = &self.files.inodes[directory.0].meta;
+        if parent.flags.contains(FileFlags::APPEND) {
+            return Err(Errno::EPERM);
         }
-        self.check_owns(process, directory).or_else(|_| self.check_owns(process, key))
+        if parent.mode & STICKY != 0 {
+            self.check_owns(process, directory).or_else(|_| self.check_owns(process, key))?;
+        }
+        self.files.check_flags(key, FileFlags::FIXED)
     }
 
     /// `EPERM` unless a process may give a file to this user and group (`u32::MAX`: as they are):

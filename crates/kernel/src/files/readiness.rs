@@ -3,7 +3,7 @@
 //! A change of an object that brings one of these bits up is told to its waiters by
 //! [`Host::notify_events`]: see [`wait`](crate::wait).
 
-use super::FileKind;
+use super::{FileKind, Files};
 use crate::host::Host;
 use crate::ids::{FileKey, WaitQueueId};
 pub(crate) use belljar_netstack::readiness::*;
@@ -11,7 +11,21 @@ pub(crate) use belljar_netstack::readiness::*;
 /// Readiness of a file that has no notion of it.
 pub(crate) const ALWAYS: u32 = READABLE | WRITABLE;
 
+/// A table of mounts has changed since it was polled.
+pub(crate) const MOUNTS_CHANGED: u32 = EPOLLERR | EPOLLPRI;
+
 impl Host {
+    /// Readiness of an open file for whoever polls it, and is told by that of changes of mounts.
+    pub(crate) fn polled(&mut self, file: FileKey) -> u32 {
+        self.drop_unready(file);
+        let ready = self.readiness(file);
+        let Files { open, mounts: table, .. } = &mut self.files;
+        if let FileKind::Virtual { mounts: Some((namespace, told)), .. } = &mut open[file.0].kind {
+            *told = table.changes(*namespace);
+        }
+        ready
+    }
+
     /// Readiness of an open file, all bits whether asked for or not.
     pub(crate) fn readiness(&self, file: FileKey) -> u32 {
         let open = &self.files.open[file.0];
@@ -35,6 +49,10 @@ impl Host {
             FileKind::Terminal { pty, .. } => self.files.ptys[*pty].pair.slave_readiness(),
             FileKind::TimerFd(n) => self.files.timerfds[*n].readiness(),
             FileKind::SignalFd(n) => self.signalfd_readiness(*n),
+            FileKind::Virtual { mounts: Some((namespace, told)), .. } => {
+                let changed = self.files.mounts.changes(*namespace) != *told;
+                READABLE | if changed { MOUNTS_CHANGED } else { 0 }
+            }
             _ => ALWAYS,
         }
     }
@@ -59,6 +77,7 @@ impl Host {
             }
             FileKind::TimerFd(n) => Some(self.files.timerfds[*n].queue),
             FileKind::SignalFd(n) => self.signalfd_queue(*n),
+            FileKind::Virtual { mounts: Some(_), .. } => Some(WaitQueueId::Mounts),
             _ => None,
         }
     }

@@ -14,6 +14,7 @@ use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::NativeFile;
 use belljar_objects::extents::Extents;
+use belljar_objects::file_flags::FileFlags;
 
 /// Bytes moved at a time between the machine's file and the guest's memory.
 const CHUNK: u64 = 1 << 20;
@@ -371,6 +372,7 @@ impl Host {
             }
             _ => return Err(Errno::ENODEV),
         };
+        self.files.check_flags(inode, if kind == 0 { FileFlags::IMMUTABLE } else { FileFlags::FIXED })?;
         if end > MAX_FILE_SIZE {
             return Err(Errno::EFBIG);
         }

@@ -10,6 +10,7 @@ use crate::ids::InodeKey;
 use belljar_base::Map;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{NativeStat, OpenHow};
+use belljar_objects::file_flags::FileFlags;
 use belljar_objects::mtree::{Words, parsed, unescaped};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -103,7 +104,13 @@ impl Host {
     /// A file takes the place of what a directory shows under this name.
     fn place(&mut self, at: InodeKey, name: &[u8], node: Node, stat: &NativeStat) -> InodeKey {
         self.take_place(at, name);
-        let meta = Meta { mode: stat.mode & 0o7777, uid: 0, gid: 0, times: Times::all(stat.mtime_ns) };
+        let meta = Meta {
+            mode: stat.mode & 0o7777,
+            uid: 0,
+            gid: 0,
+            times: Times::all(stat.mtime_ns),
+            ..Meta::default()
+        };
         let device = self.files.inode(at).device;
         let inode = self.files.add_inode(device, node, meta);
         self.files.inode(inode).changed = true;
@@ -226,6 +233,7 @@ fn describe(inode: &mut Inode, words: &Words<'_>) {
             "mode" => inode.meta.mode = u32::from_str_radix(value, 8).unwrap_or(inode.meta.mode),
             "uid" => inode.meta.uid = value.parse().unwrap_or(0),
             "gid" => inode.meta.gid = value.parse().unwrap_or(0),
+            "flags" => inode.meta.flags = FileFlags::of_names(value),
             "time" => {
                 let (sec, nsec) = value.split_once('.').unwrap_or((value, "0"));
                 let (sec, nsec): (i64, i64) = (sec.parse().unwrap_or(0), nsec.parse().unwrap_or(0));

@@ -109,6 +109,9 @@ impl Host {
                 "{path} type={kind} mode={:04o} uid={} gid={} time={sec}.{nsec:09}",
                 meta.mode, meta.uid, meta.gid
             );
+            if !meta.flags.is_empty() {
+                let _ = write!(text, " flags={}", meta.flags.names());
+            }
             let origin = match &inode.node {
                 Node::Regular(content) => {
                     let _ = write!(text, " size={}", content.size);

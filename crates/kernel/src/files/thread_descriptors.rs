@@ -5,6 +5,7 @@
 
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
+use belljar_linux_abi::Errno;
 
 impl Host {
     /// Puts the descriptors of a thread in place for its call.
@@ -33,18 +34,19 @@ impl Host {
     }
 
     /// `unshare(CLONE_FILES)`: a thread gets descriptors that it shares with no other thread and no other process.
-    pub(crate) fn unshare_fd_table(&mut self, thread: ThreadKey) {
+    pub(crate) fn unshare_fd_table(&mut self, thread: ThreadKey) -> Result<(), Errno> {
         let process = self.threads[thread.0].process;
-        let Some(table) = self.processes[process.0].fds else { return };
+        let Some(table) = self.processes[process.0].fds else { return Ok(()) };
         let among_threads = self.threads[thread.0].own_fds.is_none()
             && self.processes[process.0]
                 .threads
                 .iter()
                 .any(|other| *other != thread && self.threads[other.0].own_fds.is_none());
         if among_threads {
-            return self.give_descriptors_apart(thread);
-        }
-        if self.files.tables[table.0].users > 1 {
+            self.files.check_fd_table(table)?;
+            self.give_descriptors_apart(thread);
+        } else if self.files.tables[table.0].users > 1 {
+            self.files.check_fd_table(table)?;
             let copy = self.files.copy_fd_table(table);
             match self.threads[thread.0].own_fds {
                 Some(_) => self.thread(thread).own_fds = Some(copy),
@@ -56,6 +58,7 @@ impl Host {
             self.process(process).fds = Some(copy);
             self.release_fd_table(table);
         }
+        Ok(())
     }
     fn give_descriptors_apart(&mut self, thread: ThreadKey) {
         self.give_descriptors(thread, thread, false);

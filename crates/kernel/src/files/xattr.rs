@@ -7,6 +7,7 @@ use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_flags::FileFlags;
 
 const USER: &[u8] = b"user.";
 const TRUSTED: &[u8] = b"trusted.";
@@ -23,6 +24,9 @@ impl Host {
         name: &[u8],
         access: u32,
     ) -> Result<(), Errno> {
+        if access == WRITE {
+            self.files.check_flags(inode, FileFlags::FIXED)?;
+        }
         let refused = if access == READ { Errno::ENODATA } else { Errno::EPERM };
         if name.starts_with(TRUSTED) {
             return self.processes.require(process, capability::SYS_ADMIN).map_err(|_| refused);

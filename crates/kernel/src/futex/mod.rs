@@ -10,10 +10,11 @@ use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::mm::{Access, VmaKind};
 use belljar_linux_abi::Errno;
+use belljar_machine::USER_END;
 use belljar_tasks::futexes::FutexKey;
 
 impl Host {
-    /// The name of the word at `addr`. `EINVAL` if it is not aligned, `EFAULT` if it is not mapped.
+    /// The name of the word at `addr`. `EINVAL` if it is not aligned, `EFAULT` if others could have it but there is none.
     pub(crate) fn futex_key(
         &self,
         process: ProcessKey,
@@ -25,11 +26,16 @@ impl Host {
         }
         let key = self.processes[process.0].mm.ok_or(Errno::ESRCH)?;
         let mm = &self.spaces[key.0];
+        if is_private {
+            // A mere name, whatever is mapped there.
+            return if addr < USER_END { Ok(FutexKey::Private(key, addr)) } else { Err(Errno::EFAULT) };
+        }
         mm.check(addr, 4, Access::Read)?;
-        if !is_private
-            && let Some(vma) = mm.find(addr).filter(|vma| vma.shared)
+        if let Some(vma) = mm.find(addr).filter(|vma| vma.shared)
             && let VmaKind::File { identity: (device, inode), offset, .. } = vma.kind
         {
+            // The file may have become shorter than its mapping.
+            self.read_futex_word(process, addr)?;
             return Ok(FutexKey::Shared(device, inode, offset + (addr - vma.start)));
         }
         Ok(FutexKey::Private(key, addr))

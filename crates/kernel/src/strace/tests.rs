@@ -102,6 +102,8 @@ fn those_with_six_arguments_are_known() {
             "io_uring_enter",
             "epoll_pwait2",
             "futex_wait",
+            "setxattrat",
+            "getxattrat",
         ]
         .into_iter()
         .collect::<Vec<_>>()

@@ -169,7 +169,7 @@ pub fn sys_unshare(call: &mut Call<'_>) -> SysResult {
         call.host.processes.unshare_time(call.process);
     }
     if flags & c::CLONE_FILES != 0 {
-        call.host.unshare_fd_table(call.thread);
+        call.host.unshare_fd_table(call.thread)?;
     }
     done(0)
 }

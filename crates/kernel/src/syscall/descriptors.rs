@@ -9,6 +9,7 @@ use belljar_linux_abi::file::Flock;
 use belljar_linux_abi::landlock::ACCESS_FS_IOCTL_DEV;
 use belljar_linux_abi::signal::NSIG;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_flags::FileFlags;
 use belljar_objects::locks::{LockOwner, RecordLock};
 use belljar_objects::notify::DN_MULTISHOT;
 
@@ -56,7 +57,7 @@ pub fn sys_close_range(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     if flags & c::CLOSE_RANGE_UNSHARE != 0 {
-        call.host.unshare_fd_table(call.thread);
+        call.host.unshare_fd_table(call.thread)?;
     }
     let table = call.host.process(call.process).fds.ok_or(Errno::EBADF)?;
     let open = call.host.files.tables[table.0].entries.len() as u32;
@@ -159,6 +160,15 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
         c::F_GETFL => done(call.host.files.open(file).flags as u64),
         c::F_SETFL => {
             let asked = argument as i32;
+            let (flags, inode) = (call.host.files.open(file).flags, call.host.files.open(file).kind.inode());
+            if let Some(inode) = inode {
+                if (asked ^ flags) & c::O_APPEND != 0 {
+                    call.host.files.check_flags(inode, FileFlags::APPEND)?;
+                }
+                if asked & !flags & c::O_NOATIME != 0 {
+                    call.host.check_owns(call.process, inode)?;
+                }
+            }
             call.host.set_file_async(file, fd, asked & c::O_ASYNC != 0);
             let open = call.host.files.open(file);
             open.flags = open.flags & !SETTABLE | asked & SETTABLE;

@@ -13,6 +13,7 @@ use crate::outcome::{Block, IfInterrupted, SysResult, done};
 use belljar_linux_abi::file::OpenHow;
 use belljar_linux_abi::landlock::ACCESS_FS_TRUNCATE;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_flags::FileFlags;
 use belljar_objects::locks::F_SEAL_EXEC;
 
 /// `open(2)`.
@@ -219,6 +220,7 @@ pub fn sys_ftruncate(call: &mut Call<'_>) -> SysResult {
 
 /// Gives a file another size, within the caller's limit and what its seals allow.
 fn cut(call: &mut Call<'_>, inode: InodeKey, size: u64) -> Result<(), Errno> {
+    call.host.files.check_flags(inode, FileFlags::FIXED)?;
     let before = call.host.size_of(inode)?;
     if size > before {
         call.room_in_file(size - 1, 1)?;

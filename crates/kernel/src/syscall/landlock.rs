@@ -96,3 +96,20 @@ pub fn sys_landlock_restrict_self(call: &mut Call<'_>) -> SysResult {
     *restrictions = Some(Arc::new(restrictions.as_deref().cloned().unwrap_or_default().with(&ruleset)?));
     done(0)
 }
+
+/// lsm_list_modules(2): capabilities and Landlock.
+pub fn sys_lsm_list_modules(call: &mut Call<'_>) -> SysResult {
+    const MODULES: [u64; 2] = [100, 110];
+    let [ids, size, flags, ..] = call.args;
+    if flags as u32 != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let room: u32 = call.read(size)?;
+    let needed = size_of::<[u64; 2]>() as u32;
+    call.write(size, &needed)?;
+    if room < needed {
+        return Err(Errno::E2BIG);
+    }
+    call.write(ids, &MODULES)?;
+    done(MODULES.len() as u64)
+}

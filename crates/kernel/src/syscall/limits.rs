@@ -9,8 +9,6 @@ use belljar_linux_abi::process::{Rusage, Tms};
 use belljar_linux_abi::time::Timeval;
 use belljar_linux_abi::{Errno, c};
 
-/// `fs.nr_open`: the ceiling of `RLIMIT_NOFILE`.
-const NR_OPEN: u64 = 1_048_576;
 /// Clock ticks of `times(2)` in nanoseconds.
 const TICK_NS: u64 = 10_000_000;
 /// Calls that make a tick of processor time.
@@ -89,7 +87,7 @@ fn set_limit(call: &mut Call<'_>, process: ProcessKey, resource: u32, limit: Rli
     if limit.soft > limit.hard {
         return Err(Errno::EINVAL);
     }
-    if resource == c::RLIMIT_NOFILE && limit.hard > NR_OPEN {
+    if resource == c::RLIMIT_NOFILE && limit.hard > call.host.files.most_descriptors {
         return Err(Errno::EPERM);
     }
     let privileged = call.host.processes.is_capable(call.process, capability::SYS_RESOURCE);

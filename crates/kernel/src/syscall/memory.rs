@@ -257,22 +257,33 @@ fn lock_range(call: &Call<'_>) -> Result<Range<u64>, Errno> {
     Ok(start..start.checked_add(len).ok_or(Errno::EINVAL)?)
 }
 
+/// What `mlock2(2)` sets and `munlock(2)` clears.
+const LOCKS: Marks = Marks::LOCKED.union(Marks::ON_FAULT);
+
 /// mlock(2): simulated memory is never paged out; what is locked counts and is shown.
 pub fn sys_mlock(call: &mut Call<'_>) -> SysResult {
+    lock(call, Marks::empty())
+}
+
+fn lock(call: &mut Call<'_>, how: Marks) -> SysResult {
     let range = lock_range(call)?;
     let mm = call.mm();
     let already = call.host.mm(mm).overlapping(&range).filter(|vma| vma.marks.contains(Marks::LOCKED));
     let already: u64 = already.map(|vma| vma.end.min(range.end) - vma.start.max(range.start)).sum();
     call.check_lock_limit(range.end - range.start - already)?;
     call.require_mapped(&range)?;
-    call.host.mark_pages(mm, &range, Marks::LOCKED, Marks::empty());
+    call.host.mark_pages(mm, &range, Marks::LOCKED | how, LOCKS);
     done(0)
 }
 
 /// mlock2(2).
 pub fn sys_mlock2(call: &mut Call<'_>) -> SysResult {
     const ONFAULT: u32 = 1;
-    if call.uint(2) & !ONFAULT != 0 { Err(Errno::EINVAL) } else { sys_mlock(call) }
+    match call.uint(2) {
+        0 => lock(call, Marks::empty()),
+        ONFAULT => lock(call, Marks::ON_FAULT),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 /// munlock(2).
@@ -280,7 +291,7 @@ pub fn sys_munlock(call: &mut Call<'_>) -> SysResult {
     let range = lock_range(call)?;
     call.require_mapped(&range)?;
     let mm = call.mm();
-    call.host.mark_pages(mm, &range, Marks::empty(), Marks::LOCKED);
+    call.host.mark_pages(mm, &range, Marks::empty(), LOCKS);
     done(0)
 }
 
@@ -296,10 +307,12 @@ pub fn sys_mlockall(call: &mut Call<'_>) -> SysResult {
     let all: u64 = call.host.mm(mm).vmas().map(Vma::counted).sum();
     let locked = call.host.mm(mm).locked_bytes();
     call.check_lock_limit(if current { all.saturating_sub(locked) } else { 0 })?;
-    let future = if flags & c::MCL_FUTURE as u32 != 0 { Marks::LOCKED } else { Marks::empty() };
-    call.host.mm(mm).marks_of_new = future;
+    let on_fault = flags & c::MCL_ONFAULT as u32 != 0;
+    let locks = Marks::LOCKED | if on_fault { Marks::ON_FAULT } else { Marks::empty() };
+    let future = flags & c::MCL_FUTURE as u32 != 0;
+    call.host.mm(mm).marks_of_new = if future { locks } else { Marks::empty() };
     if current {
-        call.host.mark_pages(mm, &(0..u64::MAX), Marks::LOCKED, Marks::empty());
+        call.host.mark_pages(mm, &(0..u64::MAX), locks, LOCKS);
     }
     done(0)
 }
@@ -308,7 +321,7 @@ pub fn sys_mlockall(call: &mut Call<'_>) -> SysResult {
 pub fn sys_munlockall(call: &mut Call<'_>) -> SysResult {
     let mm = call.mm();
     call.host.mm(mm).marks_of_new = Marks::empty();
-    call.host.mark_pages(mm, &(0..u64::MAX), Marks::empty(), Marks::LOCKED);
+    call.host.mark_pages(mm, &(0..u64::MAX), Marks::empty(), LOCKS);
     done(0)
 }
 
@@ -332,11 +345,25 @@ pub fn sys_cachestat(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
-/// mincore(2): every mapped page is resident.
+/// mincore(2): pages of anonymous memory are resident once they are touched or locked, those of files always.
 pub fn sys_mincore(call: &mut Call<'_>) -> SysResult {
     let range = pages(call.args[0], call.args[1])?;
     call.require_mapped(&range)?;
-    let count = ((range.end - range.start) / PAGE) as usize;
-    call.write_bytes(call.args[2], &vec![1; count])?;
+    let mut found = vec![1; ((range.end - range.start) / PAGE) as usize];
+    let key = call.mm();
+    let (space, mm) = (call.host.mm(key).space, &call.host.spaces[key.0]);
+    for vma in mm.overlapping(&range) {
+        let anonymous = match vma.kind {
+            VmaKind::Anonymous(_) => true,
+            VmaKind::File { file, .. } => vma.shared && file.is_none(),
+        };
+        if anonymous && (!vma.marks.contains(Marks::LOCKED) || vma.marks.contains(Marks::ON_FAULT)) {
+            let part = vma.start.max(range.start)..vma.end.min(range.end);
+            let [from, to] = [part.start, part.end].map(|at| ((at - range.start) / PAGE) as usize);
+            call.host.machine.resident(space, part.start, &mut found[from..to])?;
+        }
+    }
+    found.iter_mut().for_each(|page| *page &= 1);
+    call.write_bytes(call.args[2], &found)?;
     done(0)
 }

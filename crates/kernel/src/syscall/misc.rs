@@ -8,7 +8,7 @@ use belljar_linux_abi::process::SysInfo;
 use belljar_linux_abi::{Errno, c};
 
 /// Fields of `uname` beside the host's name.
-const RELEASE: &str = "6.1.0-belljar";
+const RELEASE: &str = "6.18.0-belljar";
 const VERSION: &str = "#1 SMP Belljar";
 /// The length of each field of `struct new_utsname`.
 const NAME_LEN: usize = 65;

@@ -340,6 +340,7 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
         let mount = mounts.get_mut(mount);
         mount.flags = change.applied(mount.flags);
     }
+    mounts.touch(place.0);
     for device in seeds {
         if let Some(system) = mounts.system_mut(device) {
             system.flags = change.applied(system.flags);
@@ -348,5 +349,6 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
     if let Some(to) = propagation.filter(|_| !is_seed) {
         mounts.set_propagation(place.0, to, deep);
     }
+    call.host.mounts_changed();
     done(0)
 }

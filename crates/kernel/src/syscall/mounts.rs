@@ -122,6 +122,7 @@ pub(super) fn attach(call: &mut Call<'_>, mount: MountKey, place: Place) -> SysR
         call.host.end_mounts(gone);
         return Err(errno);
     }
+    call.host.mounts_changed();
     done(0)
 }
 
@@ -184,6 +185,8 @@ fn remount_bind(call: &mut Call<'_>, place: Place, wanted: MountFlags) -> SysRes
         return Err(Errno::EBUSY);
     }
     mount.flags = wanted;
+    call.host.files.mounts.touch(place.0);
+    call.host.mounts_changed();
     done(0)
 }
 
@@ -220,6 +223,8 @@ pub(super) fn remount(
         }
     }
     call.host.files.mounts.get_mut(place.0).flags = wanted & MountFlags::OF_MOUNT;
+    call.host.files.mounts.touch(place.0);
+    call.host.mounts_changed();
     done(0)
 }
 

@@ -11,6 +11,7 @@ use crate::ids::InodeKey;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::file::FileTime;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_flags::FileFlags;
 use belljar_objects::locks::F_SEAL_EXEC;
 
 fn found_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Found, Errno> {
@@ -254,6 +255,7 @@ fn chmod(call: &mut Call<'_>, target: Target, mode: u32, by: Option<i32>) -> Sys
         return Err(Errno::EOPNOTSUPP);
     }
     call.host.files.check_changeable(inode)?;
+    call.host.files.check_flags(inode, FileFlags::FIXED)?;
     call.host.check_owns(call.process, inode)?;
     call.host.take_over(inode)?;
     if (call.host.files.inode(inode).meta.mode ^ mode) & 0o111 != 0 {
@@ -307,6 +309,9 @@ fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32
         }
     };
     call.host.files.check_changeable(key)?;
+    if (uid, gid) != (u32::MAX, u32::MAX) {
+        call.host.files.check_flags(key, FileFlags::FIXED)?;
+    }
     call.host.check_may_give(call.process, key, uid, gid)?;
     call.host.take_over(key)?;
     let inode = call.host.files.inode(key);
@@ -412,9 +417,12 @@ fn set_times(call: &mut Call<'_>, target: Target, new: [NewTime; 2]) -> SysResul
         return done(0);
     }
     call.host.files.check_changeable(inode)?;
+    let now = new.iter().all(|time| matches!(time, NewTime::Now));
+    let fixed = if now { FileFlags::IMMUTABLE } else { FileFlags::FIXED };
+    call.host.files.check_flags(inode, fixed)?;
     if call.host.check_owns(call.process, inode).is_err() {
         // Whoever may write may say that it has happened now.
-        if !new.iter().all(|time| matches!(time, NewTime::Now)) {
+        if !now {
             return Err(Errno::EPERM);
         }
         call.host.check_permission(call.process, inode, WRITE)?;

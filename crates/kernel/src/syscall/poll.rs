@@ -124,10 +124,7 @@ impl Host {
     }
     fn poll_descriptor(&mut self, process: ProcessKey, fd: i32, wanted: u16) -> u16 {
         match self.pollable_file(process, fd) {
-            Ok(file) => {
-                self.drop_unready(file);
-                self.readiness(file) as u16 & (wanted | ALWAYS_REPORTED)
-            }
+            Ok(file) => self.polled(file) as u16 & (wanted | ALWAYS_REPORTED),
             Err(_) => c::POLLNVAL as u16,
         }
     }

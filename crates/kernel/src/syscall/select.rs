@@ -78,8 +78,7 @@ fn select_asked(call: &mut Call<'_>, timeout: Timeout, count: usize, asked: &[u8
             continue;
         }
         let file = call.host.pollable_file(call.process, fd as i32)?;
-        call.host.drop_unready(file);
-        let events = call.host.readiness(file);
+        let events = call.host.polled(file);
         for set in 0..3 {
             if wanted[set][byte] & bit != 0 && events & MEANS[set] != 0 {
                 found[set][byte] |= bit;

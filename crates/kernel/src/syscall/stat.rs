@@ -6,7 +6,7 @@ use crate::files::permission::WRITE;
 use crate::files::tree::{Node, Target, Walk};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
-use belljar_objects::mounts::MountFlags;
+use belljar_objects::mounts::{BASE, MountFlags};
 
 fn at_path(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<FileAttributes, Errno> {
     // An empty path by a null pointer is what newer programs pass with AT_EMPTY_PATH.
@@ -69,7 +69,7 @@ pub fn sys_statx(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let found = at_path(call, call.int(0), call.args[1], walk)?;
-    call.write(call.args[4], &found.statx())?;
+    call.write(call.args[4], &found.statx(call.uint(3)))?;
     done(0)
 }
 
@@ -134,5 +134,35 @@ pub fn sys_fstatfs(call: &mut Call<'_>) -> SysResult {
     let mount = call.host.files.mount_of(file);
     let answer = call.host.file_system(mount, device);
     call.write(call.args[1], &answer)?;
+    done(0)
+}
+
+/// Kinds of file systems in the order of `/proc/filesystems`.
+const FILE_SYSTEMS: [&str; 6] = ["sysfs", "tmpfs", "proc", "devtmpfs", "ramfs", "devpts"];
+
+/// sysfs(2), by which old programs ask for kinds of file systems.
+pub fn sys_sysfs(call: &mut Call<'_>) -> SysResult {
+    match call.int(0) {
+        1 => {
+            let name = call.read_path(call.args[1])?;
+            let at = FILE_SYSTEMS.iter().position(|kind| kind.as_bytes() == name);
+            done(at.ok_or(Errno::EINVAL)? as u64)
+        }
+        2 => {
+            let name = FILE_SYSTEMS.get(call.uint(1) as usize).ok_or(Errno::EINVAL)?;
+            call.write_bytes(call.args[2], &[name.as_bytes(), b"\0"].concat())?;
+            done(0)
+        }
+        3 => done(FILE_SYSTEMS.len() as u64),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// ustat(2): free blocks and inodes of the file system of a device.
+pub fn sys_ustat(call: &mut Call<'_>) -> SysResult {
+    let device = u64::from(call.uint(0));
+    call.host.files.mounts.system(device).ok_or(Errno::EINVAL)?;
+    let found = call.host.file_system(BASE, device);
+    call.write(call.args[1], &[u64::from(found.bfree as u32), found.ffree, 0, 0])?;
     done(0)
 }

@@ -116,7 +116,7 @@ table! {
     13 rt_sigaction = Full, signal::sys_rt_sigaction, "";
     14 rt_sigprocmask = Full, signal::sys_rt_sigprocmask, "";
     15 rt_sigreturn = Full, signal::sys_rt_sigreturn, "";
-    16 ioctl = Partial, descriptors::sys_ioctl, "close-on-exec, FIONBIO, FIONREAD and the requests of terminals, TUN devices, namespaces and sockets; all others are ENOTTY or EINVAL";
+    16 ioctl = Partial, descriptors::sys_ioctl, "close-on-exec, FIONBIO, FIONREAD, flags of files and the requests of terminals, TUN devices, namespaces and sockets; all others are ENOTTY or EINVAL";
     17 pread64 = Full, files::sys_pread64, "";
     18 pwrite64 = Full, files::sys_pwrite64, "";
     19 readv = Full, vectors::sys_readv, "";
@@ -127,7 +127,7 @@ table! {
     24 sched_yield = Full, sched::sys_sched_yield, "";
     25 mremap = Partial, memory::sys_mremap, "no MREMAP_DONTUNMAP; only private anonymous memory grows in place; an old length of 0 is EINVAL and does not map shared pages again";
     26 msync = Partial, memory::sys_msync, "checks its arguments only, as a shared mapping is the file itself";
-    27 mincore = Partial, memory::sys_mincore, "every mapped page is resident";
+    27 mincore = Partial, memory::sys_mincore, "pages of files are always resident";
     28 madvise = Partial, memory::sys_madvise, "MADV_FREE frees nothing; MADV_POPULATE_* has no effect; no MADV_COLLAPSE, MADV_HWPOISON, MADV_SOFT_OFFLINE or guard pages";
     29 shmget = Full, shm::sys_shmget, "";
     30 shmat = Full, shm::sys_shmat, "";
@@ -236,10 +236,10 @@ table! {
     133 mknod = Partial, paths::sys_mknod, "block devices, and character devices that hosts do not have, cannot be opened";
     134 uselib = Unsupported, unsupported, "";
     135 personality = NoEffect, process::sys_personality, "kept and shown";
-    136 ustat = Unsupported, unsupported, "";
+    136 ustat = Full, stat::sys_ustat, "";
     137 statfs = Partial, stat::sys_statfs, "sizes of file systems are made up";
     138 fstatfs = Partial, stat::sys_fstatfs, "sizes of file systems are made up";
-    139 sysfs = Unsupported, unsupported, "";
+    139 sysfs = Full, stat::sys_sysfs, "";
     140 getpriority = NoEffect, sched::sys_getpriority, "kept and shown";
     141 setpriority = NoEffect, sched::sys_setpriority, "kept and shown";
     142 sched_setparam = NoEffect, sched::sys_sched_setparam, "kept and shown";
@@ -468,10 +468,17 @@ table! {
     454 futex_wake = Unsupported, unsupported, "";
     455 futex_wait = Unsupported, unsupported, "";
     456 futex_requeue = Unsupported, unsupported, "";
-    457 statmount = Unsupported, unsupported, "";
-    458 listmount = Unsupported, unsupported, "";
+    457 statmount = Partial, mount_queries::sys_statmount, "mounts of the caller's own namespace";
+    458 listmount = Partial, mount_queries::sys_listmount, "mounts of the caller's own namespace";
     459 lsm_get_self_attr = Unsupported, unsupported, "";
     460 lsm_set_self_attr = Unsupported, unsupported, "";
-    461 lsm_list_modules = Unsupported, unsupported, "";
+    461 lsm_list_modules = Full, landlock::sys_lsm_list_modules, "";
     462 mseal = Partial, memory::sys_mseal, "brk and shmat are not refused";
+    463 setxattrat = Unsupported, unsupported, "";
+    464 getxattrat = Unsupported, unsupported, "";
+    465 listxattrat = Unsupported, unsupported, "";
+    466 removexattrat = Unsupported, unsupported, "";
+    467 open_tree_attr = Unsupported, unsupported, "";
+    468 file_getattr = Full, file_flags::sys_file_getattr, "";
+    469 file_setattr = Full, file_flags::sys_file_setattr, "";
 }

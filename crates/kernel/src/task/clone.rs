@@ -118,6 +118,10 @@ impl Host {
         if request.has(c::CLONE_SETTLS) && request.tls >= USER_END {
             return Err(Errno::EPERM);
         }
+        if !request.has(c::CLONE_FILES) {
+            let table = self.processes[process.0].fds.ok_or(Errno::ESRCH)?;
+            self.files.check_fd_table(table)?;
+        }
         let child = match kind {
             Kind::Thread => {
                 let context = self.copy_running_context(parent)?;

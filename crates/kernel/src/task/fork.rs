@@ -48,7 +48,7 @@ impl Host {
             if vma.marks.contains(Marks::WIPE_ON_FORK) {
                 self.machine.advise(space, at, len, c::MADV_DONTNEED)?;
             }
-            vma.marks.remove(Marks::LOCKED);
+            vma.marks.remove(Marks::LOCKED | Marks::ON_FAULT);
             copy.insert(vma);
         }
         for vma in copy.vmas() {

@@ -6,7 +6,8 @@ use belljar_netstack::SocketKey;
 use belljar_netstack::Stack;
 use belljar_netstack::ip::IpOptions;
 use belljar_netstack::socket::SocketKind;
-use std::net::Ipv6Addr;
+use belljar_tcp::State;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Sets an option of this level.
 pub fn set(net: &mut Stack, key: SocketKey, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
@@ -17,6 +18,9 @@ pub fn set(net: &mut Stack, key: SocketKey, level: i32, name: i32, value: &[u8])
     }
     if level == c::IPPROTO_IPV6 && matches!(name, c::IPV6_ADD_MEMBERSHIP | c::IPV6_DROP_MEMBERSHIP) {
         return membership6(net, key, name, value);
+    }
+    if (level, name) == (c::IPPROTO_IPV6, c::IPV6_ADDRFORM) {
+        return change_family(net, key, to_int(value)?);
     }
     if level == c::IPPROTO_IPV6 && matches!(name, c::MCAST_JOIN_GROUP | c::MCAST_LEAVE_GROUP) {
         let (index, group) = multicast::group_request6(value)?;
@@ -70,6 +74,32 @@ pub fn set(net: &mut Stack, key: SocketKey, level: i32, name: i32, value: &[u8])
     } else {
         set_v6(options, name, number, bound)?;
     }
+    Ok(())
+}
+
+/// The peer of a connected socket of UDP or TCP; `ENOPROTOOPT` for others.
+fn connected_to(net: &mut Stack, key: SocketKey) -> Result<Option<IpAddr>, Errno> {
+    match &mut net.socket(key).kind {
+        SocketKind::Udp(udp) => Ok(udp.peer.map(|peer| peer.ip())),
+        SocketKind::Tcp(tcp) => {
+            let open = tcp.connection().filter(|connection| connection.state() == State::Established);
+            Ok(open.map(|connection| connection.remote().ip()))
+        }
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}
+
+/// `IPV6_ADDRFORM`: a connection to an IPv4 address becomes a socket of that family.
+fn change_family(net: &mut Stack, key: SocketKey, family: i32) -> Result<(), Errno> {
+    if family != c::AF_INET {
+        return Err(Errno::EINVAL);
+    }
+    let peer = connected_to(net, key)?.ok_or(Errno::ENOTCONN)?;
+    let socket = net.socket(key);
+    if peer.is_ipv6() || socket.ip_options().is_some_and(|options| options.v6_only) {
+        return Err(Errno::EADDRNOTAVAIL);
+    }
+    socket.domain = c::AF_INET;
     Ok(())
 }
 
@@ -204,6 +234,10 @@ fn set_membership6(
 /// Gets an option of this level.
 pub fn get(net: &mut Stack, key: SocketKey, level: i32, name: i32) -> Result<Value, Errno> {
     let mtu = net.socket_mtu(key);
+    if (level, name) == (c::IPPROTO_IPV6, c::IPV6_ADDRFORM) {
+        connected_to(net, key)?.ok_or(Errno::ENOTCONN)?;
+        return Ok(int(net.socket(key).domain));
+    }
     let options = net.socket(key).ip_options().ok_or(Errno::ENOPROTOOPT)?;
     let kept = |unset: i32| {
         let found = options.kept.iter().find(|(l, n, _)| (*l, *n) == (level, name));

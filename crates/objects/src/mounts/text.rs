@@ -32,8 +32,12 @@ pub struct MountLine<'a> {
     pub source: &'a [u8],
     /// Its flags.
     pub flags: MountFlags,
-    /// The propagation fields of `mountinfo`.
-    pub peers: String,
+    /// Its peer group, if it is shared.
+    pub group: Option<u32>,
+    /// The peer group that it is a slave of.
+    pub master: Option<u32>,
+    /// `MS_UNBINDABLE`.
+    pub unbindable: bool,
     /// Its file system.
     pub system: &'a FileSystem,
 }
@@ -53,6 +57,19 @@ fn mangled(bytes: &[u8]) -> String {
 }
 
 impl MountLine<'_> {
+    /// The propagation fields of `mountinfo`.
+    fn peers(&self) -> String {
+        let mut peers = String::new();
+        for (name, group) in [("shared", self.group), ("master", self.master)] {
+            if let Some(group) = group {
+                let _ = write!(peers, "{name}:{group} ");
+            }
+        }
+        if self.unbindable {
+            peers.push_str("unbindable ");
+        }
+        peers
+    }
     /// Appends it.
     pub fn put(&self, form: MountsForm, text: &mut String) {
         let ro = |flags: MountFlags| if flags.contains(MountFlags::READ_ONLY) { "ro" } else { "rw" };
@@ -76,7 +93,7 @@ impl MountLine<'_> {
                 mangled(&self.root),
                 ro(self.flags),
                 (self.flags & MountFlags::OF_MOUNT).shown(),
-                self.peers,
+                self.peers(),
                 ro(of_system),
                 of_system.shown(),
             ),

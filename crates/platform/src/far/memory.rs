@@ -7,7 +7,7 @@
 
 use super::Shim;
 use belljar_linux_abi::Errno;
-use belljar_shim::layout::PAGE;
+use belljar_shim::layout::{CHANNEL, PAGE};
 use belljar_shim::pieces::MAX_PIECES;
 use belljar_shim::protocol::{self, BUFFER, Channel};
 use std::cell::RefCell;
@@ -145,6 +145,19 @@ impl Shim {
         Ok(())
     }
 
+    /// `mincore(2)` of whole pages.
+    pub fn mincore(&self, addr: u64, pages: &mut [u8]) -> Result<(), Errno> {
+        let mut at = addr;
+        for part in pages.chunks_mut(BUFFER) {
+            let len = part.len() as u64 * PAGE;
+            self.call(libc::SYS_mincore, [at, len, CHANNEL + BUFFER_OFFSET, 0, 0, 0])?;
+            // SAFETY: it is the simulator's turn; nobody else refers to the buffer.
+            part.copy_from_slice(unsafe { &(&(*self.channel.get()).buffer)[..part.len()] });
+            at += len;
+        }
+        Ok(())
+    }
+
     fn forget_staged(&self) {
         // SAFETY: the caller has waited for the simulator's turn.
         unsafe { (*self.channel.get()).staged.clear() };
@@ -263,7 +276,12 @@ mod tests {
             assert_eq!(&read::<4>(&child, at + 8), b"kept");
             assert_eq!(&read::<4>(&shim, at + 8), b"kept");
             assert!(shim.answer(at, b"lost"));
+            let mut pages = [7];
+            shim.mincore(at, &mut pages).unwrap();
+            assert_eq!(pages[0] & 1, 1);
             shim.call(libc::SYS_madvise, [at, PAGE, libc::MADV_DONTNEED as u64, 0, 0, 0]).unwrap();
+            shim.mincore(at, &mut pages).unwrap();
+            assert_eq!(pages[0] & 1, 0);
             assert_eq!(&read::<4>(&shim, at), &[0; 4]);
         }
         // More than there is room for.

@@ -5,6 +5,7 @@ use belljar_base::Map;
 use belljar_linux_abi::c;
 use belljar_netstack::conf::Scope;
 use belljar_objects::extents::Extents;
+use belljar_objects::file_flags::FileFlags;
 use belljar_objects::locks::FileLocks;
 use belljar_objects::native_cache::Cached;
 use smallvec::SmallVec;
@@ -235,6 +236,8 @@ pub struct Meta {
     pub gid: u32,
     /// When.
     pub times: Times,
+    /// `FS_IOC_SETFLAGS`.
+    pub flags: FileFlags,
 }
 
 /// Times of a file in nanoseconds since 1970.

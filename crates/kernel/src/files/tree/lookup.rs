@@ -138,7 +138,8 @@ impl Host {
     pub(crate) fn new_inode(&mut self, near: InodeKey, node: Node, mode: u32) -> InodeKey {
         let now = self.net.clock.realtime_ns() as i64;
         let device = self.files.inode(near).device;
-        let meta = Meta { mode: mode & 0o7777, uid: 0, gid: 0, times: Times::all(now) };
+        let flags = self.files.inode(near).meta.flags.inherited(node.is_directory());
+        let meta = Meta { mode: mode & 0o7777, uid: 0, gid: 0, times: Times::all(now), flags };
         self.files.add_inode(device, node, meta)
     }
     /// A new inode for what a path leads to, without a name yet; whoever asked owns it.
@@ -249,7 +250,8 @@ impl Host {
             None => self.node_of(&native, store, &stat, directory)?,
         };
         let (uid, gid) = shown_owner(&stat);
-        let meta = Meta { mode: stat.mode & 0o7777, uid, gid, times: Times::all(stat.mtime_ns) };
+        let meta =
+            Meta { mode: stat.mode & 0o7777, uid, gid, times: Times::all(stat.mtime_ns), ..Meta::default() };
         let device = self.files.inode(directory).device;
         let inode = self.files.add_inode(device, node, meta);
         if let Some(number) = number {

@@ -138,7 +138,7 @@ struct Seeds<'a> {
 
 impl Seeds<'_> {
     fn add(&mut self, device: u64, mode: u32, node: Node) -> InodeKey {
-        let meta = Meta { mode, uid: 0, gid: 0, times: Times::all(self.now) };
+        let meta = Meta { mode, uid: 0, gid: 0, times: Times::all(self.now), ..Meta::default() };
         self.files.add_inode(device, node, meta)
     }
     fn directory(&mut self, key: InodeKey) -> &mut Directory {

@@ -1,12 +1,15 @@
-//! Settings of `/proc/sys/kernel` that a part of the kernel keeps.
+//! Settings of `/proc/sys` that a part of the kernel keeps.
 
 use crate::host::Host;
 use belljar_linux_abi::Errno;
 use belljar_objects::keys::KeyLimit;
 use belljar_objects::sysv::IpcNumber;
+use std::ops::RangeInclusive;
 
 /// The length of the longest name that `uname(2)` tells.
 const NAME_MAX: usize = 64;
+/// The values of `fs.nr_open`.
+const NR_OPEN: RangeInclusive<u64> = 64..=0x7fff_ffc0;
 
 /// A setting, by whom it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +19,7 @@ pub enum KernelSetting {
     DomainName,
     Keys(KeyLimit),
     Ipc(IpcNumber),
+    NrOpen,
 }
 
 impl Host {
@@ -27,6 +31,7 @@ impl Host {
             KernelSetting::DomainName => name(self.domain_name()),
             KernelSetting::Keys(limit) => format!("{}\n", self.keys.limit(limit)),
             KernelSetting::Ipc(number) => self.ipc.number(number),
+            KernelSetting::NrOpen => format!("{}\n", self.files.most_descriptors),
         }
     }
     /// It has been written. `EINVAL` for what it cannot be.
@@ -42,6 +47,10 @@ impl Host {
                 *self.keys.limit(limit) = number.ok_or(Errno::EINVAL)?.into();
             }
             KernelSetting::Ipc(which) => self.ipc.set_number(which, number.ok_or(Errno::EINVAL)?)?,
+            KernelSetting::NrOpen => {
+                let number = number.filter(|number| NR_OPEN.contains(number));
+                self.files.most_descriptors = number.ok_or(Errno::EINVAL)?;
+            }
         }
         Ok(())
     }

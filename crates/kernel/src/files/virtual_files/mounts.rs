@@ -1,9 +1,11 @@
 //! `/proc/<pid>/mounts`, `mountinfo` and `mountstats`: the mounts that a process sees.
 
+use super::{ProcessFile, VirtualFile};
 use crate::files::Files;
 use crate::files::mounts::SEEDS;
+use crate::files::tree::Node;
 use crate::host::Host;
-use crate::ids::{MountKey, ProcessKey};
+use crate::ids::{InodeKey, MountKey, ProcessKey};
 use belljar_objects::mounts::text::MountLine;
 pub use belljar_objects::mounts::text::MountsForm;
 
@@ -20,20 +22,28 @@ impl Files {
         }
         if path.is_empty() { b"/".to_vec() } else { path }
     }
+    /// The mounts of a namespace below a root, whose paths begin there.
+    pub(crate) fn shown_mounts(&self, namespace: u32, root: &[u8]) -> Vec<MountLine<'_>> {
+        let mut shown = self.lines(namespace);
+        if root != b"/" && !root.is_empty() {
+            shown.retain_mut(|line| {
+                let rest = line.path.strip_prefix(root).map(<[u8]>::to_vec);
+                match rest {
+                    Some(rest) if rest.is_empty() => line.path = b"/".to_vec(),
+                    Some(rest) if rest[0] == b'/' => line.path = rest,
+                    _ => return false,
+                }
+                true
+            });
+        }
+        shown
+    }
     fn lines(&self, namespace: u32) -> Vec<MountLine<'_>> {
         let root = self.mounts.root_of(namespace);
         let mut lines = Vec::new();
         for key in self.mounts.tree(root) {
             let mount = self.mounts.get(key);
             let Some(system) = self.mounts.system(mount.device) else { continue };
-            let peers = [("shared", mount.group), ("master", mount.master)];
-            let mut peers: String = peers
-                .iter()
-                .filter_map(|(name, group)| group.map(|group| format!("{name}:{group} ")))
-                .collect();
-            if mount.unbindable {
-                peers.push_str("unbindable ");
-            }
             lines.push(MountLine {
                 id: mount.id,
                 parent: mount.at.map_or(0, |at| self.shown_mount(at)),
@@ -45,7 +55,9 @@ impl Files {
                 },
                 source: &mount.source,
                 flags: mount.flags,
-                peers,
+                group: mount.group,
+                master: mount.master,
+                unbindable: mount.unbindable,
                 system,
             });
         }
@@ -64,7 +76,9 @@ impl Files {
                     path: path.as_bytes().to_vec(),
                     source: source.as_bytes(),
                     flags: system.flags,
-                    peers: String::new(),
+                    group: None,
+                    master: None,
+                    unbindable: false,
                     system,
                 })
             });
@@ -81,17 +95,23 @@ impl Host {
         let process = &self.processes[process.0];
         self.mounts_seen(process.mount_namespace, &process.root, form)
     }
+    /// The namespace of a table of mounts and the number of its changes so far; `None` for other files.
+    pub(crate) fn watched_mounts(&self, inode: InodeKey) -> Option<(u32, u64)> {
+        use ProcessFile::{Mountinfo, Mounts, Mountstats};
+        let Node::Virtual(VirtualFile::Process(pid, file) | VirtualFile::Thread(pid, _, file)) =
+            &self.files.inodes[inode.0].node
+        else {
+            return None;
+        };
+        let process = self.pids.get(pid).map(|process| &self.processes[process.0]);
+        let namespace = process.map_or(0, |process| process.mount_namespace);
+        matches!(file, Mounts | Mountinfo | Mountstats)
+            .then(|| (namespace, self.files.mounts.changes(namespace)))
+    }
     /// The mounts of a namespace below a root, whose paths begin there.
     pub(super) fn mounts_seen(&self, namespace: u32, root: &[u8], form: MountsForm) -> Vec<u8> {
         let mut text = String::new();
-        for mut line in self.files.lines(namespace) {
-            if root != b"/" && !root.is_empty() {
-                match line.path.strip_prefix(root) {
-                    Some([]) => line.path = b"/".to_vec(),
-                    Some(rest) if rest[0] == b'/' => line.path = rest.to_vec(),
-                    _ => continue,
-                }
-            }
+        for line in self.files.shown_mounts(namespace, root) {
             line.put(form, &mut text);
         }
         text.into_bytes()
