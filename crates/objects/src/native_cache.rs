@@ -39,6 +39,11 @@ impl NativeCache {
     pub fn len(&self) -> usize {
         self.by_use.len()
     }
+    /// True if no native file is open.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.by_use.is_empty()
+    }
 }
 
 /// An open native file of an inode.

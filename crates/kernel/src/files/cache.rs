@@ -85,7 +85,7 @@ impl Host {
 
     /// The host rests: if there are not enough descriptors for each host, it leaves none open.
     pub(crate) fn rest_natives(&mut self) {
-        if self.files.natives.len() > 0 && self.machine.file_share() < LEAST {
+        if !self.files.natives.is_empty() && self.machine.file_share() < LEAST {
             self.close_natives(0);
         }
     }
