@@ -30,6 +30,10 @@ PATIENCE = 600
 # Debian's own programs first: what a version manager puts before them on PATH are shell scripts.
 os.environ["PATH"] = "/usr/bin:/bin:/usr/sbin:/sbin:" + os.environ.get("PATH", "") + ":/usr/local/go/bin"
 
+# The kernel of whole machines, which ./test unpacks: a test that needs one says what is missing.
+if unpacked := sorted(TARGET.glob("machine/boot/vmlinuz-*")):
+    os.environ.setdefault("BELLJAR_KERNEL", str(unpacked[-1]))
+
 # Who starts the tests in the background of a script has them ignored, and so would the guests that run natively.
 for number in (signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(number) == signal.SIG_IGN:

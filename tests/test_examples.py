@@ -1,8 +1,10 @@
 """Every experiment of examples/ runs, and what comes out is what must: bytes by their hash, times to the nanosecond."""
 
 import hashlib
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -124,6 +126,8 @@ def test_echo(run_experiment, programs):
 
 def test_every_example_is_validated(belljar, programs):
     for file in sorted(EXAMPLES.glob("*.yaml")):
+        if file.name == "machine.yaml" and not (os.environ.get("BELLJAR_KERNEL") and shutil.which("qemu-system-x86_64")):
+            continue
         done = subprocess.run([belljar, "validate", file], capture_output=True, text=True)
         assert done.returncode == 0, f"{file.name}: {done.stdout}{done.stderr}"
 

@@ -108,6 +108,7 @@ class HostOptions(TypedDict, total=False):
     log_level: str
     shared: Sequence[str]
     root: str
+    machine: str | Mapping[str, Any]
     sysctls: Mapping[str, object]
     queue: Mapping[str, Any]
     extra: Mapping[str, Any]
@@ -137,6 +138,8 @@ class Host(Station):
     shared: Sequence[str] = ()
     #: Its files instead of this machine's: a directory, or an image as `docker save` writes it.
     root: str | None = None
+    #: "qemu": a whole machine in the host's place; {"type": "qemu", "memory": "1 GiB"} and the like.
+    machine: str | Mapping[str, Any] | None = None
     #: Such as {"net.ipv4.tcp_ecn": 1}.
     sysctls: Mapping[str, object] = dataclasses.field(default_factory=dict)
     #: What waits to be sent to the graph: `fq_codel()` and others.
@@ -178,7 +181,7 @@ class Host(Station):
     def to_dict(self) -> dict[str, Any]:
         """As the experiment file has it, but for its place in the graph."""
         entry: dict[str, Any] = dict(self.extra)
-        for key in ("ip_addr", "bandwidth_up", "bandwidth_down", "forwarding", "clock", "cpu", "root"):
+        for key in ("ip_addr", "bandwidth_up", "bandwidth_down", "forwarding", "clock", "cpu", "root", "machine"):
             if getattr(self, key) is not None:
                 entry[key] = getattr(self, key)
         options = {"pcap_enabled": self.pcap, "pcap_filter": self.pcap_filter, "pcap_capture_size": self.pcap_size,

@@ -7,7 +7,7 @@ mod radio;
 mod topology;
 
 use crate::CaptureFilter;
-use crate::model::{Experiment, FinalState, GraphSource, Host, HostOptions, Process};
+use crate::model::{Experiment, FinalState, GraphSource, Host, HostOptions, Process, WholeMachine};
 use belljar_base::SimTime;
 use belljar_net::units::{format_bandwidth, format_duration};
 use std::fmt::Write;
@@ -142,16 +142,45 @@ impl Experiment {
         if let Some(root) = &host.root {
             out.path(2, "root", &root.source);
         }
-        match host.processes.is_empty() && host.models.is_empty() {
+        if let Some(own) = &host.machine {
+            machine(out, own);
+        }
+        let processes = host.machine.as_ref().map_or(&host.processes, |machine| &machine.programs);
+        match processes.is_empty() && host.models.is_empty() {
             true => out.plain(2, "processes", "[]"),
             false => out.section(2, "processes"),
         }
-        for each in &host.processes {
+        for each in processes {
             process(out, each);
         }
         for each in &host.models {
             models::model(out, each);
         }
+    }
+}
+
+fn machine(out: &mut Writer, machine: &WholeMachine) {
+    let list = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", ");
+    out.section(2, "machine");
+    out.plain(3, "type", "qemu");
+    for (key, path) in [
+        ("qemu", &machine.qemu),
+        ("kernel", &machine.kernel),
+        ("modules", &machine.modules),
+        ("busybox", &machine.busybox),
+    ] {
+        out.path(3, key, path);
+    }
+    out.plain(3, "args", format_args!("[{}]", list(&machine.args)));
+    out.plain(3, "kernel_args", format_args!("[{}]", list(&machine.kernel_args)));
+    out.plain(3, "memory", format_args!("{} B", machine.memory));
+    out.plain(3, "nic", machine.nic.name());
+    out.plain(3, "shift", machine.shift);
+    out.plain(3, "quantum", format_duration(machine.quantum));
+    if !machine.files.is_empty() {
+        let files: Vec<String> =
+            machine.files.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        out.plain(3, "files", format_args!("[{}]", list(&files)));
     }
 }
 

@@ -25,7 +25,7 @@ pub use events::{Action, ClockSettings, Event, HostSet, LineChange, PathChange, 
 pub use load::{Inventory, Machine};
 pub use model::{
     CaptureFilter, Experiment, Experimental, Extensions, FinalState, General, GraphSource, Host, HostOptions,
-    LogLevel, Model, Network, PlacementSetting, Process, StraceMode,
+    LogLevel, MachineNic, Model, Network, PlacementSetting, Process, StraceMode, WholeMachine,
 };
 pub use overrides::{Overrides, parse_time};
 pub use programs::{GUEST_PATH, PathContext};

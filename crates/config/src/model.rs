@@ -204,6 +204,56 @@ pub struct Host {
     pub forwarding: bool,
     /// Its files instead of the machine's, if it has its own.
     pub root: Option<Root>,
+    /// The whole machine that has its place: then its one process is QEMU.
+    pub machine: Option<WholeMachine>,
+}
+
+/// A whole machine, in QEMU, with a Linux of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WholeMachine {
+    /// QEMU.
+    pub qemu: PathBuf,
+    /// Arguments of QEMU beyond those that follow from the experiment.
+    pub args: Vec<String>,
+    /// The image of the kernel.
+    pub kernel: PathBuf,
+    /// The folder of its modules.
+    pub modules: PathBuf,
+    /// Arguments of the kernel beyond those that follow from the experiment.
+    pub kernel_args: Vec<String>,
+    /// A busybox that is linked statically.
+    pub busybox: PathBuf,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Its network controllers.
+    pub nic: MachineNic,
+    /// An instruction takes 2 to the power of this nanoseconds.
+    pub shift: u8,
+    /// Time that it computes before it looks at what has arrived.
+    pub quantum: SimDuration,
+    /// Files and folders of this machine that it has besides its programs.
+    pub files: Vec<PathBuf>,
+    /// The processes that run in it, in the order of the file.
+    pub programs: Vec<Process>,
+}
+
+/// A network controller of a whole machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MachineNic {
+    /// Intel's 82540EM.
+    E1000,
+    /// The paravirtual one.
+    VirtioNet,
+}
+
+impl MachineNic {
+    /// The name in an experiment file.
+    pub fn name(self) -> &'static str {
+        match self {
+            MachineNic::E1000 => "e1000",
+            MachineNic::VirtioNet => "virtio-net",
+        }
+    }
 }
 
 /// A root file system of a host.

@@ -20,6 +20,8 @@ pub struct PathContext {
     pub search_path: Vec<PathBuf>,
     /// The folder for unpacked images.
     pub cache: Option<PathBuf>,
+    /// The kernel of whole machines that name none; without it the newest in `/boot`.
+    pub kernel: Option<PathBuf>,
 }
 
 impl PathContext {
@@ -34,6 +36,7 @@ impl PathContext {
             search_path: std::env::split_paths(&search).filter(|p| p.is_absolute()).collect(),
             current_dir,
             cache: belljar_image::default_cache(),
+            kernel: std::env::var_os("BELLJAR_KERNEL").filter(|path| !path.is_empty()).map(PathBuf::from),
         }
     }
 

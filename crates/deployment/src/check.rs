@@ -15,6 +15,9 @@ pub fn refusals(experiment: &Experiment) -> Vec<String> {
                 model.spec.name
             ));
         }
+        if host.machine.is_some() {
+            refused.push(format!("host '{name}': machines are what they are: leave 'machine' out"));
+        }
         if host.root.is_some() {
             refused.push(format!("host '{name}': machines have their own files: leave 'root' out"));
         }

@@ -22,6 +22,11 @@ pub fn refusals(experiment: &Experiment, schedule: &Schedule, all_users: bool) -
                 model.spec.name
             ));
         }
+        if host.machine.is_some() {
+            refused.push(format!(
+                "host '{name}': a whole machine keeps a simulation's time, not this machine's: leave 'machine' out"
+            ));
+        }
         for process in host.processes.iter().filter(|_| !all_users) {
             if let Some(user) = process.user.as_ref().filter(|user| !matches!(&***user, "root" | "0")) {
                 refused.push(format!(

@@ -4,12 +4,13 @@
 //! [`Plan::new`] takes a loaded experiment, in which names and addresses are assigned already, and works out the rest:
 //! hardware addresses ([`mac`]), the routes of shortest paths and the spanning tree ([`routing`]), the environment of
 //! each process ([`ProcessPlan`]), and the schedule of all changes, with everything that the seed decides drawn
-//! ([`Schedule`]), and the ways of radio stations ([`tracks()`]). [`with_fixed_events`] turns the drawn schedule back into an experiment. When a run is over,
+//! ([`Schedule`]), and the ways of radio stations ([`tracks()`]), and what [whole machines](machine()) are told. [`with_fixed_events`] turns the drawn schedule back into an experiment. When a run is over,
 //! [`outcome::judge`] says whether a process ended as the experiment expects, whoever ran it.
 //!
 //! Nothing here knows of the engine, the kernel or the platform.
 #![forbid(unsafe_code)]
 
+mod machine;
 mod network;
 mod occurrences;
 pub mod outcome;
@@ -18,6 +19,7 @@ pub mod routing;
 mod schedule;
 mod tracks;
 
+pub use machine::{machine, machine_names};
 pub use network::{Direction, NetChange, PathState, concerns_host, least_delay, least_latency};
 pub use occurrences::with_fixed_events;
 pub use process::{ProcessPlan, program_name};
@@ -25,7 +27,7 @@ pub use routing::{PlannedRoute, RoutingState};
 pub use schedule::{DeviceChange, HostChange, LinkChange, Schedule};
 pub use tracks::tracks;
 
-use belljar_base::Seed;
+use belljar_base::{HostId, Seed};
 use belljar_config::Experiment;
 use belljar_config::topology::Interface;
 
@@ -40,9 +42,14 @@ pub struct Plan {
 impl Plan {
     /// Works out the plan of an experiment.
     pub fn new(experiment: &Experiment) -> Plan {
-        let processes =
-            experiment.hosts.iter().map(|host| host.processes.iter().map(ProcessPlan::new).collect());
-        Plan { processes: processes.collect(), schedule: Schedule::new(experiment) }
+        let schedule = Schedule::new(experiment);
+        let processes = experiment.hosts.iter().enumerate().map(|(n, host)| {
+            match machine(experiment, HostId(n as u32), &schedule.first) {
+                Some(setup) => vec![machine::machine_process(&setup)],
+                None => host.processes.iter().map(ProcessPlan::new).collect(),
+            }
+        });
+        Plan { processes: processes.collect(), schedule }
     }
 }
 

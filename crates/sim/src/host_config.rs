@@ -61,9 +61,19 @@ fn numbered<A: Ip>(settings: &HostSettings, mut routes: Vec<PlannedRoute<A>>) ->
     routes
 }
 
+/// The routes of a host's own stack: none where a machine has its place.
+fn own_routes<A: Ip>(settings: &HostSettings, planned: &[PlannedRoute<A>]) -> Vec<PlannedRoute<A>> {
+    match settings.machine {
+        Some(_) => Vec::new(),
+        None => numbered(settings, planned.to_vec()),
+    }
+}
+
 /// Numbers the interfaces of a scheduled change as the host's stack does.
 pub fn number_interfaces(settings: &HostSettings, change: &mut HostChange) {
     match change {
+        HostChange::Link(LinkChange::Routes(routes)) if settings.machine.is_some() => routes.clear(),
+        HostChange::Link(LinkChange::Routes6(routes)) if settings.machine.is_some() => routes.clear(),
         HostChange::Link(LinkChange::Routes(routes)) => *routes = numbered(settings, std::mem::take(routes)),
         HostChange::Link(LinkChange::Routes6(routes)) => *routes = numbered(settings, std::mem::take(routes)),
         _ => {}
@@ -130,17 +140,17 @@ pub fn stack_config(context: &Context<'_>, settings: &HostSettings, id: HostId) 
     StackConfig {
         address: settings.address,
         on_graph: settings.node.is_some(),
-        ipv6: settings.ipv6,
+        ipv6: settings.ipv6 && settings.machine.is_none(),
         address6: settings.address6.filter(|_| settings.node.is_some()),
-        routes: numbered(settings, first.routes[id.index()].clone()),
-        routes6: numbered(settings, first.routes6[id.index()].clone()),
+        routes: own_routes(settings, &first.routes[id.index()]),
+        routes6: own_routes(settings, &first.routes6[id.index()]),
         resolver: Some(Resolver { zone: names.zone.clone(), latency, down: false }),
         links: settings
             .interfaces
             .iter()
             .map(|interface| link_of_node(experiment, &settings.name, interface))
             .collect(),
-        forwarding: settings.forwarding,
+        forwarding: settings.forwarding && settings.machine.is_none(),
         nic: NicConfig {
             bandwidth_up: settings.bandwidth_up,
             bandwidth_down: settings.bandwidth_down,
@@ -187,12 +197,15 @@ fn buffers(experiment: &Experiment) -> TcpBufferSizes {
 
 /// The interface of a node's stack at the end of a link.
 pub fn link_of_node(experiment: &Experiment, node: &str, interface: &Interface) -> LinkConfig {
+    // The addresses are those of the machine in its place: the host's own stack has no part in it.
+    let quiet =
+        experiment.host_by_name(node).is_some_and(|id| experiment.hosts[id.index()].machine.is_some());
     LinkConfig {
         name: interface.name.as_str().into(),
         mac: belljar_plan::mac(experiment, node, interface),
         mtu: experiment.topology.links[interface.link].mtu,
-        addresses: interface.addresses.clone(),
-        addresses6: interface.addresses6.clone(),
+        addresses: if quiet { Vec::new() } else { interface.addresses.clone() },
+        addresses6: if quiet { Vec::new() } else { interface.addresses6.clone() },
         nic: nic(experiment, interface),
         carrier: true,
     }

@@ -153,6 +153,9 @@ pub fn run_part(
         world::hosts(experiment, processes, schedule.hosts, &fabric, mine, folder, options, &writer);
     let mut simulators = Simulators::start(experiment, mine, folder, options);
     let foreign_failure = simulators.failure();
+    if let Err(error) = machines(experiment, &fabric, mine, folder) {
+        let _ = foreign_failure.set(error);
+    }
     let clock = options.real_clock.map(PacedClock::new);
     let mut gateways = Gateways::open(experiment, mine, options, clock.as_ref(), &foreign_failure);
     let mut devices = world::devices(
@@ -230,6 +233,22 @@ pub fn run_part(
     simulators.end();
     doing(Phase::Waiting);
     part
+}
+
+/// Writes the files of the whole machines that are `mine`. The error is one sentence.
+fn machines(
+    experiment: &Experiment,
+    fabric: &Fabric,
+    mine: impl Fn(HostId) -> bool,
+    folder: &ResultsFolder,
+) -> Result<(), String> {
+    let ids = (0..experiment.hosts.len() as u32).map(HostId).filter(|id| mine(*id));
+    for setup in ids.filter_map(|id| belljar_plan::machine(experiment, id, fabric.first())) {
+        let name = &setup.host.name;
+        let written = setup.write(&folder.host(name), &belljar_plan::machine_names(experiment));
+        written.map_err(|error| format!("the machine of host '{name}' cannot be made: {error}"))?;
+    }
+    Ok(())
 }
 
 /// Writes what the parts of a run, the `first` cell's and the others', make together.

@@ -1,11 +1,11 @@
 //! Section `hosts` and the options of hosts.
 
-use super::{captures, cpu, events_values, links, models, process, root};
+use super::{captures, cpu, events_values, links, machine, models, process, root};
 use crate::PathContext;
 use crate::error::{Problem, Span};
 use crate::events::ClockSettings;
 use crate::model::{
-    CpuSettings, Host, HostOptions, LogLevel, Model, Network, PlacementSetting, Process, Root,
+    CpuSettings, Host, HostOptions, LogLevel, Model, Network, PlacementSetting, Process, Root, WholeMachine,
 };
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{Entry, Node, Section};
@@ -27,6 +27,7 @@ pub(super) const HOST_KEYS: &[&str] = &[
     "clock",
     "cpu",
     "root",
+    "machine",
     "processes",
 ];
 const OPTION_KEYS: &[&str] =
@@ -60,6 +61,7 @@ struct Draft<'a> {
     processes: Vec<Process>,
     models: Vec<Model>,
     root: Option<Root>,
+    machine: Option<WholeMachine>,
 }
 
 pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem> {
@@ -103,6 +105,7 @@ pub(super) fn read(node: &Node, context: &Context) -> Result<Vec<Host>, Problem>
             routing: Default::default(),
             forwarding: false,
             root: draft.root,
+            machine: draft.machine,
         })
         .collect();
     Ok(hosts)
@@ -188,6 +191,20 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
     }
     let clock = s.read("clock", events_values::clock)?.unwrap_or_default();
     let cpu = s.read("cpu", cpu::cpu)?;
+    let root = files.map(|files| files.model);
+    let machine = match s.get("machine") {
+        Some(node) => {
+            if let Some(model) = models.first() {
+                return Err(node
+                    .problem(format!("traffic models such as '{}' cannot run in a machine", model.spec.name))
+                    .help("give them to another host"));
+            }
+            let (machine, qemu) = machine::read(node, &s, context, root.as_ref(), processes)?;
+            processes = vec![qemu];
+            Some(machine)
+        }
+        None => None,
+    };
     Ok(Draft {
         entry,
         node,
@@ -201,7 +218,8 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         cpu,
         processes,
         models,
-        root: files.map(|files| files.model),
+        root,
+        machine,
     })
 }
 

@@ -11,6 +11,7 @@ mod general;
 mod hosts;
 mod inventory;
 mod links;
+mod machine;
 mod models;
 mod network;
 mod process;
@@ -146,6 +147,7 @@ impl Experiment {
             routing: Default::default(),
             forwarding: false,
             root: None,
+            machine: None,
         };
         Ok(Experiment {
             general: general::defaults(EXEC_STOP_TIME),

@@ -39,6 +39,7 @@ pub(super) fn around() -> PathContext {
         home: Some(PathBuf::from("/bin")),
         search_path: vec![PathBuf::from("/bin")],
         cache: None,
+        kernel: None,
     }
 }
 

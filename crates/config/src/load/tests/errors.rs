@@ -8,6 +8,7 @@ mod hosts;
 mod inventories;
 mod ipv6;
 mod links;
+mod machines;
 mod models;
 mod processes;
 mod radios;
