@@ -237,6 +237,11 @@ pub struct WholeMachine {
     pub programs: Vec<Process>,
 }
 
+impl WholeMachine {
+    /// The status that QEMU ends with when all programs have ended as they were to: no other end of QEMU's has it.
+    pub const DONE: i32 = 85;
+}
+
 /// A network controller of a whole machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MachineNic {

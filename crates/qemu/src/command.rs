@@ -38,7 +38,7 @@ impl Setup<'_> {
                 add("-device", format!("virtserialport,chardev=stream{port},nr={port}"));
             }
         }
-        add("-kernel", machine.kernel.to_string_lossy().into_owned());
+        add("-kernel", format!("{FOLDER}/kernel"));
         add("-initrd", format!("{FOLDER}/initramfs.cpio"));
         let own = "console=ttyS0 rdinit=/belljar/init panic=-1 quiet tsc=reliable cryptomgr.notests";
         let given = machine.kernel_args.iter().map(|arg| format!(" {arg}"));
@@ -70,10 +70,10 @@ fn nic(kind: MachineNic, n: usize, cable: &Cable) -> String {
     let mac: Vec<String> = cable.mac.iter().map(|byte| format!("{byte:02x}")).collect();
     let mac = mac.join(":");
     match kind {
-        MachineNic::E1000 => format!("e1000,netdev=cable{n},mac={mac}"),
+        MachineNic::E1000 => format!("e1000,netdev=cable{n},mac={mac},romfile="),
         // Its queues are worked off at once, by the processor that rings its bell.
         MachineNic::VirtioNet => {
-            format!("virtio-net-pci,netdev=cable{n},mac={mac},ioeventfd=off,host_mtu={}", cable.mtu)
+            format!("virtio-net-pci,netdev=cable{n},mac={mac},ioeventfd=off,romfile=,host_mtu={}", cable.mtu)
         }
     }
 }

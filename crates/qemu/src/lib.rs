@@ -99,6 +99,9 @@ impl Setup<'_> {
         };
         std::fs::create_dir_all(&own).map_err(|error| Error::with(&own, &error))?;
         write("clock.so", CLOCK)?;
+        // A copy: hosts do not see all of this machine's folders.
+        let kernel = &self.machine.kernel;
+        write("kernel", &std::fs::read(kernel).map_err(|error| Error::with(kernel, &error))?)?;
         write("initramfs.cpio", &self.initramfs(names)?)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::{Setup, command};
 use belljar_base::SimTime;
-use belljar_config::{FinalState, GUEST_PATH, Process};
+use belljar_config::{FinalState, GUEST_PATH, Process, WholeMachine};
 use std::fmt::Write;
 use std::net::IpAddr;
 
@@ -20,7 +20,8 @@ $box mount -t devtmpfs dev /dev 2>/dev/null
 $box --install -s /belljar/bin
 export HOME=/root LANG=C.UTF-8 TZ=UTC
 hide() { \"$@\" >/dev/null 2>&1; }
-fail() { echo \"belljar: $*\"; sync; printf '\\001' | dd of=/dev/port bs=1 seek=$exit_port count=1 2>/dev/null; poweroff -f; }
+leave() { sync; printf \"$1\" | dd of=/dev/port bs=1 seek=$exit_port count=1 2>/dev/null; poweroff -f; }
+fail() { echo \"belljar: $*\"; leave '\\001'; }
 mkdir -p /dev/pts /dev/shm
 hide mount -t devpts devpts /dev/pts
 hide mount -t tmpfs tmpfs /dev/shm
@@ -174,7 +175,8 @@ impl Setup<'_> {
         }
         match stay {
             true => line(out, format_args!("while :; do sleep 86400; done")),
-            false => line(out, format_args!("sync; poweroff -f")),
+            // QEMU ends with the status 2 n + 1.
+            false => line(out, format_args!("leave '\\{:03o}'", (WholeMachine::DONE - 1) / 2)),
         }
     }
 }

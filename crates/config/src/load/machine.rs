@@ -165,7 +165,7 @@ fn check_programs(node: &Node, programs: &[Process]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// QEMU as the host's process: it ends when the machine switches itself off.
+/// QEMU as the host's process: it ends when the machine has done its work, by the device whose statuses are odd.
 fn process(qemu: &Path, programs: &[Process]) -> Process {
     let stays = programs.is_empty() || programs.iter().any(|p| p.expected_final_state == FinalState::Running);
     Process {
@@ -177,7 +177,11 @@ fn process(qemu: &Path, programs: &[Process]) -> Process {
         start_time: SimTime::ZERO,
         shutdown_time: None,
         shutdown_signal: Signal::TERM,
-        expected_final_state: if stays { FinalState::Running } else { FinalState::Exited(0) },
+        expected_final_state: if stays {
+            FinalState::Running
+        } else {
+            FinalState::Exited(WholeMachine::DONE)
+        },
         placement: PlacementSetting::Auto,
     }
 }

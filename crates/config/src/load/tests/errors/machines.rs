@@ -76,7 +76,7 @@ fn a_machine_runs_what_its_host_is_to_run() {
     assert_eq!(machine.programs[0].path, PathBuf::from("/bin/sh"));
     assert_eq!(host.processes.len(), 1);
     assert!(host.processes[0].path.ends_with("qemu-system-x86_64"));
-    assert_eq!(host.processes[0].expected_final_state, FinalState::Exited(0));
+    assert_eq!(host.processes[0].expected_final_state, FinalState::Exited(85));
     // Resolved it reads back as the same.
     let again = Experiment::parse_in("again.yaml", &loaded.to_yaml(), &around()).unwrap();
     assert_eq!(again.hosts, loaded.hosts);
