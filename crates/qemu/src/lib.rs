@@ -101,8 +101,23 @@ impl Setup<'_> {
         write("clock.so", CLOCK)?;
         // A copy: hosts do not see all of this machine's folders.
         let kernel = &self.machine.kernel;
+        self.check_kernel()?;
         write("kernel", &std::fs::read(kernel).map_err(|error| Error::with(kernel, &error))?)?;
         write("initramfs.cpio", &self.initramfs(names)?)
+    }
+
+    /// The machine ends QEMU by a port, which takes a kernel that lets programs write to ports. Its configuration lies beside it.
+    fn check_kernel(&self) -> Result<(), Error> {
+        let kernel = &self.machine.kernel;
+        let name = kernel.file_name().map(|name| name.to_string_lossy().replace("vmlinuz-", "config-"));
+        let config = std::fs::read_to_string(kernel.with_file_name(name.unwrap_or_default()));
+        match config {
+            Ok(text) if text.contains("# CONFIG_DEVPORT is not set") => Err(Error(format!(
+                "the kernel {} has no /dev/port, as those for clouds: take the one of Debian's package linux-image-amd64",
+                kernel.display()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The file, in its host's folder, of a program's output: `stdout` or `stderr`.

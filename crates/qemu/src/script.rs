@@ -70,6 +70,14 @@ impl Setup<'_> {
                 ),
             );
         }
+        // What is written before a port is there would be lost.
+        if let ports @ 1.. = 2 * self.machine.programs.len() {
+            line(
+                &mut out,
+                format_args!("for i in $(seq 100); do [ -c /dev/vport0p{ports} ] && break; sleep 0.1; done"),
+            );
+            line(&mut out, format_args!("[ -c /dev/vport0p{ports} ] || fail 'there is no port for output'"));
+        }
         self.network(&mut out);
         self.programs(&mut out);
         out

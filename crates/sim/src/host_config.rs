@@ -89,7 +89,9 @@ pub fn host_config(
 ) -> HostConfig {
     let Context { experiment, folder, options, names, .. } = context;
     let directory = folder.host(&settings.name);
-    let of_root = || settings.root.as_ref().and_then(|root| root.working_directory.clone());
+    // A machine's root is the machine's: QEMU is one of this machine's programs.
+    let root = settings.root.as_ref().filter(|_| settings.machine.is_none());
+    let of_root = || root.and_then(|root| root.working_directory.clone());
     let working_directory = options.working_directory.clone().or_else(of_root);
     HostConfig {
         epoch_secs: experiment.belljar.start_date,
@@ -97,7 +99,7 @@ pub fn host_config(
         working_directory: working_directory.unwrap_or_else(|| directory.clone()),
         directory,
         exposed: options.exposed.clone(),
-        root: settings.root.as_ref().map_or("/".into(), |root| root.directory.clone()),
+        root: root.map_or("/".into(), |root| root.directory.clone()),
         shared: settings.options.shared.clone(),
         interrupt: options.interrupt.clone(),
         names6: names.v6.clone(),
