@@ -2,7 +2,7 @@
 //! when there is slack.
 //!
 //! Time falls short when a P4 switch or a line has hardly a moment without work, or all of them together leave hardly a moment of all
-//! processors; when lines hand frames out later than does no harm; or when a node waited for a processor that it would have had on a
+//! processors (hosts' programs do not count: they may take every processor at every factor); when lines hand frames out later than does no harm; or when a node waited for a processor that it would have had on a
 //! machine of its own. The first is what keeps the rates of an experiment whose flows adapt to what they get: as TCP does, which slows
 //! down before anything is late. The others say themselves how much is missing, whatever the reason: load of the experiment, or of
 //! somebody else. Slack is the absence of all with a margin; then the factor is lowered. A flow asks for more only round trip by round
@@ -92,7 +92,7 @@ impl Pressure {
     }
 }
 
-/// What a window has shown.
+/// Measurements of one window.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     /// Mean lateness of frames in nanoseconds.
@@ -101,7 +101,7 @@ pub struct Window {
     pub frames: u64,
     /// The greatest share of its time for which a node was short of a processor.
     pub short: f64,
-    /// The greatest share of its time for which a switch or a line had work, or that of all processors' that all nodes took.
+    /// The greatest share of its time for which a switch or a line had work, or of all processors' that these took.
     pub busy: f64,
     /// The experiment's time that has passed.
     pub passed: SimDuration,
@@ -171,7 +171,7 @@ impl Adapter {
         let late = if frames >= FEW { late / self.limit } else { 0.0 };
         self.late = if late > 1.0 { self.late + 1 } else { 0 };
         self.short = if short > SHORT { self.short + 1 } else { 0 };
-        // A wait of before the window may be told in it.
+        // The kernel counts a wait when it ends: it may have begun before the window, and be longer.
         let busy = busy.min(1.0);
         self.busy = self.busy.mul_add(1.0 - WEIGHT, busy * WEIGHT);
         let (is_late, is_short) = (self.late >= LATE_PATIENCE, self.short >= LATE_PATIENCE);

@@ -3,8 +3,9 @@
 
 use crate::adapt::{Late, Pressure};
 use crate::clock::ExperimentClock;
-use crate::relay::Rest;
-use crate::{Clock, Lateness, Line, LineConfig, LineCounters, Relay};
+use crate::relay::{Relay, Rest};
+use crate::truth::harmless_us;
+use crate::{Clock, Lateness, Line, LineConfig, LineCounters};
 use belljar_base::{Seed, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_config::topology::Line as LineSettings;
@@ -17,8 +18,10 @@ use std::time::Duration;
 
 /// The pause after a port had an error: an interface that is down comes up again when an event says so.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The share of a link's latency by which frames may be late so that they leave together: one part of so many.
+/// The share of a link's latency by which frames may be late so that they leave together: one part of so many. No more, either, than one part
+/// of so many of the lateness that does no harm.
 const SLACK: u64 = 40;
+const SLACK_OF_HARMLESS: f64 = 4.0;
 
 /// A change of one direction.
 enum Change {
@@ -62,7 +65,7 @@ pub struct CableReport {
     pub lateness: Lateness,
 }
 
-/// A link between two ports: at work.
+/// A link between two ports, which moves frames.
 pub struct RunningCable {
     link: usize,
     lanes: [Lane; 2],
@@ -70,9 +73,11 @@ pub struct RunningCable {
     clocks: [ExperimentClock; 2],
     errors: u64,
     seen: Late,
+    /// The longest time by which its frames may be late so that they leave together.
+    most_slack: SimDuration,
 }
 
-/// What a cable has to say once it has moved what was due.
+/// Next step of a cable that has moved what was due.
 pub enum Next {
     /// There may be more to do at once.
     More,
@@ -103,12 +108,18 @@ impl Cable {
         self.link
     }
 
-    /// Begins to move frames between the two ports. Each end has a clock.
-    pub fn start(self, ports: [Box<dyn Port>; 2], clocks: [ExperimentClock; 2]) -> RunningCable {
+    /// Begins to move frames between the two ports. Each end has a clock. `least` is the shortest latency of the experiment.
+    pub fn start(
+        self,
+        ports: [Box<dyn Port>; 2],
+        clocks: [ExperimentClock; 2],
+        least: Option<SimDuration>,
+    ) -> RunningCable {
         let Cable { link, lanes, lines: [there, back] } = self;
         let [near, far] = ports;
-        let relay = Relay::new((near, there), (far, back), Duration::ZERO);
-        RunningCable { link, lanes, relay, clocks, errors: 0, seen: Late::default() }
+        let relay = Relay::new((near, there), (far, back));
+        let most_slack = SimDuration::from_nanos((harmless_us(least) * 1e3 / SLACK_OF_HARMLESS) as u64);
+        RunningCable { link, lanes, relay, clocks, errors: 0, seen: Late::default(), most_slack }
     }
 }
 
@@ -120,11 +131,18 @@ impl RunningCable {
 
     /// The real time by which frames may be late so that they leave together with others.
     pub fn slack(&mut self) -> Duration {
-        let clock = &self.clocks[0];
-        clock.span(slack(&mut self.relay))
+        let slack = self.slack_of_clock();
+        self.clocks[0].span(slack)
     }
 
-    /// Moves what is due, and returns the number of frames and what comes next, in at most `nap`. `together` is true if frames may wait for others.
+    /// The same in the experiment's time.
+    fn slack_of_clock(&mut self) -> SimDuration {
+        let [there, back] = [0, 1].map(|end| self.relay.line(end).least_latency());
+        there.min(back).div(SLACK).min(self.most_slack)
+    }
+
+    /// Moves what is due. Returns the number of frames, and the next step, which comes after `nap` at the latest. `together` is true if
+    /// frames may wait for others.
     pub fn work(&mut self, nap: Duration, together: bool, pressure: &Pressure) -> (usize, Next) {
         let mut nap = nap;
         let clocks: [&dyn Clock; 2] = [&self.clocks[0], &self.clocks[1]];
@@ -151,7 +169,8 @@ impl RunningCable {
                 if moved.more {
                     return (moved.frames, Next::More);
                 }
-                let slack = if together { slack(&mut self.relay) } else { SimDuration::ZERO };
+                let slack = if together { self.slack_of_clock() } else { SimDuration::ZERO };
+                let clocks: [&dyn Clock; 2] = [&self.clocks[0], &self.clocks[1]];
                 (moved.frames, Next::Rest(self.relay.rest(clocks, nap, slack)))
             }
             Err(error) if error.is_fatal() => (0, Next::Gone),
@@ -180,12 +199,6 @@ impl RunningCable {
         });
         CableReport { link: self.link, lanes, lateness }
     }
-}
-
-/// The time by which frames may be late so that they leave together.
-fn slack(relay: &mut Relay) -> SimDuration {
-    let [there, back] = [0, 1].map(|end| relay.line(end).least_latency());
-    there.min(back).div(SLACK)
 }
 
 /// Seconds of processor time of the calling thread.

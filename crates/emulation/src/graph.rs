@@ -8,7 +8,7 @@ use crate::adapt::{Late, Pressure};
 use crate::cable::thread_seconds;
 use crate::clock::{ExperimentClock, monotonic_ns};
 use crate::relay::take_in;
-use crate::wake::Waker;
+use crate::wake::{Waker, timespec};
 use crate::{Clock, Lateness, go_first, precise_waits};
 use belljar_base::{HostId, Map, Seed, SimTime};
 use belljar_config::Experiment;
@@ -20,7 +20,7 @@ use belljar_net::{
 use belljar_packetio::{Counters, Port, Sent};
 use belljar_plan::{HostChange, NetChange, PathState, Schedule};
 use belljar_wire::ethernet::HEADER_LEN;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -385,9 +385,8 @@ impl GraphNetwork {
         }
         let all = ports.iter().map(|port| port.fd()).chain(waker.map(Waker::fd));
         let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         // An interrupted sleep is a short one.
-        let _ = poll(&mut fds, Some(&timeout));
+        let _ = poll(&mut fds, Some(&timespec(wait)));
         if let Some(waker) = waker {
             waker.clear();
         }

@@ -5,7 +5,7 @@
 //!
 //! * [`Line`]: one direction of a link, sans-IO: frames and the time in, frames that are due out.
 //! * [`Lateness`]: how late things were done that had a time.
-//! * [`Relay`]: the two directions of a link between two ports of real interfaces, driven by a [`Clock`]. `cable` is a link of
+//! * `relay`: the two directions of a link between two ports of real interfaces, driven by a [`Clock`]. `cable` is a link of
 //!   an experiment on top of it, with what events make of it; `pool` has the threads for all of them; `graph` is the graph network.
 //! * `netlink`, `nodes`, `network`: namespaces and their interfaces, addresses, routes and rates.
 //! * `files`, `init`, `protocol`: the root of a host, its first process, and what that is told.
@@ -18,7 +18,7 @@
 //! * [`probe`]: what a machine offers.
 //! * [`check`], [`truth`], `outcome`: what an emulation cannot do, whether it is to be believed, its statistics.
 //!
-//! [`Line`] and [`Relay`] read no clock: the time is an argument, so that it may be dilated.
+//! [`Line`] and the relay read no clock: the time is an argument, so that it may be dilated.
 #![forbid(unsafe_code)]
 
 mod adapt;
@@ -59,5 +59,5 @@ pub mod world;
 pub use belljar_base::Lateness;
 pub use error::{Error, Result};
 pub use line::{Line, LineConfig, LineCounters};
-pub use relay::{Clock, Relay, go_first, precise_waits};
+pub use relay::{Clock, go_first, precise_waits};
 pub use wake::Waker;

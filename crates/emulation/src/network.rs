@@ -75,8 +75,8 @@ impl Bucket {
         node.netlink.set_rate(self.index, rate, self.burst, self.room)
     }
 
-    /// The rate at which it fills at a factor. It becomes no smaller: large segments that wait before it are as large as it was, and would
-    /// never pass.
+    /// The rate at which it fills at a factor. Its size becomes no smaller: segments that wait already may be as large as the bucket was, and
+    /// a bucket that is smaller than a segment never lets it pass.
     fn fill(&mut self, tdf: f64) -> u64 {
         let rate = ((self.rate as f64 / tdf) as u64).max(1);
         self.burst = self.burst.max(burst(rate, self.mtu));

@@ -6,8 +6,9 @@ use crate::freeze;
 use crate::nodes::Node;
 use belljar_config::Experiment;
 use belljar_config::topology::{Device, DeviceKind, P4Setup, P4Switch};
-use belljar_packetio::Namespace;
+use belljar_packetio::{Namespace, slot_len};
 use belljar_results::ResultsFolder;
+use belljar_wire::ethernet::HEADER_LEN;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use std::ffi::OsString;
@@ -21,6 +22,8 @@ const READY: &str = "P4Runtime: ";
 /// Bytes of the receive rings of all switches, and bounds of those of one interface.
 const RINGS: usize = 256 << 20;
 const RING: [usize; 2] = [512 << 10, 8 << 20];
+/// Frames for which such a ring has room at least, be they as long as the MTU lets them.
+const FRAMES: usize = 256;
 /// Looks at what a switch has written before it is given up, and the time between two.
 const LOOKS: u32 = 1_500;
 const NAP: Duration = Duration::from_millis(20);
@@ -74,12 +77,14 @@ pub fn start(
     let is_switch = |device: &&Device| matches!(device.kind, DeviceKind::P4(_));
     let switches = experiment.topology.devices.iter().filter(is_switch);
     let ports: usize = switches.map(|device| device.interfaces.len()).sum();
-    let ring_bytes = (RINGS / ports.max(1)).clamp(RING[0], RING[1]);
     let mut started = Vec::new();
     for (device, node) in devices {
         if let DeviceKind::P4(switch) = &device.kind {
             let place = Path::new("switches").join(&device.name).join("p4-serve.log");
             let index = node.id.index();
+            let mtu =
+                device.interfaces.iter().map(|interface| experiment.topology.links[interface.link].mtu).max();
+            let ring_bytes = ring_bytes(ports, mtu.unwrap_or(0));
             let child = serve((device, switch), folder, node, &place, ring_bytes, dilation, members(index))?;
             started.push((child, folder.path().join(place), &device.name, index));
         }
@@ -90,6 +95,11 @@ pub fn start(
         served.push(Served { name: name.clone(), child, node });
     }
     Ok(served)
+}
+
+/// Bytes of each receive ring of a switch, of which all have so many `ports`.
+fn ring_bytes(ports: usize, mtu: usize) -> usize {
+    (RINGS / ports.max(1)).clamp(RING[0], RING[1]).max(FRAMES * slot_len(mtu + HEADER_LEN))
 }
 
 /// The name of a switch that has ended although the emulation has not.
@@ -173,4 +183,16 @@ fn wait_until_ready(child: &mut Child, log: &Path, name: &str) -> Result<()> {
         std::thread::sleep(NAP);
     }
     Err(Error::new(format!("switch '{name}' does not pass packets: the machine is too slow")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_has_room_for_many_frames_however_long() {
+        assert_eq!(ring_bytes(2, 1_500), 8 << 20);
+        assert_eq!(ring_bytes(100_000, 1_500), 512 << 10);
+        assert_eq!(ring_bytes(100_000, 9_000), 256 * (16 << 10));
+    }
 }

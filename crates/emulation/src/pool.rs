@@ -9,9 +9,9 @@ use crate::adapt::Pressure;
 use crate::cable::{CableReport, Next, RunningCable, thread_seconds};
 use crate::clock::monotonic_ns;
 use crate::error::{Doing, Result};
-use crate::wake::Waker;
+use crate::wake::{Waker, timespec};
 use crate::{go_first, precise_waits};
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::event::{PollFd, PollFlags, epoll, poll};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -54,7 +54,7 @@ pub struct Pool {
     rate: u64,
 }
 
-/// What a thread has to say in the end.
+/// Counts of a thread's links, in the end.
 pub struct PoolReport {
     /// The links.
     pub cables: Vec<CableReport>,
@@ -166,17 +166,13 @@ impl Pool {
 
     /// Sleeps until a port is readable, a clock goes on that stood, or `wait` is over.
     fn wait(&mut self, wait: Duration) {
-        let of = |wait: Duration| Timespec {
-            tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: wait.subsec_nanos().into(),
-        };
         // The descriptor's own wait counts milliseconds. An interrupted sleep is a short one, which is in order.
         let mut all = [PollFd::new(&self.epoll, PollFlags::IN)];
-        if !wait.is_zero() && poll(&mut all, Some(&of(wait))) == Ok(0) {
+        if !wait.is_zero() && poll(&mut all, Some(&timespec(wait))) == Ok(0) {
             return;
         }
         let mut events = [MaybeUninit::uninit(); EVENTS];
-        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&of(Duration::ZERO))) else {
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&timespec(Duration::ZERO))) else {
             return;
         };
         let mut rings = false;

@@ -20,7 +20,7 @@ use crate::adapt::{Adapter, Pressure, Window};
 use crate::clock::monotonic_ns;
 use crate::dilation::{Dilation, set_timers_anew};
 use crate::freeze::Freezer;
-use crate::meter::{Counted, Meter};
+use crate::meter::{Counted, Meter, Use};
 use crate::wake::Waker;
 use crate::{go_first, precise_waits};
 use belljar_base::SimDuration;
@@ -164,6 +164,8 @@ pub struct Controller<'a> {
     /// The virtual time at which the experiment begins.
     begin: u64,
     look_due: u64,
+    /// Real nanoseconds that the last cycle had to take; zero while clocks run on.
+    cycle_ns: u64,
     /// Real and virtual time of the last look.
     looked: (u64, u64),
     mean_rate: u64,
@@ -176,7 +178,7 @@ pub struct Controller<'a> {
     failed: Option<crate::Error>,
 }
 
-/// What a controller has to say in the end.
+/// Figures of a controller, in the end.
 pub struct Controlled {
     /// Figures of barriers, if there was a quantum.
     pub quanta: Option<QuantaReport>,
@@ -236,6 +238,7 @@ impl<'a> Controller<'a> {
             meter: Meter::new(&counted),
             begin: control.begin,
             look_due: 0,
+            cycle_ns: 0,
             looked: (0, 0),
             mean_rate: Pace::rate_of(tdf_milli),
             report,
@@ -337,6 +340,7 @@ impl<'a> Controller<'a> {
 
     /// Lets all clocks run from `now` on until there is something to do. Returns the time at which they stand then.
     fn run_on(&mut self, now: u64, stop: &AtomicBool) -> u64 {
+        self.cycle_ns = 0;
         self.set(0..self.members.len(), now, u64::MAX);
         let next = self.changes.last().map_or(u64::MAX, |(at, ..)| self.begin.saturating_add(*at));
         while !stop.load(Relaxed) {
@@ -371,6 +375,7 @@ impl<'a> Controller<'a> {
         let lengths: Vec<Vec<u64>> =
             turns.iter().map(|turns| turns.iter().map(|turn| length(turn)).collect()).collect();
         let needed = lengths.iter().map(|lengths| lengths.iter().sum::<u64>()).max().unwrap_or(0);
+        self.cycle_ns = needed;
         // By processor, the number of its turn and when that ends.
         let mut running: Vec<Option<(usize, u64)>> = vec![None; turns.len()];
         let mut next = vec![0; turns.len()];
@@ -449,10 +454,10 @@ impl<'a> Controller<'a> {
         let real = monotonic_ns();
         let passed = now.saturating_sub(self.looked.1).max(1);
         let real_passed = real.saturating_sub(self.looked.0).max(1);
-        let is_held = real_passed > HELD_UP * self.look_due.saturating_sub(self.looked.0).max(LOOK_NS);
+        let is_held = is_held(real_passed, self.look_due.saturating_sub(self.looked.0), self.cycle_ns);
         self.looked = (real, now);
         self.look_due = real + LOOK_NS.max(LOOK_SHARE * took);
-        let (mut short, mut busy, count) = (0f64, 0f64, used.len());
+        let (mut short, count) = (0f64, used.len());
         for (member, used) in used.iter().enumerate() {
             let tdf = self.tdf_of(member) as f64 / 1e3;
             let demand = (used.ran + used.waited) as f64 / (passed as f64 * tdf);
@@ -462,13 +467,10 @@ impl<'a> Controller<'a> {
             if member + 1 < count {
                 short = short.max(used.short(passed, tdf));
             }
-            // A switch and the lines only work as much as they are given, a host's program as much as it likes.
-            if matches!(own.counted, Counted::Process(_)) {
-                busy = busy.max(used.busy(passed, tdf));
-            }
         }
-        let ran: u64 = used.iter().map(|used| used.ran).sum();
-        busy = busy.max(ran as f64 / (real_passed as f64 * self.processors as f64));
+        let own = (0..count).map(|member| &self.members[member].counted).zip(&used);
+        let own = own.enumerate().map(|(member, (counted, used))| (counted, self.tdf_of(member), used));
+        let busy = busy(own, passed, real_passed.saturating_mul(self.processors as u64));
         let (late, frames) = self.pressure.take();
         // What comes before the experiment says nothing of it.
         if now > self.begin
@@ -501,6 +503,25 @@ impl<'a> Controller<'a> {
         }
         takes_turns
     }
+}
+
+/// True if the machine stood still: `passed` went by since the last look, which was to be after `planned`. In turns a look waits for the end of
+/// a cycle, which takes `cycle`.
+fn is_held(passed: u64, planned: u64, cycle: u64) -> bool {
+    passed > HELD_UP.saturating_mul(planned.max(LOOK_NS)).saturating_add(cycle)
+}
+
+/// The greatest share of its time for which a switch or the lines had work, or the share of all processors' time, `all_ns`, that these took
+/// together. Of each member: what it is, its factor in thousandths, and what it has used.
+///
+/// Hosts do not count. Switches and lines only work as much as they are given, a host's program as much as it likes, whatever the factor.
+fn busy<'a>(members: impl Iterator<Item = (&'a Counted, u64, &'a Use)>, passed: u64, all_ns: u64) -> f64 {
+    let (mut busiest, mut ran) = (0f64, 0);
+    for (_, tdf_milli, used) in members.filter(|(counted, ..)| matches!(counted, Counted::Process(_))) {
+        busiest = busiest.max(used.busy(passed, tdf_milli as f64 / 1e3));
+        ran += used.ran;
+    }
+    busiest.max(ran as f64 / all_ns.max(1) as f64)
 }
 
 /// Sleeps until `CLOCK_MONOTONIC` shows `real`.
@@ -551,5 +572,39 @@ mod tests {
                 |turn: &Vec<usize>| turn.iter().all(|node| needs[*node].length == needs[turn[0]].length);
             assert!(turns.iter().flatten().all(alike));
         }
+    }
+    #[test]
+    fn programs_that_fill_the_processors_at_every_factor_do_not_raise_it() {
+        const REAL: u64 = 100_000_000;
+        let (processors, mut tdf_milli) = (2, 2_000);
+        let mut adapter = Adapter::new(tdf_milli, 1e5);
+        let (host, lines) = (Counted::Host(1), Counted::Process(2));
+        // All processors' time is used, by programs that never wait for one.
+        let spins = Use { ran: REAL, turns: 10, most_ran: REAL, most_ready: REAL, ..Use::default() };
+        let moves = Use { ran: REAL / 50, turns: 100, most_ran: REAL / 50, most_ready: REAL / 50, ..spins };
+        let mut step = |moves: &Use| {
+            let passed = REAL * 1_000 / tdf_milli;
+            let members =
+                [(&host, tdf_milli, &spins), (&host, tdf_milli, &spins), (&lines, tdf_milli, moves)];
+            let busy = busy(members.into_iter(), passed, REAL * processors);
+            let passed = SimDuration::from_nanos(passed);
+            let window = Window { late: 0.0, frames: 1_000, short: 0.0, busy, passed, is_held: false };
+            tdf_milli = adapter.decide(window).unwrap_or(tdf_milli);
+            tdf_milli
+        };
+        assert!((0..200).all(|_| step(&moves) <= 2_000));
+        assert_eq!(step(&moves), 1_000, "there is slack");
+        // Lines that leave no moment of the processors raise it.
+        let full = Use { ran: REAL * 2, ..moves };
+        assert!((0..10).any(|_| step(&full) > 1_000));
+    }
+
+    #[test]
+    fn a_long_cycle_is_not_a_machine_that_stood_still() {
+        assert!(!is_held(LOOK_NS, LOOK_NS, 0) && is_held(3 * LOOK_NS, LOOK_NS, 0));
+        // The look was due in the middle of it.
+        let cycle = 8 * LOOK_NS;
+        assert!(!is_held(cycle + LOOK_NS, LOOK_NS, cycle) && is_held(3 * cycle, LOOK_NS, cycle));
+        assert!(!is_held(5 * LOOK_NS, 4 * LOOK_NS, 0), "looks are rare where they take long");
     }
 }

@@ -1,22 +1,17 @@
 //! The two directions of a link between two ports, in the time of a clock.
 //!
-//! Sleeping until a frame is due is late by a wake-up; spinning is not, and takes a processor. So [`Relay::turn`]
-//! sleeps until shortly before the next event and returns at once from there on: a caller that calls it in a loop
-//! spins for that last span alone.
+//! A relay does not sleep: it moves what is due ([`Relay::work`]) and says how long there is nothing to do ([`Relay::rest`]), so that one
+//! thread can drive many. Frames of one short span may leave together: `slack`.
 //!
 //! Frames that the kernel stamps enter their line by the stamp, however late they are taken in. In a dense flow their port need
 //! not wake this thread for each further one: what has not been seen yet is due a latency later at the earliest. So a frame
 //! costs one wake-up, for sending it at its time. The longer nobody looks at a port the more room its ring needs, so the time
 //! until the next look grows from a short one on while little comes, and a flow that is not dense wakes as before. Where the line has
 //! a rate, what comes keeps to it in the long run: then the longest time is one of the clock, which may go slowly.
-//!
-//! Whoever drives many relays in one thread ([`Relay::work`], [`Relay::rest`]) may send frames of one short span together: `slack`.
 
 use crate::Line;
-use crate::wake::Waker;
 use belljar_base::{SimDuration, SimTime};
 use belljar_packetio::{Frame, Port, Result, Sent, Timestamp};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -31,6 +26,8 @@ const LOOK: [Duration; 2] = [Duration::from_nanos(250), Duration::from_nanos(3_3
 const FEW: usize = 16;
 /// More than one part of so many let it come soon.
 const MANY: usize = 8;
+/// A look is as late as it was to be if no more than one part of so many of the time is missing: clocks round.
+const ROUNDING: u32 = 16;
 
 /// The clock that a relay's lines go by.
 pub trait Clock {
@@ -40,6 +37,11 @@ pub trait Clock {
     /// The real time that `span` of this clock takes: its product with the dilation factor. A clock that is moved by hand
     /// gives zero, one that stands until it is let go on, and tells a [`Waker`] then, more than there is.
     fn real(&self, span: SimDuration) -> Duration;
+
+    /// The real time that `span` of this clock takes while it goes, also where it is to stand before.
+    fn real_while_going(&self, span: SimDuration) -> Duration {
+        self.real(span)
+    }
 
     /// The time that it showed at a stamp of the kernel's, if it can tell.
     fn shown_at(&self, _stamp: Timestamp) -> Option<SimTime> {
@@ -68,7 +70,7 @@ pub(crate) fn take_in(
     received
 }
 
-/// What a relay has moved.
+/// Frames that a relay has moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
     /// Frames taken in and handed out.
@@ -89,10 +91,8 @@ pub(crate) struct Rest {
 }
 
 /// Two ports and the lines between them.
-pub struct Relay {
+pub(crate) struct Relay {
     ends: [End; 2],
-    spin: Duration,
-    waker: Option<Waker>,
 }
 
 struct End {
@@ -109,6 +109,8 @@ struct End {
     look: Duration,
     /// The time for which it was to be left alone since the last look; zero if it was not.
     alone: Duration,
+    /// When that began, by this end's clock.
+    alone_since: SimTime,
 }
 
 impl End {
@@ -117,7 +119,7 @@ impl End {
         let room = u32::try_from(self.port.room()).unwrap_or(u32::MAX);
         let [first, longest] = LOOK.map(|span| span.saturating_mul(room));
         let is_slow = self.line.is_limited();
-        let slow = near.real(SimDuration::from_nanos(longest.as_nanos() as u64));
+        let slow = near.real_while_going(SimDuration::from_nanos(longest.as_nanos() as u64));
         [first, if is_slow { longest.max(slow) } else { longest }]
     }
 
@@ -130,35 +132,37 @@ impl End {
             && far.real(self.line.least_latency()) <= longest.saturating_mul(pending)
     }
 
-    /// Draws the lesson of a look at the port, which found `received` frames.
-    fn looked(&mut self, received: usize, near: &dyn Clock) {
-        let alone = std::mem::take(&mut self.alone);
-        if alone.is_zero() {
+    /// Makes the time until the next look longer or shorter after one at `now` by the clock `near`, which found `received` frames.
+    fn looked(&mut self, received: usize, now: SimTime, near: &dyn Clock) {
+        let planned = std::mem::take(&mut self.alone);
+        if planned.is_zero() {
             return;
         }
+        // The look may have come early, when a frame was due: it tells of no more than the time that has passed.
+        let alone = planned.min(near.real_while_going(now.since(self.alone_since)));
         let [first, longest] = self.looks(near);
         if received >= BATCH || received * MANY > self.port.room() {
             self.look = first;
-        } else if alone >= self.look && received * FEW <= self.port.room() {
+        } else if alone >= self.look - self.look / ROUNDING && received * FEW <= self.port.room() {
             self.look = self.look.saturating_mul(2).min(longest);
         }
     }
 }
 
 impl Relay {
-    /// A relay between ports, each with the line that leads away from it. `spin` is the real time before an event in
-    /// which it does not sleep: about the lateness of a wake-up (50 us), or zero to spare the processor.
-    pub fn new(a: (Box<dyn Port>, Line), b: (Box<dyn Port>, Line), spin: Duration) -> Relay {
-        let end = |(port, line)| {
-            let (seen, zero) = (SimTime::ZERO, Duration::ZERO);
-            End { port, line, refused: 0, seen, is_stamped: false, look: zero, alone: zero }
+    /// A relay between ports, each with the line that leads away from it.
+    pub fn new(a: (Box<dyn Port>, Line), b: (Box<dyn Port>, Line)) -> Relay {
+        let end = |(port, line)| End {
+            port,
+            line,
+            refused: 0,
+            seen: SimTime::ZERO,
+            is_stamped: false,
+            look: Duration::ZERO,
+            alone: Duration::ZERO,
+            alone_since: SimTime::ZERO,
         };
-        Relay { ends: [end(a), end(b)], spin, waker: None }
-    }
-
-    /// Lets `waker` end its sleeps.
-    pub fn wake_by(&mut self, waker: Waker) {
-        self.waker = Some(waker);
+        Relay { ends: [end(a), end(b)] }
     }
 
     /// The line that leads away from port 0 or 1.
@@ -176,29 +180,12 @@ impl Relay {
         self.ends[from].refused
     }
 
-    /// Sends what is due and takes in what has arrived. If there was nothing to do, sleeps until there may be, for
-    /// `at_most` of real time. Returns the number of frames that were moved.
-    ///
-    /// Each end has a clock. A frame enters its line by that of the end where it comes from, and leaves by that of the other. A
-    /// frame's delay counts from its stamp, or from the call that takes it in.
-    pub fn turn(&mut self, clocks: [&dyn Clock; 2], at_most: Duration) -> Result<usize> {
-        let moved = self.work(clocks)?.frames;
-        if moved > 0 {
-            return Ok(moved);
-        }
-        let rest = self.rest(clocks, at_most, SimDuration::ZERO);
-        if !rest.wait.is_zero() {
-            self.sleep(rest.wait, rest.awake);
-        }
-        Ok(0)
-    }
-
     /// How long there is nothing to do, at most `at_most`. Frames that are due may wait for `slack` of the clock of the end to which
     /// they go.
     pub(crate) fn rest(&mut self, clocks: [&dyn Clock; 2], at_most: Duration, slack: SimDuration) -> Rest {
         let mut rest = Rest { wait: at_most, early: at_most, awake: [true; 2] };
-        let (spin, now) = (self.spin, clocks.map(|clock| clock.now()));
-        let until = |of: usize, at: SimTime| clocks[of].real(at.since(now[of])).saturating_sub(spin);
+        let now = clocks.map(|clock| clock.now());
+        let until = |of: usize, at: SimTime| clocks[of].real(at.since(now[of]));
         for near in [0, 1] {
             let far = 1 - near;
             let end = &mut self.ends[near];
@@ -227,13 +214,17 @@ impl Relay {
             }
         }
         rest.early = rest.early.min(rest.wait);
-        for (end, awake) in self.ends.iter_mut().zip(rest.awake) {
-            end.alone = if awake { Duration::ZERO } else { rest.wait };
+        for (near, end) in self.ends.iter_mut().enumerate() {
+            end.alone = if rest.awake[near] { Duration::ZERO } else { rest.wait };
+            end.alone_since = now[near];
         }
         rest
     }
 
     /// Sends what is due and takes in what has arrived.
+    ///
+    /// Each end has a clock. A frame enters its line by that of the end where it comes from, and leaves by that of the other. A
+    /// frame's delay counts from its stamp, or from the call that takes it in.
     pub(crate) fn work(&mut self, clocks: [&dyn Clock; 2]) -> Result<Moved> {
         let mut moved = Moved::default();
         for from in [0, 1] {
@@ -245,7 +236,7 @@ impl Relay {
                 *is_stamped = frame.time.is_some();
                 line.offer(at, frame.bytes);
             })?;
-            near.looked(received, clocks[from]);
+            near.looked(received, now, clocks[from]);
             moved.frames += received;
             moved.more |= received >= BATCH;
             let End { line, refused, seen, .. } = near;
@@ -266,22 +257,6 @@ impl Relay {
             }
         }
         Ok(moved)
-    }
-
-    /// Sleeps until a port that is `awake` is readable, or `wait` is over.
-    fn sleep(&self, wait: Duration, awake: [bool; 2]) {
-        let ports = self.ends.iter().zip(awake).filter(|(_, awake)| *awake).map(|(end, _)| end.port.fd());
-        let all = ports.chain(self.waker.iter().map(Waker::fd));
-        let mut fds: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        let timeout = Timespec {
-            tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: wait.subsec_nanos().into(),
-        };
-        // An interrupted sleep is a short one, which is in order.
-        let _ = poll(&mut fds, Some(&timeout));
-        if let Some(waker) = &self.waker {
-            waker.clear();
-        }
     }
 }
 

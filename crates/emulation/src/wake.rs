@@ -1,9 +1,10 @@
 //! An end to the sleep of a thread that waits for clocks which stand.
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 /// Ends sleeps of one thread. All copies are one.
 #[derive(Clone, Debug)]
@@ -60,10 +61,18 @@ impl Waker {
     }
 }
 
+/// A time to wait, as `poll` takes it.
+pub(crate) fn timespec(wait: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: wait.subsec_nanos().into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::event::{PollFd, PollFlags, poll};
 
     fn rings(waker: &Waker) -> bool {
         let mut fds = [PollFd::new(&waker.bell.fd, PollFlags::IN)];

@@ -209,7 +209,7 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         let link = &experiment.topology.links[cable.link()];
         let of_ends = [0, 1].map(|end| clocks[link.ends[end].node.index()].clone());
         let waker = wakers[cable.link()].clone();
-        dealt[number % threads].push((cable.start(ports, of_ends), waker));
+        dealt[number % threads].push((cable.start(ports, of_ends, network.least_latency), waker));
     }
     let pools = dealt.into_iter().map(Pool::new).collect::<Result<Vec<_>>>()?;
     let ended = thread::scope(|scope| {
@@ -233,13 +233,15 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
         truth.real_seconds = monotonic_ns().saturating_sub(begin) as f64 / 1e9;
         // Captures take what is still on its way in the kernel.
         over.store(true, Relaxed);
-        let pools: Vec<_> = pools.into_iter().filter_map(|thread| thread.join().ok()).collect();
-        let graph = graph.and_then(|thread| thread.join().ok());
+        // A scope panics where a thread did that was not waited for.
+        let pools: Vec<_> = pools.into_iter().map(|thread| joined(thread, "a thread of the links")).collect();
+        let pools: Result<Vec<_>> = pools.into_iter().collect();
+        let graph = graph.map(|thread| joined(thread, "the thread of the graph network")).transpose();
         truth.cpu = processors.join().unwrap_or_default();
-        let controlled = controller.and_then(|thread| thread.join().ok());
+        let controlled = controller.map(|thread| joined(thread, "the controller of the clocks")).transpose();
         silent.store(true, Relaxed);
         let missed = captures.map(|thread| thread.join().unwrap_or(Ok(0)));
-        ended.and_then(|ending| Ok((ending, pools, graph, controlled, missed.transpose()?.unwrap_or(0))))
+        ended.and_then(|ending| Ok((ending, pools?, graph?, controlled?, missed.transpose()?.unwrap_or(0))))
     });
     let (Ending { now, interrupted }, pools, graph, controlled, capture_missed) = ended?;
     if let (Some(Controlled { quanta, factors, failed }), Some(dilating)) = (controlled, &dilating) {
@@ -299,6 +301,13 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     write_json(&folder, names::STATISTICS, &statistics)?;
     write_json(&folder, names::EMULATION, &truth)?;
     Ok(interrupted)
+}
+
+/// Waits for the end of a thread. Results without its share are worthless: if it panicked, the emulation failed.
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>, what: &str) -> Result<T> {
+    thread
+        .join()
+        .map_err(|_| Error::new(format!("{what} failed: standard error has the reason; please report it")))
 }
 
 /// Writes when the hosts' clock started into the drawing of the network: readers of captures look there.
@@ -400,4 +409,23 @@ fn wait_until_ready(news: &Receiver<HostNews>, notes: &mut Vec<String>, hosts: u
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panicked_is_an_error() {
+        let said = thread::scope(|scope| {
+            let threads = [false, true, true].map(|fails| scope.spawn(move || assert!(!fails)));
+            threads.map(|thread| joined(thread, "a thread of the links").map_err(|error| error.to_string()))
+        });
+        assert_eq!(said[0], Ok(()));
+        assert!(
+            said[1..]
+                .iter()
+                .all(|said| said.as_ref().is_err_and(|e| e.starts_with("a thread of the links failed")))
+        );
+    }
 }

@@ -14,6 +14,7 @@ use crate::{Counters, Error, Filter, Frame, Port, Result, Sent, Timestamps, sys}
 use belljar_wire::ethernet::Address;
 use blocks::BlockRing;
 use frames::FrameRing;
+pub use frames::slot_len;
 use libc::c_int;
 use ring::Delivery;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -47,6 +47,21 @@ impl Clock for Slow {
     }
 }
 
+/// A clock that stands in a moment.
+struct Stopping;
+
+impl Clock for Stopping {
+    fn now(&self) -> SimTime {
+        SimTime::ZERO
+    }
+    fn real(&self, _: SimDuration) -> Duration {
+        Duration::MAX
+    }
+    fn real_while_going(&self, span: SimDuration) -> Duration {
+        Duration::from_nanos(span.as_nanos() * 3)
+    }
+}
+
 /// A port whose frames have a stamp each: as many milliseconds as their first byte says.
 struct Stamped(UnixPort);
 
@@ -109,20 +124,21 @@ impl Clock for Dilated {
     }
 }
 
-fn ends(config: &LineConfig, spin: Duration) -> (UnixPort, UnixPort, Relay) {
-    ends_with(config, spin, |port| Box::new(port))
+fn ends(config: &LineConfig) -> (UnixPort, UnixPort, Relay) {
+    ends_with(config, |port| Box::new(port))
 }
 
-fn ends_with(
-    config: &LineConfig,
-    spin: Duration,
-    port: fn(UnixPort) -> Box<dyn Port>,
-) -> (UnixPort, UnixPort, Relay) {
+fn ends_with(config: &LineConfig, port: fn(UnixPort) -> Box<dyn Port>) -> (UnixPort, UnixPort, Relay) {
     let pair = |name| UnixPort::pair(name, &UnixOptions::default()).unwrap();
     let ((a, near_a), (b, near_b)) = (pair("a"), pair("b"));
     let line = |from, to| Line::new(config, Seed(1), from, to);
-    let relay = Relay::new((port(near_a), line("a", "b")), (port(near_b), line("b", "a")), spin);
+    let relay = Relay::new((port(near_a), line("a", "b")), (port(near_b), line("b", "a")));
     (a, b, relay)
+}
+
+/// Moves what is due, and returns the number of frames.
+fn turn(relay: &mut Relay, clocks: [&dyn Clock; 2]) -> usize {
+    relay.work(clocks).unwrap().frames
 }
 
 fn delayed(ms: u64) -> LineConfig {
@@ -142,31 +158,34 @@ fn received(port: &mut UnixPort) -> Vec<u8> {
 
 #[test]
 fn frames_cross_when_the_clock_says_so_and_not_before() {
-    let (mut a, mut b, mut relay) = ends(&delayed(10), Duration::ZERO);
+    let (mut a, mut b, mut relay) = ends(&delayed(10));
     let mut clock = Still(SimTime::ZERO);
     send(&mut a, 1);
     send(&mut b, 2);
-    assert_eq!(relay.turn([&clock, &clock], Duration::ZERO).unwrap(), 2);
+    assert_eq!(turn(&mut relay, [&clock, &clock]), 2);
     clock.0 = SimTime::from_nanos(9_999_999);
-    assert_eq!(relay.turn([&clock, &clock], Duration::ZERO).unwrap(), 0);
+    assert_eq!(turn(&mut relay, [&clock, &clock]), 0);
     assert_eq!((received(&mut a), received(&mut b)), (vec![], vec![]));
     clock.0 = SimTime::from_nanos(10_000_000);
-    assert_eq!(relay.turn([&clock, &clock], Duration::ZERO).unwrap(), 2);
+    assert_eq!(turn(&mut relay, [&clock, &clock]), 2);
     assert_eq!((received(&mut a), received(&mut b)), (vec![2], vec![1]));
     assert_eq!(relay.line(0).lateness().max(), SimDuration::ZERO);
 }
 
 #[test]
 fn a_dilated_clock_stretches_the_delay() {
-    for (factor, spin) in [(1, Duration::from_micros(200)), (5, Duration::ZERO)] {
-        let (mut a, mut b, mut relay) = ends(&delayed(20), spin);
+    for factor in [1, 5] {
+        let (mut a, mut b, mut relay) = ends(&delayed(20));
         precise_waits().unwrap();
         let clock = Dilated::new(factor);
         send(&mut a, 1);
         let start = clock.now();
         let mut got = Vec::new();
         while got.is_empty() {
-            relay.turn([&clock, &clock], Duration::from_secs(5)).unwrap();
+            turn(&mut relay, [&clock, &clock]);
+            let rest = relay.rest([&clock, &clock], Duration::from_secs(5), SimDuration::ZERO);
+            std::thread::sleep(rest.wait);
+            turn(&mut relay, [&clock, &clock]);
             got = received(&mut b);
         }
         let took = clock.now().since(start);
@@ -180,66 +199,62 @@ fn a_dilated_clock_stretches_the_delay() {
 
 #[test]
 fn each_end_has_a_clock_of_its_own() {
-    let (mut a, mut b, mut relay) = ends(&delayed(10), Duration::ZERO);
+    let (mut a, mut b, mut relay) = ends(&delayed(10));
     let at = |ms: u64| Still(SimTime::from_nanos(ms * 1_000_000));
     send(&mut a, 1);
     // The far end is ahead: what the near one sends now is still due by its own time.
-    assert_eq!(relay.turn([&at(0), &at(8)], Duration::ZERO).unwrap(), 1);
-    assert_eq!(
-        relay.turn([&at(20), &at(9)], Duration::ZERO).unwrap(),
-        0,
-        "the near end's time does not count"
-    );
-    assert_eq!(relay.turn([&at(0), &at(10)], Duration::ZERO).unwrap(), 1);
+    assert_eq!(turn(&mut relay, [&at(0), &at(8)]), 1);
+    assert_eq!(turn(&mut relay, [&at(20), &at(9)]), 0, "the near end's time does not count");
+    assert_eq!(turn(&mut relay, [&at(0), &at(10)]), 1);
     assert_eq!((received(&mut b), relay.line(0).lateness().max()), (vec![1], SimDuration::ZERO));
     // Behind, it takes the frame when it gets there.
     send(&mut b, 2);
-    assert_eq!(relay.turn([&at(3), &at(12)], Duration::ZERO).unwrap(), 1);
-    assert_eq!(relay.turn([&at(21), &at(12)], Duration::ZERO).unwrap(), 0);
-    assert_eq!(relay.turn([&at(23), &at(12)], Duration::ZERO).unwrap(), 1);
+    assert_eq!(turn(&mut relay, [&at(3), &at(12)]), 1);
+    assert_eq!(turn(&mut relay, [&at(21), &at(12)]), 0);
+    assert_eq!(turn(&mut relay, [&at(23), &at(12)]), 1);
     assert_eq!(relay.line(1).lateness().max(), SimDuration::from_millis(1));
 }
 
 #[test]
 fn a_stamped_frame_is_due_by_its_stamp_however_late_it_is_taken_in() {
-    let (mut a, mut b, mut relay) = ends_with(&delayed(10), Duration::ZERO, |port| Box::new(Stamped(port)));
+    let (mut a, mut b, mut relay) = ends_with(&delayed(10), |port| Box::new(Stamped(port)));
     let at = |ms: u64| Shown(SimTime::from_nanos(ms * 1_000_000));
     send(&mut a, 3);
-    assert_eq!(relay.turn([&at(7), &at(7)], Duration::ZERO).unwrap(), 1);
-    assert_eq!(relay.turn([&at(12), &at(12)], Duration::ZERO).unwrap(), 0);
-    assert_eq!(relay.turn([&at(13), &at(13)], Duration::ZERO).unwrap(), 1);
+    assert_eq!(turn(&mut relay, [&at(7), &at(7)]), 1);
+    assert_eq!(turn(&mut relay, [&at(12), &at(12)]), 0);
+    assert_eq!(turn(&mut relay, [&at(13), &at(13)]), 1);
     assert_eq!((received(&mut b), relay.line(0).lateness().max()), (vec![3], SimDuration::ZERO));
     // The wall clock was set: a frame has come neither before the last look nor in the future.
     for stamp in [1, 200] {
         send(&mut a, stamp);
     }
-    assert_eq!(relay.turn([&at(14), &at(14)], Duration::ZERO).unwrap(), 2);
-    assert_eq!(relay.turn([&at(23), &at(23)], Duration::ZERO).unwrap(), 1);
-    assert_eq!(relay.turn([&at(24), &at(24)], Duration::ZERO).unwrap(), 1);
+    assert_eq!(turn(&mut relay, [&at(14), &at(14)]), 2);
+    assert_eq!(turn(&mut relay, [&at(23), &at(23)]), 1);
+    assert_eq!(turn(&mut relay, [&at(24), &at(24)]), 1);
 }
 
 #[test]
 fn stamps_hold_for_more_frames_than_one_look_takes_in() {
-    let (mut a, _b, mut relay) = ends_with(&delayed(10), Duration::ZERO, |port| Box::new(Stamped(port)));
+    let (mut a, _b, mut relay) = ends_with(&delayed(10), |port| Box::new(Stamped(port)));
     let at = |ms: u64| Shown(SimTime::from_nanos(ms * 1_000_000));
     for _ in 0..100 {
         send(&mut a, 3);
     }
-    while relay.turn([&at(7), &at(7)], Duration::ZERO).unwrap() > 0 {}
-    assert_eq!(relay.turn([&at(13), &at(13)], Duration::ZERO).unwrap(), 100);
+    while turn(&mut relay, [&at(7), &at(7)]) > 0 {}
+    assert_eq!(turn(&mut relay, [&at(13), &at(13)]), 100);
 }
 
 #[test]
 fn a_flow_wakes_nobody_for_frames_that_come() {
     let limited = LineConfig { rate: Some(480_000), ..delayed(5) };
-    let (mut a, _b, mut relay) = ends_with(&limited, Duration::ZERO, |port| Box::new(Stamped(port)));
+    let (mut a, _b, mut relay) = ends_with(&limited, |port| Box::new(Stamped(port)));
     let at = |micros: u64| Shown(SimTime::from_nanos(micros * 1_000));
     let rest = |relay: &mut Relay, micros| {
         let rest = relay.rest([&at(micros), &at(micros)], Duration::from_millis(20), SimDuration::ZERO);
         assert_eq!(rest.wait, rest.early);
         (rest.wait, rest.awake)
     };
-    let turn = |relay: &mut Relay, micros| relay.turn([&at(micros), &at(micros)], Duration::ZERO).unwrap();
+    let turn = |relay: &mut Relay, micros| turn(relay, [&at(micros), &at(micros)]);
     let micros = Duration::from_micros;
     assert_eq!(rest(&mut relay, 0), (micros(20_000), [true; 2]));
     send(&mut a, 0);
@@ -252,12 +267,12 @@ fn a_flow_wakes_nobody_for_frames_that_come() {
     assert_eq!(rest(&mut relay, 0), (micros(250), [false, true]));
     assert_eq!(turn(&mut relay, 250), 0);
     assert_eq!(rest(&mut relay, 250), (micros(500), [false, true]));
-    for _ in 0..5 {
-        assert_eq!(turn(&mut relay, 750), 0);
-        rest(&mut relay, 750);
-    }
-    assert_eq!(rest(&mut relay, 750), (micros(3_300), [false, true]));
-    assert_eq!(rest(&mut relay, 5_600), (micros(150), [false, true]), "what was not seen may be due then");
+    // One that comes early says nothing of the whole time.
+    assert_eq!(turn(&mut relay, 350), 0);
+    assert_eq!(rest(&mut relay, 350), (micros(500), [false, true]));
+    assert_eq!(turn(&mut relay, 850), 0);
+    assert_eq!(rest(&mut relay, 850), (micros(1_000), [false, true]));
+    assert_eq!(rest(&mut relay, 5_600), (micros(250), [false, true]), "what was not seen may be due then");
     assert_eq!(rest(&mut relay, 5_900), (micros(100), [true; 2]), "the first is due at 6 ms");
     // Much in one look is too much for a longer one.
     for _ in 0..150 {
@@ -270,10 +285,10 @@ fn a_flow_wakes_nobody_for_frames_that_come() {
 
 #[test]
 fn frames_may_wait_for_others_and_are_due_before() {
-    let (mut a, _b, mut relay) = ends_with(&delayed(10), Duration::ZERO, |port| Box::new(Stamped(port)));
+    let (mut a, _b, mut relay) = ends_with(&delayed(10), |port| Box::new(Stamped(port)));
     let at = |ms: u64| Shown(SimTime::from_nanos(ms * 1_000_000));
     send(&mut a, 3);
-    relay.turn([&at(4), &at(4)], Duration::ZERO).unwrap();
+    turn(&mut relay, [&at(4), &at(4)]);
     let mut rest =
         |slack| relay.rest([&at(4), &at(4)], Duration::from_secs(1), SimDuration::from_millis(slack));
     let millis = Duration::from_millis;
@@ -284,62 +299,60 @@ fn frames_may_wait_for_others_and_are_due_before() {
 #[test]
 fn a_port_is_looked_at_by_the_clock_where_the_line_has_a_rate() {
     // Frames of 60 bytes take 10 us, of a clock that is slow by 100.
-    let limited = LineConfig { rate: Some(48_000_000), ..delayed(1) };
-    for (config, longest) in [(limited, 330), (delayed(1), 3)] {
-        let (mut a, _b, mut relay) = ends_with(&config, Duration::ZERO, |port| Box::new(Stamped(port)));
-        let clock = Slow(SimTime::ZERO, 100);
-        for _ in 0..60 {
+    let limited = LineConfig { rate: Some(48_000_000), ..delayed(20) };
+    for (config, frames, longest) in [(limited, 10, 330), (delayed(1), 60, 3)] {
+        let (mut a, _b, mut relay) = ends_with(&config, |port| Box::new(Stamped(port)));
+        let mut clock = Slow(SimTime::ZERO, 100);
+        for _ in 0..frames {
             send(&mut a, 0);
         }
-        relay.turn([&clock, &clock], Duration::ZERO).unwrap();
-        for _ in 0..20 {
-            let rest = relay.rest([&clock, &clock], Duration::from_secs(1), SimDuration::ZERO);
+        turn(&mut relay, [&clock, &clock]);
+        for _ in 0..11 {
+            let rest = relay.rest([&clock, &clock], Duration::from_secs(5), SimDuration::ZERO);
             assert_eq!(rest.awake, [false, true]);
-            relay.turn([&clock, &clock], Duration::ZERO).unwrap();
+            clock.0 += SimDuration::from_nanos(rest.wait.as_nanos() as u64 / clock.1);
+            turn(&mut relay, [&clock, &clock]);
         }
-        let rest = relay.rest([&clock, &clock], Duration::from_secs(1), SimDuration::ZERO);
-        assert_eq!(rest.wait.as_millis(), longest.min(100));
+        let rest = relay.rest([&clock, &clock], Duration::from_secs(5), SimDuration::ZERO);
+        assert_eq!(rest.wait.as_millis(), longest);
     }
 }
 
 #[test]
+fn a_clock_that_is_about_to_stand_makes_no_look_endless() {
+    let limited = LineConfig { rate: Some(48_000_000), ..delayed(20) };
+    let (_a, _b, relay) = ends_with(&limited, |port| Box::new(Stamped(port)));
+    let longest = |clock: &dyn Clock| relay.ends[0].looks(clock)[1];
+    assert_eq!(longest(&Slow(SimTime::ZERO, 2)), Duration::from_micros(6_600));
+    assert_eq!(longest(&Stopping), Duration::from_micros(9_900));
+}
+
+#[test]
 fn frames_far_apart_wake_as_if_they_were_alone() {
-    let (mut a, _b, mut relay) = ends_with(&delayed(100), Duration::ZERO, |port| Box::new(Stamped(port)));
+    let (mut a, _b, mut relay) = ends_with(&delayed(100), |port| Box::new(Stamped(port)));
     for ms in [0, 30, 60, 90] {
         let clock = Shown(SimTime::from_nanos(ms * 1_000_000));
         send(&mut a, ms as u8);
-        relay.turn([&clock, &clock], Duration::ZERO).unwrap();
+        turn(&mut relay, [&clock, &clock]);
         assert_eq!(relay.rest([&clock, &clock], Duration::from_secs(1), SimDuration::ZERO).awake, [true; 2]);
     }
 }
 
 #[test]
-fn a_waker_ends_a_sleep() {
-    let (_a, _b, mut relay) = ends(&delayed(10), Duration::ZERO);
-    let waker = Waker::new().unwrap();
-    relay.wake_by(waker.clone());
-    waker.wake();
-    let start = Dilated::new(1);
-    let clock = Still(SimTime::ZERO);
-    relay.turn([&clock, &clock], Duration::from_secs(600)).unwrap();
-    assert!(start.now() < SimTime::ZERO + SimDuration::from_secs(300));
-}
-
-#[test]
 fn a_port_without_room_is_counted_and_a_lost_peer_is_an_error() {
-    let (mut a, b, mut relay) = ends(&delayed(0), Duration::ZERO);
+    let (mut a, b, mut relay) = ends(&delayed(0));
     let mut clock = Still(SimTime::ZERO);
     for _ in 0..100 {
         for _ in 0..50 {
             let _ = a.send(&[7; 1000]).unwrap();
         }
         a.flush().unwrap();
-        relay.turn([&clock, &clock], Duration::ZERO).unwrap();
+        turn(&mut relay, [&clock, &clock]);
         clock.0 += SimDuration::from_millis(1);
     }
     assert!(relay.refused(0) > 0);
     assert!(relay.port(1).counters().sent.frames > 50);
     drop(b);
-    let error = (0..10).find_map(|_| relay.turn([&clock, &clock], Duration::ZERO).err());
+    let error = (0..10).find_map(|_| relay.work([&clock, &clock]).err());
     assert!(matches!(error, Some(Error::PeerClosed { .. })), "{error:?}");
 }

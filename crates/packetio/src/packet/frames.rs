@@ -32,9 +32,14 @@ pub(super) struct FrameRing {
     long: Box<[u8]>,
 }
 
+/// Bytes that a frame of at most `max_frame` bytes takes in a receive ring.
+pub fn slot_len(max_frame: usize) -> usize {
+    (max_frame + HEADROOM).next_power_of_two().clamp(MIN_SLOT, MAX_SLOT)
+}
+
 impl FrameRing {
     pub fn map(interface: &Interface, fd: BorrowedFd<'_>, bytes: usize) -> Result<FrameRing> {
-        let slot = (interface.max_frame() + HEADROOM).next_power_of_two().clamp(MIN_SLOT, MAX_SLOT);
+        let slot = slot_len(interface.max_frame());
         let bytes = bytes.clamp(BLOCK, 1 << 30).next_multiple_of(BLOCK);
         let request = libc::tpacket_req {
             tp_block_size: BLOCK as u32,
