@@ -98,6 +98,14 @@ def measured_in(line, state, copied, routed, traffic, options, shares):
             daemons.end(line)
 
 
+def beside(ratios):
+    """The median of ratios to `static`, with its quartiles; there are none if nothing arrived in that state."""
+    if not ratios:
+        return " x -"
+    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    return f" x {middle:.3f} ({low:.2f}-{high:.2f})"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--routers", type=int, default=8)
@@ -123,18 +131,17 @@ def main():
             for state in STATES[:: -1 if turn % 2 else 1]:
                 figures[state].append(measured_in(line, state, copied, routed, traffic, options, shares))
                 print(f"turn {turn}, {state}: {' '.join(f'{figure:.1f}' for figure in figures[state][-1])}", file=sys.stderr, flush=True)
+    if options.json:
+        save("routing_parts", {"routers": options.routers, "loads": options.loads, "figures": figures, "daemons": shares}, options.json)
     rows = []
     for state in STATES:
         row = [state]
         for k in range(len(options.loads)):
             ratios = [some[k] / base[k] for some, base in zip(figures[state], figures["static"]) if base[k]]
-            low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
-            row.append(f"{statistics.median(some[k] for some in figures[state]):.0f}" + (f" x {middle:.3f} ({low:.2f}-{high:.2f})" if state != "static" else ""))
+            row.append(f"{statistics.median(some[k] for some in figures[state]):.0f}" + (beside(ratios) if state != "static" else ""))
         rows.append(row)
     print(table([f"{options.routers} routers"] + ["TCP, Mbit/s" if load == "tcp" else f"UDP {load} B, kpps" for load in options.loads], rows))
     print(f"\nthe {options.routers + 2} daemons took {statistics.median(shares):.1%} of one processor, HELLO {FAST[1]}, TC {FAST[3]}")
-    if options.json:
-        save("routing_parts", {"routers": options.routers, "loads": options.loads, "figures": figures, "daemons": shares}, options.json)
 
 
 if __name__ == "__main__":

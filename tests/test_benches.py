@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, best, experiment, graph
+from conftest import ROOT, best, experiment, graph, measured, timely
 
 
 def bench(belljar, workdir, name, *arguments, timeout=1800, file="result.json"):
@@ -65,12 +65,14 @@ def test_routing_code(belljar, workdir):
 
 
 @pytest.mark.needs("ip")
+@measured(3)
 def test_routing_parts(belljar, workdir, programs):
     if os.geteuid() != 0 or not (programs / "belljar-routed").exists():
         pytest.skip("needs root, and belljar-routed, which cargo builds")
     result = bench(belljar, workdir, "routing_parts", "--routers", 1, "--turns", 1, "--seconds", 0.3, "--routed", programs / "belljar-routed")
     assert list(result["figures"]) == ["static", "copied", "stopped", "running"]
-    assert all(0 < figure for turns in result["figures"].values() for turn in turns for figure in turn), result
+    assert all(len(turn) == 3 for turns in result["figures"].values() for turn in turns), result
+    timely(all(0 < figure for turns in result["figures"].values() for turn in turns for figure in turn), str(result))
 
 
 def test_simulators(belljar, workdir):
@@ -126,6 +128,7 @@ def test_p4_scale(belljar, workdir):
 
 @pytest.mark.slow
 @pytest.mark.needs("iperf")
+@measured(3)
 def test_dilated_line(belljar, workdir):
     if os.geteuid() != 0 and subprocess.run(["unshare", "-Urn", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("needs root, or user namespaces, which this machine does not allow")
@@ -135,8 +138,9 @@ def test_dilated_line(belljar, workdir):
     shares = {(row["kind"], row["plane"], row["world"]): row["share"] for row in result["rows"]}
     assert set(shares) == {(*cell, world) for cell in cells for world in ("simulated", "real time", "tdf 2")}, result
     assert all(0.95 < shares[*cell, "simulated"] < 1.05 for cell in cells), result
-    # A machine that is busy spoils the others, and in dilated time less.
-    assert all(share > 0 for share in shares.values()), result
+    # A machine that is busy spoils the others. None carries more than its links do.
+    assert all(share < 1.05 for share in shares.values()), result
+    timely(all(share > 0.3 for share in shares.values()), str(result))
     assert set(result["readings"]) == {"clock_gettime", "syscall_clock", "getppid", "poll_now", "fstat"}
 
 
