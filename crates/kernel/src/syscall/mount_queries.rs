@@ -7,6 +7,7 @@ use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 use belljar_objects::mounts::statmount::{STATMOUNT_LEN, UNIQUE};
 use belljar_objects::mounts::text::MountLine;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// `struct mnt_id_req`: size and a namespace's descriptor, a mount, a parameter, a namespace.
 type Request = [u64; 4];
@@ -100,21 +101,23 @@ pub fn sys_listmount(call: &mut Call<'_>) -> SysResult {
         seen.iter().map(MountLine::unique_id).collect()
     } else {
         let all = sorted(call, b"/");
-        all.iter().find(|mount| mount.unique_id() == parent).ok_or(Errno::ENOENT)?;
+        let top = all.iter().find(|mount| mount.unique_id() == parent).ok_or(Errno::ENOENT)?;
         if !privileged && !seen.iter().any(|mount| mount.unique_id() == parent) {
             return Err(Errno::EPERM);
         }
-        let is_below = |mount: &&MountLine<'_>| {
-            let mut at = *mount;
-            while let Some(above) = all.iter().find(|other| other.id == at.parent && other.id != at.id) {
-                if above.unique_id() == parent {
-                    return true;
-                }
-                at = above;
+        let mut children: BTreeMap<_, Vec<&MountLine<'_>>> = BTreeMap::new();
+        for mount in &all {
+            children.entry(mount.parent).or_default().push(mount);
+        }
+        // Each mount's children are taken once, whatever the numbers of parents say.
+        let mut below = BTreeSet::new();
+        let mut left = children.remove(&top.id).unwrap_or_default();
+        while let Some(mount) = left.pop() {
+            if mount.id != top.id && below.insert(mount.unique_id()) {
+                left.extend(children.remove(&mount.id).unwrap_or_default());
             }
-            false
-        };
-        all.iter().filter(is_below).map(MountLine::unique_id).collect()
+        }
+        below.into_iter().collect()
     };
     if flags & REVERSE != 0 {
         found.reverse();

@@ -8,8 +8,8 @@ use std::ops::RangeInclusive;
 
 /// The length of the longest name that `uname(2)` tells.
 const NAME_MAX: usize = 64;
-/// The values of `fs.nr_open`.
-const NR_OPEN: RangeInclusive<u64> = 64..=0x7fff_ffc0;
+/// The values of `fs.nr_open`; Linux takes up to 2^31, of which a table of descriptors would not fit into memory.
+const NR_OPEN: RangeInclusive<u64> = 64..=4_194_304;
 
 /// A setting, by whom it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
