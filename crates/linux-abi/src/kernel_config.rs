@@ -1,6 +1,7 @@
 //! `/proc/config.gz`: what a simulated host's kernel has, in the words in which kernels are configured. Test suites and
 //! installers look there before they try.
 
+use belljar_wire::checksum::crc32;
 use std::fmt::Write;
 
 /// Options that are set.
@@ -55,12 +56,6 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc: u32, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 != 0 { 0xedb8_8320 } else { 0 })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,9 +70,10 @@ mod tests {
     }
 
     #[test]
-    fn the_check_value_of_the_checksum() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    fn packed_bytes_have_their_checksum() {
         let packed = gzip(b"abc");
         assert_eq!(packed[10..18], [1, 3, 0, 0xfc, 0xff, b'a', b'b', b'c']);
+        // The CRC-32 of the bytes, and their number.
+        assert_eq!(packed[18..], [0xc2, 0x41, 0x24, 0x35, 3, 0, 0, 0]);
     }
 }

@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071): the one's complement of the one's complement sum of 16-bit
 //! words. The sum does not depend on byte order or word size as long as carries come back in, so
-//! it is taken over 64-bit words in the machine's own order.
+//! it is taken over 64-bit words in the machine's own order. Beside it, the CRC-32 of Ethernet.
 
 use crate::{ipv4, ipv6, protocol, tcp, udp};
 use std::net::IpAddr;
@@ -104,6 +104,30 @@ pub fn partial(src: IpAddr, dst: IpAddr, protocol: u8, segment: &[u8], covered: 
     sum.add_bytes(&segment[..covered]).finish()
 }
 
+/// CRC-32 as the frame check sequence of Ethernet (IEEE 802.3, section 3.2.9) and gzip (RFC 1952, section 8) have it.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, byte: &u8| crc >> 8 ^ CRC_32[usize::from(crc as u8 ^ byte)];
+    !bytes.iter().fold(u32::MAX, step)
+}
+
+/// The remainder of each byte.
+static CRC_32: [u32; 256] = crc32_table();
+
+const fn crc32_table() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut n = 0;
+    while n < 256 {
+        let (mut value, mut bit) = (n as u32, 0);
+        while bit < 8 {
+            value = if value & 1 != 0 { value >> 1 ^ 0xedb8_8320 } else { value >> 1 };
+            bit += 1;
+        }
+        table[n] = value;
+        n += 1;
+    }
+    table
+}
+
 /// Computes and stores the checksum of the TCP segment or UDP datagram that a whole IP packet carries, which is none of
 /// an IPv6 packet with extension headers. Any other packet is left as it is.
 pub fn fill_transport(packet: &mut [u8]) {
@@ -154,6 +178,11 @@ mod tests {
             assert_eq!(split, reference(&bytes[..len]), "length {len} cut at {cut}");
         }
         assert_eq!(internet(&[0xff; 4096]), 0);
+    }
+
+    #[test]
+    fn the_check_value_of_crc_32() {
+        assert_eq!((crc32(b"123456789"), crc32(b"")), (0xcbf4_3926, 0));
     }
 
     #[test]

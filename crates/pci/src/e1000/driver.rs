@@ -14,7 +14,7 @@ const BASE: u64 = 0x1000_0000;
 /// The driver reads the device's counters so often.
 const WATCHDOG: SimDuration = SimDuration::from_secs(2);
 /// The registers that are read then: the second of a pair is its upper half.
-const COUNTERS: [(u64, usize); 8] = [
+const COUNTERS: [(u64, usize); 9] = [
     (reg::GPRC, 0),
     (reg::GPTC, 1),
     (reg::GORCL, 2),
@@ -23,7 +23,10 @@ const COUNTERS: [(u64, usize); 8] = [
     (reg::GOTCH, 3),
     (reg::MPC, 4),
     (reg::RNBC, 5),
+    (reg::ROC, TOO_LONG),
 ];
+/// Place of the frames that were too long.
+const TOO_LONG: usize = 6;
 const UPPER: [u64; 2] = [reg::GORCH, reg::GOTCH];
 
 /// What the answer to a read of registers is for.
@@ -63,8 +66,8 @@ pub struct Driver {
     to_device: VecDeque<ToDevice>,
     received: VecDeque<Vec<u8>>,
     counts: Counts,
-    /// As the device counts: frames received and sent, bytes received and sent, frames missed, frames without buffers.
-    of_device: [u64; 6],
+    /// As the device counts: frames received and sent, bytes received and sent, frames missed, without buffers and too long.
+    of_device: [u64; 7],
 }
 
 impl Driver {
@@ -93,7 +96,7 @@ impl Driver {
             to_device: VecDeque::new(),
             received: VecDeque::new(),
             counts: Counts::default(),
-            of_device: [0; 6],
+            of_device: [0; 7],
         }
     }
 
@@ -339,15 +342,18 @@ impl crate::driver::Driver for Driver {
         &self.counts
     }
     fn statistics(&self) -> Vec<(&'static str, u64)> {
-        const NAMES: [&str; 6] = [
+        const NAMES: [&str; 7] = [
             "rx_good_packets",
             "tx_good_packets",
             "rx_octets",
             "tx_octets",
             "rx_missed_errors",
             "rx_no_buffer_count",
+            "rx_long_length_errors",
         ];
-        let mut all = self.counts.named();
+        // Those that the device has not passed on because of their length are errors, as the others are.
+        let invalid = self.counts.invalid + self.of_device[TOO_LONG];
+        let mut all = Counts { invalid, ..self.counts.clone() }.named();
         all.extend(NAMES.into_iter().zip(self.of_device));
         all
     }

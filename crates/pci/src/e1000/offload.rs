@@ -1,21 +1,8 @@
 //! Offloads: checksums that the controller inserts and checks, segmentation, and the frame check sequence.
 
 use crate::fields::get_u16;
-
-/// Sum of 16-bit words in network order, in ones' complement, folded.
-fn sum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks_exact(2);
-    let odd = words.remainder().first().map_or(0, |byte| u64::from(*byte) << 8);
-    let total = words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>() + odd;
-    fold(total)
-}
-
-fn fold(mut total: u64) -> u16 {
-    while total > 0xffff {
-        total = (total & 0xffff) + (total >> 16);
-    }
-    total as u16
-}
+use belljar_wire::checksum::{self, crc32, internet};
+use std::net::Ipv4Addr;
 
 fn be16(frame: &[u8], at: usize) -> Option<u16> {
     frame.get(at..at + 2).map(|field| u16::from_be_bytes([field[0], field[1]]))
@@ -51,7 +38,7 @@ impl Checksum {
             return;
         }
         // 0 would say that there is none; the two zeroes of ones' complement are equal to receivers.
-        let value = match !sum(&frame[self.start..end]) {
+        let value = match internet(&frame[self.start..end]) {
             0 => 0xffff,
             value => value,
         };
@@ -115,7 +102,8 @@ impl Context {
         }
         // The driver has summed up the pseudo header but for its length.
         let pseudo = be16(segment, self.transport.offset).unwrap_or(0);
-        put16(segment, self.transport.offset, fold(u64::from(pseudo) + u64::from(of_transport)));
+        let sum = checksum::Checksum::new().add_u16(pseudo).add_u16(of_transport);
+        put16(segment, self.transport.offset, !sum.finish());
     }
 }
 
@@ -138,7 +126,7 @@ pub fn check(frame: &[u8]) -> Checked {
     if !is_v4 || header < 20 || total < header || packet.len() < total {
         return none;
     }
-    let ip = Some(sum(&packet[..header]) == 0xffff);
+    let ip = Some(internet(&packet[..header]) == 0);
     let (protocol, payload) = (packet[9], &packet[header..total]);
     let is_fragment = be16(packet, 6).unwrap_or(0) & 0x3fff != 0;
     let at = match protocol {
@@ -147,37 +135,19 @@ pub fn check(frame: &[u8]) -> Checked {
         _ => return Checked { ip, transport: None },
     };
     let field = be16(payload, at).filter(|field| !is_fragment && (protocol == 6 || *field != 0));
-    let pseudo = u64::from(sum(&packet[12..20])) + u64::from(protocol) + payload.len() as u64;
-    let transport = field.map(|_| fold(pseudo + u64::from(sum(payload))) == 0xffff);
+    let address = |at: usize| Ipv4Addr::from(crate::fields::get::<4>(packet, at)).into();
+    let transport = field.map(|_| checksum::transport(address(12), address(16), protocol, payload) == 0);
     Checked { ip, transport }
 }
 
 /// The sum over a received frame from `start` on, which drivers use for what the controller does not check.
 pub fn packet_checksum(frame: &[u8], start: usize) -> u16 {
-    sum(frame.get(start..).unwrap_or_default())
+    !internet(frame.get(start..).unwrap_or_default())
 }
-
-const fn crc_table() -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut n = 0;
-    while n < 256 {
-        let (mut value, mut bit) = (n as u32, 0);
-        while bit < 8 {
-            value = if value & 1 != 0 { value >> 1 ^ 0xedb8_8320 } else { value >> 1 };
-            bit += 1;
-        }
-        table[n] = value;
-        n += 1;
-    }
-    table
-}
-
-static CRC: [u32; 256] = crc_table();
 
 /// A frame's check sequence, as it goes over the wire.
 pub fn check_sequence(frame: &[u8]) -> [u8; 4] {
-    let step = |crc: u32, byte: &u8| crc >> 8 ^ CRC[usize::from(crc as u8 ^ byte)];
-    (!frame.iter().fold(u32::MAX, step)).to_le_bytes()
+    crc32(frame).to_le_bytes()
 }
 
 #[cfg(test)]
@@ -192,8 +162,9 @@ pub(super) mod tests {
         frame.extend(payload);
         let ip = Checksum { start: 14, offset: 24, end: 33 };
         ip.insert(&mut frame);
-        let pseudo = fold(u64::from(sum(&frame[26..34])) + 6 + 20 + payload.len() as u64);
-        put16(&mut frame, 50, pseudo);
+        let (from, to) = (Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(10, 0, 0, 2).into());
+        let pseudo = checksum::Checksum::new().pseudo_header(from, to, 6, 20 + payload.len() as u32);
+        put16(&mut frame, 50, !pseudo.finish());
         Checksum { start: 34, offset: 50, end: 0 }.insert(&mut frame);
         frame
     }

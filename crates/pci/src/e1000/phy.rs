@@ -80,7 +80,12 @@ impl Phy {
 
     /// True if there is a link.
     pub fn has_link(&self) -> bool {
-        self.carrier && self.registers[usize::from(reg::CONTROL)] & control::POWER_DOWN == 0
+        self.carrier && self.is_on()
+    }
+
+    /// True unless it is powered down, in which frames pass neither way.
+    pub fn is_on(&self) -> bool {
+        self.registers[usize::from(reg::CONTROL)] & control::POWER_DOWN == 0
     }
 
     /// True if frames that are sent come back.

@@ -188,6 +188,21 @@ fn frames_for_others_or_without_buffers_are_not_taken() {
 }
 
 #[test]
+fn frames_that_are_too_long_are_errors() {
+    let settings = DriverSettings::default();
+    let mac = settings.mac;
+    let mut machine = Machine::new(settings);
+    machine.run(micros(50));
+    machine.plan(micros(60), Arrival::Wire(frame(mac, 1, 3_000)));
+    machine.plan(micros(70), Arrival::Wire(frame(mac, 2, 1_514)));
+    // The device's counters are read every two seconds.
+    machine.run(SimTime::from_secs(5));
+    let statistics: Map<&str, u64> = machine.driver.statistics().into_iter().collect();
+    let counted = ["rx_packets", "rx_errors", "rx_long_length_errors"].map(|name| statistics[name]);
+    assert_eq!(counted, [1, 1, 1]);
+}
+
+#[test]
 fn a_frame_longer_than_the_drivers_buffers_is_an_error_once() {
     let settings = DriverSettings { longest: 3_000, ..DriverSettings::default() };
     let mac = settings.mac;

@@ -1,6 +1,6 @@
 //! Causes of interrupts, their mask, the throttle, and the timers that delay them.
 
-use super::{Device, Event, bits, cause, reg};
+use super::{Device, Direction, Event, bits, cause, reg};
 use crate::transaction::{Interrupt, ToHost, enable};
 use belljar_base::{SimDuration, SimTime};
 
@@ -12,7 +12,8 @@ const DELAY_NANOS: u64 = 1_024;
 /// The interrupts' state.
 #[derive(Debug)]
 pub struct Interrupts {
-    /// The kinds that the host has enabled. A host that says nothing has the line, as PCI has it after a reset.
+    /// The kinds that the host has enabled, for [`Device::enable_interrupts`]. A host that says nothing has the line, as PCI has it
+    /// after a reset.
     pub enabled: u64,
     causes: u32,
     mask: u32,
@@ -30,15 +31,15 @@ struct Delay {
     due: Option<SimTime>,
     /// When it does at the latest.
     latest: Option<SimTime>,
-    /// An event is on its way.
-    planned: bool,
+    /// When the earliest event for it is to happen.
+    planned: Option<SimTime>,
 }
 
-/// A direction whose interrupts have a delay.
+/// A kind of interrupt that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    Receive,
-    Transmit,
+enum Kind {
+    Line,
+    Msi,
 }
 
 impl Direction {
@@ -54,6 +55,15 @@ impl Direction {
             Direction::Receive => cause::RXT0,
             Direction::Transmit => cause::TXDW,
         }
+    }
+}
+
+/// The kind in use, of those that are enabled.
+fn kind(enabled: u64) -> Option<Kind> {
+    match enabled {
+        _ if enabled & enable::MSI != 0 => Some(Kind::Msi),
+        _ if enabled & enable::INTX != 0 => Some(Kind::Line),
+        _ => None,
     }
 }
 
@@ -79,6 +89,18 @@ impl Interrupts {
 }
 
 impl Device {
+    /// The host enables kinds of interrupts. With a new one in use, causes that are up interrupt by it, and the line goes down.
+    pub(super) fn enable_interrupts(&mut self, now: SimTime, enabled: u64) {
+        let is_new = kind(enabled) != kind(self.interrupts.enabled);
+        if is_new && std::mem::take(&mut self.interrupts.asserted) {
+            self.lower_line();
+        }
+        self.interrupts.enabled = enabled;
+        if is_new {
+            self.check_interrupt(now);
+        }
+    }
+
     /// ICR is read, which clears it.
     pub(super) fn read_causes(&mut self, now: SimTime) -> u32 {
         let value = self.interrupts.causes | u32::from(self.interrupts.asserted) << 31;
@@ -113,14 +135,22 @@ impl Device {
         let (delay, bound) = direction.registers();
         let units = |register| SimDuration::from_nanos(DELAY_NANOS * u64::from(self.get(register) & 0xffff));
         let (delay, bound) = (units(delay), units(bound));
+        let state = &mut self.interrupts.delays[direction as usize];
         if delay == SimDuration::ZERO {
+            (state.due, state.latest) = (None, None);
             return self.interrupt(now, direction.cause());
         }
-        let state = &mut self.interrupts.delays[direction as usize];
-        let latest = (bound > SimDuration::ZERO).then(|| *state.latest.get_or_insert(now + bound));
-        let due = latest.map_or(now + delay, |latest| latest.min(now + delay));
+        state.latest = (bound > SimDuration::ZERO).then(|| state.latest.unwrap_or(now + bound));
+        let due = state.latest.map_or(now + delay, |latest| latest.min(now + delay));
         state.due = Some(due);
-        if !std::mem::replace(&mut state.planned, true) {
+        self.plan_delay(direction, due);
+    }
+
+    /// Plans an event for a delay, unless there is one that is not later.
+    fn plan_delay(&mut self, direction: Direction, due: SimTime) {
+        let planned = &mut self.interrupts.delays[direction as usize].planned;
+        if planned.is_none_or(|at| at > due) {
+            *planned = Some(due);
             self.schedule(due, Event::Delayed(direction));
         }
     }
@@ -128,12 +158,13 @@ impl Device {
     /// The time of a delay has come, unless it was put off.
     pub(super) fn delay_passed(&mut self, now: SimTime, direction: Direction) {
         let state = &mut self.interrupts.delays[direction as usize];
-        state.planned = false;
+        // An earlier one may have been planned after it.
+        if state.planned.is_none_or(|at| at > now) {
+            return;
+        }
+        state.planned = None;
         match state.due {
-            Some(due) if due > now => {
-                state.planned = true;
-                self.schedule(due, Event::Delayed(direction));
-            }
+            Some(due) if due > now => self.plan_delay(direction, due),
             Some(_) => self.flush_delay(now, direction),
             None => {}
         }
@@ -175,10 +206,10 @@ impl Device {
         if state.causes & state.mask == 0 || state.asserted {
             return;
         }
-        let interrupt = match state.enabled {
-            enabled if enabled & enable::MSI != 0 => Interrupt::Msi(0),
-            enabled if enabled & enable::INTX != 0 => Interrupt::Line(true),
-            _ => return,
+        let interrupt = match kind(state.enabled) {
+            Some(Kind::Msi) => Interrupt::Msi(0),
+            Some(Kind::Line) => Interrupt::Line(true),
+            None => return,
         };
         state.asserted = true;
         state.last = Some(now);
@@ -196,7 +227,7 @@ impl Device {
 
     /// The line goes down, where it is in use.
     pub(super) fn lower_line(&mut self) {
-        if self.interrupts.enabled & enable::MSI == 0 {
+        if kind(self.interrupts.enabled) == Some(Kind::Line) {
             self.to_host.push_back(ToHost::Interrupt(Interrupt::Line(false)));
         }
     }

@@ -12,7 +12,7 @@ use super::registers::{RESET_VALUES, bits, cause, descriptor, reg, writable};
 use super::{DESCRIPTOR, PORTS, REGISTERS};
 use crate::transaction::{ToDevice, ToHost};
 use belljar_base::{Map, SimDuration, SimTime};
-use interrupts::{Direction, Interrupts};
+use interrupts::Interrupts;
 use receive::Waiting;
 use ring::{Descriptor, Ring};
 use std::collections::VecDeque;
@@ -42,10 +42,17 @@ impl Default for Timing {
 /// Most bytes of one DMA transaction, as many as a message of the channel protocol carries.
 const MESSAGE: usize = 9_024;
 
+/// A direction of frames, with a ring, interrupts and counters of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Receive,
+    Transmit,
+}
+
 /// What the answer to a DMA read is for.
 #[derive(Clone, Copy, Debug)]
 enum Reading {
-    Descriptors { transmit: bool, index: u32, count: u32, epoch: u32 },
+    Descriptors { direction: Direction, index: u32, count: u32, epoch: u32 },
     Packet { epoch: u32 },
 }
 
@@ -53,10 +60,13 @@ enum Reading {
 #[derive(Clone, Debug)]
 enum Event {
     Fetch {
-        transmit: bool,
+        direction: Direction,
+        epoch: u32,
     },
     Transmit,
     Receive,
+    /// Causes come up.
+    Causes(u32),
     /// The causes come up with it; that of a direction does after its delay.
     WriteBack {
         address: u64,
@@ -157,7 +167,7 @@ impl Device {
             }
             ToDevice::ReadDone { id, data } => self.read_done(now, id, &data),
             ToDevice::WriteDone { .. } => {}
-            ToDevice::Control { interrupts } => self.interrupts.enabled = interrupts,
+            ToDevice::Control { interrupts } => self.enable_interrupts(now, interrupts),
         }
     }
 
@@ -172,7 +182,8 @@ impl Device {
     pub fn on_timeout(&mut self, now: SimTime) {
         while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= now) {
             match entry.remove() {
-                Event::Fetch { transmit } => self.fetch(transmit),
+                Event::Fetch { direction, epoch } => self.fetch(direction, epoch),
+                Event::Causes(causes) => self.interrupt(now, causes),
                 Event::Transmit => self.transmit_next(now),
                 Event::Receive => self.receive_next(now),
                 Event::WriteBack { address, bytes, causes, delayed } => {
@@ -289,15 +300,27 @@ impl Device {
             reg::TDH => {
                 self.transmit.restart(kept);
                 self.sender.restart();
+                if self.get(reg::TCTL) & bits::ENABLE != 0 {
+                    self.plan_fetch(now, Direction::Transmit);
+                }
             }
-            reg::RDH => self.receive.restart(kept),
+            reg::RDH => {
+                self.receive.restart(kept);
+                // A frame of which a part was written begins again in the first new buffer.
+                if let Some(frame) = self.fifo.front_mut() {
+                    frame.written = 0;
+                }
+                if self.get(reg::RCTL) & bits::ENABLE != 0 {
+                    self.plan_fetch(now, Direction::Receive);
+                }
+            }
             reg::TDT => {
                 self.transmit.tail = kept;
-                self.plan_fetch(now, true);
+                self.plan_fetch(now, Direction::Transmit);
             }
             reg::RDT => {
                 self.receive.tail = kept;
-                self.plan_fetch(now, false);
+                self.plan_fetch(now, Direction::Receive);
             }
             reg::RDTR => self.set_receive_delay(now, value),
             _ => {}
@@ -363,28 +386,39 @@ impl Device {
         }
     }
 
-    fn plan_fetch(&mut self, now: SimTime, transmit: bool) {
-        let ring = if transmit { &mut self.transmit } else { &mut self.receive };
-        if ring.wanted().is_some() {
-            ring.fetching = true;
-            self.schedule(now + self.timing.fetch, Event::Fetch { transmit });
+    fn ring(&mut self, direction: Direction) -> &mut Ring {
+        match direction {
+            Direction::Receive => &mut self.receive,
+            Direction::Transmit => &mut self.transmit,
         }
     }
 
-    fn fetch(&mut self, transmit: bool) {
-        let ring = if transmit { &mut self.transmit } else { &mut self.receive };
+    fn plan_fetch(&mut self, now: SimTime, direction: Direction) {
+        let ring = self.ring(direction);
+        if ring.wanted().is_some() {
+            ring.fetching = true;
+            let epoch = ring.epoch;
+            self.schedule(now + self.timing.fetch, Event::Fetch { direction, epoch });
+        }
+    }
+
+    fn fetch(&mut self, direction: Direction, epoch: u32) {
+        let ring = self.ring(direction);
+        if ring.epoch != epoch {
+            return;
+        }
         ring.fetching = false;
         let Some((index, count)) = ring.wanted() else { return };
         ring.fetching = true;
-        let (address, epoch) = (ring.address(index), ring.epoch);
+        let address = ring.address(index);
         let len = count as u16 * DESCRIPTOR as u16;
-        self.dma_read(address, len, Reading::Descriptors { transmit, index, count, epoch });
+        self.dma_read(address, len, Reading::Descriptors { direction, index, count, epoch });
     }
 
     fn read_done(&mut self, now: SimTime, id: u64, data: &[u8]) {
         match self.reads.remove(&id) {
-            Some(Reading::Descriptors { transmit, index, count, epoch }) => {
-                let ring = if transmit { &mut self.transmit } else { &mut self.receive };
+            Some(Reading::Descriptors { direction, index, count, epoch }) => {
+                let ring = self.ring(direction);
                 if ring.epoch != epoch {
                     return;
                 }
@@ -394,9 +428,12 @@ impl Device {
                 );
                 ring.fetching = false;
                 ring.next = if index + count >= ring.len { 0 } else { index + count };
-                let next = if transmit { Event::Transmit } else { Event::Receive };
+                let next = match direction {
+                    Direction::Receive => Event::Receive,
+                    Direction::Transmit => Event::Transmit,
+                };
                 self.schedule(now + self.timing.step, next);
-                self.plan_fetch(now, transmit);
+                self.plan_fetch(now, direction);
             }
             Some(Reading::Packet { epoch }) if epoch == self.transmit.epoch => self.data_arrived(now, data),
             Some(Reading::Packet { .. }) | None => {}

@@ -1,7 +1,6 @@
 //! Reception: filters, the FIFO, and buffers of the host.
 
-use super::interrupts::Direction;
-use super::{Device, Event, bits, cause, descriptor, reg};
+use super::{Device, Direction, Event, bits, cause, descriptor, reg};
 use crate::e1000::registers::buffer_len;
 use crate::e1000::{filter, offload};
 use belljar_base::SimTime;
@@ -22,7 +21,7 @@ pub struct Waiting {
     wire_len: usize,
     to: [u8; 6],
     /// Bytes that have been written to the host.
-    written: usize,
+    pub(super) written: usize,
     checksum: u16,
     status: u8,
     errors: u8,
@@ -32,7 +31,7 @@ pub struct Waiting {
 impl Device {
     /// Takes a frame from the wire, without its check sequence.
     pub fn receive(&mut self, now: SimTime, frame: Vec<u8>) {
-        if self.get(reg::RCTL) & bits::LOOPBACK == 0 && !self.phy.loops_back() {
+        if !self.loops_back() && self.phy.is_on() {
             self.arrive(now, frame);
         }
     }
@@ -110,7 +109,9 @@ impl Device {
         if self.fifo.is_empty() || rctl & bits::ENABLE == 0 {
             return;
         }
-        let Some(mut descriptor) = self.receive.cache.pop_front() else { return self.plan_fetch(now, false) };
+        let Some(mut descriptor) = self.receive.cache.pop_front() else {
+            return self.plan_fetch(now, Direction::Receive);
+        };
         let Some(frame) = self.fifo.front_mut() else { return };
         let from = frame.written;
         let piece = buffer_len(rctl).min(frame.bytes.len() - from);
@@ -143,7 +144,7 @@ impl Device {
             delayed: is_end.then_some(Direction::Receive),
         };
         self.schedule(now + self.timing.write_back, back);
-        self.plan_fetch(now, false);
+        self.plan_fetch(now, Direction::Receive);
         self.schedule(now + self.timing.step, Event::Receive);
     }
 }

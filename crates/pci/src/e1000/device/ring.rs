@@ -33,16 +33,17 @@ pub struct Ring {
     pub next: u32,
     pub fetching: bool,
     pub cache: VecDeque<Descriptor>,
-    /// Counts resets, so that answers to requests of before are known.
+    /// Counts restarts, so that fetches that were planned or asked for before are known.
     pub epoch: u32,
 }
 
 impl Ring {
-    /// Starts anew at a head.
+    /// Starts anew at a head. The tail stays: drivers may write it before the head.
     pub fn restart(&mut self, head: u32) {
         *self = Ring {
             base: self.base,
             len: self.len,
+            tail: self.tail,
             epoch: self.epoch + 1,
             head,
             next: head,

@@ -5,8 +5,8 @@ use super::{Device, reg};
 /// Bytes of the frame check sequence.
 const CRC: usize = 4;
 
-/// Registers of one direction.
-struct Direction {
+/// Registers that count the frames of one direction.
+struct Counters {
     total: u64,
     total_bytes: u64,
     good: u64,
@@ -17,7 +17,7 @@ struct Direction {
     multicast: u64,
 }
 
-const RECEIVED: Direction = Direction {
+const RECEIVED: Counters = Counters {
     total: reg::TPR,
     total_bytes: reg::TORL,
     good: reg::GPRC,
@@ -26,7 +26,7 @@ const RECEIVED: Direction = Direction {
     broadcast: reg::BPRC,
     multicast: reg::MPRC,
 };
-const SENT: Direction = Direction {
+const SENT: Counters = Counters {
     total: reg::TPT,
     total_bytes: reg::TOTL,
     good: reg::GPTC,
@@ -70,14 +70,14 @@ impl Device {
         self.count_good(&SENT, crate::fields::get(frame, 0), frame.len() + CRC);
     }
 
-    fn count_good(&mut self, direction: &Direction, to: [u8; 6], len: usize) {
-        self.count(direction.good, 1);
-        self.count_wide(direction.good_bytes, len);
-        self.count(direction.classes + 4 * class(len), 1);
+    fn count_good(&mut self, counters: &Counters, to: [u8; 6], len: usize) {
+        self.count(counters.good, 1);
+        self.count_wide(counters.good_bytes, len);
+        self.count(counters.classes + 4 * class(len), 1);
         if to == [0xff; 6] {
-            self.count(direction.broadcast, 1);
+            self.count(counters.broadcast, 1);
         } else if to[0] & 1 != 0 {
-            self.count(direction.multicast, 1);
+            self.count(counters.multicast, 1);
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Transmission: descriptors gathered to frames, checksums and VLAN tags inserted, and TCP cut to segments.
 
-use super::interrupts::Direction;
 use super::ring::Descriptor;
-use super::{Device, Event, MESSAGE, Reading, bits, cause, descriptor, reg};
+use super::{Device, Direction, Event, MESSAGE, Reading, bits, cause, descriptor, reg};
 use crate::e1000::offload::{Checksum, Context};
 use crate::fields::get_u16;
 use belljar_base::SimTime;
@@ -20,8 +19,10 @@ const TAG: usize = 12;
 #[derive(Debug, Default)]
 pub struct Gathering {
     bytes: Vec<u8>,
-    /// Of the first data descriptor; later ones have their bytes only.
+    /// Of the first data descriptor.
     options: Option<Options>,
+    /// Of the first data descriptor that asks for a VLAN tag: segments before the last are sent before the last descriptor is there.
+    tag: Option<u16>,
     /// Segments that have been sent of it, and bytes of their payload.
     segments: u16,
     sent: u32,
@@ -65,6 +66,11 @@ fn is_context(descriptor: &Descriptor) -> bool {
     is_extended(descriptor) && descriptor.bytes[10] >> 4 == 0
 }
 
+/// The VLAN tag that a data descriptor asks for.
+fn tag(descriptor: &Descriptor) -> Option<u16> {
+    (command(descriptor) & descriptor::COMMAND_VLAN != 0).then(|| get_u16(&descriptor.bytes, 14))
+}
+
 /// Bytes that a data descriptor refers to.
 fn data_len(descriptor: &Descriptor) -> u32 {
     let low = u32::from(get_u16(&descriptor.bytes, 8));
@@ -76,7 +82,9 @@ impl Device {
         if self.sender.reading.is_some() || self.get(reg::TCTL) & bits::ENABLE == 0 {
             return;
         }
-        let Some(descriptor) = self.transmit.cache.pop_front() else { return self.plan_fetch(now, true) };
+        let Some(descriptor) = self.transmit.cache.pop_front() else {
+            return self.plan_fetch(now, Direction::Transmit);
+        };
         if is_context(&descriptor) {
             let segments = command(&descriptor) & descriptor::COMMAND_SEGMENT != 0;
             self.sender.contexts[usize::from(segments)] = Context::read(&descriptor.bytes);
@@ -86,7 +94,7 @@ impl Device {
             self.sender.reading = Some((descriptor, 0));
             self.read_data(now);
         }
-        self.plan_fetch(now, true);
+        self.plan_fetch(now, Direction::Transmit);
     }
 
     /// Reads what is left of a descriptor's data, as much as a message takes.
@@ -110,7 +118,7 @@ impl Device {
         let is_end = is_complete && command(&descriptor) & descriptor::COMMAND_END != 0;
         let options = self.gather(&descriptor, data);
         if options.segment {
-            self.send_segments(now, options, &descriptor, is_end);
+            self.send_segments(now, options, is_end);
         } else if is_end {
             let bytes = std::mem::take(&mut self.sender.gathering.bytes);
             self.send_whole(now, options, &descriptor, bytes);
@@ -134,9 +142,9 @@ impl Device {
             segment: extended && command(descriptor) & descriptor::COMMAND_SEGMENT != 0,
             packet: if extended { descriptor.bytes[13] } else { 0 },
         });
-        if options.segment || gathering.bytes.len() + data.len() <= MOST {
-            gathering.bytes.extend_from_slice(data);
-        }
+        gathering.tag = gathering.tag.or_else(|| tag(descriptor));
+        let room = if options.segment { data.len() } else { MOST - gathering.bytes.len() };
+        gathering.bytes.extend_from_slice(&data[..data.len().min(room)]);
         options
     }
 
@@ -147,12 +155,17 @@ impl Device {
             let (start, offset) = (last.bytes[13].into(), last.bytes[10].into());
             Checksum { start, offset, end: 0 }.insert(&mut frame);
         }
-        self.finish(now, last, frame);
+        if command(last) & descriptor::COMMAND_ADD_CRC == 0 {
+            // The driver has made it; on our wires there is none.
+            frame.truncate(frame.len().saturating_sub(CRC));
+        }
+        self.finish(now, tag(last), frame);
     }
 
     /// Sends the segments that are there: all that are followed by more, and the last at the end.
-    fn send_segments(&mut self, now: SimTime, options: Options, last: &Descriptor, is_end: bool) {
-        let context = self.sender.contexts[1];
+    /// Their check sequences are the controller's, whatever descriptors say.
+    fn send_segments(&mut self, now: SimTime, options: Options, is_end: bool) {
+        let (context, tag) = (self.sender.contexts[1], self.sender.gathering.tag);
         let header = context.header;
         // An MSS of 0, or one that makes too long frames, is as long as can be.
         let mss = if context.mss == 0 { MOST } else { context.mss }.min(MOST - header);
@@ -168,7 +181,7 @@ impl Device {
             gathering.sent = at.wrapping_add((to - from) as u32);
             context.fit(&mut segment, number, at, is_last);
             self.insert_checksums(context, options, &mut segment);
-            self.finish(now, last, segment);
+            self.finish(now, tag, segment);
             from = to;
             if is_last {
                 return;
@@ -189,17 +202,16 @@ impl Device {
         }
     }
 
-    /// Puts a frame onto the wire, or back into reception.
-    fn finish(&mut self, now: SimTime, last: &Descriptor, mut frame: Vec<u8>) {
-        if command(last) & descriptor::COMMAND_ADD_CRC == 0 {
-            // The driver has made it; on our wires there is none.
-            frame.truncate(frame.len().saturating_sub(CRC));
-        }
-        if command(last) & descriptor::COMMAND_VLAN != 0
-            && self.get(reg::CTRL) & bits::CTRL_VLAN_MODE != 0
-            && frame.len() >= HEADER
-        {
-            let tag = [(self.get(reg::VET) as u16).to_be_bytes(), get_u16(&last.bytes, 14).to_be_bytes()];
+    /// True if frames that are sent come back, by the controller or by the PHY.
+    pub(super) fn loops_back(&self) -> bool {
+        self.get(reg::RCTL) & bits::LOOPBACK != 0 || self.phy.loops_back()
+    }
+
+    /// Puts a frame, with a VLAN tag if there is one, onto the wire or back into reception.
+    fn finish(&mut self, now: SimTime, tag: Option<u16>, mut frame: Vec<u8>) {
+        let has_mode = self.get(reg::CTRL) & bits::CTRL_VLAN_MODE != 0;
+        if let Some(tag) = tag.filter(|_| has_mode && frame.len() >= HEADER) {
+            let tag = [(self.get(reg::VET) as u16).to_be_bytes(), tag.to_be_bytes()];
             frame.splice(TAG..TAG, tag.concat());
         }
         if self.get(reg::TCTL) & bits::PAD_SHORT != 0 && frame.len() < SHORTEST {
@@ -208,8 +220,13 @@ impl Device {
         if frame.len() < HEADER {
             return;
         }
+        let loops_back = self.loops_back();
+        // A cable without carrier loses frames, and counts them.
+        if !loops_back && !self.phy.is_on() {
+            return;
+        }
         self.count_sent(&frame);
-        if self.get(reg::RCTL) & bits::LOOPBACK != 0 || self.phy.loops_back() {
+        if loops_back {
             self.arrive(now, frame);
         } else {
             self.to_wire.push_back(frame);
@@ -220,15 +237,18 @@ impl Device {
     fn give_back(&mut self, now: SimTime, mut descriptor: Descriptor) {
         let ring = &mut self.transmit;
         ring.pass(descriptor.index);
-        let is_last = ring.head == ring.tail;
+        let empty = if ring.head == ring.tail { cause::TXQE } else { 0 };
+        let at = now + self.timing.write_back;
         if command(&descriptor) & descriptor::COMMAND_REPORT != 0 {
             descriptor.bytes[12] |= descriptor::DONE;
             let address = ring.address(descriptor.index);
             let is_delayed = command(&descriptor) & descriptor::COMMAND_DELAY != 0;
-            let causes = if is_delayed { 0 } else { cause::TXDW } | if is_last { cause::TXQE } else { 0 };
+            let causes = if is_delayed { 0 } else { cause::TXDW } | empty;
             let delayed = is_delayed.then_some(Direction::Transmit);
             let back = Event::WriteBack { address, bytes: descriptor.bytes, causes, delayed };
-            self.schedule(now + self.timing.write_back, back);
+            self.schedule(at, back);
+        } else if empty != 0 {
+            self.schedule(at, Event::Causes(empty));
         }
         self.schedule(now + self.timing.step, Event::Transmit);
     }

@@ -1,6 +1,8 @@
 //! The controller as Linux's own driver uses it: its sequence of accesses at probe, open, transmission, reception and close, with a host's
 //! memory behind the bus. What the driver would take for an error is one here.
 
+mod changes;
+
 use super::super::offload::{self, Checked};
 use super::super::*;
 use crate::transaction::{Interrupt, ToDevice, ToHost};
@@ -23,6 +25,8 @@ struct Linux {
     memory: Vec<u8>,
     line: bool,
     interrupts: u32,
+    /// Messages of MSI.
+    messages: u32,
     answer: Option<u32>,
     sent: Vec<Vec<u8>>,
     tail: u32,
@@ -36,6 +40,7 @@ impl Linux {
             memory: vec![0; 1 << 20],
             line: false,
             interrupts: 0,
+            messages: 0,
             answer: None,
             sent: Vec::new(),
             tail: 0,
@@ -59,6 +64,7 @@ impl Linux {
                     self.line = up;
                     self.interrupts += u32::from(up);
                 }
+                ToHost::Interrupt(Interrupt::Msi(0)) => self.messages += 1,
                 ToHost::ReadDone { data, .. } => {
                     self.answer = data.try_into().ok().map(u32::from_le_bytes);
                 }
