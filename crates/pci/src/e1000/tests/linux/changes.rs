@@ -90,6 +90,7 @@ fn segments_are_whole_and_tagged_whichever_descriptor_says_so() {
     let mut linux = Linux::opened(RCTL);
     let mut frame = offload::tests::tcp(&payload);
     frame[16..18].fill(0);
+    frame[24..26].fill(0);
     frame[50..52].copy_from_slice(&(0x0a00_u16 + 1 + 0x0a00 + 2 + 6).to_be_bytes());
     let at = TX_BUFFERS as usize;
     linux.memory[at..at + frame.len()].copy_from_slice(&frame);
