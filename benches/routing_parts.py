@@ -18,14 +18,13 @@ turn, with their quartiles. On a machine that does other things ten turns of a s
 import argparse
 import json
 import os
-import pathlib
 import signal
 import statistics
 import sys
 import time
 
-from common import BUILT, TARGET, compile_c, save, table, until
-from routing_planes import FAST, HERE, Line, measure, quiet, worked
+from common import BUILT, save, table, until
+from routing_planes import FAST, Line, measure, parsed, quiet, worked
 
 STATES = ["static", "copied", "stopped", "running"]
 #: The number of OLSR's routes (`ip route show proto 150`).
@@ -112,16 +111,7 @@ def main():
     parser.add_argument("--loads", nargs="+", default=["160", "1470", "tcp"], help="bytes of a datagram's payload, or tcp")
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=1)
-    parser.add_argument("--routed", default=TARGET / "release" / "belljar-routed", help="the daemon [default: of the release build]")
-    parser.add_argument("--urgent", action="store_true", help="at real-time priority, for machines that have other work")
-    parser.add_argument("--json", help="also write all figures there")
-    options = parser.parse_args()
-    if os.geteuid() != 0:
-        sys.exit("only root makes network namespaces with veths between them")
-    routed = pathlib.Path(options.routed).resolve()
-    if not routed.exists():
-        sys.exit(f"{options.routed} does not exist: `cargo build --release -p belljar-routed` builds it")
-    traffic = compile_c(HERE / "traffic.c", "traffic")
+    options, routed, traffic = parsed(parser)
     figures, shares = {state: [] for state in STATES}, []
     with Line(options.routers, options.urgent) as line:
         daemons = Daemons(line, routed)

@@ -233,14 +233,8 @@ def available(planes, routed):
     return out
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--routers", type=int, nargs="+", default=[1])
-    parser.add_argument("--planes", nargs="+", default=PLANES, choices=PLANES)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[160, 1470])
-    parser.add_argument("--rates", type=float, nargs="+", default=[0])
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3)
+def parsed(parser):
+    """Parses the options of a benchmark on lines, with those that all such have: they, the daemon, and the program of traffic.c. Exits where it cannot run."""
     parser.add_argument("--routed", default=TARGET / "release" / "belljar-routed", help="the daemon [default: of the release build]")
     parser.add_argument("--urgent", action="store_true", help="at real-time priority, for machines that have other work")
     parser.add_argument("--json", help="also write all figures there")
@@ -250,7 +244,18 @@ def main():
     if not pathlib.Path(options.routed).exists():
         sys.exit(f"{options.routed} does not exist: `cargo build --release -p belljar-routed` builds it")
     routed = pathlib.Path(options.routed).resolve()
-    traffic = compile_c(HERE / "traffic.c", "traffic")
+    return options, routed, compile_c(HERE / "traffic.c", "traffic")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--routers", type=int, nargs="+", default=[1])
+    parser.add_argument("--planes", nargs="+", default=PLANES, choices=PLANES)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[160, 1470])
+    parser.add_argument("--rates", type=float, nargs="+", default=[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=3)
+    options, routed, traffic = parsed(parser)
     planes = available(options.planes, routed)
     loads = [("udp", size, rate) for size in options.sizes for rate in options.rates] + [("tcp", 0, 0)]
     figures = []

@@ -43,7 +43,7 @@ const LATE_PATIENCE: u32 = 2;
 /// like that is short.
 const HELD: u32 = 2;
 const HELD_APART: u32 = 20;
-/// What the last window counts for among those before.
+/// The weight of the last window among those before.
 const WEIGHT: f64 = 0.4;
 /// Windows before a step downwards to where the factor was too low: at first, and at most.
 const MEMORY: (u32, u32) = (40, 1_000);

@@ -70,7 +70,7 @@ impl ExperimentClock {
         ExperimentClock { begin: other.begin, ..self.clone() }
     }
 
-    /// How it goes now.
+    /// Its pace now.
     pub fn pace(&self) -> Pace {
         self.piece(u64::MAX)
     }

@@ -44,7 +44,7 @@ pub struct Dilated {
     pub changes: bool,
     /// True if each clock is set on its own.
     pub apart: bool,
-    /// How hosts are frozen: a value of [`Page::freezes`].
+    /// The way of freezing hosts: a value of [`Page::freezes`].
     pub freezes: u64,
 }
 

@@ -98,7 +98,7 @@ impl Meter {
         meter
     }
 
-    /// What each node has used since the last call, and the time that looking took.
+    /// The time that each node has run and waited for a processor since the last call, and the time that looking took.
     pub fn look(&mut self) -> (Vec<Use>, u64) {
         let began = monotonic_ns();
         let mut used = vec![Use::default(); self.nodes];

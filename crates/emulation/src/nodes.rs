@@ -292,7 +292,7 @@ struct Named {
 }
 
 impl Named {
-    /// What of these settings the calling thread's namespace lacks.
+    /// The settings among these that the calling thread's namespace lacks.
     fn missing(settings: &[(String, String)]) -> Named {
         let read = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).unwrap_or_default();
         let wanted = |name: &str| settings.iter().find(|(n, _)| n == name).map(|(_, value)| &**value);

@@ -38,7 +38,7 @@ struct Place {
     early: u64,
     /// A port was readable.
     ready: bool,
-    /// What is waited for of each port; none if it is not waited for at all.
+    /// The kind of readiness that is waited for at each port; none if it is not waited for at all.
     awaited: [Option<bool>; 2],
 }
 

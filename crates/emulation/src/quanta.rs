@@ -40,7 +40,7 @@ const NAP_NS: u64 = 5_000_000;
 const AHEAD_NS: u64 = 2_000_000;
 /// A turn is full when the nodes in it have used so much of a processor.
 const FULL: f64 = 0.9;
-/// What a node has used counts for less by this factor at every look.
+/// The share of a node's demand that outlasts a look.
 const FADING: f64 = 0.7;
 /// A node that uses less of a processor is not worth freezing: its clock stands all the same.
 const IDLE: f64 = 0.02;
@@ -202,11 +202,11 @@ pub struct Control<'a> {
     pub changes: Vec<Change>,
     /// Decisions on the factor, if it follows the machine.
     pub adapter: Option<Adapter>,
-    /// What these are made by.
+    /// The measures that these decisions follow.
     pub pressure: &'a Pressure,
-    /// Where the mean factor is told.
+    /// The mean factor in thousandths, written for others.
     pub mean_milli: &'a AtomicU64,
-    /// Whether control groups freeze, or signals.
+    /// True if control groups freeze hosts, false if signals do.
     pub by_groups: bool,
     /// The virtual time at which the experiment begins.
     pub begin: u64,

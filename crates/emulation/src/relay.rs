@@ -180,7 +180,7 @@ impl Relay {
         self.ends[from].refused
     }
 
-    /// How long there is nothing to do, at most `at_most`. Frames that are due may wait for `slack` of the clock of the end to which
+    /// The time for which there is nothing to do, at most `at_most`. Frames that are due may wait for `slack` of the clock of the end to which
     /// they go.
     pub(crate) fn rest(&mut self, clocks: [&dyn Clock; 2], at_most: Duration, slack: SimDuration) -> Rest {
         let mut rest = Rest { wait: at_most, early: at_most, awake: [true; 2] };

@@ -14,7 +14,7 @@ pub struct Waker {
     bell: Arc<Bell>,
 }
 
-/// What a thread sleeps by.
+/// The event by which a sleeping thread is woken.
 #[derive(Debug)]
 struct Bell {
     fd: OwnedFd,
