@@ -16,6 +16,9 @@ pub mod reg {
     pub const EECD: u64 = 0x0010;
     pub const EERD: u64 = 0x0014;
     pub const MDIC: u64 = 0x0020;
+    /// The upper half of the flow control address, and its type: they are kept.
+    pub const FCAH: u64 = 0x002c;
+    pub const FCT: u64 = 0x0030;
     pub const VET: u64 = 0x0038;
     pub const ICR: u64 = 0x00c0;
     pub const ITR: u64 = 0x00c4;
@@ -168,7 +171,7 @@ pub fn writable(register: u64) -> u32 {
         reg::RDLEN | reg::TDLEN => 0x000f_ff80,
         reg::RDBAL | reg::TDBAL => !0xf,
         reg::RDH | reg::RDT | reg::TDH | reg::TDT => 0xffff,
-        reg::RDTR | reg::RADV | reg::TIDV | reg::TADV | reg::VET | reg::ITR => 0xffff,
+        reg::RDTR | reg::RADV | reg::TIDV | reg::TADV | reg::VET | reg::ITR | reg::FCAH | reg::FCT => 0xffff,
         reg::RCTL => 0x06df_b3fe,
         register if reg::ADDRESS_PAIRS.contains(&register) && register & 4 != 0 => 0x8003_ffff,
         _ => u32::MAX,

@@ -292,7 +292,10 @@ impl Device {
         let kept = self.get(register);
         match register {
             reg::TCTL => self.schedule(now + self.timing.step, Event::Transmit),
-            reg::RCTL => self.schedule(now + self.timing.step, Event::Receive),
+            reg::RCTL => {
+                self.schedule(now + self.timing.step, Event::Receive);
+                self.plan_fetch(now, Direction::Receive);
+            }
             reg::TDBAL | reg::TDBAH => self.transmit.base = base(reg::TDBAL, reg::TDBAH),
             reg::RDBAL | reg::RDBAH => self.receive.base = base(reg::RDBAL, reg::RDBAH),
             reg::TDLEN => self.transmit.len = kept / DESCRIPTOR as u32,
@@ -300,9 +303,7 @@ impl Device {
             reg::TDH => {
                 self.transmit.restart(kept);
                 self.sender.restart();
-                if self.get(reg::TCTL) & bits::ENABLE != 0 {
-                    self.plan_fetch(now, Direction::Transmit);
-                }
+                self.plan_fetch(now, Direction::Transmit);
             }
             reg::RDH => {
                 self.receive.restart(kept);
@@ -310,9 +311,7 @@ impl Device {
                 if let Some(frame) = self.fifo.front_mut() {
                     frame.written = 0;
                 }
-                if self.get(reg::RCTL) & bits::ENABLE != 0 {
-                    self.plan_fetch(now, Direction::Receive);
-                }
+                self.plan_fetch(now, Direction::Receive);
             }
             reg::TDT => {
                 self.transmit.tail = kept;
@@ -393,9 +392,19 @@ impl Device {
         }
     }
 
+    /// True if a direction is enabled: nothing is fetched in one that is not, in which drivers test registers with any values.
+    fn is_enabled(&self, direction: Direction) -> bool {
+        let control = match direction {
+            Direction::Receive => reg::RCTL,
+            Direction::Transmit => reg::TCTL,
+        };
+        self.get(control) & bits::ENABLE != 0
+    }
+
     fn plan_fetch(&mut self, now: SimTime, direction: Direction) {
+        let is_enabled = self.is_enabled(direction);
         let ring = self.ring(direction);
-        if ring.wanted().is_some() {
+        if is_enabled && ring.wanted().is_some() {
             ring.fetching = true;
             let epoch = ring.epoch;
             self.schedule(now + self.timing.fetch, Event::Fetch { direction, epoch });
@@ -403,12 +412,13 @@ impl Device {
     }
 
     fn fetch(&mut self, direction: Direction, epoch: u32) {
+        let is_enabled = self.is_enabled(direction);
         let ring = self.ring(direction);
         if ring.epoch != epoch {
             return;
         }
         ring.fetching = false;
-        let Some((index, count)) = ring.wanted() else { return };
+        let Some((index, count)) = ring.wanted().filter(|_| is_enabled) else { return };
         ring.fetching = true;
         let address = ring.address(index);
         let len = count as u16 * DESCRIPTOR as u16;

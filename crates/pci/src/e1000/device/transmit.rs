@@ -79,7 +79,7 @@ fn data_len(descriptor: &Descriptor) -> u32 {
 
 impl Device {
     pub(super) fn transmit_next(&mut self, now: SimTime) {
-        if self.sender.reading.is_some() || self.get(reg::TCTL) & bits::ENABLE == 0 {
+        if self.sender.reading.is_some() || !self.is_enabled(Direction::Transmit) {
             return;
         }
         let Some(descriptor) = self.transmit.cache.pop_front() else {

@@ -162,6 +162,58 @@ impl Linux {
         self.read(reg::ICR);
     }
 
+    /// `e1000_reg_test`, the test of `ethtool -t` for registers: the bits that are written, and those of them that are kept.
+    fn test_registers(&mut self) {
+        let status = self.read(reg::STATUS) & 0xffff_f833;
+        self.write(reg::STATUS, 0xffff_f833);
+        assert_eq!(self.read(reg::STATUS) & 0xffff_f833, status);
+        let all = u32::MAX;
+        for (register, mask, write) in [
+            // FCAL.
+            (0x0028, all, all),
+            (reg::FCAH, 0xffff, all),
+            (reg::FCT, 0xffff, all),
+            (reg::VET, 0xffff, all),
+            (reg::RDTR, 0xffff, all),
+            (reg::RDBAH, all, all),
+            (reg::RDLEN, 0x000f_ff80, 0x000f_ffff),
+            (reg::RDH, 0xffff, 0xffff),
+            (reg::RDT, 0xffff, 0xffff),
+            // FCRTH, FCTTV and TIPG.
+            (0x2168, 0xfff8, 0xfff8),
+            (0x0170, 0xffff, 0xffff),
+            (0x0410, 0x3fff_ffff, 0x3fff_ffff),
+            (reg::TDBAH, all, all),
+            (reg::TDLEN, 0x000f_ff80, 0x000f_ffff),
+        ] {
+            self.test_register(register, mask, write);
+        }
+        // Reception is enabled in it, with what the ring's registers have now.
+        for (register, value) in
+            [(reg::RCTL, 0), (reg::RCTL, 0x001f_b3fa), (reg::TCTL, 0), (reg::RCTL, 0x06df_b3fe)]
+        {
+            self.write(register, value);
+            assert_eq!(self.read(register), value);
+        }
+        let bases = [reg::RDBAL, reg::TDBAL].map(|register| (register, 0xffff_fff0, all));
+        // TXCW.
+        let others = [(0x0178, 0xffff, 0xffff), (reg::TIDV, 0xffff, 0xffff)];
+        let addresses = (0..15).map(|n| (reg::RAH + 8 * n, 0x8003_ffff, all));
+        let multicasts = (0..128).map(|n| (reg::MTA.start + 4 * n, all, all));
+        for (register, mask, write) in bases.into_iter().chain(others).chain(addresses).chain(multicasts) {
+            self.test_register(register, mask, write);
+        }
+    }
+
+    /// `reg_pattern_test`, and time for what a write may have begun.
+    fn test_register(&mut self, register: u64, mask: u32, write: u32) {
+        for pattern in [0x5a5a_5a5a, 0xa5a5_a5a5, 0, u32::MAX] {
+            self.write(register, pattern & write);
+            assert_eq!(self.read(register), pattern & write & mask, "{register:#x}");
+            self.micros(1);
+        }
+    }
+
     /// `e1000_setup_copper_link` and `e1000_copper_link_autoneg`.
     fn set_link_up(&mut self) {
         let control = self.read(reg::CTRL) | bits::CTRL_SET_LINK_UP;
@@ -285,21 +337,7 @@ fn it_is_found_and_its_eeprom_and_phy_are_well() {
     linux.set_link_up();
     // Cable and receivers, as `e1000_phy_get_info` asks.
     assert_eq!(linux.read_phy(0x0a) & 0x3000, 0x3000);
-    // The test of `ethtool -t` for registers.
-    for (register, mask) in [
-        (reg::RDLEN, 0x000f_ff80),
-        (reg::RDBAL, 0xffff_fff0),
-        (reg::RDH, 0xffff),
-        (reg::VET, 0xffff),
-        (reg::RCTL, 0x06df_b3fe),
-        (reg::RAH, 0x8003_ffff),
-        (reg::MTA.start + 508, 0xffff_ffff),
-    ] {
-        for pattern in [0x5a5a_5a5a, 0xa5a5_a5a5, 0, 0xffff_ffff] {
-            linux.write(register, pattern);
-            assert_eq!(linux.read(register), pattern & mask, "{register:#x}");
-        }
-    }
+    linux.test_registers();
     linux.reset();
     assert_eq!((linux.read(reg::RCTL), linux.read(reg::RDLEN), linux.read(reg::RAL)), (0, 0, 0x0504_0302));
     assert_eq!(linux.read_phy(0) & 0x1000, 0x1000);

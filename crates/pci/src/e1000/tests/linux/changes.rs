@@ -85,6 +85,34 @@ fn a_tail_may_be_written_before_the_head() {
 }
 
 #[test]
+fn nothing_is_fetched_in_a_direction_that_is_not_enabled() {
+    let mut linux = Linux::opened(RCTL);
+    let control = linux.read(reg::TCTL);
+    linux.write(reg::RCTL, 0);
+    linux.write(reg::TCTL, control & !bits::ENABLE);
+    // Rings where there is no memory.
+    linux.write(reg::RDBAH, 1);
+    linux.write(reg::TDBAH, 1);
+    for (head, tail) in [(reg::RDH, reg::RDT), (reg::TDH, reg::TDT)] {
+        linux.write(head, 0);
+        linux.write(tail, RING - 1);
+        linux.micros(5);
+        linux.write(tail, 0);
+    }
+    linux.write(reg::RDBAH, 0);
+    linux.write(reg::TDBAH, 0);
+    linux.write(reg::RDT, RING - 1);
+    let frame = linux.put_frame(0x0b);
+    linux.send();
+    linux.write(reg::RCTL, RCTL);
+    linux.write(reg::TCTL, control);
+    linux.micros(5);
+    assert!(linux.sent == [frame] && linux.received(0)[4] == 0);
+    linux.receive(1);
+    assert_eq!((linux.received(0)[4] & DONE, linux.read(reg::RNBC)), (DONE, 0));
+}
+
+#[test]
 fn segments_are_whole_and_tagged_whichever_descriptor_says_so() {
     let payload: Vec<u8> = (0..4_000_u32).map(|n| (n * 7) as u8).collect();
     let mut linux = Linux::opened(RCTL);
