@@ -1,5 +1,6 @@
 /* Mount namespaces, pivot_root(2), mounts in no place, and the calls that make mounts step by step. In a namespace of its own. */
 #include "mounts.h"
+#include "uring.h"
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/statfs.h>
@@ -219,6 +220,29 @@ static void changes_of_mounts_are_told(void) {
     close(f), close(info), close(e), rmdir("m");
 }
 
+/* The same by io_uring: who is told of a change has been told of it. */
+static void a_poll_that_is_submitted_is_told_too(void) {
+    struct ring r;
+    if (ring_open(&r, 4) != 0) {
+        CHECK(may_lack_calls());
+        return;
+    }
+    int f = open("/proc/self/mounts", O_RDONLY);
+    CHECK(f >= 0 && mkdir("m", 0755) == 0 && mount("none", "m", "tmpfs", 0, NULL) == 0);
+    entry(&r, IORING_OP_POLL_ADD, f, NULL, 0, 0, 1)->poll32_events = POLLPRI;
+    SAME(enter(&r, 1), 1);
+    COMPLETES(&r, 1, POLLPRI | POLLERR);
+    SAME(polled(f, POLLPRI), 0);
+    entry(&r, IORING_OP_POLL_ADD, f, NULL, 0, 0, 2)->poll32_events = POLLPRI;
+    SAME(enter(&r, 0), 1);
+    SAME(next(&r).user_data, -1);
+    SAME(umount("m"), 0);
+    SAME(enter(&r, 1), 0);
+    COMPLETES(&r, 2, POLLPRI | POLLERR);
+    ring_close(&r);
+    close(f), rmdir("m");
+}
+
 /* struct mnt_id_req and struct statmount. */
 enum { STATMOUNT = 457, LISTMOUNT = 458, UNIQUE_ID = 0x4000 };
 struct request {
@@ -252,10 +276,49 @@ static long list(uint64_t id, uint64_t last, uint64_t *to, size_t room, int flag
     struct request r = {24, 0, id, last};
     return syscall(LISTMOUNT, &r, to, room, flags);
 }
+static int listed_below_root(uint64_t which) {
+    uint64_t found[256];
+    int n = list(id_of("/", UNIQUE_ID), 0, found, 256, 0);
+    for (int i = 0; i < n; i++)
+        if (found[i] == which)
+            return 1;
+    return 0;
+}
+/* What was mounted from the start is below the root of each namespace, also of one whose root has been another's mount. */
+static void mounts_of_a_new_namespace(void) {
+    struct request r = {24, 0, 1, 0};
+    struct answer a;
+    if (syscall(STATMOUNT, &r, &a, sizeof a, 0) == -1 && errno == ENOSYS && may_lack_calls())
+        return; /* before Linux 6.8 */
+    CHECK(mkdir("m", 0755) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (!listed_below_root(id_of("/proc", UNIQUE_ID)))
+            _exit(1);
+        if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+            _exit(2);
+        if (!listed_below_root(id_of("/proc", UNIQUE_ID)))
+            _exit(3);
+        if (may_lack_calls()) /* the rest changes /run of the machine */
+            _exit(0);
+        if (mount("/", "m", NULL, MS_BIND, NULL) != 0 || mkdir("m/run/old", 0755) != 0)
+            _exit(4);
+        if (syscall(SYS_pivot_root, "m", "m/run/old") != 0 || chdir("/") != 0)
+            _exit(5);
+        if (!listed_below_root(id_of("/run/old", UNIQUE_ID)))
+            _exit(6);
+        _exit(rmdir("/run/old") == -1 && errno == EBUSY ? 0 : 7);
+    }
+    int status = -1;
+    SAME(waitpid(child, &status, 0), child);
+    SAME(status, 0);
+    CHECK(may_lack_calls() || rmdir("/run/old") == 0);
+    CHECK(rmdir("m") == 0);
+}
 static void mounts_are_asked_for(void) {
     struct answer a = {0};
     struct request r = {24, 0, 1, 0};
-    if (syscall(STATMOUNT, &r, &a, sizeof a, 0) == -1 && errno == ENOSYS)
+    if (syscall(STATMOUNT, &r, &a, sizeof a, 0) == -1 && errno == ENOSYS && may_lack_calls())
         return; /* before Linux 6.8 */
     CHECK(mkdir("m", 0755) == 0);
     SAME(mount("here", "m", "tmpfs", MS_NOSUID | MS_NOATIME, "size=1m"), 0);
@@ -330,4 +393,4 @@ static void mounts_are_asked_for(void) {
 
 GUEST_WITH(if (!alone()) return 77,
     T(a_namespace_has_its_own), T(another_root), T(step_by_step), T(namespaces_are_told_apart),
-    T(an_unbindable_one_is_in_new_namespaces), T(above_what_is_attached_nowhere), T(attributes_of_system_files), T(changes_of_mounts_are_told), T(mounts_are_asked_for))
+    T(an_unbindable_one_is_in_new_namespaces), T(above_what_is_attached_nowhere), T(attributes_of_system_files), T(changes_of_mounts_are_told), T(a_poll_that_is_submitted_is_told_too), T(mounts_are_asked_for), T(mounts_of_a_new_namespace))

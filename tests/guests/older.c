@@ -238,7 +238,7 @@ static void arguments_before_rights(void) {
 static void kinds_of_file_systems(void) {
     char name[64];
     long count = syscall(SYS_sysfs, 3);
-    if (count == -1 && errno == ENOSYS)
+    if (count == -1 && errno == ENOSYS && may_lack_calls())
         return;
     CHECK(count > 2);
     long at = syscall(SYS_sysfs, 1, "proc");
@@ -269,7 +269,7 @@ static void security_modules(void) {
     uint64_t ids[32] = {0};
     uint32_t size = sizeof ids;
     long count = syscall(LIST_MODULES, ids, &size, 0);
-    if (count == -1 && errno == ENOSYS)
+    if (count == -1 && errno == ENOSYS && may_lack_calls())
         return;
     CHECK(count > 0);
     SAME(size, 8 * count);

@@ -117,8 +117,18 @@ static void touched_pages_are_resident(void) {
         SAME(resident(p, 4), 0);
         FAILS(resident(p + 1, 1) < 0 ? -1 : 0, EINVAL);
         FAILS(mincore(p, PAGE, (unsigned char *)1), EFAULT);
+        SAME(madvise(p, PAGE, 22), 0); /* MADV_POPULATE_READ, since Linux 5.14 */
+        SAME(madvise(p + 3 * PAGE, PAGE, 23), 0); /* MADV_POPULATE_WRITE */
+        SAME(resident(p, 4), 9);
+        CHECK(mprotect(p, PAGE, PROT_READ) == 0);
+        FAILS(madvise(p, PAGE, 23), EINVAL);
         munmap(p + 2 * PAGE, PAGE);
         SAME(resident(p, 4), -ENOMEM);
+        munmap(p, 4 * PAGE);
+        int how = (kind ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS | MAP_POPULATE;
+        p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, how, -1, 0);
+        CHECK(p != MAP_FAILED);
+        SAME(resident(p, 4), 15);
         munmap(p, 4 * PAGE);
     }
 }

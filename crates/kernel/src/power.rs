@@ -1,8 +1,8 @@
 //! Events of the experiment that act on a host: it crashes and starts again, its processes are started and signalled,
 //! its clock and its interface change.
 
-use crate::files::Files;
 use crate::files::tree::{DirectorySource, Node, ROOT};
+use crate::files::{Files, MOST_DESCRIPTORS};
 use crate::host::{Host, ProcessReport, unscheduled};
 use crate::ids::{InodeKey, ProcessKey};
 use crate::net::own::OwnSockets;
@@ -59,6 +59,7 @@ impl Host {
         self.futexes = FutexTable::default();
         self.lose_ipc();
         self.keys.reset();
+        self.files.most_descriptors = MOST_DESCRIPTORS;
         self.carry_out_effects();
         self.waits.forget_sockets();
         self.own = OwnSockets::default();

@@ -104,10 +104,9 @@ impl TestHost {
     /// Continues thread `n`'s call if something has woken it.
     pub fn go_on(&mut self, n: usize) -> Answer {
         let key = self.threads[n];
-        match self.host.scheduler.take(key) {
-            true => self.step(n),
-            false => Answer::Blocked,
-        }
+        let before = self.host.scheduler.ready_count();
+        self.host.scheduler.remove(key);
+        if self.host.scheduler.ready_count() < before { self.step(n) } else { Answer::Blocked }
     }
     fn step(&mut self, n: usize) -> Answer {
         let key = self.threads[n];

@@ -4,6 +4,11 @@
 use belljar_wire::checksum::crc32;
 use std::fmt::Write;
 
+/// The release of a simulated host's kernel, as `uname(2)` shows it.
+pub const RELEASE: &str = "6.18.0-belljar";
+/// Which build of it that is.
+pub const VERSION: &str = "#1 SMP Belljar";
+
 /// Options that are set.
 const HAS: &str = "64BIT X86_64 MMU MULTIUSER POSIX_TIMERS HIGH_RES_TIMERS PRINTK FUTEX FUTEX_PI EPOLL SIGNALFD TIMERFD EVENTFD SHMEM AIO \
     IO_URING ADVISE_SYSCALLS MEMBARRIER SYSVIPC SYSVIPC_SYSCTL POSIX_MQUEUE CROSS_MEMORY_ATTACH CHECKPOINT_RESTORE KCMP BINFMT_ELF \
@@ -27,8 +32,8 @@ const BLOCK: usize = 65_535;
 
 /// The file: a gzip member whose one part is stored as it is.
 pub fn config_gz() -> Vec<u8> {
-    let mut text = String::from(
-        "#\n# Automatically generated file; DO NOT EDIT.\n# Linux/x86 6.18.0-belljar Kernel Configuration\n#\n",
+    let mut text = format!(
+        "#\n# Automatically generated file; DO NOT EDIT.\n# Linux/x86 {RELEASE} Kernel Configuration\n#\n"
     );
     for name in HAS.split_whitespace() {
         let _ = writeln!(text, "CONFIG_{name}=y");

@@ -48,7 +48,10 @@ const COPIED_EXTENT_SIZE: u32 = 0x1_0000;
 const KNOWN: u64 = 0x8001_fffb;
 
 /// Names of flags in mtree(5).
-const NAMES: [(&str, FileFlags); 8] = [
+const NAMES: [(&str, FileFlags); 11] = [
+    ("secrm", FileFlags::from_bits_retain(0x1)),
+    ("unrm", FileFlags::from_bits_retain(0x2)),
+    ("compr", FileFlags::from_bits_retain(0x4)),
     ("schg", FileFlags::IMMUTABLE),
     ("sappnd", FileFlags::APPEND),
     ("nodump", FileFlags::NO_DUMP),
@@ -210,6 +213,7 @@ mod tests {
         assert_eq!(ExtendedFlags::of_attributes([0x88, 0, 0, 0, 0, 0]), Ok(flags.extended()));
         assert_eq!(ExtendedFlags::of_attributes([0, 1, 0, 0, 0, 0]), Err(Errno::EINVAL));
         assert_eq!((flags.names().as_str(), FileFlags::of_names("schg,x,nodump")), ("schg,nodump", flags));
+        assert_eq!(FileFlags::of_names(&FileFlags::all().names()), FileFlags::all());
         assert_eq!(ExtendedFlags::of_ioctl(flags.extended().as_ioctl()), flags.extended());
     }
 

@@ -496,7 +496,9 @@ impl Mounts {
         }
         let root = left.root;
         self.namespaces.remove(&namespace);
-        self.take_down(root)
+        let unused = self.take_down(root);
+        self.changes.remove(&namespace);
+        unused
     }
     /// The namespaces that programs have made.
     pub fn later_namespaces(&self) -> Vec<u32> {
@@ -505,7 +507,11 @@ impl Mounts {
     /// Ends a namespace, whoever is in it.
     pub fn abandon(&mut self, namespace: u32) -> Vec<MountKey> {
         match self.namespaces.remove(&namespace) {
-            Some(gone) => self.take_down(gone.root),
+            Some(gone) => {
+                let unused = self.take_down(gone.root);
+                self.changes.remove(&namespace);
+                unused
+            }
             None => Vec::new(),
         }
     }

@@ -296,6 +296,13 @@ const HEAP_ROOM: u64 = 16 << 20;
 const STACK_AT_FIRST: u64 = 132 << 10;
 
 impl Vma {
+    /// True for memory that no file lies behind.
+    pub fn is_anonymous(&self) -> bool {
+        match self.kind {
+            VmaKind::Anonymous(_) => true,
+            VmaKind::File { file, .. } => self.shared && file.is_none(),
+        }
+    }
     /// The bytes of it that count as mapped: stacks are mapped whole here.
     pub fn counted(&self) -> u64 {
         let len = self.end - self.start;

@@ -6,6 +6,8 @@ use crate::near::{copy, patch_memory};
 use belljar_linux_abi::Errno;
 use belljar_shim::layout::PAGE;
 use std::io::Error;
+use std::path::Path;
+use std::sync::LazyLock;
 
 /// The process whose memory a space is.
 #[derive(Debug)]
@@ -15,6 +17,16 @@ pub enum Native {
     /// One of its own.
     Far(Box<Shim>),
 }
+
+/// True if this machine gives huge pages, of whatever size, to who has not asked for them.
+static HUGE_UNASKED: LazyLock<bool> = LazyLock::new(|| {
+    let folder = Path::new("/sys/kernel/mm/transparent_hugepage");
+    let sizes = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut places = sizes.chain([folder.to_path_buf()]);
+    places.any(|place| {
+        std::fs::read_to_string(place.join("enabled")).is_ok_and(|text| text.contains("[always]"))
+    })
+});
 
 fn pointer(addr: u64) -> *mut libc::c_void {
     addr as *mut libc::c_void
@@ -49,6 +61,14 @@ impl Native {
                 libc::mmap(pointer(addr), len as usize, prot, flags, fd, offset as libc::off_t)
             }),
             Native::Far(shim) => shim.mmap(addr, len, prot, flags, fd, offset),
+        }
+    }
+    /// Keeps huge pages from new anonymous memory: guests ask which pages have been touched (mincore(2)), and with a huge page
+    /// its neighbours would be there too. Far shims have said it for all their memory.
+    pub fn keep_small_pages(&self, addr: u64, len: u64) {
+        if matches!(self, Native::Near) && *HUGE_UNASKED {
+            // It fails where the machine's kernel has no huge pages.
+            let _ = self.madvise(addr, len, libc::MADV_NOHUGEPAGE);
         }
     }
     /// `munmap(2)`.

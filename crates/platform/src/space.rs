@@ -263,6 +263,9 @@ impl Space {
         };
         let prot_bits = prot.bits() as i32;
         self.carry_out(|native| native.mmap(addr, len, prot_bits, flags | libc::MAP_FIXED, fd, offset))?;
+        if matches!(backing, Backing::Anonymous) {
+            self.native.keep_small_pages(addr, len);
+        }
         let mapped = pages(addr, len);
         self.gone(&mapped);
         let kind = match backing {

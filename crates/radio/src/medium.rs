@@ -287,7 +287,7 @@ impl Medium {
         let [range, sense] = self.reach;
         let mut audience = Vec::new();
         let near = self.vicinity.of(from, now, &mut self.positions);
-        for n in near.iter().copied() {
+        for n in near.iter().map(|n| *n as usize) {
             if n == from || self.stations[n].down {
                 continue;
             }

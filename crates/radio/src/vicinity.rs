@@ -6,6 +6,8 @@
 //! and slack of it. That list is made when a station sends for the first time, and kept until positions are taken down anew.
 //! Whether a station of the list is in reach is still asked at the time of the frame, so the lists change no result.
 //!
+//! Where stations are dense, all lists together take the square of their number: lists beyond [`ROOM`] are made anew for each frame.
+//!
 //! Stations that jump, or that are so fast that positions would have to be taken down all the time, are looked at always.
 
 use crate::{Point, Positions, Track};
@@ -15,6 +17,9 @@ use belljar_base::{Map, SimDuration, SimTime};
 const SLACK: f64 = 0.1;
 /// The least time for which positions are kept; whoever is too fast for that is *fast*.
 const LEAST: f64 = 0.05;
+
+/// The most entries of all lists that are kept: 64 MiB.
+const ROOM: usize = 1 << 24;
 
 type Cell = (i64, i64);
 
@@ -27,11 +32,14 @@ pub(crate) struct Vicinity {
     /// Positions were taken down for the times before this one.
     until: SimTime,
     /// The stations that are in each list, in their order.
-    fast: Vec<usize>,
+    fast: Vec<u32>,
     places: Vec<Point>,
-    cells: Map<Cell, Vec<usize>>,
+    cells: Map<Cell, Vec<u32>>,
     /// By station, those near it, in their order; none while nobody has asked.
-    near: Vec<Option<Vec<usize>>>,
+    near: Vec<Option<Vec<u32>>>,
+    /// The entries of all lists that are kept, at most `room`.
+    kept: usize,
+    room: usize,
 }
 
 impl Vicinity {
@@ -40,29 +48,50 @@ impl Vicinity {
         let most = SLACK * reach / 2.0 / LEAST;
         let speeds: Vec<f64> = tracks.iter().map(Track::top_speed).collect();
         let is_fast = |speed: &f64| *speed > most;
-        let fast = speeds.iter().enumerate().filter(|(_, speed)| is_fast(speed)).map(|(n, _)| n).collect();
+        let fast = speeds.iter().zip(0..).filter(|(speed, _)| is_fast(speed)).map(|(_, n)| n).collect();
         let top = speeds.iter().filter(|speed| !is_fast(speed)).fold(0.0, |a: f64, b| a.max(*b));
         // A float beyond the range becomes the greatest number.
         let keep = SimDuration::from_picos((SLACK * reach / 2.0 / top * 1e12) as u64);
         let until = SimTime::ZERO;
         let near = vec![None; tracks.len()];
-        Vicinity { reach, keep, until, fast, places: Vec::new(), cells: Map::new(), near }
+        Vicinity {
+            reach,
+            keep,
+            until,
+            fast,
+            places: Vec::new(),
+            cells: Map::new(),
+            near,
+            kept: 0,
+            room: ROOM,
+        }
     }
 
     /// The stations that may be in reach of one, in their order, itself included.
-    pub(crate) fn of(&mut self, station: usize, now: SimTime, positions: &mut Positions) -> Vec<usize> {
+    pub(crate) fn of(&mut self, station: usize, now: SimTime, positions: &mut Positions) -> Vec<u32> {
         if now >= self.until || self.places.is_empty() {
             self.take_down(now, positions);
         }
         match self.near[station].take() {
-            Some(near) => near,
+            Some(near) => {
+                self.kept -= near.len();
+                near
+            }
             None => self.look_around(station),
         }
     }
 
-    /// Takes a list back that [`of`](Self::of) has lent.
-    pub(crate) fn put_back(&mut self, station: usize, near: Vec<usize>) {
-        self.near[station] = Some(near);
+    /// Takes a list back that [`of`](Self::of) has lent, if there is room for it.
+    pub(crate) fn put_back(&mut self, station: usize, near: Vec<u32>) {
+        if self.kept + near.len() <= self.room && !self.is_fast(station) {
+            self.kept += near.len();
+            self.near[station] = Some(near);
+        }
+    }
+
+    /// True for stations that are looked at, and look, always.
+    fn is_fast(&self, station: usize) -> bool {
+        self.fast.binary_search(&(station as u32)).is_ok()
     }
 
     fn take_down(&mut self, now: SimTime, positions: &mut Positions) {
@@ -72,9 +101,10 @@ impl Vicinity {
         self.cells.clear();
         for n in 0..self.places.len() {
             let cell = self.cell(self.places[n]);
-            self.cells.entry(cell).or_default().push(n);
+            self.cells.entry(cell).or_default().push(n as u32);
         }
         self.near.fill(None);
+        self.kept = 0;
     }
 
     /// The metres within which those in reach were when positions were taken down; a millimetre is for rounding.
@@ -87,9 +117,9 @@ impl Vicinity {
         (index(place.x), index(place.y))
     }
 
-    fn look_around(&self, station: usize) -> Vec<usize> {
-        if self.fast.binary_search(&station).is_ok() {
-            return (0..self.places.len()).collect();
+    fn look_around(&self, station: usize) -> Vec<u32> {
+        if self.is_fast(station) {
+            return (0..self.places.len() as u32).collect();
         }
         let (here, width) = (self.places[station], self.width());
         let (x, y) = self.cell(here);
@@ -97,7 +127,7 @@ impl Vicinity {
         for column in x.saturating_sub(1)..=x.saturating_add(1) {
             let rows = (column, y.saturating_sub(1))..=(column, y.saturating_add(1));
             let there = self.cells.range(rows).flat_map(|(_, stations)| stations);
-            near.extend(there.filter(|n| here.distance_squared(self.places[**n]) <= width * width));
+            near.extend(there.filter(|n| here.distance_squared(self.places[**n as usize]) <= width * width));
         }
         near.sort_unstable();
         near.dedup();
@@ -145,7 +175,7 @@ mod tests {
                 for (n, track) in tracks.iter().enumerate() {
                     let distance = tracks[sender].at(now).distance(track.at(now));
                     assert!(
-                        distance > reach || near.contains(&n),
+                        distance > reach || near.contains(&(n as u32)),
                         "{n} at {distance} m of {sender} at {now:?}"
                     );
                 }
@@ -161,5 +191,23 @@ mod tests {
         let mut vicinity = Vicinity::new(250.0, &tracks);
         let mut positions = Positions::new(tracks);
         assert_eq!(vicinity.of(500, SimTime::ZERO, &mut positions), [498, 499, 500, 501, 502]);
+    }
+
+    #[test]
+    fn lists_of_a_crowd_take_bounded_room() {
+        const COUNT: usize = 50;
+        let tracks: Vec<Track> = (0..COUNT).map(|n| Track::still(Point::flat(n as f64, 0.0))).collect();
+        let mut vicinity = Vicinity::new(250.0, &tracks);
+        vicinity.room = 7 * COUNT + 3;
+        let mut positions = Positions::new(tracks);
+        for _ in 0..2 {
+            for sender in 0..COUNT {
+                let near = vicinity.of(sender, SimTime::ZERO, &mut positions);
+                assert_eq!(near.len(), COUNT);
+                vicinity.put_back(sender, near);
+            }
+        }
+        let kept = vicinity.near.iter().flatten().map(Vec::len).sum::<usize>();
+        assert_eq!((kept, vicinity.kept), (7 * COUNT, 7 * COUNT));
     }
 }

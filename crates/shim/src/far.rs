@@ -31,6 +31,7 @@ const FUTEX_WAKE: u64 = 1;
 const PR_SET_PDEATHSIG: u64 = 1;
 const PR_SET_NAME: u64 = 15;
 const PR_SET_TSC: u64 = 26;
+const PR_SET_THP_DISABLE: u64 = 41;
 const PR_TSC_SIGSEGV: u64 = 2;
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 const ARCH_CPUID_SET: u64 = 0x1012;
@@ -123,6 +124,8 @@ unsafe fn settle() {
     // SAFETY: all strings and structures outlive their calls; the rest is the caller's word.
     unsafe {
         call(nr::PRCTL, [PR_SET_NAME, c"belljar-far".as_ptr() as u64, 0, 0, 0, 0]);
+        // Guests ask which pages have been touched; with huge pages their neighbours would be there too.
+        call(nr::PRCTL, [PR_SET_THP_DISABLE, 1, 0, 0, 0, 0]);
         call(nr::CHDIR, [c"/".as_ptr() as u64, 0, 0, 0, 0, 0]);
         let no_core = [0u64; 2];
         call(nr::PRLIMIT64, [0, RLIMIT_CORE, no_core.as_ptr() as u64, 0, 0, 0]);

@@ -95,13 +95,6 @@ impl<S: Strategy> Scheduler<S> {
         self.run_queue.retain(|queued| *queued != thread);
     }
 
-    /// Takes a thread out of the run queue; false if it was not there.
-    pub fn take(&mut self, thread: ThreadKey) -> bool {
-        let before = self.run_queue.len();
-        self.remove(thread);
-        self.run_queue.len() < before
-    }
-
     /// Removes all threads, as in a crash.
     pub fn clear(&mut self) {
         self.run_queue.clear();

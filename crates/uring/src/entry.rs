@@ -69,21 +69,34 @@ pub fn failure(errno: Errno) -> i32 {
 
 /// `struct io_uring_sqe`, as far as it is used, and who submitted it.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)]
 pub struct SubmissionEntry {
+    /// `opcode`: the operation, of `IORING_OP_*`.
     pub op: u8,
+    /// `IOSQE_*`: how the request relates to others and to its file.
     pub flags: u8,
+    /// Priority of reads and writes; other operations keep flags here.
     pub ioprio: u16,
+    /// The descriptor, or the number of a registered file.
     pub fd: i32,
+    /// Offset in the file, or a second address.
     pub off: u64,
+    /// Address of the buffer, of the vectors or of a path, or a second offset.
     pub addr: u64,
+    /// Length of the buffer, or number of vectors.
     pub len: u32,
+    /// Flags of the operation: `rw_flags`, `msg_flags`, `poll32_events` and what else shares their place.
     pub op_flags: u32,
+    /// The number by which the completion names the request.
     pub user_data: u64,
+    /// `buf_index` or `buf_group`: the registered buffer, or the group from which one is taken.
     pub buffer: u16,
+    /// Where a new descriptor is registered, counted from 1; other operations keep a second descriptor here.
     pub file_index: u32,
+    /// A third address: of attributes, or of a notification.
     pub addr3: u64,
+    /// The registered credentials that it runs with, or 0.
     pub personality: u16,
+    /// Who submitted it.
     pub by: Submitter,
     /// The error found when it was submitted.
     pub refused: Option<Errno>,

@@ -48,6 +48,9 @@ impl OpenFile {
     }
 }
 
+/// `fs.nr_open` of a host that starts.
+pub(crate) const MOST_DESCRIPTORS: u64 = 1 << 20;
+
 /// An entry of a descriptor table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdEntry {
@@ -68,12 +71,18 @@ pub struct FdTable {
 
 impl Files {
     /// `EMFILE` if a copy of a descriptor table would be larger than `fs.nr_open`, which may have been lowered.
-    pub(crate) fn check_fd_table(&self, table: FdTableKey) -> Result<(), Errno> {
+    /// What lies from `end` on is not copied if it is all that is above.
+    pub(crate) fn check_fd_table(&self, table: FdTableKey, end: usize) -> Result<(), Errno> {
         /// Tables have room for so many more at a time.
         const STEP: usize = 64;
-        let last = self.tables[table.0].entries.iter().rposition(Option::is_some);
+        let entries = &self.tables[table.0].entries;
+        let last = entries[..end.min(entries.len())].iter().rposition(Option::is_some);
         let size = last.map_or(0, |last| (last + 1).next_multiple_of(STEP));
         if size as u64 <= self.most_descriptors { Ok(()) } else { Err(Errno::EMFILE) }
+    }
+    /// True if a table would have to grow beyond `fs.nr_open` for a descriptor.
+    fn is_beyond(&self, table: FdTableKey, fd: usize) -> bool {
+        fd >= self.tables[table.0].entries.len() && fd as u64 >= self.most_descriptors
     }
     /// A copy of a descriptor table, as `fork` makes it.
     pub(crate) fn copy_fd_table(&mut self, table: FdTableKey) -> FdTableKey {
@@ -124,12 +133,13 @@ impl Host {
         let process = &self.processes[process.0];
         let limit = process.rlimits[c::RLIMIT_NOFILE as usize].soft as usize;
         let table = process.fds.expect("a living process has descriptors");
-        let entries = &mut self.files.tables[table.0].entries;
+        let entries = &self.files.tables[table.0].entries;
         let fd = (from..entries.len()).find(|fd| entries[*fd].is_none()).unwrap_or(entries.len().max(from));
-        if fd >= limit {
+        if fd >= limit || self.files.is_beyond(table, fd) {
             self.release_file(file);
             return Err(Errno::EMFILE);
         }
+        let entries = &mut self.files.tables[table.0].entries;
         if fd >= entries.len() {
             entries.resize(fd + 1, None);
         }
@@ -224,8 +234,11 @@ impl Host {
         if to < 0 || to as u64 >= limit {
             return Err(Errno::EBADF);
         }
-        self.files.retain_file(file);
         let table = self.processes[process.0].fds.ok_or(Errno::EBADF)?;
+        if self.files.is_beyond(table, to as usize) {
+            return Err(Errno::EBADF);
+        }
+        self.files.retain_file(file);
         let entries = &mut self.files.tables[table.0].entries;
         if entries.len() <= to as usize {
             entries.resize(to as usize + 1, None);

@@ -13,6 +13,7 @@ use belljar_linux_abi::landlock::{ACCESS_FS_EXECUTE, ACCESS_FS_READ_FILE};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{NativeFile, OpenHow, Prot};
 use belljar_objects::extents::Extents;
+use belljar_objects::file_flags::FileFlags;
 use belljar_objects::mounts::MountFlags;
 use std::os::unix::ffi::OsStrExt;
 
@@ -154,6 +155,9 @@ impl Host {
             }
             _ => return Err(Errno::ENODEV),
         };
+        if may_write && self.files.check_flags(inode, FileFlags::APPEND).is_err() {
+            return Err(Errno::EACCES);
+        }
         if may_write && let Some(content) = self.files.inode(inode).content_mut() {
             let sealed = content.memfd.as_ref().map_or(0, |memfd| memfd.seals);
             let sealed = sealed & (c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE) != 0;

@@ -46,6 +46,7 @@ pub(crate) mod virtual_files;
 mod waiting_tests;
 mod xattr;
 
+pub(crate) use descriptors::MOST_DESCRIPTORS;
 pub use descriptors::{FdEntry, FdTable, OpenFile};
 pub use kinds::FileKind;
 pub use mqueue::{COOKIE_LEN, Notice};
@@ -134,7 +135,7 @@ impl Files {
         let mut files = Files {
             open: Slab::new(),
             tables: Slab::new(),
-            most_descriptors: 1_048_576,
+            most_descriptors: MOST_DESCRIPTORS,
             inodes: Slab::new(),
             scratch: Vec::new(),
             last_inode_number: 1,

@@ -2,7 +2,7 @@
 
 use super::FileKind;
 use super::devices::Device;
-use super::tree::Node;
+use super::tree::{DISK, Node};
 use crate::call::Call;
 use crate::files::Files;
 use crate::guest::{GuestBuffers, total_len};
@@ -100,6 +100,10 @@ pub fn write(
     buffers: &GuestBuffers,
     offset: Option<u64>,
 ) -> SysResult {
+    // Of the file systems ext4 looks at it again when a file is written.
+    if call.host.files.inode(inode).device == DISK {
+        call.host.files.check_flags(inode, FileFlags::IMMUTABLE)?;
+    }
     let open = call.host.files.open(file);
     let append = open.flags & c::O_APPEND != 0;
     let position = open.offset;

@@ -354,3 +354,30 @@ fn what_the_machine_keeps_from_the_simulator_is_told() {
     );
     close(&world.lower.join("sub"), 0o755);
 }
+
+#[test]
+fn a_table_of_descriptors_grows_to_the_limit_of_the_host_only() {
+    let mut t = TestHost::new(2);
+    let mut ends = [0; 2];
+    let fd = t.call(c::SYS_eventfd, &[0]).unwrap();
+    t.call(c::SYS_dup2, &[fd, 200]).unwrap();
+    for (end, bytes) in ends.iter_mut().zip([&b"64\n"[..], b"4194305\n"]) {
+        let name = t.put(0x100, b"/proc/sys/fs/nr_open\0");
+        let setting = t.call(c::SYS_open, &[name, c::O_WRONLY as u64]).unwrap();
+        let text = t.put(0x200, bytes);
+        *end = t.call(c::SYS_write, &[setting, text, bytes.len() as u64]).map_or_else(|errno| errno.0, |_| 0);
+        t.call(c::SYS_close, &[setting]).unwrap();
+    }
+    assert_eq!(ends, [0, Errno::EINVAL.0]);
+    assert_eq!(t.call(c::SYS_dup2, &[fd, 201]), Err(Errno::EBADF));
+    assert_eq!(t.call(c::SYS_fcntl, &[fd, c::F_DUPFD as u64, 201]), Err(Errno::EMFILE));
+    // A table that cannot be copied stays, and so does all else.
+    let namespace = t.host.processes[t.process.0].mount_namespace;
+    assert_eq!(t.call(c::SYS_unshare, &[(c::CLONE_NEWNS | c::CLONE_FILES) as u64]), Err(Errno::EMFILE));
+    assert_eq!(t.host.processes[t.process.0].mount_namespace, namespace);
+    let unshare = u64::from(c::CLOSE_RANGE_UNSHARE);
+    assert_eq!(t.call(c::SYS_close_range, &[3, 150, unshare]), Err(Errno::EMFILE));
+    assert_eq!(t.call(c::SYS_close_range, &[3, u32::MAX.into(), unshare]), Ok(0));
+    assert_eq!(t.call(c::SYS_dup2, &[fd, 7]), Err(Errno::EBADF));
+    assert_eq!(t.call_by(1, c::SYS_dup2, &[200, 63]), 63);
+}

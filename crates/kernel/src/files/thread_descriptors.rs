@@ -33,20 +33,29 @@ impl Host {
         self.thread(thread).own_fds = Some(own);
     }
 
-    /// `unshare(CLONE_FILES)`: a thread gets descriptors that it shares with no other thread and no other process.
-    pub(crate) fn unshare_fd_table(&mut self, thread: ThreadKey) -> Result<(), Errno> {
+    /// `EMFILE` if [`unshare_fd_table`](Self::unshare_fd_table) would make a table beyond `fs.nr_open` of the descriptors before `end`.
+    pub(crate) fn check_own_fd_table(&self, thread: ThreadKey, end: usize) -> Result<(), Errno> {
         let process = self.threads[thread.0].process;
-        let Some(table) = self.processes[process.0].fds else { return Ok(()) };
-        let among_threads = self.threads[thread.0].own_fds.is_none()
-            && self.processes[process.0]
-                .threads
-                .iter()
-                .any(|other| *other != thread && self.threads[other.0].own_fds.is_none());
-        if among_threads {
-            self.files.check_fd_table(table)?;
+        match self.processes[process.0].fds {
+            Some(table) if self.shares_among_threads(thread) || self.files.tables[table.0].users > 1 => {
+                self.files.check_fd_table(table, end)
+            }
+            _ => Ok(()),
+        }
+    }
+    /// True if another thread of its process has the same descriptors.
+    fn shares_among_threads(&self, thread: ThreadKey) -> bool {
+        let process = self.threads[thread.0].process;
+        let shares = |other: &ThreadKey| *other != thread && self.threads[other.0].own_fds.is_none();
+        self.threads[thread.0].own_fds.is_none() && self.processes[process.0].threads.iter().any(shares)
+    }
+    /// `unshare(CLONE_FILES)`: a thread gets descriptors that it shares with no other thread and no other process.
+    pub(crate) fn unshare_fd_table(&mut self, thread: ThreadKey) {
+        let process = self.threads[thread.0].process;
+        let Some(table) = self.processes[process.0].fds else { return };
+        if self.shares_among_threads(thread) {
             self.give_descriptors_apart(thread);
         } else if self.files.tables[table.0].users > 1 {
-            self.files.check_fd_table(table)?;
             let copy = self.files.copy_fd_table(table);
             match self.threads[thread.0].own_fds {
                 Some(_) => self.thread(thread).own_fds = Some(copy),
@@ -58,7 +67,6 @@ impl Host {
             self.process(process).fds = Some(copy);
             self.release_fd_table(table);
         }
-        Ok(())
     }
     fn give_descriptors_apart(&mut self, thread: ThreadKey) {
         self.give_descriptors(thread, thread, false);

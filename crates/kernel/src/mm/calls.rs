@@ -94,6 +94,11 @@ impl Call<'_> {
         if flags & c::MAP_LOCKED != 0 {
             self.host.mark_pages(mm, &(at..at + len), Marks::LOCKED, Marks::empty());
         }
+        if flags & (c::MAP_POPULATE | c::MAP_NONBLOCK) == c::MAP_POPULATE && !prot.is_empty() {
+            let writes = !shared && prot.contains(Prot::WRITE);
+            let how = if writes { c::MADV_POPULATE_WRITE } else { c::MADV_POPULATE_READ };
+            self.host.populate(mm, &(at..at + len), how);
+        }
         Ok(at)
     }
 
@@ -316,6 +321,16 @@ impl Host {
         Ok(())
     }
 
+    /// The pages of anonymous memory in `range` are there from now on, as `MADV_POPULATE_*` says it; what cannot be had is left out.
+    pub(crate) fn populate(&mut self, mm: MmKey, range: &Range<u64>, advice: i32) {
+        let space = self.mm(mm).space;
+        let anonymous = self.mm(mm).overlapping(range).filter(|vma| vma.is_anonymous());
+        let parts: Vec<Range<u64>> =
+            anonymous.map(|vma| vma.start.max(range.start)..vma.end.min(range.end)).collect();
+        for part in parts {
+            let _ = self.machine.advise(space, part.start, part.end - part.start, advice);
+        }
+    }
     /// `MADV_DONTNEED`: private pages in `range` get their original content back.
     pub(crate) fn discard_pages(&mut self, mm: MmKey, range: Range<u64>, advice: i32) -> Result<(), Errno> {
         let space = self.mm(mm).space;

@@ -57,7 +57,13 @@ pub fn sys_close_range(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     if flags & c::CLOSE_RANGE_UNSHARE != 0 {
-        call.host.unshare_fd_table(call.thread)?;
+        let table = call.host.process(call.process).fds.ok_or(Errno::EBADF)?;
+        let highest = call.host.files.tables[table.0].entries.iter().rposition(Option::is_some);
+        // What is to be closed need not be copied, if nothing above it stays.
+        let closes_rest =
+            flags & c::CLOSE_RANGE_CLOEXEC == 0 && highest.is_none_or(|highest| highest <= last as usize);
+        call.host.check_own_fd_table(call.thread, if closes_rest { first as usize } else { usize::MAX })?;
+        call.host.unshare_fd_table(call.thread);
     }
     let table = call.host.process(call.process).fds.ok_or(Errno::EBADF)?;
     let open = call.host.files.tables[table.0].entries.len() as u32;

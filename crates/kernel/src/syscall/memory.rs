@@ -197,9 +197,16 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
         | c::MADV_DONTDUMP
         | c::MADV_DODUMP
         | c::MADV_COLD
-        | c::MADV_PAGEOUT
-        | c::MADV_POPULATE_READ
-        | c::MADV_POPULATE_WRITE => call.require_mapped(&range)?,
+        | c::MADV_PAGEOUT => call.require_mapped(&range)?,
+        c::MADV_POPULATE_READ | c::MADV_POPULATE_WRITE => {
+            let mm = call.mm();
+            let needs = if advice == c::MADV_POPULATE_READ { Prot::READ } else { Prot::WRITE };
+            if call.host.mm(mm).overlapping(&range).any(|vma| !vma.prot.contains(needs)) {
+                return Err(Errno::EINVAL);
+            }
+            call.require_mapped(&range)?;
+            call.host.populate(mm, &range, advice);
+        }
         _ => return Err(Errno::EINVAL),
     }
     done(0)
@@ -353,11 +360,7 @@ pub fn sys_mincore(call: &mut Call<'_>) -> SysResult {
     let key = call.mm();
     let (space, mm) = (call.host.mm(key).space, &call.host.spaces[key.0]);
     for vma in mm.overlapping(&range) {
-        let anonymous = match vma.kind {
-            VmaKind::Anonymous(_) => true,
-            VmaKind::File { file, .. } => vma.shared && file.is_none(),
-        };
-        if anonymous && (!vma.marks.contains(Marks::LOCKED) || vma.marks.contains(Marks::ON_FAULT)) {
+        if vma.is_anonymous() && (!vma.marks.contains(Marks::LOCKED) || vma.marks.contains(Marks::ON_FAULT)) {
             let part = vma.start.max(range.start)..vma.end.min(range.end);
             let [from, to] = [part.start, part.end].map(|at| ((at - range.start) / PAGE) as usize);
             call.host.machine.resident(space, part.start, &mut found[from..to])?;

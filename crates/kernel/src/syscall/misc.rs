@@ -4,12 +4,10 @@ use crate::call::Call;
 use crate::credentials::capability;
 use crate::outcome::{SysResult, done};
 use crate::rights::AccessIds;
+use belljar_linux_abi::kernel_config::{RELEASE, VERSION};
 use belljar_linux_abi::process::SysInfo;
 use belljar_linux_abi::{Errno, c};
 
-/// Fields of `uname` beside the host's name.
-const RELEASE: &str = "6.18.0-belljar";
-const VERSION: &str = "#1 SMP Belljar";
 /// The length of each field of `struct new_utsname`.
 const NAME_LEN: usize = 65;
 /// Memory that a host shows: 4 GiB, most of it free.

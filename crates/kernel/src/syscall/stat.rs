@@ -4,6 +4,7 @@ use crate::call::Call;
 use crate::files::attributes::FileAttributes;
 use crate::files::permission::WRITE;
 use crate::files::tree::{Node, Target, Walk};
+use crate::files::virtual_files::FILE_SYSTEMS;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::{BASE, MountFlags};
@@ -136,9 +137,6 @@ pub fn sys_fstatfs(call: &mut Call<'_>) -> SysResult {
     call.write(call.args[1], &answer)?;
     done(0)
 }
-
-/// Kinds of file systems in the order of `/proc/filesystems`.
-const FILE_SYSTEMS: [&str; 6] = ["sysfs", "tmpfs", "proc", "devtmpfs", "ramfs", "devpts"];
 
 /// sysfs(2), by which old programs ask for kinds of file systems.
 pub fn sys_sysfs(call: &mut Call<'_>) -> SysResult {

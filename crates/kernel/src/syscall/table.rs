@@ -109,7 +109,7 @@ table! {
     6 lstat = Full, stat::sys_lstat, "";
     7 poll = Full, poll::sys_poll, "";
     8 lseek = Full, files::sys_lseek, "";
-    9 mmap = Partial, memory::sys_mmap, "MAP_GROWSDOWN and MAP_POPULATE have no effect; MAP_HUGETLB is ENOMEM; RLIMIT_DATA is not enforced";
+    9 mmap = Partial, memory::sys_mmap, "MAP_GROWSDOWN has no effect; MAP_HUGETLB is ENOMEM; RLIMIT_DATA is not enforced";
     10 mprotect = Partial, memory::sys_mprotect, "PROT_GROWSDOWN and PROT_GROWSUP have no effect, PROT_SEM is EINVAL; where a part of the range is not mapped nothing changes, not even what lies before it";
     11 munmap = Partial, memory::sys_munmap, "a range beyond the addresses of user space succeeds where nothing is mapped in it; no limit on the number of mappings";
     12 brk = Partial, memory::sys_brk, "RLIMIT_DATA is not enforced; the heap ends at the next mapping or with the addresses of its process";
@@ -127,8 +127,8 @@ table! {
     24 sched_yield = Full, sched::sys_sched_yield, "";
     25 mremap = Partial, memory::sys_mremap, "no MREMAP_DONTUNMAP; only private anonymous memory grows in place; an old length of 0 is EINVAL and does not map shared pages again";
     26 msync = Partial, memory::sys_msync, "checks its arguments only, as a shared mapping is the file itself";
-    27 mincore = Partial, memory::sys_mincore, "pages of files are always resident";
-    28 madvise = Partial, memory::sys_madvise, "MADV_FREE frees nothing; MADV_POPULATE_* has no effect; no MADV_COLLAPSE, MADV_HWPOISON, MADV_SOFT_OFFLINE or guard pages";
+    27 mincore = Partial, memory::sys_mincore, "pages of files are always resident; a page that this machine has swapped out is not";
+    28 madvise = Partial, memory::sys_madvise, "MADV_FREE frees nothing; no MADV_COLLAPSE, MADV_HWPOISON, MADV_SOFT_OFFLINE or guard pages";
     29 shmget = Full, shm::sys_shmget, "";
     30 shmat = Full, shm::sys_shmat, "";
     31 shmctl = Full, shm::sys_shmctl, "";

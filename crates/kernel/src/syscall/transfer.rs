@@ -6,6 +6,7 @@ use crate::files::transfer::Transfer;
 use crate::ids::FileKey;
 use crate::outcome::{Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_flags::FileFlags;
 
 /// The flags that `splice` and its relatives know.
 const SPLICE_FLAGS: u32 = c::SPLICE_F_MOVE | c::SPLICE_F_NONBLOCK | c::SPLICE_F_MORE | c::SPLICE_F_GIFT;
@@ -94,6 +95,7 @@ pub fn sys_copy_file_range(call: &mut Call<'_>) -> SysResult {
     }
     let (store_from, store_to) = (call.args[1], call.args[3]);
     let (from, to) = (verified(from, 0)?, verified(to, 0)?);
+    call.host.files.check_flags(sink, FileFlags::IMMUTABLE)?;
     let [start, target] =
         [(input, from), (output, to)].map(|(file, at)| at.unwrap_or(call.host.files.open(file).offset));
     if [start, target].iter().any(|at| at.checked_add(call.args[4]).is_none_or(|end| end > i64::MAX as u64)) {

@@ -9,6 +9,7 @@ use crate::guest::{GuestBuffers, total_len};
 use crate::ids::FileKey;
 use crate::outcome::{Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::file_flags::FileFlags;
 
 /// Flags of `preadv2(2)` and `pwritev2(2)` that `libc` does not list.
 const RWF_NOAPPEND: i32 = 0x20;
@@ -153,6 +154,11 @@ fn flagged(call: &mut Call<'_>, file: FileKey, flags: i32, writes: bool) -> Resu
         during |= c::O_APPEND;
     }
     if flags & RWF_NOAPPEND != 0 {
+        if let FileKind::Regular(inode) = call.host.files.open(file).kind
+            && during & c::O_APPEND != 0
+        {
+            call.host.files.check_flags(inode, FileFlags::APPEND)?;
+        }
         during &= !c::O_APPEND;
     }
     Ok(during)

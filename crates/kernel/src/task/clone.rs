@@ -120,7 +120,7 @@ impl Host {
         }
         if !request.has(c::CLONE_FILES) {
             let table = self.processes[process.0].fds.ok_or(Errno::ESRCH)?;
-            self.files.check_fd_table(table)?;
+            self.files.check_fd_table(table, usize::MAX)?;
         }
         let child = match kind {
             Kind::Thread => {

@@ -40,8 +40,7 @@ impl Host {
         signals.last_fault = (0, 0, 0);
 
         self.settle_descriptors(thread);
-        // A table that is too large to be copied stays shared.
-        let _ = self.unshare_fd_table(thread);
+        self.unshare_fd_table(thread);
         self.close_on_exec(thread);
         self.wake_vfork_parent(process);
     }

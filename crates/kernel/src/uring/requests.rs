@@ -205,7 +205,7 @@ impl Host {
     fn advance_poll(&mut self, n: usize, entry: &SubmissionEntry, file: Option<FileKey>) -> Step {
         let Some(file) = file else { return Step::failed(Errno::EBADF) };
         let wanted = entry.op_flags | EPOLLERR | EPOLLHUP;
-        let ready = (self.readiness(file) & wanted) as i32;
+        let ready = (self.polled(file) & wanted) as i32;
         if ready != 0 && entry.len & POLL_MULTI == 0 {
             return Step::Ended(ready, 0);
         }

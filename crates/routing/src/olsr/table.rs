@@ -118,10 +118,14 @@ impl Olsr {
             all.binary_search_by_key(node, |(address, _)| *address).ok().map(|n| all[n].1)
         };
         if !self.associations.is_empty() {
-            let without = |address: &Ipv4Addr| way_to(&all, address).is_none();
-            let mut more = Vec::new();
-            for (address, (main, _)) in self.associations.iter().filter(|(address, _)| without(address)) {
-                more.extend(way_to(&all, main).map(|way| (*address, way)));
+            // One after the other: the main address may be known by an association before it only.
+            let mut more: Map<Ipv4Addr, NextHop> = Map::new();
+            for (address, (main, _)) in &self.associations {
+                if way_to(&all, address).is_none()
+                    && let Some(way) = way_to(&all, main).or_else(|| more.get(main).copied())
+                {
+                    more.insert(*address, way);
+                }
             }
             all.extend(more);
             all.sort_unstable_by_key(|(address, _)| *address);
@@ -232,7 +236,8 @@ impl Olsr {
         }
         if std::mem::take(&mut self.dirty.routes) {
             self.compute_routes();
-        } else if cfg!(test) {
+        }
+        if cfg!(test) {
             let routes = self.all_routes(&self.look_around(), &mut Tree::new(self.nodes.bound()));
             assert!(routes.iter().eq(self.routes.table().values()), "a change that counted was passed over");
         }

@@ -13,6 +13,7 @@ mod system;
 
 pub use kernel_settings::KernelSetting;
 pub use network::InterfaceFile;
+pub(crate) use system::FILE_SYSTEMS;
 pub use system::{ETC_FILES, LINKS, tunable};
 
 use super::FileKind;

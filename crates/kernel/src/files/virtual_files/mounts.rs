@@ -67,7 +67,7 @@ impl Files {
             let seeds = SEEDS.iter().enumerate().skip(1);
             let shown = seeds.filter_map(|(n, (path, device, _, source))| {
                 let system = self.mounts.system(*device)?;
-                let parent = if path[1..].contains('/') { 2 } else { 1 };
+                let parent = if path[1..].contains('/') { 2 } else { first.id };
                 Some(MountLine {
                     id: n as u32 + 1,
                     parent,

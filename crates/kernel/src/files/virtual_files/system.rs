@@ -3,6 +3,7 @@
 use super::VirtualFile::{self, Host as Made, Setting, Text, Tunable};
 use super::{KernelSetting, network};
 use crate::host::Host;
+use belljar_linux_abi::kernel_config::{RELEASE, VERSION};
 use belljar_netstack::sysctl::Sysctl;
 use belljar_objects::keys::{KeyCaller, KeyLimit};
 use belljar_objects::sysv::IpcNumber;
@@ -23,17 +24,16 @@ pub const ETC_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/etc/timezone", 0o644, Text("Etc/UTC\n")),
 ];
 
+/// Kinds of file systems, none of which needs a device, in the order in which they are listed.
+pub(crate) const FILE_SYSTEMS: [&str; 6] = ["sysfs", "tmpfs", "proc", "devtmpfs", "ramfs", "devpts"];
+
 /// Made-up files below `/proc` and `/sys` by path and mode, in order of their paths.
 const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/cmdline", 0o444, Text("quiet\n")),
     ("/proc/config.gz", 0o444, VirtualFile::Bytes(belljar_linux_abi::kernel_config::config_gz)),
     ("/proc/cpuinfo", 0o444, Text(CPUINFO)),
     ("/proc/devices", 0o444, Text("Character devices:\n  1 mem\n  5 /dev/tty\n\nBlock devices:\n  8 sd\n")),
-    (
-        "/proc/filesystems",
-        0o444,
-        Text("nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\nnodev\tdevtmpfs\nnodev\tramfs\nnodev\tdevpts\n"),
-    ),
+    ("/proc/filesystems", 0o444, Made(kinds)),
     ("/proc/key-users", 0o444, Made(key_users)),
     ("/proc/keys", 0o444, Made(keys)),
     ("/proc/loadavg", 0o444, Made(load_average)),
@@ -92,7 +92,7 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/kernel/msgmnb", 0o644, ipc_number(IpcNumber::MsgMnb)),
     ("/proc/sys/kernel/msgmni", 0o644, ipc_number(IpcNumber::MsgMni)),
     ("/proc/sys/kernel/ngroups_max", 0o444, Text("65536\n")),
-    ("/proc/sys/kernel/osrelease", 0o444, Text("6.18.0-belljar\n")),
+    ("/proc/sys/kernel/osrelease", 0o444, Made(release)),
     ("/proc/sys/kernel/ostype", 0o444, Text("Linux\n")),
     ("/proc/sys/kernel/perf_event_paranoid", 0o644, Text("3\n")),
     ("/proc/sys/kernel/pid_max", 0o644, Setting("4194304\n")),
@@ -179,7 +179,7 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sysvipc/sem", 0o444, Made(|host| host.ipc.list_semaphores())),
     ("/proc/sysvipc/shm", 0o444, Made(segments)),
     ("/proc/uptime", 0o444, Made(uptime)),
-    ("/proc/version", 0o444, Text("Linux version 6.18.0-belljar (belljar@belljar) #1 SMP Belljar\n")),
+    ("/proc/version", 0o444, Made(version)),
     (
         "/proc/vmstat",
         0o444,
@@ -359,6 +359,18 @@ fn hundredths(ns: u64) -> String {
 fn uptime(host: &mut Host) -> String {
     let up = hundredths(host.boottime_ns());
     format!("{up} {up}\n")
+}
+
+fn kinds(_: &mut Host) -> String {
+    FILE_SYSTEMS.iter().map(|kind| format!("nodev\t{kind}\n")).collect()
+}
+
+fn release(_: &mut Host) -> String {
+    format!("{RELEASE}\n")
+}
+
+fn version(_: &mut Host) -> String {
+    format!("Linux version {RELEASE} (belljar@belljar) {VERSION}\n")
 }
 
 fn load_average(host: &mut Host) -> String {

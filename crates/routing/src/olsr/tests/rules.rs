@@ -289,3 +289,15 @@ fn an_empty_set_is_told_until_what_was_told_has_expired() {
     // by an empty TC within seconds, not by TOP_HOLD_TIME
     assert_eq!(net.nodes[0].protocol.topology().count(), 0);
 }
+
+#[test]
+fn a_main_address_may_be_known_by_an_association_only() {
+    let mut solo = Solo::new(config(0, 1));
+    solo.hello(at(1), &[(SYM, at(0))]);
+    solo.hello(at(1), &[(SYM, at(0))]);
+    // 30 is an interface of 20, which is one of 1.
+    solo.message(at(1), at(20), kind::MID, 9, 1, &at(30).octets());
+    assert_eq!(solo.route(at(30)), None);
+    solo.message(at(1), at(1), kind::MID, 9, 2, &at(20).octets());
+    assert_eq!([solo.route(at(20)), solo.route(at(30))], [Some((at(1), 1)); 2]);
+}
