@@ -1,6 +1,7 @@
 /* Asynchronous input and output of old: io_setup(2), io_submit(2), io_getevents(2), io_cancel(2), io_destroy(2). */
 #include "guest.h"
 #include <linux/aio_abi.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -87,8 +88,34 @@ static void refused(void) {
     unlink("aio");
 }
 
+/* What the kernel adds cannot wait, and may reach the number that nobody can write. */
+static void more_than_is_counted(void) {
+    aio_context_t c = 0;
+    CHECK(setup(2, &c) == 0);
+    int f = open("aio", O_CREAT | O_RDWR, 0600), told = eventfd(0, EFD_NONBLOCK);
+    uint64_t count = UINT64_MAX - 1;
+    CHECK(write(told, &count, 8) == 8);
+    struct iocb one = {.aio_lio_opcode = IOCB_CMD_PWRITE, .aio_fildes = f, .aio_buf = (uintptr_t)"x", .aio_nbytes = 1,
+                       .aio_flags = IOCB_FLAG_RESFD, .aio_resfd = told};
+    struct iocb *list[] = {&one};
+    struct io_event got;
+    for (int n = 0; n < 2; n++) {
+        SAME(submit(c, 1, list), 1);
+        SAME(events(c, 1, 1, &got, NULL), 1);
+    }
+    struct pollfd p = {told, POLLIN | POLLOUT, 0};
+    SAME(poll(&p, 1, 0), 1);
+    SAME(p.revents, POLLIN | POLLERR);
+    count = 1;
+    FAILS(write(told, &count, 8), EAGAIN);
+    SAME(read(told, &count, 8), 8);
+    CHECK(count == UINT64_MAX);
+    syscall(SYS_io_destroy, c);
+    close(f), close(told), unlink("aio");
+}
+
 int main(int argc, char **argv) {
-    static const struct guest_test tests[] = {T(written_and_read), T(refused)};
+    static const struct guest_test tests[] = {T(written_and_read), T(refused), T(more_than_is_counted)};
     scratch_enter();
     return guest_run(argc, argv, tests, (int)(sizeof tests / sizeof *tests));
 }

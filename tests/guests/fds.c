@@ -179,5 +179,25 @@ static void closed_by_another_thread(void) {
     }
 }
 
+static void who_created_a_file(void) {
+    enum { CREATED = 1028 }; /* F_CREATED_QUERY, since Linux 6.12 */
+    int null = open("/dev/null", O_RDONLY), first = open("created", O_CREAT | O_RDONLY, 0600);
+    int second = open("created", O_CREAT | O_RDONLY, 0600), copy = dup(first), path = open("created", O_PATH);
+    CHECK(null >= 0 && first >= 0 && second >= 0 && copy >= 0 && path >= 0);
+    if (fcntl(null, CREATED) == -1 && errno == EINVAL && may_lack_calls())
+        return;
+    SAME(fcntl(null, CREATED), 0);
+    SAME(fcntl(first, CREATED), 1);
+    SAME(fcntl(copy, CREATED), 1);
+    SAME(fcntl(second, CREATED), 0);
+    SAME(fcntl(path, CREATED), 0);
+    enum { SAME_FILE = 1027 }; /* F_DUPFD_QUERY, since Linux 6.10 */
+    SAME(fcntl(first, SAME_FILE, copy), 1);
+    SAME(fcntl(path, SAME_FILE, path), 1);
+    SAME(fcntl(first, SAME_FILE, second), 0);
+    FAILS(fcntl(first, SAME_FILE, -1), EBADF);
+    close(null), close(first), close(second), close(copy), close(path), unlink("created");
+}
+
 GUEST(T(closed_by_another_thread), T(dup2_and_dup3), T(fcntl_duplicates), T(status_flags), T(access_mode_of_files), T(limit_of_descriptors),
-      T(no_notification), T(not_a_terminal), T(close_range_of_them))
+      T(no_notification), T(not_a_terminal), T(close_range_of_them), T(who_created_a_file))

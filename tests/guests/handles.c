@@ -50,6 +50,39 @@ static void handles(void) {
     CHECK(unlink("link") == 0);
 }
 
+/* AT_HANDLE_MNT_ID_UNIQUE, AT_HANDLE_CONNECTABLE and AT_HANDLE_FID, since Linux 6.12, 6.13 and 6.5. */
+static void kinds_of_handles(void) {
+    enum { UNIQUE = 1, CONNECTABLE = 2, FID = 0x200 };
+    uint64_t mount = 0;
+    struct handle h = {.bytes = 128};
+    int f = open("h", O_RDWR | O_CREAT, 0600);
+    CHECK(f >= 0);
+    if (syscall(SYS_name_to_handle_at, AT_FDCWD, "h", &h, &mount, CONNECTABLE) != 0 && errno == EINVAL && may_lack_calls()) {
+        close(f), unlink("h");
+        return;
+    }
+    SAME(h.type >> 16, 1);
+    h.bytes = 128;
+    FAILS(syscall(SYS_name_to_handle_at, AT_FDCWD, "h", &h, &mount, CONNECTABLE | FID), EINVAL);
+    FAILS(syscall(SYS_name_to_handle_at, f, "", &h, &mount, CONNECTABLE | AT_EMPTY_PATH), EINVAL);
+    SAME(syscall(SYS_name_to_handle_at, AT_FDCWD, "h", &h, &mount, UNIQUE), 0);
+    SAME(h.type >> 16, 0);
+    CHECK(mount >> 31 != 0);
+    h.bytes = 128;
+    SAME(syscall(SYS_name_to_handle_at, AT_FDCWD, "/proc/filesystems", &h, &mount, FID), 0);
+    h.bytes = 128;
+    SAME(syscall(SYS_name_to_handle_at, AT_FDCWD, ".", &h, &mount, CONNECTABLE), 0);
+    SAME(h.type >> 16, 3); /* and a directory */
+    int opened = syscall(SYS_open_by_handle_at, AT_FDCWD, &h, O_RDONLY);
+    CHECK(opened >= 0 || errno == EPERM);
+    if (opened >= 0) {
+        close(opened);
+        h.type |= 0x100000;
+        FAILS(syscall(SYS_open_by_handle_at, AT_FDCWD, &h, O_RDONLY), EINVAL);
+    }
+    close(f), unlink("h");
+}
+
 static void children(void) {
     struct children a = {.flags = CLONE_FS | CLONE_NEWNS, .exit_signal = SIGCHLD};
     FAILS(syscall(SYS_clone3, &a, sizeof a), EINVAL);
@@ -102,5 +135,5 @@ static void the_random_device_is_seeded(void) {
     SAME(bits, 256);
 }
 
-GUEST_WITH(scratch_enter(), T(handles), T(children), T(limits_of_numbers), T(links_are_not_executed),
+GUEST_WITH(scratch_enter(), T(handles), T(kinds_of_handles), T(children), T(limits_of_numbers), T(links_are_not_executed),
            T(what_is_no_link_or_file), T(the_random_device_is_seeded))

@@ -40,6 +40,45 @@ static void another_root(void) {
     CHECK(chdir(guest_scratch) == 0 && close(back) == 0 && rmdir("m") == 0);
 }
 
+/* The root of one process that has changed it, where the namespace keeps its own. */
+static void a_root_of_ones_own(void) {
+    CHECK(mkdir("m", 0755) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (unshare(CLONE_NEWNS | CLONE_FS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+            _exit(1);
+        int outside = open("/", O_PATH);
+        if (outside < 0 || mount("x", "m", "tmpfs", 0, NULL) != 0 || chroot("m") != 0 || chdir("/") != 0)
+            _exit(2);
+        if (mkdir("/new", 0755) != 0 || mkdir("/other", 0755) != 0 || !put("/f", "old"))
+            _exit(3);
+        if (mount("y", "/new", "tmpfs", 0, NULL) != 0 || mkdir("/new/put", 0755) != 0 || !put("/new/f", "new"))
+            _exit(4);
+        if (mount("z", "/other", "tmpfs", 0, NULL) != 0 || chdir("/other") != 0)
+            _exit(5);
+        if (syscall(SYS_pivot_root, "/new", "/other") != -1 || errno != EINVAL)
+            _exit(6);
+        if (syscall(SYS_pivot_root, "/new", "/new/put") != 0)
+            _exit(7);
+        if (!holds("/f", "new") || !holds("/put/f", "old"))
+            _exit(8);
+        char path[64] = "";
+        if (getcwd(path, sizeof path) == NULL || strcmp(path, "/put/other") != 0)
+            _exit(9);
+        if (umount("/put/other") != -1 || errno != EBUSY || chdir("/") != 0 || umount2("/put", MNT_DETACH) != 0)
+            _exit(10);
+        char *inside = malloc(PATH_MAX + 8);
+        snprintf(inside, PATH_MAX + 8, ".%s/m/f", guest_scratch);
+        if (fchdir(outside) != 0 || !holds(inside, "new"))
+            _exit(11);
+        _exit(0);
+    }
+    int status = -1;
+    SAME(waitpid(child, &status, 0), child);
+    SAME(status, 0);
+    CHECK(rmdir("m") == 0);
+}
+
 /* The numbers of x86-64: libcs are older than the calls. */
 #define OPEN_TREE 428
 #define MOVE_MOUNT 429
@@ -117,6 +156,42 @@ static void step_by_step(void) {
     FAILS(syscall(OPEN_TREE, -1, "m", 1), EBADF);
     FAILS(syscall(OPEN_TREE, AT_FDCWD, "m", 0x40000000), EINVAL);
     CHECK(umount("m") == 0 && rmdir("m") == 0 && rmdir("n") == 0);
+}
+
+static void beneath_another(void) {
+    enum { FROM_EMPTY_ = 4, BENEATH = 0x200 }; /* since Linux 6.5 */
+    CHECK(mkdir("m", 0755) == 0 && mkdir("n", 0755) == 0);
+    CHECK(mount("x", "m", "tmpfs", 0, NULL) == 0 && mount("y", "n", "tmpfs", 0, NULL) == 0);
+    CHECK(put("m/f", "lower") && put("n/g", "upper") && mkdir("n/d", 0755) == 0);
+    int t = syscall(OPEN_TREE, AT_FDCWD, "m", 1);
+    CHECK(t >= 0);
+    if (syscall(MOVE_MOUNT, t, "", AT_FDCWD, "n", FROM_EMPTY_ | BENEATH) != 0) {
+        CHECK(errno == EINVAL && may_lack_calls());
+    } else {
+        CHECK(holds("n/g", "upper"));
+        FAILS(access("n/f", F_OK), ENOENT);
+        FAILS(syscall(MOVE_MOUNT, AT_FDCWD, "m", AT_FDCWD, "n/d", BENEATH), EINVAL);
+        FAILS(syscall(MOVE_MOUNT, AT_FDCWD, "n", AT_FDCWD, "n", BENEATH), EINVAL);
+        SAME(umount("n"), 0);
+        CHECK(holds("n/f", "lower"));
+    }
+    CHECK(close(t) == 0 && umount("n") == 0 && umount("m") == 0 && rmdir("m") == 0 && rmdir("n") == 0);
+}
+
+static void nothing_lies_over_descriptors(void) {
+    char path[64];
+    CHECK(put("f", "x") && put("g", "y"));
+    int f = open("f", O_RDONLY);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", f);
+    int link = open(path, O_PATH | O_NOFOLLOW);
+    CHECK(f >= 0 && link >= 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", link);
+    if (mount("g", path, NULL, MS_BIND, NULL) == 0) { /* before Linux 6.12 */
+        CHECK(may_lack_calls() && umount2(path, MNT_DETACH) == 0);
+    } else {
+        SAME(errno, ENOENT);
+    }
+    close(f), close(link), unlink("f"), unlink("g");
 }
 
 static uint64_t own_namespace(void) {
@@ -392,5 +467,5 @@ static void mounts_are_asked_for(void) {
 }
 
 GUEST_WITH(if (!alone()) return 77,
-    T(a_namespace_has_its_own), T(another_root), T(step_by_step), T(namespaces_are_told_apart),
+    T(a_namespace_has_its_own), T(another_root), T(a_root_of_ones_own), T(step_by_step), T(beneath_another), T(nothing_lies_over_descriptors), T(namespaces_are_told_apart),
     T(an_unbindable_one_is_in_new_namespaces), T(above_what_is_attached_nowhere), T(attributes_of_system_files), T(changes_of_mounts_are_told), T(a_poll_that_is_submitted_is_told_too), T(mounts_are_asked_for), T(mounts_of_a_new_namespace))

@@ -162,6 +162,32 @@ static void writing_takes_special_bits_away(void) {
     CHECK(unlink("special") == 0);
 }
 
+/* The mode that is asked for decides whether a file may run as the group of its directory, not what the umask leaves of it. */
+static void others_make_no_set_group_id_files(void) {
+    if (!is_root())
+        return;
+    CHECK(mkdir("shared", 0777) == 0 && chown("shared", OTHER, OTHER) == 0 && chmod("shared", 02777) == 0);
+    unsigned modes[3];
+    mode_t before = umask(0);
+    become(WHO);
+    for (int n = 0; n < 3; n++) {
+        umask(n == 0 ? 0 : 0010);
+        if (n == 2 ? mknod("shared/f", S_IFREG | 02777, 0) != 0 : close(open("shared/f", O_CREAT | O_EXCL | O_RDWR, 02777)) != 0)
+            modes[n] = 0;
+        struct stat st = {0};
+        stat("shared/f", &st);
+        modes[n] = st.st_gid == OTHER ? st.st_mode & 07777 : 0;
+        unlink("shared/f");
+    }
+    back();
+    umask(before);
+    SAME(modes[0], 0777);
+    SAME(modes[1], 0767);
+    SAME(modes[2], 0767);
+    CHECK(rmdir("shared") == 0);
+}
+
 GUEST_WITH((umask(0), scratch_enter(), chmod(".", 0755)), T(reading_and_writing), T(directories_are_passed_and_changed),
            T(sticky_directories), T(only_owners_change_what_a_file_is), T(access_asks_for_the_real_user),
-           T(set_group_id_directories_pass_their_group_on), T(writing_takes_special_bits_away))
+           T(set_group_id_directories_pass_their_group_on), T(writing_takes_special_bits_away),
+           T(others_make_no_set_group_id_files))

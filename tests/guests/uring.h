@@ -76,7 +76,7 @@ static struct completion next(struct ring *r) {
 #define COMPLETES(r, data, value) do { struct completion guest_c = next(r); SAME(guest_c.user_data, data); SAME(guest_c.res, value); } while (0)
 
 /* Where the kernel has it not, or forbids it, there is nothing to be held to. */
-static void not_to_be_had(void) {
+__attribute__((unused)) static void not_to_be_had(void) {
     struct io_uring_params p = {0};
     int fd = (int)syscall(SYS_io_uring_setup, 1, &p);
     if (fd == -1 && (errno == ENOSYS || errno == EPERM)) {

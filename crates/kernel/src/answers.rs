@@ -19,6 +19,7 @@ impl Host {
         let is_watched = self.strace.is_enabled()
             || !self.debuggers.is_empty()
             || thread.trace.is_some()
+            || thread.seccomp.is_some()
             || self.processes[thread.process.0].signals.timers.count_processor_time;
         let allowed =
             if is_watched { 0 } else { self.scheduler.calls_left().min(self.net.clock.free_calls()) };

@@ -3,17 +3,19 @@
 
 use crate::call::Call;
 use crate::debug::Entry;
+use crate::files::userfault;
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use crate::outcome::{IfInterrupted, Outcome, Resumed, SysResult, Wake};
 use crate::signal::delivery::Delivery;
-use crate::syscall::{compat, table};
+use crate::syscall::{compat, seccomp, table};
 use crate::thread::Continuation;
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{Exit, Fault};
 use belljar_model_host::Models;
+use belljar_objects::seccomp::{ARCH_I386, ARCH_X86_64};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Windows between two searches for guests whose native process was killed: a guest that is not resumed is not
@@ -24,6 +26,9 @@ const RDTSC_LEN: u64 = 2;
 const RDTSCP_LEN: u64 = 3;
 /// The vector of a general-protection fault.
 const PROTECTION: u64 = 13;
+const PAGE_FAULT: u64 = 14;
+/// `si_code` of an address where nothing is mapped, and of guard pages.
+const SEGV_MAPERR: i32 = 1;
 
 impl Host {
     /// Ends the guests whose native process was killed and not missed until the end of the simulation.
@@ -201,7 +206,19 @@ impl Host {
                 }
                 Step::Continue
             }
-            Exit::Fault(fault) => {
+            Exit::Fault(mut fault) => {
+                let process = self.threads[key.0].process;
+                let of_page = fault.signal == c::SIGSEGV && fault.trapno == PAGE_FAULT;
+                if of_page && self.grow_down(process, fault.addr) {
+                    return Step::Continue;
+                }
+                if of_page && userfault::fault(self, key, fault.addr, fault.error_code) {
+                    return Step::Waits;
+                }
+                let mm = self.processes[process.0].mm;
+                if of_page && mm.is_some_and(|mm| self.spaces[mm.0].is_guarded(fault.addr)) {
+                    fault.code = SEGV_MAPERR;
+                }
                 self.raise_fault(key, fault);
                 Step::Continue
             }
@@ -306,6 +323,11 @@ impl Host {
             if holds {
                 self.let_files_go(key);
             }
+            if self.threads[key.0].seccomp.is_some()
+                && let Err(refused) = seccomp::refuse(self, key, number, ARCH_X86_64, args)
+            {
+                return self.call_refused(key, refused);
+            }
         }
         let outcome = match self.strace.is_enabled() {
             true => self.make_logged(key, (number, args), resumed),
@@ -334,6 +356,21 @@ impl Host {
             return Step::Left;
         }
         if number == belljar_linux_abi::c::SYS_sched_yield as u32 { Step::Yield } else { Step::Continue }
+    }
+
+    /// A call has not been made, and gives this value or, where there is none, a signal.
+    #[cold]
+    fn call_refused(&mut self, key: ThreadKey, value: Option<u64>) -> Step {
+        let Some(value) = value else {
+            return if self.threads.contains(key.0) { Step::Continue } else { Step::Left };
+        };
+        let context = self.threads[key.0].context;
+        self.machine.regs_mut(context).rax = value;
+        if self.threads[key.0].trace.is_some() && self.trace_call_exit(key) {
+            Step::Left
+        } else {
+            Step::Continue
+        }
     }
 
     /// Makes a call, or continues it.
@@ -380,8 +417,13 @@ impl Host {
         let (context, process) = (thread.context, thread.process);
         let regs = self.machine.regs(context);
         let args = [regs.rbx, regs.rcx, regs.rdx, regs.rsi, regs.rdi, regs.rbp].map(|arg| arg & 0xffff_ffff);
-        let Some(number) = compat::translate(regs.rax as u32) else {
-            let number = regs.rax as u32;
+        let number = regs.rax as u32;
+        if self.threads[key.0].seccomp.is_some()
+            && let Err(refused) = seccomp::refuse(self, key, number, ARCH_I386, args)
+        {
+            return self.call_refused(key, refused);
+        }
+        let Some(number) = compat::translate(number) else {
             self.warn(format!("call {number} of the 32-bit interface (int 0x80) is not supported"));
             self.machine.regs_mut(context).rax = Errno::ENOSYS.as_return();
             return Step::Continue;

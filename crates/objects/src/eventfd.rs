@@ -37,6 +37,10 @@ impl EventFd {
         self.count -= taken;
         (taken > 0).then_some(taken)
     }
+    /// Adds 1 from within the kernel, which cannot wait: then the count may become `u64::MAX`.
+    pub fn signal(&mut self) {
+        self.count = self.count.saturating_add(1);
+    }
     /// Adds to the count; false if that would go beyond `u64::MAX - 1`.
     pub fn add(&mut self, value: u64) -> bool {
         match self.count.checked_add(value) {
@@ -59,7 +63,10 @@ mod tests {
         assert_eq!((e.readiness(), e.take()), (EPOLLOUT, None));
         assert!(e.add(u64::MAX - 1) && !e.add(1));
         assert_eq!(e.readiness(), EPOLLIN);
-        assert_eq!(e.take(), Some(u64::MAX - 1));
+        e.signal();
+        e.signal();
+        assert_eq!(e.readiness(), EPOLLIN | EPOLLERR);
+        assert_eq!(e.take(), Some(u64::MAX));
     }
 
     #[test]

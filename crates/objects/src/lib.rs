@@ -4,8 +4,8 @@
 //!
 //! [`ids`] names objects, [`call_counts`] counts calls. [`pipe`], [`eventfd`], [`timerfd`], [`locks`], [`extents`], [`file_flags`], [`listing`],
 //! [`mounts`], [`notify`], [`loops`], [`native_cache`] and [`mtree`] belong to files, [`packet_sockets`] and [`packet_ring`] to
-//! sockets, [`space`] and [`aio`] to memory, [`discipline`] and [`time_namespaces`] to the clock, [`credentials`],
-//! [`attributes`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings, [`landlock`] the restrictions that they
+//! sockets, [`space`], [`aio`] and [`userfault`] to memory, [`discipline`] and [`time_namespaces`] to the clock, [`credentials`],
+//! [`attributes`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings, [`landlock`] and [`seccomp`] the restrictions that they
 //! put on themselves, and [`sysv`] is System V's message queues, semaphores and shared memory.
 #![forbid(unsafe_code)]
 
@@ -30,9 +30,11 @@ pub mod notify;
 pub mod packet_ring;
 pub mod packet_sockets;
 pub mod pipe;
+pub mod seccomp;
 pub mod signals;
 pub mod space;
 pub mod sysv;
 pub mod time_namespaces;
 pub mod timerfd;
 pub mod tracees;
+pub mod userfault;

@@ -347,6 +347,17 @@ impl Mounts {
         self.hidden.insert(at, mount);
         self.touch(mount);
     }
+    /// Attaches a mount, with what is mounted in it, where another one is; that one then lies over it.
+    pub fn attach_beneath(&mut self, mount: MountKey, over: MountKey) {
+        let Some(at) = self.get(over).at else { return };
+        let namespace = self.get(over).namespace;
+        let root = (mount, self.get(mount).root);
+        self.hidden.remove(&at);
+        self.attach_here(mount, at);
+        self.get_mut(over).at = Some(root);
+        self.hidden.insert(root, over);
+        debug_assert_eq!(self.get(mount).namespace, namespace);
+    }
     /// Changes what a mount passes on, and all that are mounted in it if `deep`.
     pub fn set_propagation(&mut self, mount: MountKey, to: Propagation, deep: bool) {
         let tree = if deep { self.tree(mount) } else { vec![mount] };

@@ -65,6 +65,12 @@ bitflags::bitflags! {
         const SEALED = 8;
         /// `mlock2(2)` with `MLOCK_ONFAULT`: locked as far as it has been touched.
         const ON_FAULT = 16;
+        /// `MADV_GUARD_INSTALL`: whoever touches it faults, whatever its protection.
+        const GUARD = 32;
+        /// `MAP_GROWSDOWN`: whoever touches what lies below extends it.
+        const GROWS_DOWN = 64;
+        /// `userfaultfd(2)`: whoever touches a page that is missing waits for it.
+        const WATCHED = 128;
     }
 }
 
@@ -182,6 +188,14 @@ impl AddressSpace {
         let (_, vma) = self.vmas.range(..=addr).next_back()?;
         (addr < vma.end).then_some(vma)
     }
+    /// True if an address is that of a guard page.
+    pub fn is_guarded(&self, addr: u64) -> bool {
+        self.find(addr).is_some_and(|vma| vma.marks.contains(Marks::GUARD))
+    }
+    /// The first mapping that starts at `addr` or above.
+    pub fn above(&self, addr: u64) -> Option<&Vma> {
+        self.vmas.range(addr..).next().map(|(_, vma)| vma)
+    }
     /// True if nothing is mapped in `range`, nor kept free.
     pub fn is_free(&self, range: &Range<u64>) -> bool {
         let next = self.vmas.range(range.end..).next();
@@ -219,7 +233,7 @@ impl AddressSpace {
             let vma = self.find(at).ok_or(Errno::EFAULT)?;
             // On x86 writable pages can be read.
             let readable = need == Prot::READ && vma.prot.intersects(Prot::READ | Prot::WRITE);
-            if !vma.prot.contains(need) && !readable {
+            if !vma.prot.contains(need) && !readable || vma.marks.contains(Marks::GUARD) {
                 return Err(Errno::EFAULT);
             }
             if end <= vma.end {

@@ -169,12 +169,15 @@ impl Mappings {
         });
     }
 
-    /// Notes that the mappings in `from` have moved to `to`.
+    /// Notes that the mappings in `from` have moved to `to`; if `from` is empty, that the one there is at `to` as well.
     pub fn relocate(&mut self, from: &Range<u64>, to: &Range<u64>) {
         self.counting(|this| {
-            let moved = this.cut(from);
+            let model = match from.is_empty() {
+                true => this.around(from.start, 1),
+                false => this.cut(from).first().map(|(_, mapping)| *mapping),
+            };
             this.cut(to);
-            if let Some((_, mapping)) = moved.first() {
+            if let Some(mapping) = model {
                 this.join(to.clone(), mapping.prot, mapping.kind);
             }
         });

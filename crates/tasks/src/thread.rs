@@ -6,6 +6,7 @@ use belljar_machine::ContextId;
 use belljar_netstack::TimerId;
 use belljar_objects::ids::{FdTableKey, FileKey, ProcessKey, WaitQueueId};
 use belljar_objects::keys::TaskKeyrings;
+use belljar_objects::seccomp::Seccomp;
 use belljar_objects::signals::ThreadSignals;
 use belljar_objects::tracees::Tracee;
 use smallvec::SmallVec;
@@ -32,6 +33,8 @@ pub struct Thread {
     pub asked: Vec<u8>,
     /// Its state as a tracee, `ptrace(2)`.
     pub trace: Option<Box<Tracee>>,
+    /// The calls that it may make, once it or a maker of it has been restricted, `seccomp(2)`.
+    pub seccomp: Option<Box<Seccomp>>,
     /// Its signal mask, pending signals and alternate stack.
     pub signals: ThreadSignals,
     /// `set_tid_address`: zeroed and woken when the thread ends.

@@ -27,6 +27,8 @@ pub struct OpenFile {
     pub spliced: bool,
     /// Nobody is told of what is done by it: whoever hears of a file was given it (`FMODE_NONOTIFY`).
     pub silent: bool,
+    /// The call that opened it has created the file, `F_CREATED_QUERY`.
+    pub created: bool,
     /// The mount that it was opened in, if it was opened by a path.
     pub mount: Option<MountKey>,
     /// Rights of `landlock(7)` that whoever opened it does not have.
@@ -104,6 +106,7 @@ impl Files {
             owner: None,
             spliced: false,
             silent: false,
+            created: false,
             mount: None,
             withheld: 0,
         }))

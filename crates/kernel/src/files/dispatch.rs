@@ -11,6 +11,7 @@ use belljar_linux_abi::{Errno, c};
 
 /// A request to the random device for the bits of entropy that it has, and the answer.
 const RNDGETENTCNT: u64 = 0x8004_5200;
+const PROCMAP_QUERY: u64 = 0xc068_6611;
 const ENTROPY_BITS: i32 = 256;
 
 impl Call<'_> {
@@ -59,6 +60,7 @@ impl Call<'_> {
             FileKind::PtyMaster { pty, .. } => self.read_master(file, pty, buffers),
             FileKind::Terminal { pty, .. } => self.read_terminal(file, pty, buffers),
             FileKind::EventFd(n) => self.read_eventfd(file, n, buffers),
+            FileKind::Userfault(n) => self.read_userfault(file, n, buffers),
             FileKind::TimerFd(n) => self.read_timerfd(file, n, buffers),
             FileKind::SignalFd(n) => self.read_signalfd(file, n, buffers),
             _ => Err(Errno::EINVAL),
@@ -139,6 +141,7 @@ impl Call<'_> {
                 self.block_ioctl(file, device, request, argument)
             }
             (FileKind::Device { device: Device::LoopControl, .. }, _) => self.loop_control(request, argument),
+            (FileKind::Userfault(n), _) => self.userfault_ioctl(n, request, argument),
             // What it knows concerns polling that is busy.
             (FileKind::Epoll(_), _) => Err(Errno::EINVAL),
             (FileKind::PtyMaster { .. } | FileKind::Terminal { .. }, _) => {
@@ -149,6 +152,9 @@ impl Call<'_> {
                 Some((kind, _)) => self.namespace_ioctl(kind, request),
                 None => {
                     let inode = self.host.files.open(file).kind.inode().ok_or(Errno::ENOTTY)?;
+                    if request == PROCMAP_QUERY && self.host.files.is_map(inode) {
+                        return self.query_mapping(inode, argument);
+                    }
                     file_flags::ioctl(self, file, inode, request, argument)
                 }
             },
@@ -165,6 +171,7 @@ impl FileKind {
             self,
             FileKind::Epoll(_)
                 | FileKind::EventFd(_)
+                | FileKind::Userfault(_)
                 | FileKind::TimerFd(_)
                 | FileKind::SignalFd(_)
                 | FileKind::Notify(_)

@@ -1,7 +1,7 @@
 //! Event counters, eventfd(2).
 
 use super::FileKind;
-use super::readiness::{EPOLLIN, EPOLLOUT};
+use super::readiness::{EPOLLERR, EPOLLIN, EPOLLOUT};
 use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
@@ -24,9 +24,9 @@ impl Host {
     pub(crate) fn signal_eventfd(&mut self, file: FileKey) {
         let FileKind::EventFd(n) = self.files.open(file).kind else { return };
         let event = &mut self.files.eventfds[n];
-        event.add(1);
-        let queue = event.queue;
-        self.notify_events(queue, EPOLLIN);
+        event.signal();
+        let (queue, ready) = (event.queue, event.readiness() & (EPOLLIN | EPOLLERR));
+        self.notify_events(queue, ready);
     }
 }
 

@@ -19,6 +19,8 @@ pub enum FileKind {
     Epoll(EpollKey),
     /// An `eventfd(2)` counter: its place in `Files::eventfds`.
     EventFd(usize),
+    /// A descriptor of `userfaultfd(2)`: its place in `Files::userfaults`.
+    Userfault(usize),
     /// A `timerfd_create(2)` timer: its place in `Files::timerfds`.
     TimerFd(usize),
     /// A `signalfd(2)` view of pending signals: its place in `Files::signalfds`.

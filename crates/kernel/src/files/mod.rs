@@ -41,6 +41,7 @@ mod thread_descriptors;
 mod timerfd;
 pub(crate) mod transfer;
 pub(crate) mod tree;
+pub(crate) mod userfault;
 pub(crate) mod virtual_files;
 #[cfg(test)]
 mod waiting_tests;
@@ -64,6 +65,7 @@ use belljar_objects::native_cache::NativeCache;
 use belljar_objects::notify::Notify;
 use belljar_objects::pipe::Pipe;
 use belljar_objects::timerfd::TimerFd;
+use belljar_objects::userfault::Userfault;
 use slab::Slab;
 use smallvec::SmallVec;
 use std::path::PathBuf;
@@ -101,6 +103,8 @@ pub struct Files {
     pub(crate) watchers: Map<FileKey, Vec<(EpollKey, usize)>>,
     /// Event counters.
     pub(crate) eventfds: Slab<EventFd>,
+    /// Descriptors of `userfaultfd(2)`.
+    pub(crate) userfaults: Slab<Userfault>,
     /// Timer descriptors.
     pub(crate) timerfds: Slab<TimerFd>,
     pub(crate) mqueues: Slab<mqueue::MessageQueue>,
@@ -151,6 +155,7 @@ impl Files {
             epolls: Slab::new(),
             watchers: Map::new(),
             eventfds: Slab::new(),
+            userfaults: Slab::new(),
             timerfds: Slab::new(),
             mqueues: Slab::new(),
             notify: Notify::default(),

@@ -100,7 +100,7 @@ impl Host {
                 if flags & c::O_DIRECTORY != 0 {
                     return Err(Errno::EINVAL);
                 }
-                let mode = request.mode & !self.processes[process.0].umask & 0o7777;
+                let mode = found.mode_of_new(self, request.mode);
                 let inode = self.create_file(&found, mode)?;
                 let rights = self.files.inode(inode).node.rights_to_open(flags & !c::O_TRUNC);
                 let withheld =
@@ -110,7 +110,8 @@ impl Host {
                 }
                 let kind = FileKind::Regular(inode);
                 let file = self.open_inode_file(kind, Some(found.mount), inode, flags);
-                self.files.open(file).withheld = withheld;
+                let open = self.files.open(file);
+                (open.withheld, open.created) = (withheld, true);
                 return Ok(Opened::File(file));
             }
             // A call that is continued has made the file itself, and waits to open it.

@@ -39,6 +39,7 @@ impl Host {
             FileKind::Epoll(epoll) => self.epoll_readiness(*epoll),
             FileKind::Socket(socket) => self.socket_readiness(*socket),
             FileKind::EventFd(n) => self.files.eventfds[*n].readiness(),
+            FileKind::Userfault(n) => self.files.userfaults[*n].readiness(open.is_nonblocking()),
             FileKind::Notify(n) if self.files.notify.has_events(*n) => READABLE,
             FileKind::Notify(_) => 0,
             FileKind::MessageQueue(n) => self.files.mqueues[*n].readiness(),
@@ -67,6 +68,7 @@ impl Host {
             FileKind::Epoll(epoll) => Some(self.files.epolls[epoll.0].queue),
             FileKind::Socket(socket) => Some(self.socket_queue(*socket)),
             FileKind::EventFd(n) => Some(self.files.eventfds[*n].queue),
+            FileKind::Userfault(n) => Some(self.files.userfaults[*n].queue),
             FileKind::Notify(n) => Some(self.files.notify.queue(*n)),
             FileKind::MessageQueue(n) => Some(self.files.mqueues[*n].queue),
             FileKind::PidFd(n) => Some(self.files.pidfds[*n].queue),
@@ -100,6 +102,7 @@ impl Host {
                 let event = self.files.eventfds.remove(*n);
                 self.waits.destroy(event.queue);
             }
+            FileKind::Userfault(n) => super::userfault::close(self, *n),
             FileKind::Notify(n) => self.close_notify(*n),
             FileKind::MessageQueue(n) => self.close_mqueue(*n),
             FileKind::PidFd(n) => self.close_pidfd(*n),

@@ -7,6 +7,13 @@ use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use belljar_linux_abi::Errno;
 
+/// True if another thread of its process has the same descriptors.
+fn shares_among_threads(host: &Host, thread: ThreadKey) -> bool {
+    let process = host.threads[thread.0].process;
+    let shares = |other: &ThreadKey| *other != thread && host.threads[other.0].own_fds.is_none();
+    host.threads[thread.0].own_fds.is_none() && host.processes[process.0].threads.iter().any(shares)
+}
+
 impl Host {
     /// Puts the descriptors of a thread in place for its call.
     #[inline]
@@ -37,23 +44,17 @@ impl Host {
     pub(crate) fn check_own_fd_table(&self, thread: ThreadKey, end: usize) -> Result<(), Errno> {
         let process = self.threads[thread.0].process;
         match self.processes[process.0].fds {
-            Some(table) if self.shares_among_threads(thread) || self.files.tables[table.0].users > 1 => {
+            Some(table) if shares_among_threads(self, thread) || self.files.tables[table.0].users > 1 => {
                 self.files.check_fd_table(table, end)
             }
             _ => Ok(()),
         }
     }
-    /// True if another thread of its process has the same descriptors.
-    fn shares_among_threads(&self, thread: ThreadKey) -> bool {
-        let process = self.threads[thread.0].process;
-        let shares = |other: &ThreadKey| *other != thread && self.threads[other.0].own_fds.is_none();
-        self.threads[thread.0].own_fds.is_none() && self.processes[process.0].threads.iter().any(shares)
-    }
     /// `unshare(CLONE_FILES)`: a thread gets descriptors that it shares with no other thread and no other process.
     pub(crate) fn unshare_fd_table(&mut self, thread: ThreadKey) {
         let process = self.threads[thread.0].process;
         let Some(table) = self.processes[process.0].fds else { return };
-        if self.shares_among_threads(thread) {
+        if shares_among_threads(self, thread) {
             self.give_descriptors_apart(thread);
         } else if self.files.tables[table.0].users > 1 {
             let copy = self.files.copy_fd_table(table);

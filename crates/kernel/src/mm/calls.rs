@@ -1,11 +1,11 @@
 //! The logic of mmap(2) and mremap(2): where a mapping goes.
 
-use super::map::MapRequest;
-use super::{Marks, Vma, VmaKind};
+use super::map::{MapRequest, MapSource};
+use super::{Marks, PAGE, Vma, VmaKind, page_down};
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::host::Host;
-use crate::ids::MmKey;
+use crate::ids::{MmKey, ProcessKey};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{ImageRoom, NativeFile, Prot};
 use std::ops::Range;
@@ -25,8 +25,50 @@ const VALIDATED: i32 = c::MAP_SHARED_VALIDATE
     | c::MAP_HUGETLB
     | c::MAP_32BIT
     | c::MAP_HUGE_MASK << c::MAP_HUGE_SHIFT;
+/// What is kept free below memory that grows downwards, `stack_guard_gap`.
+const BELOW_STACKS: ImageRoom = ImageRoom { below: 256 * PAGE, ..ImageRoom::ANY };
 /// Addresses below have 32 bits.
 const LOW: u64 = 1 << 32;
+
+/// Presence of the pages in a range, a byte each: those of files are always there, those of anonymous memory once they are touched or
+/// locked.
+pub(crate) fn presence(host: &mut Host, key: MmKey, range: &Range<u64>) -> Result<Vec<u8>, Errno> {
+    let mut found = vec![0; ((range.end - range.start) / PAGE) as usize];
+    let (space, mm) = (host.spaces[key.0].space, &host.spaces[key.0]);
+    for vma in mm.overlapping(range) {
+        let part = vma.start.max(range.start)..vma.end.min(range.end);
+        let [from, to] = [part.start, part.end].map(|at| ((at - range.start) / PAGE) as usize);
+        let locked = vma.marks.contains(Marks::LOCKED) && !vma.marks.contains(Marks::ON_FAULT);
+        if vma.is_anonymous() && !locked {
+            host.machine.resident(space, part.start, &mut found[from..to])?;
+        } else {
+            found[from..to].fill(1);
+        }
+    }
+    Ok(found)
+}
+
+/// Pages that are missing where `userfaultfd(2)` is told of them allow no access.
+pub(crate) fn arm_missing(host: &mut Host, key: MmKey, range: &Range<u64>) -> Result<(), Errno> {
+    let space = host.spaces[key.0].space;
+    let watched = |vma: &&Vma| vma.marks.contains(Marks::WATCHED);
+    let parts = host.spaces[key.0].overlapping(range).filter(watched);
+    let parts: Vec<Range<u64>> =
+        parts.map(|vma| vma.start.max(range.start)..vma.end.min(range.end)).collect();
+    for part in parts {
+        let mut present = vec![0; ((part.end - part.start) / PAGE) as usize];
+        host.machine.resident(space, part.start, &mut present)?;
+        let mut at = part.start;
+        for run in present.chunk_by(|a, b| (a ^ b) & 1 == 0) {
+            let len = run.len() as u64 * PAGE;
+            if run[0] & 1 == 0 {
+                host.machine.protect(space, at, len, Prot::empty())?;
+            }
+            at += len;
+        }
+    }
+    Ok(())
+}
 
 impl Call<'_> {
     /// The caller's address space.
@@ -64,6 +106,11 @@ impl Call<'_> {
             c::MAP_SHARED_VALIDATE if flags & c::MAP_ANONYMOUS == 0 => true,
             _ => return Err(Errno::EINVAL),
         };
+        // What others map as well does not grow.
+        let grows = flags & c::MAP_GROWSDOWN != 0;
+        if grows && shared {
+            return Err(Errno::EINVAL);
+        }
         if flags & c::MAP_HUGETLB != 0 {
             // As on a machine whose pool of huge pages is empty.
             return Err(Errno::ENOMEM);
@@ -94,10 +141,14 @@ impl Call<'_> {
         if flags & c::MAP_LOCKED != 0 {
             self.host.mark_pages(mm, &(at..at + len), Marks::LOCKED, Marks::empty());
         }
+        if grows {
+            self.host.mark_pages(mm, &(at..at + len), Marks::GROWS_DOWN, Marks::empty());
+            self.host.mm(mm).keep_room(at, &BELOW_STACKS);
+        }
         if flags & (c::MAP_POPULATE | c::MAP_NONBLOCK) == c::MAP_POPULATE && !prot.is_empty() {
             let writes = !shared && prot.contains(Prot::WRITE);
             let how = if writes { c::MADV_POPULATE_WRITE } else { c::MADV_POPULATE_READ };
-            self.host.populate(mm, &(at..at + len), how);
+            self.populate(&(at..at + len), how);
         }
         Ok(at)
     }
@@ -137,6 +188,45 @@ impl Call<'_> {
         if total.is_some_and(|total| total <= limit) { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
+    /// The pages of anonymous memory in `range` are there from now on, as `MADV_POPULATE_*` says it; what cannot be had is left out.
+    pub(crate) fn populate(&mut self, range: &Range<u64>, advice: i32) {
+        let mm = self.mm();
+        let space = self.host.mm(mm).space;
+        let anonymous = self.host.mm(mm).overlapping(range).filter(|vma| vma.is_anonymous());
+        let parts: Vec<Range<u64>> =
+            anonymous.map(|vma| vma.start.max(range.start)..vma.end.min(range.end)).collect();
+        for part in parts {
+            let _ = self.host.machine.advise(space, part.start, part.end - part.start, advice);
+        }
+    }
+    /// The file behind a shared mapping, to be mapped from `offset` on; `None` for memory without a file.
+    pub(crate) fn source_behind(&mut self, vma: &Vma, offset: u64) -> Option<MapSource> {
+        let VmaKind::File { path, identity, file, .. } = &vma.kind else { return None };
+        let inode = self.host.files.open((*file)?).kind.inode()?;
+        let native = self.host.native_of(inode).ok()?;
+        let (path, identity, file, may_write) = (path.clone(), *identity, *file, vma.may_write);
+        Some(MapSource { native, offset, path, identity, file, may_write })
+    }
+    /// `MADV_GUARD_INSTALL`, `MADV_GUARD_REMOVE`: nobody can touch the pages in `range`, or everybody as before.
+    pub(crate) fn guard_pages(&mut self, range: &Range<u64>, guards: bool) -> Result<(), Errno> {
+        let mm = self.mm();
+        let space = self.host.mm(mm).space;
+        let changes = |vma: &&Vma| vma.marks.contains(Marks::GUARD) != guards;
+        let parts: Vec<Vma> = self.host.mm(mm).overlapping(range).filter(changes).cloned().collect();
+        for vma in parts {
+            let part = vma.start.max(range.start)..vma.end.min(range.end);
+            let len = part.end - part.start;
+            if guards && !vma.shared {
+                self.host.machine.advise(space, part.start, len, c::MADV_DONTNEED)?;
+            }
+            let prot = if guards { Prot::empty() } else { vma.prot };
+            self.host.machine.protect(space, part.start, len, prot)?;
+            let (set, clear) =
+                if guards { (Marks::GUARD, Marks::empty()) } else { (Marks::empty(), Marks::GUARD) };
+            self.host.mark_pages(mm, &part, set, clear);
+        }
+        Ok(())
+    }
     /// mremap(2) of whole pages; gives the address.
     pub(crate) fn mremap(
         &mut self,
@@ -147,22 +237,27 @@ impl Call<'_> {
     ) -> Result<u64, Errno> {
         let may_move = flags & c::MREMAP_MAYMOVE != 0;
         let fixed = flags & c::MREMAP_FIXED != 0;
-        if (fixed || flags & c::MREMAP_DONTUNMAP != 0) && !may_move {
+        let keeps = flags & c::MREMAP_DONTUNMAP != 0;
+        let old_len = old.end - old.start;
+        if (fixed || keeps) && !may_move || keeps && old_len != new_len {
             return Err(Errno::EINVAL);
         }
         let mm = self.mm();
-        let old_len = old.end - old.start;
         let vma = self.host.mm(mm).find(old.start).cloned().ok_or(Errno::EFAULT)?;
-        if old.is_empty() {
+        // Of length 0, shared pages are mapped once more.
+        if old.is_empty() && !vma.shared {
             return Err(Errno::EINVAL);
         }
         // Only what becomes smaller where it is may be several mappings.
-        let shrinks = !fixed && new_len <= old_len && flags & c::MREMAP_DONTUNMAP == 0;
+        let shrinks = !fixed && new_len <= old_len && !keeps;
         if vma.end < old.end && !shrinks {
             return Err(Errno::EFAULT);
         }
-        if flags & c::MREMAP_DONTUNMAP != 0 {
-            self.host.warn("mremap with MREMAP_DONTUNMAP is not supported");
+        let anonymous = !vma.shared && matches!(vma.kind, VmaKind::Anonymous(_));
+        if keeps && !anonymous {
+            self.host.warn(
+                "mremap with MREMAP_DONTUNMAP of what is not private anonymous memory is not supported",
+            );
             return Err(Errno::EINVAL);
         }
         if shrinks {
@@ -171,23 +266,31 @@ impl Call<'_> {
             }
             return Ok(old.start);
         }
-        self.check_address_limit(new_len.saturating_sub(old_len), &(0..0))?;
-        if !fixed && self.host.grow_in_place(mm, &vma, &old, new_len)? {
+        let added = if keeps { new_len } else { new_len.saturating_sub(old_len) };
+        self.check_address_limit(added, &(0..0))?;
+        if !fixed && !keeps && !old.is_empty() && self.host.grow_in_place(mm, &vma, &old, new_len)? {
             return Ok(old.start);
         }
         if !may_move {
             return Err(Errno::ENOMEM);
         }
-        let to = if fixed {
+        let to = if fixed || keeps {
             let range = target..target.checked_add(new_len).ok_or(Errno::EINVAL)?;
-            if !target.is_multiple_of(super::PAGE) || (range.start < old.end && old.start < range.end) {
+            if !target.is_multiple_of(PAGE) || (range.start < old.end && old.start < range.end) {
                 return Err(Errno::EINVAL);
             }
-            self.host.place_mapping(mm, target, new_len, c::MAP_FIXED)?
+            self.host.place_mapping(mm, target, new_len, if fixed { c::MAP_FIXED } else { 0 })?
         } else {
             self.host.find_room(mm, new_len, &ImageRoom::ANY)?
         };
-        self.host.move_mapping(mm, vma, old, to, new_len)?;
+        let (prot, marks) = (vma.prot, vma.marks.difference(Marks::LOCKED | Marks::ON_FAULT));
+        let label = if let VmaKind::Anonymous(label) = vma.kind { label } else { "" };
+        self.host.move_mapping(mm, vma, old.clone(), to, new_len)?;
+        if keeps {
+            self.host.map_pages(mm, old.clone(), MapRequest::anonymous(prot, label))?;
+            self.host.mark_pages(mm, &old, marks, Marks::all());
+            arm_missing(self.host, mm, &old)?;
+        }
         Ok(to)
     }
 }
@@ -212,7 +315,7 @@ impl Host {
         let inside = range.start <= wanted.start && wanted.end <= range.end;
         let fixed = flags & (c::MAP_FIXED | c::MAP_FIXED_NOREPLACE) != 0;
         if !fixed {
-            let aligned = hint.is_multiple_of(super::PAGE);
+            let aligned = hint.is_multiple_of(PAGE);
             if hint != 0 && aligned && self.mm(mm).is_free(&wanted) {
                 let (space, as_on_linux) = (self.mm(mm).space, self.mm(mm).as_on_linux);
                 // What asks for low addresses mostly cannot do without.
@@ -232,7 +335,7 @@ impl Host {
             let room = image.map_or(ImageRoom::ANY, |image| self.machine.room_of_image(space, image));
             return Ok((self.find_room(mm, len, &room)?, room));
         }
-        if !hint.is_multiple_of(super::PAGE) {
+        if !hint.is_multiple_of(PAGE) {
             return Err(Errno::EINVAL);
         }
         if flags & c::MAP_FIXED_NOREPLACE == c::MAP_FIXED_NOREPLACE && !self.mm(mm).is_free(&wanted) {
@@ -287,6 +390,40 @@ impl Host {
         Ok(true)
     }
 
+    /// A fault below memory that grows downwards extends it to there; false if there is none, or it must not grow so far.
+    pub(crate) fn grow_down(&mut self, process: ProcessKey, addr: u64) -> bool {
+        let Some(key) = self.processes[process.0].mm else { return false };
+        let limit = |which: usize| self.processes[process.0].rlimits[which].soft;
+        let (stack, all) = (limit(c::RLIMIT_STACK as usize), limit(c::RLIMIT_AS as usize));
+        let (start, mm) = (page_down(addr), &self.spaces[key.0]);
+        let grows = |vma: &&Vma| vma.marks.contains(Marks::GROWS_DOWN);
+        let Some(vma) = mm.above(start).filter(grows).filter(|_| mm.find(start).is_none()) else {
+            return false;
+        };
+        let added = start..vma.start;
+        let near = start.saturating_sub(BELOW_STACKS.below)..start;
+        let in_the_way = |vma: &Vma| !vma.prot.is_empty() && !vma.marks.contains(Marks::GROWS_DOWN);
+        let mapped: u64 = mm.vmas().map(Vma::counted).sum();
+        if vma.end - start > stack
+            || mapped.saturating_add(added.end - added.start) > all
+            || mm.overlapping(&near).any(in_the_way)
+        {
+            return false;
+        }
+        let VmaKind::Anonymous(label) = vma.kind else { return false };
+        let (prot, marks, space) = (vma.prot, vma.marks.difference(Marks::GUARD), mm.space);
+        let inside = mm.range.start <= added.start && added.end <= mm.range.end;
+        if !inside && self.machine.claim_fixed(space, added.clone()).is_err() {
+            return false;
+        }
+        if self.map_pages(key, added.clone(), MapRequest::anonymous(prot, label)).is_err() {
+            return false;
+        }
+        self.mark_pages(key, &added, marks, Marks::all());
+        self.mm(key).keep_room(added.start, &BELOW_STACKS);
+        true
+    }
+
     /// Moves the pages `old` of `vma` to `to`.
     fn move_mapping(
         &mut self,
@@ -307,7 +444,9 @@ impl Host {
                 self.files.retain_file(*file);
             }
         }
-        self.forget_vmas(mm, &old);
+        if !old.is_empty() {
+            self.forget_vmas(mm, &old);
+        }
         self.mm(mm).insert(Vma {
             start: target.start,
             end: target.end,
@@ -315,22 +454,16 @@ impl Host {
             prot: vma.prot,
             shared: vma.shared,
             may_write: vma.may_write,
-            marks: vma.marks,
+            marks: vma.marks.difference(Marks::WATCHED),
             kind,
         });
+        // Who was told of its missing pages is not told where it is now.
+        if vma.marks.contains(Marks::WATCHED) {
+            self.machine.protect(space, target.start, new_len, vma.prot)?;
+        }
         Ok(())
     }
 
-    /// The pages of anonymous memory in `range` are there from now on, as `MADV_POPULATE_*` says it; what cannot be had is left out.
-    pub(crate) fn populate(&mut self, mm: MmKey, range: &Range<u64>, advice: i32) {
-        let space = self.mm(mm).space;
-        let anonymous = self.mm(mm).overlapping(range).filter(|vma| vma.is_anonymous());
-        let parts: Vec<Range<u64>> =
-            anonymous.map(|vma| vma.start.max(range.start)..vma.end.min(range.end)).collect();
-        for part in parts {
-            let _ = self.machine.advise(space, part.start, part.end - part.start, advice);
-        }
-    }
     /// `MADV_DONTNEED`: private pages in `range` get their original content back.
     pub(crate) fn discard_pages(&mut self, mm: MmKey, range: Range<u64>, advice: i32) -> Result<(), Errno> {
         let space = self.mm(mm).space;
@@ -343,6 +476,7 @@ impl Host {
         for part in parts {
             self.machine.advise(space, part.start, part.end - part.start, advice)?;
         }
+        arm_missing(self, mm, &range)?;
         if covered < range.end - range.start { Err(Errno::ENOMEM) } else { Ok(()) }
     }
 }

@@ -134,12 +134,17 @@ impl Host {
         }
         let space = self.mm(mm).space;
         self.machine.protect(space, range.start, range.end - range.start, prot)?;
+        let guards = self.spaces[mm.0].overlapping(&range).filter(|vma| vma.marks.contains(Marks::GUARD));
+        for guard in guards {
+            let part = guard.start.max(range.start)..guard.end.min(range.end);
+            self.machine.protect(space, part.start, part.end - part.start, Prot::empty())?;
+        }
         self.retain_split(mm, &range);
         for mut vma in self.mm(mm).forget(&range) {
             vma.prot = prot;
             self.mm(mm).insert(vma);
         }
-        Ok(())
+        super::arm_missing(self, mm, &range)
     }
 
     /// Sets and clears marks of what is mapped in `range`.
@@ -187,6 +192,9 @@ impl Host {
         let everything = page_down(0)..u64::MAX;
         self.forget_vmas(key, &everything);
         let mm = self.spaces.remove(key.0);
+        for (_, told) in self.files.userfaults.iter_mut().filter(|(_, told)| told.space == Some(mm.space)) {
+            told.space = None;
+        }
         for context in mm.aio.values() {
             self.waits.destroy(context.queue);
         }
@@ -222,7 +230,8 @@ impl Host {
                     && mapped == identity
                 {
                     let backing = Backing::SharedFile { file: native, offset };
-                    self.machine.map(mm.space, vma.start, vma.end - vma.start, vma.prot, backing)?;
+                    let prot = if vma.marks.contains(Marks::GUARD) { Prot::empty() } else { vma.prot };
+                    self.machine.map(mm.space, vma.start, vma.end - vma.start, prot, backing)?;
                 }
             }
         }

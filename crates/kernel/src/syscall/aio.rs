@@ -14,7 +14,6 @@ use crate::mm::map::MapRequest;
 use crate::outcome::{IfInterrupted, Outcome, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
-use belljar_netstack::readiness::EPOLLIN;
 use belljar_objects::aio::AioContext;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -121,8 +120,10 @@ fn submit(call: &mut Call<'_>, address: u64, request: u64) -> Result<(), Errno> 
         0 => None,
         _ => {
             let told = call.host.file_of(call.process, half(60) as i32)?;
-            let FileKind::EventFd(n) = call.host.files.open(told).kind else { return Err(Errno::EINVAL) };
-            Some(n)
+            if !matches!(call.host.files.open(told).kind, FileKind::EventFd(_)) {
+                return Err(Errno::EINVAL);
+            }
+            Some(told)
         }
     };
     let open = call.host.files.open(file);
@@ -155,10 +156,8 @@ fn submit(call: &mut Call<'_>, address: u64, request: u64) -> Result<(), Errno> 
         let queue = context.queue;
         call.host.notify(queue);
     }
-    if let Some(n) = told {
-        call.host.files.eventfds[n].add(1);
-        let queue = call.host.files.eventfds[n].queue;
-        call.host.notify_events(queue, EPOLLIN);
+    if let Some(file) = told {
+        call.host.signal_eventfd(file);
     }
     Ok(())
 }

@@ -24,6 +24,8 @@ const F_OWNER_PID: i32 = 1;
 const F_OWNER_PGRP: i32 = 2;
 const F_SETSIG: i32 = 10;
 const F_GETSIG: i32 = 11;
+const F_DUPFD_QUERY: i32 = 1_027;
+const F_CREATED_QUERY: i32 = 1_028;
 
 /// `close(2)`.
 pub fn sys_close(call: &mut Call<'_>) -> SysResult {
@@ -146,7 +148,8 @@ fn file_owner(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) -
 pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
     let (fd, command, argument) = (call.int(0), call.int(1), call.args[2]);
     let FdEntry { file, close_on_exec } = call.host.fd_entry(call.process, fd)?;
-    let path_only = [c::F_DUPFD, c::F_DUPFD_CLOEXEC, c::F_GETFD, c::F_SETFD, c::F_GETFL];
+    let path_only =
+        [c::F_DUPFD, c::F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_CREATED_QUERY, c::F_GETFD, c::F_SETFD, c::F_GETFL];
     if call.host.files.open(file).flags & c::O_PATH != 0 && !path_only.contains(&command) {
         return Err(Errno::EBADF);
     }
@@ -212,6 +215,8 @@ pub fn sys_fcntl(call: &mut Call<'_>) -> SysResult {
             call.host.add_seals(inode, argument as i32)?;
             done(0)
         }
+        F_DUPFD_QUERY => done(u64::from(call.host.file_of(call.process, argument as i32)? == file)),
+        F_CREATED_QUERY => done(u64::from(call.host.files.open(file).created)),
         c::F_GETLEASE => done(call.host.files.lease_of(file) as u64),
         c::F_SETLEASE => {
             call.host.set_lease(call.process, fd, file, argument as i32)?;

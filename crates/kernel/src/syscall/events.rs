@@ -2,6 +2,8 @@
 
 use super::clocks::Clock;
 use crate::call::Call;
+use crate::credentials::capability;
+use crate::files::userfault;
 use crate::outcome::{SysResult, done};
 use belljar_base::{SimDuration, SimTime};
 use belljar_linux_abi::time::{Itimerspec, Timespec};
@@ -25,6 +27,20 @@ fn create_eventfd(call: &mut Call<'_>, flags: i32) -> SysResult {
     let semaphore = flags & c::EFD_SEMAPHORE != 0;
     let file = call.host.create_eventfd(u64::from(call.uint(0)), semaphore, flags & c::EFD_NONBLOCK);
     done(call.host.install_fd(call.process, file, flags & c::EFD_CLOEXEC != 0, 0)?)
+}
+
+/// userfaultfd(2): for those who may trace others, or who only ask for faults of programs, as all are here.
+pub fn sys_userfaultfd(call: &mut Call<'_>) -> SysResult {
+    const USER_MODE_ONLY: i32 = 1;
+    let flags = call.int(0);
+    if flags & USER_MODE_ONLY == 0 && !call.host.processes.is_capable(call.process, capability::SYS_PTRACE) {
+        return Err(Errno::EPERM);
+    }
+    if flags & !(c::O_CLOEXEC | c::O_NONBLOCK | USER_MODE_ONLY) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let file = userfault::create(call.host, call.mm(), flags & c::O_NONBLOCK);
+    done(call.host.install_fd(call.process, file, flags & c::O_CLOEXEC != 0, 0)?)
 }
 
 /// `timerfd_create(2)`.

@@ -7,6 +7,7 @@ use crate::files::tree::{Node, Walk};
 use crate::ids::InodeKey;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::mounts::statmount::UNIQUE;
 
 /// `MAX_HANDLE_SZ`.
 const LONGEST: u32 = 128;
@@ -15,12 +16,21 @@ const HANDLE_BYTES: u32 = 8;
 const HANDLE_TYPE: i32 = 1;
 /// `AT_HANDLE_FID`: the handle is as `fanotify(7)` reports it.
 const HANDLE_FID: i32 = 0x200;
+/// `AT_HANDLE_MNT_ID_UNIQUE`: the mount is told by its unique number.
+const UNIQUE_MOUNT: i32 = 1;
+/// `AT_HANDLE_CONNECTABLE`: what is opened by the handle has a path, as everything has here.
+const CONNECTABLE: i32 = 2;
+/// `FILEID_IS_CONNECTABLE`, `FILEID_IS_DIR`: what a type tells of such a handle.
+const IS_CONNECTABLE: i32 = 0x1_0000;
+const IS_DIR: i32 = 0x2_0000;
 
 /// name_to_handle_at(2).
 pub fn sys_name_to_handle_at(call: &mut Call<'_>) -> SysResult {
     let [_, path, handle, mount_id, flags, _] = call.args;
     let flags = flags as i32;
-    if flags & !(c::AT_SYMLINK_FOLLOW | c::AT_EMPTY_PATH | HANDLE_FID) != 0 {
+    let known = c::AT_SYMLINK_FOLLOW | c::AT_EMPTY_PATH | HANDLE_FID | UNIQUE_MOUNT | CONNECTABLE;
+    let without_path = flags & (HANDLE_FID | c::AT_EMPTY_PATH) != 0;
+    if flags & !known != 0 || flags & CONNECTABLE != 0 && without_path {
         return Err(Errno::EINVAL);
     }
     let mut walk = Walk::empty();
@@ -36,16 +46,25 @@ pub fn sys_name_to_handle_at(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EOPNOTSUPP);
     }
     let number = inode.number;
+    let kind = match (flags & CONNECTABLE != 0, inode.node.is_directory()) {
+        (false, _) => HANDLE_TYPE,
+        (true, false) => HANDLE_TYPE | IS_CONNECTABLE,
+        (true, true) => HANDLE_TYPE | IS_CONNECTABLE | IS_DIR,
+    };
     let room: u32 = call.read(handle)?;
     if room > LONGEST {
         return Err(Errno::EINVAL);
     }
-    call.write(mount_id, &shown)?;
+    if flags & UNIQUE_MOUNT != 0 {
+        call.write(mount_id, &(UNIQUE + u64::from(shown)))?;
+    } else {
+        call.write(mount_id, &shown)?;
+    }
     call.write(handle, &HANDLE_BYTES)?;
     if room < HANDLE_BYTES {
         return Err(Errno::EOVERFLOW);
     }
-    call.write(handle + 4, &HANDLE_TYPE)?;
+    call.write(handle + 4, &kind)?;
     call.write(handle + 8, &number)?;
     done(0)
 }
@@ -63,7 +82,11 @@ pub fn sys_open_by_handle_at(call: &mut Call<'_>) -> SysResult {
     let within = within.inode().map_err(|_| Errno::ESTALE)?;
     let device = call.host.files.inode(within).device;
     let kind: i32 = call.read(handle + 4)?;
-    if len != HANDLE_BYTES || kind != HANDLE_TYPE {
+    let told = kind & !0xffff;
+    if told & !(IS_CONNECTABLE | IS_DIR) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if len != HANDLE_BYTES || kind & 0xffff != HANDLE_TYPE {
         return Err(Errno::ESTALE);
     }
     let number: u64 = call.read(handle + 8)?;

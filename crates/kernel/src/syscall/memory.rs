@@ -1,11 +1,16 @@
 //! mmap(2), munmap(2), mprotect(2), mremap(2), brk(2), madvise(2) and relatives.
 
 use crate::call::Call;
-use crate::mm::{Marks, PAGE, Vma, VmaKind, page_up};
+use crate::mm::map::MapRequest;
+use crate::mm::{Marks, PAGE, Vma, VmaKind, page_up, presence};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
 use std::ops::Range;
+
+/// Advice that `libc` does not list.
+const MADV_GUARD_INSTALL: i32 = 102;
+const MADV_GUARD_REMOVE: i32 = 103;
 
 /// Whole pages from an aligned address and a length that is not zero.
 fn pages(addr: u64, len: u64) -> Result<Range<u64>, Errno> {
@@ -127,11 +132,38 @@ pub fn sys_mremap(call: &mut Call<'_>) -> SysResult {
     done(call.mremap(old, new_len, flags as i32, target)?)
 }
 
+/// remap_file_pages(2): other pages of the file that is mapped there, as mmap(2) would map them.
+pub fn sys_remap_file_pages(call: &mut Call<'_>) -> SysResult {
+    let [start, len, prot, page, ..] = call.args;
+    let (start, len) = (start & !(PAGE - 1), len & !(PAGE - 1));
+    let end = start.checked_add(len).filter(|end| *end > start).ok_or(Errno::EINVAL)?;
+    let offset = page.checked_mul(PAGE).filter(|at| at.checked_add(len).is_some()).ok_or(Errno::EINVAL)?;
+    let (range, mm) = (start..end, call.mm());
+    let vma = call.host.mm(mm).find(start).filter(|vma| vma.shared).cloned().ok_or(Errno::EINVAL)?;
+    let file_of = |vma: &Vma| if let VmaKind::File { file, .. } = vma.kind { file } else { None };
+    let alike =
+        |other: &Vma| file_of(other) == file_of(&vma) && (other.prot, other.marks) == (vma.prot, vma.marks);
+    if prot != 0 || call.require_mapped(&range).is_err() || !call.host.mm(mm).overlapping(&range).all(alike) {
+        return Err(Errno::EINVAL);
+    }
+    call.check_unsealed(&range)?;
+    let Some(source) = call.source_behind(&vma, offset) else {
+        call.host.warn("remap_file_pages of memory without a file is not supported");
+        return Err(Errno::EINVAL);
+    };
+    let Vma { prot, marks, may_write, .. } = vma;
+    let request = MapRequest { prot, shared: true, source: Some(source), may_write, label: "" };
+    call.host.map_pages(mm, range.clone(), request)?;
+    call.host.mark_pages(mm, &range, marks.difference(Marks::GUARD), Marks::all());
+    done(0)
+}
+
 /// madvise(2). Only advice that changes content reaches the machine.
 pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
     let range = pages(call.args[0], call.args[1])?;
     let advice = call.int(2);
-    const DISCARDS: [i32; 6] = [
+    const DISCARDS: [i32; 7] = [
+        MADV_GUARD_INSTALL,
         c::MADV_REMOVE,
         c::MADV_DONTNEED,
         c::MADV_DONTNEED_LOCKED,
@@ -204,8 +236,20 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
             if call.host.mm(mm).overlapping(&range).any(|vma| !vma.prot.contains(needs)) {
                 return Err(Errno::EINVAL);
             }
+            if call.host.mm(mm).overlapping(&range).any(|vma| vma.marks.contains(Marks::GUARD)) {
+                return Err(Errno::EFAULT);
+            }
             call.require_mapped(&range)?;
-            call.host.populate(mm, &range, advice);
+            call.populate(&range, advice);
+        }
+        MADV_GUARD_INSTALL | MADV_GUARD_REMOVE => {
+            let mm = call.mm();
+            let locked = |vma: &Vma| vma.marks.contains(Marks::LOCKED);
+            if call.host.mm(mm).overlapping(&range).any(locked) {
+                return Err(Errno::EINVAL);
+            }
+            call.guard_pages(&range, advice == MADV_GUARD_INSTALL)?;
+            call.require_mapped(&range)?;
         }
         _ => return Err(Errno::EINVAL),
     }
@@ -356,16 +400,8 @@ pub fn sys_cachestat(call: &mut Call<'_>) -> SysResult {
 pub fn sys_mincore(call: &mut Call<'_>) -> SysResult {
     let range = pages(call.args[0], call.args[1])?;
     call.require_mapped(&range)?;
-    let mut found = vec![1; ((range.end - range.start) / PAGE) as usize];
-    let key = call.mm();
-    let (space, mm) = (call.host.mm(key).space, &call.host.spaces[key.0]);
-    for vma in mm.overlapping(&range) {
-        if vma.is_anonymous() && (!vma.marks.contains(Marks::LOCKED) || vma.marks.contains(Marks::ON_FAULT)) {
-            let part = vma.start.max(range.start)..vma.end.min(range.end);
-            let [from, to] = [part.start, part.end].map(|at| ((at - range.start) / PAGE) as usize);
-            call.host.machine.resident(space, part.start, &mut found[from..to])?;
-        }
-    }
+    let mm = call.mm();
+    let mut found = presence(call.host, mm, &range)?;
     found.iter_mut().for_each(|page| *page &= 1);
     call.write_bytes(call.args[2], &found)?;
     done(0)

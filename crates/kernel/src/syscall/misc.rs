@@ -117,11 +117,6 @@ pub fn sys_rseq(_call: &mut Call<'_>) -> SysResult {
     Err(Errno::ENOSYS)
 }
 
-/// seccomp(2): filters cannot be installed; programs go on without.
-pub fn sys_seccomp(_call: &mut Call<'_>) -> SysResult {
-    Err(Errno::EINVAL)
-}
-
 /// Calls that nobody may make on a simulated host: `reboot`, `swapon`, ...
 pub fn sys_not_permitted(call: &mut Call<'_>) -> SysResult {
     let name = super::table::entry(call.number).map_or("?", |entry| entry.name);

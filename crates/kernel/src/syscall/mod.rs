@@ -37,6 +37,7 @@ pub mod poll;
 pub mod process;
 pub mod ptrace;
 pub mod sched;
+pub mod seccomp;
 pub mod select;
 pub mod sem;
 pub mod shm;

@@ -31,7 +31,8 @@ const TO_LINKS: u32 = 0x10;
 const TO_EMPTY: u32 = 0x40;
 const MOVE_KNOWN: u32 = 0x377;
 /// `MOVE_MOUNT_SET_GROUP`, `MOVE_MOUNT_BENEATH`.
-const MOVE_OTHERS: u32 = 0x300;
+const SET_GROUP: u32 = 0x100;
+const MOVE_BENEATH: u32 = 0x200;
 /// The longest key of an option, its longest value.
 const KEY: usize = 256;
 const VALUE: usize = 256;
@@ -265,18 +266,53 @@ pub fn sys_move_mount(call: &mut Call<'_>) -> SysResult {
     if flags & !MOVE_KNOWN != 0 {
         return Err(Errno::EINVAL);
     }
-    if flags & MOVE_OTHERS != 0 {
-        call.host.warn("move_mount with MOVE_MOUNT_SET_GROUP or MOVE_MOUNT_BENEATH is not supported");
+    if flags & SET_GROUP != 0 {
+        call.host.warn("move_mount with MOVE_MOUNT_SET_GROUP is not supported");
         return Err(Errno::EINVAL);
     }
     let walk = |links: u32, empty: u32| walk_by(flags & links != 0, flags & empty != 0);
     let from = place_at(call, call.int(0), from, walk(FROM_LINKS, FROM_EMPTY))?;
     let to = place_at(call, call.int(2), to, walk(TO_LINKS, TO_EMPTY))?;
-    move_place(call, from, to)
+    if flags & MOVE_BENEATH != 0 { move_beneath(call, from, to) } else { move_place(call, from, to) }
+}
+
+/// Moves a mount to where another one is, which then lies over it.
+fn move_beneath(call: &mut Call<'_>, from: Place, to: Place) -> SysResult {
+    if call.host.files.mounts.is_within(from.0, to.0) {
+        return Err(Errno::EINVAL);
+    }
+    check_moved(call, from, to)?;
+    let Files { mounts, inodes, .. } = &call.host.files;
+    let over = mounts.get(to.0);
+    let Some(place) = over.at.filter(|_| over.root == to.1) else { return Err(Errno::EINVAL) };
+    // A mount that has peers there would have to be passed on to them.
+    if mounts.get(place.0).group.is_some() {
+        call.host.warn("move_mount with MOVE_MOUNT_BENEATH in a shared mount is not supported");
+        return Err(Errno::EINVAL);
+    }
+    if mounts.top(from.0, from.1) != from {
+        return Err(Errno::EINVAL);
+    }
+    mounts.check_room(from.0, place, &|root, point| is_below(inodes, root, point))?;
+    let mounts = &mut call.host.files.mounts;
+    mounts.detach(from.0);
+    mounts.attach_beneath(from.0, to.0);
+    call.host.mounts_changed();
+    done(0)
 }
 
 /// Moves the mount whose root a place is, or attaches it if it is attached nowhere.
 pub(super) fn move_place(call: &mut Call<'_>, from: Place, to: Place) -> SysResult {
+    check_moved(call, from, to)?;
+    let mount = from.0;
+    let Files { mounts, inodes, .. } = &call.host.files;
+    mounts.check_room(mount, to, &|root, point| is_below(inodes, root, point))?;
+    call.host.files.mounts.detach(mount);
+    attach(call, mount, to)
+}
+
+/// `EINVAL`, `ELOOP` if a place is no mount that can be moved to another place.
+fn check_moved(call: &mut Call<'_>, from: Place, to: Place) -> Result<(), Errno> {
     let (mount, root) = from;
     let namespace = call.host.process(call.process).mount_namespace;
     let mounts = &call.host.files.mounts;
@@ -291,13 +327,7 @@ pub(super) fn move_place(call: &mut Call<'_>, from: Place, to: Place) -> SysResu
     if mounts.is_within(to.0, mount) {
         return Err(Errno::ELOOP);
     }
-    if is_directory(call, root) != is_directory(call, to.1) {
-        return Err(Errno::EINVAL);
-    }
-    let Files { mounts, inodes, .. } = &call.host.files;
-    mounts.check_room(mount, to, &|root, point| is_below(inodes, root, point))?;
-    call.host.files.mounts.detach(mount);
-    attach(call, mount, to)
+    if is_directory(call, root) == is_directory(call, to.1) { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
 /// `mount_setattr(2)`.

@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::files::Files;
 use crate::files::mounts::is_below;
 use crate::files::tree::{Node, Place, Walk};
+use crate::files::virtual_files::{MagicLink, VirtualFile};
 use crate::guest::PATH_MAX;
 use crate::ids::{InodeKey, MountKey};
 use crate::outcome::{SysResult, done};
@@ -117,7 +118,14 @@ pub(super) fn make_system(
 /// Attaches a new mount, or ends it if it cannot be.
 pub(super) fn attach(call: &mut Call<'_>, mount: MountKey, place: Place) -> SysResult {
     let Files { mounts, inodes, .. } = &mut call.host.files;
-    if let Err(errno) = mounts.attach(mount, place, &|root, point| is_below(inodes, root, point)) {
+    let attached = match inodes[place.1.0].node {
+        // Entries of /proc/<pid>/fd and fdinfo come and go with descriptors.
+        Node::Magic(MagicLink::Descriptor(..)) | Node::Virtual(VirtualFile::DescriptorInfo(..)) => {
+            Err(Errno::ENOENT)
+        }
+        _ => mounts.attach(mount, place, &|root, point| is_below(inodes, root, point)),
+    };
+    if let Err(errno) = attached {
         let gone = call.host.files.mounts.take_down(mount);
         call.host.end_mounts(gone);
         return Err(errno);
@@ -306,21 +314,31 @@ pub fn sys_pivot_root(call: &mut Call<'_>) -> SysResult {
     }
     let shared = |mount| mounts.get(mount).group.is_some();
     let parent_shared = mounts.get(new.0).at.is_some_and(|(parent, _)| shared(parent));
+    // The root of a process that has changed it may be a mount of any place.
+    let place = mounts.get(root.0).at;
     if mounts.get(root.0).root != root.1
-        || mounts.get(root.0).at.is_some()
         || mounts.get(new.0).root != new.1
+        || !mounts.is_within(new.0, root.0)
         || !mounts.is_within(put_old.0, new.0)
         || shared(put_old.0)
         || parent_shared
+        || place.is_some_and(|(parent, _)| shared(parent))
     {
         return Err(Errno::EINVAL);
     }
     let namespace = call.host.process(call.process).mount_namespace;
-    let new_at = call.host.files.path_of_place(new).ok_or(Errno::ENOENT)?;
+    let [root_at, new_at] = [root, new].map(|place| call.host.files.path_of_place(place));
+    let (root_at, new_at) = (root_at.ok_or(Errno::ENOENT)?, new_at.ok_or(Errno::ENOENT)?);
     call.host.files.mounts.detach(new.0);
-    call.host.files.mounts.set_root(namespace, new.0);
+    match place {
+        Some(place) => {
+            call.host.files.mounts.detach(root.0);
+            attach(call, new.0, place)?;
+        }
+        None => call.host.files.mounts.set_root(namespace, new.0),
+    };
     attach(call, root.0, put_old)?;
     let old_at = call.host.files.path_of_place(root).ok_or(Errno::ENOENT)?;
-    call.host.move_processes(namespace, &new_at, &old_at);
+    call.host.move_processes(namespace, [&root_at, &new_at, &old_at]);
     done(0)
 }

@@ -177,7 +177,7 @@ pub fn sys_mknodat(call: &mut Call<'_>) -> SysResult {
 }
 fn mknod(call: &mut Call<'_>, dirfd: i32, path: u64, mode: u32, device: u32) -> SysResult {
     let found = found_at(call, dirfd, path, Walk::NAME)?;
-    let permissions = masked(call, mode & 0o7777);
+    let permissions = found.mode_of_new(call.host, mode & 0o7777);
     match mode & c::S_IFMT {
         c::S_IFIFO => call.host.make_special(&found, Node::Fifo, permissions)?,
         c::S_IFSOCK => call.host.make_special(&found, Node::Socket, permissions)?,

@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::host::Host;
 use crate::outcome::{CallState, Outcome, SysResult, done};
 use crate::process::WaitStatus;
-use crate::syscall::capabilities;
+use crate::syscall::{capabilities, seccomp};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::USER_END;
 
@@ -229,7 +229,9 @@ pub fn sys_prctl(call: &mut Call<'_>) -> SysResult {
             call.write(value, &address)?;
             done(0)
         }
-        c::PR_GET_SECCOMP | c::PR_MCE_KILL_GET => done(0),
+        c::PR_GET_SECCOMP => done(call.host.thread(call.thread).seccomp.as_ref().map_or(0, |own| own.mode())),
+        c::PR_SET_SECCOMP => seccomp::sys_prctl_seccomp(call),
+        c::PR_MCE_KILL_GET => done(0),
         // Naming mappings, tagged addresses, ...: what an old or small kernel says.
         _ => Err(Errno::EINVAL),
     }

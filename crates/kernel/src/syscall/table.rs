@@ -109,7 +109,7 @@ table! {
     6 lstat = Full, stat::sys_lstat, "";
     7 poll = Full, poll::sys_poll, "";
     8 lseek = Full, files::sys_lseek, "";
-    9 mmap = Partial, memory::sys_mmap, "MAP_GROWSDOWN has no effect; MAP_HUGETLB is ENOMEM; RLIMIT_DATA is not enforced";
+    9 mmap = Partial, memory::sys_mmap, "what grows downwards grows by what programs touch, not by what calls read or write there; MAP_HUGETLB is ENOMEM; RLIMIT_DATA is not enforced";
     10 mprotect = Partial, memory::sys_mprotect, "PROT_GROWSDOWN and PROT_GROWSUP have no effect, PROT_SEM is EINVAL; where a part of the range is not mapped nothing changes, not even what lies before it";
     11 munmap = Partial, memory::sys_munmap, "a range beyond the addresses of user space succeeds where nothing is mapped in it; no limit on the number of mappings";
     12 brk = Partial, memory::sys_brk, "RLIMIT_DATA is not enforced; the heap ends at the next mapping or with the addresses of its process";
@@ -125,10 +125,10 @@ table! {
     22 pipe = Full, pipes::sys_pipe, "";
     23 select = Full, select::sys_select, "";
     24 sched_yield = Full, sched::sys_sched_yield, "";
-    25 mremap = Partial, memory::sys_mremap, "no MREMAP_DONTUNMAP; only private anonymous memory grows in place; an old length of 0 is EINVAL and does not map shared pages again";
+    25 mremap = Partial, memory::sys_mremap, "MREMAP_DONTUNMAP and growing in place only of private anonymous memory";
     26 msync = Partial, memory::sys_msync, "checks its arguments only, as a shared mapping is the file itself";
     27 mincore = Partial, memory::sys_mincore, "pages of files are always resident; a page that this machine has swapped out is not";
-    28 madvise = Partial, memory::sys_madvise, "MADV_FREE frees nothing; no MADV_COLLAPSE, MADV_HWPOISON, MADV_SOFT_OFFLINE or guard pages";
+    28 madvise = Partial, memory::sys_madvise, "MADV_FREE frees nothing; no MADV_COLLAPSE, MADV_HWPOISON or MADV_SOFT_OFFLINE";
     29 shmget = Full, shm::sys_shmget, "";
     30 shmat = Full, shm::sys_shmat, "";
     31 shmctl = Full, shm::sys_shmctl, "";
@@ -316,7 +316,7 @@ table! {
     213 epoll_create = Full, epoll::sys_epoll_create, "";
     214 epoll_ctl_old = Unsupported, unsupported, "";
     215 epoll_wait_old = Unsupported, unsupported, "";
-    216 remap_file_pages = Unsupported, unsupported, "";
+    216 remap_file_pages = Partial, memory::sys_remap_file_pages, "EINVAL for memory without a file";
     217 getdents64 = Full, directories::sys_getdents64, "";
     218 set_tid_address = Full, process::sys_set_tid_address, "";
     219 restart_syscall = Unsupported, unsupported, "";
@@ -417,13 +417,13 @@ table! {
     314 sched_setattr = NoEffect, sched::sys_sched_setattr, "kept and shown";
     315 sched_getattr = NoEffect, sched::sys_sched_getattr, "kept and shown";
     316 renameat2 = Full, paths::sys_renameat2, "";
-    317 seccomp = Unsupported, misc::sys_seccomp, "EINVAL";
+    317 seccomp = Partial, seccomp::sys_seccomp, "filters cannot ask a tracer or a supervisor: neither SECCOMP_FILTER_FLAG_NEW_LISTENER nor SECCOMP_GET_NOTIF_SIZES; SECCOMP_RET_LOG logs nothing";
     318 getrandom = Full, misc::sys_getrandom, "";
     319 memfd_create = Partial, files::sys_memfd_create, "no huge pages";
     320 kexec_file_load = Unsupported, misc::sys_not_permitted, "EPERM";
     321 bpf = Unsupported, misc::sys_not_permitted, "EPERM";
     322 execveat = Partial, exec::sys_execveat, "as execve";
-    323 userfaultfd = Unsupported, unsupported, "";
+    323 userfaultfd = Partial, events::sys_userfaultfd, "missing pages of private anonymous memory, without events; EFAULT for calls that read or write such pages; no /dev/userfaultfd";
     324 membarrier = NoEffect, misc::sys_membarrier, "threads of a host never run at the same time";
     325 mlock2 = NoEffect, memory::sys_mlock2, "counted, limited and shown";
     326 copy_file_range = Full, transfer::sys_copy_file_range, "";
@@ -440,7 +440,7 @@ table! {
     426 io_uring_enter = Partial, uring::sys_io_uring_enter, "IORING_REGISTER_PROBE names the operations: no commands of drivers, no receiving without copies";
     427 io_uring_register = Partial, uring::sys_io_uring_register, "no tags, no buffers cloned from another instance, no rings of another size, no clock but the monotonic one";
     428 open_tree = Full, mount_contexts::sys_open_tree, "";
-    429 move_mount = Partial, mount_contexts::sys_move_mount, "neither MOVE_MOUNT_SET_GROUP nor MOVE_MOUNT_BENEATH";
+    429 move_mount = Partial, mount_contexts::sys_move_mount, "no MOVE_MOUNT_SET_GROUP, nor MOVE_MOUNT_BENEATH in a shared mount";
     430 fsopen = Partial, mount_contexts::sys_fsopen, "the file systems of mount";
     431 fsconfig = Full, mount_contexts::sys_fsconfig, "";
     432 fsmount = Full, mount_contexts::sys_fsmount, "";

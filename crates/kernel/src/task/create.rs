@@ -137,6 +137,7 @@ impl Host {
             continuation: None,
             held: Default::default(),
             trace: None,
+            seccomp: None,
             signals: ThreadSignals::default(),
             clear_child_tid: 0,
             robust_list: (0, 0),

@@ -48,7 +48,11 @@ impl Host {
             if vma.marks.contains(Marks::WIPE_ON_FORK) {
                 self.machine.advise(space, at, len, c::MADV_DONTNEED)?;
             }
-            vma.marks.remove(Marks::LOCKED | Marks::ON_FAULT);
+            // Who is told of the parent's missing pages is not told of the child's.
+            if vma.marks.contains(Marks::WATCHED) {
+                self.machine.protect(space, at, len, vma.prot)?;
+            }
+            vma.marks.remove(Marks::LOCKED | Marks::ON_FAULT | Marks::WATCHED);
             copy.insert(vma);
         }
         for vma in copy.vmas() {

@@ -147,6 +147,11 @@ impl SocketFilter {
         Ok(SocketFilter { program, is_random })
     }
 
+    /// The number of its instructions.
+    pub fn instructions(&self) -> usize {
+        self.program.len()
+    }
+
     /// Runs the filter and returns the number of bytes to keep of the packet; 0 means that it is dropped.
     pub fn run(&self, packet: &[u8], metadata: &Metadata) -> usize {
         run::run(&self.program, packet, metadata) as usize

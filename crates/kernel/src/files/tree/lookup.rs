@@ -133,6 +133,18 @@ impl Files {
     }
 }
 
+impl Found {
+    /// The mode of what is made where a path leads: a file that others make in a directory of a group does not run as that
+    /// group, by the mode that was asked for; then the umask applies.
+    pub(crate) fn mode_of_new(&self, host: &Host, mode: u32) -> u32 {
+        let for_group = c::S_ISGID | c::S_IXGRP;
+        let (group, _) = host.files.inherited(self.parent, self.owner.1, mode, false);
+        let strips = mode & for_group == for_group && !host.may_set_group(self.process, group);
+        let kept = if strips { mode & !c::S_ISGID } else { mode };
+        kept & !host.processes[self.process.0].umask & 0o7777
+    }
+}
+
 impl Host {
     /// A new inode without a name, on the device of `near`.
     pub(crate) fn new_inode(&mut self, near: InodeKey, node: Node, mode: u32) -> InodeKey {
@@ -145,12 +157,7 @@ impl Host {
     /// A new inode for what a path leads to, without a name yet; whoever asked owns it.
     pub(crate) fn new_inode_at(&mut self, found: &Found, node: Node, mode: u32) -> InodeKey {
         let (uid, gid) = found.owner;
-        let (gid, mut mode) = self.files.inherited(found.parent, gid, mode, node.is_directory());
-        // A file that others made in a directory of a group does not run as that group.
-        let for_group = c::S_ISGID | c::S_IXGRP;
-        if mode & for_group == for_group && !node.is_directory() && !self.may_set_group(found.process, gid) {
-            mode &= !c::S_ISGID;
-        }
+        let (gid, mode) = self.files.inherited(found.parent, gid, mode, node.is_directory());
         let key = self.new_inode(found.parent, node, mode);
         let inode = self.files.inode(key);
         (inode.meta.uid, inode.meta.gid) = (uid, gid);

@@ -32,7 +32,7 @@ impl Host {
                  VmPeak:\t    2564 kB\nVmSize:\t    2564 kB\nVmLck:\t       0 kB\nVmRSS:\t    1024 kB\nThreads:\t1\n\
                  SigBlk:\t0000000000000000\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000014003\n\
                  CapInh:\t0000000000000000\nCapPrm:\t000001ffffffffff\nCapEff:\t000001ffffffffff\nCapBnd:\t000001ffffffffff\n\
-                 CapAmb:\t0000000000000000\nNoNewPrivs:\t0\nSeccomp:\t0\n"
+                 CapAmb:\t0000000000000000\nNoNewPrivs:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n"
             }
             ProcessFile::Mounts => return Ok(self.mounts_seen(0, b"/", MountsForm::Mounts)),
             ProcessFile::Mountinfo => return Ok(self.mounts_seen(0, b"/", MountsForm::Mountinfo)),

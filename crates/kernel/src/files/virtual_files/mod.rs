@@ -83,6 +83,7 @@ pub enum ProcessFile {
     OomAdj,
     TimerSlack,
     CoredumpFilter,
+    Pagemap,
     Personality,
     SetGroups,
     IdMap,
@@ -148,8 +149,12 @@ impl Call<'_> {
         offset: Option<u64>,
     ) -> SysResult {
         let start = offset.unwrap_or(self.host.files.open(file).offset);
-        if let Some(process) = self.memory_behind(inode)? {
-            return self.read_memory(file, process, buffers, start, offset.is_none());
+        match self.memory_behind(inode)? {
+            Some((process, ProcessFile::Pagemap)) => {
+                return self.read_pagemap(file, process, buffers, start, offset.is_none());
+            }
+            Some((process, _)) => return self.read_memory(file, process, buffers, start, offset.is_none()),
+            None => {}
         }
         let content = match content {
             Some(content) if start > 0 => content,
@@ -180,7 +185,10 @@ impl Call<'_> {
         buffers: &GuestBuffers,
         offset: Option<u64>,
     ) -> SysResult {
-        if let Some(process) = self.memory_behind(inode)? {
+        if let Some((process, told)) = self.memory_behind(inode)? {
+            if told == ProcessFile::Pagemap {
+                return Err(Errno::EINVAL);
+            }
             let start = offset.unwrap_or(self.host.files.open(file).offset);
             return self.write_memory(file, process, buffers, start, offset.is_none());
         }

@@ -37,6 +37,7 @@ const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
     ("oom_adj", 0o644, ProcessFile::OomAdj),
     ("oom_score", 0o444, ProcessFile::OomScore),
     ("oom_score_adj", 0o644, ProcessFile::OomScoreAdj),
+    ("pagemap", 0o400, ProcessFile::Pagemap),
     ("personality", 0o400, ProcessFile::Personality),
     ("setgroups", 0o644, ProcessFile::SetGroups),
     ("smaps", 0o444, ProcessFile::Smaps),
@@ -75,6 +76,16 @@ fn number(name: &[u8]) -> Option<i32> {
 }
 
 impl Files {
+    /// True for `/proc/<pid>/maps`.
+    pub(crate) fn is_map(&self, inode: InodeKey) -> bool {
+        let node = &self.inodes[inode.0].node;
+        matches!(
+            node,
+            Node::Virtual(
+                VirtualFile::Process(_, ProcessFile::Maps) | VirtualFile::Thread(_, _, ProcessFile::Maps)
+            )
+        )
+    }
     /// The process whose directory in `/proc` is open as `file`.
     pub(crate) fn process_directory(&self, file: FileKey) -> Option<i32> {
         let FileKind::Directory { inode, .. } = self.open[file.0].kind else { return None };
@@ -385,6 +396,7 @@ impl Host {
             FileKind::Socket(n) => format!("socket:[{}]", socket_inode(&self.net, *n)).into_bytes(),
             FileKind::Epoll(_) => anonymous("eventpoll"),
             FileKind::EventFd(_) => anonymous("eventfd"),
+            FileKind::Userfault(_) => anonymous("userfaultfd"),
             FileKind::MessageQueue(n) => {
                 let name = self.files.mqueues[*n].name.as_deref();
                 name.map_or_else(|| b"/ (deleted)".to_vec(), |name| [b"/", name].concat())

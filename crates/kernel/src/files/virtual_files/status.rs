@@ -10,6 +10,7 @@ use crate::mm::{Marks, PAGE, Vma, VmaKind};
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
+use belljar_objects::seccomp::Seccomp;
 use std::fmt::Write;
 
 /// Calls that make a tick of processor time, a hundredth of a second.
@@ -58,7 +59,7 @@ impl Host {
                 format!("Rss: {kib:>15} kB\nPss: {kib:>15} kB\n").into_bytes()
             }
             // Read where it is asked for.
-            ProcessFile::Mem => Vec::new(),
+            ProcessFile::Mem | ProcessFile::Pagemap => Vec::new(),
             ProcessFile::Mounts => self.mounts_text(key, MountsForm::Mounts),
             ProcessFile::Mountinfo => self.mounts_text(key, MountsForm::Mountinfo),
             ProcessFile::Mountstats => self.mounts_text(key, MountsForm::Mountstats),
@@ -253,6 +254,7 @@ impl Host {
         text.extend_from_slice(&self.comm_of(key, tid));
         let who = &process.credentials;
         let groups: String = who.groups.iter().map(|group| format!("{group} ")).collect();
+        let seccomp = self.thread_of(key, tid).and_then(|thread| self.threads[thread.0].seccomp.as_deref());
         let fds = process.fds.map_or(0, |table| self.files.tables[table.0].entries.len().max(64));
         let _ = write!(
             TextBytes(&mut text),
@@ -262,7 +264,7 @@ impl Host {
              VmLck:\t{locked:>8} kB\nVmPin:\t       0 kB\nVmHWM:\t{resident:>8} kB\nVmRSS:\t{resident:>8} kB\n\
              VmData:\t{kib:>8} kB\nVmStk:\t{:>8} kB\nVmSwap:\t       0 kB\nThreads:\t{}\n{}\
              CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n\
-             NoNewPrivs:\t{}\nSeccomp:\t0\nCpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\n\
+             NoNewPrivs:\t{}\nSeccomp:\t{}\nSeccomp_filters:\t{}\nCpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\n\
              Mems_allowed_list:\t0\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n",
             process.umask,
             who.ruid,
@@ -284,6 +286,8 @@ impl Host {
             who.capabilities.bounding,
             who.capabilities.ambient,
             u8::from(process.attributes.no_new_privs),
+            seccomp.map_or(0, Seccomp::mode),
+            seccomp.map_or(0, Seccomp::filters),
             locked = process.mm.map_or(0, |mm| self.spaces[mm.0].locked_bytes()) / 1_024,
             pid = process.pid,
             tid = tid.unwrap_or(process.pid),

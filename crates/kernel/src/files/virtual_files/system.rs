@@ -102,7 +102,11 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/kernel/random/poolsize", 0o444, Text("256\n")),
     ("/proc/sys/kernel/random/uuid", 0o444, Made(random_uuid)),
     ("/proc/sys/kernel/randomize_va_space", 0o644, Setting("2\n")),
-    ("/proc/sys/kernel/seccomp/actions_avail", 0o444, Text("kill_process kill_thread errno log allow\n")),
+    (
+        "/proc/sys/kernel/seccomp/actions_avail",
+        0o444,
+        Text("kill_process kill_thread trap errno log allow\n"),
+    ),
     ("/proc/sys/kernel/sem", 0o644, Setting("32000\t1024000000\t500\t32000\n")),
     ("/proc/sys/kernel/sem_next_id", 0o644, ipc_number(IpcNumber::NextSem)),
     ("/proc/sys/kernel/shm_next_id", 0o644, ipc_number(IpcNumber::NextShm)),
