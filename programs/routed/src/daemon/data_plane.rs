@@ -114,7 +114,7 @@ impl DataPlane {
         routes
     }
 
-    /// Descriptors to wait for.
+    /// Descriptors to wait for: that of packets without a route, and that of packets that have passed.
     pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
         [self.fds.tun.fd(), self.fds.watch.as_fd()]
     }

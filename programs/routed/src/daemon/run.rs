@@ -1,6 +1,6 @@
 //! The loop: what comes is handed to the protocol, and what it gives is carried out.
 
-use super::data_plane::DataPlane;
+use super::data_plane::{DataPlane, Passed};
 use super::interfaces::Interfaces;
 use super::socket::{PortSocket, bind_port};
 use super::status::Status;
@@ -11,7 +11,7 @@ use crate::error::{Doing, Error, warn};
 use crate::netlink::{KernelRoute, Link, Monitor, News};
 use crate::plane::{Kind, Plane};
 use crate::signals::Signals;
-use crate::updater::RouteSink;
+use crate::updater::{RouteSink, TableChange};
 use belljar_base::Map;
 use belljar_routing::{
     DataPlaneEvent, Interface, InterfaceEvent, InterfaceId, Prefix, Received, RouteChange, Time,
@@ -171,8 +171,8 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
                 self.control.answer(state);
             }
             // Before what could find a neighbour silent: after a pause, what came from it meanwhile is waiting here.
-            if ready.data_plane {
-                self.watch_data_plane()?;
+            if ready.passing || ready.missed {
+                self.watch_data_plane(&ready)?;
             }
             if ready.packets {
                 self.receive();
@@ -200,14 +200,25 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
             Err(error) => return Err(error).doing("wait"),
         }
         let is = |n: usize| fds[n].any().unwrap_or(false);
-        let data_plane = (fixed.len()..fds.len()).any(is);
-        Ok(Ready { signal: is(0), news: is(1), control: is(2), packets: is(3), data_plane })
+        let plane = |n: usize| fds.len() > fixed.len() && is(fixed.len() + n);
+        Ok(Ready {
+            signal: is(0),
+            news: is(1),
+            control: is(2),
+            packets: is(3),
+            missed: plane(0),
+            passing: plane(1),
+        })
     }
 
     /// Carries out what the protocol asks for: routes first, so that packets find them.
     fn carry_out(&mut self) -> Result<(), Error> {
+        let mut changes = Vec::new();
         while let Some(change) = self.protocol.poll_route() {
-            self.change_route(change)?;
+            changes.push(self.table_change(change));
+        }
+        if !changes.is_empty() {
+            self.sink.carry_out(&changes)?;
         }
         while let Some(packet) = self.protocol.poll_transmit() {
             let Some(active) = self.active.get_mut(&packet.interface.0) else { continue };
@@ -230,7 +241,8 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         Ok(())
     }
 
-    fn change_route(&mut self, change: RouteChange<Prefix, Ipv4Addr>) -> Result<(), Error> {
+    /// A change of the protocol's table as one of the kernel's.
+    fn table_change(&self, change: RouteChange<Prefix, Ipv4Addr>) -> TableChange {
         let log = self.settings.network.log_routes;
         match change {
             RouteChange::Set(route) => {
@@ -243,7 +255,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
                         route.destination, route.next_hop, route.distance
                     );
                 }
-                self.sink.set(KernelRoute {
+                TableChange::Set(KernelRoute {
                     destination: route.destination.address(),
                     bits: route.destination.bits(),
                     gateway: (!direct).then_some(route.next_hop),
@@ -256,7 +268,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
                 if log {
                     println!("{:.6} route {destination} gone", self.clock.now().as_nanos() as f64 / 1e9);
                 }
-                self.sink.remove(destination)
+                TableChange::Remove(destination)
             }
         }
     }
@@ -286,10 +298,10 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         Ok(())
     }
 
-    fn watch_data_plane(&mut self) -> Result<(), Error> {
+    fn watch_data_plane(&mut self, ready: &Ready) -> Result<(), Error> {
         let Some(plane) = &mut self.data_plane else { return Ok(()) };
         let now = self.clock.now();
-        let passed = plane.used(self.settings.port);
+        let passed = if ready.passing { plane.used(self.settings.port) } else { Passed::default() };
         for (interface, neighbor) in passed.neighbors {
             let event = DataPlaneEvent::LinkAlive { interface: InterfaceId(interface), neighbor };
             self.protocol.on_data_plane(now, event);
@@ -297,7 +309,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         for (source, destination) in passed.pairs {
             self.protocol.on_data_plane(now, DataPlaneEvent::Used { source, destination });
         }
-        for _ in 0..BATCH {
+        for _ in 0..if ready.missed { BATCH } else { 0 } {
             match plane.next_packet(&mut self.buffer).doing("read from the TUN interface")? {
                 Some(len) => {
                     self.protocol.on_data_plane(now, DataPlaneEvent::NoRoute { packet: &self.buffer[..len] })
@@ -362,5 +374,8 @@ struct Ready {
     news: bool,
     control: bool,
     packets: bool,
-    data_plane: bool,
+    /// There are packets without a route.
+    missed: bool,
+    /// There are packets that have passed.
+    passing: bool,
 }

@@ -8,7 +8,7 @@ mod routes;
 pub use links::{Link, addresses, links};
 pub use monitor::{Monitor, News};
 pub use neighbors::{Neighbor, neighbors};
-pub use routes::{Kernel, KernelRoute, routes};
+pub use routes::{Kernel, KernelRoute, RouteRequest, routes};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -32,10 +32,41 @@ impl Netlink {
         Ok(Netlink { socket, sequence: 0 })
     }
 
-    /// Makes a change and waits for the kernel's answer.
-    pub fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        self.send(message, NLM_F_REQUEST | NLM_F_ACK | flags)?;
-        self.answers().map(|_| ())
+    /// Makes several changes by one call, in their order, each with its flags. Gives those that the kernel refuses, by their place.
+    pub fn change_all(
+        &mut self,
+        changes: impl IntoIterator<Item = (RouteNetlinkMessage, u16)>,
+    ) -> io::Result<Vec<(usize, io::Error)>> {
+        let mut bytes = Vec::new();
+        let first = self.sequence.wrapping_add(1);
+        let mut changes = changes.into_iter().peekable();
+        while let Some((message, flags)) = changes.next() {
+            // The kernel answers to each that fails, and to the last one.
+            let last = if changes.peek().is_none() { NLM_F_ACK } else { 0 };
+            self.append(&mut bytes, message, NLM_F_REQUEST | last | flags);
+        }
+        let mut refused = Vec::new();
+        if bytes.is_empty() {
+            return Ok(refused);
+        }
+        self.socket.send(&bytes, 0)?;
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            for message in messages(&bytes) {
+                let NetlinkPayload::Error(error) = message.payload else { continue };
+                let sequence = message.header.sequence_number;
+                let place = sequence.wrapping_sub(first);
+                if place > self.sequence.wrapping_sub(first) {
+                    continue;
+                }
+                if error.code.is_some() {
+                    refused.push((place as usize, error.to_io()));
+                }
+                if sequence == self.sequence {
+                    return Ok(refused);
+                }
+            }
+        }
     }
 
     /// Asks for all objects of a kind.
@@ -45,14 +76,21 @@ impl Netlink {
     }
 
     fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        self.append(&mut bytes, message, flags);
+        self.socket.send(&bytes, 0).map(|_| ())
+    }
+
+    /// Appends the next request.
+    fn append(&mut self, bytes: &mut Vec<u8>, message: RouteNetlinkMessage, flags: u16) {
         self.sequence = self.sequence.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         (header.flags, header.sequence_number) = (flags, self.sequence);
         let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
         message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        self.socket.send(&bytes, 0).map(|_| ())
+        let at = bytes.len().next_multiple_of(4);
+        bytes.resize(at + message.buffer_len(), 0);
+        message.serialize(&mut bytes[at..]);
     }
 
     /// The answers to the last request, up to its end or error.

@@ -31,6 +31,18 @@ impl KernelRoute {
     }
 }
 
+/// Requests in one call: the answers to all of them, should the kernel refuse all, have room in the socket's buffer.
+const MOST_AT_ONCE: usize = 64;
+
+/// A change of the kernel's table.
+#[derive(Clone, Copy, Debug)]
+pub enum RouteRequest {
+    /// Adds a route, or replaces the one with the same destination and metric.
+    Set(KernelRoute),
+    /// Removes a route.
+    Remove(KernelRoute),
+}
+
 /// The kernel's routes that carry one routing protocol's number, by which they are told from those of others.
 pub struct Kernel {
     netlink: Netlink,
@@ -56,17 +68,40 @@ impl Kernel {
 
     /// Adds a route, or replaces the one with the same destination and metric.
     pub fn set(&mut self, route: &KernelRoute) -> io::Result<()> {
-        let message = RouteNetlinkMessage::NewRoute(self.message(route));
-        self.netlink.change(message, NLM_F_CREATE | NLM_F_REPLACE)
+        self.only(RouteRequest::Set(*route))
     }
 
     /// Removes a route. One that is gone already (with its interface, say) is no error.
     pub fn remove(&mut self, route: &KernelRoute) -> io::Result<()> {
-        let message = RouteNetlinkMessage::DelRoute(self.message(route));
-        match self.netlink.change(message, 0) {
-            Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => Ok(()),
-            Err(error) if error.raw_os_error() == Some(Errno::ENODEV as i32) => Ok(()),
-            other => other,
+        self.only(RouteRequest::Remove(*route))
+    }
+
+    fn only(&mut self, request: RouteRequest) -> io::Result<()> {
+        self.carry_out(&[request])?.pop().map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// Sets and removes routes in this order. Gives those that the kernel refuses, by their place.
+    pub fn carry_out(&mut self, requests: &[RouteRequest]) -> io::Result<Vec<(usize, io::Error)>> {
+        let mut refused = Vec::new();
+        for (n, part) in requests.chunks(MOST_AT_ONCE).enumerate() {
+            let messages: Vec<_> = part.iter().map(|request| self.request(request)).collect();
+            for (place, error) in self.netlink.change_all(messages)? {
+                let gone = [Errno::ESRCH as i32, Errno::ENODEV as i32];
+                let is_gone = error.raw_os_error().is_some_and(|code| gone.contains(&code));
+                if !(is_gone && matches!(part.get(place), Some(RouteRequest::Remove(_)))) {
+                    refused.push((n * MOST_AT_ONCE + place, error));
+                }
+            }
+        }
+        Ok(refused)
+    }
+
+    fn request(&self, request: &RouteRequest) -> (RouteNetlinkMessage, u16) {
+        match request {
+            RouteRequest::Set(route) => {
+                (RouteNetlinkMessage::NewRoute(self.message(route)), NLM_F_CREATE | NLM_F_REPLACE)
+            }
+            RouteRequest::Remove(route) => (RouteNetlinkMessage::DelRoute(self.message(route)), 0),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Answer, Loan, Reactive, Request, descriptors};
 use crate::error::{Doing, Error, warn};
-use crate::netlink::{Kernel, KernelRoute};
+use crate::netlink::{Kernel, KernelRoute, RouteRequest};
 use belljar_base::Map;
 use belljar_packetio::Flow;
 use belljar_routing::Prefix;
@@ -19,6 +19,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 enum Way {
     Kernel(Kernel),
     Updater { reader: BufReader<UnixStream>, writer: UnixStream },
+}
+
+/// A change of the table.
+#[derive(Clone, Copy, Debug)]
+pub enum TableChange {
+    /// Adds a route, or replaces the one to the same destination.
+    Set(KernelRoute),
+    /// Removes the route to a destination.
+    Remove(Prefix),
 }
 
 /// The kernel's table, by netlink or by an updater, with the routes that were set in it.
@@ -124,6 +133,46 @@ impl RouteSink {
         }
     }
 
+    /// Carries out changes in their order: by one call, where the kernel takes them itself.
+    pub fn carry_out(&mut self, changes: &[TableChange]) -> Result<(), Error> {
+        if !matches!(self.way, Way::Kernel(_)) {
+            return changes.iter().try_for_each(|change| match change {
+                TableChange::Set(route) => self.set(*route),
+                TableChange::Remove(destination) => self.remove(*destination),
+            });
+        }
+        let mut requests = Vec::with_capacity(changes.len());
+        for change in changes {
+            match change {
+                TableChange::Set(route) => {
+                    self.set.insert(route.prefix(), *route);
+                    requests.push(RouteRequest::Set(*route));
+                }
+                TableChange::Remove(destination) => {
+                    requests.extend(self.set.remove(destination).map(RouteRequest::Remove));
+                }
+            }
+        }
+        let Way::Kernel(kernel) = &mut self.way else { return Ok(()) };
+        let refused = kernel.carry_out(&requests).unwrap_or_else(|error| {
+            warn(format_args!("routes not changed: {}", refusal(error)));
+            Vec::new()
+        });
+        for (place, error) in refused {
+            let error = refusal(error);
+            match requests[place] {
+                RouteRequest::Set(route) => {
+                    self.set.remove(&route.prefix());
+                    warn(format_args!("route to {} not set: {error}", route.prefix()));
+                }
+                RouteRequest::Remove(route) => {
+                    warn(format_args!("route to {} not removed: {error}", route.prefix()))
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Removes all routes that were set.
     pub fn clear(&mut self) {
         let all: Vec<Prefix> = self.set.keys().copied().collect();
@@ -146,10 +195,7 @@ impl RouteSink {
             Request::Remove(route) => kernel.remove(route),
             Request::ReplaceAll(_) | Request::Namespace(_) | Request::Lend(_) | Request::Flows => Ok(()),
         };
-        done.map_err(|error| match error.raw_os_error() {
-            Some(code) if code == Errno::EPERM as i32 => Error::NoRoutes,
-            _ => Error::Io { doing: "change the route".to_owned(), source: error },
-        })
+        done.map_err(refusal)
     }
 
     fn ask(&mut self, request: &Request) -> Result<(), Error> {
@@ -166,6 +212,14 @@ impl RouteSink {
             Some(answer) => Ok(answer),
             None => Err(Error::UpdaterGone),
         }
+    }
+}
+
+/// The kernel's reason for refusing a route.
+fn refusal(error: io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(code) if code == Errno::EPERM as i32 => Error::NoRoutes,
+        _ => Error::Io { doing: "change the route".to_owned(), source: error },
     }
 }
 

@@ -24,7 +24,7 @@ mod client;
 mod descriptors;
 mod server;
 
-pub use client::RouteSink;
+pub use client::{RouteSink, TableChange};
 pub use descriptors::Reactive;
 pub use server::run;
 
