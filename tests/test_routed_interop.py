@@ -150,6 +150,32 @@ def test_ns3_sets_the_kernels_routes(ns3, routed, namespaces, workdir, outside):
 
 
 @pytest.mark.slow
+def test_aodv_of_ns3_gets_the_kernels_packets_without_a_route(ns3, routed, workdir):
+    """Unpatched AODV of ns-3 in a line of three: a ping makes it look for a route, by which the kernel forwards until nobody uses it."""
+    inside = lambda n, *command: subprocess.run(["ip", "netns", "exec", f"n{n}", *command], capture_output=True, text=True).stdout
+    socket, started = workdir / "updater", []
+    run = lambda *command: started.append(subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL))
+    far, route = "10.9.1.2", "10.9.1.2 via 10.9.0.2 dev eth0"
+    try:
+        run(routed, "updater", "--socket", socket, *[o for n in range(3) for o in ("--namespace", f"n{n}")])
+        until(socket.exists)
+        run(ns3.with_name("aodv-line"), "--nodes=3", f"--updater={socket}", "--seconds=600")
+        until(lambda: all("default dev ns3" in inside(n, "ip", "route") for n in range(3)))
+        assert route not in inside(0, "ip", "route")
+        # The first packets are held and sent on once there is a route.
+        until(lambda: "3 received" in inside(0, "ping", "-n", "-c", "3", "-W", "20", far), patience=120)
+        until(lambda: "1 received" in inside(0, "ping", "-n", "-c", "1", "-W", "20", far) and route in inside(0, "ip", "route"), patience=120)
+        # ACTIVE_ROUTE_TIMEOUT without a packet.
+        until(lambda: route not in inside(0, "ip", "route"), patience=120)
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(60)
+    # The TUN interfaces and their routes are gone with the script.
+    assert all("ns3" not in inside(n, "ip", "route") for n in range(3))
+
+
+@pytest.mark.slow
 @pytest.mark.needs("ping")
 def test_a_real_time_script_of_ns3_is_a_guest(ns3, run_experiment, workdir):
     """Its clock is the experiment's: it forwards in no time, and is never late."""

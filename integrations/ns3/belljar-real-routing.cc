@@ -1,5 +1,6 @@
 #include "belljar-real-routing.h"
 
+#include <ns3/aodv-module.h>
 #include <ns3/olsr-module.h>
 
 #include <arpa/inet.h>
@@ -7,9 +8,11 @@
 #include <linux/ethtool.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
+#include <linux/if_tun.h>
 #include <linux/sockios.h>
 #include <net/ethernet.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -102,6 +105,25 @@ Compile(const std::string& expression)
     return program;
 }
 
+// Reads packets from a TUN interface, in a thread of its own.
+class TunReader : public FdReader
+{
+  private:
+    Data
+    DoRead() override
+    {
+        const size_t most = 65536;
+        auto bytes = static_cast<uint8_t*>(std::malloc(most));
+        ssize_t len = read(m_fd, bytes, most);
+        if (len <= 0)
+        {
+            std::free(bytes);
+            return Data(nullptr, len < 0 && (errno == EAGAIN || errno == EINTR) ? -1 : 0);
+        }
+        return Data(bytes, len);
+    }
+};
+
 } // namespace
 
 RealNetwork::RealNetwork(const std::string& updater)
@@ -113,10 +135,17 @@ RealNetwork::~RealNetwork()
 {
     for (auto& [id, member] : m_members)
     {
-        // The updater takes the routes back.
-        if (member.updater >= 0)
+        if (member.reader)
         {
-            close(member.updater);
+            member.reader->Stop();
+        }
+        // The updater takes the routes back.
+        for (int fd : {member.updater, member.tun, member.raw, member.watch, member.port})
+        {
+            if (fd >= 0)
+            {
+                close(fd);
+            }
         }
     }
     for (const auto& [name, interface] : m_links)
@@ -133,6 +162,12 @@ void
 RealNetwork::SetFilter(const std::string& expression)
 {
     m_filter = expression;
+}
+
+void
+RealNetwork::SetReactive()
+{
+    m_reactive = true;
 }
 
 void
@@ -256,8 +291,134 @@ RealNetwork::Start(Time first, Time interval)
                         "no updater answers at " << m_updater << ": start belljar-routed updater --socket " << m_updater << " --namespace "
                                                  << member.name << " ...");
         Ask(member, "{\"namespace\":\"" + member.name + "\"}");
+        if (m_reactive)
+        {
+            Catch(id, member);
+        }
     }
     Simulator::Schedule(first, &RealNetwork::HandOver, this, interval);
+}
+
+// Packets of the kernel that find no other route come here from now on.
+void
+RealNetwork::Catch(uint32_t id, Member& member)
+{
+    Inside inside(member.name);
+    ifreq request{};
+    std::strncpy(request.ifr_name, "ns3", IFNAMSIZ - 1);
+    request.ifr_flags = IFF_TUN | IFF_NO_PI;
+    member.tun = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+    NS_ABORT_MSG_IF(member.tun < 0 || ioctl(member.tun, TUNSETIFF, &request) < 0,
+                    "no TUN interface in " << member.name << ": " << std::strerror(errno));
+    Ptr<Ipv4> ipv4 = member.node->GetObject<Ipv4>();
+    Run("ip -n " + member.name + " link set dev ns3 up");
+    Run("ip -n " + member.name + " route add default dev ns3 metric 9999 src " + Text(ipv4->GetAddress(1, 0).GetLocal()));
+    member.raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+    member.port = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_port = htons(aodv::RoutingProtocol::AODV_PORT);
+    member.watch = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, htons(ETH_P_IP));
+    // The head of each packet is enough.
+    sock_filter head{BPF_RET | BPF_K, 0, 0, 20};
+    sock_fprog program{1, &head};
+    NS_ABORT_MSG_IF(member.raw < 0 || member.watch < 0 || bind(member.port, reinterpret_cast<sockaddr*>(&own), sizeof own) < 0 ||
+                        setsockopt(member.watch, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) < 0,
+                    "no sockets in " << member.name << ": " << std::strerror(errno));
+    member.reader = Create<TunReader>();
+    member.reader->Start(member.tun, MakeCallback(&RealNetwork::Missed, this).Bind(id));
+}
+
+// A packet without a route has come, in the reader's thread.
+void
+RealNetwork::Missed(uint32_t id, uint8_t* bytes, ssize_t len)
+{
+    if (len >= 20 && bytes[0] >> 4 == 4)
+    {
+        Ptr<Packet> packet = Create<Packet>(bytes, len);
+        Ipv4Header header;
+        packet->RemoveHeader(header);
+        Simulator::ScheduleWithContext(id, Time(0), &RealNetwork::Look, this, id, packet, header);
+    }
+    std::free(bytes);
+}
+
+// Has the protocol look for a route, if the packet is of this node. If it is another's, nobody has a route that should have one:
+// the protocol tells those who sent it.
+void
+RealNetwork::Look(uint32_t id, Ptr<Packet> packet, Ipv4Header header)
+{
+    Ptr<Ipv4> ipv4 = m_members.at(id).node->GetObject<Ipv4>();
+    Ptr<Ipv4RoutingProtocol> protocol = ipv4->GetRoutingProtocol();
+    Ptr<NetDevice> from = ipv4->GetNetDevice(1);
+    if (ipv4->GetInterfaceForAddress(header.GetSource()) >= 0)
+    {
+        Socket::SocketErrno error;
+        Ptr<Ipv4Route> route = protocol->RouteOutput(packet, header, nullptr, error);
+        if (!route)
+        {
+            return;
+        }
+        if (route->GetOutputDevice() != ipv4->GetNetDevice(0))
+        {
+            header.SetTtl(header.GetTtl() + 1);
+            Release(id, route, packet, header);
+            return;
+        }
+        // It has marked the packet, which comes back by the loopback interface and is held.
+        from = ipv4->GetNetDevice(0);
+    }
+    using Protocol = Ipv4RoutingProtocol;
+    protocol->RouteInput(packet, header, from, MakeCallback(&RealNetwork::Release, this).Bind(id), Protocol::MulticastForwardCallback(),
+                         Protocol::LocalDeliverCallback(),
+                         MakeCallback(+[](Ptr<const Packet>, const Ipv4Header&, Socket::SocketErrno) {}));
+}
+
+// There is a route for a packet: the kernel gets it, and the packet. Its TTL is one more than it was.
+void
+RealNetwork::Release(uint32_t id, Ptr<Ipv4Route> route, Ptr<const Packet> packet, const Ipv4Header& header)
+{
+    Member& member = m_members.at(id);
+    HandOverOne(member);
+    Ptr<Packet> whole = packet->Copy();
+    Ipv4Header own = header;
+    own.SetTtl(header.GetTtl() - 1);
+    own.EnableChecksum();
+    whole->AddHeader(own);
+    std::vector<uint8_t> bytes(whole->GetSize());
+    whole->CopyData(bytes.data(), bytes.size());
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(header.GetDestination().Get());
+    // What the kernel refuses is lost, as on any network.
+    (void)!sendto(member.raw, bytes.data(), bytes.size(), 0, reinterpret_cast<sockaddr*>(&to), sizeof to);
+}
+
+// Tells the protocol between which addresses the kernel has forwarded, which keeps their routes.
+void
+RealNetwork::Refresh(const Member& member) const
+{
+    Ptr<Ipv4> ipv4 = member.node->GetObject<Ipv4>();
+    std::set<uint32_t> used;
+    uint8_t head[20];
+    while (recv(member.watch, head, sizeof head, 0) == sizeof head)
+    {
+        for (const uint8_t* at : {head + 12, head + 16})
+        {
+            used.insert(static_cast<uint32_t>(at[0]) << 24 | at[1] << 16 | at[2] << 8 | at[3]);
+        }
+    }
+    for (uint32_t address : used)
+    {
+        Ipv4Header header;
+        header.SetDestination(Ipv4Address(address));
+        Socket::SocketErrno error;
+        if (ipv4->GetInterfaceForAddress(header.GetDestination()) < 0)
+        {
+            // The packet goes nowhere: a route that is there lives longer.
+            ipv4->GetRoutingProtocol()->RouteOutput(Create<Packet>(), header, nullptr, error);
+        }
+    }
 }
 
 void
@@ -269,22 +430,32 @@ RealNetwork::HandOver(Time interval)
         {
             continue;
         }
-        std::set<Route> now = Routes(member);
-        if (now == member.routes)
+        if (m_reactive)
         {
-            continue;
+            Refresh(member);
         }
-        std::string list;
-        for (const auto& [destination, next, index] : now)
-        {
-            list += (list.empty() ? "" : ",") + std::string("{\"destination\":\"") + Text(destination) + "\",\"bits\":32,\"gateway\":" +
-                    (next == Ipv4Address::GetAny() ? "null" : "\"" + Text(next) + "\"") + ",\"interface\":" + std::to_string(index) +
-                    ",\"metric\":20,\"source\":null}";
-        }
-        Ask(member, "{\"replace_all\":[" + list + "]}");
-        member.routes = now;
+        HandOverOne(member);
     }
     Simulator::Schedule(interval, &RealNetwork::HandOver, this, interval);
+}
+
+void
+RealNetwork::HandOverOne(Member& member)
+{
+    std::set<Route> now = Routes(member);
+    if (now == member.routes)
+    {
+        return;
+    }
+    std::string list;
+    for (const auto& [destination, next, index] : now)
+    {
+        list += (list.empty() ? "" : ",") + std::string("{\"destination\":\"") + Text(destination) + "\",\"bits\":32,\"gateway\":" +
+                (next == Ipv4Address::GetAny() ? "null" : "\"" + Text(next) + "\"") + ",\"interface\":" + std::to_string(index) +
+                ",\"metric\":20,\"source\":null}";
+    }
+    Ask(member, "{\"replace_all\":[" + list + "]}");
+    member.routes = now;
 }
 
 std::set<RealNetwork::Route>
@@ -300,6 +471,32 @@ RealNetwork::Routes(const Member& member) const
         for (const auto& entry : olsr->GetRoutingTableEntries())
         {
             out.insert(route(entry.destAddr, entry.nextAddr, ipv4->GetNetDevice(entry.interface)));
+        }
+        return out;
+    }
+    if (Ptr<aodv::RoutingProtocol> aodv = Ipv4RoutingHelper::GetRouting<aodv::RoutingProtocol>(ipv4->GetRoutingProtocol()))
+    {
+        // Its table can be had as text alone: destination, gateway, own address, UP or not, lifetime, hops.
+        std::stringstream text;
+        aodv->PrintRoutingTable(Create<OutputStreamWrapper>(&text));
+        for (std::string line; std::getline(text, line);)
+        {
+            std::istringstream words(line);
+            std::string destination;
+            std::string gateway;
+            std::string own;
+            std::string flag;
+            if (!(words >> destination >> gateway >> own >> flag) || flag != "UP" || destination.find_first_not_of("0123456789.") != std::string::npos)
+            {
+                continue;
+            }
+            int32_t number = ipv4->GetInterfaceForAddress(Ipv4Address(own.c_str()));
+            Ptr<NetDevice> device = number > 0 ? ipv4->GetNetDevice(number) : nullptr;
+            Ipv4Address to(destination.c_str());
+            if (device && member.interfaces.count(device->GetIfIndex()) && !to.IsSubnetDirectedBroadcast(ipv4->GetAddress(number, 0).GetMask()))
+            {
+                out.insert(route(to, Ipv4Address(gateway.c_str()), device));
+            }
         }
         return out;
     }
