@@ -2,32 +2,42 @@
 """OLSR and AODV on mobile stations: delivery, control overhead and delay against speed, with belljar-routed as a guest in Belljar, and with ns-3's own
 models on the same movement files, if Debian's libns3-dev is installed.
 
-    benches/mobile.py [--protocols olsr,aodv] [--nodes 50] [--speeds 1,5,10,20] [--seeds 3] [--seconds 120] [--json FILE] [--figures FOLDER]
+    benches/mobile.py [--protocols olsr,aodv] [--nodes 50,100] [--speeds 1,5,10,20] [--seeds 3] [--seconds 120] [--json FILE] [--figures FOLDER]
 
-Stations move by random waypoint (steady state, no pause) in an area in which each has some ten neighbours; a fifth of them send four datagrams of 64
-bytes a second to another one half way round. Both channels are limited to 250 m, 11 Mbit/s, 2 Mbit/s for broadcasts. Delivery is the share of all
+Stations move by random waypoint (steady state, no pause) in an area in which each has some ten neighbours, however many they are; some of them
+(--flows, by default a fifth, at most 20) send four datagrams of 64 bytes a second to another one half way round. Larger networks run for a shorter
+time, since ns-3's OLSR takes minutes there. Both channels are limited to 250 m, 11 Mbit/s, 2 Mbit/s for broadcasts. Delivery is the share of all
 datagrams that were sent, with a route or without.
 
-`belljar` is belljar-routed with its defaults. `as ns-3` leaves out what ns-3's OLSR does not have: messages as soon as something has changed, and
-news of the link layer about neighbours that do not answer. ns-3's AODV has such news, as belljar-routed's.
+Wall and processor time are those of the whole program, its start included: Belljar's with captures of all datagrams and of all that the protocol has
+sent, ns-3's with FlowMonitor. Belljar uses as many worker threads as --workers says; ns-3 has one.
+
+`belljar` is belljar-routed with its defaults. `as ns-3` leaves out what ns-3's models do not have: OLSR's messages as soon as something has changed, and
+news of the link layer about neighbours that do not answer; AODV's local repair. ns-3's AODV has such news, as belljar-routed's.
 """
 
 import argparse
 import csv
+import itertools
 import json
 import math
 import os
 import pathlib
 import statistics
+import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 import yaml
 from common import BUILT, ROOT, belljar
 
-START, TAIL = 30, 5
-AS_NS3 = {"olsr": ["--no-triggered", "--no-link-layer"]}
+#: From so many stations on: the length of a run, and when its flows start, in seconds.
+LENGTHS = {0: (120, 30), 150: (90, 30), 400: (60, 30), 800: (50, 30)}
+TAIL = 5
+AS_NS3 = {"olsr": ["--no-triggered", "--no-link-layer"], "aodv": ["--no-local-repair"]}
+PORTS = {"olsr": 698, "aodv": 654}
 #: All stations share one network, of which few are in reach.
 ALWAYS = {"aodv": ["--mesh"]}
 MODULES = ("aodv", "applications", "core", "flow-monitor", "internet", "mobility", "network", "olsr", "wifi")
@@ -41,42 +51,64 @@ def routed():
     return path.resolve()
 
 
-def experiment(protocol, nodes, speed, seconds, side, flows, options):
+def experiment(protocol, nodes, speed, seconds, start, flows, options):
+    # Ten neighbours each, on average.
+    side = round(math.sqrt(nodes * math.pi * 250**2 / 10))
     names = [f"n{n + 1:04}" for n in range(nodes)]
     daemon = {"path": str(routed()), "args": [protocol, "-i", "eth0", *options], "expected_final_state": "running"}
     hosts = {name: {"forwarding": True, "routes": [], "processes": [daemon]} for name in names}
+    for n, host in enumerate(hosts.values()):
+        own = f"10.0.{(n + 1) >> 8}.{(n + 1) & 255}"
+        host["host_options"] = {"pcap_enabled": True, "pcap_filter": {"eth0": f"udp port 9 or (udp port {PORTS[protocol]} and src host {own})", "lo": False}}
     for n in range(flows):
         to = names[(n + nodes // 2) % nodes]
         hosts[to]["processes"] = [daemon, {"model": {"type": "sink", "port": 9, "protocol": "udp"}}]
     for n in range(flows):
         to = names[(n + nodes // 2) % nodes]
-        flow = {"type": "constant_rate", "to": f"{to}:9", "rate": "2048 bit", "datagram_size": "64 B", "duration": f"{seconds - TAIL - START - n / 10:g} s"}
-        hosts[names[n]]["processes"] = [*hosts[names[n]]["processes"], {"model": flow, "start_time": f"{START + n / 10:g} s"}]
+        flow = {"type": "constant_rate", "to": f"{to}:9", "rate": "2048 bit", "datagram_size": "64 B", "duration": f"{seconds - TAIL - start - n / 10:g} s"}
+        hosts[names[n]]["processes"] = [*hosts[names[n]]["processes"], {"model": flow, "start_time": f"{start + n / 10:g} s"}]
     movement = {"area": [side, side], "speed": [max(0.1, speed / 2), 1.5 * speed], "steady_state": True}
     radio = {"stations": ["n*"], "range": 250, "mobility": {"random_waypoint": movement}}
-    return {"general": {"stop_time": f"{seconds} s"}, "belljar": {"route_log": True}, "hosts": hosts, "radios": {"air": radio}}
+    return {"general": {"stop_time": f"{seconds} s"}, "hosts": hosts, "radios": {"air": radio}}
 
 
-def run_belljar(file, seed, folder):
+def timed(command):
+    """Runs a program. Gives its status, what it has written, and its wall and processor time."""
     begin = time.monotonic()
-    done = subprocess.run([belljar(), "run", file, "--seed", str(seed), "-o", folder, "--no-progress", "--pcap"], capture_output=True, text=True)
-    wall = time.monotonic() - begin
-    if done.returncode not in (0, 1) or not (folder / "sim-stats.json").exists():
-        sys.exit(f"belljar run failed: {done.stdout}{done.stderr}")
+    with tempfile.TemporaryFile("w+") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, text=True)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        return process.returncode, out.read(), {"wall": time.monotonic() - begin, "cpu": usage.ru_utime + usage.ru_stime}
+
+
+def run_belljar(file, seed, folder, workers):
+    status, said, times = timed([belljar(), "run", file, "--seed", str(seed), "-o", folder, "--no-progress", *(["--parallelism", str(workers)] if workers else [])])
+    if status not in (0, 1) or not (folder / "sim-stats.json").exists():
+        sys.exit(f"belljar run failed: {said}")
     with open(folder / "flows.csv") as table:
         rows = list(csv.DictReader(table))
     sinks = [row for row in rows if row.get("datagrams") and row["mean_delay"]]
     received = sum(int(row["datagrams"]) for row in sinks)
     delay = sum(float(row["mean_delay"]) * int(row["datagrams"]) for row in sinks) / max(received, 1)
     sent = sum(int(row["bytes_out"]) // 64 for row in rows if row["model"] == "constant_rate")
-    return {"sent": sent, "received": received, "delay": delay, "wall": wall}
+    return {"sent": sent, "received": received, "delay": delay, **times}
 
 
 def control(folder, protocol):
     """The protocol's packets and the bytes of their frames, by the capture of each that sent them."""
-    shown = subprocess.run([belljar(), "inspect", folder, "--routing", "--json"], capture_output=True, text=True, check=True)
-    sent = [host.get("control", {}).get(protocol.upper(), {"packets": 0, "bytes": 0}) for host in json.loads(shown.stdout)["hosts"].values()]
-    return sum(s["packets"] for s in sent), sum(s["bytes"] for s in sent)
+    packets = size = 0
+    for capture in sorted(folder.glob("hosts/*/eth0.pcap")):
+        data = capture.read_bytes()
+        at = 24
+        while at + 16 <= len(data):
+            kept, length = struct.unpack_from("<II", data, at + 8)
+            # Ethernet, IPv4 without options, UDP's destination port.
+            if int.from_bytes(data[at + 52 : at + 54], "big") == PORTS[protocol]:
+                packets, size = packets + 1, size + length
+            at += 16 + kept
+    return packets, size
 
 
 def movement_file(file, seed, out):
@@ -110,17 +142,21 @@ def ns3():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--protocols", default="olsr,aodv")
-    parser.add_argument("--nodes", type=int, default=50)
+    parser.add_argument("--nodes", default="50")
+    parser.add_argument("--flows", type=int)
     parser.add_argument("--speeds", default="1,5,10,20", help="mean speeds in m/s")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=1)
-    parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--seconds", type=int)
+    parser.add_argument("--start", type=int, help="when the flows start, in seconds")
+    parser.add_argument("--variants", default="belljar,as ns-3,ns-3", help="of these, those that there are")
+    parser.add_argument("--workers", type=int, help="worker threads of Belljar [default: its own]")
     parser.add_argument("--routed", nargs="*", default=[], metavar="OPTION", help="options of belljar-routed, without their dashes")
     parser.add_argument("--no-ns3", action="store_true", help="Belljar alone")
     parser.add_argument("--ns3", type=pathlib.Path, help="the program that is made of benches/mobile/mesh.cc, if it is there already")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--figures", type=pathlib.Path, metavar="FOLDER", help="curves with bands; they need pandas and matplotlib")
-    parser.add_argument("--read", type=pathlib.Path, nargs="+", metavar="JSON", help="show earlier results, of one number of stations, and run nothing")
+    parser.add_argument("--read", type=pathlib.Path, nargs="+", metavar="JSON", help="show earlier results, and run nothing")
     parser.add_argument("--keep", type=pathlib.Path, help="keep the results here")
     options = parser.parse_args()
     if options.read:
@@ -135,9 +171,6 @@ def main():
 
 
 def measure(options):
-    # Ten neighbours each, on average.
-    side = round(math.sqrt(options.nodes * math.pi * 250**2 / 10))
-    flows = max(1, options.nodes // 5)
     work = options.keep or BUILT / "mobile"
     subprocess.run(["rm", "-rf", work], check=True)
     work.mkdir(parents=True)
@@ -145,31 +178,42 @@ def measure(options):
     if peer is None and not options.no_ns3:
         print("ns-3 is not installed (apt install libns3-dev): Belljar alone")
     rows = []
-    for protocol in options.protocols.split(","):
-        extra = [*ALWAYS.get(protocol, []), *(f"--{o}" for o in options.routed)]
-        variants = {"belljar": extra} | ({"as ns-3": [*AS_NS3[protocol], *extra]} if peer and protocol in AS_NS3 else {})
-        for speed in map(float, options.speeds.split(",")):
-            for seed in range(options.first_seed, options.first_seed + options.seeds):
-                row = {"protocol": protocol, "nodes": options.nodes, "seconds": options.seconds, "speed": speed, "seed": seed}
-                for variant, args in variants.items():
-                    file = work / "mobile.yaml"
-                    described = experiment(protocol, options.nodes, speed, options.seconds, side, flows, args)
-                    file.write_text(yaml.safe_dump(described, sort_keys=False))
-                    folder = work / f"data-{protocol}-{variant}-{speed:g}-{seed}".replace(" ", "-")
-                    row[variant] = run_belljar(file, seed, folder)
-                    row[variant]["control_packets"], row[variant]["control_bytes"] = control(folder, protocol)
-                    if not options.keep:
-                        subprocess.run(["rm", "-rf", folder], check=True)
-                if peer:
-                    movement_file(file, seed, work / "movement.tcl")
-                    begin = time.monotonic()
-                    said = subprocess.run([peer, f"--protocol={protocol}", f"--nodes={options.nodes}", f"--flows={flows}", f"--seconds={options.seconds}",
-                                           f"--mobility={work / 'movement.tcl'}", f"--run={seed}", f"--start={START}"],
-                                          capture_output=True, text=True, check=True).stdout
-                    row["ns-3"] = {**json.loads(said), "wall": time.monotonic() - begin}
-                rows.append(row)
-                print(json.dumps(row), flush=True)
+    cases = itertools.product(options.protocols.split(","), map(int, options.nodes.split(",")), map(float, options.speeds.split(",")),
+                              range(options.first_seed, options.first_seed + options.seeds))
+    for protocol, nodes, speed, seed in cases:
+        rows.append(one_case(protocol, nodes, speed, seed, options, peer, work))
+        print(json.dumps(rows[-1]), flush=True)
+        if options.json:
+            options.json.write_text(json.dumps(rows, indent=1) + "\n")
     return rows
+
+
+def one_case(protocol, nodes, speed, seed, options, peer, work):
+    seconds, start = next(length for least, length in reversed(LENGTHS.items()) if nodes >= least)
+    seconds, start = options.seconds or seconds, options.start or start
+    flows = options.flows or max(1, min(20, nodes // 5))
+    row = {"protocol": protocol, "nodes": nodes, "flows": flows, "seconds": seconds, "start": start, "speed": speed, "seed": seed}
+    extra = [*ALWAYS.get(protocol, []), *(f"--{o}" for o in options.routed)]
+    wanted = options.variants.split(",")
+    variants = {"belljar": extra} | ({"as ns-3": [*AS_NS3[protocol], *extra]} if peer else {})
+    file = work / "mobile.yaml"
+    for variant, args in variants.items():
+        file.write_text(yaml.safe_dump(experiment(protocol, nodes, speed, seconds, start, flows, args), sort_keys=False))
+        if variant not in wanted:
+            continue
+        folder = work / f"data-{protocol}-{variant}-{nodes}-{speed:g}-{seed}".replace(" ", "-")
+        row[variant] = run_belljar(file, seed, folder, options.workers)
+        row[variant]["control_packets"], row[variant]["control_bytes"] = control(folder, protocol)
+        if not options.keep:
+            subprocess.run(["rm", "-rf", folder], check=True)
+    if peer and "ns-3" in wanted:
+        movement_file(file, seed, work / "movement.tcl")
+        status, said, times = timed([peer, f"--protocol={protocol}", f"--nodes={nodes}", f"--flows={flows}", f"--seconds={seconds}",
+                                     f"--mobility={work / 'movement.tcl'}", f"--run={seed}", f"--start={start}"])
+        if status != 0:
+            sys.exit(f"ns-3 failed: {said}")
+        row["ns-3"] = {**json.loads(said), **times}
+    return row
 
 
 #: What is compared, by its column: a name, and its value of one run.
@@ -178,6 +222,7 @@ VALUES = {
     "delay": ("delay ms", lambda run, row: 1000 * run["delay"]),
     "overhead": ("control kB/s", lambda run, row: run["control_bytes"] / row["seconds"] / 1000),
     "wall": ("wall s", lambda run, row: run["wall"]),
+    "cpu": ("processor s", lambda run, row: run["cpu"]),
 }
 
 
@@ -203,17 +248,41 @@ def show(rows):
 
 
 def draw(rows, folder):
-    """A figure for each protocol and value, against speed, with the table of its points beside it."""
+    """A figure with a panel for each protocol and value, against speed, with the table of its points beside it."""
+    import matplotlib
     import pandas as pd
 
-    sys.path.insert(0, str(ROOT / "python"))
-    from belljar.figures import parameter_curve
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
 
+    sys.path.insert(0, str(ROOT / "python"))
+    from belljar.statistics import mean_band
+
+    key = ["protocol", "nodes", "speed", "who"]
+    shown = [name for name in ("delivered", "delay", "overhead") if name in VALUES]
+    folder.mkdir(parents=True, exist_ok=True)
     frame = pd.DataFrame(tidy(rows))
-    for protocol, part in frame.groupby("protocol"):
-        for name, (title, _) in VALUES.items():
-            parameter_curve(part, parameter="speed", value=name, variant="who", xlabel="mean speed / m/s", ylabel=title,
-                            path=folder / f"mobile-{protocol}-{name}.png")
+    for nodes, part in frame.groupby("nodes"):
+        if part["speed"].nunique() < 2:
+            continue
+        protocols = list(dict.fromkeys(part["protocol"]))
+        figure, axes = plt.subplots(len(shown), len(protocols), figsize=(4.2 * len(protocols), 2.6 * len(shown)), squeeze=False, sharex=True)
+        for (row, name), (column, protocol) in itertools.product(enumerate(shown), enumerate(protocols)):
+            panel = axes[row][column]
+            for who, mine in part[part["protocol"] == protocol].groupby("who", sort=False):
+                curve = mine.groupby("speed")[name].agg(list)
+                bands = [mean_band(values) for values in curve]
+                panel.plot(curve.index, [band.mean for band in bands], marker="o", markersize=3, label=who)
+                panel.fill_between(curve.index, [band.low for band in bands], [band.high for band in bands], alpha=0.2)
+            panel.set_ylim(bottom=0)
+            panel.set_title(f"{protocol.upper()}: {VALUES[name][0]}", fontsize="small")
+        for panel in axes[-1]:
+            panel.set_xlabel("mean speed / m/s")
+        for panel in axes[0]:
+            panel.legend(frameon=False, fontsize="small")
+        figure.tight_layout()
+        figure.savefig(folder / f"mobile-{nodes}.png", dpi=110)
+    frame.sort_values([*key, "seed"]).round(4).to_csv(folder / "mobile.csv", index=False)
 
 
 if __name__ == "__main__":
