@@ -3,7 +3,7 @@
 use super::{Answer, Loan, Reactive, Request, descriptors};
 use crate::error::{Doing, Error, warn};
 use crate::netlink::{Kernel, KernelRoute, RouteRequest};
-use belljar_base::Map;
+use belljar_base::{Map, Set};
 use belljar_packetio::Flow;
 use belljar_routing::Prefix;
 use nix::errno::Errno;
@@ -28,6 +28,15 @@ pub enum TableChange {
     Set(KernelRoute),
     /// Removes the route to a destination.
     Remove(Prefix),
+}
+
+impl TableChange {
+    fn prefix(&self) -> Prefix {
+        match self {
+            TableChange::Set(route) => route.prefix(),
+            TableChange::Remove(destination) => *destination,
+        }
+    }
 }
 
 /// The kernel's table, by netlink or by an updater, with the routes that were set in it.
@@ -133,39 +142,48 @@ impl RouteSink {
         }
     }
 
-    /// Carries out changes in their order: by one call, where the kernel takes them itself.
+    /// Carries out changes in their order: by one call, where the kernel takes them itself. Of several changes for one destination the last
+    /// one counts.
     pub fn carry_out(&mut self, changes: &[TableChange]) -> Result<(), Error> {
+        let mut told = Set::new();
+        let last = |change: &&TableChange| told.insert(change.prefix());
+        let mut changes: Vec<_> = changes.iter().rev().filter(last).collect();
+        changes.reverse();
         if !matches!(self.way, Way::Kernel(_)) {
-            return changes.iter().try_for_each(|change| match change {
+            return changes.into_iter().try_for_each(|change| match change {
                 TableChange::Set(route) => self.set(*route),
                 TableChange::Remove(destination) => self.remove(*destination),
             });
         }
+        // Each with the route that it replaces.
         let mut requests = Vec::with_capacity(changes.len());
         for change in changes {
             match change {
                 TableChange::Set(route) => {
-                    self.set.insert(route.prefix(), *route);
-                    requests.push(RouteRequest::Set(*route));
+                    requests.push((RouteRequest::Set(*route), self.set.insert(route.prefix(), *route)))
                 }
                 TableChange::Remove(destination) => {
-                    requests.extend(self.set.remove(destination).map(RouteRequest::Remove));
+                    let route = self.set.remove(destination);
+                    requests.extend(route.map(|route| (RouteRequest::Remove(route), None)));
                 }
             }
         }
         let Way::Kernel(kernel) = &mut self.way else { return Ok(()) };
-        let refused = kernel.carry_out(&requests).unwrap_or_else(|error| {
+        let asked: Vec<_> = requests.iter().map(|(request, _)| *request).collect();
+        let refused = kernel.carry_out(&asked).unwrap_or_else(|error| {
             warn(format_args!("routes not changed: {}", refusal(error)));
             Vec::new()
         });
         for (place, error) in refused {
             let error = refusal(error);
             match requests[place] {
-                RouteRequest::Set(route) => {
-                    self.set.remove(&route.prefix());
+                (RouteRequest::Set(route), before) => {
                     warn(format_args!("route to {} not set: {error}", route.prefix()));
+                    // The one before is still there.
+                    self.set.remove(&route.prefix());
+                    self.set.extend(before.map(|before| (before.prefix(), before)));
                 }
-                RouteRequest::Remove(route) => {
+                (RouteRequest::Remove(route), _) => {
                     warn(format_args!("route to {} not removed: {error}", route.prefix()))
                 }
             }
@@ -228,3 +246,7 @@ fn write_request(writer: &mut UnixStream, request: &Request) -> Result<(), Error
     line.push(b'\n');
     writer.write_all(&line).map_err(|_| Error::UpdaterGone)
 }
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;
