@@ -329,16 +329,13 @@ RealNetwork::Catch(uint32_t id, Member& member)
     member.reader->Start(member.tun, MakeCallback(&RealNetwork::Missed, this).Bind(id));
 }
 
-// A packet without a route has come, in the reader's thread.
+// A packet without a route has come, in the reader's thread. ns-3's packets are made in the simulator's own: they share free lists.
 void
 RealNetwork::Missed(uint32_t id, uint8_t* bytes, ssize_t len)
 {
     if (len >= 20 && bytes[0] >> 4 == 4)
     {
-        Ptr<Packet> packet = Create<Packet>(bytes, len);
-        Ipv4Header header;
-        packet->RemoveHeader(header);
-        Simulator::ScheduleWithContext(id, Time(0), &RealNetwork::Look, this, id, packet, header);
+        Simulator::ScheduleWithContext(id, Time(0), &RealNetwork::Look, this, id, std::vector<uint8_t>(bytes, bytes + len));
     }
     std::free(bytes);
 }
@@ -346,8 +343,14 @@ RealNetwork::Missed(uint32_t id, uint8_t* bytes, ssize_t len)
 // Has the protocol look for a route, if the packet is of this node. If it is another's, nobody has a route that should have one:
 // the protocol tells those who sent it.
 void
-RealNetwork::Look(uint32_t id, Ptr<Packet> packet, Ipv4Header header)
+RealNetwork::Look(uint32_t id, std::vector<uint8_t> bytes)
 {
+    Ptr<Packet> packet = Create<Packet>(bytes.data(), bytes.size());
+    Ipv4Header header;
+    if (!packet->RemoveHeader(header))
+    {
+        return;
+    }
     Ptr<Ipv4> ipv4 = m_members.at(id).node->GetObject<Ipv4>();
     Ptr<Ipv4RoutingProtocol> protocol = ipv4->GetRoutingProtocol();
     Ptr<NetDevice> from = ipv4->GetNetDevice(1);

@@ -77,7 +77,7 @@ class RealNetwork
     ns3::Ptr<ns3::FdNetDevice> Attach(Member& member, const std::string& interface);
     void Catch(uint32_t id, Member& member);
     void Missed(uint32_t id, uint8_t* bytes, ssize_t len);
-    void Look(uint32_t id, ns3::Ptr<ns3::Packet> packet, ns3::Ipv4Header header);
+    void Look(uint32_t id, std::vector<uint8_t> bytes);
     void Release(uint32_t id, ns3::Ptr<ns3::Ipv4Route> route, ns3::Ptr<const ns3::Packet> packet, const ns3::Ipv4Header& header);
     void Refresh(const Member& member) const;
     void HandOver(ns3::Time interval);
