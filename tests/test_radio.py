@@ -141,11 +141,14 @@ def test_inspect_and_report_show_radios(run_experiment, belljar):
 
 def test_flows_as_flow_monitor_writes_them(run_experiment, belljar):
     flow = {"model": {"type": "constant_rate", "to": "b:9", "rate": "80 Kbit", "datagram_size": "1000 B", "duration": "5 s"}, "start_time": "1 s"}
-    hosts = {"a": [flow], "b": [{"model": {"type": "sink", "port": 9, "protocol": "udp"}}]}
+    # Nobody listens at port 10: ICMP comes back, which is no flow.
+    refused = {"model": {**flow["model"], "to": "b:10", "duration": "1 s"}, "start_time": "1 s"}
+    hosts = {"a": [flow, refused], "b": [{"model": {"type": "sink", "port": 9, "protocol": "udp"}}]}
     done = run_experiment(air({"a": [0, 0], "b": [100, 0]}, hosts, events=[{"at": "4 s", "move": "b", "to": [900, 0]}]), pcap=True, status=None)
     text = execute([belljar, "inspect", done.path, "--flow-monitor"]).out
     tree = ElementTree.fromstring(text)
     number = next(flow.get("flowId") for flow in tree.find("Ipv4FlowClassifier") if flow.get("destinationPort") == "9")
+    assert {flow.get("protocol") for flow in tree.find("Ipv4FlowClassifier")} == {"17"}
     flow = next(flow for flow in tree.find("FlowStats") if flow.get("flowId") == number)
     with open(done.path / "flows.csv") as table:
         sink = next(row for row in csv.DictReader(table) if row["host"] == "b")

@@ -1,6 +1,6 @@
 //! The flows in the captures of hosts as the XML that ns-3's FlowMonitor writes, for scripts that read that.
 //!
-//! A flow is what has the same addresses, protocol and ports. Its packets are counted where their source sends them and where their destination
+//! A flow is what has the same addresses, protocol and ports; as in FlowMonitor there are flows of UDP and TCP alone. Its packets are counted where their source sends them and where their destination
 //! receives them, with the bytes of the IP packets, as FlowMonitor does; a packet is known again by IP's identification and its content: delays are wrong after a loss where both repeat.
 //! Fragments are left out.
 
@@ -8,7 +8,7 @@ use crate::names;
 use crate::read::{CapturedPacket, ReadError, Results, files, packets};
 use crate::topology::Topology;
 use belljar_base::{Map, Set, SimTime};
-use belljar_wire::ethernet;
+use belljar_wire::{ethernet, protocol};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
@@ -105,7 +105,7 @@ impl Flow {
     }
 }
 
-/// An IPv4 packet that is no fragment.
+/// An IPv4 packet of UDP or TCP that is no fragment.
 fn seen(packet: &CapturedPacket) -> Option<Seen> {
     let ip = match packet.ethernet {
         true => {
@@ -121,8 +121,8 @@ fn seen(packet: &CapturedPacket) -> Option<Seen> {
     }
     let payload = ip.get(usize::from(ip[0] & 0xf) * 4..)?;
     let ports = match (ip[9], payload) {
-        (6 | 17, [_, _, _, _, ..]) => (short(payload), short(&payload[2..])),
-        _ => (0, 0),
+        (protocol::TCP | protocol::UDP, [_, _, _, _, ..]) => (short(payload), short(&payload[2..])),
+        _ => return None,
     };
     let (source, destination) = (address(12)?, address(16)?);
     Some(Seen {
