@@ -152,6 +152,10 @@ def main():
     parser.add_argument("--variants", default="belljar,as ns-3,ns-3", help="of these, those that there are")
     parser.add_argument("--workers", type=int, help="worker threads of Belljar [default: its own]")
     parser.add_argument("--routed", nargs="*", default=[], metavar="OPTION", help="options of belljar-routed, without their dashes")
+    parser.add_argument("--routed-with", nargs="+", action="append", default=[], metavar="OPTION", help="one more variant of belljar-routed, with these options (without their dashes)")
+    parser.add_argument("--ns3-with", nargs="+", action="append", default=[], metavar="ATTRIBUTE",
+                        help="one more variant of ns-3, with options and attributes: no-arp ns3::aodv::RoutingProtocol::AllowedHelloLoss=20")
+    parser.add_argument("--radio", type=yaml.safe_load, default={}, metavar="YAML", help="more settings of the radio channel: '{capture: none}'")
     parser.add_argument("--no-ns3", action="store_true", help="Belljar alone")
     parser.add_argument("--ns3", type=pathlib.Path, help="the program that is made of benches/mobile/mesh.cc, if it is there already")
     parser.add_argument("--json", type=pathlib.Path)
@@ -195,24 +199,30 @@ def one_case(protocol, nodes, speed, seed, options, peer, work):
     row = {"protocol": protocol, "nodes": nodes, "flows": flows, "seconds": seconds, "start": start, "speed": speed, "seed": seed}
     extra = [*ALWAYS.get(protocol, []), *(f"--{o}" for o in options.routed)]
     wanted = options.variants.split(",")
-    variants = {"belljar": extra} | ({"as ns-3": [*AS_NS3[protocol], *extra]} if peer else {})
+    variants = {name: args for name, args in [("belljar", extra), ("as ns-3", [*AS_NS3[protocol], *extra])] if name in wanted and (peer or name == "belljar")}
+    variants |= {" ".join(["belljar", *more]): [*(f"--{o}" for o in more), *extra] for more in options.routed_with}
     file = work / "mobile.yaml"
+    described = experiment(protocol, nodes, speed, seconds, start, flows, extra)
+    described["radios"]["air"] |= options.radio
+    file.write_text(yaml.safe_dump(described, sort_keys=False))
+    if peer:
+        movement_file(file, seed, work / "movement.tcl")
     for variant, args in variants.items():
-        file.write_text(yaml.safe_dump(experiment(protocol, nodes, speed, seconds, start, flows, args), sort_keys=False))
-        if variant not in wanted:
-            continue
+        for host in described["hosts"].values():
+            host["processes"][0]["args"] = [protocol, "-i", "eth0", *args]
+        file.write_text(yaml.safe_dump(described, sort_keys=False))
         folder = work / f"data-{protocol}-{variant}-{nodes}-{speed:g}-{seed}".replace(" ", "-")
         row[variant] = run_belljar(file, seed, folder, options.workers)
         row[variant]["control_packets"], row[variant]["control_bytes"] = control(folder, protocol)
         if not options.keep:
             subprocess.run(["rm", "-rf", folder], check=True)
-    if peer and "ns-3" in wanted:
-        movement_file(file, seed, work / "movement.tcl")
+    theirs = [attributes for attributes in [[], *options.ns3_with] if peer and (attributes or "ns-3" in wanted)]
+    for attributes in theirs:
         status, said, times = timed([peer, f"--protocol={protocol}", f"--nodes={nodes}", f"--flows={flows}", f"--seconds={seconds}",
-                                     f"--mobility={work / 'movement.tcl'}", f"--run={seed}", f"--start={start}"])
+                                     f"--mobility={work / 'movement.tcl'}", f"--run={seed}", f"--start={start}", *(f"--{a}" for a in attributes)])
         if status != 0:
             sys.exit(f"ns-3 failed: {said}")
-        row["ns-3"] = {**json.loads(said), **times}
+        row[" ".join(["ns-3", *attributes])] = {**json.loads(said), **times}
     return row
 
 
@@ -228,15 +238,16 @@ VALUES = {
 
 def tidy(rows):
     return [{"protocol": row["protocol"], "nodes": row["nodes"], "speed": row["speed"], "seed": row["seed"], "who": who,
-             **{name: value(row[who], row) for name, (_, value) in VALUES.items()}}
-            for row in rows for who in ("belljar", "as ns-3", "ns-3") if who in row]
+             **{name: value(run, row) for name, (_, value) in VALUES.items()}}
+            for row in rows for who, run in row.items() if isinstance(run, dict)]
 
 
 def show(rows):
     """Means over the seeds, with the spread."""
     runs = tidy(rows)
     print("\nmean (least to greatest)")
-    print(f"{'':>5} {'nodes':>5} {'m/s':>5} {'':8} {'seeds':>5} " + " ".join(f"{title:>24}" for title, _ in VALUES.values()))
+    wide = max(len(run["who"]) for run in runs)
+    print(f"{'':>5} {'nodes':>5} {'m/s':>5} {'':{wide}} {'seeds':>5} " + " ".join(f"{title:>24}" for title, _ in VALUES.values()))
     key = lambda run: (run["protocol"], run["nodes"], run["speed"], run["who"])
     for protocol, nodes, speed, who in dict.fromkeys(map(key, runs)):
         mine = [run for run in runs if key(run) == (protocol, nodes, speed, who)]
@@ -244,7 +255,11 @@ def show(rows):
         for name in VALUES:
             values = [run[name] for run in mine]
             cells.append(f"{statistics.mean(values):.1f} ({min(values):.1f} to {max(values):.1f})")
-        print(f"{protocol:>5} {nodes:5} {speed:5g} {who:8} {len(mine):5} " + " ".join(f"{cell:>24}" for cell in cells))
+        print(f"{protocol:>5} {nodes:5} {speed:5g} {who:{wide}} {len(mine):5} " + " ".join(f"{cell:>24}" for cell in cells))
+        places = [(row[who].get("lost", {}), row[who]["sent"]) for row in rows if who in row and key({**row, "who": who}) == (protocol, nodes, speed, who)]
+        shares = {place: 100 * sum(lost.get(place, 0) for lost, _ in places) / sum(sent for _, sent in places) for place in sorted({p for lost, _ in places for p in lost})}
+        if shares:
+            print(f"{'':18} lost, in % of what was sent: " + ", ".join(f"{place} {share:.1f}" for place, share in shares.items()))
 
 
 def draw(rows, folder):

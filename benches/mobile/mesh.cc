@@ -1,5 +1,6 @@
 // The scenario of benches/mobile.py in ns-3: its OLSR or AODV, its 802.11b, a movement file of ns-2 and a range-limited channel.
-// Prints one line of JSON. With --flowmon FILE it also writes FlowMonitor's XML.
+// Prints one line of JSON. With --flowmon FILE it also writes FlowMonitor's XML. Any attribute of ns-3 can be set, as in
+// --ns3::ArpCache::DeadTimeout=1s.
 #include "ns3/aodv-module.h"
 #include "ns3/applications-module.h"
 #include "ns3/core-module.h"
@@ -11,11 +12,16 @@
 #include "ns3/wifi-module.h"
 
 #include <iostream>
+#include <map>
 
 using namespace ns3;
 
+static const uint16_t dataPort = 9;
+
 static uint64_t offered, controlPackets, controlBytes;
 static uint16_t controlPort;
+// Datagrams of the flows that were lost, by the place.
+static std::map<std::string, uint64_t> lost;
 
 // Counts what the protocol sends, with the Ethernet header that Belljar's captures have.
 static void
@@ -27,6 +33,47 @@ Sent(const Ipv4Header& header, Ptr<const Packet> packet, uint32_t)
     {
         controlPackets++;
         controlBytes += packet->GetSize() + header.GetSerializedSize() + 14;
+    }
+}
+
+static void
+CountLost(const std::string& place, const Ipv4Header& header, Ptr<Packet> rest)
+{
+    UdpHeader udp;
+    if (header.GetProtocol() == UdpL4Protocol::PROT_NUMBER && rest->PeekHeader(udp) && udp.GetDestinationPort() == dataPort)
+    {
+        lost[place]++;
+    }
+}
+
+static void
+LostByIp(const Ipv4Header& header, Ptr<const Packet> packet, Ipv4L3Protocol::DropReason reason, Ptr<Ipv4>, uint32_t)
+{
+    CountLost(reason == Ipv4L3Protocol::DROP_TTL_EXPIRED ? "ttl" : "no route", header, packet->Copy());
+}
+
+// While its next hop was asked for by ARP, or counted as dead.
+static void
+LostByArp(Ptr<const Packet> packet)
+{
+    Ptr<Packet> rest = packet->Copy();
+    Ipv4Header header;
+    if (rest->RemoveHeader(header))
+    {
+        CountLost("arp", header, rest);
+    }
+}
+
+static void
+LostByMac(WifiMacDropReason reason, Ptr<const WifiMpdu> mpdu)
+{
+    Ptr<Packet> rest = mpdu->GetPacket()->Copy();
+    LlcSnapHeader llc;
+    Ipv4Header header;
+    if (rest->GetSize() > llc.GetSerializedSize() && rest->RemoveHeader(llc) && llc.GetType() == Ipv4L3Protocol::PROT_NUMBER &&
+        rest->RemoveHeader(header))
+    {
+        CountLost(reason == WIFI_MAC_DROP_REACHED_RETRY_LIMIT ? "given up" : "mac queue", header, rest);
     }
 }
 
@@ -48,6 +95,7 @@ main(int argc, char* argv[])
     uint32_t nodes = 50, flows = 10, run = 1;
     double seconds = 120, start = 30, range = 250;
     std::string protocol = "olsr", mobility, flowmon;
+    bool noArp = false;
     CommandLine cmd(__FILE__);
     cmd.AddValue("protocol", "olsr or aodv", protocol);
     cmd.AddValue("nodes", "stations", nodes);
@@ -57,6 +105,7 @@ main(int argc, char* argv[])
     cmd.AddValue("range", "reach in metres", range);
     cmd.AddValue("run", "number of the run", run);
     cmd.AddValue("mobility", "movement file of ns-2", mobility);
+    cmd.AddValue("no-arp", "stations know all hardware addresses", noArp);
     cmd.AddValue("flowmon", "file for FlowMonitor's XML", flowmon);
     cmd.Parse(argc, argv);
     RngSeedManager::SetRun(run);
@@ -92,14 +141,27 @@ main(int argc, char* argv[])
     Ipv4AddressHelper address;
     address.SetBase("10.0.0.0", nodes < 250 ? "255.255.255.0" : "255.255.0.0");
     Ipv4InterfaceContainer interfaces = address.Assign(devices);
+    // AODV hears from the link layer of those neighbours alone that ARP has found, or that are permanent: entries of
+    // NeighborCacheHelper are neither.
+    for (uint32_t n = 0; noArp && n < nodes * nodes; n++)
+    {
+        Ptr<Ipv4Interface> own = all.Get(n / nodes)->GetObject<Ipv4L3Protocol>()->GetInterface(1);
+        ArpCache::Entry* entry = own->GetArpCache()->Add(interfaces.GetAddress(n % nodes));
+        entry->SetMacAddress(devices.Get(n % nodes)->GetAddress());
+        entry->MarkPermanent();
+    }
     Config::ConnectWithoutContext("/NodeList/*/$ns3::Ipv4L3Protocol/SendOutgoing", MakeCallback(&Sent));
+    Config::ConnectWithoutContext("/NodeList/*/$ns3::Ipv4L3Protocol/Drop", MakeCallback(&LostByIp));
+    Config::ConnectWithoutContext("/NodeList/*/$ns3::ArpL3Protocol/Drop", MakeCallback(&LostByArp));
+    Config::ConnectWithoutContext("/NodeList/*/$ns3::ArpL3Protocol/CacheList/*/Drop", MakeCallback(&LostByArp));
+    Config::ConnectWithoutContext("/NodeList/*/DeviceList/*/$ns3::WifiNetDevice/Mac/DroppedMpdu", MakeCallback(&LostByMac));
 
     for (uint32_t n = 0; n < flows; n++)
     {
         uint32_t to = (n + nodes / 2) % nodes;
-        PacketSinkHelper("ns3::UdpSocketFactory", InetSocketAddress(Ipv4Address::GetAny(), 9)).Install(all.Get(to));
+        PacketSinkHelper("ns3::UdpSocketFactory", InetSocketAddress(Ipv4Address::GetAny(), dataPort)).Install(all.Get(to));
         Ptr<Socket> socket = Socket::CreateSocket(all.Get(n), UdpSocketFactory::GetTypeId());
-        socket->Connect(InetSocketAddress(interfaces.GetAddress(to), 9));
+        socket->Connect(InetSocketAddress(interfaces.GetAddress(to), dataPort));
         Simulator::Schedule(Seconds(start + 0.1 * n), &Send, socket, Seconds(seconds - 5));
     }
     FlowMonitorHelper helper;
@@ -112,7 +174,7 @@ main(int argc, char* argv[])
     double delay = 0;
     for (const auto& [id, flow] : monitor->GetFlowStats())
     {
-        if (classifier->FindFlow(id).destinationPort == 9)
+        if (classifier->FindFlow(id).destinationPort == dataPort)
         {
             received += flow.rxPackets;
             delay += flow.delaySum.GetSeconds();
@@ -123,6 +185,13 @@ main(int argc, char* argv[])
         monitor->SerializeToXmlFile(flowmon, false, false);
     }
     std::cout << "{\"sent\": " << offered << ", \"received\": " << received << ", \"delay\": " << (received ? delay / received : 0)
-              << ", \"control_packets\": " << controlPackets << ", \"control_bytes\": " << controlBytes << "}" << std::endl;
+              << ", \"control_packets\": " << controlPackets << ", \"control_bytes\": " << controlBytes << ", \"lost\": {";
+    std::string separator;
+    for (const auto& [place, datagrams] : lost)
+    {
+        std::cout << separator << "\"" << place << "\": " << datagrams;
+        separator = ", ";
+    }
+    std::cout << "}}" << std::endl;
     Simulator::Destroy();
 }
