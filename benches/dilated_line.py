@@ -37,17 +37,23 @@ LEAST_WARM = 0.5
 SHORT = 16
 
 
+def round_trip(count, rate):
+    """Seconds of a round trip over a line of so many switches."""
+    return (count + 1) * 2 * (p4_chain.LATENCY + 1514 * 8 / (rate * 1e6))
+
+
 def measured(count, rate, seconds):
     """Seconds for which a line is measured."""
-    trip = (count + 1) * 2 * (p4_chain.LATENCY + 1514 * 8 / (rate * 1e6))
+    trip = round_trip(count, rate)
     return seconds if count <= SHORT else min(seconds, math.ceil(max(2 * trip, 0.5) / INTERVAL) * INTERVAL)
 
 
-def paced(text, warm, seconds):
-    """An experiment whose flows end with the measurement, and report often."""
+def paced(text, warm, seconds, trip):
+    """An experiment whose flows end with the measurement, and report often. The receiver's clock begins when the flow's first bytes are there,
+    so `trip`, the time of a round trip, passes some times before."""
     warm = math.ceil(max(warm, LEAST_WARM) / INTERVAL) * INTERVAL
     text = re.sub(r"-i, 1(?=[],])", f"-i, {INTERVAL}", text)
-    text = text.replace("stop_time: ", f"stop_time: {1 + warm + seconds + INTERVAL:.1f} s  # ")
+    text = text.replace("stop_time: ", f"stop_time: {1 + warm + seconds + 3 * trip + INTERVAL:.1f} s  # ")
     return re.sub(r"stop_time: ([\d.]+ s) [^}]*", r"stop_time: \1", text), warm
 
 
@@ -223,7 +229,7 @@ def main():
     for kind, plane, count, rate in cells:
         make = ring if kind == "ring" else PLANES[plane]
         seconds = measured(2 if kind == "ring" else count, rate, a.seconds)
-        text, warm = paced(*make(count, rate, seconds), seconds)
+        text, warm = paced(*make(count, rate, seconds), seconds, round_trip(2 if kind == "ring" else count, rate))
         dilated = {tdf: ["--quantum", "1 ms"] if tdf == "quantum" else ["--tdf", tdf] for tdf in a.tdf or ["8"]}
         worlds = {"simulated": ["run"], "real time": ["emulate"]} | {
             tdf if tdf == "quantum" else f"tdf {tdf}": ["emulate", *options] for tdf, options in dilated.items()}

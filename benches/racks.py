@@ -5,15 +5,21 @@ The experiment of section 7.4.2 of the SimBricks paper (SIGCOMM 2022): racks of 
 Each client (racks/client.c) has a connection to each server of its rack and to as many servers of other racks, drawn at random; in a single rack it has two
 to each. It sends gets and sets of 1 KiB at a fixed mean rate. Hosts have permanent entries for each other's hardware addresses: 20,000 questions by ARP, each to 1,000 hosts,
 would take longer than all else. With `--behind-a-channel` the last rack is a Belljar of its own, its
-ToR's uplink a channel. The cost is the slope between a short and a long run."""
+ToR's uplink a channel. The cost is the slope between a short and a long run.
+
+`--native` runs the same programs on this machine's own kernel over its loopback, with `--native-rate` requests a second in all however many hosts there
+are: what a request costs there with few and with many programs is what the machine's memory adds by itself, without a simulation."""
 
 import argparse
 import json
 import pathlib
 import random
 import re
+import resource
+import subprocess
 import sys
 import tempfile
+import time
 
 from common import ROOT, belljar, compile_c, remove, results_folder, run_experiment, save, spread
 
@@ -134,6 +140,53 @@ def run(a, program, racks, behind, seconds):
                    "p99_us": max(int(one[7]) for one in said)}
 
 
+def local(rack, number):
+    """A server's address natively."""
+    return f"127.1.{rack}.{number + 1}"
+
+
+def native(a, program, racks, seconds):
+    """Seconds of CPU and requests of the same programs on this machine's kernel."""
+    servers, half = connections(a, racks), a.rack // 2
+    rate = a.native_rate / (racks * (a.rack - half))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = [subprocess.Popen(["memcached", "-u", "root", "-l", local(rack, n), "-t", "1", "-U", "0"]) for rack in range(racks) for n in range(half)]
+    try:
+        time.sleep(1 + len(started) / 200)
+        clients = [subprocess.Popen([program, str(rack * a.rack + n), str(rate), str(seconds), str(a.value), *(local(*server) for server in its)],
+                                    stdout=subprocess.PIPE, text=True) for (rack, n), its in servers.items()]
+        said = [SAID.fullmatch(client.communicate()[0].strip()) for client in clients]
+    finally:
+        for server in started:
+            server.terminate()
+        for server in started:
+            server.wait()
+    if not all(said):
+        sys.exit(f"{sum(map(bool, said))} of {len(said)} native clients came to their end")
+    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime, sum(int(one[2]) for one in said)
+
+
+def native_turn(a, program, racks):
+    """Microseconds of CPU of a request: the slope between a short and a long run."""
+    short, long = (native(a, program, racks, seconds) for seconds in a.native_seconds)
+    return (long[0] - short[0]) / (long[1] - short[1]) * 1e6
+
+
+def natives(a, program):
+    """The rows of `--native`."""
+    turns = {racks: [] for racks in a.racks}
+    for _ in range(a.repeat):
+        for racks in a.racks:
+            turns[racks].append(native_turn(a, program, racks))
+            print(f"{racks * a.rack:5} programs natively {turns[racks][-1]:8.1f} us of CPU a request", flush=True)
+    rows = [{"programs": racks * a.rack, "cpu_us": spread(its)} for racks, its in turns.items()]
+    for row in rows:
+        row["ratio"] = row["cpu_us"]["median"] / rows[0]["cpu_us"]["median"]
+        print(f"{row['programs']:5} programs natively {row['cpu_us']['median']:8.1f} us ({row['ratio']:.2f})")
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--racks", type=int, nargs="+", default=[1, 5, 25], help="numbers of racks (%(default)s)")
@@ -145,10 +198,16 @@ def main():
     parser.add_argument("--behind-a-channel", action="store_true", help="measure with one rack behind a channel too")
     parser.add_argument("--uplink", type=int, default=1000, metavar="NS", help="latency of uplinks; of one that is a channel, the channel has half of it (%(default)s)")
     parser.add_argument("--parallelism", type=int, default=1, help="workers of each Belljar (%(default)s)")
+    parser.add_argument("--native", action="store_true", help="measure what the same programs cost without a simulation, and nothing else")
+    parser.add_argument("--native-rate", type=float, default=10_000, help="requests a second of all clients together (%(default)s)")
+    parser.add_argument("--native-seconds", type=float, nargs=2, default=[4, 12], metavar=("SHORT", "LONG"), help="(%(default)s)")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json")
     a = parser.parse_args()
     program = compile_c(SOURCE, "client")
+    if a.native:
+        save("racks", {"native": natives(a, program)}, a.json)
+        return
     cases = [(racks, behind) for behind in ([False, True] if a.behind_a_channel else [False]) for racks in a.racks]
     measured = {case: [] for case in cases}
     for _ in range(a.repeat):

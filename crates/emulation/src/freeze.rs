@@ -114,7 +114,9 @@ impl Freezer {
 
 /// Stops all other processes of this namespace, and lets them go on, as `orders` say. For the first process of a host.
 pub fn obey(mut orders: UnixStream) {
-    crate::go_first();
+    if !belljar_platform::go_before_programs() {
+        crate::go_first();
+    }
     let mut order = [0];
     while matches!(orders.read(&mut order), Ok(1)) {
         let signal = if order[0] == STOP { Signal::SIGSTOP } else { Signal::SIGCONT };

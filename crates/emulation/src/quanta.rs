@@ -251,7 +251,10 @@ impl<'a> Controller<'a> {
 
     /// Drives all clocks until `stop` is set; then they run on and nobody is frozen.
     pub fn run(mut self, stop: &AtomicBool) -> Controlled {
-        go_first();
+        // Frozen hosts wait for it, and it hardly works.
+        if !belljar_platform::go_before_programs() {
+            go_first();
+        }
         let _ = precise_waits();
         let (first_real, first) = (monotonic_ns(), self.time(monotonic_ns()));
         self.meter.look();

@@ -63,6 +63,7 @@ mod machine;
 mod mappings;
 mod native;
 mod near;
+mod priority;
 mod registry;
 mod rewrite;
 mod space;
@@ -71,3 +72,4 @@ mod vdso;
 
 pub use init::{InitError, init};
 pub use machine::{HostMachine, fetch, prefetch, release_thread};
+pub use priority::go_before_programs;
