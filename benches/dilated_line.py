@@ -57,19 +57,21 @@ def paced(text, warm, seconds, trip):
     return re.sub(r"stop_time: ([\d.]+ s) [^}]*", r"stop_time: \1", text), warm
 
 
+def growing(flight):
+    """Sysctls with which the kernel grows windows by itself up to twice as many bytes as fit into the path. Not all namespaces have the limits
+    of buffers that programs ask for."""
+    return {"net.ipv4.tcp_congestion_control": "reno", "net.ipv4.tcp_rmem": f"4096 131072 {2 * flight}", "net.ipv4.tcp_wmem": f"4096 131072 {2 * flight}"}
+
+
 def bridges(count, rate, seconds):
     """A line of the kernel's bridges between two hosts."""
     links = [("h1", "s1"), *((f"s{n}", f"s{n + 1}") for n in range(1, count)), (f"s{count}", "h2")]
     flight = p4_chain.bytes_in_flight(rate, count + 1)
     warm = p4_chain.slow_start(rate, count + 1)
-    server, client = p4_chain.flow("10.0.0.2", flight, math.ceil(warm + seconds + 1))
-    sysctls = {"net.ipv4.tcp_congestion_control": "reno", "net.core.rmem_max": 2 * flight, "net.core.wmem_max": 2 * flight}
-    # Not all namespaces have the limits of buffers: without them the kernel grows the windows by itself.
-    client, server = (text.replace(f", -w, {flight * 2}", "") for text in (client, server))
-    sysctls |= {"net.ipv4.tcp_rmem": f"4096 131072 {2 * flight}", "net.ipv4.tcp_wmem": f"4096 131072 {2 * flight}"}
+    server, client = (without_windows(text) for text in p4_chain.flow("10.0.0.2", flight, math.ceil(warm + seconds + 1)))
     return f"""
 general: {{stop_time: {math.ceil(warm + seconds + 2)} s}}
-host_option_defaults: {{sysctls: {json.dumps(sysctls)}}}
+host_option_defaults: {{sysctls: {json.dumps(growing(flight))}}}
 switches: [{", ".join(f"s{n}" for n in range(1, count + 1))}]
 hosts:
   h1: {{interfaces: {{eth0: 10.0.0.1/24}}, processes: [{client}]}}
@@ -78,9 +80,17 @@ links:
 """ + "\n".join(f"- {{between: [{a}, {b}], rate: {rate} Mbit, latency: 1 ms, queue: {{bytes: {max(flight, 200_000)} B}}}}" for a, b in links) + "\n", warm
 
 
+def without_windows(text):
+    return re.sub(r", -w, \d+", "", text)
+
+
 def p4(count, rate, seconds):
     """The same line of P4 switches. Queues are those of the links: in an emulation the switches have none."""
-    return queues_of_links(p4_chain.line(count, rate, math.ceil(seconds))[0]), p4_chain.slow_start(rate, count + 1)
+    text = without_windows(queues_of_links(p4_chain.line(count, rate, math.ceil(seconds))[0]))
+    sysctls = json.dumps(growing(p4_chain.bytes_in_flight(rate, count + 1)))
+    text, times = re.subn(r"^host_option_defaults: .*$", f"host_option_defaults: {{sysctls: {sysctls}}}", text, flags=re.MULTILINE)
+    assert times == 1
+    return text, p4_chain.slow_start(rate, count + 1)
 
 
 def ring(count, rate, seconds):

@@ -2,27 +2,52 @@
 
 use crate::SimDuration;
 
-/// A histogram of lateness, by powers of two of a nanosecond.
+/// Buckets of an octave.
+const PARTS: u64 = 8;
+/// Its logarithm to the base 2.
+const PART_BITS: u32 = PARTS.ilog2();
+/// The bucket of the longest time, and one.
+const BUCKETS: usize = bucket(u64::MAX) + 1;
+
+/// A histogram of lateness, by eighths of powers of two of a nanosecond.
 #[derive(Clone, Debug)]
 pub struct Lateness {
-    /// Number `i` counts values below 2^i ns that no earlier one does.
-    buckets: [u64; 64],
+    /// See [`bucket`].
+    buckets: [u64; BUCKETS],
     count: u64,
     sum: u128,
     max: SimDuration,
 }
 
+/// The number of the bucket of a value in nanoseconds. Up to [`PARTS`] each value has its own.
+const fn bucket(ns: u64) -> usize {
+    if ns < PARTS {
+        return ns as usize;
+    }
+    let shift = ns.ilog2() - PART_BITS;
+    ((shift as u64 + 1) * PARTS + (ns >> shift) - PARTS) as usize
+}
+
+/// The greatest value of a bucket.
+const fn greatest(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < PARTS {
+        return bucket;
+    }
+    let (shift, part) = (bucket / PARTS - 1, bucket % PARTS);
+    ((PARTS + part) << shift) + ((1 << shift) - 1)
+}
+
 impl Default for Lateness {
     fn default() -> Lateness {
-        Lateness { buckets: [0; 64], count: 0, sum: 0, max: SimDuration::ZERO }
+        Lateness { buckets: [0; BUCKETS], count: 0, sum: 0, max: SimDuration::ZERO }
     }
 }
 
 impl Lateness {
     /// Counts a value.
     pub fn add(&mut self, late: SimDuration) {
-        let bits = u64::BITS - late.as_nanos().leading_zeros();
-        self.buckets[(bits as usize).min(63)] += 1;
+        self.buckets[bucket(late.as_nanos())] += 1;
         self.count += 1;
         self.sum += u128::from(late.as_nanos());
         self.max = self.max.max(late);
@@ -52,15 +77,15 @@ impl Lateness {
         SimDuration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// A bound that a share of `q` (0 to 1) of the values does not exceed: at most twice the least such bound, and
+    /// A bound that a share of `q` (0 to 1) of the values does not exceed: at most an eighth above the least such bound, and
     /// never more than the greatest value.
     pub fn quantile(&self, q: f64) -> SimDuration {
         let rank = (q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;
         let mut seen = 0;
-        for (i, n) in self.buckets.iter().enumerate() {
+        for (bucket, n) in self.buckets.iter().enumerate() {
             seen += n;
             if seen >= rank {
-                return SimDuration::from_nanos((1u64 << i) - 1)
+                return SimDuration::from_nanos(greatest(bucket))
                     .max(SimDuration::from_picos(999))
                     .min(self.max);
             }
@@ -74,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_bound_their_share_within_a_factor_of_two() {
+    fn quantiles_bound_their_share_within_an_eighth() {
         let mut lateness = Lateness::default();
         assert_eq!(
             (lateness.mean(), lateness.quantile(0.5), lateness.count()),
@@ -85,13 +110,24 @@ mod tests {
         }
         for (q, least) in [(0.5, 500), (0.9, 900), (0.01, 10)] {
             let bound = lateness.quantile(q).as_nanos();
-            assert!((least..2 * least).contains(&bound), "{q}: {bound}");
+            assert!((least..=least * 9 / 8).contains(&bound), "{q}: {bound}");
         }
         assert_eq!(lateness.quantile(1.0), SimDuration::from_nanos(1000));
         assert_eq!(
             (lateness.max().as_nanos(), lateness.mean().as_nanos(), lateness.count()),
             (1000, 500, 1000)
         );
+    }
+
+    #[test]
+    fn each_value_is_in_a_bucket_that_ends_an_eighth_above_it_at_most() {
+        let values = (0..64)
+            .flat_map(|bit| [0, 1, 3, 7].map(|more| (1u64 << bit).saturating_add((1 << bit) / 8 * more)));
+        for ns in values.chain([u64::MAX]) {
+            let end = greatest(bucket(ns));
+            assert!((ns..=ns.saturating_add(ns / 8)).contains(&end), "{ns}: {end}");
+            assert!(bucket(ns) == 0 || greatest(bucket(ns) - 1) < ns);
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! when there is slack.
 //!
 //! Time falls short when a P4 switch or a line has hardly a moment without work, or all of them together leave hardly a moment of all
-//! processors (hosts' programs do not count: they may take every processor at every factor); when lines hand frames out later than does no harm; or when a node waited for a processor that it would have had on a
+//! processors (hosts' programs do not count: they may take every processor at every factor); when lines hand frames out later than does no harm, in
+//! the mean or too many of them; or when a node waited for a processor that it would have had on a
 //! machine of its own. The first is what keeps the rates of an experiment whose flows adapt to what they get: as TCP does, which slows
 //! down before anything is late. The others say themselves how much is missing, whatever the reason: load of the experiment, or of
 //! somebody else. Slack is the absence of all with a margin; then the factor is lowered. A flow asks for more only round trip by round
@@ -21,6 +22,8 @@ const MOST: u64 = 500_000;
 /// Shares of its time for which a node may be short of a processor: above the first the factor is raised, below the second lowered.
 const SHORT: f64 = 0.10;
 const HARDLY_SHORT: f64 = 0.04;
+/// The share of frames that may be later than does no harm: half of what makes a run doubtful.
+const HARMED: f64 = 0.005;
 /// The share of the lateness that does no harm below which there is slack.
 const MARGIN: f64 = 0.5;
 /// The share of its time for which a switch or a line has work: above the first the factor is raised to where the third is expected,
@@ -48,23 +51,37 @@ const WEIGHT: f64 = 0.4;
 /// Windows before a step downwards to where the factor was too low: at first, and at most.
 const MEMORY: (u32, u32) = (40, 1_000);
 
-/// A number of frames and the sum of their lateness.
+/// A number of frames, the sum of their lateness, and how many were later than does no harm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Late {
     frames: u64,
     ns: u64,
+    harmed: u64,
 }
 
 impl Late {
-    /// Counts a frame.
-    pub fn add(&mut self, late: SimDuration) {
+    /// Counts a frame, where a lateness up to `harmless` does no harm.
+    pub fn add(&mut self, late: SimDuration, harmless: SimDuration) {
         self.frames += 1;
         self.ns = self.ns.saturating_add(late.as_nanos());
+        self.harmed += u64::from(late > harmless);
     }
 
     /// Both together.
     pub fn with(self, other: Late) -> Late {
-        Late { frames: self.frames + other.frames, ns: self.ns.saturating_add(other.ns) }
+        let Late { frames, ns, harmed } = other;
+        Late { frames: self.frames + frames, ns: self.ns.saturating_add(ns), harmed: self.harmed + harmed }
+    }
+
+    /// Frames that are late by `mean` nanoseconds in the mean, `harmed` of them by too much.
+    #[cfg(test)]
+    pub fn of(frames: u64, mean: f64, harmed: u64) -> Late {
+        Late { frames, ns: (frames as f64 * mean) as u64, harmed }
+    }
+
+    /// The mean lateness in nanoseconds.
+    fn mean(self) -> f64 {
+        self.ns as f64 / self.frames.max(1) as f64
     }
 }
 
@@ -72,33 +89,33 @@ impl Late {
 #[derive(Debug, Default)]
 pub struct Pressure {
     late_ns: AtomicU64,
+    harmed: AtomicU64,
     frames: AtomicU64,
 }
 
 impl Pressure {
-    /// Counts what a line's count of frames and sum of lateness have grown by since `seen`.
+    /// Counts what a line's counts have grown by since `seen`.
     pub fn grow(&self, seen: &mut Late, now: Late) {
         if now.frames > seen.frames {
             self.frames.fetch_add(now.frames - seen.frames, Relaxed);
             self.late_ns.fetch_add(now.ns - seen.ns, Relaxed);
+            self.harmed.fetch_add(now.harmed - seen.harmed, Relaxed);
             *seen = now;
         }
     }
 
-    /// The mean lateness since the last call, in nanoseconds, and the frames.
-    pub fn take(&self) -> (f64, u64) {
-        let (late, frames) = (self.late_ns.swap(0, Relaxed), self.frames.swap(0, Relaxed));
-        (late as f64 / frames.max(1) as f64, frames)
+    /// The frames since the last call.
+    pub fn take(&self) -> Late {
+        let taken = |count: &AtomicU64| count.swap(0, Relaxed);
+        Late { frames: taken(&self.frames), ns: taken(&self.late_ns), harmed: taken(&self.harmed) }
     }
 }
 
 /// Measurements of one window.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// Mean lateness of frames in nanoseconds.
-    pub late: f64,
-    /// Frames.
-    pub frames: u64,
+    /// Frames and their lateness.
+    pub late: Late,
     /// The greatest share of its time for which a node was short of a processor.
     pub short: f64,
     /// The greatest share of its time for which a switch or a line had work, or of all processors' that these took.
@@ -161,14 +178,17 @@ impl Adapter {
 
     /// The new factor, in thousandths, if it is to change.
     pub fn decide(&mut self, window: Window) -> Option<u64> {
-        let Window { late, frames, short, busy, passed, is_held } = window;
+        let Window { late, short, busy, passed, is_held } = window;
+        let frames = late.frames;
         self.calm = if is_held && self.calm >= HELD_APART { 0 } else { self.calm.saturating_add(1) };
         if self.calm < HELD {
             (self.late, self.short) = (0, 0);
             return None;
         }
         self.wait = self.wait.saturating_sub(1);
-        let late = if frames >= FEW { late / self.limit } else { 0.0 };
+        // A share that is four times too great asks for twice the factor.
+        let share = late.harmed as f64 / frames.max(1) as f64 / HARMED;
+        let late = if frames >= FEW { (late.mean() / self.limit).max(share.sqrt()) } else { 0.0 };
         self.late = if late > 1.0 { self.late + 1 } else { 0 };
         self.short = if short > SHORT { self.short + 1 } else { 0 };
         // The kernel counts a wait when it ends: it may have begun before the window, and be longer.
@@ -232,8 +252,9 @@ mod tests {
     fn window(tdf_milli: u64, need: f64) -> Window {
         let load = need * 1e3 / tdf_milli as f64;
         let late = if load > 1.0 { 1e6 * load } else { 2e4 * load };
+        let late = Late::of(1_000, late, 0);
         let short = (load - 1.0).clamp(0.0, 1.0);
-        Window { late, frames: 1_000, short, busy: 0.0, passed: passed(tdf_milli), is_held: false }
+        Window { late, short, busy: 0.0, passed: passed(tdf_milli), is_held: false }
     }
 
     fn run(adapter: &mut Adapter, need: f64, windows: usize) -> Vec<f64> {
@@ -270,8 +291,7 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(
                 adapter.decide(Window {
-                    late: 9e9,
-                    frames: 3,
+                    late: Late::of(3, 9e9, 3),
                     short: 0.05,
                     busy: 0.1,
                     passed: passed(1_000),
@@ -285,10 +305,29 @@ mod tests {
     #[test]
     fn a_node_without_a_processor_raises_it_though_frames_are_in_time() {
         let mut adapter = Adapter::new(2_000, 1e5);
-        let window =
-            Window { late: 0.0, frames: 1_000, short: 0.5, busy: 0.0, passed: passed(2_000), is_held: false };
+        let window = Window {
+            late: Late::of(1_000, 0.0, 0),
+            short: 0.5,
+            busy: 0.0,
+            passed: passed(2_000),
+            is_held: false,
+        };
         assert_eq!(adapter.decide(window), None, "it may have been a moment that was stolen");
         assert_eq!(adapter.decide(window), Some(3_000));
+    }
+
+    #[test]
+    fn too_many_late_frames_raise_it_though_the_mean_is_small() {
+        // Frames are late by 10 us, and some by a moment of the machine in which others have the processors.
+        let mut adapter = Adapter::new(1_000, 2.5e5);
+        let mut step = || {
+            let harmed = 30_000 / (adapter.tdf_milli * adapter.tdf_milli / 1_000_000);
+            let (late, passed) = (Late::of(1_000_000, 1e4, harmed), passed(adapter.tdf_milli));
+            adapter.decide(Window { late, short: 0.0, busy: 0.2, passed, is_held: false });
+            adapter.tdf_milli as f64 / 1e3
+        };
+        let factors: Vec<f64> = (0..1_000).map(|_| step()).collect();
+        assert!(factors[20..].iter().all(|tdf| (2.4..=5.0).contains(tdf)), "{factors:?}");
     }
 
     #[test]
@@ -298,7 +337,13 @@ mod tests {
         let mut step = |need: f64| {
             let busy = (need * 1e3 / adapter.tdf_milli as f64).min(1.0);
             let passed = passed(adapter.tdf_milli);
-            adapter.decide(Window { late: 1e3, frames: 1_000, short: 0.0, busy, passed, is_held: false });
+            adapter.decide(Window {
+                late: Late::of(1_000, 1e3, 0),
+                short: 0.0,
+                busy,
+                passed,
+                is_held: false,
+            });
             adapter.tdf_milli as f64 / 1e3
         };
         let factors: Vec<f64> = (0..1_000).map(|_| step(6.0)).collect();
@@ -313,8 +358,7 @@ mod tests {
     fn slack_of_less_than_some_round_trips_is_none() {
         let mut adapter = Adapter::new(20_000, 1e5);
         let slack = Window {
-            late: 0.0,
-            frames: 1_000,
+            late: Late::of(1_000, 0.0, 0),
             short: 0.0,
             busy: 0.3,
             passed: passed(20_000),
@@ -328,7 +372,10 @@ mod tests {
     fn a_moment_that_was_stolen_and_a_network_that_is_idle_change_little() {
         let mut adapter = Adapter::new(8_000, 1e5);
         let passed = passed(8_000);
-        let window = |late, frames, busy| Window { late, frames, short: 0.0, busy, passed, is_held: false };
+        let window = |mean, frames, busy| {
+            let late = Late::of(frames, mean, 0);
+            Window { late, short: 0.0, busy, passed, is_held: false }
+        };
         assert_eq!(adapter.decide(window(1e7, 1_000, 0.6)), None);
         assert_eq!(adapter.decide(window(1e3, 1_000, 0.6)), None);
         for short in [0.9, 0.0, 0.7, 0.0] {

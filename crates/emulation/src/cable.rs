@@ -4,7 +4,7 @@
 use crate::adapt::{Late, Pressure};
 use crate::clock::ExperimentClock;
 use crate::relay::{Relay, Rest};
-use crate::truth::harmless_us;
+use crate::truth::harmless;
 use crate::{Clock, Lateness, Line, LineConfig, LineCounters};
 use belljar_base::{Seed, SimDuration, SimTime};
 use belljar_config::Experiment;
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The share of a link's latency by which frames may be late so that they leave together: one part of so many. No more, either, than one part
 /// of so many of the lateness that does no harm.
 const SLACK: u64 = 40;
-const SLACK_OF_HARMLESS: f64 = 4.0;
+const SLACK_OF_HARMLESS: u64 = 4;
 
 /// A change of one direction.
 enum Change {
@@ -117,8 +117,10 @@ impl Cable {
     ) -> RunningCable {
         let Cable { link, lanes, lines: [there, back] } = self;
         let [near, far] = ports;
-        let relay = Relay::new((near, there), (far, back));
-        let most_slack = SimDuration::from_nanos((harmless_us(least) * 1e3 / SLACK_OF_HARMLESS) as u64);
+        let mut relay = Relay::new((near, there), (far, back));
+        let harmless = harmless(least);
+        [0, 1].into_iter().for_each(|end| relay.line(end).set_harmless(harmless));
+        let most_slack = harmless.div(SLACK_OF_HARMLESS);
         RunningCable { link, lanes, relay, clocks, errors: 0, seen: Late::default(), most_slack }
     }
 }

@@ -11,7 +11,7 @@ use crate::nodes::Node;
 use crate::p4::{self, Served};
 use crate::protocol::{DilatedSetup, Freezing};
 use crate::quanta::{Control, Controller, Member};
-use crate::truth::harmless_us;
+use crate::truth::harmless;
 use crate::wake::Waker;
 use crate::world::{Order, SCRATCH};
 use belljar_base::{Map, SimDuration};
@@ -144,7 +144,7 @@ impl<'a> Dilating<'a> {
             changes.push((factor.at_ns, member, factor.tdf_milli));
         }
         let tdf_milli = self.order.tdf_milli.unwrap_or(1_000);
-        let limit = harmless_us(network.least_latency) * 1e3 * SHARE;
+        let limit = harmless(network.least_latency).as_nanos() as f64 * SHARE;
         let quantum = self.order.quantum_ns.map(|quantum| match quantum {
             0 => network.least_latency.unwrap_or(QUANTUM[1]).clamp(QUANTUM[0], QUANTUM[1]).as_nanos(),
             quantum => quantum,

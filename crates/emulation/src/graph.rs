@@ -10,7 +10,7 @@ use crate::clock::{ExperimentClock, monotonic_ns};
 use crate::relay::take_in;
 use crate::wake::{Waker, timespec};
 use crate::{Clock, Lateness, go_first, precise_waits};
-use belljar_base::{HostId, Map, Seed, SimTime};
+use belljar_base::{HostId, Map, Seed, SimDuration, SimTime};
 use belljar_config::Experiment;
 use belljar_net::nic::NicEvent;
 use belljar_net::routes::Route;
@@ -103,6 +103,7 @@ pub struct GraphNetwork {
     sequence: u64,
     lateness: Lateness,
     late: Late,
+    harmless: SimDuration,
 }
 
 /// Counts of a host on the graph.
@@ -147,6 +148,7 @@ impl GraphNetwork {
             sequence: 0,
             lateness: Lateness::default(),
             late: Late::default(),
+            harmless: SimDuration::MAX,
         };
         for (index, host, node) in on_graph {
             let number = network.members.len();
@@ -200,6 +202,11 @@ impl GraphNetwork {
     /// The hosts on the graph, in the order in which [`run`](Self::run) wants their ports.
     pub fn hosts(&self) -> impl Iterator<Item = HostId> {
         self.members.iter().map(|member| member.id)
+    }
+
+    /// Sets the lateness up to which packets are in time.
+    pub fn set_harmless(&mut self, harmless: SimDuration) {
+        self.harmless = harmless;
     }
 
     /// Moves packets until `stop` is set. Each member has a clock; `waker` is told when one goes on that stood.
@@ -349,7 +356,7 @@ impl GraphNetwork {
             }
             while let Some((at, packet)) = member.nic.received(now) {
                 self.lateness.add(now.since(at));
-                self.late.add(now.since(at));
+                self.late.add(now.since(at), self.harmless);
                 let version6 = packet.bytes().first().is_some_and(|byte| byte >> 4 == 6);
                 frame.clear();
                 frame.extend(MAC);

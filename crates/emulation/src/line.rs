@@ -175,6 +175,8 @@ pub struct Line {
     counters: LineCounters,
     lateness: Lateness,
     late: Late,
+    /// A lateness that does no harm.
+    harmless: SimDuration,
 }
 
 impl Line {
@@ -210,6 +212,7 @@ impl Line {
             counters: LineCounters::default(),
             lateness: Lateness::default(),
             late: Late::default(),
+            harmless: SimDuration::MAX,
         }
     }
 
@@ -239,7 +242,7 @@ impl Line {
             let Some(Reverse(frame)) = self.under_way.pop() else { break };
             let late = far.since(frame.due);
             self.lateness.add(late);
-            self.late.add(late);
+            self.late.add(late, self.harmless);
             each(&frame.bytes, frame.due);
             self.counters.delivered_bytes += frame.bytes.len() as u64;
             self.recycle(frame.bytes);
@@ -322,7 +325,12 @@ impl Line {
         &self.lateness
     }
 
-    /// Their number and the sum of their lateness.
+    /// Sets the lateness up to which [`late`](Self::late) takes frames to be in time.
+    pub fn set_harmless(&mut self, harmless: SimDuration) {
+        self.harmless = harmless;
+    }
+
+    /// Their number, the sum of their lateness, and how many were too late.
     pub fn late(&self) -> Late {
         self.late
     }

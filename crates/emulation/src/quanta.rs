@@ -474,18 +474,12 @@ impl<'a> Controller<'a> {
         let own = (0..count).map(|member| &self.members[member].counted).zip(&used);
         let own = own.enumerate().map(|(member, (counted, used))| (counted, self.tdf_of(member), used));
         let busy = busy(own, passed, real_passed.saturating_mul(self.processors as u64));
-        let (late, frames) = self.pressure.take();
+        let late = self.pressure.take();
         // What comes before the experiment says nothing of it.
         if now > self.begin
             && let Some(adapter) = &mut self.adapter
-            && let Some(tdf_milli) = adapter.decide(Window {
-                late,
-                frames,
-                short,
-                busy,
-                passed: SimDuration::from_nanos(passed),
-                is_held,
-            })
+            && let Some(tdf_milli) =
+                adapter.decide(Window { late, short, busy, passed: SimDuration::from_nanos(passed), is_held })
         {
             self.tdf_milli = tdf_milli;
             self.note(now, None, tdf_milli);
@@ -538,6 +532,7 @@ fn sleep_until(real: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapt::Late;
 
     fn need(length: u64, demand: f64) -> Need {
         Need { length, demand }
@@ -591,7 +586,7 @@ mod tests {
                 [(&host, tdf_milli, &spins), (&host, tdf_milli, &spins), (&lines, tdf_milli, moves)];
             let busy = busy(members.into_iter(), passed, REAL * processors);
             let passed = SimDuration::from_nanos(passed);
-            let window = Window { late: 0.0, frames: 1_000, short: 0.0, busy, passed, is_held: false };
+            let window = Window { late: Late::of(1_000, 0.0, 0), short: 0.0, busy, passed, is_held: false };
             tdf_milli = adapter.decide(window).unwrap_or(tdf_milli);
             tdf_milli
         };

@@ -109,7 +109,7 @@ impl Truthfulness {
     pub fn judge(&mut self, least_latency: Option<SimDuration>) {
         let mut wrong = false;
         let mut reasons = Vec::new();
-        let limit = harmless_us(least_latency);
+        let limit = harmless(least_latency).as_nanos() as f64 / 1e3;
         if let Some(late) = self.lateness.filter(|late| late.p99 * 1e6 > limit) {
             wrong |= late.p90 * 1e6 > 4.0 * limit;
             reasons.push(format!(
@@ -200,10 +200,10 @@ impl Truthfulness {
     }
 }
 
-/// Microseconds of lateness that do no harm where `least_latency` is the shortest delay.
-pub fn harmless_us(least_latency: Option<SimDuration>) -> f64 {
-    let share = least_latency.map_or(0.0, |least| least.as_nanos() as f64 * HARMLESS_SHARE / 1e3);
-    share.max(HARMLESS.as_nanos() as f64 / 1e3)
+/// The lateness that does no harm where `least_latency` is the shortest delay.
+pub fn harmless(least_latency: Option<SimDuration>) -> SimDuration {
+    let share = least_latency.map_or(0.0, |least| least.as_nanos() as f64 * HARMLESS_SHARE);
+    HARMLESS.max(SimDuration::from_nanos(share as u64))
 }
 
 /// Looks at the processors, and at what these nodes use of them, until `stop` is set.

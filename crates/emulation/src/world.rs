@@ -22,7 +22,7 @@ use crate::quanta::{Controlled, Factor};
 use crate::resolver::Resolver;
 use crate::run::{Ending, KernelTimes, Run};
 use crate::stage;
-use crate::truth::{self, FactorChange, Truthfulness};
+use crate::truth::{self, FactorChange, Truthfulness, harmless};
 use crate::wake::Waker;
 use belljar_base::HostId;
 use belljar_config::Experiment;
@@ -215,7 +215,8 @@ fn emulate(order: &Order, machine: &Machine, stop: &AtomicBool) -> Result<bool> 
     let ended = thread::scope(|scope| {
         let pools: Vec<_> =
             pools.into_iter().map(|pool| scope.spawn(move || pool.run(pressure, over))).collect();
-        let graph = network.graph.map(|(graph, ports)| {
+        let graph = network.graph.map(|(mut graph, ports)| {
+            graph.set_harmless(harmless(network.least_latency));
             let of_members = graph.hosts().map(|host| clocks[host.index()].clone()).collect();
             scope.spawn(move || graph.run(ports, of_members, graph_waker, pressure, over))
         });

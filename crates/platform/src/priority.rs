@@ -8,7 +8,9 @@ const PRIORITY: i32 = 10;
 pub fn go_before_programs() -> bool {
     let parameters = libc::sched_param { sched_priority: PRIORITY };
     // SAFETY: the parameters are a structure that lives until the call returns.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) == 0 }
+    unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) == 0
+    }
 }
 
 #[cfg(test)]
