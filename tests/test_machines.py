@@ -133,10 +133,17 @@ def test_a_kernel_without_ports_is_refused(run_experiment, kernel, workdir):
     assert done.status != 0 and "has no /dev/port" in done.err and "linux-image-amd64" in done.err, done
 
 
-def test_virtio_net_has_no_output(run_experiment):
-    """Beside a virtio controller the ports of the programs' output are not found, and the console says so: see the guide."""
-    done = run_experiment(pair(TALK[:1], nic="virtio-net"), status=1)
-    assert "belljar: there is no port for output" in (done.host("m1") / "console.txt").read_text()
+@pytest.mark.parametrize("nic", ["e1000", "virtio-net"])
+def test_a_machine_behind_each_kind_of_controller(run_experiment, nic):
+    """Programs' output arrives, TCP works in both directions, frames leave and arrive in time, and another run gives the same bytes."""
+    experiment = talk()
+    experiment["hosts"]["m1"]["machine"]["nic"] = nic
+    done = run_experiment(experiment)
+    _, replies, talked = said(done, "m1")
+    pings = times_of(replies)
+    assert len(pings) == 3 and all(2 < ms < 2.5 for ms in pings[1:]), pings
+    assert re.match(r"[0-9a-f-]{36}\n.* 2000\n$", talked) and said(done, "server") == ["hello\n"], talked
+    assert contents_of(run_experiment(experiment).path / "hosts") == contents_of(done.path / "hosts")
 
 
 def validate(belljar, workdir, experiment, **env):

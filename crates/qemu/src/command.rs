@@ -24,10 +24,7 @@ impl Setup<'_> {
         add("-chardev", "file,id=console,path=console.txt".into());
         add("-serial", "chardev:console".into());
         add("-device", format!("isa-debug-exit,iobase={EXIT_PORT:#x},iosize=1"));
-        for (n, cable) in self.cables.iter().enumerate() {
-            add("-netdev", format!("dgram,id=cable{n},local.type=fd,local.str={}", FIRST_SOCKET + n));
-            add("-device", nic(machine.nic, n, cable));
-        }
+        // Before all other virtio devices: the kernel names ports by the number of theirs among these (`/dev/vport0p1`).
         let ports = 2 * machine.programs.len() + 1;
         add("-device", format!("virtio-serial-pci,max_ports={}", ports.max(2)));
         for place in 0..machine.programs.len() {
@@ -37,6 +34,10 @@ impl Setup<'_> {
                 add("-chardev", format!("file,id=stream{port},path={path}"));
                 add("-device", format!("virtserialport,chardev=stream{port},nr={port}"));
             }
+        }
+        for (n, cable) in self.cables.iter().enumerate() {
+            add("-netdev", format!("dgram,id=cable{n},local.type=fd,local.str={}", FIRST_SOCKET + n));
+            add("-device", nic(machine.nic, n, cable));
         }
         add("-kernel", format!("{FOLDER}/kernel"));
         add("-initrd", format!("{FOLDER}/initramfs.cpio"));
