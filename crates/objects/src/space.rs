@@ -317,6 +317,14 @@ impl Vma {
             VmaKind::File { file, .. } => self.shared && file.is_none(),
         }
     }
+    /// True for private memory that no file lies behind.
+    pub fn is_private_anonymous(&self) -> bool {
+        !self.shared && self.is_anonymous()
+    }
+    /// The part of it that lies in a range which overlaps it.
+    pub fn part_in(&self, range: &Range<u64>) -> Range<u64> {
+        self.start.max(range.start)..self.end.min(range.end)
+    }
     /// The bytes of it that count as mapped: stacks are mapped whole here.
     pub fn counted(&self) -> u64 {
         let len = self.end - self.start;

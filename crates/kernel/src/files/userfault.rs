@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, MmKey, ThreadKey};
-use crate::mm::{Marks, PAGE, Vma, VmaKind, arm_missing, presence};
+use crate::mm::{Marks, PAGE, Vma, arm_missing, presence};
 use crate::outcome::{Block, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
@@ -95,7 +95,7 @@ fn release(host: &mut Host, n: usize, range: &Range<u64>) -> Result<(), Errno> {
         let watched = |vma: &&Vma| vma.marks.contains(Marks::WATCHED);
         let parts: Vec<Vma> = host.spaces[mm.0].overlapping(range).filter(watched).cloned().collect();
         for vma in parts {
-            let part = vma.start.max(range.start)..vma.end.min(range.end);
+            let part = vma.part_in(range);
             host.machine.protect(space, part.start, part.end - part.start, vma.prot)?;
             host.mark_pages(mm, &part, Marks::empty(), Marks::WATCHED);
         }
@@ -215,8 +215,7 @@ impl Call<'_> {
         let range = pages(start, len)?;
         let mm = space_of(self.host, n).ok_or(Errno::ENOMEM)?;
         let parts: Vec<Vma> = self.host.spaces[mm.0].overlapping(&range).cloned().collect();
-        let anonymous = |vma: &Vma| !vma.shared && matches!(vma.kind, VmaKind::Anonymous(_));
-        if mode != MISSING || !parts.iter().all(anonymous) {
+        if mode != MISSING || !parts.iter().all(Vma::is_private_anonymous) {
             self.host.warn("userfaultfd is only supported for missing pages of private anonymous memory");
             return Err(Errno::EINVAL);
         }
@@ -225,14 +224,14 @@ impl Call<'_> {
         }
         let own = self.host.files.userfaults[n].ranges();
         let by_others = |vma: &Vma| {
-            let at = vma.start.max(range.start);
+            let at = vma.part_in(&range).start;
             vma.marks.contains(Marks::WATCHED) && !own.iter().any(|range| range.contains(&at))
         };
         if parts.iter().any(by_others) {
             return Err(Errno::EBUSY);
         }
         for vma in parts {
-            let part = vma.start.max(range.start)..vma.end.min(range.end);
+            let part = vma.part_in(&range);
             self.host.mark_pages(mm, &part, Marks::WATCHED, Marks::empty());
         }
         arm_missing(self.host, mm, &range)?;

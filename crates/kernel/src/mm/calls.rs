@@ -36,7 +36,7 @@ pub(crate) fn presence(host: &mut Host, key: MmKey, range: &Range<u64>) -> Resul
     let mut found = vec![0; ((range.end - range.start) / PAGE) as usize];
     let (space, mm) = (host.spaces[key.0].space, &host.spaces[key.0]);
     for vma in mm.overlapping(range) {
-        let part = vma.start.max(range.start)..vma.end.min(range.end);
+        let part = vma.part_in(range);
         let [from, to] = [part.start, part.end].map(|at| ((at - range.start) / PAGE) as usize);
         let locked = vma.marks.contains(Marks::LOCKED) && !vma.marks.contains(Marks::ON_FAULT);
         if vma.is_anonymous() && !locked {
@@ -53,8 +53,7 @@ pub(crate) fn arm_missing(host: &mut Host, key: MmKey, range: &Range<u64>) -> Re
     let space = host.spaces[key.0].space;
     let watched = |vma: &&Vma| vma.marks.contains(Marks::WATCHED);
     let parts = host.spaces[key.0].overlapping(range).filter(watched);
-    let parts: Vec<Range<u64>> =
-        parts.map(|vma| vma.start.max(range.start)..vma.end.min(range.end)).collect();
+    let parts: Vec<Range<u64>> = parts.map(|vma| vma.part_in(range)).collect();
     for part in parts {
         let mut present = vec![0; ((part.end - part.start) / PAGE) as usize];
         host.machine.resident(space, part.start, &mut present)?;
@@ -193,8 +192,7 @@ impl Call<'_> {
         let mm = self.mm();
         let space = self.host.mm(mm).space;
         let anonymous = self.host.mm(mm).overlapping(range).filter(|vma| vma.is_anonymous());
-        let parts: Vec<Range<u64>> =
-            anonymous.map(|vma| vma.start.max(range.start)..vma.end.min(range.end)).collect();
+        let parts: Vec<Range<u64>> = anonymous.map(|vma| vma.part_in(range)).collect();
         for part in parts {
             let _ = self.host.machine.advise(space, part.start, part.end - part.start, advice);
         }
@@ -214,7 +212,7 @@ impl Call<'_> {
         let changes = |vma: &&Vma| vma.marks.contains(Marks::GUARD) != guards;
         let parts: Vec<Vma> = self.host.mm(mm).overlapping(range).filter(changes).cloned().collect();
         for vma in parts {
-            let part = vma.start.max(range.start)..vma.end.min(range.end);
+            let part = vma.part_in(range);
             let len = part.end - part.start;
             if guards && !vma.shared {
                 self.host.machine.advise(space, part.start, len, c::MADV_DONTNEED)?;
@@ -253,7 +251,7 @@ impl Call<'_> {
         if vma.end < old.end && !shrinks {
             return Err(Errno::EFAULT);
         }
-        let anonymous = !vma.shared && matches!(vma.kind, VmaKind::Anonymous(_));
+        let anonymous = vma.is_private_anonymous();
         if keeps && !anonymous {
             self.host.warn(
                 "mremap with MREMAP_DONTUNMAP of what is not private anonymous memory is not supported",
@@ -467,11 +465,7 @@ impl Host {
     /// `MADV_DONTNEED`: private pages in `range` get their original content back.
     pub(crate) fn discard_pages(&mut self, mm: MmKey, range: Range<u64>, advice: i32) -> Result<(), Errno> {
         let space = self.mm(mm).space;
-        let parts: Vec<Range<u64>> = self
-            .mm(mm)
-            .overlapping(&range)
-            .map(|vma| vma.start.max(range.start)..vma.end.min(range.end))
-            .collect();
+        let parts: Vec<Range<u64>> = self.mm(mm).overlapping(&range).map(|vma| vma.part_in(&range)).collect();
         let covered: u64 = parts.iter().map(|part| part.end - part.start).sum();
         for part in parts {
             self.machine.advise(space, part.start, part.end - part.start, advice)?;

@@ -136,7 +136,7 @@ impl Host {
         self.machine.protect(space, range.start, range.end - range.start, prot)?;
         let guards = self.spaces[mm.0].overlapping(&range).filter(|vma| vma.marks.contains(Marks::GUARD));
         for guard in guards {
-            let part = guard.start.max(range.start)..guard.end.min(range.end);
+            let part = guard.part_in(&range);
             self.machine.protect(space, part.start, part.end - part.start, Prot::empty())?;
         }
         self.retain_split(mm, &range);

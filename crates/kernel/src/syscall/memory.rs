@@ -175,7 +175,7 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
         // What cannot be written cannot be thrown away either.
         let mm = call.mm();
         let sealed = |vma: &Vma| {
-            let anonymous = !vma.shared && matches!(vma.kind, VmaKind::Anonymous(_));
+            let anonymous = vma.is_private_anonymous();
             vma.marks.contains(Marks::SEALED) && anonymous && !vma.prot.contains(Prot::WRITE)
         };
         if call.host.mm(mm).overlapping(&range).any(sealed) {
@@ -198,16 +198,16 @@ pub fn sys_madvise(call: &mut Call<'_>) -> SysResult {
         // here in a way that guests could see.
         c::MADV_FREE => {
             let mm = call.mm();
-            let is_anonymous = |vma: &Vma| !vma.shared && matches!(vma.kind, VmaKind::Anonymous(_));
-            if !call.host.mm(mm).overlapping(&range).all(is_anonymous) {
+            if !call.host.mm(mm).overlapping(&range).all(Vma::is_private_anonymous) {
                 return Err(Errno::EINVAL);
             }
             call.require_mapped(&range)?;
         }
         c::MADV_WIPEONFORK | c::MADV_KEEPONFORK | c::MADV_DONTFORK | c::MADV_DOFORK => {
             let mm = call.mm();
-            let is_private = |vma: &Vma| !vma.shared && matches!(vma.kind, VmaKind::Anonymous(_));
-            if advice == c::MADV_WIPEONFORK && !call.host.mm(mm).overlapping(&range).all(is_private) {
+            if advice == c::MADV_WIPEONFORK
+                && !call.host.mm(mm).overlapping(&range).all(Vma::is_private_anonymous)
+            {
                 return Err(Errno::EINVAL);
             }
             let (set, clear) = match advice {
@@ -268,7 +268,7 @@ fn remove(call: &mut Call<'_>, range: Range<u64>) -> Result<(), Errno> {
         if !vma.shared || !vma.prot.contains(Prot::WRITE) {
             return Err(Errno::EACCES);
         }
-        let part = range.start.max(vma.start)..range.end.min(vma.end);
+        let part = vma.part_in(&range);
         match file {
             Some(file) => {
                 let at = offset + part.start - vma.start;

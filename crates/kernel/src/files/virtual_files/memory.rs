@@ -58,7 +58,8 @@ impl Call<'_> {
         let present = presence(self.host, mm, &range)?;
         let mut entries: Vec<u64> = present.iter().map(|page| u64::from(*page & 1) * PRESENT).collect();
         for vma in self.host.mm(mm).overlapping(&range) {
-            let [from, to] = [vma.start.max(range.start), vma.end.min(range.end)];
+            let part = vma.part_in(&range);
+            let [from, to] = [part.start, part.end];
             let pages =
                 &mut entries[((from - range.start) / PAGE) as usize..((to - range.start) / PAGE) as usize];
             let of_file = vma.shared || !vma.is_anonymous();

@@ -297,6 +297,17 @@ impl Linux {
         self.memory[at + 8..at + 16].copy_from_slice(&second.to_le_bytes());
         self.tail = (self.tail + 1) % RING;
     }
+    /// A frame of TCP to be segmented, in the buffers of transmission, as the driver hands it over: no lengths, no sums but that of the
+    /// pseudo header without its length.
+    fn put_for_segmentation(&mut self, payload: &[u8]) -> Vec<u8> {
+        let mut frame = offload::tests::tcp(payload);
+        frame[16..18].fill(0);
+        frame[24..26].fill(0);
+        frame[50..52].copy_from_slice(&(0x0a00_u16 + 1 + 0x0a00 + 2 + 6).to_be_bytes());
+        let at = TX_BUFFERS as usize;
+        self.memory[at..at + frame.len()].copy_from_slice(&frame);
+        frame
+    }
     fn send(&mut self) {
         let tail = self.tail;
         self.write(reg::TDT, tail);
@@ -347,13 +358,7 @@ fn it_is_found_and_its_eeprom_and_phy_are_well() {
 fn a_segmented_transmission_is_what_tcp_would_have_sent() {
     let payload: Vec<u8> = (0..9_000_u32).map(|n| (n * 7) as u8).collect();
     let mut linux = Linux::opened(RCTL);
-    let mut frame = offload::tests::tcp(&payload);
-    // As the driver hands it over: no lengths, no sums but that of the pseudo header without its length.
-    frame[16..18].fill(0);
-    frame[24..26].fill(0);
-    frame[50..52].copy_from_slice(&(0x0a00_u16 + 1 + 0x0a00 + 2 + 6).to_be_bytes());
-    let at = TX_BUFFERS as usize;
-    linux.memory[at..at + frame.len()].copy_from_slice(&frame);
+    let frame = linux.put_for_segmentation(&payload);
     // Context: segmentation, IPv4, TCP. Data in pieces of at most 4,096 bytes, the last with EOP, RS and IDE.
     linux.context(34, 50, 54, 1_448, 0x27);
     let pieces = [54, 4_096, 4_096, 804, 4];

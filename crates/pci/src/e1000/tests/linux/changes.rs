@@ -116,12 +116,7 @@ fn nothing_is_fetched_in_a_direction_that_is_not_enabled() {
 fn segments_are_whole_and_tagged_whichever_descriptor_says_so() {
     let payload: Vec<u8> = (0..4_000_u32).map(|n| (n * 7) as u8).collect();
     let mut linux = Linux::opened(RCTL);
-    let mut frame = offload::tests::tcp(&payload);
-    frame[16..18].fill(0);
-    frame[24..26].fill(0);
-    frame[50..52].copy_from_slice(&(0x0a00_u16 + 1 + 0x0a00 + 2 + 6).to_be_bytes());
-    let at = TX_BUFFERS as usize;
-    linux.memory[at..at + frame.len()].copy_from_slice(&frame);
+    let frame = linux.put_for_segmentation(&payload);
     let control = linux.read(reg::CTRL);
     linux.write(reg::CTRL, control | bits::CTRL_VLAN_MODE);
     // Without IFCS but for the last; then with a tag in the first one alone.
