@@ -125,9 +125,9 @@ pub struct Aodv {
     /// Ask for acknowledgments of replies, to find neighbours that do not hear this node
     #[arg(long)]
     pub rrep_ack: bool,
-    /// Do not repair broken routes for others
+    /// Repair broken routes for others (RFC 3561, section 6.12)
     #[arg(long)]
-    pub no_local_repair: bool,
+    pub local_repair: bool,
     /// The node was in this network before and may have lost its sequence number: be quiet for 15 seconds first
     #[arg(long)]
     pub after_reboot: bool,

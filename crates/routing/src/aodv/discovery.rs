@@ -68,6 +68,9 @@ impl Aodv {
             let source = if self.is_own(source) { source } else { self.config.main_address };
             return self.hold(now, source, destination, bytes);
         }
+        if self.repair(now, source, destination) {
+            return self.hold(now, self.config.main_address, destination, bytes);
+        }
         self.release(bytes.to_vec(), Verdict::Dropped);
         if now < self.quiet_until {
             // Section 6.13: "if [the node] receives a data packet for some other destination, it SHOULD broadcast a RERR
@@ -113,20 +116,21 @@ impl Aodv {
         }
     }
 
-    /// Section 6.12: looks for another way to a destination whose link broke.
-    pub(super) fn repair(&mut self, now: Time, destination: Ipv4Addr) {
-        let Some(entry) = self.table.get(&destination) else { return };
-        // "TTL: max(MIN_REPAIR_TTL, 0.5 * #hops) + LOCAL_ADD_TTL, where #hops is the number of hops to the sender of the
-        // currently undeliverable packet"; MIN_REPAIR_TTL is "the last known hop count to the destination".
-        let back =
-            entry.used_by.and_then(|source| self.table.get(&source)).map_or(0, |entry| entry.hop_count);
-        let ttl = entry.hop_count.max(back / 2) + self.config.local_add_ttl;
-        let source = self.config.main_address;
-        let held = self.discoveries.remove(&destination).map(|discovery| discovery.held);
-        self.search(now, source, destination, Some(ttl.min(255) as u8));
-        if let (Some(discovery), Some(held)) = (self.discoveries.get_mut(&destination), held) {
-            discovery.held = held;
+    /// Section 6.12: a packet of another node met a route whose link broke. Looks for another way if the route can be repaired;
+    /// returns whether it does.
+    fn repair(&mut self, now: Time, sender: Ipv4Addr, destination: Ipv4Addr) -> bool {
+        // "TTL: max(MIN_REPAIR_TTL, 0.5 * #hops) + LOCAL_ADD_TTL, where #hops is the number of hops to the sender (originator)
+        // of the currently undeliverable packet"; MIN_REPAIR_TTL is "the last known hop count to the destination".
+        let back = self.table.get(&sender).map_or(0, |entry| entry.hop_count);
+        let room = self.discoveries.len() < self.config.held_packets.1;
+        let Some(entry) = self.table.get_mut(&destination).filter(|_| room) else { return false };
+        if entry.repairable_until.take().is_none_or(|until| until <= now) {
+            return false;
         }
+        entry.state = State::Repairing;
+        let ttl = entry.hop_count.max(back / 2) + self.config.local_add_ttl;
+        self.search(now, self.config.main_address, destination, Some(ttl.min(255) as u8));
+        true
     }
 
     /// The next RREQ of a search, or its end.

@@ -8,7 +8,13 @@ use belljar_base::Set;
 use std::net::Ipv4Addr;
 
 impl Aodv {
-    /// Case (i): the link to a neighbour broke. Routes by it are repaired, or those who use them are told.
+    /// Case (i): the link to a neighbour broke. Those who use routes by it are told, but for routes that can be repaired.
+    ///
+    /// "There are often multiple destinations that become unreachable. The node that is upstream of the lost link tries an
+    /// immediate local repair for only the one destination towards which the data packet was traveling. Other routes using
+    /// the same link MUST be marked as invalid, but the node [...] MAY flag each such newly lost route as locally repairable;
+    /// this local repair flag in the route table MUST be reset when the route times out" (section 6.12). The link layer does not
+    /// say which packet it has lost, so the repair begins with the next one of that destination, which finds no route.
     pub(super) fn link_broken(&mut self, now: Time, interface: InterfaceId, neighbor: Ipv4Addr) {
         self.heard.remove(&(interface, neighbor));
         let by_it = |entry: &super::table::Entry| {
@@ -17,23 +23,16 @@ impl Aodv {
         let broken: Vec<_> =
             self.table.iter().filter(|(_, e)| by_it(e)).map(|(to, e)| (*to, e.clone())).collect();
         let mut lost = Vec::new();
-        let mut repairs = Vec::new();
         for (destination, entry) in broken {
             let near = entry.hop_count <= self.config.max_repair_ttl();
             let for_others =
                 !entry.precursors.is_empty() && entry.used_by.is_some_and(|source| !self.is_own(source));
             self.invalidate(now, destination, None);
-            if self.config.local_repair && near && for_others {
-                repairs.push(destination);
-            } else {
+            if !(self.config.local_repair && near && for_others) {
                 lost.push((destination, entry.sequence.wrapping_add(1)));
+            } else if let Some(flagged) = self.table.get_mut(&destination) {
+                flagged.repairable_until = Some(entry.until);
             }
-        }
-        for destination in repairs {
-            if let Some(entry) = self.table.get_mut(&destination) {
-                entry.state = State::Repairing;
-            }
-            self.repair(now, destination);
         }
         self.report(now, &lost, false);
     }

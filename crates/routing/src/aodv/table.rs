@@ -41,6 +41,9 @@ pub(super) struct Entry {
     pub used_by: Option<Ipv4Addr>,
     /// The entry says no more than that the destination is a neighbour.
     pub neighbor_only: bool,
+    /// The local repair flag of section 6.12: the link broke, nobody was told, and a packet of others before this time begins
+    /// a repair.
+    pub repairable_until: Option<Time>,
 }
 
 /// A way to a destination that a message offers.
@@ -97,9 +100,11 @@ impl Aodv {
             precursors: Set::new(),
             used_by: None,
             neighbor_only: true,
+            repairable_until: None,
         });
         if entry.state != State::Valid || entry.hop_count > 1 {
             (entry.state, entry.hop_count, entry.until) = (State::Valid, 1, until);
+            entry.repairable_until = None;
         }
         (entry.next_hop, entry.interface) = (neighbor, interface);
         entry.until = entry.until.max(until);
@@ -145,6 +150,7 @@ impl Aodv {
             precursors,
             used_by,
             neighbor_only: false,
+            repairable_until: None,
         };
         self.table.insert(destination, entry);
         self.settle(now, destination);
@@ -181,7 +187,7 @@ impl Aodv {
         let until = now + self.config.delete_period();
         if let Some(entry) = self.table.get_mut(&destination) {
             entry.sequence = sequence.unwrap_or(entry.sequence.wrapping_add(1));
-            (entry.state, entry.until) = (State::Invalid, until);
+            (entry.state, entry.until, entry.repairable_until) = (State::Invalid, until, None);
             self.settle(now, destination);
         }
     }

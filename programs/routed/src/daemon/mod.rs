@@ -71,7 +71,7 @@ pub fn aodv(options: &cli::Aodv) -> Result<(), Error> {
         node_traversal_time: options.node_traversal_time,
         net_diameter: options.net_diameter.max(1),
         acknowledge: options.rrep_ack,
-        local_repair: !options.no_local_repair,
+        local_repair: options.local_repair,
         after_reboot: options.after_reboot,
         ..aodv::Config::new(main_address, seed(options.network.common.seed))
     };

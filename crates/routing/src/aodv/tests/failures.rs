@@ -3,14 +3,25 @@
 use super::{at, config, deliver, line, nodes};
 use crate::aodv::{Aodv, Config, State};
 use crate::tests::{Medium, Network, ip_packet};
-use crate::{Protocol, Time};
+use crate::{DataPlaneEvent, InterfaceId, Protocol, Time};
 use belljar_base::Seed;
 use std::time::Duration;
 
+/// Nodes that repair routes, not joined.
+fn repairing(count: usize) -> Network<Aodv> {
+    nodes(count, |config| Config { local_repair: true, ..config })
+}
+
+/// The state of node `n`'s entry for node `to`.
+fn state(net: &Network<Aodv>, n: usize, to: usize) -> Option<State> {
+    let entries = net.nodes[n].protocol.entries(net.now);
+    entries.iter().find(|entry| entry.destination == at(to)).map(|entry| entry.state)
+}
+
 #[test]
 fn a_break_is_reported_to_the_source_which_finds_another_way() {
-    // 0 -- 1 -- 2 -- 3 without repair, and the longer way 0 -- 4 -- 5 -- 6 -- 3
-    let mut net = nodes(7, |config| Config { local_repair: false, ..config });
+    // 0 -- 1 -- 2 -- 3, and the longer way 0 -- 4 -- 5 -- 6 -- 3
+    let mut net = nodes(7, |config| config);
     for (a, b) in [(0, 1), (1, 2), (2, 3), (0, 4), (4, 5), (5, 6), (6, 3)] {
         net.join((a, 1), (b, 1), Medium::GOOD);
     }
@@ -27,26 +38,22 @@ fn a_break_is_reported_to_the_source_which_finds_another_way() {
 #[test]
 fn a_break_near_the_destination_is_repaired_there() {
     // 0 -- 1 -- 2 -- 3, and 2 -- 4 -- 3: the source does not notice, but for the RERR that says that the way is longer
-    let mut net = line(4);
-    net.add(Aodv::new(Time::ZERO, config(4)), &[at(4)]);
-    net.join((2, 1), (4, 1), Medium::GOOD);
-    net.join((4, 1), (3, 1), Medium::GOOD);
+    let mut net = repairing(5);
+    for (a, b) in [(0, 1), (1, 2), (2, 3), (2, 4), (4, 3)] {
+        net.join((a, 1), (b, 1), Medium::GOOD);
+    }
     deliver(&mut net, 0, 3, Duration::from_secs(5)).expect("a route");
     assert_eq!(net.trace(0, at(3)), Some(vec![0, 1, 2, 3]));
     let requests = net.nodes[0].protocol.counts().requests;
     net.cut((2, 1), (3, 1));
     net.send(0, &ip_packet(at(0), at(3)));
-    assert!(
-        net.nodes[2]
-            .protocol
-            .entries(net.now)
-            .iter()
-            .any(|e| e.destination == at(3) && e.state == State::Repairing)
-    );
-    // one more while the repair is under way is held there
+    assert_eq!(state(&net, 2, 3), Some(State::Invalid), "the link layer has lost the packet");
+    // the next one begins the repair, and is held there with one more
+    net.send(0, &ip_packet(at(0), at(3)));
+    assert_eq!(state(&net, 2, 3), Some(State::Repairing));
     net.send(0, &ip_packet(at(0), at(3)));
     net.run_for(Duration::from_millis(500));
-    assert_eq!(net.send_released(2), 1);
+    assert_eq!(net.send_released(2), 2);
     assert_eq!(net.trace(0, at(3)), Some(vec![0, 1, 2, 4, 3]));
     assert_eq!(net.nodes[0].protocol.counts().requests, requests);
     assert!(net.nodes[2].protocol.counts().errors > 0, "an RERR with the N flag");
@@ -54,7 +61,8 @@ fn a_break_near_the_destination_is_repaired_there() {
 
 #[test]
 fn a_repair_that_fails_is_reported() {
-    let mut net = line(4);
+    let mut net = repairing(4);
+    (1..4).for_each(|n| net.join((n - 1, 1), (n, 1), Medium::GOOD));
     deliver(&mut net, 0, 3, Duration::from_secs(5)).expect("a route");
     net.cut((2, 1), (3, 1));
     net.send(0, &ip_packet(at(0), at(3)));
@@ -62,12 +70,58 @@ fn a_repair_that_fails_is_reported() {
     net.run_for(Duration::from_secs(2));
     assert!(net.nodes[0].table.keys().all(|to| to.address() != at(3)), "{:?}", net.nodes[0].table);
     assert_eq!(net.nodes[2].released.len(), 1, "the held packet is dropped");
+    assert_eq!(net.nodes[2].protocol.counts().requests, 1, "one attempt");
+}
+
+#[test]
+fn a_break_of_many_routes_repairs_those_that_packets_need() {
+    // 0 -- 1 -- 2 -- 3, behind which 4, 5 and 6 are; and 1 -- 7 -- 3
+    let mut net = repairing(8);
+    for (a, b) in [(0, 1), (1, 2), (2, 3), (3, 4), (3, 5), (3, 6)] {
+        net.join((a, 1), (b, 1), Medium::GOOD);
+    }
+    for to in [4, 5, 6] {
+        deliver(&mut net, 0, to, Duration::from_secs(5)).expect("a route");
+        assert_eq!(net.trace(0, at(to)).expect("a route")[..3], [0, 1, 2]);
+    }
+    for n in [1, 3] {
+        net.join((7, 1), (n, 1), Medium::GOOD);
+    }
+    net.cut((1, 1), (2, 1));
+    net.call(1, |p, now| {
+        p.on_data_plane(now, DataPlaneEvent::LinkLost { interface: InterfaceId(1), neighbor: at(2) })
+    });
+    net.run_for(Duration::from_millis(500));
+    assert_eq!(net.nodes[1].protocol.counts().requests, 0, "no packet has needed a route");
+    net.send(0, &ip_packet(at(0), at(4)));
+    net.run_for(Duration::from_millis(500));
+    assert_eq!(net.nodes[1].protocol.counts().requests, 1);
+    assert_eq!(net.send_released(1), 1);
+    assert_eq!(net.trace(0, at(4)), Some(vec![0, 1, 7, 3, 4]));
+    assert_eq!([5, 6].map(|to| state(&net, 1, to)), [Some(State::Invalid); 2]);
+    // before the route would have expired, a packet to another of them begins a repair of its own
+    net.send(0, &ip_packet(at(0), at(5)));
+    net.run_for(Duration::from_millis(500));
+    assert_eq!((net.nodes[1].protocol.counts().requests, net.send_released(1)), (2, 1));
+    // and after that time its sender is told that there is no route
+    let errors = net.nodes[1].protocol.counts().errors;
+    net.run_for(Duration::from_secs(6));
+    let route = crate::Route {
+        destination: crate::Prefix::host(at(6)),
+        next_hop: at(1),
+        interface: InterfaceId(1),
+        distance: 4,
+    };
+    net.nodes[0].table.insert(route.destination, route);
+    assert!(!net.send(0, &ip_packet(at(0), at(6))));
+    net.run_for(Duration::from_millis(500));
+    assert_eq!(net.nodes[1].protocol.counts().requests, 2);
+    assert!(net.nodes[1].protocol.counts().errors > errors);
 }
 
 #[test]
 fn silence_of_a_neighbour_counts_as_a_break() {
-    let mut net = nodes(3, |config| Config { local_repair: false, ..config });
-    (1..3).for_each(|n| net.join((n - 1, 1), (n, 1), Medium::GOOD));
+    let mut net = line(3);
     deliver(&mut net, 0, 2, Duration::from_secs(5)).expect("a route");
     for _ in 0..4 {
         net.run_for(Duration::from_secs(1));
