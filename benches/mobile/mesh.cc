@@ -20,6 +20,8 @@ static const uint16_t dataPort = 9;
 
 static uint64_t offered, controlPackets, controlBytes;
 static uint16_t controlPort;
+// What the protocol sends counts while the flows send.
+static Time countFrom, countUntil;
 // Datagrams of the flows that were lost, by the place.
 static std::map<std::string, uint64_t> lost;
 
@@ -28,7 +30,8 @@ static void
 Sent(const Ipv4Header& header, Ptr<const Packet> packet, uint32_t)
 {
     UdpHeader udp;
-    if (header.GetProtocol() == UdpL4Protocol::PROT_NUMBER && packet->PeekHeader(udp) &&
+    if (Simulator::Now() >= countFrom && Simulator::Now() < countUntil &&
+        header.GetProtocol() == UdpL4Protocol::PROT_NUMBER && packet->PeekHeader(udp) &&
         udp.GetDestinationPort() == controlPort)
     {
         controlPackets++;
@@ -109,6 +112,8 @@ main(int argc, char* argv[])
     cmd.AddValue("flowmon", "file for FlowMonitor's XML", flowmon);
     cmd.Parse(argc, argv);
     RngSeedManager::SetRun(run);
+    countFrom = Seconds(start);
+    countUntil = Seconds(seconds - 5);
 
     NodeContainer all;
     all.Create(nodes);
