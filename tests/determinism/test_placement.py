@@ -12,7 +12,7 @@ from conftest import EXAMPLES, experiment
 
 PLACEMENTS = ("near", "far", "auto")
 # What depends most on the platform below; --all compares every guest.
-USUAL = {"buffers", "frames", "futexes", "memory", "robust", "signals", "spawn", "startup", "sysvipc", "threads", "filemap", "whoami"}
+USUAL = {"buffers", "frames", "futexes", "memory", "robust", "signals", "spawn", "startup", "sysvipc", "threads", "filemap", "netspaces", "pidspaces", "userspaces", "whoami"}
 EXAMPLE_NEEDS = {
     "crowd": ["curl"], "dns": ["curl"], "echo": [], "faults": ["curl"], "first": ["curl"], "iperf-tcp": ["iperf"],
     "iperf-udp": ["iperf"], "java": ["javac"], "node": ["node"], "python": [], "redis": ["redis-server", "redis-benchmark"],

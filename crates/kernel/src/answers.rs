@@ -8,6 +8,7 @@
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use belljar_machine::{ANSWERED, Ids, VdsoData};
+use belljar_objects::namespaces::IdKind;
 
 /// Number of times that a thread has to ask for ids before it is told them.
 const OFTEN: u8 = 8;
@@ -68,9 +69,11 @@ impl Host {
         let credentials = &process.credentials;
         // What the experiment started, and orphans, are children of 1.
         let parent = process.parent.map_or(1, |parent| self.processes[parent.0].pid);
-        let (pid, tid, pgid) = (process.pid, thread.tid, process.pgid);
-        let users = [credentials.ruid, credentials.euid, credentials.rgid, credentials.egid].map(i64::from);
-        let [ruid, euid, rgid, egid] = users;
+        let own = |pid| self.processes.shown_pid(thread.process, pid);
+        let (pid, tid, parent, pgid) = (own(process.pid), own(thread.tid), own(parent), own(process.pgid));
+        let shown = |kind, id| i64::from(self.processes.shown_id(thread.process, kind, id));
+        let [ruid, euid] = [credentials.ruid, credentials.euid].map(|id| shown(IdKind::User, id));
+        let [rgid, egid] = [credentials.rgid, credentials.egid].map(|id| shown(IdKind::Group, id));
         [pid.into(), tid.into(), parent.into(), pgid.into(), ruid, euid, rgid, egid]
     }
 

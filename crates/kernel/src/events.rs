@@ -16,18 +16,35 @@ impl Host {
     pub fn next_event(&self) -> Option<SimTime> {
         match self.is_runnable() || self.models.has_work() || self.urings.has_uring_work() {
             true => Some(self.net.clock.now()),
-            false => sooner(self.net.next_event(), self.timers.next()),
+            false => sooner(sooner(self.net.next_event(), self.timers.next()), self.next_of_networks()),
         }
+    }
+
+    /// When a timer of another network namespace fires.
+    #[inline]
+    fn next_of_networks(&self) -> Option<SimTime> {
+        if self.has_networks { self.networks.next() } else { None }
     }
 
     /// When the next event is due, if threads can run.
     pub(crate) fn next_due(&self) -> Option<SimTime> {
-        sooner(self.net.next_due(), self.timers.next())
+        sooner(sooner(self.net.next_due(), self.timers.next()), self.next_of_networks())
     }
 
     /// Handles the earliest due event: of those of the same time what comes in first, then timers.
     pub(crate) fn fire_next(&mut self) {
         self.scheduler.made_progress();
+        if self.has_networks
+            && let Some((timer, number)) = self.networks.next_timer()
+            && [self.net.next_timer(), self.timers.next_id()].iter().flatten().all(|other| timer < *other)
+            && self.net.next_arrival().is_none_or(|arrival| timer.at() < arrival)
+        {
+            self.doing(Phase::Network);
+            self.use_network(number);
+            self.net.fire_timer();
+            self.use_network(0);
+            return;
+        }
         match self.net.next_turn(self.timers.next_id()) {
             Turn::Arrival => {
                 self.doing(Phase::Network);
@@ -89,6 +106,7 @@ impl Host {
                     self.administer(|admin| admin.address_deprecated(interface, ip));
                     self.carry_out_effects();
                 }
+                Effect::Peer(network, interface, news) => self.tell_interface(network, interface, *news),
                 Effect::Note(what) => self.warn(what),
                 Effect::Closed(socket) => {
                     self.files.unnamed.remove(&FilePlace::Socket(socket));

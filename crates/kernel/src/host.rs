@@ -4,6 +4,7 @@ use crate::clock::{Clock, CpuModel};
 use crate::files::Files;
 use crate::ids::{FileKey, MmKey, ProcessKey, ThreadKey};
 use crate::mm::AddressSpace;
+use crate::net::networks::Networks;
 use crate::net::own::OwnSockets;
 use crate::process::{PidMap, Process, Processes, WaitStatus};
 use crate::thread::Thread;
@@ -16,6 +17,7 @@ use belljar_netstack::{Effect, Stack, StackConfig};
 use belljar_objects::call_counts::CallCounts;
 use belljar_objects::discipline::Discipline;
 use belljar_objects::keys::KeyTable;
+use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::sysv::SysvIpc;
 use belljar_strace::Strace;
 use belljar_tasks::futexes::FutexTable;
@@ -196,6 +198,8 @@ pub struct Host {
     pub(crate) last_end: SimTime,
     pub(crate) specs_started: usize,
     pub(crate) next_pid: i32,
+    /// True if it has network namespaces besides the first.
+    pub(crate) has_networks: bool,
     pub(crate) timers: TimerQueue<TimerAction>,
     pub(crate) threads: Slab<Thread>,
     pub(crate) processes: Processes,
@@ -210,6 +214,8 @@ pub struct Host {
     pub(crate) debuggers: crate::debug::Debuggers,
     pub(crate) files: Files,
     pub(crate) net: Stack,
+    /// The stacks of its network namespaces besides.
+    pub(crate) networks: Networks,
     /// Sockets of families that are not the stack's.
     pub(crate) own: OwnSockets,
     pub(crate) config: HostConfig,
@@ -222,8 +228,6 @@ pub struct Host {
     pub(crate) ipc: SysvIpc,
     /// Keys and keyrings.
     pub(crate) keys: KeyTable,
-    /// The node and domain names of `uname(2)`, where programs have set them.
-    pub(crate) set_names: [Option<Vec<u8>>; 2],
     /// The last reading of the processor's counter.
     pub(crate) last_counter: u64,
     /// What programs have done to the wall clock's rate.
@@ -257,10 +261,11 @@ impl Host {
             keys: KeyTable::new(network.seed.stream(&["host", &network.name, "keys"])),
             files: Files::new(&config, &network, &mut *machine),
             net: Stack::new(network, clock),
+            networks: Networks::default(),
+            has_networks: false,
             own: OwnSockets::default(),
             models: Models::new(std::mem::take(&mut config.models)),
             urings: Urings::default(),
-            set_names: [None, None],
             last_counter: 0,
             discipline: Discipline::default(),
             strace: Strace::new(config.strace),
@@ -325,13 +330,12 @@ impl Host {
     pub fn name(&self) -> &str {
         &self.net.config.name
     }
-    /// The node name of `uname(2)`: its own unless a program has set another one.
-    pub(crate) fn node_name(&self) -> Vec<u8> {
-        self.set_names[0].clone().unwrap_or_else(|| self.net.config.name.clone().into_bytes())
-    }
-    /// The domain name of `uname(2)`.
-    pub(crate) fn domain_name(&self) -> Vec<u8> {
-        self.set_names[1].clone().unwrap_or_else(|| b"(none)".to_vec())
+    /// The node and domain name of `uname(2)` for the present caller: the host's own unless a program of its namespace has set others.
+    pub(crate) fn node_names(&self) -> [Vec<u8>; 2] {
+        let uts = self.caller.map_or(0, |(_, process)| self.processes.namespace(process, NamespaceKind::Uts));
+        let [node, domain] = self.processes.namespaces.plain.get(NamespaceKind::Uts, uts).names.clone();
+        let own = || self.net.config.name.clone().into_bytes();
+        [node.unwrap_or_else(own), domain.unwrap_or_else(|| b"(none)".to_vec())]
     }
     /// True if its stack's [`drain_captured`](Stack::drain_captured) or [`take_route_log`](Stack::take_route_log), or
     /// [`drain_strace`](Self::drain_strace), has anything to give.

@@ -5,6 +5,7 @@ use crate::files::tree::{DirectorySource, Node, ROOT};
 use crate::files::{Files, MOST_DESCRIPTORS};
 use crate::host::{Host, ProcessReport, unscheduled};
 use crate::ids::{InodeKey, ProcessKey};
+use crate::net::networks::Networks;
 use crate::net::own::OwnSockets;
 use crate::process::WaitStatus;
 use belljar_base::SimTime;
@@ -51,6 +52,7 @@ impl Host {
             self.waits.destroy(zombie.signals.arrived);
         }
         self.processes.time_namespaces = Default::default();
+        self.processes.namespaces = Default::default();
         self.pids.clear();
         self.scheduler.clear();
         self.debuggers.forget_threads();
@@ -63,6 +65,7 @@ impl Host {
         self.carry_out_effects();
         self.waits.forget_sockets();
         self.own = OwnSockets::default();
+        (self.networks, self.has_networks) = (Networks::default(), false);
         self.net.lose_state(cut);
         self.specs_started = self.config.processes.len();
         self.last_end = at;
@@ -74,7 +77,6 @@ impl Host {
     /// Starts again after a crash, and the experiment's processes with it: those whose time has
     /// passed at once.
     pub fn restart(&mut self) {
-        self.set_names = [None, None];
         if !self.net.is_down {
             return;
         }

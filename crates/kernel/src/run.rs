@@ -5,16 +5,17 @@ use crate::call::Call;
 use crate::debug::Entry;
 use crate::files::userfault;
 use crate::host::Host;
-use crate::ids::ThreadKey;
+use crate::ids::{ProcessKey, ThreadKey};
 use crate::outcome::{IfInterrupted, Outcome, Resumed, SysResult, Wake};
 use crate::signal::delivery::Delivery;
-use crate::syscall::{compat, seccomp, table};
+use crate::syscall::{seccomp, table};
 use crate::thread::Continuation;
 use belljar_base::SimTime;
 use belljar_base::activity::Phase;
-use belljar_linux_abi::{Errno, c};
+use belljar_linux_abi::{Errno, c, compat};
 use belljar_machine::{Exit, Fault};
 use belljar_model_host::Models;
+use belljar_objects::namespaces::{NamespaceMembership, translated};
 use belljar_objects::seccomp::{ARCH_I386, ARCH_X86_64};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -386,8 +387,7 @@ impl Host {
         self.doing_for(Phase::Call, process, number);
         self.use_descriptors_of(key, process);
         self.caller = Some((key, process));
-        let mut call = Call { host: self, thread: key, process, number, args, resumed, staged: None };
-        let outcome = table::dispatch(&mut call);
+        let outcome = self.dispatch(key, number, args, resumed);
         self.caller = None;
         self.doing(Phase::Kernel);
         outcome
@@ -410,11 +410,56 @@ impl Host {
         self.threads[key.0].trace.is_some() && self.trace_call_exit(key)
     }
 
+    /// Makes a call whose arguments and result name processes as the caller's namespace has them.
+    #[inline]
+    fn dispatch(
+        &mut self,
+        key: ThreadKey,
+        number: u32,
+        args: [u64; 6],
+        resumed: Option<Resumed>,
+    ) -> SysResult {
+        let process = self.threads[key.0].process;
+        if self.processes[process.0].parted {
+            return self.dispatch_inside((key, process), number, args, resumed);
+        }
+        let mut call = Call { host: self, thread: key, process, number, args, resumed, staged: None };
+        let outcome = table::dispatch(&mut call);
+        if self.has_networks {
+            self.leave_network();
+        }
+        outcome
+    }
+
+    /// The same for one in namespaces of its own.
+    #[inline(never)]
+    fn dispatch_inside(
+        &mut self,
+        (thread, process): (ThreadKey, ProcessKey),
+        number: u32,
+        args: [u64; 6],
+        resumed: Option<Resumed>,
+    ) -> SysResult {
+        let NamespaceMembership { pid: inside, net, .. } = self.processes[process.0].attributes.namespaces;
+        self.use_network(net);
+        let (args, is_pid) = match inside {
+            0 => (args, false),
+            _ => translated(&self.processes.namespaces.pids, inside, number, args),
+        };
+        let mut call = Call { host: self, thread, process, number, args, resumed, staged: None };
+        let mut outcome = table::dispatch(&mut call);
+        if is_pid && let Ok(Outcome::Done(pid)) = &mut outcome {
+            *pid = self.processes.namespaces.pids.shown(inside, *pid as i32) as u64;
+        }
+        self.leave_network();
+        outcome
+    }
+
     /// Makes a call of the 32-bit interface, as far as it has a meaning for 64-bit code.
     #[cold]
     fn compat_call(&mut self, key: ThreadKey) -> Step {
         let thread = &self.threads[key.0];
-        let (context, process) = (thread.context, thread.process);
+        let context = thread.context;
         let regs = self.machine.regs(context);
         let args = [regs.rbx, regs.rcx, regs.rdx, regs.rsi, regs.rdi, regs.rbp].map(|arg| arg & 0xffff_ffff);
         let number = regs.rax as u32;
@@ -430,8 +475,7 @@ impl Host {
         };
         self.net.clock.charge_call(|| is_in_vdso(number));
         self.count_call(number);
-        let mut call = Call { host: self, thread: key, process, number, args, resumed: None, staged: None };
-        let value = match table::dispatch(&mut call) {
+        let value = match self.dispatch(key, number, args, None) {
             Ok(Outcome::Done(value)) => value,
             Err(errno) => errno.as_return(),
             Ok(Outcome::Gone) => return Step::Left,

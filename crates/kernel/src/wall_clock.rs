@@ -47,7 +47,11 @@ impl Host {
     /// shorter or longer.
     pub(crate) fn clock_rate_changed(&mut self, before: Clock) {
         self.shift_timers(&Shift::Rate(Box::new(before), Box::new(self.net.clock.clone())));
-        self.net.tcp_set_timers_anew();
+        for number in self.networks.numbers() {
+            self.use_network(number);
+            self.net.tcp_set_timers_anew();
+        }
+        self.use_network(0);
     }
 
     fn shift_timers(&mut self, shift: &Shift) {

@@ -4,6 +4,7 @@
 //! guest's memory are plain-old-data types of our own, converted safely by `zerocopy`.
 #![forbid(unsafe_code)]
 
+pub mod compat;
 mod errno;
 pub mod file;
 pub mod interface_settings;

@@ -109,6 +109,30 @@ pub struct SigEvent {
     pub pad: [i32; 11],
 }
 
+/// `struct pidfd_info` in its first form.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
+#[allow(missing_docs)]
+pub struct PidfdInfo {
+    pub mask: u64,
+    pub cgroup: u64,
+    pub pid: u32,
+    pub tgid: u32,
+    pub ppid: u32,
+    /// Real, effective, saved and file system user, a group behind each.
+    pub ids: [[u32; 2]; 4],
+    pub exit_code: i32,
+}
+
+/// Bits of [`PidfdInfo::mask`].
+pub const PIDFD_INFO_PID: u64 = 1 << 0;
+/// See [`PIDFD_INFO_PID`].
+pub const PIDFD_INFO_CREDS: u64 = 1 << 1;
+/// See [`PIDFD_INFO_PID`].
+pub const PIDFD_INFO_CGROUPID: u64 = 1 << 2;
+/// See [`PIDFD_INFO_PID`].
+pub const PIDFD_INFO_EXIT: u64 = 1 << 3;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +144,6 @@ mod tests {
         assert_eq!(size_of::<SysInfo>(), size_of::<libc::sysinfo>());
         assert_eq!(size_of::<Timex>(), size_of::<libc::timex>());
         assert_eq!(size_of::<SigEvent>(), size_of::<libc::sigevent>());
+        assert_eq!(size_of::<PidfdInfo>(), 64);
     }
 }

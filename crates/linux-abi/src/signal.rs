@@ -61,6 +61,19 @@ impl SigInfo {
         info.fields[0] = pair(pid, uid);
         info
     }
+    /// Its sender's process and user, if it names one: signals of `kill(2)` and its like, and of children.
+    pub fn sender(&self) -> Option<(i32, u32)> {
+        let by_process =
+            matches!(self.code, libc::SI_USER | libc::SI_QUEUE | libc::SI_TKILL | libc::SI_MESGQ);
+        let by_child =
+            self.signo == libc::SIGCHLD && (libc::CLD_EXITED..=libc::CLD_CONTINUED).contains(&self.code);
+        (by_process || by_child).then_some((self.fields[0] as i32, (self.fields[0] >> 32) as u32))
+    }
+    /// The same signal from another sender.
+    pub fn with_sender(mut self, pid: i32, uid: u32) -> SigInfo {
+        self.fields[0] = pair(pid, uid);
+        self
+    }
     /// A CPU exception at `addr`.
     pub fn fault(signo: i32, code: i32, addr: u64) -> SigInfo {
         let mut info = SigInfo { signo, code, ..SigInfo::default() };

@@ -1,6 +1,7 @@
 //! A stack borrowed for one administrative operation.
 
 use crate::unix::UnixSocketInfo;
+use belljar_linux_abi::Errno;
 use belljar_netstack::Stack;
 
 /// A stack with those who are told of changes. The methods are in the modules of what they are about.
@@ -11,6 +12,15 @@ pub struct Admin<'a> {
     pub listeners: &'a mut dyn Listeners,
 }
 
+/// A name of a network in requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkName {
+    /// `IFLA_NET_NS_FD`: a descriptor.
+    Descriptor(i32),
+    /// `IFLA_NET_NS_PID`: a process that is in it.
+    Process(i32),
+}
+
 /// The surroundings of a stack that has Linux's interfaces: netlink sockets that listen to changes, and sockets of families that
 /// are not the stack's.
 pub trait Listeners {
@@ -19,9 +29,11 @@ pub trait Listeners {
     /// Tells packet sockets that their interface has gone down.
     fn interface_down(&mut self, stack: &mut Stack, interface: usize);
     /// `IFF_PROMISC` and `IFF_ALLMULTI`, as packet sockets have set them on an interface.
-    fn membership_flags(&self, interface: usize) -> u32;
+    fn membership_flags(&self, stack: &Stack, interface: usize) -> u32;
     /// UNIX sockets, for sock_diag.
     fn unix_sockets(&self, stack: &Stack) -> Vec<UnixSocketInfo>;
+    /// The number of the network that a process or a descriptor of the caller's names, if the caller administers that one too.
+    fn network_named(&self, name: NetworkName) -> Result<u32, Errno>;
     /// Counts something that was asked for and is not supported.
     fn warn(&mut self, text: String);
 }

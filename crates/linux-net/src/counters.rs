@@ -50,7 +50,7 @@ impl InterfaceCounters {
                     ..InterfaceCounters::default()
                 }
             }
-            Attachment::Dummy | Attachment::Vlan { .. } => {
+            Attachment::Dummy | Attachment::Vlan { .. } | Attachment::Veth { .. } => {
                 let number = net.interface_by_name(interface.name.as_bytes());
                 let counters = number.map_or(TunCounters::default(), |number| net.virtual_counters(number));
                 let swap = |(packets, bytes): (u64, u64)| (bytes, packets);

@@ -9,8 +9,9 @@ use belljar_netstack::conf;
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::lifetimes::Lifetime;
 use belljar_netstack::own_addresses::{AddressAttributes, AddressConflict};
+use belljar_netstack::veth::PeerNews;
 use belljar_netstack::{InitialRoute, LO};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// `ETH_MIN_MTU`.
 pub(crate) const LEAST_MTU: u32 = 68;
@@ -22,6 +23,9 @@ impl Admin<'_> {
             return;
         }
         self.net.interfaces[number].up = up;
+        if up && number == LO {
+            self.address_loopback();
+        }
         if up {
             self.net.interface_is_up6(number);
             let before = self.routes_of(number);
@@ -47,6 +51,19 @@ impl Admin<'_> {
                 self.link_changed(vlan);
             }
         }
+        self.tell_carrier(number);
+    }
+
+    /// `lo` has its addresses whenever it comes up, as on Linux.
+    fn address_loopback(&mut self) {
+        if self.net.interfaces[LO].addresses.is_empty() {
+            let own = InterfaceAddress { ip: Ipv4Addr::LOCALHOST, len: 8 };
+            self.net.interfaces[LO].addresses.push(own);
+            self.announce_address(LO, &own, true);
+        }
+        if self.net.interfaces[LO].addresses6.is_empty() {
+            self.net.interfaces[LO].addresses6.push(InterfaceAddress { ip: Ipv6Addr::LOCALHOST, len: 128 });
+        }
     }
 
     fn routes_of(&self, number: usize) -> Vec<InitialRoute> {
@@ -56,8 +73,21 @@ impl Admin<'_> {
             .collect()
     }
 
-    /// Takes an interface away for good.
+    /// Takes an interface away for good, and with an end of a pair the other one.
     pub fn remove_interface(&mut self, number: usize) {
+        let attachment = self.net.interfaces[number].attachment;
+        self.withdraw_interface(number);
+        if let Attachment::Veth { network, peer } = attachment {
+            if network != self.net.number {
+                self.net.tell_peer(network, peer, PeerNews::Gone);
+            } else if self.net.interfaces[peer].exists() {
+                self.withdraw_interface(peer);
+            }
+        }
+    }
+
+    /// Takes an interface away.
+    pub fn withdraw_interface(&mut self, number: usize) {
         for own in self.net.interfaces[number].addresses.clone() {
             self.announce_address(number, &own, false);
         }

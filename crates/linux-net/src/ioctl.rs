@@ -431,7 +431,7 @@ pub fn ask_interface(admin: &Admin<'_>, number: u64, entry: &mut [u8; IFREQ_LEN]
     let interface_number = labelled_interface(admin.net, &entry[..end])?;
     let own = labelled(admin.net, interface_number, &entry[..end]).ok_or(Errno::EADDRNOTAVAIL);
     let flags = interface_flags(&admin.net.interfaces[interface_number])
-        | admin.listeners.membership_flags(interface_number);
+        | admin.listeners.membership_flags(admin.net, interface_number);
     let interface = &admin.net.interfaces[interface_number];
     entry[NAME_LEN..].fill(0);
     let mut put = |value: &[u8]| entry[NAME_LEN..NAME_LEN + value.len()].copy_from_slice(value);

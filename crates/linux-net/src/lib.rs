@@ -32,7 +32,7 @@ pub mod proc;
 pub mod unix;
 pub mod unix_address;
 
-pub use admin::{Admin, Listeners};
+pub use admin::{Admin, Listeners, NetworkName};
 use belljar_netstack::{SocketKey, Stack};
 pub use netlink::Requester;
 

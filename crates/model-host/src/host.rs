@@ -215,6 +215,7 @@ impl Owner for ModelHost {
                 | Effect::Urgent(_)
                 | Effect::ProgramReady(..)
                 | Effect::Passed(_)
+                | Effect::Peer(..)
                 | Effect::Neighbour(..)
                 | Effect::Neighbour6(..)
                 | Effect::AddressExpired(..)

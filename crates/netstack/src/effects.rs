@@ -1,6 +1,7 @@
 //! Effects: requests of the stack to its owner, in the order in which they arose.
 
 use super::Stack;
+use super::veth::PeerNews;
 use crate::SocketKey;
 use belljar_base::SimTime;
 use belljar_net::Packet;
@@ -26,6 +27,8 @@ pub enum Effect {
     AddressExpired(usize, IpAddr),
     /// An address of an interface is no longer preferred.
     AddressDeprecated(usize, IpAddr),
+    /// Something concerns an interface of another network, by the numbers of both.
+    Peer(u32, usize, Box<PeerNews>),
     /// Something fell short, or is worth telling.
     Note(Box<str>),
     /// A socket is no more; its key may be given to another one.
@@ -63,6 +66,9 @@ impl Stack {
     /// Puts what its owner is to do into `out`, which is empty, in order.
     pub fn take_effects(&mut self, out: &mut Vec<Effect>) {
         std::mem::swap(&mut self.effects, out);
+    }
+    pub(crate) fn push_effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
     }
     /// Tells those who wait for a socket of `EPOLL*` bits that have come up.
     pub fn notify_socket(&mut self, key: SocketKey, events: u32) {

@@ -137,6 +137,7 @@ impl Stack {
             Attachment::Tap(n) => self.tun_output(n, frame),
             Attachment::Vlan { below, id } => self.vlan_output(interface, below, id, frame),
             Attachment::Dummy => self.dummy_output(interface, frame),
+            Attachment::Veth { network, peer } => self.veth_output(interface, (network, peer), frame),
             _ => false,
         }
     }

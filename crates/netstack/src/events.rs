@@ -192,6 +192,7 @@ impl Stack {
                 self.lifetime_timer();
                 self.flush_network();
             }
+            StackTimer::Crossing => self.receive_crossed(),
             StackTimer::BootstrapEnd => self.limit_bandwidths(),
         }
     }

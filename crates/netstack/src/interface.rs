@@ -102,6 +102,13 @@ pub enum Attachment {
         /// The number of the VLAN.
         id: u16,
     },
+    /// The other end of a pair.
+    Veth {
+        /// The number of its network.
+        network: u32,
+        /// Its number there.
+        peer: usize,
+    },
     /// A program that is gone, but may come back; whether it took Ethernet frames.
     Unplugged {
         /// It took Ethernet frames.
@@ -194,7 +201,8 @@ impl Interface {
     /// True if it is at the end of a link that stations share.
     pub fn is_link(&self) -> bool {
         match self.attachment {
-            Attachment::Link(_) | Attachment::Tap(_) | Attachment::Dummy | Attachment::Vlan { .. } => true,
+            Attachment::Link(_) | Attachment::Tap(_) | Attachment::Dummy => true,
+            Attachment::Vlan { .. } | Attachment::Veth { .. } => true,
             Attachment::Loopback | Attachment::Graph | Attachment::Tun(_) => false,
             Attachment::Unplugged { .. } | Attachment::Gone => false,
         }
@@ -216,7 +224,7 @@ impl Stack {
             Attachment::Loopback => 0,
             Attachment::Graph => self.eth0.nic.egress_queue_len(),
             Attachment::Vlan { below, .. } => self.queue_len(below),
-            Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Dummy => 0,
+            Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Dummy | Attachment::Veth { .. } => 0,
             Attachment::Unplugged { .. } | Attachment::Gone => 0,
             Attachment::Link(link) => self.links[link].nic.egress_queue_len(),
         }
@@ -287,7 +295,7 @@ impl Stack {
                 self.clock.work_on_packet(packet.len());
                 self.eth0.nic.send(self.clock.now(), packet).is_ok()
             }
-            Attachment::Link(_) | Attachment::Tap(_) | Attachment::Vlan { .. } => {
+            Attachment::Link(_) | Attachment::Tap(_) | Attachment::Vlan { .. } | Attachment::Veth { .. } => {
                 match packet.open_bytes().first().map(|first| first >> 4) {
                     Some(4) => self.link_output(interface, gateway, packet),
                     Some(6) => {
@@ -392,21 +400,32 @@ impl Stack {
         self.flush_network();
     }
 
+    /// A packet is received that has not left the owner: of many in one instant each costs time.
+    pub(crate) fn charge_for_inner_packet(&mut self) {
+        let now = self.clock.now();
+        if self.lo.instant != now {
+            self.lo.instant = now;
+            self.lo.in_this_instant = 0;
+        }
+        self.lo.in_this_instant += 1;
+        if self.lo.in_this_instant > LO_FREE_PACKETS {
+            self.clock.charge();
+        }
+    }
+
+    /// A packet has gone where nobody says when it leaves: whoever sent it is told once the call is over.
+    pub(crate) fn take_over(&mut self, cookie: u64, len: usize) {
+        self.taken_over.push_back((cookie, len));
+    }
+
     /// Receives what was on `lo` when this was called; answers are received next time.
     #[inline(never)]
     fn receive_looped(&mut self) {
         let now = self.clock.now();
         self.lo.scheduled = false;
-        if self.lo.instant != now {
-            self.lo.instant = now;
-            self.lo.in_this_instant = 0;
-        }
         for _ in 0..self.lo.queue.len() {
             let Some((mut packet, interface)) = self.lo.queue.pop_front() else { break };
-            self.lo.in_this_instant += 1;
-            if self.lo.in_this_instant > LO_FREE_PACKETS {
-                self.clock.charge();
-            }
+            self.charge_for_inner_packet();
             self.arrived_as_one = interface == LO;
             if interface != LO {
                 // Nobody sees that the packet has not been there.

@@ -43,6 +43,10 @@
 //! The owner may keep sockets of families that need no stack under the same keys ([`socket::SocketKind::Other`]): so keys
 //! and serial numbers are drawn from one row.
 //!
+//! # Network namespaces
+//!
+//! An owner may have several stacks of which one is at work at a time: see [`networks`].
+//!
 //! # Layers
 //!
 //! [`interface`] carries packets between the protocols and the outside; links put Ethernet frames and neighbours between.
@@ -74,6 +78,7 @@ pub mod ip_socket;
 pub mod lifetimes;
 pub mod mib;
 pub mod multicast;
+pub mod networks;
 pub mod nexthops;
 mod operations;
 pub mod own_addresses;
@@ -96,6 +101,7 @@ mod timers;
 pub mod tun;
 pub mod udp;
 pub mod v6;
+pub mod veth;
 pub mod virtual_links;
 pub mod zero_copy;
 
@@ -249,6 +255,8 @@ pub struct Stack {
     taken_over: VecDeque<(u64, usize)>,
     /// The interface `lo`.
     pub lo: Loopback,
+    /// Frames that have been sent to ends of pairs of interfaces, and to which.
+    crossing: VecDeque<(usize, Packet)>,
     /// The next identifications of IPv4.
     pub idents: ip::ident::Idents,
     /// Where packets for other hosts go.
@@ -271,6 +279,8 @@ pub struct Stack {
     pub counters: StackCounters,
     /// Counts sockets, see [`Socket::serial`].
     pub next_serial: u32,
+    /// Its number among the stacks of its owner: see [`networks`].
+    pub number: u32,
     /// The number of the first interface at a link.
     first_link: usize,
     /// Hardware addresses of TAP interfaces.
@@ -343,7 +353,9 @@ impl Stack {
             captured: Captured::default(),
             sockets: Slab::new(),
             next_serial: 0,
+            number: 0,
             lo: Loopback::default(),
+            crossing: VecDeque::new(),
             eth0: Ethernet::new(Nic::new(&config.nic)),
             links: config.links.iter().map(LinkPort::new).collect(),
             first_link,

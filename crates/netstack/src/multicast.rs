@@ -180,7 +180,7 @@ impl Stack {
 
     /// Recomputes the filter of a group over all sockets, and announces the change by IGMP.
     fn group_changed(&mut self, interface: usize, group: Ipv4Addr) {
-        let members = self.sockets.iter().filter_map(|(_, socket)| socket.ip_options());
+        let members = self.own_sockets().filter_map(|(_, socket)| socket.ip_options());
         let filters: Vec<&SourceFilter> = members
             .flat_map(|options| &options.groups)
             .filter(|m| m.interface == interface && m.group == group)
@@ -261,7 +261,7 @@ impl Stack {
     }
 
     fn group_users(&self, interface: usize, group: Ipv4Addr) -> usize {
-        let sockets = self.sockets.iter().filter_map(|(_, socket)| socket.ip_options());
+        let sockets = self.own_sockets().filter_map(|(_, socket)| socket.ip_options());
         sockets.flat_map(|o| &o.groups).filter(|m| m.interface == interface && m.group == group).count()
     }
 

@@ -27,7 +27,7 @@ impl Stack {
     /// Every TCP connection that is not over, by its ends.
     pub fn tcp_samples(&self) -> Vec<TcpSample> {
         let now = self.clock.local();
-        let connections = self.sockets.iter().filter_map(|(_, socket)| match &socket.kind {
+        let connections = self.own_sockets().filter_map(|(_, socket)| match &socket.kind {
             SocketKind::Tcp(tcp) => match &tcp.role {
                 Role::Connection(connection) if !connection.is_finished() => Some(connection),
                 _ => None,

@@ -35,6 +35,8 @@ pub struct Socket {
     pub error: Option<Errno>,
     /// Tells two sockets apart that had the same key one after the other.
     pub serial: u32,
+    /// The stack that it belongs to, by its number.
+    pub network: u32,
     /// The user who made it, whom `ss` and `/proc/net` show and rules tell packets by.
     pub uid: u32,
     /// Sends with `MSG_ZEROCOPY`, from the first one on.
@@ -223,8 +225,19 @@ impl Stack {
         let [receive_buffer, _, send_buffer, _] = self.sysctls.core_buffers;
         let options = SocketOptions { receive_buffer, send_buffer, ..SocketOptions::default() };
         self.raw_sockets += usize::from(matches!(kind, SocketKind::Raw(_)));
-        let mut socket =
-            Socket { domain, type_, protocol, options, error: None, serial, uid: 0, zero_copy: None, kind };
+        let network = self.number;
+        let mut socket = Socket {
+            domain,
+            type_,
+            protocol,
+            options,
+            error: None,
+            serial,
+            network,
+            uid: 0,
+            zero_copy: None,
+            kind,
+        };
         if self.sysctls.bind_v6_only
             && let Some(ip) = socket.ip_options_mut()
         {

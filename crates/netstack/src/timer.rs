@@ -82,6 +82,10 @@ impl<A: Copy> TimerQueue<A> {
             *slot = at.map(|at| self.add(at, action));
         }
     }
+    /// Names in one queue go on where those in another have come to, and the other way round.
+    pub fn exchange_names(&mut self, other: &mut TimerQueue<A>) {
+        std::mem::swap(&mut self.sequence, &mut other.sequence);
+    }
     /// Takes all back.
     pub fn clear(&mut self) {
         self.near.clear();

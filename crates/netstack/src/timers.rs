@@ -21,6 +21,8 @@ pub enum StackTimer {
     Ipv6,
     /// The lifetime of an address has changed its stage.
     Addresses,
+    /// Frames have crossed to the other end of a pair of interfaces.
+    Crossing,
     /// Bandwidths are limited from now on.
     BootstrapEnd,
 }

@@ -18,6 +18,8 @@ pub const TAP: u16 = 0x0002;
 /// A program's end.
 #[derive(Debug)]
 pub struct Tun {
+    /// The stack that it belongs to, by its number.
+    pub network: u32,
     /// The number of its interface.
     pub interface: Option<usize>,
     /// Flags of `TUNSETIFF`.

@@ -68,7 +68,7 @@ impl Stack {
         self.virtual_counters.get(&interface).copied().unwrap_or_default()
     }
 
-    fn count_virtual(&mut self, interface: usize, len: usize, direction: PacketDirection) {
+    pub(crate) fn count_virtual(&mut self, interface: usize, len: usize, direction: PacketDirection) {
         let counters = self.virtual_counters.entry(interface).or_default();
         let (packets, octets) = match direction {
             PacketDirection::In => &mut counters.received,

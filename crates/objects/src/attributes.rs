@@ -1,6 +1,8 @@
 //! Attributes of a process, its limits and how it ends.
 
+use crate::namespaces::NamespaceMembership;
 use crate::time_namespaces::TimeMembership;
+use belljar_linux_abi::Errno;
 
 /// Flags of `prctl(2)`, priorities and counters of a process.
 #[derive(Clone, Debug)]
@@ -45,6 +47,8 @@ pub struct ProcessAttributes {
     pub oom_score_least: i32,
     /// Its time namespaces.
     pub time: TimeMembership,
+    /// Its other namespaces.
+    pub namespaces: NamespaceMembership,
     /// Calls of threads that have ended: processor time is counted in calls.
     pub ended_calls: u64,
     /// Calls of children that have been waited for.
@@ -78,6 +82,7 @@ impl Default for ProcessAttributes {
             oom_score_adjustment: 0,
             oom_score_least: 0,
             time: TimeMembership::default(),
+            namespaces: NamespaceMembership::default(),
             ended_calls: 0,
             children_calls: 0,
             peak_resident: 0,
@@ -101,6 +106,7 @@ impl ProcessAttributes {
             scheduling,
             nice,
             timer_slack_default: self.timer_slack,
+            namespaces: self.namespaces.for_child(),
             parent_death_signal: 0,
             is_subreaper: false,
             leader_exit_code: None,
@@ -111,6 +117,47 @@ impl ProcessAttributes {
             ..self.clone()
         }
     }
+}
+
+impl ProcessAttributes {
+    /// Value of the old `oom_adj`.
+    pub fn oom_adj(&self) -> i32 {
+        let adjustment = self.oom_score_adjustment;
+        if adjustment == 1_000 { 15 } else { adjustment * 17 / 1_000 }
+    }
+    /// `oom_score_adj` or, in the old scale, `oom_adj` has been written: `EACCES` below the least that it had from those who may
+    /// not lower it.
+    pub fn set_oom_adjustment(
+        &mut self,
+        privileged: bool,
+        old_scale: bool,
+        text: &[u8],
+    ) -> Result<(), Errno> {
+        let given: i32 = number_in(text).ok_or(Errno::EINVAL)?;
+        let range = if old_scale { -17..=15 } else { -1_000..=1_000 };
+        if !range.contains(&given) {
+            return Err(Errno::EINVAL);
+        }
+        let value = match (old_scale, given) {
+            (false, _) => given,
+            (true, 15) => 1_000,
+            (true, _) => given * 1_000 / 17,
+        };
+        let floor = if old_scale { self.oom_score_adjustment } else { self.oom_score_least };
+        if value < floor && !privileged {
+            return Err(Errno::EACCES);
+        }
+        self.oom_score_adjustment = value;
+        if privileged && !old_scale {
+            self.oom_score_least = value;
+        }
+        Ok(())
+    }
+}
+
+/// A whole number, alone but for white space.
+pub fn number_in<N: std::str::FromStr>(text: &[u8]) -> Option<N> {
+    std::str::from_utf8(text).ok()?.trim_matches(|c: char| c.is_whitespace() || c == '\0').parse().ok()
 }
 
 /// A soft and a hard limit, `getrlimit(2)`.

@@ -36,8 +36,10 @@ pub mod capability {
     pub const MKNOD: u32 = 27;
     pub const LEASE: u32 = 28;
     pub const AUDIT_WRITE: u32 = 29;
+    pub const SETFCAP: u32 = 31;
     pub const SYSLOG: u32 = 34;
     pub const WAKE_ALARM: u32 = 35;
+    pub const CHECKPOINT_RESTORE: u32 = 40;
 }
 
 /// The last capability that Linux has, `CAP_CHECKPOINT_RESTORE`.
@@ -71,6 +73,10 @@ pub struct Credentials {
     pub fsgid: u32,
     pub groups: Vec<u32>,
     pub capabilities: Capabilities,
+    /// The user namespace that it is in, and in which it has its capabilities.
+    pub user_namespace: u32,
+    /// The user that is root there: 0 in the first, none (`u32::MAX`) where root has no number.
+    pub root: u32,
 }
 
 /// Sets of capabilities, bit n standing for capability n.
@@ -163,13 +169,14 @@ impl Credentials {
         if sets.secure_bits & NO_SETUID_FIXUP != 0 {
             return;
         }
-        if old.contains(&0) && !new.contains(&0) {
+        let root = self.root;
+        if old.contains(&root) && !new.contains(&root) {
             if !sets.kept() {
                 (sets.permitted, sets.effective) = (0, 0);
             }
             sets.ambient = 0;
         }
-        match (old[1] == 0, new[1] == 0) {
+        match (old[1] == root, new[1] == root) {
             (true, false) => sets.effective = 0,
             (false, true) => sets.effective = sets.permitted,
             _ => {}
@@ -181,7 +188,7 @@ impl Credentials {
         if sets.secure_bits & NO_SETUID_FIXUP != 0 {
             return;
         }
-        match (old == 0, self.fsuid == 0) {
+        match (old == self.root, self.fsuid == self.root) {
             (true, false) => sets.effective &= !OF_FILES,
             (false, true) => sets.effective |= sets.permitted & OF_FILES,
             _ => {}
@@ -204,8 +211,8 @@ impl Credentials {
             (self.euid, self.egid) = (uid.unwrap_or(self.euid), gid.unwrap_or(self.egid));
         }
         let root = self.capabilities.secure_bits & NOROOT == 0;
-        let effective = root && self.euid == 0;
-        let by_root = effective || root && self.ruid == 0;
+        let effective = root && self.euid == self.root;
+        let by_root = effective || root && self.ruid == self.root;
         let sets = &self.capabilities;
         let mut permitted = if by_root { sets.inheritable | sets.bounding } else { 0 };
         let changed = self.euid != old_euid || !is_member(self.egid, self.fsgid);
@@ -223,7 +230,7 @@ impl Credentials {
         sets.permitted = permitted | sets.ambient;
         sets.effective = if effective { sets.permitted } else { sets.ambient };
         sets.secure_bits &= !KEEP_CAPS;
-        let grown = self.ruid != 0 && (effective || sets.permitted & !sets.ambient != 0);
+        let grown = self.ruid != self.root && (effective || sets.permitted & !sets.ambient != 0);
         self.groups = groups;
         changed || self.euid != self.ruid || self.egid != self.rgid || grown
     }
@@ -249,6 +256,116 @@ impl Credentials {
             _ => return Err(Errno::EINVAL),
         }
         Ok(0)
+    }
+}
+
+/// "Leave it as it is."
+const KEEP: u32 = u32::MAX;
+
+/// `EPERM` unless a process that has not the right to take on any id may take on this one.
+fn may_be(privileged: bool, own: &[u32], id: u32) -> Result<(), Errno> {
+    if privileged || id == KEEP || own.contains(&id) { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+fn replace_ids(privileged: bool, ids: &mut [u32; 3], new: [u32; 3]) -> Result<(), Errno> {
+    let own = *ids;
+    for id in new {
+        may_be(privileged, &own, id)?;
+    }
+    for (id, new) in ids.iter_mut().zip(new) {
+        *id = or(new, *id);
+    }
+    Ok(())
+}
+
+/// An id that is given, or the one that there is.
+fn or(given: u32, own: u32) -> u32 {
+    if given == KEEP { own } else { given }
+}
+
+/// Changes of ids by their own process, `credentials(7)`. `u32::MAX` leaves an id as it is.
+impl Credentials {
+    /// `setuid(2)`.
+    pub fn set_user(&mut self, id: u32) -> Result<(), Errno> {
+        let (old, privileged) = (self.uids(), self.has(capability::SETUID));
+        may_be(privileged, &[self.ruid, self.suid], id)?;
+        if privileged {
+            (self.ruid, self.suid) = (id, id);
+        }
+        (self.euid, self.fsuid) = (id, id);
+        self.uids_changed(old);
+        Ok(())
+    }
+    /// `setgid(2)`.
+    pub fn set_group(&mut self, id: u32) -> Result<(), Errno> {
+        let privileged = self.has(capability::SETGID);
+        may_be(privileged, &[self.rgid, self.sgid], id)?;
+        if privileged {
+            (self.rgid, self.sgid) = (id, id);
+        }
+        (self.egid, self.fsgid) = (id, id);
+        Ok(())
+    }
+    /// `setresuid(2)`.
+    pub fn set_users(&mut self, new: [u32; 3]) -> Result<(), Errno> {
+        let old = self.uids();
+        let mut ids = old;
+        replace_ids(self.has(capability::SETUID), &mut ids, new)?;
+        // What changes nothing leaves the file system's user id alone.
+        if ids != old || new[1] != KEEP && self.fsuid != self.euid {
+            [self.ruid, self.euid, self.suid] = ids;
+            self.fsuid = self.euid;
+            self.uids_changed(old);
+        }
+        Ok(())
+    }
+    /// `setresgid(2)`.
+    pub fn set_three_groups(&mut self, new: [u32; 3]) -> Result<(), Errno> {
+        let old = [self.rgid, self.egid, self.sgid];
+        let mut ids = old;
+        replace_ids(self.has(capability::SETGID), &mut ids, new)?;
+        if ids != old || new[1] != KEEP && self.fsgid != self.egid {
+            [self.rgid, self.egid, self.sgid] = ids;
+            self.fsgid = self.egid;
+        }
+        Ok(())
+    }
+    /// `setreuid(2)`.
+    pub fn set_real_and_effective_user(&mut self, real: u32, effective: u32) -> Result<(), Errno> {
+        let (privileged, old) = (self.has(capability::SETUID), self.uids());
+        may_be(privileged, &[self.ruid, self.euid], real)?;
+        may_be(privileged, &old, effective)?;
+        let saved = real != KEEP || (effective != KEEP && effective != self.ruid);
+        (self.ruid, self.euid) = (or(real, self.ruid), or(effective, self.euid));
+        (self.suid, self.fsuid) = (if saved { self.euid } else { self.suid }, self.euid);
+        self.uids_changed(old);
+        Ok(())
+    }
+    /// `setregid(2)`.
+    pub fn set_real_and_effective_group(&mut self, real: u32, effective: u32) -> Result<(), Errno> {
+        let privileged = self.has(capability::SETGID);
+        may_be(privileged, &[self.rgid, self.egid], real)?;
+        may_be(privileged, &[self.rgid, self.egid, self.sgid], effective)?;
+        let saved = real != KEEP || (effective != KEEP && effective != self.rgid);
+        (self.rgid, self.egid) = (or(real, self.rgid), or(effective, self.egid));
+        (self.sgid, self.fsgid) = (if saved { self.egid } else { self.sgid }, self.egid);
+        Ok(())
+    }
+    /// `setfsuid(2)`: changes nothing where it may not.
+    pub fn set_file_user(&mut self, id: u32) {
+        let old = self.fsuid;
+        let own = [self.ruid, self.euid, self.suid, old];
+        if id != KEEP && may_be(self.has(capability::SETUID), &own, id).is_ok() {
+            self.fsuid = id;
+            self.fsuid_changed(old);
+        }
+    }
+    /// `setfsgid(2)`.
+    pub fn set_file_group(&mut self, id: u32) {
+        let own = [self.rgid, self.egid, self.sgid, self.fsgid];
+        if id != KEEP && may_be(self.has(capability::SETGID), &own, id).is_ok() {
+            self.fsgid = id;
+        }
     }
 }
 

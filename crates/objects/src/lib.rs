@@ -4,11 +4,12 @@
 //!
 //! [`ids`] names objects, [`call_counts`] counts calls. [`pipe`], [`eventfd`], [`timerfd`], [`locks`], [`extents`], [`file_flags`], [`listing`],
 //! [`mounts`], [`notify`], [`loops`], [`native_cache`] and [`mtree`] belong to files, [`packet_sockets`] and [`packet_ring`] to
-//! sockets, [`space`], [`aio`] and [`userfault`] to memory, [`discipline`] and [`time_namespaces`] to the clock, [`credentials`],
-//! [`attributes`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings, [`landlock`] and [`seccomp`] the restrictions that they
+//! sockets, [`space`], [`maps`], [`aio`] and [`userfault`] to memory, [`discipline`] and [`time_namespaces`] to the clock, [`credentials`],
+//! [`namespaces`], [`accounts`], [`attributes`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings, [`landlock`] and [`seccomp`] the restrictions that they
 //! put on themselves, and [`sysv`] is System V's message queues, semaphores and shared memory.
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 pub mod aio;
 pub mod attributes;
 pub mod call_counts;
@@ -23,8 +24,10 @@ pub mod landlock;
 pub mod listing;
 pub mod locks;
 pub mod loops;
+pub mod maps;
 pub mod mounts;
 pub mod mtree;
+pub mod namespaces;
 pub mod native_cache;
 pub mod notify;
 pub mod packet_ring;

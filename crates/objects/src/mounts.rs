@@ -31,6 +31,8 @@ pub struct FileSystem {
     pub flags: MountFlags,
     /// True if it is one of the seeds.
     pub seed: bool,
+    /// The user namespace that it was mounted from.
+    pub owner: u32,
     /// Its limits and their use, if it is a tmpfs.
     pub room: Option<Room>,
     /// Its further options as `/proc/mounts` shows them.
@@ -92,6 +94,10 @@ pub struct Mount {
     pub writers: u32,
     /// `MNT_EXPIRE` has found it unused, and nobody has used it since.
     pub expiring: bool,
+    /// It came with a copy of a namespace of more rights: it cannot be taken away by itself.
+    pub locked: bool,
+    /// The flags that it came with so, which cannot be taken from it.
+    pub locked_flags: MountFlags,
 }
 
 /// Extent of a copy of a mount.
@@ -159,6 +165,8 @@ impl Mounts {
             opens: 0,
             writers: 0,
             expiring: false,
+            locked: false,
+            locked_flags: MountFlags::empty(),
         };
         let mut all = Slab::new();
         all.insert(mount);
@@ -182,7 +190,8 @@ impl Mounts {
     /// A directory of the first file system that is another since the host started.
     pub fn add_seed(&mut self, root: InodeKey, device: u64, kind: &'static str) {
         let flags = MountFlags::RELATIVE_ACCESS_TIME;
-        let system = FileSystem { kind, root, flags, seed: true, room: None, options: String::new() };
+        let system =
+            FileSystem { kind, root, flags, seed: true, owner: 0, room: None, options: String::new() };
         self.systems.insert(device, system);
     }
 
@@ -278,6 +287,8 @@ impl Mounts {
             opens: 0,
             writers: 0,
             expiring: false,
+            locked: false,
+            locked_flags: MountFlags::empty(),
         }))
     }
     /// Attaches a mount, with what is mounted in it, to a place that nothing hides, and copies of it to the same place in
@@ -440,6 +451,7 @@ impl Mounts {
         includes: &dyn Fn(InodeKey) -> bool,
     ) -> MountKey {
         let copy = self.copy_one(mount, root);
+        self.get_mut(copy).locked = false;
         let mut pairs = vec![(mount, copy)];
         let mut next = 0;
         while let Some((from, to)) = pairs.get(next).copied().filter(|_| extent != CopyExtent::One) {
@@ -461,10 +473,12 @@ impl Mounts {
         copy
     }
     fn copy_one(&mut self, mount: MountKey, root: InodeKey) -> MountKey {
-        let Mount { device, flags, source, group, master, .. } = self.get(mount).clone();
+        let Mount { device, flags, source, group, master, locked, locked_flags, .. } =
+            self.get(mount).clone();
         let copy = self.add(root, device, &source, flags);
         let made = self.get_mut(copy);
         (made.group, made.master) = (group, master);
+        (made.locked, made.locked_flags) = (locked, locked_flags);
         copy
     }
     /// True if `inner` is `outer` or is mounted somewhere in it.
@@ -480,17 +494,61 @@ impl Mounts {
     }
 
     /// A new namespace with a copy of another's mounts, for one process.
-    pub fn copy_namespace(&mut self, from: u32) -> u32 {
+    ///
+    /// One with fewer rights than the other (`locks`) takes part in what is mounted there as a slave, and cannot take mounts away
+    /// one by one: that would show what they hide.
+    pub fn copy_namespace(&mut self, from: u32, locks: bool) -> u32 {
         self.last_namespace += 1;
         let number = self.last_namespace;
         let old = self.root_of(from);
         let root = self.get(old).root;
         let copy = self.copy(old, root, CopyExtent::All, &|_| true);
         for part in self.tree(copy) {
-            self.get_mut(part).namespace = Some(number);
+            let mount = self.get_mut(part);
+            mount.namespace = Some(number);
+            if locks {
+                mount.locked = part != copy;
+                mount.locked_flags = mount.flags & MountFlags::FORBIDDING;
+                if let Some(group) = mount.group.take() {
+                    mount.master = Some(group);
+                }
+            }
         }
         self.namespaces.insert(number, Namespace { root: copy, users: 1 });
         number
+    }
+    /// Mounts a file system that lies in a namespace's root from the start by itself, where its root is: in `parent`. What is mounted
+    /// on its files, of which `is_on` tells, is mounted in it from now on.
+    pub fn expose(
+        &mut self,
+        (root, parent): (MountKey, MountKey),
+        (device, source): (u64, &[u8]),
+        locks: bool,
+        is_on: &dyn Fn(InodeKey) -> bool,
+    ) -> MountKey {
+        let Some((point, flags)) = self.systems.get(&device).map(|system| (system.root, system.flags)) else {
+            return parent;
+        };
+        let moved: Vec<MountKey> = self
+            .children(root)
+            .into_iter()
+            .filter(|child| self.get(*child).at.is_some_and(|(_, point)| is_on(point)))
+            .collect();
+        let made = self.add(point, device, source, flags);
+        let Mount { namespace, group, master, .. } = *self.get(root);
+        for child in moved {
+            if let Some((from, point)) = self.get(child).at {
+                self.hidden.remove(&(from, point));
+                self.hidden.insert((made, point), child);
+                self.get_mut(child).at = Some((made, point));
+            }
+        }
+        let mount = self.get_mut(made);
+        (mount.namespace, mount.group, mount.master) = (namespace, group, master);
+        (mount.at, mount.locked) = (Some((parent, point)), locks);
+        mount.locked_flags = if locks { flags & MountFlags::FORBIDDING } else { MountFlags::empty() };
+        self.hidden.insert((parent, point), made);
+        made
     }
     /// One more process is in a namespace.
     pub fn enter(&mut self, namespace: u32) {
@@ -598,6 +656,13 @@ impl Mounts {
     pub fn showing(&self, root: InodeKey) -> Option<MountKey> {
         let found = self.all.iter().find(|(_, mount)| mount.root == root && mount.namespace.is_some());
         found.map(|(key, _)| MountKey(key))
+    }
+}
+
+impl Mount {
+    /// True if other flags would allow what the mount came with a prohibition of.
+    pub fn frees_locked(&self, wanted: MountFlags) -> bool {
+        self.locked_flags.intersects(!wanted)
     }
 }
 

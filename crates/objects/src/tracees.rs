@@ -96,6 +96,12 @@ impl Tracee {
         }
     }
 
+    /// True if its message is a thread's number.
+    pub fn message_names_thread(&self) -> bool {
+        use TraceEvent::{Clone, Exec, Fork, Vfork, VforkDone};
+        matches!(self.stop, Some(Stop::Event(Fork | Vfork | Clone | VforkDone | Exec)))
+    }
+
     /// The stop's signal and event as a wait gives them: bits 8 and up of its status.
     pub fn status(&self, stop: Stop) -> i32 {
         match stop {

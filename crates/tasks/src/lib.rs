@@ -1,5 +1,5 @@
 //! Processes and threads of a host's kernel as state: processes ([`process`]) with who may do what to whom ([`rights`]), their
-//! [`limits`] and [`children`]; threads ([`thread`]), the loops in which they wait ([`spin`]), the run queue and who is next
+//! [`limits`], [`children`] and [`namespaces`]; threads ([`thread`]), the loops in which they wait ([`spin`]), the run queue and who is next
 //! ([`scheduler`]); what a call has come to and is continued from ([`outcome`]), and those who wait, in queues of objects
 //! ([`waits`]) and on words of memory ([`futexes`]).
 //!
@@ -9,6 +9,7 @@
 pub mod children;
 pub mod futexes;
 pub mod limits;
+pub mod namespaces;
 pub mod outcome;
 pub mod process;
 pub mod rights;

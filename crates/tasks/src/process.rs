@@ -7,6 +7,7 @@ pub use belljar_objects::attributes::{ProcessAttributes, Rlimit, WaitStatus};
 use belljar_objects::credentials::Credentials;
 use belljar_objects::ids::{FdTableKey, MmKey, ProcessKey, ThreadKey, WaitQueueId};
 use belljar_objects::landlock::Domain;
+use belljar_objects::namespaces::{NamespaceKind, NamespaceMembership, Namespaces};
 use belljar_objects::signals::{ProcessSignals, ProcessorAlarm};
 use belljar_objects::time_namespaces::{TimeNamespaces, TimeOffsets};
 use slab::Slab;
@@ -31,6 +32,8 @@ pub struct Process {
     pub pid: i32,
     /// Preemption ticks that its threads may compute for without a call, see `run.rs`.
     pub patience: u32,
+    /// Its namespaces are others than the first ones in a way that each of its calls has to heed.
+    pub parted: bool,
     /// Signal dispositions, process-wide pending signals and timers.
     pub signals: ProcessSignals,
     /// Its parent; `None` for those that the experiment started (their parent is pid 1) and orphans.
@@ -84,6 +87,11 @@ pub struct Process {
 }
 
 impl Process {
+    /// Puts it into other namespaces.
+    pub fn set_namespaces(&mut self, namespaces: NamespaceMembership) {
+        self.attributes.namespaces = namespaces;
+        self.parted = namespaces.is_parted();
+    }
     /// True if a signal that leaves a core has ended it, and `RLIMIT_CORE` lets it: who waits for it is told, though no file is
     /// written here.
     pub fn dumps_core(&self) -> bool {
@@ -116,19 +124,25 @@ pub struct Processes {
     all: Slab<Process>,
     /// The time namespaces that they may be in.
     pub time_namespaces: TimeNamespaces,
+    /// Their other namespaces.
+    pub namespaces: Namespaces,
 }
 
 impl Processes {
-    /// Changes a process's users, groups and capabilities as the execution of a file does that has these set-user-ID and
+    /// Changes a process's users, groups and capabilities as the execution of a file does of this owner that has these set-user-ID and
     /// set-group-ID bits, and that it may read if `readable`.
     pub fn take_on_ids(
         &mut self,
         process: ProcessKey,
-        (uid, gid): (Option<u32>, Option<u32>),
+        owner: (u32, u32),
+        taken: (Option<u32>, Option<u32>),
         readable: bool,
     ) {
+        let old = self[process.0].credentials.clone();
+        // Ids that have no number in the user namespace are not taken on.
+        let known = self.namespaces.users.knows_owner(old.user_namespace, owner);
+        let (uid, gid) = if known { taken } else { (None, None) };
         let changed = &mut self[process.0];
-        let old = changed.credentials.clone();
         let secure = changed.credentials.executed(uid, gid, changed.attributes.no_new_privs);
         let dumpable = readable && (old.euid, old.egid) == (old.ruid, old.rgid);
         changed.attributes.dumpable = u64::from(dumpable);
@@ -201,6 +215,8 @@ impl Processes {
     pub fn unshare_time(&mut self, process: ProcessKey) {
         let new = self.time_namespaces.copy(self[process.0].attributes.time.of_children);
         self[process.0].attributes.time.of_children = new;
+        let owner = self[process.0].credentials.user_namespace;
+        self.namespaces.plain.made(NamespaceKind::Time, new, owner);
     }
     /// A process is in the time namespace of its children from now on.
     pub fn enter_time(&mut self, process: ProcessKey) {

@@ -7,6 +7,7 @@ use belljar_linux_abi::landlock::SCOPE_SIGNAL;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::credentials::{Credentials, capability};
 use belljar_objects::ids::ProcessKey;
+use belljar_objects::namespaces::{IdKind, NamespaceKind};
 
 /// Which ids of a process stand for it when it looks into another, `ptrace(2)` "Ptrace access mode checking".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +23,42 @@ impl Processes {
         &self[process.0].credentials
     }
 
-    /// True if a capability, one of [`capability`], is in force for a process.
+    /// True if a capability, one of [`capability`], is in force for a process, for what is the host's.
     #[inline]
     pub fn is_capable(&self, process: ProcessKey, capability: u32) -> bool {
-        self.who(process).has(capability)
+        self.namespaces.users.allows(self.who(process), 0, capability)
+    }
+
+    /// `EPERM` unless a capability is in force for a process, for what belongs to a user namespace.
+    pub fn require_in(&self, process: ProcessKey, namespace: u32, capability: u32) -> Result<(), Errno> {
+        let allowed = self.namespaces.users.allows(self.who(process), namespace, capability);
+        if allowed { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    /// The same for what belongs to the owner of one of its own namespaces.
+    pub fn require_for(
+        &self,
+        process: ProcessKey,
+        kind: NamespaceKind,
+        capability: u32,
+    ) -> Result<(), Errno> {
+        let number = self.namespace(process, kind);
+        self.require_in(process, self.namespaces.owner(kind, number).unwrap_or(0), capability)
+    }
+
+    /// True if a capability puts a process above the mode bits of a file of this user and group: not one of root's while it acts
+    /// on files as somebody else, `setfsuid(2)`, nor for an owner who has no number in its user namespace.
+    #[inline]
+    pub fn overrides(&self, process: ProcessKey, capability: u32, owner: (u32, u32)) -> bool {
+        let who = self.who(process);
+        who.has(capability)
+            && (who.euid != who.root || who.fsuid == who.root)
+            && self.namespaces.users.knows_owner(who.user_namespace, owner)
+    }
+
+    /// `EPERM` unless a capability is in force for a process in its own user namespace.
+    pub fn require_own(&self, process: ProcessKey, capability: u32) -> Result<(), Errno> {
+        if self.who(process).has(capability) { Ok(()) } else { Err(Errno::EPERM) }
     }
 
     /// `EPERM` unless a capability is in force for a process.
@@ -34,9 +67,15 @@ impl Processes {
         if self.is_capable(process, capability) { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// `EPERM` unless one of two capabilities is in force for a process.
+    /// `EPERM` for a process that sees but a part of its files: in a user namespace it might get out.
+    pub fn check_not_confined(&self, process: ProcessKey) -> Result<(), Errno> {
+        if self[process.0].root == b"/" { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
+    /// `EPERM` unless one of two capabilities is in force for a process, for its network.
     pub fn require_either(&self, process: ProcessKey, one: u32, other: u32) -> Result<(), Errno> {
-        self.require(process, one).or_else(|errno| self.require(process, other).map_err(|_| errno))
+        let require = |capability| self.require_for(process, NamespaceKind::Net, capability);
+        require(one).or_else(|_| require(other))
     }
 
     /// `EPERM` unless a process may send another this signal (0: any): one of the same user, `CAP_KILL`, or `SIGCONT` within
@@ -47,7 +86,7 @@ impl Processes {
         let same_session = self[sender.0].sid == self[target.0].sid;
         let allowed = sender == target || same_user || signal == c::SIGCONT && same_session;
         if !allowed {
-            self.require(sender, capability::KILL)?;
+            self.require_in(sender, other.user_namespace, capability::KILL)?;
         }
         match &self[sender.0].restrictions {
             Some(domain) if sender != target => {
@@ -77,13 +116,12 @@ impl Processes {
         };
         let same = [other.ruid, other.euid, other.suid].iter().all(|id| *id == uid)
             && [other.rgid, other.egid, other.sgid].iter().all(|id| *id == gid)
-            && self[target.0].attributes.dumpable == 1
-            && other.capabilities.permitted & !own_sets == 0;
+            && self[target.0].attributes.dumpable == 1;
         if process == target {
             return Ok(());
         }
-        if !same {
-            self.require(process, capability::SYS_PTRACE)?;
+        if !same || !self.namespaces.users.covers(own, own_sets, other) {
+            self.require_in(process, other.user_namespace, capability::SYS_PTRACE)?;
         }
         let other = self[target.0].restrictions.as_deref();
         self[process.0].restrictions.as_ref().map_or(Ok(()), |domain| domain.check_trace(other))
@@ -91,7 +129,7 @@ impl Processes {
 
     /// `EPERM` unless a process may change what is mounted where: `CAP_SYS_ADMIN`, and no rules about files.
     pub fn may_mount(&self, process: ProcessKey) -> Result<(), Errno> {
-        self.require(process, capability::SYS_ADMIN)?;
+        self.require_for(process, NamespaceKind::Mounts, capability::SYS_ADMIN)?;
         let restricted = self[process.0].restrictions.as_ref().is_some_and(|domain| domain.handles_files());
         if restricted { Err(Errno::EPERM) } else { Ok(()) }
     }
@@ -107,7 +145,10 @@ impl Processes {
     /// `EPERM` if a process that is to be scheduled otherwise has capabilities that this one has not (`cap_safe_nice` of Linux).
     pub fn may_tune(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
         let beyond = self.who(target).capabilities.permitted & !self.who(process).capabilities.permitted;
-        if beyond == 0 { Ok(()) } else { self.require(process, capability::SYS_NICE) }
+        if beyond == 0 {
+            return Ok(());
+        }
+        self.require_in(process, self.who(target).user_namespace, capability::SYS_NICE)
     }
 
     /// `EPERM` unless a process may give another an I/O priority: one of its real or effective user, or by `CAP_SYS_NICE`.
@@ -167,18 +208,43 @@ impl Processes {
         let (own, other) = (self.who(process), self.who(target));
         let same = [other.ruid, other.euid, other.suid].iter().all(|id| *id == own.ruid)
             && [other.rgid, other.egid, other.sgid].iter().all(|id| *id == own.rgid);
-        if process == target || same { Ok(()) } else { self.require(process, capability::SYS_RESOURCE) }
+        if process == target || same {
+            return Ok(());
+        }
+        self.require_in(process, other.user_namespace, capability::SYS_RESOURCE)
     }
 
     /// The owner and mode of an object that a process makes.
     pub fn new_permissions(&mut self, process: ProcessKey, key: i32, flags: i32) -> IpcPerm {
         let own = &self[process.0].credentials;
         let (uid, gid) = (own.euid, own.egid);
-        IpcPerm { key, uid, gid, cuid: uid, cgid: gid, mode: flags as u32 & 0o777, ..IpcPerm::default() }
+        let unused = [u64::from(self.namespace(process, NamespaceKind::Ipc)), 0];
+        let mode = flags as u32 & 0o777;
+        IpcPerm { key, uid, gid, cuid: uid, cgid: gid, mode, unused, ..IpcPerm::default() }
+    }
+
+    /// Owner and mode as a process is shown them.
+    pub fn shown_permissions(&self, process: ProcessKey, perm: IpcPerm) -> IpcPerm {
+        let [uid, cuid] = [perm.uid, perm.cuid].map(|id| self.shown_id(process, IdKind::User, id));
+        let [gid, cgid] = [perm.gid, perm.cgid].map(|id| self.shown_id(process, IdKind::Group, id));
+        IpcPerm { uid, gid, cuid, cgid, unused: [0; 2], ..perm }
+    }
+
+    /// The owner that a process gives an object. `EINVAL` for ids that its user namespace does not have.
+    pub fn given_owner(&self, process: ProcessKey, perm: &IpcPerm) -> Result<(u32, u32), Errno> {
+        let uid = self.given_id(process, IdKind::User, perm.uid).ok_or(Errno::EINVAL)?;
+        Ok((uid, self.given_id(process, IdKind::Group, perm.gid).ok_or(Errno::EINVAL)?))
+    }
+
+    /// `EINVAL` for an object of another namespace.
+    fn check_namespace(&self, process: ProcessKey, perm: &IpcPerm) -> Result<(), Errno> {
+        let own = u64::from(self.namespace(process, NamespaceKind::Ipc));
+        if perm.unused[0] == own { Ok(()) } else { Err(Errno::EINVAL) }
     }
 
     /// `EACCES` unless a process has the rights that `wanted` names, for whomever they are: `ipcperms` of Linux.
     pub fn ipc_check(&self, process: ProcessKey, perm: IpcPerm, wanted: u32) -> Result<(), Errno> {
+        self.check_namespace(process, &perm)?;
         let who = &self[process.0].credentials;
         let is_member = |gid: u32| who.egid == gid || who.groups.contains(&gid);
         let wanted = wanted >> 6 | wanted >> 3 | wanted;
@@ -189,14 +255,19 @@ impl Processes {
         } else {
             perm.mode
         };
-        let denied = wanted & !granted & 7 != 0 && !who.has(capability::IPC_OWNER);
-        if denied { Err(Errno::EACCES) } else { Ok(()) }
+        if wanted & !granted & 7 == 0 {
+            return Ok(());
+        }
+        self.require_for(process, NamespaceKind::Ipc, capability::IPC_OWNER).map_err(|_| Errno::EACCES)
     }
 
     /// `EPERM` unless a process owns an object, or made it.
     pub fn ipc_check_owner(&self, process: ProcessKey, perm: IpcPerm) -> Result<(), Errno> {
         let who = &self[process.0].credentials;
-        let owns = [perm.cuid, perm.uid].contains(&who.euid) || who.has(capability::SYS_ADMIN);
-        if owns { Ok(()) } else { Err(Errno::EPERM) }
+        self.check_namespace(process, &perm)?;
+        if [perm.cuid, perm.uid].contains(&who.euid) {
+            return Ok(());
+        }
+        self.require_for(process, NamespaceKind::Ipc, capability::SYS_ADMIN)
     }
 }

@@ -9,6 +9,7 @@ use belljar_linux_abi::Errno;
 use belljar_machine::elf::{ElfError, ElfHeader, HEADER_LEN, Layout, Segment};
 use belljar_machine::initial_stack::InitialStack;
 use belljar_machine::{ImageRoom, Placement, Prot, Regs, instrumented};
+use belljar_objects::namespaces::IdKind;
 use std::sync::Arc;
 
 /// Why a program could not be started.
@@ -190,6 +191,7 @@ impl Host {
         let mut random = [0; 16];
         self.random.fill(&mut random);
         let ids = &self.processes[process.0].credentials;
+        let shown = |kind, id| u64::from(self.processes.shown_id(process, kind, id));
         let auxiliary = [
             (AT_SYSINFO_EHDR, vdso),
             (AT_HWCAP, HWCAP_BASELINE),
@@ -201,10 +203,10 @@ impl Host {
             (AT_BASE, interpreter_base),
             (AT_FLAGS, 0),
             (AT_ENTRY, program_entry),
-            (AT_UID, u64::from(ids.ruid)),
-            (AT_EUID, u64::from(ids.euid)),
-            (AT_GID, u64::from(ids.rgid)),
-            (AT_EGID, u64::from(ids.egid)),
+            (AT_UID, shown(IdKind::User, ids.ruid)),
+            (AT_EUID, shown(IdKind::User, ids.euid)),
+            (AT_GID, shown(IdKind::Group, ids.rgid)),
+            (AT_EGID, shown(IdKind::Group, ids.egid)),
             (AT_SECURE, u64::from(self.processes[process.0].attributes.secure)),
             (AT_HWCAP2, 0),
             (AT_MINSIGSTKSZ, MIN_SIGNAL_STACK),

@@ -110,7 +110,7 @@ impl Call<'_> {
         let former_tid = self.host.thread(thread).tid;
         self.host.prepare_exec(process, thread);
         let file = &program.image.file;
-        self.host.processes.take_on_ids(process, (file.set_uid, file.set_gid), file.readable);
+        self.host.processes.take_on_ids(process, file.owner, (file.set_uid, file.set_gid), file.readable);
         self.host.note_resident(process);
         if let Some(old) = self.host.process(process).mm.take() {
             let context = self.host.thread(thread).context;

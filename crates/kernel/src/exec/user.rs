@@ -6,26 +6,10 @@ use crate::credentials::Credentials;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::accounts::{Account, groups_of};
 
 /// Longer files than this are no lists of users.
 const LONGEST: u64 = 16 << 20;
-
-/// A line of `/etc/passwd`, `passwd(5)`.
-struct Account<'a> {
-    name: &'a str,
-    uid: u32,
-    gid: u32,
-    home: &'a str,
-    shell: &'a str,
-}
-
-impl<'a> Account<'a> {
-    fn parse(line: &'a str) -> Option<Account<'a>> {
-        let fields: Vec<&str> = line.split(':').collect();
-        let [name, _, uid, gid, _, home, shell] = fields[..] else { return None };
-        Some(Account { name, uid: uid.parse().ok()?, gid: gid.parse().ok()?, home, shell })
-    }
-}
 
 impl Host {
     /// Lets `process` run as `user`, a name or a number, with the user's groups; names it in the
@@ -42,7 +26,7 @@ impl Host {
             accounts.lines().filter_map(Account::parse).find(|a| a.name == user || number == Some(a.uid));
         let credentials = match (&account, number) {
             (Some(account), _) => {
-                let mut groups = self.groups_of(process, account.name)?;
+                let mut groups = groups_of(account.name, &self.read_text(process, b"/etc/group")?);
                 groups.push(account.gid);
                 groups.sort_unstable();
                 groups.dedup();
@@ -56,13 +40,7 @@ impl Host {
         };
         self.process(process).credentials = credentials;
         if let Some(account) = account {
-            let values = [
-                ("HOME", account.home),
-                ("LOGNAME", account.name),
-                ("SHELL", account.shell),
-                ("USER", account.name),
-            ];
-            for (name, value) in values.iter().filter(|(_, value)| !value.is_empty()) {
+            for (name, value) in account.variables().iter().filter(|(_, value)| !value.is_empty()) {
                 let prefix = format!("{name}=");
                 if !environment.iter().any(|entry| entry.starts_with(prefix.as_bytes())) {
                     environment.push(format!("{prefix}{value}").into_bytes());
@@ -70,17 +48,6 @@ impl Host {
             }
         }
         Ok(())
-    }
-
-    /// The supplementary groups of a user, `group(5)`.
-    fn groups_of(&mut self, process: ProcessKey, user: &str) -> Result<Vec<u32>, ExecError> {
-        let text = self.read_text(process, b"/etc/group")?;
-        let gid_of_member = |line: &str| {
-            let fields: Vec<&str> = line.split(':').collect();
-            let [_, _, gid, members] = fields[..] else { return None };
-            members.split(',').any(|member| member == user).then(|| gid.parse().ok()).flatten()
-        };
-        Ok(text.lines().filter_map(gid_of_member).collect())
     }
 
     /// A file of the host; empty if there is none.

@@ -54,9 +54,15 @@ impl Call<'_> {
             FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {
                 self.read_pipe(file, pipe, buffers)
             }
-            FileKind::Socket(socket) => socket_io::read_socket(self, file, socket, buffers),
+            FileKind::Socket(socket) => {
+                self.host.use_network_of(socket);
+                socket_io::read_socket(self, file, socket, buffers)
+            }
             FileKind::Notify(n) => self.read_notify(file, n, buffers),
-            FileKind::Tun { tun, .. } => self.read_tun(file, tun, buffers),
+            FileKind::Tun { tun, .. } => {
+                self.host.use_network(self.host.net.tuns[tun].network);
+                self.read_tun(file, tun, buffers)
+            }
             FileKind::PtyMaster { pty, .. } => self.read_master(file, pty, buffers),
             FileKind::Terminal { pty, .. } => self.read_terminal(file, pty, buffers),
             FileKind::EventFd(n) => self.read_eventfd(file, n, buffers),
@@ -98,8 +104,14 @@ impl Call<'_> {
             FileKind::PipeReader(pipe) | FileKind::PipeWriter(pipe) | FileKind::PipeBoth(pipe) => {
                 self.write_pipe(file, pipe, buffers)
             }
-            FileKind::Socket(socket) => socket_io::write_socket(self, file, socket, buffers),
-            FileKind::Tun { tun, .. } => self.write_tun(tun, buffers),
+            FileKind::Socket(socket) => {
+                self.host.use_network_of(socket);
+                socket_io::write_socket(self, file, socket, buffers)
+            }
+            FileKind::Tun { tun, .. } => {
+                self.host.use_network(self.host.net.tuns[tun].network);
+                self.write_tun(tun, buffers)
+            }
             FileKind::PtyMaster { pty, .. } => self.write_master(file, pty, buffers),
             FileKind::Terminal { pty, .. } => self.write_terminal(file, pty, buffers),
             FileKind::EventFd(n) => self.write_eventfd(file, n, buffers),
@@ -147,9 +159,12 @@ impl Call<'_> {
             (FileKind::PtyMaster { .. } | FileKind::Terminal { .. }, _) => {
                 self.terminal_ioctl(file, request, argument)
             }
-            (FileKind::Tun { tun, .. }, _) => self.tun_ioctl(tun, request, argument),
+            (FileKind::Tun { tun, .. }, _) => {
+                self.host.use_network(self.host.net.tuns[tun].network);
+                self.tun_ioctl(tun, request, argument)
+            }
             (FileKind::Virtual { .. }, _) => match self.host.files.namespace_of(file) {
-                Some((kind, _)) => self.namespace_ioctl(kind, request),
+                Some(namespace) => self.namespace_ioctl(namespace, request, argument),
                 None => {
                     let inode = self.host.files.open(file).kind.inode().ok_or(Errno::ENOTTY)?;
                     if request == PROCMAP_QUERY && self.host.files.is_map(inode) {
@@ -158,7 +173,11 @@ impl Call<'_> {
                     file_flags::ioctl(self, file, inode, request, argument)
                 }
             },
-            (FileKind::Socket(socket), _) => crate::net::socket_ioctl(self, socket, request, argument),
+            (FileKind::PidFd(n), _) => self.pidfd_ioctl(n, request, argument),
+            (FileKind::Socket(socket), _) => {
+                self.host.use_network_of(socket);
+                crate::net::socket_ioctl(self, socket, request, argument)
+            }
             _ => Err(Errno::ENOTTY),
         }
     }

@@ -30,6 +30,8 @@ pub struct Executable {
     pub identity: (u64, u64),
     /// Its length.
     pub size: u64,
+    /// Its user and group.
+    pub owner: (u32, u32),
     /// The user that it makes its process, if it has the set-user-ID bit.
     pub set_uid: Option<u32>,
     /// The same of the group.
@@ -100,10 +102,11 @@ impl Host {
         let set_uid = (has_rights && meta.mode & c::S_ISUID != 0).then_some(meta.uid);
         let with_group = c::S_ISGID | c::S_IXGRP;
         let set_gid = (has_rights && meta.mode & with_group == with_group).then_some(meta.gid);
+        let owner = (meta.uid, meta.gid);
         let (identity, size) = (inode.identity(), inode.content().map_or(0, |content| content.size));
         let native = self.open_native(&native_path, OpenHow::default())?;
         let path = self.files.path_of_place(place).unwrap_or_else(|| self.files.shown_path(key));
-        Ok(Executable { native, place, path, identity, size, set_uid, set_gid, readable })
+        Ok(Executable { native, place, path, identity, size, owner, set_uid, set_gid, readable })
     }
     /// `ETXTBSY` if a file is being executed, and cannot be written.
     pub(crate) fn check_not_executed(&mut self, key: InodeKey) -> Result<(), Errno> {

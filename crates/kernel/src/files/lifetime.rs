@@ -32,6 +32,7 @@ impl Host {
             let fifo = if self.files.notify.is_idle() { None } else { self.files.fifo_inode(file) };
             let writes = self.files.open(file).is_writable();
             let namespace = self.files.mount_namespace_of(file);
+            self.networks.left |= self.files.namespace_of(file).is_some();
             let OpenFile { kind, flags, unnamed, mount, silent, .. } = self.files.open.remove(file.0);
             self.drop_file_locks(file, kind.place());
             self.close_waitable(&kind);

@@ -119,6 +119,8 @@ pub struct Files {
     pub(crate) signalfds: Slab<signalfd::SignalFd>,
     /// The inodes of namespaces, by number.
     pub(crate) namespaces: Map<u32, InodeKey>,
+    /// The roots of `/proc` as later process namespaces mount it.
+    pub(crate) proc_roots: Map<u32, InodeKey>,
     /// Inode state of files that are not in the tree.
     pub(crate) unnamed: Map<FilePlace, Unnamed>,
     /// Loop devices.
@@ -152,6 +154,7 @@ impl Files {
             pipes: Slab::new(),
             unnamed: Map::new(),
             namespaces: Map::new(),
+            proc_roots: Map::new(),
             epolls: Slab::new(),
             watchers: Map::new(),
             eventfds: Slab::new(),

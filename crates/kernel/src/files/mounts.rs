@@ -12,6 +12,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::mounts::options::MemoryOptions;
 use belljar_objects::mounts::{BASE, CopyExtent, FileSystem, MountFlags, Mounts, Room};
+use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::notify::Subject;
 use slab::Slab;
 
@@ -161,6 +162,11 @@ impl Files {
         });
         (tree, seeds.collect())
     }
+    /// True if something below a place is mounted that must not be taken away.
+    pub(crate) fn hides_locked(&self, place: Place) -> bool {
+        let (below, _) = self.mounts_at(place, true);
+        below.into_iter().any(|mount| mount != place.0 && self.mounts.get(mount).locked)
+    }
     /// Accounts for what a file of a tmpfs takes now.
     pub(crate) fn recharge(&mut self, key: InodeKey) {
         let inode = &mut self.inodes[key.0];
@@ -180,6 +186,22 @@ impl Files {
             .content()
             .map_or(u64::MAX, |content| content.extents.end_of_room(start, content.size, left));
         if end <= start { Err(Errno::ENOSPC) } else { Ok(end) }
+    }
+    /// The file systems that a host has from the start are mounts of their own in a later namespace.
+    fn expose_seeds(&mut self, namespace: u32, locks: bool) {
+        let root = self.mounts.root_of(namespace);
+        let first = self.mounts.get(root);
+        if (first.device, first.root) != (DISK, super::tree::ROOT) {
+            return;
+        }
+        let Files { mounts, inodes, .. } = self;
+        let mut devices = root;
+        for (path, device, _, source) in SEEDS.iter().skip(1) {
+            let parent = if path.starts_with("/dev/") { devices } else { root };
+            let is_on = |point: InodeKey| inodes[point.0].device == *device;
+            let made = mounts.expose((root, parent), (*device, source.as_bytes()), locks, &is_on);
+            devices = if *device == DEV { made } else { devices };
+        }
     }
     /// Fills the table with what a new host has.
     pub(crate) fn seed_mounts(&mut self) {
@@ -211,6 +233,7 @@ impl Host {
         flags: MountFlags,
     ) -> Result<(u64, InodeKey), Errno> {
         let (_, folder) = self.new_unnamed()?;
+        let owner = self.caller.map_or(0, |(_, of)| self.processes.namespace(of, NamespaceKind::User));
         self.machine.create_dir(&folder, 0o755)?;
         let now = self.net.clock.realtime_ns() as i64;
         let meta = Meta {
@@ -230,6 +253,7 @@ impl Host {
             root,
             flags: flags & MountFlags::OF_FILE_SYSTEM,
             seed: false,
+            owner,
             room,
             options: options.shown,
         });
@@ -247,6 +271,8 @@ impl Host {
     /// Ends mounts that have been taken away; file systems that nothing shows any more go with all that is in them.
     pub(crate) fn end_mounts(&mut self, mounts: Vec<MountKey>) {
         self.mounts_changed();
+        // One of them may have held a network.
+        self.networks.left |= !mounts.is_empty();
         for mount in mounts {
             let (root, id) = (self.files.mounts.get(mount).root, self.files.mounts.get(mount).id);
             self.files.notify.end_subject(Subject::Mount(id));
@@ -325,7 +351,13 @@ impl Host {
     /// A process gets a mount namespace of its own, with copies of the mounts that it saw.
     pub(crate) fn own_mounts(&mut self, process: ProcessKey) {
         let before = self.processes[process.0].mount_namespace;
-        self.process(process).mount_namespace = self.files.mounts.copy_namespace(before);
+        let owner = self.processes[process.0].credentials.user_namespace;
+        let plain = &mut self.processes.namespaces.plain;
+        let locks = plain.get(NamespaceKind::Mounts, before).owner != owner;
+        let new = self.files.mounts.copy_namespace(before, locks);
+        plain.made(NamespaceKind::Mounts, new, owner);
+        self.files.expose_seeds(new, locks);
+        self.process(process).mount_namespace = new;
         let gone = self.files.mounts.leave(before);
         self.end_mounts(gone);
     }

@@ -10,6 +10,7 @@ use crate::ipc;
 use belljar_linux_abi::ipc::IpcPerm;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::namespaces::NamespaceKind;
 use belljar_tasks::waits::Waiter;
 
 /// `SI_MESGQ`.
@@ -62,9 +63,12 @@ impl MessageQueue {
 }
 
 impl Files {
-    /// The queue of this name.
-    pub(crate) fn find_mqueue(&self, name: &[u8]) -> Option<usize> {
-        self.mqueues.iter().find(|(_, queue)| queue.name.as_deref() == Some(name)).map(|(n, _)| n)
+    /// The queue of this name in a namespace.
+    pub(crate) fn find_mqueue(&self, namespace: u32, name: &[u8]) -> Option<usize> {
+        let found = |queue: &MessageQueue| {
+            queue.perm.unused[0] == u64::from(namespace) && queue.name.as_deref() == Some(name)
+        };
+        self.mqueues.iter().find(|(_, queue)| found(queue)).map(|(n, _)| n)
     }
 
     /// Opens a queue.
@@ -89,18 +93,23 @@ impl Host {
             c::O_WRONLY => ipc::WRITE,
             _ => ipc::READ | ipc::WRITE,
         };
-        if self.processes[process.0].credentials.has(capability::DAC_OVERRIDE) {
+        let perm = self.files.mqueues[n].perm;
+        if self.processes.overrides(process, capability::DAC_OVERRIDE, (perm.uid, perm.gid)) {
             return Ok(());
         }
-        self.processes.ipc_check(process, self.files.mqueues[n].perm, wanted)
+        self.processes.ipc_check(process, perm, wanted)
     }
 
     /// `mq_unlink(3)`: it lives on while it is open. `EPERM`, as in a sticky directory, for others than its
     /// owner.
     pub(crate) fn unlink_mqueue(&mut self, process: ProcessKey, name: &[u8]) -> Result<(), Errno> {
-        let n = self.files.find_mqueue(name).ok_or(Errno::ENOENT)?;
-        let who = &self.processes[process.0].credentials;
-        if who.fsuid != self.files.mqueues[n].perm.uid && !who.has(capability::FOWNER) {
+        let n = self
+            .files
+            .find_mqueue(self.processes.namespace(process, NamespaceKind::Ipc), name)
+            .ok_or(Errno::ENOENT)?;
+        let owner = (self.files.mqueues[n].perm.uid, self.files.mqueues[n].perm.gid);
+        let own = self.processes[process.0].credentials.fsuid;
+        if own != owner.0 && !self.processes.overrides(process, capability::FOWNER, owner) {
             return Err(Errno::EPERM);
         }
         self.files.mqueues[n].name = None;

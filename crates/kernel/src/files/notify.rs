@@ -302,7 +302,8 @@ impl Call<'_> {
             fds.process = installed.map_or(c::FAN_EPIDFD, |fd| fd as i32);
         }
         let reader = self.host.processes[self.process.0].pid;
-        self.host.files.notify.told(n, event, reader, fds)
+        let shown = self.host.processes.shown_pid(self.process, event.pid());
+        self.host.files.notify.told(n, event, (reader, shown), fds)
     }
 
     /// Those who wait for a group's permission see whether it has answered.

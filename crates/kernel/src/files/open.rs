@@ -14,6 +14,7 @@ use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_REG, ACCESS_FS_READ_FILE, ACCES
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::mounts::MountFlags;
+use belljar_objects::namespaces::NamespaceKind;
 
 /// The flags that stay with an open file: those that `F_GETFL` shows.
 const KEPT_FLAGS: i32 = !(c::O_CREAT | c::O_EXCL | c::O_NOCTTY | c::O_TRUNC | c::O_CLOEXEC);
@@ -214,8 +215,8 @@ impl Host {
             }
             Node::Virtual(VirtualFile::Namespace(..)) if writes => return Err(Errno::EPERM),
             Node::Virtual(file) => {
-                if let Some(namespace) = file.mount_namespace() {
-                    self.files.mounts.enter(namespace);
+                if let VirtualFile::Namespace(NamespaceKind::Mounts, number) = *file {
+                    self.files.mounts.enter(number);
                 }
                 FileKind::Virtual { inode: key, content: None, mounts: self.watched_mounts(key) }
             }

@@ -3,12 +3,13 @@
 
 use super::tree::{DirectorySource, NAMESPACE, Node, PROC, SYS};
 use super::virtual_files::{MagicLink, VirtualFile};
-use crate::credentials::{Credentials, capability};
+use crate::credentials::capability;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
 use belljar_linux_abi::Errno;
 use belljar_objects::file_flags::FileFlags;
+use belljar_objects::namespaces::NamespaceKind;
 
 /// May be read.
 pub const READ: u32 = 4;
@@ -21,12 +22,6 @@ pub const EXEC: u32 = 1;
 const SET_GID: u32 = 0o2000;
 /// On a directory, only owners remove.
 const STICKY: u32 = 0o1000;
-
-/// True if a capability puts its owner above the mode bits: not one of root's while it acts on files
-/// as somebody else, `setfsuid(2)`.
-fn overrides(who: &Credentials, capability: u32) -> bool {
-    who.has(capability) && (who.euid != 0 || who.fsuid == 0)
-}
 
 impl Files {
     fn check_superuser_access(&self, key: InodeKey, wanted: u32) -> Result<(), Errno> {
@@ -84,6 +79,7 @@ impl Host {
                 MagicLink::Executable(pid)
                 | MagicLink::WorkingDirectory(pid)
                 | MagicLink::Root(pid)
+                | MagicLink::Namespace(pid, _)
                 | MagicLink::Descriptor(pid, _),
             ) => Some(*pid),
             _ => None,
@@ -119,11 +115,18 @@ impl Host {
         wanted: u32,
     ) -> Result<(), Errno> {
         let who = &self.processes[process.0].credentials;
-        let searches = wanted & WRITE == 0 && overrides(who, capability::DAC_READ_SEARCH) && {
+        let overrides = |capability| self.processes.overrides(process, capability, self.owner_of(key));
+        let searches = wanted & WRITE == 0 && overrides(capability::DAC_READ_SEARCH) && {
             let directory = self.files.inodes[key.0].node.is_directory();
             directory || wanted & EXEC == 0
         };
-        let superuser = overrides(who, capability::DAC_OVERRIDE) || searches;
+        // Settings of a network are its administrator's.
+        let administers =
+            matches!(
+                self.files.inodes[key.0].node,
+                Node::Virtual(VirtualFile::Tunable(_) | VirtualFile::InterfaceSetting(_))
+            ) && self.processes.require_for(process, NamespaceKind::Net, capability::NET_ADMIN).is_ok();
+        let superuser = overrides(capability::DAC_OVERRIDE) || searches || administers;
         self.check_access(superuser, (who.fsuid, who.fsgid), &who.groups, key, wanted)
     }
     /// The same by the real identity, as `access(2)` asks.
@@ -134,7 +137,8 @@ impl Host {
         wanted: u32,
     ) -> Result<(), Errno> {
         let who = &self.processes[process.0].credentials;
-        self.check_access(who.ruid == 0, (who.ruid, who.rgid), &who.groups, key, wanted)
+        let known = self.processes.namespaces.users.knows_owner(who.user_namespace, self.owner_of(key));
+        self.check_access(who.ruid == who.root && known, (who.ruid, who.rgid), &who.groups, key, wanted)
     }
     fn check_access(
         &self,
@@ -154,8 +158,8 @@ impl Host {
     }
     /// `EPERM` unless a process owns a file.
     pub(crate) fn check_owns(&self, process: ProcessKey, key: InodeKey) -> Result<(), Errno> {
-        let who = &self.processes[process.0].credentials;
-        if overrides(who, capability::FOWNER) || who.fsuid == self.owner_of(key).0 {
+        let (owner, own) = (self.owner_of(key), self.processes[process.0].credentials.fsuid);
+        if self.processes.overrides(process, capability::FOWNER, owner) || own == owner.0 {
             Ok(())
         } else {
             Err(Errno::EPERM)
@@ -189,7 +193,7 @@ impl Host {
         uid: u32,
         gid: u32,
     ) -> Result<(), Errno> {
-        if overrides(&self.processes[process.0].credentials, capability::CHOWN) {
+        if self.processes.overrides(process, capability::CHOWN, self.owner_of(key)) {
             return Ok(());
         }
         let (owner, group) = self.owner_of(key);
@@ -201,17 +205,17 @@ impl Host {
 
     /// The mode that `chmod(2)` gives: a group that the process is not in loses its bit.
     pub(crate) fn mode_to_set(&self, process: ProcessKey, key: InodeKey, mode: u32) -> u32 {
-        let group = self.owner_of(key).1;
-        if self.may_set_group(process, group) { mode & 0o7777 } else { mode & 0o7777 & !SET_GID }
+        let owner = self.owner_of(key);
+        if self.may_set_group(process, owner) { mode & 0o7777 } else { mode & 0o7777 & !SET_GID }
     }
     /// True if a process may make files run as a group: one of its own, or by its rights.
-    pub(crate) fn may_set_group(&self, process: ProcessKey, group: u32) -> bool {
-        overrides(&self.processes[process.0].credentials, capability::FSETID)
-            || self.processes.is_in_group(process, group)
+    pub(crate) fn may_set_group(&self, process: ProcessKey, owner: (u32, u32)) -> bool {
+        self.processes.overrides(process, capability::FSETID, owner)
+            || self.processes.is_in_group(process, owner.1)
     }
     /// Clears the set-user-id and set-group-id bits of a file that another program writes to.
     pub(crate) fn written_by(&mut self, process: ProcessKey, key: InodeKey) {
-        let keeps = overrides(&self.processes[process.0].credentials, capability::FSETID);
+        let keeps = self.processes.overrides(process, capability::FSETID, self.owner_of(key));
         if self.files.inodes[key.0].meta.mode & 0o6000 != 0 && !keeps {
             let meta = &mut self.files.inode(key).meta;
             meta.mode &= if meta.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };

@@ -2,16 +2,36 @@
 
 use super::FileKind;
 use super::readiness::{EPOLLHUP, READABLE};
+use crate::call::Call;
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{FileKey, ProcessKey, WaitQueueId};
+use crate::outcome::{SysResult, done};
+use crate::process::WaitStatus;
+use crate::rights::AccessIds;
+use belljar_linux_abi::process::{
+    PIDFD_INFO_CGROUPID, PIDFD_INFO_CREDS, PIDFD_INFO_EXIT, PIDFD_INFO_PID, PidfdInfo,
+};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::namespaces::{IdKind, LINKS};
+use zerocopy::IntoBytes;
+
+/// `PIDFD_GET_INFO` without the length of its structure, which says how much is wanted.
+const GET_INFO: u64 = 0xc000_ff0b;
+/// `PIDFD_GET_CGROUP_NAMESPACE`, the first of those that open namespaces.
+const GET_NAMESPACE: u64 = 0xff01;
+/// The number of the control group that all are in.
+const ROOT_CGROUP: u64 = 1;
 
 /// A process descriptor. Process numbers are never given twice, so the number is enough even when the process has gone.
 #[derive(Debug)]
 pub struct PidFd {
     /// The process.
     pub pid: i32,
+    /// The process namespace that it was made in.
+    namespace: u32,
+    /// Its wait status, once it has ended and been waited for.
+    status: Option<WaitStatus>,
     /// Notified when it ends.
     pub queue: WaitQueueId,
 }
@@ -31,7 +51,8 @@ impl Host {
     pub(crate) fn create_pidfd(&mut self, process: ProcessKey, flags: i32) -> FileKey {
         let queue = self.waits.create();
         let pid = self.processes[process.0].pid;
-        let n = self.files.pidfds.insert(PidFd { pid, queue });
+        let namespace = self.processes[process.0].attributes.namespaces.pid;
+        let n = self.files.pidfds.insert(PidFd { pid, namespace, status: None, queue });
         self.files.open_file(FileKind::PidFd(n), c::O_RDWR | flags)
     }
 
@@ -42,6 +63,13 @@ impl Host {
             Some(process) if self.processes[process.0].ended.is_none() => 0,
             Some(_) => READABLE,
             None => READABLE | EPOLLHUP,
+        }
+    }
+
+    /// A process has been waited for: its descriptors keep how it ended.
+    pub(crate) fn keep_status(&mut self, pid: i32, status: Option<WaitStatus>) {
+        for (_, fd) in self.files.pidfds.iter_mut().filter(|(_, fd)| fd.pid == pid) {
+            fd.status = status;
         }
     }
 
@@ -57,5 +85,71 @@ impl Host {
     pub(super) fn close_pidfd(&mut self, n: usize) {
         let gone = self.files.pidfds.remove(n);
         self.waits.destroy(gone.queue);
+    }
+}
+
+impl Call<'_> {
+    /// `ioctl(2)` of a process's descriptor: what it is, and its namespaces.
+    pub(super) fn pidfd_ioctl(&mut self, n: usize, request: u64, argument: u64) -> SysResult {
+        const LENGTH: u64 = 0x3fff_0000;
+        let room = (request & LENGTH) >> 16;
+        if request & !LENGTH == GET_INFO && room >= size_of::<PidfdInfo>() as u64 {
+            return self.pidfd_info(n, argument, room);
+        }
+        let link = request.checked_sub(GET_NAMESPACE).and_then(|link| LINKS.get(link as usize));
+        let (link, _) = link.ok_or(Errno::ENOTTY)?;
+        if argument != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let pid = self.host.files.pidfds[n].pid;
+        let process = *self.host.pids.get(&pid).ok_or(Errno::ESRCH)?;
+        let may = self.host.processes.may_access(self.process, process, AccessIds::File);
+        may.map_err(|_| Errno::EACCES)?;
+        let (kind, number) = self.host.namespace_behind(pid, link)?;
+        self.open_namespace(kind, number)
+    }
+
+    fn pidfd_info(&mut self, n: usize, argument: u64, room: u64) -> SysResult {
+        if argument == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let asked: u64 = self.read(argument)?;
+        let PidFd { pid, namespace, status, .. } = self.host.files.pidfds[n];
+        let processes = &self.host.processes;
+        let own = processes[self.process.0].attributes.namespaces.pid;
+        if !processes.namespaces.pids.is_within(namespace, own) {
+            return Err(Errno::ESRCH);
+        }
+        let mut info = PidfdInfo::default();
+        if let Some(status) = status.filter(|_| asked & PIDFD_INFO_EXIT != 0) {
+            (info.mask, info.cgroup, info.exit_code) = (PIDFD_INFO_EXIT, ROOT_CGROUP, status.encode());
+        }
+        match self.host.pids.get(&pid) {
+            Some(process) => {
+                let who = &processes[process.0].credentials;
+                let user = |id| processes.shown_id(self.process, IdKind::User, id);
+                let group = |id| processes.shown_id(self.process, IdKind::Group, id);
+                let ids = [
+                    (who.ruid, who.rgid),
+                    (who.euid, who.egid),
+                    (who.suid, who.sgid),
+                    (who.fsuid, who.fsgid),
+                ];
+                info.ids = ids.map(|(uid, gid)| [user(uid), group(gid)]);
+                let shown = |pid| processes.shown_pid(self.process, pid) as u32;
+                (info.pid, info.tgid, info.ppid) =
+                    (shown(pid), shown(pid), shown(processes.parent_pid(*process)));
+                info.mask = PIDFD_INFO_PID | PIDFD_INFO_CREDS;
+                if asked & PIDFD_INFO_CGROUPID != 0 {
+                    (info.mask, info.cgroup) = (info.mask | PIDFD_INFO_CGROUPID, ROOT_CGROUP);
+                }
+            }
+            None if asked & PIDFD_INFO_EXIT == 0 => return Err(Errno::ESRCH),
+            None => {}
+        }
+        let mut bytes = vec![0; room as usize];
+        bytes[..size_of::<PidfdInfo>()].copy_from_slice(info.as_bytes());
+        self.write_bytes(argument, &bytes)?;
+        done(0)
     }
 }

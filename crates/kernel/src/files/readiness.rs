@@ -96,7 +96,11 @@ impl Host {
             FileKind::PipeReader(pipe) => self.close_pipe(*pipe, true, false),
             FileKind::PipeWriter(pipe) => self.close_pipe(*pipe, false, true),
             FileKind::PipeBoth(pipe) => self.close_pipe(*pipe, true, true),
-            FileKind::Socket(socket) => self.close_socket(*socket),
+            FileKind::Socket(socket) => {
+                let network = self.use_network_of(*socket);
+                self.close_socket(*socket);
+                self.use_network(network);
+            }
             FileKind::Epoll(epoll) => self.close_epoll(*epoll),
             FileKind::EventFd(n) => {
                 let event = self.files.eventfds.remove(*n);
@@ -107,7 +111,11 @@ impl Host {
             FileKind::MessageQueue(n) => self.close_mqueue(*n),
             FileKind::PidFd(n) => self.close_pidfd(*n),
             FileKind::Uring(n) => self.close_uring(*n),
-            FileKind::Tun { tun, .. } => self.close_tun(*tun),
+            FileKind::Tun { tun, .. } => {
+                let network = self.use_network(self.net.tuns[*tun].network);
+                self.close_tun(*tun);
+                self.use_network(network);
+            }
             FileKind::PtyMaster { pty, .. } => self.close_master(*pty),
             FileKind::Terminal { pty, .. } => self.close_slave(*pty),
             FileKind::TimerFd(n) => self.close_timerfd(*n),

@@ -6,7 +6,7 @@ use super::wait::ANY;
 use crate::host::Host;
 use crate::ids::ThreadKey;
 use belljar_linux_abi::{Errno, c};
-use belljar_tasks::futexes::FutexKey;
+use belljar_tasks::futexes::{FutexKey, Sleeper};
 
 const TID_MASK: u32 = c::FUTEX_TID_MASK;
 const WAITERS: u32 = c::FUTEX_WAITERS;
@@ -31,7 +31,7 @@ impl Host {
         key: FutexKey,
         waits: bool,
     ) -> Result<LockAttempt, Errno> {
-        let (process, tid) = (self.threads[thread.0].process, self.threads[thread.0].tid as u32);
+        let (process, tid) = (self.threads[thread.0].process, self.lock_owner(Sleeper::Thread(thread)));
         let word = self.read_futex_word(process, addr)?;
         let owner = word & TID_MASK;
         if owner == tid {
@@ -42,7 +42,7 @@ impl Host {
             self.write_futex_word(process, addr, tid | (word & OWNER_DIED) | waiters)?;
             return Ok(LockAttempt::Locked);
         }
-        if !self.tids.contains_key(&(owner as i32)) {
+        if !self.tids.contains_key(&self.processes.meant_pid(process, owner as i32)) {
             return Err(Errno::ESRCH);
         }
         if waits {
@@ -53,7 +53,7 @@ impl Host {
 
     /// `FUTEX_UNLOCK_PI`: hands the lock to the first waiter. `EPERM` if the caller does not own it.
     pub(crate) fn unlock_futex(&mut self, thread: ThreadKey, addr: u64, key: FutexKey) -> Result<(), Errno> {
-        let (process, tid) = (self.threads[thread.0].process, self.threads[thread.0].tid as u32);
+        let (process, tid) = (self.threads[thread.0].process, self.lock_owner(Sleeper::Thread(thread)));
         let word = self.read_futex_word(process, addr)?;
         if word & TID_MASK != tid {
             return Err(Errno::EPERM);

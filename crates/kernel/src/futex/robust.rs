@@ -4,6 +4,7 @@
 use crate::host::Host;
 use crate::ids::{ProcessKey, ThreadKey};
 use belljar_linux_abi::{Errno, c};
+use belljar_tasks::futexes::Sleeper;
 
 /// The size of `struct robust_list_head`.
 pub(crate) const HEAD_SIZE: u64 = 24;
@@ -49,7 +50,7 @@ impl Host {
         pending: bool,
     ) -> Result<(), Errno> {
         let process = self.threads[thread.0].process;
-        let tid = self.threads[thread.0].tid as u32;
+        let tid = self.lock_owner(Sleeper::Thread(thread));
         let word = self.read_futex_word(process, addr)?;
         if pending && !is_pi && word == 0 {
             // It was unlocking: the wake that was to follow is ours.

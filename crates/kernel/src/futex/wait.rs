@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::outcome::{CallState, Wake};
-use crate::thread::{Blocked, ThreadState};
+use crate::thread::{Blocked, Thread, ThreadState};
 use belljar_linux_abi::{Errno, c};
 use belljar_tasks::futexes::{FutexKey, Sleeper};
 
@@ -57,7 +57,10 @@ impl Host {
     /// The owner's id as the word of a lock shows it; requests do not own locks.
     pub(super) fn lock_owner(&self, sleeper: Sleeper) -> u32 {
         match sleeper {
-            Sleeper::Thread(thread) => self.threads[thread.0].tid as u32,
+            Sleeper::Thread(thread) => {
+                let Thread { process, tid, .. } = self.threads[thread.0];
+                self.processes.shown_pid(process, tid) as u32
+            }
             Sleeper::Request { .. } => 0,
         }
     }

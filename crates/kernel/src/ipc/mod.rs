@@ -15,6 +15,13 @@ pub(crate) const READ: u32 = 0o444;
 pub(crate) const WRITE: u32 = 0o222;
 pub(crate) const EXEC: u32 = 0o111;
 
+impl crate::call::Call<'_> {
+    /// The caller's namespace of objects.
+    pub(crate) fn ipc_namespace(&self) -> u32 {
+        self.host.processes[self.process.0].attributes.namespaces.ipc
+    }
+}
+
 impl Host {
     /// All objects go: the host has lost its memory.
     pub(crate) fn lose_ipc(&mut self) {

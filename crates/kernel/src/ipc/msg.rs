@@ -5,11 +5,13 @@ use crate::host::Host;
 use crate::ids::{ProcessKey, WaitQueueId};
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::ipc::MsqidDs;
+use belljar_objects::namespaces::NamespaceKind;
 
 impl Host {
     /// The queue with this key, made if `flags` say so.
     pub(crate) fn msg_get(&mut self, process: ProcessKey, key: i32, flags: i32) -> Result<i32, Errno> {
-        if let Some(id) = self.ipc.queues.lookup(key, flags)? {
+        let namespace = self.processes.namespace(process, NamespaceKind::Ipc);
+        if let Some(id) = self.ipc.queues.lookup(namespace, key, flags)? {
             let perm = self.ipc.queues.get(id)?.state.perm;
             return self.processes.ipc_check(process, perm, flags as u32).map(|()| id);
         }
@@ -75,12 +77,13 @@ impl Host {
     /// `IPC_SET`.
     pub(crate) fn msg_set(&mut self, process: ProcessKey, id: i32, new: &MsqidDs) -> Result<(), Errno> {
         let (now, own) = (self.seconds(), self.process(process).credentials.euid);
+        let owner = self.processes.given_owner(process, &new.perm)?;
         let queue = self.ipc.queues.get(id)?;
         if new.qbytes > self.ipc.limits.queue_bytes && own != 0 {
             return Err(Errno::EPERM);
         }
         let state = &mut queue.state;
-        (state.perm.uid, state.perm.gid, state.ctime) = (new.perm.uid, new.perm.gid, now);
+        (state.perm.uid, state.perm.gid, state.ctime) = (owner.0, owner.1, now);
         (state.perm.mode, state.qbytes) = (state.perm.mode & !0o777 | new.perm.mode & 0o777, new.qbytes);
         // There may be room now.
         let changed = queue.changed;

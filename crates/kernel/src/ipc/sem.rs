@@ -8,6 +8,7 @@ use crate::ids::{ProcessKey, ThreadKey};
 use crate::thread::ThreadState;
 use belljar_linux_abi::ipc::{SemBuf, SemidDs};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::namespaces::NamespaceKind;
 
 impl Host {
     /// The set with this key, made if `flags` say so.
@@ -21,7 +22,8 @@ impl Host {
         if !(0..=MAX_IN_SET).contains(&count) {
             return Err(Errno::EINVAL);
         }
-        if let Some(id) = self.ipc.semaphores.lookup(key, flags)? {
+        let namespace = self.processes.namespace(process, NamespaceKind::Ipc);
+        if let Some(id) = self.ipc.semaphores.lookup(namespace, key, flags)? {
             let set = self.ipc.semaphores.get(id)?;
             if count as usize > set.semaphores.len() {
                 return Err(Errno::EINVAL);

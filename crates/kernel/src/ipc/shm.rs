@@ -8,6 +8,7 @@ use crate::mm::{PAGE, VmaKind, page_up};
 use belljar_linux_abi::ipc::ShmidDs;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
+use belljar_objects::namespaces::NamespaceKind;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -38,7 +39,8 @@ impl Host {
         flags: i32,
     ) -> Result<i32, Errno> {
         self.sweep_segments();
-        if let Some(id) = self.ipc.segments.lookup(key, flags)? {
+        let namespace = self.processes.namespace(process, NamespaceKind::Ipc);
+        if let Some(id) = self.ipc.segments.lookup(namespace, key, flags)? {
             let state = self.ipc.segments.get(id)?.state;
             if size > state.segsz {
                 return Err(Errno::EINVAL);

@@ -10,6 +10,7 @@ use belljar_linux_net::ethtool;
 use belljar_linux_net::ioctl::{
     self as requests, ARPREQ_LEN, IFREQ_LEN, NAME_LEN, RTENTRY_LEN, VLAN_LEN, request,
 };
+use belljar_objects::namespaces::NamespaceKind;
 
 const SIOCINQ: u64 = c::FIONREAD;
 const SIOCOUTQ: u64 = c::TIOCOUTQ;
@@ -55,12 +56,13 @@ pub fn socket_ioctl(call: &mut Call<'_>, key: SocketKey, request: u64, arg: u64)
         }
         FIOSETOWN | SIOCSPGRP => {
             let owner = call.read::<i32>(arg)?;
+            let owner = call.host.processes.meant_pid(call.process, owner);
             let file = call.host.file_of(call.process, call.int(0))?;
             call.host.set_file_owner(call.process, file, owner, false)?;
         }
         FIOGETOWN | SIOCGPGRP => {
             let owner = call.host.net.socket(key).options.owner;
-            call.write(arg, &owner)?;
+            call.write(arg, &call.host.processes.shown_owner(call.process, owner))?;
         }
         SIOCGSTAMP | SIOCGSTAMPNS | SIOCGSTAMP_NEW | SIOCGSTAMPNS_NEW => {
             let socket = call.host.net.socket(key);
@@ -140,7 +142,7 @@ fn ask_driver(call: &mut Call<'_>, arg: u64) -> Result<(), Errno> {
 /// Carries out a request that changes something.
 fn change(call: &mut Call<'_>, number: u64, arg: u64) -> Result<(), Errno> {
     if number != request::GARP {
-        call.host.processes.require(call.process, capability::NET_ADMIN)?;
+        call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_ADMIN)?;
     }
     match number {
         request::ADDRT | request::DELRT => {

@@ -11,6 +11,7 @@ mod ioctl;
 mod ip_socket;
 pub mod message;
 pub mod netlink;
+pub(crate) mod networks;
 pub mod operations;
 pub mod own;
 pub mod packet;

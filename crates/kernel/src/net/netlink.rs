@@ -11,6 +11,7 @@ use belljar_linux_net::Requester;
 use belljar_netstack::Stack;
 use belljar_netstack::filter::Metadata;
 use belljar_netstack::readiness::{READABLE, WRITABLE};
+use belljar_objects::namespaces::NamespaceKind;
 
 /// Datagrams that wait for a socket which does not read them, before further ones are lost.
 const QUEUE_LIMIT: usize = 1_024;
@@ -74,7 +75,7 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
         autobind(call, key);
         return Ok(());
     }
-    if call.host.own.netlink_port_taken(port) {
+    if call.host.own.netlink_port_taken(&call.host.net, port) {
         return Err(Errno::EADDRINUSE);
     }
     call.host.own.netlink(key).port = port;
@@ -86,8 +87,9 @@ fn autobind(call: &mut Call<'_>, key: SocketKey) {
     if call.host.own.netlink(key).port != 0 {
         return;
     }
-    let mut port = call.host.process(call.process).pid as u32;
-    while call.host.own.netlink_port_taken(port) {
+    let pid = call.host.process(call.process).pid;
+    let mut port = call.host.processes.shown_pid(call.process, pid) as u32;
+    while call.host.own.netlink_port_taken(&call.host.net, port) {
         port = 0x8000_0000 | call.host.net.ports.next_u32();
     }
     call.host.own.netlink(key).port = port;
@@ -121,7 +123,8 @@ pub fn send(
     let requests = call.gather(&message.buffers, 0, message.len)?;
     let netlink = call.host.own.netlink(key);
     let (port, extended, capped) = (netlink.port, netlink.extended, netlink.capped);
-    let may_change = call.host.process(call.process).credentials.has(capability::NET_ADMIN);
+    let may_change =
+        call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_ADMIN).is_ok();
     let requester = Requester { port, extended, capped, may_change };
     let protocol = call.host.net.socket(key).protocol;
     let answers = call.host.administer(|admin| match protocol {
@@ -221,7 +224,8 @@ impl OwnSockets {
             OwnKind::Netlink(netlink) => netlink.groups & bit != 0 && netlink.queue.len() < QUEUE_LIMIT,
             _ => false,
         };
-        let sockets = self.iter().filter(|(_, kind)| member(kind));
+        let here = |key: SocketKey| net.sockets[key.0].network == net.number;
+        let sockets = self.iter().filter(|(key, kind)| here(*key) && member(kind));
         let members: Vec<SocketKey> = sockets.map(|(key, _)| key).collect();
         members.into_iter().for_each(|key| self.netlink_enqueue(net, key, message));
     }
@@ -241,9 +245,9 @@ impl OwnSockets {
             other => unreachable!("not a netlink socket: {other:?}"),
         }
     }
-    fn netlink_port_taken(&self, port: u32) -> bool {
-        self.iter().any(|(_, kind)| match kind {
-            OwnKind::Netlink(netlink) => netlink.port == port,
+    fn netlink_port_taken(&self, net: &Stack, port: u32) -> bool {
+        self.iter().any(|(key, kind)| match kind {
+            OwnKind::Netlink(netlink) => netlink.port == port && net.sockets[key.0].network == net.number,
             _ => false,
         })
     }

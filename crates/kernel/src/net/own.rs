@@ -57,6 +57,11 @@ impl OwnSockets {
     pub fn get_mut(&mut self, key: SocketKey) -> Option<&mut OwnKind> {
         self.kinds.get_mut(key.0)?.as_mut()
     }
+    /// The packet sockets of the network whose stack is at work, in the order in which they were made.
+    pub(super) fn packets_in(&self, net: &Stack) -> Vec<SocketKey> {
+        let own = |key: &&SocketKey| net.sockets[key.0].network == net.number;
+        self.packets.iter().filter(own).copied().collect()
+    }
     /// All of them in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (SocketKey, &OwnKind)> {
         let kinds = self.kinds.iter().enumerate();
@@ -74,7 +79,7 @@ impl OwnSockets {
         let key = net.add_socket(domain, type_, protocol, SocketKind::Other);
         if matches!(kind, OwnKind::Packet(_)) {
             self.packets.push(key);
-            net.watchers = self.packets.len();
+            net.watchers = self.packets_in(net).len();
         }
         if self.kinds.len() <= key.0 {
             self.kinds.resize_with(key.0 + 1, || None);
@@ -86,7 +91,7 @@ impl OwnSockets {
     pub(super) fn remove(&mut self, net: &mut Stack, key: SocketKey) -> Socket {
         self.kinds[key.0] = None;
         self.packets.retain(|other| *other != key);
-        net.watchers = self.packets.len();
+        net.watchers = self.packets_in(net).len();
         net.remove_socket(key)
     }
 }

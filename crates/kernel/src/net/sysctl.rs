@@ -6,6 +6,7 @@ use crate::ids::ProcessKey;
 use belljar_linux_abi::Errno;
 use belljar_netstack::conf::Scope;
 use belljar_netstack::sysctl::Sysctl;
+use belljar_objects::namespaces::NamespaceKind;
 
 impl Host {
     /// `EACCES` unless a process may bind a socket to this port: one from `net.ipv4.ip_unprivileged_port_start` on, or by
@@ -14,7 +15,8 @@ impl Host {
         if port == 0 || u32::from(port) >= self.net.sysctls.unprivileged_port_start {
             return Ok(());
         }
-        self.processes.require(process, capability::NET_BIND_SERVICE).map_err(|_| Errno::EACCES)
+        let may = self.processes.require_for(process, NamespaceKind::Net, capability::NET_BIND_SERVICE);
+        may.map_err(|_| Errno::EACCES)
     }
 
     /// The text of a setting, as reading it gives.

@@ -86,7 +86,7 @@ impl Host {
             self.process(process).signals.timers.signal_taken(&mut info);
             self.strace_signal(thread, info.signo);
             let signals = &self.processes[process.0].signals;
-            if signals.ignores(info.signo) {
+            if signals.ignores(info.signo) || self.processes.spares_init(process, &info) {
                 continue;
             }
             if !signals.catches(info.signo) {

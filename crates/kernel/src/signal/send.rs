@@ -26,6 +26,7 @@ impl Host {
         if self.processes[process.0].ended.is_some() {
             return false;
         }
+        let info = self.processes.info_for(process, info);
         self.prepare_stop_or_continue(process, signal);
         let signals = &self.processes[process.0].signals;
         let receiver = thread.or_else(|| self.processes[process.0].threads.first().copied());
@@ -34,7 +35,8 @@ impl Host {
             (t.blocked | t.awaited) & sig_bit(signal) != 0
         });
         let traced = self.is_traced(process);
-        if signals.ignores(signal) && !blocked && !traced {
+        let ignored = signals.ignores(signal) || self.processes.spares_init(process, &info);
+        if ignored && !blocked && !traced {
             return false;
         }
         let taker = match thread {

@@ -35,6 +35,7 @@ pub fn sys_capget(call: &mut Call<'_>) -> SysResult {
     if pid < 0 {
         return Err(Errno::EINVAL);
     }
+    let pid = call.host.processes.meant_pid(call.process, pid);
     let process = call.host.find_task(call.thread, pid)?;
     let sets = call.host.process(process).credentials.capabilities;
     if data == 0 {
@@ -53,6 +54,7 @@ pub fn sys_capset(call: &mut Call<'_>) -> SysResult {
     let [header, data, ..] = call.args;
     let words = capability_words(call, header)?;
     let pid: i32 = call.read(header + 4)?;
+    let pid = call.host.processes.meant_pid(call.process, pid);
     if pid != 0 && pid != call.host.thread(call.thread).tid {
         return Err(Errno::EPERM);
     }

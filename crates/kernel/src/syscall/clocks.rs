@@ -91,7 +91,7 @@ impl Clock {
             }
             // A process's or thread's number, inverted, above the kind of processor time.
             id if id < 0 && id & 3 != 3 => {
-                let number = !(id >> 3);
+                let number = call.host.processes.meant_pid(call.process, !(id >> 3));
                 let invalid = |_| Errno::EINVAL;
                 if id & 4 == 0 {
                     call.host.find_process(call.process, number).map(of_process).map_err(invalid)

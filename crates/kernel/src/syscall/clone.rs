@@ -7,6 +7,7 @@ use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
 use crate::task::CloneRequest;
 use belljar_linux_abi::ptrace::TraceEvent;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::namespaces::{ALL_KINDS, NamespaceKind};
 
 /// The exit signal lies in the low byte of `clone`'s flags.
 const SIGNAL_MASK: u64 = 0xff;
@@ -57,6 +58,12 @@ pub fn sys_clone3(call: &mut Call<'_>) -> SysResult {
         || flags & CLONE_CLEAR_SIGHAND != 0 && flags & c::CLONE_SIGHAND as u64 != 0
     {
         return Err(Errno::EINVAL);
+    }
+    if set_tid != 0 {
+        let processes = &call.host.processes;
+        processes.require_for(call.process, NamespaceKind::Pid, capability::SYS_ADMIN).or_else(|_| {
+            processes.require_for(call.process, NamespaceKind::Pid, capability::CHECKPOINT_RESTORE)
+        })?;
     }
     if set_tid != 0 || cgroup != 0 {
         call.host.warn("clone3 with set_tid or cgroup is not supported");
@@ -116,56 +123,47 @@ fn wait_for_vfork(call: &mut Call<'_>, pid: i32) -> SysResult {
     done(pid as u64)
 }
 
-/// setns(2): the superuser may enter namespaces of mounts and of time; of all other kinds there is one, which its processes are in.
+/// setns(2).
 pub fn sys_setns(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
-    let (mounts, time) = call.host.check_setns(file, call.int(1))?;
-    if time.is_some() && call.host.process(call.process).threads.len() > 1 {
-        return Err(Errno::EUSERS);
-    }
-    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
-    if let Some(namespace) = mounts {
-        call.host.enter_mounts(call.process, namespace);
-    }
-    if let Some(namespace) = time {
-        call.host.process(call.process).attributes.time.of_children = namespace;
-        call.host.processes.enter_time(call.process);
-    }
-    done(0)
+    call.enter_namespaces(file, call.int(1))
 }
 
-/// unshare(2): descriptors, mounts and clocks can be unshared; there are no namespaces of other kinds to be had.
+/// unshare(2).
 pub fn sys_unshare(call: &mut Call<'_>) -> SysResult {
     let flags = call.int(0);
-    let namespaces = c::CLONE_NEWNS
-        | c::CLONE_NEWCGROUP
-        | c::CLONE_NEWUTS
-        | c::CLONE_NEWIPC
-        | c::CLONE_NEWUSER
-        | c::CLONE_NEWPID
-        | c::CLONE_NEWTIME
-        | c::CLONE_NEWNET;
     let own = c::CLONE_FILES | c::CLONE_FS | c::CLONE_SYSVSEM;
     let shared_by_threads = c::CLONE_THREAD | c::CLONE_SIGHAND | c::CLONE_VM;
-    if flags & !(namespaces | own | shared_by_threads) != 0 {
+    if flags & !(ALL_KINDS | own | shared_by_threads) != 0 {
         return Err(Errno::EINVAL);
-    }
-    let known = c::CLONE_NEWNS | c::CLONE_NEWTIME;
-    if flags & namespaces & !known != 0 {
-        call.host.warn("a new namespace (clone or unshare with CLONE_NEW*) is not supported");
-        return Err(Errno::EPERM);
     }
     // What threads share cannot be parted while there are others.
-    if flags & shared_by_threads != 0 && call.host.process(call.process).threads.len() > 1 {
+    let alone = call.host.process(call.process).threads.len() == 1;
+    if flags & (shared_by_threads | c::CLONE_NEWUSER) != 0 && !alone {
         return Err(Errno::EINVAL);
     }
-    if flags & known != 0 {
-        call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    call.host.check_namespaces(flags & ALL_KINDS, !alone)?;
+    let mut who = call.host.process(call.process).credentials.clone();
+    if flags & c::CLONE_NEWUSER != 0 {
+        call.host.processes.check_not_confined(call.process)?;
+        call.host.processes.namespaces.users.create(&mut who)?;
+    }
+    if flags & ALL_KINDS & !c::CLONE_NEWUSER != 0 && !who.has(capability::SYS_ADMIN) {
+        return Err(Errno::EPERM);
     }
     // What fails changes nothing.
     if flags & c::CLONE_FILES != 0 {
         call.host.check_own_fd_table(call.thread, usize::MAX)?;
     }
+    let mut of = call.host.process(call.process).attributes.namespaces;
+    call.host.processes.namespaces.unshare(flags, &mut of, who.user_namespace)?;
+    if flags & c::CLONE_NEWNET != 0 {
+        call.host.make_network(of.net);
+        call.host.networks.left = true;
+    }
+    let process = call.host.process(call.process);
+    process.credentials = who;
+    process.set_namespaces(of);
     if flags & c::CLONE_NEWNS != 0 {
         call.host.own_mounts(call.process);
     }

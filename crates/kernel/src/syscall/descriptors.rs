@@ -121,13 +121,16 @@ fn file_owner(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) -
         F_SETOWN_EX => {
             let [kind, id] = call.read::<[i32; 2]>(argument)?;
             match kind {
-                F_OWNER_TID | F_OWNER_PID => (id, kind == F_OWNER_TID),
-                F_OWNER_PGRP => (id.wrapping_neg(), false),
+                F_OWNER_TID | F_OWNER_PID => {
+                    (call.host.processes.meant_pid(call.process, id), kind == F_OWNER_TID)
+                }
+                F_OWNER_PGRP => (call.host.processes.meant_pid(call.process, id.wrapping_neg()), false),
                 _ => return Err(Errno::EINVAL),
             }
         }
         _ => {
-            let owner = call.host.files.file_owner(file);
+            let mut owner = call.host.files.file_owner(file);
+            owner.id = call.host.processes.shown_owner(call.process, owner.id);
             if command == c::F_GETOWN {
                 return done(i64::from(owner.id) as u64);
             }
@@ -299,7 +302,7 @@ fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) 
             flock.whence = c::SEEK_SET as i16;
             flock.start = held.start as i64;
             flock.len = if held.end == u64::MAX { 0 } else { (held.end - held.start) as i64 };
-            flock.pid = held.owner.pid();
+            flock.pid = call.host.processes.shown_pid(call.process, held.owner.pid());
         }
         call.write(argument, &flock)?;
         return done(0);

@@ -92,7 +92,7 @@ pub fn sys_chroot(call: &mut Call<'_>) -> SysResult {
     let path = call.read_path(call.args[0])?;
     let place = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?.place()?;
     check_enterable(call, place.1)?;
-    call.host.processes.require(call.process, capability::SYS_CHROOT)?;
+    call.host.processes.require_own(call.process, capability::SYS_CHROOT)?;
     let path = directory_path(call, place)?;
     call.host.process(call.process).root = path;
     done(0)

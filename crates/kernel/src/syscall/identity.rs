@@ -4,6 +4,7 @@ use crate::call::Call;
 use crate::credentials::{Credentials, capability};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
+use belljar_objects::namespaces::IdKind;
 
 /// "Leave it as it is."
 const KEEP: u32 = u32::MAX;
@@ -15,17 +16,17 @@ fn credentials<'a>(call: &'a mut Call<'_>) -> &'a mut Credentials {
 }
 
 /// Changes the caller's credentials, or not at all.
-fn change(call: &mut Call<'_>, make: impl FnOnce(&mut Credentials) -> SysResult) -> SysResult {
+fn change(call: &mut Call<'_>, make: impl FnOnce(&mut Credentials) -> Result<(), Errno>) -> SysResult {
     let old = credentials(call).clone();
     let mut new = old.clone();
-    let outcome = make(&mut new)?;
+    make(&mut new)?;
     *credentials(call) = new;
     call.host.processes.credentials_changed(call.process, &old);
     let host = &mut *call.host;
     if let Some(rings) = &host.threads[call.thread.0].keyrings {
         host.keys.ids_changed(rings, &host.processes[call.process.0].credentials);
     }
-    Ok(outcome)
+    done(0)
 }
 
 /// getuid(2).
@@ -52,165 +53,89 @@ pub fn sys_getegid(call: &mut Call<'_>) -> SysResult {
 pub fn sys_getresuid(call: &mut Call<'_>) -> SysResult {
     let ids = credentials(call);
     let ids = [ids.ruid, ids.euid, ids.suid];
-    store_three(call, ids)
+    store_three(call, IdKind::User, ids)
 }
 
 /// getresgid(2).
 pub fn sys_getresgid(call: &mut Call<'_>) -> SysResult {
     let ids = credentials(call);
     let ids = [ids.rgid, ids.egid, ids.sgid];
-    store_three(call, ids)
+    store_three(call, IdKind::Group, ids)
 }
 
-fn store_three(call: &mut Call<'_>, ids: [u32; 3]) -> SysResult {
-    for (n, id) in ids.iter().enumerate() {
-        call.write(call.args[n], id)?;
+fn store_three(call: &mut Call<'_>, kind: IdKind, ids: [u32; 3]) -> SysResult {
+    for (n, id) in ids.into_iter().enumerate() {
+        let shown = call.host.processes.shown_id(call.process, kind, id);
+        call.write(call.args[n], &shown)?;
     }
     done(0)
 }
 
-/// `EPERM` unless a process that is not root any more may take on `id`.
-fn may_be(privileged: bool, own: &[u32], id: u32) -> Result<(), Errno> {
-    if privileged || id == KEEP || own.contains(&id) { Ok(()) } else { Err(Errno::EPERM) }
+/// An argument as an id of the kernel. `EINVAL` for one that the caller's user namespace does not have.
+fn id(call: &Call<'_>, n: usize, kind: IdKind) -> Result<u32, Errno> {
+    call.host.processes.given_id(call.process, kind, call.uint(n)).ok_or(Errno::EINVAL)
+}
+
+fn single_id(call: &Call<'_>, kind: IdKind) -> Result<u32, Errno> {
+    if call.uint(0) == KEEP { Err(Errno::EINVAL) } else { id(call, 0, kind) }
 }
 
 /// setuid(2).
 pub fn sys_setuid(call: &mut Call<'_>) -> SysResult {
-    let id = call.uint(0);
-    if id == KEEP {
-        return Err(Errno::EINVAL);
-    }
-    change(call, |own| {
-        let (old, privileged) = (own.uids(), own.has(capability::SETUID));
-        may_be(privileged, &[own.ruid, own.suid], id)?;
-        if privileged {
-            (own.ruid, own.suid) = (id, id);
-        }
-        (own.euid, own.fsuid) = (id, id);
-        own.uids_changed(old);
-        done(0)
-    })
+    let id = single_id(call, IdKind::User)?;
+    change(call, |own| own.set_user(id))
 }
 
 /// setgid(2).
 pub fn sys_setgid(call: &mut Call<'_>) -> SysResult {
-    let id = call.uint(0);
-    if id == KEEP {
-        return Err(Errno::EINVAL);
-    }
-    change(call, |own| {
-        let privileged = own.has(capability::SETGID);
-        may_be(privileged, &[own.rgid, own.sgid], id)?;
-        if privileged {
-            (own.rgid, own.sgid) = (id, id);
-        }
-        (own.egid, own.fsgid) = (id, id);
-        done(0)
-    })
+    let id = single_id(call, IdKind::Group)?;
+    change(call, |own| own.set_group(id))
 }
 
 /// setresuid(2).
 pub fn sys_setresuid(call: &mut Call<'_>) -> SysResult {
-    let new = [call.uint(0), call.uint(1), call.uint(2)];
-    change(call, |own| {
-        let old = own.uids();
-        let mut ids = old;
-        replace_ids(own.has(capability::SETUID), &mut ids, new)?;
-        // What changes nothing leaves the file system's user id alone.
-        if ids != old || new[1] != KEEP && own.fsuid != own.euid {
-            [own.ruid, own.euid, own.suid] = ids;
-            own.fsuid = own.euid;
-            own.uids_changed(old);
-        }
-        done(0)
-    })
+    let ids = [id(call, 0, IdKind::User)?, id(call, 1, IdKind::User)?, id(call, 2, IdKind::User)?];
+    change(call, |own| own.set_users(ids))
 }
 
 /// setresgid(2).
 pub fn sys_setresgid(call: &mut Call<'_>) -> SysResult {
-    let new = [call.uint(0), call.uint(1), call.uint(2)];
-    change(call, |own| {
-        let old = [own.rgid, own.egid, own.sgid];
-        let mut ids = old;
-        replace_ids(own.has(capability::SETGID), &mut ids, new)?;
-        if ids != old || new[1] != KEEP && own.fsgid != own.egid {
-            [own.rgid, own.egid, own.sgid] = ids;
-            own.fsgid = own.egid;
-        }
-        done(0)
-    })
-}
-
-fn replace_ids(privileged: bool, ids: &mut [u32; 3], new: [u32; 3]) -> Result<(), Errno> {
-    let own = *ids;
-    for id in new {
-        may_be(privileged, &own, id)?;
-    }
-    for (id, new) in ids.iter_mut().zip(new) {
-        *id = or(new, *id);
-    }
-    Ok(())
-}
-
-/// An id that is given, or the one that there is.
-fn or(given: u32, own: u32) -> u32 {
-    if given == KEEP { own } else { given }
+    let ids = [id(call, 0, IdKind::Group)?, id(call, 1, IdKind::Group)?, id(call, 2, IdKind::Group)?];
+    change(call, |own| own.set_three_groups(ids))
 }
 
 /// setreuid(2).
 pub fn sys_setreuid(call: &mut Call<'_>) -> SysResult {
-    let (real, effective) = (call.uint(0), call.uint(1));
-    change(call, |own| {
-        let (privileged, old) = (own.has(capability::SETUID), own.uids());
-        may_be(privileged, &[own.ruid, own.euid], real)?;
-        may_be(privileged, &old, effective)?;
-        let saved = real != KEEP || (effective != KEEP && effective != own.ruid);
-        (own.ruid, own.euid) = (or(real, own.ruid), or(effective, own.euid));
-        (own.suid, own.fsuid) = (if saved { own.euid } else { own.suid }, own.euid);
-        own.uids_changed(old);
-        done(0)
-    })
+    let (real, effective) = (id(call, 0, IdKind::User)?, id(call, 1, IdKind::User)?);
+    change(call, |own| own.set_real_and_effective_user(real, effective))
 }
 
 /// setregid(2).
 pub fn sys_setregid(call: &mut Call<'_>) -> SysResult {
-    let (real, effective) = (call.uint(0), call.uint(1));
-    change(call, |own| {
-        let privileged = own.has(capability::SETGID);
-        may_be(privileged, &[own.rgid, own.egid], real)?;
-        may_be(privileged, &[own.rgid, own.egid, own.sgid], effective)?;
-        let saved = real != KEEP || (effective != KEEP && effective != own.rgid);
-        (own.rgid, own.egid) = (or(real, own.rgid), or(effective, own.egid));
-        (own.sgid, own.fsgid) = (if saved { own.egid } else { own.sgid }, own.egid);
-        done(0)
-    })
+    let (real, effective) = (id(call, 0, IdKind::Group)?, id(call, 1, IdKind::Group)?);
+    change(call, |own| own.set_real_and_effective_group(real, effective))
 }
 
 /// setfsuid(2): gives the old one whatever happens.
 pub fn sys_setfsuid(call: &mut Call<'_>) -> SysResult {
-    let id = call.uint(0);
+    let old = credentials(call).fsuid;
+    let id = id(call, 0, IdKind::User).unwrap_or(KEEP);
     change(call, |own| {
-        let (old, may) =
-            (own.fsuid, may_be(own.has(capability::SETUID), &[own.uids(), [own.fsuid; 3]].concat(), id));
-        if id != KEEP && may.is_ok() {
-            own.fsuid = id;
-            own.fsuid_changed(old);
-        }
-        done(u64::from(old))
-    })
+        own.set_file_user(id);
+        Ok(())
+    })?;
+    done(u64::from(call.host.processes.shown_id(call.process, IdKind::User, old)))
 }
 
 /// setfsgid(2).
 pub fn sys_setfsgid(call: &mut Call<'_>) -> SysResult {
-    let id = call.uint(0);
+    let old = credentials(call).fsgid;
+    let id = id(call, 0, IdKind::Group).unwrap_or(KEEP);
     change(call, |own| {
-        let old = own.fsgid;
-        let may = may_be(own.has(capability::SETGID), &[own.rgid, own.egid, own.sgid, own.fsgid], id);
-        if id != KEEP && may.is_ok() {
-            own.fsgid = id;
-        }
-        done(u64::from(old))
-    })
+        own.set_file_group(id);
+        Ok(())
+    })?;
+    done(u64::from(call.host.processes.shown_id(call.process, IdKind::Group, old)))
 }
 
 /// getgroups(2).
@@ -221,7 +146,8 @@ pub fn sys_getgroups(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     if room != 0 {
-        let bytes: Vec<u8> = groups.iter().flat_map(|group| group.to_le_bytes()).collect();
+        let shown = |group: &u32| call.host.processes.shown_id(call.process, IdKind::Group, *group);
+        let bytes: Vec<u8> = groups.iter().flat_map(|group| shown(group).to_le_bytes()).collect();
         call.write_bytes(addr, &bytes)?;
     }
     done(groups.len() as u64)
@@ -230,7 +156,9 @@ pub fn sys_getgroups(call: &mut Call<'_>) -> SysResult {
 /// setgroups(2).
 pub fn sys_setgroups(call: &mut Call<'_>) -> SysResult {
     let count = call.int(0);
-    if !credentials(call).has(capability::SETGID) {
+    let namespace = credentials(call).user_namespace;
+    let may_set = call.host.processes.namespaces.users.may_set_groups(namespace);
+    if !may_set || !credentials(call).has(capability::SETGID) {
         return Err(Errno::EPERM);
     }
     if !(0..=GROUPS_MAX).contains(&count) {
@@ -239,8 +167,9 @@ pub fn sys_setgroups(call: &mut Call<'_>) -> SysResult {
     let bytes = call.read_vec(call.args[1], count as usize * 4)?;
     let group = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
     let mut groups: Vec<u32> = bytes.chunks_exact(4).map(group).collect();
-    if groups.contains(&KEEP) {
-        return Err(Errno::EINVAL);
+    for group in &mut groups {
+        let given = call.host.processes.given_id(call.process, IdKind::Group, *group);
+        *group = given.filter(|group| *group != KEEP).ok_or(Errno::EINVAL)?;
     }
     groups.sort_unstable();
     credentials(call).groups = groups;

@@ -86,7 +86,7 @@ pub fn sys_landlock_add_rule(call: &mut Call<'_>) -> SysResult {
 /// landlock_restrict_self(2).
 pub fn sys_landlock_restrict_self(call: &mut Call<'_>) -> SysResult {
     if !call.host.process(call.process).attributes.no_new_privs {
-        call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+        call.host.processes.require_own(call.process, capability::SYS_ADMIN)?;
     }
     if call.uint(1) != 0 {
         return Err(Errno::EINVAL);

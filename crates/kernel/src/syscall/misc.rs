@@ -2,11 +2,13 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::outcome::{SysResult, done};
+use crate::outcome::{Outcome, SysResult, done};
+use crate::process::WaitStatus;
 use crate::rights::AccessIds;
 use belljar_linux_abi::kernel_config::{RELEASE, VERSION};
 use belljar_linux_abi::process::SysInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::namespaces::NamespaceKind;
 
 /// The length of each field of `struct new_utsname`.
 const NAME_LEN: usize = 65;
@@ -25,7 +27,7 @@ const MEMBARRIER_COMMANDS: i32 = 0b111_1111;
 
 /// uname(2).
 pub fn sys_uname(call: &mut Call<'_>) -> SysResult {
-    let (node, domain) = (call.host.node_name(), call.host.domain_name());
+    let [node, domain] = call.host.node_names();
     let mut all = [0u8; 6 * NAME_LEN];
     let fields: [&[u8]; 6] = [b"Linux", &node, RELEASE.as_bytes(), VERSION.as_bytes(), b"x86_64", &domain];
     for (place, field) in all.chunks_exact_mut(NAME_LEN).zip(fields) {
@@ -47,13 +49,14 @@ pub fn sys_setdomainname(call: &mut Call<'_>) -> SysResult {
 }
 
 fn set_name(call: &mut Call<'_>, which: usize) -> SysResult {
-    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    call.host.processes.require_for(call.process, NamespaceKind::Uts, capability::SYS_ADMIN)?;
     let len = call.int(1);
     if !(0..NAME_LEN as i32).contains(&len) {
         return Err(Errno::EINVAL);
     }
     let name = call.read_vec(call.args[0], len as usize)?;
-    call.host.set_names[which] = Some(name);
+    let uts = call.host.processes.namespace(call.process, NamespaceKind::Uts);
+    call.host.processes.namespaces.plain.get_mut(NamespaceKind::Uts, uts).names[which] = Some(name);
     done(0)
 }
 
@@ -135,9 +138,10 @@ pub fn sys_syslog(call: &mut Call<'_>) -> SysResult {
     const BUFFER: u64 = 1 << 18;
     let (action, buffer, len) = (call.int(0), call.args[1], call.int(2));
     if !matches!(action, READ_ALL | SIZE) {
-        let right =
-            call.host.processes.require_either(call.process, capability::SYSLOG, capability::SYS_ADMIN);
-        right?;
+        let processes = &call.host.processes;
+        processes
+            .require(call.process, capability::SYSLOG)
+            .or_else(|_| processes.require(call.process, capability::SYS_ADMIN))?;
     }
     match action {
         READ | READ_ALL | READ_CLEAR if buffer == 0 || len < 0 => Err(Errno::EINVAL),
@@ -178,9 +182,21 @@ pub fn sys_reboot(call: &mut Call<'_>) -> SysResult {
     const CAD_OFF: u32 = 0;
     /// To restart, halt, switch off, restart by a command, suspend, and execute another kernel.
     const ENDS: [u32; 6] = [0x0123_4567, 0xcdef_0123, 0x4321_fedc, 0xa1b2_c3d4, 0xd000_fce2, 0x4558_4543];
-    call.host.processes.require(call.process, capability::SYS_BOOT)?;
+    call.host.processes.require_for(call.process, NamespaceKind::Pid, capability::SYS_BOOT)?;
     if call.uint(0) != MAGIC || !FURTHER.contains(&call.uint(1)) {
         return Err(Errno::EINVAL);
+    }
+    let inside = call.host.processes.namespace(call.process, NamespaceKind::Pid);
+    if let Some(init) = call.host.processes.namespaces.pids.init(inside) {
+        // A process namespace ends as its machine would: its maker sees by which signal.
+        let signal = match call.uint(2) {
+            end if end == ENDS[0] || end == ENDS[3] => c::SIGHUP,
+            end if end == ENDS[1] || end == ENDS[2] => c::SIGINT,
+            _ => return Err(Errno::EINVAL),
+        };
+        let init = call.host.find_process(call.process, init)?;
+        call.host.end_process(init, WaitStatus::Signaled(signal));
+        return Ok(Outcome::Gone);
     }
     match call.uint(2) {
         CAD_ON | CAD_OFF => done(0),

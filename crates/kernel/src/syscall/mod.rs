@@ -5,7 +5,6 @@ pub mod aio;
 pub mod capabilities;
 mod clocks;
 mod clone;
-pub mod compat;
 pub mod descriptors;
 pub mod directories;
 pub mod epoll;

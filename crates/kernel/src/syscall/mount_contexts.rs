@@ -14,6 +14,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::MountFlags;
 use belljar_objects::mounts::options::{check_options, is_known};
 use belljar_objects::mounts::requests::{FlagsChange, flags_of, propagation_of};
+use belljar_objects::namespaces::NamespaceKind;
 
 /// `FSOPEN_CLOEXEC`, `FSMOUNT_CLOEXEC`, `FSPICK_CLOEXEC`.
 const CLOSE_ON_EXEC: u32 = 1;
@@ -58,7 +59,7 @@ fn place_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Pl
 
 /// `fsopen(2)`.
 pub fn sys_fsopen(call: &mut Call<'_>) -> SysResult {
-    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    call.host.processes.require_for(call.process, NamespaceKind::Mounts, capability::SYS_ADMIN)?;
     if call.uint(1) & !CLOSE_ON_EXEC != 0 {
         return Err(Errno::EINVAL);
     }
@@ -79,7 +80,7 @@ fn open_context(call: &mut Call<'_>, context: FileSystemContext, close_on_exec: 
 
 /// `fspick(2)`.
 pub fn sys_fspick(call: &mut Call<'_>) -> SysResult {
-    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    call.host.processes.require_for(call.process, NamespaceKind::Mounts, capability::SYS_ADMIN)?;
     let flags = call.uint(2);
     if flags & !0xf != 0 {
         return Err(Errno::EINVAL);
@@ -182,7 +183,7 @@ fn set_option(
 }
 
 fn run_command(call: &mut Call<'_>, number: usize, command: u32) -> SysResult {
-    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    call.host.processes.require_for(call.process, NamespaceKind::Mounts, capability::SYS_ADMIN)?;
     let context = call.host.files.contexts[number].clone();
     match (command, context.picked) {
         (7, Some(place)) if !call.host.files.mounts.shows(place.0, place.1) => Err(Errno::EINVAL),
@@ -210,7 +211,7 @@ fn context_of(call: &mut Call<'_>, file: FileKey) -> Result<usize, Errno> {
 
 /// `fsmount(2)`.
 pub fn sys_fsmount(call: &mut Call<'_>) -> SysResult {
-    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    call.host.processes.require_for(call.process, NamespaceKind::Mounts, capability::SYS_ADMIN)?;
     let flags = call.uint(1);
     if flags & !CLOSE_ON_EXEC != 0 {
         return Err(Errno::EINVAL);
@@ -244,7 +245,7 @@ pub fn sys_open_tree(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     if flags & CLONE != 0 {
-        call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+        call.host.processes.require_for(call.process, NamespaceKind::Mounts, capability::SYS_ADMIN)?;
     }
     let place = place_at(call, call.int(0), call.args[1], walk)?;
     let close_on_exec = flags & c::O_CLOEXEC != 0;
@@ -254,13 +255,16 @@ pub fn sys_open_tree(call: &mut Call<'_>) -> SysResult {
     if call.host.files.mounts.get(place.0).unbindable {
         return Err(Errno::EINVAL);
     }
+    if flags & RECURSIVE == 0 && call.host.files.hides_locked(place) {
+        return Err(Errno::EINVAL);
+    }
     let copy = call.host.copy_mount(place, flags & RECURSIVE != 0);
     open_place(call, (copy, place.1), close_on_exec)
 }
 
 /// `move_mount(2)`.
 pub fn sys_move_mount(call: &mut Call<'_>) -> SysResult {
-    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    call.host.processes.require_for(call.process, NamespaceKind::Mounts, capability::SYS_ADMIN)?;
     let [_, from, _, to, _, _] = call.args;
     let flags = call.uint(4);
     if flags & !MOVE_KNOWN != 0 {
@@ -318,7 +322,11 @@ fn check_moved(call: &mut Call<'_>, from: Place, to: Place) -> Result<(), Errno>
     let mounts = &call.host.files.mounts;
     let moved = mounts.get(mount);
     let is_root_of_namespace = moved.namespace.is_some() && moved.at.is_none();
-    if moved.root != root || is_root_of_namespace || mounts.get(to.0).namespace != Some(namespace) {
+    if moved.locked
+        || moved.root != root
+        || is_root_of_namespace
+        || mounts.get(to.0).namespace != Some(namespace)
+    {
         return Err(Errno::EINVAL);
     }
     if moved.at.is_some_and(|(parent, _)| mounts.get(parent).group.is_some()) {
@@ -337,7 +345,7 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
     let walk = walk_of(flags, known)?;
     let least = size_of::<MountAttributes>();
     check_extensible(size, least)?;
-    call.host.processes.require(call.process, capability::SYS_ADMIN)?;
+    call.host.processes.require_for(call.process, NamespaceKind::Mounts, capability::SYS_ADMIN)?;
     let attributes: MountAttributes = call.read_extensible(call.args[3], size, least)?;
     let [set, cleared, propagation, user_namespace] = attributes;
     if set == 0 && cleared == 0 && propagation == 0 {
@@ -356,6 +364,15 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
     let (tree, seeds) = call.host.files.mounts_at(place, deep);
     let is_seed = call.host.files.seed_at(place).is_some();
     let mounts = &mut call.host.files.mounts;
+    let frees = |mount: &MountKey| {
+        let mount = mounts.get(*mount);
+        mount.frees_locked(change.applied(mount.flags))
+    };
+    // In a later namespace the file systems that a host has from the start are mounts of their own.
+    let in_first = call.host.processes[call.process.0].mount_namespace == 0;
+    if tree.iter().any(frees) || is_seed && !in_first {
+        return Err(Errno::EPERM);
+    }
     let fixes = |mount: &MountKey| {
         let mount = mounts.get(*mount);
         let now = change.applied(mount.flags);
@@ -371,7 +388,7 @@ pub fn sys_mount_setattr(call: &mut Call<'_>) -> SysResult {
         mount.flags = change.applied(mount.flags);
     }
     mounts.touch(place.0);
-    for device in seeds {
+    for device in seeds.into_iter().filter(|_| in_first) {
         if let Some(system) = mounts.system_mut(device) {
             system.flags = change.applied(system.flags);
         }

@@ -7,6 +7,7 @@ use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 use belljar_objects::mounts::statmount::{STATMOUNT_LEN, UNIQUE};
 use belljar_objects::mounts::text::MountLine;
+use belljar_objects::namespaces::NamespaceKind;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `struct mnt_id_req`: size and a namespace's descriptor, a mount, a parameter, a namespace.
@@ -52,7 +53,9 @@ pub fn sys_statmount(call: &mut Call<'_>) -> SysResult {
     }
     let request = request(call)?;
     check_namespace(call, request)?;
-    let privileged = call.host.processes.is_capable(call.process, capability::SYS_ADMIN);
+    let privileged =
+        call.host.processes.require_for(call.process, NamespaceKind::Mounts, capability::SYS_ADMIN);
+    let privileged = privileged.is_ok();
     let process = &call.host.processes[call.process.0];
     let namespace = u64::from(process.mount_namespace) + 1;
     let is_it = |mount: &MountLine<'_>| mount.unique_id() == request[1];
@@ -94,7 +97,9 @@ pub fn sys_listmount(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     check_namespace(call, request)?;
-    let privileged = call.host.processes.is_capable(call.process, capability::SYS_ADMIN);
+    let privileged =
+        call.host.processes.require_for(call.process, NamespaceKind::Mounts, capability::SYS_ADMIN);
+    let privileged = privileged.is_ok();
     let root = &call.host.processes[call.process.0].root;
     let seen = sorted(call, root);
     let mut found: Vec<u64> = if parent == CALLERS_ROOT {

@@ -2,6 +2,7 @@
 
 use super::mount_contexts::move_place;
 use crate::call::Call;
+use crate::credentials::capability;
 use crate::files::Files;
 use crate::files::mounts::is_below;
 use crate::files::tree::{Node, Place, Walk};
@@ -13,6 +14,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::options::{MemoryOptions, check_options, is_known, is_of_linux, options_of};
 use belljar_objects::mounts::requests::{MountChange, NO_USER, wanted_flags, without_magic};
 use belljar_objects::mounts::{MountFlags, Propagation, Room};
+use belljar_objects::namespaces::{IdKind, NamespaceKind};
 
 /// The bytes of options that are read.
 const DATA: usize = 4_095;
@@ -78,7 +80,10 @@ fn mount_new(
     // Each mount of proc is one of its own, the others are the same wherever they are.
     let there = call.host.files.mounts.get(place.0);
     let is_there = there.root == place.1 && there.device == device;
-    if kind != b"proc" && (is_there || call.host.files.seed_at(place) == Some(device)) {
+    // In a later namespace, where the first has such a seed is a plain directory.
+    let is_first = call.host.process(call.process).mount_namespace == 0;
+    let seed = call.host.files.seed_at(place).filter(|_| is_first);
+    if kind != b"proc" && (is_there || seed == Some(device)) {
         return Err(Errno::EBUSY);
     }
     let mount = call.host.files.mounts.add(root, device, source, wanted);
@@ -104,7 +109,28 @@ pub(super) fn make_system(
     let name = match kind {
         b"tmpfs" => "tmpfs",
         b"ramfs" => "ramfs",
+        b"proc" => {
+            call.host.processes.require_for(call.process, NamespaceKind::Pid, capability::SYS_ADMIN)?;
+            let device = call.host.files.mounts.device_of_kind("proc").ok_or(Errno::ENODEV)?;
+            let root = match call.host.processes.namespace(call.process, NamespaceKind::Pid) {
+                0 => call.host.files.mounts.system(device).map(|system| system.root).ok_or(Errno::ENODEV)?,
+                inside => {
+                    let now = call.host.net.clock.realtime_ns() as i64;
+                    call.host.files.proc_root(inside, now)
+                }
+            };
+            return Ok((device, root));
+        }
         other => {
+            match other {
+                b"sysfs" => call.host.processes.require_for(
+                    call.process,
+                    NamespaceKind::Net,
+                    capability::SYS_ADMIN,
+                )?,
+                b"devpts" => {}
+                _ => call.host.processes.require(call.process, capability::SYS_ADMIN)?,
+            }
             let name = String::from_utf8_lossy(other).into_owned();
             let device = call.host.files.mounts.device_of_kind(&name).ok_or(Errno::ENODEV)?;
             let root =
@@ -147,8 +173,13 @@ fn memory_options(
         }
         return Ok(MemoryOptions::default());
     }
-    let who = &call.host.process(call.process).credentials;
-    options_of(kind, data, (who.fsuid, who.fsgid), now)
+    let who = &call.host.processes[call.process.0].credentials;
+    let processes = &call.host.processes;
+    let own = processes.shown_credentials(call.process, (0, who.fsuid, who.fsgid));
+    let mut options = options_of(kind, data, (own.1, own.2), now)?;
+    let given = |kind, id| processes.given_id(call.process, kind, id).ok_or(Errno::EINVAL);
+    (options.uid, options.gid) = (given(IdKind::User, options.uid)?, given(IdKind::Group, options.gid)?);
+    Ok(options)
 }
 
 /// The place of a path that `mount(2)` names as its source.
@@ -166,6 +197,9 @@ fn bind(call: &mut Call<'_>, place: Place, source: Option<&[u8]>, deep: bool) ->
     if is_directory(call, root) != is_directory(call, place.1) {
         return Err(Errno::ENOTDIR);
     }
+    if !deep && call.host.files.hides_locked((mount, root)) {
+        return Err(Errno::EINVAL);
+    }
     let copy = call.host.copy_mount((mount, root), deep);
     attach(call, copy, place)
 }
@@ -181,12 +215,18 @@ fn remount_bind(call: &mut Call<'_>, place: Place, wanted: MountFlags) -> SysRes
     }
     let wanted = wanted & MountFlags::OF_MOUNT;
     if let Some(device) = call.host.files.seed_at(place) {
+        if call.host.process(call.process).mount_namespace != 0 {
+            return Err(Errno::EINVAL);
+        }
         if let Some(system) = call.host.files.mounts.system_mut(device) {
             system.flags = wanted;
         }
         return done(0);
     }
     let mount = call.host.files.mounts.get_mut(place.0);
+    if mount.frees_locked(wanted) {
+        return Err(Errno::EPERM);
+    }
     let becomes_fixed =
         wanted.contains(MountFlags::READ_ONLY) && !mount.flags.contains(MountFlags::READ_ONLY);
     if becomes_fixed && mount.writers > 0 {
@@ -214,6 +254,9 @@ pub(super) fn remount(
     }
     let device = call.host.files.mounts.get(place.0).device;
     let Some(system) = call.host.files.mounts.system(device).cloned() else { return Err(Errno::EINVAL) };
+    // File systems of the host are the host's, and those of others are theirs.
+    let maker = if system.seed { 0 } else { system.owner };
+    call.host.processes.require_in(call.process, maker, capability::SYS_ADMIN)?;
     let new = MountFlags::from_bits_truncate(flags) & MountFlags::OF_FILE_SYSTEM;
     let options = match system.room {
         Some(room) => Some(memory_options(call, b"tmpfs", data, Some(room))?),
@@ -274,7 +317,7 @@ pub fn sys_umount2(call: &mut Call<'_>) -> SysResult {
     let namespace = call.host.process(call.process).mount_namespace;
     let (mount, seed) = (place.0, call.host.files.seed_at(place).is_some());
     let found = call.host.files.mounts.get(mount);
-    if found.namespace != Some(namespace) {
+    if found.namespace != Some(namespace) || found.locked {
         return Err(Errno::EINVAL);
     }
     let is_first = seed || found.at.is_none();

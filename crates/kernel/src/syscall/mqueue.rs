@@ -10,6 +10,7 @@ use belljar_linux_abi::process::SigEvent;
 use belljar_linux_abi::signal::NSIG;
 use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::namespaces::NamespaceKind;
 
 /// The longest name.
 const NAME_MAX: usize = 255;
@@ -42,7 +43,8 @@ fn queue(call: &mut Call<'_>) -> Result<(FileKey, usize), Errno> {
 pub fn sys_mq_open(call: &mut Call<'_>) -> SysResult {
     let (flags, attributes) = (call.int(1), call.args[3]);
     let name = name(call, call.args[0])?;
-    let n = match call.host.files.find_mqueue(&name) {
+    let namespace = call.host.processes.namespace(call.process, NamespaceKind::Ipc);
+    let n = match call.host.files.find_mqueue(namespace, &name) {
         Some(_) if flags & (c::O_CREAT | c::O_EXCL) == c::O_CREAT | c::O_EXCL => return Err(Errno::EEXIST),
         Some(n) => {
             call.host.check_mqueue(call.process, n, flags)?;

@@ -65,6 +65,14 @@ fn store(call: &mut Call<'_>, addr: u64, message: &SysvMessage) -> SysResult {
     done(message.text.len() as u64)
 }
 
+/// The state of an object as the caller's namespaces have it.
+fn shown(call: &Call<'_>, state: MsqidDs) -> MsqidDs {
+    let processes = &call.host.processes;
+    let perm = processes.shown_permissions(call.process, state.perm);
+    let [lspid, lrpid] = [state.lspid, state.lrpid].map(|pid| processes.shown_pid(call.process, pid));
+    MsqidDs { perm, lspid, lrpid, ..state }
+}
+
 /// See [`crate::process::Processes::ipc_check`].
 fn check_readable(call: &mut Call<'_>, id: i32) -> Result<(), Errno> {
     let perm = *call.host.ipc.queues.get(id)?.perm();
@@ -84,15 +92,17 @@ pub fn sys_msgctl(call: &mut Call<'_>) -> SysResult {
         c::IPC_STAT => {
             check_readable(call, id)?;
             let state = call.host.ipc.queues.get(id)?.state;
+            let state = shown(call, state);
             call.write(addr, &state)?;
             done(0)
         }
         what @ (MSG_STAT | MSG_STAT_ANY) => {
-            let id = call.host.ipc.queues.id_of_place(id)?;
+            let id = call.host.ipc.queues.id_of_place(call.ipc_namespace(), id)?;
             if what == MSG_STAT {
                 check_readable(call, id)?;
             }
             let state = call.host.ipc.queues.get(id)?.state;
+            let state = shown(call, state);
             call.write(addr, &state)?;
             done(id as u64)
         }

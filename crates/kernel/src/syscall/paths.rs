@@ -13,6 +13,7 @@ use belljar_linux_abi::file::FileTime;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::locks::F_SEAL_EXEC;
+use belljar_objects::namespaces::IdKind;
 
 fn found_at(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<Found, Errno> {
     let path = call.read_path(path)?;
@@ -299,6 +300,8 @@ pub fn sys_fchownat(call: &mut Call<'_>) -> SysResult {
     chown(call, inode, call.uint(2), call.uint(3), None)
 }
 fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32>) -> SysResult {
+    let given = |kind, id| call.host.processes.given_id(call.process, kind, id).ok_or(Errno::EINVAL);
+    let (uid, gid) = (given(IdKind::User, uid)?, given(IdKind::Group, gid)?);
     let key = match target {
         Target::Inode(inode) => inode,
         Target::File(file) => {
@@ -455,8 +458,11 @@ fn store_times(times: &mut Times, new: [NewTime; 2], now: i64) {
 
 /// The attributes of a file outside the tree, which its owner changes: `EPERM` for others.
 fn unnamed_of_caller<'a>(call: &'a mut Call<'_>, file: FileKey) -> Result<&'a mut Meta, Errno> {
-    let superuser = call.host.processes.is_capable(call.process, capability::FOWNER);
     let user = call.host.process(call.process).credentials.fsuid;
     let meta = call.host.meta_of(file)?;
-    if superuser || meta.uid == user { Ok(meta) } else { Err(Errno::EPERM) }
+    let owner = (meta.uid, meta.gid);
+    if owner.0 != user && !call.host.processes.overrides(call.process, capability::FOWNER, owner) {
+        return Err(Errno::EPERM);
+    }
+    call.host.meta_of(file)
 }

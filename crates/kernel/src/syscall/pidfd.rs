@@ -50,6 +50,11 @@ pub fn sys_pidfd_send_signal(call: &mut Call<'_>) -> SysResult {
         return done(0);
     }
     let target = signalled_by(call, call.int(0))?;
+    let (own, inner) = (&call.host.processes[call.process.0], &call.host.processes[target.0]);
+    let [own, inner] = [own, inner].map(|process| process.attributes.namespaces.pid);
+    if !call.host.processes.namespaces.pids.is_within(inner, own) {
+        return Err(Errno::EINVAL);
+    }
     if !(0..=belljar_linux_abi::signal::NSIG).contains(&signal) {
         return Err(Errno::EINVAL);
     }
@@ -57,7 +62,8 @@ pub fn sys_pidfd_send_signal(call: &mut Call<'_>) -> SysResult {
         let own = &call.host.processes[call.process.0];
         SigInfo::user(signal, c::SI_USER, own.pid, own.credentials.ruid)
     } else {
-        let given: SigInfo = call.read(info)?;
+        let given = call.read(info)?;
+        let given = super::signal::meant_info(call, given);
         if given.signo != signal {
             return Err(Errno::EINVAL);
         }

@@ -93,7 +93,13 @@ pub fn sys_ptrace(call: &mut Call<'_>) -> SysResult {
             }
         }
         GETEVENTMSG => {
-            let message = call.host.thread(tracee).trace.as_ref().map_or(0, |trace| trace.message);
+            let trace = call.host.thread(tracee).trace.as_deref();
+            let (message, names_thread) =
+                trace.map_or((0, false), |trace| (trace.message, trace.message_names_thread()));
+            let message = match names_thread {
+                true => call.host.processes.shown_pid(call.process, message as i32) as u64,
+                false => message,
+            };
             call.write(data, &message)?;
         }
         GETSIGINFO => {
@@ -231,7 +237,7 @@ fn register_set(
 
 /// `PTRACE_GETSIGINFO`.
 fn signal_info(call: &mut Call<'_>, tracee: ThreadKey, stop: Stop) -> Result<SigInfo, Errno> {
-    let tid = call.host.thread(tracee).tid;
+    let tid = call.host.processes.shown_pid(call.process, call.host.threads[tracee.0].tid);
     let Some(trace) = &call.host.thread(tracee).trace else { return Err(Errno::ESRCH) };
     match stop {
         Stop::Signal(_) => trace.info.ok_or(Errno::EINVAL),

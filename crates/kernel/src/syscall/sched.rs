@@ -6,6 +6,7 @@ use crate::ids::ProcessKey;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::time::Timespec;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::namespaces::{IdKind, NamespaceKind};
 
 /// The size of the kernel's own CPU mask: what `sched_getaffinity` stores and gives.
 const MASK_SIZE: u64 = 8;
@@ -224,7 +225,13 @@ fn targets_of(call: &Call<'_>, which: u32, who: i32) -> Result<Vec<ProcessKey>, 
         }
         c::PRIO_USER => {
             let user = |process: &ProcessKey| call.host.processes[process.0].credentials.ruid;
-            let whose = if who == 0 { user(&call.process) } else { who as u32 };
+            let whose = match who {
+                0 => user(&call.process),
+                who => {
+                    let given = call.host.processes.given_id(call.process, IdKind::User, who as u32);
+                    given.ok_or(Errno::ESRCH)?
+                }
+            };
             call.host.pids.values().copied().filter(|process| user(process) == whose).collect()
         }
         _ => return Err(Errno::EINVAL),
@@ -259,7 +266,8 @@ pub fn sys_setpriority(call: &mut Call<'_>) -> SysResult {
         let may = if call.host.processes.shares_user(call.process, process) {
             call.host.processes.may_set_nice(call.process, process, nice)
         } else {
-            call.host.processes.require(call.process, capability::SYS_NICE)
+            let namespace = call.host.processes.namespace(process, NamespaceKind::User);
+            call.host.processes.require_in(call.process, namespace, capability::SYS_NICE)
         };
         let may = may.and_then(|()| call.host.processes.may_tune(call.process, process));
         match may {

@@ -74,7 +74,7 @@ fn add_filter(call: &mut Call<'_>, flags: u32, at: u64) -> SysResult {
         return Err(Errno::EINVAL);
     }
     if !call.host.process(call.process).attributes.no_new_privs
-        && !call.host.processes.is_capable(call.process, capability::SYS_ADMIN)
+        && call.host.processes.require_own(call.process, capability::SYS_ADMIN).is_err()
     {
         return Err(Errno::EACCES);
     }
@@ -95,7 +95,7 @@ fn add_filter(call: &mut Call<'_>, flags: u32, at: u64) -> SysResult {
             (Some(_), None) => true,
         };
         if let Some(other) = threads.iter().filter(|thread| **thread != call.thread).find(apart) {
-            let tid = call.host.threads[other.0].tid;
+            let tid = call.host.processes.shown_pid(call.process, call.host.threads[other.0].tid);
             return if flags & TSYNC_ESRCH != 0 { Err(Errno::ESRCH) } else { done(tid as u64) };
         }
     }

@@ -60,6 +60,11 @@ fn operate(call: &mut Call<'_>, timeout: u64) -> SysResult {
     }
 }
 
+/// The state of an object as the caller's namespaces have it.
+fn shown(call: &Call<'_>, state: SemidDs) -> SemidDs {
+    SemidDs { perm: call.host.processes.shown_permissions(call.process, state.perm), ..state }
+}
+
 /// See [`crate::process::Processes::ipc_check`].
 fn check(call: &mut Call<'_>, id: i32, wanted: u32) -> Result<(), Errno> {
     let perm = *call.host.ipc.semaphores.get(id)?.perm();
@@ -77,7 +82,7 @@ pub fn sys_semctl(call: &mut Call<'_>) -> SysResult {
             call.host.processes.ipc_check_owner(call.process, perm)?;
         }
         SEM_STAT => {
-            let id = call.host.ipc.semaphores.id_of_place(id)?;
+            let id = call.host.ipc.semaphores.id_of_place(call.ipc_namespace(), id)?;
             check(call, id, READ)?;
         }
         _ => {}
@@ -85,20 +90,23 @@ pub fn sys_semctl(call: &mut Call<'_>) -> SysResult {
     match call.int(2) {
         c::IPC_STAT => {
             let state = call.host.ipc.semaphores.get(id)?.state;
+            let state = shown(call, state);
             call.write(addr, &state)?;
             done(0)
         }
         SEM_STAT | SEM_STAT_ANY => {
-            let id = call.host.ipc.semaphores.id_of_place(id)?;
+            let id = call.host.ipc.semaphores.id_of_place(call.ipc_namespace(), id)?;
             let state = call.host.ipc.semaphores.get(id)?.state;
+            let state = shown(call, state);
             call.write(addr, &state)?;
             done(id as u64)
         }
         c::IPC_SET => {
             let new: SemidDs = call.read(addr)?;
             let now = call.host.seconds();
+            let owner = call.host.processes.given_owner(call.process, &new.perm)?;
             let state = &mut call.host.ipc.semaphores.get(id)?.state;
-            (state.perm.uid, state.perm.gid, state.ctime) = (new.perm.uid, new.perm.gid, now);
+            (state.perm.uid, state.perm.gid, state.ctime) = (owner.0, owner.1, now);
             state.perm.mode = state.perm.mode & !0o777 | new.perm.mode & 0o777;
             done(0)
         }
@@ -128,7 +136,9 @@ pub fn sys_semctl(call: &mut Call<'_>) -> SysResult {
             let semaphores = &call.host.ipc.semaphores.get(id)?.semaphores;
             let found = usize::try_from(number).ok().and_then(|number| semaphores.get(number));
             let semaphore = found.ok_or(Errno::EINVAL)?;
-            done(if what == c::GETVAL { semaphore.value } else { semaphore.pid } as u64)
+            let (value, pid) = (semaphore.value, semaphore.pid);
+            let pid = call.host.processes.shown_pid(call.process, pid);
+            done(if what == c::GETVAL { value } else { pid } as u64)
         }
         what @ (c::GETNCNT | c::GETZCNT) => {
             done(call.host.sem_waiters(id, number, what == c::GETZCNT)? as u64)

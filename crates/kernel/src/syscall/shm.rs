@@ -6,6 +6,7 @@ use crate::ipc::{AttachRequest, READ, SysvObject};
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::ipc::{ShmInfo, ShmLimits, ShmidDs};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::namespaces::NamespaceKind;
 
 const SHM_STAT: i32 = 13;
 /// The bit of a mode that says that a segment is locked.
@@ -35,6 +36,14 @@ pub fn sys_shmdt(call: &mut Call<'_>) -> SysResult {
     done(0)
 }
 
+/// The state of an object as the caller's namespaces have it.
+fn shown(call: &Call<'_>, state: ShmidDs) -> ShmidDs {
+    let processes = &call.host.processes;
+    let perm = processes.shown_permissions(call.process, state.perm);
+    let [cpid, lpid] = [state.cpid, state.lpid].map(|pid| processes.shown_pid(call.process, pid));
+    ShmidDs { perm, cpid, lpid, ..state }
+}
+
 /// See [`crate::process::Processes::ipc_check`].
 fn check(call: &mut Call<'_>, id: i32, wanted: u32) -> Result<(), Errno> {
     let perm = *call.host.ipc.segments.get(id)?.perm();
@@ -54,15 +63,17 @@ pub fn sys_shmctl(call: &mut Call<'_>) -> SysResult {
         c::IPC_STAT => {
             check(call, id, READ)?;
             let state = call.host.shm_state(id)?;
+            let state = shown(call, state);
             call.write(addr, &state)?;
             done(0)
         }
         what @ (SHM_STAT | SHM_STAT_ANY) => {
-            let id = call.host.ipc.segments.id_of_place(id)?;
+            let id = call.host.ipc.segments.id_of_place(call.ipc_namespace(), id)?;
             if what == SHM_STAT {
                 check(call, id, READ)?;
             }
             let state = call.host.shm_state(id)?;
+            let state = shown(call, state);
             call.write(addr, &state)?;
             done(id as u64)
         }
@@ -70,8 +81,9 @@ pub fn sys_shmctl(call: &mut Call<'_>) -> SysResult {
             let new: ShmidDs = call.read(addr)?;
             check_owner(call, id)?;
             let now = call.host.seconds();
+            let owner = call.host.processes.given_owner(call.process, &new.perm)?;
             let state = &mut call.host.ipc.segments.get(id)?.state;
-            (state.perm.uid, state.perm.gid, state.ctime) = (new.perm.uid, new.perm.gid, now);
+            (state.perm.uid, state.perm.gid, state.ctime) = (owner.0, owner.1, now);
             state.perm.mode = state.perm.mode & !0o777 | new.perm.mode & 0o777;
             done(0)
         }
@@ -106,7 +118,8 @@ pub fn sys_shmctl(call: &mut Call<'_>) -> SysResult {
         // Simulated memory is never paged out.
         c::SHM_LOCK | c::SHM_UNLOCK => {
             let perm = *call.host.ipc.segments.get(id)?.perm();
-            if !call.host.processes.is_capable(call.process, capability::IPC_LOCK) {
+            let may = call.host.processes.require_for(call.process, NamespaceKind::Ipc, capability::IPC_LOCK);
+            if may.is_err() {
                 let process = call.host.process(call.process);
                 let (user, limit) =
                     (process.credentials.euid, process.rlimits[c::RLIMIT_MEMLOCK as usize].soft);

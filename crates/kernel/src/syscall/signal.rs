@@ -7,6 +7,7 @@ use crate::outcome::{Block, IfInterrupted, Outcome, SysResult, done};
 use crate::signal::UNBLOCKABLE;
 use belljar_linux_abi::signal::{KernelSigaction, NSIG, SigInfo, SigSet, SigStack, sig_bit};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::namespaces::IdKind;
 use smallvec::SmallVec;
 
 const SET_SIZE: u64 = size_of::<SigSet>() as u64;
@@ -144,7 +145,7 @@ pub fn sys_kill(call: &mut Call<'_>) -> SysResult {
             return done(0);
         }
         0 => call.host.group_members(call.host.processes[own.0].pgid),
-        -1 => call.host.pids.values().copied().filter(|process| *process != own).collect(),
+        -1 => call.host.members_beside(own),
         i32::MIN => return Err(Errno::ESRCH),
         pid if pid < 0 => call.host.group_members(-pid),
         pid => vec![call.host.find_task(call.thread, pid)?],
@@ -216,11 +217,20 @@ fn to_thread(call: &mut Call<'_>, group: Option<i32>, tid: i32, signal: i32) -> 
     done(0)
 }
 
+/// What a caller says of a signal, with the sender that it names by numbers of its namespaces.
+pub(super) fn meant_info(call: &Call<'_>, info: SigInfo) -> SigInfo {
+    let Some((pid, uid)) = info.sender() else { return info };
+    let (process, all) = (&call.host.processes[call.process.0], &call.host.processes.namespaces);
+    let pid = all.pids.found(process.attributes.namespaces.pid, pid).unwrap_or(0);
+    info.with_sender(pid, call.host.processes.given_id(call.process, IdKind::User, uid).unwrap_or(uid))
+}
+
 /// A `siginfo_t` that a program made up: it cannot pretend to come from the kernel or from `kill`
 /// to others than the process or thread of this number.
 fn read_info(call: &mut Call<'_>, addr: u64, signal: i32, target: i32) -> Result<SigInfo, Errno> {
     let info: SigInfo = call.read(addr)?;
     let own = call.host.process(call.process).pid;
+    let info = meant_info(call, info);
     if (info.code >= 0 || info.code == c::SI_TKILL) && target != own {
         return Err(Errno::EPERM);
     }

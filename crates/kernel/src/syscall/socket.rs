@@ -10,6 +10,7 @@ use crate::net::{operations, unix};
 use crate::outcome::{CallState, SysResult, done};
 use belljar_linux_abi::landlock::{ACCESS_NET_BIND_TCP, ACCESS_NET_CONNECT_TCP};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::namespaces::NamespaceKind;
 
 /// `sizeof(struct sockaddr_storage)`.
 const SOCKADDR_MAX: usize = 128;
@@ -31,7 +32,9 @@ impl Target {
             return Err(Errno::EBADF);
         }
         let FileKind::Socket(key) = open.kind else { return Err(Errno::ENOTSOCK) };
-        Ok(Target { key, nonblocking: open.is_nonblocking() })
+        let nonblocking = open.is_nonblocking();
+        call.host.use_network_of(key);
+        Ok(Target { key, nonblocking })
     }
 }
 
@@ -77,7 +80,7 @@ pub fn sys_socket(call: &mut Call<'_>) -> SysResult {
     let by_hand = call.int(0) == c::AF_PACKET
         || matches!(call.int(0), c::AF_INET | c::AF_INET6) && type_ == c::SOCK_RAW;
     if by_hand {
-        call.host.processes.require(call.process, capability::NET_RAW)?;
+        call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_RAW)?;
     }
     let key = operations::create(call.host, call.int(0), type_, call.int(2))?;
     let file = open_own(call, key, open_flags);

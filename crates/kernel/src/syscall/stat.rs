@@ -8,6 +8,7 @@ use crate::files::virtual_files::FILE_SYSTEMS;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::mounts::{BASE, MountFlags};
+use belljar_objects::namespaces::IdKind;
 
 fn at_path(call: &mut Call<'_>, dirfd: i32, path: u64, walk: Walk) -> Result<FileAttributes, Errno> {
     // An empty path by a null pointer is what newer programs pass with AT_EMPTY_PATH.
@@ -31,17 +32,25 @@ pub(super) fn walk_of(flags: i32, known: i32) -> Result<Walk, Errno> {
     Ok(walk)
 }
 
+/// Attributes with the owner as the caller's user namespace has it.
+fn shown(call: &Call<'_>, mut found: FileAttributes) -> FileAttributes {
+    let meta = &mut found.meta;
+    meta.uid = call.host.processes.shown_id(call.process, IdKind::User, meta.uid);
+    meta.gid = call.host.processes.shown_id(call.process, IdKind::Group, meta.gid);
+    found
+}
+
 /// `stat(2)`.
 pub fn sys_stat(call: &mut Call<'_>) -> SysResult {
     let found = at_path(call, c::AT_FDCWD, call.args[0], Walk::FOLLOW)?;
-    call.write(call.args[1], &found.stat())?;
+    call.write(call.args[1], &shown(call, found).stat())?;
     done(0)
 }
 
 /// `lstat(2)`.
 pub fn sys_lstat(call: &mut Call<'_>) -> SysResult {
     let found = at_path(call, c::AT_FDCWD, call.args[0], Walk::empty())?;
-    call.write(call.args[1], &found.stat())?;
+    call.write(call.args[1], &shown(call, found).stat())?;
     done(0)
 }
 
@@ -49,7 +58,7 @@ pub fn sys_lstat(call: &mut Call<'_>) -> SysResult {
 pub fn sys_fstat(call: &mut Call<'_>) -> SysResult {
     let file = call.host.file_of(call.process, call.int(0))?;
     let found = call.host.file_attributes(file);
-    call.write(call.args[1], &found.stat())?;
+    call.write(call.args[1], &shown(call, found).stat())?;
     done(0)
 }
 
@@ -58,7 +67,7 @@ pub fn sys_newfstatat(call: &mut Call<'_>) -> SysResult {
     let known = c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_NO_AUTOMOUNT;
     let walk = walk_of(call.int(3), known)?;
     let found = at_path(call, call.int(0), call.args[1], walk)?;
-    call.write(call.args[2], &found.stat())?;
+    call.write(call.args[2], &shown(call, found).stat())?;
     done(0)
 }
 
@@ -70,7 +79,7 @@ pub fn sys_statx(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let found = at_path(call, call.int(0), call.args[1], walk)?;
-    call.write(call.args[4], &found.statx(call.uint(3)))?;
+    call.write(call.args[4], &shown(call, found).statx(call.uint(3)))?;
     done(0)
 }
 

@@ -156,7 +156,7 @@ table! {
     53 socketpair = Full, socket::sys_socketpair, "";
     54 setsockopt = Partial, sockopt::sys_setsockopt, "filters on TCP and UNIX sockets have no effect";
     55 getsockopt = Partial, sockopt::sys_getsockopt, "filters on TCP and UNIX sockets have no effect";
-    56 clone = Partial, clone::sys_clone, "no namespaces but of mounts and time";
+    56 clone = Partial, clone::sys_clone, "no new namespaces for one of several threads";
     57 fork = Full, clone::sys_fork, "";
     58 vfork = Full, clone::sys_vfork, "";
     59 execve = Partial, exec::sys_execve, "x86-64 ELF images and scripts; no binfmt_misc, no file capabilities; RLIMIT_STACK does not bound arguments, 2 MiB do";
@@ -372,7 +372,7 @@ table! {
     269 faccessat = Full, stat::sys_faccessat, "";
     270 pselect6 = Full, select::sys_pselect6, "";
     271 ppoll = Full, poll::sys_ppoll, "";
-    272 unshare = Partial, clone::sys_unshare, "descriptors, mounts and time; no other namespaces";
+    272 unshare = Partial, clone::sys_unshare, "mounts are unshared for the whole process; no other namespaces for one of several threads";
     273 set_robust_list = Full, futex::sys_set_robust_list, "";
     274 get_robust_list = Full, futex::sys_get_robust_list, "";
     275 splice = Full, transfer::sys_splice, "";
@@ -408,7 +408,7 @@ table! {
     305 clock_adjtime = Partial, time::sys_clock_adjtime, "offsets are made up for at once";
     306 syncfs = NoEffect, files::sys_syncfs, "the machine keeps what was written";
     307 sendmmsg = Partial, socket_io::sys_sendmmsg, "no MSG_OOB on UNIX sockets; MSG_ZEROCOPY copies, and says when Linux would";
-    308 setns = Partial, clone::sys_setns, "there is one namespace of each kind but of mounts and time";
+    308 setns = Partial, clone::sys_setns, "not for one of several threads";
     309 getcpu = Partial, sched::sys_getcpu, "one CPU";
     310 process_vm_readv = Full, ptrace::sys_process_vm_readv, "";
     311 process_vm_writev = Full, ptrace::sys_process_vm_writev, "";
@@ -446,7 +446,7 @@ table! {
     432 fsmount = Full, mount_contexts::sys_fsmount, "";
     433 fspick = Full, mount_contexts::sys_fspick, "";
     434 pidfd_open = Full, pidfd::sys_pidfd_open, "";
-    435 clone3 = Partial, clone::sys_clone3, "no namespaces but of mounts and time";
+    435 clone3 = Partial, clone::sys_clone3, "no set_tid and no cgroup; no new namespaces for one of several threads";
     436 close_range = Full, descriptors::sys_close_range, "";
     437 openat2 = Full, files::sys_openat2, "";
     438 pidfd_getfd = Full, pidfd::sys_pidfd_getfd, "";

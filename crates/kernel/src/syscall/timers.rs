@@ -121,11 +121,12 @@ fn notice_of(call: &Call<'_>, event: &SigEvent) -> Result<TimerNotice, Errno> {
         // The library makes threads of SIGEV_THREAD; the kernel only sees a signal.
         c::SIGEV_SIGNAL | c::SIGEV_THREAD if has_signal => TimerNotice::Signal(event.signo),
         c::SIGEV_THREAD_ID if has_signal => {
-            let thread = call.host.find_thread(call.thread, event.tid).map_err(|_| Errno::EINVAL)?;
+            let tid = call.host.processes.meant_pid(call.process, event.tid);
+            let thread = call.host.find_thread(call.thread, tid).map_err(|_| Errno::EINVAL)?;
             if call.host.threads[thread.0].process != call.process {
                 return Err(Errno::EINVAL);
             }
-            TimerNotice::Thread(event.signo, event.tid)
+            TimerNotice::Thread(event.signo, tid)
         }
         _ => return Err(Errno::EINVAL),
     })

@@ -6,6 +6,7 @@ use crate::outcome::{Block, SysResult, done};
 use crate::task::{ChildEvent, Selector, WaitFlags};
 use belljar_linux_abi::signal::SigInfo;
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::namespaces::IdKind;
 use zerocopy::IntoBytes;
 
 /// wait4(2).
@@ -78,7 +79,12 @@ fn store_info(call: &mut Call<'_>, addr: u64, event: Option<&ChildEvent>) -> Res
         return Ok(());
     }
     let info = match event {
-        Some(event) => SigInfo::child(event.code, event.pid, event.uid, event.status, 0),
+        Some(event) => {
+            let processes = &call.host.processes;
+            let pid = processes.shown_pid(call.process, event.pid);
+            let uid = processes.shown_id(call.process, IdKind::User, event.uid);
+            SigInfo::child(event.code, pid, uid, event.status, 0)
+        }
         None => SigInfo::default(),
     };
     call.write_bytes(addr, &info.as_bytes()[..28])

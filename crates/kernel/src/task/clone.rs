@@ -7,6 +7,7 @@ use crate::ids::{FdTableKey, ProcessKey, ThreadKey};
 use belljar_linux_abi::signal::SigStack;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::{ContextId, USER_END};
+use belljar_objects::namespaces::ALL_KINDS;
 
 /// The arguments of `clone`, `clone3`, `fork` and `vfork`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,17 +31,6 @@ pub(crate) struct CloneRequest {
 const THREAD: u64 = c::CLONE_THREAD as u64;
 const SIGHAND: u64 = c::CLONE_SIGHAND as u64;
 const VM: u64 = c::CLONE_VM as u64;
-const NAMESPACES: u64 = (c::CLONE_NEWNS
-    | c::CLONE_NEWCGROUP
-    | c::CLONE_NEWUTS
-    | c::CLONE_NEWIPC
-    | c::CLONE_NEWUSER
-    | c::CLONE_NEWPID
-    | c::CLONE_NEWTIME
-    | c::CLONE_NEWNET) as u64;
-/// Those that can be made.
-const MADE: u64 = (c::CLONE_NEWNS | c::CLONE_NEWTIME) as u64;
-
 /// The kind of task that a request makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -85,6 +75,18 @@ impl Files {
 }
 
 impl Host {
+    /// `EPERM`, with a warning, for new namespaces of one of several threads: namespaces are a process's here. Mounts are unshared for all threads, also with a warning.
+    pub(crate) fn check_namespaces(&mut self, kinds: i32, of_thread: bool) -> Result<(), Errno> {
+        if of_thread && kinds & c::CLONE_NEWNS != 0 {
+            self.warn("a mount namespace of one of several threads is that of its whole process");
+        }
+        if of_thread && kinds & !c::CLONE_NEWNS != 0 {
+            self.warn("namespaces of one of several threads (clone, unshare, setns) are not supported");
+            return Err(Errno::EPERM);
+        }
+        Ok(())
+    }
+
     /// Makes the thread or process and gives it and its number. The child is at the end of the run
     /// queue; with `CLONE_VFORK` the caller must then wait for it.
     pub(crate) fn clone_task(
@@ -94,19 +96,22 @@ impl Host {
     ) -> Result<(ThreadKey, i32), Errno> {
         let kind = request.kind()?;
         // Who has a file system of its own cannot share where it stands in it.
-        if request.has(c::CLONE_FS) && (request.has(c::CLONE_NEWNS) || request.has(c::CLONE_NEWUSER)) {
+        let parted = |shared, own: [i32; 2]| request.has(shared) && own.iter().any(|flag| request.has(*flag));
+        if parted(c::CLONE_FS, [c::CLONE_NEWNS, c::CLONE_NEWUSER])
+            || parted(c::CLONE_THREAD, [c::CLONE_NEWPID, c::CLONE_NEWUSER])
+        {
             return Err(Errno::EINVAL);
         }
-        if request.flags & NAMESPACES & !MADE != 0 {
-            self.warn("a new namespace (clone or unshare with CLONE_NEW*) is not supported");
-            return Err(Errno::EPERM);
-        }
+        let own = request.flags as i32 & ALL_KINDS;
+        self.check_namespaces(own, kind == Kind::Thread)?;
         if request.has(c::CLONE_PIDFD) && kind == Kind::Thread {
             return Err(Errno::EINVAL);
         }
         let process = self.threads[parent.0].process;
-        if request.flags & MADE != 0 {
-            self.processes.require(process, capability::SYS_ADMIN)?;
+        let mut of = self.processes[process.0].attributes.namespaces;
+        let is_init = self.processes.namespaces.pids.is_init(of.pid, self.processes[process.0].pid);
+        if request.has(c::CLONE_PARENT) && is_init || kind == Kind::Thread && of.pid != of.pid_of_children {
+            return Err(Errno::EINVAL);
         }
         if request.has(c::CLONE_PIDFD) {
             // Where it goes must take it before there is a child.
@@ -122,7 +127,68 @@ impl Host {
             let table = self.processes[process.0].fds.ok_or(Errno::ESRCH)?;
             self.files.check_fd_table(table, usize::MAX)?;
         }
-        let child = match kind {
+        let mut who = None;
+        if own != 0 {
+            let who = who.insert(self.processes[process.0].credentials.clone());
+            if request.has(c::CLONE_NEWUSER) {
+                self.processes.check_not_confined(process)?;
+                self.processes.namespaces.users.create(who)?;
+            }
+            if own != c::CLONE_NEWUSER && !who.has(capability::SYS_ADMIN) {
+                return Err(Errno::EPERM);
+            }
+            if parted(c::CLONE_SYSVSEM, [c::CLONE_NEWIPC; 2]) {
+                return Err(Errno::EINVAL);
+            }
+            self.processes.namespaces.unshare(own, &mut of, who.user_namespace)?;
+            if request.has(c::CLONE_NEWNET) {
+                self.make_network(of.net);
+            }
+        }
+        self.processes.namespaces.pids.check_open(of.pid_of_children)?;
+        // The child takes its number in the namespace that is chosen for it.
+        let chosen = &mut self.process(process).attributes.namespaces.pid_of_children;
+        let children = std::mem::replace(chosen, of.pid_of_children);
+        let made = self.make_task(parent, request, kind);
+        self.process(process).attributes.namespaces.pid_of_children = children;
+        let child = made?;
+        let of_child = self.threads[child.0].process;
+        if let Some(who) = who {
+            let child = self.process(of_child);
+            child.credentials = who;
+            child.set_namespaces(of.for_child());
+        }
+        self.set_up_child(parent, child, request, kind);
+        if request.has(c::CLONE_NEWTIME) {
+            self.processes.unshare_time(of_child);
+        }
+        if kind == Kind::CopyingMemory {
+            self.processes.enter_time(of_child);
+        }
+        if request.has(c::CLONE_NEWNS) {
+            self.own_mounts(of_child);
+        }
+        if request.has(c::CLONE_PIDFD) {
+            let file = self.create_pidfd(of_child, 0);
+            // The child has been made: what goes wrong from here on shows in the number stored.
+            let fd = self.install_fd(process, file, true, 0).map_or(-1, |fd| fd as i32);
+            let _ = self.write_guest(process, request.pidfd, &fd.to_le_bytes());
+        }
+        let tid = self.threads[child.0].tid;
+        if request.has(c::CLONE_VFORK) {
+            self.process(of_child).vfork_parent = Some(parent);
+        }
+        Ok((child, tid))
+    }
+
+    fn make_task(
+        &mut self,
+        parent: ThreadKey,
+        request: &CloneRequest,
+        kind: Kind,
+    ) -> Result<ThreadKey, Errno> {
+        let process = self.threads[parent.0].process;
+        Ok(match kind {
             Kind::Thread => {
                 let context = self.copy_running_context(parent)?;
                 let child = self.create_thread(process, context);
@@ -135,29 +201,7 @@ impl Host {
                 self.create_thread(child, context)
             }
             Kind::CopyingMemory => self.fork_process(parent, request)?,
-        };
-        self.set_up_child(parent, child, request, kind);
-        let of_child = self.threads[child.0].process;
-        if request.has(c::CLONE_NEWTIME) && of_child != process {
-            self.processes.unshare_time(of_child);
-        }
-        if kind == Kind::CopyingMemory {
-            self.processes.enter_time(of_child);
-        }
-        if request.has(c::CLONE_NEWNS) {
-            self.own_mounts(self.threads[child.0].process);
-        }
-        if request.has(c::CLONE_PIDFD) {
-            let file = self.create_pidfd(self.threads[child.0].process, 0);
-            // The child has been made: what goes wrong from here on shows in the number stored.
-            let fd = self.install_fd(process, file, true, 0).map_or(-1, |fd| fd as i32);
-            let _ = self.write_guest(process, request.pidfd, &fd.to_le_bytes());
-        }
-        let tid = self.threads[child.0].tid;
-        if request.has(c::CLONE_VFORK) {
-            self.process(self.threads[child.0].process).vfork_parent = Some(parent);
-        }
-        Ok((child, tid))
+        })
     }
 
     fn process_sharing_memory(
@@ -212,10 +256,12 @@ impl Host {
         }
         // Linux does not fail for a word that it cannot write either.
         if request.has(c::CLONE_PARENT_SETTID) {
-            let _ = self.write_guest(parent_process, request.parent_tid, &tid.to_le_bytes());
+            let shown = self.processes.shown_pid(parent_process, tid);
+            let _ = self.write_guest(parent_process, request.parent_tid, &shown.to_le_bytes());
         }
         if request.has(c::CLONE_CHILD_SETTID) {
-            let _ = self.write_guest(process, request.child_tid, &tid.to_le_bytes());
+            let shown = self.processes.shown_pid(process, tid);
+            let _ = self.write_guest(process, request.child_tid, &shown.to_le_bytes());
         }
     }
 }

@@ -53,6 +53,7 @@ impl Host {
             has_executed: false,
             started: self.net.clock.now(),
             patience: PATIENCE,
+            parted: false,
             shared_fds: None,
             attributes: ProcessAttributes::default(),
         };
@@ -75,6 +76,7 @@ impl Host {
         let (arrived, child_changed) = (self.waits.create(), self.waits.create());
         let started = self.net.clock.now();
         let from = self.process(parent);
+        let attributes = from.attributes.for_child();
         let process = Process {
             pid,
             parent: Some(parent),
@@ -106,12 +108,15 @@ impl Host {
             has_executed: false,
             started,
             patience: PATIENCE,
+            parted: attributes.namespaces.is_parted(),
             shared_fds: None,
-            attributes: from.attributes.for_child(),
+            attributes,
         };
         let key = ProcessKey(self.processes.insert(process));
         self.pids.insert(pid, key);
         self.process(parent).children.push(key);
+        let number = self.processes[key.0].attributes.namespaces.pid;
+        self.processes.namespaces.pids.add(number, pid);
         let namespace = self.processes[key.0].mount_namespace;
         self.files.mounts.enter(namespace);
         self.processes.processor_timers_changed(key);
@@ -126,7 +131,10 @@ impl Host {
             None => (self.processes[process.0].pid, comm_of(&self.processes[process.0].exe)),
             Some(first) => {
                 let comm = self.threads[first.0].comm.clone();
-                (self.allocate_pid(), comm)
+                let tid = self.allocate_pid();
+                let number = self.processes[process.0].attributes.namespaces.pid;
+                self.processes.namespaces.pids.add(number, tid);
+                (tid, comm)
             }
         };
         let key = ThreadKey(self.threads.insert(Thread {

@@ -34,6 +34,8 @@ impl Host {
         if self.processes[process.0].ended.is_some() {
             return;
         }
+        self.end_namespace_of(process);
+        self.networks.left |= self.processes[process.0].attributes.namespaces.net != 0;
         self.tracer_ended(process);
         for thread in self.processes[process.0].threads.clone() {
             self.trace_ended(thread, status);
@@ -66,6 +68,21 @@ impl Host {
             self.reports.push(ProcessReport::Ended { spec, status, at: self.net.clock.now() });
         }
         self.announce_end(process, status);
+    }
+
+    /// With process 1 of a process namespace all that are in it end.
+    fn end_namespace_of(&mut self, process: ProcessKey) {
+        let (pid, number) =
+            (self.processes[process.0].pid, self.processes[process.0].attributes.namespaces.pid);
+        if !self.processes.namespaces.pids.is_init(number, pid) {
+            return;
+        }
+        for member in self.processes.namespaces.pids.end(number) {
+            let found = self.pids.get(&member).copied().filter(|member| *member != process);
+            if let Some(member) = found {
+                self.end_process(member, WaitStatus::Signaled(c::SIGKILL));
+            }
+        }
     }
 
     /// Takes back a process that could not be started and was never seen by anyone.
@@ -118,9 +135,11 @@ impl Host {
     pub(crate) fn reap(&mut self, process: ProcessKey) {
         let gone = self.processes.remove(process.0);
         self.pids.remove(&gone.pid);
+        self.keep_status(gone.pid, gone.ended);
         self.notify_pidfds(gone.pid);
         self.waits.destroy(gone.child_changed);
         self.waits.destroy(gone.signals.arrived);
+        self.processes.forget_number(gone.attributes.namespaces.pid, gone.pid);
         if let Some(parent) = gone.parent {
             let parent = self.process(parent);
             parent.children.retain(|child| *child != process);
@@ -150,6 +169,10 @@ impl Host {
         let process = self.process(thread.process);
         process.threads.retain(|t| *t != key);
         process.attributes.ended_calls += thread.calls;
+        if thread.tid != process.pid {
+            let number = process.attributes.namespaces.pid;
+            self.processes.forget_number(number, thread.tid);
+        }
         self.debug_thread_gone(thread.process, key, thread.tid);
     }
 
@@ -179,16 +202,24 @@ impl Host {
         }
     }
 
-    /// Gives the children of a process that ends to the next subreaper or to pid 1.
+    /// Gives the children of a process that ends to the next subreaper or to process 1 of its namespace.
     fn orphan_children(&mut self, process: ProcessKey) {
         let mut reaper = self.processes[process.0].parent;
+        let number = self.processes[process.0].attributes.namespaces.pid;
         while let Some(candidate) = reaper {
-            let candidate = &self.processes[candidate.0];
-            if candidate.attributes.is_subreaper && candidate.ended.is_none() {
+            let found = &self.processes[candidate.0];
+            if found.attributes.namespaces.pid != number {
+                reaper = None;
                 break;
             }
-            reaper = candidate.parent;
+            if found.attributes.is_subreaper && found.ended.is_none() {
+                break;
+            }
+            reaper = found.parent;
         }
+        let init = self.processes.namespaces.pids.init(number);
+        let init = init.and_then(|init| self.pids.get(&init).copied()).filter(|init| *init != process);
+        let reaper = reaper.or(init);
         for child in std::mem::take(&mut self.process(process).children) {
             let orphan = self.process(child);
             orphan.parent = reaper;

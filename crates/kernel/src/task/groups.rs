@@ -30,6 +30,14 @@ impl Host {
         }
     }
 
+    /// All processes but one that have a number above 1 in its namespace, in order of their numbers.
+    pub(crate) fn members_beside(&self, own: ProcessKey) -> Vec<ProcessKey> {
+        let reached = |process: &ProcessKey| {
+            *process != own && self.processes.shown_pid(own, self.processes[process.0].pid) > 1
+        };
+        self.pids.values().copied().filter(reached).collect()
+    }
+
     /// The members of a process group, in order of their numbers.
     pub(crate) fn group_members(&self, pgid: i32) -> Vec<ProcessKey> {
         self.pids.values().copied().filter(|p| self.processes[p.0].pgid == pgid).collect()

@@ -8,6 +8,6 @@ mod fork;
 mod groups;
 mod wait;
 
+pub(crate) use belljar_tasks::children::{ChildEvent, Selector, WaitFlags};
 pub(crate) use clone::CloneRequest;
 pub(crate) use create::comm_of;
-pub(crate) use wait::{ChildEvent, Selector, WaitFlags};

@@ -4,37 +4,7 @@ use crate::host::Host;
 use crate::ids::ProcessKey;
 use crate::process::WaitStatus;
 use belljar_linux_abi::{Errno, c};
-pub(crate) use belljar_tasks::children::{Selector, WaitFlags};
-
-/// The event that a wait returns.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ChildEvent {
-    /// The child.
-    pub pid: i32,
-    /// Its user.
-    pub uid: u32,
-    /// `CLD_*`.
-    pub code: i32,
-    /// The exit code or the signal.
-    pub status: i32,
-    /// Calls that it and the children it waited for have made.
-    pub calls: u64,
-    /// The most bytes that any of them has had in memory.
-    pub resident: u64,
-}
-
-impl ChildEvent {
-    /// The number that `wait4` stores.
-    pub fn encode(&self) -> i32 {
-        match self.code {
-            c::CLD_EXITED => (self.status & 0xff) << 8,
-            c::CLD_STOPPED | c::CLD_TRAPPED => (self.status << 8) | 0x7f,
-            c::CLD_CONTINUED => 0xffff,
-            c::CLD_DUMPED => self.status | 0x80,
-            _ => self.status,
-        }
-    }
-}
+use belljar_tasks::children::{ChildEvent, Selector, WaitFlags};
 
 impl Host {
     /// The first child of `parent` with something to report, which is thereby reported. `ECHILD` if
@@ -118,23 +88,5 @@ impl Host {
             return event;
         }
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn statuses_are_encoded_as_the_macros_of_wait_read_them() {
-        let status =
-            |code, status| ChildEvent { pid: 2, uid: 0, code, status, calls: 0, resident: 0 }.encode();
-        assert!(c::WIFEXITED(status(c::CLD_EXITED, 3)));
-        assert_eq!(c::WEXITSTATUS(status(c::CLD_EXITED, 3)), 3);
-        assert!(c::WIFSIGNALED(status(c::CLD_KILLED, c::SIGKILL)));
-        assert_eq!(c::WTERMSIG(status(c::CLD_KILLED, c::SIGKILL)), c::SIGKILL);
-        assert!(c::WIFSTOPPED(status(c::CLD_STOPPED, c::SIGTSTP)));
-        assert_eq!(c::WSTOPSIG(status(c::CLD_STOPPED, c::SIGTSTP)), c::SIGTSTP);
-        assert!(c::WIFCONTINUED(status(c::CLD_CONTINUED, c::SIGCONT)));
     }
 }

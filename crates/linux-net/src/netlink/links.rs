@@ -73,7 +73,7 @@ impl Admin<'_> {
             (false, true) => IF_OPER_UP,
             (_, false) => IF_OPER_DOWN,
         };
-        let info = link_info(interface);
+        let info = link_info(interface, self.net.number);
         let qdisc: &[u8] = if loopback || info.is_some() { b"noqueue\0" } else { b"pfifo\0" };
         let counters = InterfaceCounters::of(self.net, interface).link_stats64();
         let stats64: Vec<u8> = counters.iter().flat_map(|count| count.to_ne_bytes()).collect();
@@ -82,7 +82,10 @@ impl Admin<'_> {
             .put(&[c::AF_UNSPEC as u8, 0])
             .put(&interface.hardware_type().to_ne_bytes())
             .put(&interface_index(number).to_ne_bytes())
-            .put(&(interface_flags(interface) | self.listeners.membership_flags(number)).to_ne_bytes())
+            .put(
+                &(interface_flags(interface) | self.listeners.membership_flags(self.net, number))
+                    .to_ne_bytes(),
+            )
             .put(&[0; 4])
             .attribute(c::IFLA_IFNAME, &name)
             .attribute(IFLA_TXQLEN, &queue_len.to_ne_bytes())
@@ -120,6 +123,17 @@ impl Admin<'_> {
             other => other?,
         };
         self.look_through(request, &attributes::LINK)?;
+        let network = self.network_asked(request)?;
+        let movable =
+            matches!(self.net.interfaces[number].attachment, Attachment::Dummy | Attachment::Veth { .. });
+        if network.is_some() && !movable {
+            if !matches!(self.net.interfaces[number].attachment, Attachment::Loopback) {
+                self.warn(
+                    "rtnetlink: interfaces of the experiment and VLANs stay in their network namespace",
+                );
+            }
+            return Err(refusal(Errno::EINVAL, "The interface netns is immutable"));
+        }
         let (flags, change) = (request.word(8)?, request.word(12)?);
         let name =
             request.attribute(IFINFOMSG, c::IFLA_IFNAME).map(|name| name.strip_suffix(&[0]).unwrap_or(name));
@@ -153,6 +167,9 @@ impl Admin<'_> {
             self.set_interface_up(number, up != 0);
         }
         self.link_changed(number);
+        if let Some(network) = network {
+            self.move_link(number, network);
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@ mod message;
 mod metrics;
 mod neighbours;
 mod netconf;
+mod networks;
 mod new_links;
 mod nexthops;
 mod refusal;

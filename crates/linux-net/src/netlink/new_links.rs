@@ -26,7 +26,7 @@ const REORDER_HDR: u32 = 1;
 const NAME_MAX: usize = 15;
 
 /// A text up to its zero byte.
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
@@ -38,11 +38,15 @@ fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// The value of `IFLA_LINKINFO` of an interface, and the number of the interface below it.
-pub(super) fn link_info(interface: &Interface) -> Option<(Vec<u8>, Option<usize>)> {
+/// The value of `IFLA_LINKINFO` of an interface of this network, and the number of the interface below it, or of its other end.
+pub(super) fn link_info(interface: &Interface, own: u32) -> Option<(Vec<u8>, Option<usize>)> {
     let mut info = Vec::new();
     match interface.attachment {
         Attachment::Dummy => put(&mut info, INFO_KIND, b"dummy\0"),
+        Attachment::Veth { network, peer } => {
+            put(&mut info, INFO_KIND, b"veth\0");
+            return Some((info, Some(peer).filter(|_| network == own)));
+        }
         Attachment::Vlan { below, id } => {
             let mut data = Vec::new();
             put(&mut data, VLAN_PROTOCOL, &TAGGED.to_be_bytes());
@@ -57,17 +61,35 @@ pub(super) fn link_info(interface: &Interface) -> Option<(Vec<u8>, Option<usize>
     Some((info, None))
 }
 
+/// `EINVAL` for what no interface can be called.
+pub(super) fn checked_name(name: &str) -> Result<(), Errno> {
+    let valid = name.len() <= NAME_MAX && !name.contains(['/', ':']) && name != "." && name != "..";
+    if valid && !name.chars().any(|c| c.is_ascii_whitespace()) { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
 impl Admin<'_> {
-    /// `ip link add`: dummies and VLANs.
+    /// A name that no interface has, of a stem and a number.
+    pub(super) fn free_name(&self, stem: &str) -> String {
+        let free = |n: &u32| self.net.interface_by_name(format!("{stem}{n}").as_bytes()).is_none();
+        format!("{stem}{}", (0..).find(free).unwrap_or(0))
+    }
+
+    /// `ip link add`: dummies, VLANs and pairs.
     pub(crate) fn new_link(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let info = request.attribute(IFINFOMSG, IFLA_LINKINFO).ok_or(Errno::EOPNOTSUPP)?;
         let kind = attribute(info, INFO_KIND).map(text).ok_or(Errno::EOPNOTSUPP)?;
         let data = attribute(info, INFO_DATA);
+        let network = self.network_asked(request)?;
+        let mut peer = None;
         let (attachment, stem) = match &*kind {
-            "dummy" => (Attachment::Dummy, "dummy".to_owned()),
+            "dummy" => (Attachment::Dummy, "dummy"),
+            "veth" => {
+                peer = Some(self.peer_wanted(data)?);
+                (Attachment::Dummy, "veth")
+            }
             "vlan" => {
                 let (below, id) = self.vlan_wanted(request, data)?;
-                (Attachment::Vlan { below, id }, "vlan".to_owned())
+                (Attachment::Vlan { below, id }, "vlan")
             }
             kind => {
                 self.warn(format!("rtnetlink: interfaces of kind '{kind}' are not supported and refused"));
@@ -76,15 +98,9 @@ impl Admin<'_> {
         };
         let name = match request.attribute(IFINFOMSG, c::IFLA_IFNAME).map(text) {
             Some(name) if !name.is_empty() => name,
-            _ => {
-                let free = |n: &u32| self.net.interface_by_name(format!("{stem}{n}").as_bytes()).is_none();
-                format!("{stem}{}", (0..).find(free).unwrap_or(0))
-            }
+            _ => self.free_name(stem),
         };
-        let valid = name.len() <= NAME_MAX && !name.contains(['/', ':']) && name != "." && name != "..";
-        if !valid || name.chars().any(|c| c.is_ascii_whitespace()) {
-            return Err(Errno::EINVAL.into());
-        }
+        checked_name(&name)?;
         if self.net.interface_by_name(name.as_bytes()).is_some() {
             return Err(Errno::EEXIST.into());
         }
@@ -103,10 +119,16 @@ impl Admin<'_> {
             return Err(Errno::ERANGE.into());
         }
         let number = self.net.add_virtual(&name, attachment, mac, mtu);
+        if let Some(peer) = &peer {
+            self.make_peer(number, peer);
+        }
         if request.word(8)? & c::IFF_UP as u32 != 0 {
             self.set_interface_up(number, true);
         }
         self.link_changed(number);
+        if let Some(network) = network {
+            self.move_link(number, network);
+        }
         Ok(())
     }
 
@@ -147,7 +169,7 @@ impl Admin<'_> {
     pub(crate) fn remove_link(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let number = self.link_named(request)?;
         match self.net.interfaces[number].attachment {
-            Attachment::Dummy | Attachment::Vlan { .. } => {
+            Attachment::Dummy | Attachment::Vlan { .. } | Attachment::Veth { .. } => {
                 let mut all = vec![number];
                 let mut next = 0;
                 while let Some(below) = all.get(next) {

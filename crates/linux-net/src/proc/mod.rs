@@ -1,9 +1,13 @@
 //! Files of `/proc/net` in the columns of Linux, made of a stack.
 
+mod interfaces;
 mod snmp;
 mod sockets;
 mod v6;
 
+pub use interfaces::{
+    InterfaceFile, congestion_algorithms, interface_file, proc_net_arp, proc_net_route, resolv_conf,
+};
 pub use snmp::{proc_net_netstat, proc_net_snmp};
 pub use sockets::{CLOSE, ESTABLISHED, LISTEN};
 pub use sockets::{proc_net_dev, proc_net_raw, proc_net_tcp, proc_net_udp, tcp_sockets, udp_sockets};

@@ -65,7 +65,7 @@ fn group<N: AsRef<str>, V: ToString>(group: &str, columns: &[(N, V)]) -> String 
 /// `/proc/net/snmp`.
 pub fn proc_net_snmp(net: &Stack) -> String {
     let c = &net.counters;
-    let established = net.sockets.iter().filter(|(_, socket)| match &socket.kind {
+    let established = net.own_sockets().filter(|(_, socket)| match &socket.kind {
         SocketKind::Tcp(tcp) => match &tcp.role {
             Role::Connection(connection) => {
                 matches!(connection.state(), State::Established | State::CloseWait)

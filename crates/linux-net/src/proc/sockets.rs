@@ -72,7 +72,7 @@ fn shown(domain: i32, bound: Option<Bound>) -> SocketAddr {
 
 /// TCP sockets of a family, those without a port or a connection left out.
 pub fn tcp_sockets(net: &Stack, domain: i32) -> Vec<InetSocketInfo> {
-    let sockets = net.sockets.iter().filter_map(|(key, socket)| {
+    let sockets = net.own_sockets().filter_map(|(key, socket)| {
         let SocketKind::Tcp(tcp) = &socket.kind else { return None };
         let key = SocketKey(key);
         let (local, remote, state, send_queue, receive_queue) = match &tcp.role {
@@ -112,7 +112,7 @@ pub fn tcp_sockets(net: &Stack, domain: i32) -> Vec<InetSocketInfo> {
 
 /// Sockets of UDP, or of UDP-Lite, of a family that have a port.
 pub fn udp_sockets(net: &Stack, domain: i32, protocol: Protocol) -> Vec<InetSocketInfo> {
-    let sockets = net.sockets.iter().filter_map(|(key, socket)| {
+    let sockets = net.own_sockets().filter_map(|(key, socket)| {
         let SocketKind::Udp(udp) = &socket.kind else { return None };
         let bound = udp.bound?;
         let shown = InetSocketInfo {
@@ -172,7 +172,7 @@ pub fn proc_net_udp(net: &Stack, domain: i32, protocol: Protocol) -> String {
 
 /// `/proc/net/raw`: the protocol stands where others have their port.
 pub fn proc_net_raw(net: &Stack) -> String {
-    let lines = net.sockets.iter().filter_map(|(key, socket)| {
+    let lines = net.own_sockets().filter_map(|(key, socket)| {
         let SocketKind::Raw(raw) = &socket.kind else { return None };
         let end = |ip: Option<IpAddr>, port: u8| {
             SocketAddr::new(ip.unwrap_or(address::unspecified(socket.domain)), port.into())

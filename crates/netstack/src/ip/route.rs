@@ -122,6 +122,7 @@ impl Stack {
             metrics: Metrics::default(),
         };
         let route = match destination {
+            IpAddr::V4(v4) if v4.is_loopback() && !self.interfaces[LO].up => return Err(Errno::ENETUNREACH),
             IpAddr::V4(v4) if v4.is_loopback() => inside(Ipv4Addr::LOCALHOST.into()),
             IpAddr::V4(v4) if self.interface_of(v4).is_some() => inside(destination),
             IpAddr::V4(v4) if self.service == Some(v4) => inside(

@@ -107,7 +107,7 @@ impl Stack {
             return Ok(local.port());
         }
         let id = self.choose_port(|net, id| {
-            !net.sockets.iter().any(|(_, socket)| match &socket.kind {
+            !net.own_sockets().any(|(_, socket)| match &socket.kind {
                 SocketKind::Ping(ping) => ping.local.is_some_and(|local| local.port() == id),
                 _ => false,
             })
@@ -137,7 +137,7 @@ impl Stack {
             let asked = ping.local.is_some_and(|own| own.port() == id);
             here && there && asked
         };
-        let sockets = self.sockets.iter().filter(|(_, socket)| concerned(socket));
+        let sockets = self.own_sockets().filter(|(_, socket)| concerned(socket));
         let keys: SmallVec<[SocketKey; 2]> = sockets.map(|(key, _)| SocketKey(key)).collect();
         let arrived = self.clock.now();
         for key in keys {
@@ -168,8 +168,7 @@ impl Stack {
             from_peer && ping.local.is_some_and(|local| local.port() == id)
         };
         let keys: SmallVec<[SocketKey; 2]> = self
-            .sockets
-            .iter()
+            .own_sockets()
             .filter(|(_, socket)| match &socket.kind {
                 SocketKind::Ping(ping) => (socket.domain == c::AF_INET) == v4 && wanted(ping),
                 _ => false,

@@ -51,7 +51,7 @@ impl Stack {
             }
             _ => false,
         };
-        let sockets = self.sockets.iter().filter(|(_, socket)| wanted(socket));
+        let sockets = self.own_sockets().filter(|(_, socket)| wanted(socket));
         let keys: SmallVec<[SocketKey; 4]> = sockets.map(|(key, _)| SocketKey(key)).collect();
         let any = !keys.is_empty();
         keys.into_iter().for_each(|key| self.raw_enqueue(key, inbound));
@@ -83,7 +83,7 @@ impl Stack {
             }
             _ => false,
         };
-        let sockets = self.sockets.iter().filter(|(_, socket)| concerned(socket));
+        let sockets = self.own_sockets().filter(|(_, socket)| concerned(socket));
         let keys: SmallVec<[SocketKey; 2]> = sockets.map(|(key, _)| SocketKey(key)).collect();
         let arrived = self.clock.now();
         for key in keys {

@@ -222,7 +222,7 @@ impl Stack {
 
     /// The clock goes at another rate, and so do all timers.
     pub fn tcp_set_timers_anew(&mut self) {
-        let sockets = self.sockets.iter().filter(|(_, socket)| matches!(socket.kind, SocketKind::Tcp(_)));
+        let sockets = self.own_sockets().filter(|(_, socket)| matches!(socket.kind, SocketKind::Tcp(_)));
         let keys: Vec<SocketKey> = sockets.map(|(key, _)| SocketKey(key)).collect();
         for key in keys {
             let tcp = self.tcp(key);

@@ -86,8 +86,10 @@ impl Stack {
 
     /// Routers are told up to a second later, and again after up to another one.
     pub fn report_group(&mut self, interface: usize, group: Ipv6Addr, joined: bool) {
-        let link =
-            matches!(self.interfaces[interface].attachment, Attachment::Link(_) | Attachment::Vlan { .. });
+        let link = matches!(
+            self.interfaces[interface].attachment,
+            Attachment::Link(_) | Attachment::Vlan { .. } | Attachment::Veth { .. }
+        );
         // Nobody is told of all nodes, or of what does not leave the host (RFC 3810, section 6).
         if !link || group == ipv6::ALL_NODES || group.octets()[1] & 0xf < 2 {
             return;

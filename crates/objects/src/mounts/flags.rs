@@ -34,6 +34,11 @@ bitflags! {
 }
 
 impl MountFlags {
+    /// Those that forbid something.
+    pub const FORBIDDING: MountFlags = MountFlags::READ_ONLY
+        .union(MountFlags::NO_SUID)
+        .union(MountFlags::NO_DEVICES)
+        .union(MountFlags::NO_EXEC);
     /// Those that belong to a mount rather than to its file system.
     pub const OF_MOUNT: MountFlags = MountFlags::READ_ONLY
         .union(MountFlags::NO_SUID)

@@ -9,6 +9,7 @@ fn tmpfs(mounts: &mut Mounts, root: usize) -> MountKey {
     let root = InodeKey(root);
     let flags = MountFlags::empty();
     let device = mounts.add_file_system(|_| FileSystem {
+        owner: 0,
         kind: "tmpfs",
         root,
         flags,
@@ -81,7 +82,7 @@ fn a_namespace_has_mounts_of_its_own() {
     let mut mounts = mounts();
     let outer = tmpfs(&mut mounts, 50);
     mounts.attach(outer, (BASE, InodeKey(7)), &everywhere).unwrap();
-    let inside = mounts.copy_namespace(0);
+    let inside = mounts.copy_namespace(0, false);
     let root = mounts.root_of(inside);
     assert_ne!(root, BASE);
     let copied = mounts.top(root, InodeKey(7)).0;

@@ -487,7 +487,7 @@ impl Notify {
         &mut self,
         group: usize,
         event: &FanotifyEvent,
-        reader: i32,
+        (reader, pid): (i32, i32),
         descriptors: EventDescriptors,
     ) -> Result<Vec<u8>, Errno> {
         let group = self.fanotify_mut(group)?;
@@ -495,7 +495,7 @@ impl Notify {
             group.asked.push((descriptors.file, request));
         }
         let hidden = group.unprivileged && event.pid != reader;
-        let pid = if hidden { 0 } else { event.pid };
+        let pid = if hidden { 0 } else { pid };
         let mut out = Vec::new();
         out.extend_from_slice(&(event.len(group.flags) as u32).to_le_bytes());
         out.extend_from_slice(&[VERSION, 0]);

@@ -51,7 +51,7 @@ fn of_file() -> Subject {
 fn next(notify: &mut Notify, group: usize) -> Option<(u64, Vec<u8>)> {
     let event = notify.take_event(group, 4_096).unwrap()?;
     let fds = EventDescriptors { file: 3, process: 4 };
-    let bytes = notify.told(group, &event, 5, fds).unwrap();
+    let bytes = notify.told(group, &event, (5, event.pid()), fds).unwrap();
     let (head, records) = bytes.split_at(fanotify::METADATA);
     assert_eq!(u32::from_le_bytes(head[..4].try_into().unwrap()) as usize, bytes.len());
     assert_eq!(head[4..8], [3, 0, 24, 0]);

@@ -1,16 +1,28 @@
 //! `/proc/sysvipc`.
 
 use super::SysvIpc;
+use belljar_linux_abi::ipc::IpcPerm;
 use std::fmt::Write;
+
+/// A reader's view of the objects: its namespace of them, owners and processes as its other namespaces have them.
+#[allow(missing_debug_implementations)]
+pub struct Reader<'a> {
+    /// Its namespace.
+    pub namespace: u32,
+    /// Owner and mode.
+    pub owner: &'a dyn Fn(IpcPerm) -> IpcPerm,
+    /// A process.
+    pub pid: &'a dyn Fn(i32) -> i32,
+}
 
 impl SysvIpc {
     /// `/proc/sysvipc/msg`.
-    pub fn list_messages(&self) -> String {
+    pub fn list_messages(&self, reader: &Reader<'_>) -> String {
         let mut text = "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      \
                     rtime      ctime\n"
         .to_owned();
-        for (id, queue) in self.queues.iter() {
-            let (s, p) = (&queue.state, &queue.state.perm);
+        for (id, queue) in self.queues.iter_in(reader.namespace) {
+            let (s, p) = (&queue.state, (reader.owner)(queue.state.perm));
             let _ = writeln!(
                 text,
                 "{:10} {id:10}  {:4o}  {:10} {:10} {:5} {:5} {:5} {:5} {:5} {:5} {:10} {:10} {:10}",
@@ -18,8 +30,8 @@ impl SysvIpc {
                 p.mode,
                 s.cbytes,
                 s.qnum,
-                s.lspid,
-                s.lrpid,
+                (reader.pid)(s.lspid),
+                (reader.pid)(s.lrpid),
                 p.uid,
                 p.gid,
                 p.cuid,
@@ -33,12 +45,12 @@ impl SysvIpc {
     }
 
     /// `/proc/sysvipc/sem`.
-    pub fn list_semaphores(&self) -> String {
+    pub fn list_semaphores(&self, reader: &Reader<'_>) -> String {
         let mut text =
             "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n"
                 .to_owned();
-        for (id, set) in self.semaphores.iter() {
-            let (s, p) = (&set.state, &set.state.perm);
+        for (id, set) in self.semaphores.iter_in(reader.namespace) {
+            let (s, p) = (&set.state, (reader.owner)(set.state.perm));
             let _ = writeln!(
                 text,
                 "{:10} {id:10}  {:4o} {:10} {:5} {:5} {:5} {:5} {:10} {:10}",
@@ -49,13 +61,17 @@ impl SysvIpc {
     }
 
     /// `/proc/sysvipc/shm`, with the number of attachments of each segment.
-    pub fn list_segments(&self, attachments: &[u64]) -> String {
+    pub fn list_segments(&self, reader: &Reader<'_>, attachments: &[u64]) -> String {
         let mut text =
         "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      \
                     atime      dtime      ctime                   rss                  swap\n"
             .to_owned();
         for ((id, segment), attached) in self.segments.iter().zip(attachments) {
-            let (s, p) = (&segment.state, &segment.state.perm);
+            let s = &segment.state;
+            if s.perm.unused[0] != u64::from(reader.namespace) {
+                continue;
+            }
+            let p = (reader.owner)(s.perm);
             let resident = s.segsz.next_multiple_of(4_096);
             let _ = writeln!(
                 text,
@@ -63,8 +79,8 @@ impl SysvIpc {
                 p.key,
                 p.mode,
                 s.segsz,
-                s.cpid,
-                s.lpid,
+                (reader.pid)(s.cpid),
+                (reader.pid)(s.lpid),
                 attached,
                 p.uid,
                 p.gid,

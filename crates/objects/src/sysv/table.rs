@@ -31,13 +31,13 @@ impl<T> Default for IpcTable<T> {
 }
 
 impl<T: SysvObject> IpcTable<T> {
-    /// The object that `key` and `flags` of `shmget(2)` and its like name, if there is one; `None`
+    /// The object of a namespace that `key` and `flags` of `shmget(2)` and its like name, if there is one; `None`
     /// if one must be made. `ENOENT`, `EEXIST`.
-    pub fn lookup(&self, key: i32, flags: i32) -> Result<Option<i32>, Errno> {
+    pub fn lookup(&self, namespace: u32, key: i32, flags: i32) -> Result<Option<i32>, Errno> {
         if key == c::IPC_PRIVATE {
             return Ok(None);
         }
-        match self.iter().find(|(_, object)| object.perm().key == key) {
+        match self.iter_in(namespace).find(|(_, object)| object.perm().key == key) {
             Some(_) if flags & c::IPC_CREAT != 0 && flags & c::IPC_EXCL != 0 => Err(Errno::EEXIST),
             Some((id, _)) => Ok(Some(id)),
             None if flags & c::IPC_CREAT == 0 => Err(Errno::ENOENT),
@@ -74,10 +74,11 @@ impl<T: SysvObject> IpcTable<T> {
         let place = self.place_of(id)?;
         self.places[place].as_mut().ok_or(Errno::EINVAL)
     }
-    /// The identifier of the object at a place, `EINVAL` if there is none: `SHM_STAT`.
-    pub fn id_of_place(&self, place: i32) -> Result<i32, Errno> {
+    /// The identifier of the object at a place, `EINVAL` if there is none of the namespace: `SHM_STAT`.
+    pub fn id_of_place(&self, namespace: u32, place: i32) -> Result<i32, Errno> {
         let place = usize::try_from(place).map_err(|_| Errno::EINVAL)?;
-        self.places.get(place).and_then(Option::as_ref).ok_or(Errno::EINVAL)?;
+        let found = self.places.get(place).and_then(Option::as_ref);
+        found.filter(|object| object.perm().unused[0] == u64::from(namespace)).ok_or(Errno::EINVAL)?;
         Ok(self.id_at(place))
     }
     /// Removes an object.
@@ -88,6 +89,10 @@ impl<T: SysvObject> IpcTable<T> {
     /// All objects with their identifiers.
     pub fn iter(&self) -> impl Iterator<Item = (i32, &T)> {
         self.places.iter().enumerate().filter_map(|(n, object)| Some((self.id_at(n), object.as_ref()?)))
+    }
+    /// The same of a namespace, which is in a field that Linux does not use.
+    pub fn iter_in(&self, namespace: u32) -> impl Iterator<Item = (i32, &T)> {
+        self.iter().filter(move |(_, object)| object.perm().unused[0] == u64::from(namespace))
     }
     /// The highest place in use, 0 without any: what the `INFO` operations return.
     pub fn highest_place(&self) -> i32 {

@@ -209,11 +209,13 @@ impl Call<'_> {
             c::TIOCGPGRP | c::TIOCGSID if !master && !own => Err(Errno::ENOTTY),
             c::TIOCGPGRP => {
                 let foreground = self.host.files.ptys[key].foreground;
+                let foreground = self.host.processes.shown_pid(self.process, foreground);
                 self.write(argument, &foreground)?;
                 done(0)
             }
             c::TIOCGSID => {
                 let session = session.ok_or(Errno::ENOTTY)?;
+                let session = self.host.processes.shown_pid(self.process, session);
                 self.write(argument, &session)?;
                 done(0)
             }
@@ -228,6 +230,7 @@ impl Call<'_> {
                 if pgid < 0 {
                     return Err(Errno::EINVAL);
                 }
+                let pgid = self.host.processes.meant_pid(self.process, pgid);
                 let members = self.host.group_members(pgid);
                 let first = members.first().ok_or(Errno::ESRCH)?;
                 if self.host.processes[first.0].sid != sid {

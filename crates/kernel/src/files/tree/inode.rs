@@ -193,8 +193,8 @@ pub enum DirectorySource {
         /// The interface, or all.
         scope: Scope,
     },
-    /// `/proc`: one directory for each process, besides what the table has.
-    Processes,
+    /// `/proc` of a process namespace: one directory for each process, besides what the table has.
+    Processes(u32),
     /// `/proc/<pid>`.
     Process(i32),
     /// `/proc/<pid>/task/<tid>`.

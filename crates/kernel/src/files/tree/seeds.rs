@@ -58,7 +58,7 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig, m
     );
     for (path, device, mode) in DIRECTORIES {
         let source = match *path {
-            "/proc" => DirectorySource::Processes,
+            "/proc" => DirectorySource::Processes(0),
             "/sys" => DirectorySource::Table("/sys"),
             // What an image has there belongs to it.
             "/run" | "/tmp" | "/var/tmp" if !machines => tree.lower(Path::new(path)),

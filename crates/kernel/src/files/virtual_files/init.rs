@@ -19,7 +19,7 @@ impl Host {
             ProcessFile::OomScore | ProcessFile::OomAdj | ProcessFile::OomScoreAdj => "0\n",
             ProcessFile::Loginuid => "4294967295",
             ProcessFile::SetGroups => "allow\n",
-            ProcessFile::IdMap => "         0          0 4294967295\n",
+            ProcessFile::IdMap(_) => "         0          0 4294967295\n",
             ProcessFile::Personality => "00000000\n",
             ProcessFile::Stat => {
                 "1 (init) S 0 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 0 2625536 256 18446744073709551615 0 0 0 0 0 0 0 4096 0 0 0 \

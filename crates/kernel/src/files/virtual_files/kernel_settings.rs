@@ -1,8 +1,10 @@
 //! Settings of `/proc/sys` that a part of the kernel keeps.
 
+use crate::credentials::capability;
 use crate::host::Host;
 use belljar_linux_abi::Errno;
 use belljar_objects::keys::KeyLimit;
+use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::sysv::IpcNumber;
 use std::ops::RangeInclusive;
 
@@ -15,8 +17,8 @@ const NR_OPEN: RangeInclusive<u64> = 64..=4_194_304;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum KernelSetting {
-    HostName,
-    DomainName,
+    /// The node name or the domain name of `uname(2)`.
+    Name(usize),
     Keys(KeyLimit),
     Ipc(IpcNumber),
     NrOpen,
@@ -27,8 +29,7 @@ impl Host {
     pub(super) fn kernel_setting(&mut self, which: KernelSetting) -> String {
         let name = |name: Vec<u8>| String::from_utf8_lossy(&name).into_owned() + "\n";
         match which {
-            KernelSetting::HostName => name(self.node_name()),
-            KernelSetting::DomainName => name(self.domain_name()),
+            KernelSetting::Name(which) => name(self.node_names()[which].clone()),
             KernelSetting::Keys(limit) => format!("{}\n", self.keys.limit(limit)),
             KernelSetting::Ipc(number) => self.ipc.number(number),
             KernelSetting::NrOpen => format!("{}\n", self.files.most_descriptors),
@@ -37,11 +38,15 @@ impl Host {
     /// It has been written. `EINVAL` for what it cannot be.
     pub(super) fn set_kernel_setting(&mut self, which: KernelSetting, text: &[u8]) -> Result<(), Errno> {
         let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let name = || Some(line[..line.len().min(NAME_MAX)].to_vec());
         let number = std::str::from_utf8(line).ok().and_then(|line| line.trim().parse::<u64>().ok());
         match which {
-            KernelSetting::HostName => self.set_names[0] = name(),
-            KernelSetting::DomainName => self.set_names[1] = name(),
+            KernelSetting::Name(which) => {
+                let process = self.caller.ok_or(Errno::EPERM)?.1;
+                self.processes.require_for(process, NamespaceKind::Uts, capability::SYS_ADMIN)?;
+                let uts = self.processes.namespace(process, NamespaceKind::Uts);
+                let names = &mut self.processes.namespaces.plain.get_mut(NamespaceKind::Uts, uts).names;
+                names[which] = Some(line[..line.len().min(NAME_MAX)].to_vec());
+            }
             KernelSetting::Keys(limit) => {
                 let number = number.and_then(|number| i32::try_from(number).ok());
                 *self.keys.limit(limit) = number.ok_or(Errno::EINVAL)?.into();

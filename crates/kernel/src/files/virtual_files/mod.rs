@@ -11,8 +11,8 @@ mod processes;
 mod status;
 mod system;
 
+pub use belljar_linux_net::proc::InterfaceFile;
 pub use kernel_settings::KernelSetting;
-pub use network::InterfaceFile;
 pub(crate) use system::FILE_SYSTEMS;
 pub use system::{ETC_FILES, LINKS, tunable};
 
@@ -27,6 +27,7 @@ use crate::net::sysctl::InterfaceFileSetting;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 use belljar_netstack::sysctl::Sysctl;
+use belljar_objects::namespaces::{IdKind, NamespaceKind};
 use std::sync::Arc;
 
 /// Where a made-up file's bytes come from. They are made anew each time a reader starts at the
@@ -57,8 +58,8 @@ pub enum VirtualFile {
     Thread(i32, i32, ProcessFile),
     /// `/proc/<pid>/fdinfo/<fd>`.
     DescriptorInfo(i32, i32),
-    /// The target of `/proc/<pid>/ns/<kind>`, which has no bytes: the kind's name and its number.
-    Namespace(&'static str, u32),
+    /// The target of `/proc/<pid>/ns/<kind>`, which has no bytes.
+    Namespace(NamespaceKind, u32),
 }
 
 /// The files of `/proc/<pid>` that have bytes.
@@ -86,7 +87,7 @@ pub enum ProcessFile {
     Pagemap,
     Personality,
     SetGroups,
-    IdMap,
+    IdMap(IdKind),
     Smaps,
     SmapsRollup,
     Stat,
@@ -99,10 +100,10 @@ pub enum ProcessFile {
 /// The symbolic links of procfs, which lead to files rather than to paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MagicLink {
-    /// `/proc/self`.
-    Own,
+    /// `/proc/self`, and the namespace that `/proc` shows.
+    Own(u32),
     /// `/proc/thread-self`.
-    OwnThread,
+    OwnThread(u32),
     /// `exe`.
     Executable(i32),
     /// `cwd`.
@@ -111,10 +112,8 @@ pub enum MagicLink {
     Root(i32),
     /// `fd/<n>`.
     Descriptor(i32, i32),
-    /// `ns/<kind>`: the kind's name and its number.
-    Namespace(&'static str, u32),
-    /// The same of a kind of which there may be several: `mnt`, `time`, `time_for_children`.
-    OwnNamespace(i32, &'static str),
+    /// `ns/<link>`.
+    Namespace(i32, &'static str),
 }
 
 impl Host {
@@ -128,11 +127,19 @@ impl Host {
             VirtualFile::Tunable(setting) => Ok(self.sysctl(setting).into_bytes()),
             VirtualFile::Kernel(setting) => Ok(self.kernel_setting(setting).into_bytes()),
             VirtualFile::InterfaceSetting(setting) => Ok(self.interface_setting(setting).into_bytes()),
-            VirtualFile::Interface(number, file) => Ok(self.interface_file(number, file).into_bytes()),
+            VirtualFile::Interface(number, file) => {
+                Ok(belljar_linux_net::proc::interface_file(&self.net, number, file).into_bytes())
+            }
             VirtualFile::Written(bytes) => Ok(bytes),
-            VirtualFile::Process(pid, file) => self.process_file(pid, None, file),
-            VirtualFile::Thread(pid, tid, file) => self.process_file(pid, Some(tid), file),
-            VirtualFile::DescriptorInfo(pid, fd) => self.descriptor_info(pid, fd),
+            VirtualFile::Process(pid, file) => {
+                self.process_file(self.files.shown_namespace(inode), pid, None, file)
+            }
+            VirtualFile::Thread(pid, tid, file) => {
+                self.process_file(self.files.shown_namespace(inode), pid, Some(tid), file)
+            }
+            VirtualFile::DescriptorInfo(pid, fd) => {
+                self.descriptor_info(self.files.shown_namespace(inode), pid, fd)
+            }
             VirtualFile::Namespace(..) => Err(Errno::EINVAL),
         }
     }
@@ -192,7 +199,7 @@ impl Call<'_> {
             let start = offset.unwrap_or(self.host.files.open(file).offset);
             return self.write_memory(file, process, buffers, start, offset.is_none());
         }
-        let len = total_len(buffers);
+        let (len, open) = (total_len(buffers), file);
         let data = self.gather(buffers, 0, 4_096)?;
         let Node::Virtual(file) = &mut self.host.files.inode(inode).node else { return Err(Errno::EINVAL) };
         match file {
@@ -231,10 +238,25 @@ impl Call<'_> {
                 self.host.set_coredump_filter(pid, &data)?;
             }
             VirtualFile::Process(_, ProcessFile::Loginuid) => {}
+            VirtualFile::Process(pid, what @ (ProcessFile::SetGroups | ProcessFile::IdMap(_))) => {
+                let process = *self.host.pids.get(pid).ok_or(Errno::ESRCH)?;
+                let what = *what;
+                let start = offset.unwrap_or(self.host.files.open(open).offset);
+                if start != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                let processes = &mut self.host.processes;
+                match what {
+                    ProcessFile::IdMap(kind) => processes.write_id_map(self.process, process, kind, &data)?,
+                    _ => processes.write_setgroups(self.process, process, &data)?,
+                }
+                self.host.files.open(open).offset += if offset.is_none() { len } else { 0 };
+            }
             VirtualFile::Process(pid, ProcessFile::TimeOffsets) => {
                 let process = *self.host.pids.get(pid).ok_or(Errno::ESRCH)?;
-                self.host.processes.require(self.process, capability::SYS_TIME)?;
                 let number = self.host.processes[process.0].attributes.time.of_children;
+                let owner = self.host.processes.namespaces.owner(NamespaceKind::Time, number).unwrap_or(0);
+                self.host.processes.require_in(self.process, owner, capability::SYS_TIME)?;
                 let now = self.host.net.clock.monotonic_ns();
                 return done(self.host.processes.time_namespaces.write(number, &data, now)? as u64);
             }

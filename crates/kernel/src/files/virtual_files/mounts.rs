@@ -62,8 +62,8 @@ impl Files {
             });
         }
         let first = self.mounts.get(root);
-        // They lie in the first file system, wherever that is now.
-        if first.device == SEEDS[0].1 {
+        // They lie in the first file system, wherever that is now; in later namespaces they are mounted.
+        if namespace == 0 && first.device == SEEDS[0].1 {
             let seeds = SEEDS.iter().enumerate().skip(1);
             let shown = seeds.filter_map(|(n, (path, device, _, source))| {
                 let system = self.mounts.system(*device)?;

@@ -1,4 +1,4 @@
-//! Namespaces as files, namespaces(7): but for mounts and time there is one of each kind, in which all processes of a host are.
+//! Namespaces as files, namespaces(7).
 
 use super::VirtualFile;
 use crate::call::Call;
@@ -6,163 +6,173 @@ use crate::files::Files;
 use crate::files::tree::{NAMESPACE, Node, ROOT};
 use crate::files::{FileKind, OpenFile};
 use crate::host::Host;
-use crate::ids::{FileKey, InodeKey};
+use crate::ids::{FileKey, InodeKey, ProcessKey};
 use crate::outcome::{SysResult, done};
+use crate::rights::AccessIds;
 use belljar_linux_abi::{Errno, c};
-
-/// The requests of `ioctl_ns(2)`.
-const NS_GET_USERNS: u64 = 0xb701;
-const NS_GET_PARENT: u64 = 0xb702;
-const NS_GET_NSTYPE: u64 = 0xb703;
-const NS_GET_OWNER_UID: u64 = 0xb704;
-
-/// The flag of `clone(2)` that makes a namespace of this kind.
-fn flag_of(kind: &str) -> i32 {
-    match kind {
-        "cgroup" => c::CLONE_NEWCGROUP,
-        "ipc" => c::CLONE_NEWIPC,
-        "mnt" => c::CLONE_NEWNS,
-        "net" => c::CLONE_NEWNET,
-        "pid" => c::CLONE_NEWPID,
-        "time" => c::CLONE_NEWTIME,
-        "user" => c::CLONE_NEWUSER,
-        _ => c::CLONE_NEWUTS,
-    }
-}
+use belljar_objects::mounts::BASE;
+use belljar_objects::namespaces::*;
 
 impl Files {
     /// The kind and number of the namespace that an open file is, if it is one.
-    pub(crate) fn namespace_of(&mut self, file: FileKey) -> Option<(&'static str, u32)> {
-        let FileKind::Virtual { inode, .. } = self.open(file).kind else { return None };
-        match self.inode(inode).node {
+    pub(crate) fn namespace_of(&self, file: FileKey) -> Option<(NamespaceKind, u32)> {
+        let FileKind::Virtual { inode, .. } = self.open[file.0].kind else { return None };
+        match self.inodes[inode.0].node {
             Node::Virtual(VirtualFile::Namespace(kind, number)) => Some((kind, number)),
             _ => None,
         }
     }
-}
-
-/// The first mount namespace's number, and what those that programs make begin behind.
-const FIRST_MOUNTS: u32 = 0xefff_fff8;
-const LATER_MOUNTS: u32 = 0xf000_0000;
-/// The same of time namespaces.
-const FIRST_TIME: u32 = 0xefff_fffa;
-const LATER_TIMES: u32 = 0xf100_0000;
-
-impl VirtualFile {
-    /// The mount namespace that it is, if it is one.
-    pub(crate) fn mount_namespace(&self) -> Option<u32> {
-        match self {
-            VirtualFile::Namespace("mnt", number) => Some(number.checked_sub(LATER_MOUNTS).unwrap_or(0)),
-            _ => None,
-        }
-    }
-}
-
-impl Files {
     /// The mount namespace that an open file holds, if it is one.
     pub(crate) fn mount_namespace_of(&self, file: FileKey) -> Option<u32> {
-        let open = &self.open[file.0];
-        let FileKind::Virtual { inode, .. } = open.kind else { return None };
-        match &self.inodes[inode.0].node {
-            Node::Virtual(file) => file.mount_namespace(),
-            _ => None,
-        }
+        self.namespace_of(file).filter(|(kind, _)| *kind == NamespaceKind::Mounts).map(|(_, number)| number)
     }
 }
 
 impl Host {
-    /// Kind and number of the namespace that a link of a process leads to, of the kinds of which there may be several.
-    pub(super) fn namespace_behind(&self, pid: i32, link: &str) -> Result<(&'static str, u32), Errno> {
-        let process = match pid {
-            super::init::INIT => None,
-            pid => Some(&self.processes[self.living(pid).ok_or(Errno::ENOENT)?.0]),
-        };
-        let (mounts, time) =
-            process.map_or_else(Default::default, |of| (of.mount_namespace, of.attributes.time));
-        let later = |first, later, number| if number == 0 { first } else { later + number };
+    /// Kind and number of the namespace that a link of a process leads to. `ENOENT` for that of its children before the first one
+    /// is in it.
+    pub(crate) fn namespace_behind(&self, pid: i32, link: &str) -> Result<(NamespaceKind, u32), Errno> {
+        let (_, kind) = LINKS.iter().find(|(name, _)| *name == link).ok_or(Errno::ENOENT)?;
+        if pid == super::init::INIT {
+            return Ok((*kind, 0));
+        }
+        let process = self.living(pid).ok_or(Errno::ENOENT)?;
+        let of = &self.processes[process.0].attributes;
         Ok(match link {
-            "mnt" => ("mnt", later(FIRST_MOUNTS, LATER_MOUNTS, mounts)),
-            "time" => ("time", later(FIRST_TIME, LATER_TIMES, time.own)),
-            _ => ("time", later(FIRST_TIME, LATER_TIMES, time.of_children)),
+            "time_for_children" => (*kind, of.time.of_children),
+            "pid_for_children" => {
+                let number = of.namespaces.pid_of_children;
+                let has_init = number == 0 || self.processes.namespaces.pids.init(number).is_some();
+                (*kind, has_init.then_some(number).ok_or(Errno::ENOENT)?)
+            }
+            _ => (*kind, self.processes.namespace(process, *kind)),
         })
     }
     /// The inode of a namespace, whose number it has.
-    pub(crate) fn namespace_inode(&mut self, kind: &'static str, number: u32) -> InodeKey {
+    pub(crate) fn namespace_inode(&mut self, kind: NamespaceKind, number: u32) -> InodeKey {
+        let shown = kind.shown(number);
         let known = |host: &Host, key: InodeKey| {
             let inode = host.files.inodes.get(key.0);
-            inode.is_some_and(|inode| inode.identity() == (NAMESPACE, u64::from(number)))
+            inode.is_some_and(|inode| inode.identity() == (NAMESPACE, u64::from(shown)))
         };
-        if let Some(key) = self.files.namespaces.get(&number).copied().filter(|key| known(self, *key)) {
+        if let Some(key) = self.files.namespaces.get(&shown).copied().filter(|key| known(self, *key)) {
             return key;
         }
         let key = self.new_inode(ROOT, Node::Virtual(VirtualFile::Namespace(kind, number)), 0o444);
         let inode = self.files.inode(key);
-        (inode.device, inode.number) = (NAMESPACE, u64::from(number));
-        self.files.namespaces.insert(number, key);
+        (inode.device, inode.number) = (NAMESPACE, u64::from(shown));
+        self.files.namespaces.insert(shown, key);
         key
     }
-    /// The namespaces of mounts and of time that `setns(2)` moves a process to, if it moves it; it is in all others
-    /// already. `EINVAL` for what is no namespace or not of the kind that is asked for, and for the user namespace that
-    /// the process is in.
-    pub(crate) fn check_setns(
+    /// The namespaces that `setns(2)` names: one that is open, or those of the kinds `kinds` of an open process. `EINVAL` for what is
+    /// no namespace or not of the kind that is asked for.
+    fn named_namespaces(
         &mut self,
+        by: ProcessKey,
         file: FileKey,
         kinds: i32,
-    ) -> Result<(Option<u32>, Option<u32>), Errno> {
-        const ALL: i32 = c::CLONE_NEWCGROUP
-            | c::CLONE_NEWIPC
-            | c::CLONE_NEWNS
-            | c::CLONE_NEWNET
-            | c::CLONE_NEWPID
-            | c::CLONE_NEWTIME
-            | c::CLONE_NEWUSER
-            | c::CLONE_NEWUTS;
-        let entered = match self.files.namespace_of(file) {
-            Some((kind, _)) if kinds == 0 || kinds == flag_of(kind) => flag_of(kind),
+    ) -> Result<Vec<(NamespaceKind, u32)>, Errno> {
+        match self.files.namespace_of(file) {
+            Some((kind, number)) if kinds == 0 || kinds == kind.flag() => Ok(vec![(kind, number)]),
             None if matches!(self.files.open(file), OpenFile { kind: FileKind::PidFd(_), .. }) => {
                 let pid = self.files.pidfd_pid(file)?;
-                if kinds == 0 || kinds & !ALL != 0 {
+                if kinds == 0 || kinds & !ALL_KINDS != 0 {
                     return Err(Errno::EINVAL);
                 }
-                if !self.pids.contains_key(&pid) {
+                let process = self.living(pid).ok_or(Errno::ESRCH)?;
+                if self.processes[process.0].ended.is_some() {
                     return Err(Errno::ESRCH);
                 }
-                kinds
+                self.processes.may_access(by, process, AccessIds::Real)?;
+                // The user namespace comes first: it gives the rights for the others.
+                let mut named: Vec<_> =
+                    NamespaceKind::all().filter(|kind| kinds & kind.flag() != 0).collect();
+                named.sort_by_key(|kind| *kind != NamespaceKind::User);
+                Ok(named.into_iter().map(|kind| (kind, self.processes.namespace(process, kind))).collect())
             }
-            _ => return Err(Errno::EINVAL),
-        };
-        if entered & c::CLONE_NEWUSER != 0 {
-            return Err(Errno::EINVAL);
-        }
-        let (mut mounts, mut time) = (None, None);
-        if entered & c::CLONE_NEWNS != 0 {
-            let number = self.namespace_named(file, "mnt")?;
-            mounts = Some(VirtualFile::Namespace("mnt", number).mount_namespace().unwrap_or(0));
-        }
-        if entered & c::CLONE_NEWTIME != 0 {
-            time = Some(self.namespace_named(file, "time")?.saturating_sub(LATER_TIMES));
-        }
-        let has_mounts = mounts.is_none_or(|number| self.files.mounts.has_namespace(number));
-        let has_time = time.is_none_or(|number| self.processes.time_namespaces.contains(number));
-        if has_mounts && has_time { Ok((mounts, time)) } else { Err(Errno::EINVAL) }
-    }
-    /// The number of the namespace that an open file is, or of the one that a link of its process leads to.
-    fn namespace_named(&mut self, file: FileKey, link: &str) -> Result<u32, Errno> {
-        match self.files.namespace_of(file) {
-            Some((_, number)) => Ok(number),
-            None => Ok(self.namespace_behind(self.files.pidfd_pid(file)?, link)?.1),
+            _ => Err(Errno::EINVAL),
         }
     }
 }
 
 impl Call<'_> {
-    /// `ioctl_ns(2)`. `EPERM` for the parent, which is out of reach.
-    pub(crate) fn namespace_ioctl(&mut self, kind: &str, request: u64) -> SysResult {
+    /// `setns(2)`: all namespaces are entered, or none.
+    pub(crate) fn enter_namespaces(&mut self, file: FileKey, kinds: i32) -> SysResult {
+        let named = self.host.named_namespaces(self.process, file, kinds)?;
+        let process = self.host.process(self.process);
+        let (mut who, mut of) = (process.credentials.clone(), process.attributes.namespaces);
+        let alone = process.threads.len() == 1;
+        for (kind, number) in &named {
+            let all = &self.host.processes.namespaces;
+            match kind {
+                NamespaceKind::User if !alone => return Err(Errno::EINVAL),
+                NamespaceKind::Time if !alone => return Err(Errno::EUSERS),
+                NamespaceKind::Mounts if !self.host.files.mounts.has_namespace(*number) => {
+                    return Err(Errno::EINVAL);
+                }
+                NamespaceKind::Net if !self.host.networks.has(*number) => return Err(Errno::EINVAL),
+                _ => {}
+            }
+            all.may_enter(&who, *kind, *number)?;
+            match kind {
+                NamespaceKind::User => all.users.enter(&mut who, *number),
+                NamespaceKind::Mounts | NamespaceKind::Time => {}
+                _ => all.enter(*kind, *number, &mut of)?,
+            }
+        }
+        let kinds = named.iter().fold(0, |flags, (kind, _)| flags | kind.flag());
+        self.host.check_namespaces(kinds, !alone)?;
+        self.host.networks.left = true;
+        let process = self.host.process(self.process);
+        process.credentials = who;
+        process.set_namespaces(of);
+        for (kind, number) in named {
+            match kind {
+                NamespaceKind::Mounts => self.host.enter_mounts(self.process, number),
+                NamespaceKind::Time => {
+                    self.host.process(self.process).attributes.time.of_children = number;
+                    self.host.processes.enter_time(self.process);
+                }
+                _ => {}
+            }
+        }
+        done(0)
+    }
+    /// A new descriptor of a namespace.
+    pub(crate) fn open_namespace(&mut self, kind: NamespaceKind, number: u32) -> SysResult {
+        let inode = self.host.namespace_inode(kind, number);
+        if kind == NamespaceKind::Mounts {
+            self.host.files.mounts.enter(number);
+        }
+        let kind = FileKind::Virtual { inode, content: None, mounts: None };
+        let file = self.host.files.open_file(kind, c::O_RDONLY);
+        self.host.files.opened_in(BASE, file);
+        self.host.files.inode(inode).opens += 1;
+        self.host.install_fd(self.process, file, true, 0).and_then(done)
+    }
+    /// `ioctl_ns(2)`.
+    pub(crate) fn namespace_ioctl(
+        &mut self,
+        (kind, number): (NamespaceKind, u32),
+        request: u64,
+        argument: u64,
+    ) -> SysResult {
         match request {
-            NS_GET_NSTYPE => done(flag_of(kind) as u32 as u64),
-            NS_GET_USERNS if kind == "user" => Err(Errno::EPERM),
-            NS_GET_PARENT if matches!(kind, "user" | "pid") => Err(Errno::EPERM),
-            NS_GET_PARENT | NS_GET_OWNER_UID if kind != "user" => Err(Errno::EINVAL),
+            NS_GET_NSTYPE => done(kind.flag() as u32 as u64),
+            NS_GET_USERNS | NS_GET_PARENT => {
+                let own = &self.host.processes[self.process.0];
+                let who = (&own.credentials, own.attributes.namespaces);
+                let all = &self.host.processes.namespaces;
+                let (kind, number) = all.related(who, kind, number, request)?;
+                self.open_namespace(kind, number)
+            }
+            NS_GET_OWNER_UID if kind == NamespaceKind::User => {
+                let owner = self.host.processes.namespaces.users.owner(number);
+                let shown = self.host.processes.shown_id(self.process, IdKind::User, owner);
+                self.write(argument, &shown)?;
+                done(0)
+            }
+            NS_GET_OWNER_UID => Err(Errno::EINVAL),
             _ => Err(Errno::ENOTTY),
         }
     }

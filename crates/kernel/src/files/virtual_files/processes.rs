@@ -5,7 +5,7 @@ use super::system::{SystemFile, system_file, system_names};
 use super::{MagicLink, ProcessFile, VirtualFile};
 use crate::credentials::capability;
 use crate::files::Files;
-use crate::files::tree::{Directory, DirectorySource, Node, Step, Target};
+use crate::files::tree::{Directory, DirectorySource, Meta, Node, PROC, Step, Target, Times};
 use crate::files::{FdTable, FileKind};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
@@ -16,6 +16,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::socket_inode;
 use belljar_netstack::conf::Scope;
 use belljar_objects::mounts::BASE;
+use belljar_objects::namespaces::{IdKind, LINKS};
 
 /// The files of a process's directory and their modes.
 const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
@@ -25,7 +26,7 @@ const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
     ("comm", 0o644, ProcessFile::Comm),
     ("coredump_filter", 0o644, ProcessFile::CoredumpFilter),
     ("environ", 0o400, ProcessFile::Environ),
-    ("gid_map", 0o644, ProcessFile::IdMap),
+    ("gid_map", 0o644, ProcessFile::IdMap(IdKind::Group)),
     ("io", 0o400, ProcessFile::Io),
     ("limits", 0o444, ProcessFile::Limits),
     ("loginuid", 0o644, ProcessFile::Loginuid),
@@ -47,25 +48,8 @@ const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
     ("status", 0o444, ProcessFile::Status),
     ("timens_offsets", 0o644, ProcessFile::TimeOffsets),
     ("timerslack_ns", 0o666, ProcessFile::TimerSlack),
-    ("uid_map", 0o644, ProcessFile::IdMap),
+    ("uid_map", 0o644, ProcessFile::IdMap(IdKind::User)),
     ("wchan", 0o444, ProcessFile::Wchan),
-];
-
-/// Stands for the number where each process may have another.
-const OWN: u32 = 0;
-/// The links of `ns`, the namespaces that they name, and the numbers that those have on every machine that has
-/// not made others, `namespaces(7)`.
-const NAMESPACES: &[(&str, &str, u32)] = &[
-    ("cgroup", "cgroup", 0xefff_fffb),
-    ("ipc", "ipc", 0xefff_ffff),
-    ("mnt", "mnt", OWN),
-    ("net", "net", 0xefff_fff9),
-    ("pid", "pid", 0xefff_fffc),
-    ("pid_for_children", "pid", 0xefff_fffc),
-    ("time", "time", OWN),
-    ("time_for_children", "time", OWN),
-    ("user", "user", 0xefff_fffd),
-    ("uts", "uts", 0xefff_fffe),
 ];
 
 /// Decimal digits without a leading zero, as procfs names processes and descriptors.
@@ -86,6 +70,36 @@ impl Files {
             )
         )
     }
+    /// The process namespace that a file of `/proc` shows: that of the mount which it is in.
+    pub(super) fn shown_namespace(&self, inode: InodeKey) -> u32 {
+        let mut at = inode;
+        loop {
+            if let Node::Directory(Directory { source: DirectorySource::Processes(namespace), .. }) =
+                self.inodes[at.0].node
+            {
+                return namespace;
+            }
+            match self.inodes[at.0].links.first() {
+                Some((parent, _)) if self.inodes.contains(parent.0) => at = *parent,
+                _ => return 0,
+            }
+        }
+    }
+    /// The root of `/proc` as processes of a namespace mount it.
+    pub(crate) fn proc_root(&mut self, namespace: u32, now: i64) -> InodeKey {
+        if let Some(root) = self.proc_roots.get(&namespace) {
+            return *root;
+        }
+        let source = DirectorySource::Processes(namespace);
+        let directory = Directory { source, is_root: true, ..Directory::default() };
+        let meta = Meta { mode: 0o555, times: Times::all(now), ..Meta::default() };
+        let root = self.add_inode(PROC, Node::Directory(directory), meta);
+        self.directory(root).parent = root;
+        // It stays, mounted or not.
+        self.inode(root).opens = 1;
+        self.proc_roots.insert(namespace, root);
+        root
+    }
     /// The process whose directory in `/proc` is open as `file`.
     pub(crate) fn process_directory(&self, file: FileKey) -> Option<i32> {
         let FileKind::Directory { inode, .. } = self.open[file.0].kind else { return None };
@@ -97,6 +111,11 @@ impl Files {
 }
 
 impl Host {
+    /// The number of a process in a namespace; `ENOENT` if it has none there.
+    fn shown_in(&self, namespace: u32, pid: i32) -> Result<String, Errno> {
+        let shown = self.processes.namespaces.pids.shown(namespace, pid);
+        if shown == 0 { Err(Errno::ENOENT) } else { Ok(shown.to_string()) }
+    }
     pub(super) fn living(&self, pid: i32) -> Option<ProcessKey> {
         self.pids.get(&pid).copied()
     }
@@ -124,7 +143,9 @@ impl Host {
                 DirectorySource::Process(pid) => self.is_shown(pid),
                 DirectorySource::Thread(pid, tid) => self.has_thread(pid, tid),
                 DirectorySource::SettingsOf { scope: Scope::Interface(number), .. } => {
-                    self.net.interfaces[number].exists()
+                    let there = self.net.interfaces.get(number).filter(|interface| interface.exists());
+                    let name = self.files.inodes[inode.0].links.first().map(|(_, name)| &name[..]);
+                    there.is_some_and(|there| name.is_none_or(|name| name == there.name.as_bytes()))
                 }
                 _ => true,
             },
@@ -141,10 +162,12 @@ impl Host {
         name: &[u8],
     ) -> Result<Option<InodeKey>, Errno> {
         let (node, mode) = match self.files.directory(directory).source {
-            DirectorySource::Processes => match (name, number(name)) {
-                (b"self", _) => (Node::Magic(MagicLink::Own), 0o777),
-                (b"thread-self", _) => (Node::Magic(MagicLink::OwnThread), 0o777),
-                (_, Some(pid)) if self.is_shown(pid) => {
+            DirectorySource::Processes(namespace) => match (name, number(name)) {
+                (b"self", _) => (Node::Magic(MagicLink::Own(namespace)), 0o777),
+                (b"thread-self", _) => (Node::Magic(MagicLink::OwnThread(namespace)), 0o777),
+                (_, Some(number)) => {
+                    let pid = self.processes.namespaces.pids.found(namespace, number);
+                    let Some(pid) = pid.filter(|pid| self.is_shown(*pid)) else { return Ok(None) };
                     self.proc_directory(directory, DirectorySource::Process(pid))
                 }
                 _ => match self.system_entry(directory, "/proc", name) {
@@ -186,16 +209,17 @@ impl Host {
                 }
                 _ => return Ok(None),
             },
-            DirectorySource::Tasks(pid) => match number(name) {
+            DirectorySource::Tasks(pid) => match number(name).and_then(|tid| {
+                self.processes.namespaces.pids.found(self.files.shown_namespace(directory), tid)
+            }) {
                 Some(tid) if self.has_thread(pid, tid) => {
                     self.proc_directory(directory, DirectorySource::Thread(pid, tid))
                 }
                 _ => return Ok(None),
             },
             DirectorySource::Namespaces(pid) => {
-                match NAMESPACES.iter().find(|(n, ..)| n.as_bytes() == name) {
-                    Some((link, _, OWN)) => (Node::Magic(MagicLink::OwnNamespace(pid, link)), 0o777),
-                    Some((_, kind, number)) => (Node::Magic(MagicLink::Namespace(kind, *number)), 0o777),
+                match LINKS.iter().find(|(link, _)| link.as_bytes() == name) {
+                    Some((link, _)) => (Node::Magic(MagicLink::Namespace(pid, link)), 0o777),
                     None => return Ok(None),
                 }
             }
@@ -263,17 +287,20 @@ impl Host {
             _ => return None,
         };
         let (.., file) = PROCESS_FILES.iter().find(|(known, ..)| *known == name)?;
-        self.process_file(pid, tid, *file).ok()
+        self.process_file(0, pid, tid, *file).ok()
     }
 
     /// Looks every entry of a made-up directory up, so that it can be listed.
     pub(crate) fn complete_made_up(&mut self, directory: InodeKey) -> Result<(), Errno> {
         let links = ["exe", "cwd", "root", "net", "fd", "fdinfo", "ns"];
         let names: Vec<String> = match self.files.directory(directory).source {
-            DirectorySource::Processes => {
+            DirectorySource::Processes(namespace) => {
                 let own = ["self", "thread-self"].map(String::from).into_iter();
                 let system = system_names("/proc").into_iter().map(String::from);
-                let processes = [INIT].iter().chain(self.pids.keys()).map(i32::to_string);
+                let init = if namespace == 0 { Some(INIT) } else { None };
+                let shown = |pid: &i32| self.processes.namespaces.pids.shown(namespace, *pid);
+                let processes = self.pids.keys().map(shown).filter(|pid| *pid != 0);
+                let processes = init.into_iter().chain(processes).map(|pid| pid.to_string());
                 own.chain(system).chain(processes).collect()
             }
             DirectorySource::Table(path) => {
@@ -307,9 +334,11 @@ impl Host {
                 }
                 let process = self.living(pid).ok_or(Errno::ENOENT)?;
                 let threads = self.processes[process.0].threads.iter();
-                threads.map(|key| self.threads[key.0].tid.to_string()).collect()
+                let namespace = self.files.shown_namespace(directory);
+                let shown = |tid| self.processes.namespaces.pids.shown(namespace, tid);
+                threads.map(|key| shown(self.threads[key.0].tid).to_string()).collect()
             }
-            DirectorySource::Namespaces(_) => NAMESPACES.iter().map(|(name, ..)| name.to_string()).collect(),
+            DirectorySource::Namespaces(_) => LINKS.iter().map(|(name, ..)| name.to_string()).collect(),
             _ => Vec::new(),
         };
         for name in names {
@@ -326,13 +355,10 @@ impl Host {
             let target = self.files.open(file).kind.inode().map_or(Target::File(file), Target::Inode);
             return Ok(Step::Target(target, self.files.mount_of(file)));
         }
-        if let MagicLink::OwnNamespace(pid, link) = link {
+        if let MagicLink::Namespace(pid, link) = link {
             let (kind, number) = self.namespace_behind(pid, link)?;
             let inode = self.namespace_inode(kind, number);
             return Ok(Step::Target(Target::Inode(inode), BASE));
-        }
-        if let MagicLink::Namespace(kind, number) = link {
-            return Ok(Step::Target(Target::Inode(self.namespace_inode(kind, number)), BASE));
         }
         Ok(Step::Text(self.magic_text(process, link)?))
     }
@@ -342,6 +368,7 @@ impl Host {
         let (MagicLink::Executable(pid)
         | MagicLink::WorkingDirectory(pid)
         | MagicLink::Root(pid)
+        | MagicLink::Namespace(pid, _)
         | MagicLink::Descriptor(pid, _)) = link
         else {
             return Ok(());
@@ -359,17 +386,19 @@ impl Host {
         let is_alive = |host: &Host, key: &ProcessKey| host.processes[key.0].ended.is_none();
         let of = |host: &Host, pid| host.living(pid).filter(|key| is_alive(host, key)).ok_or(Errno::ENOENT);
         Ok(match link {
-            MagicLink::Own => self.processes[process.0].pid.to_string().into_bytes(),
-            MagicLink::OwnThread => {
+            MagicLink::Own(namespace) => {
+                self.shown_in(namespace, self.processes[process.0].pid)?.into_bytes()
+            }
+            MagicLink::OwnThread(namespace) => {
                 let pid = self.processes[process.0].pid;
                 let caller = self.caller.and_then(|(key, _)| self.threads.get(key.0));
                 let tid = caller.filter(|caller| caller.process == process).map_or(pid, |caller| caller.tid);
-                format!("{pid}/task/{tid}").into_bytes()
+                format!("{}/task/{}", self.shown_in(namespace, pid)?, self.shown_in(namespace, tid)?)
+                    .into_bytes()
             }
-            MagicLink::Namespace(kind, number) => format!("{kind}:[{number}]").into_bytes(),
-            MagicLink::OwnNamespace(pid, link) => {
+            MagicLink::Namespace(pid, link) => {
                 let (kind, number) = self.namespace_behind(pid, link)?;
-                format!("{kind}:[{number}]").into_bytes()
+                format!("{}:[{}]", kind.name(), kind.shown(number)).into_bytes()
             }
             MagicLink::Executable(INIT) => b"/init".to_vec(),
             MagicLink::WorkingDirectory(INIT) | MagicLink::Root(INIT) => b"/".to_vec(),
@@ -386,7 +415,7 @@ impl Host {
     /// The name of an open file in `/proc/<pid>/fd`.
     fn open_file_name(&mut self, file: FileKey) -> Vec<u8> {
         if let Some((kind, number)) = self.files.namespace_of(file) {
-            return format!("{kind}:[{number}]").into_bytes();
+            return format!("{}:[{}]", kind.name(), kind.shown(number)).into_bytes();
         }
         let anonymous = |name: &str| format!("anon_inode:[{name}]").into_bytes();
         match &self.files.open[file.0].kind {
@@ -421,7 +450,7 @@ impl Host {
     }
 
     /// `/proc/<pid>/fdinfo/<fd>`.
-    pub(super) fn descriptor_info(&mut self, pid: i32, fd: i32) -> Result<Vec<u8>, Errno> {
+    pub(super) fn descriptor_info(&mut self, namespace: u32, pid: i32, fd: i32) -> Result<Vec<u8>, Errno> {
         let file = self.descriptor(pid, fd).ok_or(Errno::ENOENT)?;
         let table = self.fd_table_of(pid).ok_or(Errno::ENOENT)?;
         let on_exec = table.entries[fd as usize].is_some_and(|entry| entry.close_on_exec);
@@ -433,8 +462,15 @@ impl Host {
         let number = self.files.open(file).kind.inode().map_or(0, |inode| self.files.inode(inode).number);
         let more = match self.files.pidfd_pid(file) {
             Ok(pid) => {
-                let shown = if self.pids.contains_key(&pid) { pid } else { -1 };
-                format!("Pid:\t{shown}\nNSpid:\t{shown}\n")
+                let pids = &self.processes.namespaces.pids;
+                match self.pids.get(&pid) {
+                    Some(process) => {
+                        let own = self.processes[process.0].attributes.namespaces.pid;
+                        let shown = pids.shown(namespace, pid);
+                        format!("Pid:\t{shown}\nNSpid:{}\n", pids.all_shown(namespace, own, pid))
+                    }
+                    None => "Pid:\t-1\nNSpid:\t-1\n".to_owned(),
+                }
             }
             Err(_) => self.files.shown_marks(file),
         };

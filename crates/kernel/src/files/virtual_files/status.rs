@@ -6,10 +6,12 @@ use super::mounts::MountsForm;
 use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
-use crate::mm::{Marks, PAGE, Vma, VmaKind};
+use crate::mm::PAGE;
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
-use belljar_machine::Prot;
+use belljar_objects::attributes::number_in;
+use belljar_objects::maps::{TextBytes, maps_text, resident};
+use belljar_objects::namespaces::IdKind;
 use belljar_objects::seccomp::Seccomp;
 use std::fmt::Write;
 
@@ -28,6 +30,7 @@ impl Host {
     /// The bytes of a file of `/proc/<pid>`, or of its thread `tid`.
     pub(super) fn process_file(
         &mut self,
+        namespace: u32,
         pid: i32,
         tid: Option<i32>,
         file: ProcessFile,
@@ -67,23 +70,28 @@ impl Host {
             ProcessFile::OomScore => {
                 format!("{}\n", (666 + process.attributes.oom_score_adjustment * 2 / 3).max(0)).into_bytes()
             }
-            ProcessFile::OomAdj => {
-                format!("{}\n", oom_adj(process.attributes.oom_score_adjustment)).into_bytes()
-            }
+            ProcessFile::OomAdj => format!("{}\n", process.attributes.oom_adj()).into_bytes(),
             ProcessFile::OomScoreAdj => format!("{}\n", process.attributes.oom_score_adjustment).into_bytes(),
             ProcessFile::Personality => format!("{:08x}\n", process.attributes.personality).into_bytes(),
             ProcessFile::TimerSlack => format!("{}\n", process.attributes.timer_slack).into_bytes(),
             ProcessFile::CoredumpFilter => {
                 format!("{:08x}\n", process.attributes.coredump_filter).into_bytes()
             }
-            ProcessFile::SetGroups => b"allow\n".to_vec(),
-            ProcessFile::IdMap => b"         0          0 4294967295\n".to_vec(),
-            ProcessFile::Stat => self.stat_text(key, tid),
+            ProcessFile::SetGroups => {
+                let users = &self.processes.namespaces.users;
+                users.shown_setgroups(process.credentials.user_namespace).as_bytes().to_vec()
+            }
+            ProcessFile::IdMap(kind) => {
+                let reader = self.caller.map_or(0, |(_, of)| self.processes[of.0].credentials.user_namespace);
+                let users = &self.processes.namespaces.users;
+                users.shown_map(process.credentials.user_namespace, kind, reader).into_bytes()
+            }
+            ProcessFile::Stat => self.stat_text(namespace, key, tid),
             ProcessFile::Statm => {
                 let MemoryUse { size, resident, stack } = self.memory_of(process.mm);
                 format!("{} {} 0 0 0 {} 0\n", size / PAGE, resident / PAGE, stack / PAGE).into_bytes()
             }
-            ProcessFile::Status => self.status_text(key, tid),
+            ProcessFile::Status => self.status_text(namespace, key, tid),
             ProcessFile::Wchan => b"0".to_vec(),
         };
         Ok(text)
@@ -116,28 +124,9 @@ impl Host {
         old_scale: bool,
         text: &[u8],
     ) -> Result<(), Errno> {
-        let given: i32 = number_in(text).ok_or(Errno::EINVAL)?;
-        let range = if old_scale { -17..=15 } else { -1_000..=1_000 };
-        if !range.contains(&given) {
-            return Err(Errno::EINVAL);
-        }
-        let value = match (old_scale, given) {
-            (false, _) => given,
-            (true, 15) => 1_000,
-            (true, _) => given * 1_000 / 17,
-        };
         let process = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
         let privileged = self.processes.is_capable(writer, capability::SYS_RESOURCE);
-        let attributes = &mut self.process(process).attributes;
-        let floor = if old_scale { attributes.oom_score_adjustment } else { attributes.oom_score_least };
-        if value < floor && !privileged {
-            return Err(Errno::EACCES);
-        }
-        attributes.oom_score_adjustment = value;
-        if privileged && !old_scale {
-            attributes.oom_score_least = value;
-        }
-        Ok(())
+        self.process(process).attributes.set_oom_adjustment(privileged, old_scale, text)
     }
     /// Writes `/proc/<pid>/timerslack_ns`: 0 stands for the default.
     pub(super) fn set_timer_slack(&mut self, pid: i32, text: &[u8]) -> Result<(), Errno> {
@@ -210,17 +199,19 @@ impl Host {
         memory
     }
 
-    fn stat_text(&self, key: ProcessKey, tid: Option<i32>) -> Vec<u8> {
+    fn stat_text(&self, namespace: u32, key: ProcessKey, tid: Option<i32>) -> Vec<u8> {
         let process = &self.processes[key.0];
         let (state, _) = self.state_of(key, tid);
         let MemoryUse { size, resident, .. } = self.memory_of(process.mm);
         // A time namespace may show less time since boot than the process is old.
         let age = self.net.clock.now().since(process.started).as_nanos();
         let started = self.boottime_ns().saturating_sub(age) / 10_000_000;
-        let mut text = format!("{} (", tid.unwrap_or(process.pid)).into_bytes();
+        let own = |pid| self.processes.namespaces.pids.shown(namespace, pid);
+        let mut text = format!("{} (", own(tid.unwrap_or(process.pid))).into_bytes();
         text.extend_from_slice(&self.comm_of(key, tid));
         let (terminal, foreground) = self.terminal_numbers(key);
-        let (ppid, pgid, sid) = (self.processes.parent_pid(key), process.pgid, process.sid);
+        let [ppid, pgid, sid] = [self.processes.parent_pid(key), process.pgid, process.sid].map(own);
+        let foreground = if foreground < 0 { foreground } else { own(foreground) };
         let threads = process.threads.len();
         let calls = match tid.and_then(|tid| self.tids.get(&tid)) {
             Some(thread) => self.threads[thread.0].calls,
@@ -245,7 +236,10 @@ impl Host {
         text
     }
 
-    fn status_text(&self, key: ProcessKey, tid: Option<i32>) -> Vec<u8> {
+    fn maps_text(&self, mm: Option<MmKey>, details: bool) -> Vec<u8> {
+        mm.map_or_else(Vec::new, |mm| maps_text(self.spaces[mm.0].vmas(), details))
+    }
+    fn status_text(&self, namespace: u32, key: ProcessKey, tid: Option<i32>) -> Vec<u8> {
         let process = &self.processes[key.0];
         let (state, state_name) = self.state_of(key, tid);
         let MemoryUse { size, resident, stack } = self.memory_of(process.mm);
@@ -253,30 +247,38 @@ impl Host {
         let mut text = b"Name:\t".to_vec();
         text.extend_from_slice(&self.comm_of(key, tid));
         let who = &process.credentials;
-        let groups: String = who.groups.iter().map(|group| format!("{group} ")).collect();
+        let reader = self.caller.map_or(0, |(_, of)| self.processes[of.0].credentials.user_namespace);
+        let namespaces = &self.processes.namespaces;
+        let uid = |id| namespaces.users.shown(reader, IdKind::User, id);
+        let gid = |id| namespaces.users.shown(reader, IdKind::Group, id);
+        let own = |pid| namespaces.pids.shown(namespace, pid);
+        let all = |pid| namespaces.pids.all_shown(namespace, process.attributes.namespaces.pid, pid);
+        let groups: String = who.groups.iter().map(|group| format!("{} ", gid(*group))).collect();
         let seccomp = self.thread_of(key, tid).and_then(|thread| self.threads[thread.0].seccomp.as_deref());
         let fds = process.fds.map_or(0, |table| self.files.tables[table.0].entries.len().max(64));
         let _ = write!(
             TextBytes(&mut text),
             "\nUmask:\t{:04o}\nState:\t{state} ({state_name})\nTgid:\t{pid}\nNgid:\t0\nPid:\t{tid}\nPPid:\t{ppid}\n\
              TracerPid:\t{tracer}\nUid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t{fds}\nGroups:\t{groups}\n\
-             NStgid:\t{pid}\nNSpid:\t{tid}\nNSpgid:\t{}\nNSsid:\t{}\nVmPeak:\t{kib:>8} kB\nVmSize:\t{kib:>8} kB\n\
+             NStgid:{}\nNSpid:{}\nNSpgid:{}\nNSsid:{}\nVmPeak:\t{kib:>8} kB\nVmSize:\t{kib:>8} kB\n\
              VmLck:\t{locked:>8} kB\nVmPin:\t       0 kB\nVmHWM:\t{resident:>8} kB\nVmRSS:\t{resident:>8} kB\n\
              VmData:\t{kib:>8} kB\nVmStk:\t{:>8} kB\nVmSwap:\t       0 kB\nThreads:\t{}\n{}\
              CapInh:\t{:016x}\nCapPrm:\t{:016x}\nCapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\n\
              NoNewPrivs:\t{}\nSeccomp:\t{}\nSeccomp_filters:\t{}\nCpus_allowed:\t1\nCpus_allowed_list:\t0\nMems_allowed:\t1\n\
              Mems_allowed_list:\t0\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n",
             process.umask,
-            who.ruid,
-            who.euid,
-            who.suid,
-            who.fsuid,
-            who.rgid,
-            who.egid,
-            who.sgid,
-            who.fsgid,
-            process.pgid,
-            process.sid,
+            uid(who.ruid),
+            uid(who.euid),
+            uid(who.suid),
+            uid(who.fsuid),
+            gid(who.rgid),
+            gid(who.egid),
+            gid(who.sgid),
+            gid(who.fsgid),
+            all(process.pid),
+            all(tid.unwrap_or(process.pid)),
+            all(process.pgid),
+            all(process.sid),
             stack / 1_024,
             process.threads.len(),
             self.signal_sets(key, tid),
@@ -289,83 +291,11 @@ impl Host {
             seccomp.map_or(0, Seccomp::mode),
             seccomp.map_or(0, Seccomp::filters),
             locked = process.mm.map_or(0, |mm| self.spaces[mm.0].locked_bytes()) / 1_024,
-            pid = process.pid,
-            tid = tid.unwrap_or(process.pid),
-            ppid = self.processes.parent_pid(key),
-            tracer = self.thread_of(key, tid).map_or(0, |thread| self.tracer_pid(thread)),
+            pid = own(process.pid),
+            tid = own(tid.unwrap_or(process.pid)),
+            ppid = own(self.processes.parent_pid(key)),
+            tracer = own(self.thread_of(key, tid).map_or(0, |thread| self.tracer_pid(thread))),
         );
         text
-    }
-
-    fn maps_text(&self, mm: Option<MmKey>, details: bool) -> Vec<u8> {
-        let Some(mm) = mm else { return Vec::new() };
-        let mut text = Vec::new();
-        for vma in self.spaces[mm.0].vmas() {
-            put_mapping(&mut text, vma);
-            if details {
-                let (size, kib) = ((vma.end - vma.start) / 1_024, resident(vma) / 1_024);
-                let _ = write!(
-                    TextBytes(&mut text),
-                    "Size: {size:>14} kB\nKernelPageSize:        4 kB\nMMUPageSize:           4 kB\n\
-                     Rss: {kib:>15} kB\nPss: {kib:>15} kB\nShared_Clean:          0 kB\n\
-                     Shared_Dirty:          0 kB\nPrivate_Clean:         0 kB\nPrivate_Dirty: {kib:>5} kB\n\
-                     Referenced: {kib:>8} kB\nAnonymous: {kib:>9} kB\nSwap:                  0 kB\n\
-                     Locked: {:>12} kB\nVmFlags: rd mr mw me\n",
-                    if vma.marks.contains(Marks::LOCKED) { kib } else { 0 }
-                );
-            }
-        }
-        text
-    }
-}
-
-/// Resident bytes of a mapping: all, unless it allows no access, as mappings with which runtimes reserve addresses. The
-/// pages that have really been touched depend on the machine.
-fn resident(vma: &Vma) -> u64 {
-    if vma.prot.is_empty() { 0 } else { vma.end - vma.start }
-}
-
-/// A whole number, alone but for white space.
-fn number_in<N: std::str::FromStr>(text: &[u8]) -> Option<N> {
-    std::str::from_utf8(text).ok()?.trim_matches(|c: char| c.is_whitespace() || c == '\0').parse().ok()
-}
-
-/// Value of the old `oom_adj` for an adjustment.
-fn oom_adj(adjustment: i32) -> i32 {
-    if adjustment == 1_000 { 15 } else { adjustment * 17 / 1_000 }
-}
-
-fn put_mapping(text: &mut Vec<u8>, vma: &Vma) {
-    let bit = |prot, letter| if vma.prot.contains(prot) { letter } else { '-' };
-    let (read, write, exec) = (bit(Prot::READ, 'r'), bit(Prot::WRITE, 'w'), bit(Prot::EXEC, 'x'));
-    let share = if vma.shared { 's' } else { 'p' };
-    let (offset, (device, inode), path): (u64, (u64, u64), &[u8]) = match &vma.kind {
-        VmaKind::Anonymous(label) => (0, (0, 0), label.as_bytes()),
-        VmaKind::File { path, identity, offset, .. } => (*offset, *identity, path),
-    };
-    let start = text.len();
-    let (major, minor) = (c::major(device), c::minor(device));
-    let _ = write!(
-        TextBytes(text),
-        "{:08x}-{:08x} {read}{write}{exec}{share} {offset:08x} {major:02x}:{minor:02x} {inode} ",
-        vma.start,
-        vma.end
-    );
-    if !path.is_empty() {
-        while text.len() < start + 73 {
-            text.push(b' ');
-        }
-        text.extend_from_slice(path);
-    }
-    text.push(b'\n');
-}
-
-/// Formats into bytes.
-struct TextBytes<'a>(&'a mut Vec<u8>);
-
-impl Write for TextBytes<'_> {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
     }
 }

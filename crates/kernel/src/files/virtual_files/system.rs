@@ -3,10 +3,16 @@
 use super::VirtualFile::{self, Host as Made, Setting, Text, Tunable};
 use super::{KernelSetting, network};
 use crate::host::Host;
+use belljar_linux_abi::c;
 use belljar_linux_abi::kernel_config::{RELEASE, VERSION};
+use belljar_linux_net::proc::{self, InterfaceFile};
+use belljar_linux_net::unix::proc_net_unix;
+use belljar_netstack::ETH0;
 use belljar_netstack::sysctl::Sysctl;
+use belljar_netstack::udp::Protocol;
 use belljar_objects::keys::{KeyCaller, KeyLimit};
-use belljar_objects::sysv::IpcNumber;
+use belljar_objects::namespaces::NamespaceKind;
+use belljar_objects::sysv::{IpcNumber, Reader, SysvIpc};
 use std::fmt::Write;
 
 /// Nanoseconds in a second.
@@ -20,7 +26,7 @@ pub const ETC_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/etc/hosts", 0o644, Made(network::hosts)),
     ("/etc/machine-id", 0o444, Made(machine_id)),
     ("/etc/nsswitch.conf", 0o644, Text(NSSWITCH)),
-    ("/etc/resolv.conf", 0o644, Made(network::resolv_conf)),
+    ("/etc/resolv.conf", 0o644, Made(|host| proc::resolv_conf(&host.net))),
     ("/etc/timezone", 0o644, Text("Etc/UTC\n")),
 ];
 
@@ -39,26 +45,26 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/loadavg", 0o444, Made(load_average)),
     ("/proc/meminfo", 0o444, Text(MEMINFO)),
     ("/proc/modules", 0o444, Text("")),
-    ("/proc/net/arp", 0o444, Made(network::arp)),
-    ("/proc/net/dev", 0o444, Made(network::dev)),
-    ("/proc/net/dev_mcast", 0o444, Made(network::dev_mcast)),
-    ("/proc/net/if_inet6", 0o444, Made(network::if_inet6)),
-    ("/proc/net/igmp", 0o444, Made(network::igmp)),
-    ("/proc/net/igmp6", 0o444, Made(network::igmp6)),
-    ("/proc/net/ipv6_route", 0o444, Made(network::ipv6_route)),
-    ("/proc/net/netstat", 0o444, Made(network::netstat)),
-    ("/proc/net/packet", 0o444, Made(network::packet)),
-    ("/proc/net/raw", 0o444, Made(network::raw)),
-    ("/proc/net/route", 0o444, Made(network::route)),
-    ("/proc/net/snmp", 0o444, Made(network::snmp)),
-    ("/proc/net/snmp6", 0o444, Made(network::snmp6)),
-    ("/proc/net/tcp", 0o444, Made(network::tcp)),
-    ("/proc/net/tcp6", 0o444, Made(network::tcp6)),
-    ("/proc/net/udp", 0o444, Made(network::udp)),
-    ("/proc/net/udp6", 0o444, Made(network::udp6)),
-    ("/proc/net/udplite", 0o444, Made(network::udplite)),
-    ("/proc/net/udplite6", 0o444, Made(network::udplite6)),
-    ("/proc/net/unix", 0o444, Made(network::unix)),
+    ("/proc/net/arp", 0o444, Made(|host| proc::proc_net_arp(&host.net))),
+    ("/proc/net/dev", 0o444, Made(|host| proc::proc_net_dev(&host.net))),
+    ("/proc/net/dev_mcast", 0o444, Made(|host| host.net.proc_net_dev_mcast())),
+    ("/proc/net/if_inet6", 0o444, Made(|host| proc::proc_if_inet6(&host.net))),
+    ("/proc/net/igmp", 0o444, Made(|host| host.net.proc_net_igmp())),
+    ("/proc/net/igmp6", 0o444, Made(|host| proc::proc_igmp6(&host.net))),
+    ("/proc/net/ipv6_route", 0o444, Made(|host| proc::proc_ipv6_route(&host.net))),
+    ("/proc/net/netstat", 0o444, Made(|host| proc::proc_net_netstat(&host.net))),
+    ("/proc/net/packet", 0o444, Made(|host| host.own.proc_net_packet(&host.net))),
+    ("/proc/net/raw", 0o444, Made(|host| proc::proc_net_raw(&host.net))),
+    ("/proc/net/route", 0o444, Made(|host| proc::proc_net_route(&host.net))),
+    ("/proc/net/snmp", 0o444, Made(|host| proc::proc_net_snmp(&host.net))),
+    ("/proc/net/snmp6", 0o444, Made(|host| proc::proc_snmp6(&host.net))),
+    ("/proc/net/tcp", 0o444, Made(|host| proc::proc_net_tcp(&host.net, c::AF_INET))),
+    ("/proc/net/tcp6", 0o444, Made(|host| proc::proc_net_tcp(&host.net, c::AF_INET6))),
+    ("/proc/net/udp", 0o444, Made(|host| proc::proc_net_udp(&host.net, c::AF_INET, Protocol::Udp))),
+    ("/proc/net/udp6", 0o444, Made(|host| proc::proc_net_udp(&host.net, c::AF_INET6, Protocol::Udp))),
+    ("/proc/net/udplite", 0o444, Made(|host| proc::proc_net_udp(&host.net, c::AF_INET, Protocol::Lite))),
+    ("/proc/net/udplite6", 0o444, Made(|host| proc::proc_net_udp(&host.net, c::AF_INET6, Protocol::Lite))),
+    ("/proc/net/unix", 0o444, Made(|host| proc_net_unix(&host.own.unix_shown(&host.net)))),
     ("/proc/partitions", 0o444, Text("major minor  #blocks  name\n\n   8        1   67108864 sda1\n")),
     ("/proc/stat", 0o444, Made(stat)),
     ("/proc/swaps", 0o444, Text("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n")),
@@ -79,8 +85,8 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/fs/pipe-user-pages-soft", 0o644, Setting("16384\n")),
     ("/proc/sys/kernel/cap_last_cap", 0o444, Text("40\n")),
     ("/proc/sys/kernel/core_pattern", 0o644, Setting("core\n")),
-    ("/proc/sys/kernel/domainname", 0o644, VirtualFile::Kernel(KernelSetting::DomainName)),
-    ("/proc/sys/kernel/hostname", 0o644, VirtualFile::Kernel(KernelSetting::HostName)),
+    ("/proc/sys/kernel/domainname", 0o644, VirtualFile::Kernel(KernelSetting::Name(1))),
+    ("/proc/sys/kernel/hostname", 0o644, VirtualFile::Kernel(KernelSetting::Name(0))),
     ("/proc/sys/kernel/keys/gc_delay", 0o644, key_limit(KeyLimit::GcDelay)),
     ("/proc/sys/kernel/keys/maxbytes", 0o644, key_limit(KeyLimit::MaxBytes)),
     ("/proc/sys/kernel/keys/maxkeys", 0o644, key_limit(KeyLimit::MaxKeys)),
@@ -94,6 +100,8 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/kernel/ngroups_max", 0o444, Text("65536\n")),
     ("/proc/sys/kernel/osrelease", 0o444, Made(release)),
     ("/proc/sys/kernel/ostype", 0o444, Text("Linux\n")),
+    ("/proc/sys/kernel/overflowgid", 0o644, Text("65534\n")),
+    ("/proc/sys/kernel/overflowuid", 0o644, Text("65534\n")),
     ("/proc/sys/kernel/perf_event_paranoid", 0o644, Text("3\n")),
     ("/proc/sys/kernel/pid_max", 0o644, Setting("4194304\n")),
     ("/proc/sys/kernel/printk", 0o644, Setting("4\t4\t1\t7\n")),
@@ -134,8 +142,8 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/net/ipv4/ipfrag_time", 0o644, Tunable(Sysctl::IpFragTime)),
     ("/proc/sys/net/ipv4/ping_group_range", 0o644, Text("0\t2147483647\n")),
     ("/proc/sys/net/ipv4/tcp_abort_on_overflow", 0o644, Tunable(Sysctl::TcpAbortOnOverflow)),
-    ("/proc/sys/net/ipv4/tcp_allowed_congestion_control", 0o644, Made(network::congestion_algorithms)),
-    ("/proc/sys/net/ipv4/tcp_available_congestion_control", 0o444, Made(network::congestion_algorithms)),
+    ("/proc/sys/net/ipv4/tcp_allowed_congestion_control", 0o644, Made(|_| proc::congestion_algorithms())),
+    ("/proc/sys/net/ipv4/tcp_available_congestion_control", 0o444, Made(|_| proc::congestion_algorithms())),
     ("/proc/sys/net/ipv4/tcp_base_mss", 0o644, Tunable(Sysctl::TcpBaseMss)),
     ("/proc/sys/net/ipv4/tcp_comp_sack_delay_ns", 0o644, Tunable(Sysctl::TcpCompSackDelay)),
     ("/proc/sys/net/ipv4/tcp_comp_sack_nr", 0o644, Tunable(Sysctl::TcpCompSackNr)),
@@ -179,8 +187,8 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/vm/overcommit_ratio", 0o644, Setting("50\n")),
     ("/proc/sys/vm/swappiness", 0o644, Setting("60\n")),
     ("/proc/sys/vm/vfs_cache_pressure", 0o644, Setting("100\n")),
-    ("/proc/sysvipc/msg", 0o444, Made(|host| host.ipc.list_messages())),
-    ("/proc/sysvipc/sem", 0o444, Made(|host| host.ipc.list_semaphores())),
+    ("/proc/sysvipc/msg", 0o444, Made(|host| sysv(host, &|ipc, reader| ipc.list_messages(reader)))),
+    ("/proc/sysvipc/sem", 0o444, Made(|host| sysv(host, &|ipc, reader| ipc.list_semaphores(reader)))),
     ("/proc/sysvipc/shm", 0o444, Made(segments)),
     ("/proc/uptime", 0o444, Made(uptime)),
     ("/proc/version", 0o444, Made(version)),
@@ -189,7 +197,11 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
         0o444,
         Text("nr_free_pages 917504\npgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault 0\n"),
     ),
-    ("/sys/class/net/eth0/address", 0o444, Made(network::eth0_address)),
+    (
+        "/sys/class/net/eth0/address",
+        0o444,
+        Made(|host| proc::interface_file(&host.net, ETH0, InterfaceFile::Address)),
+    ),
     ("/sys/class/net/eth0/carrier", 0o444, Text("1\n")),
     ("/sys/class/net/eth0/ifindex", 0o444, Text("2\n")),
     ("/sys/class/net/eth0/mtu", 0o644, Text("1500\n")),
@@ -288,6 +300,15 @@ const CPUINFO: &str = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 
     2000.00\nclflush size\t: 64\ncache_alignment\t: 64\naddress sizes\t: 48 bits physical, 48 bits \
     virtual\npower management:\n\n";
 
+/// System V objects as the caller sees them.
+fn sysv(host: &Host, list: &dyn Fn(&SysvIpc, &Reader<'_>) -> String) -> String {
+    let (processes, caller) = (&host.processes, host.caller.map(|(_, process)| process));
+    let owner = |perm| caller.map_or(perm, |caller| processes.shown_permissions(caller, perm));
+    let pid = |pid| caller.map_or(pid, |caller| processes.shown_pid(caller, pid));
+    let namespace = caller.map_or(0, |caller| processes.namespace(caller, NamespaceKind::Ipc));
+    list(&host.ipc, &Reader { namespace, owner: &owner, pid: &pid })
+}
+
 /// 4 GiB.
 const MEMINFO: &str = "MemTotal:        4194304 kB\nMemFree:         3670016 kB\nMemAvailable:    3932160 kB\n\
     Buffers:               0 kB\nCached:           262144 kB\nSwapCached:            0 kB\n\
@@ -302,7 +323,7 @@ const MEMINFO: &str = "MemTotal:        4194304 kB\nMemFree:         3670016 kB\
 fn segments(host: &mut Host) -> String {
     let ids = host.ipc.segments.iter().map(|(id, _)| id).collect::<Vec<_>>();
     let attached: Vec<u64> = ids.into_iter().map(|id| host.attachments(id)).collect();
-    host.ipc.list_segments(&attached)
+    sysv(host, &|ipc, reader| ipc.list_segments(reader, &attached))
 }
 
 fn keys(host: &mut Host) -> String {

@@ -181,8 +181,8 @@ impl OwnSockets {
     }
 
     /// The `IFF_*` flags that packet sockets add to an interface: somebody wants it to hear what is not for it, or all groups.
-    pub(in crate::net) fn membership_flags(&self, interface: usize) -> u32 {
-        let sockets = self.packets.iter().filter_map(|key| self.get(*key));
+    pub(in crate::net) fn membership_flags(&self, net: &Stack, interface: usize) -> u32 {
+        let sockets = self.packets_in(net).into_iter().filter_map(|key| self.get(key));
         let memberships = sockets.flat_map(|kind| match kind {
             OwnKind::Packet(packet) => &packet.memberships[..],
             _ => &[],
@@ -199,7 +199,7 @@ impl OwnSockets {
 
     /// An interface goes down: sockets bound to it are told.
     pub(in crate::net) fn packet_interface_down(&mut self, net: &mut Stack, interface: usize) {
-        for key in self.packets.clone() {
+        for key in self.packets_in(net) {
             if self.packet(key).interface == Some(interface) {
                 net.socket(key).error = Some(Errno::ENETDOWN);
                 net.notify_socket(key, EPOLLERR);
@@ -210,9 +210,9 @@ impl OwnSockets {
     /// `/proc/net/packet`.
     pub(crate) fn proc_net_packet(&self, net: &Stack) -> String {
         let mut text = String::from("sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n");
-        for key in &self.packets {
+        for key in self.packets_in(net) {
             let socket = &net.sockets[key.0];
-            let Some(OwnKind::Packet(packet)) = self.get(*key) else { continue };
+            let Some(OwnKind::Packet(packet)) = self.get(key) else { continue };
             let index = packet.interface.map_or(0, interface_index);
             let _ = writeln!(
                 text,
@@ -221,7 +221,7 @@ impl OwnSockets {
                 packet.protocol,
                 packet.queued_bytes(),
                 socket.uid,
-                socket_inode(net, *key)
+                socket_inode(net, key)
             );
         }
         text

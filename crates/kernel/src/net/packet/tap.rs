@@ -71,7 +71,7 @@ impl Host {
         }
         let bare = matches!(self.net.interfaces[interface].attachment, Attachment::Tun(_));
         let seen = TappedFrame { direction, interface, header, payload, from, bare };
-        for key in self.own.packets.clone() {
+        for key in self.own.packets_in(&self.net) {
             if self.own.packet(key).fanout.is_none() {
                 self.tap_socket(at, key, &seen);
             }
@@ -96,7 +96,11 @@ impl Host {
             _ => ethertype::IPV4,
         };
         match self.net.interfaces[interface].attachment {
-            Attachment::Link(_) | Attachment::Tap(_) | Attachment::Vlan { .. } | Attachment::Dummy => {
+            Attachment::Link(_)
+            | Attachment::Tap(_)
+            | Attachment::Vlan { .. }
+            | Attachment::Veth { .. }
+            | Attachment::Dummy => {
                 let (head, payload) = bytes.split_at_checked(ethernet::HEADER_LEN)?;
                 header.copy_from_slice(head);
                 return Some((header, payload));

@@ -14,6 +14,7 @@ use belljar_netstack::socket::{
     MIN_RECEIVE_BUFFER, MIN_SEND_BUFFER, SocketKind, SocketOptions, Timestamping,
 };
 use belljar_netstack::{interface_index, zero_copy};
+use belljar_objects::namespaces::NamespaceKind;
 use std::sync::Arc;
 use zerocopy::FromBytes;
 
@@ -141,10 +142,13 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
 fn check_right(call: &Call<'_>, name: i32, number: i32) -> Result<(), Errno> {
     let (host, process) = (&*call.host, call.process);
     match name {
-        c::SO_DEBUG if number != 0 => {
-            host.processes.require(process, capability::NET_ADMIN).map_err(|_| Errno::EACCES)
+        c::SO_DEBUG if number != 0 => host
+            .processes
+            .require_for(process, NamespaceKind::Net, capability::NET_ADMIN)
+            .map_err(|_| Errno::EACCES),
+        c::SO_RCVBUFFORCE | c::SO_SNDBUFFORCE => {
+            host.processes.require_for(process, NamespaceKind::Net, capability::NET_ADMIN)
         }
-        c::SO_RCVBUFFORCE | c::SO_SNDBUFFORCE => host.processes.require(process, capability::NET_ADMIN),
         c::SO_MARK => host.processes.require_either(process, capability::NET_RAW, capability::NET_ADMIN),
         c::SO_PRIORITY if !(0..=6).contains(&number) => {
             host.processes.require_either(process, capability::NET_RAW, capability::NET_ADMIN)
@@ -173,7 +177,7 @@ fn keep_alive(call: &mut Call<'_>, key: SocketKey, on: bool) {
 
 fn bind_to_device(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
     if call.host.net.socket(key).options.bound_device.is_some() {
-        call.host.processes.require(call.process, capability::NET_RAW)?;
+        call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_RAW)?;
     }
     let end = value.iter().position(|b| *b == 0).unwrap_or(value.len());
     let device = match &value[..end] {
@@ -347,5 +351,6 @@ fn peer_credentials(call: &mut Call<'_>, key: SocketKey) -> Result<Value, Errno>
         return Ok(structure(&nobody));
     }
     let (pid, uid, gid) = unix::peer_credentials(call.host, key)?;
+    let (pid, uid, gid) = call.host.processes.shown_credentials(call.process, (pid, uid, gid));
     Ok(structure(&Ucred { pid, uid, gid }))
 }

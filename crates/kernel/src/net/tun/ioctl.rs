@@ -6,6 +6,7 @@ use crate::credentials::capability;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
 use belljar_linux_net::offload;
+use belljar_objects::namespaces::NamespaceKind;
 
 const TUNSETNOCSUM: u64 = 0x4004_54c8;
 const TUNSETIFF: u64 = 0x4004_54ca;
@@ -59,7 +60,7 @@ impl Call<'_> {
     }
 
     fn tun_set_interface(&mut self, n: usize, argument: u64) -> SysResult {
-        self.host.processes.require(self.process, capability::NET_ADMIN)?;
+        self.host.processes.require_for(self.process, NamespaceKind::Net, capability::NET_ADMIN)?;
         if self.host.net.tuns[n].interface.is_some() {
             return Err(Errno::EINVAL);
         }

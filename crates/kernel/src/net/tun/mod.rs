@@ -40,7 +40,9 @@ const STRIPPED: u16 = 1;
 impl Host {
     /// A new end, attached to nothing.
     pub(crate) fn open_tun(&mut self, inode: InodeKey) -> FileKind {
+        let network = self.net.number;
         let tun = self.net.tuns.insert(Tun {
+            network,
             interface: None,
             flags: 0,
             header_len: offload::HEADER_LEN,

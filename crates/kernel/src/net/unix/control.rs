@@ -7,6 +7,7 @@ use crate::files::FileKind;
 use crate::ids::{FileKey, SocketKey};
 use crate::net::message::{ControlMessage, Incoming, OutgoingMessage, ReceivedMessage};
 use belljar_linux_abi::{Errno, c};
+use belljar_objects::namespaces::{IdKind, NamespaceKind};
 
 /// `SCM_MAX_FD`.
 const FILES_MAX: usize = 253;
@@ -52,7 +53,12 @@ impl Ancillary {
                     let &[pid, uid, gid] = &words(&message.data).collect::<Vec<_>>()[..] else {
                         return Err(Errno::EINVAL);
                     };
-                    let (uid, gid) = (uid as u32, gid as u32);
+                    let processes = &call.host.processes;
+                    let pid = processes.meant_pid(call.process, pid);
+                    let given = |kind, id: i32| {
+                        processes.given_id(call.process, kind, id as u32).ok_or(Errno::EINVAL)
+                    };
+                    let (uid, gid) = (given(IdKind::User, uid)?, given(IdKind::Group, gid)?);
                     if !may_claim(call, pid, uid, gid) {
                         return Err(Errno::EPERM);
                     }
@@ -73,7 +79,8 @@ impl Ancillary {
 fn may_claim(call: &Call<'_>, pid: i32, uid: u32, gid: u32) -> bool {
     let process = &call.host.processes[call.process.0];
     let who = &process.credentials;
-    (pid == process.pid || who.has(capability::SYS_ADMIN))
+    let admin = || call.host.processes.require_for(call.process, NamespaceKind::Pid, capability::SYS_ADMIN);
+    (pid == process.pid || admin().is_ok())
         && (who.uids().contains(&uid) || who.has(capability::SETUID))
         && ([who.rgid, who.egid, who.sgid].contains(&gid) || who.has(capability::SETGID))
 }
@@ -91,6 +98,7 @@ pub(super) fn hand_over(
     let mut left = room.control_room;
     if call.host.net.socket(key).options.pass_credentials {
         let PeerCredentials { pid, uid, gid } = credentials;
+        let (pid, uid, gid) = call.host.processes.shown_credentials(call.process, (pid, uid, gid));
         let data = [pid.to_le_bytes(), uid.to_le_bytes(), gid.to_le_bytes()].concat();
         left = left.saturating_sub((HEADER + data.len()).next_multiple_of(8));
         received.control.push(ControlMessage { level: c::SOL_SOCKET, type_: c::SCM_CREDENTIALS, data });

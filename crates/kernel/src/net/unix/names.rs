@@ -27,12 +27,12 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     match address {
         None => call.host.own.autobind(&mut call.host.net, key),
         Some(UnixAddress::Abstract(name)) => {
-            let type_ = call.host.net.socket(key).type_;
+            let (network, type_) = name_space(&call.host.net, key);
             let names = &mut call.host.own.unix_names;
-            if names.in_abstract.contains_key(&(type_, name.clone())) {
+            if names.in_abstract.contains_key(&(network, type_, name.clone())) {
                 return Err(Errno::EADDRINUSE);
             }
-            names.in_abstract.insert((type_, name.clone()), own);
+            names.in_abstract.insert((network, type_, name.clone()), own);
             call.host.own.unix_mut(key).address = Some(UnixAddress::Abstract(name));
         }
         Some(UnixAddress::Path(path)) => {
@@ -48,6 +48,12 @@ pub fn bind(call: &mut Call<'_>, key: SocketKey, raw: &[u8]) -> Result<(), Errno
     Ok(())
 }
 
+/// The abstract names that a socket's is one of: of its network, and of its type.
+fn name_space(net: &Stack, key: SocketKey) -> (u32, i32) {
+    let socket = &net.sockets[key.0];
+    (socket.network, socket.type_)
+}
+
 impl OwnSockets {
     /// Gives a socket a free abstract name of five hexadecimal digits, unless it has a name.
     pub(super) fn autobind(&mut self, net: &mut Stack, key: SocketKey) {
@@ -55,16 +61,16 @@ impl OwnSockets {
             return;
         }
         let own = PeerRef::to(net, key);
-        let type_ = net.socket(key).type_;
+        let (network, type_) = name_space(net, key);
         let names = &mut self.unix_names;
         let name = loop {
             let name = format!("{:05x}", names.next_automatic & 0xf_ffff).into_bytes();
             names.next_automatic = names.next_automatic.wrapping_add(1);
-            if !names.in_abstract.contains_key(&(type_, name.clone())) {
+            if !names.in_abstract.contains_key(&(network, type_, name.clone())) {
                 break name;
             }
         };
-        names.in_abstract.insert((type_, name.clone()), own);
+        names.in_abstract.insert((network, type_, name.clone()), own);
         self.unix_mut(key).address = Some(UnixAddress::Abstract(name));
     }
 }
@@ -80,7 +86,7 @@ impl Host {
     ) -> Result<SocketKey, Errno> {
         let bound = match address {
             UnixAddress::Abstract(name) => {
-                self.own.unix_names.in_abstract.get(&(type_, name.clone())).copied()
+                self.own.unix_names.in_abstract.get(&(self.net.number, type_, name.clone())).copied()
             }
             UnixAddress::Path(path) => {
                 let inode = self.find_socket_node(process, path)?;
@@ -101,11 +107,11 @@ impl Host {
     pub(super) fn forget_name(&mut self, key: SocketKey) {
         let own = PeerRef::to(&self.net, key);
         let (address, inode) = (self.own.unix(key).address.clone(), self.own.unix(key).inode);
-        let type_ = self.net.socket(key).type_;
+        let (network, type_) = name_space(&self.net, key);
         let names = &mut self.own.unix_names;
         // A connection accepted shares the name of its listener, which is not its own.
         if let Some(UnixAddress::Abstract(name)) = address {
-            let name = (type_, name);
+            let name = (network, type_, name);
             if names.in_abstract.get(&name) == Some(&own) {
                 names.in_abstract.remove(&name);
             }

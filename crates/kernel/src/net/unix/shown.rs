@@ -11,7 +11,8 @@ use belljar_netstack::{SocketKey, Stack};
 impl OwnSockets {
     /// All UNIX sockets.
     pub(crate) fn unix_shown(&self, net: &Stack) -> Vec<UnixSocketInfo> {
-        let keys = self.iter().filter(|(_, kind)| matches!(kind, OwnKind::Unix(_)));
+        let here = |key: SocketKey| net.sockets[key.0].network == net.number;
+        let keys = self.iter().filter(|(key, kind)| here(*key) && matches!(kind, OwnKind::Unix(_)));
         let keys: Vec<SocketKey> = keys.map(|(key, _)| key).collect();
         let embryos: Vec<SocketKey> = keys.iter().flat_map(|key| self.unix_waiting(*key)).collect();
         keys.into_iter().map(|key| self.unix_shown_one(net, key, &embryos)).collect()

@@ -96,8 +96,8 @@ impl PeerRef {
 /// The sockets of a host that have names.
 #[derive(Debug, Default)]
 pub struct UnixNames {
-    /// Each type of socket has names of its own here.
-    pub(super) in_abstract: Map<(i32, Vec<u8>), PeerRef>,
+    /// Each network and type of socket has names of its own here.
+    pub(super) in_abstract: Map<(u32, i32, Vec<u8>), PeerRef>,
     pub(super) by_inode: Map<InodeKey, PeerRef>,
     pub(super) next_automatic: u32,
 }

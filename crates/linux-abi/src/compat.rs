@@ -2,7 +2,7 @@
 //! address of a guest fits, so only calls that take none mean anything; those are made here as
 //! their 64-bit twins. All others are counted and answered with `ENOSYS`.
 
-use belljar_linux_abi::c;
+use crate::c;
 
 /// A number of the 32-bit table (`arch/x86/entry/syscalls/syscall_32.tbl`) as the 64-bit one of a
 /// call that takes no pointer and never waits.

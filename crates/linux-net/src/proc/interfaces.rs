@@ -1,0 +1,106 @@
+//! Routes, neighbours and interfaces as files: `/proc/net/route`, `/proc/net/arp` and `/sys/class/net`; name servers and congestion control.
+
+use belljar_net::neighbour::NeighbourState;
+use belljar_netstack::{LO, Stack, interface_index};
+use belljar_tcp::CongestionAlgorithm;
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+/// `/proc/net/route`: the main table.
+pub fn proc_net_route(net: &Stack) -> String {
+    const RTF_UP: u16 = 1;
+    const RTF_GATEWAY: u16 = 2;
+    const RTF_HOST: u16 = 4;
+    let head = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT";
+    // Linux pads each line to 127 characters.
+    let mut text = format!("{head:<127}\n");
+    let hex = |ip: Ipv4Addr| u32::from_ne_bytes(ip.octets());
+    for (prefix, metric, route) in net.routes.iter() {
+        let hop = route.hops.first();
+        let name = hop.map_or("*", |hop| &net.interfaces[hop.interface].name);
+        let gateway = hop.and_then(|hop| hop.gateway);
+        let flags = RTF_UP
+            | if hop.is_some_and(|hop| !hop.is_direct()) { RTF_GATEWAY } else { 0 }
+            | if prefix.bits() == 32 { RTF_HOST } else { 0 };
+        let line = format!(
+            "{name}\t{:08X}\t{:08X}\t{flags:04X}\t0\t0\t{metric}\t{:08X}\t0\t0\t0",
+            hex(prefix.address()),
+            hex(gateway.unwrap_or(Ipv4Addr::UNSPECIFIED)),
+            hex(prefix.netmask()),
+        );
+        let _ = writeln!(text, "{line:<127}");
+    }
+    text
+}
+
+/// The files of `/sys/class/net/<interface>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum InterfaceFile {
+    Address,
+    Carrier,
+    Ifindex,
+    Mtu,
+    Operstate,
+    Type,
+}
+
+impl InterfaceFile {
+    /// All of them by name.
+    pub const ALL: [(&str, InterfaceFile); 6] = [
+        ("address", InterfaceFile::Address),
+        ("carrier", InterfaceFile::Carrier),
+        ("ifindex", InterfaceFile::Ifindex),
+        ("mtu", InterfaceFile::Mtu),
+        ("operstate", InterfaceFile::Operstate),
+        ("type", InterfaceFile::Type),
+    ];
+}
+
+/// The content of such a file; nothing for an interface that is not there.
+pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> String {
+    let Some(interface) = net.interfaces.get(number) else { return String::new() };
+    match file {
+        InterfaceFile::Address => {
+            let [a, b, c, d, e, f] = interface.mac;
+            format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\n")
+        }
+        InterfaceFile::Carrier => format!("{}\n", u8::from(interface.is_running())),
+        InterfaceFile::Ifindex => format!("{}\n", interface_index(number)),
+        InterfaceFile::Mtu => format!("{}\n", interface.mtu),
+        InterfaceFile::Operstate if number == LO => "unknown\n".to_owned(),
+        InterfaceFile::Operstate => if interface.is_running() { "up\n" } else { "down\n" }.to_owned(),
+        InterfaceFile::Type => format!("{}\n", interface.hardware_type()),
+    }
+}
+
+/// `/proc/net/arp`.
+pub fn proc_net_arp(net: &Stack) -> String {
+    let mut text =
+        String::from("IP address       HW type     Flags       HW address            Mask     Device\n");
+    for neighbour in net.neighbours.iter() {
+        let flags = match (neighbour.state, neighbour.address) {
+            (NeighbourState::Permanent, _) => 6,
+            (_, Some(_)) => 2,
+            (_, None) => 0,
+        };
+        let address = neighbour.address.unwrap_or_default();
+        let device = &net.interfaces[neighbour.interface].name;
+        let ip = neighbour.ip.to_string();
+        let _ = writeln!(text, "{ip:<16} 0x{:<10x}0x{flags:<10x}{address:<17}     *        {device}", 1);
+    }
+    text
+}
+
+/// `/etc/resolv.conf`: the simulated network's name server.
+pub fn resolv_conf(net: &Stack) -> String {
+    match &net.config.resolver {
+        Some(resolver) => format!("nameserver {}\n", resolver.zone.address),
+        None => String::from("# Names of hosts are in /etc/hosts.\n"),
+    }
+}
+
+/// `net.ipv4.tcp_available_congestion_control`.
+pub fn congestion_algorithms() -> String {
+    format!("{}\n", CongestionAlgorithm::ALL.map(CongestionAlgorithm::name).join(" "))
+}
