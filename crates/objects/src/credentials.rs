@@ -194,6 +194,22 @@ impl Credentials {
             _ => {}
         }
     }
+    /// The credentials by which `access(2)` asks, who uses files as the real user (`access_override_creds` of Linux); `None` if they
+    /// would be the same.
+    pub fn of_real_user(&self) -> Option<Credentials> {
+        let sets = &self.capabilities;
+        let effective = match self.ruid == self.root {
+            _ if sets.secure_bits & NO_SETUID_FIXUP != 0 => sets.effective,
+            true => sets.permitted,
+            false => 0,
+        };
+        if (self.fsuid, self.fsgid, sets.effective) == (self.ruid, self.rgid, effective) {
+            return None;
+        }
+        let mut real = self.clone();
+        (real.fsuid, real.fsgid, real.capabilities.effective) = (self.ruid, self.rgid, effective);
+        Some(real)
+    }
     /// True if a process that had the credentials `old` must not be looked into by its former equals: it acts as another, or is
     /// capable of more (`commit_creds` of Linux).
     pub fn parts_from(&self, old: &Credentials) -> bool {

@@ -46,14 +46,12 @@ impl Processes {
         self.require_in(process, self.namespaces.owner(kind, number).unwrap_or(0), capability)
     }
 
-    /// True if a capability puts a process above the mode bits of a file of this user and group: not one of root's while it acts
-    /// on files as somebody else, `setfsuid(2)`, nor for an owner who has no number in its user namespace.
+    /// True if a capability puts a process above the mode bits of a file of this user and group: not for an owner who has no number
+    /// in its user namespace.
     #[inline]
     pub fn overrides(&self, process: ProcessKey, capability: u32, owner: (u32, u32)) -> bool {
         let who = self.who(process);
-        who.has(capability)
-            && (who.euid != who.root || who.fsuid == who.root)
-            && self.namespaces.users.knows_owner(who.user_namespace, owner)
+        who.has(capability) && self.namespaces.users.knows_owner(who.user_namespace, owner)
     }
 
     /// `EPERM` unless a capability is in force for a process in its own user namespace.

@@ -3,7 +3,7 @@
 
 use super::tree::{DirectorySource, NAMESPACE, Node, PROC, SYS};
 use super::virtual_files::{MagicLink, VirtualFile};
-use crate::credentials::capability;
+use crate::credentials::{Credentials, capability};
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
@@ -93,14 +93,13 @@ impl Host {
         }
     }
 
-    /// True if the mode bits let user `uid` of group `gid` or one of `groups` do with a file all that
-    /// `wanted` says.
-    fn allows(&self, uid: u32, gid: u32, groups: &[u32], key: InodeKey, wanted: u32) -> bool {
+    /// True if the mode bits let somebody do with a file all that `wanted` says.
+    fn allows(&self, who: &Credentials, key: InodeKey, wanted: u32) -> bool {
         let mode = self.files.inodes[key.0].meta.mode;
         let (owner, group) = self.owner_of(key);
-        let granted = if uid == owner {
+        let granted = if who.fsuid == owner {
             mode >> 6
-        } else if gid == group || groups.contains(&group) {
+        } else if who.fsgid == group || who.groups.contains(&group) {
             mode >> 3
         } else {
             mode
@@ -127,34 +126,13 @@ impl Host {
                 Node::Virtual(VirtualFile::Tunable(_) | VirtualFile::InterfaceSetting(_))
             ) && self.processes.require_for(process, NamespaceKind::Net, capability::NET_ADMIN).is_ok();
         let superuser = overrides(capability::DAC_OVERRIDE) || searches || administers;
-        self.check_access(superuser, (who.fsuid, who.fsgid), &who.groups, key, wanted)
-    }
-    /// The same by the real identity, as `access(2)` asks.
-    pub(crate) fn check_real_permission(
-        &self,
-        process: ProcessKey,
-        key: InodeKey,
-        wanted: u32,
-    ) -> Result<(), Errno> {
-        let who = &self.processes[process.0].credentials;
-        let known = self.processes.namespaces.users.knows_owner(who.user_namespace, self.owner_of(key));
-        self.check_access(who.ruid == who.root && known, (who.ruid, who.rgid), &who.groups, key, wanted)
-    }
-    fn check_access(
-        &self,
-        superuser: bool,
-        (uid, gid): (u32, u32),
-        groups: &[u32],
-        key: InodeKey,
-        wanted: u32,
-    ) -> Result<(), Errno> {
         if wanted & WRITE != 0 && self.files.inodes[key.0].meta.flags.contains(FileFlags::IMMUTABLE) {
             return Err(Errno::EPERM);
         }
         if superuser {
             return self.files.check_superuser_access(key, wanted);
         }
-        if self.allows(uid, gid, groups, key, wanted) { Ok(()) } else { Err(Errno::EACCES) }
+        if self.allows(who, key, wanted) { Ok(()) } else { Err(Errno::EACCES) }
     }
     /// `EPERM` unless a process owns a file.
     pub(crate) fn check_owns(&self, process: ProcessKey, key: InodeKey) -> Result<(), Errno> {

@@ -104,7 +104,18 @@ fn access(call: &mut Call<'_>, dirfd: i32, path: u64, wanted: i32, flags: i32) -
     }
     let walk = walk_of(flags, c::AT_SYMLINK_NOFOLLOW | c::AT_EMPTY_PATH | c::AT_EACCESS)?;
     let path = call.read_path(path)?;
-    let found = call.host.resolve(call.process, dirfd, &path, walk)?;
+    let credentials = &mut call.host.processes[call.process.0].credentials;
+    let real = if flags & c::AT_EACCESS != 0 { None } else { credentials.of_real_user() };
+    let Some(real) = real else { return check_access(call, (dirfd, &path, walk), wanted) };
+    let own = std::mem::replace(credentials, real);
+    let outcome = check_access(call, (dirfd, &path, walk), wanted);
+    call.host.processes[call.process.0].credentials = own;
+    outcome
+}
+
+/// Checks that the caller may do with a file all that `wanted` says, by its present credentials.
+fn check_access(call: &mut Call<'_>, (dirfd, path, walk): (i32, &[u8], Walk), wanted: i32) -> SysResult {
+    let found = call.host.resolve(call.process, dirfd, path, walk)?;
     if let Target::Inode(inode) = found.target()? {
         let place = (found.target_mount, inode);
         let no_exec = call.host.files.mount_flags(place).contains(MountFlags::NO_EXEC);
@@ -113,11 +124,7 @@ fn access(call: &mut Call<'_>, dirfd: i32, path: u64, wanted: i32, flags: i32) -
         }
         // `R_OK`, `W_OK` and `X_OK` are the mode bits of others.
         let wanted = wanted as u32;
-        if flags & c::AT_EACCESS != 0 {
-            call.host.check_permission(call.process, inode, wanted)?;
-        } else {
-            call.host.check_real_permission(call.process, inode, wanted)?;
-        }
+        call.host.check_permission(call.process, inode, wanted)?;
         let node = &call.host.files.inode(inode).node;
         let special = matches!(node, Node::Device(_) | Node::Fifo | Node::Socket);
         if wanted & WRITE != 0 && !special {
