@@ -61,8 +61,45 @@ SCRIPTS = {
         ip -n one addr add 10.8.0.2/24 dev there
         ip -n one link set there up
         ping -c 1 -q 10.8.0.2 | grep -o '1 received'
+        ip netns exec one ping -c 1 -q 10.8.0.1 | grep -o '1 received'
         ip -n one link del there
         ip link show here 2>&1 | grep -o 'does not exist'
+    """),
+    # Connections from the first network into another and back, over a pair whose ends have names that the first has too.
+    "netns-tcp": ("ip python3", """
+        mount -t tmpfs tmpfs /run
+        ip netns add inner
+        ip link add lo2 type veth peer name lo3
+        ip link add outside type veth peer name lo2 netns inner
+        ip -n inner link set lo2 name inside
+        ip addr add 10.7.0.1/24 dev outside
+        ip link set outside up
+        ip -n inner addr add 10.7.0.2/24 dev inside
+        ip -n inner link set inside up
+        cat > serve.py <<'END'
+import socket, sys
+listener = socket.create_server((sys.argv[1], 80))
+open(sys.argv[2], "w").close()
+connection, peer = listener.accept()
+length = sum(iter(lambda: len(connection.recv(65536)), 0))
+connection.sendall(f"{length} bytes from {peer[0]}".encode())
+END
+        cat > ask.py <<'END'
+import socket, sys
+connection = socket.create_connection((sys.argv[1], 80))
+connection.sendall(b"x" * 300000)
+connection.shutdown(socket.SHUT_WR)
+print(connection.recv(100).decode())
+END
+        ip netns exec inner python3 serve.py 10.7.0.2 in &
+        while ! test -e in; do sleep 0.1; done
+        python3 ask.py 10.7.0.2
+        python3 serve.py 10.7.0.1 out &
+        while ! test -e out; do sleep 0.1; done
+        ip netns exec inner python3 ask.py 10.7.0.1
+        ip link add more type veth peer name inside netns inner 2>&1 | grep -o 'File exists'
+        ip link set lo2 netns inner && ip -n inner -br link | cut -d' ' -f1 | cut -d@ -f1 | sort
+        wait
     """),
 }
 
@@ -78,7 +115,7 @@ def test_as_on_this_machine(name, placement, exec_guest, workdir):
         pytest.skip("only the superuser's namespaces are compared")
     folder = workdir / "native"
     folder.mkdir()
-    native = best(lambda: execute(["unshare", "-mn", "sh", "-c", f"cd {folder}\n{script}"]), lambda run: run.status == 0)
+    native = best(lambda: execute(["unshare", "-mn", "sh", "-c", f"cd {folder}\n{script}"]), lambda run: run.status == 0 and run.out)
     if native.status != 0 or not native.out:
         pytest.skip(f"this machine does not do it:\n{native}")
     ours = exec_guest(["sh", "-c", script], env={**os.environ, "BELLJAR_PLACEMENT": placement})

@@ -34,6 +34,8 @@ pub trait Listeners {
     fn unix_sockets(&self, stack: &Stack) -> Vec<UnixSocketInfo>;
     /// The number of the network that a process or a descriptor of the caller's names, if the caller administers that one too.
     fn network_named(&self, name: NetworkName) -> Result<u32, Errno>;
+    /// True if another network than the stack's has an interface of this name.
+    fn has_interface(&self, network: u32, name: &str) -> bool;
     /// Counts something that was asked for and is not supported.
     fn warn(&mut self, text: String);
 }

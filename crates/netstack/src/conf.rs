@@ -47,6 +47,17 @@ pub mod v6 {
     pub const USE_TEMPADDR: usize = place(CONF6, "use_tempaddr");
 }
 
+/// A file below `/proc/sys/net/ipv4/conf` or `ipv6/conf`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceFileSetting {
+    /// Of IPv6.
+    pub v6: bool,
+    /// Its place in the family's table.
+    pub setting: usize,
+    /// The directory that it is in.
+    pub scope: Scope,
+}
+
 /// The directory that a setting is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
@@ -182,6 +193,19 @@ impl Stack {
             (true, v6::DISABLE, _) if !self.v6.on => 1,
             _ => settings.get(v6, setting, scope),
         }
+    }
+
+    /// The text of a setting's file.
+    pub fn interface_setting_text(&self, file: InterfaceFileSetting) -> String {
+        format!("{}\n", self.interface_setting(file.v6, file.setting, file.scope))
+    }
+
+    /// Writes a setting's file: one whole number.
+    pub fn write_interface_setting(&mut self, file: InterfaceFileSetting, text: &[u8]) -> Result<(), Errno> {
+        let text = std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?;
+        let word = text.split_whitespace().next().ok_or(Errno::EINVAL)?;
+        let value = word.trim_end_matches('\0').parse().map_err(|_| Errno::EINVAL)?;
+        self.set_interface_setting(file.v6, file.setting, file.scope, value)
     }
 
     fn forwards_at_all(&self, v6: bool) -> bool {

@@ -333,7 +333,7 @@ impl Stack {
                 NicEvent::Sent { cookie, bytes } => self.packet_left(cookie, bytes),
             }
         }
-        if !self.links.is_empty() || !self.tuns.is_empty() {
+        if !self.links.is_empty() || !self.tuns.is_empty() || self.has_pairs {
             self.flush_links();
         }
         let next = self.eth0.nic.next_event();

@@ -91,6 +91,7 @@ mod resolver;
 mod route_log;
 mod samples;
 mod send;
+pub mod shown_frames;
 pub mod socket;
 pub mod sysctl;
 pub mod tcp;
@@ -257,6 +258,8 @@ pub struct Stack {
     pub lo: Loopback,
     /// Frames that have been sent to ends of pairs of interfaces, and to which.
     crossing: VecDeque<(usize, Packet)>,
+    /// True once it has had an interface that is one of a pair.
+    has_pairs: bool,
     /// The next identifications of IPv4.
     pub idents: ip::ident::Idents,
     /// Where packets for other hosts go.
@@ -356,6 +359,7 @@ impl Stack {
             number: 0,
             lo: Loopback::default(),
             crossing: VecDeque::new(),
+            has_pairs: false,
             eth0: Ethernet::new(Nic::new(&config.nic)),
             links: config.links.iter().map(LinkPort::new).collect(),
             first_link,

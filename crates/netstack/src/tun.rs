@@ -12,8 +12,17 @@ use std::collections::VecDeque;
 /// `txqueuelen` of such interfaces: packets that wait for the program.
 const QUEUE_PACKETS: usize = 500;
 
-/// `IFF_TAP` of `TUNSETIFF`.
-pub const TAP: u16 = 0x0002;
+/// Flags of `TUNSETIFF`.
+#[allow(missing_docs)]
+pub mod flag {
+    pub const TUN: u16 = 0x0001;
+    pub const TAP: u16 = 0x0002;
+    pub const PERSIST: u16 = 0x0800;
+    pub const NO_PI: u16 = 0x1000;
+    pub const ONE_QUEUE: u16 = 0x2000;
+    pub const VNET_HDR: u16 = 0x4000;
+    pub const TUN_EXCL: u16 = 0x8000;
+}
 
 /// A program's end.
 #[derive(Debug)]
@@ -55,11 +64,32 @@ impl Tun {
     }
     /// True if it takes Ethernet frames.
     pub fn is_tap(&self) -> bool {
-        self.flags & TAP != 0
+        self.flags & flag::TAP != 0
     }
 }
 
 impl Stack {
+    /// A new end, attached to nothing; its offload header has this length.
+    pub fn open_tun(&mut self, header_len: usize) -> usize {
+        self.tuns.insert(Tun {
+            network: self.number,
+            interface: None,
+            flags: 0,
+            header_len,
+            persistent: false,
+            packets: VecDeque::new(),
+            counters: TunCounters::default(),
+        })
+    }
+
+    /// A name that no interface has, for one that `TUNSETIFF` makes with these flags.
+    pub fn free_tun_name(&self, flags: u16) -> String {
+        let stem = if flags & flag::TAP != 0 { "tap" } else { "tun" };
+        let taken = |n: &u32| self.interface_by_name(format!("{stem}{n}").as_bytes()).is_some();
+        let n = (0..).find(|n| !taken(n)).unwrap_or(0);
+        format!("{stem}{n}")
+    }
+
     /// Hands a packet (of a TAP interface a frame) to the program; false if it is lost.
     #[inline(never)]
     pub fn tun_output(&mut self, n: usize, mut packet: Packet) -> bool {

@@ -25,6 +25,7 @@ impl Stack {
     /// Joins two interfaces of this network.
     pub fn join_ends(&mut self, one: usize, other: usize) {
         let network = self.number;
+        self.has_pairs = true;
         self.interfaces[one].attachment = Attachment::Veth { network, peer: other };
         self.interfaces[other].attachment = Attachment::Veth { network, peer: one };
         for (end, far) in [(one, other), (other, one)] {

@@ -34,6 +34,7 @@ impl Stack {
             (interface.mtu, interface.carrier) = (mtu, carrier);
         }
         interface.mtu = mtu.unwrap_or(interface.mtu);
+        self.has_pairs |= matches!(attachment, Attachment::Veth { .. });
         let number = self.interfaces.len();
         self.interfaces.push(interface);
         self.interface_settings.begin(number);

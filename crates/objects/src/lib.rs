@@ -3,9 +3,9 @@
 //! notifies it after a change.
 //!
 //! [`ids`] names objects, [`call_counts`] counts calls. [`pipe`], [`eventfd`], [`timerfd`], [`locks`], [`extents`], [`file_flags`], [`listing`],
-//! [`mounts`], [`notify`], [`loops`], [`native_cache`] and [`mtree`] belong to files, [`packet_sockets`] and [`packet_ring`] to
+//! [`mounts`], [`notify`], [`loops`], [`native_cache`] and [`mtree`] belong to files, [`packet_sockets`], [`packet_fanout`] and [`packet_ring`] to
 //! sockets, [`space`], [`maps`], [`aio`] and [`userfault`] to memory, [`discipline`] and [`time_namespaces`] to the clock, [`credentials`],
-//! [`namespaces`], [`accounts`], [`attributes`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings, [`landlock`] and [`seccomp`] the restrictions that they
+//! [`namespaces`], [`accounts`], [`attributes`], [`process_files`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings, [`landlock`] and [`seccomp`] the restrictions that they
 //! put on themselves, and [`sysv`] is System V's message queues, semaphores and shared memory.
 #![forbid(unsafe_code)]
 
@@ -30,9 +30,11 @@ pub mod mtree;
 pub mod namespaces;
 pub mod native_cache;
 pub mod notify;
+pub mod packet_fanout;
 pub mod packet_ring;
 pub mod packet_sockets;
 pub mod pipe;
+pub mod process_files;
 pub mod seccomp;
 pub mod signals;
 pub mod space;

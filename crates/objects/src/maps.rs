@@ -1,6 +1,6 @@
 //! Mappings as `/proc` shows them, `proc_pid_maps(5)`.
 
-use crate::space::{Marks, Vma, VmaKind};
+use crate::space::{AddressSpace, Marks, Vma, VmaKind};
 use belljar_linux_abi::c;
 use belljar_machine::Prot;
 use std::fmt::Write;
@@ -24,6 +24,30 @@ pub fn maps_text<'a>(vmas: impl Iterator<Item = &'a Vma>, details: bool) -> Vec<
         }
     }
     text
+}
+
+/// Memory that a process has mapped, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryUse {
+    /// All of it.
+    pub size: u64,
+    /// That in memory.
+    pub resident: u64,
+    /// The initial stack.
+    pub stack: u64,
+}
+
+impl MemoryUse {
+    /// That of a process with this address space, if it has one still.
+    pub fn of(space: Option<&AddressSpace>) -> MemoryUse {
+        let Some(space) = space else { return MemoryUse::default() };
+        let mut memory = MemoryUse { stack: space.stack.end - space.stack.start, ..MemoryUse::default() };
+        for vma in space.vmas() {
+            memory.size += vma.end - vma.start;
+            memory.resident += resident(vma);
+        }
+        memory
+    }
 }
 
 /// Resident bytes of a mapping: all, unless it allows no access, as mappings with which runtimes reserve addresses. The

@@ -1,9 +1,9 @@
-//! State of packet sockets: what each keeps, frames to be received, and groups that share what they hear.
+//! State of packet sockets: what each keeps, and frames to be received.
 
 use crate::packet_ring::Rings;
 use belljar_base::SimTime;
 use belljar_linux_net::link_address::LinkAddress;
-use belljar_netstack::{PacketDirection, SocketKey};
+use belljar_netstack::PacketDirection;
 use std::collections::VecDeque;
 
 /// `ETH_P_ALL`.
@@ -36,8 +36,8 @@ pub struct PacketSocket {
     pub kept: Vec<(i32, i32)>,
     /// `PACKET_ADD_MEMBERSHIP`: interface, type and address, each as often as it was asked for.
     pub memberships: Vec<(usize, u16, Vec<u8>)>,
-    /// `PACKET_FANOUT`: the number of its group.
-    pub fanout: Option<u16>,
+    /// `PACKET_FANOUT`: the numbers of its group and of its network.
+    pub fanout: Option<(u16, u32)>,
     /// `PACKET_VNET_HDR`: the length of the header of what is left to be done, before each frame.
     pub offload: usize,
     /// Rings in memory that it shares with its program.
@@ -63,6 +63,11 @@ impl PacketSocket {
         };
         heard && self.interface.is_none_or(|bound| bound == interface)
     }
+    /// A packet is lost since there is no room for it.
+    pub fn drop_one(&mut self) {
+        self.drops += 1;
+        self.losing = true;
+    }
     /// `TP_STATUS_*` of a packet that is received now.
     pub fn status(&mut self, cut: bool) -> u32 {
         let losing = if std::mem::take(&mut self.losing) { status::LOSING } else { 0 };
@@ -87,48 +92,4 @@ pub struct Frame {
     pub from: LinkAddress,
     /// When it came.
     pub arrived: SimTime,
-}
-
-/// The algorithm by which a group chooses a socket, `PACKET_FANOUT_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FanoutChoice {
-    /// By the flow, the same in both directions.
-    Hash,
-    /// In turns.
-    LoadBalance,
-    /// By the processor, of which a host shows one.
-    Cpu,
-    /// The first that has room.
-    Rollover,
-    /// By chance.
-    Random,
-    /// By the interface's queue, of which it has one.
-    Queue,
-}
-
-impl FanoutChoice {
-    /// By its number.
-    pub fn from_number(number: u16) -> Option<FanoutChoice> {
-        use FanoutChoice::{Cpu, Hash, LoadBalance, Queue, Random, Rollover};
-        [Hash, LoadBalance, Cpu, Rollover, Random, Queue].into_iter().find(|choice| *choice as u16 == number)
-    }
-}
-
-/// A group of sockets.
-#[derive(Debug)]
-pub struct Fanout {
-    /// Its number.
-    pub id: u16,
-    /// How it chooses.
-    pub choice: FanoutChoice,
-    /// `PACKET_FANOUT_FLAG_*`.
-    pub flags: u16,
-    /// The most members.
-    pub max: usize,
-    /// The protocol and the interface that all of them hear.
-    pub hears: (u16, Option<usize>),
-    /// Its sockets.
-    pub members: Vec<SocketKey>,
-    /// Whose turn it is.
-    pub turn: u32,
 }

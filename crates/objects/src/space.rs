@@ -6,6 +6,7 @@ use belljar_base::Footprint;
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
 use belljar_machine::{ImageRoom, Prot, SpaceId};
+use slab::Slab;
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -129,6 +130,12 @@ pub struct AddressSpace {
     recent: Cell<[Recent; 2]>,
 }
 
+/// The mappings of a file, by device and inode number, in all address spaces.
+pub fn mappings_of(spaces: &Slab<AddressSpace>, file: (u64, u64)) -> impl Iterator<Item = &Vma> {
+    let all = spaces.iter().flat_map(|(_, space)| space.vmas());
+    all.filter(move |vma| matches!(vma.kind, VmaKind::File { identity, .. } if identity == file))
+}
+
 impl AddressSpace {
     /// Tells what is looked at whenever the guest's memory is read or written.
     pub fn footprint(&self, footprint: &mut Footprint) {
@@ -195,6 +202,17 @@ impl AddressSpace {
     /// The first mapping that starts at `addr` or above.
     pub fn above(&self, addr: u64) -> Option<&Vma> {
         self.vmas.range(addr..).next().map(|(_, vma)| vma)
+    }
+    /// True if every page of `range` is mapped.
+    pub fn covers(&self, range: &Range<u64>) -> bool {
+        let mut at = range.start;
+        for vma in self.overlapping(range) {
+            if vma.start > at {
+                return false;
+            }
+            at = vma.end;
+        }
+        at >= range.end
     }
     /// True if nothing is mapped in `range`, nor kept free.
     pub fn is_free(&self, range: &Range<u64>) -> bool {

@@ -2,13 +2,16 @@
 
 use crate::outcome::{CallState, IfInterrupted, Resumed};
 use crate::spin::Spin;
+use belljar_linux_abi::Errno;
 use belljar_machine::ContextId;
 use belljar_netstack::TimerId;
-use belljar_objects::ids::{FdTableKey, FileKey, ProcessKey, WaitQueueId};
+use belljar_objects::ids::{FdTableKey, FileKey, ProcessKey, ThreadKey, WaitQueueId};
 use belljar_objects::keys::TaskKeyrings;
+use belljar_objects::locks::LockOwner;
 use belljar_objects::seccomp::Seccomp;
 use belljar_objects::signals::ThreadSignals;
 use belljar_objects::tracees::Tracee;
+use slab::Slab;
 use smallvec::SmallVec;
 
 /// One guest thread.
@@ -66,6 +69,33 @@ impl Thread {
             _ => None,
         }
     }
+}
+
+/// `EDEADLK` if `holder` waits, directly or by way of others, for `waiter`: it would never end. The caller's thread is not one of
+/// them. Only record locks of processes are looked at, as on Linux.
+pub fn check_deadlock(
+    threads: &Slab<Thread>,
+    caller: ThreadKey,
+    waiter: LockOwner,
+    holder: LockOwner,
+) -> Result<(), Errno> {
+    let waits_for = |who: LockOwner| {
+        threads.iter().filter(|(key, _)| *key != caller.0).find_map(|(_, thread)| {
+            match thread.blocked_state() {
+                Some(CallState::RecordLock(waits, holds)) if waits.is_same(who) => Some(*holds),
+                _ => None,
+            }
+        })
+    };
+    let mut at = holder;
+    for _ in 0..threads.len() {
+        if at.is_same(waiter) {
+            return Err(Errno::EDEADLK);
+        }
+        let Some(next) = waits_for(at) else { return Ok(()) };
+        at = next;
+    }
+    Ok(())
 }
 
 /// State of a thread.

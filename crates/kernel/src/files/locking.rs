@@ -3,11 +3,10 @@
 use crate::files::FilePlace;
 use crate::files::Files;
 use crate::host::Host;
-use crate::ids::{FdTableKey, FileKey, InodeKey, ThreadKey};
-use crate::mm::VmaKind;
-use crate::outcome::CallState;
+use crate::ids::{FdTableKey, FileKey, InodeKey};
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::locks::{F_SEAL_EXEC, FileLocks, LockOwner};
+use belljar_objects::space::mappings_of;
 
 impl Files {
     /// The seals of a file; `EINVAL` if it can have none.
@@ -25,32 +24,6 @@ impl Files {
 }
 
 impl Host {
-    /// `EDEADLK` if `holder` waits, directly or by way of others, for `waiter`: it would never end.
-    /// Only record locks of processes are looked at, as on Linux.
-    pub(crate) fn check_deadlock(
-        &self,
-        thread: ThreadKey,
-        waiter: LockOwner,
-        holder: LockOwner,
-    ) -> Result<(), Errno> {
-        let waits_for = |who: LockOwner| {
-            self.threads.iter().filter(|(key, _)| *key != thread.0).find_map(|(_, thread)| {
-                match thread.blocked_state() {
-                    Some(CallState::RecordLock(waits, holds)) if waits.is_same(who) => Some(*holds),
-                    _ => None,
-                }
-            })
-        };
-        let mut at = holder;
-        for _ in 0..self.threads.len() {
-            if at.is_same(waiter) {
-                return Err(Errno::EDEADLK);
-            }
-            let Some(next) = waits_for(at) else { return Ok(()) };
-            at = next;
-        }
-        Ok(())
-    }
     /// `F_ADD_SEALS`. `EPERM` if no more can be added, `EBUSY` if it is mapped to be written.
     pub(crate) fn add_seals(&mut self, inode: InodeKey, mut seals: i32) -> Result<(), Errno> {
         let content = c::F_SEAL_SHRINK | c::F_SEAL_GROW | c::F_SEAL_WRITE | c::F_SEAL_FUTURE_WRITE;
@@ -64,7 +37,10 @@ impl Host {
         }
         let identity = self.files.inode(inode).identity();
         let already = self.files.seals(inode)? & c::F_SEAL_WRITE != 0;
-        if seals & c::F_SEAL_WRITE != 0 && !already && self.is_mapped_writable(identity) {
+        if seals & c::F_SEAL_WRITE != 0
+            && !already
+            && mappings_of(&self.spaces, identity).any(|vma| vma.shared && vma.may_write)
+        {
             return Err(Errno::EBUSY);
         }
         if let Some(memfd) = self.files.inode(inode).content_mut().and_then(|content| content.memfd.as_mut())
@@ -72,13 +48,6 @@ impl Host {
             memfd.seals |= seals;
         }
         Ok(())
-    }
-    fn is_mapped_writable(&self, identity: (u64, u64)) -> bool {
-        let mut mappings = self.spaces.iter().flat_map(|(_, mm)| mm.vmas());
-        mappings.any(|vma| {
-            let file = matches!(vma.kind, VmaKind::File { identity: mapped, .. } if mapped == identity);
-            file && vma.shared && vma.may_write
-        })
     }
     /// The locks on a file, made if there are none yet.
     pub(crate) fn locks_of(&mut self, place: FilePlace) -> &mut FileLocks {

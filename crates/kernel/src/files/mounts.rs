@@ -119,7 +119,10 @@ impl Files {
         let device = self.inodes[inode.0].device;
         let mount = self.mounts.get(mount);
         match SEEDS.iter().position(|(_, of, ..)| *of == device) {
-            Some(seed) if mount.device != device => seed as u32 + 1,
+            // In later namespaces they are mounts of their own.
+            Some(seed) if mount.device != device && mount.namespace.is_none_or(|number| number == 0) => {
+                seed as u32 + 1
+            }
             _ => mount.id,
         }
     }
@@ -314,31 +317,6 @@ impl Host {
             (made.device, made.source, made.flags) = (device, source.as_bytes().into(), flags);
         }
         copy
-    }
-    /// What is mounted at a process's root has become another: processes keep their places, which have other paths now. Those at the
-    /// root are at the new one. The paths are that of the root, the one that the new root had, and the one that the old root has.
-    pub(crate) fn move_processes(&mut self, namespace: u32, [root_at, new_at, old_at]: [&[u8]; 3]) {
-        let prefix = |at: &[u8]| if at == b"/" { Vec::new() } else { at.to_vec() };
-        let rest = |path: &[u8], at: &[u8]| {
-            let rest = path.strip_prefix(&prefix(at)[..])?;
-            (rest.is_empty() || rest[0] == b'/').then(|| rest.to_vec())
-        };
-        let joined = |at: &[u8], rest: &[u8]| match [&prefix(at)[..], rest].concat() {
-            path if path.is_empty() => b"/".to_vec(),
-            path => path,
-        };
-        let moved = |path: &[u8]| match (rest(path, new_at), rest(path, root_at)) {
-            _ if path == root_at => path.to_vec(),
-            (Some(rest), _) => joined(root_at, &rest),
-            (None, Some(rest)) if old_at != root_at => joined(old_at, &rest),
-            _ => path.to_vec(),
-        };
-        for (_, process) in self.processes.iter_mut() {
-            if process.mount_namespace == namespace {
-                process.cwd = moved(&process.cwd);
-                process.root = moved(&process.root);
-            }
-        }
     }
     /// A context has been closed; a file system that it made and nobody has mounted goes.
     pub(crate) fn close_context(&mut self, number: usize) {

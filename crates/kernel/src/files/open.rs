@@ -12,6 +12,7 @@ use crate::ids::{FileKey, InodeKey, MountKey, ProcessKey, WaitQueueId};
 use belljar_base::SimTime;
 use belljar_linux_abi::landlock::{ACCESS_FS_MAKE_REG, ACCESS_FS_READ_FILE, ACCESS_FS_WRITE_FILE};
 use belljar_linux_abi::{Errno, c};
+use belljar_linux_net::offload;
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::mounts::MountFlags;
 use belljar_objects::namespaces::NamespaceKind;
@@ -203,7 +204,9 @@ impl Host {
             Node::Directory(_) => FileKind::Directory { inode: key, listing: None },
             Node::Socket => return Err(Errno::ENXIO),
             Node::Device(Device::Ptmx) => self.open_ptmx(process, key)?,
-            Node::Device(Device::NetTun) => self.open_tun(key),
+            Node::Device(Device::NetTun) => {
+                FileKind::Tun { inode: key, tun: self.net.open_tun(offload::HEADER_LEN) }
+            }
             Node::Device(Device::Pts(pty, number)) => {
                 let (pty, number) = (*pty as usize, *number);
                 self.open_slave(process, pty, number, flags)?

@@ -6,7 +6,7 @@ mod sem;
 mod shm;
 
 pub(crate) use belljar_objects::sysv::*;
-pub(crate) use shm::AttachRequest;
+pub(crate) use shm::{AttachRequest, attachments};
 
 use crate::host::Host;
 

@@ -9,6 +9,8 @@ use belljar_linux_abi::ipc::ShmidDs;
 use belljar_linux_abi::{Errno, c};
 use belljar_machine::Prot;
 use belljar_objects::namespaces::NamespaceKind;
+use belljar_objects::space::{AddressSpace, mappings_of};
+use slab::Slab;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,6 +29,11 @@ pub(crate) struct AttachRequest {
 
 fn identity(id: i32) -> (u64, u64) {
     (DEVICE, id as u64)
+}
+
+/// Number of attachments of a segment.
+pub(crate) fn attachments(spaces: &Slab<AddressSpace>, id: i32) -> u64 {
+    mappings_of(spaces, identity(id)).count() as u64
 }
 
 impl Host {
@@ -145,7 +152,7 @@ impl Host {
     pub(crate) fn shm_state(&mut self, id: i32) -> Result<ShmidDs, Errno> {
         self.sweep_segments();
         let state = self.ipc.segments.get(id)?.state;
-        Ok(ShmidDs { nattch: self.attachments(id), ..state })
+        Ok(ShmidDs { nattch: attachments(&self.spaces, id), ..state })
     }
 
     /// `IPC_RMID`: it goes when nobody has it attached any more, its key at once.
@@ -155,12 +162,6 @@ impl Host {
         (perm.key, perm.mode) = (c::IPC_PRIVATE, perm.mode | SHM_DEST);
         self.sweep_segments();
         Ok(())
-    }
-
-    pub(crate) fn attachments(&self, id: i32) -> u64 {
-        let of_it =
-            |kind: &VmaKind| matches!(kind, VmaKind::File { identity: of, .. } if *of == identity(id));
-        self.spaces.iter().flat_map(|(_, mm)| mm.vmas()).filter(|vma| of_it(&vma.kind)).count() as u64
     }
 
     /// Destroys the removed segments that nobody has attached any more.
@@ -173,7 +174,7 @@ impl Host {
             .map(|(id, _)| id)
             .collect();
         for id in removed {
-            if self.attachments(id) == 0
+            if attachments(&self.spaces, id) == 0
                 && let Some(segment) = self.ipc.segments.remove(id)
             {
                 self.machine.close(segment.native);

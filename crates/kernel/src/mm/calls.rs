@@ -339,7 +339,7 @@ impl Host {
         if flags & c::MAP_FIXED_NOREPLACE == c::MAP_FIXED_NOREPLACE && !self.mm(mm).is_free(&wanted) {
             return Err(Errno::EEXIST);
         }
-        if !inside && !self.is_covered(mm, &wanted) {
+        if !inside && !self.mm(mm).covers(&wanted) {
             let space = self.mm(mm).space;
             self.machine.claim_fixed(space, wanted).map_err(|_| {
                 self.warn("mmap with MAP_FIXED outside the process's own addresses is not supported");
@@ -360,18 +360,6 @@ impl Host {
         let space = self.mm(mm).space;
         self.machine.claim_fixed(space, at..at + len).map_err(|_| Errno::ENOMEM)?;
         Ok(at)
-    }
-
-    /// True if every page of `range` is mapped already.
-    fn is_covered(&mut self, mm: MmKey, range: &Range<u64>) -> bool {
-        let mut at = range.start;
-        for vma in self.mm(mm).overlapping(range) {
-            if vma.start > at {
-                return false;
-            }
-            at = vma.end;
-        }
-        at >= range.end
     }
 
     /// Extends an anonymous private mapping over free addresses behind it.

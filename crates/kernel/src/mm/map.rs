@@ -238,13 +238,6 @@ impl Host {
         Ok(())
     }
 
-    /// True if any process has mapped the file `identity`.
-    pub(crate) fn is_file_mapped(&self, identity: (u64, u64)) -> bool {
-        let is =
-            |kind: &VmaKind| matches!(kind, VmaKind::File { identity: mapped, .. } if *mapped == identity);
-        self.spaces.iter().any(|(_, mm)| mm.vmas().any(|vma| is(&vma.kind)))
-    }
-
     pub(super) fn forget_vmas(&mut self, mm: MmKey, range: &Range<u64>) {
         self.retain_split(mm, range);
         for vma in self.mm(mm).forget(range) {

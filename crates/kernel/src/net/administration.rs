@@ -63,6 +63,10 @@ impl Listeners for HostListeners<'_> {
         self.processes.require_in(caller, owner, capability::NET_ADMIN)?;
         Ok(number)
     }
+    fn has_interface(&self, network: u32, name: &str) -> bool {
+        let stack = self.networks.resting(network);
+        stack.is_some_and(|stack| stack.interface_by_name(name.as_bytes()).is_some())
+    }
     fn warn(&mut self, text: String) {
         *self.warnings.entry(text).or_default() += 1;
     }

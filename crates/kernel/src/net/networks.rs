@@ -39,6 +39,11 @@ impl Networks {
     pub(crate) fn has(&self, number: u32) -> bool {
         number == 0 || self.others.contains_key(&number)
     }
+    /// The stack of a network that is not at work.
+    pub(crate) fn resting(&self, number: u32) -> Option<&Stack> {
+        let at = if number == 0 { self.current } else { number };
+        self.others.get(&at).filter(|_| number != self.current).map(|stack| &**stack)
+    }
     /// The numbers of all.
     pub(crate) fn numbers(&self) -> Vec<u32> {
         std::iter::once(0).chain(self.others.keys().copied()).collect()
@@ -114,7 +119,7 @@ impl Host {
             moved.attachment = Attachment::Veth { network: of_peer, peer };
             far = Some((of_peer, peer)).filter(|_| self.networks.has(of_peer));
         }
-        let number = self.administer(|admin| admin.receive_interface(moved));
+        let number = self.administer(|admin| admin.receive_interface(&moved));
         self.networks.moved.insert(former, (network, number));
         if let Some((of_peer, peer)) = far {
             self.use_network(of_peer);

@@ -4,7 +4,9 @@
 use super::unix::state::{UnixNames, UnixSocket};
 use belljar_netstack::socket::{Socket, SocketKind};
 use belljar_netstack::{SocketKey, Stack};
-use belljar_objects::packet_sockets::{Fanout, PacketSocket};
+use belljar_objects::packet_fanout::Fanouts;
+use belljar_objects::packet_sockets::PacketSocket;
+use slab::Slab;
 use std::collections::VecDeque;
 
 /// A socket's state by family.
@@ -41,7 +43,7 @@ pub struct OwnSockets {
     /// Packet sockets in the order in which they were made.
     pub(in crate::net) packets: Vec<SocketKey>,
     /// Groups of packet sockets that share what they hear.
-    pub(in crate::net) fanouts: Vec<Fanout>,
+    pub(in crate::net) fanouts: Fanouts,
     /// Names of UNIX sockets.
     pub(in crate::net) unix_names: UnixNames,
 }
@@ -56,6 +58,20 @@ impl OwnSockets {
     #[inline]
     pub fn get_mut(&mut self, key: SocketKey) -> Option<&mut OwnKind> {
         self.kinds.get_mut(key.0)?.as_mut()
+    }
+    /// The packet part of a socket that is known to be one, and the groups of such sockets.
+    pub(super) fn packet_and_groups(&mut self, key: SocketKey) -> (&mut PacketSocket, &mut Fanouts) {
+        match &mut self.kinds[key.0] {
+            Some(OwnKind::Packet(packet)) => (packet, &mut self.fanouts),
+            other => unreachable!("not a packet socket: {other:?}"),
+        }
+    }
+    /// True if a packet socket would not lose what it hears now.
+    pub(super) fn packet_has_room(&self, net: &Slab<Socket>, key: SocketKey) -> bool {
+        match self.get(key) {
+            Some(OwnKind::Packet(packet)) => packet.queued_charge <= net[key.0].options.receive_buffer,
+            _ => false,
+        }
     }
     /// The packet sockets of the network whose stack is at work, in the order in which they were made.
     pub(super) fn packets_in(&self, net: &Stack) -> Vec<SocketKey> {

@@ -4,8 +4,6 @@ use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::ProcessKey;
 use belljar_linux_abi::Errno;
-use belljar_netstack::conf::Scope;
-use belljar_netstack::sysctl::Sysctl;
 use belljar_objects::namespaces::NamespaceKind;
 
 impl Host {
@@ -18,46 +16,6 @@ impl Host {
         let may = self.processes.require_for(process, NamespaceKind::Net, capability::NET_BIND_SERVICE);
         may.map_err(|_| Errno::EACCES)
     }
-
-    /// The text of a setting, as reading it gives.
-    pub(crate) fn sysctl(&mut self, which: Sysctl) -> String {
-        self.net.sysctls.show(which)
-    }
-
-    /// Writes the setting.
-    pub(crate) fn set_sysctl(&mut self, which: Sysctl, text: &[u8]) -> Result<(), Errno> {
-        self.net.set_sysctl(which, text)
-    }
-
-    /// The text of a setting of an interface.
-    pub(crate) fn interface_setting(&self, setting: InterfaceFileSetting) -> String {
-        let InterfaceFileSetting { v6, setting, scope } = setting;
-        format!("{}\n", self.net.interface_setting(v6, setting, scope))
-    }
-
-    /// Writes a setting of an interface: one whole number.
-    pub(crate) fn set_interface_setting(
-        &mut self,
-        setting: InterfaceFileSetting,
-        text: &[u8],
-    ) -> Result<(), Errno> {
-        let InterfaceFileSetting { v6, setting, scope } = setting;
-        let text = std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?;
-        let word = text.split_whitespace().next().ok_or(Errno::EINVAL)?;
-        let value = word.trim_end_matches('\0').parse().map_err(|_| Errno::EINVAL)?;
-        self.net.set_interface_setting(v6, setting, scope, value)
-    }
-}
-
-/// A file below `/proc/sys/net/ipv4/conf` or `ipv6/conf`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InterfaceFileSetting {
-    /// Of IPv6.
-    pub v6: bool,
-    /// Its place in the family's table.
-    pub setting: usize,
-    /// The directory that it is in.
-    pub scope: Scope,
 }
 
 #[cfg(test)]

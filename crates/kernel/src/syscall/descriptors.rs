@@ -5,6 +5,7 @@ use crate::credentials::capability;
 use crate::files::{FdEntry, FileKind, FilePlace};
 use crate::ids::FileKey;
 use crate::outcome::{Block, CallState, IfInterrupted, SysResult, done};
+use crate::thread::check_deadlock;
 use belljar_linux_abi::file::Flock;
 use belljar_linux_abi::landlock::ACCESS_FS_IOCTL_DEV;
 use belljar_linux_abi::signal::NSIG;
@@ -317,7 +318,7 @@ fn record_lock(call: &mut Call<'_>, file: FileKey, command: i32, argument: u64) 
             done(0)
         }
         Some(held) if command == c::F_SETLKW => {
-            call.host.check_deadlock(call.thread, owner, held.owner)?;
+            check_deadlock(&call.host.threads, call.thread, owner, held.owner)?;
             let state = CallState::RecordLock(owner, held.owner);
             Block::on(queue).with_state(state).into()
         }

@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::credentials::capability;
-use crate::files::virtual_files::init::INIT;
+use crate::files::virtual_files::INIT;
 use crate::futex::priority::LockAttempt;
 use crate::futex::robust::HEAD_SIZE;
 use crate::futex::wait::ANY;

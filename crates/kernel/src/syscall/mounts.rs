@@ -382,6 +382,6 @@ pub fn sys_pivot_root(call: &mut Call<'_>) -> SysResult {
     };
     attach(call, root.0, put_old)?;
     let old_at = call.host.files.path_of_place(root).ok_or(Errno::ENOENT)?;
-    call.host.move_processes(namespace, [&root_at, &new_at, &old_at]);
+    call.host.processes.change_root(namespace, [&root_at, &new_at, &old_at]);
     done(0)
 }

@@ -1,7 +1,7 @@
 //! pidfd_open(2), pidfd_send_signal(2), pidfd_getfd(2).
 
 use crate::call::Call;
-use crate::files::virtual_files::init::INIT;
+use crate::files::virtual_files::INIT;
 use crate::ids::ProcessKey;
 use crate::outcome::{SysResult, done};
 use crate::rights::AccessIds;

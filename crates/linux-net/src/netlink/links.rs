@@ -3,7 +3,7 @@
 use super::attributes;
 use super::group;
 use super::message::{Message, Request, To};
-use super::new_links::link_info;
+use super::new_links::{checked_name, link_info};
 use super::refusal::{Refusal, refusal};
 use crate::Admin;
 use crate::counters::InterfaceCounters;
@@ -137,9 +137,19 @@ impl Admin<'_> {
         let (flags, change) = (request.word(8)?, request.word(12)?);
         let name =
             request.attribute(IFINFOMSG, c::IFLA_IFNAME).map(|name| name.strip_suffix(&[0]).unwrap_or(name));
-        if name.is_some_and(|name| name != self.net.interfaces[number].name.as_bytes()) {
-            self.warn("interfaces cannot be renamed while a host runs");
+        let name =
+            name.map(String::from_utf8_lossy).filter(|name| **name != *self.net.interfaces[number].name);
+        if name.is_some() && !movable {
+            self.warn("interfaces of the experiment and VLANs cannot be renamed while a host runs");
             return Err(Errno::EBUSY.into());
+        }
+        if network.is_some() || name.is_some() {
+            let name = name.as_deref().unwrap_or(&self.net.interfaces[number].name);
+            checked_name(name)?;
+            self.check_free(name, network)?;
+        }
+        if let Some(name) = name {
+            self.net.interfaces[number].name = name.into();
         }
         // Flags that the administrator sets besides being up.
         let others =

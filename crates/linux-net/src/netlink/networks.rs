@@ -37,6 +37,15 @@ impl Admin<'_> {
         self.network_in(request.body.get(IFINFOMSG..).unwrap_or_default())
     }
 
+    /// `EEXIST` if there is an interface of this name, in another network if that is named.
+    pub(super) fn check_free(&self, name: &str, network: Option<u32>) -> Result<(), Errno> {
+        let taken = match network {
+            Some(network) => self.listeners.has_interface(network, name),
+            None => self.net.interface_by_name(name.as_bytes()).is_some(),
+        };
+        if taken { Err(Errno::EEXIST) } else { Ok(()) }
+    }
+
     /// Makes the other end of a new interface, and joins them.
     pub(super) fn make_peer(&mut self, own: usize, peer: &PeerWanted) {
         let name = peer.name.clone().unwrap_or_else(|| self.free_name("veth"));
@@ -55,15 +64,13 @@ impl Admin<'_> {
         };
         let attributes = peer.get(IFINFOMSG..).ok_or(Errno::EINVAL)?;
         let name = attribute(attributes, c::IFLA_IFNAME).map(text).filter(|name| !name.is_empty());
+        let network = self.network_in(attributes)?;
         if let Some(name) = &name {
             checked_name(name)?;
-            if self.net.interface_by_name(name.as_bytes()).is_some() {
-                return Err(Errno::EEXIST.into());
-            }
+            self.check_free(name, network)?;
         }
         let mac = attribute(attributes, c::IFLA_ADDRESS).map(|mac| mac.try_into().map_err(|_| Errno::EINVAL));
         let mtu = attribute(attributes, c::IFLA_MTU).map(number).transpose()?;
-        let network = self.network_in(attributes)?;
         Ok(PeerWanted { name, mac: mac.transpose()?, mtu: mtu.map(|mtu| mtu as usize), network })
     }
 
@@ -79,12 +86,8 @@ impl Admin<'_> {
         self.net.tell_peer(network, 0, PeerNews::Moved(number, Box::new(moved)));
     }
 
-    /// An interface of another network comes here; its number here.
-    pub fn receive_interface(&mut self, mut interface: Interface) -> usize {
-        if self.net.interface_by_name(interface.name.as_bytes()).is_some() {
-            let stem = interface.name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
-            interface.name = self.free_name(&stem).into();
-        }
+    /// An interface of another network, whose name is free, comes here; its number here.
+    pub fn receive_interface(&mut self, interface: &Interface) -> usize {
         let (mac, mtu, carrier) = (interface.mac, interface.mtu, interface.carrier);
         let new = self.net.add_virtual(&interface.name, interface.attachment, Some(mac), Some(mtu));
         self.net.interfaces[new].carrier = carrier;

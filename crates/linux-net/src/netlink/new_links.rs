@@ -101,9 +101,7 @@ impl Admin<'_> {
             _ => self.free_name(stem),
         };
         checked_name(&name)?;
-        if self.net.interface_by_name(name.as_bytes()).is_some() {
-            return Err(Errno::EEXIST.into());
-        }
+        self.check_free(&name, network)?;
         let mac = match request.attribute(IFINFOMSG, c::IFLA_ADDRESS) {
             Some(mac) => Some(mac.try_into().map_err(|_| Errno::EINVAL)?),
             None => None,

@@ -1,6 +1,7 @@
 //! Lines of `/proc/<pid>/mounts`, `mountinfo` and `mountstats`.
 
 use super::{FileSystem, MountFlags};
+use crate::process_files::ProcessFile;
 use belljar_linux_abi::c;
 use std::fmt::Write;
 
@@ -13,6 +14,18 @@ pub enum MountsForm {
     Mountinfo,
     /// `mountstats`.
     Mountstats,
+}
+
+impl MountsForm {
+    /// The form of a file of a process; `None` for those that do not show mounts.
+    pub fn of(file: ProcessFile) -> Option<MountsForm> {
+        match file {
+            ProcessFile::Mounts => Some(MountsForm::Mounts),
+            ProcessFile::Mountinfo => Some(MountsForm::Mountinfo),
+            ProcessFile::Mountstats => Some(MountsForm::Mountstats),
+            _ => None,
+        }
+    }
 }
 
 /// One line's content.

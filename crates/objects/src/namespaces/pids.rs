@@ -175,8 +175,11 @@ enum Names {
     If(usize, u64),
 }
 
+/// An argument's place, and what it names.
+type Argument = (usize, Names);
+
 /// The calls with arguments that are processes, those arguments, and whether their result is one.
-const CALLS: &[(i64, &[(usize, Names)], bool)] = &[
+const CALLS: &[(i64, &[Argument], bool)] = &[
     (c::SYS_getpgid, &[(0, Names::Task)], true),
     (c::SYS_getsid, &[(0, Names::Task)], true),
     (c::SYS_setsid, &[], true),

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// A reader's view of the objects: its namespace of them, owners and processes as its other namespaces have them.
 #[allow(missing_debug_implementations)]
-pub struct Reader<'a> {
+pub struct IpcReader<'a> {
     /// Its namespace.
     pub namespace: u32,
     /// Owner and mode.
@@ -17,7 +17,7 @@ pub struct Reader<'a> {
 
 impl SysvIpc {
     /// `/proc/sysvipc/msg`.
-    pub fn list_messages(&self, reader: &Reader<'_>) -> String {
+    pub fn list_messages(&self, reader: &IpcReader<'_>) -> String {
         let mut text = "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      \
                     rtime      ctime\n"
         .to_owned();
@@ -45,7 +45,7 @@ impl SysvIpc {
     }
 
     /// `/proc/sysvipc/sem`.
-    pub fn list_semaphores(&self, reader: &Reader<'_>) -> String {
+    pub fn list_semaphores(&self, reader: &IpcReader<'_>) -> String {
         let mut text =
             "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n"
                 .to_owned();
@@ -61,7 +61,7 @@ impl SysvIpc {
     }
 
     /// `/proc/sysvipc/shm`, with the number of attachments of each segment.
-    pub fn list_segments(&self, reader: &Reader<'_>, attachments: &[u64]) -> String {
+    pub fn list_segments(&self, reader: &IpcReader<'_>, attachments: &[u64]) -> String {
         let mut text =
         "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      \
                     atime      dtime      ctime                   rss                  swap\n"

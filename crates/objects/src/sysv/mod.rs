@@ -8,7 +8,7 @@ mod shared_memory;
 mod table;
 
 pub use limits::{IpcLimits, IpcNumber};
-pub use listing::Reader;
+pub use listing::IpcReader;
 pub use messages::*;
 pub use semaphores::*;
 pub use shared_memory::*;

@@ -1,7 +1,6 @@
 //! Files that the kernel makes up: `/proc`, `/sys` and the parts of `/etc` that tell a host who it
 //! is. What they say is the same on every machine and for every seed but for what is seeded.
 
-pub(crate) mod init;
 mod kernel_settings;
 mod memory;
 mod mounts;
@@ -23,11 +22,12 @@ use crate::credentials::capability;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey};
-use crate::net::sysctl::InterfaceFileSetting;
 use crate::outcome::{SysResult, done};
 use belljar_linux_abi::Errno;
+use belljar_netstack::conf::InterfaceFileSetting;
 use belljar_netstack::sysctl::Sysctl;
-use belljar_objects::namespaces::{IdKind, NamespaceKind};
+use belljar_objects::namespaces::NamespaceKind;
+pub(crate) use belljar_objects::process_files::{INIT, ProcessFile};
 use std::sync::Arc;
 
 /// Where a made-up file's bytes come from. They are made anew each time a reader starts at the
@@ -62,41 +62,6 @@ pub enum VirtualFile {
     Namespace(NamespaceKind, u32),
 }
 
-/// The files of `/proc/<pid>` that have bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum ProcessFile {
-    Auxv,
-    Cgroup,
-    Cmdline,
-    Comm,
-    Environ,
-    Io,
-    Limits,
-    Loginuid,
-    Maps,
-    Mem,
-    Mountinfo,
-    Mounts,
-    Mountstats,
-    OomScore,
-    OomScoreAdj,
-    OomAdj,
-    TimerSlack,
-    CoredumpFilter,
-    Pagemap,
-    Personality,
-    SetGroups,
-    IdMap(IdKind),
-    Smaps,
-    SmapsRollup,
-    Stat,
-    Statm,
-    Status,
-    TimeOffsets,
-    Wchan,
-}
-
 /// The symbolic links of procfs, which lead to files rather than to paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MagicLink {
@@ -124,9 +89,11 @@ impl Host {
             VirtualFile::Text(text) | VirtualFile::Setting(text) => Ok(text.as_bytes().to_vec()),
             VirtualFile::Bytes(make) => Ok(make()),
             VirtualFile::Host(make) => Ok(make(self).into_bytes()),
-            VirtualFile::Tunable(setting) => Ok(self.sysctl(setting).into_bytes()),
+            VirtualFile::Tunable(setting) => Ok(self.net.sysctls.show(setting).into_bytes()),
             VirtualFile::Kernel(setting) => Ok(self.kernel_setting(setting).into_bytes()),
-            VirtualFile::InterfaceSetting(setting) => Ok(self.interface_setting(setting).into_bytes()),
+            VirtualFile::InterfaceSetting(setting) => {
+                Ok(self.net.interface_setting_text(setting).into_bytes())
+            }
             VirtualFile::Interface(number, file) => {
                 Ok(belljar_linux_net::proc::interface_file(&self.net, number, file).into_bytes())
             }
@@ -206,7 +173,7 @@ impl Call<'_> {
             VirtualFile::Setting(_) | VirtualFile::Written(_) => *file = VirtualFile::Written(data),
             VirtualFile::Tunable(setting) => {
                 let setting = *setting;
-                self.host.set_sysctl(setting, &data)?;
+                self.host.net.set_sysctl(setting, &data)?;
             }
             VirtualFile::Kernel(setting) => {
                 let setting = *setting;
@@ -214,7 +181,7 @@ impl Call<'_> {
             }
             VirtualFile::InterfaceSetting(setting) => {
                 let setting = *setting;
-                self.host.set_interface_setting(setting, &data)?;
+                self.host.net.write_interface_setting(setting, &data)?;
             }
             VirtualFile::Process(pid, ProcessFile::Comm) => {
                 let pid = *pid;

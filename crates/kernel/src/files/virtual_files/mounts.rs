@@ -1,13 +1,12 @@
 //! `/proc/<pid>/mounts`, `mountinfo` and `mountstats`: the mounts that a process sees.
 
-use super::{ProcessFile, VirtualFile};
+use super::VirtualFile;
 use crate::files::Files;
 use crate::files::mounts::SEEDS;
 use crate::files::tree::Node;
 use crate::host::Host;
-use crate::ids::{InodeKey, MountKey, ProcessKey};
-use belljar_objects::mounts::text::MountLine;
-pub use belljar_objects::mounts::text::MountsForm;
+use crate::ids::{InodeKey, MountKey};
+use belljar_objects::mounts::text::{MountLine, MountsForm};
 
 impl Files {
     /// A place's path in its own file system.
@@ -37,6 +36,14 @@ impl Files {
             });
         }
         shown
+    }
+    /// The same as text.
+    pub(crate) fn mounts_text(&self, namespace: u32, root: &[u8], form: MountsForm) -> Vec<u8> {
+        let mut text = String::new();
+        for line in self.shown_mounts(namespace, root) {
+            line.put(form, &mut text);
+        }
+        text.into_bytes()
     }
     fn lines(&self, namespace: u32) -> Vec<MountLine<'_>> {
         let root = self.mounts.root_of(namespace);
@@ -90,14 +97,8 @@ impl Files {
 }
 
 impl Host {
-    /// The mounts that a process sees.
-    pub(super) fn mounts_text(&self, process: ProcessKey, form: MountsForm) -> Vec<u8> {
-        let process = &self.processes[process.0];
-        self.mounts_seen(process.mount_namespace, &process.root, form)
-    }
     /// The namespace of a table of mounts and the number of its changes so far; `None` for other files.
     pub(crate) fn watched_mounts(&self, inode: InodeKey) -> Option<(u32, u64)> {
-        use ProcessFile::{Mountinfo, Mounts, Mountstats};
         let Node::Virtual(VirtualFile::Process(pid, file) | VirtualFile::Thread(pid, _, file)) =
             &self.files.inodes[inode.0].node
         else {
@@ -105,15 +106,6 @@ impl Host {
         };
         let process = self.pids.get(pid).map(|process| &self.processes[process.0]);
         let namespace = process.map_or(0, |process| process.mount_namespace);
-        matches!(file, Mounts | Mountinfo | Mountstats)
-            .then(|| (namespace, self.files.mounts.changes(namespace)))
-    }
-    /// The mounts of a namespace below a root, whose paths begin there.
-    pub(super) fn mounts_seen(&self, namespace: u32, root: &[u8], form: MountsForm) -> Vec<u8> {
-        let mut text = String::new();
-        for line in self.files.shown_mounts(namespace, root) {
-            line.put(form, &mut text);
-        }
-        text.into_bytes()
+        MountsForm::of(*file).map(|_| (namespace, self.files.mounts.changes(namespace)))
     }
 }

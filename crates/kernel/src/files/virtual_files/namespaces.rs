@@ -33,7 +33,7 @@ impl Host {
     /// is in it.
     pub(crate) fn namespace_behind(&self, pid: i32, link: &str) -> Result<(NamespaceKind, u32), Errno> {
         let (_, kind) = LINKS.iter().find(|(name, _)| *name == link).ok_or(Errno::ENOENT)?;
-        if pid == super::init::INIT {
+        if pid == super::INIT {
             return Ok((*kind, 0));
         }
         let process = self.living(pid).ok_or(Errno::ENOENT)?;

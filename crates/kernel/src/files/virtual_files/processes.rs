@@ -1,62 +1,67 @@
 //! The directories of `/proc/<pid>` and their symbolic links.
 
-use super::init::INIT;
 use super::system::{SystemFile, system_file, system_names};
-use super::{MagicLink, ProcessFile, VirtualFile};
+use super::{INIT, MagicLink, ProcessFile, VirtualFile};
 use crate::credentials::capability;
 use crate::files::Files;
 use crate::files::tree::{Directory, DirectorySource, Meta, Node, PROC, Step, Target, Times};
 use crate::files::{FdTable, FileKind};
 use crate::host::Host;
 use crate::ids::{FileKey, InodeKey, ProcessKey};
-use crate::net::sysctl::InterfaceFileSetting;
 use crate::rights::AccessIds;
 use belljar_linux_abi::interface_settings;
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::socket_inode;
-use belljar_netstack::conf::Scope;
+use belljar_netstack::conf::{InterfaceFileSetting, Scope};
 use belljar_objects::mounts::BASE;
-use belljar_objects::namespaces::{IdKind, LINKS};
-
-/// The files of a process's directory and their modes.
-const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
-    ("auxv", 0o400, ProcessFile::Auxv),
-    ("cgroup", 0o444, ProcessFile::Cgroup),
-    ("cmdline", 0o444, ProcessFile::Cmdline),
-    ("comm", 0o644, ProcessFile::Comm),
-    ("coredump_filter", 0o644, ProcessFile::CoredumpFilter),
-    ("environ", 0o400, ProcessFile::Environ),
-    ("gid_map", 0o644, ProcessFile::IdMap(IdKind::Group)),
-    ("io", 0o400, ProcessFile::Io),
-    ("limits", 0o444, ProcessFile::Limits),
-    ("loginuid", 0o644, ProcessFile::Loginuid),
-    ("maps", 0o444, ProcessFile::Maps),
-    ("mem", 0o600, ProcessFile::Mem),
-    ("mountinfo", 0o444, ProcessFile::Mountinfo),
-    ("mounts", 0o444, ProcessFile::Mounts),
-    ("mountstats", 0o400, ProcessFile::Mountstats),
-    ("oom_adj", 0o644, ProcessFile::OomAdj),
-    ("oom_score", 0o444, ProcessFile::OomScore),
-    ("oom_score_adj", 0o644, ProcessFile::OomScoreAdj),
-    ("pagemap", 0o400, ProcessFile::Pagemap),
-    ("personality", 0o400, ProcessFile::Personality),
-    ("setgroups", 0o644, ProcessFile::SetGroups),
-    ("smaps", 0o444, ProcessFile::Smaps),
-    ("smaps_rollup", 0o444, ProcessFile::SmapsRollup),
-    ("stat", 0o444, ProcessFile::Stat),
-    ("statm", 0o444, ProcessFile::Statm),
-    ("status", 0o444, ProcessFile::Status),
-    ("timens_offsets", 0o644, ProcessFile::TimeOffsets),
-    ("timerslack_ns", 0o666, ProcessFile::TimerSlack),
-    ("uid_map", 0o644, ProcessFile::IdMap(IdKind::User)),
-    ("wchan", 0o444, ProcessFile::Wchan),
-];
+use belljar_objects::namespaces::LINKS;
+use belljar_objects::process_files::PROCESS_FILES;
 
 /// Decimal digits without a leading zero, as procfs names processes and descriptors.
 fn number(name: &[u8]) -> Option<i32> {
     let text = std::str::from_utf8(name).ok()?;
     let plain = text == "0" || (!text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit()));
     plain.then(|| text.parse().ok()).flatten()
+}
+
+/// An entry of the table of made-up files.
+fn system_entry(parent: InodeKey, path: &str, name: &[u8]) -> Option<(Node, u32)> {
+    if name == b"conf"
+        && let Some(v6) = ["/proc/sys/net/ipv4", "/proc/sys/net/ipv6"].iter().position(|of| *of == path)
+    {
+        return Some(proc_directory(parent, DirectorySource::InterfaceSettings { v6: v6 == 1 }));
+    }
+    Some(match system_file(path, std::str::from_utf8(name).ok()?)? {
+        SystemFile::File(mode, file) => (Node::Virtual(file), mode),
+        SystemFile::Directory(path) => proc_directory(parent, DirectorySource::Table(path)),
+    })
+}
+
+/// A made-up directory.
+fn proc_directory(parent: InodeKey, source: DirectorySource) -> (Node, u32) {
+    (Node::Directory(Directory { parent, source, ..Directory::default() }), 0o555)
+}
+
+/// An entry of a process's directory.
+fn process_entry(parent: InodeKey, pid: i32, tid: Option<i32>, name: &[u8]) -> Option<(Node, u32)> {
+    Some(match name {
+        b"exe" => (Node::Magic(MagicLink::Executable(pid)), 0o777),
+        b"cwd" => (Node::Magic(MagicLink::WorkingDirectory(pid)), 0o777),
+        b"root" => (Node::Magic(MagicLink::Root(pid)), 0o777),
+        b"net" => (Node::Symlink { target: b"/proc/net".to_vec(), own: false }, 0o777),
+        b"fd" => (proc_directory(parent, DirectorySource::Descriptors { pid, info: false }).0, 0o500),
+        b"fdinfo" => proc_directory(parent, DirectorySource::Descriptors { pid, info: true }),
+        b"ns" => (proc_directory(parent, DirectorySource::Namespaces(pid)).0, 0o511),
+        b"task" if tid.is_none() => proc_directory(parent, DirectorySource::Tasks(pid)),
+        _ => {
+            let (_, mode, file) = PROCESS_FILES.iter().find(|(n, ..)| n.as_bytes() == name)?;
+            let file = match tid {
+                None => VirtualFile::Process(pid, *file),
+                Some(tid) => VirtualFile::Thread(pid, tid, *file),
+            };
+            (Node::Virtual(file), *mode)
+        }
+    })
 }
 
 impl Files {
@@ -168,21 +173,21 @@ impl Host {
                 (_, Some(number)) => {
                     let pid = self.processes.namespaces.pids.found(namespace, number);
                     let Some(pid) = pid.filter(|pid| self.is_shown(*pid)) else { return Ok(None) };
-                    self.proc_directory(directory, DirectorySource::Process(pid))
+                    proc_directory(directory, DirectorySource::Process(pid))
                 }
-                _ => match self.system_entry(directory, "/proc", name) {
+                _ => match system_entry(directory, "/proc", name) {
                     Some(entry) => entry,
                     None => return Ok(None),
                 },
             },
-            DirectorySource::Table(path) => match self.system_entry(directory, path, name) {
+            DirectorySource::Table(path) => match system_entry(directory, path, name) {
                 Some(entry) => entry,
                 None => return Ok(None),
             },
             DirectorySource::InterfaceSettings { v6 } => {
                 let scope = std::str::from_utf8(name).ok().and_then(|name| self.net.setting_scope(name));
                 let Some(scope) = scope else { return Ok(None) };
-                self.proc_directory(directory, DirectorySource::SettingsOf { v6, scope })
+                proc_directory(directory, DirectorySource::SettingsOf { v6, scope })
             }
             DirectorySource::SettingsOf { v6, scope } => {
                 let settings = interface_settings::table(v6);
@@ -191,11 +196,11 @@ impl Host {
                 let setting = InterfaceFileSetting { v6, setting, scope };
                 (Node::Virtual(VirtualFile::InterfaceSetting(setting)), 0o644)
             }
-            DirectorySource::Process(pid) => match self.process_entry(directory, pid, None, name) {
+            DirectorySource::Process(pid) => match process_entry(directory, pid, None, name) {
                 Some(entry) => entry,
                 None => return Ok(None),
             },
-            DirectorySource::Thread(pid, tid) => match self.process_entry(directory, pid, Some(tid), name) {
+            DirectorySource::Thread(pid, tid) => match process_entry(directory, pid, Some(tid), name) {
                 Some(entry) => entry,
                 None => return Ok(None),
             },
@@ -213,7 +218,7 @@ impl Host {
                 self.processes.namespaces.pids.found(self.files.shown_namespace(directory), tid)
             }) {
                 Some(tid) if self.has_thread(pid, tid) => {
-                    self.proc_directory(directory, DirectorySource::Thread(pid, tid))
+                    proc_directory(directory, DirectorySource::Thread(pid, tid))
                 }
                 _ => return Ok(None),
             },
@@ -228,52 +233,6 @@ impl Host {
         let inode = self.new_inode(directory, node, mode);
         self.files.add_name(directory, name, inode);
         Ok(Some(inode))
-    }
-
-    /// An entry of the table of made-up files.
-    fn system_entry(&self, parent: InodeKey, path: &str, name: &[u8]) -> Option<(Node, u32)> {
-        if name == b"conf"
-            && let Some(v6) = ["/proc/sys/net/ipv4", "/proc/sys/net/ipv6"].iter().position(|of| *of == path)
-        {
-            return Some(self.proc_directory(parent, DirectorySource::InterfaceSettings { v6: v6 == 1 }));
-        }
-        Some(match system_file(path, std::str::from_utf8(name).ok()?)? {
-            SystemFile::File(mode, file) => (Node::Virtual(file), mode),
-            SystemFile::Directory(path) => self.proc_directory(parent, DirectorySource::Table(path)),
-        })
-    }
-
-    fn proc_directory(&self, parent: InodeKey, source: DirectorySource) -> (Node, u32) {
-        (Node::Directory(Directory { parent, source, ..Directory::default() }), 0o555)
-    }
-
-    fn process_entry(
-        &self,
-        parent: InodeKey,
-        pid: i32,
-        tid: Option<i32>,
-        name: &[u8],
-    ) -> Option<(Node, u32)> {
-        Some(match name {
-            b"exe" => (Node::Magic(MagicLink::Executable(pid)), 0o777),
-            b"cwd" => (Node::Magic(MagicLink::WorkingDirectory(pid)), 0o777),
-            b"root" => (Node::Magic(MagicLink::Root(pid)), 0o777),
-            b"net" => (Node::Symlink { target: b"/proc/net".to_vec(), own: false }, 0o777),
-            b"fd" => {
-                (self.proc_directory(parent, DirectorySource::Descriptors { pid, info: false }).0, 0o500)
-            }
-            b"fdinfo" => self.proc_directory(parent, DirectorySource::Descriptors { pid, info: true }),
-            b"ns" => (self.proc_directory(parent, DirectorySource::Namespaces(pid)).0, 0o511),
-            b"task" if tid.is_none() => self.proc_directory(parent, DirectorySource::Tasks(pid)),
-            _ => {
-                let (_, mode, file) = PROCESS_FILES.iter().find(|(n, ..)| n.as_bytes() == name)?;
-                let file = match tid {
-                    None => VirtualFile::Process(pid, *file),
-                    Some(tid) => VirtualFile::Thread(pid, tid, *file),
-                };
-                (Node::Virtual(file), *mode)
-            }
-        })
     }
 
     /// The bytes of a file of `/proc/<pid>`, or of a thread of it, for a debugger: the tree of files

@@ -1,8 +1,6 @@
 //! The files of `/proc/<pid>`, `proc(5)`.
 
-use super::ProcessFile;
-use super::init::INIT;
-use super::mounts::MountsForm;
+use super::{INIT, ProcessFile};
 use crate::credentials::capability;
 use crate::host::Host;
 use crate::ids::{MmKey, ProcessKey, ThreadKey};
@@ -10,21 +8,15 @@ use crate::mm::PAGE;
 use crate::thread::ThreadState;
 use belljar_linux_abi::{Errno, c};
 use belljar_objects::attributes::number_in;
-use belljar_objects::maps::{TextBytes, maps_text, resident};
+use belljar_objects::maps::{MemoryUse, TextBytes, maps_text};
+use belljar_objects::mounts::text::MountsForm;
 use belljar_objects::namespaces::IdKind;
+use belljar_objects::process_files::init_text;
 use belljar_objects::seccomp::Seccomp;
 use std::fmt::Write;
 
 /// Calls that make a tick of processor time, a hundredth of a second.
 const CALLS_PER_TICK: u64 = 10_000;
-
-/// Memory that a process has mapped, in bytes.
-#[derive(Clone, Copy, Default)]
-struct MemoryUse {
-    size: u64,
-    resident: u64,
-    stack: u64,
-}
 
 impl Host {
     /// The bytes of a file of `/proc/<pid>`, or of its thread `tid`.
@@ -36,10 +28,16 @@ impl Host {
         file: ProcessFile,
     ) -> Result<Vec<u8>, Errno> {
         if pid == INIT {
-            return self.init_file(file);
+            return Ok(match MountsForm::of(file) {
+                Some(form) => self.files.mounts_text(0, b"/", form),
+                None => init_text(file).into(),
+            });
         }
         let key = *self.pids.get(&pid).ok_or(Errno::ESRCH)?;
         let process = &self.processes[key.0];
+        let maps = |mm: Option<MmKey>, details| {
+            mm.map_or_else(Vec::new, |mm| maps_text(self.spaces[mm.0].vmas(), details))
+        };
         let text = match file {
             ProcessFile::Auxv => process.mm.map_or_else(Vec::new, |mm| self.spaces[mm.0].auxv.clone()),
             ProcessFile::Cgroup => b"0::/\n".to_vec(),
@@ -55,17 +53,18 @@ impl Host {
                 let shown = self.processes[key.0].attributes.time.of_children;
                 self.processes.time_namespaces.shown(shown).into_bytes()
             }
-            ProcessFile::Maps => self.maps_text(process.mm, false),
-            ProcessFile::Smaps => self.maps_text(process.mm, true),
+            ProcessFile::Maps => maps(process.mm, false),
+            ProcessFile::Smaps => maps(process.mm, true),
             ProcessFile::SmapsRollup => {
-                let kib = self.memory_of(process.mm).resident / 1_024;
+                let kib = MemoryUse::of(process.mm.map(|mm| &self.spaces[mm.0])).resident / 1_024;
                 format!("Rss: {kib:>15} kB\nPss: {kib:>15} kB\n").into_bytes()
             }
             // Read where it is asked for.
             ProcessFile::Mem | ProcessFile::Pagemap => Vec::new(),
-            ProcessFile::Mounts => self.mounts_text(key, MountsForm::Mounts),
-            ProcessFile::Mountinfo => self.mounts_text(key, MountsForm::Mountinfo),
-            ProcessFile::Mountstats => self.mounts_text(key, MountsForm::Mountstats),
+            ProcessFile::Mounts | ProcessFile::Mountinfo | ProcessFile::Mountstats => {
+                let text = |form| self.files.mounts_text(process.mount_namespace, &process.root, form);
+                MountsForm::of(file).map_or_else(Vec::new, text)
+            }
             // The score of a process of hardly any memory, moved by its adjustment.
             ProcessFile::OomScore => {
                 format!("{}\n", (666 + process.attributes.oom_score_adjustment * 2 / 3).max(0)).into_bytes()
@@ -88,7 +87,8 @@ impl Host {
             }
             ProcessFile::Stat => self.stat_text(namespace, key, tid),
             ProcessFile::Statm => {
-                let MemoryUse { size, resident, stack } = self.memory_of(process.mm);
+                let MemoryUse { size, resident, stack } =
+                    MemoryUse::of(process.mm.map(|mm| &self.spaces[mm.0]));
                 format!("{} {} 0 0 0 {} 0\n", size / PAGE, resident / PAGE, stack / PAGE).into_bytes()
             }
             ProcessFile::Status => self.status_text(namespace, key, tid),
@@ -184,25 +184,15 @@ impl Host {
     }
     /// Notes what a process has in memory before it has less, or somebody asks.
     pub(crate) fn note_resident(&mut self, process: ProcessKey) {
-        let resident = self.memory_of(self.processes[process.0].mm).resident;
+        let mm = self.processes[process.0].mm;
+        let resident = MemoryUse::of(mm.map(|mm| &self.spaces[mm.0])).resident;
         let attributes = &mut self.processes[process.0].attributes;
         attributes.peak_resident = attributes.peak_resident.max(resident);
     }
-    fn memory_of(&self, mm: Option<MmKey>) -> MemoryUse {
-        let Some(mm) = mm else { return MemoryUse::default() };
-        let mm = &self.spaces[mm.0];
-        let mut memory = MemoryUse { stack: mm.stack.end - mm.stack.start, ..MemoryUse::default() };
-        for vma in mm.vmas() {
-            memory.size += vma.end - vma.start;
-            memory.resident += resident(vma);
-        }
-        memory
-    }
-
     fn stat_text(&self, namespace: u32, key: ProcessKey, tid: Option<i32>) -> Vec<u8> {
         let process = &self.processes[key.0];
         let (state, _) = self.state_of(key, tid);
-        let MemoryUse { size, resident, .. } = self.memory_of(process.mm);
+        let MemoryUse { size, resident, .. } = MemoryUse::of(process.mm.map(|mm| &self.spaces[mm.0]));
         // A time namespace may show less time since boot than the process is old.
         let age = self.net.clock.now().since(process.started).as_nanos();
         let started = self.boottime_ns().saturating_sub(age) / 10_000_000;
@@ -236,13 +226,10 @@ impl Host {
         text
     }
 
-    fn maps_text(&self, mm: Option<MmKey>, details: bool) -> Vec<u8> {
-        mm.map_or_else(Vec::new, |mm| maps_text(self.spaces[mm.0].vmas(), details))
-    }
     fn status_text(&self, namespace: u32, key: ProcessKey, tid: Option<i32>) -> Vec<u8> {
         let process = &self.processes[key.0];
         let (state, state_name) = self.state_of(key, tid);
-        let MemoryUse { size, resident, stack } = self.memory_of(process.mm);
+        let MemoryUse { size, resident, stack } = MemoryUse::of(process.mm.map(|mm| &self.spaces[mm.0]));
         let (kib, resident) = (size / 1_024, resident / 1_024);
         let mut text = b"Name:\t".to_vec();
         text.extend_from_slice(&self.comm_of(key, tid));

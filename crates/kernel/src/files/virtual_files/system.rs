@@ -3,6 +3,7 @@
 use super::VirtualFile::{self, Host as Made, Setting, Text, Tunable};
 use super::{KernelSetting, network};
 use crate::host::Host;
+use crate::ipc::attachments;
 use belljar_linux_abi::c;
 use belljar_linux_abi::kernel_config::{RELEASE, VERSION};
 use belljar_linux_net::proc::{self, InterfaceFile};
@@ -12,7 +13,7 @@ use belljar_netstack::sysctl::Sysctl;
 use belljar_netstack::udp::Protocol;
 use belljar_objects::keys::{KeyCaller, KeyLimit};
 use belljar_objects::namespaces::NamespaceKind;
-use belljar_objects::sysv::{IpcNumber, Reader, SysvIpc};
+use belljar_objects::sysv::{IpcNumber, IpcReader, SysvIpc};
 use std::fmt::Write;
 
 /// Nanoseconds in a second.
@@ -301,12 +302,12 @@ const CPUINFO: &str = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 
     virtual\npower management:\n\n";
 
 /// System V objects as the caller sees them.
-fn sysv(host: &Host, list: &dyn Fn(&SysvIpc, &Reader<'_>) -> String) -> String {
+fn sysv(host: &Host, list: &dyn Fn(&SysvIpc, &IpcReader<'_>) -> String) -> String {
     let (processes, caller) = (&host.processes, host.caller.map(|(_, process)| process));
     let owner = |perm| caller.map_or(perm, |caller| processes.shown_permissions(caller, perm));
     let pid = |pid| caller.map_or(pid, |caller| processes.shown_pid(caller, pid));
     let namespace = caller.map_or(0, |caller| processes.namespace(caller, NamespaceKind::Ipc));
-    list(&host.ipc, &Reader { namespace, owner: &owner, pid: &pid })
+    list(&host.ipc, &IpcReader { namespace, owner: &owner, pid: &pid })
 }
 
 /// 4 GiB.
@@ -322,7 +323,7 @@ const MEMINFO: &str = "MemTotal:        4194304 kB\nMemFree:         3670016 kB\
 
 fn segments(host: &mut Host) -> String {
     let ids = host.ipc.segments.iter().map(|(id, _)| id).collect::<Vec<_>>();
-    let attached: Vec<u64> = ids.into_iter().map(|id| host.attachments(id)).collect();
+    let attached: Vec<u64> = ids.into_iter().map(|id| attachments(&host.spaces, id)).collect();
     sysv(host, &|ipc, reader| ipc.list_segments(reader, &attached))
 }
 

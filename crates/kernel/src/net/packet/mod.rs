@@ -4,7 +4,6 @@
 //! memory, [`send`](send()) puts frames on an interface. `lo` and the graph's `eth0` carry no Ethernet: a
 //! header is made up for those who look, with the hardware addresses that the interface has.
 
-mod fanout;
 mod options;
 mod output;
 pub mod ring;
@@ -167,17 +166,15 @@ pub fn unsent_bytes(_host: &mut Host, _key: SocketKey) -> Result<usize, Errno> {
 
 pub fn close(host: &mut Host, key: SocketKey) {
     host.drop_rings(key);
-    host.leave_fanout(key);
+    let (packet, fanouts) = host.own.packet_and_groups(key);
+    fanouts.leave(key, packet);
     host.own.remove(&mut host.net, key);
 }
 
 impl OwnSockets {
     /// The packet part of a socket that is known to be one.
     fn packet(&mut self, key: SocketKey) -> &mut PacketSocket {
-        match self.get_mut(key) {
-            Some(OwnKind::Packet(packet)) => packet,
-            other => unreachable!("not a packet socket: {other:?}"),
-        }
+        self.packet_and_groups(key).0
     }
 
     /// The `IFF_*` flags that packet sockets add to an interface: somebody wants it to hear what is not for it, or all groups.

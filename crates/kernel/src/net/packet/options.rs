@@ -6,6 +6,7 @@ use crate::net::own::OwnKind;
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::offload;
 use belljar_linux_net::options::{Value, int, to_int};
+use belljar_objects::packet_fanout::FanoutChoice;
 use belljar_objects::packet_ring::{RingRequest, RingVersion};
 
 const ADD_MEMBERSHIP: i32 = 1;
@@ -67,7 +68,12 @@ pub fn set_option(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) 
         }
         FANOUT => {
             let max = value.get(4..8).map_or(Ok(0), |max| to_int(max).map(|max| max as u32))?;
-            return call.host.join_fanout(key, number as u32, max);
+            if FanoutChoice::of_value(number as u32).is_none() {
+                call.host.warn("PACKET_FANOUT by programs (CBPF, EBPF) is not supported");
+                return Err(Errno::EINVAL);
+            }
+            let (packet, fanouts) = call.host.own.packet_and_groups(key);
+            return fanouts.join(call.host.net.number, (key, packet), number as u32, max);
         }
         VNET_HDR | VNET_HDR_SZ => {
             let len = match (name, number) {
@@ -144,7 +150,10 @@ pub fn get_option(call: &mut Call<'_>, key: SocketKey, name: i32, at: u64) -> Re
         }
         VNET_HDR => int((packet.offload > 0).into()),
         VNET_HDR_SZ => int(packet.offload as i32),
-        FANOUT => int(call.host.fanout_value(key) as i32),
+        FANOUT => {
+            let (packet, fanouts) = call.host.own.packet_and_groups(key);
+            int(fanouts.value(packet) as i32)
+        }
         _ => return Err(Errno::ENOPROTOOPT),
     })
 }

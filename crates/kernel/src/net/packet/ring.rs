@@ -21,6 +21,7 @@ use belljar_objects::packet_ring::{
     SEND_REQUEST, WRONG_FORMAT, block_header_len, word_at,
 };
 use belljar_objects::packet_sockets::{Frame, status};
+use belljar_objects::space::mappings_of;
 
 /// The device that mappings of rings show in `/proc/.../maps`.
 const DEVICE: u64 = 0x07;
@@ -29,7 +30,7 @@ impl Host {
     /// `PACKET_RX_RING` and `PACKET_TX_RING`; a request for no blocks takes the ring away.
     pub(super) fn set_ring(&mut self, key: SocketKey, send: bool, request: RingRequest) -> Result<(), Errno> {
         let inode = socket_inode(&self.net, key);
-        if self.is_file_mapped((DEVICE, inode)) {
+        if mappings_of(&self.spaces, (DEVICE, inode)).next().is_some() {
             return Err(Errno::EBUSY);
         }
         let packet = self.own.packet(key);
@@ -135,7 +136,7 @@ impl Host {
         }
         let at = ring.frame_at(head);
         if word_at(&*self.machine, memory, at) != KERNEL {
-            return self.ring_dropped(key);
+            return self.own.packet(key).drop_one();
         }
         let packet = self.own.packet(key);
         packet.rings.head = (head + 1) % ring.frames;
@@ -145,12 +146,6 @@ impl Host {
         self.ring_write(memory, at + 8, &body[8..]);
         self.ring_write(memory, at, &body[..8]);
         self.net.notify_socket(key, READABLE);
-    }
-
-    fn ring_dropped(&mut self, key: SocketKey) {
-        let packet = self.own.packet(key);
-        packet.drops += 1;
-        packet.losing = true;
     }
 
     fn ring_receive_v3(&mut self, key: SocketKey, frame: &Frame, place: &FramePlace) {
@@ -166,7 +161,7 @@ impl Host {
         let (Some(memory), head) = (rings.memory, rings.head) else { return };
         let block = &mut rings.block;
         if block.frozen {
-            return self.ring_dropped(key);
+            return self.own.packet(key).drop_one();
         }
         let at = (head * ring.block_size) as u64;
         let (start, last, first) = (block.end, block.last, block.packets == 0);

@@ -11,14 +11,11 @@ use belljar_net::router::{arp_frame, arp_reply};
 use belljar_netstack::filter::Metadata;
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::readiness::READABLE;
+use belljar_netstack::shown_frames::graph_mac;
 use belljar_netstack::{PacketDirection, Passed, interface_index};
 use belljar_objects::packet_sockets::Frame;
 use belljar_wire::arp;
-use belljar_wire::ethernet::{self, Address, ethertype};
-
-/// The first two bytes of the hardware addresses that stations of the graph are shown with; their IPv4
-/// address follows.
-pub const GRAPH_PEERS: [u8; 2] = [0x02, 0x42];
+use belljar_wire::ethernet::{self, Address};
 
 /// `ARPHRD_NONE`.
 const NO_HARDWARE: u16 = 0xfffe;
@@ -38,7 +35,7 @@ impl Host {
     /// Shows what passes an interface to packet sockets.
     pub(crate) fn show_frame(&mut self, passed: &Passed) {
         let Passed { at, interface, direction, ref bytes } = *passed;
-        let Some((header, payload)) = self.frame_of(interface, bytes, direction) else { return };
+        let Some((header, payload)) = self.net.frame_parts(interface, bytes, direction) else { return };
         self.tap_frame(at, interface, (header, payload), direction);
     }
 
@@ -76,50 +73,31 @@ impl Host {
                 self.tap_socket(at, key, &seen);
             }
         }
-        if !self.own.fanouts.is_empty() {
-            for key in self.chosen_of_fanouts(&seen) {
+        if !self.own.fanouts.groups.is_empty() {
+            for key in self.chosen_of_groups(&seen) {
                 self.tap_socket(at, key, &seen);
             }
         }
     }
 
-    /// A frame's header, made up where there is none, and what follows it.
-    fn frame_of<'a>(
-        &self,
-        interface: usize,
-        bytes: &'a [u8],
-        direction: PacketDirection,
-    ) -> Option<([u8; ethernet::HEADER_LEN], &'a [u8])> {
-        let mut header = [0; ethernet::HEADER_LEN];
-        let network = |payload: &[u8]| match payload.first().map(|first| first >> 4) {
-            Some(6) => 0x86ddu16,
-            _ => ethertype::IPV4,
+    /// The sockets that hear a frame for their groups (`PACKET_FANOUT`), one of each.
+    fn chosen_of_groups(&mut self, seen: &TappedFrame<'_>) -> Vec<SocketKey> {
+        let outgoing = seen.from.packet_type == c::PACKET_OUTGOING;
+        let mut fanouts = std::mem::take(&mut self.own.fanouts);
+        let (own, sockets) = (&self.own, &self.net.sockets);
+        let hears = |key: SocketKey| match own.get(key) {
+            Some(OwnKind::Packet(packet)) => packet.hears(seen.direction, seen.from.protocol, seen.interface),
+            _ => false,
         };
-        match self.net.interfaces[interface].attachment {
-            Attachment::Link(_)
-            | Attachment::Tap(_)
-            | Attachment::Vlan { .. }
-            | Attachment::Veth { .. }
-            | Attachment::Dummy => {
-                let (head, payload) = bytes.split_at_checked(ethernet::HEADER_LEN)?;
-                header.copy_from_slice(head);
-                return Some((header, payload));
+        let mut chosen = Vec::new();
+        for group in &mut fanouts.groups {
+            if group.listener(self.net.number, outgoing).is_some_and(hears) {
+                let room = |key| own.packet_has_room(sockets, key);
+                chosen.push(group.choose(seen.payload, self.net.flow_key, &mut self.net.filter_random, room));
             }
-            Attachment::Graph => {
-                let own = self.net.interfaces[interface].mac;
-                let octets =
-                    if direction == PacketDirection::Out { bytes.get(16..20)? } else { bytes.get(12..16)? };
-                let mut peer = [0; 6];
-                peer[..2].copy_from_slice(&GRAPH_PEERS);
-                peer[2..].copy_from_slice(octets);
-                let (to, from) = if direction == PacketDirection::Out { (peer, own) } else { (own, peer) };
-                header[..6].copy_from_slice(&to);
-                header[6..12].copy_from_slice(&from);
-            }
-            _ => {}
         }
-        header[12..].copy_from_slice(&network(bytes).to_be_bytes());
-        Some((header, bytes))
+        self.own.fanouts = fanouts;
+        chosen
     }
 
     /// Everybody is on the graph's link: who asks there for a station by ARP, with a frame of its own, is
@@ -134,10 +112,7 @@ impl Host {
         if asked.sender_protocol.is_unspecified() || self.net.interface_of(target).is_some() {
             return;
         }
-        let mut mac = [0; 6];
-        mac[..2].copy_from_slice(&GRAPH_PEERS);
-        mac[2..].copy_from_slice(&target.octets());
-        let answer = arp_frame(Address(own), &arp_reply(&asked, Address(mac)));
+        let answer = arp_frame(Address(own), &arp_reply(&asked, Address(graph_mac(target))));
         if let Some((head, payload)) = answer.split_first_chunk::<{ ethernet::HEADER_LEN }>() {
             self.tap_frame(now, interface, (*head, payload), PacketDirection::In);
         }
@@ -177,24 +152,10 @@ impl Host {
         let room = self.net.socket(key).options.receive_buffer;
         let packet = self.own.packet(key);
         if packet.queued_charge > room {
-            packet.drops += 1;
-            packet.losing = true;
-            return;
+            return packet.drop_one();
         }
         packet.queued_charge += charge(frame.bytes.len());
         packet.queue.push_back(frame);
         self.net.notify_socket(key, READABLE);
-    }
-}
-
-impl Host {
-    /// True if a packet socket would not lose what it hears now.
-    pub(super) fn packet_has_room(&self, key: SocketKey) -> bool {
-        match self.own.get(key) {
-            Some(OwnKind::Packet(packet)) => {
-                packet.queued_charge <= self.net.sockets[key.0].options.receive_buffer
-            }
-            _ => false,
-        }
     }
 }

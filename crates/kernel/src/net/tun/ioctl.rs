@@ -76,7 +76,7 @@ impl Call<'_> {
         let end = entry[..NAME_LEN].iter().position(|b| *b == 0).unwrap_or(NAME_MAX).min(NAME_MAX);
         let given = std::str::from_utf8(&entry[..end]).map_err(|_| Errno::EINVAL)?.to_owned();
         let name = match given.as_str() {
-            "" => self.host.free_name(flags),
+            "" => self.host.net.free_tun_name(flags),
             // A pattern such as `tun%d`.
             pattern if pattern.contains("%d") => {
                 let net = &self.host.net;

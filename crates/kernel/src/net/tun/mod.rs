@@ -7,30 +7,16 @@
 mod ioctl;
 
 use crate::call::Call;
-use crate::files::FileKind;
 use crate::guest::{GuestBuffers, total_len};
 use crate::host::Host;
-use crate::ids::{FileKey, InodeKey, WaitQueueId};
+use crate::ids::{FileKey, WaitQueueId};
 use crate::outcome::{Block, SysResult, done};
 use belljar_linux_abi::{Errno, c};
 use belljar_linux_net::offload;
 use belljar_netstack::interface::Attachment;
 use belljar_netstack::readiness::WRITABLE;
-pub use belljar_netstack::tun::Tun;
-use belljar_netstack::tun::TunCounters;
+use belljar_netstack::tun::flag;
 use belljar_wire::ethernet;
-use std::collections::VecDeque;
-
-/// Flags of `TUNSETIFF`.
-pub mod flag {
-    pub const TUN: u16 = 0x0001;
-    pub use belljar_netstack::tun::TAP;
-    pub const PERSIST: u16 = 0x0800;
-    pub const NO_PI: u16 = 0x1000;
-    pub const ONE_QUEUE: u16 = 0x2000;
-    pub const VNET_HDR: u16 = 0x4000;
-    pub const TUN_EXCL: u16 = 0x8000;
-}
 
 /// The length of `struct tun_pi`.
 const PI_LEN: usize = 4;
@@ -38,21 +24,6 @@ const PI_LEN: usize = 4;
 const STRIPPED: u16 = 1;
 
 impl Host {
-    /// A new end, attached to nothing.
-    pub(crate) fn open_tun(&mut self, inode: InodeKey) -> FileKind {
-        let network = self.net.number;
-        let tun = self.net.tuns.insert(Tun {
-            network,
-            interface: None,
-            flags: 0,
-            header_len: offload::HEADER_LEN,
-            persistent: false,
-            packets: VecDeque::new(),
-            counters: TunCounters::default(),
-        });
-        FileKind::Tun { inode, tun }
-    }
-
     /// The last reference to an end is gone, and with it its interface.
     pub(crate) fn close_tun(&mut self, n: usize) {
         let tun = self.net.tuns.remove(n);
@@ -94,14 +65,6 @@ impl Host {
         self.administer(|admin| admin.link_changed(interface));
         self.notify_events(WaitQueueId::Tun(n as u32), WRITABLE);
         Ok(())
-    }
-
-    /// A name that no interface has.
-    fn free_name(&self, flags: u16) -> String {
-        let stem = if flags & flag::TAP != 0 { "tap" } else { "tun" };
-        let taken = |n: &u32| self.net.interface_by_name(format!("{stem}{n}").as_bytes()).is_some();
-        let n = (0..).find(|n| !taken(n)).unwrap_or(0);
-        format!("{stem}{n}")
     }
 }
 
