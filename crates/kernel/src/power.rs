@@ -11,6 +11,7 @@ use crate::process::WaitStatus;
 use belljar_base::SimTime;
 use belljar_linux_abi::c;
 use belljar_model_host::Models;
+use belljar_objects::protected::Protected;
 use belljar_tasks::futexes::FutexTable;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +62,7 @@ impl Host {
         self.futexes = FutexTable::default();
         self.lose_ipc();
         self.keys.reset();
-        self.files.most_descriptors = MOST_DESCRIPTORS;
+        (self.files.most_descriptors, self.files.protected) = (MOST_DESCRIPTORS, Protected::default());
         self.carry_out_effects();
         self.waits.forget_sockets();
         self.own = OwnSockets::default();

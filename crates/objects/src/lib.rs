@@ -35,6 +35,7 @@ pub mod packet_ring;
 pub mod packet_sockets;
 pub mod pipe;
 pub mod process_files;
+pub mod protected;
 pub mod seccomp;
 pub mod signals;
 pub mod space;

@@ -54,6 +54,24 @@ impl Processes {
         who.has(capability) && self.namespaces.users.knows_owner(who.user_namespace, owner)
     }
 
+    /// `EPERM` unless a process may give a file of this user and group to others (`u32::MAX`: to stay as they are, which anybody may ask
+    /// for): owners may choose another group of their own.
+    pub fn check_may_give(
+        &self,
+        process: ProcessKey,
+        owner: (u32, u32),
+        uid: u32,
+        gid: u32,
+    ) -> Result<(), Errno> {
+        if self.overrides(process, capability::CHOWN, owner) {
+            return Ok(());
+        }
+        let mine = owner.0 == self.who(process).fsuid;
+        let same_user = uid == u32::MAX || mine && uid == owner.0;
+        let own_group = gid == u32::MAX || mine && (gid == owner.1 || self.is_in_group(process, gid));
+        if same_user && own_group { Ok(()) } else { Err(Errno::EPERM) }
+    }
+
     /// `EPERM` unless a capability is in force for a process in its own user namespace.
     pub fn require_own(&self, process: ProcessKey, capability: u32) -> Result<(), Errno> {
         if self.who(process).has(capability) { Ok(()) } else { Err(Errno::EPERM) }

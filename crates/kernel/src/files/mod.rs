@@ -64,6 +64,7 @@ use belljar_objects::mounts::Mounts;
 use belljar_objects::native_cache::NativeCache;
 use belljar_objects::notify::Notify;
 use belljar_objects::pipe::Pipe;
+use belljar_objects::protected::Protected;
 use belljar_objects::timerfd::TimerFd;
 use belljar_objects::userfault::Userfault;
 use slab::Slab;
@@ -80,6 +81,8 @@ pub struct Files {
     pub(crate) tables: Slab<FdTable>,
     /// `fs.nr_open`: the ceiling of `RLIMIT_NOFILE`, and the size of the largest table.
     pub(crate) most_descriptors: u64,
+    /// `fs.protected_*`.
+    pub(crate) protected: Protected,
     /// Native descriptors.
     pub(crate) natives: NativeCache,
     /// The tree of files, by inode.
@@ -142,6 +145,7 @@ impl Files {
             open: Slab::new(),
             tables: Slab::new(),
             most_descriptors: MOST_DESCRIPTORS,
+            protected: Protected::default(),
             inodes: Slab::new(),
             scratch: Vec::new(),
             last_inode_number: 1,

@@ -57,14 +57,21 @@ impl Files {
     }
 }
 
+impl Files {
+    /// `EEXIST` if a path leads to something, and `EROFS` if nothing can be made there.
+    fn check_name_is_free(&mut self, found: &Found) -> Result<(), Errno> {
+        if found.target.is_some() || found.name.is_empty() {
+            return Err(Errno::EEXIST);
+        }
+        self.check_writable((found.mount, found.parent))
+    }
+}
+
 impl Host {
     /// Checks that a new name can be made where a path leads, for something that takes a right of `landlock(7)`. `ENOENT` in a
     /// removed directory.
     pub(crate) fn check_can_create(&mut self, found: &Found, right: u64) -> Result<(), Errno> {
-        if found.target.is_some() || found.name.is_empty() {
-            return Err(Errno::EEXIST);
-        }
-        self.files.check_writable((found.mount, found.parent))?;
+        self.files.check_name_is_free(found)?;
         let parent = self.files.inode(found.parent);
         if MADE_UP.contains(&parent.device) {
             return Err(Errno::EACCES);
@@ -128,13 +135,15 @@ impl Host {
 
     /// `link(2)`: another name for a file that is no directory.
     pub(crate) fn make_link(&mut self, (mount, inode): Place, found: &Found) -> Result<(), Errno> {
-        self.check_can_create(found, 0)?;
+        self.files.check_name_is_free(found)?;
         if found.slash {
             return Err(Errno::ENOENT);
         }
         if mount != found.mount || self.files.inode(inode).device != self.files.inode(found.parent).device {
             return Err(Errno::EXDEV);
         }
+        self.check_may_link(found.process, inode)?;
+        self.check_can_create(found, 0)?;
         if self.files.inode(inode).node.is_directory() {
             return Err(Errno::EPERM);
         }

@@ -125,6 +125,9 @@ impl Host {
             }
             Some(Target::Inode(inode)) => inode,
         };
+        if flags & c::O_CREAT != 0 && !request.again && !self.files.inode(inode).node.is_directory() {
+            self.check_may_open_to_create(process, found.parent, inode)?;
+        }
         let place = (found.target_mount, inode);
         let rights = self.files.inode(inode).node.rights_to_open(flags);
         let withheld = self.check_restricted(&found, rights)?;

@@ -7,9 +7,10 @@ use crate::credentials::{Credentials, capability};
 use crate::files::Files;
 use crate::host::Host;
 use crate::ids::{InodeKey, ProcessKey};
-use belljar_linux_abi::Errno;
+use belljar_linux_abi::{Errno, c};
 use belljar_objects::file_flags::FileFlags;
 use belljar_objects::namespaces::NamespaceKind;
+use belljar_objects::protected::ProtectedKind;
 
 /// May be read.
 pub const READ: u32 = 4;
@@ -20,6 +21,8 @@ pub const EXEC: u32 = 1;
 
 /// The set-group-id bit; on a directory, what is made in it belongs to its group.
 const SET_GID: u32 = 0o2000;
+/// The set-user-id bit.
+const SET_USER: u32 = 0o4000;
 /// On a directory, only owners remove.
 const STICKY: u32 = 0o1000;
 
@@ -143,6 +146,51 @@ impl Host {
             Err(Errno::EPERM)
         }
     }
+    /// `EPERM` unless a process may give a file another name (`fs.protected_hardlinks`): its own, or one that it may read and write, and
+    /// that is nobody's program with rights.
+    pub(crate) fn check_may_link(&self, process: ProcessKey, key: InodeKey) -> Result<(), Errno> {
+        let inode = &self.files.inodes[key.0];
+        let for_group = SET_GID | c::S_IXGRP;
+        let is_plain = matches!(inode.node, Node::Regular(_) | Node::Virtual(_))
+            && inode.meta.mode & SET_USER == 0
+            && inode.meta.mode & for_group != for_group;
+        let is_safe = self.files.protected.get(ProtectedKind::Hardlinks) == 0
+            || is_plain && self.check_permission(process, key, READ | WRITE).is_ok();
+        if is_safe { Ok(()) } else { self.check_owns(process, key) }
+    }
+    /// `EACCES` unless a process may follow the symbolic link that ends a path (`fs.protected_symlinks`).
+    pub(crate) fn check_may_follow_last(
+        &self,
+        process: ProcessKey,
+        directory: InodeKey,
+        link: InodeKey,
+    ) -> Result<(), Errno> {
+        let mode = self.files.inodes[directory.0].meta.mode;
+        if mode & STICKY == 0 {
+            return Ok(());
+        }
+        let user = self.processes[process.0].credentials.fsuid;
+        let directory = (mode, self.owner_of(directory).0);
+        let allowed = self.files.protected.may_follow(user, self.owner_of(link).0, directory);
+        if allowed { Ok(()) } else { Err(Errno::EACCES) }
+    }
+    /// `EACCES` unless a process may open with `O_CREAT` what is in a directory already (`fs.protected_regular`, `fs.protected_fifos`).
+    pub(crate) fn check_may_open_to_create(
+        &self,
+        process: ProcessKey,
+        directory: InodeKey,
+        key: InodeKey,
+    ) -> Result<(), Errno> {
+        let mode = self.files.inodes[directory.0].meta.mode;
+        if mode & STICKY == 0 {
+            return Ok(());
+        }
+        let kind = self.files.inodes[key.0].node.format();
+        let user = self.processes[process.0].credentials.fsuid;
+        let directory = (mode, self.owner_of(directory).0);
+        let allowed = self.files.protected.may_open_to_create(user, kind, self.owner_of(key).0, directory);
+        if allowed { Ok(()) } else { Err(Errno::EACCES) }
+    }
     /// Checks that a process may remove or replace the name of `key` in a directory: `EACCES` without
     /// the right to write there, `EPERM` where only owners may.
     pub(crate) fn check_may_remove(
@@ -162,8 +210,7 @@ impl Host {
         self.files.check_flags(key, FileFlags::FIXED)
     }
 
-    /// `EPERM` unless a process may give a file to this user and group (`u32::MAX`: as they are):
-    /// owners may choose another group of their own.
+    /// `EPERM` unless a process may give a file to this user and group (`u32::MAX`: as they are).
     pub(crate) fn check_may_give(
         &self,
         process: ProcessKey,
@@ -171,14 +218,10 @@ impl Host {
         uid: u32,
         gid: u32,
     ) -> Result<(), Errno> {
-        if self.processes.overrides(process, capability::CHOWN, self.owner_of(key)) {
-            return Ok(());
-        }
-        let (owner, group) = self.owner_of(key);
-        let mine = owner == self.processes[process.0].credentials.fsuid;
-        let same_user = uid == u32::MAX || uid == owner;
-        let own_group = gid == u32::MAX || gid == group || self.processes.is_in_group(process, gid);
-        if mine && same_user && own_group { Ok(()) } else { Err(Errno::EPERM) }
+        self.processes.check_may_give(process, self.owner_of(key), uid, gid)?;
+        // The bits that a file loses are its owner's.
+        let is_kept = self.mode_without_ids(process, key) == self.files.inodes[key.0].meta.mode;
+        if is_kept { Ok(()) } else { self.check_owns(process, key) }
     }
 
     /// The mode that `chmod(2)` gives: a group that the process is not in loses its bit.
@@ -191,12 +234,24 @@ impl Host {
         self.processes.overrides(process, capability::FSETID, owner)
             || self.processes.is_in_group(process, owner.1)
     }
+    /// The mode of a file whose owner changes, or that is written to: without the set-user-ID bit, and without the set-group-ID bit if its
+    /// group may execute it or the process is not of that group. Directories keep theirs.
+    pub(crate) fn mode_without_ids(&self, process: ProcessKey, key: InodeKey) -> u32 {
+        let inode = &self.files.inodes[key.0];
+        let mode = inode.meta.mode;
+        if inode.node.is_directory() {
+            return mode;
+        }
+        let runs_as_group = mode & c::S_IXGRP != 0 || !self.may_set_group(process, self.owner_of(key));
+        mode & if runs_as_group { !(SET_USER | SET_GID) } else { !SET_USER }
+    }
     /// Clears the set-user-id and set-group-id bits of a file that another program writes to.
     pub(crate) fn written_by(&mut self, process: ProcessKey, key: InodeKey) {
-        let keeps = self.processes.overrides(process, capability::FSETID, self.owner_of(key));
-        if self.files.inodes[key.0].meta.mode & 0o6000 != 0 && !keeps {
-            let meta = &mut self.files.inode(key).meta;
-            meta.mode &= if meta.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
+        let mode = self.files.inodes[key.0].meta.mode;
+        if mode & (SET_USER | SET_GID) != 0
+            && !self.processes.overrides(process, capability::FSETID, self.owner_of(key))
+        {
+            self.files.inode(key).meta.mode = self.mode_without_ids(process, key);
         }
     }
 }

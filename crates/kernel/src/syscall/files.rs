@@ -6,7 +6,7 @@ use crate::files::FileKind;
 use crate::files::devices::Device;
 use crate::files::open::{OpenRequest, Opened};
 use crate::files::permission::WRITE;
-use crate::files::tree::Walk;
+use crate::files::tree::{Node, Walk};
 use crate::guest::GuestBuffers;
 use crate::ids::{FileKey, InodeKey};
 use crate::outcome::{Block, IfInterrupted, SysResult, done};
@@ -183,8 +183,10 @@ pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
     let found = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?;
     let place = found.place()?;
     let inode = place.1;
-    if call.host.files.inode(inode).node.is_directory() {
-        return Err(Errno::EISDIR);
+    match &call.host.files.inode(inode).node {
+        Node::Directory(_) => return Err(Errno::EISDIR),
+        Node::Regular(_) | Node::Virtual(_) => {}
+        _ => return Err(Errno::EINVAL),
     }
     call.host.files.check_writable(place)?;
     call.host.check_permission(call.process, inode, WRITE)?;
@@ -248,6 +250,9 @@ pub fn sys_fallocate(call: &mut Call<'_>) -> SysResult {
         call.room_in_file(end - 1, 1)?;
     }
     call.host.allocate(file, mode, start as u64, end)?;
+    if let Some(inode) = call.host.files.open(file).kind.inode() {
+        call.host.written_by(call.process, inode);
+    }
     done(0)
 }
 

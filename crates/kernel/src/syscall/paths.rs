@@ -305,7 +305,10 @@ fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32
     let key = match target {
         Target::Inode(inode) => inode,
         Target::File(file) => {
-            let meta = unnamed_of_caller(call, file)?;
+            let meta = call.host.meta_of(file)?;
+            let owner = (meta.uid, meta.gid);
+            call.host.processes.check_may_give(call.process, owner, uid, gid)?;
+            let meta = call.host.meta_of(file)?;
             meta.uid = if uid == u32::MAX { meta.uid } else { uid };
             meta.gid = if gid == u32::MAX { meta.gid } else { gid };
             return done(0);
@@ -317,16 +320,15 @@ fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32
     }
     call.host.check_may_give(call.process, key, uid, gid)?;
     call.host.take_over(key)?;
+    let mode = call.host.mode_without_ids(call.process, key);
     let inode = call.host.files.inode(key);
+    // An ordinary file loses its set-user-id and set-group-id bits, chown(2).
+    inode.meta.mode = mode;
     if uid != u32::MAX {
         inode.meta.uid = uid;
     }
     if gid != u32::MAX {
         inode.meta.gid = gid;
-    }
-    // An ordinary file loses its set-user-id and set-group-id bits, chown(2).
-    if !inode.node.is_directory() {
-        inode.meta.mode &= if inode.meta.mode & 0o010 != 0 { !0o6000 } else { !0o4000 };
     }
     call.host.inode_changed(key);
     attributes_changed(call, key, by)

@@ -294,6 +294,9 @@ impl Host {
             self.check_step(walker.how, walker.at, place)?;
             let follow = !is_name && (!last || slash || walker.how.contains(Walk::FOLLOW));
             if follow && self.files.inode(inode).node.is_symlink() {
+                if last {
+                    self.check_may_follow_last(process, parent, inode)?;
+                }
                 match self.follow(process, &mut walker, inode)? {
                     Step::Text(text) => {
                         let mut rest = text;

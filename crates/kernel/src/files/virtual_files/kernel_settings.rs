@@ -5,6 +5,7 @@ use crate::host::Host;
 use belljar_linux_abi::Errno;
 use belljar_objects::keys::KeyLimit;
 use belljar_objects::namespaces::NamespaceKind;
+use belljar_objects::protected::ProtectedKind;
 use belljar_objects::sysv::IpcNumber;
 use std::ops::RangeInclusive;
 
@@ -22,6 +23,7 @@ pub enum KernelSetting {
     Keys(KeyLimit),
     Ipc(IpcNumber),
     NrOpen,
+    Protected(ProtectedKind),
 }
 
 impl Host {
@@ -33,6 +35,7 @@ impl Host {
             KernelSetting::Keys(limit) => format!("{}\n", self.keys.limit(limit)),
             KernelSetting::Ipc(number) => self.ipc.number(number),
             KernelSetting::NrOpen => format!("{}\n", self.files.most_descriptors),
+            KernelSetting::Protected(which) => format!("{}\n", self.files.protected.get(which)),
         }
     }
     /// It has been written. `EINVAL` for what it cannot be.
@@ -55,6 +58,9 @@ impl Host {
             KernelSetting::NrOpen => {
                 let number = number.filter(|number| NR_OPEN.contains(number));
                 self.files.most_descriptors = number.ok_or(Errno::EINVAL)?;
+            }
+            KernelSetting::Protected(which) => {
+                self.files.protected.set(which, number.ok_or(Errno::EINVAL)?)?;
             }
         }
         Ok(())

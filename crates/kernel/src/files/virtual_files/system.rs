@@ -13,6 +13,7 @@ use belljar_netstack::sysctl::Sysctl;
 use belljar_netstack::udp::Protocol;
 use belljar_objects::keys::{KeyCaller, KeyLimit};
 use belljar_objects::namespaces::NamespaceKind;
+use belljar_objects::protected::ProtectedKind;
 use belljar_objects::sysv::{IpcNumber, IpcReader, SysvIpc};
 use std::fmt::Write;
 
@@ -84,6 +85,10 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/sys/fs/pipe-max-size", 0o644, Setting("1048576\n")),
     ("/proc/sys/fs/pipe-user-pages-hard", 0o644, Setting("0\n")),
     ("/proc/sys/fs/pipe-user-pages-soft", 0o644, Setting("16384\n")),
+    ("/proc/sys/fs/protected_fifos", 0o600, protected(ProtectedKind::Fifos)),
+    ("/proc/sys/fs/protected_hardlinks", 0o600, protected(ProtectedKind::Hardlinks)),
+    ("/proc/sys/fs/protected_regular", 0o600, protected(ProtectedKind::Regular)),
+    ("/proc/sys/fs/protected_symlinks", 0o600, protected(ProtectedKind::Symlinks)),
     ("/proc/sys/kernel/cap_last_cap", 0o444, Text("40\n")),
     ("/proc/sys/kernel/core_pattern", 0o644, Setting("core\n")),
     ("/proc/sys/kernel/domainname", 0o644, VirtualFile::Kernel(KernelSetting::Name(1))),
@@ -241,6 +246,10 @@ const fn key_limit(limit: KeyLimit) -> VirtualFile {
 
 const fn ipc_number(number: IpcNumber) -> VirtualFile {
     VirtualFile::Kernel(KernelSetting::Ipc(number))
+}
+
+const fn protected(which: ProtectedKind) -> VirtualFile {
+    VirtualFile::Kernel(KernelSetting::Protected(which))
 }
 
 /// An entry of the table.
