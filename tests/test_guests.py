@@ -24,8 +24,8 @@ LINKAGES = {
 GO = {"exe": [], "pie": ["-buildmode=pie"]}
 # A static glibc loads its name services at run time, which is not a static program any more.
 # paths.c speaks of calls that musl does not wrap; its compiler finds no headers of the kernel, which offloads.c, zerocopies.c, packets.c,
-# tuns.c, aios.c, rights.c, netlinks.c, mounts.c, mountspaces.c, fileflags.c, fanotifies.c, timespaces.c, userspaces.c, pidspaces.c, protected.c, netspaces.c and all of urings.c to uringudp.c need.
-NOT = {("names", "static"), ("names", "static-pie"), ("paths", "musl"), ("mounts", "musl"), ("mountspaces", "musl"), ("fileflags", "musl"), ("fanotifies", "musl"), ("timespaces", "musl"), ("userspaces", "musl"), ("protected", "musl"), ("pidspaces", "musl"), ("netspaces", "musl"), ("offloads", "musl"), ("zerocopies", "musl"), ("packets", "musl"), ("tuns", "musl"), ("urings", "musl"), ("aios", "musl"),
+# tuns.c, aios.c, rights.c, netlinks.c, mounts.c, mountspaces.c, fileflags.c, fanotifies.c, timespaces.c, userspaces.c, pidspaces.c, netspaces.c and all of urings.c to uringudp.c need.
+NOT = {("names", "static"), ("names", "static-pie"), ("paths", "musl"), ("mounts", "musl"), ("mountspaces", "musl"), ("fileflags", "musl"), ("fanotifies", "musl"), ("timespaces", "musl"), ("userspaces", "musl"), ("pidspaces", "musl"), ("netspaces", "musl"), ("offloads", "musl"), ("zerocopies", "musl"), ("packets", "musl"), ("tuns", "musl"), ("urings", "musl"), ("aios", "musl"),
        ("rights", "musl"), ("netlinks", "musl"), ("uringflow", "musl"), ("uringtask", "musl"), ("uringudp", "musl")}
 # These need a network of their own, and privileges in it.
 PRIVILEGED = {"checksums", "netlinks", "offloads", "packets", "raws", "sixes", "tuns", "udplites"}

@@ -127,7 +127,12 @@ OP(pwritev2) {
     struct iovec v[2] = {{bytes, size_of(a[1]) / 2}, {bytes + 500, size_of(a[2]) / 2}};
     result(pwritev2(fd_at(a[0]), v, 2, a[3], (int)a[4]));
 }
-OP(lseek) { result(lseek(fd_at(a[0]), a[1], (int)a[2])); }
+/* Positions in a directory are the file system's affair. */
+OP(lseek) {
+    struct stat s;
+    if (a[1] == 0 || fstat(fd_at(a[0]), &s) != 0 || !S_ISDIR(s.st_mode))
+        result(lseek(fd_at(a[0]), a[1], (int)a[2]));
+}
 OP(ftruncate) { result(ftruncate(fd_at(a[0]), a[1])); }
 OP(fallocate) { result(fallocate(fd_at(a[0]), (int)a[1], a[2], a[3])); }
 OP(fsync) { result(a[1] ? fdatasync(fd_at(a[0])) : fsync(fd_at(a[0]))); }

@@ -23,7 +23,6 @@ impl Files {
         to: &Found,
         inode: InodeKey,
         target: Option<InodeKey>,
-        exchange: bool,
     ) -> Result<(), Errno> {
         let device = self.inode(from.parent).device;
         if device != self.inode(to.parent).device {
@@ -38,14 +37,19 @@ impl Files {
                 return Err(Errno::EBUSY);
             }
         }
-        // A directory cannot go below itself.
-        let mut at = to.parent;
-        while !self.directory(at).is_root {
-            if at == inode {
-                return Err(Errno::EINVAL);
-            }
-            at = self.directory(at).parent;
-        }
+        Ok(())
+    }
+
+    /// Checks what a move asks of names alone, before anybody's rights: a slash is for directories, and a directory goes neither below
+    /// itself nor into the place of one that it is in.
+    fn check_places(
+        &mut self,
+        from: &Found,
+        to: &Found,
+        inode: InodeKey,
+        target: Option<InodeKey>,
+        exchange: bool,
+    ) -> Result<(), Errno> {
         let target_is_directory = target.is_some_and(|target| self.inode(target).node.is_directory());
         let exchanged_for_no_directory = exchange && !target_is_directory;
         if !self.inode(inode).node.is_directory() && (from.slash || (to.slash && !exchange))
@@ -53,7 +57,20 @@ impl Files {
         {
             return Err(Errno::ENOTDIR);
         }
-        Ok(())
+        if self.is_within(to.parent, inode) {
+            return Err(Errno::EINVAL);
+        }
+        match target.is_some_and(|target| self.is_within(from.parent, target)) {
+            true => Err(if exchange { Errno::EINVAL } else { Errno::ENOTEMPTY }),
+            false => Ok(()),
+        }
+    }
+    fn is_within(&mut self, directory: InodeKey, of: InodeKey) -> bool {
+        let mut at = directory;
+        while at != of && !self.directory(at).is_root {
+            at = self.directory(at).parent;
+        }
+        at == of
     }
 }
 
@@ -193,13 +210,17 @@ impl Host {
             });
         }
         let is_directory = self.files.inode(inode).node.is_directory();
-        match (directory, is_directory) {
-            (true, false) => return Err(Errno::ENOTDIR),
-            (false, true) => return Err(Errno::EISDIR),
-            (false, false) if found.slash => return Err(Errno::ENOTDIR),
-            _ => {}
+        let of_kind = match (directory, is_directory) {
+            (true, false) => Err(Errno::ENOTDIR),
+            (false, true) => Err(Errno::EISDIR),
+            (false, false) if found.slash => Err(Errno::ENOTDIR),
+            _ => Ok(()),
+        };
+        if found.slash && !directory {
+            of_kind?;
         }
         self.check_may_remove(found.process, found.parent, inode)?;
+        of_kind?;
         let right = self.files.inode(inode).node.right_to_remove();
         self.check_restricted_in(found, right)?;
         self.check_removable(found.parent, inode)?;
@@ -284,6 +305,8 @@ impl Host {
         if target == Some(inode) {
             return Ok(());
         }
+        let exchange = flags & c::RENAME_EXCHANGE != 0;
+        self.files.check_places(from, to, inode, target, exchange)?;
         let is_directory = self.files.inode(inode).node.is_directory();
         self.check_may_remove(from.process, from.parent, inode)?;
         match target {
@@ -294,8 +317,7 @@ impl Host {
             // Its entry `..` changes.
             self.check_permission(from.process, inode, WRITE)?;
         }
-        let exchange = flags & c::RENAME_EXCHANGE != 0;
-        self.files.check_move(from, to, inode, target, exchange)?;
+        self.files.check_move(from, to, inode, target)?;
         let directories = [(from.mount, from.parent), (to.mount, to.parent)];
         self.check_refer(from.process, directories, (inode, target), (true, exchange))?;
         self.take_over(inode)?;

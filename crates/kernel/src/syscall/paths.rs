@@ -111,8 +111,9 @@ fn link(call: &mut Call<'_>, from: (i32, u64), to: (i32, u64), flags: i32) -> Sy
     walk.set(Walk::FOLLOW, flags & c::AT_SYMLINK_FOLLOW != 0);
     walk.set(Walk::EMPTY, flags & c::AT_EMPTY_PATH != 0);
     let from = found_at(call, from.0, from.1, walk)?;
+    let target = from.target()?;
     let to = found_at(call, to.0, to.1, Walk::NAME)?;
-    let Target::Inode(inode) = from.target()? else {
+    let Target::Inode(inode) = target else {
         // What is in no file system cannot come into one.
         call.host.check_can_create(&to, 0)?;
         return Err(Errno::EXDEV);
