@@ -62,6 +62,7 @@ static int allocates(void) {
     int fd = open("file", O_WRONLY);
     return fd < 0 ? -1 : fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 4096);
 }
+static int empties(void) { return open("file", O_RDONLY | O_TRUNC); }
 static int cuts_fifo(void) { return truncate("fifo", 0); }
 static int keeps_owner(void) { return chown("file", -1, -1); }
 static int says_owner(void) { return chown("file", WHO, -1); }
@@ -164,6 +165,15 @@ static void set_group_id_of_a_group(void) {
     SAME(as(WHO, allocates), 0);
     CHECK(stat("file", &s) == 0);
     SAME(s.st_mode & 07777, 0777);
+    CHECK(chmod("file", 06777) == 0);
+    SAME(as(WHO, empties), 0);
+    CHECK(stat("file", &s) == 0);
+    SAME(s.st_mode & 07777, 0777);
+    CHECK(mkfifo("fifo", 0600) == 0);
+    int fd = open("fifo", O_RDWR);
+    CHECK(fd >= 0 && chmod("fifo", 02711) == 0 && fchown(fd, OTHER, OTHER) == 0 && close(fd) == 0);
+    CHECK(stat("fifo", &s) == 0);
+    SAME(s.st_mode & 07777, 0711);
     clean();
 }
 

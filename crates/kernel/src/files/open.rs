@@ -239,6 +239,7 @@ impl Host {
             }
             Node::Regular(_) => {
                 if flags & c::O_TRUNC != 0 {
+                    self.written_by(process, key);
                     self.set_size(key, 0)?;
                 }
                 if writes {

@@ -26,6 +26,12 @@ const SET_USER: u32 = 0o4000;
 /// On a directory, only owners remove.
 const STICKY: u32 = 0o1000;
 
+/// A mode without the set-user-ID bit, and without the set-group-ID bit if the group may execute the file or whoever asks is not of it.
+pub fn without_ids(mode: u32, is_of_group: bool) -> u32 {
+    let keeps_group = mode & c::S_IXGRP == 0 && is_of_group;
+    mode & if keeps_group { !SET_USER } else { !(SET_USER | SET_GID) }
+}
+
 impl Files {
     fn check_superuser_access(&self, key: InodeKey, wanted: u32) -> Result<(), Errno> {
         let inode = &self.inodes[key.0];
@@ -234,16 +240,12 @@ impl Host {
         self.processes.overrides(process, capability::FSETID, owner)
             || self.processes.is_in_group(process, owner.1)
     }
-    /// The mode of a file whose owner changes, or that is written to: without the set-user-ID bit, and without the set-group-ID bit if its
-    /// group may execute it or the process is not of that group. Directories keep theirs.
+    /// The mode of a file whose owner changes, or that is written to ([`without_ids`]). Directories keep theirs.
     pub(crate) fn mode_without_ids(&self, process: ProcessKey, key: InodeKey) -> u32 {
         let inode = &self.files.inodes[key.0];
         let mode = inode.meta.mode;
-        if inode.node.is_directory() {
-            return mode;
-        }
-        let runs_as_group = mode & c::S_IXGRP != 0 || !self.may_set_group(process, self.owner_of(key));
-        mode & if runs_as_group { !(SET_USER | SET_GID) } else { !SET_USER }
+        let is_of_group = || self.may_set_group(process, self.owner_of(key));
+        if inode.node.is_directory() { mode } else { without_ids(mode, is_of_group()) }
     }
     /// Clears the set-user-id and set-group-id bits of a file that another program writes to.
     pub(crate) fn written_by(&mut self, process: ProcessKey, key: InodeKey) {

@@ -4,7 +4,7 @@ use super::stat::walk_of;
 use crate::call::Call;
 use crate::credentials::capability;
 use crate::files::devices::Device;
-use crate::files::permission::WRITE;
+use crate::files::permission::{WRITE, without_ids};
 use crate::files::tree::{Found, Meta, Node, Target, Times, Walk};
 use crate::ids::FileKey;
 use crate::ids::InodeKey;
@@ -249,7 +249,11 @@ fn chmod(call: &mut Call<'_>, target: Target, mode: u32, by: Option<i32>) -> Sys
     let inode = match target {
         Target::Inode(inode) => inode,
         Target::File(file) => {
-            unnamed_of_caller(call, file)?.mode = mode & 0o7777;
+            let meta = unnamed_of_caller(call, file)?;
+            let owner = (meta.uid, meta.gid);
+            let is_of_group = call.host.may_set_group(call.process, owner);
+            let strange = if is_of_group { 0 } else { c::S_ISGID };
+            call.host.meta_of(file)?.mode = mode & 0o7777 & !strange;
             return done(0);
         }
     };
@@ -309,7 +313,9 @@ fn chown(call: &mut Call<'_>, target: Target, uid: u32, gid: u32, by: Option<i32
             let meta = call.host.meta_of(file)?;
             let owner = (meta.uid, meta.gid);
             call.host.processes.check_may_give(call.process, owner, uid, gid)?;
+            let is_of_group = call.host.may_set_group(call.process, owner);
             let meta = call.host.meta_of(file)?;
+            meta.mode = without_ids(meta.mode, is_of_group);
             meta.uid = if uid == u32::MAX { meta.uid } else { uid };
             meta.gid = if gid == u32::MAX { meta.gid } else { gid };
             return done(0);
