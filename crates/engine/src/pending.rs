@@ -50,25 +50,54 @@ const NAP: Duration = Duration::from_micros(1);
 const SLEEPS: u32 = 30;
 const LONGEST: Duration = Duration::from_micros(500);
 
+/// What a turn costs at least, in some tens of nanoseconds: one in which a unit runs, one that spins, one that sleeps for a moment or longer.
+const RUN_COST: u32 = 20;
+const SPIN_COST: u32 = 1;
+const NAP_COST: u32 = 1_000;
+const SLEEP_COST: u32 = 5_000;
+/// The cost of turns, some tens of milliseconds, after which a window is closed although units move on: simulators that take turns on few
+/// processors make a window last for minutes.
+const LONG: u32 = 1_000_000;
+
 /// Back-off of a worker whose pending units make no progress.
 #[derive(Default)]
 pub struct PendingBackoff {
     turns: u32,
+    /// The cost of all turns since no unit was pending.
+    cost: u32,
 }
 
 impl PendingBackoff {
     /// One of them has moved.
     pub fn renew(&mut self) {
         self.turns = 0;
+        self.cost = self.cost.saturating_add(RUN_COST);
+    }
+
+    /// True if turns have gone on for long without a time at which no unit was pending.
+    pub fn is_long(&self) -> bool {
+        self.cost >= LONG
+    }
+
+    /// No unit is pending.
+    pub fn end(&mut self) {
+        self.cost = 0;
     }
 
     /// Waits for a turn. False if that has been going on for some 10 ms, and when it has gone on as long again.
     pub fn wait(&mut self) -> bool {
         self.turns += 1;
         match self.turns {
-            ..=SPINS => hint::spin_loop(),
-            turn if turn <= SPINS + NAPS => thread::park_timeout(NAP),
+            ..=SPINS => {
+                self.cost = self.cost.saturating_add(SPIN_COST);
+                hint::spin_loop();
+            }
+            turn if turn <= SPINS + NAPS => {
+                self.cost = self.cost.saturating_add(NAP_COST);
+                thread::park_timeout(NAP);
+            }
             turn => {
+                self.cost = self.cost.saturating_add(SLEEP_COST);
                 let slept = turn - SPINS - NAPS;
                 if slept > SLEEPS {
                     self.turns = SPINS + NAPS;

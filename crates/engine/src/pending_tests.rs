@@ -64,3 +64,39 @@ fn who_waits_for_clocks_outside_makes_no_difference() {
         }
     }
 }
+
+/// A node beside a clock that moves on by a picosecond at each look.
+struct Slow(SimTime);
+
+impl Node for Slow {
+    type Message = u64;
+
+    fn deliver(&mut self, _: EventKey, _: u64) {}
+    fn run_until(&mut self, limit: SimTime, _: &mut Vec<Outgoing<u64>>) {
+        self.0 = limit.min(self.0 + SimDuration::from_picos(1));
+    }
+    fn next_event(&self) -> Option<SimTime> {
+        Some(self.0)
+    }
+    fn finished_at(&self) -> Option<SimTime> {
+        None
+    }
+}
+
+#[test]
+fn a_run_beside_slow_clocks_can_be_stopped() {
+    for workers in [1, 2] {
+        let options = Options { workers, stealing: true, ..Options::default() };
+        let mut engine = Engine::new(vec![Slow(SimTime::ZERO), Slow(SimTime::ZERO)], Plan::uniform(2, NEAR));
+        let asked = std::sync::atomic::AtomicU32::new(0);
+        // A window ends hours later, if it has to come to its end.
+        let ending = engine.run(SimTime::from_secs(1), &options, |_| {
+            match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+                0..3 => Verdict::Continue,
+                _ => Verdict::Stop,
+            }
+        });
+        assert_eq!(ending, Ending::Stopped);
+        assert!(engine.committed() > SimTime::ZERO && engine.committed() < SimTime::ZERO + NEAR);
+    }
+}

@@ -95,7 +95,10 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             }
             if let Some(waiting) = self.waiting() {
                 self.run_again(waiting);
-            } else if self.parts == 0 {
+                continue;
+            }
+            self.pending.end();
+            if self.parts == 0 {
                 self.doing(Phase::Waiting);
                 self.shared.idle.wait(self.me, seen, &mut self.patience);
                 self.doing(Phase::Engine);
@@ -193,24 +196,19 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         (self.me..self.me + reach).find_map(|p| self.shared.partitions[p % count].waiting.take())
     }
 
-    /// Runs a pending unit again. If nothing has moved for long, the window is closed without it, so that the
+    /// Runs a pending unit again. If nothing has moved for long, or all has moved slowly, the window is closed without it, so that the
     /// observer is asked and other cells are met.
     fn run_again(&mut self, (unit, before): Waiting) {
-        match self.run_once(unit) {
-            Ok(()) => self.pending.renew(),
-            Err(next) if next > before => {
-                self.pending.renew();
-                if self.leave((unit, next)) > 1 && self.shared.options.stealing {
-                    self.shared.idle.announce(1);
-                }
-            }
-            Err(next) if self.pending.wait() => {
-                self.leave((unit, next));
-            }
-            Err(next) => {
-                let finished = lock(&self.shared.units[unit as usize]).just_finished();
-                self.done_with(unit, next, finished);
-            }
+        let Err(next) = self.run_once(unit) else { return self.pending.renew() };
+        let moves = next > before;
+        if moves {
+            self.pending.renew();
+        }
+        if self.pending.is_long() || !moves && !self.pending.wait() {
+            let finished = lock(&self.shared.units[unit as usize]).just_finished();
+            self.done_with(unit, next, finished);
+        } else if self.leave((unit, next)) > 1 && moves && self.shared.options.stealing {
+            self.shared.idle.announce(1);
         }
     }
 
