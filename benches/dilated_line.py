@@ -58,9 +58,9 @@ def paced(text, warm, seconds, trip):
 
 
 def growing(flight):
-    """Sysctls with which the kernel grows windows by itself up to twice as many bytes as fit into the path. Not all namespaces have the limits
-    of buffers that programs ask for."""
-    return {"net.ipv4.tcp_congestion_control": "reno", "net.ipv4.tcp_rmem": f"4096 131072 {2 * flight}", "net.ipv4.tcp_wmem": f"4096 131072 {2 * flight}"}
+    """Sysctls with which the kernel grows windows by itself up to twice as many bytes as fit into the path: half of a buffer is for data.
+    Not all namespaces have the limits of buffers that programs ask for."""
+    return {"net.ipv4.tcp_congestion_control": "reno", "net.ipv4.tcp_rmem": f"4096 131072 {4 * flight}", "net.ipv4.tcp_wmem": f"4096 131072 {4 * flight}"}
 
 
 def bridges(count, rate, seconds):
@@ -180,21 +180,47 @@ def barrier(count, quantum, barriers):
         return json.loads(truth.read_text())["quanta"] | {"hosts": count}
 
 
+def panels(rows):
+    """What is drawn: titles, names of the axis, and the rows of each panel with their places on the axis. Where lines of one length were
+    measured at several rates these are a panel, and where lines of several lengths were at one rate."""
+    made = []
+    for kind, plane in sorted({(row["kind"], row["plane"]) for row in rows}):
+        of_kind = [row for row in rows if (row["kind"], row["plane"]) == (kind, plane)]
+        name = "P4 switches" if plane == "p4" else "bridges"
+        for count in sorted({row["switches"] for row in of_kind}):
+            some = [row for row in of_kind if row["switches"] == count]
+            if len({row["rate_mbit"] for row in some}) > 1:
+                made.append((f"{kind} of {count} {name}", "rate of the links in Mbit/s", "rate_mbit", some))
+        for rate in sorted({row["rate_mbit"] for row in of_kind}):
+            some = [row for row in of_kind if row["rate_mbit"] == rate]
+            if len({row["switches"] for row in some}) > 1:
+                made.append((f"{kind}s of {name} at {rate} Mbit/s", "switches", "switches", some))
+        if not any(title.startswith(kind) and name in title for title, *_ in made):
+            made.append((f"{kind}s of {name}", "rate of the links in Mbit/s", "rate_mbit", of_kind))
+    return made
+
+
 def figure(rows, path):
-    """The share of the line rate over the rate, a panel for each plane and length, a line for each world."""
+    """The share of the line rate over the rate and over the length of lines, a line for each world."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 
-    panels = sorted({(row["kind"], row["plane"], row["switches"]) for row in rows})
-    made = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
+    drawn = panels(rows)
+    made = Figure(figsize=(3.4 * len(drawn), 3.2), layout="constrained")
     FigureCanvasAgg(made)
     worlds = list(dict.fromkeys(row["world"] for row in rows))
-    for axes, (kind, plane, count) in zip(made.subplots(1, len(panels), squeeze=False, sharey=True)[0], panels):
-        for colour, world in zip(COLOURS, worlds):
-            points = sorted((row["rate_mbit"], row["share"]) for row in rows if (row["kind"], row["plane"], row["switches"], row["world"]) == (kind, plane, count, world))
+    for axes, (title, name, key, some) in zip(made.subplots(1, len(drawn), squeeze=False, sharey=True)[0], drawn):
+        for colour, world, marker in zip(COLOURS, worlds, "so^vD"):
+            points = sorted((row[key], row["share"]) for row in some if row["world"] == world)
             if points:
-                axes.plot(*zip(*points), marker="o", color=colour, label=world)
-        axes.set(title=f"{kind} of {count} {'P4 switches' if plane == 'p4' else 'bridges'}", xlabel="rate of the links in Mbit/s", ylim=(0, 1.08))
+                axes.plot(*zip(*points), marker=marker, color=colour, label=world, alpha=0.8)
+        ticks = sorted({row[key] for row in some})
+        axes.set_xscale("log")
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_title(title, fontsize="medium")
+        axes.set(xlabel=name, ylim=(0, 1.08))
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     made.axes[0].set_ylabel("received, of the line rate")
@@ -214,6 +240,7 @@ def main():
     parser.add_argument("--readings", action="store_true", help="what a reading of the clock costs")
     parser.add_argument("--barriers", type=int, nargs="*", default=[], help="hosts for which the cost of a barrier is measured")
     parser.add_argument("--full", action="store_true", help="the paper's table: 16 switches at 100 to 1000 Mbit/s, lines of 1 to 256 at 500, a ring of 64 at 100, readings and barriers")
+    parser.add_argument("--with", dest="before", nargs="*", default=[], help="JSON of earlier runs, whose rows are put before those of this one")
     parser.add_argument("--figure", help="the shares as a picture (PNG)")
     parser.add_argument("--json")
     a = parser.parse_args()
@@ -226,6 +253,7 @@ def main():
         a.readings, a.barriers, a.tdf = True, [16, 64, 256], a.tdf or ["auto"]
     began = time.monotonic()
     report = {"rows": [], "readings": {}, "barriers": []}
+    earlier = [json.loads(pathlib.Path(path).read_text()) for path in a.before]
     if a.readings:
         report["readings"] = readings()
         for name, (native, dilated) in report["readings"].items():
@@ -250,7 +278,10 @@ def main():
             report["rows"].append({"kind": kind, "plane": plane, "switches": count, "rate_mbit": rate, "world": world, "seconds": seconds, **row})
             print(f"{f'{kind} {plane} {count}':>16}{rate:8}{world:>12}{row['mbit']:10.2f}{row['share']:9.2%}{row['late_p99_us']:14.0f}{row['tdf'] or 1:8.1f}"
                   f"{row['us_of_processor_per_frame'] or 0:8.1f}{row['took_seconds']:7.1f}  {row['verdict']}", flush=True)
-    report["took_seconds"] = time.monotonic() - began
+    for before in reversed(earlier):
+        report = {"rows": before["rows"] + report["rows"], "readings": before["readings"] | report["readings"],
+                  "barriers": before["barriers"] + report["barriers"]}
+    report["took_seconds"] = sum(before["took_seconds"] for before in earlier) + time.monotonic() - began
     print(f"{report['took_seconds'] / 60:.1f} minutes")
     if a.figure:
         figure(report["rows"], a.figure)

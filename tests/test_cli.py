@@ -331,7 +331,10 @@ SECTIONS = {
     "belljar.dns": ["properties", "belljar", "properties", "dns"],
     "host_option_defaults": ["properties", "host_option_defaults"],
     "radios.air": ["properties", "radios", "additionalProperties"], "events": ["$defs", "event"], "hosts.alice": ["$defs", "host"], "hosts.alice.processes.0": ["$defs", "process"], "": [],
+    "links": ["$defs", "link"], "reverse": ["$defs", "link", "properties", "reverse"],
 }
+# What is set where a section is in a list.
+IN_LISTS = {"events": "events=[{qqqqqqqq: 1}]", "links": "links=[{between: [alice, bob], qqqqqqqq: 1}]", "reverse": "links=[{between: [alice, bob], reverse: {qqqqqqqq: 1}}]"}
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -340,7 +343,7 @@ def test_the_schema_has_the_keys_of_the_loader(belljar, schema, workdir, section
     found = schema
     for key in SECTIONS[section]:
         found = found[key]
-    setting = "events=[{qqqqqqqq: 1}]" if section == "events" else f"{section}.qqqqqqqq=1".lstrip(".")
+    setting = IN_LISTS.get(section, f"{section}.qqqqqqqq=1".lstrip("."))
     done = execute([belljar, "run", write(workdir, TWO), "--show-config", "--set", setting])
     keys = re.search(r"valid keys are (.*)", done.err)
     assert keys, done

@@ -40,6 +40,9 @@ static void punched_holes_read_as_zeroes(void) {
     FAILS(fallocate(f, FALLOC_FL_PUNCH_HOLE, 0, 10), EOPNOTSUPP);
     CHECK(fallocate(f, 0, 256 * K, 10) == 0);
     SAME(lseek(f, 0, SEEK_END), 256 * K + 10);
+    FAILS(lseek(f, 256 * K, SEEK_DATA), ENXIO);
+    SAME(pwrite(f, "x", 1, 256 * K + 5), 1);
+    SAME(lseek(f, 256 * K, SEEK_DATA), 256 * K);
     CHECK(fallocate(f, FALLOC_FL_KEEP_SIZE, 512 * K, 10) == 0);
     SAME(lseek(f, 0, SEEK_END), 256 * K + 10);
     FAILS(fallocate(f, 0, -1, 10), EINVAL);

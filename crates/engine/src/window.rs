@@ -1,6 +1,6 @@
 //! Windows: how one opens and closes.
 //!
-//! A window is closed by whoever does the last of its work, not by a exchange of all workers: one that
+//! A window is closed by whoever does the last of its work, not by an exchange of all workers: one that
 //! sleeps, or is not given a core, keeps nobody waiting that has taken over its work. The work of a
 //! window is counted in `outstanding`: its partitions, until their due units are found, and these,
 //! until they have run and what they sent is posted.

@@ -1,5 +1,5 @@
-//! Impairments of a direction of a link besides delay: it loses, holds back, doubles and corrupts
-//! some of them. Each of these draws from a stream of its own, so that turning one on, or another off, leaves
+//! Impairments of a direction of a link besides delay: it loses, delays, duplicates and corrupts
+//! some of its frames. Each of these draws from a stream of its own, so that turning one on, or another off, leaves
 //! what befalls frames by the others as it was.
 
 use belljar_base::{Seed, SimDuration, Stream};

@@ -6,26 +6,27 @@ use belljar_base::Map;
 /// The unit in which space is given to files.
 pub const BLOCK: u64 = 4_096;
 
-/// The parts of a file that hold data, in whole blocks.
+/// The parts of a file that hold data, and those that are set aside for it, in whole blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extents {
     /// All of it.
     Everything,
-    /// From each start to each end; they don't touch.
-    Parts(Map<u64, u64>),
+    /// Some of it.
+    Parts {
+        /// What is set aside, by `fallocate(2)` before anything is written.
+        aside: Ranges,
+        /// What holds data.
+        data: Ranges,
+    },
 }
 
-impl Extents {
-    /// The extents of a new file.
-    pub fn none() -> Extents {
-        Extents::Parts(Map::new())
-    }
-    /// The bytes `start..end` hold data now.
-    pub fn add(&mut self, start: u64, end: u64) {
-        let Extents::Parts(parts) = self else { return };
-        if start >= end {
-            return;
-        }
+/// Parts from each start to each end, which don't touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranges(Map<u64, u64>);
+
+impl Ranges {
+    fn add(&mut self, start: u64, end: u64) {
+        let parts = &mut self.0;
         let (mut start, mut end) = (start / BLOCK * BLOCK, end.div_ceil(BLOCK) * BLOCK);
         if let Some((from, to)) = parts.range_mut(..=start).next_back()
             && *to >= start
@@ -42,18 +43,13 @@ impl Extents {
         }
         parts.insert(start, end);
     }
-    /// The bytes `start..end` of a file of `size` bytes are a hole: what they have of blocks is
-    /// given back.
-    pub fn remove(&mut self, start: u64, end: u64, size: u64) {
+    /// Takes whole blocks of `start..end` away.
+    fn remove(&mut self, start: u64, end: u64) {
+        let parts = &mut self.0;
         let (start, end) = (start.div_ceil(BLOCK) * BLOCK, end / BLOCK * BLOCK);
         if start >= end {
             return;
         }
-        if let Extents::Everything = self {
-            *self = Extents::none();
-            self.add(0, size);
-        }
-        let Extents::Parts(parts) = self else { return };
         let touched: Vec<(u64, u64)> =
             parts.range(..end).rev().take_while(|(_, to)| **to > start).map(|(f, t)| (*f, *t)).collect();
         for (from, to) in touched {
@@ -66,22 +62,62 @@ impl Extents {
             }
         }
     }
-    /// A file of `size` bytes is made longer: what is added is a hole.
-    pub fn grow(&mut self, size: u64) {
+}
+
+impl Extents {
+    /// The extents of a new file.
+    pub fn none() -> Extents {
+        Extents::Parts { aside: Ranges::default(), data: Ranges::default() }
+    }
+    /// The bytes `start..end` hold data now.
+    pub fn add(&mut self, start: u64, end: u64) {
+        if let Extents::Parts { aside, data } = self
+            && start < end
+        {
+            aside.add(start, end);
+            data.add(start, end);
+        }
+    }
+    /// The bytes `start..end` are set aside, which makes no data of them.
+    pub fn set_aside(&mut self, start: u64, end: u64) {
+        if let Extents::Parts { aside, .. } = self
+            && start < end
+        {
+            aside.add(start, end);
+        }
+    }
+    /// The bytes `start..end` of a file of `size` bytes are a hole: what they have of blocks is
+    /// given back.
+    pub fn remove(&mut self, start: u64, end: u64, size: u64) {
+        if start.div_ceil(BLOCK) >= end / BLOCK {
+            return;
+        }
+        self.split(size);
+        if let Extents::Parts { aside, data } = self {
+            aside.remove(start, end);
+            data.remove(start, end);
+        }
+    }
+    /// Makes parts of everything that a file of `size` bytes has.
+    fn split(&mut self, size: u64) {
         if let Extents::Everything = self {
             *self = Extents::none();
             self.add(0, size);
         }
     }
+    /// A file of `size` bytes is made longer: what is added is a hole.
+    pub fn grow(&mut self, size: u64) {
+        self.split(size);
+    }
     /// The file has been cut to `size` bytes.
     pub fn cut(&mut self, size: u64) {
-        if matches!(self, Extents::Parts(_)) {
+        if matches!(self, Extents::Parts { .. }) {
             self.remove(size, u64::MAX, u64::MAX);
         }
     }
     /// The first byte from `at` on that holds data; `None` if there is none before `size`.
     pub fn next_data(&self, at: u64, size: u64) -> Option<u64> {
-        let Extents::Parts(parts) = self else { return (at < size).then_some(at) };
+        let Extents::Parts { data: Ranges(parts), .. } = self else { return (at < size).then_some(at) };
         if parts.range(..=at).next_back().is_some_and(|(_, to)| *to > at) {
             return (at < size).then_some(at);
         }
@@ -89,7 +125,7 @@ impl Extents {
     }
     /// The first byte from `at` on that lies in a hole; behind the last byte there is one.
     pub fn next_hole(&self, at: u64, size: u64) -> u64 {
-        let Extents::Parts(parts) = self else { return size };
+        let Extents::Parts { data: Ranges(parts), .. } = self else { return size };
         match parts.range(..=at).next_back() {
             Some((_, to)) if *to > at => (*to).min(size),
             _ => at,
@@ -98,7 +134,7 @@ impl Extents {
     /// The end of what can be written from `start` on to a file of `size` bytes, if no more than `left` bytes can be set aside.
     pub fn end_of_room(&self, start: u64, size: u64, left: u64) -> u64 {
         let (mut at, mut left) = (start / BLOCK * BLOCK, left / BLOCK * BLOCK);
-        let Extents::Parts(parts) = self else {
+        let Extents::Parts { aside: Ranges(parts), .. } = self else {
             return at.max(size.div_ceil(BLOCK) * BLOCK).saturating_add(left);
         };
         for (from, to) in parts.iter().filter(|(_, to)| **to > start) {
@@ -114,7 +150,7 @@ impl Extents {
     pub fn allocated(&self, size: u64) -> u64 {
         match self {
             Extents::Everything => size.div_ceil(BLOCK) * BLOCK,
-            Extents::Parts(parts) => parts.iter().map(|(from, to)| to - from).sum(),
+            Extents::Parts { aside: Ranges(parts), .. } => parts.iter().map(|(from, to)| to - from).sum(),
         }
     }
 }
@@ -124,6 +160,11 @@ mod tests {
     use super::*;
 
     const K: u64 = 1_024;
+
+    fn parts<const N: usize>(parts: [(u64, u64); N]) -> Extents {
+        let ranges = Ranges(parts.into());
+        Extents::Parts { aside: ranges.clone(), data: ranges }
+    }
 
     #[test]
     fn holes_take_room_and_data_does_not() {
@@ -150,11 +191,11 @@ mod tests {
         assert_eq!(extents.next_data(68 * K, 100 * K), None);
         assert_eq!(extents.next_hole(64 * K, 65 * K), 65 * K, "behind the end is a hole");
         extents.add(4 * K, 64 * K);
-        assert_eq!(extents, Extents::Parts([(0, 68 * K)].into()));
+        assert_eq!(extents, parts([(0, 68 * K)]));
         extents.remove(5 * K, 33 * K, 68 * K);
-        assert_eq!(extents, Extents::Parts([(0, 8 * K), (32 * K, 68 * K)].into()));
+        assert_eq!(extents, parts([(0, 8 * K), (32 * K, 68 * K)]));
         extents.cut(40 * K);
-        assert_eq!(extents, Extents::Parts([(0, 8 * K), (32 * K, 40 * K)].into()));
+        assert_eq!(extents, parts([(0, 8 * K), (32 * K, 40 * K)]));
     }
 
     #[test]
@@ -163,7 +204,16 @@ mod tests {
         extents.remove(0, 100, 64 * K);
         assert_eq!(extents, Extents::Everything, "less than a block");
         extents.remove(4 * K, 8 * K, 64 * K);
-        assert_eq!(extents, Extents::Parts([(0, 4 * K), (8 * K, 64 * K)].into()));
+        assert_eq!(extents, parts([(0, 4 * K), (8 * K, 64 * K)]));
         assert_eq!(extents.next_hole(0, 64 * K), 4 * K);
+    }
+
+    #[test]
+    fn what_is_set_aside_holds_no_data() {
+        let mut extents = Extents::none();
+        extents.set_aside(4 * K, 4 * K + 10);
+        assert_eq!((extents.allocated(5 * K), extents.next_data(0, 5 * K)), (4 * K, None));
+        extents.add(5 * K, 5 * K + 1);
+        assert_eq!((extents.allocated(6 * K), extents.next_data(0, 6 * K)), (4 * K, Some(4 * K)));
     }
 }
