@@ -49,6 +49,19 @@ static void punched_holes_read_as_zeroes(void) {
     close(f), unlink("punch");
 }
 
+static void zeroed_ranges_make_no_data(void) {
+    int f = open("zeroed", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    if (fallocate(f, FALLOC_FL_ZERO_RANGE, 0, 8 * K) != 0) { /* tmpfs has none */
+        SAME(errno, EOPNOTSUPP);
+    } else {
+        SAME(lseek(f, 0, SEEK_END), 8 * K);
+        FAILS(lseek(f, 10, SEEK_DATA), ENXIO);
+        SAME(pwrite(f, "x", 1, 4 * K), 1);
+        SAME(lseek(f, 0, SEEK_DATA), 4 * K);
+    }
+    close(f), unlink("zeroed");
+}
+
 static volatile int over;
 static void on_over(int signal) { (void)signal; over++; }
 
@@ -227,7 +240,7 @@ static void record_locks_see_deadlocks(void) {
     close(f), close(p[0]), close(p[1]), unlink("locks");
 }
 
-GUEST_WITH(scratch_enter(), T(holes_are_told_from_data), T(punched_holes_read_as_zeroes), T(files_have_a_limit),
+GUEST_WITH(scratch_enter(), T(holes_are_told_from_data), T(punched_holes_read_as_zeroes), T(zeroed_ranges_make_no_data), T(files_have_a_limit),
            T(seals_hold), T(removed_files_live_while_they_are_open), T(unnamed_files_can_be_given_names),
            T(extended_attributes), T(directories_count_their_links), T(leases_and_direct_io),
            T(record_locks_see_deadlocks))

@@ -413,7 +413,6 @@ impl Host {
         if let Some(content) = self.files.inode(inode).content_mut() {
             match kind {
                 c::FALLOC_FL_PUNCH_HOLE => content.extents.remove(start, end.min(size), size),
-                c::FALLOC_FL_ZERO_RANGE => content.extents.add(start, end.min(content.size)),
                 _ => content.extents.set_aside(start, end.min(content.size)),
             }
         }
