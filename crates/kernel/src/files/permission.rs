@@ -157,12 +157,23 @@ impl Host {
     pub(crate) fn check_may_link(&self, process: ProcessKey, key: InodeKey) -> Result<(), Errno> {
         let inode = &self.files.inodes[key.0];
         let for_group = SET_GID | c::S_IXGRP;
-        let is_plain = matches!(inode.node, Node::Regular(_) | Node::Virtual(_))
+        let is_plain = inode.node.format() == c::S_IFREG
             && inode.meta.mode & SET_USER == 0
             && inode.meta.mode & for_group != for_group;
         let is_safe = self.files.protected.get(ProtectedKind::Hardlinks) == 0
             || is_plain && self.check_permission(process, key, READ | WRITE).is_ok();
         if is_safe { Ok(()) } else { self.check_owns(process, key) }
+    }
+    /// The user of a process, the owner of something in a directory, and mode and owner of the directory, if only owners remove from it.
+    fn in_sticky(
+        &self,
+        process: ProcessKey,
+        directory: InodeKey,
+        key: InodeKey,
+    ) -> Option<(u32, u32, (u32, u32))> {
+        let mode = self.files.inodes[directory.0].meta.mode;
+        let user = self.processes[process.0].credentials.fsuid;
+        (mode & STICKY != 0).then(|| (user, self.owner_of(key).0, (mode, self.owner_of(directory).0)))
     }
     /// `EACCES` unless a process may follow the symbolic link that ends a path (`fs.protected_symlinks`).
     pub(crate) fn check_may_follow_last(
@@ -171,14 +182,12 @@ impl Host {
         directory: InodeKey,
         link: InodeKey,
     ) -> Result<(), Errno> {
-        let mode = self.files.inodes[directory.0].meta.mode;
-        if mode & STICKY == 0 {
-            return Ok(());
+        match self.in_sticky(process, directory, link) {
+            Some((user, owner, place)) if !self.files.protected.may_follow(user, owner, place) => {
+                Err(Errno::EACCES)
+            }
+            _ => Ok(()),
         }
-        let user = self.processes[process.0].credentials.fsuid;
-        let directory = (mode, self.owner_of(directory).0);
-        let allowed = self.files.protected.may_follow(user, self.owner_of(link).0, directory);
-        if allowed { Ok(()) } else { Err(Errno::EACCES) }
     }
     /// `EACCES` unless a process may open with `O_CREAT` what is in a directory already (`fs.protected_regular`, `fs.protected_fifos`).
     pub(crate) fn check_may_open_to_create(
@@ -187,15 +196,14 @@ impl Host {
         directory: InodeKey,
         key: InodeKey,
     ) -> Result<(), Errno> {
-        let mode = self.files.inodes[directory.0].meta.mode;
-        if mode & STICKY == 0 {
-            return Ok(());
-        }
         let kind = self.files.inodes[key.0].node.format();
-        let user = self.processes[process.0].credentials.fsuid;
-        let directory = (mode, self.owner_of(directory).0);
-        let allowed = self.files.protected.may_open_to_create(user, kind, self.owner_of(key).0, directory);
-        if allowed { Ok(()) } else { Err(Errno::EACCES) }
+        let protected = &self.files.protected;
+        match self.in_sticky(process, directory, key) {
+            Some((user, owner, place)) if !protected.may_open_to_create(user, kind, owner, place) => {
+                Err(Errno::EACCES)
+            }
+            _ => Ok(()),
+        }
     }
     /// Checks that a process may remove or replace the name of `key` in a directory: `EACCES` without
     /// the right to write there, `EPERM` where only owners may.

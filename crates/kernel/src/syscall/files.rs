@@ -6,7 +6,7 @@ use crate::files::FileKind;
 use crate::files::devices::Device;
 use crate::files::open::{OpenRequest, Opened};
 use crate::files::permission::WRITE;
-use crate::files::tree::{Node, Walk};
+use crate::files::tree::Walk;
 use crate::guest::GuestBuffers;
 use crate::ids::{FileKey, InodeKey};
 use crate::outcome::{Block, IfInterrupted, SysResult, done};
@@ -183,9 +183,9 @@ pub fn sys_truncate(call: &mut Call<'_>) -> SysResult {
     let found = call.host.resolve_here(call.process, &path, Walk::FOLLOW)?;
     let place = found.place()?;
     let inode = place.1;
-    match &call.host.files.inode(inode).node {
-        Node::Directory(_) => return Err(Errno::EISDIR),
-        Node::Regular(_) | Node::Virtual(_) => {}
+    match call.host.files.inode(inode).node.format() {
+        c::S_IFDIR => return Err(Errno::EISDIR),
+        c::S_IFREG => {}
         _ => return Err(Errno::EINVAL),
     }
     call.host.files.check_writable(place)?;
