@@ -213,7 +213,7 @@ impl Host {
     }
     /// A second native name for a file of the own layer.
     pub(crate) fn link_own(&mut self, key: InodeKey, directory: InodeKey, name: &[u8]) -> Result<(), Errno> {
-        if self.files.inode(key).content().is_some_and(|content| content.store == Store::Own) {
+        if self.files.has_own_name(key) {
             let existing = self.files.own_path(key).ok_or(Errno::ENOENT)?;
             let path = join(&self.ensure_own(directory)?, name);
             self.machine.create_link(&existing, &path)?;
