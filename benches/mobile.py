@@ -82,9 +82,7 @@ def experiment(protocol, nodes, speed, seconds, start, flows, options):
         hosts[names[n]]["processes"] = [*hosts[names[n]]["processes"], {"model": flow, "start_time": f"{start + n / 10:g} s"}]
     movement = {"area": [side, side], "speed": [max(0.1, speed / 2), 1.5 * speed], "steady_state": True}
     radio = {"stations": ["n*"], "range": 250, "mobility": {"random_waypoint": movement}}
-    # As olsrd sets it: in a network of which only some is in reach, redirects lead to stations that are not.
-    quiet = {f"net.ipv4.conf.{which}.send_redirects": 0 for which in ("all", "default", "eth0")}
-    return {"general": {"stop_time": f"{seconds} s"}, "host_option_defaults": {"sysctls": quiet}, "hosts": hosts, "radios": {"air": radio}}
+    return {"general": {"stop_time": f"{seconds} s"}, "hosts": hosts, "radios": {"air": radio}}
 
 
 def with_addresses(described, work):

@@ -75,6 +75,11 @@ class Namespaces:
                     want[address] = f"10.9.{n}.2" if m > n else f"10.9.{n - 1}.1"
         return want
 
+    def redirects(self, n):
+        """Whether the kernel of a node sends ICMP redirects: by all interfaces, and by each of its own."""
+        which = ["all", *self.interfaces(n)[1::2]]
+        return {name: int(self.inside(n, "sysctl", "-n", f"net.ipv4.conf.{name}.send_redirects").stdout) for name in which}
+
     def logs(self):
         return "".join(f"--- {n}\n{(self.directory / f'log{n}').read_text()[-800:]}" for n in range(self.count) if (self.directory / f"log{n}").exists())
 

@@ -108,6 +108,56 @@ def test_an_updater_changes_routes_for_the_unprivileged(namespaces, place):
         line.close()
 
 
+@pytest.mark.parametrize("protocol", ["olsr", "aodv"])
+def test_redirects_are_off_while_a_daemon_runs(namespaces, protocol):
+    line = namespaces(2)
+    # What somebody else has switched off stays off.
+    line.inside(1, "sysctl", "-qw", "net.ipv4.conf.all.send_redirects=0")
+    daemons = [line.daemon(n, protocol) for n in range(2)]
+    line.wait(lambda: line.redirects(0) == {"all": 0, "right": 0} and line.redirects(1) == {"all": 0, "left": 0})
+    # An interface that comes again has its settings from "default".
+    line.inside(0, "ip", "link", "delete", "right")
+    line.ip("link", "add", "right", "netns", line.name(0), "type", "veth", "peer", "name", "left", "netns", line.name(1))
+    assert line.redirects(0)["right"] == 1
+    line.inside(0, "ip", "address", "add", "10.9.0.1/24", "dev", "right")
+    for n, interface in enumerate(["right", "left"]):
+        line.inside(n, "ip", "link", "set", interface, "up")
+    line.wait(lambda: line.redirects(0)["right"] == 0)
+    for daemon in daemons:
+        daemon.terminate()
+        assert daemon.wait(600) == 0, line.logs()
+    assert line.redirects(0) == {"all": 1, "right": 1} and line.redirects(1) == {"all": 0, "left": 1}
+
+
+def test_an_updater_switches_redirects_off(namespaces, place):
+    line = namespaces(2)
+    user, binary = unprivileged(line, place)
+    own = line.start(0, "updater", "--socket", place / "updater", "--owner", NOBODY, "--namespace", line.name(1))
+    line.wait((place / "updater").exists)
+    daemons = [line.start(n, "olsr", *line.interfaces(n), *FAST, "--port", 10698, "--control", place / f"control{n}", "--updater", place / "updater",
+                          *(["--namespace", line.name(n)] if n else []), program=binary, user=user) for n in range(2)]
+    line.routed()
+    assert line.redirects(0) == {"all": 0, "right": 0} and line.redirects(1) == {"all": 0, "left": 0}
+    daemons[1].kill()
+    line.wait(lambda: line.redirects(1) == {"all": 1, "left": 1})
+    own.terminate()
+    assert own.wait(600) == 0, line.logs()
+    assert line.redirects(0) == {"all": 1, "right": 1}
+    line.close()
+
+
+@pytest.mark.needs("ping")
+def test_stations_are_told_of_no_shorter_way_by_redirects(run_experiment, routed):
+    """n2 sends on by the interface that packets come by, which makes Linux tell n1 to send to n3 itself, out of its reach."""
+    daemon = {"path": str(routed), "args": ["olsr", "-i", "eth0"], "expected_final_state": "running"}
+    hosts = {f"n{n}": {"forwarding": True, "routes": [], "processes": [daemon]} for n in range(1, 4)}
+    hosts["n1"]["processes"] = [daemon, {"path": "ping", "args": ["-n", "-c", "5", "10.0.0.3"], "start_time": "20 s"}]
+    radios = {"air": {"range": 250, "stations": {"n1": [0, 0], "n2": [200, 0], "n3": [400, 0]}}}
+    done = run_experiment({"general": {"stop_time": "30 s"}, "hosts": hosts, "radios": radios})
+    said = done.text("n1", "ping")
+    assert "5 received" in said and "Redirect" not in said, said
+
+
 def unprivileged(line, place):
     """What runs a program as nobody, and the binary where nobody can read it."""
     if shutil.which("setpriv") is None:
@@ -201,6 +251,8 @@ def test_an_updater_survives_nonsense(namespaces, place):
         ask(bytes(text) + b"\n")
     assert '"error"' in ask(b"{}\n") and '"error"' in ask(json.dumps({"add": {**route, "bits": 33}}).encode() + b"\n")
     assert "it lends nothing" in ask(b'{"lend":{"port":698}}\n')
+    for name in ("", "..", "../../neigh", "nothing"):
+        assert '"error"' in ask(json.dumps({"redirects_off": name}).encode() + b"\n"), name
     # a line without an end is cut off after 16 MiB
     with contextlib.suppress(OSError):
         ask(b"x" * (64 << 20))

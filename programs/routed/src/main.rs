@@ -22,6 +22,7 @@ mod daemon;
 mod error;
 mod netlink;
 mod plane;
+mod redirects;
 mod settings;
 mod signals;
 mod tun;

@@ -120,7 +120,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         let links: Vec<Link> =
             daemon.interfaces.now.iter().flatten().filter(|link| link.running).cloned().collect();
         for link in links {
-            daemon.bring_up(link);
+            daemon.bring_up(link)?;
         }
         daemon.catch_packets()?;
         Ok(daemon)
@@ -143,7 +143,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         Ok(())
     }
 
-    /// Runs until a signal comes, and takes back the routes that were set.
+    /// Runs until a signal comes, and takes back what was set.
     pub fn run(mut self) -> Result<(), Error> {
         let result = self.turns();
         self.sink.clear();
@@ -353,18 +353,20 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         }
         for link in next {
             if self.active.get(&link.index).is_none_or(|active| active.link != link) {
-                self.bring_up(link);
+                self.bring_up(link)?;
             }
         }
         Ok(())
     }
 
     /// Takes notice of an interface that can be used, or of its new address.
-    fn bring_up(&mut self, link: Link) {
-        let Some(address) = link.address else { return };
+    fn bring_up(&mut self, link: Link) -> Result<(), Error> {
+        let Some(address) = link.address else { return Ok(()) };
+        self.sink.switch_redirects_off(&link.name)?;
         let interface = Interface { id: InterfaceId(link.index), address, mtu: link.mtu };
         self.active.insert(link.index, Active { link, trouble: None });
         self.protocol.on_interface(self.clock.now(), InterfaceEvent::Up(interface));
+        Ok(())
     }
 }
 

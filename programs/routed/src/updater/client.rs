@@ -3,6 +3,7 @@
 use super::{Answer, Loan, Reactive, Request, descriptors};
 use crate::error::{Doing, Error, warn};
 use crate::netlink::{Kernel, KernelRoute, RouteRequest};
+use crate::redirects::Redirects;
 use belljar_base::{Map, Set};
 use belljar_packetio::Flow;
 use belljar_routing::Prefix;
@@ -17,7 +18,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 enum Way {
-    Kernel(Kernel),
+    Kernel { kernel: Kernel, redirects: Redirects },
     Updater { reader: BufReader<UnixStream>, writer: UnixStream },
 }
 
@@ -57,7 +58,7 @@ impl RouteSink {
         if left > 0 {
             warn(format_args!("removed {left} routes that an earlier run left behind"));
         }
-        Ok(RouteSink { way: Way::Kernel(kernel), set: Map::new() })
+        Ok(RouteSink { way: Way::Kernel { kernel, redirects: Redirects::default() }, set: Map::new() })
     }
 
     /// Connects to an updater, for the routes of its own network namespace or of one that it serves besides.
@@ -82,7 +83,7 @@ impl RouteSink {
     /// The descriptors of a reactive protocol: opened here, or lent by the updater.
     pub fn reactive(&mut self, tun: &str) -> Result<Reactive, Error> {
         match self.way {
-            Way::Kernel(_) => Reactive::open(tun),
+            Way::Kernel { .. } => Reactive::open(tun),
             Way::Updater { .. } => {
                 let lent = self.lend(Loan::Reactive(tun.to_owned()))?;
                 Reactive::from_fds(lent).ok_or(Error::UpdaterGone)
@@ -94,7 +95,7 @@ impl RouteSink {
     /// is no updater.
     pub fn flows(&mut self) -> Result<Option<Vec<Flow>>, Error> {
         match self.way {
-            Way::Kernel(_) => Ok(None),
+            Way::Kernel { .. } => Ok(None),
             Way::Updater { .. } => match self.answer(&Request::Flows)? {
                 Answer::Flows(flows) => Ok(flows),
                 _ => Ok(None),
@@ -149,7 +150,7 @@ impl RouteSink {
         let last = |change: &&TableChange| told.insert(change.prefix());
         let mut changes: Vec<_> = changes.iter().rev().filter(last).collect();
         changes.reverse();
-        if !matches!(self.way, Way::Kernel(_)) {
+        if !matches!(self.way, Way::Kernel { .. }) {
             return changes.into_iter().try_for_each(|change| match change {
                 TableChange::Set(route) => self.set(*route),
                 TableChange::Remove(destination) => self.remove(*destination),
@@ -168,7 +169,7 @@ impl RouteSink {
                 }
             }
         }
-        let Way::Kernel(kernel) = &mut self.way else { return Ok(()) };
+        let Way::Kernel { kernel, .. } = &mut self.way else { return Ok(()) };
         let asked: Vec<_> = requests.iter().map(|(request, _)| *request).collect();
         let refused = kernel.carry_out(&asked).unwrap_or_else(|error| {
             warn(format_args!("routes not changed: {}", refusal(error)));
@@ -191,6 +192,19 @@ impl RouteSink {
         Ok(())
     }
 
+    /// Has the kernel send no ICMP redirects on an interface, as long as this sink is in use. Where that is refused it is reported, and the
+    /// daemon goes on.
+    pub fn switch_redirects_off(&mut self, interface: &str) -> Result<(), Error> {
+        match self.change(&Request::RedirectsOff(interface.to_owned())) {
+            Err(Error::UpdaterGone) => Err(Error::UpdaterGone),
+            Err(error) => {
+                warn(format_args!("ICMP redirects of '{interface}' are not switched off: {error}"));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
     /// Removes all routes that were set.
     pub fn clear(&mut self) {
         let all: Vec<Prefix> = self.set.keys().copied().collect();
@@ -207,10 +221,11 @@ impl RouteSink {
     }
 
     fn change(&mut self, request: &Request) -> Result<(), Error> {
-        let Way::Kernel(kernel) = &mut self.way else { return self.ask(request) };
+        let Way::Kernel { kernel, redirects } = &mut self.way else { return self.ask(request) };
         let done = match request {
             Request::Add(route) => kernel.set(route),
             Request::Remove(route) => kernel.remove(route),
+            Request::RedirectsOff(interface) => return redirects.switch_off(interface),
             Request::ReplaceAll(_) | Request::Namespace(_) | Request::Lend(_) | Request::Flows => Ok(()),
         };
         done.map_err(refusal)

@@ -8,6 +8,7 @@
 //! {"remove":{...}}
 //! {"replace_all":[{...},{...}]}
 //! {"namespace":"n1"}
+//! {"redirects_off":"eth0"}
 //! {"lend":{"port":698}}
 //! {"lend":{"reactive":"aodv0"}}
 //! "flows"
@@ -18,7 +19,10 @@
 //! `flows` asks for the flows that the updater's data plane has forwarded since the last time: `{"flows":[["10.0.0.1",
 //! "10.0.0.2"],...]}`, `{"flows":null}` if it does not count them.
 //!
-//! Routes of a client go when it does. The updater changes nothing but routes in the main table that carry its number.
+//! `redirects_off` has the kernel send no ICMP redirects on an interface, until the client goes.
+//!
+//! Routes of a client go when it does. The updater changes nothing else than these redirects, and routes in the main table that carry its
+//! number.
 
 mod client;
 mod descriptors;
@@ -43,6 +47,7 @@ enum Request {
     Remove(KernelRoute),
     ReplaceAll(Vec<KernelRoute>),
     Namespace(String),
+    RedirectsOff(String),
     Lend(Loan),
     Flows,
 }

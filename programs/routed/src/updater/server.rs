@@ -7,6 +7,7 @@ use crate::daemon::{PROTOCOL_PORTS, bind_port};
 use crate::error::{Doing, Error, warn};
 use crate::netlink::{Kernel, KernelRoute};
 use crate::plane::Plane;
+use crate::redirects::Redirects;
 use crate::signals::Signals;
 use belljar_base::Map;
 use belljar_packetio::Namespace;
@@ -31,6 +32,7 @@ struct Client {
     /// The network namespace of its routes; the updater's own if none.
     namespace: Option<String>,
     routes: Map<Prefix, KernelRoute>,
+    redirects: Redirects,
 }
 
 /// The part of the updater that clients share.
@@ -114,26 +116,45 @@ pub fn run(options: &cli::Updater) -> Result<(), Error> {
             if clients.len() < MOST_CLIENTS {
                 // One that does not read its answers does not stop the others.
                 let _ = stream.set_write_timeout(Some(PATIENCE));
-                clients.push(Client { stream, input: Vec::new(), namespace: None, routes: Map::new() });
+                clients.push(Client::new(stream));
             } else {
                 warn(format_args!("more than {MOST_CLIENTS} clients: one is turned away"));
             }
         }
     }
-    clients.iter().for_each(|client| withdraw(&mut shared, client));
+    clients.iter_mut().for_each(|client| withdraw(&mut shared, client));
     Ok(())
 }
 
-fn withdraw(shared: &mut Shared, client: &Client) {
+/// Takes back what a client has changed.
+fn withdraw(shared: &mut Shared, client: &mut Client) {
     let kernel = shared.kernel(client.namespace.as_ref());
     for route in client.routes.values() {
         if let Err(error) = kernel.remove(route) {
             warn(format_args!("route to {} not removed: {error}", route.prefix()));
         }
     }
+    let Client { namespace, redirects, .. } = client;
+    let restored = inside(namespace.as_ref(), || {
+        redirects.restore();
+        Ok(())
+    });
+    if let Err(error) = restored {
+        warn(format_args!("ICMP redirects stay off: {error}"));
+    }
 }
 
 impl Client {
+    fn new(stream: UnixStream) -> Client {
+        Client {
+            stream,
+            input: Vec::new(),
+            namespace: None,
+            routes: Map::new(),
+            redirects: Redirects::default(),
+        }
+    }
+
     /// Reads what has come and answers the whole lines in it. An error ends the client.
     fn serve(&mut self, shared: &mut Shared) -> io::Result<()> {
         let mut buffer = [0; 65_536];
@@ -187,6 +208,10 @@ impl Client {
                 next.into_iter().try_for_each(|route| self.add(kernel, route))?;
             }
             Request::Namespace(name) => self.enter(shared, name)?,
+            Request::RedirectsOff(interface) => {
+                let Client { namespace, redirects, .. } = self;
+                inside(namespace.as_ref(), || redirects.switch_off(&interface)).map_err(io::Error::other)?;
+            }
             Request::Flows => {
                 let counts = shared.plane.counts() && self.namespace.is_none();
                 let flows = || shared.plane.take_flows().into_iter().map(|(flow, _)| flow).collect();
