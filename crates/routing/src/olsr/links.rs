@@ -28,12 +28,16 @@ pub(super) struct Link {
     pub quality: f64,
     /// The neighbour's HELLO interval.
     pub interval: Duration,
+    /// Until when the neighbour's next HELLO may come, if none is lost.
+    pub due_until: Time,
     /// When a further interval without a HELLO counts as a lost packet; only with hysteresis.
     pub silent_at: Time,
     /// The sequence number of the last packet.
     pub packet_seq: Option<u16>,
     /// The state when the sets were last brought up to date.
     pub was_symmetric: bool,
+    /// At that time, a HELLO was missing.
+    pub was_overdue: bool,
 }
 
 impl Link {
@@ -48,14 +52,20 @@ impl Link {
             pending,
             quality: 0.0,
             interval: Duration::ZERO,
+            due_until: Time::MAX,
             silent_at: Time::MAX,
             packet_seq: None,
             was_symmetric: false,
+            was_overdue: false,
         }
     }
     /// Section 14.2: `L_LOST_LINK_time` has expired, the link is not pending, and `L_SYM_time` has not expired.
     pub fn is_symmetric(&self, now: Time) -> bool {
         self.lost_until <= now && !self.pending && self.sym_until > now
+    }
+    /// A HELLO of the neighbour is missing: it may be out of reach.
+    pub fn is_overdue(&self, now: Time) -> bool {
+        self.due_until <= now
     }
     /// The link type in HELLO messages (sections 6.2 and 14.2); none if the link is not to be advertised.
     pub fn advertised(&self, now: Time) -> Option<LinkType> {
@@ -69,7 +79,7 @@ impl Link {
     }
     /// The next time at which the tuple's state changes by itself.
     pub fn next_change(&self, now: Time) -> Time {
-        let times = [self.sym_until, self.asym_until, self.lost_until, self.silent_at];
+        let times = [self.sym_until, self.asym_until, self.lost_until, self.due_until, self.silent_at];
         times.into_iter().filter(|&time| time > now).fold(self.until, Time::min)
     }
     /// The rules of section 14.3 for one packet that came, or did not.
@@ -129,11 +139,13 @@ impl Olsr {
             }
         }
         let link = self.links.get_mut(&key).expect("it is there or was inserted");
+        self.dirty.near |= link.main != main;
         link.main = main;
         link.interval = hello.interval;
+        // half an interval of grace for the neighbour's jitter
+        link.due_until = now + hello.interval + hello.interval / 2;
         if hysteresis.is_some() {
-            // half an interval of grace for the neighbour's jitter
-            link.silent_at = now + hello.interval + hello.interval / 2;
+            link.silent_at = link.due_until;
         }
         // "2. The tuple (existing or new) is then modified: L_ASYM_time = current time + validity time"
         link.asym_until = now + validity;
@@ -183,13 +195,15 @@ impl Olsr {
                 link.silent_at = now + link.interval.max(Duration::from_millis(10));
                 changed = true;
             }
-            changed |= link.was_symmetric != link.is_symmetric(now);
+            changed |=
+                link.was_symmetric != link.is_symmetric(now) || link.was_overdue != link.is_overdue(now);
             let alive = link.until > now;
             if alive {
                 next = next.min(link.next_change(now));
             }
             alive
         });
+        self.dirty.near |= self.links.len() != before;
         self.dirty.neighborhood |= changed || self.links.len() != before;
         next
     }

@@ -35,7 +35,7 @@ use crate::{Prefix, Time};
 use belljar_base::{Map, Set, Stream};
 use forwarding::Duplicate;
 use links::Link;
-use neighbors::Neighbor;
+use neighbors::{Neighbor, TwoHop};
 use nodes::Nodes;
 use packet::{Hello, Message, kind};
 use std::net::Ipv4Addr;
@@ -61,6 +61,8 @@ struct Dirty {
     neighborhood: bool,
     relays: bool,
     advertised: bool,
+    /// The routes of one and two hops.
+    near: bool,
     routes: bool,
     hello: bool,
 }
@@ -75,7 +77,8 @@ pub struct Olsr {
     /// The last told willingness of those who sent HELLO.
     willingness: Map<Ipv4Addr, u8>,
     neighbors: Map<Ipv4Addr, Neighbor>,
-    two_hop: Map<(Ipv4Addr, Ipv4Addr), Time>,
+    /// By neighbour and 2-hop neighbour.
+    two_hop: Map<(Ipv4Addr, Ipv4Addr), TwoHop>,
     relays: Set<Ipv4Addr>,
     selectors: Map<Ipv4Addr, Time>,
     /// By `tuple_key`.
@@ -100,8 +103,8 @@ pub struct Olsr {
     routes: RouteLog<Prefix, Ipv4Addr>,
     /// The tree of shortest paths that the routes follow.
     tree: Tree,
-    /// The routes of one and two hops, unless they have to be found anew.
-    near: Option<Near>,
+    /// The routes of one and two hops.
+    near: Near,
     dirty: Dirty,
     /// No tuple expires before this time.
     expire_at: Time,
@@ -140,7 +143,7 @@ impl Olsr {
             outbox: Outbox::new(),
             routes: RouteLog::new(),
             tree: Tree::default(),
-            near: None,
+            near: Near::default(),
             dirty: Dirty::default(),
             expire_at: Time::MAX,
             sweep_at: Time::ZERO,
@@ -150,7 +153,6 @@ impl Olsr {
     }
 
     fn interface_up(&mut self, now: Time, interface: Interface<Ipv4Addr>) {
-        self.near = None;
         let hello_at = now + self.jitter();
         if !self.interfaces.contains_key(&interface.id) {
             // What was lost with it when it went is found anew.
@@ -170,7 +172,7 @@ impl Olsr {
             // the others learn at once that the node has one more
             self.mid_at = self.mid_at.min(hello_at);
         }
-        self.dirty.routes = true;
+        (self.dirty.near, self.dirty.routes) = (true, true);
     }
 
     /// The links of an interface that goes are lost, and told as lost on the others, so that neighbours forget at once whom
@@ -179,7 +181,6 @@ impl Olsr {
         if self.interfaces.remove(&id).is_none() {
             return;
         }
-        self.near = None;
         let until = now + self.config.neighbor_hold;
         for (_, link) in self.links.range_mut((id, Ipv4Addr::UNSPECIFIED)..=(id, Ipv4Addr::BROADCAST)) {
             (link.sym_until, link.asym_until, link.lost_until, link.until) =
@@ -188,6 +189,7 @@ impl Olsr {
         self.expire_at = self.expire_at.min(until);
         self.delayed.retain(|message| message.interface != id);
         (self.dirty.neighborhood, self.dirty.relays, self.dirty.hello) = (true, true, true);
+        (self.dirty.near, self.dirty.routes) = (true, true);
     }
 
     /// Section 3.4, for one message.

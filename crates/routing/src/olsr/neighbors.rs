@@ -10,6 +10,28 @@ use std::time::Duration;
 /// 2-hop tuples that a node keeps.
 const MOST_TWO_HOP: usize = 65_536;
 
+/// How long a 2-hop tuple counts as new: as long as what TC messages tell holds.
+const NEW: Duration = Duration::from_secs(15);
+
+/// A 2-hop tuple: a neighbour says that it has this neighbour.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TwoHop {
+    /// `N_time`.
+    pub until: Time,
+    /// When it came, while it is new. Of nodes that move, those that have met last stay together longest.
+    pub new_since: Option<Time>,
+}
+
+impl TwoHop {
+    /// The place among tuples for one 2-hop neighbour, the best first: the newest, but those of a neighbour that may be out of reach last.
+    pub fn rank(&self, is_last: bool) -> u64 {
+        u64::from(is_last) << 63 | ((u64::MAX >> 1) - self.new_since.map_or(0, Time::as_nanos))
+    }
+    fn is_new_until(&self) -> Time {
+        self.new_since.map_or(Time::MAX, |since| since + NEW)
+    }
+}
+
 /// A neighbour tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Neighbor {
@@ -57,8 +79,13 @@ impl Olsr {
                         self.counts.refused += 1;
                         continue;
                     }
-                    self.dirty.relays |= self.two_hop.insert(key, now + validity).is_none();
-                    self.expire_at = self.expire_at.min(now + validity);
+                    let until = now + validity;
+                    let tuple = self.two_hop.entry(key).or_insert_with(|| {
+                        self.dirty.relays = true;
+                        TwoHop { until, new_since: Some(now) }
+                    });
+                    tuple.until = until;
+                    self.expire_at = self.expire_at.min(until);
                 }
                 NeighborType::Symmetric | NeighborType::Mpr => {}
                 // "if the Neighbor Type is equal to NOT_NEIGH, all 2-hop tuples [...] are deleted"
@@ -69,10 +96,11 @@ impl Olsr {
 
     /// Brings the neighbour set up to date with the link set, and forgets what a lost neighbour said (section 8.5).
     pub(super) fn update_neighbors(&mut self, now: Time) {
-        self.near = None;
         let mut next: Map<Ipv4Addr, Neighbor> = Map::new();
         for link in self.links.values_mut() {
-            link.was_symmetric = link.is_symmetric(now);
+            let state = (link.is_symmetric(now), link.is_overdue(now));
+            self.dirty.near |= state != (link.was_symmetric, link.was_overdue);
+            (link.was_symmetric, link.was_overdue) = state;
             let willingness = self.willingness.get(&link.main).copied().unwrap_or(3);
             let neighbor = next.entry(link.main).or_insert(Neighbor { symmetric: false, willingness });
             neighbor.symmetric |= link.was_symmetric;
@@ -99,10 +127,21 @@ impl Olsr {
     /// Removes expired tuples. Returns the next time to look again.
     pub(super) fn expire_neighbors(&mut self, now: Time) -> Time {
         let before = (self.two_hop.len(), self.selectors.len());
-        self.two_hop.retain(|_, until| *until > now);
+        let mut next = Time::MAX;
+        self.two_hop.retain(|_, tuple| {
+            let stays = tuple.until > now;
+            if stays {
+                if tuple.is_new_until() <= now {
+                    tuple.new_since = None;
+                    self.dirty.near = true;
+                }
+                next = next.min(tuple.until).min(tuple.is_new_until());
+            }
+            stays
+        });
         self.selectors.retain(|_, until| *until > now);
         self.dirty.relays |= self.two_hop.len() != before.0;
         self.dirty.advertised |= self.selectors.len() != before.1;
-        self.two_hop.values().chain(self.selectors.values()).copied().min().unwrap_or(Time::MAX)
+        self.selectors.values().copied().fold(next, Time::min)
     }
 }

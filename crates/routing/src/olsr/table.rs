@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 type NextHop = (Ipv4Addr, InterfaceId, u32);
 
 /// The routes of one and two hops, which follow from what neighbours say of themselves.
-#[derive(Debug)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Near {
     routes: Map<Ipv4Addr, NextHop>,
     /// The destinations that are two hops away, in the order in which they were found.
@@ -24,7 +24,6 @@ pub(super) struct Near {
 impl Olsr {
     /// Section 8.3.1, for each interface; returns whether the set of relays is another.
     pub(super) fn select_relays(&mut self) -> bool {
-        self.near = None;
         let symmetric: Set<Ipv4Addr> = self.symmetric_neighbors().collect();
         let mut relays = Set::new();
         for id in self.interfaces.keys() {
@@ -52,18 +51,19 @@ impl Olsr {
 
     /// Section 10: all routes, from the neighbours outwards.
     pub(super) fn compute_routes(&mut self) {
-        let near = self.near.take().unwrap_or_else(|| self.look_around());
         let mut tree = Tree::new(self.nodes.bound());
-        self.routes.replace(self.all_routes(&near, &mut tree));
+        self.routes.replace(self.all_routes(&self.near, &mut tree));
         self.tree = tree;
-        self.near = Some(near);
     }
 
     /// Steps 2 and 3: the routes of one and two hops.
     fn look_around(&self) -> Near {
         let mut routes: Map<Ipv4Addr, NextHop> = Map::new();
+        // Of several ways that are as long, those by neighbours of which a HELLO is missing come last: they may have moved away.
+        let mut links: Vec<_> = self.links.iter().filter(|(_, link)| link.was_symmetric).collect();
+        links.sort_by_key(|(_, link)| link.was_overdue);
         // "2. The new routing entries are added starting with the symmetric neighbors (h=1) as the destination nodes."
-        for ((interface, address), link) in self.links.iter().filter(|(_, link)| link.was_symmetric) {
+        for ((interface, address), link) in links {
             routes.entry(*address).or_insert((*address, *interface, 1));
             // "if in the above, no R_dest_addr is equal to the main address of the neighbor, then another new routing entry
             // [...] is added"
@@ -72,26 +72,29 @@ impl Olsr {
         // "3. for each node in N2 [...] 2-hop neighbors which are not neighbors or the node itself, and such that there
         // exist at least one entry in the 2-hop neighbor set where N_neighbor_main_addr correspond to a neighbor node with
         // willingness different of WILL_NEVER"
+        let mut ways: Vec<NextHop> = Vec::new();
+        // By how good they are, in the order of neighbours' addresses: the places of their ways, and 2-hop neighbours.
+        let mut tuples: Vec<(u64, usize, Ipv4Addr)> = Vec::new();
+        for (neighbor, _) in self.neighbors.iter().filter(|(_, n)| n.symmetric && n.willingness != WILL_NEVER)
+        {
+            let Some(way) = routes.get(neighbor) else { continue };
+            let is_last = self.links.get(&(way.1, way.0)).is_some_and(|link| link.was_overdue);
+            let theirs = (*neighbor, Ipv4Addr::UNSPECIFIED)..=(*neighbor, Ipv4Addr::BROADCAST);
+            let further =
+                self.two_hop.range(theirs).filter(|((_, two_hop), _)| !routes.contains_key(two_hop));
+            tuples.extend(further.map(|((_, two_hop), tuple)| (tuple.rank(is_last), ways.len(), *two_hop)));
+            ways.push(*way);
+        }
+        tuples.sort_unstable();
         let mut two_hops = Vec::new();
-        let mut by: Option<(Ipv4Addr, Option<NextHop>)> = None;
-        for (neighbor, two_hop) in self.two_hop.keys() {
-            let way = match by {
-                Some((known, way)) if known == *neighbor => way,
-                _ => {
-                    let theirs = self.neighbors.get(neighbor);
-                    let able = theirs.is_some_and(|n| n.symmetric && n.willingness != WILL_NEVER);
-                    let way = routes.get(neighbor).copied().filter(|_| able);
-                    by = Some((*neighbor, way));
-                    way
-                }
-            };
-            let Some((next_hop, interface, _)) = way else { continue };
-            if let Entry::Vacant(entry) = routes.entry(*two_hop)
-                && !self.is_own(*two_hop)
-                && is_node(*two_hop)
+        for (_, place, two_hop) in tuples {
+            let (next_hop, interface, _) = ways[place];
+            if let Entry::Vacant(entry) = routes.entry(two_hop)
+                && !self.is_own(two_hop)
+                && is_node(two_hop)
             {
                 entry.insert((next_hop, interface, 2));
-                two_hops.push(*two_hop);
+                two_hops.push(two_hop);
             }
         }
         Near { routes, two_hops }
@@ -220,7 +223,7 @@ impl Olsr {
         }
         if std::mem::take(&mut self.dirty.relays) {
             self.dirty.hello |= self.select_relays();
-            (self.dirty.routes, self.dirty.advertised) =
+            (self.dirty.near, self.dirty.advertised) =
                 (true, self.dirty.advertised || self.config.tc_redundancy > 0);
         }
         if std::mem::take(&mut self.dirty.advertised) {
@@ -233,6 +236,11 @@ impl Olsr {
                     self.tc_at = self.tc_at.min(now.max(self.said_tc + self.config.max_jitter));
                 }
             }
+        }
+        if std::mem::take(&mut self.dirty.near) {
+            let near = self.look_around();
+            self.dirty.routes |= near != self.near;
+            self.near = near;
         }
         if std::mem::take(&mut self.dirty.routes) {
             self.compute_routes();

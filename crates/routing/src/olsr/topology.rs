@@ -121,10 +121,10 @@ impl Olsr {
     fn rename_two_hop(&mut self, address: Ipv4Addr, main: Ipv4Addr) {
         let named: Vec<_> = self.two_hop.keys().filter(|key| key.1 == address).copied().collect();
         for key in named {
-            if let Some(until) = self.two_hop.remove(&key)
+            if let Some(tuple) = self.two_hop.remove(&key)
                 && main != self.config.main_address
             {
-                self.two_hop.insert((key.0, main), until);
+                self.two_hop.insert((key.0, main), tuple);
             }
         }
     }

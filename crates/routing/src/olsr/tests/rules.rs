@@ -135,6 +135,54 @@ fn topology_counts_from_symmetric_neighbours_only_and_in_order() {
 }
 
 #[test]
+fn neighbours_of_which_a_hello_is_missing_are_the_last_choice() {
+    let mut solo = Solo::new(config(0, 1));
+    let told = [(SYM, at(0)), (SYM, at(3))];
+    solo.hello(at(1), &told);
+    solo.hello(at(2), &told);
+    solo.message(at(1), at(3), kind::TC, 9, 1, &Tc { ansn: 1, neighbors: vec![at(4)] }.encode());
+    let ways = |solo: &Solo| [3, 4].map(|n| solo.route(at(n)).map(|(next_hop, _)| next_hop));
+    assert_eq!(ways(&solo), [Some(at(1)); 2], "of equals the lowest address");
+    solo.advance(Duration::from_secs(2));
+    solo.hello(at(2), &told);
+    solo.advance(Duration::from_millis(990));
+    assert_eq!(ways(&solo), [Some(at(1)); 2], "a HELLO every 2 seconds may be a second late");
+    solo.advance(Duration::from_millis(20));
+    assert_eq!(ways(&solo), [Some(at(2)); 2]);
+    assert_eq!(solo.route(at(1)), Some((at(1), 1)), "it is a neighbour still");
+    solo.hello(at(1), &told);
+    assert_eq!(ways(&solo), [Some(at(1)); 2]);
+    solo.message(at(1), at(3), kind::TC, 9, 2, &Tc { ansn: 1, neighbors: vec![at(4)] }.encode());
+    solo.advance(Duration::from_millis(2_500));
+    assert_eq!(ways(&solo), [Some(at(1)); 2], "2 is overdue");
+    solo.advance(Duration::from_secs(1));
+    assert_eq!(ways(&solo), [Some(at(1)); 2], "both are");
+}
+
+#[test]
+fn of_equal_ways_the_newest_is_taken_while_it_is_new() {
+    let mut solo = Solo::new(config(0, 1));
+    let told = |solo: &mut Solo, n| solo.hello(at(n), &[(SYM, at(0)), (SYM, at(3))]);
+    let way = |solo: &Solo| solo.route(at(3)).map(|(next_hop, _)| next_hop);
+    told(&mut solo, 1);
+    solo.advance(Duration::from_secs(1));
+    told(&mut solo, 2);
+    assert_eq!(way(&solo), Some(at(2)));
+    for _ in 0..7 {
+        solo.advance(Duration::from_secs(2));
+        told(&mut solo, 1);
+        told(&mut solo, 2);
+    }
+    assert_eq!(way(&solo), Some(at(2)), "15 s after the first, 14 s after the second");
+    solo.advance(Duration::from_secs(1));
+    assert_eq!(
+        way(&solo),
+        Some(at(1)),
+        "the lowest address: what nodes that do not move end with does not depend on when they came"
+    );
+}
+
+#[test]
 fn messages_are_forwarded_once_for_selectors() {
     let mut solo = Solo::new(config(0, 1));
     let chosen = LinkCode { link: LinkType::Symmetric, neighbor: NeighborType::Mpr };
