@@ -35,11 +35,19 @@ INTERVAL = 0.1
 LEAST_WARM = 0.5
 # Lines of up to so many switches are measured for the whole time.
 SHORT = 16
+# Round trips beyond slow start before lines of more than so many are measured. The factor changes while the window grows, and with it the
+# round trip in the machine's time, by which the kernel's timers of retransmission go: one that fires too early costs a round trip.
+LONG, LATER = 64, 6
 
 
 def round_trip(count, rate):
     """Seconds of a round trip over a line of so many switches."""
     return (count + 1) * 2 * (p4_chain.LATENCY + 1514 * 8 / (rate * 1e6))
+
+
+def warm_time(count, rate):
+    """Seconds until the window covers a line's path."""
+    return p4_chain.slow_start(rate, count + 1) + (LATER * round_trip(count, rate) if count > LONG else 0)
 
 
 def measured(count, rate, seconds):
@@ -67,7 +75,7 @@ def bridges(count, rate, seconds):
     """A line of the kernel's bridges between two hosts."""
     links = [("h1", "s1"), *((f"s{n}", f"s{n + 1}") for n in range(1, count)), (f"s{count}", "h2")]
     flight = p4_chain.bytes_in_flight(rate, count + 1)
-    warm = p4_chain.slow_start(rate, count + 1)
+    warm = warm_time(count, rate)
     server, client = (without_windows(text) for text in p4_chain.flow("10.0.0.2", flight, math.ceil(warm + seconds + 1)))
     return f"""
 general: {{stop_time: {math.ceil(warm + seconds + 2)} s}}
@@ -86,11 +94,12 @@ def without_windows(text):
 
 def p4(count, rate, seconds):
     """The same line of P4 switches. Queues are those of the links: in an emulation the switches have none."""
-    text = without_windows(queues_of_links(p4_chain.line(count, rate, math.ceil(seconds))[0]))
+    later = warm_time(count, rate) - p4_chain.slow_start(rate, count + 1)
+    text = without_windows(queues_of_links(p4_chain.line(count, rate, math.ceil(later + seconds))[0]))
     sysctls = json.dumps(growing(p4_chain.bytes_in_flight(rate, count + 1)))
     text, times = re.subn(r"^host_option_defaults: .*$", f"host_option_defaults: {{sysctls: {sysctls}}}", text, flags=re.MULTILINE)
     assert times == 1
-    return text, p4_chain.slow_start(rate, count + 1)
+    return text, warm_time(count, rate)
 
 
 def ring(count, rate, seconds):

@@ -98,16 +98,12 @@ impl Extents {
             data.remove(start, end);
         }
     }
-    /// Makes parts of everything that a file of `size` bytes has.
-    fn split(&mut self, size: u64) {
+    /// Makes parts of everything that a file of `size` bytes has: what is added to it, when it is made longer, is a hole.
+    pub fn split(&mut self, size: u64) {
         if let Extents::Everything = self {
             *self = Extents::none();
             self.add(0, size);
         }
-    }
-    /// A file of `size` bytes is made longer: what is added is a hole.
-    pub fn grow(&mut self, size: u64) {
-        self.split(size);
     }
     /// The file has been cut to `size` bytes.
     pub fn cut(&mut self, size: u64) {

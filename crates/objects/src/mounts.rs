@@ -7,50 +7,20 @@
 //! The host's first file system is the root of the first namespace. `/proc`, `/dev` and others lie in it as directories
 //! of other devices since the host started: they are *seeds*, which can neither be moved nor taken away.
 
+mod file_systems;
 mod flags;
 pub mod options;
 pub mod requests;
 pub mod statmount;
 pub mod text;
 
+pub use file_systems::{FileSystem, Room};
 pub use flags::MountFlags;
 
 use crate::ids::{InodeKey, MountKey};
 use belljar_base::{Map, Set};
 use belljar_linux_abi::Errno;
 use slab::Slab;
-
-/// A mounted file system.
-#[derive(Clone, Debug)]
-pub struct FileSystem {
-    /// Its kind, as `mount(2)` names it.
-    pub kind: &'static str,
-    /// Its own root.
-    pub root: InodeKey,
-    /// Its flags.
-    pub flags: MountFlags,
-    /// True if it is one of the seeds.
-    pub seed: bool,
-    /// The user namespace that it was mounted from.
-    pub owner: u32,
-    /// Its limits and their use, if it is a tmpfs.
-    pub room: Option<Room>,
-    /// Its further options as `/proc/mounts` shows them.
-    pub options: String,
-}
-
-/// Space and number of files of a tmpfs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
-    /// Most bytes; 0: as many as there are.
-    pub bytes: u64,
-    /// Bytes in use.
-    pub used_bytes: u64,
-    /// Most files; 0: as many as there are.
-    pub files: u64,
-    /// Files in use.
-    pub used_files: u64,
-}
 
 /// The answer to what is mounted elsewhere, `MS_SHARED` and its relatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -663,17 +633,6 @@ impl Mount {
     /// True if other flags would allow what the mount came with a prohibition of.
     pub fn frees_locked(&self, wanted: MountFlags) -> bool {
         self.locked_flags.intersects(!wanted)
-    }
-}
-
-impl Room {
-    /// Bytes that are left.
-    pub fn bytes_left(&self) -> u64 {
-        if self.bytes == 0 { u64::MAX } else { self.bytes.saturating_sub(self.used_bytes) }
-    }
-    /// `ENOSPC` if there must not be one more file.
-    pub fn check_file(&self) -> Result<(), Errno> {
-        if self.files != 0 && self.used_files >= self.files { Err(Errno::ENOSPC) } else { Ok(()) }
     }
 }
 

@@ -13,7 +13,7 @@ const END: u64 = i64::MAX as u64;
 
 impl Host {
     /// The records from the file position on that fit into `room` bytes; moves the position.
-    /// `EINVAL` if not even one fits.
+    /// `EINVAL` if not even one fits, `ENOENT` if the directory was removed, wherever the position is.
     pub(crate) fn read_directory(
         &mut self,
         file: FileKey,
@@ -23,10 +23,11 @@ impl Host {
         let open = self.files.open(file);
         let FileKind::Directory { inode, listing } = &open.kind else { return Err(Errno::ENOTDIR) };
         let (inode, listing, start) = (*inode, listing.clone(), open.offset);
+        if self.files.inode(inode).is_nameless() {
+            return Err(Errno::ENOENT);
+        }
         if start == END {
-            if !self.files.inode(inode).is_nameless() {
-                self.open_file_event(file, inode, c::IN_ACCESS);
-            }
+            self.open_file_event(file, inode, c::IN_ACCESS);
             return Ok(Vec::new());
         }
         let has_hashes = self.files.inode(inode).device == DISK;
@@ -64,9 +65,6 @@ impl Host {
     }
 
     fn make_listing(&mut self, inode: InodeKey) -> Result<Listing, Errno> {
-        if self.files.inode(inode).is_nameless() {
-            return Err(Errno::ENOENT);
-        }
         let own = self.files.inode(inode).number;
         let parent = match &self.files.inode(inode).node {
             Node::Directory(directory) => directory.parent,

@@ -60,7 +60,7 @@ impl Call<'_> {
             }
             FileKind::Notify(n) => self.read_notify(file, n, buffers),
             FileKind::Tun { tun, .. } => {
-                self.host.use_network(self.host.net.tuns[tun].network);
+                self.host.use_network_of_tun(tun);
                 self.read_tun(file, tun, buffers)
             }
             FileKind::PtyMaster { pty, .. } => self.read_master(file, pty, buffers),
@@ -109,7 +109,7 @@ impl Call<'_> {
                 socket_io::write_socket(self, file, socket, buffers)
             }
             FileKind::Tun { tun, .. } => {
-                self.host.use_network(self.host.net.tuns[tun].network);
+                self.host.use_network_of_tun(tun);
                 self.write_tun(tun, buffers)
             }
             FileKind::PtyMaster { pty, .. } => self.write_master(file, pty, buffers),
@@ -160,7 +160,7 @@ impl Call<'_> {
                 self.terminal_ioctl(file, request, argument)
             }
             (FileKind::Tun { tun, .. }, _) => {
-                self.host.use_network(self.host.net.tuns[tun].network);
+                self.host.use_network_of_tun(tun);
                 self.tun_ioctl(tun, request, argument)
             }
             (FileKind::Virtual { .. }, _) => match self.host.files.namespace_of(file) {

@@ -112,7 +112,7 @@ impl Host {
             FileKind::PidFd(n) => self.close_pidfd(*n),
             FileKind::Uring(n) => self.close_uring(*n),
             FileKind::Tun { tun, .. } => {
-                let network = self.use_network(self.net.tuns[*tun].network);
+                let network = self.use_network_of_tun(*tun);
                 self.close_tun(*tun);
                 self.use_network(network);
             }

@@ -288,7 +288,7 @@ impl Host {
             self.machine.set_len(native, size)?;
             if let Some(content) = self.files.inode(inode).content_mut() {
                 if size > content.size {
-                    content.extents.grow(content.size);
+                    content.extents.split(content.size);
                 }
                 content.size = size;
                 content.extents.cut(size);

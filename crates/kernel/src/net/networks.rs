@@ -155,6 +155,15 @@ impl Host {
         }
         before
     }
+    /// The same for the one that a socket belongs to.
+    #[inline]
+    pub(crate) fn use_network_of(&mut self, key: SocketKey) -> u32 {
+        if self.has_networks { self.use_network(self.net.sockets[key.0].network) } else { 0 }
+    }
+    /// The same for the one that a TUN interface is in.
+    pub(crate) fn use_network_of_tun(&mut self, tun: usize) -> u32 {
+        self.use_network(self.net.tuns[tun].network)
+    }
     /// A call is over: the first stack is at work again.
     #[inline(never)]
     pub(crate) fn leave_network(&mut self) {
@@ -162,11 +171,6 @@ impl Host {
         if std::mem::take(&mut self.networks.left) {
             self.drop_unused_networks();
         }
-    }
-    /// The same for the one that a socket belongs to.
-    #[inline]
-    pub(crate) fn use_network_of(&mut self, key: SocketKey) -> u32 {
-        if self.has_networks { self.use_network(self.net.sockets[key.0].network) } else { 0 }
     }
     #[cold]
     fn change_network(&mut self, number: u32) {
