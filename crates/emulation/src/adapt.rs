@@ -37,8 +37,9 @@ const STEP_DOWN: (f64, f64) = (0.5, 0.8);
 /// Windows with slack before a step downwards, and if there are no frames.
 const PATIENCE: u32 = 4;
 const IDLE_PATIENCE: u32 = 20;
-/// The time of the experiment for which there is slack before a step downwards.
+/// The time of the experiment for which there is slack before a step downwards: at least so long, and so many round trips of the longest way.
 const SLACK: SimDuration = SimDuration::from_millis(100);
+const SLACK_TRIPS: u64 = 2;
 /// Windows one after another in which frames are late, or a node is short of a processor, before that alone raises the factor: a stolen
 /// moment of the machine does not.
 const LATE_PATIENCE: u32 = 2;
@@ -135,6 +136,8 @@ pub struct Adapter {
     /// Windows with slack one after another, and the experiment's time in them.
     slack: u32,
     slack_time: SimDuration,
+    /// Slack of less time is none.
+    least_slack: SimDuration,
     /// Windows with late frames one after another, and such with a node that was short of a processor.
     late: u32,
     short: u32,
@@ -153,13 +156,14 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Decisions from a factor on; `limit` is the mean lateness that does no harm, in nanoseconds.
-    pub fn new(tdf_milli: u64, limit: f64) -> Adapter {
+    /// Decisions from a factor on; `limit` is the mean lateness that does no harm, in nanoseconds, and `trip` the longest round trip.
+    pub fn new(tdf_milli: u64, limit: f64, trip: SimDuration) -> Adapter {
         Adapter {
             tdf_milli,
             limit,
             slack: 0,
             slack_time: SimDuration::ZERO,
+            least_slack: SLACK.max(trip.saturating_mul(SLACK_TRIPS)),
             late: 0,
             short: 0,
             calm: HELD_APART,
@@ -210,7 +214,7 @@ impl Adapter {
             self.slack_time += passed;
             let has_frames = frames >= FEW;
             if self.slack < if has_frames { PATIENCE } else { IDLE_PATIENCE }
-                || has_frames && self.slack_time < SLACK
+                || has_frames && self.slack_time < self.least_slack
             {
                 return None;
             }
@@ -243,6 +247,10 @@ impl Adapter {
 mod tests {
     use super::*;
 
+    fn starting_at(tdf_milli: u64, limit: f64) -> Adapter {
+        Adapter::new(tdf_milli, limit, SimDuration::ZERO)
+    }
+
     /// The experiment's time in a window of the machine's.
     fn passed(tdf_milli: u64) -> SimDuration {
         SimDuration::from_nanos(100_000_000_000 / tdf_milli)
@@ -268,7 +276,7 @@ mod tests {
 
     #[test]
     fn it_settles_above_what_is_needed_and_comes_down_again() {
-        let mut adapter = Adapter::new(1_000, 1e5);
+        let mut adapter = starting_at(1_000, 1e5);
         let factors = run(&mut adapter, 7.0, 2_000);
         let enough = factors.iter().filter(|tdf| (7.0..14.0).contains(*tdf)).count();
         assert!(enough > 1_950, "{enough}");
@@ -281,13 +289,13 @@ mod tests {
 
     #[test]
     fn the_same_windows_give_the_same_factors() {
-        let factors = || run(&mut Adapter::new(2_500, 1e5), 5.5, 500);
+        let factors = || run(&mut starting_at(2_500, 1e5), 5.5, 500);
         assert_eq!(factors(), factors());
     }
 
     #[test]
     fn a_machine_without_work_is_not_slowed() {
-        let mut adapter = Adapter::new(1_000, 1e5);
+        let mut adapter = starting_at(1_000, 1e5);
         for _ in 0..100 {
             assert_eq!(
                 adapter.decide(Window {
@@ -304,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_node_without_a_processor_raises_it_though_frames_are_in_time() {
-        let mut adapter = Adapter::new(2_000, 1e5);
+        let mut adapter = starting_at(2_000, 1e5);
         let window = Window {
             late: Late::of(1_000, 0.0, 0),
             short: 0.5,
@@ -319,7 +327,7 @@ mod tests {
     #[test]
     fn too_many_late_frames_raise_it_though_the_mean_is_small() {
         // Frames are late by 10 us, and some by a moment of the machine in which others have the processors.
-        let mut adapter = Adapter::new(1_000, 2.5e5);
+        let mut adapter = starting_at(1_000, 2.5e5);
         let mut step = || {
             let harmed = 30_000 / (adapter.tdf_milli * adapter.tdf_milli / 1_000_000);
             let (late, passed) = (Late::of(1_000_000, 1e4, harmed), passed(adapter.tdf_milli));
@@ -333,7 +341,7 @@ mod tests {
     #[test]
     fn a_switch_without_a_moment_to_spare_raises_it_though_nothing_is_late() {
         // Flows that take what they get: nothing is ever late, and a switch has as much to do as the factor lets it.
-        let mut adapter = Adapter::new(8_000, 1e5);
+        let mut adapter = starting_at(8_000, 1e5);
         let mut step = |need: f64| {
             let busy = (need * 1e3 / adapter.tdf_milli as f64).min(1.0);
             let passed = passed(adapter.tdf_milli);
@@ -356,7 +364,7 @@ mod tests {
 
     #[test]
     fn slack_of_less_than_some_round_trips_is_none() {
-        let mut adapter = Adapter::new(20_000, 1e5);
+        let mut adapter = starting_at(20_000, 1e5);
         let slack = Window {
             late: Late::of(1_000, 0.0, 0),
             short: 0.0,
@@ -366,11 +374,14 @@ mod tests {
         };
         assert!((0..19).all(|_| adapter.decide(slack).is_none()));
         assert_eq!(adapter.decide(slack), Some(10_000));
+        let mut adapter = Adapter::new(20_000, 1e5, SimDuration::from_millis(500));
+        assert!((0..199).all(|_| adapter.decide(slack).is_none()), "a second");
+        assert_eq!(adapter.decide(slack), Some(10_000));
     }
 
     #[test]
     fn a_moment_that_was_stolen_and_a_network_that_is_idle_change_little() {
-        let mut adapter = Adapter::new(8_000, 1e5);
+        let mut adapter = starting_at(8_000, 1e5);
         let passed = passed(8_000);
         let window = |mean, frames, busy| {
             let late = Late::of(frames, mean, 0);
@@ -384,7 +395,7 @@ mod tests {
         // A machine that stood still for a while says nothing, and one that does so all the time is short.
         let held = Window { short: 0.9, is_held: true, ..window(1e7, 1_000, 1.0) };
         assert_eq!([held, Window { is_held: false, ..held }].map(|window| adapter.decide(window)), [None; 2]);
-        let mut always = Adapter::new(8_000, 1e5);
+        let mut always = starting_at(8_000, 1e5);
         assert!((0..5).any(|_| always.decide(held).is_some()));
         let idle = window(0.0, 0, 0.0);
         let changes = (0..60).filter(|_| adapter.decide(idle).is_some()).count();

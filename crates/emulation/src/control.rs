@@ -155,7 +155,10 @@ impl<'a> Dilating<'a> {
             quantum,
             tdf_milli,
             changes,
-            adapter: self.order.tdf_auto.then(|| Adapter::new(tdf_milli, limit)),
+            adapter: self
+                .order
+                .tdf_auto
+                .then(|| Adapter::new(tdf_milli, limit, network.longest_way.saturating_mul(2))),
             pressure,
             mean_milli,
             by_groups: self.groups.is_some(),

@@ -54,6 +54,7 @@ pub mod stage;
 mod timeline;
 pub mod truth;
 mod wake;
+mod ways;
 pub mod world;
 
 pub use belljar_base::Lateness;

@@ -12,6 +12,7 @@ use crate::gateways::{self, Machine};
 use crate::graph::{GraphNetwork, MAC};
 use crate::netlink::VethEnd;
 use crate::nodes::{Node, apply_settings, interface_settings};
+use crate::ways;
 use belljar_base::{HostId, SimDuration};
 use belljar_config::Experiment;
 use belljar_config::topology::{Device, DeviceKind, Line};
@@ -48,6 +49,8 @@ pub struct Network {
     pub hub_ends: Vec<Option<[u32; 2]>>,
     /// The least latency that a line has to keep.
     pub least_latency: Option<SimDuration>,
+    /// The latency of the longest way by links.
+    pub longest_way: SimDuration,
     /// Rates of direct links that the kernel could not be given.
     pub notes: Vec<String>,
     /// The token buckets of hosts.
@@ -172,13 +175,14 @@ pub fn build(
         direct: 0,
         hub_ends: Vec::new(),
         least_latency: None,
+        longest_way: ways::longest(&experiment.topology.links, nodes.len()),
         notes: Vec::new(),
         buckets: Vec::new(),
     };
     let graph = GraphNetwork::new(experiment, schedule);
     let ports = experiment.topology.links.len() * 2 + graph.iter().flat_map(GraphNetwork::hosts).count();
-    // Many ports share the memory that a few would have.
-    let ring_bytes = ((64 << 20) / ports.max(1)).clamp(256 << 10, 4 << 20);
+    // Many ports share the memory that a few would have, but each has room for what comes until the factor of a dilated network follows its load.
+    let ring_bytes = ((64 << 20) / ports.max(1)).clamp(512 << 10, 4 << 20);
     for node in nodes.iter_mut() {
         if gateways::of(experiment, node.id).is_none() {
             node.ports = vec![0; experiment.node_interfaces(node.id).len()];

@@ -575,7 +575,7 @@ mod tests {
     fn programs_that_fill_the_processors_at_every_factor_do_not_raise_it() {
         const REAL: u64 = 100_000_000;
         let (processors, mut tdf_milli) = (2, 2_000);
-        let mut adapter = Adapter::new(tdf_milli, 1e5);
+        let mut adapter = Adapter::new(tdf_milli, 1e5, SimDuration::ZERO);
         let (host, lines) = (Counted::Host(1), Counted::Process(2));
         // All processors' time is used, by programs that never wait for one.
         let spins = Use { ran: REAL, turns: 10, most_ran: REAL, most_ready: REAL, ..Use::default() };
