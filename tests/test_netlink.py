@@ -1,6 +1,7 @@
 """ip(8) against simulated interfaces: rules, tables and neighbours; each answer is that of this machine's kernel, asked the
 same in a network namespace."""
 
+import json
 import os
 import re
 import subprocess
@@ -520,6 +521,36 @@ def test_the_groups_of_an_interface_are_linuxs(run_experiment):
 
     ours = groups(done.text("a", "sh"))
     assert ours == best(lambda: groups(in_a_namespace(setup + ask)), lambda theirs: theirs == ours) and len(ours) > 8
+
+
+LISTINGS = """
+ip route add default via 10.0.0.2; ip route add 10.3.0.0/16 via 10.0.0.2; ip route add 10.3.0.0/24 via 10.0.0.3; ip route add 9.0.0.0/8 via 10.0.0.2 metric 5
+ip -4 route; cut -f2,8 /proc/net/route; ip neigh replace 10.0.0.9 lladdr 02:00:00:00:00:09 dev eth0; ip neigh show proxy; echo
+cd /sys/class/net/eth0; ls statistics; cat flags addr_len broadcast uevent statistics/rx_errors statistics/tx_dropped; cat ../lo/flags
+tr -d 0-9 < /proc/net/sockstat; tr -d 0-9 < /proc/net/sockstat6
+"""
+
+
+@pytest.mark.needs("ip", "unshare")
+def test_listings_of_routes_sockets_and_counters_are_linuxs(run_experiment):
+    setup = ("ip link set lo up && ip link add eth0 type veth peer name peer && ip link set eth0 up && ip link set peer up && ip addr add 10.0.0.1/24 dev eth0 && "
+             "exec unshare -m sh -c \"mount -t sysfs sysfs /sys && $0\"")
+    hosts = {"a": {"interfaces": {"eth0": "10.0.0.1/24"}, "routes": [], "processes": [{"path": "sh", "args": ["-c", LISTINGS]}]}, "b": {"processes": []}}
+    done = run_experiment(world(hosts, [{"between": ["a:eth0", "b"]}]))
+    lines = lambda text: [line.rstrip() for line in re.sub(r"IFINDEX=\d+", "", text).splitlines()]
+
+    ours = lines(done.text("a", "sh"))
+    assert ours == best(lambda: lines(in_a_namespace(setup, LISTINGS)), lambda theirs: theirs == ours)
+
+
+def test_counters_of_interfaces_are_those_of_ip(run_experiment):
+    count = "ping -n -c 3 10.0.0.2 > /dev/null; ip -s -j link show eth0; cd /sys/class/net/eth0/statistics; echo; cat rx_bytes rx_packets tx_bytes tx_packets"
+    hosts = {"a": {"interfaces": {"eth0": "10.0.0.1/24"}, "processes": [{"path": "sh", "args": ["-c", count]}]}, "b": {"interfaces": {"eth0": "10.0.0.2/24"}, "processes": []}}
+    done = run_experiment(world(hosts, [{"between": ["a:eth0", "b:eth0"]}]))
+    said, *numbers = done.text("a", "sh").splitlines()
+    shown = json.loads(said)[0]["stats64"]
+    assert [int(number) for number in numbers if number] == [shown[way][what] for way in ("rx", "tx") for what in ("bytes", "packets")]
+    assert shown["rx"]["packets"] >= 3
 
 
 POLICY = """

@@ -112,6 +112,44 @@ static void refusals(void) {
     close(s), close(u);
 }
 
+/* Options by their numbers, which not every libc knows. */
+static void newer_options(void) {
+    enum { BSDCOMPAT = 14, WIFI_STATUS = 41, NOFCS = 43, BPF_EXTENSIONS = 48, INCOMING_NAPI_ID = 56, BINDTOIFINDEX = 62,
+           RCVTIMEO_NEW = 66, BUF_LOCK = 72, TXREHASH = 74 };
+    int s = socket(AF_INET, SOCK_DGRAM, 0), kept[] = {WIFI_STATUS, NOFCS};
+    for (unsigned n = 0; n < 2; n++) {
+        SAME(get(s, SOL_SOCKET, kept[n]), 0);
+        CHECK(set(s, SOL_SOCKET, kept[n], 7) == 0);
+        SAME(get(s, SOL_SOCKET, kept[n]), 1);
+    }
+    CHECK(set(s, SOL_SOCKET, BSDCOMPAT, 1) == 0);
+    SAME(get(s, SOL_SOCKET, BSDCOMPAT), 0);
+    SAME(get(s, SOL_SOCKET, INCOMING_NAPI_ID), 0);
+    FAILS(set(s, SOL_SOCKET, BPF_EXTENSIONS, 1), ENOPROTOOPT);
+    SAME(get(s, SOL_SOCKET, BPF_EXTENSIONS), 64);
+    FAILS(set(s, SOL_SOCKET, BINDTOIFINDEX, -1), EINVAL);
+    CHECK(set(s, SOL_SOCKET, BINDTOIFINDEX, 1) == 0);
+    SAME(get(s, SOL_SOCKET, BINDTOIFINDEX), 1);
+    char name[16] = "";
+    socklen_t n = sizeof name;
+    CHECK(getsockopt(s, SOL_SOCKET, SO_BINDTODEVICE, name, &n) == 0 && strcmp(name, "lo") == 0);
+    FAILS(set(s, SOL_SOCKET, BUF_LOCK, 4), EINVAL);
+    CHECK(set(s, SOL_SOCKET, BUF_LOCK, 3) == 0);
+    SAME(get(s, SOL_SOCKET, BUF_LOCK), 3);
+    FAILS(set(s, SOL_SOCKET, TXREHASH, 1), EOPNOTSUPP);
+    int t = socket(AF_INET, SOCK_STREAM, 0);
+    SAME(get(t, SOL_SOCKET, TXREHASH), 1);
+    FAILS(set(t, SOL_SOCKET, TXREHASH, 2), EINVAL);
+    CHECK(set(t, SOL_SOCKET, TXREHASH, 0) == 0);
+    SAME(get(t, SOL_SOCKET, TXREHASH), 0);
+    close(t);
+    struct timeval tv = {2, 0}, back;
+    CHECK(setsockopt(s, SOL_SOCKET, RCVTIMEO_NEW, &tv, sizeof tv) == 0);
+    n = sizeof back;
+    CHECK(getsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &back, &n) == 0 && back.tv_sec == 2);
+    close(s);
+}
+
 static void receive_timeout_on_tcp(void) {
     int l = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -124,5 +162,5 @@ static void receive_timeout_on_tcp(void) {
     close(l);
 }
 
-GUEST(T(defaults), T(flags), T(buffers_are_doubled), T(structures), T(tcp_info_of_a_connection), T(refusals),
+GUEST(T(defaults), T(flags), T(buffers_are_doubled), T(structures), T(tcp_info_of_a_connection), T(refusals), T(newer_options),
       T(receive_timeout_on_tcp))

@@ -22,6 +22,7 @@ mod unix_diag;
 use belljar_netstack::family::Family;
 pub use diag::InetSocketInfo;
 pub use neighbours::nud;
+pub(crate) use routes::trie_order;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Groups, `RTNLGRP_*`.

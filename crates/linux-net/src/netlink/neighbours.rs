@@ -75,8 +75,17 @@ fn no_address(_: NoAddress) -> Refusal {
     refusal(Errno::EINVAL, "No link layer address given")
 }
 
+/// True if a dump asks for neighbours that this host answers for alone.
+pub(crate) fn asks_for_proxies(request: &Request<'_>) -> bool {
+    request.body.get(..NDMSG).is_some_and(|head| head[NDMSG - 2] == NTF_PROXY)
+}
+
 impl Admin<'_> {
-    pub(crate) fn neighbours(&self, family: i32, sequence: u32, port: u32) -> Vec<Vec<u8>> {
+    /// All neighbours of a family, or of all. There are none that this host answers for (`ip neigh show proxy`).
+    pub(crate) fn neighbours(&self, family: i32, proxies: bool, sequence: u32, port: u32) -> Vec<Vec<u8>> {
+        if proxies {
+            return Vec::new();
+        }
         let to = (sequence, MULTI, port);
         let v4 = self.net.neighbours.iter().map(|each| message(each, c::RTM_NEWNEIGH, to));
         let v6 = self.net.v6.neighbours.iter().map(|each| message(each, c::RTM_NEWNEIGH, to));

@@ -3,6 +3,7 @@
 use super::Requester;
 use super::attributes;
 use super::message::{ACK, ACK_TLVS, CAPPED, DONE, ERROR, HEADER_LEN, MULTI, Message, Request};
+use super::neighbours::asks_for_proxies;
 use super::nexthops::{DELNEXTHOP, GETNEXTHOP, NEWNEXTHOP};
 use super::refusal::Refusal;
 use crate::Admin;
@@ -69,7 +70,7 @@ impl Admin<'_> {
             c::RTM_GETROUTE if request.is_dump() => Ok(self.routes(family, request.sequence, port)),
             c::RTM_GETROUTE => Ok(vec![self.route_to(request, port)?]),
             c::RTM_GETNEIGH if !request.is_dump() => Ok(vec![self.neighbour(request, port)?]),
-            c::RTM_GETNEIGH => Ok(self.neighbours(family, request.sequence, port)),
+            c::RTM_GETNEIGH => Ok(self.neighbours(family, asks_for_proxies(request), request.sequence, port)),
             // Each gives what there is to answer besides that it is done.
             c::RTM_NEWLINK | c::RTM_SETLINK => self.change_link(request).map(|()| Vec::new()),
             c::RTM_DELLINK => self.remove_link(request).map(|()| Vec::new()),

@@ -10,10 +10,11 @@ use crate::Admin;
 use belljar_linux_abi::{Errno, c};
 use belljar_net::Prefix;
 use belljar_net::policy::table;
-use belljar_net::routes::{Metrics, NextHop, Rank, Route, RouteKind, RouteTable};
+use belljar_net::routes::{Ip, Metrics, NextHop, Rank, Route, RouteKind, RouteTable};
 use belljar_netstack::family::{Family, FlowKey, RouteQuery};
 use belljar_netstack::ip::route::Through;
 use belljar_netstack::{LO, Stack, interface_index};
+use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The length of `struct rtmsg`.
@@ -308,8 +309,18 @@ fn all_routes<A: Announced>(net: &Stack) -> impl Iterator<Item = (u32, Prefix<A>
     let others = A::policy(net).tables();
     let tables = std::iter::once((table::MAIN, A::routes(net))).chain(others);
     tables.flat_map(|(table, routes)| {
-        routes.iter().map(move |(prefix, metric, route)| (table, prefix, metric, route))
+        let mut all: Vec<_> = routes.iter().collect();
+        if A::AF == c::AF_INET {
+            all.sort_by_key(|(prefix, ..)| trie_order(prefix));
+        }
+        all.into_iter().map(move |(prefix, metric, route)| (table, prefix, metric, route))
     })
+}
+
+/// The key by which Linux lists the IPv4 routes of a table, those of one prefix in the order in which they are tried: by address, the longest
+/// first (`fib_trie.c`).
+pub(crate) fn trie_order<A: Ip>(prefix: &Prefix<A>) -> (A, Reverse<u8>) {
+    (prefix.address(), Reverse(prefix.bits()))
 }
 
 /// The same as messages.

@@ -1,5 +1,9 @@
 //! Routes, neighbours and interfaces as files: `/proc/net/route`, `/proc/net/arp` and `/sys/class/net`; name servers and congestion control.
 
+use crate::counters::InterfaceCounters;
+use crate::ioctl::interface_flags;
+use crate::netlink::trie_order;
+use belljar_linux_abi::c;
 use belljar_net::neighbour::NeighbourState;
 use belljar_netstack::{LO, Stack, interface_index};
 use belljar_tcp::CongestionAlgorithm;
@@ -15,7 +19,9 @@ pub fn proc_net_route(net: &Stack) -> String {
     // Linux pads each line to 127 characters.
     let mut text = format!("{head:<127}\n");
     let hex = |ip: Ipv4Addr| u32::from_ne_bytes(ip.octets());
-    for (prefix, metric, route) in net.routes.iter() {
+    let mut routes: Vec<_> = net.routes.iter().collect();
+    routes.sort_by_key(|(prefix, ..)| trie_order(prefix));
+    for (prefix, metric, route) in routes {
         let hop = route.hops.first();
         let name = hop.map_or("*", |hop| &net.interfaces[hop.interface].name);
         let gateway = hop.and_then(|hop| hop.gateway);
@@ -38,32 +44,87 @@ pub fn proc_net_route(net: &Stack) -> String {
 #[allow(missing_docs)]
 pub enum InterfaceFile {
     Address,
+    AddressLength,
+    Broadcast,
     Carrier,
+    Flags,
     Ifindex,
     Mtu,
     Operstate,
+    QueueLength,
     Type,
+    Uevent,
+    /// By its place in `struct rtnl_link_stats64`.
+    Statistic(usize),
 }
 
 impl InterfaceFile {
     /// All of them by name.
-    pub const ALL: [(&str, InterfaceFile); 6] = [
-        ("address", InterfaceFile::Address),
-        ("carrier", InterfaceFile::Carrier),
-        ("ifindex", InterfaceFile::Ifindex),
-        ("mtu", InterfaceFile::Mtu),
-        ("operstate", InterfaceFile::Operstate),
-        ("type", InterfaceFile::Type),
-    ];
+    pub fn all() -> impl Iterator<Item = (&'static str, InterfaceFile)> {
+        let own = [
+            ("addr_len", InterfaceFile::AddressLength),
+            ("address", InterfaceFile::Address),
+            ("broadcast", InterfaceFile::Broadcast),
+            ("carrier", InterfaceFile::Carrier),
+            ("flags", InterfaceFile::Flags),
+            ("ifindex", InterfaceFile::Ifindex),
+            ("mtu", InterfaceFile::Mtu),
+            ("operstate", InterfaceFile::Operstate),
+            ("tx_queue_len", InterfaceFile::QueueLength),
+            ("type", InterfaceFile::Type),
+            ("uevent", InterfaceFile::Uevent),
+        ];
+        let counted = STATISTICS.into_iter().enumerate();
+        own.into_iter().chain(counted.map(|(place, name)| (name, InterfaceFile::Statistic(place))))
+    }
 }
+
+/// Files with the numbers of `struct rtnl_link_stats64`, in its order.
+const STATISTICS: [&str; 24] = [
+    "statistics/rx_packets",
+    "statistics/tx_packets",
+    "statistics/rx_bytes",
+    "statistics/tx_bytes",
+    "statistics/rx_errors",
+    "statistics/tx_errors",
+    "statistics/rx_dropped",
+    "statistics/tx_dropped",
+    "statistics/multicast",
+    "statistics/collisions",
+    "statistics/rx_length_errors",
+    "statistics/rx_over_errors",
+    "statistics/rx_crc_errors",
+    "statistics/rx_frame_errors",
+    "statistics/rx_fifo_errors",
+    "statistics/rx_missed_errors",
+    "statistics/tx_aborted_errors",
+    "statistics/tx_carrier_errors",
+    "statistics/tx_fifo_errors",
+    "statistics/tx_heartbeat_errors",
+    "statistics/tx_window_errors",
+    "statistics/rx_compressed",
+    "statistics/tx_compressed",
+    "statistics/rx_nohandler",
+];
+
+/// The flags that a program or the interface's kind sets, without what Linux adds of its state.
+const LASTING_FLAGS: u32 = 0xffff & !(c::IFF_RUNNING as u32);
 
 /// The content of such a file; nothing for an interface that is not there.
 pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> String {
     let Some(interface) = net.interfaces.get(number) else { return String::new() };
+    let hardware = |[a, b, c, d, e, f]: [u8; 6]| format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\n");
     match file {
-        InterfaceFile::Address => {
-            let [a, b, c, d, e, f] = interface.mac;
-            format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\n")
+        InterfaceFile::Address => hardware(interface.mac),
+        InterfaceFile::AddressLength => "6\n".to_owned(),
+        InterfaceFile::Broadcast => hardware([if number == LO { 0 } else { 0xff }; 6]),
+        InterfaceFile::Flags => format!("{:#x}\n", interface_flags(interface) & LASTING_FLAGS),
+        InterfaceFile::QueueLength => "1000\n".to_owned(),
+        InterfaceFile::Uevent => {
+            format!("INTERFACE={}\nIFINDEX={}\n", interface.name, interface_index(number))
+        }
+        InterfaceFile::Statistic(place) => {
+            format!("{}\n", InterfaceCounters::of(net, interface).link_stats64()[place])
         }
         InterfaceFile::Carrier => format!("{}\n", u8::from(interface.is_running())),
         InterfaceFile::Ifindex => format!("{}\n", interface_index(number)),

@@ -9,6 +9,6 @@ pub use interfaces::{
     InterfaceFile, congestion_algorithms, interface_file, proc_net_arp, proc_net_route, resolv_conf,
 };
 pub use snmp::{proc_net_netstat, proc_net_snmp};
-pub use sockets::{CLOSE, ESTABLISHED, LISTEN};
+pub use sockets::{CLOSE, ESTABLISHED, LISTEN, proc_net_sockstat, proc_net_sockstat6};
 pub use sockets::{proc_net_dev, proc_net_raw, proc_net_tcp, proc_net_udp, tcp_sockets, udp_sockets};
 pub use v6::{proc_if_inet6, proc_igmp6, proc_ipv6_route, proc_snmp6};

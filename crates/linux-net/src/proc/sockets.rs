@@ -194,6 +194,61 @@ pub fn proc_net_raw(net: &Stack) -> String {
     table(head, c::AF_INET, lines, |line| format!("{} 2 0000000000000000 {}", line.inode, line.drops))
 }
 
+/// Sockets of a family by protocol, as `/proc/net/sockstat` counts them.
+#[derive(Default)]
+struct InUse {
+    tcp: usize,
+    udp: usize,
+    udplite: usize,
+    raw: usize,
+}
+
+fn in_use(net: &Stack, domain: i32) -> InUse {
+    let raw = net
+        .own_sockets()
+        .filter(|(_, socket)| socket.domain == domain && matches!(socket.kind, SocketKind::Raw(_)));
+    InUse {
+        tcp: tcp_sockets(net, domain).len(),
+        udp: udp_sockets(net, domain, Protocol::Udp).len(),
+        udplite: udp_sockets(net, domain, Protocol::Lite).len(),
+        raw: raw.count(),
+    }
+}
+
+/// `/proc/net/sockstat`. Memory is not counted by pages here.
+pub fn proc_net_sockstat(net: &Stack) -> String {
+    const TIME_WAIT: u8 = 6;
+    let all: Vec<_> =
+        [c::AF_INET, c::AF_INET6].into_iter().flat_map(|domain| tcp_sockets(net, domain)).collect();
+    let waiting = all.iter().filter(|socket| socket.state == TIME_WAIT).count();
+    let tcp = |socket: &belljar_netstack::socket::Socket| match &socket.kind {
+        SocketKind::Tcp(tcp) => Some(tcp.orphan),
+        _ => None,
+    };
+    let orphans: Vec<bool> = net.own_sockets().filter_map(|(_, socket)| tcp(socket)).collect();
+    let alone = orphans.iter().filter(|is_orphan| **is_orphan).count().saturating_sub(waiting);
+    let v4 = in_use(net, c::AF_INET);
+    let waiting4 = tcp_sockets(net, c::AF_INET).iter().filter(|socket| socket.state == TIME_WAIT).count();
+    format!(
+        "sockets: used {}\nTCP: inuse {} orphan {alone} tw {waiting} alloc {} mem 0\nUDP: inuse {} mem 0\nUDPLITE: inuse {}\nRAW: inuse {}\n\
+         FRAG: inuse 0 memory 0\n",
+        net.own_sockets().count(),
+        v4.tcp - waiting4,
+        orphans.len() - waiting,
+        v4.udp,
+        v4.udplite,
+        v4.raw,
+    )
+}
+
+/// `/proc/net/sockstat6`.
+pub fn proc_net_sockstat6(net: &Stack) -> String {
+    let InUse { tcp, udp, udplite, raw } = in_use(net, c::AF_INET6);
+    format!(
+        "TCP6: inuse {tcp}\nUDP6: inuse {udp}\nUDPLITE6: inuse {udplite}\nRAW6: inuse {raw}\nFRAG6: inuse 0 memory 0\n"
+    )
+}
+
 /// `/proc/net/dev`.
 pub fn proc_net_dev(net: &Stack) -> String {
     let mut text = String::from(

@@ -84,7 +84,7 @@ pub fn new_tree(files: &mut Files, config: &HostConfig, network: &StackConfig, m
         let graph = network.on_graph.then_some("eth0");
         let links = network.links.iter().map(|link| &*link.name);
         for (number, name) in ["lo"].into_iter().chain(graph).chain(links).enumerate() {
-            for (file, kind) in InterfaceFile::ALL {
+            for (file, kind) in InterfaceFile::all() {
                 let path = format!("/sys/class/net/{name}/{file}");
                 tree.leaf(&path, 0o444, Node::Virtual(VirtualFile::Interface(number, kind)));
             }

@@ -8,14 +8,15 @@ use belljar_linux_abi::c;
 use belljar_linux_abi::kernel_config::{RELEASE, VERSION};
 use belljar_linux_net::proc::{self, InterfaceFile};
 use belljar_linux_net::unix::proc_net_unix;
-use belljar_netstack::ETH0;
 use belljar_netstack::sysctl::Sysctl;
 use belljar_netstack::udp::Protocol;
+use belljar_netstack::{ETH0, LO};
 use belljar_objects::keys::{KeyCaller, KeyLimit};
 use belljar_objects::namespaces::NamespaceKind;
 use belljar_objects::protected::ProtectedKind;
 use belljar_objects::sysv::{IpcNumber, IpcReader, SysvIpc};
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
@@ -35,8 +36,22 @@ pub const ETC_FILES: &[(&str, u32, VirtualFile)] = &[
 /// Kinds of file systems, none of which needs a device, in the order in which they are listed.
 pub(crate) const FILE_SYSTEMS: [&str; 6] = ["sysfs", "tmpfs", "proc", "devtmpfs", "ramfs", "devpts"];
 
-/// Made-up files below `/proc` and `/sys` by path and mode, in order of their paths.
-const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
+/// Made-up files below `/proc` and `/sys` by path and mode, in order of their paths; with those of the interfaces that each host has that is not on links.
+static SYSTEM_FILES: LazyLock<Vec<(&str, u32, VirtualFile)>> = LazyLock::new(|| {
+    let mut all: Vec<(&str, u32, VirtualFile)> = FIXED_FILES.to_vec();
+    for (name, number) in [("lo", LO), ("eth0", ETH0)] {
+        let path = |file| -> &str { format!("/sys/class/net/{name}/{file}").leak() };
+        all.extend(
+            InterfaceFile::all()
+                .map(|(file, kind)| (path(file), 0o444, VirtualFile::Interface(number, kind))),
+        );
+    }
+    all.sort_by_key(|(path, ..)| *path);
+    all
+});
+
+/// Those that are the same everywhere, in order of their paths.
+const FIXED_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/cmdline", 0o444, Text("quiet\n")),
     ("/proc/config.gz", 0o444, VirtualFile::Bytes(belljar_linux_abi::kernel_config::config_gz)),
     ("/proc/cpuinfo", 0o444, Text(CPUINFO)),
@@ -60,6 +75,8 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
     ("/proc/net/route", 0o444, Made(|host| proc::proc_net_route(&host.net))),
     ("/proc/net/snmp", 0o444, Made(|host| proc::proc_net_snmp(&host.net))),
     ("/proc/net/snmp6", 0o444, Made(|host| proc::proc_snmp6(&host.net))),
+    ("/proc/net/sockstat", 0o444, Made(|host| proc::proc_net_sockstat(&host.net))),
+    ("/proc/net/sockstat6", 0o444, Made(|host| proc::proc_net_sockstat6(&host.net))),
     ("/proc/net/tcp", 0o444, Made(|host| proc::proc_net_tcp(&host.net, c::AF_INET))),
     ("/proc/net/tcp6", 0o444, Made(|host| proc::proc_net_tcp(&host.net, c::AF_INET6))),
     ("/proc/net/udp", 0o444, Made(|host| proc::proc_net_udp(&host.net, c::AF_INET, Protocol::Udp))),
@@ -203,22 +220,6 @@ const SYSTEM_FILES: &[(&str, u32, VirtualFile)] = &[
         0o444,
         Text("nr_free_pages 917504\npgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault 0\n"),
     ),
-    (
-        "/sys/class/net/eth0/address",
-        0o444,
-        Made(|host| proc::interface_file(&host.net, ETH0, InterfaceFile::Address)),
-    ),
-    ("/sys/class/net/eth0/carrier", 0o444, Text("1\n")),
-    ("/sys/class/net/eth0/ifindex", 0o444, Text("2\n")),
-    ("/sys/class/net/eth0/mtu", 0o644, Text("1500\n")),
-    ("/sys/class/net/eth0/operstate", 0o444, Text("up\n")),
-    ("/sys/class/net/eth0/type", 0o444, Text("1\n")),
-    ("/sys/class/net/lo/address", 0o444, Text("00:00:00:00:00:00\n")),
-    ("/sys/class/net/lo/carrier", 0o444, Text("1\n")),
-    ("/sys/class/net/lo/ifindex", 0o444, Text("1\n")),
-    ("/sys/class/net/lo/mtu", 0o644, Text("65536\n")),
-    ("/sys/class/net/lo/operstate", 0o444, Text("unknown\n")),
-    ("/sys/class/net/lo/type", 0o444, Text("772\n")),
     ("/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size", 0o444, Text("64\n")),
     ("/sys/devices/system/cpu/cpu0/cache/index0/level", 0o444, Text("1\n")),
     ("/sys/devices/system/cpu/cpu0/cache/index0/size", 0o444, Text("32K\n")),

@@ -18,7 +18,24 @@ use belljar_objects::namespaces::NamespaceKind;
 use std::sync::Arc;
 use zerocopy::FromBytes;
 
+/// Options that `libc` does not know: names that say nothing here, and the times of 64 bits that all have on this architecture.
+const SO_RCVTIMEO_NEW: i32 = 66;
+const SO_SNDTIMEO_NEW: i32 = 67;
+const SO_BUF_LOCK: i32 = 72;
+const SO_TXREHASH: i32 = 74;
+const SO_RCVMARK: i32 = 75;
+
+/// The name by which an option is known here.
+fn plain(name: i32) -> i32 {
+    match name {
+        SO_RCVTIMEO_NEW => c::SO_RCVTIMEO,
+        SO_SNDTIMEO_NEW => c::SO_SNDTIMEO,
+        name => name,
+    }
+}
+
 pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
+    let name = plain(name);
     match name {
         c::SO_BINDTODEVICE => return bind_to_device(call, key, value),
         c::SO_LINGER => return set_linger(&mut call.host.net.socket(key).options, value),
@@ -113,9 +130,27 @@ pub fn set(call: &mut Call<'_>, key: SocketKey, name: i32, value: &[u8]) -> Resu
             zero_copy::check_option(call.host.net.socket(key), number)?;
             keep(&mut call.host.net.socket(key).options, name, number);
         }
-        c::SO_DEBUG | c::SO_NO_CHECK | c::SO_RXQ_OVFL | c::SO_PASSSEC | c::SO_SELECT_ERR_QUEUE => {
-            keep(options, name, on.into());
+        // Unlike a name, an index may be that of no interface.
+        c::SO_BINDTOIFINDEX => {
+            check_rebinding(call, key)?;
+            let index = u32::try_from(number).map_err(|_| Errno::EINVAL)?;
+            call.host.net.socket(key).options.bound_device = Some(index).filter(|index| *index != 0);
         }
+        // Has had no effect since Linux 2.2.
+        c::SO_BSDCOMPAT => {}
+        SO_BUF_LOCK if number & !3 != 0 => return Err(Errno::EINVAL),
+        SO_TXREHASH if !is_tcp => return Err(Errno::EOPNOTSUPP),
+        SO_TXREHASH if !(-1..=1).contains(&number) => return Err(Errno::EINVAL),
+        SO_BUF_LOCK | SO_TXREHASH => keep(options, name, number),
+        c::SO_DEBUG
+        | c::SO_NO_CHECK
+        | c::SO_NOFCS
+        | c::SO_PASSSEC
+        | c::SO_PREFER_BUSY_POLL
+        | c::SO_RXQ_OVFL
+        | c::SO_SELECT_ERR_QUEUE
+        | c::SO_WIFI_STATUS
+        | SO_RCVMARK => keep(options, name, on.into()),
         c::SO_BUSY_POLL | c::SO_INCOMING_CPU | c::SO_PEEK_OFF => keep(options, name, number),
         c::SO_LOCK_FILTER if options.filter_locked && !on => return Err(Errno::EPERM),
         c::SO_LOCK_FILTER => options.filter_locked = on,
@@ -150,6 +185,10 @@ fn check_right(call: &Call<'_>, name: i32, number: i32) -> Result<(), Errno> {
             host.processes.require_for(process, NamespaceKind::Net, capability::NET_ADMIN)
         }
         c::SO_MARK => host.processes.require_either(process, capability::NET_RAW, capability::NET_ADMIN),
+        SO_RCVMARK => host.processes.require_either(process, capability::NET_RAW, capability::NET_ADMIN),
+        c::SO_PREFER_BUSY_POLL if number != 0 => {
+            host.processes.require_for(process, NamespaceKind::Net, capability::NET_ADMIN)
+        }
         c::SO_PRIORITY if !(0..=6).contains(&number) => {
             host.processes.require_either(process, capability::NET_RAW, capability::NET_ADMIN)
         }
@@ -176,9 +215,6 @@ fn keep_alive(call: &mut Call<'_>, key: SocketKey, on: bool) {
 }
 
 fn bind_to_device(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
-    if call.host.net.socket(key).options.bound_device.is_some() {
-        call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_RAW)?;
-    }
     let end = value.iter().position(|b| *b == 0).unwrap_or(value.len());
     let device = match &value[..end] {
         [] => None,
@@ -187,7 +223,16 @@ fn bind_to_device(call: &mut Call<'_>, key: SocketKey, value: &[u8]) -> Result<(
             Some(interface_index(n))
         }
     };
+    check_rebinding(call, key)?;
     call.host.net.socket(key).options.bound_device = device;
+    Ok(())
+}
+
+/// `EPERM` if a socket is bound to an interface already and the caller is not privileged.
+fn check_rebinding(call: &mut Call<'_>, key: SocketKey) -> Result<(), Errno> {
+    if call.host.net.socket(key).options.bound_device.is_some() {
+        call.host.processes.require_for(call.process, NamespaceKind::Net, capability::NET_RAW)?;
+    }
     Ok(())
 }
 
@@ -241,6 +286,9 @@ fn timeout(value: Option<SimDuration>) -> Value {
 }
 
 pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errno> {
+    /// Instructions of filters beyond the classic ones, as Linux numbers them (`SKF_AD_MAX`).
+    const BPF_EXTENSIONS: i32 = 64;
+    let name = plain(name);
     match name {
         c::SO_ERROR => return Ok(int(take_error(call, key))),
         c::SO_PEERCRED => return peer_credentials(call, key),
@@ -297,14 +345,24 @@ pub fn get(call: &mut Call<'_>, key: SocketKey, name: i32) -> Result<Value, Errn
         | c::SO_PASSSEC
         | c::SO_SELECT_ERR_QUEUE
         | c::SO_MAX_PACING_RATE
+        | c::SO_NOFCS
+        | c::SO_PREFER_BUSY_POLL
+        | c::SO_WIFI_STATUS
+        | SO_BUF_LOCK
+        | SO_RCVMARK
+        | SO_TXREHASH
         | c::SO_PEEK_OFF => {
             let unset = match name {
                 c::SO_PEEK_OFF | c::SO_MAX_PACING_RATE | c::SO_INCOMING_CPU => -1,
+                SO_TXREHASH => 1,
                 _ => 0,
             };
             int(options.kept.iter().find(|(kept, _)| *kept == name).map_or(unset, |(_, value)| *value))
         }
         c::SO_LOCK_FILTER => flag(options.filter_locked),
+        c::SO_BINDTOIFINDEX => int(options.bound_device.map_or(0, |index| index as i32)),
+        c::SO_BPF_EXTENSIONS => int(BPF_EXTENSIONS),
+        c::SO_BSDCOMPAT | c::SO_INCOMING_NAPI_ID => int(0),
         c::SO_COOKIE => structure(&u64::from(socket.serial)),
         _ => return Err(Errno::ENOPROTOOPT),
     })
