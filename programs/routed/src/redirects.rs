@@ -29,6 +29,11 @@ impl Redirects {
         Ok(())
     }
 
+    /// True if some were switched off here.
+    pub fn are_off(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// Gives the interfaces back what they had: in the network namespace that they were switched off in. Some may have gone meanwhile.
     pub fn restore(&mut self) {
         for entry in std::mem::take(&mut self.changed) {
@@ -52,7 +57,7 @@ fn path(entry: &str) -> String {
     format!("/proc/sys/net/ipv4/conf/{entry}/send_redirects")
 }
 
-/// Whether the kernel takes it for the name of an interface, so that it names no other file.
+/// True if the kernel takes it for the name of an interface, so that it names no other file.
 fn is_interface_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains('/')
 }

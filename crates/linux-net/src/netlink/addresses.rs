@@ -29,6 +29,12 @@ const IFA_F_MANAGETEMPADDR: u32 = 0x100;
 const IFA_CACHEINFO: u16 = 6;
 /// The length of `struct ifaddrmsg`.
 const IFADDRMSG: usize = 8;
+/// Flags of addresses without effect here.
+const UNKNOWN_FLAGS: [(u32, &str); 3] = [
+    (0x10, "IFA_F_HOMEADDRESS"),
+    (IFA_F_MANAGETEMPADDR, "IFA_F_MANAGETEMPADDR"),
+    (0x400, "IFA_F_MCAUTOJOIN"),
+];
 /// `IFA_FLAGS`.
 const IFA_FLAGS: u16 = 8;
 const IFA_RT_PRIORITY: u16 = 9;
@@ -118,6 +124,10 @@ impl Admin<'_> {
 
     /// `ip addr add`.
     pub(crate) fn add_address(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+        let flags = request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(0);
+        for (_, name) in UNKNOWN_FLAGS.into_iter().filter(|(flag, _)| flags & flag != 0) {
+            self.warn(format!("rtnetlink: {name} of addresses is accepted without effect"));
+        }
         if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
             let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
             return self.add_address6(request, number);

@@ -30,9 +30,12 @@ const UID_RANGE: u16 = 20;
 const IP_PROTO: u16 = 22;
 const SPORT_RANGE: u16 = 23;
 const DPORT_RANGE: u16 = 24;
-/// Selectors of rules that are not supported here: tunnels, VRFs, masks of ports, flow labels.
-const UNKNOWN: [(u16, &str); 6] = [
+/// `FRA_FLOW`: realms, by which nothing here counts.
+const FLOW: u16 = 11;
+/// Selectors of rules that are not supported here: tunnels, groups of interfaces, VRFs, masks of ports, flow labels.
+const UNKNOWN: [(u16, &str); 7] = [
     (12, "tunnels"),
+    (13, "suppress_ifgroup"),
     (19, "l3mdev"),
     (26, "flowlabel"),
     (27, "flowlabel"),
@@ -190,6 +193,9 @@ impl Admin<'_> {
         if let Some((_, what)) = UNKNOWN.iter().find(|(kind, _)| request.attribute(RULE, *kind).is_some()) {
             self.warn(format!("netlink: rules that select by {what} are not supported"));
             return Err(Errno::EOPNOTSUPP.into());
+        }
+        if request.attribute(RULE, FLOW).is_some() {
+            self.warn("rtnetlink: FRA_FLOW of rules is accepted without effect");
         }
         Wanted::read(request)
     }

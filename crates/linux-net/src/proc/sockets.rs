@@ -5,7 +5,7 @@ use crate::netlink::InetSocketInfo;
 use crate::socket_inode;
 use belljar_linux_abi::c;
 use belljar_netstack::bind::Bound;
-use belljar_netstack::socket::SocketKind;
+use belljar_netstack::socket::{Socket, SocketKind};
 use belljar_netstack::tcp::Role;
 use belljar_netstack::udp::Protocol;
 use belljar_netstack::{SocketKey, Stack, address};
@@ -18,6 +18,8 @@ pub const CLOSE: u8 = 7;
 pub const LISTEN: u8 = 10;
 /// That of a connected one.
 pub const ESTABLISHED: u8 = 1;
+/// That of a connection which only waits for late segments.
+const TIME_WAIT: u8 = 6;
 
 /// A socket's line.
 struct Line {
@@ -194,47 +196,49 @@ pub fn proc_net_raw(net: &Stack) -> String {
     table(head, c::AF_INET, lines, |line| format!("{} 2 0000000000000000 {}", line.inode, line.drops))
 }
 
-/// Sockets of a family by protocol, as `/proc/net/sockstat` counts them.
-#[derive(Default)]
+/// Sockets of a family in use, as `/proc/net/sockstat` counts them.
 struct InUse {
     tcp: usize,
+    /// Connections of TCP that only wait for late segments, which are not among the others.
+    waiting: usize,
     udp: usize,
     udplite: usize,
     raw: usize,
 }
 
-fn in_use(net: &Stack, domain: i32) -> InUse {
-    let raw = net
-        .own_sockets()
-        .filter(|(_, socket)| socket.domain == domain && matches!(socket.kind, SocketKind::Raw(_)));
-    InUse {
-        tcp: tcp_sockets(net, domain).len(),
-        udp: udp_sockets(net, domain, Protocol::Udp).len(),
-        udplite: udp_sockets(net, domain, Protocol::Lite).len(),
-        raw: raw.count(),
+impl InUse {
+    fn of(net: &Stack, domain: i32) -> InUse {
+        let tcp = tcp_sockets(net, domain);
+        let waiting = tcp.iter().filter(|socket| socket.state == TIME_WAIT).count();
+        let is_raw = |socket: &Socket| socket.domain == domain && matches!(socket.kind, SocketKind::Raw(_));
+        InUse {
+            tcp: tcp.len() - waiting,
+            waiting,
+            udp: udp_sockets(net, domain, Protocol::Udp).len(),
+            udplite: udp_sockets(net, domain, Protocol::Lite).len(),
+            raw: net.own_sockets().filter(|(_, socket)| is_raw(socket)).count(),
+        }
     }
 }
 
 /// `/proc/net/sockstat`. Memory is not counted by pages here.
 pub fn proc_net_sockstat(net: &Stack) -> String {
-    const TIME_WAIT: u8 = 6;
-    let all: Vec<_> =
-        [c::AF_INET, c::AF_INET6].into_iter().flat_map(|domain| tcp_sockets(net, domain)).collect();
-    let waiting = all.iter().filter(|socket| socket.state == TIME_WAIT).count();
-    let tcp = |socket: &belljar_netstack::socket::Socket| match &socket.kind {
-        SocketKind::Tcp(tcp) => Some(tcp.orphan),
-        _ => None,
-    };
-    let orphans: Vec<bool> = net.own_sockets().filter_map(|(_, socket)| tcp(socket)).collect();
-    let alone = orphans.iter().filter(|is_orphan| **is_orphan).count().saturating_sub(waiting);
-    let v4 = in_use(net, c::AF_INET);
-    let waiting4 = tcp_sockets(net, c::AF_INET).iter().filter(|socket| socket.state == TIME_WAIT).count();
+    let [v4, v6] = [c::AF_INET, c::AF_INET6].map(|domain| InUse::of(net, domain));
+    let waiting = v4.waiting + v6.waiting;
+    let (mut all, mut orphans) = (0, 0);
+    for (_, socket) in net.own_sockets() {
+        if let SocketKind::Tcp(tcp) = &socket.kind {
+            all += 1;
+            orphans += usize::from(tcp.orphan);
+        }
+    }
     format!(
-        "sockets: used {}\nTCP: inuse {} orphan {alone} tw {waiting} alloc {} mem 0\nUDP: inuse {} mem 0\nUDPLITE: inuse {}\nRAW: inuse {}\n\
+        "sockets: used {}\nTCP: inuse {} orphan {} tw {waiting} alloc {} mem 0\nUDP: inuse {} mem 0\nUDPLITE: inuse {}\nRAW: inuse {}\n\
          FRAG: inuse 0 memory 0\n",
         net.own_sockets().count(),
-        v4.tcp - waiting4,
-        orphans.len() - waiting,
+        v4.tcp,
+        orphans.max(waiting) - waiting,
+        all - waiting,
         v4.udp,
         v4.udplite,
         v4.raw,
@@ -243,7 +247,7 @@ pub fn proc_net_sockstat(net: &Stack) -> String {
 
 /// `/proc/net/sockstat6`.
 pub fn proc_net_sockstat6(net: &Stack) -> String {
-    let InUse { tcp, udp, udplite, raw } = in_use(net, c::AF_INET6);
+    let InUse { tcp, udp, udplite, raw, .. } = InUse::of(net, c::AF_INET6);
     format!(
         "TCP6: inuse {tcp}\nUDP6: inuse {udp}\nUDPLITE6: inuse {udplite}\nRAW6: inuse {raw}\nFRAG6: inuse 0 memory 0\n"
     )

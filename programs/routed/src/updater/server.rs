@@ -224,8 +224,8 @@ impl Client {
     }
 
     fn enter(&mut self, shared: &Shared, name: String) -> io::Result<()> {
-        if !self.routes.is_empty() {
-            return Err(io::Error::other("the namespace is chosen before the first route"));
+        if !self.routes.is_empty() || self.redirects.are_off() {
+            return Err(io::Error::other("the namespace is chosen before anything is changed"));
         }
         if !shared.kernels.contains_key(&name) {
             let text = format!("'{name}' is not served: start the updater with --namespace {name}");

@@ -46,6 +46,9 @@ pub fn set_option(
                     capability::NET_ADMIN,
                 )?;
             }
+            if (level, name) == (c::IPPROTO_IP, c::IP_OPTIONS) && !value.is_empty() {
+                call.host.warn("IP_OPTIONS is accepted without effect");
+            }
             ip::set(&mut call.host.net, key, level, name, &value)
         }
         (SOL_UDP | SOL_UDPLITE, SocketKind::Udp(_)) => udp::set(&mut call.host.net, key, name, &value),
