@@ -119,7 +119,9 @@ def experiment(a, program, racks, behind, seconds, folder):
             exp["hosts"] |= hosts
             exp["links"] += [*links, uplink("core", tor, a.uplink)]
     if not exp["hosts"]:
-        exp["hosts"]["idle"] = {"interfaces": {"eth0": "10.0.255.1/16"}, "processes": []}
+        # An experiment in which no process is left ends, whatever its simulators do.
+        waiting = {"path": "sleep", "args": ["3600"], "expected_final_state": "running"}
+        exp["hosts"]["idle"] = {"interfaces": {"eth0": "10.0.255.1/16"}, "processes": [waiting]}
         exp["links"].append({"between": ["idle", "core"]})
     return json.dumps(exp)
 
