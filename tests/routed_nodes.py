@@ -76,7 +76,7 @@ class Namespaces:
         return want
 
     def redirects(self, n):
-        """Whether the kernel of a node sends ICMP redirects: by all interfaces, and by each of its own."""
+        """1 or 0 for all interfaces of a node and for each: the kernel sends ICMP redirects unless both are 0."""
         which = ["all", *self.interfaces(n)[1::2]]
         return {name: int(self.inside(n, "sysctl", "-n", f"net.ipv4.conf.{name}.send_redirects").stdout) for name in which}
 

@@ -543,6 +543,7 @@ def test_listings_of_routes_sockets_and_counters_are_linuxs(run_experiment):
     assert ours == best(lambda: lines(in_a_namespace(setup, LISTINGS)), lambda theirs: theirs == ours)
 
 
+@pytest.mark.needs("ip", "ping")
 def test_counters_of_interfaces_are_those_of_ip(run_experiment):
     count = "ping -n -c 3 10.0.0.2 > /dev/null; ip -s -j link show eth0; cd /sys/class/net/eth0/statistics; echo; cat rx_bytes rx_packets tx_bytes tx_packets"
     hosts = {"a": {"interfaces": {"eth0": "10.0.0.1/24"}, "processes": [{"path": "sh", "args": ["-c", count]}]}, "b": {"interfaces": {"eth0": "10.0.0.2/24"}, "processes": []}}
