@@ -7,6 +7,7 @@ use belljar_linux_abi::c;
 use belljar_net::neighbour::NeighbourState;
 use belljar_netstack::{LO, Stack, interface_index};
 use belljar_tcp::CongestionAlgorithm;
+use belljar_wire::ethernet::Address;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
@@ -113,11 +114,10 @@ const LASTING_FLAGS: u32 = 0xffff & !(c::IFF_RUNNING as u32);
 /// The content of such a file; nothing for an interface that is not there.
 pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> String {
     let Some(interface) = net.interfaces.get(number) else { return String::new() };
-    let hardware = |[a, b, c, d, e, f]: [u8; 6]| format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\n");
     match file {
-        InterfaceFile::Address => hardware(interface.mac),
+        InterfaceFile::Address => format!("{}\n", Address(interface.mac)),
         InterfaceFile::AddressLength => "6\n".to_owned(),
-        InterfaceFile::Broadcast => hardware([if number == LO { 0 } else { 0xff }; 6]),
+        InterfaceFile::Broadcast => format!("{}\n", Address([if number == LO { 0 } else { 0xff }; 6])),
         InterfaceFile::Flags => format!("{:#x}\n", interface_flags(interface) & LASTING_FLAGS),
         InterfaceFile::QueueLength => "1000\n".to_owned(),
         InterfaceFile::Uevent => {
