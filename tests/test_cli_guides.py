@@ -24,10 +24,11 @@ def follow(belljar, workdir, commands):
     (workdir / "examples").symlink_to(EXAMPLES)
     done = None
     for line in commands:
-        if shutil.which(line.split()[0], path=f"{workdir}:{os.environ['PATH']}") is None:
+        program = line.split()[0]
+        if shutil.which(workdir / program if "/" in program else program) is None:
             continue
         done = execute(["sh", "-c", line], cwd=workdir)
-        assert done.status == 0, done
+        assert done.status == 0, str(done)
     return done
 
 
