@@ -317,6 +317,53 @@ def test_two_simulators_have_a_channel_of_their_own(run):
         assert of_hosts(out) == of_hosts(whole)
 
 
+# Sends a frame every 400 ms up to a time, then ends.
+PULSES = """
+import sys
+sys.path.insert(0, LIB)
+from belljar_channel import Simulator
+simulator = Simulator()
+channel = simulator.channel(sys.argv[1])
+ms = 1_000_000_000
+def pulse():
+    if simulator.now > int(sys.argv[2]) * ms:
+        return simulator.stop()
+    channel.send(bytes(6 * [255] + 6 * [2] + [8, 0] + 50 * [0]))
+    simulator.after(400 * ms, pulse)
+simulator.after(400 * ms, pulse)
+simulator.run()
+"""
+# Says when frames arrive, up to a time.
+HEARS = """
+import sys
+sys.path.insert(0, LIB)
+from belljar_channel import Simulator
+simulator = Simulator()
+simulator.channel(sys.argv[1], lambda frame: print(simulator.now, flush=True))
+simulator.run(int(sys.argv[2]) * 1_000_000_000)
+"""
+
+
+def pulses(workdir, links, until_ms=9000, **more):
+    """Two simulators, one of which sends to the other, and nothing else that acts."""
+    simulators = {name: {"command": [sys.executable, "-B", str(script(workdir, f"{name}.py", text)), "{out}", *options], "latency": "500 us"}
+                  for name, text, options in (("sends", PULSES, [str(until_ms)]), ("hears", HEARS, ["12000"]))}
+    links = [*links, {"between": ["quiet", "other"]}]
+    return {"general": {"stop_time": "60 s"}, "hosts": {"quiet": {}, "other": {}}, "simulators": simulators, "links": links, **more}
+
+
+def test_a_run_goes_on_for_simulators_alone(run, workdir):
+    """No host has a program: the run goes on until the simulators have ended, or to its stop time."""
+    at_a_switch = [{"between": ["sends:out", "s"]}, {"between": ["s", "hears:out"]}]
+    seen = []
+    for name, more in (("first", {}), ("again", {}), ("short", {"general": {"stop_time": "5 s"}})):
+        out, done = run(name, pulses(workdir, at_a_switch, switches=["s"], **more))
+        heard = (out / "simulators/hears/stdout").read_text().split()
+        seen.append((heard, re.search(r"([0-9.]+) s simulated", done.stdout)[1]))
+    assert seen[0] == seen[1] and len(seen[0][0]) == 22 and 12 <= float(seen[0][1]) < 14, seen[0]
+    assert len(seen[2][0]) == 12 and seen[2][1] == "5.000", seen[2]
+
+
 def test_a_proxy_carries_channels_to_another_machine(run, belljar, workdir):
     """Two proxies on loopback between the experiment and its middlebox: nothing changes."""
     expected, _ = run("near", cut())

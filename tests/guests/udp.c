@@ -1,5 +1,6 @@
 /* UDP over loopback. udp(7), ip(7), recv(2), send(2). */
 #include "guest.h"
+#include <net/if.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
@@ -289,6 +290,56 @@ static void the_destination_is_told(void) {
     close(a), close(b);
 }
 
+/* Sends a byte to a port of this host from a source and by an interface that a control message names. */
+static long sent_from(int s, struct sockaddr *to, socklen_t len, const char *source, int interface) {
+    int v6 = to->sa_family == AF_INET6;
+    char room[CMSG_SPACE(sizeof(struct in6_pktinfo))] = {0};
+    size_t size = v6 ? sizeof(struct in6_pktinfo) : sizeof(struct in_pktinfo);
+    struct iovec v = {"x", 1};
+    struct msghdr m = {to, len, &v, 1, room, CMSG_SPACE(size), 0};
+    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+    *h = (struct cmsghdr){CMSG_LEN(size), v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_PKTINFO : IP_PKTINFO};
+    if (v6) {
+        struct in6_pktinfo info = {.ipi6_ifindex = interface};
+        inet_pton(AF_INET6, source, &info.ipi6_addr);
+        memcpy(CMSG_DATA(h), &info, size);
+    } else {
+        struct in_pktinfo info = {.ipi_ifindex = interface};
+        inet_pton(AF_INET, source, &info.ipi_spec_dst);
+        memcpy(CMSG_DATA(h), &info, size);
+    }
+    return sendmsg(s, &m, 0);
+}
+
+static void sources_that_are_not_there(void) {
+    struct sockaddr_in to;
+    int a = bound(&to), lo = if_nametoindex("lo"), on = 1;
+    SAME(sent_from(a, ADDR(to), "0.0.0.0", 0), 1);
+    SAME(sent_from(a, ADDR(to), "127.0.0.9", lo), 1);
+    FAILS(sent_from(a, ADDR(to), "127.0.0.1", 7777), ENODEV);
+    FAILS(sent_from(a, ADDR(to), "198.51.100.77", 0), ENETUNREACH);
+    FAILS(sent_from(a, ADDR(to), "198.51.100.77", 7777), ENETUNREACH);
+    FAILS(sent_from(a, ADDR(to), "224.0.0.1", 0), EINVAL);
+    FAILS(sent_from(a, ADDR(to), "255.255.255.255", 7777), EINVAL);
+    close(a);
+    struct sockaddr_in6 to6 = {.sin6_family = AF_INET6, .sin6_port = htons(9), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int b = socket(AF_INET6, SOCK_DGRAM, 0);
+    if (b < 0 || connect(b, ADDR(to6)) < 0) /* a host without IPv6 */
+        return;
+    struct sockaddr_in6 none = {.sin6_family = AF_UNSPEC};
+    SAME(connect(b, ADDR(none)), 0);
+    SAME(sent_from(b, ADDR(to6), "::", lo), 1);
+    SAME(sent_from(b, ADDR(to6), "::1", 0), 1);
+    FAILS(sent_from(b, ADDR(to6), "::1", 7777), ENODEV);
+    FAILS(sent_from(b, ADDR(to6), "2001:db8:77::1", 0), EINVAL);
+    FAILS(sent_from(b, ADDR(to6), "2001:db8:77::1", 7777), ENODEV);
+    FAILS(sent_from(b, ADDR(to6), "fe80::77", 0), EINVAL);
+    FAILS(sent_from(b, ADDR(to6), "ff02::1", lo), EINVAL);
+    SAME(setsockopt(b, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof on), 0);
+    CHECK(sent_from(b, ADDR(to6), "2001:db8:77::1", 0) != -1 || errno != EINVAL);
+    close(b);
+}
+
 GUEST(T(datagrams_keep_their_borders), T(peek_and_trunc), T(connected), T(nobody_there_is_refused), T(ports),
       T(unbound_sender_gets_a_port), T(too_big), T(vectors_and_messages), T(receive_timeout), T(echo_in_a_thread),
-      T(socket_identity), T(the_destination_is_told))
+      T(socket_identity), T(the_destination_is_told), T(sources_that_are_not_there))

@@ -53,6 +53,7 @@ pub struct Channel<L> {
     horizon: SimTime,
     last_sent: Option<SimTime>,
     ended: bool,
+    last_heard: SimTime,
     counts: Counts,
     watch: Arc<Watch>,
     layer: L,
@@ -102,6 +103,7 @@ impl<L: Layer> Channel<L> {
             horizon: SimTime::ZERO,
             last_sent: None,
             ended: false,
+            last_heard: SimTime::ZERO,
             counts: Counts::default(),
             layer,
         }
@@ -326,6 +328,9 @@ impl<L: Layer> Channel<L> {
     }
 
     fn end(&mut self) {
+        if self.sync {
+            self.last_heard = self.horizon;
+        }
         self.ended = true;
         self.horizon = SimTime::MAX;
         self.sync = false;
@@ -336,6 +341,10 @@ impl<L: Layer> Channel<L> {
     /// True if the peer has ended, by TERMINATE or by going away.
     pub fn has_ended(&self) -> bool {
         self.ended
+    }
+    /// The last stamp of a peer that has ended and synchronised; zero otherwise.
+    pub fn last_heard(&self) -> SimTime {
+        self.last_heard
     }
     /// True if both sides synchronise.
     pub fn is_synchronised(&self) -> bool {

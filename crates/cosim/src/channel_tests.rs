@@ -132,6 +132,7 @@ fn terminate_ends_a_channel_and_going_away_is_noticed_when_all_is_read() {
     assert_eq!(right.poll(at(600)).unwrap(), None);
     assert!(right.has_ended());
     assert_eq!((right.horizon(), right.sync_due()), (SimTime::MAX, SimTime::MAX));
+    assert_eq!(right.last_heard(), at(505), "whatever has been polled for since");
     right.check_peer().unwrap();
     assert!(right.send(at(700), &frame(1, 60)).unwrap(), "dropped");
 

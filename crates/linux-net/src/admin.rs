@@ -28,8 +28,8 @@ pub trait Listeners {
     fn announce(&mut self, stack: &mut Stack, group: u32, message: &[u8]);
     /// Tells packet sockets that their interface has gone down.
     fn interface_down(&mut self, stack: &mut Stack, interface: usize);
-    /// `IFF_PROMISC` and `IFF_ALLMULTI`, as packet sockets have set them on an interface.
-    fn membership_flags(&self, stack: &Stack, interface: usize) -> u32;
+    /// Memberships of packet sockets for which an interface hears what is not for it, and all groups.
+    fn memberships(&self, stack: &Stack, interface: usize) -> (u32, u32);
     /// UNIX sockets, for sock_diag.
     fn unix_sockets(&self, stack: &Stack) -> Vec<UnixSocketInfo>;
     /// The number of the network that a process or a descriptor of the caller's names, if the caller administers that one too.

@@ -16,7 +16,30 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// `ETH_MIN_MTU`.
 pub(crate) const LEAST_MTU: u32 = 68;
 
+/// Flags that an administrator may set, beside `IFF_UP`.
+const SETTABLE: i32 = c::IFF_DEBUG
+    | c::IFF_NOTRAILERS
+    | c::IFF_NOARP
+    | c::IFF_DYNAMIC
+    | c::IFF_MULTICAST
+    | c::IFF_PORTSEL
+    | c::IFF_AUTOMEDIA
+    | c::IFF_PROMISC
+    | c::IFF_ALLMULTI;
+
 impl Admin<'_> {
+    /// Sets the `IFF_*` of an interface that may be set (`__dev_change_flags`).
+    pub(crate) fn set_flags(&mut self, number: usize, flags: u32) {
+        let interface = &mut self.net.interfaces[number];
+        let changed = (interface.lasting_flags() ^ flags) & SETTABLE as u32;
+        interface.settings.toggled ^= changed;
+        if changed & c::IFF_NOARP as u32 != 0 && interface.up {
+            self.net.neighbours.flush(number, true);
+            self.net.v6.neighbours.flush(number, true);
+        }
+        self.set_interface_up(number, flags & c::IFF_UP as u32 != 0);
+    }
+
     /// Takes an interface into use or out of it; its routes go and come with it.
     pub fn set_interface_up(&mut self, number: usize, up: bool) {
         if self.net.interfaces[number].up == up {
@@ -101,6 +124,17 @@ impl Admin<'_> {
     }
 
     /// Sets the longest packet that an interface carries: `EINVAL` for what it cannot be.
+    /// Gives an interface another hardware address: `EADDRNOTAVAIL` for that of a group or none, `EINVAL` for one of another
+    /// length.
+    pub(crate) fn set_mac(&mut self, number: usize, bytes: &[u8]) -> Result<(), Errno> {
+        let mac: [u8; 6] = bytes.try_into().map_err(|_| Errno::EINVAL)?;
+        if mac[0] & 1 != 0 || mac == [0; 6] {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
+        self.net.interfaces[number].mac = mac;
+        Ok(())
+    }
+
     pub(crate) fn set_mtu(&mut self, number: usize, mtu: u32) -> Result<(), Errno> {
         let loopback = self.net.interfaces[number].attachment == Attachment::Loopback;
         if !(LEAST_MTU..=if loopback { 65_536 } else { 65_535 }).contains(&mtu) {

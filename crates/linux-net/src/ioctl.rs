@@ -161,10 +161,13 @@ pub fn change_interface(admin: &mut Admin<'_>, number: u64, entry: &[u8; IFREQ_L
             let own = labelled(admin.net, interface, name).ok_or(Errno::EADDRNOTAVAIL)?;
             return if word & c::IFF_UP != 0 { Ok(()) } else { admin.delete_address(interface, own) };
         }
-        request::SIFFLAGS => admin.set_interface_up(interface, word & c::IFF_UP != 0),
+        request::SIFFLAGS => {
+            let flags = u16::from_ne_bytes([value[0], value[1]]);
+            admin.set_flags(interface, flags.into());
+        }
         request::SIFMTU => admin.set_mtu(interface, word as u32)?,
         request::SIFHWADDR => {
-            admin.net.interfaces[interface].mac = value[2..8].try_into().expect("six bytes");
+            admin.set_mac(interface, &value[2..8])?;
         }
         request::SIFADDR => return admin.set_labelled_address(interface, name, ip_of(value)?),
         request::SIFNETMASK => {
@@ -176,8 +179,11 @@ pub fn change_interface(admin: &mut Admin<'_>, number: u64, entry: &[u8; IFREQ_L
             admin.announce_address(interface, &own, true);
             return Ok(());
         }
-        // Queues are as the experiment has them.
-        request::SIFTXQLEN => return Ok(()),
+        // It is said, and nothing else: queues are as the experiment has them.
+        request::SIFTXQLEN => {
+            let length = u32::try_from(word).map_err(|_| Errno::EINVAL)?;
+            admin.net.interfaces[interface].settings.queue_len = Some(length);
+        }
         _ => {
             admin.warn("interfaces cannot be renamed while a host runs");
             return Err(Errno::EBUSY);
@@ -362,13 +368,7 @@ pub fn interface_flags(interface: &Interface) -> u32 {
     const LOWER_UP: i32 = 0x10000;
     let up = if interface.up { c::IFF_UP } else { 0 };
     let carrier = if interface.is_running() { c::IFF_RUNNING | LOWER_UP } else { 0 };
-    let own = match interface.attachment {
-        Attachment::Loopback => c::IFF_LOOPBACK,
-        Attachment::Dummy => c::IFF_BROADCAST | c::IFF_NOARP,
-        Attachment::Tun(_) => c::IFF_POINTOPOINT | c::IFF_NOARP | c::IFF_MULTICAST,
-        _ => c::IFF_BROADCAST | c::IFF_MULTICAST,
-    };
-    (up | carrier | own) as u32
+    (up | carrier) as u32 | interface.lasting_flags()
 }
 
 fn ifreq(name: &str) -> [u8; IFREQ_LEN] {
@@ -430,9 +430,8 @@ pub fn ask_interface(admin: &Admin<'_>, number: u64, entry: &mut [u8; IFREQ_LEN]
     let end = entry[..NAME_LEN].iter().position(|b| *b == 0).unwrap_or(NAME_LEN);
     let interface_number = labelled_interface(admin.net, &entry[..end])?;
     let own = labelled(admin.net, interface_number, &entry[..end]).ok_or(Errno::EADDRNOTAVAIL);
-    let flags = interface_flags(&admin.net.interfaces[interface_number])
-        | admin.listeners.membership_flags(admin.net, interface_number);
     let interface = &admin.net.interfaces[interface_number];
+    let flags = interface_flags(interface);
     entry[NAME_LEN..].fill(0);
     let mut put = |value: &[u8]| entry[NAME_LEN..NAME_LEN + value.len()].copy_from_slice(value);
     match number {
@@ -452,7 +451,7 @@ pub fn ask_interface(admin: &Admin<'_>, number: u64, entry: &mut [u8; IFREQ_LEN]
         GIFNETMASK => put_address(entry, admin.net.address_network(interface_number, &own?).netmask()),
         GIFMTU => put(&(interface.mtu as i32).to_ne_bytes()),
         GIFINDEX => put(&interface_index(interface_number).to_ne_bytes()),
-        GIFTXQLEN => put(&1_000i32.to_ne_bytes()),
+        GIFTXQLEN => put(&interface.queue_capacity().to_ne_bytes()),
         GIFHWADDR => {
             put(&[&interface.hardware_type().to_ne_bytes()[..], &interface.mac].concat());
         }

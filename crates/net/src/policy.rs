@@ -228,6 +228,10 @@ impl<A: Ip> Policy<A> {
     pub fn is_plain(&self) -> bool {
         self.plain
     }
+    /// True if there are rules beside those of the start.
+    pub fn has_further_rules(&self) -> bool {
+        self.rules.len() > if A::BITS == 32 { 2 } else { 1 }
+    }
     /// The rules in their order.
     pub fn rules(&self) -> &[Rule<A>] {
         &self.rules

@@ -6,6 +6,7 @@ use belljar_base::Map;
 use std::cmp::Reverse;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// An address of one family.
@@ -194,6 +195,8 @@ pub enum RouteKind {
     Prohibit,
     /// This table knows no way.
     Throw,
+    /// They are for this host, whatever its addresses are.
+    Local,
 }
 
 /// A route.
@@ -276,17 +279,25 @@ impl<A: Ip> Route<A> {
 /// A route that was looked for, the prefix that it is to, and the next hop if there is one.
 pub type RouteMatch<'a, A> = (Prefix<A>, &'a Route<A>, Option<NextHop<A>>);
 
-/// Place of a route among those of its prefix: first those for one type of service, then by metric.
+/// Place of a route among those of its prefix: first those for one type of service, then by metric. Of those that are alike in
+/// both the first one is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     tos: Reverse<u8>,
     metric: u32,
+    /// The order of those that are alike.
+    turn: i32,
 }
 
 impl Rank {
     /// The place of a route for a type of service (0: all) with this metric.
     pub fn new(tos: u8, metric: u32) -> Rank {
-        Rank { tos: Reverse(tos), metric }
+        Rank { tos: Reverse(tos), metric, turn: 0 }
+    }
+
+    /// All places of routes that are alike in type of service and metric.
+    fn alike(self) -> RangeInclusive<Rank> {
+        Rank { turn: i32::MIN, ..self }..=Rank { turn: i32::MAX, ..self }
     }
 }
 
@@ -356,8 +367,10 @@ impl<A: Ip> RouteTable<A> {
     }
     /// Adds a route; gives back one with the same prefix, type of service and metric that it takes the place of.
     pub fn insert(&mut self, prefix: Prefix<A>, metric: u32, route: Route<A>) -> Option<Route<A>> {
+        let rank = Rank::new(route.tos, metric);
+        let rank = self.alike(prefix, rank).next().map_or(rank, |(rank, _)| rank);
         let recorded = self.changes.is_some().then(|| route.clone());
-        let old = self.routes.insert(key(prefix, Rank::new(route.tos, metric)), route);
+        let old = self.routes.insert(key(prefix, rank), route);
         if let (Some(changes), Some(route)) = (&mut self.changes, recorded)
             && old.as_ref() != Some(&route)
         {
@@ -369,18 +382,55 @@ impl<A: Ip> RouteTable<A> {
         self.count();
         old
     }
-    /// The route with exactly this prefix and rank; a metric alone is that of a route for all types of service.
-    pub fn get(&self, prefix: Prefix<A>, rank: impl Into<Rank>) -> Option<&Route<A>> {
-        self.routes.get(&key(prefix, rank.into()))
+    /// Adds a route before or behind those with the same prefix, type of service and metric, which stay: the first one that can be
+    /// used is.
+    pub fn insert_beside(&mut self, prefix: Prefix<A>, metric: u32, route: Route<A>, behind: bool) {
+        let rank = Rank::new(route.tos, metric);
+        let turns: Vec<i32> = self.alike(prefix, rank).map(|(rank, _)| rank.turn).collect();
+        let (Some(first), Some(last)) = (turns.first(), turns.last()) else {
+            self.insert(prefix, metric, route);
+            return;
+        };
+        let turn = if behind { last.saturating_add(1) } else { first.saturating_sub(1) };
+        if let Some(changes) = self.changes.as_mut().filter(|_| !behind) {
+            changes.push(RouteChange { prefix, metric, route: Some(route.clone()) });
+        }
+        self.routes.insert(key(prefix, Rank { turn, ..rank }), route);
+        self.lengths[usize::from(A::BITS - prefix.len)] += 1;
+        self.count();
     }
-    /// Takes a route out.
+    /// The routes with this prefix, type of service and metric, in their order.
+    pub fn all_alike(&self, prefix: Prefix<A>, rank: Rank) -> impl Iterator<Item = &Route<A>> {
+        self.alike(prefix, rank).map(|(_, route)| route)
+    }
+    fn alike(&self, prefix: Prefix<A>, rank: Rank) -> impl Iterator<Item = (Rank, &Route<A>)> {
+        let (first, last) = rank.alike().into_inner();
+        let alike = self.routes.range(key(prefix, first)..=key(prefix, last));
+        alike.map(|((.., rank), route)| (*rank, route))
+    }
+    /// The first route with this prefix and rank; a metric alone is that of routes for all types of service.
+    pub fn get(&self, prefix: Prefix<A>, rank: impl Into<Rank>) -> Option<&Route<A>> {
+        self.alike(prefix, rank.into()).map(|(_, route)| route).next()
+    }
+    /// Takes the first such route out.
     pub fn remove(&mut self, prefix: Prefix<A>, rank: impl Into<Rank>) -> Option<Route<A>> {
-        let rank = rank.into();
+        let (rank, _) = self.alike(prefix, rank.into()).next()?;
+        self.take(prefix, rank)
+    }
+    /// Takes the first route out that is this one.
+    pub fn remove_this(&mut self, prefix: Prefix<A>, metric: u32, route: &Route<A>) -> Option<Route<A>> {
+        let rank = Rank::new(route.tos, metric);
+        let (rank, _) = self.alike(prefix, rank).find(|(_, other)| *other == route)?;
+        self.take(prefix, rank)
+    }
+    fn take(&mut self, prefix: Prefix<A>, rank: Rank) -> Option<Route<A>> {
+        let was_first = self.alike(prefix, rank).next().is_some_and(|(first, _)| first == rank);
         let old = self.routes.remove(&key(prefix, rank));
         if old.is_some() {
             self.lengths[usize::from(A::BITS - prefix.len)] -= 1;
-            if let Some(changes) = &mut self.changes {
-                changes.push(RouteChange { prefix, metric: rank.metric, route: None });
+            let next = self.get(prefix, rank).cloned();
+            if let Some(changes) = self.changes.as_mut().filter(|_| was_first) {
+                changes.push(RouteChange { prefix, metric: rank.metric, route: next });
             }
             self.count();
         }
@@ -401,7 +451,9 @@ impl<A: Ip> RouteTable<A> {
     /// Takes out all routes for which `keep` does not hold.
     pub fn retain(&mut self, mut keep: impl FnMut(Prefix<A>, u32, &mut Route<A>) -> bool) {
         let (lengths, changes) = (&mut self.lengths, &mut self.changes);
-        self.routes.retain(|(rest, address, Rank { metric, .. }), route| {
+        let mut gone = Vec::new();
+        self.routes.retain(|(rest, address, rank), route| {
+            let metric = &rank.metric;
             let prefix = Prefix { address: *address, len: A::BITS - rest };
             let before = changes.is_some().then(|| route.clone());
             let kept = keep(prefix, *metric, route);
@@ -410,12 +462,20 @@ impl<A: Ip> RouteTable<A> {
             {
                 let route = kept.then(|| route.clone());
                 changes.push(RouteChange { prefix, metric: *metric, route });
+                gone.extend((!kept).then_some((prefix, *rank)));
             }
             if !kept {
                 lengths[usize::from(*rest)] -= 1;
             }
             kept
         });
+        for (prefix, rank) in gone {
+            // One that is like it may be there still.
+            let next = self.get(prefix, rank).cloned();
+            if let (Some(changes), Some(_)) = (&mut self.changes, &next) {
+                changes.push(RouteChange { prefix, metric: rank.metric, route: next });
+            }
+        }
         self.count();
     }
     /// Takes the routes out that the experiment has computed before, and puts these in where there are no others.
@@ -462,6 +522,7 @@ impl<A: Ip> RouteTable<A> {
             present &= present.wrapping_sub(1);
             let network = destination.masked(A::BITS - rest);
             let (first, last_of_all) = (Rank::new(u8::MAX, 0), Rank::new(0, u32::MAX));
+            let (first, last_of_all) = (*first.alike().start(), *last_of_all.alike().end());
             let prefix = Prefix { address: network, len: A::BITS - rest };
             let of_network = self.routes.range((rest, network, first)..=(rest, network, last_of_all));
             for (_, route) in of_network.filter(|(_, route)| is_for(route)) {

@@ -117,6 +117,44 @@ fn routes_for_a_type_of_service_come_first() {
 }
 
 #[test]
+fn routes_that_are_alike_are_tried_in_their_order() {
+    let by = |interface| Route::by(interface, None, protocol::STATIC);
+    let prefix = net("10.1.0.0/16");
+    let mut table = RouteTable::default();
+    table.record_changes();
+    table.insert(prefix, 5, by(1));
+    table.insert_beside(prefix, 5, by(2), true);
+    table.insert_beside(prefix, 5, by(3), false);
+    let order = |table: &RouteTable| -> Vec<usize> {
+        table.all_alike(prefix, 5.into()).map(|route| route.hops[0].interface).collect()
+    };
+    assert_eq!(order(&table), [3, 1, 2]);
+    let found = |table: &RouteTable, down: usize| {
+        let found = table.lookup(ip("10.1.2.3"), || 0, |hop| hop.interface != down);
+        found.and_then(|(_, hop)| hop).map(|hop| hop.interface)
+    };
+    assert_eq!((found(&table, 0), found(&table, 3)), (Some(3), Some(1)));
+    // The first is meant, unless one is named.
+    table.insert(prefix, 5, by(4));
+    assert_eq!(order(&table), [4, 1, 2]);
+    table.remove_this(prefix, 5, &by(1)).unwrap();
+    table.remove(prefix, 5).unwrap();
+    assert_eq!(order(&table), [2]);
+    let now: Vec<_> = table
+        .take_changes()
+        .into_iter()
+        .map(|change| change.route.map(|route| route.hops[0].interface))
+        .collect();
+    assert_eq!(now, [Some(1), Some(3), Some(4), Some(2)], "the first one each time");
+    table.insert_beside(prefix, 5, by(6), false);
+    table.take_changes();
+    table.retain(|_, _, route| route.hops[0].interface != 6);
+    assert_eq!(table.take_changes().last().unwrap().route, Some(by(2)));
+    table.retain(|_, _, _| false);
+    assert!(table.is_empty() && found(&table, 0).is_none());
+}
+
+#[test]
 fn a_few_routes_are_found_as_many_are() {
     let mut few = RouteTable::default();
     few.insert(Prefix::ALL, 5, Route::by(1, None, protocol::BOOT));

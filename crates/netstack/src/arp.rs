@@ -43,13 +43,17 @@ impl Stack {
 
     /// A packet of ARP is received (`arp_process`).
     pub fn arp_input(&mut self, interface: usize, payload: &[u8]) {
+        if !self.interfaces[interface].asks_neighbours() {
+            return;
+        }
         let heard = arp::Packet::new_checked(payload).ok().and_then(|packet| arp::Repr::parse(&packet).ok());
         let Some(heard) = heard else {
             self.counters.malformed += 1;
             return;
         };
         let (ip, mac, target) = (heard.sender_protocol, heard.sender_hardware, heard.target_protocol);
-        let for_us = !target.is_loopback() && self.interface_of(target).is_some();
+        let own = self.interface_of(target).is_some() || self.is_of_local_network(target);
+        let for_us = own && !target.is_loopback();
         let reply = heard.operation == arp::Operation::Reply;
         let answers = !reply
             && match for_us {

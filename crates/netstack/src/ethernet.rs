@@ -110,6 +110,9 @@ impl Stack {
             (group_address(next), packet)
         } else if self.is_broadcast_on(interface, next) {
             (Address::BROADCAST, packet)
+        } else if !self.interfaces[interface].asks_neighbours() {
+            let known = self.neighbours.get(interface, next).and_then(|known| known.address);
+            (known.unwrap_or(Address(self.interfaces[interface].mac)), packet)
         } else {
             match self.neighbours.resolve(self.clock.now(), interface, next, packet) {
                 Some(known) => known,

@@ -16,6 +16,7 @@ use crate::StackTimer;
 use crate::TimerId;
 use crate::socket::{Socket, SocketKind};
 use belljar_base::SimTime;
+use belljar_linux_abi::c;
 use belljar_net::{InterfaceAddress, Nic, NicEvent, Packet};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -118,6 +119,19 @@ pub enum Attachment {
     Gone,
 }
 
+/// What the administrator has set of an interface that is otherwise as its kind has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkSettings {
+    /// The `IFF_*` that are other than the kind's.
+    pub toggled: u32,
+    /// `IFLA_IFALIAS`: a description.
+    pub alias: Option<Box<[u8]>>,
+    /// `IFLA_GROUP`: the group of interfaces that it is in.
+    pub group: u32,
+    /// `IFLA_TXQLEN`, where it is not the kind's.
+    pub queue_len: Option<u32>,
+}
+
 /// An interface as programs see it.
 #[derive(Clone, Debug)]
 pub struct Interface {
@@ -137,6 +151,8 @@ pub struct Interface {
     pub carrier: bool,
     /// The medium that it is attached to.
     pub attachment: Attachment,
+    /// What the administrator has set besides.
+    pub settings: LinkSettings,
 }
 
 /// Addresses in the order in which an interface keeps them: those that share the network of an earlier one are secondary.
@@ -158,6 +174,7 @@ impl Interface {
             up: true,
             carrier: true,
             attachment: Attachment::Loopback,
+            settings: LinkSettings::default(),
         }
     }
     /// The interface `eth0` of a host on the graph.
@@ -171,6 +188,7 @@ impl Interface {
             up: true,
             carrier: true,
             attachment: Attachment::Graph,
+            settings: LinkSettings::default(),
         }
     }
     /// The interface at the end of a link, by its number among the host's.
@@ -184,6 +202,7 @@ impl Interface {
             up: true,
             carrier: config.carrier,
             attachment: Attachment::Link(number),
+            settings: LinkSettings::default(),
         }
     }
     /// `ARPHRD_LOOPBACK`, `ARPHRD_NONE` or `ARPHRD_ETHER`.
@@ -194,9 +213,33 @@ impl Interface {
             _ => 1,
         }
     }
+    /// `IFF_*` that it has by its kind or that the administrator has given it, without those of its state.
+    pub fn lasting_flags(&self) -> u32 {
+        let own = match self.attachment {
+            Attachment::Loopback => c::IFF_LOOPBACK,
+            Attachment::Dummy => c::IFF_BROADCAST | c::IFF_NOARP,
+            Attachment::Tun(_) => c::IFF_POINTOPOINT | c::IFF_NOARP | c::IFF_MULTICAST,
+            _ => c::IFF_BROADCAST | c::IFF_MULTICAST,
+        };
+        own as u32 ^ self.settings.toggled
+    }
+    /// True if the hardware addresses of its neighbours are asked for, and questions for its own answered.
+    pub fn asks_neighbours(&self) -> bool {
+        self.lasting_flags() & c::IFF_NOARP as u32 == 0
+    }
+    /// Packets that its queue takes as programs are told.
+    pub fn queue_capacity(&self) -> u32 {
+        let program = matches!(self.attachment, Attachment::Tun(_) | Attachment::Tap(_));
+        self.settings.queue_len.unwrap_or(if program { 500 } else { 1_000 })
+    }
     /// `IFF_RUNNING`: it is up and has a carrier.
     pub fn is_running(&self) -> bool {
         self.up && self.carrier
+    }
+    /// True if it is up, and the interface that it lies upon or is a pair with is not.
+    pub fn waits_for_below(&self) -> bool {
+        let lies_upon = matches!(self.attachment, Attachment::Vlan { .. } | Attachment::Veth { .. });
+        self.up && !self.carrier && lies_upon
     }
     /// True if it is at the end of a link that stations share.
     pub fn is_link(&self) -> bool {
@@ -506,6 +549,7 @@ impl Interface {
             up: false,
             carrier: true,
             attachment,
+            settings: LinkSettings::default(),
         }
     }
 }

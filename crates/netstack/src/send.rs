@@ -3,6 +3,7 @@
 use crate::ip::Outbound;
 use crate::ip::route::{ResolvedRoute, Through};
 use crate::path_mtu::heeds_routers;
+use crate::udp::SendOptions;
 use crate::{SocketKey, Stack, address, interface_index};
 use belljar_linux_abi::{Errno, c};
 use std::net::{IpAddr, SocketAddr};
@@ -53,6 +54,32 @@ impl Stack {
             return Err(Errno::EINVAL);
         }
         Ok(device)
+    }
+
+    /// Checks the source and the interface that a datagram is given by control messages: `ENODEV` for an interface that is not
+    /// there; for a source that is not this host's, `ENETUNREACH` or `EINVAL` (`ip_route_output_key`, `ip6_datagram_send_ctl`).
+    pub fn check_given(&self, key: SocketKey, to: IpAddr, options: &SendOptions) -> Result<(), Errno> {
+        let device = options.interface.map(|index| self.interface_by_index(index).ok_or(Errno::ENODEV));
+        let free = self.sockets[key.0].ip_options().is_some_and(|ip| ip.free_bind);
+        match options.source {
+            Some(IpAddr::V4(v4)) if v4.is_multicast() || v4.is_broadcast() => return Err(Errno::EINVAL),
+            Some(IpAddr::V4(v4)) if to.is_ipv4() && !free && !self.is_local(v4.into()) => {
+                return Err(Errno::ENETUNREACH);
+            }
+            Some(IpAddr::V6(v6)) if !free => {
+                let near = v6.is_unicast_link_local() || v6.is_loopback();
+                let own = match device.transpose()? {
+                    Some(number) if near => self.interfaces[number].addresses6.iter().any(|own| own.ip == v6),
+                    None if v6.is_unicast_link_local() => false,
+                    _ => self.is_local(v6.into()),
+                };
+                if !own {
+                    return Err(Errno::EINVAL);
+                }
+            }
+            _ => {}
+        }
+        device.transpose().map(|_| ())
     }
 
     /// The route of what a socket sends: by the interface that it is bound to, the one that the message

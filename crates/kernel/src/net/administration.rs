@@ -32,8 +32,8 @@ impl Listeners for HostListeners<'_> {
     fn interface_down(&mut self, stack: &mut Stack, interface: usize) {
         self.own.packet_interface_down(stack, interface);
     }
-    fn membership_flags(&self, stack: &Stack, interface: usize) -> u32 {
-        self.own.membership_flags(stack, interface)
+    fn memberships(&self, stack: &Stack, interface: usize) -> (u32, u32) {
+        self.own.memberships(stack, interface)
     }
     fn unix_sockets(&self, stack: &Stack) -> Vec<UnixSocketInfo> {
         self.own.unix_shown(stack)

@@ -66,6 +66,7 @@ pub fn send(
     // That its end is shut is nothing to a raw socket of Linux (`raw_sendmsg`).
     let v6 = call.host.net.socket(key).domain == c::AF_INET6;
     let mut options = message.send_options(CmsgContext { v6, over_v4: destination.is_ipv4(), udp: false })?;
+    call.host.net.check_given(key, destination, &options)?;
     options.interface = options.interface.or(message.name.as_ref().and_then(|raw| address::scope(raw)));
     let data = call.gather(&message.buffers, 0, message.len)?;
     call.host.net.raw_output(key, destination, data, &options)?;

@@ -12,6 +12,7 @@ use belljar_net::InterfaceAddress;
 use belljar_netstack::interface_index;
 use belljar_netstack::lifetimes::Lifetime;
 use belljar_netstack::own_addresses::{AddressAttributes, AddressConflict};
+use belljar_netstack::v6::AddressAttributes6;
 use std::net::{IpAddr, Ipv6Addr};
 
 const IFA_F_PERMANENT: u8 = 0x80;
@@ -25,13 +26,17 @@ const IFA_F_SECONDARY: u8 = 0x01;
 const IFA_F_NOPREFIXROUTE: u32 = 0x200;
 /// Of an address that a router has announced: temporary ones are made beside it.
 const IFA_F_MANAGETEMPADDR: u32 = 0x100;
+const IFA_F_HOMEADDRESS: u32 = 0x10;
+/// Flags of IPv6 addresses that are told as they were given.
+const LASTING_FLAGS6: u32 =
+    IFA_F_NODAD as u32 | IFA_F_HOMEADDRESS | IFA_F_MANAGETEMPADDR | IFA_F_NOPREFIXROUTE;
 /// `IFA_CACHEINFO`.
 const IFA_CACHEINFO: u16 = 6;
 /// The length of `struct ifaddrmsg`.
 const IFADDRMSG: usize = 8;
 /// Flags of addresses without effect here.
 const UNKNOWN_FLAGS: [(u32, &str); 3] = [
-    (0x10, "IFA_F_HOMEADDRESS"),
+    (IFA_F_HOMEADDRESS, "IFA_F_HOMEADDRESS"),
     (IFA_F_MANAGETEMPADDR, "IFA_F_MANAGETEMPADDR"),
     (0x400, "IFA_F_MCAUTOJOIN"),
 ];
@@ -322,20 +327,41 @@ impl Admin<'_> {
             ip if ip.is_unicast_link_local() => c::RT_SCOPE_LINK,
             _ => c::RT_SCOPE_UNIVERSE,
         };
-        Message::new(kind, flags, sequence, port)
-            .put(&[c::AF_INET6 as u8, own.len, state, scope])
-            .put(&interface_index(number).to_ne_bytes())
-            .attribute(c::IFA_ADDRESS, &own.ip.octets())
-            .attribute(IFA_CACHEINFO, &cache)
-            .attribute(IFA_FLAGS, &(u32::from(state) | managed).to_ne_bytes())
-            .finish()
+        let given = self.net.address_attributes6(number, own.ip);
+        let state = u32::from(state) | managed | given.flags;
+        let mut message = Message::new(kind, flags, sequence, port)
+            .put(&[c::AF_INET6 as u8, own.len, state as u8, scope])
+            .put(&interface_index(number).to_ne_bytes());
+        message = match given.peer {
+            Some(peer) => {
+                message.attribute(c::IFA_LOCAL, &own.ip.octets()).attribute(c::IFA_ADDRESS, &peer.octets())
+            }
+            None => message.attribute(c::IFA_ADDRESS, &own.ip.octets()),
+        };
+        if given.metric != 0 {
+            message = message.attribute(IFA_RT_PRIORITY, &given.metric.to_ne_bytes());
+        }
+        message = message.attribute(IFA_CACHEINFO, &cache).attribute(IFA_FLAGS, &state.to_ne_bytes());
+        if given.origin != 0 {
+            message = message.attribute(IFA_PROTO, &[given.origin]);
+        }
+        message.finish()
     }
 
     fn add_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {
         let own = self.address_named6(request)?;
         let lifetime = self.lifetime_given(request)?;
+        let flags =
+            request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(request.body.get(2).map_or(0, |f| (*f).into()));
+        let given = self.attributes_given6(request, own.ip, flags)?;
+        let interface = &self.net.interfaces[number];
+        let connected = interface.is_link() && interface.up;
         if self.net.interfaces[number].addresses6.iter().any(|other| other.ip == own.ip) {
             if self.is_replaced(request) {
+                self.net.set_address_attributes6(number, own, given);
+                if connected {
+                    self.net.connect_address6(number, own);
+                }
                 self.net.set_lifetime(number, own.ip.into(), lifetime);
                 let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));
                 self.announce(group::IPV6_ADDRESS, &message);
@@ -347,21 +373,33 @@ impl Admin<'_> {
             // As with net.ipv6.conf.all.disable_ipv6.
             return Err(Errno::EACCES.into());
         }
-        let flags =
-            request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(request.body.get(2).map_or(0, |f| (*f).into()));
-        for (kind, name) in [(IFA_RT_PRIORITY, "IFA_RT_PRIORITY"), (IFA_PROTO, "IFA_PROTO")] {
-            if request.attribute(IFADDRMSG, kind).is_some() {
-                self.warn(format!("rtnetlink: {name} of IPv6 addresses is accepted without effect"));
-            }
-        }
         let ask = flags & u32::from(IFA_F_NODAD) == 0;
-        let interface = &self.net.interfaces[number];
-        let connected = interface.is_link() && interface.up && flags & IFA_F_NOPREFIXROUTE == 0;
+        self.net.set_address_attributes6(number, own, given);
         self.net.new_address6(number, own, ask, connected);
         self.net.set_lifetime(number, own.ip.into(), lifetime);
         let message = self.address_message6(number, &own, c::RTM_NEWADDR, (0, 0, 0));
         self.announce(group::IPV6_ADDRESS, &message);
         Ok(())
+    }
+
+    /// The attributes that a request gives to an IPv6 address.
+    fn attributes_given6(
+        &self,
+        request: &Request<'_>,
+        ip: Ipv6Addr,
+        flags: u32,
+    ) -> Result<AddressAttributes6, Errno> {
+        let peer = match request.attribute(IFADDRMSG, c::IFA_ADDRESS).map(parse_ip).transpose()? {
+            Some(IpAddr::V6(peer)) => Some(peer).filter(|peer| *peer != ip),
+            _ => None,
+        };
+        let origin = request.attribute(IFADDRMSG, IFA_PROTO).and_then(|value| value.first().copied());
+        Ok(AddressAttributes6 {
+            flags: flags & LASTING_FLAGS6,
+            metric: request.number(IFADDRMSG, IFA_RT_PRIORITY)?.unwrap_or(0),
+            peer,
+            origin: origin.unwrap_or(0),
+        })
     }
 
     fn remove_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {

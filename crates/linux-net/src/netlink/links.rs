@@ -18,10 +18,17 @@ const IFLA_STATS: u16 = 7;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_OPERSTATE: u16 = 16;
 const IFLA_LINKMODE: u16 = 17;
+const IFLA_IFALIAS: u16 = 20;
+const IFLA_GROUP: u16 = 27;
+const IFLA_PROMISCUITY: u16 = 30;
+const IFLA_ALLMULTI: u16 = 61;
+/// The longest alias (`IFALIASZ` without its end).
+const ALIAS_MAX: usize = 255;
 const IFLA_STATS64: u16 = 23;
 /// Values of `IFLA_OPERSTATE`.
 const IF_OPER_UNKNOWN: u8 = 0;
 const IF_OPER_DOWN: u8 = 2;
+const IF_OPER_LOWERLAYERDOWN: u8 = 3;
 const IF_OPER_UP: u8 = 6;
 /// The length of `struct ifinfomsg`.
 pub(super) const IFINFOMSG: usize = 16;
@@ -62,8 +69,6 @@ impl Admin<'_> {
         let loopback = interface.attachment == Attachment::Loopback;
         let broadcast = if loopback { [0; 6] } else { [0xff; 6] };
         let name = [interface.name.as_bytes(), &[0]].concat();
-        let program = matches!(interface.attachment, Attachment::Tun(_) | Attachment::Tap(_));
-        let queue_len: u32 = if program { 500 } else { 1_000 };
         let unknown = matches!(
             interface.attachment,
             Attachment::Loopback | Attachment::Tun(_) | Attachment::Tap(_) | Attachment::Dummy
@@ -71,6 +76,7 @@ impl Admin<'_> {
         let state = match (unknown, interface.is_running()) {
             (true, true) => IF_OPER_UNKNOWN,
             (false, true) => IF_OPER_UP,
+            (_, false) if interface.waits_for_below() => IF_OPER_LOWERLAYERDOWN,
             (_, false) => IF_OPER_DOWN,
         };
         let info = link_info(interface, self.net.number);
@@ -78,20 +84,22 @@ impl Admin<'_> {
         let counters = InterfaceCounters::of(self.net, interface).link_stats64();
         let stats64: Vec<u8> = counters.iter().flat_map(|count| count.to_ne_bytes()).collect();
         let stats: Vec<u8> = counters.iter().flat_map(|count| (*count as u32).to_ne_bytes()).collect();
+        let (promiscuous, all_groups) = self.listeners.memberships(self.net, number);
+        let given = |flag: i32| u32::from(interface.lasting_flags() & flag as u32 != 0);
         let message = Message::new(kind, flags, sequence, port)
             .put(&[c::AF_UNSPEC as u8, 0])
             .put(&interface.hardware_type().to_ne_bytes())
             .put(&interface_index(number).to_ne_bytes())
-            .put(
-                &(interface_flags(interface) | self.listeners.membership_flags(self.net, number))
-                    .to_ne_bytes(),
-            )
+            .put(&interface_flags(interface).to_ne_bytes())
             .put(&[0; 4])
             .attribute(c::IFLA_IFNAME, &name)
-            .attribute(IFLA_TXQLEN, &queue_len.to_ne_bytes())
+            .attribute(IFLA_TXQLEN, &interface.queue_capacity().to_ne_bytes())
             .attribute(IFLA_OPERSTATE, &[state])
             .attribute(IFLA_LINKMODE, &[0])
             .attribute(c::IFLA_MTU, &(interface.mtu as u32).to_ne_bytes())
+            .attribute(IFLA_GROUP, &interface.settings.group.to_ne_bytes())
+            .attribute(IFLA_PROMISCUITY, &(promiscuous + given(c::IFF_PROMISC)).to_ne_bytes())
+            .attribute(IFLA_ALLMULTI, &(all_groups + given(c::IFF_ALLMULTI)).to_ne_bytes())
             .attribute(c::IFLA_QDISC, qdisc)
             .attribute(IFLA_STATS64, &stats64)
             .attribute(IFLA_STATS, &stats);
@@ -105,6 +113,10 @@ impl Admin<'_> {
             }
             None => message,
         };
+        let message = match &interface.settings.alias {
+            Some(alias) => message.attribute(IFLA_IFALIAS, &[alias, &[0][..]].concat()),
+            None => message,
+        };
         match interface.attachment {
             Attachment::Tun(_) => message,
             _ => message.attribute(c::IFLA_ADDRESS, &interface.mac).attribute(c::IFLA_BROADCAST, &broadcast),
@@ -112,8 +124,30 @@ impl Admin<'_> {
         .finish()
     }
 
-    /// `ip link set`: up and down, the MTU, the hardware address.
+    /// `ip link set`: the flags, the MTU, the hardware address and others. Of a group, if a request names no interface.
     pub(crate) fn change_link(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
+        let named = request.word(4)? != 0 || request.attribute(IFINFOMSG, c::IFLA_IFNAME).is_some();
+        let group = request.number(IFINFOMSG, IFLA_GROUP)?;
+        match group {
+            Some(group) if !named && request.flags & c::NLM_F_CREATE as u16 == 0 => {
+                self.look_through(request, &attributes::LINK)?;
+                let all = 0..self.net.interfaces.len();
+                for number in all
+                    .filter(|number| {
+                        let interface = &self.net.interfaces[*number];
+                        interface.exists() && interface.settings.group == group
+                    })
+                    .collect::<Vec<_>>()
+                {
+                    self.set_link(request, number)?;
+                }
+                Ok(())
+            }
+            _ => self.change_one_link(request),
+        }
+    }
+
+    fn change_one_link(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let number = match self.link_named(request) {
             Err(Errno::ENODEV) if request.flags & c::NLM_F_CREATE as u16 != 0 => {
                 self.look_through(request, &attributes::NEW_LINK)?;
@@ -134,7 +168,6 @@ impl Admin<'_> {
             }
             return Err(refusal(Errno::EINVAL, "The interface netns is immutable"));
         }
-        let (flags, change) = (request.word(8)?, request.word(12)?);
         let name =
             request.attribute(IFINFOMSG, c::IFLA_IFNAME).map(|name| name.strip_suffix(&[0]).unwrap_or(name));
         let name =
@@ -151,16 +184,15 @@ impl Admin<'_> {
         if let Some(name) = name {
             self.net.interfaces[number].name = name.into();
         }
-        // Flags that the administrator sets besides being up.
-        let others =
-            (c::IFF_PROMISC | c::IFF_ALLMULTI | c::IFF_NOARP | c::IFF_MULTICAST | c::IFF_DYNAMIC) as u32;
-        let before = interface_flags(&self.net.interfaces[number]);
-        if (flags ^ before) & change & others != 0 {
-            self.warn(format!(
-                "rtnetlink: flags {:#x} of interfaces are accepted without effect",
-                change & others
-            ));
+        self.set_link(request, number)?;
+        if let Some(network) = network {
+            self.move_link(number, network);
         }
+        Ok(())
+    }
+
+    /// Sets of an interface what a request says, but for its name and network.
+    fn set_link(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {
         if let Some(mtu) = request.number(IFINFOMSG, c::IFLA_MTU)? {
             let words = match mtu as usize > self.net.interfaces[number].mtu {
                 true => "mtu greater than device maximum",
@@ -169,16 +201,34 @@ impl Admin<'_> {
             self.set_mtu(number, mtu).map_err(|errno| refusal(errno, words))?;
         }
         if let Some(mac) = request.attribute(IFINFOMSG, c::IFLA_ADDRESS) {
-            self.net.interfaces[number].mac = mac.try_into().map_err(|_| Errno::EINVAL)?;
+            self.set_mac(number, mac)?;
         }
-        let up = (flags & c::IFF_UP as u32 != 0) as u8;
-        // Without a mask, as old programs ask, flags count if they are set.
-        if change & c::IFF_UP as u32 != 0 || (change == 0 && flags != 0) {
-            self.set_interface_up(number, up != 0);
+        self.set_link_settings(request, number)?;
+        let (flags, change) = (request.word(8)?, request.word(12)?);
+        if flags != 0 || change != 0 {
+            let before = interface_flags(&self.net.interfaces[number]);
+            // Without a mask, as old programs ask, all of them count.
+            let flags = if change == 0 { flags } else { flags & change | before & !change };
+            self.set_flags(number, flags);
         }
         self.link_changed(number);
-        if let Some(network) = network {
-            self.move_link(number, network);
+        Ok(())
+    }
+
+    /// Sets the group, the length of the queue and the alias that a request gives.
+    pub(super) fn set_link_settings(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {
+        let alias = request.attribute(IFINFOMSG, IFLA_IFALIAS);
+        let alias = alias.map(|alias| alias.strip_suffix(&[0]).unwrap_or(alias));
+        if alias.is_some_and(|alias| alias.len() > ALIAS_MAX) {
+            return Err(Errno::EINVAL.into());
+        }
+        let (group, length) =
+            (request.number(IFINFOMSG, IFLA_GROUP)?, request.number(IFINFOMSG, IFLA_TXQLEN)?);
+        let settings = &mut self.net.interfaces[number].settings;
+        settings.group = group.unwrap_or(settings.group);
+        settings.queue_len = length.or(settings.queue_len);
+        if let Some(alias) = alias {
+            settings.alias = Some(alias.into()).filter(|alias: &Box<[u8]>| !alias.is_empty());
         }
         Ok(())
     }

@@ -80,6 +80,7 @@ impl Admin<'_> {
         let moved = Interface {
             mtu: interface.mtu,
             carrier: interface.carrier,
+            settings: interface.settings.clone(),
             ..Interface::program(&interface.name, interface.mac, interface.attachment)
         };
         self.withdraw_interface(number);

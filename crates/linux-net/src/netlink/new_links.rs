@@ -120,6 +120,7 @@ impl Admin<'_> {
         if let Some(peer) = &peer {
             self.make_peer(number, peer);
         }
+        self.set_link_settings(request, number)?;
         if request.word(8)? & c::IFF_UP as u32 != 0 {
             self.set_interface_up(number, true);
         }

@@ -21,6 +21,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(super) const RTMSG: usize = 12;
 /// The route is not in the table: it is one packet's way.
 const RTM_F_CLONED: u32 = 0x200;
+/// What a packet's way is besides, of IPv4 (`RTCF_LOCAL`, `RTCF_BROADCAST`).
+const RTCF_LOCAL: u32 = 0x8000_0000;
+const RTCF_BROADCAST: u32 = 0x1000_0000;
 /// The length of `struct rta_cacheinfo`.
 const CACHEINFO_LEN: usize = 32;
 const RTA_MARK: u16 = 16;
@@ -57,12 +60,13 @@ impl<A: Announced> Entry<A> {
 }
 
 /// `RTN_*` for the routes that a table can hold.
-const KINDS: [(RouteKind, u8); 5] = [
+const KINDS: [(RouteKind, u8); 6] = [
     (RouteKind::Unicast, c::RTN_UNICAST),
     (RouteKind::Blackhole, c::RTN_BLACKHOLE),
     (RouteKind::Unreachable, c::RTN_UNREACHABLE),
     (RouteKind::Prohibit, c::RTN_PROHIBIT),
     (RouteKind::Throw, c::RTN_THROW),
+    (RouteKind::Local, c::RTN_LOCAL),
 ];
 
 /// The number of a table as it stands in a header's one byte; the attribute has all of it.
@@ -117,6 +121,12 @@ impl Admin<'_> {
             (_, true) => c::RTN_BROADCAST,
             _ => c::RTN_UNICAST,
         };
+        let also = match kind {
+            _ if ip.is_ipv6() => 0,
+            c::RTN_LOCAL => RTCF_LOCAL,
+            c::RTN_BROADCAST => RTCF_LOCAL | RTCF_BROADCAST,
+            _ => 0,
+        };
         // That of the route, if it has one.
         let tos = match (ip, source) {
             (IpAddr::V4(to), from) => {
@@ -126,11 +136,14 @@ impl Admin<'_> {
             }
             _ => 0,
         };
+        // Until there are rules, IPv4's own addresses are in one table with the main routes (`fib_unmerge`).
+        let merged = ip.is_ipv4() && found.table == table::LOCAL && !self.net.policy.has_further_rules();
+        let table = if merged { table::MAIN } else { found.table };
         let mut message = Message::new(c::RTM_NEWROUTE, 0, request.sequence, port)
-            .put(&[family as u8, bits, source_bits, tos, short_table(found.table), c::RTPROT_UNSPEC])
+            .put(&[family as u8, bits, source_bits, tos, short_table(table), c::RTPROT_UNSPEC])
             .put(&[c::RT_SCOPE_UNIVERSE, kind])
-            .put(&RTM_F_CLONED.to_ne_bytes())
-            .attribute(c::RTA_TABLE, &found.table.to_ne_bytes())
+            .put(&(RTM_F_CLONED | also).to_ne_bytes())
+            .attribute(c::RTA_TABLE, &table.to_ne_bytes())
             .attribute(c::RTA_DST, destination);
         if let Some(asked) = asked {
             message = message.attribute(c::RTA_SRC, &ip_bytes(asked));
@@ -162,6 +175,11 @@ impl Admin<'_> {
         port: u32,
     ) -> Result<(), Refusal> {
         let wanted = Wanted::<A>::read(request)?;
+        if wanted.kind == c::RTN_LOCAL
+            && gateway::<A>(request.body.get(RTMSG..).unwrap_or_default())?.is_some()
+        {
+            return Err(refusal(Errno::EINVAL, "Route with host scope can not have a gateway"));
+        }
         let object = object_named::<A>(self.net, request)?;
         let hops = match &object {
             Some(object) => object.hops.clone(),
@@ -177,8 +195,12 @@ impl Admin<'_> {
             _ => *asked,
         };
         let hops = match kind {
-            RouteKind::Unicast if hops.is_empty() => return Err(Errno::ENODEV.into()),
-            RouteKind::Unicast => hops,
+            RouteKind::Unicast | RouteKind::Local if hops.is_empty() => return Err(Errno::ENODEV.into()),
+            RouteKind::Local if wanted.table != table::LOCAL => {
+                self.warn("netlink: routes of type local are supported in the table local alone");
+                return Err(Errno::EOPNOTSUPP.into());
+            }
+            RouteKind::Unicast | RouteKind::Local => hops,
             _ => Vec::new(),
         };
         let source = match request.attribute(RTMSG, c::RTA_PREFSRC).map(parse_ip).transpose()? {
@@ -202,11 +224,22 @@ impl Admin<'_> {
         let (prefix, metric) = (wanted.prefix, wanted.metric.unwrap_or(A::METRIC));
         let flags = i32::from(request.flags);
         let has = |flag: i32| flags & flag != 0;
-        let there = routes_of_table::<A>(self.net, wanted.table)
-            .and_then(|routes| routes.get(prefix, Rank::new(tos, metric)));
+        let routes = routes_of_table::<A>(self.net, wanted.table);
+        let there = routes.and_then(|routes| routes.get(prefix, Rank::new(tos, metric)));
+        let alike = |route: &Route<A>| {
+            routes.is_some_and(|routes| {
+                routes.all_alike(prefix, Rank::new(tos, metric)).any(|old| old == route)
+            })
+        };
+        // Another IPv4 route of the same prefix and metric takes its place before or behind those that are there.
+        let mut beside = false;
         match there {
             Some(_) if has(c::NLM_F_EXCL) => return Err(Errno::EEXIST.into()),
-            Some(_) if has(c::NLM_F_REPLACE) => {}
+            Some(old) if has(c::NLM_F_REPLACE) => {
+                if *old != route && alike(&route) {
+                    return Err(Errno::EEXIST.into());
+                }
+            }
             // Another next hop of the same IPv6 route joins it.
             Some(old) if A::AF == c::AF_INET6 => {
                 let unicast = old.kind == RouteKind::Unicast && route.kind == RouteKind::Unicast;
@@ -218,14 +251,18 @@ impl Admin<'_> {
                 hops.append(&mut route.hops);
                 route.hops = hops;
             }
-            Some(_) if has(c::NLM_F_APPEND) => {}
-            Some(_) => return Err(Errno::EEXIST.into()),
+            Some(_) if alike(&route) => return Err(Errno::EEXIST.into()),
+            Some(_) if has(c::NLM_F_CREATE) => beside = true,
+            Some(_) => return Err(Errno::ENOENT.into()),
             None if !has(c::NLM_F_CREATE) => return Err(Errno::ENOENT.into()),
             None => {}
         }
         let entry = Entry { table: wanted.table, prefix, metric, route };
         let message = message(&entry, c::RTM_NEWROUTE, (request.sequence, 0, port));
-        change_table(self.net, wanted.table, |routes| routes.insert(prefix, metric, entry.route));
+        change_table(self.net, wanted.table, |routes| match beside {
+            true => routes.insert_beside(prefix, metric, entry.route, has(c::NLM_F_APPEND)),
+            false => drop(routes.insert(prefix, metric, entry.route)),
+        });
         self.announce(A::ROUTE_GROUP, &message);
         Ok(())
     }
@@ -247,7 +284,10 @@ impl Admin<'_> {
                 && gateway.is_none_or(|gateway| hop.router() == Some(gateway))
         };
         let routes = routes_of_table::<A>(self.net, wanted.table);
-        let routes = routes.ok_or(refusal(Errno::ESRCH, "FIB table does not exist"))?;
+        let routes = routes.ok_or(match wanted.table {
+            table::LOCAL => Errno::ESRCH.into(),
+            _ => refusal(Errno::ESRCH, "FIB table does not exist"),
+        })?;
         let found = routes.iter().find(|(prefix, metric, route)| {
             *prefix == wanted.prefix
                 && route.tos == wanted.tos
@@ -263,6 +303,7 @@ impl Admin<'_> {
                 && (route.object.is_some() || route.hops.is_empty() || route.hops.iter().any(like))
         });
         let (prefix, metric, route) = found.ok_or(Errno::ESRCH)?;
+        let whole = route.clone();
         let mut entry = Entry { table: wanted.table, prefix, metric, route: route.clone() };
         // Each next hop of an IPv6 route is a route of its own to Linux, but for those of an object.
         let one = A::AF == c::AF_INET6 && (gateway.is_some() || device.is_some()) && route.object.is_none();
@@ -272,7 +313,7 @@ impl Admin<'_> {
         entry.route.hops = gone;
         let message = message(&entry, c::RTM_DELROUTE, (request.sequence, 0, port));
         change_table(self.net, wanted.table, |routes| match rest.hops.is_empty() {
-            true => routes.remove(prefix, Rank::new(wanted.tos, metric)),
+            true => routes.remove_this(prefix, metric, &whole),
             false => routes.insert(prefix, metric, rest),
         });
         self.announce(A::ROUTE_GROUP, &message);
@@ -419,7 +460,7 @@ impl<A: Announced> Wanted<A> {
         let table = match request.number(RTMSG, c::RTA_TABLE)?.unwrap_or(u32::from(table)) {
             0 => table::MAIN,
             // The host's own addresses are kept by themselves.
-            table::LOCAL => return Err(Errno::EOPNOTSUPP.into()),
+            table::LOCAL if kind != c::RTN_LOCAL => return Err(Errno::EOPNOTSUPP.into()),
             number => number,
         };
         let to = match request.attribute(RTMSG, c::RTA_DST).map(parse_ip).transpose()? {
@@ -448,7 +489,11 @@ pub(super) fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<
     let on_link = route.kind == RouteKind::Unicast
         && route.object.is_none()
         && route.hops.iter().all(NextHop::is_direct);
-    let scope = if v4 && on_link { c::RT_SCOPE_LINK } else { c::RT_SCOPE_UNIVERSE };
+    let scope = match route.kind {
+        RouteKind::Local if v4 => c::RT_SCOPE_HOST,
+        _ if v4 && on_link => c::RT_SCOPE_LINK,
+        _ => c::RT_SCOPE_UNIVERSE,
+    };
     let rtn = KINDS.iter().find(|(kind, _)| *kind == route.kind).map_or(c::RTN_UNICAST, |(_, rtn)| *rtn);
     let mut message = Message::new(kind, flags, sequence, port)
         .put(&[A::AF as u8, prefix.bits(), 0, route.tos, short_table(*table), route.protocol, scope, rtn])

@@ -1,7 +1,6 @@
 //! Routes, neighbours and interfaces as files: `/proc/net/route`, `/proc/net/arp` and `/sys/class/net`; name servers and congestion control.
 
 use crate::counters::InterfaceCounters;
-use crate::ioctl::interface_flags;
 use crate::netlink::trie_order;
 use belljar_linux_abi::c;
 use belljar_net::neighbour::NeighbourState;
@@ -49,6 +48,8 @@ pub enum InterfaceFile {
     Broadcast,
     Carrier,
     Flags,
+    Group,
+    Alias,
     Ifindex,
     Mtu,
     Operstate,
@@ -68,8 +69,10 @@ impl InterfaceFile {
             ("broadcast", InterfaceFile::Broadcast),
             ("carrier", InterfaceFile::Carrier),
             ("flags", InterfaceFile::Flags),
+            ("ifalias", InterfaceFile::Alias),
             ("ifindex", InterfaceFile::Ifindex),
             ("mtu", InterfaceFile::Mtu),
+            ("netdev_group", InterfaceFile::Group),
             ("operstate", InterfaceFile::Operstate),
             ("tx_queue_len", InterfaceFile::QueueLength),
             ("type", InterfaceFile::Type),
@@ -108,9 +111,6 @@ const STATISTICS: [&str; 24] = [
     "statistics/rx_nohandler",
 ];
 
-/// The flags that a program or the interface's kind sets, without what Linux adds of its state.
-const LASTING_FLAGS: u32 = 0xffff & !(c::IFF_RUNNING as u32);
-
 /// The content of such a file; nothing for an interface that is not there.
 pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> String {
     let Some(interface) = net.interfaces.get(number) else { return String::new() };
@@ -118,8 +118,16 @@ pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> String
         InterfaceFile::Address => format!("{}\n", Address(interface.mac)),
         InterfaceFile::AddressLength => "6\n".to_owned(),
         InterfaceFile::Broadcast => format!("{}\n", Address([if number == LO { 0 } else { 0xff }; 6])),
-        InterfaceFile::Flags => format!("{:#x}\n", interface_flags(interface) & LASTING_FLAGS),
-        InterfaceFile::QueueLength => "1000\n".to_owned(),
+        InterfaceFile::Flags => {
+            let up = if interface.up { c::IFF_UP as u32 } else { 0 };
+            format!("{:#x}\n", interface.lasting_flags() | up)
+        }
+        InterfaceFile::Group => format!("{}\n", interface.settings.group),
+        InterfaceFile::Alias => match &interface.settings.alias {
+            Some(alias) => format!("{}\n", String::from_utf8_lossy(alias)),
+            None => String::new(),
+        },
+        InterfaceFile::QueueLength => format!("{}\n", interface.queue_capacity()),
         InterfaceFile::Uevent => {
             format!("INTERFACE={}\nIFINDEX={}\n", interface.name, interface_index(number))
         }
@@ -130,6 +138,7 @@ pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> String
         InterfaceFile::Ifindex => format!("{}\n", interface_index(number)),
         InterfaceFile::Mtu => format!("{}\n", interface.mtu),
         InterfaceFile::Operstate if number == LO => "unknown\n".to_owned(),
+        InterfaceFile::Operstate if interface.waits_for_below() => "lowerlayerdown\n".to_owned(),
         InterfaceFile::Operstate => if interface.is_running() { "up\n" } else { "down\n" }.to_owned(),
         InterfaceFile::Type => format!("{}\n", interface.hardware_type()),
     }

@@ -1,6 +1,6 @@
 //! Routing of one host: its own addresses lead to `lo`, all others where its table says.
 
-use crate::family::{FlowKey, RouteQuery, refused};
+use crate::family::{Family, FlowKey, RouteQuery, refused};
 use crate::socket::Socket;
 use crate::{LO, Stack, interface_index};
 use belljar_linux_abi::{Errno, c};
@@ -91,9 +91,33 @@ impl Stack {
     /// True if packets for `ip` are for this host.
     pub fn is_local(&self, ip: IpAddr) -> bool {
         match ip {
-            IpAddr::V4(v4) => v4.is_loopback() || self.interface_of(v4).is_some(),
-            IpAddr::V6(v6) => v6 == Ipv6Addr::LOCALHOST || self.interface_of6(v6).is_some(),
+            IpAddr::V4(v4) => {
+                v4.is_loopback() || self.interface_of(v4).is_some() || self.is_of_local_network(v4)
+            }
+            IpAddr::V6(v6) => {
+                let own = v6 == Ipv6Addr::LOCALHOST || self.interface_of6(v6).is_some();
+                own || self.is_of_routed_here(v6)
+            }
         }
+    }
+
+    /// True if an address is of a whole network that is this host's.
+    pub fn is_of_local_network(&self, ip: Ipv4Addr) -> bool {
+        self.source_in_local_network(ip).is_some()
+    }
+
+    /// The address that packets come from to an address of a network that is this host's: that of an address of `lo`, or one that
+    /// a route of kind local is to.
+    fn source_in_local_network(&self, ip: Ipv4Addr) -> Option<Ipv4Addr> {
+        let lo = &self.interfaces[LO];
+        let of_lo = |own: &&InterfaceAddress| lo.up && own.len < 32 && own.network().contains(ip);
+        let own = lo.addresses.iter().find(of_lo).map(|own| own.ip);
+        own.or_else(|| self.is_of_routed_here(ip).then_some(ip))
+    }
+
+    fn is_of_routed_here<A: Family>(&self, ip: A) -> bool {
+        let routes = A::policy(self).table(A::routes(self), table::LOCAL);
+        routes.is_some_and(|routes| routes.lookup(ip, || 0, |_| true).is_some())
     }
 
     /// Finds the route to `destination` for a socket bound to `source` (if it is), and with these options. `ENETUNREACH` for what no route leads to,
@@ -134,9 +158,13 @@ impl Stack {
                     Some(IpAddr::V4(own)) => Some(own),
                     None => None,
                 };
-                self.route_out(v4, own, &through)?
+                match self.source_in_local_network(v4) {
+                    Some(preferred) => inside(preferred.into()),
+                    None => self.route_out(v4, own, &through)?,
+                }
             }
-            IpAddr::V6(v6) if self.is_local(v6.into()) => inside(destination),
+            IpAddr::V6(v6) if v6.is_loopback() || self.interface_of6(v6).is_some() => inside(destination),
+            IpAddr::V6(v6) if self.is_of_routed_here(v6) => inside(Ipv6Addr::LOCALHOST.into()),
             IpAddr::V6(v6) => {
                 let own = match source {
                     Some(IpAddr::V4(_)) => return Err(Errno::ENETUNREACH),

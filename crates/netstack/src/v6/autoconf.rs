@@ -1,14 +1,14 @@
 //! Addresses that come while the host runs: whether they are free (duplicate address detection), and what
 //! routers announce (RFC 4862, `net/ipv6/addrconf.c` of Linux).
 
-use super::{Ipv6, USER_METRIC, insert_address};
+use super::{ADDRCONF_METRIC, AddressAttributes6, Ipv6, USER_METRIC, insert_address};
 use crate::Stack;
 use crate::conf::{Scope, v6};
 use crate::interface::Attachment;
 use crate::lifetimes::Lifetime;
 use belljar_base::{SimDuration, SimTime};
 use belljar_net::Prefix;
-use belljar_net::routes::{InterfaceAddress, NextHop, Route, RouteKind, protocol};
+use belljar_net::routes::{InterfaceAddress, NextHop, Route};
 use belljar_wire::ethernet::Address;
 use belljar_wire::icmpv6::{Discovery, PrefixInformation};
 use belljar_wire::ipv6;
@@ -65,10 +65,11 @@ impl Stack {
     ) {
         insert_address(&mut self.interfaces[interface].addresses6, own);
         if route {
-            self.connect6(interface, own.network());
+            self.connect_address6(interface, own);
         }
         self.report_group(interface, ipv6::solicited_node(own.ip), true);
-        if ask && self.interfaces[interface].is_link() && self.asks_for_duplicates(interface) {
+        let alone = !self.interfaces[interface].is_link() || !self.interfaces[interface].asks_neighbours();
+        if ask && !alone && self.asks_for_duplicates(interface) {
             let at = self.delay(self.clock.now());
             self.v6.tentative.push(Tentative { interface, ip: own.ip, at, asked: false });
         }
@@ -96,6 +97,8 @@ impl Stack {
         }
         let own = super::link_local(self.interfaces[interface].mac);
         self.new_address6(interface, own, true, true);
+        // Addresses may have been given to it before it came up.
+        self.add_connected6(interface);
         self.replace_computed6();
         let solicits = self.router_solicits(interface);
         if !self.forwards(true, interface) && solicits > 0 {
@@ -203,7 +206,7 @@ impl Stack {
         if prefix.on_link {
             let ours = self.v6.is_announced(interface, What::Network(network));
             // A route that the administrator's address has made is not the router's to take away.
-            if ours || prefix.valid > 0 && self.connect6(interface, network) {
+            if ours || prefix.valid > 0 && self.connect6(interface, network, ADDRCONF_METRIC) {
                 self.announced(interface, What::Network(network), prefix.valid);
             }
         }
@@ -304,15 +307,12 @@ impl Stack {
 
     /// An interface loses an address, and with it the route to a network that no other one is of.
     pub fn drop_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
+        self.set_address_attributes6(interface, own, AddressAttributes6::default());
         self.interfaces[interface].addresses6.retain(|other| *other != own);
         self.set_lifetime(interface, own.ip.into(), None);
         self.v6.tentative.retain(|t| (t.interface, t.ip) != (interface, own.ip));
         self.v6.failed.retain(|failed| *failed != (interface, own.ip));
         self.v6.announced.retain(|a| a.what != What::Address(own.ip));
-        let others = &self.interfaces[interface].addresses6;
-        if !others.iter().any(|other| other.network() == own.network()) {
-            self.disconnect6(interface, own.network());
-        }
         self.report_group(interface, ipv6::solicited_node(own.ip), false);
     }
 }
@@ -325,16 +325,6 @@ impl Ipv6 {
 }
 
 impl Stack {
-    /// Takes out the kernel's own route to a network by an interface.
-    fn disconnect6(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
-        self.v6.routes.retain(|prefix, _, route| {
-            if prefix == network && route.protocol == protocol::KERNEL {
-                route.hops.retain(|hop| hop.interface != interface);
-            }
-            !route.hops.is_empty() || route.kind != RouteKind::Unicast
-        });
-    }
-
     /// Until when an address holds that was made of what a router has announced.
     pub fn v6_valid_until(&self, interface: usize, ip: Ipv6Addr) -> Option<SimTime> {
         let about = |a: &&Advertised| a.interface == interface && a.what == What::Address(ip);

@@ -25,6 +25,9 @@ impl Stack {
     pub fn send_to_neighbour6(&mut self, interface: usize, next: Ipv6Addr, packet: Packet) -> bool {
         let (to, packet) = if next.is_multicast() {
             (ipv6::group_address(next), packet)
+        } else if !self.interfaces[interface].asks_neighbours() {
+            let known = self.v6.neighbours.get(interface, next).and_then(|known| known.address);
+            (known.unwrap_or(Address(self.interfaces[interface].mac)), packet)
         } else {
             match self.v6.neighbours.resolve(self.clock.now(), interface, next, packet) {
                 Some(known) => known,

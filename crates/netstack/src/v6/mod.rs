@@ -7,6 +7,7 @@
 mod autoconf;
 mod discovery;
 mod forward;
+mod given;
 mod groups;
 pub mod source;
 
@@ -25,6 +26,7 @@ use belljar_net::neighbour::Neighbours;
 use belljar_net::policy::Policy;
 use belljar_net::routes::{self, InterfaceAddress, NextHop, Prefix, RouteTable, protocol};
 use belljar_wire::{ipv6, protocol as ip_protocol};
+pub use given::AddressAttributes6;
 pub use groups::ALL_NODES_HERE;
 use groups::GroupReport;
 use siphasher::sip::SipHasher13;
@@ -51,6 +53,8 @@ pub struct Ipv6 {
     pub policy: Policy<Ipv6Addr>,
     /// Neighbours on the links, by hardware address.
     pub neighbours: Neighbours<Ipv6Addr>,
+    /// Attributes of addresses that are not the usual ones, by interface.
+    given: Map<(usize, Ipv6Addr), AddressAttributes6>,
     timer: Option<TimerId>,
     /// Path MTUs told by routers, and until when each is valid.
     path_mtus: Map<Ipv6Addr, (usize, SimTime)>,
@@ -93,6 +97,7 @@ impl Ipv6 {
             reports: Vec::new(),
             tentative: Vec::new(),
             failed: Vec::new(),
+            given: Map::new(),
             announced: Vec::new(),
             solicits: Map::new(),
             link_mtus: Map::new(),
@@ -152,27 +157,6 @@ impl Stack {
         self.v6.routes.insert(Prefix::ALL, USER_METRIC, everywhere);
     }
 
-    /// Adds routes to the networks of an interface's addresses.
-    pub fn add_connected6(&mut self, number: usize) {
-        for own in self.interfaces[number].addresses6.clone() {
-            self.connect6(number, own.network());
-        }
-    }
-
-    /// Adds a route to a network on the link of an interface; false if there is one. The same network may be
-    /// on several interfaces, as that of link-local addresses is.
-    fn connect6(&mut self, number: usize, network: Prefix<Ipv6Addr>) -> bool {
-        let mut route = routes::Route::by(number, None, protocol::KERNEL);
-        if let Some(there) = self.v6.routes.get(network, ADDRCONF_METRIC) {
-            if there.object.is_some() || there.hops.iter().any(|hop| hop.interface == number) {
-                return false;
-            }
-            route = routes::Route { hops: [&there.hops[..], &route.hops].concat(), ..there.clone() };
-        }
-        self.v6.routes.insert(network, ADDRCONF_METRIC, route);
-        true
-    }
-
     /// Takes out the routes that the experiment has computed before, and adds these.
     pub fn replace_computed6(&mut self) {
         let interfaces = &self.interfaces;
@@ -189,6 +173,7 @@ impl Stack {
         for own in std::mem::take(&mut self.interfaces[number].addresses6) {
             self.set_lifetime(number, own.ip.into(), None);
         }
+        self.v6.given.retain(|(interface, _), _| *interface != number);
         self.v6.tentative.retain(|t| t.interface != number);
         self.v6.failed.retain(|(interface, _)| *interface != number);
         self.v6.announced.retain(|a| a.interface != number);

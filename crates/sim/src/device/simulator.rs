@@ -40,6 +40,8 @@ pub struct ForeignSimulator {
     trace: Option<ChannelTrace>,
     /// Number of polls in a row that brought nothing.
     in_vain: u32,
+    /// True if the run goes on for its sake, since nothing else in the experiment does anything by itself.
+    decides: bool,
 }
 
 struct Port {
@@ -53,18 +55,20 @@ struct Port {
     /// Frames that were stamped before one that came before them.
     late: u64,
     longest: usize,
-    /// When it is looked for frames next, without synchronisation.
+    /// When it is looked for frames next, without synchronisation, until the peer ends.
     tick: SimTime,
     latency: SimDuration,
 }
 
 impl ForeignSimulator {
-    /// A simulator with these channels, each with the longest frame of its link and its latency.
+    /// A simulator with these channels, each with the longest frame of its link and its latency. If it `decides`, the run
+    /// goes on until they have ended.
     pub fn new(
         channels: impl IntoIterator<Item = Option<(Channel<Wire>, usize, SimDuration)>>,
         process: Process,
         turn: Option<Turn>,
         trace: Option<ChannelTrace>,
+        decides: bool,
     ) -> ForeignSimulator {
         let present = |channel: &Channel<Wire>| {
             let bytes = pci::present(channel.layer().device()?);
@@ -82,7 +86,7 @@ impl ForeignSimulator {
             latency,
         };
         let ports = channels.into_iter().map(|channel| channel.map(port)).collect();
-        ForeignSimulator { ports, process, turn, trace, in_vain: 0 }
+        ForeignSimulator { ports, process, turn, trace, in_vain: 0, decides }
     }
 
     fn ports(&self) -> impl Iterator<Item = &Port> {
@@ -164,10 +168,16 @@ impl Port {
                 break;
             }
         }
-        if !synchronised {
+        if !synchronised && !self.channel.has_ended() {
             self.tick = (self.tick + self.latency).max(limit);
         }
         Ok(came || self.channel.horizon() > before)
+    }
+
+    /// When the peer ended, if it has.
+    fn ended_at(&self) -> Option<SimTime> {
+        // One of the two is zero.
+        self.channel.has_ended().then(|| self.channel.last_heard().max(self.tick))
     }
 
     /// Before this time nothing comes any more.
@@ -257,6 +267,12 @@ impl Device for ForeignSimulator {
     }
     fn outside(&mut self) -> Option<&mut dyn Outside> {
         Some(self)
+    }
+    fn finished_at(&self) -> Option<SimTime> {
+        match self.decides {
+            true => self.ports().try_fold(SimTime::ZERO, |last, port| Some(last.max(port.ended_at()?))),
+            false => Some(SimTime::ZERO),
+        }
     }
     fn add_statistics(&self, name: &str, statistics: &mut Statistics) {
         let sum = |count: fn(&Port) -> u64| self.ports().map(count).sum::<u64>();

@@ -156,7 +156,7 @@ impl Simulators {
                 // One without channels, in the place of one that could not be started: the run ends before it begins.
                 if let (false, Some(device)) = (all.ready.contains_key(&id), experiment.device(id)) {
                     let process = all.process(device, None, folder);
-                    all.ready.insert(id, ForeignSimulator::new([], process, None, None));
+                    all.ready.insert(id, ForeignSimulator::new([], process, None, None, false));
                 }
             }
         }
@@ -253,6 +253,7 @@ impl Simulators {
                 )));
             }
         }
+        let decide = nothing_else_acts(experiment);
         let small = channels.iter().zip(&longest).find(|(channel, longest)| channel.capacity() < **longest);
         if let Some((channel, longest)) = small {
             return Err(Reason(format!(
@@ -291,7 +292,7 @@ impl Simulators {
             let trace =
                 options.simulators.trace.then(|| ChannelTrace::create(folder, &member.device.name, names()));
             let trace = trace.transpose().map_err(Reason)?;
-            self.ready.insert(member.id, ForeignSimulator::new(ports, process, turn, trace));
+            self.ready.insert(member.id, ForeignSimulator::new(ports, process, turn, trace, decide));
         }
         Ok(())
     }
@@ -390,6 +391,11 @@ fn together(experiment: &Experiment) -> Vec<Vec<HostId>> {
     }
     groups.iter_mut().for_each(|group| group.sort_unstable());
     groups
+}
+
+/// True if no host has a program or model of its own, so that the simulators are what the run is for.
+fn nothing_else_acts(experiment: &Experiment) -> bool {
+    experiment.hosts.iter().all(|host| host.processes.is_empty() && host.models.is_empty())
 }
 
 /// Our ends of a simulator's channels, with the numbers of the ports.

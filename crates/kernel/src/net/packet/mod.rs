@@ -177,20 +177,18 @@ impl OwnSockets {
         self.packet_and_groups(key).0
     }
 
-    /// The `IFF_*` flags that packet sockets add to an interface: somebody wants it to hear what is not for it, or all groups.
-    pub(in crate::net) fn membership_flags(&self, net: &Stack, interface: usize) -> u32 {
+    /// Memberships for which an interface hears what is not for it, and all groups.
+    pub(in crate::net) fn memberships(&self, net: &Stack, interface: usize) -> (u32, u32) {
         let sockets = self.packets_in(net).into_iter().filter_map(|key| self.get(key));
         let memberships = sockets.flat_map(|kind| match kind {
             OwnKind::Packet(packet) => &packet.memberships[..],
             _ => &[],
         });
-        memberships.filter(|(number, ..)| *number == interface).fold(0, |flags, (_, kind, _)| {
-            flags
-                | match *kind {
-                    options::PROMISCUOUS => c::IFF_PROMISC as u32,
-                    options::ALL_GROUPS => c::IFF_ALLMULTI as u32,
-                    _ => 0,
-                }
+        let kinds = memberships.filter(|(number, ..)| *number == interface).map(|(_, kind, _)| *kind);
+        kinds.fold((0, 0), |(promiscuous, all_groups), kind| match kind {
+            options::PROMISCUOUS => (promiscuous + 1, all_groups),
+            options::ALL_GROUPS => (promiscuous, all_groups + 1),
+            _ => (promiscuous, all_groups),
         })
     }
 

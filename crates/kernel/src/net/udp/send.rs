@@ -51,6 +51,9 @@ pub fn send(
     let over_v4 = to.is_none_or(|to| to.is_ipv4());
     let by = CmsgContext { v6: domain == c::AF_INET6, over_v4, udp: true };
     let mut options = if collecting { SendOptions::default() } else { message.send_options(by)? };
+    if let Some(to) = to {
+        call.host.net.check_given(key, to.ip(), &options)?;
+    }
     options.segment.get_or_insert(segment);
     let scope = message.name.as_ref().and_then(|raw| address::scope(raw));
     options.interface = options.interface.or(scope);

@@ -1,0 +1,108 @@
+//! What IPv6 addresses of interfaces have been given beside their network (`struct inet6_ifaddr` of Linux), and the routes that
+//! follow from it.
+
+use super::{ADDRCONF_METRIC, protocol};
+use crate::Stack;
+use belljar_net::routes::{InterfaceAddress, Prefix, Route, RouteKind};
+use std::net::Ipv6Addr;
+
+/// `IFA_F_NOPREFIXROUTE`.
+const NO_PREFIX_ROUTE: u32 = 0x200;
+
+/// Attributes of an IPv6 address beside its network, as the administrator gives them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddressAttributes6 {
+    /// Those of `IFA_F_*` that are told as they were given.
+    pub flags: u32,
+    /// `IFA_RT_PRIORITY`: the metric of the route to its network; 0 for the usual one.
+    pub metric: u32,
+    /// The address at the other end.
+    pub peer: Option<Ipv6Addr>,
+    /// `IFA_PROTO`: who has made it.
+    pub origin: u8,
+}
+
+impl AddressAttributes6 {
+    /// The networks that an address with these has routes to, with their metric.
+    fn networks(self, own: InterfaceAddress<Ipv6Addr>) -> impl Iterator<Item = (Prefix<Ipv6Addr>, u32)> {
+        let metric = if self.metric == 0 { ADDRCONF_METRIC } else { self.metric };
+        let peer = self.peer.map(|peer| Prefix::new(peer, 128));
+        let all = [Some(own.network()), peer];
+        let routed = self.flags & NO_PREFIX_ROUTE == 0;
+        all.into_iter().flatten().filter(move |_| routed).map(move |network| (network, metric))
+    }
+}
+
+impl Stack {
+    /// The attributes of an address; those of one that nobody has given any are the usual ones.
+    pub fn address_attributes6(&self, interface: usize, ip: Ipv6Addr) -> AddressAttributes6 {
+        self.v6.given.get(&(interface, ip)).copied().unwrap_or_default()
+    }
+
+    /// Gives an address other attributes, before it is there or later; the routes of those that it has had go. Those of the new
+    /// ones are added by [`connect_address6`](Self::connect_address6).
+    pub fn set_address_attributes6(
+        &mut self,
+        interface: usize,
+        own: InterfaceAddress<Ipv6Addr>,
+        attributes: AddressAttributes6,
+    ) {
+        if self.interfaces[interface].addresses6.contains(&own) {
+            self.disconnect_address6(interface, own);
+        }
+        self.v6.given.remove(&(interface, own.ip));
+        if attributes != AddressAttributes6::default() {
+            self.v6.given.insert((interface, own.ip), attributes);
+        }
+    }
+
+    /// Adds the routes to the networks of an address.
+    pub fn connect_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
+        for (network, metric) in self.address_attributes6(interface, own.ip).networks(own) {
+            self.connect6(interface, network, metric);
+        }
+    }
+
+    /// Takes out the routes to the networks of an address that no other one of the interface has.
+    fn disconnect_address6(&mut self, interface: usize, own: InterfaceAddress<Ipv6Addr>) {
+        let others = self.interfaces[interface].addresses6.iter().filter(|other| other.ip != own.ip);
+        // Those without a route of their own keep one that is there (`check_cleanup_prefix_route`).
+        let kept: Vec<_> = others.map(InterfaceAddress::network).collect();
+        for (network, _) in self.address_attributes6(interface, own.ip).networks(own) {
+            if !kept.contains(&network) {
+                self.disconnect6(interface, network);
+            }
+        }
+    }
+
+    /// Adds routes to the networks of an interface's addresses.
+    pub fn add_connected6(&mut self, interface: usize) {
+        for own in self.interfaces[interface].addresses6.clone() {
+            self.connect_address6(interface, own);
+        }
+    }
+
+    /// Adds a route to a network on the link of an interface; false if there is one. The same network may be
+    /// on several interfaces, as that of link-local addresses is.
+    pub(super) fn connect6(&mut self, interface: usize, network: Prefix<Ipv6Addr>, metric: u32) -> bool {
+        let mut route = Route::by(interface, None, protocol::KERNEL);
+        if let Some(there) = self.v6.routes.get(network, metric) {
+            if there.object.is_some() || there.hops.iter().any(|hop| hop.interface == interface) {
+                return false;
+            }
+            route = Route { hops: [&there.hops[..], &route.hops].concat(), ..there.clone() };
+        }
+        self.v6.routes.insert(network, metric, route);
+        true
+    }
+
+    /// Takes out the kernel's own route to a network by an interface.
+    pub(super) fn disconnect6(&mut self, interface: usize, network: Prefix<Ipv6Addr>) {
+        self.v6.routes.retain(|prefix, _, route| {
+            if prefix == network && route.protocol == protocol::KERNEL {
+                route.hops.retain(|hop| hop.interface != interface);
+            }
+            !route.hops.is_empty() || route.kind != RouteKind::Unicast
+        });
+    }
+}
