@@ -131,15 +131,11 @@ impl Admin<'_> {
         match group {
             Some(group) if !named && request.flags & c::NLM_F_CREATE as u16 == 0 => {
                 self.look_through(request, &attributes::LINK)?;
-                let all = 0..self.net.interfaces.len();
-                for number in all
-                    .filter(|number| {
-                        let interface = &self.net.interfaces[*number];
-                        interface.exists() && interface.settings.group == group
-                    })
-                    .collect::<Vec<_>>()
-                {
-                    self.set_link(request, number)?;
+                for number in 0..self.net.interfaces.len() {
+                    let interface = &self.net.interfaces[number];
+                    if interface.exists() && interface.settings.group == group {
+                        self.set_link(request, number)?;
+                    }
                 }
                 Ok(())
             }
@@ -228,7 +224,7 @@ impl Admin<'_> {
         settings.group = group.unwrap_or(settings.group);
         settings.queue_len = length.or(settings.queue_len);
         if let Some(alias) = alias {
-            settings.alias = Some(alias.into()).filter(|alias: &Box<[u8]>| !alias.is_empty());
+            settings.alias = (!alias.is_empty()).then(|| alias.into());
         }
         Ok(())
     }

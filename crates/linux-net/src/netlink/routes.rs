@@ -235,11 +235,10 @@ impl Admin<'_> {
         let mut beside = false;
         match there {
             Some(_) if has(c::NLM_F_EXCL) => return Err(Errno::EEXIST.into()),
-            Some(old) if has(c::NLM_F_REPLACE) => {
-                if *old != route && alike(&route) {
-                    return Err(Errno::EEXIST.into());
-                }
+            Some(old) if has(c::NLM_F_REPLACE) && *old != route && alike(&route) => {
+                return Err(Errno::EEXIST.into());
             }
+            Some(_) if has(c::NLM_F_REPLACE) => {}
             // Another next hop of the same IPv6 route joins it.
             Some(old) if A::AF == c::AF_INET6 => {
                 let unicast = old.kind == RouteKind::Unicast && route.kind == RouteKind::Unicast;
