@@ -2,7 +2,7 @@
 
 use super::data_plane::{DataPlane, Passed};
 use super::interfaces::Interfaces;
-use super::socket::{Datagram, PortSocket, Room, bind_port};
+use super::socket::{PortSocket, bind_port};
 use super::status::Status;
 use crate::cli;
 use crate::clock::Clock;
@@ -23,7 +23,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 /// Packets of one socket that are handled before the others get their turn.
-const BATCH: usize = 16;
+const BATCH: usize = 64;
 /// The time between two looks at the flows that the data plane counts.
 const FLOWS: Duration = Duration::from_millis(500);
 
@@ -68,7 +68,6 @@ pub struct Daemon<'a, P> {
     signals: Signals,
     control: Listener,
     buffer: Vec<u8>,
-    room: Room,
 }
 
 impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
@@ -117,7 +116,6 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
             signals,
             control,
             buffer,
-            room: Room::new(),
         };
         let links: Vec<Link> =
             daemon.interfaces.now.iter().flatten().filter(|link| link.running).cloned().collect();
@@ -276,18 +274,16 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
     }
 
     fn receive(&mut self) {
-        let Daemon { socket, room, protocol, clock, .. } = self;
         for _ in 0..BATCH {
-            let more = socket.receive(room, |datagram, payload| {
-                let Datagram { interface, source, ttl } = datagram;
-                let received = Received { interface: InterfaceId(interface), source, ttl, payload };
-                // What cannot be read is counted by the protocol.
-                let _ = protocol.on_packet(clock.now(), received);
-            });
-            // An error that a packet of this socket met on its way says nothing of what comes.
-            if !more.unwrap_or(false) {
-                return;
-            }
+            let datagram = match self.socket.receive(&mut self.buffer) {
+                Ok(Some(datagram)) => datagram,
+                // An error that a packet of this socket met on its way says nothing of what comes.
+                Ok(None) | Err(_) => return,
+            };
+            let payload = &self.buffer[..datagram.len];
+            let (interface, source, ttl) = (InterfaceId(datagram.interface), datagram.source, datagram.ttl);
+            // What cannot be read is counted by the protocol.
+            let _ = self.protocol.on_packet(self.clock.now(), Received { interface, source, ttl, payload });
         }
     }
 

@@ -6,8 +6,8 @@ use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc::{in_addr, in_pktinfo};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockFlag, SockType,
-    SockaddrIn, bind, recvmmsg, sendmsg, setsockopt, socket, sockopt,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrIn, bind,
+    recvmsg, sendmsg, setsockopt, socket, sockopt,
 };
 use std::cell::Cell;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -19,18 +19,7 @@ pub struct Datagram {
     pub interface: u32,
     pub source: Ipv4Addr,
     pub ttl: u8,
-}
-
-/// Room for datagrams that are received at once.
-pub struct Room([Vec<u8>; Room::DATAGRAMS]);
-
-impl Room {
-    const DATAGRAMS: usize = 4;
-
-    /// Room for the longest datagrams.
-    pub fn new() -> Room {
-        Room(std::array::from_fn(|_| vec![0; 65_536]))
-    }
+    pub len: usize,
 }
 
 /// The protocol's UDP socket.
@@ -69,36 +58,29 @@ impl PortSocket {
         self.fd.as_fd()
     }
 
-    /// Receives the datagrams that wait, as far as there is room, and gives each with its payload to `take`. True if more may
-    /// wait.
-    pub fn receive(&self, room: &mut Room, mut take: impl FnMut(Datagram, &[u8])) -> io::Result<bool> {
-        // One call, which says by their number that no more wait.
-        let mut slices = room.0.each_mut().map(|buffer| [IoSliceMut::new(buffer)]);
-        let mut headers =
-            MultiHeaders::<SockaddrIn>::preallocate(Room::DATAGRAMS, Some(cmsg_space!(i32, in_pktinfo)));
-        let got = recvmmsg(self.fd.as_raw_fd(), &mut headers, slices.iter_mut(), MsgFlags::empty(), None);
-        let messages = match got {
-            Ok(messages) => messages,
-            Err(Errno::EAGAIN) => return Ok(false),
+    /// The next datagram that waits; none if there is none.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Datagram>> {
+        let mut slices = [IoSliceMut::new(buffer)];
+        let mut control = cmsg_space!(i32, in_pktinfo);
+        let got =
+            recvmsg::<SockaddrIn>(self.fd.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::empty());
+        let message = match got {
+            Ok(message) => message,
+            Err(Errno::EAGAIN) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let mut count = 0;
-        for message in messages {
-            count += 1;
-            let (mut ttl, mut interface) = (255, 0);
-            for control in message.cmsgs()? {
-                match control {
-                    ControlMessageOwned::Ipv4Ttl(value) => ttl = u8::try_from(value).unwrap_or(255),
-                    ControlMessageOwned::Ipv4PacketInfo(info) => {
-                        interface = u32::try_from(info.ipi_ifindex).unwrap_or(0)
-                    }
-                    _ => {}
+        let (mut ttl, mut interface) = (255, 0);
+        for control in message.cmsgs()? {
+            match control {
+                ControlMessageOwned::Ipv4Ttl(value) => ttl = u8::try_from(value).unwrap_or(255),
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    interface = u32::try_from(info.ipi_ifindex).unwrap_or(0)
                 }
+                _ => {}
             }
-            let source = message.address.map_or(Ipv4Addr::UNSPECIFIED, |address| address.ip());
-            take(Datagram { interface, source, ttl }, message.iovs().next().unwrap_or_default());
         }
-        Ok(count == Room::DATAGRAMS)
+        let source = message.address.map_or(Ipv4Addr::UNSPECIFIED, |address| address.ip());
+        Ok(Some(Datagram { interface, source, ttl, len: message.bytes }))
     }
 
     /// Sends a packet, to all neighbours or to one.
