@@ -296,9 +296,14 @@ static long sent_from(int s, struct sockaddr *to, socklen_t len, const char *sou
     char room[CMSG_SPACE(sizeof(struct in6_pktinfo))] = {0};
     size_t size = v6 ? sizeof(struct in6_pktinfo) : sizeof(struct in_pktinfo);
     struct iovec v = {"x", 1};
-    struct msghdr m = {to, len, &v, 1, room, CMSG_SPACE(size), 0};
+    struct msghdr m = {.msg_name = to, .msg_namelen = len, .msg_iov = &v, .msg_iovlen = 1, .msg_control = room,
+                       .msg_controllen = CMSG_SPACE(size)};
     struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-    *h = (struct cmsghdr){CMSG_LEN(size), v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_PKTINFO : IP_PKTINFO};
+    if (h == NULL)
+        return 0;
+    h->cmsg_len = CMSG_LEN(size);
+    h->cmsg_level = v6 ? IPPROTO_IPV6 : IPPROTO_IP;
+    h->cmsg_type = v6 ? IPV6_PKTINFO : IP_PKTINFO;
     if (v6) {
         struct in6_pktinfo info = {.ipi6_ifindex = interface};
         inet_pton(AF_INET6, source, &info.ipi6_addr);
