@@ -57,6 +57,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     gdb.args(["-q", "-iex", "set sysroot /"]);
     // Some debuginfod servers would be asked for each library.
     gdb.args(["-iex", "set debuginfod enabled off"]);
+    // A busy machine may take longer to answer than the two seconds that gdb waits before it asks again.
+    gdb.args(["-iex", "set remotetimeout 60"]);
     gdb.args(["-ex", &format!("target remote | {stream}")]).args(&arguments.arguments);
     if !executable.is_empty() {
         gdb.arg(executable);
