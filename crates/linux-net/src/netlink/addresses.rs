@@ -45,6 +45,17 @@ const IFA_FLAGS: u16 = 8;
 const IFA_RT_PRIORITY: u16 = 9;
 const IFA_PROTO: u16 = 11;
 
+/// The flags that a request gives to an address: the attribute has all of them, the header those of one byte.
+fn flags_given(request: &Request<'_>) -> Result<u32, Errno> {
+    let of_header = request.body.get(2).map_or(0, |flags| (*flags).into());
+    Ok(request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(of_header))
+}
+
+/// Who has made an address, as a request says.
+fn origin_given(request: &Request<'_>) -> u8 {
+    request.attribute(IFADDRMSG, IFA_PROTO).and_then(|value| value.first().copied()).unwrap_or(0)
+}
+
 impl Admin<'_> {
     pub(crate) fn addresses(&self, family: i32, sequence: u32, flags: u16, port: u32) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
@@ -157,7 +168,7 @@ impl Admin<'_> {
         &self,
         request: &Request<'_>,
     ) -> Result<(usize, InterfaceAddress, AddressAttributes), Refusal> {
-        let [family, len, flags, scope, ..] = *request.body else { return Err(Errno::EINVAL.into()) };
+        let [family, len, _, scope, ..] = *request.body else { return Err(Errno::EINVAL.into()) };
         if i32::from(family) != c::AF_INET {
             return Err(Errno::EOPNOTSUPP.into());
         }
@@ -173,7 +184,7 @@ impl Admin<'_> {
         let number = self.net.interface_by_index(request.word(4)?);
         let number = number.ok_or(refusal(Errno::ENODEV, "ipv4: Device not found"))?;
         let peer = v4(c::IFA_ADDRESS)?.filter(|peer| *peer != ip).map(|ip| InterfaceAddress { ip, len });
-        let flags = request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(flags.into());
+        let flags = flags_given(request)?;
         let label = request.attribute(IFADDRMSG, c::IFA_LABEL).unwrap_or_default();
         let label = std::str::from_utf8(label).map_err(|_| Errno::EINVAL)?.trim_end_matches('\0');
         if label.len() >= NAME_LEN {
@@ -187,10 +198,7 @@ impl Admin<'_> {
             peer,
             no_prefix_route: flags & IFA_F_NOPREFIXROUTE != 0,
             metric: request.number(IFADDRMSG, IFA_RT_PRIORITY)?.unwrap_or(0),
-            origin: request
-                .attribute(IFADDRMSG, IFA_PROTO)
-                .and_then(|value| value.first().copied())
-                .unwrap_or(0),
+            origin: origin_given(request),
         };
         Ok((number, InterfaceAddress { ip, len: if peer.is_some() { 32 } else { len } }, given))
     }
@@ -351,8 +359,7 @@ impl Admin<'_> {
     fn add_address6(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {
         let own = self.address_named6(request)?;
         let lifetime = self.lifetime_given(request)?;
-        let flags =
-            request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(request.body.get(2).map_or(0, |f| (*f).into()));
+        let flags = flags_given(request)?;
         let given = self.attributes_given6(request, own.ip, flags)?;
         let interface = &self.net.interfaces[number];
         let connected = interface.is_link() && interface.up;
@@ -393,12 +400,11 @@ impl Admin<'_> {
             Some(IpAddr::V6(peer)) => Some(peer).filter(|peer| *peer != ip),
             _ => None,
         };
-        let origin = request.attribute(IFADDRMSG, IFA_PROTO).and_then(|value| value.first().copied());
         Ok(AddressAttributes6 {
             flags: flags & LASTING_FLAGS6,
             metric: request.number(IFADDRMSG, IFA_RT_PRIORITY)?.unwrap_or(0),
             peer,
-            origin: origin.unwrap_or(0),
+            origin: origin_given(request),
         })
     }
 
