@@ -58,19 +58,35 @@ def experiment(a, theirs, count, tors, latency, stop_us):
     return "\n".join(lines + ["links:"] + links) + "\n"
 
 
-def ours(a, theirs, count, tors, latency, options=()):
-    """(rounds per second, CPU seconds per round), from the slope between a short and a long run."""
+def chain(count, latency, stop_us):
+    """Simulators between two hosts that have channels with each other, and one with Belljar at either end, a hundred times as long."""
+    wire = str(compile_c(ROOT / "crates" / "cosim" / "tests" / "wire.c", "wire", f"-I{ROOT / 'cosim'}"))
+    names, long = [f"w{n}" for n in range(count)], f"{100 * latency} ns"
+    ends = ["a", *(f"{name}:{port}" for name in names for port in ("left", "right")), "b"]
+    links = [{"between": list(ends[n:n + 2]), "latency": f"{latency} ns"} for n in range(0, len(ends), 2)]
+    for link in (links[0], links[-1]):
+        link["latency"] = long
+    simulator = {"command": [wire, "{left}", "{right}"], "latency": long, "start_timeout": "120 s"}
+    simulators = {name: simulator | ({"ports": {"right": {"role": "listen"}}} if name != names[-1] else {}) for name in names}
+    return json.dumps({"general": {"stop_time": f"{stop_us} us"}, "hosts": {"a": {"processes": []}, "b": {"processes": []}}, "simulators": simulators, "links": links})
+
+
+def slope(make, rounds, latency, options=()):
+    """(rounds per second, CPU seconds per round) of what `make` makes of a stop time in microseconds: from a short and a long run."""
     points = []
-    for part in (1, 4):
-        rounds = a.rounds * part // 4
-        if count == 1:
-            # One is so fast that starting would hide it. Generators end at a simulated second.
-            rounds = min(rounds * 500, 900_000_000 * part // 4 // latency)
-        results, usage = run_experiment(experiment(a, theirs, count, tors, latency, max(1, rounds * latency // 1000)), "--no-progress", *options)
+    for part in (rounds // 4, rounds):
+        results, usage = run_experiment(make(max(1, part * latency // 1000)), "--no-progress", *options)
         remove(results)
-        points.append((rounds, usage.wall, usage.cpu))
+        points.append((part, usage.wall, usage.cpu))
     (few, short, little), (many, long, much) = points
     return (many - few) / max(long - short, 1e-9), (much - little) / (many - few)
+
+
+def ours(a, theirs, count, tors, latency, options=()):
+    """The rate and cost of rounds of generators on our switches."""
+    # One is so fast that starting would hide it. Generators end at a simulated second.
+    rounds = min(a.rounds * 500, 900_000_000 // latency) if count == 1 else a.rounds
+    return slope(lambda stop_us: experiment(a, theirs, count, tors, latency, stop_us), rounds, latency, options)
 
 
 def talk(a, kind, latency, stop_us):
@@ -199,8 +215,8 @@ def pair(a, latency):
     return rounds / wall, (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / rounds
 
 
-def case(a, name, count, tors, latency, table):
-    """One line of each variant, measured in turns."""
+def generators(a, name, count, tors, latency, table):
+    """Variants of generators at switches."""
     variants = {"C generators on Belljar": lambda: ours(a, False, count, tors, latency)}
     if a.always:
         variants["the same, never stopped"] = lambda: ours(a, False, count, tors, latency, ["--simulator-turns", "false"])
@@ -208,6 +224,19 @@ def case(a, name, count, tors, latency, table):
         variants["SimBricks' generators on Belljar"] = lambda: ours(a, True, count, tors, latency)
         own = "SimBricks' generators and switch" if count > 1 else "two of SimBricks' generators"
         variants[own] = lambda: simbricks(a, count, tors, latency) if count > 1 else pair(a, latency)
+    case(a, name, variants, latency, table)
+
+
+def together(a, count, latency, table):
+    """Variants of simulators that have channels with each other."""
+    make = lambda stop_us: chain(count, latency, stop_us)  # noqa: E731
+    variants = {"as by default": lambda: slope(make, a.rounds, latency),
+                "taking turns": lambda: slope(make, a.rounds, latency, ["--simulator-turns", "true"])}
+    case(a, f"{count} in a chain", variants, latency, table)
+
+
+def case(a, name, variants, latency, table):
+    """One line of each variant, measured in turns."""
     measured = {variant: [] for variant in variants}
     for _ in range(a.repeat):
         for variant, measure in variants.items():
@@ -227,7 +256,7 @@ def main():
     parser.add_argument("--rate", type=float, default=0, metavar="MBIT", help="what each generator sends")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--always", action="store_true", help="measure without stopping simulators too")
-    parser.add_argument("--cases", default="few,latency,many,cost", help="of few, latency, many and cost")
+    parser.add_argument("--cases", default="few,latency,many,together,cost", help="of few, latency, many, together and cost")
     parser.add_argument("--latencies", default="1000,500,100,50,10,1", metavar="NS,...", help="of channels, in the cases `latency` and `cost`")
     parser.add_argument("--counts", default="1,2,3,6", help="of simulators in the case `few`")
     parser.add_argument("--json")
@@ -236,13 +265,16 @@ def main():
     table, cases = [], a.cases.split(",")
     if "few" in cases:
         for count in map(int, a.counts.split(",")):
-            case(a, f"{count} on a switch", count, 1, 500, table)
+            generators(a, f"{count} on a switch", count, 1, 500, table)
     if "latency" in cases:
         for latency in map(int, a.latencies.split(",")):
-            case(a, "1 on a switch", 1, 1, latency, table)
+            generators(a, "1 on a switch", 1, 1, latency, table)
     if "many" in cases:
-        case(a, "32 on a switch", 32, 1, 500, table)
-        case(a, "32 on four ToRs and a core", 32, 4, 500, table)
+        generators(a, "32 on a switch", 32, 1, 500, table)
+        generators(a, "32 on four ToRs and a core", 32, 4, 500, table)
+    if "together" in cases:
+        for count in (2, 3):
+            together(a, count, 500, table)
     if "cost" in cases:
         costs(a, table)
     save("simulators", {"processor": processor(), "rate_mbit": a.rate, "cases": table}, a.json)

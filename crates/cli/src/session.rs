@@ -69,6 +69,7 @@ pub fn run(
         stealing: workers.stealing,
         spinning: workers.spinning,
         waiters: workers.waiters(),
+        sleeping: workers.sleeping,
         on_start: Some(&place),
         watched: None,
         meter: if workers.profile { Some(&thread_time_ns) } else { None },

@@ -45,6 +45,8 @@ pub struct Workers {
     pub profile: bool,
     /// The processors that other simulators take turns on, if there are fewer than would spin.
     pub places: Option<Places>,
+    /// True if those that wait for other simulators leave their processors to them.
+    pub sleeping: bool,
     /// True if simulators are waited for, which takes short sleeps.
     simulators: bool,
     /// Where they stay, by number; empty if they may move.
@@ -60,6 +62,7 @@ impl Workers {
             spinning: false,
             profile: false,
             places: None,
+            sleeping: false,
             simulators: false,
             cpus: Vec::new(),
         }
@@ -82,23 +85,24 @@ impl Workers {
         let pinning = arguments.pinning.or(experiment.experimental.use_cpu_pinning);
         let pinned =
             pinning.unwrap_or_else(|| count > 1 && count + busy_cpus() <= cores) && count <= cpus.len();
-        let simulators = experiment.started_simulators();
-        let places = places(&cpus, cores, simulators, arguments.simulator_turns);
+        let groups = experiment.started_simulators();
+        let sleeping = groups.iter().any(|group| needs_all(*group, cores));
+        let places = places(&cpus, cores, &groups, arguments.simulator_turns);
         // A worker that waits stays on the processor that no simulator has; others would only be in its way.
-        let spinning = count > 1 && count <= cores && places.is_none();
+        let spinning = count > 1 && count <= cores && places.is_none() && !sleeping;
         let cpus = match (&places, pinned) {
             (Some(_), _) => cpus.into_iter().take(1).collect(),
             (None, true) => cpus,
             (None, false) => Vec::new(),
         };
-        let simulators = simulators > 0;
+        let simulators = groups.iter().any(|group| *group > 0);
         let (stealing, profile) = (arguments.stealing, arguments.profile);
-        Workers { count, stealing, spinning, profile, places, simulators, cpus }
+        Workers { count, stealing, spinning, profile, places, sleeping, simulators, cpus }
     }
 
     /// Number of those that wait for other simulators; 0: all of them.
     pub fn waiters(&self) -> usize {
-        usize::from(self.places.is_some())
+        usize::from(self.places.is_some() || self.sleeping)
     }
 
     /// The share of each of so many processes: as many workers together, but at least one in each.
@@ -158,10 +162,18 @@ fn granted() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// True if so many simulators that have channels with each other leave no core to a worker: what they have to say to each other
+/// goes on only while all of them run.
+fn needs_all(together: usize, cores: usize) -> bool {
+    together > 1 && together >= cores
+}
+
 /// The processors for simulators to take turns on, `wanted` or if there are more of them than can spin beside the worker that
-/// waits. It stays on the first one.
-fn places(cpus: &[usize], cores: usize, simulators: usize, wanted: Option<bool>) -> Option<Places> {
-    let short = simulators > 0 && simulators + 1 > cores;
+/// waits, in several groups of those together or in one that has a core left. It stays on the first one.
+fn places(cpus: &[usize], cores: usize, groups: &[usize], wanted: Option<bool>) -> Option<Places> {
+    let simulators: usize = groups.iter().sum();
+    let alone = groups.contains(&simulators) && needs_all(simulators, cores);
+    let short = simulators > 0 && simulators + 1 > cores && !alone;
     if simulators == 0 || !wanted.unwrap_or(short) {
         return None;
     }
@@ -239,16 +251,24 @@ mod tests {
 
     #[test]
     fn simulators_take_turns_where_they_are_too_many() {
-        let places = |cores: usize, simulators, wanted| {
-            places(&(0..cores).collect::<Vec<_>>(), cores, simulators, wanted).map(|places| places.apart)
+        let places = |cores: usize, groups: &[usize], wanted| {
+            places(&(0..cores).collect::<Vec<_>>(), cores, groups, wanted).map(|places| places.apart)
         };
-        assert_eq!(places(2, 1, None), None);
-        assert_eq!(places(2, 2, None), Some(vec![1]));
-        assert_eq!(places(4, 3, None), None);
-        assert_eq!(places(4, 4, None), Some(vec![1, 2, 3]));
-        assert_eq!(places(1, 1, None), Some(vec![0]));
-        assert_eq!((places(4, 0, Some(true)), places(2, 9, Some(false))), (None, None));
-        assert_eq!(places(4, 1, Some(true)), Some(vec![1, 2, 3]));
+        assert_eq!(places(2, &[1], None), None);
+        assert_eq!(places(2, &[1, 1], None), Some(vec![1]));
+        assert_eq!(places(4, &[1; 3], None), None);
+        assert_eq!(places(4, &[1; 4], None), Some(vec![1, 2, 3]));
+        assert_eq!(places(1, &[1], None), Some(vec![0]));
+        assert_eq!((places(4, &[], Some(true)), places(2, &[1; 9], Some(false))), (None, None));
+        assert_eq!(places(4, &[1], Some(true)), Some(vec![1, 2, 3]));
+        // Those together are left running, if they are all there are; with others they take turns.
+        assert_eq!(
+            (places(2, &[2, 0], None), places(4, &[3], None), places(4, &[5], None)),
+            (None, None, None)
+        );
+        assert_eq!(places(2, &[2, 1], None), Some(vec![1]));
+        assert_eq!(places(2, &[2], Some(true)), Some(vec![1]));
+        assert!(needs_all(2, 2) && needs_all(5, 4) && !needs_all(3, 4) && !needs_all(1, 1));
     }
 
     #[test]

@@ -373,13 +373,34 @@ impl Experiment {
     pub fn bridging(&self, end: &LinkEnd) -> Bridging {
         self.device(end.node).map_or(Bridging::Separate, |device| device.kind.bridging(end.port))
     }
-    /// Number of other simulators that are started and keep in step with it, which they do by spinning as a rule.
-    pub fn started_simulators(&self) -> usize {
-        let started = |device: &&Device| match &device.kind {
-            DeviceKind::Simulator(simulator) => simulator.sync && !simulator.command.is_empty(),
+    /// Numbers of other simulators that are started and keep in step with it, which they do by spinning as a rule: of each
+    /// group of [those together](Self::simulators_together).
+    pub fn started_simulators(&self) -> Vec<usize> {
+        let started = |id: &&HostId| match self.device(**id).map(|device| &device.kind) {
+            Some(DeviceKind::Simulator(simulator)) => simulator.sync && !simulator.command.is_empty(),
             _ => false,
         };
-        self.topology.devices.iter().filter(started).count()
+        self.simulators_together().iter().map(|group| group.iter().filter(started).count()).collect()
+    }
+    /// Groups of simulators that have channels with each other, directly or by others.
+    pub fn simulators_together(&self) -> Vec<Vec<HostId>> {
+        let ids = (self.hosts.len() as u32..).map(HostId).zip(&self.topology.devices);
+        let mut groups: Vec<Vec<HostId>> = ids
+            .filter(|(_, device)| matches!(device.kind, DeviceKind::Simulator(_)))
+            .map(|(id, _)| vec![id])
+            .collect();
+        for link in &self.topology.links {
+            let places =
+                link.ends.each_ref().map(|end| groups.iter().position(|group| group.contains(&end.node)));
+            if let [Some(one), Some(other)] = places
+                && one != other
+            {
+                let moved = groups.remove(one.max(other));
+                groups[one.min(other)].extend(moved);
+            }
+        }
+        groups.iter_mut().for_each(|group| group.sort_unstable());
+        groups
     }
     /// True if it exchanges frames with this machine, and so runs in real time.
     pub fn has_gateways(&self) -> bool {

@@ -119,7 +119,8 @@ impl State {
         while !self.over && (self.running < places.count || beyond) {
             let Some(next) = self.queue.pop_front() else { return };
             let program = &mut self.programs[next];
-            program.widen(self.running >= places.count, places);
+            let many = program.processes.len() > places.apart.len();
+            program.widen(many || self.running >= places.count, places);
             program.signal(Signal::CONT);
             program.runs = true;
             self.running += 1;

@@ -142,6 +142,8 @@ pub struct Options<'a> {
     /// Workers, from the first on, that run units that wait for clocks outside; 0: all of them. Where processors are short,
     /// fewer of them leave more to what they wait for.
     pub waiters: usize,
+    /// True if those workers sleep rather than spin, since what they wait for needs every processor.
+    pub sleeping: bool,
     /// Called first on each worker's thread, with its number.
     pub on_start: Option<&'a (dyn Fn(usize) + Sync)>,
     /// Where workers say what they are doing, for who looks on.

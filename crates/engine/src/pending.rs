@@ -49,6 +49,9 @@ const NAP: Duration = Duration::from_micros(1);
 /// Then turns in which it sleeps for longer, so that it leaves the processor alone; the longest of them.
 const SLEEPS: u32 = 30;
 const LONGEST: Duration = Duration::from_micros(500);
+/// The first sleep of a worker that never spins; each in vain is followed by one of twice the length. Those that it waits for need some
+/// tens of microseconds, and each time that it wakes one of them loses its processor.
+const FIRST_SLEEP: Duration = Duration::from_micros(30);
 
 /// What a turn costs at least, in some tens of nanoseconds: one in which a unit runs, one that spins, one that sleeps for a moment or longer.
 const RUN_COST: u32 = 20;
@@ -65,9 +68,16 @@ pub struct PendingBackoff {
     turns: u32,
     /// The cost of all turns since no unit was pending.
     cost: u32,
+    /// True if it never spins.
+    sleeping: bool,
 }
 
 impl PendingBackoff {
+    /// A back-off that spins first, unless it is `sleeping`.
+    pub fn new(sleeping: bool) -> PendingBackoff {
+        PendingBackoff { sleeping, ..PendingBackoff::default() }
+    }
+
     /// One of them has moved.
     pub fn renew(&mut self) {
         self.turns = 0;
@@ -88,6 +98,14 @@ impl PendingBackoff {
     pub fn wait(&mut self) -> bool {
         self.turns += 1;
         match self.turns {
+            turn if self.sleeping => {
+                self.cost = self.cost.saturating_add(SLEEP_COST);
+                if turn > SLEEPS {
+                    self.turns = SLEEPS;
+                    return false;
+                }
+                thread::park_timeout(LONGEST.min(FIRST_SLEEP * 2_u32.pow(turn.min(10) - 1)));
+            }
             ..=SPINS => {
                 self.cost = self.cost.saturating_add(SPIN_COST);
                 hint::spin_loop();

@@ -54,10 +54,17 @@ fn who_waits_for_clocks_outside_makes_no_difference() {
         trace(Plan::uniform(12, NEAR), &Options { workers: 1, ..Options::default() }, |_| false);
     assert!(expected.iter().map(Vec::len).sum::<usize>() > 1_000);
     for plan in [Plan::uniform(12, NEAR), clusters(12)] {
-        for (workers, stealing, waiters) in
-            [(1, true, 0), (3, true, 0), (3, true, 1), (3, false, 1), (2, false, 0), (2, true, 2)]
-        {
-            let options = Options { workers, stealing, waiters, ..Options::default() };
+        for (workers, stealing, waiters, sleeping) in [
+            (1, true, 0, false),
+            (1, true, 0, true),
+            (3, true, 0, false),
+            (3, true, 1, false),
+            (3, true, 1, true),
+            (3, false, 1, false),
+            (2, false, 0, false),
+            (2, true, 2, true),
+        ] {
+            let options = Options { workers, stealing, waiters, sleeping, ..Options::default() };
             let (seen, looks) = trace(plan.clone(), &options, |id| id % 5 == 1);
             assert_eq!(seen, expected, "{workers} workers, stealing: {stealing}, {waiters} wait");
             assert!(looks > few, "{looks} looks, and {few} without clocks");

@@ -72,7 +72,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             first: SimTime::MAX,
             lbts: SimTime::MAX,
             runs: 0,
-            pending: pending::PendingBackoff::default(),
+            pending: pending::PendingBackoff::new(shared.options.sleeping),
         }
     }
 

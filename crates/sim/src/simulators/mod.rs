@@ -147,7 +147,7 @@ impl Simulators {
     ) -> Simulators {
         let turns = options.simulators.places.clone().map(Turns::new);
         let mut all = Simulators { turns, ..Simulators::default() };
-        for ids in together(experiment).into_iter().filter(|ids| ids.iter().any(|id| mine(*id))) {
+        for ids in experiment.simulators_together().into_iter().filter(|ids| ids.iter().any(|id| mine(*id))) {
             if let Err(Reason(reason)) = all.start_together(experiment, &ids, folder, options) {
                 // Of several reasons the first one has led to the others.
                 let _ = all.failure.set(reason);
@@ -370,27 +370,6 @@ impl Simulators {
         }
         self.folder.as_deref().ok_or_else(|| Reason(String::new()))
     }
-}
-
-/// The simulators of an experiment, those together that have channels with each other, in the order of their ids.
-fn together(experiment: &Experiment) -> Vec<Vec<HostId>> {
-    let ids = (experiment.hosts.len() as u32..).map(HostId).zip(&experiment.topology.devices);
-    let mut groups: Vec<Vec<HostId>> = ids
-        .filter(|(_, device)| matches!(device.kind, DeviceKind::Simulator(_)))
-        .map(|(id, _)| vec![id])
-        .collect();
-    for link in &experiment.topology.links {
-        let places =
-            link.ends.each_ref().map(|end| groups.iter().position(|group| group.contains(&end.node)));
-        if let [Some(one), Some(other)] = places
-            && one != other
-        {
-            let moved = groups.remove(one.max(other));
-            groups[one.min(other)].extend(moved);
-        }
-    }
-    groups.iter_mut().for_each(|group| group.sort_unstable());
-    groups
 }
 
 /// True if no host has a program or model of its own, so that the simulators are what the run is for.

@@ -319,6 +319,6 @@ links:
         };
         assert!(!port(0, 0).wired && port(0, 1).wired && port(1, 0).wired);
         assert_eq!((port(1, 0).listens, port(0, 1).listens), (listens, !listens));
-        assert_eq!(experiment.started_simulators(), 2);
+        assert_eq!(experiment.started_simulators(), [2]);
     }
 }
