@@ -208,9 +208,18 @@ pub fn profile_text(profile: &Profile) -> String {
     text
 }
 
+/// Real time in nanoseconds from some moment on.
+pub fn time_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
 /// CPU time of the calling thread in nanoseconds.
 pub fn thread_time_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

@@ -30,7 +30,7 @@
 //! * `footprints`: where the memory of units lies, to be fetched while others run
 //! * `partition`: a worker's own units and the messages for them; `agenda`: the times of their next events
 //! * `pending`: units that wait for another simulator's clock, and the back-off of their workers
-//! * `window`: opening and closing a window; `worker`: the loop of a thread; `idle`: its waiting
+//! * `window`: opening and closing a window; `worker`: the loop of a thread; `idle`: its waiting; `cost`: whether to wake it pays
 //! * `cells`: several processes that run one simulation together
 //! * [`profile`]: the real time spent, and an estimate for more workers
 #![forbid(unsafe_code)]
@@ -39,6 +39,7 @@ mod agenda;
 mod cells;
 #[cfg(test)]
 mod cells_tests;
+mod cost;
 mod footprints;
 mod idle;
 mod partition;
@@ -148,6 +149,9 @@ pub struct Options<'a> {
     pub on_start: Option<&'a (dyn Fn(usize) + Sync)>,
     /// Where workers say what they are doing, for who looks on.
     pub watched: Option<&'a Board>,
+    /// A real clock in nanoseconds, by which the engine measures what it costs to run nodes: where that is much, other workers are woken
+    /// for few of them. Without it, a run is taken to cost a microsecond.
+    pub clock: Option<&'a (dyn Fn() -> u64 + Sync)>,
     /// CPU time of the calling thread in nanoseconds; with it, the run is profiled.
     pub meter: Option<&'a (dyn Fn() -> u64 + Sync)>,
     /// With it, a node's memory is fetched while the one before it runs.

@@ -6,6 +6,7 @@
 //! until they have run and what they sent is posted.
 
 use crate::cells::{Cell, CellStatus};
+use crate::cost::Cost;
 use crate::footprints::Footprints;
 use crate::idle::Idle;
 use crate::partition::{Apart, Mail, Partition, lock};
@@ -22,6 +23,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 /// messages. To wake one takes some 50 us until it works.
 const WORTH_TELLING: usize = 8;
 const WORTH_WAKING: usize = 64;
+/// The same of units that are due, in nanoseconds that they will take.
+const DUE_WORTH_TELLING: u64 = 8_000;
+const DUE_WORTH_WAKING: u64 = 64_000;
 
 /// A point in time that several workers bring down.
 pub struct Earliest(AtomicU64);
@@ -62,6 +66,8 @@ pub struct Shared<'a, N: Node> {
     outstanding: Apart<AtomicUsize>,
     /// Units run and messages sent in this window.
     work: Apart<AtomicUsize>,
+    /// Of running a unit.
+    pub cost: Apart<Cost>,
     unfinished: AtomicUsize,
     last_finish: AtomicU64,
     pub over: AtomicBool,
@@ -105,6 +111,7 @@ impl<'a, N: Node> Shared<'a, N> {
             limits: Apart((0..classes).map(|_| AtomicU64::new(0)).collect()),
             outstanding: Apart(AtomicUsize::new(0)),
             work: Apart(AtomicUsize::new(0)),
+            cost: Apart(Cost::new()),
             last_finish: AtomicU64::new(0),
             over: AtomicBool::new(false),
             done: Mutex::new((Ending::Stopped, SimTime::ZERO)),
@@ -239,8 +246,17 @@ impl<'a, N: Node> Shared<'a, N> {
         self.tell(expected);
     }
 
+    /// Tells others of units that are due, if it is worth it for those that the caller leaves to them.
+    pub fn tell_of_due(&self, due: usize, messages: usize) {
+        let cost = self.cost.0.of(due.saturating_sub(1));
+        if self.options.workers == 1 || !self.options.stealing || cost < DUE_WORTH_TELLING {
+            return self.tell(due + messages);
+        }
+        self.idle.announce((cost / DUE_WORTH_WAKING) as usize);
+    }
+
     /// Tells others of work if it is worth it.
-    pub fn tell(&self, work: usize) {
+    fn tell(&self, work: usize) {
         if self.options.workers == 1 {
             return;
         }

@@ -1,5 +1,6 @@
 //! Worker: the loop of one thread.
 
+use crate::cost::MEASURED;
 use crate::idle::Patience;
 use crate::partition::{Mail, Partition, lock};
 use crate::pending::{self, Waiting};
@@ -165,7 +166,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         self.first = self.first.min(prepared.first);
         self.lbts = self.lbts.min(prepared.lbts);
         if prepared.due > 1 {
-            shared.tell(prepared.due + prepared.messages);
+            shared.tell_of_due(prepared.due, prepared.messages);
         }
     }
 
@@ -218,7 +219,13 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
     }
 
     fn run_unit(&mut self, unit: u32) {
-        if let Err(next) = self.run_once(unit) {
+        let clock = self.shared.options.clock.filter(|_| self.runs.is_multiple_of(MEASURED));
+        let started = clock.map(|clock| clock());
+        let done = self.run_once(unit);
+        if let (Some(clock), Some(started)) = (clock, started) {
+            self.shared.cost.0.learn(clock().saturating_sub(started));
+        }
+        if let Err(next) = done {
             self.leave((unit, next));
             if !self.waits() {
                 self.shared.idle.announce(usize::MAX);
