@@ -8,7 +8,7 @@ use crate::log::Log;
 use crate::profile::WorkerTimes;
 use crate::progress::{self, Display, Progress};
 use crate::waits::Lookout;
-use crate::workers::{Workers, thread_time_ns, time_ns};
+use crate::workers::{Workers, thread_time_ns};
 use belljar_base::SimTime;
 use belljar_config::Experiment;
 use belljar_engine::{Ending, Options, Verdict};
@@ -72,7 +72,7 @@ pub fn run(
         sleeping: workers.sleeping,
         on_start: Some(&place),
         watched: None,
-        clock: Some(&time_ns),
+        clock: Some(&thread_time_ns),
         meter: if workers.profile { Some(&thread_time_ns) } else { None },
         fetch: None,
     };

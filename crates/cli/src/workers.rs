@@ -208,18 +208,9 @@ pub fn profile_text(profile: &Profile) -> String {
     text
 }
 
-/// Real time in nanoseconds from some moment on.
-pub fn time_ns() -> u64 {
-    nanoseconds(ClockId::Monotonic)
-}
-
-/// CPU time of the calling thread in nanoseconds.
+/// CPU time of the calling thread in nanoseconds. A system call: other clocks are read by `rdtsc`, which faults on threads that run near guests.
 pub fn thread_time_ns() -> u64 {
-    nanoseconds(ClockId::ThreadCPUTime)
-}
-
-fn nanoseconds(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
+    let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

@@ -7,7 +7,7 @@ const AT_FIRST_NS: u64 = 1_000;
 /// A run that took longer was one of those that start programs, and counts as this.
 const MOST_NS: u64 = 1_000_000;
 /// One run in so many is measured.
-pub const MEASURED: u32 = 16;
+pub const MEASURED: u32 = 64;
 /// Part of a new measurement in the average.
 const PART: u64 = 16;
 

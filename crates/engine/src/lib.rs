@@ -149,10 +149,10 @@ pub struct Options<'a> {
     pub on_start: Option<&'a (dyn Fn(usize) + Sync)>,
     /// Where workers say what they are doing, for who looks on.
     pub watched: Option<&'a Board>,
-    /// A real clock in nanoseconds, by which the engine measures what it costs to run nodes: where that is much, other workers are woken
-    /// for few of them. Without it, a run is taken to cost a microsecond.
+    /// CPU time of the calling thread in nanoseconds, by which the engine samples what it costs to run nodes: where that is much, other
+    /// workers are woken for few of them. Without it, a run is taken to cost a microsecond.
     pub clock: Option<&'a (dyn Fn() -> u64 + Sync)>,
-    /// CPU time of the calling thread in nanoseconds; with it, the run is profiled.
+    /// The same clock; with it, the run is profiled.
     pub meter: Option<&'a (dyn Fn() -> u64 + Sync)>,
     /// With it, a node's memory is fetched while the one before it runs.
     pub fetch: Option<Fetch>,
