@@ -2,7 +2,7 @@
 
 use super::*;
 use belljar_base::{EventClass, LineGroup, Map, Seed, Stream};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Between nodes of a cluster, and between clusters.
 pub const NEAR: SimDuration = SimDuration::from_micros(10);
@@ -162,6 +162,12 @@ fn workers_stealing_groups_and_windows_make_no_difference() {
         for (workers, stealing, spinning) in ways {
             let options = Options { spinning, ..options(workers, stealing) };
             assert_eq!(trace(plan.clone(), &options), expected, "{options:?}");
+            // Each run takes half a millisecond: others are woken for any that is due.
+            let time = AtomicU64::new(0);
+            let clock = || time.fetch_add(500_000, Relaxed);
+            let options = Options { clock: Some(&clock), ..options };
+            assert_eq!(trace(plan.clone(), &options), expected, "{options:?}, dear runs");
+            assert!(time.load(Relaxed) > 0, "runs are timed");
         }
     }
 }
