@@ -73,7 +73,7 @@ pub fn run(
         on_start: Some(&place),
         watched: None,
         clock: Some(&thread_time_ns),
-        meter: if workers.profile { Some(&thread_time_ns) } else { None },
+        profiled: workers.profile,
         fetch: None,
     };
     let options = RunOptions { interrupt: shared.stop.clone(), ..options.clone() };

@@ -119,6 +119,7 @@ impl State {
         while !self.over && (self.running < places.count || beyond) {
             let Some(next) = self.queue.pop_front() else { return };
             let program = &mut self.programs[next];
+            // Those that wait for each other would, on too few processors, take turns by the scheduler's slices.
             let many = program.processes.len() > places.apart.len();
             program.widen(many || self.running >= places.count, places);
             program.signal(Signal::CONT);

@@ -152,8 +152,8 @@ pub struct Options<'a> {
     /// CPU time of the calling thread in nanoseconds, by which the engine samples what it costs to run nodes: where that is much, other
     /// workers are woken for few of them. Without it, a run is taken to cost a microsecond.
     pub clock: Option<&'a (dyn Fn() -> u64 + Sync)>,
-    /// The same clock; with it, the run is profiled.
-    pub meter: Option<&'a (dyn Fn() -> u64 + Sync)>,
+    /// True if all runs are timed by that clock, for a [`Profile`](profile::Profile).
+    pub profiled: bool,
     /// With it, a node's memory is fetched while the one before it runs.
     pub fetch: Option<Fetch>,
 }
@@ -228,7 +228,7 @@ impl<N: Node> Engine<N> {
     pub fn committed(&self) -> SimTime {
         self.committed
     }
-    /// Where the time of the last run went, if it had a meter.
+    /// Where the time of the last run went, if it was profiled.
     pub fn profile(&self) -> Option<&Profile> {
         self.profile.as_ref()
     }

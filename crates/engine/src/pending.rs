@@ -101,7 +101,7 @@ impl PendingBackoff {
             turn if self.sleeping => {
                 self.cost = self.cost.saturating_add(SLEEP_COST);
                 if turn > SLEEPS {
-                    self.turns = SLEEPS;
+                    self.turns = 0;
                     return false;
                 }
                 thread::park_timeout(LONGEST.min(FIRST_SLEEP * 2_u32.pow(turn.min(10) - 1)));

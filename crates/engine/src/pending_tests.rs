@@ -1,5 +1,6 @@
 //! Nodes beside clocks outside: whoever waits for them, and however often, they do the same.
 
+use crate::pending::PendingBackoff;
 use crate::tests::{NEAR, Toy, Trace, clusters, toys};
 use crate::*;
 
@@ -105,5 +106,17 @@ fn a_run_beside_slow_clocks_can_be_stopped() {
         });
         assert_eq!(ending, Ending::Stopped);
         assert!(engine.committed() > SimTime::ZERO && engine.committed() < SimTime::ZERO + NEAR);
+    }
+}
+
+#[test]
+fn a_wait_without_end_goes_on_asleep() {
+    for sleeping in [false, true] {
+        let mut backoff = PendingBackoff::new(sleeping);
+        // Some thirty sleeps come before each end in vain, or a worker would spin from window to window.
+        for _ in 0..3 {
+            let waits = (0..).take_while(|_| backoff.wait()).count();
+            assert!(waits >= 30, "sleeping: {sleeping}, {waits} waits");
+        }
     }
 }

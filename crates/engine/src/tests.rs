@@ -283,7 +283,7 @@ fn a_panic_on_any_worker_ends_the_run() {
 fn a_profile_counts_and_its_estimates_fall_with_workers() {
     let clock = std::sync::atomic::AtomicU64::new(0);
     let meter = || clock.fetch_add(1_000, Relaxed);
-    let options = Options { meter: Some(&meter), ..options(1, true) };
+    let options = Options { clock: Some(&meter), profiled: true, ..options(1, true) };
     let mut engine = Engine::new(toys(20, 100), Plan::uniform(20, NEAR));
     engine.run(SimTime::from_secs(1), &options, |_| Verdict::Continue);
     let profile = engine.profile().unwrap();

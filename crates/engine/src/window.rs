@@ -117,7 +117,7 @@ impl<'a, N: Node> Shared<'a, N> {
             done: Mutex::new((Ending::Stopped, SimTime::ZERO)),
             panic: Mutex::new(None),
             footprints: options.fetch.and_then(|fetch| Footprints::new(units.len(), here, workers, fetch)),
-            recorder: options.meter.map(|_| Recorder::default()),
+            recorder: options.profiled.then(Recorder::default),
             cell,
             observed: AtomicU64::new(0),
             stop,

@@ -220,9 +220,9 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
 
     fn run_unit(&mut self, unit: u32) {
         let clock = self.shared.options.clock.filter(|_| self.runs.is_multiple_of(MEASURED));
-        let started = clock.map(|clock| clock());
+        let timed = clock.map(|clock| (clock, clock()));
         let done = self.run_once(unit);
-        if let (Some(clock), Some(started)) = (clock, started) {
+        if let Some((clock, started)) = timed {
             self.shared.cost.0.learn(clock().saturating_sub(started));
         }
         if let Err(next) = done {
@@ -308,7 +308,8 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             board.doing(Activity::of_all(phase));
         }
     }
+    /// The clock of a run that is profiled.
     fn meter(&self) -> Option<u64> {
-        self.shared.options.meter.map(|meter| meter())
+        self.shared.recorder.as_ref().and(self.shared.options.clock).map(|clock| clock())
     }
 }
