@@ -198,6 +198,20 @@ def in_a_namespace(script, *arguments, expected=""):
     return linux.stdout
 
 
+def told_as_by_linux(done, script, commands, heard, shown, expected):
+    """Holds that host `a` was answered and told what the commands are answered in a namespace of this machine, and `ip monitor` told by file
+    `heard`, as far as it is `shown`. Gives what was told."""
+    def on_linux():
+        said = in_a_namespace(script, ASK, commands, heard, expected=expected)
+        return shown(said, heard.read_text())
+
+    ours = shown(done.text("a", "python3"), done.text("a", "ip"))
+    said, told = best(on_linux, lambda theirs: theirs == ours)
+    assert ours[0] == said
+    assert ours[1] == told
+    return told
+
+
 @pytest.mark.needs("ip", "unshare")
 def test_rules_tables_and_neighbours_are_linuxs(run_experiment, workdir):
     heard = workdir / "heard"
@@ -213,14 +227,8 @@ def test_rules_tables_and_neighbours_are_linuxs(run_experiment, workdir):
         # The kernel tells of routes that are flushed, and of the next hops of one, in an order of its own.
         return normal(said), sorted(line for line in normal(heard) if "nexthop" not in line)
 
-    def on_linux():
-        said = in_a_namespace(NATIVE, ASK, commands, heard, expected="10.1.0.1")
-        return shown(said, heard.read_text())
-
-    ours = shown(done.text("a", "python3"), done.text("a", "ip"))
-    said, told = best(on_linux, lambda theirs: theirs == ours)
-    assert ours[0] == said
-    assert ours[1] == told and len(told) > 30
+    told = told_as_by_linux(done, NATIVE, commands, heard, shown, "10.1.0.1")
+    assert len(told) > 30
 
 
 NEW_LINKS = """
@@ -341,14 +349,8 @@ def test_secondary_addresses_are_linuxs(run_experiment, workdir):
         # Of routes that go with the address that they prefer nobody is told here, of those of the kernel alone.
         return addresses(said), [line for line in addresses(heard) if not line.startswith(("Deleted 10.5.0.0", "Deleted 10.7.0.0"))]
 
-    def on_linux():
-        said = in_a_namespace(native, ASK, ADDRESSES, workdir / "heard", expected="10.0.0.2")
-        return shown(said, (workdir / "heard").read_text())
-
-    ours = shown(done.text("a", "python3"), done.text("a", "ip"))
-    said, told = best(on_linux, lambda theirs: theirs == ours)
-    assert ours[0] == said
-    assert ours[1] == told and len(told) > 20
+    told = told_as_by_linux(done, native, ADDRESSES, workdir / "heard", shown, "10.0.0.2")
+    assert len(told) > 20
 
 
 def plain(text):
