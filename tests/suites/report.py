@@ -23,7 +23,7 @@ has and which builds for an hour: on hosts it is untested. P4 programs for it ru
 
 {simulators}## P4 programs
 
-Belljar's compiler and switch are held against p4c and BMv2 by p4c's own test data (`BELLJAR_P4C=DIR cargo test -p belljar-p4 --test front`, with DIR a checkout of p4c): 449 of its
+Belljar's compiler and switch are held against p4c and BMv2 by p4c's own test data (`BELLJAR_P4C=DIR cargo test -p belljar-p4c --test compiler`, with DIR a checkout of p4c): 449 of its
 468 samples for v1model compile (95.9 %; the others call externs that v1model does not have, have no `main`, or are arrays of numbers in headers), all 190 packet tests pass, and of 523 wrong
 programs 509 are refused with p4c's line among those shown (97.3 %), 473 with it as the first (90.4 %). P4Info is the same for all 105 programs whose results are known.
 

@@ -14,10 +14,8 @@ pub mod control;
 mod error;
 mod eval;
 pub mod files;
-pub mod front;
 mod hash;
 pub mod json;
-mod load;
 mod lower;
 mod meter;
 mod number;
@@ -36,7 +34,6 @@ mod trace;
 
 pub use error::LoadError;
 pub use hash::CrcParameters;
-pub use load::ProgramFile;
 pub use meter::Colour;
 pub use program::Program;
 pub use switch::{Leaving, Notification, Switch, SwitchConfig};

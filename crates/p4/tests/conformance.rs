@@ -50,7 +50,8 @@ fn all_programs_pass() {
             other => PathBuf::from(format!("{}{other}", stem.display())),
         });
         let json = json.clone().find(|path| path.exists()).unwrap_or_else(|| script.with_extension("json"));
-        match Program::from_file(&json) {
+        let program = Program::from_text(&std::fs::read_to_string(&json).unwrap());
+        match program.map_err(|error| error.in_file(&json)) {
             Err(error) => failed.push(error.to_string()),
             Ok(program) => {
                 for failure in stf::run(&Arc::new(program), &text, false).failures {

@@ -1,7 +1,7 @@
 //! `belljar p4 build`: a P4_16 program as BMv2's JSON and P4Info.
 
 use crate::failure::Failure;
-use belljar_p4::front::{self, Compiled, Options};
+use belljar_p4c::{Compiled, Options, WARNINGS, compile, warning_named};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let bytes = std::fs::read(&arguments.file)
         .map_err(|error| Failure::input(format!("error: {shown} cannot be read: {error}")))?;
     let text = String::from_utf8_lossy(&bytes);
-    let compiled = front::compile(&shown.to_string(), &text, &options).map_err(Failure::input)?;
+    let compiled = compile(&shown.to_string(), &text, &options).map_err(Failure::input)?;
     if !compiled.warnings.list.is_empty() && !arguments.warnings.iter().any(|warning| warning == "none") {
         eprintln!("{}", compiled.warnings);
     }
@@ -61,9 +61,8 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 fn options(arguments: &Arguments) -> Result<Options, Failure> {
     let mut silenced = Vec::new();
     for warning in arguments.warnings.iter().filter(|warning| *warning != "none") {
-        let name = warning.strip_prefix("no-").and_then(front::warning_named).ok_or_else(|| {
-            let known =
-                front::WARNINGS.iter().map(|name| format!("no-{name}")).collect::<Vec<_>>().join(", ");
+        let name = warning.strip_prefix("no-").and_then(warning_named).ok_or_else(|| {
+            let known = WARNINGS.iter().map(|name| format!("no-{name}")).collect::<Vec<_>>().join(", ");
             Failure::usage(format!("-W {warning}: write one of {known}, none"))
         })?;
         silenced.push(name.to_string());

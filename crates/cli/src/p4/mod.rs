@@ -3,6 +3,7 @@
 mod build;
 mod junit;
 mod pcap;
+mod program;
 mod run;
 mod serve;
 mod step;

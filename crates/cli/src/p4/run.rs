@@ -1,10 +1,10 @@
 //! `belljar p4 run`.
 
-use super::{pcap, step::Stepper};
+use super::{pcap, program, step::Stepper};
 use crate::failure::Failure;
 use belljar_base::{Map, SimDuration, SimTime, hex};
 use belljar_p4::switch::Drop;
-use belljar_p4::{Notification, Program, Switch, SwitchConfig, files};
+use belljar_p4::{Notification, Switch, SwitchConfig, files};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn inputs(arguments: &Arguments) -> Result<Vec<(SimTime, u16, Vec<u8>)>, Failure
 
 /// Runs the program over the captures.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let program = Program::from_file(&arguments.program).map_err(Failure::input)?;
+    let program = program::read(&arguments.program).map_err(Failure::input)?;
     let config = SwitchConfig {
         name: "s1".to_owned(),
         ports: arguments.ports,

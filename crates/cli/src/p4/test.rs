@@ -1,9 +1,9 @@
 //! `belljar p4 test`.
 
-use super::junit;
+use super::{junit, program};
 use crate::failure::Failure;
 use belljar_base::Map;
-use belljar_p4::{Program, stf};
+use belljar_p4::stf;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -211,11 +211,10 @@ fn test(task: Task, trace: bool) -> Tested {
         error,
     };
     let wrong = |message: String| tested(vec![message], true);
-    let loaded =
-        match task.program.and_then(|path| Program::from_file(&path).map_err(|error| error.to_string())) {
-            Ok(loaded) => loaded,
-            Err(error) => return wrong(error),
-        };
+    let loaded = match task.program.and_then(|path| program::read(&path)) {
+        Ok(loaded) => loaded,
+        Err(error) => return wrong(error),
+    };
     let text = match std::fs::read_to_string(&task.script) {
         Ok(text) => text,
         Err(error) => return wrong(format!("{name}: {error}")),

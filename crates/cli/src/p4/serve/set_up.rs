@@ -3,10 +3,11 @@
 use super::Arguments;
 use crate::failure::Failure;
 use belljar_p4::files::{commands, runtime};
-use belljar_p4::{Program, ProgramFile, SwitchConfig};
+use belljar_p4::{Program, SwitchConfig};
 use belljar_p4runtime::pipeline::Device;
 use belljar_p4runtime::proto::ForwardingPipelineConfig;
 use belljar_p4runtime::proto::p4info::P4Info;
+use belljar_p4c::ProgramFile;
 use belljar_p4runtime::{Server, SwitchDevice};
 use std::fs;
 use std::path::Path;

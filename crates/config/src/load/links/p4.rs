@@ -11,9 +11,9 @@ use crate::yaml::{Node, Section, Style, Value, section};
 use belljar_base::Map;
 use belljar_net::QueueConfig;
 use belljar_net::nic::Limit;
-use belljar_p4::front::Options;
 use belljar_p4::switch::QueueLimits;
-use belljar_p4::{LoadError, Program, ProgramFile, SwitchConfig};
+use belljar_p4::{Program, SwitchConfig};
+use belljar_p4c::{Options, ProgramFile};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -275,7 +275,7 @@ fn other_end(other: usize, reset: &str) -> String {
     }
 }
 
-fn wrong(node: &Node, error: LoadError) -> Problem {
+fn wrong(node: &Node, error: impl std::fmt::Display) -> Problem {
     node.problem(error.to_string())
 }
 

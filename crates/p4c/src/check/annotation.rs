@@ -1,0 +1,109 @@
+//! Annotations, and the names that they give in the control plane.
+
+use super::Checker;
+use crate::ast::{self, Annotations};
+use crate::lex::Kind;
+use crate::source::Span;
+
+/// Warnings that `@noWarn("...")` switches off, with the declaration that it stands before.
+pub(crate) fn quiet(program: &[ast::Decl]) -> Vec<(&'static str, Span)> {
+    let mut list = Vec::new();
+    for decl in program {
+        for annotation in decl.annotations.iter().filter(|annotation| &*annotation.name.name == "noWarn") {
+            for token in &annotation.body {
+                if let Kind::Str(name) = &token.kind
+                    && let Some(name) = crate::warning_named(name)
+                {
+                    list.push((name, decl.span.to(decl.name.span)));
+                }
+            }
+        }
+        if let ast::DeclKind::Control(_, _, locals, _) | ast::DeclKind::Parser(_, _, locals, _) = &decl.kind {
+            list.extend(quiet(locals));
+        }
+    }
+    list
+}
+
+impl Checker {
+    /// The form of annotations that the language knows, and of structured ones.
+    pub(super) fn check_annotations(&mut self, annotations: &Annotations) {
+        for (index, annotation) in annotations.iter().enumerate() {
+            let name = annotation.name.name.clone();
+            let twice = annotations[..index]
+                .iter()
+                .find(|other| other.name.name == name && (other.structured || annotation.structured));
+            if let Some(first) = twice {
+                let first = first.name.span;
+                self.error(annotation.name.span, format!("@{name} is given twice"))
+                    .notes
+                    .push((first, "the first".into()));
+            }
+            let list = annotation.body.iter().find(|token| token.is("{"));
+            if let (true, Some(token)) = (annotation.structured, list) {
+                self.error(token.span, "a structured annotation holds numbers, strings and truth values");
+            }
+            if &*name == "match"
+                && !matches!(annotation.body.as_slice(), [token] if matches!(token.kind, Kind::Ident(_)))
+            {
+                self.error(annotation.name.span, "@match takes a match kind");
+            }
+            if &*name == "noWarn" {
+                for token in &annotation.body {
+                    let Kind::Str(given) = &token.kind else { continue };
+                    if crate::warning_named(given).is_none() && !annotation.structured {
+                        self.unknown_warning(given, token.span);
+                    }
+                }
+            }
+            let text = annotation.body.iter().all(|token| match &token.kind {
+                Kind::Str(_) | Kind::Ident(_) => true,
+                Kind::Int(..) => false,
+                _ => token.is("++") || token.is("(") || token.is(")") || token.is("."),
+            });
+            if matches!(&*name, "name" | "deprecated") && !annotation.structured && !text {
+                self.error(annotation.name.span, format!("@{name} takes a string"));
+            }
+        }
+    }
+
+    /// p4c has warnings that are not given here: their names are no mistake, but likely a misspelt one.
+    fn unknown_warning(&mut self, given: &str, span: Span) {
+        let known: Vec<std::rc::Rc<str>> = crate::WARNINGS.iter().map(|name| (*name).into()).collect();
+        if let Some(near) = super::closest(given, known.iter()) {
+            self.warn("invalid", span, format!("no warning is called '{given}'")).help =
+                Some(format!("did you mean '{near}'?"));
+        }
+    }
+
+    /// Remembers the name of an action or table in the control plane; two cannot have the same.
+    pub(super) fn control_plane_name(&mut self, decl: &ast::Decl, block: &str, kind: &'static str) {
+        let annotation = Self::annotation(&decl.annotations, "name");
+        let given = annotation.and_then(|annotation| match annotation.body.as_slice() {
+            [token] => match &token.kind {
+                Kind::Str(text) => Some(text.to_string()),
+                _ => None,
+            },
+            _ => None,
+        });
+        let local = given.unwrap_or_else(|| decl.name.name.to_string());
+        let name = match local.strip_prefix('.') {
+            Some(absolute) => absolute.to_string(),
+            None if block.is_empty() => local,
+            None => format!("{block}.{local}"),
+        };
+        let span = annotation.map_or(decl.name.span, |annotation| annotation.name.span);
+        match self.control_plane_names.get(&(kind, name.clone())) {
+            Some(first) if annotation.is_some() => {
+                let first = *first;
+                self.error(span, format!("another {kind} has the name '{name}' in the control plane"))
+                    .notes
+                    .push((first, "the other".into()));
+            }
+            Some(_) => {}
+            None => {
+                self.control_plane_names.insert((kind, name), span);
+            }
+        }
+    }
+}

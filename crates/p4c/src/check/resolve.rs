@@ -1,0 +1,253 @@
+//! Types as written to types.
+
+use super::{Checker, Symbol};
+use crate::ast::{Expr, Ident, TypeExpr, TypeKind};
+use crate::source::Span;
+use crate::types::*;
+use num_traits::{Signed, ToPrimitive};
+use std::rc::Rc;
+
+/// Longest header stack.
+const MAX_STACK: u32 = 4_096;
+
+impl Checker {
+    /// The type that `ty` denotes; reports and gives `Poison` if none.
+    pub(super) fn ty(&mut self, ty: &TypeExpr) -> Type {
+        match &ty.kind {
+            TypeKind::Base(name) => match *name {
+                "bool" => Type::Bool,
+                "error" => {
+                    if self.program.errors.is_empty() {
+                        self.error(ty.span, "no error is declared").help =
+                            Some("write #include <core.p4> at the top".into());
+                    }
+                    Type::Error
+                }
+                "string" => Type::Str,
+                "int" => Type::Int,
+                "match_kind" => Type::MatchKind,
+                "bit" => Type::Bit(1),
+                _ => Type::Void,
+            },
+            TypeKind::Sized(name, width) => self.sized(name, width),
+            TypeKind::DontCare => Type::DontCare,
+            TypeKind::Tuple(args) => {
+                let args = args.iter().map(|arg| self.element_ty(arg)).collect();
+                Type::Tuple(args)
+            }
+            TypeKind::List(element) => Type::List(Rc::new(self.value_ty(element))),
+            TypeKind::Stack(element, size) => self.stack(element, size),
+            TypeKind::Named(name, global, args) => self.named(name, *global, args, ty.span),
+        }
+    }
+
+    /// The type of an element of a tuple.
+    fn element_ty(&mut self, ty: &TypeExpr) -> Type {
+        let found = self.value_ty(ty);
+        let instance = match &found {
+            Type::Named(id, _) => matches!(
+                self.def(*id).kind,
+                DefKind::Block(..) | DefKind::BlockType(..) | DefKind::Package(_) | DefKind::Extern(_)
+            ),
+            _ => false,
+        };
+        if instance {
+            let shown = self.show(&found);
+            self.error(ty.span, format!("a tuple cannot have an element of type {shown}"));
+            return Type::Poison;
+        }
+        found
+    }
+
+    fn sized(&mut self, name: &str, width: &Expr) -> Type {
+        let limit = if name == "varbit" { 8 * MAX_WIDTH } else { MAX_WIDTH };
+        let Some(value) = self.constant_u32(width, limit, "a width") else { return Type::Poison };
+        if value == 0 && name == "int" {
+            self.error(width.span, "int<0> is not a type");
+            return Type::Poison;
+        }
+        match name {
+            "bit" => Type::Bit(value),
+            "int" => Type::Signed(value),
+            _ => Type::Varbit(value),
+        }
+    }
+
+    /// A small number known at compile time.
+    pub(super) fn constant_u32(&mut self, expr: &Expr, limit: u32, what: &str) -> Option<u32> {
+        let checked = self.expr(expr);
+        if checked.ty == Type::Poison {
+            return None;
+        }
+        let Some(value) = checked.int() else {
+            self.error(expr.span, format!("{what} must be a number known at compile time"));
+            return None;
+        };
+        if value.is_negative() {
+            self.error(expr.span, format!("{what} cannot be negative"));
+            return None;
+        }
+        match value.to_u32() {
+            Some(value) if value <= limit => Some(value),
+            _ => {
+                self.error(expr.span, format!("{value} is too large: the limit is {limit}"));
+                None
+            }
+        }
+    }
+
+    fn stack(&mut self, element: &TypeExpr, size: &Expr) -> Type {
+        let ty = self.ty(element);
+        let header = matches!(self.fields_kind(&ty), Some(FieldsKind::Header | FieldsKind::Union));
+        if !header && !matches!(ty, Type::Poison | Type::Var(_)) {
+            let shown = self.show(&ty);
+            self.error(element.span, format!("{shown} cannot be the element of a stack")).help =
+                Some("only headers and header unions form stacks".into());
+            return Type::Poison;
+        }
+        let Some(length) = self.constant_u32(size, MAX_STACK, "the size of a stack") else {
+            return Type::Poison;
+        };
+        if length == 0 {
+            self.error(size.span, "a stack has at least one element");
+            return Type::Poison;
+        }
+        Type::Stack(Rc::new(ty), length)
+    }
+
+    fn named(&mut self, name: &Ident, global: bool, args: &[TypeExpr], span: Span) -> Type {
+        let found = self.lookup(&name.name, global).first().cloned();
+        let args = args.iter().map(|arg| self.ty(arg)).collect::<Vec<_>>();
+        match found {
+            Some(Symbol::Type(ty)) => {
+                if !args.is_empty() {
+                    self.error(span, format!("'{}' takes no type arguments", name.name));
+                    return Type::Poison;
+                }
+                self.name_type(&ty);
+                ty
+            }
+            Some(Symbol::Generic(id)) => {
+                self.instantiated.insert(id);
+                self.specialize(id, args, span)
+            }
+            Some(Symbol::Decl(decl)) => {
+                let place = self.program.decls[decl].name.span;
+                self.error(name.span, format!("'{}' is not a type", name.name))
+                    .notes
+                    .push((place, "declared here".into()));
+                Type::Poison
+            }
+            None => {
+                self.unknown_type(name);
+                Type::Poison
+            }
+        }
+    }
+
+    fn unknown_type(&mut self, name: &Ident) {
+        let types = self.scopes.iter().flat_map(|scope| scope.iter());
+        let types =
+            types.filter(|(_, list)| !matches!(list.first(), Some(Symbol::Decl(_)))).map(|(name, _)| name);
+        let near = super::closest(&name.name, types);
+        let error = self.error(name.span, format!("type '{}' is not declared", name.name));
+        error.help = Some(match near {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => "declare it before its use, or include the file that does".into(),
+        });
+    }
+
+    /// A generic type with arguments.
+    pub(super) fn specialize(&mut self, id: DefId, args: Vec<Type>, span: Span) -> Type {
+        let wanted = self.def(id).type_params.len();
+        if wanted != args.len() {
+            let name = self.def(id).name.name.clone();
+            self.error(span, format!("'{name}' takes {wanted} type arguments, not {}", args.len()));
+            return Type::Poison;
+        }
+        for arg in &args {
+            if matches!(arg, Type::Named(other, _) if *other == id) {
+                let name = self.def(id).name.name.clone();
+                self.error(span, format!("'{name}' cannot be a type argument of itself"));
+                return Type::Poison;
+            }
+            if matches!(arg, Type::Void) {
+                self.error(span, "void cannot be a type argument");
+                return Type::Poison;
+            }
+        }
+        let ty = Type::Named(id, args.into());
+        self.check_specialized(&ty, span);
+        ty
+    }
+
+    /// The fields of a specialised struct or header must be such as it may have.
+    fn check_specialized(&mut self, ty: &Type, span: Span) {
+        let Some((kind, fields)) = self.fields(ty) else { return };
+        for (index, (name, field)) in fields.into_iter().enumerate() {
+            if !self.field_fits(kind, &field) {
+                let place = match ty {
+                    Type::Named(id, _) => match &self.def(*id).kind {
+                        DefKind::Fields(_, fields) => fields.get(index).map(|field| field.name.span),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                let (ty, field) = (self.show(ty), self.show(&field));
+                let error = self.error(
+                    span,
+                    format!("{ty} would have a field '{name}' of type {field}, which is not allowed"),
+                );
+                error.notes.extend(place.map(|place| (place, "the field".to_string())));
+            }
+        }
+    }
+
+    /// Fields of this type are allowed.
+    pub(super) fn field_fits(&self, kind: FieldsKind, ty: &Type) -> bool {
+        let named = |id: DefId| &self.def(id).kind;
+        match (kind, ty) {
+            (_, Type::Poison | Type::Var(_) | Type::Infer(_) | Type::DontCare) => true,
+            (FieldsKind::Union, ty) => self.is_header(ty),
+            (_, Type::Void | Type::Str | Type::Action | Type::Int | Type::MatchKind | Type::Set(_)) => false,
+            (FieldsKind::Header, Type::Bit(_) | Type::Signed(_) | Type::Varbit(_) | Type::Bool) => true,
+            (FieldsKind::Header, Type::Named(id, _)) => match named(*id) {
+                DefKind::SerEnum(..) => true,
+                DefKind::NewType(inner) => self.field_fits(kind, inner),
+                DefKind::Fields(FieldsKind::Struct, _) => self
+                    .fields(ty)
+                    .is_some_and(|(_, fields)| fields.iter().all(|(_, ty)| self.field_fits(kind, ty))),
+                _ => false,
+            },
+            (FieldsKind::Header, _) => false,
+            (FieldsKind::Struct, Type::Named(id, _)) => {
+                matches!(
+                    named(*id),
+                    DefKind::Fields(..) | DefKind::Enum(_) | DefKind::SerEnum(..) | DefKind::NewType(_)
+                )
+            }
+            (FieldsKind::Struct, _) => true,
+        }
+    }
+
+    /// A type that values have: not `void`.
+    pub(super) fn value_ty(&mut self, ty: &TypeExpr) -> Type {
+        let found = self.ty(ty);
+        if found == Type::Void {
+            self.error(ty.span, "void is not the type of a value");
+            return Type::Poison;
+        }
+        found
+    }
+
+    /// The type without `type` definitions, and serializable enums as numbers.
+    pub(super) fn underlying(&self, ty: &Type) -> Type {
+        match ty {
+            Type::Named(id, _) => match &self.def(*id).kind {
+                DefKind::NewType(inner) | DefKind::SerEnum(inner, _) => self.underlying(inner),
+                _ => ty.clone(),
+            },
+            _ => ty.clone(),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Equality of types under inference.
+
+use super::Checker;
+use crate::types::*;
+use std::rc::Rc;
+
+impl Checker {
+    pub(super) fn fresh(&mut self) -> Type {
+        self.inferred.push(None);
+        Type::Infer(self.inferred.len() - 1)
+    }
+
+    /// The type with all that inference has found.
+    pub(super) fn resolved(&self, ty: &Type) -> Type {
+        let all = |list: &Rc<[Type]>| list.iter().map(|ty| self.resolved(ty)).collect::<Rc<[Type]>>();
+        match ty {
+            Type::Infer(index) => match &self.inferred[*index] {
+                Some(found) => self.resolved(found),
+                None => ty.clone(),
+            },
+            Type::Stack(element, size) => Type::Stack(Rc::new(self.resolved(element)), *size),
+            Type::Set(element) => Type::Set(Rc::new(self.resolved(element))),
+            Type::List(element) => Type::List(Rc::new(self.resolved(element))),
+            Type::Tuple(list) => Type::Tuple(all(list)),
+            Type::Named(def, args) if !args.is_empty() => Type::Named(*def, all(args)),
+            Type::Record(fields) => {
+                Type::Record(fields.iter().map(|(name, ty)| (name.clone(), self.resolved(ty))).collect())
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn occurs(&self, index: usize, ty: &Type) -> bool {
+        match ty {
+            Type::Infer(other) => *other == index,
+            Type::Stack(element, _) | Type::Set(element) | Type::List(element) => self.occurs(index, element),
+            Type::Tuple(list) | Type::Named(_, list) => list.iter().any(|ty| self.occurs(index, ty)),
+            Type::Record(fields) => fields.iter().any(|(_, ty)| self.occurs(index, ty)),
+            _ => false,
+        }
+    }
+
+    /// Makes two types equal if inference can; otherwise says no.
+    pub(super) fn unify(&mut self, a: &Type, b: &Type) -> bool {
+        let (a, b) = (self.resolved(a), self.resolved(b));
+        match (&a, &b) {
+            (Type::Poison | Type::DontCare, _) | (_, Type::Poison | Type::DontCare) => true,
+            (Type::Infer(x), Type::Infer(y)) if x == y => true,
+            (Type::Infer(index), other) | (other, Type::Infer(index)) => {
+                if self.occurs(*index, other) || matches!(other, Type::Void | Type::Action | Type::Function) {
+                    return false;
+                }
+                self.inferred[*index] = Some(other.clone());
+                true
+            }
+            (Type::Stack(x, n), Type::Stack(y, m)) => n == m && self.unify(x, y),
+            (Type::Set(x), Type::Set(y)) | (Type::List(x), Type::List(y)) => self.unify(x, y),
+            (Type::Tuple(x), Type::Tuple(y)) => {
+                x.len() == y.len() && x.iter().zip(y.iter()).all(|(x, y)| self.unify(x, y))
+            }
+            (Type::Record(x), Type::Record(y)) => {
+                x.len() == y.len()
+                    && x.iter().zip(y.iter()).all(|((n, x), (m, y))| n == m && self.unify(x, y))
+            }
+            (Type::Named(d, x), Type::Named(e, y)) if d == e => {
+                x.len() == y.len() && x.iter().zip(y.iter()).all(|(x, y)| self.unify(x, y))
+            }
+            (Type::Named(d, _), Type::Named(e, _)) => {
+                let block = |def: &Def| matches!(def.kind, DefKind::Block(..));
+                if block(self.def(*d)) && !block(self.def(*e)) {
+                    self.unify_block(&a, &b)
+                } else if block(self.def(*e)) && !block(self.def(*d)) {
+                    self.unify_block(&b, &a)
+                } else {
+                    false
+                }
+            }
+            (a, b) => a == b,
+        }
+    }
+
+    /// A control or parser fits a control or parser type: same kind, same parameters.
+    fn unify_block(&mut self, block: &Type, wanted: &Type) -> bool {
+        let (Some((parser, have)), Some((wants_parser, want))) =
+            (self.block_signature(block), self.block_signature(wanted))
+        else {
+            return false;
+        };
+        let optional = want.iter().skip(have.len()).all(|param| param.optional);
+        parser == wants_parser
+            && have.len() <= want.len()
+            && optional
+            && have
+                .iter()
+                .zip(&want)
+                .all(|(have, want)| have.direction == want.direction && self.unify(&have.ty, &want.ty))
+    }
+
+    /// Kind and parameters of a control or parser, or of the type of one.
+    pub(super) fn block_signature(&self, ty: &Type) -> Option<(bool, Vec<ParamDef>)> {
+        let Type::Named(id, args) = ty else { return None };
+        let def = self.def(*id);
+        let (parser, signature) = match &def.kind {
+            DefKind::Block(parser, signature, _) | DefKind::BlockType(parser, signature) => {
+                (*parser, signature)
+            }
+            _ => return None,
+        };
+        let bound = |param: DefId| {
+            let index = def.type_params.iter().position(|other| *other == param)?;
+            args.get(index).cloned()
+        };
+        let params = signature
+            .params
+            .iter()
+            .map(|param| ParamDef { ty: param.ty.substitute(&bound), ..param.clone() });
+        Some((parser, params.collect()))
+    }
+}

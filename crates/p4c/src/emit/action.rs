@@ -1,0 +1,160 @@
+//! Statements without tables as primitives, with jumps.
+
+use super::{Result, expression, field, header_name, parameter, unsupported};
+use crate::ir::*;
+use belljar_base::Map;
+use num_bigint::BigInt;
+use serde_json::{Value, json};
+
+struct Assembler<'a> {
+    program: &'a Program,
+    code: Vec<Value>,
+    /// Jumps to be filled in: instruction, mark.
+    jumps: Vec<(usize, usize)>,
+    /// Positions of marks.
+    marks: Vec<usize>,
+    /// Marks at the ends of blocks.
+    ends: Map<Label, usize>,
+}
+
+/// Mark of the end of the action.
+const END: usize = 0;
+
+/// The primitives of a body.
+pub fn primitives(program: &Program, body: &[Stmt]) -> Result<Vec<Value>> {
+    let mut assembler =
+        Assembler { program, code: Vec::new(), jumps: Vec::new(), marks: vec![0], ends: Map::new() };
+    assembler.body(body)?;
+    assembler.marks[END] = assembler.code.len();
+    for (at, mark) in assembler.jumps {
+        let target = format!("0x{:x}", assembler.marks[mark]);
+        if let Some(params) = assembler.code[at]["parameters"].as_array_mut() {
+            params.push(json!({"type": "hexstr", "value": target}));
+        }
+    }
+    Ok(assembler.code)
+}
+
+impl Assembler<'_> {
+    fn mark(&mut self) -> usize {
+        self.marks.push(0);
+        self.marks.len() - 1
+    }
+
+    fn place(&mut self, mark: usize) {
+        self.marks[mark] = self.code.len();
+    }
+
+    fn jump(&mut self, mark: usize) {
+        self.jumps.push((self.code.len(), mark));
+        self.code.push(json!({"op": "_jump", "parameters": []}));
+    }
+
+    fn body(&mut self, body: &[Stmt]) -> Result<()> {
+        for stmt in body {
+            self.statement(stmt)?;
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, stmt: &Stmt) -> Result<()> {
+        match stmt {
+            Stmt::If(condition, yes, no) => {
+                let (other, end) = (self.mark(), self.mark());
+                let test = Ex::Op("b2d", None, Box::new(condition.clone()));
+                self.jumps.push((self.code.len(), other));
+                let test = parameter(self.program, &test);
+                self.code.push(json!({"op": "_jump_if_zero", "parameters": [test]}));
+                self.body(yes)?;
+                if !no.is_empty() {
+                    self.jump(end);
+                }
+                self.place(other);
+                self.body(no)?;
+                self.place(end);
+            }
+            Stmt::Block(label, body) => {
+                let end = self.mark();
+                self.ends.insert(*label, end);
+                self.body(body)?;
+                self.place(end);
+            }
+            Stmt::Loop(body) => {
+                let start = self.mark();
+                self.place(start);
+                self.body(body)?;
+                self.jump(start);
+            }
+            Stmt::Break(label) => match self.ends.get(label).copied() {
+                Some(end) => self.jump(end),
+                None => return unsupported("this jump"),
+            },
+            Stmt::Exit => {
+                self.code.push(json!({"op": "exit", "parameters": []}));
+                self.jump(END);
+            }
+            simple => {
+                let code = primitive(self.program, simple)?;
+                self.code.push(code);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One primitive.
+pub fn primitive(program: &Program, stmt: &Stmt) -> Result<Value> {
+    match stmt {
+        Stmt::Assign(target, value) => {
+            let value = masked(target, value);
+            Ok(
+                json!({"op": "assign", "parameters": [target_json(program, target), parameter(program, &value)]}),
+            )
+        }
+        Stmt::Primitive(op, args) => {
+            let args = args.iter().map(|arg| argument(program, op, arg)).collect::<Result<Vec<_>>>()?;
+            Ok(json!({"op": op, "parameters": args}))
+        }
+        _ => unsupported("this statement"),
+    }
+}
+
+/// Fields cut what is assigned to their width: an outermost mask of that width is left out.
+pub fn masked(target: &FieldRef, value: &Ex) -> Ex {
+    if let (Ex::Op("&", Some(inner), mask), Scalar::Bit(width)) = (value, target.scalar)
+        && **mask == Ex::Int((BigInt::from(1) << width) - 1)
+    {
+        return (**inner).clone();
+    }
+    value.clone()
+}
+
+/// A field that is assigned.
+pub fn target_json(program: &Program, target: &FieldRef) -> Value {
+    match target.header {
+        HeaderRef::Element(..) => json!({"type": "expression", "value": field(program, target)}),
+        _ => field(program, target),
+    }
+}
+
+fn argument(program: &Program, op: &str, arg: &Arg) -> Result<Value> {
+    Ok(match arg {
+        Arg::Ex(ex) if matches!(op, "assert" | "assume") => {
+            json!({"type": "expression", "value": expression(program, ex)})
+        }
+        Arg::Ex(ex) => parameter(program, ex),
+        Arg::Header(HeaderRef::Instance(index)) => {
+            json!({"type": "header", "value": program.layout.headers[*index].name})
+        }
+        Arg::Header(header) => {
+            return unsupported(&format!("this use of stack {}", header_name(program, header)));
+        }
+        Arg::Field(target) => target_json(program, target),
+        Arg::Object(kind, name) => json!({"type": kind, "value": name}),
+        Arg::Text(text) => json!({"type": "string", "value": text}),
+        Arg::List(list) => {
+            let list = list.iter().map(|ex| parameter(program, ex)).collect::<Vec<_>>();
+            json!({"type": "parameters_vector", "value": list})
+        }
+    })
+}

@@ -1,0 +1,490 @@
+//! Calls of v1model's externs.
+
+use super::instance::constant;
+use super::place::Target;
+use super::{Call, Instance, Lower, Result, Val, Where, build};
+use crate::ir::*;
+use crate::source::Span;
+use crate::typed::Expr;
+use crate::types::{FieldsKind, Type};
+use num_traits::ToPrimitive;
+use std::rc::Rc;
+
+impl Lower<'_> {
+    pub(super) fn arg<'c>(&self, call: &'c Call, index: usize, span: Span) -> Result<&'c Expr> {
+        match call.args.get(index) {
+            Some(Some(arg)) => Ok(arg),
+            _ => self.error(span, "an argument is missing"),
+        }
+    }
+
+    pub(super) fn arg_ex(
+        &mut self,
+        call: &Call,
+        index: usize,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> Result<Ex> {
+        let arg = self.arg(call, index, span)?;
+        let ex = self.ex(arg, out)?;
+        Ok(if build::is_truth(&ex) { build::to_data(ex) } else { ex })
+    }
+
+    /// A field for the result of a primitive, and what to do after it.
+    fn result(
+        &mut self,
+        call: &Call,
+        index: usize,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> Result<(FieldRef, Option<Target>)> {
+        let scalar_ty = match call.args.get(index) {
+            Some(Some(arg)) => arg.ty.clone(),
+            _ => return Ok((self.temporary("unused", Scalar::Bit(32)), None)),
+        };
+        let arg = self.arg(call, index, span)?;
+        let target = self.target(arg, true, out)?;
+        if let Target::Place(Place::Scalar(field)) = &target
+            && matches!(field.header, HeaderRef::Instance(_))
+        {
+            return Ok((field.clone(), None));
+        }
+        match self.scalar(&self.ty(&scalar_ty)) {
+            Some(scalar) => Ok((self.temporary("result", scalar), Some(target))),
+            None => self.error(span, "a number is needed here"),
+        }
+    }
+
+    fn store(
+        &mut self,
+        field: FieldRef,
+        target: Option<Target>,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> Result<()> {
+        if let Some(target) = target {
+            let value = self.read(&Place::Scalar(field));
+            self.assign_target(&target, value, span, out)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn extern_call(
+        &mut self,
+        name: &str,
+        call: &Call,
+        expr: &Expr,
+        out: &mut Vec<Stmt>,
+    ) -> Result<Option<Val>> {
+        let span = expr.span;
+        self.info.extern_functions |= !self.allowed(Where::Parser);
+        match name {
+            "verify" => {
+                let condition = self.ex(self.arg(call, 0, span)?, out)?;
+                let error = self.ex(self.arg(call, 1, span)?, out)?;
+                out.push(Stmt::Verify(condition, error));
+            }
+            "mark_to_drop" => {
+                let header = self.standard_metadata();
+                out.push(Stmt::Primitive("mark_to_drop", vec![Arg::Header(header)]));
+            }
+            "random" => {
+                let (low, high) = (self.arg_ex(call, 1, span, out)?, self.arg_ex(call, 2, span, out)?);
+                let (field, target) = self.result(call, 0, span, out)?;
+                out.push(Stmt::Primitive(
+                    "modify_field_rng_uniform",
+                    vec![Arg::Field(field.clone()), Arg::Ex(low), Arg::Ex(high)],
+                ));
+                self.store(field, target, span, out)?;
+            }
+            "hash" => self.hash(call, span, out)?,
+            "digest" => {
+                let receiver = self.arg_ex(call, 0, span, out)?;
+                let id = self.digest(call, span, out)?;
+                out.push(Stmt::Primitive(
+                    "generate_digest",
+                    vec![Arg::Ex(receiver), Arg::Ex(build::int(id))],
+                ));
+            }
+            "truncate" => {
+                let length = self.arg_ex(call, 0, span, out)?;
+                out.push(Stmt::Primitive("truncate", vec![Arg::Ex(length)]));
+            }
+            "assert" | "assume" => {
+                let condition = self.ex(self.arg(call, 0, span)?, out)?;
+                out.push(Stmt::Primitive(
+                    if name == "assert" { "assert" } else { "assume" },
+                    vec![Arg::Ex(condition)],
+                ));
+            }
+            "log_msg" => {
+                let Val::Text(text) = self.val(self.arg(call, 0, span)?, out)? else {
+                    return self.error(span, "log_msg needs a string");
+                };
+                let mut values = Vec::new();
+                if let Some(Some(data)) = call.args.get(1) {
+                    let value = self.val(data, out)?;
+                    let ty = self.ty(&data.ty);
+                    values = self.inputs(&value, &ty, span)?.into_iter().map(|(ex, _)| ex).collect();
+                }
+                out.push(Stmt::Primitive("log_msg", vec![Arg::Text(text.to_string()), Arg::List(values)]));
+            }
+            "clone" | "clone3" | "clone_preserving_field_list" => self.clone_packet(name, call, span, out)?,
+            "resubmit"
+            | "recirculate"
+            | "resubmit_preserving_field_list"
+            | "recirculate_preserving_field_list" => {
+                let list = self.list_argument(name, call, 0, span, out)?;
+                let op = if name.starts_with("resubmit") { "resubmit" } else { "recirculate" };
+                out.push(Stmt::Primitive(op, vec![Arg::Ex(build::int(list))]));
+            }
+            "static_assert" => {
+                let holds = self.ex(self.arg(call, 0, span)?, out)?;
+                return match holds {
+                    Ex::Bool(true) => Ok(Some(Val::Ex(Ex::Bool(true)))),
+                    Ex::Bool(false) => {
+                        let text = match call.args.get(1) {
+                            Some(Some(Expr { kind: crate::typed::ExprKind::Str(text), .. })) => {
+                                text.to_string()
+                            }
+                            _ => "static_assert failed".into(),
+                        };
+                        self.error(span, text)
+                    }
+                    _ => self.error(span, "the condition of static_assert must be known at compile time"),
+                };
+            }
+            "verify_checksum"
+            | "update_checksum"
+            | "verify_checksum_with_payload"
+            | "update_checksum_with_payload" => {
+                if !self.allowed(Where::Checksum) {
+                    return self.error(span, format!("{name} can only be called in the checksum controls"));
+                }
+                self.checksum(name, call, span, out)?;
+            }
+            _ => return self.error(span, format!("the target has no extern '{name}'")),
+        }
+        Ok(None)
+    }
+
+    /// The scalars that a value consists of, with their types.
+    pub(super) fn inputs(&self, value: &Val, ty: &Type, span: Span) -> Result<Vec<(Ex, Scalar)>> {
+        let mut list = Vec::new();
+        self.collect(value, &self.ty(ty), span, &mut list)?;
+        Ok(list)
+    }
+
+    fn collect(&self, value: &Val, ty: &Type, span: Span, list: &mut Vec<(Ex, Scalar)>) -> Result<()> {
+        match value {
+            Val::Ex(ex) => {
+                let scalar = self.scalar(ty).unwrap_or(Scalar::Int);
+                let ex = if build::is_truth(ex) { build::to_data(ex.clone()) } else { ex.clone() };
+                list.push((ex, scalar));
+            }
+            Val::Varbit(field) => list.push((Ex::Field(field.clone()), field.scalar)),
+            Val::Header(header) => {
+                list.extend(
+                    self.header_fields(header)
+                        .into_iter()
+                        .map(|field| (Ex::Field(field.clone()), field.scalar)),
+                );
+            }
+            Val::Stack(stack) => {
+                for header in &self.out.layout.stacks[*stack].headers {
+                    let fields = self.header_fields(&HeaderRef::Instance(*header));
+                    list.extend(fields.into_iter().map(|field| (Ex::Field(field.clone()), field.scalar)));
+                }
+            }
+            Val::Struct(values) | Val::Literal(values) => {
+                let fields = self.fields(ty).map(|(_, fields)| fields).unwrap_or_default();
+                for (index, value) in values.iter().enumerate() {
+                    let ty = fields.get(index).map_or(Type::Poison, |(_, ty)| ty.clone());
+                    self.collect(value, &ty, span, list)?;
+                }
+            }
+            _ => return self.error(span, "this value cannot be used here on this target"),
+        }
+        Ok(())
+    }
+
+    fn hash(&mut self, call: &Call, span: Span, out: &mut Vec<Stmt>) -> Result<()> {
+        let algorithm = self.val(self.arg(call, 1, span)?, out)?;
+        let algorithm = self.algorithm(Some(&algorithm));
+        let base = self.arg_ex(call, 2, span, out)?;
+        let data = self.arg(call, 3, span)?;
+        let value = self.val(data, out)?;
+        let ty = data.ty.clone();
+        let max = self.arg_ex(call, 4, span, out)?;
+        let input = self.calculation_input(&value, &ty, span, out)?;
+        let name = self.unique("calc");
+        self.out.calculations.push(Calculation { name: name.clone(), algorithm, input });
+        let (field, target) = self.result(call, 0, span, out)?;
+        let args =
+            vec![Arg::Field(field.clone()), Arg::Ex(base), Arg::Object("calculation", name), Arg::Ex(max)];
+        out.push(Stmt::Primitive("modify_field_with_hash_based_offset", args));
+        self.store(field, target, span, out)
+    }
+
+    fn calculation_input(
+        &mut self,
+        value: &Val,
+        ty: &Type,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> Result<Vec<Input>> {
+        let inputs = self.inputs(value, ty, span)?;
+        let input =
+            inputs.into_iter().map(|(ex, scalar)| Input::Value(self.as_input(ex, scalar, out), scalar));
+        Ok(input.collect())
+    }
+
+    /// A field or a constant: all that calculations and lists can refer to.
+    pub(super) fn as_input(&mut self, ex: Ex, scalar: Scalar, out: &mut Vec<Stmt>) -> Ex {
+        match &ex {
+            Ex::Int(_) => ex,
+            Ex::Field(field) if matches!(field.header, HeaderRef::Instance(_)) => ex,
+            _ => self.saved(ex, scalar, out),
+        }
+    }
+
+    fn digest(&mut self, call: &Call, span: Span, out: &mut Vec<Stmt>) -> Result<i64> {
+        let data = self.arg(call, 1, span)?;
+        let value = self.val(data, out)?;
+        let ty = self.ty(&data.ty);
+        let mut elements = Vec::new();
+        for (ex, scalar) in self.inputs(&value, &ty, span)? {
+            let ex = self.as_input(ex, scalar, out);
+            elements.push((ex, scalar));
+        }
+        let name = match &ty {
+            Type::Named(def, _) => super::instance::join(
+                "",
+                &self.program.defs[*def].name.name,
+                &self.program.defs[*def].annotations,
+            ),
+            _ => format!("digest_{}", self.out.learn_lists.len()),
+        };
+        let id = self.out.learn_lists.len() as i64 + 1;
+        self.info.digest(&name, &ty);
+        self.out.learn_lists.push(FieldList { id, name, elements });
+        Ok(id)
+    }
+
+    fn clone_packet(&mut self, name: &str, call: &Call, span: Span, out: &mut Vec<Stmt>) -> Result<()> {
+        let kind = self.val(self.arg(call, 0, span)?, out)?;
+        let Some(kind) = constant(&kind) else {
+            return self.error(span, "the type of a clone must be known at compile time");
+        };
+        let session = self.arg_ex(call, 1, span, out)?;
+        let list =
+            if name == "clone" { self.empty_list() } else { self.list_argument(name, call, 2, span, out)? };
+        let op = if kind == 0.into() { "clone_ingress_pkt_to_egress" } else { "clone_egress_pkt_to_egress" };
+        out.push(Stmt::Primitive(op, vec![Arg::Ex(session), Arg::Ex(build::int(list))]));
+        Ok(())
+    }
+
+    fn empty_list(&mut self) -> i64 {
+        self.add_list("fl", Vec::new())
+    }
+
+    fn add_list(&mut self, name: &str, elements: Vec<(Ex, Scalar)>) -> i64 {
+        let same =
+            self.out.field_lists.iter().find(|list| list.elements == elements && list.name.starts_with(name));
+        if let Some(list) = same {
+            return list.id;
+        }
+        let id = self.out.field_lists.len() as i64 + 1;
+        let name = self.unique(name);
+        self.out.field_lists.push(FieldList { id, name, elements });
+        id
+    }
+
+    /// The field list that an argument names by number or gives as data.
+    fn list_argument(
+        &mut self,
+        name: &str,
+        call: &Call,
+        index: usize,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> Result<i64> {
+        let arg = self.arg(call, index, span)?;
+        let value = self.val(arg, out)?;
+        if name.ends_with("_preserving_field_list") {
+            let Some(number) = constant(&value).and_then(|value| value.to_i64()) else {
+                return self.error(span, "the number of a field list must be known at compile time");
+            };
+            let elements = self.field_lists.get(&number).cloned().unwrap_or_default();
+            return Ok(self.add_list("fl", elements));
+        }
+        let ty = arg.ty.clone();
+        let mut elements = Vec::new();
+        for (ex, scalar) in self.inputs(&value, &ty, span)? {
+            let ex = self.as_input(ex, scalar, out);
+            elements.push((ex, scalar));
+        }
+        Ok(self.add_list("fl", elements))
+    }
+
+    pub(super) fn standard_metadata(&self) -> HeaderRef {
+        HeaderRef::Instance(1)
+    }
+
+    /// A method of an extern object.
+    pub(super) fn method_call(
+        &mut self,
+        instance: &Rc<Instance>,
+        method: &str,
+        call: &Call,
+        expr: &Expr,
+        out: &mut Vec<Stmt>,
+    ) -> Result<Option<Val>> {
+        let span = expr.span;
+        let object = self.program.defs[instance.def].name.name.clone();
+        let name = instance.path.clone();
+        match (&*object, method) {
+            ("counter", "count") => {
+                let index = self.arg_ex(call, 0, span, out)?;
+                out.push(Stmt::Primitive("count", vec![Arg::Object("counter_array", name), Arg::Ex(index)]));
+            }
+            ("direct_counter", "count") => {}
+            ("meter", "execute_meter") => {
+                let index = self.arg_ex(call, 0, span, out)?;
+                let (field, target) = self.result(call, 1, span, out)?;
+                let args = vec![Arg::Object("meter_array", name), Arg::Ex(index), Arg::Field(field.clone())];
+                out.push(Stmt::Primitive("execute_meter", args));
+                self.store(field, target, span, out)?;
+            }
+            ("direct_meter", "read") => {
+                if !self.in_table_action() {
+                    return self.error(span, "a direct meter can only be read in an action of its table");
+                }
+                let (field, target) = self.result(call, 0, span, out)?;
+                let meter = self.out.meters.iter_mut().find(|meter| meter.name == name);
+                let mut known = None;
+                if let Some(meter) = meter {
+                    known = Some(meter.target.get_or_insert(field.clone()).clone());
+                }
+                match known {
+                    Some(known) if known != field => {
+                        // The meter writes one field; other readers copy it.
+                        let value = self.read(&Place::Scalar(known));
+                        self.assign(&Place::Scalar(field.clone()), value, span, out)?;
+                    }
+                    _ => {}
+                }
+                self.store(field, target, span, out)?;
+            }
+            ("Checksum16", "get") => {
+                let data = self.arg(call, 0, span)?;
+                let value = self.val(data, out)?;
+                let field = self.temporary("checksum", Scalar::Bit(16));
+                let input = self.calculation_input(&value, &data.ty, span, out)?;
+                let calculation = self.unique("calc");
+                self.out.calculations.push(Calculation {
+                    name: calculation.clone(),
+                    algorithm: "csum16".into(),
+                    input,
+                });
+                let args = vec![
+                    Arg::Field(field.clone()),
+                    Arg::Ex(build::int(0)),
+                    Arg::Object("calculation", calculation),
+                    Arg::Ex(build::int(0x1_0000)),
+                ];
+                out.push(Stmt::Primitive("modify_field_with_hash_based_offset", args));
+                return Ok(Some(Val::Ex(Ex::Field(field))));
+            }
+            ("register", "read") if self.is_record(call, 0) => {
+                let index = self.arg_ex(call, 1, span, out)?;
+                let arg = self.arg(call, 0, span)?;
+                let target = self.target(arg, true, out)?;
+                let whole = self.register_cell(&self.ty(&arg.ty), span)?;
+                let args =
+                    vec![Arg::Field(whole.clone()), Arg::Object("register_array", name), Arg::Ex(index)];
+                out.push(Stmt::Primitive("register_read", args));
+                let mut high = whole.scalar.width();
+                let value = self.unpacked(&self.ty(&arg.ty), &Ex::Field(whole), &mut high, span)?;
+                self.assign_target(&target, value, span, out)?;
+            }
+            ("register", "write") if self.is_record(call, 1) => {
+                let index = self.arg_ex(call, 0, span, out)?;
+                let arg = self.arg(call, 1, span)?;
+                let value = self.val(arg, out)?;
+                let mut whole: Option<(Ex, u32)> = None;
+                for (ex, scalar) in self.inputs(&value, &arg.ty, span)? {
+                    let width = scalar.width();
+                    whole = Some(match whole {
+                        None => (ex, width),
+                        Some((before, bits)) => {
+                            (build::concat(before, ex, width, Scalar::Bit(bits + width)), bits + width)
+                        }
+                    });
+                }
+                let value = whole.map_or(build::int(0), |(ex, _)| ex);
+                let args = vec![Arg::Object("register_array", name), Arg::Ex(index), Arg::Ex(value)];
+                out.push(Stmt::Primitive("register_write", args));
+            }
+            ("register", "read") => {
+                let index = self.arg_ex(call, 1, span, out)?;
+                let (field, target) = self.result(call, 0, span, out)?;
+                let args =
+                    vec![Arg::Field(field.clone()), Arg::Object("register_array", name), Arg::Ex(index)];
+                out.push(Stmt::Primitive("register_read", args));
+                self.store(field, target, span, out)?;
+            }
+            ("register", "write") => {
+                let (index, value) = (self.arg_ex(call, 0, span, out)?, self.arg_ex(call, 1, span, out)?);
+                let args = vec![Arg::Object("register_array", name), Arg::Ex(index), Arg::Ex(value)];
+                out.push(Stmt::Primitive("register_write", args));
+            }
+            _ => return self.error(span, format!("the target has no extern method '{object}.{method}'")),
+        }
+        Ok(None)
+    }
+
+    /// The argument is a struct, kept as one number in a register.
+    fn is_record(&self, call: &Call, index: usize) -> bool {
+        call.args.get(index).and_then(Option::as_ref).is_some_and(|arg| {
+            let ty = self.ty(&arg.ty);
+            self.scalar(&ty).is_none() && self.record_width(&ty).is_some()
+        })
+    }
+
+    /// Width of a struct of scalars.
+    pub(super) fn record_width(&self, ty: &Type) -> Option<u32> {
+        if let Some(scalar) = self.scalar(ty) {
+            return (!matches!(scalar, Scalar::Varbit(_) | Scalar::Int)).then(|| scalar.width());
+        }
+        match self.fields(ty)? {
+            (FieldsKind::Struct, fields) => fields.iter().map(|(_, ty)| self.record_width(ty)).sum(),
+            _ => None,
+        }
+    }
+
+    fn register_cell(&mut self, ty: &Type, span: Span) -> Result<FieldRef> {
+        match self.record_width(ty) {
+            Some(width) => Ok(self.temporary("cell", Scalar::Bit(width))),
+            None => self.error(span, "a register of this target holds numbers and structs of numbers"),
+        }
+    }
+
+    /// A struct from the bits of a number, those below `high`.
+    fn unpacked(&self, ty: &Type, whole: &Ex, high: &mut u32, span: Span) -> Result<Val> {
+        if let Some(scalar) = self.scalar(ty) {
+            *high -= scalar.width();
+            let bits = build::slice(whole.clone(), *high + scalar.width() - 1, *high);
+            return Ok(Val::Ex(match scalar {
+                Scalar::Bool => build::to_bool(bits),
+                Scalar::Signed(_) => build::wrap(bits, scalar),
+                _ => bits,
+            }));
+        }
+        let Some((FieldsKind::Struct, fields)) = self.fields(ty) else {
+            return self.error(span, "a register of this target holds numbers and structs of numbers");
+        };
+        let values = fields.iter().map(|(_, ty)| self.unpacked(ty, whole, high, span));
+        Ok(Val::Struct(values.collect::<Result<Vec<_>>>()?.into()))
+    }
+}

@@ -1,0 +1,324 @@
+//! Instances and their names for the control plane.
+
+use super::{Bound, Lower, Result, Val, Where};
+use crate::ast::{Annotation, Annotations};
+use crate::ir::*;
+use crate::lex::Kind;
+use crate::source::Span;
+use crate::typed::{Call, DeclKind, Stmt as TypedStmt};
+use crate::types::{DeclId, DefId, DefKind, Type};
+use num_bigint::BigInt;
+use num_traits::ToPrimitive;
+use std::rc::Rc;
+
+/// An instance of an extern, a control, a parser or a package.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Its name for the control plane.
+    pub path: String,
+    /// Its definition.
+    pub def: DefId,
+    /// Its type.
+    pub ty: Type,
+    /// Arguments of its constructor in the order of the parameters.
+    args: Vec<Option<Val>>,
+    /// Its annotations.
+    pub annotations: Annotations,
+    /// Its place.
+    pub span: Span,
+}
+
+impl Instance {
+    pub(super) fn arg(&self, index: usize) -> Option<&Val> {
+        self.args.get(index).and_then(Option::as_ref)
+    }
+
+    pub(super) fn number(&self, index: usize) -> u64 {
+        match self.arg(index) {
+            Some(Val::Ex(Ex::Int(value))) => value.to_u64().unwrap_or(0),
+            _ => 0,
+        }
+    }
+}
+
+/// The text of an annotation such as `@name("x")`.
+pub fn annotation_text(annotations: &[Annotation], name: &str) -> Option<String> {
+    let annotation = find_annotation(annotations, name)?;
+    let mut text = String::new();
+    for token in &annotation.body {
+        match &token.kind {
+            Kind::Str(part) => text.push_str(part),
+            Kind::Ident(part) => text.push_str(part),
+            _ => return None,
+        }
+    }
+    Some(text)
+}
+
+/// The annotation of a name.
+pub fn find_annotation<'a>(annotations: &'a [Annotation], name: &str) -> Option<&'a Annotation> {
+    annotations.iter().find(|annotation| &*annotation.name.name == name)
+}
+
+/// An annotation is there.
+pub fn has_annotation(annotations: &[Annotation], name: &str) -> bool {
+    annotations.iter().any(|annotation| &*annotation.name.name == name)
+}
+
+/// `name` inside `path`; `@name` replaces it, with a leading dot the path as well.
+pub fn join(path: &str, name: &str, annotations: &[Annotation]) -> String {
+    let name = annotation_text(annotations, "name").unwrap_or_else(|| name.to_string());
+    match name.strip_prefix('.') {
+        Some(global) => global.to_string(),
+        None if path.is_empty() => name,
+        None => format!("{path}.{name}"),
+    }
+}
+
+impl Lower<'_> {
+    /// The name of a declaration of the block being lowered.
+    pub(super) fn full_name(&self, id: DeclId) -> String {
+        let decl = self.decl(id);
+        join(&self.path, &decl.name.name, &decl.annotations)
+    }
+
+    /// Carries out a declaration of a block.
+    pub(super) fn declare(&mut self, id: DeclId) -> Result<()> {
+        match &self.decl(id).kind {
+            DeclKind::Instance(..) => {
+                let instance = self.declare_instance(id)?;
+                self.bound.insert(id, Bound::Instance(instance));
+            }
+            DeclKind::ValueSet(size) => {
+                let name = self.full_name(id);
+                let Type::Set(element) = self.ty(&self.decl(id).ty) else { return Ok(()) };
+                let width = self.width_of(&element);
+                let size = match self.val(size, &mut Vec::new())? {
+                    Val::Ex(Ex::Int(size)) => size.to_u64().unwrap_or(0),
+                    _ => 0,
+                };
+                if !self.out.value_sets.iter().any(|(other, _)| *other == name) {
+                    self.out.value_sets.push((name.clone(), width));
+                    self.info.value_set(&name, id, (*element).clone(), size);
+                }
+            }
+            DeclKind::Table(_) => {}
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn width_of(&self, ty: &Type) -> u32 {
+        match self.scalar(ty) {
+            Some(scalar) => scalar.width(),
+            None => {
+                let fields = self.fields(ty).map(|(_, fields)| fields).unwrap_or_default();
+                fields.iter().map(|(_, ty)| self.width_of(ty)).sum()
+            }
+        }
+    }
+
+    /// The instance that a declaration makes, here or at the top of the program.
+    pub(super) fn declare_instance(&mut self, id: DeclId) -> Result<Rc<Instance>> {
+        let top = self.is_top(id);
+        let path = if top { String::new() } else { self.path.clone() };
+        if let Some(instance) = self.instances.get(&(path.clone(), id)) {
+            return Ok(instance.clone());
+        }
+        let decl = self.decl(id);
+        let DeclKind::Instance(call) = &decl.kind else {
+            return self.error(decl.name.span, "this is not an instance");
+        };
+        let name = join(&path, &decl.name.name, &decl.annotations);
+        let instance = self.instance(name, &decl.ty, call, &decl.annotations, decl.name.span)?;
+        self.info.instances.insert((path.clone(), id), (instance.path.clone(), instance.def));
+        self.instances.insert((path, id), instance.clone());
+        self.register(&instance, id)?;
+        Ok(instance)
+    }
+
+    fn is_top(&self, id: DeclId) -> bool {
+        self.program.top_decls.contains(&id)
+    }
+
+    pub(super) fn instance(
+        &mut self,
+        path: String,
+        ty: &Type,
+        call: &Call,
+        annotations: &Annotations,
+        span: Span,
+    ) -> Result<Rc<Instance>> {
+        let ty = self.ty(ty);
+        let Type::Named(def, _) = &ty else { return self.error(span, "this cannot be instantiated") };
+        let def = *def;
+        let mut args = Vec::new();
+        for (index, arg) in call.args.iter().enumerate() {
+            let value = match arg {
+                Some(arg) => Some(self.constructor_arg(arg, &path, index)?),
+                None => None,
+            };
+            args.push(value);
+        }
+        Ok(Rc::new(Instance { path, def, ty, args, annotations: annotations.clone(), span }))
+    }
+
+    /// A constructor argument. An instance made there has the name of its parameter.
+    fn constructor_arg(&mut self, arg: &crate::typed::Expr, _path: &str, _index: usize) -> Result<Val> {
+        self.val(arg, &mut Vec::new())
+    }
+
+    /// Makes an extern instance known to the target.
+    fn register(&mut self, instance: &Rc<Instance>, id: DeclId) -> Result<()> {
+        let def = &self.program.defs[instance.def];
+        if !matches!(def.kind, DefKind::Extern(_)) {
+            return Ok(());
+        }
+        let unit = |index: usize| match instance.arg(index) {
+            Some(Val::Ex(Ex::Int(value))) => match value.to_u32() {
+                Some(0) => "packets",
+                Some(1) => "bytes",
+                _ => "both",
+            },
+            _ => "both",
+        };
+        let mut array = Array {
+            name: instance.path.clone(),
+            size: instance.number(0),
+            width: 0,
+            unit: String::new(),
+            table: None,
+            target: None,
+            direct: false,
+        };
+        match &*def.name.name {
+            "counter" => {
+                array.unit = unit(1).into();
+                self.out.counters.push(array.clone());
+                self.info.array("counter", &array, id, None);
+            }
+            "meter" => {
+                array.unit = unit(1).into();
+                self.out.meters.push(array.clone());
+                self.info.array("meter", &array, id, None);
+            }
+            "register" => {
+                let Type::Named(_, args) = &instance.ty else { return Ok(()) };
+                let element = args.first().cloned().unwrap_or(Type::Bit(32));
+                array.width = match self.record_width(&element) {
+                    Some(width) => width,
+                    None => {
+                        let text = "a register of this target holds numbers and structs of numbers";
+                        return self.error(instance.span, text);
+                    }
+                };
+                self.out.registers.push(array.clone());
+                self.info.array("register", &array, id, Some(element));
+            }
+            "direct_counter" | "direct_meter" => {
+                array.unit = unit(0).into();
+                array.direct = true;
+                array.size = 0;
+                if &*def.name.name == "direct_counter" {
+                    self.out.counters.push(array.clone());
+                    self.info.array("direct_counter", &array, id, None);
+                } else {
+                    self.out.meters.push(array.clone());
+                    self.info.array("direct_meter", &array, id, None);
+                }
+            }
+            "action_profile" | "action_selector" => self.profile(instance),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Adds an action profile or selector.
+    pub(super) fn profile(&mut self, instance: &Rc<Instance>) {
+        if self.out.profiles.iter().any(|profile| profile.name == instance.path) {
+            return;
+        }
+        let selector = &*self.program.defs[instance.def].name.name == "action_selector";
+        let (size, algorithm) = if selector {
+            (instance.number(1), Some(self.algorithm(instance.arg(0))))
+        } else {
+            (instance.number(0), None)
+        };
+        let profile = Profile {
+            name: instance.path.clone(),
+            size,
+            algorithm,
+            input: Vec::new(),
+            pipeline: self.pipeline,
+        };
+        self.info.profiles.push((profile.clone(), instance.annotations.clone()));
+        self.out.profiles.push(profile);
+    }
+
+    /// The name of a hash algorithm given by its number in `HashAlgorithm`.
+    pub(super) fn algorithm(&self, value: Option<&Val>) -> String {
+        let Some(Val::Ex(Ex::Int(number))) = value else { return "crc16".into() };
+        let index = number.to_usize().unwrap_or(0);
+        let members = self.program.defs.iter().find_map(|def| match &def.kind {
+            DefKind::Enum(members) if &*def.name.name == "HashAlgorithm" => Some(members.clone()),
+            _ => None,
+        });
+        members
+            .and_then(|members| members.get(index).map(|name| name.to_string()))
+            .unwrap_or_else(|| "crc16".into())
+    }
+
+    /// Runs the body of a control whose parameters are bound.
+    pub(super) fn block_locals(&mut self, def: DefId, out: &mut Vec<Stmt>) -> Result<()> {
+        let Some(block) = self.program.bodies.get(&def).cloned() else { return Ok(()) };
+        for local in &block.locals {
+            match local {
+                TypedStmt::Declare(id) => {
+                    self.declare(*id)?;
+                }
+                TypedStmt::Var(id, value) => self.variable(*id, value.as_ref(), out)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Binds the parameters of an instance's constructor.
+    pub(super) fn bind_constructor(&mut self, instance: &Instance) {
+        let DefKind::Block(_, _, constructor) = &self.program.defs[instance.def].kind else { return };
+        for (index, param) in constructor.params.iter().enumerate() {
+            let value = instance.arg(index).cloned();
+            match value {
+                Some(Val::Instance(inner)) => {
+                    self.bound.insert(param.decl, Bound::Instance(inner));
+                }
+                Some(value) => {
+                    self.bound.insert(param.decl, Bound::Value(value));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Storage of a variable of an earlier run of the same code.
+    pub(super) fn kept(&self, id: DeclId) -> Option<Place> {
+        self.kept_places.get(&(self.path.clone(), id)).cloned()
+    }
+
+    /// Remembers the storage of a variable.
+    pub(super) fn keep(&mut self, id: DeclId, place: &Place) {
+        self.kept_places.insert((self.path.clone(), id), place.clone());
+    }
+
+    pub(super) fn in_table_action(&self) -> bool {
+        self.place == Where::TableAction
+    }
+}
+
+/// A number that must be small and constant.
+pub(super) fn constant(value: &Val) -> Option<BigInt> {
+    match value {
+        Val::Ex(Ex::Int(value)) => Some(value.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,233 @@
+//! The package and its blocks.
+
+use super::{Bound, Instance, Lower, Result, Val, Where, build};
+use crate::ast::Annotations;
+use crate::ir::*;
+use crate::lex::Kind;
+use crate::source::{Diagnostic, Span};
+use crate::typed::DeclKind;
+use crate::types::{DefKind, Type};
+use num_traits::ToPrimitive;
+use std::rc::Rc;
+
+impl Lower<'_> {
+    /// Lowers the package `main`.
+    pub(super) fn main(&mut self) -> Result<()> {
+        let Some(main) = self.program.main else {
+            return Err(Diagnostic::error(Span::default(), "the program has no 'main'")
+                .help("end it with V1Switch(...) main;"));
+        };
+        let decl = self.decl(main);
+        let span = decl.name.span;
+        let (Type::Named(package, _), DeclKind::Instance(call)) = (&decl.ty, &decl.kind) else {
+            return self.error(span, "main must be a package");
+        };
+        if &*self.program.defs[*package].name.name != "V1Switch" {
+            return self.error(span, "main must be a V1Switch: this target is v1model");
+        }
+        self.prepare();
+        let mut blocks = Vec::new();
+        for arg in &call.args {
+            let Some(arg) = arg else { return self.error(span, "an argument of V1Switch is missing") };
+            match self.val(arg, &mut Vec::new())? {
+                Val::Instance(instance) => blocks.push(instance),
+                _ => return self.error(arg.span, "a parser or control is needed here"),
+            }
+        }
+        let [parser, verify, ingress, egress, compute, deparser] = blocks.as_slice() else {
+            return self.error(span, "V1Switch takes six blocks");
+        };
+        self.info.blocks = blocks.iter().map(|block| (block.path.clone(), block.def)).collect();
+        let name = |block: &Rc<Instance>| self.program.defs[block.def].name.span;
+        self.out.controls = [ingress, egress, deparser].map(name).to_vec();
+        let params = self.params_of(parser);
+        let [_, headers, metadata, standard] = params.as_slice() else {
+            return self.error(parser.span, "the parser of V1Switch takes four parameters");
+        };
+        let standard = self.standard(&standard.clone())?;
+        let hdr = Bound::Place(self.storage("", &headers.clone(), parser.span)?);
+        let metadata_place = self.storage("userMetadata", &metadata.clone(), parser.span)?;
+        self.collect_lists(&metadata.clone(), &metadata_place, &[]);
+        let meta = Bound::Place(metadata_place);
+        let standard = Bound::Place(standard);
+
+        self.place = Where::Parser;
+        self.bind_block(parser, &[Self::packet(), hdr.clone(), meta.clone(), standard.clone()]);
+        self.state_names.insert("accept".into());
+        self.state_names.insert("reject".into());
+        self.out.init_state = self.parser_states(parser, None, "")?;
+
+        self.place = Where::Checksum;
+        self.bind_block(verify, &[hdr.clone(), meta.clone()]);
+        let rest = self.checksum_block(verify)?;
+        if !rest.is_empty() {
+            return self.error(verify.span, "on this target this control can only call verify_checksum");
+        }
+
+        self.place = Where::Control;
+        for (index, (name, block)) in [("ingress", ingress), ("egress", egress)].into_iter().enumerate() {
+            self.pipeline = index;
+            self.bind_block(block, &[hdr.clone(), meta.clone(), standard.clone()]);
+            let mut body = Vec::new();
+            self.control_body(block, &mut body)?;
+            self.out.pipelines.push((name.to_string(), body));
+        }
+
+        self.place = Where::Checksum;
+        self.bind_block(compute, &[hdr.clone(), meta]);
+        let rest = self.checksum_block(compute)?;
+        self.out.pipelines[1].1.extend(rest);
+
+        self.place = Where::Deparser;
+        self.bind_block(deparser, &[Self::packet(), hdr]);
+        let mut body = Vec::new();
+        self.control_body(deparser, &mut body)?;
+        self.deparser(body, deparser.span)?;
+        self.out.errors = self.program.errors.clone();
+        for id in &self.program.top_defs {
+            if let DefKind::Enum(members) = &self.program.defs[*id].kind {
+                self.out.enums.push((self.program.defs[*id].name.name.to_string(), members.to_vec()));
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self) {
+        let layout = &mut self.out.layout;
+        layout.types.push(HeaderType { name: "scalars_0".into(), fields: Vec::new() });
+        layout.headers.push(Header { name: "scalars".into(), ty: 0, metadata: true });
+        layout.types.push(HeaderType { name: "standard_metadata".into(), fields: Vec::new() });
+        layout.headers.push(Header { name: "standard_metadata".into(), ty: 1, metadata: true });
+        for name in ["scalars", "standard_metadata", "types/scalars_0", "types/standard_metadata"] {
+            self.names.insert(name.into());
+        }
+    }
+
+    fn params_of(&self, block: &Instance) -> Vec<Type> {
+        match &self.program.defs[block.def].kind {
+            DefKind::Block(_, signature, _) => {
+                signature.params.iter().map(|param| self.ty(&param.ty)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Storage of the standard metadata, with the names that BMv2 knows.
+    fn standard(&mut self, ty: &Type) -> Result<Place> {
+        let Type::Named(def, _) = ty else {
+            return self.error(Span::default(), "standard_metadata_t is needed");
+        };
+        let DefKind::Fields(_, fields) = &self.program.defs[*def].kind else {
+            return self.error(Span::default(), "standard_metadata_t is needed");
+        };
+        let mut places = Vec::new();
+        for (index, field) in fields.iter().enumerate() {
+            let Some(scalar) = self.scalar(&field.ty) else { continue };
+            let name = field.name.name.to_string();
+            self.out.layout.types[1].fields.push((name.clone(), scalar));
+            let reference = FieldRef { header: HeaderRef::Instance(1), field: index, scalar };
+            places.push((field.name.name.clone(), Place::Scalar(reference)));
+            if let Some(alias) = super::instance::annotation_text(&field.annotations, "alias") {
+                self.out.aliases.push((alias, "standard_metadata".into(), name));
+            }
+        }
+        Ok(Place::Struct(Rc::from(places)))
+    }
+
+    /// Finds the `@field_list` fields of the user's metadata.
+    fn collect_lists(&mut self, ty: &Type, place: &Place, outer: &[i64]) {
+        let (Type::Named(def, _), Place::Struct(places)) = (ty, place) else { return };
+        let DefKind::Fields(_, fields) = &self.program.defs[*def].kind else { return };
+        for (field, (_, place)) in fields.clone().iter().zip(places.iter()) {
+            let mut lists = outer.to_vec();
+            lists.extend(list_numbers(&field.annotations));
+            if let Place::Struct(_) = place {
+                self.collect_lists(&self.ty(&field.ty), place, &lists);
+                continue;
+            }
+            let value = self.read(place);
+            let Ok(inputs) = self.inputs(&value, &field.ty, field.name.span) else { continue };
+            for number in lists {
+                self.field_lists.entry(number).or_default().extend(inputs.clone());
+            }
+        }
+    }
+
+    fn checksum_block(&mut self, block: &Rc<Instance>) -> Result<Vec<Stmt>> {
+        let mut body = Vec::new();
+        self.control_body(block, &mut body)?;
+        body.retain(|stmt| !empty(stmt));
+        Ok(body)
+    }
+
+    /// Separates the emitted headers from the statements before them.
+    fn deparser(&mut self, body: Vec<Stmt>, span: Span) -> Result<()> {
+        let mut statements = Vec::new();
+        self.emissions(body, &Ex::Bool(true), span, &mut statements)?;
+        self.out.deparser = statements;
+        Ok(())
+    }
+
+    fn emissions(&mut self, body: Vec<Stmt>, condition: &Ex, span: Span, out: &mut Vec<Stmt>) -> Result<()> {
+        for stmt in body {
+            match stmt {
+                Stmt::Primitive("emit", args) => {
+                    let Some(Arg::Header(HeaderRef::Instance(header))) = args.first() else {
+                        return self.error(span, "this cannot be emitted on this target");
+                    };
+                    // A header that is not to be emitted is made invalid: nothing comes after the deparser.
+                    if *condition != Ex::Bool(true) {
+                        let remove =
+                            Stmt::Primitive("remove_header", vec![Arg::Header(HeaderRef::Instance(*header))]);
+                        out.push(Stmt::If(build::not(condition.clone()), vec![remove], Vec::new()));
+                    }
+                    self.out.emitted.push(*header);
+                }
+                Stmt::If(test, yes, no) if emits(&yes) || emits(&no) => {
+                    let saved = self.saved(test, Scalar::Bool, out);
+                    let both = build::and(condition.clone(), saved.clone());
+                    self.emissions(yes, &both, span, out)?;
+                    let neither = build::and(condition.clone(), build::not(saved));
+                    self.emissions(no, &neither, span, out)?;
+                }
+                Stmt::Block(_, inner) | Stmt::Loop(inner) if emits(&inner) => {
+                    return self.error(span, "this deparser is too complex for this target");
+                }
+                other if *condition == Ex::Bool(true) => out.push(other),
+                other => out.push(Stmt::If(condition.clone(), vec![other], Vec::new())),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn emits(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match stmt {
+        Stmt::Primitive("emit", _) => true,
+        Stmt::If(_, yes, no) => emits(yes) || emits(no),
+        Stmt::Block(_, body) | Stmt::Loop(body) => emits(body),
+        _ => false,
+    })
+}
+
+fn empty(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::If(_, yes, no) => yes.iter().all(empty) && no.iter().all(empty),
+        Stmt::Block(_, body) => body.iter().all(empty),
+        Stmt::Break(_) => true,
+        _ => false,
+    }
+}
+
+/// The numbers in `@field_list(1, 2)`.
+fn list_numbers(annotations: &Annotations) -> Vec<i64> {
+    let mut numbers = Vec::new();
+    for annotation in annotations.iter().filter(|annotation| &*annotation.name.name == "field_list") {
+        for token in &annotation.body {
+            if let Kind::Int(value, _) = &token.kind {
+                numbers.extend(value.to_i64());
+            }
+        }
+    }
+    numbers
+}

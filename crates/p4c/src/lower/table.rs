@@ -1,0 +1,370 @@
+//! Tables and their actions.
+
+use super::instance::constant;
+use super::{Bound, DeclKind, Lower, Result, Val, Where, build};
+use crate::ast::Direction;
+use crate::ir::*;
+use crate::source::Span;
+use crate::typed::{self, Builtin, Callee, Expr, ExprKind};
+use crate::types::DeclId;
+use num_bigint::BigInt;
+use num_traits::ToPrimitive;
+
+/// Entries of a table that names no size.
+const DEFAULT_SIZE: u64 = 1024;
+
+impl Lower<'_> {
+    /// The table of a declaration, its keys computed.
+    pub(super) fn table(&mut self, id: DeclId, out: &mut Vec<Stmt>) -> Result<usize> {
+        let DeclKind::Table(table) = &self.decl(id).kind else {
+            return self.error(self.decl(id).name.span, "this is not a table");
+        };
+        let table = table.clone();
+        let known = self.tables.get(&(self.path.clone(), id)).copied();
+        let mut keys = Vec::new();
+        let mut selectors = Vec::new();
+        for (position, (key, kind, annotations)) in table.key.iter().enumerate() {
+            let earlier = known.map(|known| self.out.tables[known].keys.clone());
+            let (field, validity) = self.key(key, earlier, position, out)?;
+            let name =
+                super::instance::annotation_text(annotations, "name").unwrap_or_else(|| self.text(key));
+            if &**kind == "selector" {
+                selectors.push(field);
+                continue;
+            }
+            keys.push(Key { field, validity, kind: kind.to_string(), name });
+        }
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let index = self.out.tables.len();
+        self.tables.insert((self.path.clone(), id), index);
+        let name = self.full_name(id);
+        self.out.tables.push(Table {
+            span: self.decl(id).name.span,
+            name: name.clone(),
+            keys,
+            actions: Vec::new(),
+            default: None,
+            entries: Vec::new(),
+            size: table.size.as_ref().and_then(|size| size.to_u64()).unwrap_or(DEFAULT_SIZE),
+            profile: None,
+            counter: false,
+            meter: None,
+            timeout: false,
+        });
+        self.properties(index, &table, selectors, &name)?;
+        let mut actions = Vec::new();
+        for action in &table.actions {
+            actions.push(self.action(action)?);
+        }
+        self.out.tables[index].actions = actions;
+        if let Some((action, args, is_const)) = &table.default {
+            let args = self.constants(args)?;
+            self.out.tables[index].default = Some((*action, args, *is_const));
+        }
+        for entry in &table.entries {
+            let mut keys = Vec::new();
+            for (set, (_, kind, _)) in entry.keys.iter().zip(&table.key) {
+                if &**kind != "selector" {
+                    keys.push(self.keyset(set)?);
+                }
+            }
+            let args = self.constants(&entry.args)?;
+            let mut priority = entry.priority.to_i64().unwrap_or(i64::MAX);
+            if table.largest_priority_wins && !table.const_entries {
+                priority = 1_000_000 - priority;
+            }
+            let span = entry.span;
+            self.out.tables[index].entries.push(Entry { keys, action: entry.action, args, priority, span });
+        }
+        self.check_entries(index)?;
+        self.info.tables.insert(name, (id, index));
+        Ok(index)
+    }
+
+    fn check_entries(&self, index: usize) -> Result<()> {
+        let table = &self.out.tables[index];
+        if table.profile.is_some()
+            && let Some(entry) = table.entries.first()
+        {
+            return self
+                .error(entry.span, "a table with an action profile cannot have entries on this target");
+        }
+        for entry in &table.entries {
+            for (set, key) in entry.keys.iter().zip(&table.keys) {
+                if matches!((set, &*key.kind), (KeySet::Any, "exact")) {
+                    return self.error(entry.span, "an exact key needs a value in every entry");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The field that a key is matched in.
+    fn key(
+        &mut self,
+        key: &Expr,
+        earlier: Option<Vec<Key>>,
+        position: usize,
+        out: &mut Vec<Stmt>,
+    ) -> Result<(FieldRef, bool)> {
+        let value = self.val(key, out)?;
+        let scalar = self.scalar_of(key)?;
+        let ex = match value {
+            Val::Ex(ex) => ex,
+            Val::Varbit(field) => return Ok((field, false)),
+            _ => return self.error(key.span, "this cannot be a key on this target"),
+        };
+        match &ex {
+            Ex::Field(field) if matches!(field.header, HeaderRef::Instance(_)) => {
+                return Ok((field.clone(), false));
+            }
+            Ex::Op("d2b", None, inner) => {
+                if let Ex::Field(field) = &**inner
+                    && matches!(field.header, HeaderRef::Instance(_))
+                {
+                    return Ok((field.clone(), false));
+                }
+            }
+            Ex::Valid(header) => {
+                return Ok((FieldRef { header: header.clone(), field: 0, scalar: Scalar::Bool }, true));
+            }
+            _ => {}
+        }
+        let field = match earlier.and_then(|keys| keys.get(position).map(|key| key.field.clone())) {
+            Some(field) => field,
+            None => self.temporary("key", scalar),
+        };
+        out.push(Stmt::Assign(field.clone(), if build::is_truth(&ex) { build::to_data(ex) } else { ex }));
+        Ok((field, false))
+    }
+
+    /// The text of a key, as its name for the control plane.
+    pub(super) fn text(&self, key: &Expr) -> String {
+        key_text(self.program, key)
+    }
+
+    fn properties(
+        &mut self,
+        index: usize,
+        table: &typed::Table,
+        selectors: Vec<FieldRef>,
+        name: &str,
+    ) -> Result<()> {
+        for (property, value) in &table.properties {
+            let span = value.span;
+            match &**property {
+                "implementation" | "counters" | "meters" | "action_profile" | "action_selector" => {
+                    let Val::Instance(mut instance) = self.val(value, &mut Vec::new())? else {
+                        return self.error(span, format!("'{property}' needs an instance"));
+                    };
+                    if let ExprKind::Call(_) = value.kind {
+                        let mut named = (*instance).clone();
+                        named.path = name.to_string();
+                        instance = std::rc::Rc::new(named);
+                    }
+                    let kind = self.program.defs[instance.def].name.name.clone();
+                    match &*kind {
+                        "action_profile" | "action_selector" => {
+                            self.profile(&instance);
+                            let found =
+                                self.out.profiles.iter().position(|profile| profile.name == instance.path);
+                            self.out.tables[index].profile = found;
+                            if let Some(found) = found {
+                                let profile = &mut self.out.profiles[found];
+                                profile.pipeline = self.pipeline;
+                                if profile.input.is_empty() {
+                                    profile.input = selectors.clone();
+                                }
+                            }
+                        }
+                        "direct_counter" => {
+                            self.bind_direct(&instance.path, name, false, span)?;
+                            self.out.tables[index].counter = true;
+                        }
+                        "direct_meter" => {
+                            self.bind_direct(&instance.path, name, true, span)?;
+                            self.out.tables[index].meter = Some(instance.path.clone());
+                        }
+                        _ => {
+                            return self.error(
+                                span,
+                                format!("'{kind}' cannot be the {property} of a table on this target"),
+                            );
+                        }
+                    }
+                }
+                "support_timeout" | "idle_timeout" => {
+                    self.out.tables[index].timeout = value.bool().unwrap_or(false);
+                }
+                "size" => {
+                    let size = constant(&self.val(value, &mut Vec::new())?).and_then(|size| size.to_u64());
+                    self.out.tables[index].size = size.unwrap_or(DEFAULT_SIZE);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn bind_direct(&mut self, instance: &str, table: &str, meter: bool, span: Span) -> Result<()> {
+        let arrays = if meter { &mut self.out.meters } else { &mut self.out.counters };
+        match arrays.iter_mut().find(|array| array.name == instance) {
+            Some(array) if array.table.as_deref().is_none_or(|other| other == table) => {
+                array.table = Some(table.to_string());
+                Ok(())
+            }
+            Some(_) => self.error(span, "this is already attached to another table"),
+            None => {
+                let unit = String::from("packets");
+                let (name, table) = (instance.to_string(), Some(table.to_string()));
+                arrays.push(Array { name, size: 0, width: 0, unit, table, target: None, direct: true });
+                Ok(())
+            }
+        }
+    }
+
+    /// The action of a table, made once unless it has arguments of its own.
+    fn action(&mut self, action: &typed::ActionRef) -> Result<usize> {
+        let key = (self.path.clone(), action.decl);
+        if action.args.is_empty()
+            && let Some(index) = self.actions.get(&key)
+        {
+            return Ok(*index);
+        }
+        let decl = self.decl(action.decl);
+        let DeclKind::Action(signature, body) = &decl.kind else {
+            return self.error(action.span, "this is not an action");
+        };
+        let top = self.program.top_decls.contains(&action.decl);
+        let path = if top { "" } else { &*self.path };
+        let name = super::instance::join(path, &decl.name.name, &decl.annotations);
+        let mut params = Vec::new();
+        for param in &signature.params {
+            if param.direction != Direction::None {
+                continue;
+            }
+            let Some(scalar) = self.scalar(&self.ty(&param.ty)) else {
+                return self.error(param.name.span, "the control plane of this target only gives numbers");
+            };
+            let data = Ex::Data(params.len(), scalar);
+            let data = if scalar == Scalar::Bool { build::to_bool(data) } else { data };
+            self.bound.insert(param.decl, Bound::Value(Val::Ex(data)));
+            let name = super::instance::annotation_text(&param.annotations, "name");
+            params.push((name.unwrap_or_else(|| param.name.name.to_string()), scalar));
+        }
+        let place = std::mem::replace(&mut self.place, Where::TableAction);
+        let lowered = self.action_body(action, signature, body);
+        self.place = place;
+        let body = lowered?;
+        self.use_action(&name, action.decl);
+        self.out.actions.push(Action { name, params, body });
+        let index = self.out.actions.len() - 1;
+        if action.args.is_empty() {
+            self.actions.insert(key, index);
+        }
+        Ok(index)
+    }
+
+    /// Notes that an action takes part in the control plane.
+    pub(super) fn use_action(&mut self, name: &str, decl: DeclId) {
+        self.info.actions.insert(name.to_string());
+        if self.program.top_decls.contains(&decl) {
+            let blocks = &self.info.blocks;
+            let own = |path: &String| self.path == *path || self.path.starts_with(&format!("{path}."));
+            let block = blocks.iter().map(|(path, _)| path).find(|path| own(path)).cloned();
+            let entry = (block.unwrap_or_default(), decl);
+            if !self.info.global_actions.contains(&entry) {
+                self.info.global_actions.push(entry);
+            }
+        }
+    }
+
+    fn action_body(
+        &mut self,
+        action: &typed::ActionRef,
+        signature: &std::rc::Rc<super::Signature>,
+        body: &[typed::Stmt],
+    ) -> Result<Vec<Stmt>> {
+        let mut out = Vec::new();
+        let directed = super::Signature {
+            type_params: Vec::new(),
+            params: signature
+                .params
+                .iter()
+                .filter(|param| param.direction != Direction::None)
+                .cloned()
+                .collect(),
+            result: signature.result.clone(),
+        };
+        let args = action.args.iter().cloned().map(Some).collect::<Vec<_>>();
+        let reached = self.reached(action.decl);
+        let pending = std::mem::take(&mut self.pending_copies);
+        let returns = std::mem::take(&mut self.returns);
+        let loops = std::mem::take(&mut self.loops);
+        let result =
+            self.inline_action(&std::rc::Rc::new(directed), body, &args, reached, action.span, &mut out);
+        self.pending_copies = pending;
+        self.returns = returns;
+        self.loops = loops;
+        result?;
+        Ok(out)
+    }
+
+    fn constants(&mut self, args: &[Expr]) -> Result<Vec<BigInt>> {
+        let mut list = Vec::new();
+        for arg in args {
+            list.push(self.number(arg)?);
+        }
+        Ok(list)
+    }
+
+    pub(super) fn number(&mut self, expr: &Expr) -> Result<BigInt> {
+        match self.ex(expr, &mut Vec::new())? {
+            Ex::Int(value) => Ok(unsigned(value, self.scalar(&self.ty(&expr.ty)))),
+            Ex::Bool(value) => Ok(BigInt::from(u8::from(value))),
+            _ => self.error(expr.span, "this must be known at compile time"),
+        }
+    }
+
+    /// The set of values that an expression of an entry or a `select` denotes.
+    pub(super) fn keyset(&mut self, set: &Expr) -> Result<KeySet> {
+        Ok(match &set.kind {
+            ExprKind::Any => KeySet::Any,
+            ExprKind::Mask(value, mask) => KeySet::Mask(self.number(value)?, self.number(mask)?),
+            ExprKind::Range(low, high) => KeySet::Range(self.number(low)?, self.number(high)?),
+            _ => KeySet::Value(self.number(set)?),
+        })
+    }
+}
+
+/// The bits of a number as the target writes them.
+fn unsigned(value: BigInt, scalar: Option<Scalar>) -> BigInt {
+    match scalar {
+        Some(Scalar::Signed(width)) => crate::check::fold::wrap(&value, &crate::types::Type::Bit(width)),
+        _ => value,
+    }
+}
+
+/// The text of a key, as its name for the control plane.
+pub fn key_text(program: &typed::Program, key: &Expr) -> String {
+    match &key.kind {
+        ExprKind::Decl(id) => program.decls[*id].name.name.to_string(),
+        ExprKind::Field(base, name) | ExprKind::StackMember(base, name) => {
+            format!("{}.{name}", key_text(program, base))
+        }
+        ExprKind::Index(base, index) => format!("{}[{}]", key_text(program, base), key_text(program, index)),
+        ExprKind::Slice(base, high, low) => format!("{}[{high}:{low}]", key_text(program, base)),
+        ExprKind::Int(value) => value.to_string(),
+        ExprKind::Binary(op, left, right) => {
+            format!("{} {op} {}", key_text(program, left), key_text(program, right))
+        }
+        ExprKind::Call(call) => match &call.callee {
+            Callee::Builtin(Builtin::IsValid, object) => format!("{}.$valid$", key_text(program, object)),
+            _ => "key".into(),
+        },
+        ExprKind::Cast(inner) => key_text(program, inner),
+        _ => "key".into(),
+    }
+}

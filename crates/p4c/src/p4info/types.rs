@@ -1,0 +1,268 @@
+//! Types of P4Info: the names that it knows and their descriptions.
+
+use super::text::Text;
+use crate::lower::{annotation_text, find_annotation};
+use crate::typed::Program;
+use crate::types::{DefId, DefKind, FieldsKind, Type};
+use crate::{ast::Annotation, lex::Kind};
+use belljar_base::Map;
+use num_bigint::BigInt;
+use num_traits::ToPrimitive;
+use std::rc::Rc;
+
+/// The types met so far.
+#[derive(Default)]
+pub struct Types {
+    /// `type_info` is present even if empty.
+    pub present: bool,
+    structs: Map<Rc<str>, DefId>,
+    headers: Map<Rc<str>, DefId>,
+    enums: Map<Rc<str>, DefId>,
+    serializable: Map<Rc<str>, DefId>,
+    new_types: Map<Rc<str>, DefId>,
+    error: bool,
+}
+
+/// The width of a type in bits for the control plane, and its name if it is a `type`.
+pub fn width(program: &Program, ty: &Type) -> u32 {
+    match ty {
+        Type::Bool => 1,
+        Type::Bit(width) | Type::Signed(width) | Type::Varbit(width) => *width,
+        Type::Named(id, _) => match &program.defs[*id].kind {
+            DefKind::SerEnum(inner, _) => width(program, inner),
+            DefKind::NewType(inner) => {
+                translated(program, *id).map_or_else(|| width(program, inner), |(_, bits)| bits)
+            }
+            _ => 0,
+        },
+        _ => 0,
+    }
+}
+
+/// The name of a `type`.
+pub fn type_name(program: &Program, ty: &Type) -> Option<Rc<str>> {
+    match ty {
+        Type::Named(id, _) if matches!(program.defs[*id].kind, DefKind::NewType(_)) => {
+            Some(program.defs[*id].name.name.clone())
+        }
+        _ => None,
+    }
+}
+
+/// URI and width of `@p4runtime_translation`; width 0 is a string.
+fn translated(program: &Program, id: DefId) -> Option<(String, u32)> {
+    let annotation = find_annotation(&program.defs[id].annotations, "p4runtime_translation")?;
+    let uri = annotation.body.iter().find_map(|token| match &token.kind {
+        Kind::Str(text) => Some(text.to_string()),
+        _ => None,
+    })?;
+    let bits = annotation.body.iter().find_map(|token| match &token.kind {
+        Kind::Int(value, _) => value.to_u32(),
+        _ => None,
+    });
+    Some((uri, bits.unwrap_or(0)))
+}
+
+/// A value as the bytes of its width.
+pub fn bytes(value: &BigInt, width: u32) -> Vec<u8> {
+    let length = width.div_ceil(8).max(1) as usize;
+    let modulus = BigInt::from(1) << (8 * length);
+    let value = num_integer::Integer::mod_floor(value, &modulus);
+    let mut bytes = value.to_bytes_be().1;
+    while bytes.len() < length {
+        bytes.insert(0, 0);
+    }
+    bytes
+}
+
+impl Types {
+    /// Takes note of a type and of those it consists of.
+    pub fn note(&mut self, program: &Program, ty: &Type) {
+        self.present = true;
+        match ty {
+            Type::Error => self.error = true,
+            Type::Tuple(types) => types.iter().for_each(|ty| self.note(program, ty)),
+            Type::Stack(element, _) => self.note(program, element),
+            Type::Named(id, _) => {
+                let def = &program.defs[*id];
+                let name = def.name.name.clone();
+                match &def.kind {
+                    DefKind::Enum(_) => drop(self.enums.insert(name, *id)),
+                    DefKind::SerEnum(..) => drop(self.serializable.insert(name, *id)),
+                    DefKind::NewType(inner) => {
+                        self.new_types.insert(name, *id);
+                        if translated(program, *id).is_none() {
+                            self.note(program, inner);
+                        }
+                    }
+                    DefKind::Fields(kind, fields) => {
+                        let map =
+                            if *kind == FieldsKind::Header { &mut self.headers } else { &mut self.structs };
+                        if map.insert(name, *id).is_none() {
+                            fields.iter().for_each(|field| self.note(program, &field.ty));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes `type_info`.
+    pub fn write(&self, program: &Program, text: &mut Text) {
+        if !self.present {
+            return;
+        }
+        text.block("type_info", |text| {
+            for (name, id) in &self.structs {
+                entry(text, "structs", name, |text| members(program, *id, text));
+            }
+            for (name, id) in &self.headers {
+                entry(text, "headers", name, |text| members(program, *id, text));
+            }
+            for (name, id) in &self.enums {
+                let DefKind::Enum(list) = &program.defs[*id].kind else { continue };
+                entry(text, "enums", name, |text| {
+                    list.iter().for_each(|member| text.block("members", |text| text.string("name", member)));
+                });
+            }
+            if self.error {
+                text.block("error", |text| {
+                    program.errors.iter().for_each(|name| text.string("members", name))
+                });
+            }
+            for (name, id) in &self.serializable {
+                let DefKind::SerEnum(underlying, list) = &program.defs[*id].kind else { continue };
+                let bits = width(program, underlying);
+                entry(text, "serializable_enums", name, |text| {
+                    text.block("underlying_type", |text| text.plain("bitwidth", bits));
+                    for (member, value) in list.iter() {
+                        text.block("members", |text| {
+                            text.string("name", member);
+                            text.bytes("value", &bytes(value, bits));
+                        });
+                    }
+                });
+            }
+            for (name, id) in &self.new_types {
+                let DefKind::NewType(inner) = &program.defs[*id].kind else { continue };
+                entry(text, "new_types", name, |text| match translated(program, *id) {
+                    Some((uri, bits)) => text.block("translated_type", |text| {
+                        text.string("uri", &uri);
+                        if bits == 0 {
+                            text.block("sdn_string", |_| {});
+                        } else {
+                            text.plain("sdn_bitwidth", bits);
+                        }
+                    }),
+                    None => text.block("original_type", |text| spec(program, inner, text)),
+                });
+            }
+        });
+    }
+}
+
+fn entry(text: &mut Text, field: &str, name: &str, value: impl FnOnce(&mut Text)) {
+    text.block(field, |text| {
+        text.string("key", name);
+        text.block("value", value);
+    });
+}
+
+fn members(program: &Program, id: DefId, text: &mut Text) {
+    let DefKind::Fields(kind, fields) = &program.defs[id].kind else { return };
+    for field in fields.iter() {
+        text.block("members", |text| {
+            text.string("name", &field.name.name);
+            let inner = if *kind == FieldsKind::Header { bitstring(program, &field.ty) } else { None };
+            match inner {
+                Some(ty) => text.block("type_spec", |text| bits(program, &ty, text)),
+                None => text.block("type_spec", |text| spec(program, &field.ty, text)),
+            }
+        });
+    }
+}
+
+fn bitstring(_program: &Program, ty: &Type) -> Option<Type> {
+    matches!(ty, Type::Bit(_) | Type::Signed(_) | Type::Varbit(_)).then(|| ty.clone())
+}
+
+fn bits(_program: &Program, ty: &Type, text: &mut Text) {
+    let (name, width) = match ty {
+        Type::Signed(width) => ("int", *width),
+        Type::Varbit(width) => ("varbit", *width),
+        Type::Bit(width) => ("bit", *width),
+        _ => return,
+    };
+    let field = if name == "varbit" { "max_bitwidth" } else { "bitwidth" };
+    text.block(name, |text| text.plain(field, width));
+}
+
+/// Writes the description of a type.
+pub fn spec(program: &Program, ty: &Type, text: &mut Text) {
+    match ty {
+        Type::Bool => text.block("bool", |_| {}),
+        Type::Error => text.block("error", |_| {}),
+        Type::Bit(_) | Type::Signed(_) | Type::Varbit(_) => {
+            text.block("bitstring", |text| bits(program, ty, text))
+        }
+        Type::Tuple(types) => text.block("tuple", |text| {
+            types.iter().for_each(|ty| text.block("members", |text| spec(program, ty, text)));
+        }),
+        Type::Stack(element, size) => text.block("header_stack", |text| {
+            if let Type::Named(id, _) = &**element {
+                text.block("header", |text| text.string("name", &program.defs[*id].name.name));
+            }
+            text.plain("size", size);
+        }),
+        Type::Named(id, _) => {
+            let def = &program.defs[*id];
+            let kind = match &def.kind {
+                DefKind::Enum(_) => "enum",
+                DefKind::SerEnum(..) => "serializable_enum",
+                DefKind::NewType(_) => "new_type",
+                DefKind::Fields(FieldsKind::Struct, _) => "struct",
+                DefKind::Fields(FieldsKind::Header, _) => "header",
+                _ => "header_union",
+            };
+            text.block(kind, |text| text.string("name", &def.name.name));
+        }
+        _ => {}
+    }
+}
+
+/// Annotations as P4Info repeats them.
+pub fn annotations(list: &[Annotation], text: &mut Text) {
+    for annotation in list.iter().filter(|annotation| !annotation.structured) {
+        let name = &*annotation.name.name;
+        if matches!(
+            name,
+            "name" | "id" | "brief" | "description" | "match" | "max_group_size" | "selector_max_group_size"
+        ) {
+            continue;
+        }
+        let mut body = String::new();
+        for (index, token) in annotation.body.iter().enumerate() {
+            if index > 0 && token.spaced {
+                body.push(' ');
+            }
+            match &token.kind {
+                Kind::Str(value) => body.push_str(&format!("\"{value}\"")),
+                Kind::Ident(value) => body.push_str(value),
+                Kind::Int(value, _) => body.push_str(&value.to_string()),
+                Kind::Punct(value) => body.push_str(value),
+                Kind::End => {}
+            }
+        }
+        let shown = if annotation.body.is_empty() { format!("@{name}") } else { format!("@{name}({body})") };
+        text.string("annotations", &shown);
+    }
+}
+
+/// The control plane's name of a definition.
+pub fn def_name(program: &Program, id: DefId) -> String {
+    let def = &program.defs[id];
+    let name = annotation_text(&def.annotations, "name").unwrap_or_else(|| def.name.name.to_string());
+    name.trim_start_matches('.').to_string()
+}

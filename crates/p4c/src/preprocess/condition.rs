@@ -1,0 +1,145 @@
+//! The conditions of `#if` and `#elif`.
+
+use crate::lex::{Kind, Token};
+use crate::source::{Diagnostic, Span};
+use num_bigint::BigInt;
+use num_traits::ToPrimitive;
+
+/// Nesting of parentheses and unary operators.
+const MAX_DEPTH: usize = 200;
+
+/// Replaces `defined X` and `defined(X)` by 0 or 1.
+pub fn resolve_defined(line: &[Token], defined: impl Fn(&str) -> bool, output: &mut Vec<Token>) {
+    let mut at = 0;
+    while at < line.len() {
+        let token = &line[at];
+        at += 1;
+        if !token.is_word("defined") {
+            output.push(token.clone());
+            continue;
+        }
+        let parenthesis = line.get(at).is_some_and(|next| next.is("("));
+        at += usize::from(parenthesis);
+        let value = match line.get(at).map(|next| &next.kind) {
+            Some(Kind::Ident(name)) => defined(name),
+            _ => false,
+        };
+        at += 1 + usize::from(parenthesis);
+        output.push(Token { kind: Kind::Int(BigInt::from(i32::from(value)), None), ..token.clone() });
+    }
+}
+
+/// The value of a condition, as C's preprocessor computes it.
+pub fn evaluate(tokens: &[Token], span: Span) -> Result<bool, Diagnostic> {
+    let mut reader = Reader { tokens, at: 0, span, depth: 0 };
+    let value = reader.binary(0)?;
+    match tokens.get(reader.at) {
+        None => Ok(value != 0),
+        Some(token) => Err(Diagnostic::error(token.span, "unexpected token in a preprocessor condition")),
+    }
+}
+
+struct Reader<'a> {
+    tokens: &'a [Token],
+    at: usize,
+    span: Span,
+    depth: usize,
+}
+
+/// Operators, the loosest first.
+const LEVELS: &[&[&str]] = &[
+    &["||"],
+    &["&&"],
+    &["|"],
+    &["^"],
+    &["&"],
+    &["==", "!="],
+    &["<=", ">=", "<", ">"],
+    &["<<", ">>"],
+    &["+", "-"],
+    &["*", "/", "%"],
+];
+
+impl Reader<'_> {
+    fn operator(&self, level: usize) -> Option<(&'static str, usize)> {
+        let token = self.tokens.get(self.at)?;
+        let doubled =
+            token.is(">") && self.tokens.get(self.at + 1).is_some_and(|next| next.is(">") && !next.spaced);
+        if doubled {
+            return (level == 7).then_some((">>", 2));
+        }
+        LEVELS[level].iter().find(|op| token.is(op)).map(|op| (*op, 1))
+    }
+
+    fn binary(&mut self, level: usize) -> Result<i64, Diagnostic> {
+        if level == LEVELS.len() {
+            return self.unary();
+        }
+        let mut left = self.binary(level + 1)?;
+        while let Some((op, length)) = self.operator(level) {
+            let place = self.tokens[self.at].span;
+            self.at += length;
+            let right = self.binary(level + 1)?;
+            left = apply(op, left, right)
+                .ok_or_else(|| Diagnostic::error(place, "division by zero in a preprocessor condition"))?;
+        }
+        Ok(left)
+    }
+
+    fn unary(&mut self) -> Result<i64, Diagnostic> {
+        let Some(token) = self.tokens.get(self.at) else {
+            return Err(Diagnostic::error(self.span, "this preprocessor condition is incomplete"));
+        };
+        self.at += 1;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Diagnostic::error(token.span, "this preprocessor condition is nested too deep"));
+        }
+        let value = match &token.kind {
+            Kind::Int(value, _) => value.to_i64().unwrap_or(i64::MAX),
+            Kind::Ident(name) => i64::from(&**name == "true"),
+            Kind::Punct("!") => i64::from(self.unary()? == 0),
+            Kind::Punct("-") => self.unary()?.wrapping_neg(),
+            Kind::Punct("~") => !self.unary()?,
+            Kind::Punct("+") => self.unary()?,
+            Kind::Punct("(") => {
+                let value = self.binary(0)?;
+                if !self.tokens.get(self.at).is_some_and(|token| token.is(")")) {
+                    return Err(Diagnostic::error(
+                        self.span,
+                        "')' is missing in this preprocessor condition",
+                    ));
+                }
+                self.at += 1;
+                value
+            }
+            _ => return Err(Diagnostic::error(token.span, "unexpected token in a preprocessor condition")),
+        };
+        self.depth -= 1;
+        Ok(value)
+    }
+}
+
+fn apply(op: &str, left: i64, right: i64) -> Option<i64> {
+    Some(match op {
+        "||" => i64::from(left != 0 || right != 0),
+        "&&" => i64::from(left != 0 && right != 0),
+        "|" => left | right,
+        "^" => left ^ right,
+        "&" => left & right,
+        "==" => i64::from(left == right),
+        "!=" => i64::from(left != right),
+        "<=" => i64::from(left <= right),
+        ">=" => i64::from(left >= right),
+        "<" => i64::from(left < right),
+        ">" => i64::from(left > right),
+        "<<" => left.wrapping_shl(right as u32),
+        ">>" => left.wrapping_shr(right as u32),
+        "+" => left.wrapping_add(right),
+        "-" => left.wrapping_sub(right),
+        "*" => left.wrapping_mul(right),
+        "/" if right != 0 => left.wrapping_div(right),
+        "%" if right != 0 => left.wrapping_rem(right),
+        _ => return None,
+    })
+}
