@@ -8,10 +8,10 @@ import pytest
 from conftest import ROOT
 
 CRATES = ROOT / "crates"
-LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4", "p4runtime", "models", "model-host", "kernel", "channel", "shim", "platform", "packetio", "image", "config", "qemu",
+LAYERS = ["base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4", "p4info", "p4runtime", "models", "model-host", "kernel", "channel", "shim", "platform", "packetio", "image", "config", "qemu",
           "pci", "cosim", "results", "plan", "emulation", "deployment", "sim", "cli"]
-SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4", "p4runtime", "models", "model-host", "kernel", "config", "pci", "results", "plan", "sim"}
-SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4runtime", "models", "model-host", "kernel", "pci"}
+SIMULATION = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4c", "p4", "p4info", "p4runtime", "models", "model-host", "kernel", "config", "pci", "results", "plan", "sim"}
+SANS_IO = {"base", "engine", "wire", "linux-abi", "tcp", "routing", "net", "radio", "netstack", "linux-net", "strace", "terminal", "machine", "objects", "tasks", "uring", "p4info", "p4runtime", "models", "model-host", "kernel", "pci"}
 UNSAFE = {"channel", "shim", "platform", "packetio"}
 
 # name: (crates, what is banned, what to use instead, a line that is caught)

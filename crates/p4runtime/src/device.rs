@@ -6,12 +6,12 @@
 use crate::grpc::Code;
 use crate::pipeline::{Device, Handle};
 use crate::proto::ForwardingPipelineConfig;
-use crate::proto::p4info::P4Info;
 use crate::switch::SwitchPipeline;
 use crate::{Refusal, Server};
 use belljar_base::{Map, Set, SimTime, TokenBucket};
 use belljar_p4::switch::QueueLimits;
 use belljar_p4::{Leaving, Notification, Program, Switch, SwitchConfig};
+use belljar_p4info::proto::P4Info;
 use std::sync::Arc;
 
 /// Sending properties of a port.
@@ -231,17 +231,9 @@ impl Device for SwitchDevice {
     }
 }
 
-/// Says why P4Info does not belong to a program, if it does not.
-pub fn check_p4info(json: &Arc<str>, program: &Arc<Program>, p4info: &[u8]) -> Result<(), String> {
-    let mut device = SwitchDevice::new(SwitchConfig { ports: 0, ..SwitchConfig::default() });
-    device.know(json.clone(), program.clone());
-    let config = pipeline_config(json, p4info)?;
-    Server::new(0).install(&mut device, config).map_err(|refusal| refusal.message)
-}
-
 /// Request of a controller that sets this program; the P4Info is text or binary.
 pub fn pipeline_config(json: &str, p4info: &[u8]) -> Result<ForwardingPipelineConfig, String> {
-    let p4info = P4Info::from_file_content(p4info).map_err(|error| error.to_string())?;
+    let p4info = P4Info::from_file_content(p4info)?;
     let p4_device_config = json.as_bytes().to_vec();
     Ok(ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config, cookie: None })
 }

@@ -2,11 +2,11 @@
 //! a connection inside a simulation and for a socket.
 //!
 //! Layers, bottom-up.
-//! * [`proto`]: the messages of P4Runtime and P4Info, in binary and, for P4Info, as text.
+//! * [`proto`]: the messages of P4Runtime. Those of P4Info, and the objects of a program by their ids, are `belljar_p4info`.
 //! * [`bytestring`]: P4Runtime's integers.
 //! * [`grpc`]: calls over HTTP/2.
 //! * [`pipeline`]: the seam to the switch, two traits.
-//! * `objects`: a program's objects by their ids. `state`: what controllers have written, and carrying out what they ask for.
+//! * `state`: what controllers have written, and carrying out what they ask for.
 //! * [`Server`]: connections, arbitration and the methods of the service.
 //! * [`SwitchDevice`]: the v1model switch behind the seam.
 //! * [`thrift`]: BMv2's Thrift interface, over the switch itself.
@@ -21,9 +21,9 @@
 
 pub mod bytestring;
 mod connections;
+mod data;
 mod device;
 pub mod grpc;
-mod objects;
 pub mod pipeline;
 pub mod proto;
 mod refusal;
@@ -33,7 +33,7 @@ mod switch;
 pub mod thrift;
 
 pub use connections::Connections;
-pub use device::{PortSettings, SwitchDevice, check_p4info, pipeline_config};
+pub use device::{PortSettings, SwitchDevice, pipeline_config};
 pub use refusal::Refusal;
 pub use server::Server;
 pub use switch::SwitchPipeline;

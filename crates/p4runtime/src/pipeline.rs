@@ -6,6 +6,7 @@
 
 use crate::refusal::Refusal;
 use belljar_base::SimTime;
+use belljar_p4info::Object;
 
 /// Names an entry of a table, a member or a group from when it is added until it is deleted.
 pub type Handle = u64;
@@ -212,27 +213,6 @@ pub trait Pipeline {
     /// Sets the members of a parser's value set, one match a field each; `widths` are those of the fields.
     fn set_value_set(&mut self, value_set: &str, members: &[Vec<Key>], widths: &[u32])
     -> Result<(), Refusal>;
-}
-
-/// An object of a program, by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Object<'a> {
-    /// A table with that many fields in its key.
-    Table(&'a str, usize),
-    /// An action with that many parameters.
-    Action(&'a str, usize),
-    /// An action profile or selector.
-    Profile(&'a str),
-    /// An indirect counter.
-    Counter(&'a str),
-    /// An indirect meter.
-    Meter(&'a str),
-    /// A register.
-    Register(&'a str),
-    /// A digest.
-    Digest(&'a str),
-    /// A parser's value set.
-    ValueSet(&'a str),
 }
 
 /// A switch.

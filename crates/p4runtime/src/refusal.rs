@@ -2,6 +2,7 @@
 
 use crate::grpc::{Code, Status};
 use crate::proto;
+use belljar_p4info::Missing;
 use std::fmt;
 
 /// A canonical code and the sentence that explains it.
@@ -63,6 +64,18 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+impl From<belljar_p4info::Error> for Refusal {
+    fn from(error: belljar_p4info::Error) -> Self {
+        Self::invalid(error.message)
+    }
+}
+
+impl From<Missing> for Refusal {
+    fn from(missing: Missing) -> Self {
+        Self::not_found(missing.to_string())
     }
 }
 

@@ -3,13 +3,12 @@
 use crate::Refusal;
 use crate::bytestring;
 use crate::grpc::Code;
-use crate::pipeline::{
-    Call, Copy, Count, Entry, Gathering, Handle, Key, Object, Pipeline, Rates, Share, Target,
-};
+use crate::pipeline::{Call, Copy, Count, Entry, Gathering, Handle, Key, Pipeline, Rates, Share, Target};
 use belljar_base::{Map, Set, SimDuration, SimTime};
 use belljar_p4::control::{self, ActionSpec, ControlError, ErrorKind, KeyMatch, MatchKind};
 use belljar_p4::switch::{CloneSession, DigestConfig, Replica};
 use belljar_p4::{Program, Switch};
+use belljar_p4info::Object;
 use std::sync::Arc;
 
 /// A switch with its program.
@@ -180,22 +179,7 @@ fn matched(kind: MatchKind, width: u32, key: KeyMatch) -> Key {
 
 impl Pipeline for SwitchPipeline {
     fn has(&self, object: Object<'_>) -> bool {
-        let program = self.program();
-        match object {
-            Object::Table(name, fields) => program.table(name).is_ok_and(|table| {
-                program.table_name(table) == name && program.table_info(table).key.len() == fields
-            }),
-            Object::Action(name, parameters) => program.action(name).is_ok_and(|action| {
-                let info = program.action_info(action);
-                info.name == name && info.parameters.len() == parameters
-            }),
-            Object::Profile(name) => program.profile(name).is_ok(),
-            Object::Counter(name) => program.counter(name).is_ok(),
-            Object::Meter(name) => program.meter(name).is_ok(),
-            Object::Register(name) => program.register(name).is_ok(),
-            Object::Digest(name) => program.digest(name).is_ok(),
-            Object::ValueSet(name) => program.value_set(name).is_ok(),
-        }
+        object.is_in(self.program())
     }
 
     fn entries(&self, table: &str) -> Vec<Entry> {

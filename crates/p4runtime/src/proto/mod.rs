@@ -4,15 +4,11 @@
 
 mod data;
 mod entities;
-pub mod p4info;
 mod service;
 mod status;
-mod text;
-mod types;
 
+pub use belljar_p4info::proto::Any;
 pub use data::*;
 pub use entities::*;
 pub use service::*;
-pub use status::{Any, Error, Status};
-pub use text::TextError;
-pub use types::*;
+pub use status::{Error, Status};

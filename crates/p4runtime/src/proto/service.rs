@@ -1,7 +1,7 @@
 //! Requests and responses of the service `p4.v1.P4Runtime`.
 
-use super::p4info::P4Info;
 use super::{Any, Entity, P4Data, Status, TableEntry};
+use belljar_p4info::proto::P4Info;
 use prost::{Enumeration, Message, Oneof};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Message)]

@@ -1,24 +1,7 @@
-//! `google.protobuf.Any`, `google.rpc.Status` and `p4.v1.Error`: the messages that carry error details.
+//! `google.rpc.Status` and `p4.v1.Error`: the messages that carry error details.
 
-use super::text::text_message;
+use super::Any;
 use prost::{Message, Name};
-
-text_message! {
-    /// `google.protobuf.Any`: an encoded message and the URL that names its type.
-    pub struct Any {
-        #[prost(string, tag = "1")]
-        pub type_url: String,
-        #[prost(bytes = "vec", tag = "2")]
-        pub value: Vec<u8>,
-    }
-}
-
-impl Any {
-    /// Packs a message, as protobuf's own libraries do.
-    pub fn pack<M: Message + Name>(message: &M) -> Self {
-        Self { type_url: format!("type.googleapis.com/{}", M::full_name()), value: message.encode_to_vec() }
-    }
-}
 
 /// `google.rpc.Status`: the status of a call with its details.
 #[derive(Clone, PartialEq, Eq, Message)]

@@ -2,14 +2,14 @@
 
 use super::{Program, Server};
 use crate::grpc::{Code, Status};
-use crate::objects::Objects;
-use crate::pipeline::Device;
+use crate::pipeline::{Device, Pipeline};
 use crate::proto::{
     ForwardingPipelineConfig, GetForwardingPipelineConfigRequest, GetForwardingPipelineConfigResponse,
     PipelineAction, ResponseType, SetForwardingPipelineConfigRequest,
 };
 use crate::refusal::Refusal;
 use crate::state::{Forwarding, State};
+use belljar_p4info::Objects;
 use prost::Message;
 
 /// `p4.tmp.P4DeviceConfig`, which wraps the JSON of some controllers.
@@ -140,9 +140,9 @@ fn load<D: Device>(device: &D, config: ForwardingPipelineConfig) -> Result<(Prog
     if config.p4_device_config.is_empty() {
         return Err(Refusal::invalid("the config has no device configuration: BMv2's JSON"));
     }
-    let objects = Objects::new(info).map_err(|refusal| Refusal::invalid(refusal.message))?;
+    let objects = Objects::new(info)?;
     let mut pipeline = device.load(&json(&config.p4_device_config))?;
-    objects.check(&pipeline)?;
+    objects.check(|object| pipeline.has(object))?;
     let mut state = State::new(objects);
     Forwarding { state: &mut state, pipeline: &mut pipeline }.import();
     Ok((Program { config, state }, pipeline))

@@ -1,9 +1,9 @@
 //! Packet-in and packet-out: the header between a packet and the controller, as P4Info has it.
 
 use crate::bytestring;
-use crate::objects::Parameter;
 use crate::proto::{PacketIn, PacketMetadata, PacketOut};
 use crate::refusal::Refusal;
+use belljar_p4info::Parameter;
 
 /// Puts the header before a packet of a controller.
 pub fn packet_out(header: Option<&[Parameter]>, packet: &PacketOut) -> Result<Vec<u8>, Refusal> {

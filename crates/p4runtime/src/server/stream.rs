@@ -2,6 +2,7 @@
 
 use super::arbitration::SessionId;
 use super::{Server, decode, packets};
+use crate::data;
 use crate::grpc::Code;
 use crate::pipeline::{Device, Pipeline};
 use crate::proto::stream_error::Details;
@@ -120,7 +121,7 @@ impl<D: Device> Server<D> {
         let mut seen = Set::new();
         for sample in samples {
             if seen.insert(sample.clone()) {
-                list.data.extend(kind.pack(&mut sample.into_iter()));
+                list.data.extend(data::pack(kind, &mut sample.into_iter()));
             }
         }
         self.tell(&Response::Digest(list));

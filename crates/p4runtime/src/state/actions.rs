@@ -2,11 +2,11 @@
 
 use crate::bytestring;
 use crate::grpc::Code;
-use crate::objects::{Objects, Table};
 use crate::pipeline::Call;
-use crate::proto::p4info::Scope;
 use crate::proto::{Action, Param};
 use crate::refusal::Refusal;
+use belljar_p4info::proto::Scope;
+use belljar_p4info::{Objects, Table};
 
 /// Where an action is to be run from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub fn allowed(table: &Table, action: &Action, place: Place) -> Result<(), Refus
 
 /// Checks an action's arguments; gives it in canonical form and as a call.
 pub fn canonical(objects: &Objects, action: &Action) -> Result<(Action, Call), Refusal> {
-    let info = objects.action(action.action_id).map_err(|refusal| Refusal::invalid(refusal.message))?;
+    let info = objects.action(action.action_id).map_err(|missing| Refusal::invalid(missing.to_string()))?;
     let at = |refusal: Refusal| Refusal::invalid(refusal.message).at(&format!("action '{}'", info.name));
     if let Some(unknown) =
         action.params.iter().find(|param| info.parameters.iter().all(|known| known.id != param.param_id))

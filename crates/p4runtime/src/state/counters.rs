@@ -1,13 +1,13 @@
 //! Counters.
 
 use super::{Forwarding, found, indices, only_modify, tables, update};
-use crate::objects::{Table, missing};
 use crate::pipeline::{Count, Pipeline};
 use crate::proto::entity::Entity as Kind;
 use crate::proto::{
     CounterData, CounterEntry, DirectCounterEntry, Entity, Index, TableEntry, Update, UpdateType,
 };
 use crate::refusal::Refusal;
+use belljar_p4info::{Missing, Table};
 use std::sync::Arc;
 
 impl From<Count> for CounterData {
@@ -35,8 +35,10 @@ impl<P: Pipeline> Forwarding<'_, P> {
     ) -> Result<Vec<Update>, Refusal> {
         only_modify(kind, "a counter")?;
         let objects = Arc::clone(&self.state.objects);
-        let counter =
-            objects.counters.get(&entry.counter_id).ok_or_else(|| missing("counter", entry.counter_id))?;
+        let counter = objects
+            .counters
+            .get(&entry.counter_id)
+            .ok_or(Missing { kind: "counter", id: entry.counter_id })?;
         let indices = indices(entry.index, counter.size)?;
         let Some(data) = entry.data else { return Ok(Vec::new()) };
         let count = data.try_into()?;
@@ -56,7 +58,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
 
     pub(super) fn read_counters(&self, request: &CounterEntry, all: &mut Vec<Entity>) -> Result<(), Refusal> {
         if request.counter_id != 0 && !self.state.objects.counters.contains_key(&request.counter_id) {
-            return Err(missing("counter", request.counter_id));
+            return Err(Missing { kind: "counter", id: request.counter_id }.into());
         }
         for (id, counter) in
             self.state.objects.counters.iter().filter(|(id, _)| [0, **id].contains(&request.counter_id))

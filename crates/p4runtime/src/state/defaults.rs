@@ -2,11 +2,11 @@
 
 use super::{Forwarding, actions, update};
 use crate::grpc::Code;
-use crate::objects::Table;
 use crate::pipeline::Pipeline;
 use crate::proto::entity::Entity as Kind;
 use crate::proto::{TableAction, TableEntry, Update, UpdateType, table_action};
 use crate::refusal::Refusal;
+use belljar_p4info::Table;
 use std::sync::Arc;
 
 impl<P: Pipeline> Forwarding<'_, P> {

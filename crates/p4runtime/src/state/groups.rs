@@ -3,7 +3,6 @@
 use super::{Forwarding, Group, OneShot, actions, found, update};
 use crate::bytestring;
 use crate::grpc::Code;
-use crate::objects::{Objects, Profile, Table};
 use crate::pipeline::{Pipeline, Share};
 use crate::proto::entity::Entity as Kind;
 use crate::proto::{
@@ -11,6 +10,7 @@ use crate::proto::{
 };
 use crate::refusal::Refusal;
 use belljar_base::Set;
+use belljar_p4info::{Objects, Profile, Table};
 use std::sync::Arc;
 
 impl<P: Pipeline> Forwarding<'_, P> {

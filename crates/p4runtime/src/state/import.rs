@@ -2,7 +2,6 @@
 
 use super::{Forwarding, Group, Member, State, Stored, actions, matches};
 use crate::bytestring;
-use crate::objects::{Objects, Profile, Table};
 use crate::pipeline::{Copy, Entry, Handle, Pipeline, Target};
 use crate::proto::entity::Entity as Kind;
 use crate::proto::{
@@ -11,6 +10,7 @@ use crate::proto::{
 };
 use crate::refusal::Refusal;
 use belljar_base::{Map, Set};
+use belljar_p4info::{Objects, Profile, Table};
 use std::sync::Arc;
 
 impl State {

@@ -1,12 +1,12 @@
 //! Matches of keys between `FieldMatch`, in canonical form, and [`Key`].
 
 use crate::bytestring;
-use crate::objects::Field;
 use crate::pipeline::Key;
 use crate::proto::FieldMatch;
 use crate::proto::field_match::{Exact, Kind, Lpm, Optional, Range, Ternary};
-use crate::proto::p4info::MatchType;
 use crate::refusal::Refusal;
+use belljar_p4info::Field;
+use belljar_p4info::proto::MatchType;
 
 /// Checks matches and puts them into canonical form: fields in order, values as short as they can be. Fields that are left
 /// out match anything.

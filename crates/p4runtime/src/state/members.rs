@@ -2,11 +2,11 @@
 
 use super::{Forwarding, Member, actions, found, update};
 use crate::grpc::Code;
-use crate::objects::Profile;
 use crate::pipeline::{Call, Pipeline};
 use crate::proto::entity::Entity as Kind;
 use crate::proto::{Action, ActionProfileMember, Entity, Update, UpdateType};
 use crate::refusal::Refusal;
+use belljar_p4info::Profile;
 use std::sync::Arc;
 
 impl<P: Pipeline> Forwarding<'_, P> {

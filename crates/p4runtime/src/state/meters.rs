@@ -2,12 +2,12 @@
 
 use super::counters::{key_of, required};
 use super::{Forwarding, found, indices, only_modify, tables, update};
-use crate::objects::{Table, missing};
 use crate::pipeline::{Pipeline, Rates};
 use crate::proto::entity::Entity as Kind;
-use crate::proto::p4info::MeterType;
 use crate::proto::{DirectMeterEntry, Entity, Index, MeterConfig, MeterEntry, Update, UpdateType};
 use crate::refusal::Refusal;
+use belljar_p4info::proto::MeterType;
+use belljar_p4info::{Missing, Table};
 use std::sync::Arc;
 
 impl From<Rates> for MeterConfig {
@@ -59,7 +59,8 @@ impl<P: Pipeline> Forwarding<'_, P> {
         only_modify(kind, "a meter")?;
         no_colours(entry.counter_data.is_some())?;
         let objects = Arc::clone(&self.state.objects);
-        let meter = objects.meters.get(&entry.meter_id).ok_or_else(|| missing("meter", entry.meter_id))?;
+        let meter =
+            objects.meters.get(&entry.meter_id).ok_or(Missing { kind: "meter", id: entry.meter_id })?;
         let new = entry.config.map(|config| rates(&config, Some(meter.kind))).transpose()?;
         let mut undo = Vec::new();
         for index in indices(entry.index, meter.size)? {
@@ -79,7 +80,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
     pub(super) fn read_meters(&self, request: &MeterEntry, all: &mut Vec<Entity>) -> Result<(), Refusal> {
         no_colours(request.counter_data.is_some())?;
         if request.meter_id != 0 && !self.state.objects.meters.contains_key(&request.meter_id) {
-            return Err(missing("meter", request.meter_id));
+            return Err(Missing { kind: "meter", id: request.meter_id }.into());
         }
         for (id, meter) in
             self.state.objects.meters.iter().filter(|(id, _)| [0, **id].contains(&request.meter_id))

@@ -20,7 +20,6 @@ mod settings;
 mod table_read;
 mod tables;
 
-use crate::objects::Objects;
 use crate::pipeline::{Handle, Pipeline};
 use crate::proto::{
     self, ActionProfileGroup, CloneSessionEntry, DigestConfig, Entity, FieldMatch, MulticastGroupEntry,
@@ -28,6 +27,7 @@ use crate::proto::{
 };
 use crate::refusal::Refusal;
 use belljar_base::Map;
+use belljar_p4info::Objects;
 use proto::entity::Entity as Kind;
 use std::sync::Arc;
 

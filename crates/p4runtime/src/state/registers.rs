@@ -1,11 +1,12 @@
 //! Registers.
 
 use super::{Forwarding, found, indices, only_modify, update};
-use crate::objects::{Array, DataType, missing};
+use crate::data;
 use crate::pipeline::Pipeline;
 use crate::proto::entity::Entity as Kind;
-use crate::proto::{Entity, Index, P4Data, RegisterEntry, Update, UpdateType};
+use crate::proto::{Entity, Index, RegisterEntry, Update, UpdateType};
 use crate::refusal::Refusal;
+use belljar_p4info::{Array, DataType, Missing};
 use std::sync::Arc;
 
 impl<P: Pipeline> Forwarding<'_, P> {
@@ -19,9 +20,9 @@ impl<P: Pipeline> Forwarding<'_, P> {
         let register = objects
             .registers
             .get(&entry.register_id)
-            .ok_or_else(|| missing("register", entry.register_id))?;
+            .ok_or(Missing { kind: "register", id: entry.register_id })?;
         let data = entry.data.as_ref().ok_or_else(|| Refusal::invalid("the register's data is missing"))?;
-        let value = data_type(register)?.number(data)?;
+        let value = data::number(data_type(register)?, data)?;
         let mut undo = Vec::new();
         for index in indices(entry.index, register.size)? {
             let old = self.read_register(entry.register_id, register, index)?;
@@ -37,7 +38,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         all: &mut Vec<Entity>,
     ) -> Result<(), Refusal> {
         if request.register_id != 0 && !self.state.objects.registers.contains_key(&request.register_id) {
-            return Err(missing("register", request.register_id));
+            return Err(Missing { kind: "register", id: request.register_id }.into());
         }
         for (id, register) in
             self.state.objects.registers.iter().filter(|(id, _)| [0, **id].contains(&request.register_id))
@@ -57,7 +58,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         index: usize,
     ) -> Result<RegisterEntry, Refusal> {
         let value = self.pipeline.register(&register.name, index)?;
-        let data: Option<P4Data> = data_type(register)?.pack(&mut std::iter::once(value));
+        let data = data::pack(data_type(register)?, &mut std::iter::once(value));
         Ok(RegisterEntry { register_id: id, index: Some(Index { index: index as i64 }), data })
     }
 }

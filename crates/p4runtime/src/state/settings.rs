@@ -2,11 +2,11 @@
 
 use super::{Forwarding, found, matches, only_modify, update};
 use crate::grpc::Code;
-use crate::objects::missing;
 use crate::pipeline::{Gathering, Pipeline};
 use crate::proto::entity::Entity as Kind;
 use crate::proto::{DigestConfig, DigestEntry, Entity, Update, UpdateType, ValueSetEntry, ValueSetMember};
 use crate::refusal::Refusal;
+use belljar_p4info::Missing;
 use std::sync::Arc;
 
 impl<P: Pipeline> Forwarding<'_, P> {
@@ -20,7 +20,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         let set = objects
             .value_sets
             .get(&entry.value_set_id)
-            .ok_or_else(|| missing("value set", entry.value_set_id))?;
+            .ok_or(Missing { kind: "value set", id: entry.value_set_id })?;
         if entry.members.len() as i64 > set.size {
             let message =
                 format!("value set '{}' takes {} members, not {}", set.name, set.size, entry.members.len());
@@ -50,7 +50,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         all: &mut Vec<Entity>,
     ) -> Result<(), Refusal> {
         if request.value_set_id != 0 && !self.state.objects.value_sets.contains_key(&request.value_set_id) {
-            return Err(missing("value set", request.value_set_id));
+            return Err(Missing { kind: "value set", id: request.value_set_id }.into());
         }
         for id in self.state.objects.value_sets.keys().filter(|id| [0, **id].contains(&request.value_set_id))
         {
@@ -67,7 +67,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
     ) -> Result<Vec<Update>, Refusal> {
         let id = entry.digest_id;
         let objects = Arc::clone(&self.state.objects);
-        let (name, data) = objects.digests.get(&id).ok_or_else(|| missing("digest", id))?;
+        let (name, data) = objects.digests.get(&id).ok_or(Missing { kind: "digest", id })?;
         if data.is_none() {
             return Err(Refusal::unimplemented(format!(
                 "digest '{name}' has data of a type that is not supported"
@@ -100,7 +100,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
 
     pub(super) fn read_digests(&self, request: &DigestEntry, all: &mut Vec<Entity>) -> Result<(), Refusal> {
         if request.digest_id != 0 && !self.state.objects.digests.contains_key(&request.digest_id) {
-            return Err(missing("digest", request.digest_id));
+            return Err(Missing { kind: "digest", id: request.digest_id }.into());
         }
         let selected = self.state.digests.iter().filter(|(id, _)| [0, **id].contains(&request.digest_id));
         all.extend(selected.map(|(id, config)| {

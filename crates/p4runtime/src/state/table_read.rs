@@ -1,11 +1,11 @@
 //! Reading entries of tables.
 
 use super::{EntryKey, Forwarding, Stored, found, tables};
-use crate::objects::Table;
 use crate::pipeline::Pipeline;
 use crate::proto::entity::Entity as Kind;
 use crate::proto::{Entity, IdleTimeout, TableAction, TableEntry, table_action};
 use crate::refusal::Refusal;
+use belljar_p4info::Table;
 
 impl<P: Pipeline> Forwarding<'_, P> {
     pub(super) fn read_table_entries(

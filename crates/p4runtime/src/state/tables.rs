@@ -2,11 +2,11 @@
 
 use super::{EntryKey, Forwarding, OneShot, Stored, actions, matches, meters, update};
 use crate::grpc::Code;
-use crate::objects::{Objects, Table};
 use crate::pipeline::{Count, Key, Pipeline, Target};
 use crate::proto::entity::Entity as Kind;
 use crate::proto::{TableAction, TableEntry, Update, UpdateType, table_action};
 use crate::refusal::Refusal;
+use belljar_p4info::{Objects, Table};
 use std::sync::Arc;
 
 impl<P: Pipeline> Forwarding<'_, P> {

@@ -2,6 +2,7 @@
 
 use super::builders::*;
 use super::{World, info};
+use crate::pipeline::Pipeline;
 use crate::proto::{
     CapabilitiesRequest, CapabilitiesResponse, GetForwardingPipelineConfigRequest,
     GetForwardingPipelineConfigResponse, PipelineAction, SetForwardingPipelineConfigRequest,
@@ -94,7 +95,7 @@ fn a_config_can_take_over_the_state() {
 #[test]
 fn p4info_must_describe_the_program() {
     let mut world = World::new();
-    let mut set = |change: fn(&mut crate::proto::p4info::P4Info)| {
+    let mut set = |change: fn(&mut belljar_p4info::proto::P4Info)| {
         let mut p4info = info();
         change(&mut p4info);
         let config = crate::proto::ForwardingPipelineConfig {
@@ -137,10 +138,10 @@ fn an_action_profile_that_no_table_uses_is_none() {
     let preamble = unused.preamble.as_mut().unwrap();
     (preamble.id, preamble.name) = (0x1100_00ff, "unknown".to_string());
     p4info.action_profiles.push(unused);
-    let before = crate::objects::Objects::new(&info()).unwrap();
-    let objects = crate::objects::Objects::new(&p4info).unwrap();
+    let before = belljar_p4info::Objects::new(&info()).unwrap();
+    let objects = belljar_p4info::Objects::new(&p4info).unwrap();
     assert_eq!(objects.profiles.keys().collect::<Vec<_>>(), before.profiles.keys().collect::<Vec<_>>());
-    objects.check(&super::model::Model::default()).unwrap();
+    objects.check(|object| super::model::Model::default().has(object)).unwrap();
 }
 
 #[test]

@@ -13,7 +13,6 @@ mod streams;
 use crate::Server;
 use crate::grpc::client::Client;
 use crate::pipeline::Device;
-use crate::proto::p4info::P4Info;
 use crate::proto::stream_message_response::Update as Told;
 use crate::proto::{
     self, Atomicity, Cookie, Entity, Error, ForwardingPipelineConfig, MasterArbitrationUpdate,
@@ -21,6 +20,7 @@ use crate::proto::{
     SetForwardingPipelineConfigResponse, StreamMessageRequest, StreamMessageResponse, Update, WriteRequest,
     WriteResponse, entity, stream_message_request,
 };
+use belljar_p4info::proto::P4Info;
 use model::{Model, ModelDevice};
 use prost::Message;
 

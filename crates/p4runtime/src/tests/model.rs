@@ -2,9 +2,10 @@
 
 use crate::Refusal;
 use crate::pipeline::{
-    Call, Copy, Count, Device, Entry, Gathering, Handle, Key, Object, Pipeline, Rates, Share, Target,
+    Call, Copy, Count, Device, Entry, Gathering, Handle, Key, Pipeline, Rates, Share, Target,
 };
 use belljar_base::{Map, Set};
+use belljar_p4info::Object;
 
 /// Entries that a table takes.
 const TABLE_SIZE: usize = 1_000;

@@ -173,7 +173,7 @@ fn switch(file: &ProgramFile) -> Switch {
 
 /// All that can be read by wildcards: requests and answers are what is damaged later.
 fn wildcards(file: &ProgramFile) -> Vec<Kind> {
-    let info = crate::proto::p4info::P4Info::from_text(file.p4info.as_deref().unwrap()).unwrap();
+    let info = belljar_p4info::proto::P4Info::from_text(file.p4info.as_deref().unwrap()).unwrap();
     let mut kinds = vec![
         Kind::TableEntry(Box::default()),
         Kind::ActionProfileMember(Default::default()),

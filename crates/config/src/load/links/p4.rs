@@ -166,7 +166,7 @@ impl<'a> Loader<'a> {
                 let asked = s.entry("management").is_some() || s.get("p4info").is_some();
                 if let Some(p4info) = p4info.as_ref().filter(|_| asked) {
                     let place = s.get("p4info").unwrap_or(p4);
-                    belljar_p4runtime::check_p4info(&json, &program, p4info).map_err(|why| {
+                    belljar_p4info::check(&program, p4info).map_err(|why| {
                         place.problem(format!("the P4Info does not fit the program: {why}"))
                     })?;
                 }

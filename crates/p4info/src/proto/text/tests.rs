@@ -1,5 +1,4 @@
-use crate::proto::p4info::{FieldMatchType, MatchType, P4Info};
-use crate::proto::{DataType, Representation};
+use crate::proto::{DataType, FieldMatchType, MatchType, P4Info, Representation};
 use prost::Message;
 
 #[test]

@@ -1,12 +1,8 @@
-//! Values of P4 types between the switch, which has flat lists of unsigned numbers, and `P4Data`.
+//! Types of registers and digests.
 
-use crate::bytestring;
-use crate::proto::p4_data::Data;
 use crate::proto::{
-    self, BitstringType, P4BitstringLikeTypeSpec, P4Data, P4DataTypeSpec, P4StructLike, P4TypeInfo,
-    Representation,
+    self, BitstringType, P4BitstringLikeTypeSpec, P4DataTypeSpec, P4TypeInfo, Representation,
 };
-use crate::refusal::Refusal;
 
 /// A type of registers or digests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,10 +11,13 @@ pub enum DataType {
     Bit(u32),
     /// `int<W>`.
     Int(u32),
+    /// `bool`.
     Bool,
     /// A serializable enumeration of that width.
     Enum(u32),
+    /// A tuple of members.
     Tuple(Vec<DataType>),
+    /// A struct of members.
     Struct(Vec<DataType>),
 }
 
@@ -71,41 +70,6 @@ impl DataType {
             BitstringType::Varbit(_) => None,
         }
     }
-
-    /// Makes `P4Data` of numbers, one for each part that has no parts.
-    pub fn pack(&self, numbers: &mut impl Iterator<Item = Vec<u8>>) -> Option<P4Data> {
-        let data = match self {
-            Self::Bit(_) => Data::Bitstring(bytestring::shortest(&numbers.next()?).to_vec()),
-            Self::Int(width) => Data::Bitstring(bytestring::to_signed(&numbers.next()?, *width)),
-            Self::Bool => Data::Bool(bytestring::bits(&numbers.next()?) > 0),
-            Self::Enum(_) => Data::EnumValue(bytestring::shortest(&numbers.next()?).to_vec()),
-            Self::Tuple(members) => Data::Tuple(pack_all(members, numbers)?),
-            Self::Struct(members) => Data::Struct(pack_all(members, numbers)?),
-        };
-        Some(P4Data { data: Some(data) })
-    }
-
-    /// The number in `P4Data` of a type without parts.
-    pub fn number(&self, data: &P4Data) -> Result<Vec<u8>, Refusal> {
-        match (self, data.data.as_ref()) {
-            (Self::Bit(width), Some(Data::Bitstring(value)))
-            | (Self::Enum(width), Some(Data::EnumValue(value))) => bytestring::unsigned(value, *width),
-            (Self::Int(width), Some(Data::Bitstring(value))) => bytestring::signed(value, *width),
-            (Self::Bool, Some(Data::Bool(value))) => Ok(vec![u8::from(*value)]),
-            (Self::Tuple(_) | Self::Struct(_), _) => {
-                Err(Refusal::unimplemented("registers of structs are not supported"))
-            }
-            _ => Err(Refusal::invalid("the data is not of the type that P4Info has")),
-        }
-    }
-}
-
-fn pack_all(members: &[DataType], numbers: &mut impl Iterator<Item = Vec<u8>>) -> Option<P4StructLike> {
-    let mut packed = Vec::with_capacity(members.len());
-    for member in members {
-        packed.push(member.pack(numbers)?);
-    }
-    Some(P4StructLike { members: packed })
 }
 
 fn positive(width: i32) -> Option<u32> {

@@ -1,8 +1,9 @@
 //! `p4.config.v1.P4Info`: the objects of a program that a controller can address, with their ids.
 
 use super::text::{text_enum, text_message, text_oneof};
-use super::{P4DataTypeSpec, P4NamedType, P4TypeInfo, SourceLocation, StructuredAnnotation, TextError};
-use super::{status::Any, text};
+use super::{
+    Any, P4DataTypeSpec, P4NamedType, P4TypeInfo, SourceLocation, StructuredAnnotation, TextError, text,
+};
 use prost::Message;
 
 impl P4Info {

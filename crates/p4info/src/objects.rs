@@ -1,31 +1,40 @@
 //! The objects of a program by their ids, as P4Info gives them.
 
-mod data;
+mod data_type;
 
-pub use data::DataType;
+pub use data_type::DataType;
 
-use crate::pipeline::{Object, Pipeline};
-use crate::proto::p4info::{
-    Action, ActionProfile, CounterUnit, FieldMatchType, IdleTimeoutBehavior, MatchField, MatchType,
-    MeterType, P4Info, Preamble, Scope, SizeSemantics,
+use crate::check::Object;
+use crate::error::{Error, Missing};
+use crate::proto::{
+    Action, ActionParam, ActionProfile, CounterUnit, FieldMatchType, IdleTimeoutBehavior, MatchField,
+    MatchType, MeterType, P4Info, P4NamedType, P4TypeInfo, Preamble, Representation, Scope, SdnType,
+    SizeSemantics,
 };
-use crate::proto::{P4NamedType, P4TypeInfo, Representation, SdnType};
-use crate::refusal::Refusal;
 use belljar_base::{Map, Set};
 
 /// A table.
 #[derive(Clone, Debug)]
 pub struct Table {
+    /// Id.
     pub id: u32,
+    /// Full name.
     pub name: String,
+    /// Fields of the key.
     pub fields: Vec<Field>,
+    /// Scopes of the actions, by the actions' ids.
     pub actions: Map<u32, Scope>,
+    /// The default action cannot be changed.
     pub default_is_const: bool,
-    /// The action profile that implements the table.
+    /// Id of the action profile that implements the table.
     pub profile: Option<u32>,
+    /// Entries have counters.
     pub has_counter: bool,
+    /// Entries have meters.
     pub has_meter: bool,
+    /// Entries may have idle timeouts.
     pub has_idle_timeout: bool,
+    /// Entries cannot be changed.
     pub is_const: bool,
 }
 
@@ -41,76 +50,106 @@ impl Table {
 /// A field of a table's or a value set's key.
 #[derive(Clone, Debug)]
 pub struct Field {
+    /// Id within the key.
     pub id: u32,
+    /// Name.
     pub name: String,
+    /// Bits.
     pub width: u32,
+    /// Kind of match.
     pub kind: MatchType,
 }
 
 /// A named value: a parameter of an action or a field of a packet-in or packet-out header.
 #[derive(Clone, Debug)]
 pub struct Parameter {
+    /// Id within the action or header.
     pub id: u32,
+    /// Name.
     pub name: String,
+    /// Bits.
     pub width: u32,
 }
 
 /// An action.
 #[derive(Clone, Debug)]
 pub struct ActionInfo {
+    /// Full name.
     pub name: String,
+    /// Parameters.
     pub parameters: Vec<Parameter>,
 }
 
 /// An action profile or selector.
 #[derive(Clone, Debug)]
 pub struct Profile {
+    /// Full name.
     pub name: String,
+    /// Members form groups.
     pub has_selector: bool,
+    /// Ids of the actions that members may have.
     pub actions: Set<u32>,
+    /// Most members, or the sum of their weights.
     pub size: i64,
+    /// The same for a group; 0 for no limit of its own.
     pub max_group_size: i32,
     /// The sizes count members, with this greatest weight of each (0 for any), instead of weights.
     pub max_member_weight: Option<i32>,
+    /// Members of groups have no weights.
     pub weights_disallowed: bool,
 }
 
 /// A counter, a meter, a register, a value set or another array.
 #[derive(Clone, Debug)]
 pub struct Array<T> {
+    /// Full name.
     pub name: String,
+    /// Number of elements.
     pub size: i64,
+    /// Description of an element.
     pub kind: T,
 }
 
 /// The objects of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
+    /// Tables.
     pub tables: Map<u32, Table>,
+    /// Actions.
     pub actions: Map<u32, ActionInfo>,
+    /// Action profiles and selectors that tables use.
     pub profiles: Map<u32, Profile>,
+    /// Indirect counters.
     pub counters: Map<u32, Array<CounterUnit>>,
+    /// Direct counters: the ids of their tables.
     pub direct_counters: Map<u32, u32>,
+    /// Indirect meters.
     pub meters: Map<u32, Array<MeterType>>,
+    /// Direct meters: the ids of their tables, and their kinds.
     pub direct_meters: Map<u32, (u32, MeterType)>,
+    /// Registers and their types; `None` for a type that is not supported.
     pub registers: Map<u32, Array<Option<DataType>>>,
+    /// Value sets of parsers.
     pub value_sets: Map<u32, Array<Vec<Field>>>,
+    /// Digests: name and type of a sample.
     pub digests: Map<u32, (String, Option<DataType>)>,
+    /// The header of packets to controllers.
     pub packet_in: Option<Vec<Parameter>>,
+    /// The header of packets from controllers.
     pub packet_out: Option<Vec<Parameter>>,
     action_ids: Map<String, u32>,
 }
 
 impl Objects {
     /// Reads P4Info; a program that a controller could not address is refused.
-    pub fn new(info: &P4Info) -> Result<Self, Refusal> {
+    pub fn new(info: &P4Info) -> Result<Self, Error> {
         let mut objects = Self::default();
         let mut ids = Set::new();
         let types = info.type_info.clone().unwrap_or_default();
         let mut named = |preamble: &Option<Preamble>| named(&mut ids, preamble.as_ref());
         for action in &info.actions {
             let (id, name) = named(&action.preamble)?;
-            let parameters = parameters(action, &types).map_err(|refusal| refusal.at(&name))?;
+            let parameters = parameters(action, &types).map_err(|error| error.at(&name))?;
             objects.action_ids.insert(name.clone(), id);
             objects.actions.insert(id, ActionInfo { name, parameters });
         }
@@ -137,7 +176,7 @@ impl Objects {
         }
         for table in &info.tables {
             let (id, name) = named(&table.preamble)?;
-            let fields = fields(&table.match_fields, &types).map_err(|refusal| refusal.at(&name))?;
+            let fields = fields(&table.match_fields, &types).map_err(|error| error.at(&name))?;
             let actions =
                 table.action_refs.iter().map(|reference| (reference.id, reference.scope())).collect();
             let profile = Some(table.implementation_id).filter(|id| *id != 0);
@@ -170,7 +209,7 @@ impl Objects {
         }
         for set in &info.value_sets {
             let (id, name) = named(&set.preamble)?;
-            let kind = fields(&set.r#match, &types).map_err(|refusal| refusal.at(&name))?;
+            let kind = fields(&set.r#match, &types).map_err(|error| error.at(&name))?;
             objects.value_sets.insert(id, Array { name, size: i64::from(set.size), kind });
         }
         for digest in &info.digests {
@@ -190,15 +229,13 @@ impl Objects {
                         width: width(field.bitwidth, field.type_name.as_ref(), &types)?,
                     })
                 })
-                .collect::<Result<Vec<_>, Refusal>>()
-                .map_err(|refusal| refusal.at(&name))?;
+                .collect::<Result<Vec<_>, Error>>()
+                .map_err(|error| error.at(&name))?;
             match name.as_str() {
                 "packet_in" => objects.packet_in = Some(parameters),
                 "packet_out" => objects.packet_out = Some(parameters),
                 _ => {
-                    return Err(Refusal::invalid(format!(
-                        "'{name}' is neither 'packet_in' nor 'packet_out'"
-                    )));
+                    return Err(Error::new(format!("'{name}' is neither 'packet_in' nor 'packet_out'")));
                 }
             }
         }
@@ -207,17 +244,17 @@ impl Objects {
     }
 
     /// Follows the references between objects.
-    fn refer(&mut self) -> Result<(), Refusal> {
+    fn refer(&mut self) -> Result<(), Error> {
         for table in self.tables.values() {
             if let Some(id) = table.actions.keys().find(|id| !self.actions.contains_key(id)) {
-                return Err(Refusal::invalid(format!(
+                return Err(Error::new(format!(
                     "table '{}' refers to action {id:#010x}, which P4Info does not have",
                     table.name
                 )));
             }
             if let Some(id) = table.profile {
                 let Some(profile) = self.profiles.get_mut(&id) else {
-                    return Err(Refusal::invalid(format!(
+                    return Err(Error::new(format!(
                         "table '{}' refers to action profile {id:#010x}, which P4Info does not have",
                         table.name
                     )));
@@ -236,15 +273,15 @@ impl Objects {
         let mut tables =
             self.direct_counters.values().chain(self.direct_meters.values().map(|(table, _)| table));
         match tables.find(|id| !self.tables.contains_key(id)) {
-            Some(id) => Err(Refusal::invalid(format!(
+            Some(id) => Err(Error::new(format!(
                 "a direct counter or meter refers to table {id:#010x}, which P4Info does not have"
             ))),
             None => Ok(()),
         }
     }
 
-    /// Compares P4Info with the program that it is said to describe.
-    pub fn check(&self, pipeline: &impl Pipeline) -> Result<(), Refusal> {
+    /// Compares P4Info with the program that it is said to describe. `has` is true for the objects of that program.
+    pub fn check(&self, has: impl Fn(Object<'_>) -> bool) -> Result<(), Error> {
         let tables = self.tables.values().map(|table| Object::Table(&table.name, table.fields.len()));
         // Compilers may leave out actions that no table has: controllers cannot name them.
         let used: Set<u32> = self.tables.values().flat_map(|table| table.actions.keys().copied()).collect();
@@ -264,28 +301,32 @@ impl Objects {
             .chain(registers)
             .chain(digests)
             .chain(sets);
-        match all.find(|object| !pipeline.has(*object)) {
+        match all.find(|object| !has(*object)) {
             None => Ok(()),
-            Some(object) => Err(Refusal::invalid(format!(
+            Some(object) => Err(Error::new(format!(
                 "P4Info and the device configuration do not belong together: the latter has no {object}"
             ))),
         }
     }
 
-    pub fn table(&self, id: u32) -> Result<&Table, Refusal> {
-        self.tables.get(&id).ok_or_else(|| missing("table", id))
+    /// The table with an id.
+    pub fn table(&self, id: u32) -> Result<&Table, Missing> {
+        self.tables.get(&id).ok_or(Missing { kind: "table", id })
     }
 
-    pub fn action(&self, id: u32) -> Result<&ActionInfo, Refusal> {
-        self.actions.get(&id).ok_or_else(|| missing("action", id))
+    /// The action with an id.
+    pub fn action(&self, id: u32) -> Result<&ActionInfo, Missing> {
+        self.actions.get(&id).ok_or(Missing { kind: "action", id })
     }
 
+    /// The id of the action with a name.
     pub fn action_id(&self, name: &str) -> Option<u32> {
         self.action_ids.get(name).copied()
     }
 
-    pub fn profile(&self, id: u32) -> Result<&Profile, Refusal> {
-        self.profiles.get(&id).ok_or_else(|| missing("action profile", id))
+    /// The action profile with an id.
+    pub fn profile(&self, id: u32) -> Result<&Profile, Missing> {
+        self.profiles.get(&id).ok_or(Missing { kind: "action profile", id })
     }
 
     /// The kind of a table's direct meter.
@@ -294,30 +335,25 @@ impl Objects {
     }
 }
 
-/// The refusal of an id that P4Info does not have.
-pub fn missing(kind: &str, id: u32) -> Refusal {
-    Refusal::not_found(format!("P4Info has no {kind} {id:#010x}"))
-}
-
 /// An object's id and name; ids occur once.
-fn named(ids: &mut Set<u32>, preamble: Option<&Preamble>) -> Result<(u32, String), Refusal> {
+fn named(ids: &mut Set<u32>, preamble: Option<&Preamble>) -> Result<(u32, String), Error> {
     let preamble = preamble.filter(|preamble| preamble.id != 0);
-    let preamble = preamble.ok_or_else(|| Refusal::invalid("an object in P4Info has no id"))?;
+    let preamble = preamble.ok_or_else(|| Error::new("an object in P4Info has no id"))?;
     if !ids.insert(preamble.id) {
-        return Err(Refusal::invalid(format!("id {:#010x} occurs twice in P4Info", preamble.id)));
+        return Err(Error::new(format!("id {:#010x} occurs twice in P4Info", preamble.id)));
     }
     Ok((preamble.id, preamble.name.clone()))
 }
 
-fn parameters(action: &Action, types: &P4TypeInfo) -> Result<Vec<Parameter>, Refusal> {
-    let parameter = |parameter: &crate::proto::p4info::ActionParam| {
+fn parameters(action: &Action, types: &P4TypeInfo) -> Result<Vec<Parameter>, Error> {
+    let parameter = |parameter: &ActionParam| {
         let width = width(parameter.bitwidth, parameter.type_name.as_ref(), types)?;
         Ok(Parameter { id: parameter.id, name: parameter.name.clone(), width })
     };
     action.params.iter().map(parameter).collect()
 }
 
-fn fields(fields: &[MatchField], types: &P4TypeInfo) -> Result<Vec<Field>, Refusal> {
+fn fields(fields: &[MatchField], types: &P4TypeInfo) -> Result<Vec<Field>, Error> {
     let field = |field: &MatchField| {
         let kind = match &field.r#match {
             Some(FieldMatchType::MatchType(kind)) => {
@@ -326,7 +362,7 @@ fn fields(fields: &[MatchField], types: &P4TypeInfo) -> Result<Vec<Field>, Refus
             _ => MatchType::Unspecified,
         };
         if kind == MatchType::Unspecified {
-            return Err(Refusal::unimplemented(format!(
+            return Err(Error::new(format!(
                 "field '{}' has a kind of match that this switch does not know",
                 field.name
             )));
@@ -342,24 +378,19 @@ fn fields(fields: &[MatchField], types: &P4TypeInfo) -> Result<Vec<Field>, Refus
 }
 
 /// The width of a value; a type that is translated has that of the translation.
-fn width(width: i32, name: Option<&P4NamedType>, types: &P4TypeInfo) -> Result<u32, Refusal> {
+fn width(width: i32, name: Option<&P4NamedType>, types: &P4TypeInfo) -> Result<u32, Error> {
     let named =
         name.and_then(|name| types.new_types.get(&name.name)).and_then(|named| named.representation.as_ref());
     if let Some(Representation::TranslatedType(translation)) = named {
         match translation.sdn_type {
             Some(SdnType::SdnBitwidth(width)) if width > 0 => return Ok(width as u32),
             Some(SdnType::SdnString(_)) => {
-                return Err(Refusal::unimplemented(
-                    "values that are translated to strings are not supported",
-                ));
+                return Err(Error::new("values that are translated to strings are not supported"));
             }
             _ => {}
         }
     }
-    u32::try_from(width)
-        .ok()
-        .filter(|width| *width > 0)
-        .ok_or_else(|| Refusal::invalid("a value has no width"))
+    u32::try_from(width).ok().filter(|width| *width > 0).ok_or_else(|| Error::new("a value has no width"))
 }
 
 fn new_profile(profile: &ActionProfile, name: String) -> Profile {
@@ -375,20 +406,5 @@ fn new_profile(profile: &ActionProfile, name: String) -> Profile {
         max_group_size: profile.max_group_size,
         max_member_weight,
         weights_disallowed: profile.weights_disallowed,
-    }
-}
-
-impl std::fmt::Display for Object<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Table(name, fields) => write!(f, "table '{name}' with {fields} fields in its key"),
-            Self::Action(name, parameters) => write!(f, "action '{name}' with {parameters} parameters"),
-            Self::Profile(name) => write!(f, "action profile '{name}'"),
-            Self::Counter(name) => write!(f, "counter '{name}'"),
-            Self::Meter(name) => write!(f, "meter '{name}'"),
-            Self::Register(name) => write!(f, "register '{name}'"),
-            Self::Digest(name) => write!(f, "digest '{name}'"),
-            Self::ValueSet(name) => write!(f, "value set '{name}'"),
-        }
     }
 }
