@@ -11,6 +11,8 @@ mod hex;
 mod ids;
 mod inbox;
 mod lateness;
+pub mod map;
+mod set;
 mod stream;
 mod time;
 mod token_bucket;
@@ -21,11 +23,8 @@ pub use hex::hex;
 pub use ids::HostId;
 pub use inbox::Inbox;
 pub use lateness::Lateness;
+pub use map::Map;
+pub use set::Set;
 pub use stream::{Seed, Stream};
 pub use time::{HZ, SimDuration, SimTime};
 pub use token_bucket::{Bucket, TokenBucket};
-
-/// The map to use in simulation code: iterated in key order, never in a random one.
-pub type Map<K, V> = std::collections::BTreeMap<K, V>;
-/// The set to use in simulation code: iterated in key order, never in a random one.
-pub type Set<K> = std::collections::BTreeSet<K>;
