@@ -5,7 +5,7 @@
 
 mod lexer;
 
-use belljar_base::Map;
+use std::collections::BTreeMap;
 use lexer::{Lexer, Token};
 
 /// An error in a text, with the line where it stands.
@@ -252,7 +252,7 @@ pub fn message<M: TextMessage>(message: &mut M, field: Field) -> Result<(), Text
 }
 
 /// Adds an entry `{ key: ... value { ... } }` to a map.
-pub fn map_entry<M: TextMessage>(map: &mut Map<String, M>, field: Field) -> Result<(), TextError> {
+pub fn map_entry<M: TextMessage>(map: &mut BTreeMap<String, M>, field: Field) -> Result<(), TextError> {
     let Value::Message(fields) = field.value else {
         return Err(field.expected("an entry: { key: ... value { ... } }"));
     };
@@ -342,7 +342,7 @@ macro_rules! text_message {
             }
         }
 
-        impl crate::proto::text::TextField for belljar_base::Map<String, $name> {
+        impl crate::proto::text::TextField for ::std::collections::BTreeMap<String, $name> {
             fn merge(&mut self, field: crate::proto::text::Field) -> Result<(), crate::proto::text::TextError> {
                 crate::proto::text::map_entry(self, field)
             }

@@ -1,24 +1,24 @@
 //! `p4.config.v1.P4TypeInfo` and the descriptions of P4 types.
 
 use super::text::{text_message, text_oneof};
-use belljar_base::Map;
+use std::collections::BTreeMap;
 
 text_message! {
     pub struct P4TypeInfo {
         #[prost(btree_map = "string, message", tag = "1")]
-        pub structs: Map<String, P4StructTypeSpec>,
+        pub structs: BTreeMap<String, P4StructTypeSpec>,
         #[prost(btree_map = "string, message", tag = "2")]
-        pub headers: Map<String, P4HeaderTypeSpec>,
+        pub headers: BTreeMap<String, P4HeaderTypeSpec>,
         #[prost(btree_map = "string, message", tag = "3")]
-        pub header_unions: Map<String, P4HeaderUnionTypeSpec>,
+        pub header_unions: BTreeMap<String, P4HeaderUnionTypeSpec>,
         #[prost(btree_map = "string, message", tag = "4")]
-        pub enums: Map<String, P4EnumTypeSpec>,
+        pub enums: BTreeMap<String, P4EnumTypeSpec>,
         #[prost(message, optional, tag = "5")]
         pub error: Option<P4ErrorTypeSpec>,
         #[prost(btree_map = "string, message", tag = "6")]
-        pub serializable_enums: Map<String, P4SerializableEnumTypeSpec>,
+        pub serializable_enums: BTreeMap<String, P4SerializableEnumTypeSpec>,
         #[prost(btree_map = "string, message", tag = "7")]
-        pub new_types: Map<String, P4NewTypeSpec>,
+        pub new_types: BTreeMap<String, P4NewTypeSpec>,
     }
 }
 
