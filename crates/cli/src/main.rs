@@ -45,13 +45,12 @@ mod waits;
 mod workers;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use mimalloc::MiMalloc;
 use std::process::ExitCode;
-use tikv_jemallocator::Jemalloc;
 
-/// Puts what a simulation of many hosts reads all over its memory into huge pages (`.cargo/config.toml` has its options), which a
-/// TLB holds more of.
+/// Allocator that asks for huge pages: a simulation of many hosts reads all over its memory, and a TLB covers more of it so.
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Runs unmodified Linux programs on simulated hosts, in exact virtual time.
 #[derive(Parser)]

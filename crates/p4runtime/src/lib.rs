@@ -30,6 +30,7 @@ mod refusal;
 mod server;
 mod state;
 mod switch;
+mod switch_server;
 pub mod thrift;
 
 pub use connections::Connections;
@@ -37,6 +38,7 @@ pub use device::{PortSettings, SwitchDevice, pipeline_config};
 pub use refusal::Refusal;
 pub use server::Server;
 pub use switch::SwitchPipeline;
+pub use switch_server::{SwitchServer, switch_server};
 
 #[cfg(test)]
 mod tests;

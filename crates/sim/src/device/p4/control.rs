@@ -9,7 +9,7 @@ use belljar_net::routes::Ip;
 use belljar_net::{Counters, Packet};
 use belljar_netstack::clock::{Clock, CpuModel};
 use belljar_netstack::{Departure, Effect, SocketKey, Stack, StackConfig};
-use belljar_p4runtime::{Connections, Server, SwitchDevice, pipeline_config, thrift};
+use belljar_p4runtime::{Connections, SwitchDevice, SwitchServer, pipeline_config, switch_server, thrift};
 use belljar_plan::{LinkChange, PlannedRoute};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -30,14 +30,14 @@ enum Protocol {
 
 /// The servers behind the interface.
 struct Servers {
-    p4runtime: Server<SwitchDevice>,
+    p4runtime: Box<dyn SwitchServer>,
     thrift: thrift::Server,
 }
 
 impl Servers {
     fn of(&mut self, protocol: Protocol) -> &mut dyn Connections {
         match protocol {
-            Protocol::P4Runtime => &mut self.p4runtime,
+            Protocol::P4Runtime => self.p4runtime.connections(),
             Protocol::Thrift => &mut self.thrift,
         }
     }
@@ -111,7 +111,7 @@ impl Control {
         };
         let listeners = ports.filter_map(listen).collect();
         let mut servers = Servers {
-            p4runtime: Server::new(management.device_id),
+            p4runtime: switch_server(management.device_id),
             thrift: thrift::Server::new(management.device_id, management.thrift_port),
         };
         servers.p4runtime.set_write_time(management.control_latency);
@@ -140,7 +140,7 @@ impl Control {
         let loaded = &source.loaded;
         device.know(loaded.json.clone(), loaded.program.clone());
         let config = pipeline_config(&loaded.json, p4info)?;
-        self.servers.p4runtime.install(device, config).map_err(|refusal| refusal.to_string())
+        self.servers.p4runtime.install(device, config)
     }
 
     /// Tells the server of entries that came by a file.
