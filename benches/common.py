@@ -51,9 +51,9 @@ def belljar():
 
 
 def compile_c(source, name, *flags):
-    """A C program of the benches, compiled when its source is newer."""
+    """A C program of the benches, compiled when its source, or a header beside it, is newer."""
     out = BUILT / name
-    compile_newer(out, ["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", *flags], source, libraries=["-lm"])
+    compile_newer(out, ["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", *flags], source, reads=source.parent.glob("*.h"), libraries=["-lm"])
     return out
 
 

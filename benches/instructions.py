@@ -1,160 +1,127 @@
 #!/usr/bin/env python3
-"""Which instructions a message of the P2P program (p2p/p2p.c) takes, or a data segment of a TCP flow (iperf 2), exactly: a
-worker is stepped through them one by one (instructions/step.c). No counters are needed, and it does not matter what else
-the machine does.
+"""Instructions of one unit of work, exactly: a worker is stepped through a section of a run one by one (instructions/step.c), and
+guests report the units that they do meanwhile. No counters are needed, and it does not matter what else the machine does.
 
-Prints, per message or segment: how many instructions there are, in how many cache lines of code they lie, how many of those an
-instruction cache of 32 KiB (8 ways, the line unused for longest goes) would have to fetch, and the functions. What a window
-does for all of them at once, such as putting them on their paths, is in the functions, not in the medians at the top. Of a
-flow the medians are of the sending end alone; the functions are both ends', over whole windows of both."""
+    p2p      a message of the P2P program (p2p/p2p.c)
+    flow     a data segment of a TCP flow of 1 Gbit/s, at both ends, with its share of ACKs and its read
+    getppid  a rewritten system call that its stub answers
+    lseek    a rewritten system call that the kernel answers
+    p4       a hop of a datagram over a line of P4 switches (p4_chain.p4), with its share of the two ends
+    switch   the same over a line of learning switches
+
+A section begins and ends at fixed simulated times, and counts are means over all of it, with what its windows cost. They are the
+simulator's own instructions and those of the stubs that it makes for guests. What programs, their libraries and the simulator's C
+library execute depends on the machine and is given apart. Beside them: the lines of code (64 bytes) in a stretch of as many
+instructions as a unit takes, those that an instruction cache of 32 KiB would fetch for a unit (8 ways, the line unused for longest
+goes), and the functions."""
 
 import argparse
-import array
-import bisect
-import collections
-import itertools
-import pathlib
-import shutil
-import statistics
-import subprocess
+import json
 import sys
-import tempfile
 
-from common import BUILT, ROOT, belljar, compile_c, save, two_hosts
+from common import belljar, compile_c, save, two_hosts
 from p2p import SOURCE, experiment
+from p4_chain import PROGRAM, address
+from stepping import FOLDER, Denied, Section, compiler
 
-LINE, WAYS, SETS = 64, 8, 64
-# The function that stands for a message or segment: each is received once, and each goes out once.
-MARKS = {"p2p": "socket_io::sys_recvfrom", "flow": "Connection>::send_range"}
-# The function that stands for a segment at the other end of a flow.
-OTHER_END = "Receiver::insert"
+NOTHING_TO_COUNT = 77
+
+
+def guest(*arguments, **process):
+    path = compile_c(FOLDER / "guest.c", "guest")
+    keys = {"path": str(path), "args": [str(argument) for argument in arguments], "expected_final_state": "any", **process}
+    return json.dumps(keys)
+
+
+def section(start, length):
+    """The process that marks a section: its start in seconds, its length in nanoseconds of simulated time. It runs on a host that takes part,
+    whose windows end where its peers can reach it; one of its own would run through both marks in one window."""
+    return guest("section", length, start_time=f"{start} s")
+
+
+def p2p(a):
+    """Messages are under way for 50 ms and are answered at once: a section is one round of all of them."""
+    text = experiment(compile_c(SOURCE, "p2p"), a, 2, ", parallelism: 1")
+    return text.replace("}]}", f"}}, {section(2.02, 50_000_000)}]}}", 1), 1
 
 
 def flow(a):
-    """A flow of 1 Gbit/s that does not end while the worker is stepped."""
-    return two_hosts(
-        "1 Gbit", a.latency, "{path: iperf, args: -s, expected_final_state: running}",
-        "{path: iperf, args: -c server -t 3600, start_time: 1 s, expected_final_state: running}", stop=3600, parallelism=1)
+    """A section of two latencies, after slow start."""
+    client = f"{guest('stream', 'server', start_time='1 s')}, {section(2, int(a.latency * 2e6))}"
+    return two_hosts("1 Gbit", a.latency, guest("drain"), client, stop=2.01, parallelism=1), 1 / 1448
 
 
-class Code:
-    """Names of the simulator's functions by address."""
-
-    def __init__(self, binary, maps):
-        starts = [int(line.split("-")[0], 16) for line in maps.splitlines() if line.endswith(f" {binary}")]
-        self.base = min(starts)
-        listed = subprocess.run(["nm", "-C", "-n", "--defined-only", binary], capture_output=True, text=True, check=True)
-        symbols = (line.split(" ", 2) for line in listed.stdout.splitlines())
-        named = [(int(at, 16), name) for at, kind, name in symbols if kind in "tTwW"]
-        self.addresses, self.names = zip(*named)
-        self.end = self.base + self.addresses[-1]
-
-    def name(self, rip):
-        if not self.base <= rip < self.end:
-            return "(programs and their libraries)"
-        return self.names[bisect.bisect_right(self.addresses, rip - self.base) - 1]
-
-    def starts(self, suffix):
-        return {self.base + at for at, name in zip(self.addresses, self.names) if name.endswith(suffix)}
+def call(kind, count):
+    return lambda a: (f"general: {{stop_time: 2 s, parallelism: 1}}\nnetwork: {{graph: {{type: 1_gbit_switch}}}}\n"
+                      f"hosts: {{host: {{network_node_id: 0, processes: [{guest(kind, count)}]}}}}\n", 1)
 
 
-def cache_misses(lines, marks):
-    """The number of lines fetched up to each mark."""
-    sets, misses, at_marks = [collections.OrderedDict() for _ in range(SETS)], 0, []
-    for n, line in enumerate(lines):
-        if n in marks:
-            at_marks.append(misses)
-        ways = sets[line % SETS]
-        if line in ways:
-            ways.move_to_end(line)
-            continue
-        misses += 1
-        ways[line] = None
-        if len(ways) > WAYS:
-            ways.popitem(last=False)
-    return at_marks
+def line(a, count, switch):
+    """Trains of datagrams over a line of switches with links of 1 ms: a section is the time in which each train passes one switch."""
+    names = [f"s{n}" for n in range(1, count + 1)]
+    ends = ["h1", *(end for name in names for end in (f"{name}:p1", f"{name}:p2")), "h2"]
+    processes = {1: f"{guest('datagrams', 'h2', a.train, start_time='1 s')}, {section(2.0005, 1_000_000)}", 2: guest("discard")}
+    hosts = "\n".join(f"  h{n}: {{interfaces: {{eth0: {address(n)}/16}}, processes: [{process}]}}" for n, process in processes.items())
+    links = "\n".join(f'- {{between: ["{left}", "{right}"], rate: 1 Gbit, latency: 1 ms}}' for left, right in zip(ends[::2], ends[1::2]))
+    switches = "\n".join(f"  {name}: {switch}" for name in names)
+    return f"general: {{stop_time: 2.01 s, parallelism: 1}}\nswitches:\n{switches}\nhosts:\n{hosts}\nlinks:\n{links}\n", count
 
 
-def whole_windows(trace, here, there):
-    """From one turn of one end to another one: the ends take turns, window by window, and each works off a window's segments at once."""
-    turns, at_other_end = [], False
-    for n, rip in enumerate(trace):
-        if rip in there:
-            at_other_end = True
-        elif rip in here and at_other_end:
-            turns.append(n)
-            at_other_end = False
-    if len(turns) < 2:
-        sys.exit(f"only {len(turns)} turns of an end in {len(trace)} instructions: ask for more")
-    return trace[turns[0]:turns[-1]]
+def p4(a):
+    routes = "".join(f"\n      table_add routes forward {address(n)}/32 => {n}" for n in (1, 2))
+    return line(a, a.p4_switches, f"\n    p4: {PROGRAM}\n    commands: |{routes}")
+
+
+def switch(a):
+    return line(a, a.switches, "{}")
+
+
+# name: (its unit; a function that gives the experiment, and the units in one that its guests report)
+WORKLOADS = {"p2p": ("message", p2p), "flow": ("segment", flow), "getppid": ("call", call("getppid", 900)), "lseek": ("call", call("lseek", 60)),
+             "p4": ("hop", p4), "switch": ("hop", switch)}
+
+
+def measure(name, a):
+    text, scale = WORKLOADS[name][1](a)
+    measured = Section(text, *(["--pcap", "--strace"] if a.logging else []), limit=a.limit)
+    if measured.reported == 0:
+        sys.exit(f"{name}: guests reported no unit between the marks")
+    return measured.result(measured.reported * scale)
+
+
+def show(name, result, count):
+    unit = WORKLOADS[name][0]
+    print(f"{name}: {result['instructions']:.1f} instructions a {unit}, and {result['other']:.1f} of programs and libraries; {result['lines']:.0f} "
+          f"lines of code, {result['fetched']:.1f} of them fetched (means of {result['units']:.0f} {unit}s)")
+    print(f"{'instructions':>12} {'calls':>6} {'lines':>6}  function")
+    for function in result["functions"][:count]:
+        print(f"{function['instructions']:12.1f} {function['calls']:6.2f} {function['lines']:6}  {function['name'][-100:]}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workload", choices=MARKS, default="p2p")
-    parser.add_argument("--mark", help="the end of a function's name: what is counted per; by default once per message or segment")
-    parser.add_argument("--peers", type=int, default=100)
-    parser.add_argument("--messages", type=int, default=100, help="in flight per peer")
-    parser.add_argument("--latency", type=float, default=0.2, help="ms, of the flow, one way")
+    parser.add_argument("--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument("--peers", type=int, default=3)
+    parser.add_argument("--messages", type=int, default=8, help="in flight per peer")
+    parser.add_argument("--latency", type=float, default=0.1, help="ms, of the flow, one way")
+    parser.add_argument("--switches", type=int, default=16, help="of the line of learning switches")
+    parser.add_argument("--p4-switches", type=int, default=5)
+    parser.add_argument("--train", type=int, default=6, help="datagrams at each switch of a line")
     parser.add_argument("--logging", action="store_true", help="with captures and logs of system calls")
-    parser.add_argument("--instructions", type=int, default=1_500_000)
-    parser.add_argument("--after", type=int, default=5, help="seconds that it runs before")
+    parser.add_argument("--limit", type=int, default=100_000_000, help="instructions of a section, at most")
     parser.add_argument("--functions", type=int, default=40, help="how many are shown")
     parser.add_argument("--json")
     a = parser.parse_args(namespace=argparse.Namespace(weights="exp", seed=1))
-    if a.workload == "p2p":
-        text = experiment(compile_c(SOURCE, "p2p"), a, 3600, ", parallelism: 1")
-    else:
-        text = flow(a)
-    step = compile_c(ROOT / "benches" / "instructions" / "step.c", "step")
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=BUILT))
     try:
-        (folder / "experiment.yaml").write_text(text)
-        command = [belljar(), "run", folder / "experiment.yaml", "-o", folder / "data", *(["--pcap", "--strace"] if a.logging else [])]
-        stepped = subprocess.run([step, folder, str(a.after), str(a.instructions), *command], capture_output=True, text=True)
-        if stepped.returncode != 0:
-            sys.exit(stepped.stderr.strip())
-        code = Code(belljar(), (folder / "maps").read_text())
-        # One that repeats itself (`rep`) is stepped through round by round.
-        trace = [rip for rip, _ in itertools.groupby(array.array("Q", (folder / "trace").read_bytes())[::2])]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    marks = code.starts(a.mark or MARKS[a.workload])
-    if a.workload == "flow":
-        trace = whole_windows(trace, marks, code.starts(OTHER_END))
-    at = [n for n, rip in enumerate(trace) if rip in marks]
-    if len(at) < 3:
-        sys.exit(f"only {len(at)} marks in {len(trace)} instructions: ask for more")
-    messages = list(zip(at, at[1:]))
-    misses = cache_misses([rip // LINE for rip in trace], set(at))
-    function_lines, counts, calls = collections.defaultdict(set), collections.Counter(), collections.Counter()
-    begins = {code.base + at for at in code.addresses}
-    names = {rip: code.name(rip) for rip in set(trace)}
-    for rip, n in collections.Counter(trace).items():
-        counts[names[rip]] += n
-        # Entered by its first instruction, whether called or jumped to.
-        calls[names[rip]] += n * (rip in begins)
-    for rip, name in names.items():
-        function_lines[name].add(rip // LINE)
-    median = statistics.median
-    result = {
-        "bench": "instructions", "workload": a.workload, "peers": a.peers, "messages": len(at), "all": len(trace) / len(at),
-        "instructions": median(end - begin for begin, end in messages),
-        "lines": median(len({rip // LINE for rip in trace[begin:end]}) for begin, end in messages),
-        "misses": median(end - begin for begin, end in zip(misses, misses[1:])),
-        "functions": [
-            {"name": name, "instructions": n / len(at), "calls": calls[name] / len(at), "lines": len(function_lines[name])}
-            for name, n in counts.most_common()
-        ],
-    }
-    what = "message" if a.workload == "p2p" else "segment"
-    print(f"a {what}: {result['instructions']:.0f} instructions in {result['lines']:.0f} lines of code, "
-          f"{result['misses']:.0f} of them fetched (medians of {len(at)} {what}s); {result['all']:.0f} instructions for each with all that is seen")
-    print(f"{'instructions':>12} {'calls':>6} {'lines':>6}  function")
-    for function in result["functions"][: a.functions]:
-        print(f"{function['instructions']:12.1f} {function['calls']:6.2f} {function['lines']:6}  {function['name'][-100:]}")
-    save("instructions", result, a.json)
+        results = {name: measure(name, a) for name in a.workload}
+    except Denied as denied:
+        print(denied)
+        return NOTHING_TO_COUNT
+    for name, result in results.items():
+        show(name, result, a.functions)
+    save("instructions", {"bench": "instructions", "compiler": compiler(belljar()), "workloads": results}, a.json)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -149,13 +149,6 @@ def test_costs(belljar, workdir):
     assert set(result["us"]["fork 20 MiB"]) == {"near", "far", "native"} and set(result["us"]["handoff"]) == {"native"}
 
 
-def test_instructions(belljar, workdir):
-    result = bench(belljar, workdir, "instructions", "--peers", 5, "--messages", 10, "--after", 2, "--instructions", 200_000)
-    assert result["messages"] > 3 and result["instructions"] > result["lines"] >= result["misses"] / 2 > 0, result
-    called = {function["name"].rpartition("::")[2] for function in result["functions"]}
-    assert {"sys_recvfrom", "sys_sendto", "sys_poll"} <= called, called
-
-
 @pytest.mark.parametrize("weights", ["uniform", "exp", "ring"])
 def test_p2p(belljar, workdir, weights):
     size = ["--peers", 5, "--messages", 10, "--times", 2, 22, "--native-times", 1, 2, "--repeat", 1, "--weights", weights]

@@ -25,6 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../instructions/unit.h"
+
 enum { PAYLOAD = 1024, SIMULATED_PORT = 7000 };
 
 static volatile sig_atomic_t over;
@@ -113,6 +115,7 @@ int main(int argc, char **argv) {
         if (recvfrom(s, buffer, sizeof buffer, 0, (struct sockaddr *)&from, &n) != PAYLOAD)
             continue;
         received++;
+        unit(1);
         sent += send_one(s);
     }
     printf("sent %llu received %llu\n", sent, received);
