@@ -13,18 +13,26 @@ A section begins and ends at fixed simulated times, and counts are means over al
 simulator's own instructions and those of the stubs that it makes for guests. What programs, their libraries and the simulator's C
 library execute depends on the machine and is given apart. Beside them: the lines of code (64 bytes) in a stretch of as many
 instructions as a unit takes, those that an instruction cache of 32 KiB would fetch for a unit (8 ways, the line unused for longest
-goes), and the functions."""
+goes), and the functions.
+
+--check compares with the committed counts (instructions/counts.json) and gives 1 where one differs by 2 % or by 100 instructions, more
+or fewer, and 77 where none can be compared. --record measures twice and writes there."""
 
 import argparse
 import json
 import sys
 
+import counts
 from common import belljar, compile_c, save, two_hosts
 from p2p import SOURCE, experiment
 from p4_chain import PROGRAM, address
 from stepping import FOLDER, Denied, Section, compiler
 
-NOTHING_TO_COUNT = 77
+NOTHING_TO_COMPARE = 77
+# Arguments on which counts depend.
+SIZES = ["peers", "messages", "latency", "switches", "p4_switches", "train", "logging"]
+# Share by which two measurements of the same binary may differ.
+NOISE = 0.002
 
 
 def guest(*arguments, **process):
@@ -98,28 +106,70 @@ def show(name, result, count):
         print(f"{function['instructions']:12.1f} {function['calls']:6.2f} {function['lines']:6}  {function['name'][-100:]}")
 
 
+def check(results, release):
+    """Exit status of --check."""
+    committed = counts.read().get(release, {})
+    compared = [counts.compare(name, WORKLOADS[name][0], result, committed[name]) for name, result in results.items()]
+    print("\n\n".join(said for _, said in compared))
+    return 0 if all(agrees for agrees, _ in compared) else 1
+
+
+def nothing_to_compare(names):
+    """The reason for which this binary's counts cannot be compared, if there is one."""
+    if belljar().parent.name != "release":
+        return f"{belljar()} is not in a folder `release`: counts are those of release builds"
+    release = compiler(belljar())
+    if not set(names) <= set(counts.read().get(release, {})):
+        return f"no counts of {release or 'an unknown compiler'} are committed: `benches/instructions.py --record` adds them"
+    return None
+
+
+def record(first, second, release):
+    for name in first:
+        one, two = (results[name]["instructions"] for results in (first, second))
+        if abs(one / two - 1) > NOISE:
+            sys.exit(f"{name}: {one:.1f} instructions, then {two:.1f} of the same binary: nothing is recorded")
+    counts.record(release, first)
+    print(f"recorded for {release}: " + ", ".join(f"{name} {result['instructions']:.1f}" for name, result in first.items()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
-    parser.add_argument("--peers", type=int, default=3)
-    parser.add_argument("--messages", type=int, default=8, help="in flight per peer")
-    parser.add_argument("--latency", type=float, default=0.1, help="ms, of the flow, one way")
-    parser.add_argument("--switches", type=int, default=16, help="of the line of learning switches")
-    parser.add_argument("--p4-switches", type=int, default=5)
-    parser.add_argument("--train", type=int, default=6, help="datagrams at each switch of a line")
-    parser.add_argument("--logging", action="store_true", help="with captures and logs of system calls")
+    parser.add_argument("--check", action="store_true", help="compare with the committed counts")
+    parser.add_argument("--record", action="store_true", help="write the committed counts")
+    sizes = parser.add_argument_group("sizes, as committed counts have them by default")
+    sizes.add_argument("--peers", type=int, default=3)
+    sizes.add_argument("--messages", type=int, default=8, help="in flight per peer")
+    sizes.add_argument("--latency", type=float, default=0.1, help="ms, of the flow, one way")
+    sizes.add_argument("--switches", type=int, default=16, help="of the line of learning switches")
+    sizes.add_argument("--p4-switches", type=int, default=5)
+    sizes.add_argument("--train", type=int, default=6, help="datagrams at each switch of a line")
+    sizes.add_argument("--logging", action="store_true", help="with captures and logs of system calls")
     parser.add_argument("--limit", type=int, default=100_000_000, help="instructions of a section, at most")
     parser.add_argument("--functions", type=int, default=40, help="how many are shown")
     parser.add_argument("--json")
     a = parser.parse_args(namespace=argparse.Namespace(weights="exp", seed=1))
+    if (a.check or a.record) and any(getattr(a, size) != parser.get_default(size) for size in SIZES):
+        parser.error("committed counts are of the default sizes")
+    if a.check and (reason := nothing_to_compare(a.workload)):
+        print(reason)
+        return NOTHING_TO_COMPARE
     try:
         results = {name: measure(name, a) for name in a.workload}
+        again = {name: measure(name, a) for name in a.workload} if a.record else None
     except Denied as denied:
         print(denied)
-        return NOTHING_TO_COUNT
+        return NOTHING_TO_COMPARE
+    release = compiler(belljar())
+    if a.check:
+        return check(results, release)
+    if a.record:
+        record(results, again, release)
+        return 0
     for name, result in results.items():
         show(name, result, a.functions)
-    save("instructions", {"bench": "instructions", "compiler": compiler(belljar()), "workloads": results}, a.json)
+    save("instructions", {"bench": "instructions", "compiler": release, "workloads": results}, a.json)
     return 0
 
 
