@@ -51,13 +51,17 @@ def busybox(folder):
     put(folder, "etc/passwd", "root:x:0:0::/root:/bin/sh\nservice:x:7:7::/srv:/bin/sh\n")
 
 
+def owned_by_root(entry):
+    entry.uid, entry.gid, entry.uname, entry.gname = 0, 0, "", ""
+    return entry
+
+
 def layer(folder):
     """A layer as a tarball in memory, whose files are root's."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for path in sorted(folder.rglob("*")):
-            archive.add(path, arcname=str(path.relative_to(folder)), recursive=False,
-                        filter=lambda entry: entry.replace(uid=0, gid=0, uname="", gname="", deep=False))
+            archive.add(path, arcname=str(path.relative_to(folder)), recursive=False, filter=owned_by_root)
     return packed.getvalue()
 
 
