@@ -127,8 +127,9 @@ def test_breakpoints_threads_signals_and_exec(belljar, workdir, two_threads, pla
         assert run.process.wait(600) == 0, f"{run.log.read_text()}\n{said}"
     text = said.out
     assert re.search(r"hit Breakpoint 1, count \(by=by@entry=10\) at .*two_threads.c:", text), str(said)
-    # a dynamic glibc's functions have names, from thread to start
-    assert re.search(r"#1 .* in work \(.*\n#2 .* in start_thread .*\n#3 .* in clone3 ", text), str(said)
+    # A stack goes through the C library to the start of the thread. What the library exports has a name, the rest only with its debugging symbols.
+    assert re.search(r"#1 .* in work \(.*\n#2 .* in (start_thread|\?\?) \(.*\n#3 .* in (clone3|\?\?) \(", text), str(said)
+    assert re.search(r"#\d .* in usleep \(.*\n#\d .* in work \(", text), str(said)
     assert "waits in clock_nanosleep" in text, str(said)
     assert "$1 = 10" in text and "$2 = 1\n" in text and "$3 = 77\n" in text and "$4 = 11\n" in text, str(said)
     assert "/lib/x86_64-linux-gnu/libc.so.6" in text and "[stack]" in text, str(said)

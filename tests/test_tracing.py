@@ -69,5 +69,6 @@ def test_gdb_inside_a_host(traced, workdir, placement):
     commands = ["break add", "run", "bt", "continue", "info threads", "print total", "stepi", "finish", "continue"]
     arguments = [word for command in commands for word in ("-ex", command)]
     run = traced(placement, "gdb", "-nx", "-batch", *arguments, "./guest")
-    assert re.search(r"#1 .* in work \(.*\n#2 .* in start_thread ", run.out), str(run)
+    # The start of a thread has a name only with the debugging symbols of the C library.
+    assert re.search(r"#1 .* in work \(.*\n#2 .* in (start_thread|\?\?) \(", run.out), str(run)
     assert "$1 = 5" in run.out and "exited with code 07" in run.out, str(run)
