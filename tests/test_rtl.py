@@ -1,7 +1,6 @@
 """RTL beside the simulation: a switch in Verilog that Verilator makes a simulator."""
 
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -11,7 +10,8 @@ from test_simulators import of_hosts, run  # noqa: F401
 
 RTL = ROOT / "cosim" / "rtl"
 
-pytestmark = pytest.mark.skipif(not shutil.which("verilator"), reason="verilator is not installed")
+# Verilator's package does not bring the compiler of what it makes.
+pytestmark = pytest.mark.needs("verilator", "g++", "make")
 
 
 @pytest.fixture(scope="module")
