@@ -28,7 +28,7 @@ def tree(workdir):
     shutil.copy(ROOT / "belljar", root)
     tools = workdir / "tools"
     tools.mkdir()
-    for tool in ("sh", "dirname", "readlink", "find", "head", "uname", "touch", "mkdir", "chmod"):
+    for tool in ("sh", "dirname", "readlink", "find", "head", "uname", "touch", "mkdir", "chmod", "sed"):
         (tools / tool).symlink_to(shutil.which(tool))
     for name, text in {"cargo": CARGO, "cc": "#!/bin/sh\n", "make": "#!/bin/sh\n"}.items():
         (tools / name).write_text(text)
@@ -101,6 +101,13 @@ def test_missing_tools_are_named(tree):
     assert len(lines) == 3 and "cargo" in lines[0] and "rustup" in lines[0] and "C compiler" in lines[1] and "make" in lines[2], lines
 
 
+def test_missing_headers_are_named(tree):
+    (tree.tools / "cc").write_text("#!/bin/sh\nread line\n[ \"$line\" != '#include <stdlib.h>' ]\n")
+    done = tree("x")
+    assert done.returncode == 127 and not tree.log.exists()
+    assert done.stderr == "belljar: the C library's header stdlib.h is needed: apt-get install libc6-dev, or your system's equal\n"
+
+
 def test_a_rust_that_is_too_old_is_named(tree):
     done = tree("x", VERSION="1.63.0")
     assert done.returncode == 127 and not tree.log.exists()
@@ -119,3 +126,26 @@ def test_the_built_one_needs_no_tools(tree):
     (tree.tools / "cargo").unlink()
     (tree.tools / "cc").unlink()
     assert tree("x").stdout == "[x]"
+
+
+def test_programs_of_examples_are_built_when_they_are_named(tree, workdir):
+    """Those that are not there, and no others; that they cannot be built is the run's to report."""
+    tree()
+    examples = tree.root / "examples"
+    (examples / "p4").mkdir(parents=True)
+    (examples / "built").mkdir()
+    (examples / "built" / "there").touch()
+    (tree.tools / "make").write_text(f'#!/bin/sh\necho "make $*" >> "$LOG"; exit 2\n')
+    (examples / "one.yaml").write_text(
+        "hosts:\n  a: {processes: [{path: built/first-one, args: built/no}]}\n  b:\n    processes:\n    - path: 'built/second'\n"
+        "    - {args: x, path: built/second}\n    - path: built/there\n    # path: built/comment\n    - path: /bin/sh # built/no\n")
+    (examples / "p4" / "two.yaml").write_text("path: ../built/third\n")
+    elsewhere = workdir / "three.yaml"
+    elsewhere.write_text("- path: built/no\n- path: a tree/examples/built/fourth\n- path: \"examples/built/fifth\"\n")
+    tree.log.unlink()
+    assert tree("run", examples / "one.yaml", "a tree/examples/p4/two.yaml", elsewhere, "no.yaml").returncode == 5
+    made = f"make --silent -C {examples} CARGO_TARGET_DIR={tree.root}/target"
+    assert tree.log.read_text() == f"{made} built/first-one built/second built/third built/fourth built/fifth\n"
+    tree.log.unlink()
+    (examples / "one.yaml").write_text("path: built/there\n")
+    assert tree("run", examples / "one.yaml", "--seed", "1").returncode == 5 and not tree.log.exists()

@@ -86,10 +86,11 @@ impl PathContext {
             _ if by_name => self.not_in_search_path(path),
             _ => {
                 let looked: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
-                (
-                    format!("there is no program '{path}'"),
-                    Some(format!("looked for {}", looked.join(" and "))),
-                )
+                let mut help = format!("looked for {}", looked.join(" and "));
+                if let Some(examples) = places.iter().find_map(|place| examples_that_build(place)) {
+                    help += &format!("; to build it: make -C {}", examples.display());
+                }
+                (format!("there is no program '{path}'"), Some(help))
             }
         })
     }
@@ -112,6 +113,13 @@ impl PathContext {
         };
         (format!("there is no program '{name}' in PATH"), Some(help))
     }
+}
+
+/// The folder `examples` of a checkout, if `place` lies in its `built`: its Makefile builds the programs there.
+fn examples_that_build(place: &Path) -> Option<PathBuf> {
+    let built = place.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "built"))?;
+    let examples = built.parent()?.canonicalize().ok()?;
+    (examples.ends_with("examples") && examples.join("Makefile").is_file()).then_some(examples)
 }
 
 fn is_program(place: &Path) -> bool {

@@ -67,3 +67,28 @@ fn graph_files_in_the_wrong_form() {
     );
     assert_eq!(message("path: packed, compression: gz").0, "'gz' is not a value of 'compression'");
 }
+
+#[test]
+fn a_program_of_the_examples_names_the_command_that_builds_it() {
+    let folder = Folder::new("built");
+    std::fs::create_dir_all(folder.0.join("examples/p4")).unwrap();
+    let text = |path: &str| {
+        format!(
+            "{GENERAL}\n{NETWORK}\nhosts: {{ a: {{ network_node_id: 0, processes: [{{ path: {path} }}] }} }}\n"
+        )
+    };
+    folder.write("examples/e.yaml", text("built/web"));
+    assert!(!load(&folder, "examples/e.yaml").contains("make"), "without a Makefile nothing is built");
+    folder.write("examples/Makefile", "");
+    folder.write("examples/p4/e.yaml", text("../built/nopaxos"));
+    for (file, path, place) in [
+        ("examples/e.yaml", "built/web", "examples/built/web"),
+        ("examples/p4/e.yaml", "../built/nopaxos", "examples/p4/../built/nopaxos"),
+    ] {
+        let shown = load(&folder, file);
+        let first = format!("error: there is no program '{path}'\n --> {file}:3:55\n");
+        assert!(shown.starts_with(&first), "{shown}");
+        assert!(shown.contains(&format!("= help: looked for {place} and ")), "{shown}");
+        assert!(shown.ends_with("; to build it: make -C examples"), "{shown}");
+    }
+}
