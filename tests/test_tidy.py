@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from conftest import ROOT
 
 CRATES = ROOT / "crates"
@@ -331,3 +332,11 @@ def test_documents_name_paths_that_exist():
 
 def test_named_paths_are_found():
     assert named_paths("see `net/src/gone.rs` and `files/` and `cargo test -p x` and `x::y`") == {"net/src/gone.rs", "files/"}
+
+
+def test_the_citation_is_of_this_version():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    workspace = (ROOT / "Cargo.toml").read_text().split("[workspace.package]")[1]
+    assert cited["version"] == re.search(r'^version = "(.*)"$', workspace, re.M)[1]
+    assert " OR ".join(cited["license"]) == re.search(r'^license = "(.*)"$', workspace, re.M)[1]
+    assert {"cff-version", "message", "title", "abstract", "authors"} <= set(cited)
