@@ -68,6 +68,14 @@ def pytest_runtest_setup(item):
                 pytest.skip(f"only root may read {path}, which the guests of this test do")
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Lines that passed tests have recorded by `record_property("reported", line)`: durations that a reader of ./test should see."""
+    for report in terminalreporter.stats.get("passed", ()):
+        for name, line in report.user_properties:
+            if name == "reported":
+                terminalreporter.write_line(line)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
     """Tests run beside each other, where there are workers for it; one that is marked waits for the others and holds them off."""
