@@ -91,7 +91,7 @@ pub fn run(
         let simulation = thread::Builder::new().name("worker-0".into());
         let simulation = simulation.spawn_scoped(scope, || {
             let result =
-                belljar_sim::run_part(experiment, folder, &options, &engine, exchange, |committed| {
+                belljar_sim::run_part(experiment, folder, &options, &engine, exchange, &|committed| {
                     shared.committed_ps.store(committed.as_picos(), Relaxed);
                     log.heartbeat(committed);
                     if shared.stop.load(Relaxed) { Verdict::Stop } else { Verdict::Continue }

@@ -136,7 +136,7 @@ pub fn run_part(
     options: &RunOptions,
     engine: &Options<'_>,
     exchange: Option<&CellExchange>,
-    observe: impl Fn(SimTime) -> Verdict + Sync,
+    observe: &(dyn Fn(SimTime) -> Verdict + Sync),
 ) -> Part {
     // Before this worker is put on a CPU of its own, where the thread would have to stay too.
     let writer = Arc::new(Writer::new(options.idle_processor));
