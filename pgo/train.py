@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the profile by which `./belljar` has the compiler optimise Belljar (profile-guided optimisation): which branches are
+"""Makes the profile by which wheels and `BELLJAR_BUILD=dist ./belljar` are optimised (profile-guided optimisation): which branches are
 taken, which functions are worth inlining, what belongs together in memory.
 
 Builds an instrumented Belljar in a folder of its own below the target directory, runs what its speed is judged by
@@ -75,13 +75,13 @@ def main():
     print("building an instrumented Belljar", flush=True)
     config = f"build.rustflags = ['-Cprofile-generate={raw}']"
     environment = {name: value for name, value in os.environ.items() if not name.endswith("RUSTFLAGS")}
-    built = subprocess.run(["cargo", "--config", config, "build", "--release", "--quiet", "-p", "belljar", "--target-dir", TARGET],
+    built = subprocess.run(["cargo", "--config", config, "build", "--profile", "dist", "--quiet", "-p", "belljar", "--target-dir", TARGET],
                            cwd=ROOT, env=environment)
     if built.returncode != 0:
         sys.exit("the instrumented build failed, see above")
     # Compiling has run instrumented build scripts.
     shutil.rmtree(raw, ignore_errors=True)
-    belljar = TARGET / "release" / "belljar"
+    belljar = TARGET / "dist" / "belljar"
     environment |= {"BELLJAR_BIN": str(belljar)}
     run(["make", "--silent", "-C", ROOT / "examples"])
     for experiment in [*sorted((ROOT / "examples").glob("*.yaml")), *a.experiments]:
@@ -94,7 +94,7 @@ def main():
     # Functions that were never run are not listed, so that they are compiled as without a profile, not as if nobody called them.
     subprocess.run([merge, "merge", "--sparse", "-o", out, *raw.glob("*.profraw")], check=True)
     shutil.rmtree(raw)
-    print(f"written to {out} ({out.stat().st_size // 1024} KiB): ./belljar builds with it from now on")
+    print(f"written to {out} ({out.stat().st_size // 1024} KiB): BELLJAR_BUILD=dist ./belljar builds with it from now on")
 
 
 if __name__ == "__main__":

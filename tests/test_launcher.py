@@ -11,9 +11,10 @@ CARGO = """#!/bin/sh
 [ "$1" != --version ] || { echo "cargo ${VERSION:-1.90.0} (0123456 2026-01-01)"; exit; }
 echo "cargo $* in $PWD" >> "$LOG"
 [ -z "$BROKEN" ] || { echo "error: it does not compile" >&2; exit 101; }
-mkdir -p "$CARGO_TARGET_DIR/release"
-printf '#!/bin/sh\\nfor a in "$@"; do printf "[%%s]" "$a"; done; exit 5\\n' > "$CARGO_TARGET_DIR/release/belljar"
-chmod +x "$CARGO_TARGET_DIR/release/belljar"
+case "$*" in *"--profile dist"*) built=$CARGO_TARGET_DIR/dist ;; *) built=$CARGO_TARGET_DIR/release ;; esac
+mkdir -p "$built"
+printf '#!/bin/sh\\nfor a in "$@"; do printf "[%%s]" "$a"; done; exit 5\\n' > "$built/belljar"
+chmod +x "$built/belljar"
 """
 
 
@@ -66,23 +67,37 @@ def test_target_dir(tree, workdir):
     assert (workdir / "here" / "out put" / "release" / "belljar").exists() and not (tree.root / "target").exists()
 
 
-def test_takes_the_profile_of_its_compiler(tree):
+def test_dist_takes_the_profile_of_its_compiler(tree):
     """And none of another's; one that comes later is a reason to build again."""
     rustc = tree.tools / "rustc"
     rustc.write_text("#!/bin/sh\nprintf 'rustc %s (0123456 2026-01-01)\\nhost: x\\nrelease: %s\\nLLVM version: 21.1.0\\n' $V $V\n")
     rustc.chmod(0o755)
     (tree.root / "pgo").mkdir()
     profile = tree.root / "pgo" / "rustc-1.90.0-llvm-21.1.0.profdata"
-    assert "pgo/train.py" in tree(V="1.90.0").stderr
+    dist = {"BELLJAR_BUILD": "dist"}
+    assert "pgo/train.py" in tree(V="1.90.0", **dist).stderr
     profile.write_text("")
-    newer = os.stat(tree.root / "target" / "release" / "belljar").st_mtime + 5
+    newer = os.stat(tree.root / "target" / "dist" / "belljar").st_mtime + 5
     os.utime(profile, (newer, newer))
-    assert tree(V="1.90.0").returncode == 5
-    (tree.root / "target" / "release" / "belljar").unlink()
-    tree(V="1.90.1")
+    assert tree(V="1.90.0", **dist).returncode == 5
+    (tree.root / "target" / "dist" / "belljar").unlink()
+    tree(V="1.90.1", **dist)
     without, with_it, of_another = tree.log.read_text().splitlines()
-    assert without == of_another == f"cargo build --release -p belljar in {tree.root}"
+    assert without == of_another == f"cargo build --profile dist -p belljar in {tree.root}"
     assert f"'-Cprofile-use={profile}'" in with_it and with_it.startswith("cargo --config build.rustflags = [")
+
+
+def test_the_quick_build_has_no_profile(tree):
+    (tree.root / "pgo").mkdir()
+    (tree.root / "pgo" / "rustc-1.90.0-llvm-21.1.0.profdata").write_text("")
+    assert "pgo/train.py" not in tree().stderr
+    assert tree.log.read_text() == f"cargo build --release -p belljar in {tree.root}\n"
+
+
+def test_an_unknown_build_is_named(tree):
+    done = tree("x", BELLJAR_BUILD="fast")
+    assert (done.returncode, done.stdout) == (2, "") and not tree.log.exists()
+    assert done.stderr == "belljar: BELLJAR_BUILD is 'fast': it can be 'release' (compiles quickly) or 'dist' (runs fastest)\n"
 
 
 def test_through_a_link(tree, workdir):
@@ -94,11 +109,10 @@ def test_through_a_link(tree, workdir):
 def test_missing_tools_are_named(tree):
     (tree.tools / "cargo").unlink()
     (tree.tools / "cc").unlink()
-    (tree.tools / "make").unlink()
     done = tree("x")
     assert done.returncode == 127 and done.stdout == ""
     lines = done.stderr.splitlines()
-    assert len(lines) == 3 and "cargo" in lines[0] and "rustup" in lines[0] and "C compiler" in lines[1] and "make" in lines[2], lines
+    assert len(lines) == 2 and "cargo" in lines[0] and "rustup" in lines[0] and "C compiler" in lines[1], lines
 
 
 def test_missing_headers_are_named(tree):

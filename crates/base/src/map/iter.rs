@@ -97,7 +97,11 @@ impl<'a, K, V> Iter<'a, K, V> {
             return Iter { front: first[from.index..to.index].iter(), middle: [].iter(), back: empty.iter() };
         }
         let back = chunks.get(to.chunk).map_or(empty, |last| &last[..to.index]);
-        Iter { front: first[from.index..].iter(), middle: chunks[from.chunk + 1..to.chunk].iter(), back: back.iter() }
+        Iter {
+            front: first[from.index..].iter(),
+            middle: chunks[from.chunk + 1..to.chunk].iter(),
+            back: back.iter(),
+        }
     }
 }
 
@@ -107,15 +111,21 @@ impl<'a, K, V> IterMut<'a, K, V> {
         let (chunks, last) = chunks.split_at_mut(to.chunk);
         let back: &mut [(K, V)] = match last.first_mut() {
             Some(last) if from.chunk == to.chunk => {
-                return IterMut { front: last[from.index..to.index].iter_mut(), middle: [].iter_mut(), back: [].iter_mut() };
+                return IterMut {
+                    front: last[from.index..to.index].iter_mut(),
+                    middle: [].iter_mut(),
+                    back: [].iter_mut(),
+                };
             }
             Some(last) => &mut last[..to.index],
             None => &mut [],
         };
         match chunks.get_mut(from.chunk..).and_then(<[_]>::split_first_mut) {
-            Some((first, middle)) => {
-                IterMut { front: first[from.index..].iter_mut(), middle: middle.iter_mut(), back: back.iter_mut() }
-            }
+            Some((first, middle)) => IterMut {
+                front: first[from.index..].iter_mut(),
+                middle: middle.iter_mut(),
+                back: back.iter_mut(),
+            },
             None => IterMut { front: [].iter_mut(), middle: [].iter_mut(), back: back.iter_mut() },
         }
     }
@@ -240,7 +250,11 @@ impl<K, V> IntoIterator for Map<K, V> {
     type IntoIter = IntoIter<K, V>;
 
     fn into_iter(self) -> IntoIter<K, V> {
-        IntoIter { front: Vec::new().into_iter(), middle: self.chunks.into_iter(), back: Vec::new().into_iter() }
+        IntoIter {
+            front: Vec::new().into_iter(),
+            middle: self.chunks.into_iter(),
+            back: Vec::new().into_iter(),
+        }
     }
 }
 

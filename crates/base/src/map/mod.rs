@@ -311,7 +311,11 @@ impl<K: Ord, V> Map<K, V> {
         K: Borrow<Q>,
     {
         let (start, end) = (range.start_bound(), range.end_bound());
-        if let (Bound::Included(first) | Bound::Excluded(first), Bound::Included(last) | Bound::Excluded(last)) = (start, end) {
+        if let (
+            Bound::Included(first) | Bound::Excluded(first),
+            Bound::Included(last) | Bound::Excluded(last),
+        ) = (start, end)
+        {
             assert!(first <= last, "the range's start is greater than its end");
         }
         let (from, to) = (self.bound(start, false), self.bound(end, true));

@@ -22,7 +22,12 @@ fn check<V: Clone + PartialEq + std::fmt::Debug>(map: &Map<u32, V>, reference: &
 }
 
 /// Applies drawn operations on keys below `keys` to both maps.
-fn drive<V: Clone + PartialEq + std::fmt::Debug>(seed: u64, keys: u32, operations: u32, value: impl Fn(u32) -> V) {
+fn drive<V: Clone + PartialEq + std::fmt::Debug>(
+    seed: u64,
+    keys: u32,
+    operations: u32,
+    value: impl Fn(u32) -> V,
+) {
     let mut draws = Seed(seed).stream(&["map"]);
     let mut draw = move |below: u32| draws.below(u64::from(below)) as u32;
     let (mut map, mut reference) = (Map::new(), BTreeMap::new());
@@ -72,7 +77,8 @@ fn drive<V: Clone + PartialEq + std::fmt::Debug>(seed: u64, keys: u32, operation
                 reference.retain(|k, _| k % 3 != key % 3);
             }
             _ => {
-                let (first, expected) = (map.first_entry().map(|e| *e.key()), reference.first_entry().map(|e| *e.key()));
+                let (first, expected) =
+                    (map.first_entry().map(|e| *e.key()), reference.first_entry().map(|e| *e.key()));
                 assert_eq!(first, expected);
             }
         }
@@ -132,7 +138,8 @@ fn sets_give_what_a_btreeset_gives() {
     for _ in 0..50 {
         let (a, b) = (draw(), draw());
         let (one, other): (Set<u32>, Set<u32>) = (a.iter().copied().collect(), b.iter().copied().collect());
-        let (first, second): (BTreeSet<u32>, BTreeSet<u32>) = (a.into_iter().collect(), b.into_iter().collect());
+        let (first, second): (BTreeSet<u32>, BTreeSet<u32>) =
+            (a.into_iter().collect(), b.into_iter().collect());
         assert!(one.iter().eq(&first));
         assert!(one.union(&other).eq(first.union(&second)));
         assert!(one.difference(&other).eq(first.difference(&second)));

@@ -5,8 +5,8 @@
 
 mod lexer;
 
-use std::collections::BTreeMap;
 use lexer::{Lexer, Token};
+use std::collections::BTreeMap;
 
 /// An error in a text, with the line where it stands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,8 +6,8 @@ use super::tree::Tree;
 use super::{Olsr, is_node, mpr};
 use crate::contract::Route;
 use crate::{InterfaceId, Prefix, Time};
-use belljar_base::{Map, Set};
 use belljar_base::map::Entry;
+use belljar_base::{Map, Set};
 use std::net::Ipv4Addr;
 
 /// The next hop, interface and distance of a node.
