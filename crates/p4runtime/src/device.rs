@@ -46,6 +46,8 @@ pub struct SwitchDevice {
 }
 
 impl SwitchDevice {
+    // Each packet passes the methods marked `#[inline]`: they are compiled with their callers, which are optimised.
+
     /// A switch without a program, which drops all packets.
     pub fn new(config: SwitchConfig) -> Self {
         Self {
@@ -125,16 +127,19 @@ impl SwitchDevice {
     }
 
     /// The switch, if it has a program, to be looked at.
+    #[inline]
     pub fn look(&self) -> Option<&Switch> {
         self.pipeline.as_ref().map(|pipeline| &pipeline.switch)
     }
 
     /// The switch, if it has a program.
+    #[inline]
     pub fn switch(&mut self) -> Option<&mut Switch> {
         self.pipeline.as_mut().map(|pipeline| &mut pipeline.switch)
     }
 
     /// Tells the time; controllers' requests are carried out at the time told last.
+    #[inline]
     pub fn set_time(&mut self, now: SimTime) {
         self.now = self.now.max(now);
         if let Some(switch) = self.switch() {
@@ -143,6 +148,7 @@ impl SwitchDevice {
     }
 
     /// Takes a packet that has come in.
+    #[inline]
     pub fn receive(&mut self, now: SimTime, port: u16, packet: Vec<u8>) {
         self.now = self.now.max(now);
         match self.switch() {
@@ -152,12 +158,14 @@ impl SwitchDevice {
     }
 
     /// The next packet that has begun to leave up to `now`.
+    #[inline]
     pub fn poll(&mut self, now: SimTime) -> Option<Leaving> {
         self.now = self.now.max(now);
         self.switch()?.poll(now)
     }
 
     /// The time at which the switch does something by itself.
+    #[inline]
     pub fn next_event(&self) -> Option<SimTime> {
         self.pipeline.as_ref()?.switch.next_event()
     }
