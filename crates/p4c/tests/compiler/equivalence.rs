@@ -7,7 +7,6 @@ use belljar_p4::control::{ActionSpec, Entry, KeyMatch, MatchKind};
 use belljar_p4::switch::{CloneSession, Replica};
 use belljar_p4::{Program, Switch, SwitchConfig};
 use belljar_p4c::{Options, compile};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Packets for each program.
