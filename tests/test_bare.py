@@ -21,14 +21,14 @@ PATIENCE = 4 * 3600
 
 @pytest.fixture(scope="module")
 def machine():
-    """The machine with a clone of this checkout's HEAD in /root/belljar."""
+    """The machine with a clone of this checkout's HEAD in /srv/belljar, a folder that every user may search."""
     made = Machine()
     try:
         made.install()
         packages = re.search(r"`apt install ([^`]+)`", (ROOT / "README.md").read_text())[1]
-        subprocess.run(["git", "-C", ROOT, "bundle", "create", "--quiet", made.of("/root/belljar.bundle"), "HEAD"], check=True)
+        subprocess.run(["git", "-C", ROOT, "bundle", "create", "--quiet", made.of("/srv/belljar.bundle"), "HEAD"], check=True)
         run(made, f"export DEBIAN_FRONTEND=noninteractive; apt-get update -qq && apt-get install -y -qq {packages} git", "prerequisites")
-        run(made, "git -c advice.detachedHead=false clone --quiet belljar.bundle belljar", "clone")
+        run(made, "git -c advice.detachedHead=false clone --quiet belljar.bundle belljar", "clone", cwd="/srv")
         yield made
     finally:
         made.remove()
@@ -46,13 +46,13 @@ def run(machine, command, name, **options):
 
 
 def test_the_first_run(machine, record_property):
-    text, seconds = run(machine, "./belljar run examples/first.yaml", "first", cwd="/root/belljar")
+    text, seconds = run(machine, "./belljar run examples/first.yaml", "first", cwd="/srv/belljar")
     record_property("reported", f"bare machine, ./belljar run examples/first.yaml: {seconds:.0f} s with the build")
     assert "all 4 processes ended as expected" in text, text
 
 
 def test_everything(machine, record_property):
-    text, seconds = run(machine, "./test", "test", cwd="/root/belljar")
+    text, seconds = run(machine, "./test", "test", cwd="/srv/belljar")
     counts = re.search(r"^=+ (\d+) passed, .*\d+ skipped.* in .*=+$", text, re.M)
     assert counts and "failed" not in counts[0] and "error" not in counts[0], text[-6000:]
     steps = re.search(r"^ seconds  step\n(?: +\d+  .*\n)+", text, re.M)[0]

@@ -119,9 +119,11 @@ def test_p4_chain(belljar, workdir):
 
 
 @pytest.mark.needs("iperf")
+@measured(3)
 def test_p4_scale(belljar, workdir):
     result = bench(belljar, workdir, "p4_scale", "--switches", 5, 60, "--entries", 10, 2000, "--kinds", "lpm", "range", "--seconds", 0.5)
-    assert 1 < result["switches"]["kib_per_switch"] < 1000, result
+    # The peak of a run differs by huge pages, which 55 switches hardly fill.
+    timely(1 < result["switches"]["kib_per_switch"] < 1000, str(result))
     assert [row["kind"] for row in result["entries"]] == ["lpm", "range"]
     assert all(40 < row["bytes_per_entry"] < 1000 for row in result["entries"]), result
 
