@@ -92,8 +92,8 @@ def environment(programs: pathlib.Path) -> dict[str, str]:
     if not epoch and (ROOT / ".git").exists() and shutil.which("git"):
         epoch = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     epoch = epoch or "946684800"
-    # The allocator is C; these stand before the flags of .cargo/config.toml, which say why it gets its own.
-    c_flags = "-DMI_NO_ALIGNED_HINT=1 " + " ".join(f"-ffile-prefix-map={folder}={name}" for folder, name in names.items())
+    # The allocator is C. These flags come on top of those in .cargo/config.toml.
+    c_flags = " ".join(f"-ffile-prefix-map={folder}={name}" for folder, name in names.items())
     return {**os.environ, "CARGO_TARGET_DIR": str(TARGET), "SOURCE_DATE_EPOCH": epoch, "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
             f"CFLAGS_{TRIPLE.replace('-', '_')}": c_flags, "PATH": path}
 

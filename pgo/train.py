@@ -3,7 +3,7 @@
 taken, which functions are worth inlining, what belongs together in memory.
 
 Builds an instrumented Belljar in a folder of its own below the target directory, runs what its speed is judged by
-(benches/report.py --quick, lines of P4 switches of benches/p4_chain.py), the examples and whatever is named with it, and writes pgo/rustc-VERSION-llvm-VERSION.profdata. `./belljar` takes the
+(benches/report.py --quick, lines of P4 switches of benches/p4_chain.py), the examples and whatever is named with it, and writes pgo/rustc-VERSION-llvm-VERSION.profdata. A wheel or `dist` build takes the
 one of the compiler that it builds with, if there is one: names and formats differ from compiler to compiler. A function that has
 changed since is compiled as without a profile, so a profile need not be made anew with each change.
 

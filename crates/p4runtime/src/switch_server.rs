@@ -20,8 +20,6 @@ pub trait SwitchServer: Connections + Send {
     fn poll(&mut self, device: &mut SwitchDevice);
     /// Time at which [`poll`](Self::poll) is due.
     fn next_event(&self) -> Option<SimTime>;
-    /// The server as connections see it.
-    fn connections(&mut self) -> &mut dyn Connections;
 }
 
 /// Makes the server of a switch with a P4Runtime device id.
@@ -47,8 +45,5 @@ impl SwitchServer for Server<SwitchDevice> {
     }
     fn next_event(&self) -> Option<SimTime> {
         Server::next_event(self)
-    }
-    fn connections(&mut self) -> &mut dyn Connections {
-        self
     }
 }

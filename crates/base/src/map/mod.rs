@@ -54,7 +54,7 @@ impl<K, V> Map<K, V> {
         Map { chunks: Vec::new() }
     }
 
-    /// Number of entries.
+    /// Number of entries. The chunks are counted, so it costs more for a large map than a `BTreeMap`'s.
     pub fn len(&self) -> usize {
         let mut sum = 0;
         for chunk in &self.chunks {
@@ -354,7 +354,7 @@ impl<K: Ord, V> Map<K, V> {
     /// # Panics
     ///
     /// If the range's start is greater than its end.
-    pub fn range_keys<Q: Ord + ?Sized>(&self, range: impl RangeBounds<Q>) -> Keys<'_, K, V>
+    pub(crate) fn range_keys<Q: Ord + ?Sized>(&self, range: impl RangeBounds<Q>) -> Keys<'_, K, V>
     where
         K: Borrow<Q>,
     {

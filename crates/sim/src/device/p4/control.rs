@@ -37,7 +37,7 @@ struct Servers {
 impl Servers {
     fn of(&mut self, protocol: Protocol) -> &mut dyn Connections {
         match protocol {
-            Protocol::P4Runtime => self.p4runtime.connections(),
+            Protocol::P4Runtime => &mut *self.p4runtime,
             Protocol::Thrift => &mut self.thrift,
         }
     }
