@@ -1,6 +1,6 @@
-use crate::json::SourceInfo;
 use crate::phv::Phv;
 use crate::program::Program;
+use belljar_p4json::SourceInfo;
 
 /// Trace of packets in plain text: parser states, tables with keys and actions, copies and drops.
 #[derive(Clone, Debug, Default)]

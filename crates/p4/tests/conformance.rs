@@ -2,7 +2,8 @@
 //!
 //! The folder is that of `BELLJAR_P4_CONFORMANCE`, or `../shared/p4-conformance` of a folder above this one.
 
-use belljar_p4::{Program, stf};
+use belljar_p4::Program;
+use belljar_p4files::stf;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -4,9 +4,9 @@ mod common;
 
 use belljar_base::SimTime;
 use belljar_p4::control::{ActionSpec, Entry, ErrorKind, KeyMatch};
-use belljar_p4::files::{commands, runtime};
 use belljar_p4::switch::Drop;
 use belljar_p4::{Switch, SwitchConfig};
+use belljar_p4files::{commands, runtime};
 use common::*;
 use serde_json::json;
 

@@ -4,8 +4,9 @@ mod common;
 
 use belljar_base::{Seed, SimTime, Stream};
 use belljar_p4::control::{ActionSpec, Entry, KeyMatch, MatchKind};
-use belljar_p4::files::{commands, runtime};
-use belljar_p4::{Program, Switch, SwitchConfig, stf};
+use belljar_p4::{Program, Switch, SwitchConfig};
+use belljar_p4files::{commands, runtime, stf};
+
 use common::*;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 mod common;
 
 use belljar_p4::control::{ActionSpec, CounterData, Entry, ErrorKind, KeyMatch, MeterRates};
-use belljar_p4::files::commands;
 use belljar_p4::{CrcParameters, SwitchConfig};
+use belljar_p4files::commands;
 use common::*;
 use serde_json::json;
 

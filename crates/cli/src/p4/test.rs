@@ -3,7 +3,7 @@
 use super::{junit, program};
 use crate::failure::Failure;
 use belljar_base::Map;
-use belljar_p4::stf;
+use belljar_p4files::stf;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;

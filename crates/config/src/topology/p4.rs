@@ -3,8 +3,9 @@
 use super::Routing;
 use belljar_base::{Map, SimDuration};
 use belljar_net::InterfaceAddress;
-use belljar_p4::files::{commands, runtime};
-use belljar_p4::{LoadError, Program, Switch, SwitchConfig};
+use belljar_p4::{Program, Switch, SwitchConfig};
+use belljar_p4files::{commands, runtime};
+use belljar_p4json::LoadError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

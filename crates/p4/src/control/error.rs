@@ -48,5 +48,11 @@ impl fmt::Display for ControlError {
 
 impl std::error::Error for ControlError {}
 
+impl From<ControlError> for String {
+    fn from(error: ControlError) -> String {
+        error.message
+    }
+}
+
 /// Result of a control operation.
 pub type Result<T> = std::result::Result<T, ControlError>;

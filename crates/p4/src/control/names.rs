@@ -70,7 +70,7 @@ fn find<'a>(what: &str, name: &str, names: impl Iterator<Item = (u32, &'a str)> 
             "{what} '{name}' may be '{first}' or '{second}'; write the full name"
         ))),
         (None, _) => {
-            let hint = crate::suggest::nearest(name, names.map(|(_, full)| full));
+            let hint = belljar_p4json::nearest(name, names.map(|(_, full)| full));
             let hint = hint.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
             Err(ControlError::not_found(format!("the program has no {what} '{name}'{hint}")))
         }
@@ -87,6 +87,8 @@ fn numbered<'a, T>(
 /// Kind of an object that a program has several of, besides tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
+    /// Action.
+    Action,
     /// Action profile.
     Profile,
     /// Array of counters, indirect or direct.
@@ -103,6 +105,7 @@ impl Program {
     /// Number of a kind's objects.
     pub fn count(&self, kind: ObjectKind) -> u32 {
         let count = match kind {
+            ObjectKind::Action => self.actions.len(),
             ObjectKind::Profile => self.profiles.len(),
             ObjectKind::Counter => self.counters.len(),
             ObjectKind::Meter => self.meters.len(),
@@ -132,7 +135,7 @@ impl Program {
         }
         let table = &self.tables[table as usize];
         let names = table.actions.iter().map(|action| self.actions[action.action as usize].name.as_str());
-        let hint = crate::suggest::nearest(name, names.clone());
+        let hint = belljar_p4json::nearest(name, names.clone());
         let hint = match hint {
             Some(near) => format!("did you mean '{near}'?"),
             None => format!("it has {}", names.collect::<Vec<_>>().join(", ")),

@@ -3,10 +3,10 @@
 use super::arithmetic::EXACT;
 use super::expressions::{Kind, Typed, short};
 use super::{Locals, Lower, Result, item, line_of};
-use crate::json::Call;
 use crate::number::Size;
 use crate::program::code::{Instruction, Int, Target};
 use crate::program::{Action, Expr, Field, LogMessage, Parameter};
+use belljar_p4json::Call;
 use serde_json::Value;
 
 impl Lower<'_> {

@@ -1,8 +1,8 @@
 //! Header types, headers, stacks and unions, and their places in the buffer.
 
 use super::{Locals, Lower, MAX_BYTES, MAX_WIDTH, Result, item};
-use crate::json;
 use crate::program::{Field, Header, HeaderType, Stack, TypeField, Union, UnionStack, Variable};
+use belljar_p4json as json;
 use serde_json::Value;
 
 impl Lower<'_> {
@@ -170,7 +170,7 @@ impl Lower<'_> {
         let kind = self.program.kind_of(header);
         let number = kind.fields.iter().position(|field| field.name == name);
         number.map(|number| number as u32).ok_or_else(|| {
-            let near = crate::suggest::nearest(name, kind.fields.iter().map(|field| field.name.as_str()));
+            let near = belljar_p4json::nearest(name, kind.fields.iter().map(|field| field.name.as_str()));
             let remedy = near.map_or_else(
                 || "write the file again with the compiler".to_owned(),
                 |near| format!("write '{near}' if that is meant"),

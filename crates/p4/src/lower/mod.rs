@@ -15,10 +15,10 @@ mod unread;
 
 pub(crate) use tables::ones;
 
-use crate::LoadError;
-use crate::json::{Root, SourceInfo};
 use crate::program::{Errors, Field, NONE, Program, Standard};
 use belljar_base::Map;
+use belljar_p4json::LoadError;
+use belljar_p4json::{Root, SourceInfo};
 
 /// Most bytes that one program's headers, and one of its arrays, may take.
 const MAX_BYTES: u64 = 1 << 28;
@@ -195,7 +195,7 @@ impl<'a> Lower<'a> {
     /// The index that a name stands for.
     fn find<T: Copy>(&self, what: &str, names: &Map<&'a str, T>, name: &str) -> Result<T> {
         names.get(name).copied().ok_or_else(|| {
-            let near = crate::suggest::nearest(name, names.keys().copied());
+            let near = belljar_p4json::nearest(name, names.keys().copied());
             let remedy = near.map_or_else(
                 || format!("declare the {what}"),
                 |near| format!("declare it, or write '{near}' if that is meant"),

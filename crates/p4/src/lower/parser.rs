@@ -2,11 +2,11 @@
 
 use super::expressions::{Typed, short};
 use super::{Lower, Result, item};
-use crate::json;
 use crate::number::{Number, parse_hex};
 use crate::program::code::{Instruction, KeyPart, Operation, Uref};
 use crate::program::{Expr, NONE, State, Transition, ValueSet};
 use belljar_base::Map;
+use belljar_p4json as json;
 use serde_json::Value;
 
 impl Lower<'_> {
@@ -149,7 +149,7 @@ impl Lower<'_> {
             }
             "advance" => Operation::Advance(self.value(p(0))?),
             "primitive" => {
-                let call: json::Call = serde_json::from_value(p(0).clone())
+                let call = json::Call::from_value(p(0))
                     .map_err(|error| self.error(format!("{} is not a primitive: {error}", short(p(0)))))?;
                 let start = self.program.code.len() as u32;
                 let instruction =

@@ -1,9 +1,9 @@
 //! Ingress and egress: one graph of tables, conditions and calls.
 
 use super::{Lower, Result, item, line_of};
-use crate::json::Pipeline;
 use crate::program::{NONE, Node};
 use belljar_base::Map;
+use belljar_p4json::Pipeline;
 
 impl Lower<'_> {
     pub(super) fn pipelines(&mut self) -> Result<()> {

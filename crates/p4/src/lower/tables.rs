@@ -3,10 +3,10 @@
 use super::expressions::short;
 use super::{Lower, Result, item, line_of};
 use crate::control::{ActionSpec, Entry, KeyMatch};
-use crate::json;
 use crate::number::{Number, parse_hex};
 use crate::program::{InitialEntry, Key, Lookup, MatchKind, NONE, Profile, Source, Table, TableAction};
 use belljar_base::Map;
+use belljar_p4json as json;
 use serde_json::Value;
 
 /// Most bits of a table's key.

@@ -6,8 +6,8 @@
 pub(crate) mod code;
 
 use crate::hash::Algorithm;
-use crate::json::SourceInfo;
 use crate::number::Size;
+use belljar_p4json::SourceInfo;
 use code::*;
 use std::ops::Range;
 

@@ -7,13 +7,13 @@ mod lpm;
 mod tests;
 mod tuples;
 
-use crate::LoadError;
 use crate::bits::{self, PADDING};
 use crate::control::{ActionSpec, ControlError, CounterData, Entry, ErrorKind, KeyMatch, Result};
 use crate::meter::Meter;
 use crate::profile::{self, ProfileState};
 use crate::program::{Lookup, Program, Table};
 use belljar_base::{Map, SimDuration, SimTime};
+use belljar_p4json::LoadError;
 use entry::Canonical;
 use hash_index::HashIndex;
 use lpm::Trie;

@@ -1,8 +1,9 @@
 //! Programs that together use every construct of the language and of v1model, each with packets whose
 //! results follow from the specifications. They are compiled from source and run.
 
-use belljar_p4::{Program, stf};
+use belljar_p4::Program;
 use belljar_p4c::{Options, compile};
+use belljar_p4files::stf;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

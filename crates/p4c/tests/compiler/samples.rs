@@ -3,9 +3,10 @@
 
 #![allow(clippy::disallowed_methods)] // Compilers that hang are told by the clock.
 
-use belljar_p4::{Program, stf};
+use belljar_p4::Program;
 use belljar_p4c::source::{Diagnostics, Severity};
 use belljar_p4c::{Compiled, Options};
+use belljar_p4files::stf;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

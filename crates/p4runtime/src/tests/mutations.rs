@@ -13,8 +13,9 @@ use crate::proto::{
 };
 use crate::{Server, SwitchDevice, pipeline_config};
 use belljar_base::SimTime;
-use belljar_p4::{SwitchConfig, files};
+use belljar_p4::SwitchConfig;
 use belljar_p4c::ProgramFile;
+use belljar_p4files as files;
 use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint, encode_key, encode_varint};
 use std::path::Path;

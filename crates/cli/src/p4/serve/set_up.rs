@@ -2,9 +2,9 @@
 
 use super::Arguments;
 use crate::failure::Failure;
-use belljar_p4::files::{commands, runtime};
 use belljar_p4::{Program, SwitchConfig};
 use belljar_p4c::ProgramFile;
+use belljar_p4files::{commands, runtime};
 use belljar_p4info::proto::P4Info;
 use belljar_p4runtime::pipeline::Device;
 use belljar_p4runtime::proto::ForwardingPipelineConfig;

@@ -1,5 +1,5 @@
 use super::{Call, Result, number};
-use crate::switch::{CloneSession, Replica};
+use belljar_p4::switch::{CloneSession, Replica};
 use std::fmt::Write;
 
 /// Ports before a bar, and link aggregation groups after it.

@@ -1,14 +1,19 @@
-//! BMv2 JSON, version 2.x, as p4c writes it: the model of the file and its reader.
+//! BMv2 JSON, version 2.x, as p4c writes it: the model of the file, its reader, and the error of files of P4.
 //!
-//! Values and expressions stay JSON here; lowering resolves them.
+//! Values and expressions stay JSON here; `p4` resolves them when it lowers the program. The model is a crate of its own because the
+//! code of its reader, which serde derives, is half of all code of P4 and runs once.
+#![forbid(unsafe_code)]
 
+mod error;
 mod model;
+mod suggest;
 #[cfg(test)]
 mod tests;
 
-use crate::LoadError;
+pub use error::LoadError;
 pub use model::*;
 use serde::Deserialize;
+pub use suggest::nearest;
 
 /// Deepest nesting of arrays and objects that is read.
 const MAX_DEPTH: usize = 400;
@@ -40,6 +45,16 @@ impl Root {
                 "see the format of BMv2 JSON 2.x, or write the file again with the compiler",
             )
         })
+    }
+}
+
+impl Call {
+    /// Reads a call of a primitive that stands as a value in another one.
+    ///
+    /// # Errors
+    /// The reason why the value is no call.
+    pub fn from_value(value: &serde_json::Value) -> Result<Call, String> {
+        serde_json::from_value(value.clone()).map_err(|error| error.to_string())
     }
 }
 

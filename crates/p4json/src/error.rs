@@ -15,14 +15,11 @@ pub struct LoadError {
 }
 
 impl LoadError {
-    pub(crate) fn new(
-        place: impl Into<String>,
-        problem: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> LoadError {
+    /// Error at a place in a file that is not named yet.
+    pub fn new(place: impl Into<String>, problem: impl Into<String>, remedy: impl Into<String>) -> LoadError {
         LoadError { file: None, place: place.into(), problem: problem.into(), remedy: remedy.into() }
     }
-    /// The same error, in this file.
+    /// Same error, in this file.
     pub fn in_file(mut self, file: &Path) -> LoadError {
         self.file = Some(file.to_path_buf());
         self

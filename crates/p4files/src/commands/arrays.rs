@@ -1,6 +1,6 @@
 use super::{Call, Result, number, values};
-use crate::CrcParameters;
-use crate::control::{CounterData, MeterRates};
+use belljar_p4::CrcParameters;
+use belljar_p4::control::{CounterData, MeterRates};
 
 /// The rates of a meter: per microsecond, each with its burst, as `RATE:BURST`.
 fn rates(words: &[&str]) -> Result<MeterRates> {

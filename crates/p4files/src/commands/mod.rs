@@ -6,9 +6,10 @@ mod replication;
 mod tables;
 
 use super::values;
-use crate::control::{ActionSpec, ControlError, Entry, KeyMatch, MatchKind};
-use crate::{LoadError, Switch};
 use belljar_base::SimDuration;
+use belljar_p4::Switch;
+use belljar_p4::control::{ActionSpec, Entry, KeyMatch, MatchKind};
+use belljar_p4json::LoadError;
 use std::path::Path;
 
 /// Commands that are carried out, with their arguments.
@@ -71,12 +72,6 @@ const COMMANDS: [(&str, &str); 54] = [
 
 type Result<T> = std::result::Result<T, String>;
 
-impl From<ControlError> for String {
-    fn from(error: ControlError) -> String {
-        error.message
-    }
-}
-
 /// Carries out the commands of a file; gives what they print.
 pub fn apply_file(switch: &mut Switch, path: &Path) -> std::result::Result<String, LoadError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
@@ -110,7 +105,7 @@ pub(crate) fn command(switch: &mut Switch, line: &str) -> Result<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (name, arguments) = (words[0], &words[1..]);
     let Some((_, usage)) = COMMANDS.iter().find(|(known, _)| *known == name) else {
-        let near = crate::suggest::nearest(name, COMMANDS.iter().map(|(known, _)| *known));
+        let near = belljar_p4json::nearest(name, COMMANDS.iter().map(|(known, _)| *known));
         let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
         return Err(format!("the command '{name}' does not exist{hint}"));
     };

@@ -6,9 +6,9 @@
 mod entries;
 mod pattern;
 
-use crate::files::commands;
-use crate::{Program, Switch, SwitchConfig};
+use crate::commands;
 use belljar_base::{Map, SimDuration, SimTime, hex};
+use belljar_p4::{Program, Switch, SwitchConfig};
 use pattern::Pattern;
 use std::fmt;
 use std::sync::Arc;
@@ -190,7 +190,7 @@ impl Script {
                 let handle = self.handles.get(name).copied();
                 u64::from(handle.ok_or_else(|| mistake(format!("no entry is named '{name}'")))?)
             }
-            None => crate::files::values::small(index.trim()).map_err(mistake)?,
+            None => crate::values::small(index.trim()).map_err(mistake)?,
         };
         let data = match program.table_of_counter(counter) {
             Some(table) => self.switch.entry_counter(table, index as u32),
@@ -200,9 +200,7 @@ impl Script {
         let words: Vec<&str> = rest.split_whitespace().collect();
         let (kind, relation, wanted) = match words.as_slice() {
             [] => return Ok(()),
-            [kind, relation, number] => {
-                (*kind, *relation, crate::files::values::small(number).map_err(mistake)?)
-            }
+            [kind, relation, number] => (*kind, *relation, crate::values::small(number).map_err(mistake)?),
             _ => return Err(usage()),
         };
         let value = match kind {

@@ -1,5 +1,5 @@
-/// The name most like the wrong one, if one is like it.
-pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// Name among `names` that is most like the wrong one, if one is like it. The last part of a dotted name may stand for it.
+pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let score = |name: &str| strsim::jaro_winkler(&wrong.to_lowercase(), &name.to_lowercase());
     let tail = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
     let best =

@@ -1,6 +1,5 @@
 use super::{Call, Result, arguments, entry, milliseconds, number};
-use crate::control::{ActionSpec, KeyMatch};
-use crate::trace::hex;
+use belljar_p4::control::{ActionSpec, KeyMatch, ObjectKind};
 use std::fmt::Write;
 
 impl Call<'_> {
@@ -162,7 +161,7 @@ impl Call<'_> {
     fn show_actions(&self) -> String {
         let program = self.switch.program();
         let mut out = String::new();
-        for n in 0..program.actions.len() as u32 {
+        for n in 0..program.count(ObjectKind::Action) {
             let info = program.action_info(n);
             let parameters: Vec<_> =
                 info.parameters.iter().map(|one| format!("{}({})", one.name, one.width)).collect();
@@ -170,4 +169,9 @@ impl Call<'_> {
         }
         out
     }
+}
+
+/// Hexadecimal digits after `0x`.
+fn hex(bytes: &[u8]) -> String {
+    format!("0x{}", belljar_base::hex(bytes))
 }

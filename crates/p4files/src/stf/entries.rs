@@ -1,8 +1,8 @@
 //! Entries as STF writes them: `add TABLE [PRIORITY] KEY:VALUE ... ACTION(NAME:VALUE, ...) [= NAME]`.
 
 use super::Script;
-use crate::control::{ActionSpec, Entry, KeyInfo, KeyMatch, MatchKind};
-use crate::files::values;
+use crate::values;
+use belljar_p4::control::{ActionSpec, Entry, KeyInfo, KeyMatch, MatchKind};
 
 /// The priority that STF's are subtracted from: in STF the largest wins.
 const BASE: i64 = 10_000;

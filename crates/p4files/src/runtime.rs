@@ -2,9 +2,10 @@
 //! name. Priorities are P4Runtime's there: the largest wins.
 
 use super::values;
-use crate::control::{ActionSpec, ControlError, Entry, KeyMatch, MatchKind};
-use crate::switch::{CloneSession, Replica};
-use crate::{LoadError, Program, Switch};
+use belljar_p4::control::{ActionSpec, ControlError, Entry, KeyMatch, MatchKind};
+use belljar_p4::switch::{CloneSession, Replica};
+use belljar_p4::{Program, Switch};
+use belljar_p4json::LoadError;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -146,12 +147,12 @@ fn arguments(program: &Program, action: u32, given: &Map<String, Value>) -> Resu
     let names = || info.parameters.iter().map(|parameter| parameter.name.as_str());
     for name in given.keys() {
         if !names().any(|known| known == name) {
-            let hint = crate::suggest::nearest(name, names());
+            let hint = belljar_p4json::nearest(name, names());
             let hint = hint.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
             return Err(format!("action '{}' has no parameter '{name}'{hint}", info.name));
         }
     }
-    let value = |parameter: &crate::control::ParameterInfo| {
+    let value = |parameter: &belljar_p4::control::ParameterInfo| {
         let value = given.get(&parameter.name);
         let value =
             value.ok_or_else(|| format!("action '{}' has no value for '{}'", info.name, parameter.name))?;
@@ -183,12 +184,12 @@ fn key(program: &Program, table: u32, given: &Map<String, Value>) -> Result<Vec<
     let names = || info.key.iter().map(|key| key.name.as_str());
     for name in given.keys() {
         if !names().any(|known| known == name) {
-            let hint = crate::suggest::nearest(name, names());
+            let hint = belljar_p4json::nearest(name, names());
             let hint = hint.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
             return Err(format!("table '{}' has no key '{name}'{hint}", info.name));
         }
     }
-    let field = |key: &crate::control::KeyInfo| -> Result<KeyMatch, String> {
+    let field = |key: &belljar_p4::control::KeyInfo| -> Result<KeyMatch, String> {
         let value = given.get(&key.name);
         let pair = |value: &Value| match value.as_array().map(Vec::as_slice) {
             Some([first, second]) => Ok((first.clone(), second.clone())),
