@@ -17,8 +17,6 @@ from common import BUILT, ROOT, belljar, compile_c
 
 FOLDER = ROOT / "benches" / "instructions"
 LINE, WAYS, SETS = 64, 8, 64
-# The allocator sweeps its caches and returns memory by real time, of which stepping takes much.
-ALLOCATOR = {"_RJEM_MALLOC_CONF": "experimental_tcache_gc:false,dirty_decay_ms:-1,muzzy_decay_ms:-1"}
 # Seconds after which a run hangs.
 PATIENCE = 1800
 # Near guests have the memory below (crates/platform/src/layout.rs), the simulator that above.
@@ -108,8 +106,7 @@ class Section:
         try:
             (folder / "experiment.yaml").write_text(text)
             command = [belljar(), "run", folder / "experiment.yaml", "-o", folder / "data", *arguments]
-            done = subprocess.run([step, folder, str(limit), *command], capture_output=True, text=True, check=False, timeout=PATIENCE,
-                                  env={**os.environ, **ALLOCATOR})
+            done = subprocess.run([step, folder, str(limit), *command], capture_output=True, text=True, check=False, timeout=PATIENCE)
             if done.returncode == DENIED:
                 raise Denied(done.stderr.strip())
             if done.returncode != 0 or not (folder / "units").exists():

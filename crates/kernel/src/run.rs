@@ -167,7 +167,7 @@ impl Host {
             return Step::Held;
         }
         match exit {
-            Exit::Syscall => self.call(key, None),
+            Exit::Syscall => self.call_as(key, None),
             other => self.came_otherwise(key, other),
         }
     }
@@ -304,7 +304,14 @@ impl Host {
     }
 
     /// Makes or continues the call that the thread's registers describe.
+    #[inline(never)]
     fn call(&mut self, key: ThreadKey, resumed: Option<Resumed>) -> Step {
+        self.call_as(key, resumed)
+    }
+
+    /// The same as a part of its caller, for calls that a thread has just made: most of all.
+    #[inline(always)]
+    fn call_as(&mut self, key: ThreadKey, resumed: Option<Resumed>) -> Step {
         if resumed.is_none() && self.threads[key.0].trace.is_some() && self.trace_call_entry(key) {
             return Step::Left;
         }
@@ -375,7 +382,7 @@ impl Host {
     }
 
     /// Makes a call, or continues it.
-    #[inline]
+    #[inline(always)]
     fn make(
         &mut self,
         key: ThreadKey,
@@ -412,6 +419,7 @@ impl Host {
 
     /// Makes a call whose arguments and result name processes as the caller's namespace has them.
     #[inline]
+    #[inline(always)]
     fn dispatch(
         &mut self,
         key: ThreadKey,

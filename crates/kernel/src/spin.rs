@@ -87,6 +87,7 @@ impl Host {
     ///
     /// A thread that computes for longer than [`PATIENCE`] is preempted wherever it is. From there on the run is not
     /// deterministic.
+    #[inline(always)]
     pub(crate) fn run_guest(&mut self, key: ThreadKey, context: ContextId) -> Option<Exit> {
         if self.threads[key.0].spin.is_some() {
             match self.go_round(key, context) {
@@ -149,6 +150,7 @@ impl Host {
     }
 
     /// Runs a thread; returns its exit, and true if it has read a clock meanwhile, which counts as a call.
+    #[inline(always)]
     fn resume_with_clocks(&mut self, key: ThreadKey, context: ContextId) -> (Exit, bool) {
         let mut clocks = self.clocks_for(key);
         let exit = self.machine.resume_with_clocks(context, &mut clocks);

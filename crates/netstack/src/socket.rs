@@ -253,6 +253,7 @@ impl Stack {
         socket
     }
     /// A socket.
+    #[inline]
     pub fn socket(&mut self, key: SocketKey) -> &mut Socket {
         &mut self.sockets[key.0]
     }

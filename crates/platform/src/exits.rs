@@ -28,6 +28,7 @@ const SI_KERNEL: i32 = 0x80;
 const SEGV_MAPERR: i32 = 1;
 
 /// Runs `context` until it comes back with something for the kernel.
+#[inline]
 pub fn resume(context: &mut Context, space: &mut Space, clocks: &mut Readings) -> Exit {
     let worker = worker::current();
     loop {
@@ -83,6 +84,7 @@ fn set_right(trap: Trap, context: &Context, space: &Space) -> Trap {
     }
 }
 
+#[inline(always)]
 fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &mut Readings) -> Option<Exit> {
     context.regs.rflags = context.regs.rflags & GUEST_FLAGS | PLAIN_FLAGS;
     if context.regs.rip != context.exit_rip || context.generation != space.rewriter.generation {
@@ -109,6 +111,18 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &m
         space.counts.rewritten += 1;
         return Some(Exit::Syscall);
     }
+    came_by_trap(worker, trap, context, space, clocks)
+}
+
+/// What a trap of `context` means; `None` if it is to go on.
+#[inline(never)]
+fn came_by_trap(
+    worker: *mut Worker,
+    trap: Trap,
+    context: &mut Context,
+    space: &mut Space,
+    clocks: &mut Readings,
+) -> Option<Exit> {
     let trap = set_right(trap, context, space);
     let regs = &mut context.regs;
     context.exit_rip = LOOK_UP;
@@ -172,6 +186,7 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &m
 }
 
 /// Runs a near guest until it comes back.
+#[inline]
 fn enter(worker: *mut Worker, context: &mut Context, clocks: &mut Readings) -> (u32, Trap) {
     // SAFETY: `worker` is this thread's block and nobody borrows it; `context` is exclusively ours
     // and reached by the same pointer inside; its vector image is kept acceptable by `Xsave`.

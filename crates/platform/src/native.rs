@@ -121,6 +121,7 @@ impl Native {
         }
     }
     /// Copies from guest memory.
+    #[inline(always)]
     pub fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
         match self {
             // SAFETY: the range is the guest's own.
@@ -129,6 +130,7 @@ impl Native {
         }
     }
     /// Copies to guest memory.
+    #[inline(always)]
     pub fn write(&self, addr: u64, data: &[u8]) -> Result<(), Errno> {
         match self {
             // SAFETY: the range is the guest's own.

@@ -187,7 +187,7 @@ impl Space {
     }
 
     /// Copies from guest memory. `staged` says that the memory which a far process has staged is still valid.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, addr: u64, out: &mut [u8], staged: bool) -> Result<(), Errno> {
         if let Native::Far(shim) = &self.native
             && staged
@@ -200,7 +200,7 @@ impl Space {
     }
 
     /// Copies to guest memory.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, addr: u64, data: &[u8]) -> Result<(), Errno> {
         if let Native::Far(shim) = &self.native
             && self.mappings.take_writes(addr, data.len() as u64)

@@ -109,7 +109,9 @@ impl<S: Strategy> Scheduler<S> {
     /// True if a thread can run now.
     #[inline]
     pub fn is_runnable(&self, threads: &Slab<Thread>) -> bool {
+        let Some(first) = self.run_queue.front() else { return self.paused.is_some() };
         self.paused.is_some()
+            || threads[first.0].spin.is_none()
             || self.due(threads).next().is_some()
             || self.with_something_new(threads).next().is_some()
     }
@@ -200,6 +202,10 @@ impl<S: Strategy> Scheduler<S> {
     #[inline]
     fn take_next(&mut self, threads: &Slab<Thread>) -> Option<ThreadKey> {
         let Scheduler { run_queue, strategy, progress, .. } = self;
+        // The only one that can run is the choice of every strategy.
+        if run_queue.len() == 1 && run_queue.front().is_some_and(|key| threads[key.0].spin.is_none()) {
+            return run_queue.pop_front();
+        }
         let at = strategy
             .choose_thread(due(run_queue, threads, *progress))
             .or_else(|| strategy.choose_thread(with_something_new(run_queue, threads, *progress)))?;

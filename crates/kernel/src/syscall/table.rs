@@ -68,6 +68,7 @@ const INDEX: [u16; ENTRIES[ENTRIES.len() - 1].number as usize + 1] = {
 };
 
 /// The entry of a number; `None` for one that Linux has not assigned.
+#[inline]
 pub fn entry(number: u32) -> Option<&'static SyscallEntry> {
     ENTRIES.get(usize::from(*INDEX.get(number as usize)?))
 }
@@ -78,6 +79,7 @@ pub fn limit() -> u32 {
 }
 
 /// Runs the handler of the call's number.
+#[inline(always)]
 pub fn dispatch(call: &mut Call<'_>) -> SysResult {
     let outcome = match entry(call.number) {
         Some(entry) => (entry.handler)(call),

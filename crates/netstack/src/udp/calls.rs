@@ -91,6 +91,7 @@ impl UdpSocket {
 
 impl Stack {
     /// The UDP part of a socket that is known to be one.
+    #[inline]
     pub fn udp(&mut self, key: SocketKey) -> &mut UdpSocket {
         match &mut self.sockets[key.0].kind {
             SocketKind::Udp(udp) => udp,
