@@ -47,11 +47,25 @@ def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="also the slow tests: long flows, 1,000 hosts")
 
 
+def pytest_xdist_auto_num_workers():
+    """Tests wait about as long as they compute: for programs in real time, and for each other's builds."""
+    return 2 * len(os.sched_getaffinity(0))
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: runs only with --all")
     config.addinivalue_line("markers", "alone: measures real time, or counts what is on the machine: no other test runs beside it")
     config.addinivalue_line("markers", "needs(*programs): skipped where one of these is not installed")
     config.addinivalue_line("markers", "reads(*paths): skipped where whoever runs the tests may not read one of these")
+
+
+# Files that take minutes. They come first, so that at the end no worker has one left while the others have nothing to do.
+LONGEST = ["test_machines.py", "test_machines_determinism.py", "test_packets.py", "test_guests.py", "test_daemons.py"]
+
+
+def pytest_collection_modifyitems(items):
+    order = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
 def pytest_runtest_setup(item):

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 import yaml
-from conftest import EXAMPLES, Results, contents_of, execute
+from conftest import EXAMPLES, contents_of, execute
 from test_routing import tshark
 
 pytestmark = pytest.mark.needs("qemu-system-x86_64", "busybox")
@@ -79,27 +79,6 @@ TALK = [
 
 def talk():
     return pair(TALK, [{"path": "busybox", "args": ["nc", "-l", "-p", "7"]}], stop="12 s")
-
-
-@pytest.fixture(scope="module")
-def first(kernel, belljar, tmp_path_factory):
-    """A run with which others are compared."""
-    folder = tmp_path_factory.mktemp("machine")
-    (folder / "exp.yaml").write_text(yaml.safe_dump(talk(), sort_keys=False))
-    done = Results(execute([belljar, "run", folder / "exp.yaml", "-o", folder / "data"]), folder / "data")
-    assert done.status == 0 and said(done, "server") == ["hello\n"], done
-    yield done
-    shutil.rmtree(folder)
-
-
-@pytest.mark.parametrize("args", [[], ["--parallelism", "1"], ["--parallelism", "2"], ["--placement", "far"]], ids=["again", "one worker", "two workers", "far"])
-def test_the_same_bytes_every_time(run_experiment, first, args):
-    """Console, output, captures: again, on other numbers of workers, and with the processes far."""
-    assert contents_of(run_experiment(talk(), args=args).path / "hosts") == contents_of(first.path / "hosts")
-
-
-def test_another_seed_gives_another_machine(run_experiment, first):
-    assert said(run_experiment(talk(), seed=2), "m1")[2] != said(first, "m1")[2]
 
 
 def test_a_root_of_its_own(run_experiment, workdir):
