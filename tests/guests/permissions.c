@@ -75,6 +75,32 @@ static void directories_are_passed_and_changed(void) {
     CHECK(rmdir("wide") == 0 && rmdir("open") == 0 && rmdir("closed") == 0);
 }
 
+/* A process goes on in a directory that it holds, whatever becomes of its rights to those above. */
+static void directories_that_are_held(void) {
+    if (!is_root())
+        return;
+    CHECK(mkdir("above", 0700) == 0 && mkdir("above/here", 0777) == 0 && chmod("above/here", 0777) == 0);
+    CHECK(made("above/beside", 0666, 0) == 0 && chdir("above/here") == 0);
+    become(WHO);
+    int f = open("file", O_CREAT | O_RDWR, 0666), again = open("./file", O_RDONLY), by_link = open("/proc/self/cwd/file", O_RDONLY);
+    struct stat st;
+    int e1 = stat(".", &st) < 0 ? errno : 0, e2 = stat("..", &st) < 0 ? errno : 0, e3 = stat("../beside", &st) < 0 ? errno : 0;
+    int e4 = stat("../here", &st) < 0 ? errno : 0;
+    char path[4096];
+    int named = getcwd(path, sizeof path) != NULL;
+    int absolute = named && stat(path, &st) < 0 ? errno : 0;
+    back();
+    CHECK(f >= 0 && again >= 0 && by_link >= 0 && named);
+    SAME(e1, 0);
+    SAME(e2, 0);
+    SAME(e3, EACCES);
+    SAME(e4, EACCES);
+    SAME(absolute, EACCES);
+    close(f), close(again), close(by_link);
+    CHECK(unlink("file") == 0 && chdir("../..") == 0);
+    CHECK(rmdir("above/here") == 0 && unlink("above/beside") == 0 && rmdir("above") == 0);
+}
+
 static void sticky_directories(void) {
     if (!is_root())
         return;
@@ -187,7 +213,7 @@ static void others_make_no_set_group_id_files(void) {
     CHECK(rmdir("shared") == 0);
 }
 
-GUEST_WITH((umask(0), scratch_enter(), chmod(".", 0755)), T(reading_and_writing), T(directories_are_passed_and_changed),
+GUEST_WITH((umask(0), scratch_enter(), chmod(".", 0755)), T(reading_and_writing), T(directories_are_passed_and_changed), T(directories_that_are_held),
            T(sticky_directories), T(only_owners_change_what_a_file_is), T(access_asks_for_the_real_user),
            T(set_group_id_directories_pass_their_group_on), T(writing_takes_special_bits_away),
            T(others_make_no_set_group_id_files))

@@ -418,7 +418,6 @@ impl Host {
     }
 
     /// Makes a call whose arguments and result name processes as the caller's namespace has them.
-    #[inline]
     #[inline(always)]
     fn dispatch(
         &mut self,

@@ -36,6 +36,8 @@ bitflags! {
         const NO_XDEV = 128;
         /// The last component is a name to be made or taken away: it is not followed, not even before a slash.
         const NAME = 64;
+        /// The path names a directory that a process holds, as its working or root directory: nothing on the way is searched again.
+        const HELD = 256;
     }
 }
 
@@ -155,10 +157,12 @@ impl Host {
     ) -> Result<Found, Errno> {
         self.resolve(process, c::AT_FDCWD, path, how)
     }
-    /// Walks an absolute path from the root of the tree, whatever a process's root is.
+    /// Place of a directory or file that a process holds, by its absolute path from the root of the tree, whatever the process's root is.
+    /// It was reached before, so that rights to search the directories above it do not matter any more.
     pub(crate) fn resolve_absolute(&mut self, process: ProcessKey, path: &[u8]) -> Result<Place, Errno> {
         let top = self.top_of(process);
-        let walker = Walker { root: top, at: top, rest: path.to_vec(), links: 0, how: Walk::FOLLOW };
+        let how = Walk::FOLLOW | Walk::HELD;
+        let walker = Walker { root: top, at: top, rest: path.to_vec(), links: 0, how };
         self.walk(process, walker)?.place()
     }
     /// The root of the tree that a process sees: that of its mount namespace.
@@ -236,7 +240,7 @@ impl Host {
                 return Err(Errno::ENOTDIR);
             }
             if matches!(&name[..], b"" | b"." | b"..") {
-                if !name.is_empty() {
+                if !name.is_empty() && !walker.how.contains(Walk::HELD) {
                     self.check_permission(process, walker.at.1, EXEC)?;
                 }
                 if name == b".." {
@@ -269,7 +273,9 @@ impl Host {
                 return Err(Errno::ENAMETOOLONG);
             }
             let (mount, parent) = walker.at;
-            self.check_permission(process, parent, EXEC)?;
+            if !walker.how.contains(Walk::HELD) {
+                self.check_permission(process, parent, EXEC)?;
+            }
             let found = self.lookup(parent, &name)?;
             let Some(inode) = found else {
                 if !last {

@@ -319,7 +319,20 @@ impl Host {
             let inode = self.namespace_inode(kind, number);
             return Ok(Step::Target(Target::Inode(inode), BASE));
         }
-        Ok(Step::Text(self.magic_text(process, link)?))
+        let text = self.magic_text(process, link)?;
+        let held = match link {
+            MagicLink::WorkingDirectory(pid) | MagicLink::Root(pid) | MagicLink::Executable(pid) => {
+                self.living(pid)
+            }
+            _ => None,
+        };
+        // What a process holds is reached through it, without the directories above.
+        if let Some(holder) = held
+            && let Ok((mount, inode)) = self.resolve_absolute(holder, &text)
+        {
+            return Ok(Step::Target(Target::Inode(inode), mount));
+        }
+        Ok(Step::Text(text))
     }
 
     /// `EACCES` unless a process may look where a link of another leads (`proc_fd_access_allowed`).
