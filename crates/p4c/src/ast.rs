@@ -3,6 +3,7 @@
 use super::lex::Token;
 use super::source::Span;
 use num_bigint::BigInt;
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 /// A name and its place.
@@ -23,6 +24,42 @@ pub struct Annotation {
     pub body: Vec<Token>,
     /// Written with square brackets.
     pub structured: bool,
+    /// The arguments of an annotation that takes expressions.
+    pub args: Vec<Expr>,
+    /// The values of the arguments, which the checker finds.
+    pub values: OnceCell<Vec<Constant>>,
+}
+
+/// The value of an annotation's argument.
+#[derive(Clone, Debug)]
+pub enum Constant {
+    /// A number.
+    Number(BigInt),
+    /// A string.
+    Text(Rc<str>),
+}
+
+impl Annotation {
+    /// An annotation without arguments.
+    pub fn marker(name: Ident) -> Annotation {
+        Annotation { name, body: Vec::new(), structured: false, args: Vec::new(), values: OnceCell::new() }
+    }
+
+    /// The numbers among the values of the arguments.
+    pub fn numbers(&self) -> impl Iterator<Item = &BigInt> {
+        self.values.get().into_iter().flatten().filter_map(|value| match value {
+            Constant::Number(number) => Some(number),
+            Constant::Text(_) => None,
+        })
+    }
+
+    /// The strings among the values of the arguments.
+    pub fn texts(&self) -> impl Iterator<Item = &Rc<str>> {
+        self.values.get().into_iter().flatten().filter_map(|value| match value {
+            Constant::Text(text) => Some(text),
+            Constant::Number(_) => None,
+        })
+    }
 }
 
 /// The annotations before a declaration.
@@ -316,8 +353,8 @@ pub struct SelectCase {
 pub struct Entry {
     /// `priority = value`.
     pub priority: Option<Expr>,
-    /// `@priority(value)`.
-    pub annotation: Option<BigInt>,
+    /// Its annotations.
+    pub annotations: Annotations,
     /// The set of each key.
     pub keys: Vec<Expr>,
     /// The action, perhaps with arguments.

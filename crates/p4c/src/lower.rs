@@ -96,6 +96,14 @@ pub(super) struct Lower<'a> {
     pub info: super::p4info::Info,
     /// Fields of user metadata with `@field_list`.
     field_lists: Map<i64, Vec<(Ex, Scalar)>>,
+    /// Fields that a field list can keep.
+    listed: Set<Span>,
+    /// Constructs without effect.
+    warnings: Vec<Diagnostic>,
+    /// Direct meters and counters that the table action being lowered uses.
+    direct_uses: Vec<(String, Span)>,
+    /// The same of each lowered action.
+    action_uses: Map<usize, Vec<(String, Span)>>,
     inline_depth: usize,
     /// Number of calls inlined so far.
     inlined: usize,
@@ -126,7 +134,7 @@ const MAX_CALLS: usize = 100_000;
 const MAX_STORAGE: usize = 20_000;
 
 /// Lowers a checked program with a `main`.
-pub fn lower(program: &typed::Program) -> Result<(Program, super::p4info::Info)> {
+pub fn lower(program: &typed::Program) -> Result<(Program, super::p4info::Info, Vec<Diagnostic>)> {
     let mut lower = Lower {
         program,
         out: Program::default(),
@@ -147,6 +155,10 @@ pub fn lower(program: &typed::Program) -> Result<(Program, super::p4info::Info)>
         actions: Map::new(),
         info: super::p4info::Info::default(),
         field_lists: Map::new(),
+        listed: Set::new(),
+        warnings: Vec::new(),
+        direct_uses: Vec::new(),
+        action_uses: Map::new(),
         inline_depth: 0,
         inlined: 0,
         applied: Map::new(),
@@ -160,7 +172,7 @@ pub fn lower(program: &typed::Program) -> Result<(Program, super::p4info::Info)>
         no_match: None,
     };
     lower.main()?;
-    Ok((lower.out, lower.info))
+    Ok((lower.out, lower.info, lower.warnings))
 }
 
 impl<'a> Lower<'a> {

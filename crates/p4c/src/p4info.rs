@@ -2,7 +2,6 @@
 
 use super::ast::{Annotation, Annotations};
 use super::ir::{self, Array, Profile};
-use super::lex::Kind as Lexeme;
 use super::lower::{annotation_text, find_annotation, has_annotation, join, key_text};
 use super::typed::{DeclKind, Program, Stmt};
 use super::types::{DeclId, DefId, DefKind, Type};
@@ -76,10 +75,7 @@ fn given_id(annotations: &[Annotation]) -> Option<u32> {
 }
 
 fn number(annotations: &[Annotation], name: &str) -> Option<u32> {
-    find_annotation(annotations, name)?.body.iter().find_map(|token| match &token.kind {
-        Lexeme::Int(value, _) => value.to_u32(),
-        _ => None,
-    })
+    find_annotation(annotations, name)?.numbers().next()?.to_u32()
 }
 
 /// Ids of a list of fields: as `@id` says, the others the smallest that are free.

@@ -7,6 +7,7 @@ use super::source::{Diagnostic, Span};
 use belljar_base::Map;
 use std::rc::Rc;
 
+mod annotation;
 mod declaration;
 mod expression;
 mod statement;
@@ -70,6 +71,8 @@ pub(super) struct Parser {
     /// Types that the declaration being parsed declares within itself.
     inner: Vec<Decl>,
 }
+
+pub(super) use annotation::{Arguments, arguments};
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
@@ -336,62 +339,6 @@ impl Parser {
         }
         self.expect(">")?;
         Ok(args)
-    }
-
-    fn annotations(&mut self) -> Result<Annotations> {
-        let mut list = Vec::new();
-        while self.is("@") {
-            self.bump();
-            let Kind::Ident(word) = self.peek().kind.clone() else {
-                return Err(self.unexpected("the name of an annotation"));
-            };
-            let name = Ident { name: word, span: self.bump().span };
-            let mut body = Vec::new();
-            let mut structured = false;
-            if &*name.name == "pragma" {
-                while !self.peek().starts_line && self.peek().kind != Kind::End {
-                    body.push(self.bump());
-                }
-            } else if self.is("(") || self.is("[") {
-                structured = self.is("[");
-                body = self.balanced()?;
-            }
-            list.push(Annotation { name, body, structured });
-        }
-        Ok(list.into())
-    }
-
-    /// The tokens between an opening bracket and the one that closes it.
-    fn balanced(&mut self) -> Result<Vec<Token>> {
-        let open = self.bump();
-        let mut closing = vec![closing(&open)];
-        let mut body = Vec::new();
-        loop {
-            let token = self.bump();
-            if token.kind == Kind::End {
-                return Err(Diagnostic::error(open.span, "this bracket is not closed"));
-            }
-            if closing.last().is_some_and(|close| token.is(close)) {
-                closing.pop();
-                if closing.is_empty() {
-                    return Ok(body);
-                }
-            } else if token.is("(") || token.is("[") || token.is("{") {
-                closing.push(self::closing(&token));
-            } else if token.is(")") || token.is("]") || token.is("}") {
-                return Err(Diagnostic::error(token.span, "this bracket closes none")
-                    .note(open.span, "the last open one"));
-            }
-            body.push(token);
-        }
-    }
-}
-
-fn closing(open: &Token) -> &'static str {
-    match open.kind {
-        Kind::Punct("(") => ")",
-        Kind::Punct("[") => "]",
-        _ => "}",
     }
 }
 

@@ -140,6 +140,8 @@ pub struct Entry {
     pub args: Vec<Expr>,
     /// The priority as it is computed by the rules of the language.
     pub priority: BigInt,
+    /// `@priority`: the priority is BMv2's, of which the smallest wins.
+    pub raw: bool,
     /// Its place.
     pub span: Span,
 }

@@ -1,19 +1,21 @@
 //! Annotations, and the names that they give in the control plane.
 
 use super::Checker;
-use crate::ast::{self, Annotations};
+use crate::ast::{self, Annotation, Annotations, Constant};
 use crate::lex::Kind;
+use crate::parse::{Arguments, arguments};
 use crate::source::Span;
+use crate::typed::ExprKind;
+use crate::types::Type;
+use num_traits::ToPrimitive;
 
 /// Warnings that `@noWarn("...")` switches off, with the declaration that it stands before.
 pub(crate) fn quiet(program: &[ast::Decl]) -> Vec<(&'static str, Span)> {
     let mut list = Vec::new();
     for decl in program {
         for annotation in decl.annotations.iter().filter(|annotation| &*annotation.name.name == "noWarn") {
-            for token in &annotation.body {
-                if let Kind::Str(name) = &token.kind
-                    && let Some(name) = crate::warning_named(name)
-                {
+            for name in annotation.texts() {
+                if let Some(name) = crate::warning_named(name) {
                     list.push((name, decl.span.to(decl.name.span)));
                 }
             }
@@ -56,15 +58,58 @@ impl Checker {
                     }
                 }
             }
-            let text = annotation.body.iter().all(|token| match &token.kind {
-                Kind::Str(_) | Kind::Ident(_) => true,
-                Kind::Int(..) => false,
-                _ => token.is("++") || token.is("(") || token.is(")") || token.is("."),
-            });
-            if matches!(&*name, "name" | "deprecated") && !annotation.structured && !text {
-                self.error(annotation.name.span, format!("@{name} takes a string"));
-            }
+            self.evaluate(annotation);
         }
+    }
+
+    /// Finds the values of the arguments, which are known at compile time.
+    fn evaluate(&mut self, annotation: &Annotation) {
+        let Some(form) = arguments(annotation) else { return };
+        let name = &annotation.name.name;
+        let one = match form {
+            Arguments::Empty => return,
+            Arguments::Numbers => false,
+            Arguments::Number => true,
+            Arguments::Text => &**name != "noWarn",
+        };
+        if annotation.args.is_empty() && form != Arguments::Numbers || one && annotation.args.len() > 1 {
+            let noun = if form == Arguments::Text { "string" } else { "number" };
+            let count = annotation.args.len();
+            self.error(annotation.name.span, format!("@{name} takes one {noun}, not {count}"));
+            return;
+        }
+        let mut values = Vec::new();
+        for arg in &annotation.args {
+            let value = self.expr(arg);
+            if value.ty == Type::Poison {
+                return;
+            }
+            let value = self.enum_as_number(value);
+            values.push(match (&value.kind, form) {
+                (ExprKind::Str(text), Arguments::Text) => Constant::Text(text.clone()),
+                (ExprKind::Int(number), Arguments::Number | Arguments::Numbers) => {
+                    if number.to_u32().is_none() {
+                        self.error(arg.span, format!("{number} is not a number for @{name}")).help =
+                            Some(format!("the numbers are 0 to {}", u32::MAX));
+                        return;
+                    }
+                    Constant::Number(number.clone())
+                }
+                (_, Arguments::Text) => {
+                    self.error(arg.span, format!("@{name} takes a string")).help =
+                        Some("write it in quotes".into());
+                    return;
+                }
+                _ => {
+                    let help = "write a number, a constant, or a member of an enum with an underlying type";
+                    let text = format!("the argument of @{name} must be a number known at compile time");
+                    self.error(arg.span, text).help = Some(help.into());
+                    return;
+                }
+            });
+        }
+        // The annotations of a declaration are checked once.
+        let _ = annotation.values.set(values);
     }
 
     /// p4c has warnings that are not given here: their names are no mistake, but likely a misspelt one.
@@ -79,13 +124,7 @@ impl Checker {
     /// Remembers the name of an action or table in the control plane; two cannot have the same.
     pub(super) fn control_plane_name(&mut self, decl: &ast::Decl, block: &str, kind: &'static str) {
         let annotation = Self::annotation(&decl.annotations, "name");
-        let given = annotation.and_then(|annotation| match annotation.body.as_slice() {
-            [token] => match &token.kind {
-                Kind::Str(text) => Some(text.to_string()),
-                _ => None,
-            },
-            _ => None,
-        });
+        let given = annotation.and_then(|annotation| annotation.texts().next()).map(ToString::to_string);
         let local = given.unwrap_or_else(|| decl.name.name.to_string());
         let name = match local.strip_prefix('.') {
             Some(absolute) => absolute.to_string(),

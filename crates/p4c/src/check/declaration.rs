@@ -288,6 +288,7 @@ impl Checker {
         let mut list: Vec<ParamDef> = Vec::new();
         let mut defaulted = false;
         for param in params {
+            self.check_annotations(&param.annotations);
             let ty = self.value_ty(&param.ty);
             self.check_param(param, &ty, what);
             let default = param.default.as_ref().map(|default| {

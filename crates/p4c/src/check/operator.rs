@@ -36,7 +36,7 @@ impl Checker {
     }
 
     /// A serializable enum in arithmetic is its number.
-    fn enum_as_number(&mut self, expr: Expr) -> Expr {
+    pub(super) fn enum_as_number(&mut self, expr: Expr) -> Expr {
         if let Type::Named(id, _) = &expr.ty
             && let DefKind::SerEnum(inner, _) = &self.def(*id).kind
         {

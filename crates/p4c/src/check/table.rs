@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 impl Checker {
     pub(super) fn table(&mut self, decl: &ast::Decl, properties: &[ast::Property]) -> DeclId {
-        let mut table = Table::default();
+        let mut table = Table { largest_priority_wins: true, ..Table::default() };
         let mut seen: Vec<Rc<str>> = Vec::new();
         let mut has_actions = false;
         for property in properties {
@@ -103,6 +103,7 @@ impl Checker {
     }
 
     fn key(&mut self, value: &ast::Expr, kind: &ast::Ident, annotations: &ast::Annotations) -> Expr {
+        self.check_annotations(annotations);
         let value = self.value(value);
         let ty = self.resolved(&value.ty);
         let complex = match &value.kind {
@@ -184,6 +185,7 @@ impl Checker {
     }
 
     fn action_ref(&mut self, action: &ast::Expr, annotations: &ast::Annotations) -> Option<ActionRef> {
+        self.check_annotations(annotations);
         let (decl, args) = self.named_action(action)?;
         let signature = self.action_signature(decl);
         let directed = signature.params.iter().filter(|param| param.direction != Direction::None).count();
@@ -373,7 +375,7 @@ impl Checker {
         let Some(decl) = found else { return };
         let index = table.actions.iter().position(|action| action.decl == decl).unwrap_or_else(|| {
             let name = ast::Ident { name: "defaultonly".into(), span: Span::default() };
-            let annotation = ast::Annotation { name, body: Vec::new(), structured: false };
+            let annotation = ast::Annotation::marker(name);
             table.actions.push(ActionRef {
                 decl,
                 args: Vec::new(),
@@ -430,7 +432,11 @@ impl Checker {
                 (Some(last), true) => last - &delta,
                 (Some(last), false) => last + &delta,
             };
-            let value = entry.annotation.clone().or(explicit).unwrap_or(next);
+            self.check_annotations(&entry.annotations);
+            let annotation = Self::annotation(&entry.annotations, "priority");
+            let annotation = annotation.and_then(|annotation| annotation.numbers().next()).cloned();
+            let raw = annotation.is_some();
+            let value = annotation.or(explicit).unwrap_or(next);
             if value > BigInt::from(i32::MAX) || value < BigInt::from(0) {
                 self.error(name.span, format!("an entry would have the priority {value}"))
                     .notes
@@ -452,7 +458,7 @@ impl Checker {
                     .notes
                     .push((first, "the earlier entry".into()));
             }
-            table.entries.push(Entry { keys, action, args, priority: value, span: entry.span });
+            table.entries.push(Entry { keys, action, args, priority: value, raw, span: entry.span });
         }
     }
 
@@ -464,7 +470,9 @@ impl Checker {
         entries: &[ast::Entry],
         all: &[ast::Property],
     ) {
-        let given = |entry: &&ast::Entry| entry.priority.is_some() || entry.annotation.is_some();
+        let given = |entry: &&ast::Entry| {
+            entry.priority.is_some() || Self::annotation(&entry.annotations, "priority").is_some()
+        };
         let Some(first) = entries.iter().find(|entry| entry.priority.is_some()) else { return };
         let several =
             table.key.iter().any(|(_, kind, _)| matches!(&**kind, "ternary" | "range" | "optional"));

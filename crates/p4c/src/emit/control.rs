@@ -255,10 +255,12 @@ impl<'a> Emitter<'a> {
         let hit = sites.iter().any(|site| matches!(site, After::Hit(..)));
         let actions = sites.iter().any(|site| matches!(site, After::Actions(_)));
         if hit && actions {
-            let name = &self.program.tables[index].name;
+            let table = &self.program.tables[index];
+            let name = &table.name;
             let message =
                 format!("table {name} is applied at several places, by hit at one and by action at another");
-            return Err(Diagnostic::error(Span::default(), message));
+            return Err(Diagnostic::error(table.span, message)
+                .help("test the action at each place, or write a second table"));
         }
         if hit {
             let hits = sites.iter().map(|site| match site {

@@ -31,7 +31,7 @@ impl Lower<'_> {
             input.push(Input::Payload);
         }
         let algorithm = self.val(algorithm, out)?;
-        let algorithm = self.algorithm(Some(&algorithm));
+        let algorithm = self.algorithm(Some(&algorithm), span)?;
         let field = match self.val(target, out)? {
             Val::Ex(Ex::Field(field)) if matches!(field.header, HeaderRef::Instance(_)) => field,
             _ => return self.error(target.span, "the checksum must be a field of a header"),

@@ -4,7 +4,7 @@ use super::instance::constant;
 use super::place::Target;
 use super::{Call, Instance, Lower, Result, Val, Where, build};
 use crate::ir::*;
-use crate::source::Span;
+use crate::source::{Diagnostic, Span};
 use crate::typed::Expr;
 use crate::types::{FieldsKind, Type};
 use num_traits::ToPrimitive;
@@ -134,6 +134,11 @@ impl Lower<'_> {
             | "recirculate"
             | "resubmit_preserving_field_list"
             | "recirculate_preserving_field_list" => {
+                if name.starts_with("resubmit") {
+                    self.only_in(0, "resubmit", "use recirculate", span)?;
+                } else {
+                    self.only_in(1, "recirculate", "use resubmit", span)?;
+                }
                 let list = self.list_argument(name, call, 0, span, out)?;
                 let op = if name.starts_with("resubmit") { "resubmit" } else { "recirculate" };
                 out.push(Stmt::Primitive(op, vec![Arg::Ex(build::int(list))]));
@@ -210,7 +215,7 @@ impl Lower<'_> {
 
     fn hash(&mut self, call: &Call, span: Span, out: &mut Vec<Stmt>) -> Result<()> {
         let algorithm = self.val(self.arg(call, 1, span)?, out)?;
-        let algorithm = self.algorithm(Some(&algorithm));
+        let algorithm = self.algorithm(Some(&algorithm), span)?;
         let base = self.arg_ex(call, 2, span, out)?;
         let data = self.arg(call, 3, span)?;
         let value = self.val(data, out)?;
@@ -276,12 +281,27 @@ impl Lower<'_> {
         let Some(kind) = constant(&kind) else {
             return self.error(span, "the type of a clone must be known at compile time");
         };
+        if kind == 0.into() {
+            self.only_in(0, "a clone of type I2E", "write CloneType.E2E", span)?;
+        } else {
+            self.only_in(1, "a clone of type E2E", "write CloneType.I2E", span)?;
+        }
         let session = self.arg_ex(call, 1, span, out)?;
         let list =
             if name == "clone" { self.empty_list() } else { self.list_argument(name, call, 2, span, out)? };
         let op = if kind == 0.into() { "clone_ingress_pkt_to_egress" } else { "clone_egress_pkt_to_egress" };
         out.push(Stmt::Primitive(op, vec![Arg::Ex(session), Arg::Ex(build::int(list))]));
         Ok(())
+    }
+
+    /// Refuses a call outside the pipeline that it works in: 0 ingress, 1 egress.
+    fn only_in(&self, pipeline: usize, what: &str, remedy: &str, span: Span) -> Result<()> {
+        let controls = matches!(self.place, Where::Control | Where::TableAction);
+        if controls && self.pipeline == pipeline {
+            return Ok(());
+        }
+        let name = ["ingress", "egress"][pipeline];
+        Err(Diagnostic::error(span, format!("{what} works in {name} only")).help(remedy))
     }
 
     fn empty_list(&mut self) -> i64 {
@@ -315,7 +335,12 @@ impl Lower<'_> {
             let Some(number) = constant(&value).and_then(|value| value.to_i64()) else {
                 return self.error(span, "the number of a field list must be known at compile time");
             };
-            let elements = self.field_lists.get(&number).cloned().unwrap_or_default();
+            let Some(elements) = self.field_lists.get(&number).cloned() else {
+                let text =
+                    format!("no field of the user metadata has @field_list({number}): nothing is kept");
+                self.warnings.push(Diagnostic::warning("invalid", arg.span, text));
+                return Ok(self.empty_list());
+            };
             return Ok(self.add_list("fl", elements));
         }
         let ty = arg.ty.clone();
@@ -360,6 +385,7 @@ impl Lower<'_> {
                 if !self.in_table_action() {
                     return self.error(span, "a direct meter can only be read in an action of its table");
                 }
+                self.direct_uses.push((name.clone(), span));
                 let (field, target) = self.result(call, 0, span, out)?;
                 let meter = self.out.meters.iter_mut().find(|meter| meter.name == name);
                 let mut known = None;

@@ -4,7 +4,7 @@ use super::{Bound, Lower, Result, Val, Where};
 use crate::ast::{Annotation, Annotations};
 use crate::ir::*;
 use crate::lex::Kind;
-use crate::source::Span;
+use crate::source::{Diagnostic, Span};
 use crate::typed::{Call, DeclKind, Stmt as TypedStmt};
 use crate::types::{DeclId, DefId, DefKind, Type};
 use num_bigint::BigInt;
@@ -44,6 +44,9 @@ impl Instance {
 /// The text of an annotation such as `@name("x")`.
 pub fn annotation_text(annotations: &[Annotation], name: &str) -> Option<String> {
     let annotation = find_annotation(annotations, name)?;
+    if let Some(text) = annotation.texts().next() {
+        return Some(text.to_string());
+    }
     let mut text = String::new();
     for token in &annotation.body {
         match &token.kind {
@@ -93,9 +96,11 @@ impl Lower<'_> {
                 let name = self.full_name(id);
                 let Type::Set(element) = self.ty(&self.decl(id).ty) else { return Ok(()) };
                 let width = self.width_of(&element);
-                let size = match self.val(size, &mut Vec::new())? {
-                    Val::Ex(Ex::Int(size)) => size.to_u64().unwrap_or(0),
-                    _ => 0,
+                let span = size.span;
+                let Some(size) = constant(&self.val(size, &mut Vec::new())?).and_then(|size| size.to_u64())
+                else {
+                    return self
+                        .error(span, "the size of a value set must be a number known at compile time");
                 };
                 if !self.out.value_sets.iter().any(|(other, _)| *other == name) {
                     self.out.value_sets.push((name.clone(), width));
@@ -227,20 +232,20 @@ impl Lower<'_> {
                     self.info.array("direct_meter", &array, id, None);
                 }
             }
-            "action_profile" | "action_selector" => self.profile(instance),
+            "action_profile" | "action_selector" => self.profile(instance)?,
             _ => {}
         }
         Ok(())
     }
 
     /// Adds an action profile or selector.
-    pub(super) fn profile(&mut self, instance: &Rc<Instance>) {
+    pub(super) fn profile(&mut self, instance: &Rc<Instance>) -> Result<()> {
         if self.out.profiles.iter().any(|profile| profile.name == instance.path) {
-            return;
+            return Ok(());
         }
         let selector = &*self.program.defs[instance.def].name.name == "action_selector";
         let (size, algorithm) = if selector {
-            (instance.number(1), Some(self.algorithm(instance.arg(0))))
+            (instance.number(1), Some(self.algorithm(instance.arg(0), instance.span)?))
         } else {
             (instance.number(0), None)
         };
@@ -253,19 +258,21 @@ impl Lower<'_> {
         };
         self.info.profiles.push((profile.clone(), instance.annotations.clone()));
         self.out.profiles.push(profile);
+        Ok(())
     }
 
     /// The name of a hash algorithm given by its number in `HashAlgorithm`.
-    pub(super) fn algorithm(&self, value: Option<&Val>) -> String {
-        let Some(Val::Ex(Ex::Int(number))) = value else { return "crc16".into() };
-        let index = number.to_usize().unwrap_or(0);
+    pub(super) fn algorithm(&self, value: Option<&Val>, span: Span) -> Result<String> {
         let members = self.program.defs.iter().find_map(|def| match &def.kind {
             DefKind::Enum(members) if &*def.name.name == "HashAlgorithm" => Some(members.clone()),
             _ => None,
         });
-        members
-            .and_then(|members| members.get(index).map(|name| name.to_string()))
-            .unwrap_or_else(|| "crc16".into())
+        let number = value.and_then(constant).and_then(|number| number.to_usize());
+        match number.and_then(|number| members?.get(number).map(ToString::to_string)) {
+            Some(name) => Ok(name),
+            None => Err(Diagnostic::error(span, "the algorithm must be known at compile time")
+                .help("write a member of HashAlgorithm")),
+        }
     }
 
     /// Runs the body of a control whose parameters are bound.

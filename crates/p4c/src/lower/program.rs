@@ -3,7 +3,6 @@
 use super::{Bound, Instance, Lower, Result, Val, Where, build};
 use crate::ast::Annotations;
 use crate::ir::*;
-use crate::lex::Kind;
 use crate::source::{Diagnostic, Span};
 use crate::typed::DeclKind;
 use crate::types::{DefKind, Type};
@@ -47,7 +46,8 @@ impl Lower<'_> {
         let standard = self.standard(&standard.clone())?;
         let hdr = Bound::Place(self.storage("", &headers.clone(), parser.span)?);
         let metadata_place = self.storage("userMetadata", &metadata.clone(), parser.span)?;
-        self.collect_lists(&metadata.clone(), &metadata_place, &[]);
+        self.collect_lists(&metadata.clone(), &metadata_place, &[])?;
+        self.warn_unlisted();
         let meta = Bound::Place(metadata_place);
         let standard = Bound::Place(standard);
 
@@ -83,6 +83,7 @@ impl Lower<'_> {
         let mut body = Vec::new();
         self.control_body(deparser, &mut body)?;
         self.deparser(body, deparser.span)?;
+        self.warn_unattached();
         self.out.errors = self.program.errors.clone();
         for id in &self.program.top_defs {
             if let DefKind::Enum(members) = &self.program.defs[*id].kind {
@@ -135,21 +136,58 @@ impl Lower<'_> {
     }
 
     /// Finds the `@field_list` fields of the user's metadata.
-    fn collect_lists(&mut self, ty: &Type, place: &Place, outer: &[i64]) {
-        let (Type::Named(def, _), Place::Struct(places)) = (ty, place) else { return };
-        let DefKind::Fields(_, fields) = &self.program.defs[*def].kind else { return };
-        for (field, (_, place)) in fields.clone().iter().zip(places.iter()) {
+    fn collect_lists(&mut self, ty: &Type, place: &Place, outer: &[i64]) -> Result<()> {
+        let (Type::Named(def, _), Place::Struct(places)) = (ty, place) else { return Ok(()) };
+        let DefKind::Fields(_, fields) = &self.program.defs[*def].kind else { return Ok(()) };
+        let (fields, types) = (fields.clone(), self.fields(ty).map(|(_, fields)| fields).unwrap_or_default());
+        for ((field, (_, ty)), (_, place)) in fields.iter().zip(types).zip(places.iter()) {
+            self.listed.insert(field.name.span);
             let mut lists = outer.to_vec();
             lists.extend(list_numbers(&field.annotations));
-            if let Place::Struct(_) = place {
-                self.collect_lists(&self.ty(&field.ty), place, &lists);
+            if let (Place::Struct(_), Type::Named(..)) = (place, &ty) {
+                self.collect_lists(&ty, place, &lists)?;
                 continue;
             }
-            let value = self.read(place);
-            let Ok(inputs) = self.inputs(&value, &field.ty, field.name.span) else { continue };
+            if lists.is_empty() {
+                continue;
+            }
+            if !matches!(place, Place::Scalar(_) | Place::Struct(_)) {
+                let text = "a header cannot be kept by a field list: its validity is no field";
+                return Err(Diagnostic::error(field.name.span, text).help("keep its fields in a struct"));
+            }
+            let inputs = self.inputs(&self.read(place), &ty, field.name.span)?;
             for number in lists {
                 self.field_lists.entry(number).or_default().extend(inputs.clone());
             }
+        }
+        Ok(())
+    }
+
+    /// Warns of `@field_list` on fields that are not metadata of the user, where it has no effect.
+    fn warn_unlisted(&mut self) {
+        for def in &self.program.defs {
+            let DefKind::Fields(_, fields) = &def.kind else { continue };
+            for field in fields.iter().filter(|field| !self.listed.contains(&field.name.span)) {
+                if let Some(annotation) = super::instance::find_annotation(&field.annotations, "field_list") {
+                    let text = "@field_list has no effect here: this is no field of the user metadata";
+                    let warning = Diagnostic::warning("invalid", annotation.name.span, text);
+                    self.warnings.push(warning.help("mark a field of the parser's third parameter"));
+                }
+            }
+        }
+    }
+
+    /// Warns of direct counters and meters that no table has.
+    fn warn_unattached(&mut self) {
+        let arrays = self.out.counters.iter().chain(&self.out.meters);
+        for array in arrays.filter(|array| array.direct && array.table.is_none()) {
+            let decl = self.info.arrays.iter().find(|(_, other, ..)| other.name == array.name);
+            let Some((kind, _, decl, _)) = decl else { continue };
+            let span = self.program.decls[*decl].name.span;
+            let property = if *kind == "direct_meter" { "meters" } else { "counters" };
+            let text = format!("no table has this {}: it stays empty", kind.replace('_', " "));
+            let warning = Diagnostic::warning("unused", span, text);
+            self.warnings.push(warning.help(format!("name it in the '{property}' of a table")));
         }
     }
 
@@ -221,13 +259,6 @@ fn empty(stmt: &Stmt) -> bool {
 
 /// The numbers in `@field_list(1, 2)`.
 fn list_numbers(annotations: &Annotations) -> Vec<i64> {
-    let mut numbers = Vec::new();
-    for annotation in annotations.iter().filter(|annotation| &*annotation.name.name == "field_list") {
-        for token in &annotation.body {
-            if let Kind::Int(value, _) = &token.kind {
-                numbers.extend(value.to_i64());
-            }
-        }
-    }
-    numbers
+    let lists = annotations.iter().filter(|annotation| &*annotation.name.name == "field_list");
+    lists.flat_map(|annotation| annotation.numbers().filter_map(ToPrimitive::to_i64)).collect()
 }

@@ -4,7 +4,7 @@ use super::instance::constant;
 use super::{Bound, DeclKind, Lower, Result, Val, Where, build};
 use crate::ast::Direction;
 use crate::ir::*;
-use crate::source::Span;
+use crate::source::{Diagnostic, Span};
 use crate::typed::{self, Builtin, Callee, Expr, ExprKind};
 use crate::types::DeclId;
 use num_bigint::BigInt;
@@ -47,7 +47,15 @@ impl Lower<'_> {
             actions: Vec::new(),
             default: None,
             entries: Vec::new(),
-            size: table.size.as_ref().and_then(|size| size.to_u64()).unwrap_or(DEFAULT_SIZE),
+            size: match &table.size {
+                Some(size) => match size.to_u64() {
+                    Some(size) => size,
+                    None => {
+                        return self.error(self.decl(id).name.span, format!("a size of {size} is too large"));
+                    }
+                },
+                None => DEFAULT_SIZE,
+            },
             profile: None,
             counter: false,
             meter: None,
@@ -58,12 +66,15 @@ impl Lower<'_> {
         for action in &table.actions {
             actions.push(self.action(action)?);
         }
+        for action in &actions {
+            self.check_direct_uses(index, *action)?;
+        }
         self.out.tables[index].actions = actions;
         if let Some((action, args, is_const)) = &table.default {
             let args = self.constants(args)?;
             self.out.tables[index].default = Some((*action, args, *is_const));
         }
-        for entry in &table.entries {
+        for (position, entry) in table.entries.iter().enumerate() {
             let mut keys = Vec::new();
             for (set, (_, kind, _)) in entry.keys.iter().zip(&table.key) {
                 if &**kind != "selector" {
@@ -72,8 +83,12 @@ impl Lower<'_> {
             }
             let args = self.constants(&entry.args)?;
             let mut priority = entry.priority.to_i64().unwrap_or(i64::MAX);
-            if table.largest_priority_wins && !table.const_entries {
-                priority = 1_000_000 - priority;
+            let several = |kind: &str| matches!(kind, "ternary" | "range" | "optional");
+            if !table.key.iter().any(|(_, kind, _)| several(kind)) {
+                priority = position as i64 + 1;
+            } else if table.largest_priority_wins && !table.const_entries && !entry.raw {
+                // The smallest wins in BMv2. P4Runtime's priorities are counted down from the same number.
+                priority = i64::from(i32::MAX) - priority;
             }
             let span = entry.span;
             self.out.tables[index].entries.push(Entry { keys, action: entry.action, args, priority, span });
@@ -81,6 +96,21 @@ impl Lower<'_> {
         self.check_entries(index)?;
         self.info.tables.insert(name, (id, index));
         Ok(index)
+    }
+
+    /// A direct meter that an action reads is that of the table: only the table executes it.
+    fn check_direct_uses(&self, index: usize, action: usize) -> Result<()> {
+        let table = &self.out.tables[index];
+        for (name, span) in self.action_uses.get(&action).into_iter().flatten() {
+            if table.meter.as_ref() != Some(name) {
+                let text =
+                    format!("'{name}' is not the meter of the table '{}', which has this action", table.name);
+                return Err(Diagnostic::error(*span, text)
+                    .note(table.span, "the table")
+                    .help("name it in the table's 'meters', or write an action for this table alone"));
+            }
+        }
+        Ok(())
     }
 
     fn check_entries(&self, index: usize) -> Result<()> {
@@ -167,7 +197,7 @@ impl Lower<'_> {
                     let kind = self.program.defs[instance.def].name.name.clone();
                     match &*kind {
                         "action_profile" | "action_selector" => {
-                            self.profile(&instance);
+                            self.profile(&instance)?;
                             let found =
                                 self.out.profiles.iter().position(|profile| profile.name == instance.path);
                             self.out.tables[index].profile = found;
@@ -196,13 +226,25 @@ impl Lower<'_> {
                     }
                 }
                 "support_timeout" | "idle_timeout" => {
-                    self.out.tables[index].timeout = value.bool().unwrap_or(false);
+                    let Val::Ex(Ex::Bool(timeout)) = self.val(value, &mut Vec::new())? else {
+                        let text = format!("'{property}' must be true or false, known at compile time");
+                        return self.error(span, text);
+                    };
+                    self.out.tables[index].timeout = timeout;
                 }
                 "size" => {
                     let size = constant(&self.val(value, &mut Vec::new())?).and_then(|size| size.to_u64());
-                    self.out.tables[index].size = size.unwrap_or(DEFAULT_SIZE);
+                    let Some(size) = size else {
+                        return self
+                            .error(span, "the size of a table must be a number known at compile time");
+                    };
+                    self.out.tables[index].size = size;
                 }
-                _ => {}
+                _ => {
+                    let text = format!("the target has no table property '{property}': it has no effect");
+                    let warning = Diagnostic::warning("invalid", span, text);
+                    self.warnings.push(warning.help("@noWarn(\"invalid\") before the table silences this"));
+                }
             }
         }
         Ok(())
@@ -248,19 +290,23 @@ impl Lower<'_> {
             let Some(scalar) = self.scalar(&self.ty(&param.ty)) else {
                 return self.error(param.name.span, "the control plane of this target only gives numbers");
             };
-            let data = Ex::Data(params.len(), scalar);
+            // The bits of a signed argument are a number without a sign until they are taken as such.
+            let data = build::wrap(Ex::Data(params.len(), scalar), scalar);
             let data = if scalar == Scalar::Bool { build::to_bool(data) } else { data };
             self.bound.insert(param.decl, Bound::Value(Val::Ex(data)));
             let name = super::instance::annotation_text(&param.annotations, "name");
             params.push((name.unwrap_or_else(|| param.name.name.to_string()), scalar));
         }
         let place = std::mem::replace(&mut self.place, Where::TableAction);
+        let outer = std::mem::take(&mut self.direct_uses);
         let lowered = self.action_body(action, signature, body);
         self.place = place;
+        let uses = std::mem::replace(&mut self.direct_uses, outer);
         let body = lowered?;
         self.use_action(&name, action.decl);
         self.out.actions.push(Action { name, params, body });
         let index = self.out.actions.len() - 1;
+        self.action_uses.insert(index, uses);
         if action.args.is_empty() {
             self.actions.insert(key, index);
         }

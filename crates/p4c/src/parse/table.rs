@@ -2,7 +2,6 @@
 
 use super::{Parser, Result};
 use crate::ast::*;
-use crate::lex::{Kind, Token};
 
 impl Parser {
     /// `table name { properties }`.
@@ -82,14 +81,9 @@ impl Parser {
             self.expect(":")?;
             let action = self.expression()?;
             let annotations = self.annotations()?;
-            let annotation = annotations.iter().find(|annotation| &*annotation.name.name == "priority");
-            let annotation = annotation.and_then(|annotation| match annotation.body.as_slice() {
-                [Token { kind: Kind::Int(value, _), .. }] => Some(value.clone()),
-                _ => None,
-            });
             let span = start.to(self.previous());
             self.expect(";")?;
-            entries.push(Entry { annotation, priority, keys, action, span });
+            entries.push(Entry { annotations, priority, keys, action, span });
         }
         Ok(entries)
     }

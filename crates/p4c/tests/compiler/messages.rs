@@ -124,3 +124,124 @@ fn tables_and_conditions_name_their_lines() {
     }
     assert!(tables > 0 && conditions > 0, "{tables} tables, {conditions} conditions");
 }
+
+/// A v1model program with the given metadata fields and statements of the ingress.
+fn with_metadata(before: &str, fields: &str, ingress: &str) -> String {
+    format!(
+        "#include <core.p4>
+#include <v1model.p4>
+{before}
+struct headers_t {{}}
+struct meta_t {{ {fields} }}
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {{ state start {{ transition accept; }} }}
+control V(inout headers_t h, inout meta_t m) {{ apply {{}} }}
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {{ {ingress} }}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {{ apply {{}} }}
+control D(packet_out p, in headers_t h) {{ apply {{}} }}
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"
+    )
+}
+
+#[test]
+fn arguments_of_annotations_are_evaluated_or_refused() {
+    let cases = [
+        ("@field_list(missing) bit<8> a;", "'missing' is not declared"),
+        ("@field_list(1 2) bit<8> a;", "the arguments of @field_list end before this"),
+        (
+            "@field_list(\"x\") bit<8> a;",
+            "the argument of @field_list must be a number known at compile time",
+        ),
+        ("@field_list(-1) bit<8> a;", "-1 is not a number for @field_list"),
+        (
+            "@field_list(Plain.x) bit<8> a;",
+            "the argument of @field_list must be a number known at compile time",
+        ),
+        ("@field_list(1) h_t a;", "a header cannot be kept by a field list"),
+        ("@id(1, 2) bit<8> a;", "@id takes one number, not 2"),
+        ("@name(3) bit<8> a;", "@name takes a string"),
+        ("@name() bit<8> a;", "@name takes one string, not 0"),
+        ("@hidden(1) bit<8> a;", "@hidden takes no arguments"),
+    ];
+    for (field, wanted) in cases {
+        let error = refused(&with_metadata("enum Plain { x } header h_t { bit<8> f; }", field, "apply {}"));
+        assert!(error.contains(wanted) && error.contains("program.p4:5:"), "{field}: {error}");
+    }
+}
+
+#[test]
+fn field_lists_without_fields_are_warned_of() {
+    let compiled = |fields: &str, call: &str| {
+        let before = "struct other_t { @field_list(1) bit<8> a; }";
+        let before = if fields.is_empty() { before } else { "" };
+        let text = with_metadata(before, fields, &format!("apply {{ {call} }}"));
+        compile("program.p4", &text, &Options::default()).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let call = "clone_preserving_field_list(CloneType.I2E, 5, 2);";
+    let warnings = compiled("@field_list(1) bit<8> a;", call).warnings.to_string();
+    assert!(warnings.contains("no field of the user metadata has @field_list(2)"), "{warnings}");
+    let warnings = compiled("", "").warnings.to_string();
+    assert!(warnings.contains("@field_list has no effect here"), "{warnings}");
+    assert!(compiled("@field_list(2) bit<8> a;", call).warnings.list.is_empty());
+}
+
+#[test]
+fn a_name_is_any_constant_string() {
+    for annotation in ["@name(\"first\" ++ \"_second\")", "@name(FULL)", "@pragma name \"first_second\"\n"] {
+        let before = "const string FULL = \"first_second\";";
+        let table = format!("{annotation} table t {{ actions = {{ NoAction; }} }} apply {{ t.apply(); }}");
+        let text = with_metadata(before, "", &table);
+        let compiled =
+            compile("program.p4", &text, &Options::default()).unwrap_or_else(|error| panic!("{error}"));
+        assert!(compiled.p4info.contains("name: \"I.first_second\""), "{annotation}: {}", compiled.p4info);
+    }
+}
+
+#[test]
+fn calls_that_would_have_no_effect_are_refused() {
+    let cases = [
+        ("apply { recirculate_preserving_field_list(0); }", "recirculate works in egress only"),
+        ("apply { clone(CloneType.E2E, 1); }", "a clone of type E2E works in egress only"),
+        (
+            "apply { bit<16> r; HashAlgorithm a = HashAlgorithm.crc16; if (s.packet_length > 9) { a = HashAlgorithm.crc32; }
+             hash(r, a, 16w0, { s.packet_length }, 16w9); }",
+            "the algorithm must be known at compile time",
+        ),
+        (
+            "table t { actions = { NoAction; } support_timeout = s.packet_length > 9; } apply { t.apply(); }",
+            "'support_timeout' must be true or false, known at compile time",
+        ),
+        (
+            "direct_meter<bit<2>>(MeterType.bytes) one; direct_meter<bit<2>>(MeterType.bytes) two; bit<2> color;
+             action a() { one.read(color); }
+             table t { key = { s.packet_length: exact; } actions = { a; } meters = two; } apply { t.apply(); }",
+            "'I.one' is not the meter of the table 'I.t', which has this action",
+        ),
+    ];
+    for (ingress, wanted) in cases {
+        let error = refused(&with_metadata("", "", ingress));
+        assert!(error.contains(wanted), "{ingress}: {error}");
+    }
+}
+
+#[test]
+fn declarations_without_effect_are_warned_of() {
+    let cases = [
+        (
+            "table t { actions = { NoAction; } color_aware = true; } apply { t.apply(); }",
+            "the target has no table property 'color_aware': it has no effect",
+        ),
+        (
+            "direct_counter(CounterType.bytes) c; action a() { c.count(); }
+             table t { actions = { a; NoAction; } } apply { t.apply(); }",
+            "no table has this direct counter: it stays empty",
+        ),
+    ];
+    for (ingress, wanted) in cases {
+        let text = with_metadata("", "", ingress);
+        let compiled =
+            compile("program.p4", &text, &Options::default()).unwrap_or_else(|error| panic!("{error}"));
+        let warnings = compiled.warnings.to_string();
+        assert!(warnings.contains(wanted), "{ingress}: {warnings}");
+    }
+}

@@ -100,12 +100,14 @@ fn damaged_programs_never_panic() {
     let (seed, rounds) = rounds.map_or((7, 600), |rounds: u64| (rounds, rounds));
     let mut random = Seed(seed).stream(&["p4", "damage"]);
     let programs = programs();
+    // The programs include files that lie beside them.
+    let name = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/constructs/damaged.p4");
     let mut compiled = 0;
     for _ in 0..rounds {
         let mut any = || &programs[random.below(programs.len() as u64) as usize];
         let (program, other) = (any(), any());
         let text = damaged(program, other, &mut random);
-        let done = std::panic::catch_unwind(|| compile("damaged.p4", &text, &Options::default()));
+        let done = std::panic::catch_unwind(|| compile(name, &text, &Options::default()));
         match done.unwrap_or_else(|_| panic!("this ends the compiler:\n{text}")) {
             Ok(_) => compiled += 1,
             Err(error) => {

@@ -1,0 +1,151 @@
+//! Annotations.
+
+use super::{Parser, Result};
+use crate::ast::*;
+use crate::lex::{Kind, Token};
+use crate::source::Diagnostic;
+
+/// Arguments that an annotation of the language or of v1model takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arguments {
+    /// None.
+    Empty,
+    /// One string known at compile time.
+    Text,
+    /// One number known at compile time.
+    Number,
+    /// Numbers known at compile time.
+    Numbers,
+}
+
+/// Annotations whose arguments are checked, and their forms. The bodies of others are for other tools.
+const FORMS: &[(&str, Arguments)] = &[
+    ("alias", Arguments::Text),
+    ("atomic", Arguments::Empty),
+    ("brief", Arguments::Text),
+    ("controller_header", Arguments::Text),
+    ("defaultonly", Arguments::Empty),
+    ("deprecated", Arguments::Text),
+    ("description", Arguments::Text),
+    ("disable_optimization", Arguments::Empty),
+    ("field_list", Arguments::Numbers),
+    ("hidden", Arguments::Empty),
+    ("id", Arguments::Number),
+    ("likely", Arguments::Empty),
+    ("max_group_size", Arguments::Number),
+    ("max_member_weight", Arguments::Number),
+    ("metadata", Arguments::Empty),
+    ("name", Arguments::Text),
+    ("noSideEffects", Arguments::Empty),
+    ("nounroll", Arguments::Empty),
+    ("noWarn", Arguments::Text),
+    ("optional", Arguments::Empty),
+    ("pkginfo_name", Arguments::Text),
+    ("pkginfo_version", Arguments::Text),
+    ("priority", Arguments::Number),
+    ("pure", Arguments::Empty),
+    ("selector_size_semantics", Arguments::Text),
+    ("tableonly", Arguments::Empty),
+    ("unlikely", Arguments::Empty),
+    ("unroll", Arguments::Empty),
+];
+
+/// The arguments of an annotation; `None` where only other tools know it.
+pub(crate) fn arguments(annotation: &Annotation) -> Option<Arguments> {
+    let known = |(name, _): &&(&str, Arguments)| *name == &*annotation.name.name;
+    FORMS.iter().find(known).filter(|_| !annotation.structured).map(|(_, form)| *form)
+}
+
+impl Parser {
+    pub(super) fn annotations(&mut self) -> Result<Annotations> {
+        let mut list = Vec::new();
+        while self.is("@") {
+            self.bump();
+            let Kind::Ident(word) = self.peek().kind.clone() else {
+                return Err(self.unexpected("the name of an annotation"));
+            };
+            let mut name = Ident { name: word, span: self.bump().span };
+            let mut body = Vec::new();
+            let mut structured = false;
+            if &*name.name == "pragma" {
+                while !self.peek().starts_line && self.peek().kind != Kind::End {
+                    body.push(self.bump());
+                }
+                // `@pragma name body` is `@name(body)`.
+                if let Some(Token { kind: Kind::Ident(word), span, .. }) = body.first() {
+                    name = Ident { name: word.clone(), span: *span };
+                    body.remove(0);
+                }
+            } else if self.is("(") || self.is("[") {
+                structured = self.is("[");
+                body = self.balanced()?;
+            }
+            let mut annotation = Annotation { body, structured, ..Annotation::marker(name) };
+            if let Some(form) = arguments(&annotation) {
+                annotation.args = self.annotation_arguments(&annotation, form)?;
+            }
+            list.push(annotation);
+        }
+        Ok(list.into())
+    }
+
+    /// The expressions in the body of an annotation.
+    fn annotation_arguments(&mut self, annotation: &Annotation, form: Arguments) -> Result<Vec<Expr>> {
+        let Some(last) = annotation.body.last() else { return Ok(Vec::new()) };
+        if form == Arguments::Empty {
+            let text = format!("@{} takes no arguments", annotation.name.name);
+            return Err(Diagnostic::error(annotation.name.span, text).help("remove what is in the brackets"));
+        }
+        let mut tokens = annotation.body.clone();
+        tokens.push(Token { kind: Kind::End, span: last.span, starts_line: false, spaced: false });
+        let (outer, at) = (std::mem::replace(&mut self.tokens, tokens), std::mem::take(&mut self.at));
+        let parsed = self.argument_list(annotation);
+        (self.tokens, self.at) = (outer, at);
+        parsed
+    }
+
+    fn argument_list(&mut self, annotation: &Annotation) -> Result<Vec<Expr>> {
+        let mut list = Vec::new();
+        while self.peek().kind != Kind::End {
+            list.push(self.expression()?);
+            if self.peek().kind != Kind::End && !self.eat(",") {
+                let text = format!("the arguments of @{} end before this", annotation.name.name);
+                return Err(Diagnostic::error(self.peek().span, text).help("separate them with ','"));
+            }
+        }
+        Ok(list)
+    }
+
+    /// The tokens between an opening bracket and the one that closes it.
+    fn balanced(&mut self) -> Result<Vec<Token>> {
+        let open = self.bump();
+        let mut closing = vec![closing(&open)];
+        let mut body = Vec::new();
+        loop {
+            let token = self.bump();
+            if token.kind == Kind::End {
+                return Err(Diagnostic::error(open.span, "this bracket is not closed"));
+            }
+            if closing.last().is_some_and(|close| token.is(close)) {
+                closing.pop();
+                if closing.is_empty() {
+                    return Ok(body);
+                }
+            } else if token.is("(") || token.is("[") || token.is("{") {
+                closing.push(self::closing(&token));
+            } else if token.is(")") || token.is("]") || token.is("}") {
+                return Err(Diagnostic::error(token.span, "this bracket closes none")
+                    .note(open.span, "the last open one"));
+            }
+            body.push(token);
+        }
+    }
+}
+
+fn closing(open: &Token) -> &'static str {
+    match open.kind {
+        Kind::Punct("(") => ")",
+        Kind::Punct("[") => "]",
+        _ => "}",
+    }
+}
