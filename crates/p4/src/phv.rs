@@ -1,6 +1,7 @@
 //! A packet's headers and metadata while it is in the switch.
 //!
-//! A header that is not valid reads as zeros: it is cleared when it becomes invalid, and writes to it are dropped.
+//! As in simple_switch, a header that becomes invalid keeps its fields, which can be read and written until it becomes valid
+//! again: `add_header` clears it then. A packet starts with all fields 0.
 
 use crate::bits::{self, PADDING};
 use crate::program::{Field, Program};
@@ -49,9 +50,7 @@ impl Phv {
     /// Sets a field of at most 128 bits to the lowest bits of a value.
     #[inline]
     pub fn set(&mut self, field: &Field, value: u128) {
-        if field.metadata || self.valid[field.header as usize] {
-            bits::set(&mut self.bytes, field.offset, field.width, value);
-        }
+        bits::set(&mut self.bytes, field.offset, field.width, value);
     }
     /// Sets a field that the program may not have.
     #[inline]
@@ -66,9 +65,7 @@ impl Phv {
         field.map_or(0, |field| self.get(&field) as u64)
     }
     pub fn set_bytes(&mut self, field: &Field, value: &[u8]) {
-        if field.metadata || self.valid[field.header as usize] {
-            bits::set_bytes(&mut self.bytes, field.offset, field.width, value);
-        }
+        bits::set_bytes(&mut self.bytes, field.offset, field.width, value);
     }
 
     /// Length of a header on the wire, in bytes.
@@ -87,17 +84,29 @@ impl Phv {
             }
         }
     }
-    /// Makes a header invalid and clears it.
+    /// Makes a header invalid. Its fields stay.
     pub fn set_invalid(&mut self, program: &Program, header: u32) {
-        let place = &program.headers[header as usize];
-        if place.metadata || !self.valid[header as usize] {
-            return;
+        if !program.headers[header as usize].metadata {
+            self.valid[header as usize] = false;
         }
-        self.valid[header as usize] = false;
+    }
+    /// Clears the fields of a header.
+    pub fn clear(&mut self, program: &Program, header: u32) {
         self.variable[header as usize] = 0;
-        let at = place.at as usize;
-        let bytes = program.types[place.kind as usize].bytes as usize;
+        let at = program.headers[header as usize].at as usize;
+        let bytes = program.kind_of(header).bytes as usize;
         self.bytes[at..at + bytes].fill(0);
+    }
+
+    /// Exchanges two headers of one type, with their fields and validity.
+    pub fn swap_headers(&mut self, program: &Program, left: u32, right: u32) {
+        let bytes = program.kind_of(left).bytes as usize;
+        let at = |header: u32| program.headers[header as usize].at as usize;
+        for byte in 0..bytes {
+            self.bytes.swap(at(left) + byte, at(right) + byte);
+        }
+        self.valid.swap(left as usize, right as usize);
+        self.variable.swap(left as usize, right as usize);
     }
 
     pub fn copy_header(&mut self, program: &Program, to: u32, from: u32) {
@@ -137,6 +146,8 @@ impl Phv {
             None => self.bytes[at..at + len].copy_from_slice(&bytes[..len]),
             Some(place) => {
                 let start = (at * 8) as u32;
+                // What an earlier and longer header left would differ in comparisons.
+                self.clear(program, header);
                 self.variable[header as usize] = variable;
                 let mut padded = vec![0; len + PADDING];
                 padded[..len].copy_from_slice(&bytes[..len]);

@@ -23,14 +23,13 @@ pub fn emit(program: &mut Program, name: &str, sources: &Sources) -> Result<Valu
     let mut emitter = control::Emitter::new(program, sources);
     let pipelines = emitter.pipelines()?;
     let synthesized = emitter.into_actions();
-    let actions =
-        program.actions.iter().map(|action| action_json(program, &action.name, &action.params, &action.body));
+    let actions = program.actions.iter().map(|action| action_json(program, sources, action));
     let mut actions = actions.collect::<Result<Vec<_>>>()?;
     for action in synthesized {
         actions.push(action);
     }
     number(&mut actions);
-    let deparser = action::primitives(program, &program.deparser)?;
+    let deparser = action::primitives(program, sources, &program.deparser)?;
     let order =
         program.emitted.iter().map(|header| json!(program.layout.headers[*header].name)).collect::<Vec<_>>();
     let mut root = Object::new();
@@ -84,10 +83,11 @@ fn number(list: &mut [Value]) {
     }
 }
 
-fn action_json(program: &Program, name: &str, params: &[(String, Scalar)], body: &[Stmt]) -> Result<Value> {
-    let data = params.iter().map(|(name, scalar)| json!({"name": name, "bitwidth": scalar.width()}));
+fn action_json(program: &Program, sources: &Sources, action: &Action) -> Result<Value> {
+    let name = &action.name;
+    let data = action.params.iter().map(|(name, scalar)| json!({"name": name, "bitwidth": scalar.width()}));
     let data = data.collect::<Vec<_>>();
-    let primitives = action::primitives(program, body)?;
+    let primitives = action::primitives(program, sources, &action.body)?;
     Ok(json!({"name": name, "id": 0, "runtime_data": data, "primitives": primitives}))
 }
 

@@ -118,6 +118,8 @@ pub(super) struct Lower<'a> {
     in_action: bool,
     /// The value of the target of the update being lowered.
     current: Option<Val>,
+    /// The package's block that is being lowered.
+    block: Span,
     /// Conditions around the checksum being lowered.
     conditions: Vec<Ex>,
     /// Headers that hold variables of variable length.
@@ -167,6 +169,7 @@ pub fn lower(program: &typed::Program) -> Result<(Program, super::p4info::Info, 
         lazy: false,
         in_action: false,
         current: None,
+        block: Span::default(),
         conditions: Vec::new(),
         varbits: Set::new(),
         no_match: None,

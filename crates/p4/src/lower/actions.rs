@@ -42,6 +42,11 @@ impl Lower<'_> {
             for (m, call) in action.primitives.iter().enumerate() {
                 let instruction =
                     self.within(item("primitives", m, &call.op), |lower| lower.primitive(call, start..end))?;
+                if let (Instruction::JumpIfZero { .. }, Some(source)) =
+                    (instruction, line_of(call.source_info.as_ref()))
+                {
+                    self.program.branches.insert(start + m as u32, source);
+                }
                 self.program.code.push(instruction);
             }
             self.locals = Locals::None;
@@ -156,7 +161,9 @@ impl Lower<'_> {
                 Instruction::Assert { condition, message: self.program.logs.len() as u32 - 1 }
             }
             "log_msg" => self.log_message(call)?,
-            "add_header" | "add_header_fast" => Instruction::AddHeader(self.href(p(0))?),
+            "add_header" | "add_header_fast" => {
+                Instruction::AddHeader { href: self.href(p(0))?, clear: call.op == "add_header" }
+            }
             "remove_header" => Instruction::RemoveHeader(self.href(p(0))?),
             "drop" | "mark_to_drop" => Instruction::Drop,
             "generate_digest" => Instruction::Digest { list: self.value(p(1))? },

@@ -127,6 +127,7 @@ impl<'a> Lower<'a> {
             urefs: Vec::new(),
             wide: Vec::new(),
             code: Vec::new(),
+            branches: Map::new(),
             logs: Vec::new(),
             actions: Vec::new(),
             states: Vec::new(),

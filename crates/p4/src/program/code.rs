@@ -238,7 +238,10 @@ pub(crate) enum Instruction {
         message: u32,
     },
     Log(u32),
-    AddHeader(u32),
+    AddHeader {
+        href: u32,
+        clear: bool,
+    },
     RemoveHeader(u32),
     Drop,
     Digest {

@@ -7,6 +7,7 @@ pub(crate) mod code;
 
 use crate::hash::Algorithm;
 use crate::number::Size;
+use belljar_base::Map;
 use belljar_p4json::SourceInfo;
 use code::*;
 use std::ops::Range;
@@ -33,6 +34,8 @@ pub struct Program {
     pub(crate) urefs: Vec<Uref>,
     pub(crate) wide: Vec<num_bigint::BigInt>,
     pub(crate) code: Vec<Instruction>,
+    /// Conditions of jumps in the source, by the number of the instruction; for traces.
+    pub(crate) branches: Map<u32, SourceInfo>,
     pub(crate) logs: Vec<LogMessage>,
     pub(crate) actions: Vec<Action>,
     pub(crate) states: Vec<State>,

@@ -7,6 +7,8 @@ use num_bigint::BigInt;
 
 /// Rounds of loops in one action: one that never ends must not stop the switch.
 const MAX_BACK_JUMPS: u32 = 1 << 20;
+/// Branches of one action that a trace shows.
+const MAX_BRANCHES: u32 = 1_000;
 
 impl Run<'_> {
     /// Runs an action, whose arguments are set.
@@ -17,12 +19,19 @@ impl Run<'_> {
 
     /// Runs instructions from `start` to `end`, with at most [`MAX_BACK_JUMPS`] jumps that lead back.
     pub(super) fn code(&mut self, start: u32, end: u32) {
-        let (mut at, mut back) = (start, 0);
+        let (mut at, mut back, mut branches) = (start, 0, 0);
         while at < end {
             let instruction = self.program.code[at as usize];
             let target = match instruction {
                 Instruction::Jump(target) => Some(target),
-                Instruction::JumpIfZero { condition, to } => self.env().is_zero(condition).then_some(to),
+                Instruction::JumpIfZero { condition, to } => {
+                    let zero = self.env().is_zero(condition);
+                    if self.trace.is_some() {
+                        branches += 1;
+                        self.trace_branch(at, !zero, branches);
+                    }
+                    zero.then_some(to)
+                }
                 other => {
                     self.instruction(other);
                     None
@@ -39,6 +48,19 @@ impl Run<'_> {
                 Some(target) => at = target,
                 None => at += 1,
             }
+        }
+    }
+
+    /// A line for a branch inside an action, with the place of its condition.
+    #[cold]
+    fn trace_branch(&mut self, at: u32, truth: bool, count: u32) {
+        let Some(source) = self.program.branches.get(&at) else { return };
+        // The line before tells of the statements up to here.
+        self.trace_effect();
+        if count <= MAX_BRANCHES {
+            self.trace(|_| format!("    if {} is {truth}", crate::trace::condition(source)));
+        } else if count == MAX_BRANCHES + 1 {
+            self.trace(|_| format!("    more than {MAX_BRANCHES} branches in one action"));
         }
     }
 
@@ -103,10 +125,13 @@ impl Run<'_> {
                 }
             }
             Instruction::Log(message) => self.log(message),
-            Instruction::AddHeader(href) => {
+            Instruction::AddHeader { href, clear } => {
                 if let Some(header) = self.env().header(href)
                     && !self.packet.phv.valid[header as usize]
                 {
+                    if clear {
+                        self.packet.phv.clear(self.program, header);
+                    }
                     self.packet.phv.set_valid(self.program, header);
                     self.packet.len += self.packet.phv.len(self.program, header);
                 }
@@ -223,25 +248,30 @@ impl Run<'_> {
         let program = self.program;
         let headers = &program.stacks[stack as usize].headers;
         let count = self.env().index(count).min(headers.len() as u64) as usize;
-        shift(headers.len(), count, push, |to, from| {
-            self.copy_header(headers[to], from.map(|from| headers[from]))
+        let phv = &mut self.packet.phv;
+        shift(headers.len(), count, push, |to, from| match from {
+            Some(from) => phv.swap_headers(program, headers[to], headers[from]),
+            None => phv.set_invalid(program, headers[to]),
         });
-        let next = &mut self.packet.phv.stacks[stack as usize];
+        let next = &mut phv.stacks[stack as usize];
         *next = shifted(*next, count, headers.len(), push);
     }
     fn shift_unions(&mut self, stack: u32, count: crate::program::Expr, push: bool) {
         let program = self.program;
         let unions = &program.union_stacks[stack as usize].unions;
         let count = self.env().index(count).min(unions.len() as u64) as usize;
-        shift(unions.len(), count, push, |to, from| match from {
-            Some(from) => self.copy_union(unions[to], unions[from]),
-            None => {
-                for header in &program.unions[unions[to] as usize].headers {
-                    self.packet.phv.set_invalid(program, *header);
+        let phv = &mut self.packet.phv;
+        shift(unions.len(), count, push, |to, from| {
+            let members = &program.unions[unions[to] as usize].headers;
+            match from {
+                Some(from) => {
+                    let others = &program.unions[unions[from] as usize].headers;
+                    members.iter().zip(others).for_each(|(to, from)| phv.swap_headers(program, *to, *from));
                 }
+                None => members.iter().for_each(|header| phv.set_invalid(program, *header)),
             }
         });
-        let next = &mut self.packet.phv.union_stacks[stack as usize];
+        let next = &mut phv.union_stacks[stack as usize];
         *next = shifted(*next, count, unions.len(), push);
     }
 
@@ -265,15 +295,18 @@ impl Run<'_> {
     }
 }
 
-/// Moves the elements of a stack; `copy` gives one the value of another, or of none.
-fn shift(len: usize, count: usize, push: bool, mut copy: impl FnMut(usize, Option<usize>)) {
+/// Moves the elements of a stack by `count`, at most its length; `swap` exchanges one with another, or ends it.
+fn shift(len: usize, count: usize, push: bool, mut swap: impl FnMut(usize, Option<usize>)) {
+    if count == 0 {
+        return;
+    }
     if push {
         for to in (0..len).rev() {
-            copy(to, to.checked_sub(count));
+            swap(to, to.checked_sub(count));
         }
     } else {
         for to in 0..len {
-            copy(to, Some(to + count).filter(|from| *from < len));
+            swap(to, Some(to + count).filter(|from| *from < len));
         }
     }
 }

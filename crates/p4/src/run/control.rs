@@ -7,10 +7,11 @@ use crate::profile::ProfileState;
 use crate::program::{Key, NONE, Node, Program, Source};
 use crate::table::Outcome;
 
-/// Writes the fields of a key to its buffer.
+/// Writes the fields of a key to its buffer, which is all 0. Fields of invalid headers are 0, whatever they hold.
 fn build_key(program: &Program, keys: &[Key], phv: &Phv, out: &mut [u8]) {
     for key in keys {
         match key.source {
+            Source::Field(field) if !field.metadata && !phv.valid[field.header as usize] => {}
             Source::Field(field) if field.width <= 128 => {
                 bits::set(out, key.offset, key.width, bits::get(&phv.bytes, field.offset, field.width));
             }
@@ -46,7 +47,10 @@ impl Run<'_> {
                 Node::Table(table) => self.table(*table),
                 Node::If { condition, yes, no, name, line } => {
                     let truth = self.env().truth(*condition);
-                    self.trace(|_| format!("  if {name}{} is {truth}", crate::trace::source(line.as_ref())));
+                    self.trace(|_| match line.as_ref().filter(|line| !line.source_fragment.is_empty()) {
+                        Some(line) => format!("  if {} is {truth}", crate::trace::condition(line)),
+                        None => format!("  if {name}{} is {truth}", crate::trace::source(line.as_ref())),
+                    });
                     if truth { *yes } else { *no }
                 }
                 Node::Call { action, next } => {

@@ -12,9 +12,7 @@ use belljar_base::SimTime;
 fn copy_list(program: &Program, list: u16, from: &Phv, to: &mut Phv) {
     let found = program.field_lists.iter().find(|(id, _)| *id == u64::from(list));
     for field in found.iter().flat_map(|(_, fields)| fields) {
-        if field.metadata || to.valid[field.header as usize] {
-            bits::copy(&mut to.bytes, field.offset, &from.bytes, field.offset, field.width);
-        }
+        bits::copy(&mut to.bytes, field.offset, &from.bytes, field.offset, field.width);
     }
 }
 

@@ -1,13 +1,15 @@
 //! Statements without tables as primitives, with jumps.
 
-use super::{Result, expression, field, header_name, parameter, unsupported};
+use super::{Result, expression, field, header_name, parameter, source_info, unsupported};
 use crate::ir::*;
+use crate::source::Sources;
 use belljar_base::Map;
 use num_bigint::BigInt;
 use serde_json::{Value, json};
 
 struct Assembler<'a> {
     program: &'a Program,
+    sources: &'a Sources,
     code: Vec<Value>,
     /// Jumps to be filled in: instruction, mark.
     jumps: Vec<(usize, usize)>,
@@ -21,9 +23,9 @@ struct Assembler<'a> {
 const END: usize = 0;
 
 /// The primitives of a body.
-pub fn primitives(program: &Program, body: &[Stmt]) -> Result<Vec<Value>> {
+pub fn primitives(program: &Program, sources: &Sources, body: &[Stmt]) -> Result<Vec<Value>> {
     let mut assembler =
-        Assembler { program, code: Vec::new(), jumps: Vec::new(), marks: vec![0], ends: Map::new() };
+        Assembler { program, sources, code: Vec::new(), jumps: Vec::new(), marks: vec![0], ends: Map::new() };
     assembler.body(body)?;
     assembler.marks[END] = assembler.code.len();
     for (at, mark) in assembler.jumps {
@@ -50,6 +52,19 @@ impl Assembler<'_> {
         self.code.push(json!({"op": "_jump", "parameters": []}));
     }
 
+    /// A jump if the condition does not hold; it names the condition's place for traces.
+    fn jump_unless(&mut self, condition: &Ex, mark: usize) {
+        self.jumps.push((self.code.len(), mark));
+        let test = Ex::Op("b2d", None, Box::new(condition.clone()));
+        let mut jump = json!({"op": "_jump_if_zero", "parameters": [parameter(self.program, &test)]});
+        if let Ex::At(span, _) = condition
+            && let Some(info) = source_info(self.sources, *span)
+        {
+            jump["source_info"] = info;
+        }
+        self.code.push(jump);
+    }
+
     fn body(&mut self, body: &[Stmt]) -> Result<()> {
         for stmt in body {
             self.statement(stmt)?;
@@ -60,11 +75,15 @@ impl Assembler<'_> {
     fn statement(&mut self, stmt: &Stmt) -> Result<()> {
         match stmt {
             Stmt::If(condition, yes, no) => {
+                // A branch that only leaves a block leads to its end.
+                if let (true, [Stmt::Break(label)]) = (yes.is_empty(), no.as_slice())
+                    && let Some(end) = self.ends.get(label).copied()
+                {
+                    self.jump_unless(condition, end);
+                    return Ok(());
+                }
                 let (other, end) = (self.mark(), self.mark());
-                let test = Ex::Op("b2d", None, Box::new(condition.clone()));
-                self.jumps.push((self.code.len(), other));
-                let test = parameter(self.program, &test);
-                self.code.push(json!({"op": "_jump_if_zero", "parameters": [test]}));
+                self.jump_unless(condition, other);
                 self.body(yes)?;
                 if !no.is_empty() {
                     self.jump(end);

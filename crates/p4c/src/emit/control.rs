@@ -144,7 +144,7 @@ impl<'a> Emitter<'a> {
 
     /// A table that runs statements.
     fn action(&mut self, body: &[Stmt], next: Node) -> Result<Node> {
-        let primitives = action::primitives(self.program, body)?;
+        let primitives = action::primitives(self.program, self.sources, body)?;
         if primitives.is_empty() {
             return Ok(next);
         }

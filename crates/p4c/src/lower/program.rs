@@ -192,6 +192,7 @@ impl Lower<'_> {
     }
 
     fn checksum_block(&mut self, block: &Rc<Instance>) -> Result<Vec<Stmt>> {
+        self.block = self.program.defs[block.def].name.span;
         let mut body = Vec::new();
         self.control_body(block, &mut body)?;
         body.retain(|stmt| !empty(stmt));

@@ -3,6 +3,7 @@
 use super::place::Target;
 use super::{Bound, Lower, Result, Val, Where, build};
 use crate::ir::*;
+use crate::source::{Diagnostic, Span};
 use crate::typed::{self, Expr, ExprKind};
 use crate::types::DeclId;
 
@@ -23,7 +24,26 @@ impl Lower<'_> {
         Ok(out)
     }
 
+    /// Refuses statements of a checksum control that the target cannot carry out: it has a list of checksums there, each
+    /// with a condition, and no flow of control.
+    fn only_checksums(&self, stmt: &typed::Stmt) -> Result<()> {
+        if self.place != Where::Checksum || self.returns.iter().any(|(_, place)| place.is_some()) {
+            return Ok(());
+        }
+        let (what, span) = match stmt {
+            typed::Stmt::Return(_) => ("a return", Span::default()),
+            typed::Stmt::Exit => ("exit", Span::default()),
+            typed::Stmt::SwitchAction(expr, _) | typed::Stmt::SwitchValue(expr, _) => ("switch", expr.span),
+            typed::Stmt::For(_, expr, ..) | typed::Stmt::ForIn(_, expr, _) => ("a loop", expr.span),
+            _ => return Ok(()),
+        };
+        let span = if span == Span::default() { self.block } else { span };
+        Err(Diagnostic::error(span, format!("{what} cannot be used in a checksum control on this target"))
+            .help("write the condition as the first argument, or with if"))
+    }
+
     fn statement(&mut self, stmt: &typed::Stmt, out: &mut Vec<Stmt>) -> Result<()> {
+        self.only_checksums(stmt)?;
         match stmt {
             typed::Stmt::Assign(target, value) => self.assignment(target, value, out),
             typed::Stmt::Update(target, value) => {
@@ -174,6 +194,7 @@ impl Lower<'_> {
                 continue;
             }
             let mut condition = Ex::Bool(false);
+            let place = labels.iter().map(|label| label.span).reduce(Span::to).unwrap_or(value.span);
             for label in labels {
                 let label = self.ex(label, out)?;
                 let same = if build::is_truth(&subject) {
@@ -183,14 +204,14 @@ impl Lower<'_> {
                 };
                 condition = build::or(condition, same);
             }
-            arms.push((condition, body));
+            arms.push((condition, body, place));
         }
         let mut rest = default;
-        for (condition, body) in arms.into_iter().rev() {
+        for (condition, body, place) in arms.into_iter().rev() {
             rest = match condition {
                 Ex::Bool(true) => body,
                 Ex::Bool(false) => rest,
-                condition => vec![Stmt::If(condition, body, rest)],
+                condition => vec![Stmt::If(Ex::At(place, Box::new(condition)), body, rest)],
             };
         }
         out.extend(rest);
@@ -209,7 +230,11 @@ impl Lower<'_> {
         let (leave, again) = (self.label(), self.label());
         let mut round = Vec::new();
         let test = self.ex(condition, &mut round)?;
-        round.push(Stmt::If(build::not(test), vec![Stmt::Break(leave)], Vec::new()));
+        let test = match test {
+            test @ Ex::Bool(_) => test,
+            test => Ex::At(condition.span, Box::new(test)),
+        };
+        round.push(Stmt::If(test, Vec::new(), vec![Stmt::Break(leave)]));
         self.loops.push((leave, again));
         let body = self.nested(body)?;
         self.loops.pop();

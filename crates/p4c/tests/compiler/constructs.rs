@@ -47,3 +47,38 @@ fn every_construct_does_what_the_specification_says() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// A program whose branches apply no tables: in an action, in the control, by `switch` and in a loop.
+const BRANCHES: &str = include_str!("../constructs/traced.p4");
+
+#[test]
+fn traces_show_every_branch_and_its_line() {
+    let compiled = compile(
+        "tests/traced.p4",
+        BRANCHES,
+        &Options {
+            include_dirs: vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/constructs")],
+            ..Options::default()
+        },
+    );
+    let compiled = compiled.unwrap_or_else(|errors| panic!("{errors}"));
+    let program = Program::from_text(&compiled.json.to_string()).unwrap_or_else(|error| panic!("{error}"));
+    let mut switch = belljar_p4::Switch::new(Arc::new(program), belljar_p4::SwitchConfig::default());
+    switch.set_trace(true);
+    switch.receive(belljar_base::SimTime::ZERO, 0, vec![1, 7, 0]);
+    let trace = switch.take_trace();
+    let line = |text: &str| BRANCHES.lines().position(|line| line.contains(text)).map_or(0, |at| at + 1);
+    for (condition, results) in [
+        ("hdr.h.a == 1", &[true][..]),
+        ("hdr.h.b > 9", &[false]),
+        ("hdr.h.b == 7", &[true]),
+        ("round < 2", &[true, true, false]),
+    ] {
+        let start = format!("if {condition} (traced.p4:{}) is ", line(condition));
+        let shown = trace.lines().filter_map(|line| line.trim().strip_prefix(&start)).collect::<Vec<_>>();
+        let wanted = results.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(shown, wanted, "{condition} in\n{trace}");
+    }
+    let case = format!("if 7 (traced.p4:{}) is true", line("7: {"));
+    assert!(trace.lines().any(|line| line.trim() == case), "no {case:?} in\n{trace}");
+}

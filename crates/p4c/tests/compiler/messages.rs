@@ -245,3 +245,30 @@ fn declarations_without_effect_are_warned_of() {
         assert!(warnings.contains(wanted), "{ingress}: {warnings}");
     }
 }
+
+#[test]
+fn checksum_controls_have_no_flow_that_the_target_would_lose() {
+    for (statements, wanted) in [
+        ("if (h.e.isValid()) { return; }", "a return cannot be used in a checksum control"),
+        ("switch (h.e.a) { 1: { CHECK } }", "switch cannot be used in a checksum control"),
+    ] {
+        let check = "verify_checksum(true, { h.e.a }, h.e.b, HashAlgorithm.csum16);";
+        let statements = statements.replace("CHECK", check);
+        let text = format!(
+            "#include <core.p4>
+#include <v1model.p4>
+header e_t {{ bit<16> a; bit<16> b; }}
+struct headers_t {{ e_t e; }}
+struct meta_t {{}}
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {{ state start {{ p.extract(h.e); transition accept; }} }}
+control V(inout headers_t h, inout meta_t m) {{ apply {{ {statements} {check} }} }}
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {{ apply {{}} }}
+control C(inout headers_t h, inout meta_t m) {{ apply {{}} }}
+control D(packet_out p, in headers_t h) {{ apply {{}} }}
+V1Switch(P(), V(), I(), I(), C(), D()) main;
+"
+        );
+        let error = refused(&text);
+        assert!(error.contains(wanted) && error.contains("program.p4:7:"), "{statements}: {error}");
+    }
+}

@@ -1,0 +1,45 @@
+// Branches that apply no tables.
+#include <core.p4>
+#include <v1model.p4>
+
+header h_t { bit<8> a; bit<8> b; bit<8> r; }
+struct headers_t { h_t h; }
+struct meta_t {}
+
+parser Parse(packet_in packet, out headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {
+    state start {
+        packet.extract(hdr.h);
+        transition accept;
+    }
+}
+
+control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {
+    action branch() {
+        if (hdr.h.b > 9) {
+            hdr.h.r = 1;
+        } else if (hdr.h.b == 7) {
+            hdr.h.r = 2;
+        }
+    }
+    table t {
+        actions = { branch; }
+        const default_action = branch();
+    }
+
+    apply {
+        std.egress_spec = 1;
+        if (hdr.h.a == 1) {
+            hdr.h.a = 2;
+        }
+        t.apply();
+        switch (hdr.h.b) {
+            3: { hdr.h.b = 4; }
+            7: { hdr.h.b = 8; }
+        }
+        for (bit<8> round = 0; round < 2; round = round + 1) {
+            hdr.h.r = hdr.h.r + 0x10;
+        }
+    }
+}
+
+#include "rest.inc"
