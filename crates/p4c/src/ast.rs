@@ -26,6 +26,8 @@ pub struct Annotation {
     pub structured: bool,
     /// The arguments of an annotation that takes expressions.
     pub args: Vec<Expr>,
+    /// The keys of arguments that are pairs such as `name = "x"`.
+    pub keys: Vec<Rc<str>>,
     /// The values of the arguments, which the checker finds.
     pub values: OnceCell<Vec<Constant>>,
 }
@@ -37,19 +39,28 @@ pub enum Constant {
     Number(BigInt),
     /// A string.
     Text(Rc<str>),
+    /// A truth value.
+    Truth(bool),
 }
 
 impl Annotation {
     /// An annotation without arguments.
     pub fn marker(name: Ident) -> Annotation {
-        Annotation { name, body: Vec::new(), structured: false, args: Vec::new(), values: OnceCell::new() }
+        Annotation {
+            name,
+            body: Vec::new(),
+            structured: false,
+            args: Vec::new(),
+            keys: Vec::new(),
+            values: OnceCell::new(),
+        }
     }
 
     /// The numbers among the values of the arguments.
     pub fn numbers(&self) -> impl Iterator<Item = &BigInt> {
         self.values.get().into_iter().flatten().filter_map(|value| match value {
             Constant::Number(number) => Some(number),
-            Constant::Text(_) => None,
+            _ => None,
         })
     }
 
@@ -57,7 +68,7 @@ impl Annotation {
     pub fn texts(&self) -> impl Iterator<Item = &Rc<str>> {
         self.values.get().into_iter().flatten().filter_map(|value| match value {
             Constant::Text(text) => Some(text),
-            Constant::Number(_) => None,
+            _ => None,
         })
     }
 }
@@ -366,6 +377,8 @@ pub struct Entry {
 /// A property of a table.
 #[derive(Clone, Debug)]
 pub struct Property {
+    /// Its annotations.
+    pub annotations: Annotations,
     /// `const`.
     pub is_const: bool,
     /// Its name.

@@ -133,9 +133,9 @@ fn stages(
     if list.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(None);
     }
-    let (mut lowered, info, warnings) = lower::lower(&program)?;
+    let (mut lowered, info, warnings) = lower::lower(&program, sources)?;
     list.extend(warnings.into_iter().filter(|diagnostic| !silenced(diagnostic)));
     let json = emit::emit(&mut lowered, name, sources)?;
-    let info = p4info::p4info(&program, &lowered, &info);
+    let info = p4info::p4info(&program, sources, &lowered, &info);
     Ok((json, info))
 }

@@ -2,7 +2,7 @@
 //! and direct action calls are inlined, variables get storage, and expressions lose their side effects.
 
 use super::ir::*;
-use super::source::{Diagnostic, Span};
+use super::source::{Diagnostic, Sources, Span};
 use super::typed::{self, Call, Callee, DeclKind};
 use super::types::{DeclId, DefId, DefKind, Fields, FieldsKind, Signature, Type};
 use belljar_base::{Map, Set};
@@ -70,6 +70,7 @@ enum Where {
 
 pub(super) struct Lower<'a> {
     program: &'a typed::Program,
+    sources: &'a Sources,
     out: Program,
     bound: Map<DeclId, Bound>,
     types: Map<DefId, Type>,
@@ -136,9 +137,13 @@ const MAX_CALLS: usize = 100_000;
 const MAX_STORAGE: usize = 20_000;
 
 /// Lowers a checked program with a `main`.
-pub fn lower(program: &typed::Program) -> Result<(Program, super::p4info::Info, Vec<Diagnostic>)> {
+pub fn lower(
+    program: &typed::Program,
+    sources: &Sources,
+) -> Result<(Program, super::p4info::Info, Vec<Diagnostic>)> {
     let mut lower = Lower {
         program,
+        sources,
         out: Program::default(),
         bound: Map::new(),
         types: Map::new(),

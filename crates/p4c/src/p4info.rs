@@ -1,8 +1,9 @@
 //! P4Info, as P4Runtime's clients read it.
 
-use super::ast::{Annotation, Annotations};
+use super::ast::{Annotation, Annotations, Constant};
 use super::ir::{self, Array, Profile};
 use super::lower::{annotation_text, find_annotation, has_annotation, join, key_text};
+use super::source::{Sources, Span};
 use super::typed::{DeclKind, Program, Stmt};
 use super::types::{DeclId, DefId, DefKind, Type};
 use belljar_base::{Map, Set};
@@ -15,6 +16,9 @@ mod ids;
 mod text;
 mod types;
 
+/// The annotations and the place of an instance.
+pub type Origin = (Annotations, Span);
+
 /// Facts about the objects of the control plane, gathered by lowering.
 #[derive(Debug, Default)]
 pub struct Info {
@@ -24,8 +28,8 @@ pub struct Info {
     pub tables: Map<String, (DeclId, usize)>,
     /// Names of the actions of tables and of those called directly.
     pub actions: Set<String>,
-    /// Counters, meters and registers: kind, array, declaration, element type.
-    pub arrays: Vec<(&'static str, Array, DeclId, Option<Type>)>,
+    /// Counters, meters and registers: kind, array, annotations and place, element type.
+    pub arrays: Vec<(&'static str, Array, Origin, Option<Type>)>,
     /// Action profiles and selectors.
     pub profiles: Vec<(Profile, Annotations)>,
     /// Value sets: name, declaration, element, size.
@@ -43,8 +47,8 @@ pub struct Info {
 }
 
 impl Info {
-    pub(super) fn array(&mut self, kind: &'static str, array: &Array, decl: DeclId, element: Option<Type>) {
-        self.arrays.push((kind, array.clone(), decl, element));
+    pub(super) fn array(&mut self, kind: &'static str, array: &Array, source: Origin, element: Option<Type>) {
+        self.arrays.push((kind, array.clone(), source, element));
     }
 
     pub(super) fn value_set(&mut self, name: &str, decl: DeclId, element: Type, size: u64) {
@@ -60,6 +64,7 @@ impl Info {
 
 struct Writer<'a> {
     program: &'a Program,
+    sources: &'a Sources,
     lowered: &'a ir::Program,
     info: &'a Info,
     ids: Ids,
@@ -76,6 +81,25 @@ fn given_id(annotations: &[Annotation]) -> Option<u32> {
 
 fn number(annotations: &[Annotation], name: &str) -> Option<u32> {
     find_annotation(annotations, name)?.numbers().next()?.to_u32()
+}
+
+/// Properties of a platform that P4Info knows.
+const PLATFORM_PROPERTIES: [&str; 3] = [
+    "multicast_group_table_size",
+    "multicast_group_table_total_replicas",
+    "multicast_group_table_max_replicas_per_entry",
+];
+
+/// The value of a key in the annotations of a name.
+fn pair(annotations: &[Annotation], name: &str, key: &str) -> Option<String> {
+    let named = annotations.iter().filter(|annotation| &*annotation.name.name == name);
+    let mut pairs = named
+        .flat_map(|annotation| annotation.keys.iter().zip(annotation.values.get().into_iter().flatten()));
+    pairs.find(|(own, _)| &***own == key).map(|(_, value)| match value {
+        Constant::Text(text) => text.to_string(),
+        Constant::Number(number) => number.to_string(),
+        Constant::Truth(truth) => truth.to_string(),
+    })
 }
 
 /// Ids of a list of fields: as `@id` says, the others the smallest that are free.
@@ -96,9 +120,10 @@ fn field_ids<'a>(list: impl Iterator<Item = &'a [Annotation]>) -> Vec<u32> {
 }
 
 /// The P4Info of a program.
-pub fn p4info(program: &Program, lowered: &ir::Program, info: &Info) -> String {
+pub fn p4info(program: &Program, sources: &Sources, lowered: &ir::Program, info: &Info) -> String {
     let mut writer = Writer {
         program,
+        sources,
         lowered,
         info,
         ids: Ids::default(),
@@ -125,11 +150,11 @@ impl Writer<'_> {
         for (name, decl) in &self.actions {
             self.ids.add(Kind::Action, name, given_id(&self.program.decls[*decl].annotations));
         }
-        for (kind, array, decl, _) in &self.info.arrays {
+        for (kind, array, (annotations, _), _) in &self.info.arrays {
             if array.direct && self.attached(&array.name).is_none() {
                 continue;
             }
-            self.ids.add(array_kind(kind), &array.name, given_id(&self.program.decls[*decl].annotations));
+            self.ids.add(array_kind(kind), &array.name, given_id(annotations));
         }
         for (profile, annotations) in &self.info.profiles {
             self.ids.add(Kind::ActionProfile, &profile.name, given_id(annotations));
@@ -216,16 +241,30 @@ impl Writer<'_> {
 
     fn write(mut self) -> String {
         // p4c writes the section once it has met an extern.
-        self.types.present = self.info.extern_functions || !self.info.arrays.is_empty();
+        self.types.present =
+            self.info.extern_functions || !self.info.arrays.is_empty() || !self.info.profiles.is_empty();
         let mut text = Text::default();
         text.block("pkg_info", |text| {
             let main = self.program.main.map(|main| &self.program.decls[main]);
             let annotations = main.map(|main| main.annotations.clone());
-            for (field, annotation) in [("name", "pkginfo_name"), ("version", "pkginfo_version")] {
-                let value = annotations.as_ref().and_then(|list| annotation_text(list, annotation));
-                value.iter().for_each(|value| text.string(field, value));
+            let annotations = annotations.as_deref().unwrap_or_default();
+            let value = |field| pair(annotations, "pkginfo", field);
+            for field in ["name", "version"] {
+                value(field).iter().for_each(|value| text.string(field, value));
             }
             text.string("arch", "v1model");
+            for field in ["organization", "contact", "url"] {
+                value(field).iter().for_each(|value| text.string(field, value));
+            }
+            if has_annotation(annotations, "platform_property") {
+                text.block("platform_properties", |text| {
+                    for field in PLATFORM_PROPERTIES {
+                        pair(annotations, "platform_property", field)
+                            .iter()
+                            .for_each(|value| text.plain(field, value));
+                    }
+                });
+            }
         });
         for (name, decl) in self.tables.clone() {
             text.block("tables", |text| self.table(&name, decl, text));
@@ -273,8 +312,8 @@ impl Writer<'_> {
             self.types.note(self.program, &ty);
             text.block("match_fields", |text| {
                 text.plain("id", number);
-                let name =
-                    annotation_text(annotations, "name").unwrap_or_else(|| key_text(self.program, key));
+                let name = annotation_text(annotations, "name")
+                    .unwrap_or_else(|| key_text(self.program, self.sources, key));
                 text.string("name", &name);
                 types::annotations(annotations, text);
                 let bits = width(self.program, &ty);
@@ -324,9 +363,11 @@ impl Writer<'_> {
                 self.ids.id(Kind::ActionProfile, &self.lowered.profiles[profile].name),
             );
         }
-        for (kind, array, ..) in &self.info.arrays {
-            if array.direct && self.attached(&array.name) == Some(name) {
-                text.plain("direct_resource_ids", self.ids.id(array_kind(kind), &array.name));
+        for wanted in ["direct_counter", "direct_meter"] {
+            for (kind, array, ..) in self.info.arrays.iter().filter(|(kind, ..)| *kind == wanted) {
+                if array.direct && self.attached(&array.name) == Some(name) {
+                    text.plain("direct_resource_ids", self.ids.id(array_kind(kind), &array.name));
+                }
             }
         }
         text.plain("size", lowered.size);
@@ -351,7 +392,10 @@ impl Writer<'_> {
         let decl = &self.program.decls[id];
         let DeclKind::Action(signature, _) = &decl.kind else { return };
         self.preamble(Kind::Action, name, &decl.annotations, text);
-        let params = signature.params.iter().filter(|param| param.direction == super::ast::Direction::None);
+        // Arguments of an action that no table has are given where it is called.
+        let used = self.lowered.actions.iter().any(|action| action.name == name);
+        let params =
+            signature.params.iter().filter(|param| param.direction == super::ast::Direction::None && used);
         for (param, number) in params.zip(self.param_ids(id)) {
             self.types.note(self.program, &param.ty);
             text.block("params", |text| {
@@ -388,13 +432,25 @@ impl Writer<'_> {
             text.plain("with_selector", true);
         }
         text.plain("size", profile.size);
+        if profile.algorithm.is_none() {
+            return;
+        }
         if let Some(size) = number(annotations, "max_group_size") {
             text.plain("max_group_size", size);
+        }
+        match annotation_text(annotations, "selector_size_semantics").as_deref() {
+            Some("sum_of_members") => text.block("sum_of_members", |text| {
+                if let Some(weight) = number(annotations, "max_member_weight") {
+                    text.plain("max_member_weight", weight);
+                }
+            }),
+            Some("sum_of_weights") => text.block("sum_of_weights", |_| {}),
+            _ => {}
         }
     }
 
     fn arrays(&mut self, kind: &str, field: &str, text: &mut Text) {
-        for (own, array, decl, element) in &self.info.arrays {
+        for (own, array, (annotations, _), element) in &self.info.arrays {
             if *own != kind {
                 continue;
             }
@@ -406,7 +462,7 @@ impl Writer<'_> {
                 self.types.note(self.program, element);
             }
             text.block(field, |text| {
-                self.preamble(array_kind(kind), &array.name, &self.program.decls[*decl].annotations, text);
+                self.preamble(array_kind(kind), &array.name, annotations, text);
                 match element {
                     Some(element) => text.block("type_spec", |text| spec(self.program, element, text)),
                     None => text.block("spec", |text| {

@@ -112,8 +112,8 @@ pub struct Table {
     pub largest_priority_wins: bool,
     /// `size`.
     pub size: Option<BigInt>,
-    /// `implementation`, `counters`, `meters` and other properties.
-    pub properties: Vec<(Rc<str>, Expr)>,
+    /// `implementation`, `counters`, `meters` and other properties, with their annotations.
+    pub properties: Vec<(Rc<str>, Expr, Annotations)>,
 }
 
 /// An action of a table.

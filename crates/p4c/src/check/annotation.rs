@@ -2,7 +2,7 @@
 
 use super::Checker;
 use crate::ast::{self, Annotation, Annotations, Constant};
-use crate::lex::Kind;
+use crate::lex::{Kind, Token};
 use crate::parse::{Arguments, arguments};
 use crate::source::Span;
 use crate::typed::ExprKind;
@@ -41,14 +41,33 @@ impl Checker {
                     .notes
                     .push((first, "the first".into()));
             }
-            let list = annotation.body.iter().find(|token| token.is("{"));
-            if let (true, Some(token)) = (annotation.structured, list) {
-                self.error(token.span, "a structured annotation holds numbers, strings and truth values");
-            }
             if &*name == "match"
                 && !matches!(annotation.body.as_slice(), [token] if matches!(token.kind, Kind::Ident(_)))
             {
                 self.error(annotation.name.span, "@match takes a match kind");
+            }
+            if &*name == "p4runtime_translation" && !annotation.structured {
+                let comma = |token: &Token| token.is(",");
+                let translation = match annotation.body.as_slice() {
+                    [uri, separator, rest @ ..] if comma(separator) && matches!(uri.kind, Kind::Str(_)) => {
+                        match rest {
+                            [one] => matches!(one.kind, Kind::Int(..)) || one.is_word("string"),
+                            [bit, open, width, close] => {
+                                bit.is_word("bit")
+                                    && open.is("<")
+                                    && matches!(width.kind, Kind::Int(..))
+                                    && close.is(">")
+                            }
+                            _ => false,
+                        }
+                    }
+                    _ => false,
+                };
+                if !translation {
+                    let text = "@p4runtime_translation takes a URI and a width or string";
+                    self.error(annotation.name.span, text).help =
+                        Some("write @p4runtime_translation(\"uri\", 32) or (\"uri\", string)".into());
+                }
             }
             if &*name == "noWarn" {
                 for token in &annotation.body {
@@ -68,11 +87,11 @@ impl Checker {
         let name = &annotation.name.name;
         let one = match form {
             Arguments::Empty => return,
-            Arguments::Numbers => false,
+            Arguments::Numbers | Arguments::Pairs | Arguments::Any => false,
             Arguments::Number => true,
-            Arguments::Text => &**name != "noWarn",
+            Arguments::Text => &**name != "noWarn" || annotation.args.is_empty(),
         };
-        if annotation.args.is_empty() && form != Arguments::Numbers || one && annotation.args.len() > 1 {
+        if one && annotation.args.len() != 1 {
             let noun = if form == Arguments::Text { "string" } else { "number" };
             let count = annotation.args.len();
             self.error(annotation.name.span, format!("@{name} takes one {noun}, not {count}"));
@@ -86,7 +105,19 @@ impl Checker {
             }
             let value = self.enum_as_number(value);
             values.push(match (&value.kind, form) {
-                (ExprKind::Str(text), Arguments::Text) => Constant::Text(text.clone()),
+                (ExprKind::Str(text), Arguments::Text | Arguments::Pairs | Arguments::Any) => {
+                    Constant::Text(text.clone())
+                }
+                (ExprKind::Bool(truth), Arguments::Pairs | Arguments::Any) => Constant::Truth(*truth),
+                (ExprKind::Int(number), Arguments::Pairs | Arguments::Any) if number.to_i64().is_some() => {
+                    Constant::Number(number.clone())
+                }
+                (_, Arguments::Pairs | Arguments::Any) => {
+                    let text =
+                        format!("@{name} takes numbers, strings and truth values known at compile time");
+                    self.error(arg.span, text).help = Some("numbers have at most 64 bits".into());
+                    return;
+                }
                 (ExprKind::Int(number), Arguments::Number | Arguments::Numbers) => {
                     if number.to_u32().is_none() {
                         self.error(arg.span, format!("{number} is not a number for @{name}")).help =

@@ -19,6 +19,7 @@ impl Checker {
                 self.error(property.name.span, format!("property '{name}' is given twice"));
                 continue;
             }
+            self.check_annotations(&property.annotations);
             seen.push(name.clone());
             match &property.value {
                 PropertyValue::Key(keys) => {
@@ -331,7 +332,7 @@ impl Checker {
                     Some(size) if *size >= BigInt::from(0) => table.size = Some(size.clone()),
                     _ if size.ty == Type::Poison => {}
                     _ if self.is_constant(&size) && size.bool().is_none() => {
-                        table.properties.push(("size".into(), size))
+                        table.properties.push(("size".into(), size, property.annotations.clone()))
                     }
                     _ => {
                         self.error(value.span, "the size of a table must be a number known at compile time");
@@ -361,7 +362,7 @@ impl Checker {
                     self.error(value.span, "a type is not a value");
                     return;
                 }
-                table.properties.push((name.into(), checked));
+                table.properties.push((name.into(), checked, property.annotations.clone()));
             }
         }
     }

@@ -403,6 +403,7 @@ impl Lower<'_> {
                 self.store(field, target, span, out)?;
             }
             ("Checksum16", "get") => {
+                self.info.extern_functions |= !self.allowed(Where::Parser);
                 let data = self.arg(call, 0, span)?;
                 let value = self.val(data, out)?;
                 let field = self.temporary("checksum", Scalar::Bit(16));

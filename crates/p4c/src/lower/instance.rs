@@ -33,6 +33,15 @@ impl Instance {
         self.args.get(index).and_then(Option::as_ref)
     }
 
+    /// The unit of a counter or meter.
+    pub(super) fn unit(&self, index: usize) -> &'static str {
+        match self.arg(index).and_then(constant).and_then(|value| value.to_u32()) {
+            Some(0) => "packets",
+            Some(1) => "bytes",
+            _ => "both",
+        }
+    }
+
     pub(super) fn number(&self, index: usize) -> u64 {
         match self.arg(index) {
             Some(Val::Ex(Ex::Int(value))) => value.to_u64().unwrap_or(0),
@@ -179,14 +188,7 @@ impl Lower<'_> {
         if !matches!(def.kind, DefKind::Extern(_)) {
             return Ok(());
         }
-        let unit = |index: usize| match instance.arg(index) {
-            Some(Val::Ex(Ex::Int(value))) => match value.to_u32() {
-                Some(0) => "packets",
-                Some(1) => "bytes",
-                _ => "both",
-            },
-            _ => "both",
-        };
+        let source = (instance.annotations.clone(), self.decl(id).name.span);
         let mut array = Array {
             name: instance.path.clone(),
             size: instance.number(0),
@@ -198,14 +200,14 @@ impl Lower<'_> {
         };
         match &*def.name.name {
             "counter" => {
-                array.unit = unit(1).into();
+                array.unit = instance.unit(1).into();
                 self.out.counters.push(array.clone());
-                self.info.array("counter", &array, id, None);
+                self.info.array("counter", &array, source.clone(), None);
             }
             "meter" => {
-                array.unit = unit(1).into();
+                array.unit = instance.unit(1).into();
                 self.out.meters.push(array.clone());
-                self.info.array("meter", &array, id, None);
+                self.info.array("meter", &array, source.clone(), None);
             }
             "register" => {
                 let Type::Named(_, args) = &instance.ty else { return Ok(()) };
@@ -218,18 +220,18 @@ impl Lower<'_> {
                     }
                 };
                 self.out.registers.push(array.clone());
-                self.info.array("register", &array, id, Some(element));
+                self.info.array("register", &array, source.clone(), Some(element));
             }
             "direct_counter" | "direct_meter" => {
-                array.unit = unit(0).into();
+                array.unit = instance.unit(0).into();
                 array.direct = true;
                 array.size = 0;
                 if &*def.name.name == "direct_counter" {
                     self.out.counters.push(array.clone());
-                    self.info.array("direct_counter", &array, id, None);
+                    self.info.array("direct_counter", &array, source.clone(), None);
                 } else {
                     self.out.meters.push(array.clone());
-                    self.info.array("direct_meter", &array, id, None);
+                    self.info.array("direct_meter", &array, source.clone(), None);
                 }
             }
             "action_profile" | "action_selector" => self.profile(instance)?,

@@ -181,9 +181,9 @@ impl Lower<'_> {
     fn warn_unattached(&mut self) {
         let arrays = self.out.counters.iter().chain(&self.out.meters);
         for array in arrays.filter(|array| array.direct && array.table.is_none()) {
-            let decl = self.info.arrays.iter().find(|(_, other, ..)| other.name == array.name);
-            let Some((kind, _, decl, _)) = decl else { continue };
-            let span = self.program.decls[*decl].name.span;
+            let found = self.info.arrays.iter().find(|(_, other, ..)| other.name == array.name);
+            let Some((kind, _, (_, span), _)) = found else { continue };
+            let span = *span;
             let property = if *kind == "direct_meter" { "meters" } else { "counters" };
             let text = format!("no table has this {}: it stays empty", kind.replace('_', " "));
             let warning = Diagnostic::warning("unused", span, text);

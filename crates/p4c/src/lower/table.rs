@@ -1,12 +1,12 @@
 //! Tables and their actions.
 
 use super::instance::constant;
-use super::{Bound, DeclKind, Lower, Result, Val, Where, build};
+use super::{Bound, DeclKind, Instance, Lower, Result, Val, Where, build};
 use crate::ast::Direction;
 use crate::ir::*;
-use crate::source::{Diagnostic, Span};
+use crate::source::{Diagnostic, Sources, Span};
 use crate::typed::{self, Builtin, Callee, Expr, ExprKind};
-use crate::types::DeclId;
+use crate::types::{DeclId, DefKind, Type};
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
@@ -40,6 +40,12 @@ impl Lower<'_> {
         let index = self.out.tables.len();
         self.tables.insert((self.path.clone(), id), index);
         let name = self.full_name(id);
+        if let Some(other) = self.out.tables.iter().find(|table| table.name == name) {
+            let text = format!("another table has the name '{name}' in the control plane");
+            return Err(Diagnostic::error(self.decl(id).name.span, text)
+                .note(other.span, "the other")
+                .help("write @name(\"...\") before one of them"));
+        }
         self.out.tables.push(Table {
             span: self.decl(id).name.span,
             name: name.clone(),
@@ -67,7 +73,7 @@ impl Lower<'_> {
             actions.push(self.action(action)?);
         }
         for action in &actions {
-            self.check_direct_uses(index, *action)?;
+            self.check_direct_uses(index, *action);
         }
         self.out.tables[index].actions = actions;
         if let Some((action, args, is_const)) = &table.default {
@@ -98,19 +104,19 @@ impl Lower<'_> {
         Ok(index)
     }
 
-    /// A direct meter that an action reads is that of the table: only the table executes it.
-    fn check_direct_uses(&self, index: usize, action: usize) -> Result<()> {
+    /// Warns of an action that reads the meter of another table: only that table executes it.
+    fn check_direct_uses(&mut self, index: usize, action: usize) {
         let table = &self.out.tables[index];
         for (name, span) in self.action_uses.get(&action).into_iter().flatten() {
             if table.meter.as_ref() != Some(name) {
-                let text =
-                    format!("'{name}' is not the meter of the table '{}', which has this action", table.name);
-                return Err(Diagnostic::error(*span, text)
-                    .note(table.span, "the table")
-                    .help("name it in the table's 'meters', or write an action for this table alone"));
+                let text = format!(
+                    "'{name}' is not the meter of the table '{}': the result stays as it was",
+                    table.name
+                );
+                let warning = Diagnostic::warning("invalid", *span, text).note(table.span, "the table");
+                self.warnings.push(warning.help("name it in the table's 'meters', or write another action"));
             }
         }
-        Ok(())
     }
 
     fn check_entries(&self, index: usize) -> Result<()> {
@@ -172,7 +178,7 @@ impl Lower<'_> {
 
     /// The text of a key, as its name for the control plane.
     pub(super) fn text(&self, key: &Expr) -> String {
-        key_text(self.program, key)
+        key_text(self.program, self.sources, key)
     }
 
     fn properties(
@@ -182,7 +188,7 @@ impl Lower<'_> {
         selectors: Vec<FieldRef>,
         name: &str,
     ) -> Result<()> {
-        for (property, value) in &table.properties {
+        for (property, value, annotations) in &table.properties {
             let span = value.span;
             match &**property {
                 "implementation" | "counters" | "meters" | "action_profile" | "action_selector" => {
@@ -191,7 +197,10 @@ impl Lower<'_> {
                     };
                     if let ExprKind::Call(_) = value.kind {
                         let mut named = (*instance).clone();
-                        named.path = name.to_string();
+                        // Made in place: it has the name of the property, or else of the table.
+                        let given = super::instance::annotation_text(annotations, "name");
+                        named.path = given.unwrap_or_else(|| name.to_string());
+                        named.annotations = annotations.clone();
                         instance = std::rc::Rc::new(named);
                     }
                     let kind = self.program.defs[instance.def].name.name.clone();
@@ -210,11 +219,11 @@ impl Lower<'_> {
                             }
                         }
                         "direct_counter" => {
-                            self.bind_direct(&instance.path, name, false, span)?;
+                            self.bind_direct(&instance, name, false, span)?;
                             self.out.tables[index].counter = true;
                         }
                         "direct_meter" => {
-                            self.bind_direct(&instance.path, name, true, span)?;
+                            self.bind_direct(&instance, name, true, span)?;
                             self.out.tables[index].meter = Some(instance.path.clone());
                         }
                         _ => {
@@ -250,21 +259,29 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn bind_direct(&mut self, instance: &str, table: &str, meter: bool, span: Span) -> Result<()> {
+    fn bind_direct(&mut self, instance: &Instance, table: &str, meter: bool, span: Span) -> Result<()> {
         let arrays = if meter { &mut self.out.meters } else { &mut self.out.counters };
-        match arrays.iter_mut().find(|array| array.name == instance) {
+        match arrays.iter_mut().find(|array| array.name == instance.path) {
             Some(array) if array.table.as_deref().is_none_or(|other| other == table) => {
                 array.table = Some(table.to_string());
-                Ok(())
             }
-            Some(_) => self.error(span, "this is already attached to another table"),
+            Some(_) => return self.error(span, "this is already attached to another table"),
             None => {
-                let unit = String::from("packets");
-                let (name, table) = (instance.to_string(), Some(table.to_string()));
-                arrays.push(Array { name, size: 0, width: 0, unit, table, target: None, direct: true });
-                Ok(())
+                let array = Array {
+                    name: instance.path.clone(),
+                    size: 0,
+                    width: 0,
+                    unit: instance.unit(0).into(),
+                    table: Some(table.to_string()),
+                    target: None,
+                    direct: true,
+                };
+                arrays.push(array.clone());
+                let kind = if meter { "direct_meter" } else { "direct_counter" };
+                self.info.array(kind, &array, (instance.annotations.clone(), span), None);
             }
         }
+        Ok(())
     }
 
     /// The action of a table, made once unless it has arguments of its own.
@@ -393,24 +410,47 @@ fn unsigned(value: BigInt, scalar: Option<Scalar>) -> BigInt {
     }
 }
 
-/// The text of a key, as its name for the control plane.
-pub fn key_text(program: &typed::Program, key: &Expr) -> String {
+/// The text of a key, as its name for the control plane. `@name` of a field takes the place of its name.
+pub fn key_text(program: &typed::Program, sources: &Sources, key: &Expr) -> String {
+    let text = |key: &Expr| key_text(program, sources, key);
     match &key.kind {
         ExprKind::Decl(id) => program.decls[*id].name.name.to_string(),
-        ExprKind::Field(base, name) | ExprKind::StackMember(base, name) => {
-            format!("{}.{name}", key_text(program, base))
+        ExprKind::Field(base, name) => {
+            let given = match &base.ty {
+                Type::Named(def, _) => match &program.defs[*def].kind {
+                    DefKind::Fields(_, fields) => fields.iter().find(|field| field.name.name == *name),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let given = given.and_then(|field| super::instance::annotation_text(&field.annotations, "name"));
+            match given.as_deref().map(|given| (given, given.strip_prefix('.'))) {
+                Some((_, Some(absolute))) => absolute.to_string(),
+                Some((given, None)) => format!("{}.{given}", text(base)),
+                None => format!("{}.{name}", text(base)),
+            }
         }
-        ExprKind::Index(base, index) => format!("{}[{}]", key_text(program, base), key_text(program, index)),
-        ExprKind::Slice(base, high, low) => format!("{}[{high}:{low}]", key_text(program, base)),
-        ExprKind::Int(value) => value.to_string(),
-        ExprKind::Binary(op, left, right) => {
-            format!("{} {op} {}", key_text(program, left), key_text(program, right))
-        }
+        ExprKind::StackMember(base, name) => format!("{}.{name}", text(base)),
+        ExprKind::Index(base, index) => format!("{}[{}]", text(base), text(index)),
+        ExprKind::Slice(base, high, low) => format!("{}[{high}:{low}]", text(base)),
+        ExprKind::Int(value) => spelled(value, sources.text(key.span)),
+        ExprKind::Binary(op, left, right) => format!("{} {op} {}", text(left), text(right)),
         ExprKind::Call(call) => match &call.callee {
-            Callee::Builtin(Builtin::IsValid, object) => format!("{}.$valid$", key_text(program, object)),
+            Callee::Builtin(Builtin::IsValid, object) => format!("{}.$valid$", text(object)),
             _ => "key".into(),
         },
-        ExprKind::Cast(inner) => key_text(program, inner),
+        ExprKind::Cast(inner) => text(inner),
         _ => "key".into(),
+    }
+}
+
+/// A number in the base in which the source has it.
+fn spelled(value: &BigInt, source: &str) -> String {
+    let prefix = source.find(['w', 's']).map_or(source, |at| &source[at + 1..]);
+    match prefix.get(..2) {
+        Some("0x" | "0X") => format!("0x{value:x}"),
+        Some("0b" | "0B") => format!("0b{value:b}"),
+        Some("0o" | "0O") => format!("0o{value:o}"),
+        _ => value.to_string(),
     }
 }

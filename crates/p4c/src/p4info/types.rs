@@ -1,10 +1,11 @@
 //! Types of P4Info: the names that it knows and their descriptions.
 
 use super::text::Text;
+use crate::ast::{Annotation, Constant};
+use crate::lex::Kind;
 use crate::lower::{annotation_text, find_annotation};
 use crate::typed::Program;
 use crate::types::{DefId, DefKind, FieldsKind, Type};
-use crate::{ast::Annotation, lex::Kind};
 use belljar_base::Map;
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
@@ -30,12 +31,22 @@ pub fn width(program: &Program, ty: &Type) -> u32 {
         Type::Bit(width) | Type::Signed(width) | Type::Varbit(width) => *width,
         Type::Named(id, _) => match &program.defs[*id].kind {
             DefKind::SerEnum(inner, _) => width(program, inner),
-            DefKind::NewType(inner) => {
-                translated(program, *id).map_or_else(|| width(program, inner), |(_, bits)| bits)
-            }
+            DefKind::NewType(_) => translated(program, *id)
+                .map_or_else(|| width(program, original(program, ty)), |(_, bits)| bits),
             _ => 0,
         },
         _ => 0,
+    }
+}
+
+/// The type that a `type`, or a `type` of a `type`, is made of.
+fn original<'a>(program: &'a Program, ty: &'a Type) -> &'a Type {
+    match ty {
+        Type::Named(id, _) => match &program.defs[*id].kind {
+            DefKind::NewType(inner) => original(program, inner),
+            _ => ty,
+        },
+        _ => ty,
     }
 }
 
@@ -92,7 +103,7 @@ impl Types {
                     DefKind::NewType(inner) => {
                         self.new_types.insert(name, *id);
                         if translated(program, *id).is_none() {
-                            self.note(program, inner);
+                            self.note(program, original(program, inner));
                         }
                     }
                     DefKind::Fields(kind, fields) => {
@@ -147,7 +158,10 @@ impl Types {
             }
             for (name, id) in &self.new_types {
                 let DefKind::NewType(inner) = &program.defs[*id].kind else { continue };
-                entry(text, "new_types", name, |text| match translated(program, *id) {
+                let own = program.defs[*id].annotations.iter();
+                let own = own.filter(|annotation| &*annotation.name.name != "p4runtime_translation");
+                let own = own.cloned().collect::<Vec<_>>();
+                let origin = |text: &mut Text| match translated(program, *id) {
                     Some((uri, bits)) => text.block("translated_type", |text| {
                         text.string("uri", &uri);
                         if bits == 0 {
@@ -156,7 +170,11 @@ impl Types {
                             text.plain("sdn_bitwidth", bits);
                         }
                     }),
-                    None => text.block("original_type", |text| spec(program, inner, text)),
+                    None => text.block("original_type", |text| spec(program, original(program, inner), text)),
+                };
+                entry(text, "new_types", name, |text| {
+                    origin(text);
+                    annotations(&own, text);
                 });
             }
         });
@@ -234,11 +252,22 @@ pub fn spec(program: &Program, ty: &Type, text: &mut Text) {
 
 /// Annotations as P4Info repeats them.
 pub fn annotations(list: &[Annotation], text: &mut Text) {
-    for annotation in list.iter().filter(|annotation| !annotation.structured) {
+    for annotation in list {
         let name = &*annotation.name.name;
+        if annotation.structured {
+            continue;
+        }
         if matches!(
             name,
-            "name" | "id" | "brief" | "description" | "match" | "max_group_size" | "selector_max_group_size"
+            "name"
+                | "id"
+                | "brief"
+                | "description"
+                | "match"
+                | "max_group_size"
+                | "selector_max_group_size"
+                | "selector_size_semantics"
+                | "max_member_weight"
         ) {
             continue;
         }
@@ -257,6 +286,33 @@ pub fn annotations(list: &[Annotation], text: &mut Text) {
         }
         let shown = if annotation.body.is_empty() { format!("@{name}") } else { format!("@{name}({body})") };
         text.string("annotations", &shown);
+    }
+    for annotation in list.iter().filter(|annotation| annotation.structured) {
+        text.block("structured_annotations", |text| structured(annotation, text));
+    }
+}
+
+fn structured(annotation: &Annotation, text: &mut Text) {
+    text.string("name", &annotation.name.name);
+    let values = || annotation.values.get().into_iter().flatten();
+    let one = |value: &Constant, text: &mut Text| match value {
+        Constant::Text(value) => text.string("string_value", value),
+        Constant::Number(value) => text.plain("int64_value", value),
+        Constant::Truth(value) => text.plain("bool_value", value),
+    };
+    if !annotation.keys.is_empty() {
+        text.block("kv_pair_list", |text| {
+            for (key, value) in annotation.keys.iter().zip(values()) {
+                text.block("kv_pairs", |text| {
+                    text.string("key", key);
+                    text.block("value", |text| one(value, text));
+                });
+            }
+        });
+    } else if values().next().is_some() {
+        text.block("expression_list", |text| {
+            values().for_each(|value| text.block("expressions", |text| one(value, text)));
+        });
     }
 }
 

@@ -4,6 +4,7 @@ use super::{Parser, Result};
 use crate::ast::*;
 use crate::lex::{Kind, Token};
 use crate::source::Diagnostic;
+use std::rc::Rc;
 
 /// Arguments that an annotation of the language or of v1model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,10 @@ pub(crate) enum Arguments {
     Number,
     /// Numbers known at compile time.
     Numbers,
+    /// Pairs such as `name = "x"`.
+    Pairs,
+    /// Values known at compile time, or pairs: the form of structured annotations.
+    Any,
 }
 
 /// Annotations whose arguments are checked, and their forms. The bodies of others are for other tools.
@@ -40,8 +45,8 @@ const FORMS: &[(&str, Arguments)] = &[
     ("nounroll", Arguments::Empty),
     ("noWarn", Arguments::Text),
     ("optional", Arguments::Empty),
-    ("pkginfo_name", Arguments::Text),
-    ("pkginfo_version", Arguments::Text),
+    ("pkginfo", Arguments::Pairs),
+    ("platform_property", Arguments::Pairs),
     ("priority", Arguments::Number),
     ("pure", Arguments::Empty),
     ("selector_size_semantics", Arguments::Text),
@@ -52,8 +57,11 @@ const FORMS: &[(&str, Arguments)] = &[
 
 /// The arguments of an annotation; `None` where only other tools know it.
 pub(crate) fn arguments(annotation: &Annotation) -> Option<Arguments> {
+    if annotation.structured {
+        return Some(Arguments::Any);
+    }
     let known = |(name, _): &&(&str, Arguments)| *name == &*annotation.name.name;
-    FORMS.iter().find(known).filter(|_| !annotation.structured).map(|(_, form)| *form)
+    FORMS.iter().find(known).map(|(_, form)| *form)
 }
 
 impl Parser {
@@ -82,7 +90,7 @@ impl Parser {
             }
             let mut annotation = Annotation { body, structured, ..Annotation::marker(name) };
             if let Some(form) = arguments(&annotation) {
-                annotation.args = self.annotation_arguments(&annotation, form)?;
+                (annotation.args, annotation.keys) = self.annotation_arguments(&annotation, form)?;
             }
             list.push(annotation);
         }
@@ -90,8 +98,12 @@ impl Parser {
     }
 
     /// The expressions in the body of an annotation.
-    fn annotation_arguments(&mut self, annotation: &Annotation, form: Arguments) -> Result<Vec<Expr>> {
-        let Some(last) = annotation.body.last() else { return Ok(Vec::new()) };
+    fn annotation_arguments(
+        &mut self,
+        annotation: &Annotation,
+        form: Arguments,
+    ) -> Result<(Vec<Expr>, Vec<Rc<str>>)> {
+        let Some(last) = annotation.body.last() else { return Ok((Vec::new(), Vec::new())) };
         if form == Arguments::Empty {
             let text = format!("@{} takes no arguments", annotation.name.name);
             return Err(Diagnostic::error(annotation.name.span, text).help("remove what is in the brackets"));
@@ -99,21 +111,43 @@ impl Parser {
         let mut tokens = annotation.body.clone();
         tokens.push(Token { kind: Kind::End, span: last.span, starts_line: false, spaced: false });
         let (outer, at) = (std::mem::replace(&mut self.tokens, tokens), std::mem::take(&mut self.at));
-        let parsed = self.argument_list(annotation);
+        let parsed = self.argument_list(annotation, form);
         (self.tokens, self.at) = (outer, at);
         parsed
     }
 
-    fn argument_list(&mut self, annotation: &Annotation) -> Result<Vec<Expr>> {
-        let mut list = Vec::new();
+    fn argument_list(
+        &mut self,
+        annotation: &Annotation,
+        form: Arguments,
+    ) -> Result<(Vec<Expr>, Vec<Rc<str>>)> {
+        let (mut list, mut keys) = (Vec::new(), Vec::new());
+        let name = &annotation.name.name;
         while self.peek().kind != Kind::End {
+            let paired = matches!(self.peek().kind, Kind::Ident(_)) && self.peek_at(1).is("=");
+            let wanted = match form {
+                Arguments::Pairs => true,
+                Arguments::Any => paired && list.len() == keys.len() || !keys.is_empty(),
+                _ => false,
+            };
+            if wanted {
+                let key = self.identifier()?;
+                if keys.contains(&key.name) {
+                    return Err(Diagnostic::error(
+                        key.span,
+                        format!("'{}' is given twice in @{name}", key.name),
+                    ));
+                }
+                self.expect("=")?;
+                keys.push(key.name);
+            }
             list.push(self.expression()?);
             if self.peek().kind != Kind::End && !self.eat(",") {
-                let text = format!("the arguments of @{} end before this", annotation.name.name);
+                let text = format!("the arguments of @{name} end before this");
                 return Err(Diagnostic::error(self.peek().span, text).help("separate them with ','"));
             }
         }
-        Ok(list)
+        Ok((list, keys))
     }
 
     /// The tokens between an opening bracket and the one that closes it.

@@ -17,7 +17,7 @@ impl Parser {
     }
 
     fn property(&mut self) -> Result<Property> {
-        self.annotations()?;
+        let annotations = self.annotations()?;
         let is_const = self.eat_word("const");
         let name = self.identifier()?;
         self.expect("=")?;
@@ -36,7 +36,7 @@ impl Parser {
         if !matches!(value, PropertyValue::Value(_)) {
             self.eat(";");
         }
-        Ok(Property { is_const, name, value })
+        Ok(Property { annotations, is_const, name, value })
     }
 
     fn keys(&mut self) -> Result<Vec<(Expr, Ident, Annotations)>> {

@@ -4,6 +4,7 @@ mod conformance;
 mod constructs;
 mod equivalence;
 mod messages;
+mod p4info;
 mod robustness;
 mod samples;
 mod warnings;

@@ -1,0 +1,123 @@
+//! P4Info of our own programs, where p4c's is known.
+
+use belljar_p4c::{Options, compile};
+
+/// A program with these declarations before the blocks, this body of the ingress, and annotations of the package.
+fn program(before: &str, ingress: &str, package: &str) -> String {
+    format!(
+        "#include <core.p4>
+#include <v1model.p4>
+{before}
+header h_t {{ @name(\"renamed\") bit<8> a; bit<32> b; }}
+struct headers_t {{ h_t h; @name(\".top\") h_t other; }}
+struct meta_t {{}}
+parser P(packet_in p, out headers_t h, inout meta_t m, inout standard_metadata_t s) {{ state start {{ transition accept; }} }}
+control V(inout headers_t h, inout meta_t m) {{ apply {{}} }}
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {{ {ingress} }}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {{ apply {{}} }}
+control D(packet_out p, in headers_t h) {{ apply {{}} }}
+{package}
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"
+    )
+}
+
+fn info(before: &str, ingress: &str, package: &str) -> String {
+    let text = program(before, ingress, package);
+    let compiled = compile("program.p4", &text, &Options::default());
+    compiled.unwrap_or_else(|error| panic!("{error}")).p4info
+}
+
+/// Asserts that the text has these lines one after another, however they are indented.
+fn has(text: &str, wanted: &[&str]) {
+    let lines = text.lines().map(str::trim).collect::<Vec<_>>();
+    assert!(lines.windows(wanted.len()).any(|lines| lines == wanted), "no {wanted:#?} in\n{text}");
+}
+
+#[test]
+fn instances_made_in_place_have_the_name_and_annotations_of_the_property() {
+    let text = info(
+        "",
+        "action a() {}
+         table t {
+             key = { h.h.b: exact; h.h.a: selector; }
+             actions = { a; }
+             @name(\"choice\") @max_group_size(2 * 8) implementation = action_selector(HashAlgorithm.crc16, 32, 16);
+             @name(\"hits\") counters = direct_counter(CounterType.bytes);
+             @name(\"rate\") meters = direct_meter<bit<2>>(MeterType.packets);
+         }
+         apply { t.apply(); }",
+        "",
+    );
+    has(&text, &["name: \"choice\"", "alias: \"choice\"", "}"]);
+    has(&text, &["with_selector: true", "size: 32", "max_group_size: 16"]);
+    has(&text, &["name: \"hits\"", "alias: \"hits\"", "}", "spec {", "unit: BYTES"]);
+    has(&text, &["name: \"rate\"", "alias: \"rate\"", "}", "spec {", "unit: PACKETS"]);
+}
+
+#[test]
+fn the_package_says_who_made_it() {
+    let package = "@pkginfo(name = \"router\", organization = \"lab\") @pkginfo(version = \"1.\" ++ \"2\")
+                   @platform_property(multicast_group_table_size = 5 * 2)";
+    has(
+        &info("", "apply {}", package),
+        &[
+            "pkg_info {",
+            "name: \"router\"",
+            "version: \"1.2\"",
+            "arch: \"v1model\"",
+            "organization: \"lab\"",
+            "platform_properties {",
+            "multicast_group_table_size: 10",
+        ],
+    );
+}
+
+#[test]
+fn structured_annotations_have_their_values() {
+    let text = info(
+        "const int N = 4;",
+        "@list[1, \"x\", N > 3] @pairs[n = N * 2, last = false] table t { actions = { NoAction; } } apply { t.apply(); }",
+        "",
+    );
+    has(&text, &["name: \"list\"", "expression_list {", "expressions {", "int64_value: 1"]);
+    has(&text, &["expressions {", "bool_value: true"]);
+    has(&text, &["key: \"n\"", "value {", "int64_value: 8"]);
+}
+
+#[test]
+fn keys_are_spelled_as_in_the_source() {
+    let text = info(
+        "",
+        "table t {
+             key = { h.h.a: exact; h.other.b: exact; h.h.b & 0x0F0F: ternary; h.h.b & 8: ternary; }
+             actions = { NoAction; }
+         }
+         apply { t.apply(); }",
+        "",
+    );
+    for name in ["h.h.renamed", "top.b", "h.h.b & 0xf0f", "h.h.b & 8"] {
+        has(&text, &[&format!("name: \"{name}\"")]);
+    }
+}
+
+#[test]
+fn a_type_of_a_translated_type_has_the_width_of_the_original() {
+    let text = info(
+        "@p4runtime_translation(\"lab/port\", 12) type bit<8> port_t; @mark type port_t inner_t;",
+        "action a(inner_t x, port_t y) {} table t { actions = { a; } } apply { t.apply(); }",
+        "",
+    );
+    has(&text, &["name: \"x\"", "bitwidth: 8"]);
+    has(&text, &["name: \"y\"", "bitwidth: 12"]);
+    has(&text, &["}", "}", "}", "annotations: \"@mark\""]);
+}
+
+#[test]
+fn two_tables_with_one_name_are_refused() {
+    let tables = "table t { actions = { NoAction; } } @name(\".I.t\") table u { actions = { NoAction; } }
+                  apply { t.apply(); u.apply(); }";
+    let error = compile("program.p4", &program("", tables, ""), &Options::default());
+    let error = error.err().unwrap_or_else(|| panic!("this was compiled")).to_string();
+    assert!(error.contains("another table has the name 'I.t'"), "{error}");
+}
