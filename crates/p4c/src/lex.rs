@@ -203,6 +203,12 @@ impl<'a> Lexer<'a> {
         {
             width = Some((rest[..digits].replace('_', ""), follow == Some(b's')));
             body = digits + 1;
+        } else if matches!(follow, Some(b'w' | b's'))
+            && !rest[digits + 1..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        {
+            // The left operand of `8w##value`.
+            self.at += digits + 1;
+            return Ok(Kind::Ident(rest[..digits + 1].into()));
         }
         let (radix, skip) = match rest.as_bytes().get(body + 1).map(u8::to_ascii_lowercase) {
             Some(b'x') if rest.as_bytes()[body] == b'0' => (16, 2),

@@ -168,6 +168,10 @@ impl Parser {
 
     fn identifier(&mut self) -> Result<Ident> {
         match &self.peek().kind {
+            Kind::Ident(name) if name.starts_with(|c: char| c.is_ascii_digit()) => {
+                let text = format!("'{name}' is a width without a number");
+                Err(Diagnostic::error(self.peek().span, text).help("write the number after it: 8w1"))
+            }
             Kind::Ident(name) if !RESERVED.contains(&&**name) => {
                 let name = name.clone();
                 Ok(Ident { name, span: self.bump().span })

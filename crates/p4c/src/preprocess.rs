@@ -15,6 +15,9 @@ const MAX_DEPTH: usize = 64;
 /// Tokens of a program after expansion.
 const MAX_TOKENS: usize = 4_000_000;
 
+/// Macros that p4c defines for this target.
+const PREDEFINED: [&str; 1] = ["__TARGET_BMV2__"];
+
 const CORE: &str = include_str!("include/core.p4");
 const V1MODEL: &str = include_str!("include/v1model.p4");
 
@@ -31,6 +34,8 @@ fn built_in(name: &str) -> Option<&'static str> {
 struct Macro {
     /// `None` for a macro without parentheses.
     parameters: Option<Vec<Rc<str>>>,
+    /// The last parameter takes all further arguments.
+    variadic: bool,
     body: Rc<[Token]>,
 }
 
@@ -58,10 +63,13 @@ pub fn preprocess(
     defines: &[(String, String)],
 ) -> Result<Vec<Token>, Diagnostic> {
     let mut state = Preprocessor { sources, include_dirs, macros: Map::new(), output: Vec::new() };
-    for (name, value) in defines {
+    let predefined = PREDEFINED.iter().map(|name| (name.to_string(), "1".to_string())).collect::<Vec<_>>();
+    for (name, value) in predefined.iter().chain(defines) {
         let file = state.add_file(format!("-D {name}={value}"), value.clone(), false);
         let body = state.all_tokens(value, file)?;
-        state.macros.insert(name.as_str().into(), Macro { parameters: None, body: body.into() });
+        state
+            .macros
+            .insert(name.as_str().into(), Macro { parameters: None, variadic: false, body: body.into() });
     }
     state.file(0, 0)?;
     let length = state.sources.files[0].text.len() as u32;
@@ -237,21 +245,40 @@ impl Preprocessor<'_> {
         let Some(Token { kind: Kind::Ident(name), .. }) = line.first() else {
             return Err(Diagnostic::error(span, "#define needs the name of a macro"));
         };
-        let mut parameters = None;
+        let (mut parameters, mut variadic) = (None, false);
         let mut body = 1;
         if line.get(1).is_some_and(|token| token.is("(") && !token.spaced) {
             let close = line.iter().position(|token| token.is(")")).ok_or_else(|| {
                 Diagnostic::error(span, "the parameters of this macro are not closed")
                     .help("write ')' on this line")
             })?;
-            let names = line[2..close].iter().filter_map(|token| match &token.kind {
-                Kind::Ident(name) => Some(name.clone()),
-                _ => None,
-            });
-            parameters = Some(names.collect());
+            let mut names: Vec<Rc<str>> = Vec::new();
+            for parameter in line[2..close].split(|token| token.is(",")) {
+                match parameter {
+                    [] if close == 2 => {}
+                    [Token { kind: Kind::Ident(name), .. }] if !variadic => names.push(name.clone()),
+                    [Token { kind: Kind::Ident(name), .. }, dots] if !variadic && dots.is("...") => {
+                        names.push(name.clone());
+                        variadic = true;
+                    }
+                    [dots] if !variadic && dots.is("...") => {
+                        names.push("__VA_ARGS__".into());
+                        variadic = true;
+                    }
+                    _ => {
+                        let text = "the parameters of a macro are names, the last of them may be '...'";
+                        return Err(Diagnostic::error(
+                            parameter.first().map_or(span, |first| first.span),
+                            text,
+                        ));
+                    }
+                }
+            }
+            parameters = Some(names);
             body = close + 1;
         }
-        self.macros.insert(name.clone(), Macro { parameters, body: line[body..].into() });
+        let body = line[body..].into();
+        self.macros.insert(name.clone(), Macro { parameters, variadic, body });
         Ok(())
     }
 
@@ -342,14 +369,19 @@ impl Preprocessor<'_> {
             };
             let span = place.unwrap_or(token.span);
             let body = match &found.parameters {
+                None if found.body.iter().any(|token| token.is("##")) => self.paste(found.body.to_vec()),
                 None => found.body.to_vec(),
                 Some(parameters) => {
                     if !tokens.get(at).is_some_and(|next| next.is("(")) {
                         output.push(Token { span, ..token.clone() });
                         continue;
                     }
-                    let (arguments, after) = arguments(tokens, at, span)?;
+                    let limit = if found.variadic { parameters.len() } else { usize::MAX };
+                    let (mut arguments, after) = arguments(tokens, at, span, limit)?;
                     at = after;
+                    if found.variadic && arguments.len() + 1 == parameters.len() {
+                        arguments.push(Vec::new());
+                    }
                     let count = if arguments.len() == 1 && arguments[0].is_empty() && parameters.is_empty() {
                         0
                     } else {
@@ -380,7 +412,7 @@ impl Preprocessor<'_> {
         hidden: &mut Vec<Rc<str>>,
     ) -> Result<Vec<Token>, Diagnostic> {
         let mut result: Vec<Token> = Vec::new();
-        for token in body {
+        for (at, token) in body.iter().enumerate() {
             let index = match &token.kind {
                 Kind::Ident(name) => parameters.iter().position(|parameter| parameter == name),
                 _ => None,
@@ -389,52 +421,88 @@ impl Preprocessor<'_> {
                 result.push(token.clone());
                 continue;
             };
+            let pasted = result.last().is_some_and(|last| last.is("##"))
+                || body.get(at + 1).is_some_and(|next| next.is("##"));
             if result.last().is_some_and(|last| last.is("#")) {
                 result.pop();
-                let text =
-                    arguments[index].iter().map(|token| self.sources.text(token.span)).collect::<Vec<_>>();
-                result.push(Token { kind: Kind::Str(text.join(" ").into()), ..token.clone() });
+                let mut text = String::new();
+                for (index, token) in arguments[index].iter().enumerate() {
+                    if index > 0 && token.spaced {
+                        text.push(' ');
+                    }
+                    text.push_str(&self.spelling(token));
+                }
+                result.push(Token { kind: Kind::Str(text.into()), ..token.clone() });
+            } else if pasted {
+                // Operands of ## are taken as they are; an empty one is nothing.
+                let comma =
+                    result.len() >= 2 && result[result.len() - 2].is(",") && token.is_word("__VA_ARGS__");
+                match (arguments[index].is_empty(), result.last().is_some_and(|last| last.is("##"))) {
+                    // `, ## __VA_ARGS__` without arguments leaves the comma out, with them it pastes nothing.
+                    (true, true) if comma => result.truncate(result.len() - 2),
+                    (false, true) if comma => {
+                        result.pop();
+                        self.expand(&arguments[index], hidden, None, &mut result)?;
+                    }
+                    (true, true) => drop(result.pop()),
+                    (true, false) => result.push(Token { kind: Kind::Ident("".into()), ..token.clone() }),
+                    _ => result.extend(arguments[index].iter().cloned()),
+                }
             } else {
                 self.expand(&arguments[index], hidden, None, &mut result)?;
             }
         }
-        Ok(paste(result))
+        Ok(self.paste(result))
     }
-}
 
-/// `a ## b` as one token, or as two if they do not make one: p4c calls the C preprocessor as for assembly, which takes that.
-fn paste(tokens: Vec<Token>) -> Vec<Token> {
-    let mut result: Vec<Token> = Vec::new();
-    let mut tokens = tokens.into_iter();
-    while let Some(token) = tokens.next() {
-        if !token.is("##") || result.is_empty() {
-            result.push(token);
-        } else if let (Some(left), Some(right)) = (result.pop(), tokens.next()) {
-            let text = format!("{}{}", spelling(&left), spelling(&right));
-            let mut lexer = Lexer::new(&text, left.span.file);
-            match (lexer.next(), lexer.next()) {
-                (Ok(Token { kind, .. }), Ok(Token { kind: Kind::End, .. })) => {
-                    result.push(Token { kind, ..left })
+    /// `a ## b` as one token, or as two if they do not make one: p4c calls the C preprocessor as for assembly, which takes that.
+    fn paste(&self, tokens: Vec<Token>) -> Vec<Token> {
+        let mut result: Vec<Token> = Vec::new();
+        let mut tokens = tokens.into_iter();
+        while let Some(token) = tokens.next() {
+            if !token.is("##") || result.is_empty() {
+                result.push(token);
+            } else if let (Some(left), Some(right)) = (result.pop(), tokens.next()) {
+                let text = format!("{}{}", self.spelling(&left), self.spelling(&right));
+                let mut lexer = Lexer::new(&text, left.span.file);
+                match (lexer.next(), lexer.next()) {
+                    (Ok(Token { kind, .. }), Ok(Token { kind: Kind::End, .. })) => {
+                        result.push(Token { kind, ..left })
+                    }
+                    _ => result.extend([left, right]),
                 }
-                _ => result.extend([left, right]),
             }
         }
+        // Empty operands have done their work.
+        result.retain(|token| !token.is_word(""));
+        result
     }
-    result
+
+    /// A token as the source has it: `00` and `0x0F` keep their digits.
+    fn spelling(&self, token: &Token) -> String {
+        let text = self.sources.text(token.span);
+        let own =
+            |text: &str| Lexer::new(text, token.span.file).next().is_ok_and(|own| own.kind == token.kind);
+        match &token.kind {
+            Kind::Int(..) | Kind::Str(_) if own(text) => text.to_string(),
+            Kind::Ident(name) => name.to_string(),
+            Kind::Int(value, None) => value.to_string(),
+            Kind::Int(value, Some((width, true))) => format!("{width}s{value}"),
+            Kind::Int(value, Some((width, false))) => format!("{width}w{value}"),
+            Kind::Punct(text) => text.to_string(),
+            Kind::Str(text) => format!("\"{text}\""),
+            Kind::End => String::new(),
+        }
+    }
 }
 
-fn spelling(token: &Token) -> String {
-    match &token.kind {
-        Kind::Ident(name) => name.to_string(),
-        Kind::Int(value, _) => value.to_string(),
-        Kind::Punct(text) => text.to_string(),
-        Kind::Str(text) => text.to_string(),
-        Kind::End => String::new(),
-    }
-}
-
-/// The arguments in parentheses from `at`, and the index after them.
-fn arguments(tokens: &[Token], mut at: usize, span: Span) -> Result<(Vec<Vec<Token>>, usize), Diagnostic> {
+/// The arguments in parentheses from `at`, at most `limit` of which the last has the further commas, and the index after them.
+fn arguments(
+    tokens: &[Token],
+    mut at: usize,
+    span: Span,
+    limit: usize,
+) -> Result<(Vec<Vec<Token>>, usize), Diagnostic> {
     let mut depth = 0;
     let mut arguments = vec![Vec::new()];
     while let Some(token) = tokens.get(at) {
@@ -449,7 +517,7 @@ fn arguments(tokens: &[Token], mut at: usize, span: Span) -> Result<(Vec<Vec<Tok
             if depth == 0 {
                 return Ok((arguments, at));
             }
-        } else if token.is(",") && depth == 1 {
+        } else if token.is(",") && depth == 1 && arguments.len() < limit {
             arguments.push(Vec::new());
             continue;
         }

@@ -32,7 +32,7 @@ pub fn resolve_defined(line: &[Token], defined: impl Fn(&str) -> bool, output: &
 /// The value of a condition, as C's preprocessor computes it.
 pub fn evaluate(tokens: &[Token], span: Span) -> Result<bool, Diagnostic> {
     let mut reader = Reader { tokens, at: 0, span, depth: 0 };
-    let value = reader.binary(0)?;
+    let value = reader.ternary()?;
     match tokens.get(reader.at) {
         None => Ok(value != 0),
         Some(token) => Err(Diagnostic::error(token.span, "unexpected token in a preprocessor condition")),
@@ -71,6 +71,49 @@ impl Reader<'_> {
         LEVELS[level].iter().find(|op| token.is(op)).map(|op| (*op, 1))
     }
 
+    /// `a ? b : c`, of the lowest precedence.
+    fn ternary(&mut self) -> Result<i64, Diagnostic> {
+        let condition = self.binary(0)?;
+        if !self.tokens.get(self.at).is_some_and(|token| token.is("?")) {
+            return Ok(condition);
+        }
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Diagnostic::error(self.span, "this preprocessor condition is nested too deep"));
+        }
+        self.at += 1;
+        let yes = self.ternary()?;
+        if !self.tokens.get(self.at).is_some_and(|token| token.is(":")) {
+            return Err(Diagnostic::error(self.span, "':' is missing in this preprocessor condition"));
+        }
+        self.at += 1;
+        let no = self.ternary()?;
+        self.depth -= 1;
+        Ok(if condition != 0 { yes } else { no })
+    }
+
+    /// The rest of a character constant such as `'A'`, after its first quote.
+    fn character(&mut self, place: Span) -> Result<i64, Diagnostic> {
+        let value = match self.tokens.get(self.at).map(|token| &token.kind) {
+            Some(Kind::Ident(name)) if name.len() == 1 => i64::from(name.as_bytes()[0]),
+            Some(Kind::Int(value, None)) if *value < BigInt::from(10) => {
+                i64::from(b'0') + value.to_i64().unwrap_or(0)
+            }
+            Some(Kind::Punct(text)) if text.len() == 1 && *text != "\\" => i64::from(text.as_bytes()[0]),
+            _ => {
+                return Err(
+                    Diagnostic::error(place, "this is not a character constant").help("write one as 'A'")
+                );
+            }
+        };
+        self.at += 1;
+        if !self.tokens.get(self.at).is_some_and(|token| token.is("'")) {
+            return Err(Diagnostic::error(place, "this is not a character constant").help("write one as 'A'"));
+        }
+        self.at += 1;
+        Ok(value)
+    }
+
     fn binary(&mut self, level: usize) -> Result<i64, Diagnostic> {
         if level == LEVELS.len() {
             return self.unary();
@@ -98,12 +141,13 @@ impl Reader<'_> {
         let value = match &token.kind {
             Kind::Int(value, _) => value.to_i64().unwrap_or(i64::MAX),
             Kind::Ident(name) => i64::from(&**name == "true"),
+            Kind::Punct("'") => self.character(token.span)?,
             Kind::Punct("!") => i64::from(self.unary()? == 0),
             Kind::Punct("-") => self.unary()?.wrapping_neg(),
             Kind::Punct("~") => !self.unary()?,
             Kind::Punct("+") => self.unary()?,
             Kind::Punct("(") => {
-                let value = self.binary(0)?;
+                let value = self.ternary()?;
                 if !self.tokens.get(self.at).is_some_and(|token| token.is(")")) {
                     return Err(Diagnostic::error(
                         self.span,

@@ -272,3 +272,33 @@ V1Switch(P(), V(), I(), I(), C(), D()) main;
         assert!(error.contains(wanted) && error.contains("program.p4:7:"), "{statements}: {error}");
     }
 }
+
+#[test]
+fn macros_are_those_of_the_c_preprocessor() {
+    let text = "#include <core.p4>
+#include <v1model.p4>
+#define NAME(n) lut_##n
+#define WIDTH(v) 8w##v
+#define TEXT(x) #x
+#define ALL(f, ...) f(__VA_ARGS__)
+#define REST(first, args...) args
+#define OPTIONAL(a, ...) pair(a, ## __VA_ARGS__)
+#define ADD(a, b) ((a) + (b))
+#define VALUE 7
+#define JOINED VAL ## UE
+const bit<8> NAME(00) = WIDTH(0x0F);
+const bit<8> lut_0 = 1;
+const string t = TEXT(a + 0x0F);
+const bit<8> sum = ALL(ADD, 1, 2);
+const bit<8> rest = REST(1, ADD(3, 4));
+const bit<8> joined = JOINED;
+#if !defined(__TARGET_BMV2__) || 'A' != 65 || (1 ? 0 : 1) || ~0 != -1
+#error this is cpp
+#endif
+const bool all = static_assert(lut_00 == 0x0F && sum == 3 && rest == 7 && joined == 7 && t == \"a + 0x0F\");
+";
+    let error = refused(text);
+    assert!(error.contains("no 'main'"), "{error}");
+    let width = refused("const bit<8> x = 8w;\n");
+    assert!(width.contains("program.p4:1:18") && width.contains("8w1"), "{width}");
+}
