@@ -1,0 +1,133 @@
+//! Events: the lines of a history, each an invocation or a completion.
+
+use super::{HistoryError, Value};
+
+/// One line of a history.
+pub(super) struct Event {
+    /// Time in nanoseconds, if there is one.
+    pub time: Option<i64>,
+    /// Client.
+    pub process: Value,
+    /// Step of the operation.
+    pub kind: Kind,
+    /// Function.
+    pub function: String,
+    /// Object that the operation is about.
+    pub key: Option<Value>,
+    /// Argument or result.
+    pub value: Value,
+}
+
+/// Step of an operation that an event reports.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Invoke,
+    Ok,
+    Fail,
+    Info,
+}
+
+/// Shape of a line, as errors show it.
+const SHAPE: &str = r#"write one object a line, such as {"time": 12, "process": 0, "type": "invoke", "f": "read", "value": null}"#;
+
+/// Parses a line of a file.
+///
+/// # Errors
+/// The line is no object, or one of its members is missing or of a wrong type.
+pub(super) fn parse(line: usize, text: &str) -> Result<Event, HistoryError> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
+        // The parser counts from the start of the text, which is one line.
+        let problem = error.to_string().replace(&format!(" at line {} column ", error.line()), " at column ");
+        HistoryError::new(line, format!("not valid JSON: {problem}"), SHAPE)
+    })?;
+    let serde_json::Value::Object(mut members) = value else {
+        return Err(HistoryError::new(line, "not an object", SHAPE));
+    };
+    let mut take = |name: &str| members.remove(name).map(Value::from).filter(|value| !value.is_null());
+    let time = match take("time") {
+        None => None,
+        Some(value) => Some(nanoseconds(&value).ok_or_else(|| {
+            HistoryError::new(
+                line,
+                format!("\"time\" is {value}"),
+                "write nanoseconds as a whole number, or a string with a unit such as \"1.5 ms\"",
+            )
+        })?),
+    };
+    let process = match take("process") {
+        Some(value @ (Value::Integer(_) | Value::Text(_))) => value,
+        Some(value) => {
+            let problem = format!("\"process\" is {value}");
+            return Err(HistoryError::new(line, problem, "name the process by a whole number or a string"));
+        }
+        None => {
+            let remedy = "name the client that invokes the operation: a whole number or a string";
+            return Err(HistoryError::new(line, "\"process\" is missing", remedy));
+        }
+    };
+    let kind = match take("type") {
+        Some(Value::Text(text)) if text == "invoke" => Kind::Invoke,
+        Some(Value::Text(text)) if text == "ok" => Kind::Ok,
+        Some(Value::Text(text)) if text == "fail" => Kind::Fail,
+        Some(Value::Text(text)) if text == "info" => Kind::Info,
+        other => {
+            let problem = match other {
+                Some(value) => format!("\"type\" is {value}"),
+                None => "\"type\" is missing".to_string(),
+            };
+            return Err(HistoryError::new(
+                line,
+                problem,
+                "write one of \"invoke\", \"ok\", \"fail\" and \"info\"",
+            ));
+        }
+    };
+    let function = match take("f") {
+        Some(Value::Text(text)) => text,
+        other => {
+            let problem = match other {
+                Some(value) => format!("\"f\" is {value}"),
+                None => "\"f\" is missing".to_string(),
+            };
+            return Err(HistoryError::new(
+                line,
+                problem,
+                "name the function of the operation, such as \"read\"",
+            ));
+        }
+    };
+    let key = take("key");
+    let value = take("value").unwrap_or_default();
+    Ok(Event { time, process, kind, function, key, value })
+}
+
+/// Nanoseconds of a whole number, or of a decimal number with a unit.
+fn nanoseconds(value: &Value) -> Option<i64> {
+    let text = match value {
+        Value::Integer(nanoseconds) => return Some(*nanoseconds),
+        Value::Text(text) => text.trim(),
+        _ => return None,
+    };
+    let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let scale: i64 = match unit.trim() {
+        "" | "ns" => 1,
+        "us" | "µs" | "μs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "min" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || fraction.contains('.') {
+        return None;
+    }
+    let mut total = whole.parse::<i64>().ok()?.checked_mul(scale)?;
+    let mut part = scale;
+    for digit in fraction.chars() {
+        part /= 10;
+        total = total.checked_add(i64::from(digit.to_digit(10)?) * part)?;
+    }
+    Some(total)
+}

@@ -1,0 +1,69 @@
+//! The models that Belljar brings, by name.
+
+mod counter;
+mod map;
+mod mutex;
+mod queue;
+mod register;
+mod set;
+mod symbols;
+#[cfg(test)]
+mod tests;
+
+use crate::linear::{check_linearizable, check_objects};
+use crate::transactions::{Kind, check_transactions};
+use crate::{History, HistoryError, Level, Limits, Operation, Report};
+use belljar_base::Map;
+
+/// Names of all models, each with its operations.
+pub const MODELS: &[(&str, &str)] = &[
+    ("register", "read, write"),
+    ("cas-register", "read, write, cas [OLD, NEW]"),
+    ("counter", "read, add N, increment, decrement"),
+    ("set", "add, remove, contains, read"),
+    ("queue", "enqueue, dequeue"),
+    ("mutex", "acquire, release: by any process"),
+    ("owned-mutex", "acquire, release: by the process that has it"),
+    ("map", "get, put, delete, cas [OLD, NEW] with \"key\"; snapshot"),
+    ("list-append", "transactions of [\"append\", KEY, ELEMENT] and [\"r\", KEY, LIST]"),
+    ("rw-register", "transactions of [\"w\", KEY, VALUE] and [\"r\", KEY, VALUE]"),
+];
+
+/// Judges a history by the model of this name. Transactions are held to the consistency model `level`, other
+/// operations to linearizability.
+///
+/// # Errors
+/// The first operation that the model does not have, or an unknown name.
+pub fn check(history: &History, model: &str, level: Level, limits: Limits) -> Result<Report, HistoryError> {
+    match model {
+        "register" => check_linearizable(history, model, || register::Register::new(false), limits),
+        "cas-register" => check_linearizable(history, model, || register::Register::new(true), limits),
+        "counter" => check_linearizable(history, model, || counter::Counter, limits),
+        "set" => check_linearizable(history, model, set::ElementSet::default, limits),
+        "queue" => check_linearizable(history, model, queue::Queue::default, limits),
+        "mutex" => check_linearizable(history, model, || mutex::Mutex::new(false), limits),
+        "owned-mutex" => check_linearizable(history, model, || mutex::Mutex::new(true), limits),
+        "map" => check_map(history, limits),
+        "list-append" => check_transactions(history, Kind::ListAppend, level, limits),
+        "rw-register" => check_transactions(history, Kind::Register, level, limits),
+        other => Err(HistoryError::new(
+            0,
+            format!("there is no model {other}"),
+            format!("choose one of {}", MODELS.iter().map(|one| one.0).collect::<Vec<_>>().join(", ")),
+        )),
+    }
+}
+
+/// Judges a map: key by key, or as one object if an operation reads all keys at once.
+fn check_map(history: &History, limits: Limits) -> Result<Report, HistoryError> {
+    if !history.operations.iter().any(|operation| operation.key.is_none()) {
+        return check_linearizable(history, "map", map::KeyMap::default, limits);
+    }
+    let operations: Vec<&Operation> = history.operations.iter().collect();
+    check_objects(history, "map", Map::from([(None, operations)]), map::KeyMap::default, limits)
+}
+
+/// Reason for which a model refuses an operation.
+fn unknown(operation: &Operation, functions: &str) -> String {
+    format!("\"f\" is \"{}\", but the operations are {functions}", operation.function)
+}
