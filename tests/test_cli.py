@@ -15,7 +15,7 @@ TWO = experiment(
     {"alice": (0, [("/bin/sh", "-c", "echo hello; sleep 1; date +%s.%N; head -c 8 /dev/urandom | od -An -tx1")]),
      "bob": (1, [("/bin/sleep", "2")])},
     graph((0, 1, "10 ms")), stop="5 s")
-COMMANDS = ["run", "exec", "validate", "doctor", "diff", "inspect", "report", "capture", "trace", "import", "schema"]
+COMMANDS = ["run", "exec", "validate", "doctor", "diff", "check", "inspect", "report", "capture", "trace", "import", "schema"]
 
 
 def write(workdir, content, name="exp.yaml"):

@@ -6,6 +6,7 @@ mod bug;
 mod capture;
 mod cells;
 mod channel_proxy;
+mod check;
 mod compare;
 mod control;
 mod deploy;
@@ -89,6 +90,8 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Compare two results folders and name the first divergence
     Diff(diff::Arguments),
+    /// Judge a history of operations: linearizability, or anomalies of transactions
+    Check(check::Arguments),
     /// Show a results folder as tables
     Inspect(inspect::Arguments),
     /// Write one HTML page about a results folder
@@ -153,6 +156,7 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::main(&arguments),
         Command::Doctor(arguments) => Ok(doctor::main(&arguments)),
         Command::Diff(arguments) => diff::main(&arguments),
+        Command::Check(arguments) => check::main(&arguments),
         Command::Inspect(arguments) => inspect::main(&arguments),
         Command::Report(arguments) => report::main(&arguments),
         Command::Capture(arguments) => capture::main(&arguments),

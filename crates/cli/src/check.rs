@@ -1,0 +1,88 @@
+//! `belljar check`.
+
+use crate::failure::Failure;
+use belljar_histories::{History, Level, Limits, MODELS, Verdict, check};
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Exit status for a history that is neither known to be valid nor known to be invalid.
+const UNKNOWN: u8 = 3;
+
+/// Judges a history of operations: whether it is linearizable, or which isolation levels its transactions exclude.
+///
+/// A history has one JSON object a line, as Jepsen's: {"time": 12, "process": 0, "type": "invoke", "f": "write", "key": "x",
+/// "value": 3}. "type" is invoke, ok, fail (it did not take effect) or info (it may have taken effect).
+///
+/// The exit status is 0 if the history is valid, 1 if it is invalid, 2 if it cannot be read, 3 if a limit ended the search.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  belljar check history.jsonl --model cas-register\n  belljar check history.jsonl --model list-append --consistency snapshot-isolation\n  belljar check history.jsonl --edn > history.edn     for Elle and Knossos"
+)]
+pub struct Arguments {
+    /// The history (`-` reads standard input)
+    file: PathBuf,
+    /// Model of the objects
+    #[arg(short, long, value_parser = model_names(), required_unless_present = "edn")]
+    model: Option<String>,
+    /// Isolation level that transactions are held to: strict-serializable, strong-session-serializable, serializable,
+    /// strong-snapshot-isolation, strong-session-snapshot-isolation, snapshot-isolation, repeatable-read, read-committed
+    /// or read-uncommitted; other operations are always held to linearizability
+    #[arg(short, long, value_name = "LEVEL")]
+    consistency: Option<Level>,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Print the history as EDN, without judging it
+    #[arg(long, conflicts_with_all = ["model", "consistency", "json"])]
+    edn: bool,
+    /// Number of configurations that the search of one object enters, or of steps in search of one kind of cycle
+    #[arg(long, value_name = "N", default_value_t = Limits::default().configurations)]
+    limit: u64,
+    /// Memory for the configurations of one object, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = Limits::default().bytes >> 20)]
+    memory: usize,
+}
+
+fn model_names() -> Vec<&'static str> {
+    MODELS.iter().map(|model| model.0).collect()
+}
+
+/// Reads, judges and reports.
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let history = read(&arguments.file)?;
+    let Some(model) = &arguments.model else {
+        std::io::stdout().write_all(history.to_edn().as_bytes()).map_err(Failure::run)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    if arguments.consistency.is_some() && !["list-append", "rw-register"].contains(&model.as_str()) {
+        return Err(Failure::usage(format!(
+            "--consistency is only valid with --model list-append and rw-register: a {model} is held to linearizability"
+        )));
+    }
+    let limits = Limits { configurations: arguments.limit, bytes: arguments.memory.saturating_mul(1 << 20) };
+    let report = check(&history, model, arguments.consistency.unwrap_or_default(), limits)
+        .map_err(|error| Failure::usage(error.in_file(&arguments.file)))?;
+    if arguments.json {
+        println!("{}", report.to_json());
+    } else {
+        println!("{report}");
+    }
+    Ok(match report.verdict {
+        Verdict::Valid => ExitCode::SUCCESS,
+        Verdict::Invalid => ExitCode::FAILURE,
+        Verdict::Unknown => ExitCode::from(UNKNOWN),
+    })
+}
+
+fn read(path: &Path) -> Result<History, Failure> {
+    let history = if path == Path::new("-") {
+        History::read(std::io::stdin().lock())
+    } else {
+        let file = File::open(path)
+            .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display())))?;
+        History::read(BufReader::new(file))
+    };
+    history.map_err(|error| Failure::usage(error.in_file(path)))
+}
