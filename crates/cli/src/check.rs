@@ -1,7 +1,7 @@
 //! `belljar check`.
 
 use crate::failure::Failure;
-use belljar_histories::{History, Level, Limits, MODELS, Verdict, check};
+use belljar_histories::{History, Level, Limits, MODELS, TransactionKind, Verdict, check};
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         std::io::stdout().write_all(history.to_edn().as_bytes()).map_err(Failure::run)?;
         return Ok(ExitCode::SUCCESS);
     };
-    if arguments.consistency.is_some() && !["list-append", "rw-register"].contains(&model.as_str()) {
+    if arguments.consistency.is_some() && TransactionKind::named(model).is_none() {
         return Err(Failure::usage(format!(
             "--consistency is only valid with --model list-append and rw-register: a {model} is held to linearizability"
         )));

@@ -15,6 +15,7 @@ mod models;
 mod mutation_tests;
 mod report;
 mod sort;
+mod symbols;
 mod transactions;
 
 pub use history::{History, HistoryError, Operation, Outcome, Value};

@@ -1,6 +1,6 @@
 //! [`Report`]: the judgement on a history, as text and as JSON.
 
-use crate::Value;
+use crate::{Operation, Value};
 use serde_json::json;
 use std::fmt;
 
@@ -65,6 +65,20 @@ pub struct Step {
     pub lines: Vec<usize>,
     /// Text, which names the lines.
     pub text: String,
+}
+
+impl Step {
+    /// Step that is an operation.
+    pub(crate) fn of(operation: &Operation) -> Step {
+        let (process, summary) = (&operation.process, operation.summary());
+        Step::about([operation], format!("{}: process {process}, {summary}", operation.lines()))
+    }
+
+    /// Step about some operations.
+    pub(crate) fn about<'a>(operations: impl IntoIterator<Item = &'a Operation>, text: String) -> Step {
+        let lines = operations.into_iter().flat_map(|one| std::iter::once(one.invoked).chain(one.completed));
+        Step { lines: lines.collect(), text }
+    }
 }
 
 /// Number of steps of a section that the text shows.

@@ -47,22 +47,19 @@ pub(super) fn parse(line: usize, text: &str) -> Result<Event, HistoryError> {
     let time = match take("time") {
         None => None,
         Some(value) => Some(nanoseconds(&value).ok_or_else(|| {
-            HistoryError::new(
-                line,
-                format!("\"time\" is {value}"),
-                "write nanoseconds as a whole number, or a string with a unit such as \"1.5 ms\"",
-            )
+            let remedy = "write nanoseconds as a whole number, or a string with a unit such as \"1.5 ms\"";
+            HistoryError::new(line, problem("time", Some(value)), remedy)
         })?),
     };
     let process = match take("process") {
         Some(value @ (Value::Integer(_) | Value::Text(_))) => value,
-        Some(value) => {
-            let problem = format!("\"process\" is {value}");
-            return Err(HistoryError::new(line, problem, "name the process by a whole number or a string"));
+        value @ Some(_) => {
+            let remedy = "name the process by a whole number or a string";
+            return Err(HistoryError::new(line, problem("process", value), remedy));
         }
         None => {
             let remedy = "name the client that invokes the operation: a whole number or a string";
-            return Err(HistoryError::new(line, "\"process\" is missing", remedy));
+            return Err(HistoryError::new(line, problem("process", None), remedy));
         }
     };
     let kind = match take("type") {
@@ -71,34 +68,28 @@ pub(super) fn parse(line: usize, text: &str) -> Result<Event, HistoryError> {
         Some(Value::Text(text)) if text == "fail" => Kind::Fail,
         Some(Value::Text(text)) if text == "info" => Kind::Info,
         other => {
-            let problem = match other {
-                Some(value) => format!("\"type\" is {value}"),
-                None => "\"type\" is missing".to_string(),
-            };
-            return Err(HistoryError::new(
-                line,
-                problem,
-                "write one of \"invoke\", \"ok\", \"fail\" and \"info\"",
-            ));
+            let remedy = "write one of \"invoke\", \"ok\", \"fail\" and \"info\"";
+            return Err(HistoryError::new(line, problem("type", other), remedy));
         }
     };
     let function = match take("f") {
         Some(Value::Text(text)) => text,
         other => {
-            let problem = match other {
-                Some(value) => format!("\"f\" is {value}"),
-                None => "\"f\" is missing".to_string(),
-            };
-            return Err(HistoryError::new(
-                line,
-                problem,
-                "name the function of the operation, such as \"read\"",
-            ));
+            let remedy = "name the function of the operation, such as \"read\"";
+            return Err(HistoryError::new(line, problem("f", other), remedy));
         }
     };
     let key = take("key");
     let value = take("value").unwrap_or_default();
     Ok(Event { time, process, kind, function, key, value })
+}
+
+/// Problem of a member that is missing, or whose value is none that it can have.
+fn problem(member: &str, value: Option<Value>) -> String {
+    match value {
+        Some(value) => format!("\"{member}\" is {value}"),
+        None => format!("\"{member}\" is missing"),
+    }
 }
 
 /// Nanoseconds of a whole number, or of a decimal number with a unit.

@@ -19,12 +19,7 @@ pub(super) fn sections(
         Found::Stuck(stuck) => stuck,
         Found::Order | Found::Unknown => Stuck::default(),
     };
-    let step = |call: u32| {
-        let operation = operations[call as usize];
-        let lines = std::iter::once(operation.invoked).chain(operation.completed).collect();
-        let text = format!("{}: process {}, {}", operation.lines(), operation.process, operation.summary());
-        Step { lines, text }
-    };
+    let step = |call: u32| Step::of(operations[call as usize]);
     let state = machine.describe(stuck.state);
     let then = if state.is_empty() { String::new() } else { format!(", after which {state}") };
     let mut sections = vec![

@@ -1,7 +1,7 @@
 //! Map: values by key, each key like a register, and snapshots of all keys.
 
-use super::symbols::Symbols;
-use super::unknown;
+use super::{listed, unknown};
+use crate::symbols::Symbols;
 use crate::{Model, Operation, Outcome, Value, sort};
 
 /// Map that starts empty: the value of a missing key is null.
@@ -146,8 +146,6 @@ impl Model for KeyMap {
         let entry = |&(key, value): &(u32, u32)| {
             format!("{}: {}", self.symbols.value(key), self.symbols.value(value))
         };
-        let shown: Vec<String> = state.iter().take(20).map(entry).collect();
-        let more = if state.len() > 20 { ", ..." } else { "" };
-        format!("the map is {{{}{more}}}", shown.join(", "))
+        format!("the map is {{{}}}", listed(&mut state.iter().map(entry)))
     }
 }

@@ -6,7 +6,6 @@ mod mutex;
 mod queue;
 mod register;
 mod set;
-mod symbols;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +13,9 @@ use crate::linear::{check_linearizable, check_objects};
 use crate::transactions::{Kind, check_transactions};
 use crate::{History, HistoryError, Level, Limits, Operation, Report};
 use belljar_base::Map;
+
+/// Number of elements of a state that its description shows.
+const SHOWN: usize = 20;
 
 /// Names of all models, each with its operations.
 pub const MODELS: &[(&str, &str)] = &[
@@ -35,6 +37,9 @@ pub const MODELS: &[(&str, &str)] = &[
 /// # Errors
 /// The first operation that the model does not have, or an unknown name.
 pub fn check(history: &History, model: &str, level: Level, limits: Limits) -> Result<Report, HistoryError> {
+    if let Some(kind) = Kind::named(model) {
+        return check_transactions(history, kind, level, limits);
+    }
     match model {
         "register" => check_linearizable(history, model, || register::Register::new(false), limits),
         "cas-register" => check_linearizable(history, model, || register::Register::new(true), limits),
@@ -44,8 +49,6 @@ pub fn check(history: &History, model: &str, level: Level, limits: Limits) -> Re
         "mutex" => check_linearizable(history, model, || mutex::Mutex::new(false), limits),
         "owned-mutex" => check_linearizable(history, model, || mutex::Mutex::new(true), limits),
         "map" => check_map(history, limits),
-        "list-append" => check_transactions(history, Kind::ListAppend, level, limits),
-        "rw-register" => check_transactions(history, Kind::Register, level, limits),
         other => Err(HistoryError::new(
             0,
             format!("there is no model {other}"),
@@ -61,6 +64,13 @@ fn check_map(history: &History, limits: Limits) -> Result<Report, HistoryError> 
     }
     let operations: Vec<&Operation> = history.operations.iter().collect();
     check_objects(history, "map", Map::from([(None, operations)]), map::KeyMap::default, limits)
+}
+
+/// List of elements as text, the first ones if there are many.
+fn listed(elements: &mut dyn Iterator<Item = String>) -> String {
+    let shown: Vec<String> = elements.take(SHOWN).collect();
+    let more = if elements.next().is_some() { ", ..." } else { "" };
+    format!("{}{more}", shown.join(", "))
 }
 
 /// Reason for which a model refuses an operation.

@@ -1,7 +1,7 @@
 //! Mutex: a lock that one process has at a time.
 
-use super::symbols::Symbols;
 use super::unknown;
+use crate::symbols::Symbols;
 use crate::{Model, Operation};
 
 /// Mutex that starts free.

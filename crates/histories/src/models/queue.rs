@@ -1,7 +1,7 @@
 //! Queue: first in, first out.
 
-use super::symbols::Symbols;
-use super::unknown;
+use super::{listed, unknown};
+use crate::symbols::Symbols;
 use crate::{Model, Operation, Outcome};
 
 /// Queue that starts empty.
@@ -79,9 +79,7 @@ impl Model for Queue {
     }
 
     fn describe(&self, state: &Vec<u32>) -> String {
-        let shown: Vec<String> =
-            state.iter().take(20).map(|&one| self.symbols.value(one).to_string()).collect();
-        let more = if state.len() > 20 { ", ..." } else { "" };
-        format!("the queue is [{}{more}]", shown.join(", "))
+        let elements = &mut state.iter().map(|&one| self.symbols.value(one).to_string());
+        format!("the queue is [{}]", listed(elements))
     }
 }

@@ -1,7 +1,7 @@
 //! Register: a value that is read, written and, in a `cas-register`, compared and set.
 
-use super::symbols::Symbols;
 use super::unknown;
+use crate::symbols::Symbols;
 use crate::{Model, Operation, Outcome, Value};
 
 /// Register that starts as null.

@@ -1,7 +1,7 @@
 //! Set: elements that are added and removed, and reads of one or of all.
 
-use super::symbols::Symbols;
-use super::unknown;
+use super::{listed, unknown};
+use crate::symbols::Symbols;
 use crate::{Model, Operation, Outcome, Value};
 
 /// Set that starts empty. Its elements are numbered by symbols.
@@ -19,8 +19,8 @@ impl Bits {
         self.0.get(element as usize / 64).is_some_and(|word| word >> (element % 64) & 1 == 1)
     }
 
-    fn with(&self, element: u32, is_in: bool) -> Bits {
-        let mut words = self.0.clone();
+    fn set(&mut self, element: u32, is_in: bool) {
+        let words = &mut self.0;
         let (word, bit) = (element as usize / 64, 1 << (element % 64));
         if words.len() <= word {
             words.resize(word + 1, 0);
@@ -33,7 +33,12 @@ impl Bits {
         while words.last() == Some(&0) {
             words.pop();
         }
-        Bits(words)
+    }
+
+    fn with(&self, element: u32, is_in: bool) -> Bits {
+        let mut after = self.clone();
+        after.set(element, is_in);
+        after
     }
 }
 
@@ -71,16 +76,11 @@ impl Model for ElementSet {
                 let Some(elements) = operation.result.list() else {
                     return Err(format!("the result of \"read\" is {}, not a list", operation.result));
                 };
-                let mut words = Vec::new();
+                let mut read = Bits::default();
                 for element in elements {
-                    let number = self.symbols.number(element);
-                    let word = number as usize / 64;
-                    if words.len() <= word {
-                        words.resize(word + 1, 0u64);
-                    }
-                    words[word] |= 1 << (number % 64);
+                    read.set(self.symbols.number(element), true);
                 }
-                Ok(Call::Read(Some(Bits(words))))
+                Ok(Call::Read(Some(read)))
             }
             _ => Err(unknown(operation, "add, remove, contains and read")),
         }
@@ -124,9 +124,7 @@ impl Model for ElementSet {
 
     fn describe(&self, state: &Bits) -> String {
         let elements = (0..state.0.len() as u32 * 64).filter(|&element| state.contains(element));
-        let elements: Vec<String> = elements.map(|element| self.symbols.value(element).to_string()).collect();
-        let shown = &elements[..elements.len().min(20)];
-        let more = if elements.len() > 20 { ", ..." } else { "" };
-        format!("the set is [{}{more}]", shown.join(", "))
+        let elements = &mut elements.map(|element| self.symbols.value(element).to_string());
+        format!("the set is [{}]", listed(elements))
     }
 }

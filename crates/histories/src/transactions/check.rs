@@ -45,13 +45,9 @@ pub fn check_transactions(
         (false, false) => Verdict::Unknown,
         (false, true) => Verdict::Valid,
     };
-    let model = match kind {
-        Kind::ListAppend => "list-append",
-        Kind::Register => "rw-register",
-    };
     Ok(Report {
         verdict,
-        model: model.to_string(),
+        model: kind.name().to_string(),
         consistency: level.name().to_string(),
         operations: history.operations.len(),
         objects: transactions.keys.len(),

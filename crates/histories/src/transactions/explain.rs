@@ -13,8 +13,7 @@ const ELEMENTS: usize = 12;
 /// List of elements as text, the last ones if there are many.
 pub(super) fn elements(key: &Key, list: &[u32]) -> String {
     let hidden = list.len().saturating_sub(ELEMENTS);
-    let shown: Vec<String> =
-        list[hidden..].iter().map(|&one| key.elements[one as usize].to_string()).collect();
+    let shown: Vec<String> = list[hidden..].iter().map(|&one| key.elements.value(one).to_string()).collect();
     format!("[{}{}]", if hidden > 0 { "..., " } else { "" }, shown.join(", "))
 }
 
@@ -25,13 +24,7 @@ pub(super) fn line_of(transactions: &Transactions<'_>, transaction: u32) -> Stri
 
 /// Step about some transactions.
 pub(super) fn step(transactions: &Transactions<'_>, about: &[u32], text: String) -> Step {
-    let mut lines = Vec::new();
-    for &transaction in about {
-        let operation = transactions.operation(transaction);
-        lines.push(operation.invoked);
-        lines.extend(operation.completed);
-    }
-    Step { lines, text }
+    Step::about(about.iter().map(|&transaction| transactions.operation(transaction)), text)
 }
 
 /// Finding of an anomaly that reads show, with examples.
@@ -52,11 +45,7 @@ pub(super) fn cycle(transactions: &Transactions<'_>, cycle: &Cycle) -> Finding {
             shown.push(from);
         }
     }
-    let describe = |&transaction: &u32| {
-        let operation = transactions.operation(transaction);
-        let (process, summary) = (&operation.process, operation.summary());
-        step(transactions, &[transaction], format!("{}: process {process}, {summary}", operation.lines()))
-    };
+    let describe = |&transaction: &u32| Step::of(transactions.operation(transaction));
     let reason =
         |(from, edge): &(u32, Edge)| step(transactions, &[*from, edge.to], reason(transactions, *from, edge));
     Finding {
@@ -83,7 +72,7 @@ fn reason(transactions: &Transactions<'_>, from: u32, edge: &Edge) -> String {
     let key = transactions.keys.get(edge.key as usize);
     let name = key.map_or(String::new(), |key| key.name.to_string());
     let value = |element: Option<u32>| match (element, key) {
-        (Some(element), Some(key)) => key.elements[element as usize].to_string(),
+        (Some(element), Some(key)) => key.elements.value(element).to_string(),
         _ => "nothing".to_string(),
     };
     let (before, after) = (value(edge.before), value(edge.after));

@@ -1,7 +1,7 @@
 //! Transactions of a history, their keys and elements numbered.
 
+use crate::symbols::Symbols;
 use crate::{History, HistoryError, Operation, Outcome, Value};
-use belljar_base::Map;
 
 /// Meaning of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,21 @@ pub enum Kind {
     ListAppend,
     /// Register that transactions write.
     Register,
+}
+
+impl Kind {
+    /// Name of the model, such as `list-append`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::ListAppend => "list-append",
+            Kind::Register => "rw-register",
+        }
+    }
+
+    /// Kind of the model with this name; none if its operations are no transactions.
+    pub fn named(name: &str) -> Option<Kind> {
+        [Kind::ListAppend, Kind::Register].into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 /// Transaction that may have committed, or that has failed.
@@ -56,21 +71,17 @@ pub(super) struct Transactions<'a> {
 pub(super) struct Key {
     pub name: Value,
     /// Elements by number.
-    pub elements: Vec<Value>,
+    pub elements: Symbols,
     /// Writer of each element, none if nothing has written it.
     pub writers: Vec<Option<Writer>>,
-    numbers: Map<Value, u32>,
 }
 
 impl Key {
     fn number(&mut self, element: &Value) -> u32 {
-        if let Some(&number) = self.numbers.get(element) {
-            return number;
+        let number = self.elements.number(element);
+        if number as usize == self.writers.len() {
+            self.writers.push(None);
         }
-        let number = self.elements.len() as u32;
-        self.elements.push(element.clone());
-        self.writers.push(None);
-        self.numbers.insert(element.clone(), number);
         number
     }
 }
@@ -87,7 +98,7 @@ impl Transactions<'_> {
 /// # Errors
 /// The first operation that is no list of micro-operations, or that writes a value of a key a second time.
 pub(super) fn parse(history: &History, kind: Kind) -> Result<Transactions<'_>, HistoryError> {
-    let mut parser = Parser { kind, numbers: Map::new(), keys: Vec::new() };
+    let mut parser = Parser { kind, names: Symbols::default(), keys: Vec::new() };
     let mut all: Vec<Transaction> = Vec::with_capacity(history.operations.len());
     for (index, operation) in history.operations.iter().enumerate() {
         let is_ok = operation.outcome == Outcome::Ok;
@@ -105,7 +116,7 @@ pub(super) fn parse(history: &History, kind: Kind) -> Result<Transactions<'_>, H
         let mut micros = Vec::with_capacity(values.len());
         for value in values {
             let micro = parser.micro(value, is_ok).ok_or_else(|| {
-                refuse(format!("{value} is no micro-operation of the model {}", parser.name()))
+                refuse(format!("{value} is no micro-operation of the model {}", kind.name()))
             })?;
             micros.push(micro);
         }
@@ -122,7 +133,9 @@ pub(super) fn parse(history: &History, kind: Kind) -> Result<Transactions<'_>, H
                     line,
                     format!(
                         "writes {} to key {}, as the transaction of line {} does",
-                        key.elements[element as usize], key.name, history.operations[above].invoked
+                        key.elements.value(element),
+                        key.name,
+                        history.operations[above].invoked
                     ),
                     "give each write of a key a value of its own, so that reads tell whose value they have",
                 ));
@@ -136,18 +149,11 @@ pub(super) fn parse(history: &History, kind: Kind) -> Result<Transactions<'_>, H
 
 struct Parser {
     kind: Kind,
-    numbers: Map<Value, u32>,
+    names: Symbols,
     keys: Vec<Key>,
 }
 
 impl Parser {
-    fn name(&self) -> &'static str {
-        match self.kind {
-            Kind::ListAppend => "list-append",
-            Kind::Register => "rw-register",
-        }
-    }
-
     fn shape(&self) -> &'static str {
         match self.kind {
             Kind::ListAppend => r#"a "value" such as [["append", "x", 1], ["r", "y", [2, 3]]]"#,
@@ -175,12 +181,10 @@ impl Parser {
     }
 
     fn key(&mut self, name: &Value) -> u32 {
-        if let Some(&number) = self.numbers.get(name) {
-            return number;
+        let number = self.names.number(name);
+        if number as usize == self.keys.len() {
+            self.keys.push(Key { name: name.clone(), ..Key::default() });
         }
-        let number = self.keys.len() as u32;
-        self.keys.push(Key { name: name.clone(), ..Key::default() });
-        self.numbers.insert(name.clone(), number);
         number
     }
 }

@@ -57,7 +57,7 @@ fn aborted_and_intermediate(
         let key = &transactions.keys[key];
         for &(reader, read) in reads {
             for (at, &element) in read.iter().enumerate() {
-                let value = &key.elements[element as usize];
+                let value = key.elements.value(element);
                 let says = format!("{} reads {value} of key {}", line_of(transactions, reader), key.name);
                 let Some(writer) = key.writers[element as usize] else {
                     let text = format!("{says}, which no transaction writes");
@@ -84,7 +84,7 @@ fn duplicates(transactions: &Transactions<'_>, observed: &Observed<'_>, examples
         for &(reader, read) in reads {
             let mut seen = Set::new();
             let Some(&twice) = read.iter().find(|&&element| !seen.insert(element)) else { continue };
-            let value = &key.elements[twice as usize];
+            let value = key.elements.value(twice);
             let line = line_of(transactions, reader);
             let text =
                 format!("{line} reads {} of key {}: {value} is there twice", elements(key, read), key.name);
@@ -99,7 +99,7 @@ fn contradictions(transactions: &Transactions<'_>, observed: &Observed<'_>, exam
         let show = |list: &[u32]| match transactions.kind {
             Kind::ListAppend => elements(key, list),
             Kind::Register => {
-                list.last().map_or("null".to_string(), |&one| key.elements[one as usize].to_string())
+                list.last().map_or("null".to_string(), |&one| key.elements.value(one).to_string())
             }
         };
         let text = format!(
@@ -143,7 +143,7 @@ fn lost_updates(transactions: &Transactions<'_>, observed: &Observed<'_>, exampl
         }
         let key = &transactions.keys[key as usize];
         let value = match version.last() {
-            Some(&element) => key.elements[element as usize].to_string(),
+            Some(&element) => key.elements.value(element).to_string(),
             None => "nothing".to_string(),
         };
         let steps = writers.iter().take(EXAMPLES).map(|&writer| {

@@ -156,7 +156,7 @@ impl Dependencies<'_> {
         if order.conflict.is_some() {
             return true;
         }
-        let mut in_order = vec![false; self.transactions.keys[self.key as usize].elements.len()];
+        let mut in_order = vec![false; self.transactions.keys[self.key as usize].writers.len()];
         for &element in &order.elements {
             in_order[element as usize] = true;
         }

@@ -1,9 +1,11 @@
+//! Numbers for values: calls, states, keys and elements are small and quick to compare.
+
 use crate::Value;
 use belljar_base::Map;
 
-/// Numbers for the values of one object: calls and states are small and quick to compare.
+/// Values, each with a number.
 #[derive(Default)]
-pub(super) struct Symbols {
+pub(crate) struct Symbols {
     numbers: Map<Value, u32>,
     values: Vec<Value>,
 }
