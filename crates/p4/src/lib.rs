@@ -29,4 +29,4 @@ pub use hash::CrcParameters;
 pub use meter::Colour;
 pub use program::Program;
 pub use switch::{Leaving, Notification, Switch, SwitchConfig};
-pub use trace::Step;
+pub use trace::{Step, hex};

@@ -89,12 +89,12 @@ pub(crate) fn source(info: Option<&SourceInfo>) -> String {
     })
 }
 
-/// The text of a condition and its place.
+/// The text of a condition and its line in the source.
 pub(crate) fn condition(info: &SourceInfo) -> String {
     format!("{}{}", info.source_fragment, source(Some(info)))
 }
 
 /// Hexadecimal digits after `0x`.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     format!("0x{}", belljar_base::hex(bytes))
 }

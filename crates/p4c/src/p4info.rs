@@ -16,7 +16,7 @@ mod ids;
 mod text;
 mod types;
 
-/// The annotations and the place of an instance.
+/// The annotations of an instance, and its name in the source.
 pub type Origin = (Annotations, Span);
 
 /// Facts about the objects of the control plane, gathered by lowering.
@@ -28,7 +28,7 @@ pub struct Info {
     pub tables: Map<String, (DeclId, usize)>,
     /// Names of the actions of tables and of those called directly.
     pub actions: Set<String>,
-    /// Counters, meters and registers: kind, array, annotations and place, element type.
+    /// Counters, meters and registers: kind, array, origin, element type.
     pub arrays: Vec<(&'static str, Array, Origin, Option<Type>)>,
     /// Action profiles and selectors.
     pub profiles: Vec<(Profile, Annotations)>,

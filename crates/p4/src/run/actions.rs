@@ -51,11 +51,11 @@ impl Run<'_> {
         }
     }
 
-    /// A line for a branch inside an action, with the place of its condition.
+    /// A line for a branch inside an action, with the line of its condition.
     #[cold]
     fn trace_branch(&mut self, at: u32, truth: bool, count: u32) {
         let Some(source) = self.program.branches.get(&at) else { return };
-        // The line before tells of the statements up to here.
+        // The line before stands for the statements up to here.
         self.trace_effect();
         if count <= MAX_BRANCHES {
             self.trace(|_| format!("    if {} is {truth}", crate::trace::condition(source)));

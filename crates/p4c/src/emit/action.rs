@@ -52,7 +52,7 @@ impl Assembler<'_> {
         self.code.push(json!({"op": "_jump", "parameters": []}));
     }
 
-    /// A jump if the condition does not hold; it names the condition's place for traces.
+    /// A jump if the condition does not hold; it names the condition's line for traces.
     fn jump_unless(&mut self, condition: &Ex, mark: usize) {
         self.jumps.push((self.code.len(), mark));
         let test = Ex::Op("b2d", None, Box::new(condition.clone()));

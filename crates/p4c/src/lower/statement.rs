@@ -194,7 +194,7 @@ impl Lower<'_> {
                 continue;
             }
             let mut condition = Ex::Bool(false);
-            let place = labels.iter().map(|label| label.span).reduce(Span::to).unwrap_or(value.span);
+            let span = labels.iter().map(|label| label.span).reduce(Span::to).unwrap_or(value.span);
             for label in labels {
                 let label = self.ex(label, out)?;
                 let same = if build::is_truth(&subject) {
@@ -204,14 +204,14 @@ impl Lower<'_> {
                 };
                 condition = build::or(condition, same);
             }
-            arms.push((condition, body, place));
+            arms.push((condition, body, span));
         }
         let mut rest = default;
-        for (condition, body, place) in arms.into_iter().rev() {
+        for (condition, body, span) in arms.into_iter().rev() {
             rest = match condition {
                 Ex::Bool(true) => body,
                 Ex::Bool(false) => rest,
-                condition => vec![Stmt::If(Ex::At(place, Box::new(condition)), body, rest)],
+                condition => vec![Stmt::If(Ex::At(span, Box::new(condition)), body, rest)],
             };
         }
         out.extend(rest);

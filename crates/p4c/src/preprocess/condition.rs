@@ -93,22 +93,19 @@ impl Reader<'_> {
     }
 
     /// The rest of a character constant such as `'A'`, after its first quote.
-    fn character(&mut self, place: Span) -> Result<i64, Diagnostic> {
+    fn character(&mut self, span: Span) -> Result<i64, Diagnostic> {
+        let wrong = || Diagnostic::error(span, "this is not a character constant").help("write one as 'A'");
         let value = match self.tokens.get(self.at).map(|token| &token.kind) {
             Some(Kind::Ident(name)) if name.len() == 1 => i64::from(name.as_bytes()[0]),
             Some(Kind::Int(value, None)) if *value < BigInt::from(10) => {
                 i64::from(b'0') + value.to_i64().unwrap_or(0)
             }
             Some(Kind::Punct(text)) if text.len() == 1 && *text != "\\" => i64::from(text.as_bytes()[0]),
-            _ => {
-                return Err(
-                    Diagnostic::error(place, "this is not a character constant").help("write one as 'A'")
-                );
-            }
+            _ => return Err(wrong()),
         };
         self.at += 1;
         if !self.tokens.get(self.at).is_some_and(|token| token.is("'")) {
-            return Err(Diagnostic::error(place, "this is not a character constant").help("write one as 'A'"));
+            return Err(wrong());
         }
         self.at += 1;
         Ok(value)

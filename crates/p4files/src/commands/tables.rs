@@ -1,5 +1,6 @@
 use super::{Call, Result, arguments, entry, milliseconds, number};
 use belljar_p4::control::{ActionSpec, KeyMatch, ObjectKind};
+use belljar_p4::hex;
 use std::fmt::Write;
 
 impl Call<'_> {
@@ -169,9 +170,4 @@ impl Call<'_> {
         }
         out
     }
-}
-
-/// Hexadecimal digits after `0x`.
-fn hex(bytes: &[u8]) -> String {
-    format!("0x{}", belljar_base::hex(bytes))
 }
