@@ -223,6 +223,13 @@ impl Host {
             && (from.0 != to.0 || self.files.inode(from.1).device != self.files.inode(to.1).device);
         if crosses { Err(Errno::EXDEV) } else { Ok(()) }
     }
+    /// `EACCES` unless the directory that a walk has come to may be searched.
+    fn check_may_search(&mut self, process: ProcessKey, walker: &Walker) -> Result<(), Errno> {
+        if walker.how.contains(Walk::HELD) {
+            return Ok(());
+        }
+        self.check_permission(process, walker.at.1, EXEC)
+    }
     fn walk(&mut self, process: ProcessKey, mut walker: Walker) -> Result<Found, Errno> {
         let owner = self.processes.maker_of(process);
         let mut position = 0;
@@ -240,8 +247,8 @@ impl Host {
                 return Err(Errno::ENOTDIR);
             }
             if matches!(&name[..], b"" | b"." | b"..") {
-                if !name.is_empty() && !walker.how.contains(Walk::HELD) {
-                    self.check_permission(process, walker.at.1, EXEC)?;
+                if !name.is_empty() {
+                    self.check_may_search(process, &walker)?;
                 }
                 if name == b".." {
                     if walker.at != walker.root {
@@ -273,9 +280,7 @@ impl Host {
                 return Err(Errno::ENAMETOOLONG);
             }
             let (mount, parent) = walker.at;
-            if !walker.how.contains(Walk::HELD) {
-                self.check_permission(process, parent, EXEC)?;
-            }
+            self.check_may_search(process, &walker)?;
             let found = self.lookup(parent, &name)?;
             let Some(inode) = found else {
                 if !last {
