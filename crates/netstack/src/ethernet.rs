@@ -1,10 +1,7 @@
-//! Interfaces at the ends of links: frames out, with the hardware address of the next hop, and frames in;
-//! ARP; and passing packets of others on.
+//! Interfaces at the ends of links: frames out, with the hardware address of the next hop, and frames in.
 
 use super::Stack;
-use super::family::{FlowKey, RouteQuery};
 use super::interface::Attachment;
-use super::ip::icmp;
 use super::ip::route::ResolvedRoute;
 use crate::Departure;
 use crate::PacketDirection;
@@ -15,9 +12,7 @@ use crate::virtual_links::TAGGED;
 use belljar_base::SimTime;
 use belljar_net::forward::{self, ForwardError};
 use belljar_net::neighbour::NeighbourEvent;
-use belljar_net::policy::Action;
 use belljar_net::router::framed;
-use belljar_net::routes::RouteKind;
 use belljar_net::{DropReason, Nic, NicChange, NicConfig, NicEvent, Packet};
 use belljar_wire::ethernet::{self, Address, Frame, ethertype};
 use std::net::{IpAddr, Ipv4Addr};
@@ -70,7 +65,7 @@ impl Stack {
     }
 
     /// True if an address stands for all stations on the link of an interface.
-    fn is_broadcast_on(&self, interface: usize, ip: Ipv4Addr) -> bool {
+    pub(crate) fn is_broadcast_on(&self, interface: usize, ip: Ipv4Addr) -> bool {
         ip.is_broadcast() || self.broadcast_on(interface, ip).is_some()
     }
 }
@@ -278,92 +273,6 @@ impl Stack {
             TAGGED => self.vlan_input(interface, packet),
             _ => self.recycle_buffer(packet.into_bytes()),
         }
-    }
-
-    /// Passes a packet on that is not for this host, as a router does.
-    pub fn ip_forward(&mut self, interface: usize, mut bytes: Vec<u8>) {
-        let total = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
-        bytes.truncate(total);
-        let (from, to) = (forward::source(&bytes), forward::destination(&bytes));
-        let no_host =
-            from.is_unspecified() || from.is_loopback() || from.is_multicast() || from.is_broadcast();
-        if no_host || to.is_loopback() || !self.arrived_as_one || self.is_broadcast_on(interface, to) {
-            self.counters.not_for_us += 1;
-            self.counters.ip[0].in_address_errors += 1;
-            return self.recycle_buffer(bytes);
-        }
-        if bytes[8] <= 1 {
-            self.counters.ip[0].in_header_errors += 1;
-            self.refuse(&bytes, ForwardError::TimeExceeded);
-            return self.recycle_buffer(bytes);
-        }
-        let payload = bytes.get(usize::from(bytes[0] & 0xf) * 4..).unwrap_or_default();
-        // Of a later fragment the ports are not known.
-        let whole = u16::from_be_bytes([bytes[6], bytes[7]]) & 0x1fff == 0;
-        let sender = FlowKey::of_forwarded(bytes[9], if whole { payload } else { &[] });
-        let asked =
-            RouteQuery { arrived: interface, tos: bytes[1], sender, ..RouteQuery::own(to, Some(from)) };
-        let hash = || match self.sysctls.multipath_hash {
-            0 => crate::flow_hash_of(self.flow_key, from, to),
-            _ => forward::flow_hash(self.flow_key, &bytes),
-        };
-        let found = self.lookup(&asked, hash);
-        let found = found.map(|f| f.map(|found| (found.hop, found.route.kind, found.route.metrics.mtu)));
-        let refusal = match found {
-            Ok(Some((Some(hop), _, of_route))) => {
-                // `ip_dst_mtu_maybe_forward`: what a route says counts for what passes by, too.
-                let mtu = self.mtu(hop.interface).min(of_route.map_or(usize::MAX, |mtu| mtu as usize));
-                if hop.interface == interface {
-                    self.tell_better_router(interface, &hop, &bytes);
-                }
-                if bytes.len() <= mtu || forward::may_fragment(&bytes) {
-                    forward::count_hop(&mut bytes);
-                    self.counters.ip[0].forwarded += 1;
-                    self.count_sent(&to.into(), bytes.len());
-                    return self.forward_by(hop.interface, hop.router(), mtu, bytes);
-                }
-                self.counters.ip[0].not_cut += 1;
-                Some(ForwardError::FragmentationNeeded(mtu as u16))
-            }
-            Ok(Some((None, RouteKind::Blackhole, _))) | Err(Action::Blackhole) => None,
-            Ok(Some((None, RouteKind::Prohibit, _))) | Err(Action::Prohibit) => {
-                Some(ForwardError::Prohibited)
-            }
-            Ok(Some((None, ..))) => Some(ForwardError::HostUnreachable),
-            Ok(None) | Err(_) => {
-                self.counters.ip[0].in_no_routes += 1;
-                Some(ForwardError::NetworkUnreachable)
-            }
-        };
-        if let Some(why) = refusal {
-            self.refuse(&bytes, why);
-        }
-        self.recycle_buffer(bytes);
-    }
-
-    fn forward_by(&mut self, interface: usize, gateway: Option<IpAddr>, mtu: usize, bytes: Vec<u8>) {
-        if bytes.len() <= mtu {
-            self.transmit(interface, gateway, bytes, 0);
-            return;
-        }
-        let mut pieces = Vec::new();
-        forward::fragment(&bytes, mtu, |piece| pieces.push(piece));
-        self.counters.ip[0].cut += 1;
-        self.counters.ip[0].fragments_created += pieces.len() as u64;
-        for piece in pieces {
-            self.transmit(interface, gateway, piece, 0);
-        }
-    }
-
-    /// Tells the sender of a packet, this host perhaps, why it went no further.
-    pub fn refuse(&mut self, packet: &[u8], why: ForwardError) {
-        let Some(mut message) = forward::refusal_message(packet, why) else { return };
-        let to = forward::source(packet).into();
-        let Ok(mut route) = self.route(to, None, None) else { return };
-        if route.source.is_unspecified() {
-            route.source = forward::NO_ADDRESS.into();
-        }
-        self.send_icmp_by(route, false, icmp::ERROR_TOS, &mut message);
     }
 
     /// A link loses its carrier, and with it its neighbours, or finds it. To be followed by

@@ -1,5 +1,6 @@
 //! IP: headers, routes, fragments, and what comes in and goes out.
 
+mod forward;
 pub mod fragment;
 pub mod header;
 pub mod icmp;

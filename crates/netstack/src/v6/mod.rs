@@ -6,7 +6,6 @@
 
 mod autoconf;
 mod discovery;
-mod forward;
 mod given;
 mod groups;
 pub mod source;

@@ -1,10 +1,10 @@
-//! Passing packets of others on.
+//! Forwarding of IPv6 packets.
 
-use super::device_for;
 use crate::LO;
 use crate::Stack;
 use crate::family::{FlowKey, RouteQuery};
 use crate::ip::icmp;
+use crate::v6::device_for;
 use belljar_net::forward::ForwardError;
 use belljar_net::forward6;
 use belljar_net::policy::Action;
