@@ -1,6 +1,6 @@
-//! Compiles the programs of far guests' processes and of dilated ones from the crate `belljar-shim`: static binaries
-//! without a standard library, linked to a fixed address above the guests. Nothing but the Rust
-//! toolchain is needed; where it comes without a linker, the C compiler's is used.
+//! Compiles the programs that far guests and dilated processes run, from the crate `belljar-shim`: static
+//! binaries without a standard library, linked to a fixed address above the guests. The Rust toolchain
+//! suffices; if it comes without a linker, the C compiler links.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use std::{env, fs};
 fn main() {
     let shim = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../shim");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
-    // Relative to the package: a checkout that is moved or copied with its target folder is not compiled anew.
+    // Relative to the package: moving or copying a checkout together with its target folder triggers no
+    // recompilation.
     println!("cargo::rerun-if-changed=../shim/src");
     println!("cargo::rerun-if-changed=../shim/program");
 
@@ -26,7 +27,7 @@ fn main() {
     }
 }
 
-/// Links a program to the address that `base` says.
+/// Links a program at the address given by `base`, a linker option.
 fn link(shim: &Path, source: &str, library: &Path, base: &str, to: &Path) {
     let source = shim.join("program").join(source);
     let with_lld =
@@ -48,8 +49,9 @@ fn link(shim: &Path, source: &str, library: &Path, base: &str, to: &Path) {
     assert!(errors.len() < attempts.len(), "{} cannot be linked:\n{}", source.display(), errors.join("\n"));
 }
 
-/// The compiler, with what both crates need: position-independent code, so that everything is
-/// reached relative to the instruction pointer wherever the program is linked to. Where the sources are makes no difference.
+/// The compiler with the options common to both crates: position-independent code, so that every reference is
+/// relative to the instruction pointer at any link address, and remapped source paths, so that the output is
+/// independent of the location of the sources.
 fn rustc(shim: &Path) -> Command {
     let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     rustc.args(["--edition", "2024", "-Copt-level=2", "-Cpanic=abort", "-Crelocation-model=pic"]);
@@ -58,7 +60,7 @@ fn rustc(shim: &Path) -> Command {
     remap.push(shim);
     remap.push("=shim");
     rustc.arg(remap);
-    // What the workspace's own build asks for (coverage, sanitizers) has no place there.
+    // Flags of the workspace's own build (coverage, sanitizers) do not apply to a freestanding program.
     rustc.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     rustc
 }
@@ -71,7 +73,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(format!("{command:?}\n{}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// `FAR_IMAGE` of the layout, which the sources alone know.
+/// `FAR_IMAGE`, read from the shim's `layout.rs`, its only definition.
 fn far_image(shim: &Path) -> u64 {
     let source = fs::read_to_string(shim.join("src/layout.rs")).expect("the layout is there");
     let value =

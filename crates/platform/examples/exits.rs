@@ -1,5 +1,5 @@
-//! Cost of leaving a guest and coming back: prints nanoseconds and ratios to a native
-//! system call, minima of several runs.
+//! Cost of an exit from a guest and a resume: prints nanoseconds and ratios to a native system call, minima
+//! of several runs.
 //!
 //! `cargo run --release -p belljar-platform --example exits`
 #![allow(unsafe_code, missing_docs, clippy::disallowed_methods)]
@@ -88,7 +88,7 @@ fn round_trip(mut guest: Guest) -> f64 {
     })
 }
 
-/// Two guests of one host by turns: what a message from one to the other costs at the least.
+/// Two guests of one host by turns: the least cost of a message from one to the other.
 fn switch(code: &[u8]) -> f64 {
     let mut guests = [Guest::new(code), Guest::new(code)];
     let threads: Vec<ContextId> = guests.iter_mut().map(Guest::thread).collect();
@@ -109,7 +109,7 @@ fn minimum(mut work: impl FnMut()) -> f64 {
     time_of(&mut work)
 }
 
-/// Nanoseconds a round, the least of several runs.
+/// Nanoseconds for each round, the minimum of several runs.
 fn time_of(mut work: impl FnMut()) -> f64 {
     let run = |work: &mut dyn FnMut()| {
         let start = now();

@@ -98,10 +98,10 @@ fn time<T>(rounds: u32, action: &mut impl FnMut() -> T) -> f64 {
     start.elapsed().as_nanos() as f64 / f64::from(rounds)
 }
 
-/// Two processes on one processor hand a turn to and fro.
+/// Two processes on one processor pass a turn back and forth.
 fn futex_round_trip() -> f64 {
     let (shared, _file) = SharedMemory::<AtomicU32>::create().unwrap();
-    // SAFETY: mapped as long as `shared` lives, and only touched atomically.
+    // SAFETY: mapped as long as `shared` lives, and only accessed atomically.
     let turn = unsafe { &*shared.get() };
     let pass = |to: u32| {
         turn.store(to, Ordering::Release);
@@ -110,7 +110,7 @@ fn futex_round_trip() -> f64 {
             futex::wait(turn, to, Duration::from_secs(1));
         }
     };
-    // SAFETY: the child touches nothing but the shared word and its own stack; the set is plain.
+    // SAFETY: the child accesses nothing but the shared word and its own stack; the set is plain.
     unsafe {
         let mut all: libc::cpu_set_t = std::mem::zeroed();
         let mut one = all;

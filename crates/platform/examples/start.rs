@@ -1,5 +1,5 @@
-//! Start-up time: the time of a program from loading to end, with its system calls made natively. Prints the
-//! least of 100 runs in microseconds, and the same for a native process.
+//! Start-up time of a program, from loading to exit, with its system calls made natively. Prints the minimum
+//! of 100 runs in microseconds, and the same for a native process.
 //!
 //! `cargo run --release -p belljar-platform --example start -- /bin/true`
 #![allow(unsafe_code, missing_docs, dead_code, clippy::disallowed_methods)]

@@ -1,5 +1,6 @@
-//! The saved state of a guest thread: see [`belljar_shim::context`]. Several crates that do not know each other
-//! describe its registers and those of signal frames; here these descriptions are checked against each other.
+//! Saved state of a guest thread: see [`belljar_shim::context`]. Several crates that do not depend on each
+//! other define the general registers and those of signal frames; this module checks these definitions
+//! against each other.
 
 use crate::cpu;
 use belljar_linux_abi::signal;
@@ -45,7 +46,7 @@ as_in_frames!(
 
 /// A context's registers as the kernel's type.
 pub fn kernel_regs(context: &Context) -> &belljar_machine::Regs {
-    // SAFETY: both are the same plain words in the same places.
+    // SAFETY: both types are plain words of identical layout, asserted above.
     unsafe { &*(&raw const context.regs).cast() }
 }
 /// A context's registers as the kernel's type, mutable.

@@ -1,4 +1,4 @@
-//! CPU features: the layout of saved state, and the features that switching guests needs.
+//! CPU features: the layout of the saved vector state, and the instructions that switching guests needs.
 
 use crate::InitError;
 pub use belljar_shim::xstate::XsaveLayout;
@@ -9,12 +9,13 @@ use std::sync::OnceLock;
 
 static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();
 
-/// The layout on this CPU. Only after [`check`].
+/// The XSAVE layout of this CPU. Panics before [`check`] has succeeded.
 pub fn xsave_layout() -> &'static XsaveLayout {
     LAYOUT.get().expect("belljar_platform::init has run")
 }
 
-/// Checks for the instructions that the entry code uses.
+/// Checks that the CPU and the kernel provide the instructions of the entry code, and records the XSAVE
+/// layout.
 pub fn check() -> Result<(), InitError> {
     let missing = |what| Err(InitError::MissingFeature(what));
     let leaf1 = __cpuid(1);
@@ -43,13 +44,14 @@ pub fn check() -> Result<(), InitError> {
 /// The CPU must have OSXSAVE.
 #[target_feature(enable = "xsave")]
 unsafe fn read_xcr0() -> u64 {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's obligation.
     unsafe { _xgetbv(0) }
 }
 
-/// Components of `of` that are in use after this thread has called the C library's functions for memory and strings, as
-/// compiled code does anywhere. Which registers these use depends on the CPU and on what the library was told; nothing else in
-/// this program uses those that `vzeroupper` does not clear, unless it is compiled to. Only after [`check`].
+/// The state components among `of` that are in use after this thread has called the C library's memory and
+/// string functions, as any compiled code may. The registers used by these functions depend on the CPU and on
+/// the library's tunables. No other code in this program uses registers that `vzeroupper` does not clear,
+/// unless it is compiled for AVX-512. Call only after [`check`].
 pub fn left_by_library(of: u32) -> u32 {
     if cfg!(target_feature = "avx512f") {
         return of;
@@ -57,13 +59,13 @@ pub fn left_by_library(of: u32) -> u32 {
     #[repr(align(64))]
     struct Image([u8; 4096]);
     let initial = Image([0; 4096]);
-    // SAFETY: an image whose header names no component brings those that are asked for into their initial state; compiled code
-    // keeps nothing in them across this call.
+    // SAFETY: an image whose header names no component resets the requested ones to their initial state;
+    // compiled code keeps nothing in them across this call.
     unsafe { initialise(&initial.0, of) };
     let (mut to, mut from) = ([0_u8; 8192], [1_u8; 8192]);
     for len in [1, 7, 16, 31, 33, 64, 100, 255, 500, 1_500, 4_096, 8_191] {
         from[len] = 0;
-        // SAFETY: all lengths are within the buffers, all strings end in them.
+        // SAFETY: all lengths are within the buffers, and all strings end in them.
         unsafe {
             let (to, from) = (black_box(to.as_mut_ptr()), black_box(from.as_ptr()));
             libc::memset(to.cast(), 2, len);
@@ -79,15 +81,16 @@ pub fn left_by_library(of: u32) -> u32 {
         }
         from[len] = 1;
     }
-    // SAFETY: `check` has found it.
+    // SAFETY: `check` has verified XGETBV(1).
     unsafe { read_in_use() & of }
 }
 
 /// # Safety
-/// `image` must be an acceptable one for `xrstor`, aligned to 64 bytes, and the components must be none that compiled code uses.
+/// `image` must be valid for `xrstor` and aligned to 64 bytes, and `components` must exclude those that
+/// compiled code uses.
 #[target_feature(enable = "xsave")]
 unsafe fn initialise(image: &[u8; 4096], components: u32) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's obligation.
     unsafe { _xrstor64(image.as_ptr(), components.into()) }
 }
 
@@ -95,7 +98,7 @@ unsafe fn initialise(image: &[u8; 4096], components: u32) {
 /// The CPU must have XGETBV with ECX = 1.
 #[target_feature(enable = "xsave")]
 unsafe fn read_in_use() -> u32 {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's obligation.
     unsafe { _xgetbv(1) as u32 }
 }
 

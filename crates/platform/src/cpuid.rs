@@ -1,10 +1,10 @@
-//! Answers to `cpuid` for guests: the machine's own cut down to a baseline with AVX2,
-//! without clocks and random numbers of its own, and with one logical processor. Where the CPU
-//! cannot make `cpuid` trap, or not without its hypervisor, images' instructions are replaced (see
-//! `rewrite`). What is not found there, JIT code above all, traps or sees the machine's own answers.
+//! `cpuid` results for guests: the host CPU's own, reduced to a baseline with AVX2, without clocks and
+//! hardware random numbers, and with one logical processor. If the CPU cannot make `cpuid` fault, or only at
+//! the cost of a VM exit, the instructions in images are replaced (see `rewrite`). A `cpuid` that the
+//! rewriter misses, in JIT code above all, faults or returns the host CPU's own values.
 //!
-//! AVX-512 is hidden, but leaf 0xd still describes its state: XCR0 cannot be hidden, and glibc sizes
-//! its `xsavec` areas by that leaf.
+//! AVX-512 is hidden, but leaf 0xd still describes its state: XCR0 cannot be hidden, and glibc sizes its
+//! `xsavec` areas by that leaf.
 
 use crate::near::worker::{self, Worker};
 use belljar_base::Map;
@@ -26,7 +26,7 @@ const LAST_EXTENDED: u32 = 0x8000_0008;
 /// Leaf 1 ECX without MONITOR, DTES64, DS-CPL, VMX, SMX, EIST, TM2, SDBG, xTPR, PDCM, PCID, DCA,
 /// x2APIC, TSC-deadline, RDRAND and the hypervisor bit.
 const FEATURES_1_ECX: u32 = 0x3ed8_3203;
-/// Leaf 1 ECX: there is a hypervisor.
+/// Leaf 1 ECX: running under a hypervisor.
 const HYPERVISOR_1_ECX: u32 = 1 << 31;
 /// Leaf 1 EDX without debug store, ACPI, HTT, thermal monitor and pending-break enable.
 const FEATURES_1_EDX: u32 = 0x0f9f_ffff;
@@ -41,8 +41,8 @@ const FEATURES_D1_EAX: u32 = 0b111;
 /// Leaf 0x80000001 ECX: LAHF, LZCNT, PREFETCHW.
 const FEATURES_8_1_ECX: u32 = 1 << 0 | 1 << 5 | 1 << 8;
 
-/// Makes `cpuid` fault on this thread, or not; without effect where the CPU cannot. Gives whether it
-/// did before. Async-signal-safe.
+/// Turns faulting of `cpuid` on this thread on or off, and returns the previous setting. No effect on a CPU
+/// without CPUID faulting. Async-signal-safe.
 pub fn set_faulting(on: bool) -> bool {
     // SAFETY: the arguments are plain numbers.
     unsafe {
@@ -52,12 +52,13 @@ pub fn set_faulting(on: bool) -> bool {
     }
 }
 
-/// True if images' `cpuid` instructions are better replaced: where the CPU cannot make them fault, and in
-/// virtual machines, where each leaves to the hypervisor before it faults (some 10 us).
+/// True if `cpuid` instructions in images are to be replaced: on CPUs without CPUID faulting, and in virtual
+/// machines, where each `cpuid` exits to the hypervisor before it faults (some 10 us).
 pub fn is_better_replaced() -> bool {
     static REPLACED: OnceLock<bool> = OnceLock::new();
     *REPLACED.get_or_init(|| {
-        // SAFETY: the arguments are plain numbers; the instruction gives answers until it is as it was.
+        // SAFETY: the arguments are plain numbers; `cpuid` executes natively until the previous setting is
+        // restored.
         let (can_fault, features) = unsafe {
             let was_native = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_GET);
             let can_fault = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 1) == 0;
@@ -69,7 +70,7 @@ pub fn is_better_replaced() -> bool {
     })
 }
 
-/// The CPU's own answers, asked for once.
+/// The host CPU's own `cpuid` results, read once.
 fn table(worker: &mut Worker) -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {
@@ -78,7 +79,7 @@ fn table(worker: &mut Worker) -> &'static Table {
     })
 }
 
-/// Answers a `cpuid` with EAX and ECX as in `regs`.
+/// Emulates a `cpuid` with EAX and ECX from `regs`.
 pub fn answer(regs: &mut Regs, worker: &mut Worker) {
     let [eax, ebx, ecx, edx] = shown(table(worker), regs.rax as u32, regs.rcx as u32);
     regs.rax = u64::from(eax);
@@ -87,10 +88,10 @@ pub fn answer(regs: &mut Regs, worker: &mut Worker) {
     regs.rdx = u64::from(edx);
 }
 
-/// The answers that a far guest's process gives itself: all but zeros.
+/// The nonzero `cpuid` results, for the far process's own table.
 pub fn answers(worker: &mut Worker) -> Vec<CpuidAnswer> {
     let table = table(worker);
-    // Levels of processors are the same whatever the machine's are.
+    // Topology leaf 0xb is the same on every machine.
     let levels = [(0xb, 0), (0xb, 1)];
     let keys = table.keys().copied().filter(|(leaf, _)| *leaf != 0xb).chain(levels);
     let answer = |(leaf, subleaf)| CpuidAnswer { leaf, subleaf, registers: shown(table, leaf, subleaf) };
@@ -116,7 +117,7 @@ fn native_table() -> Table {
     table
 }
 
-/// The baseline's answer for `leaf` and `subleaf`; zeros for what it does not have.
+/// The baseline's result for `leaf` and `subleaf`; zeros for leaves outside the baseline.
 fn shown(table: &Table, leaf: u32, subleaf: u32) -> Leaf {
     // Most leaves ignore the subleaf.
     let key = if leaf != 0xb && has_subleaves(leaf) { subleaf } else { 0 };
@@ -125,7 +126,7 @@ fn shown(table: &Table, leaf: u32, subleaf: u32) -> Leaf {
         0 => [eax.min(LAST_BASIC), ebx, ecx, edx],
         // One logical processor, APIC id 0.
         1 => [eax, ebx & 0xffff | 1 << 16, ecx & FEATURES_1_ECX, edx & FEATURES_1_EDX],
-        // Caches that one thread uses.
+        // Caches private to one thread.
         4 => [eax & 0x3fff, ebx, ecx, edx],
         // MWAIT, thermal management, cache access, performance monitoring.
         5 | 6 | 9 | 0xa => [0; 4],
@@ -139,9 +140,9 @@ fn shown(table: &Table, leaf: u32, subleaf: u32) -> Leaf {
         0xd if subleaf == 1 => [eax & FEATURES_D1_EAX, ebx, 0, 0],
         0x8000_0000 => [eax.min(LAST_EXTENDED), ebx, ecx, edx],
         0x8000_0001 => [eax, ebx, ecx & FEATURES_8_1_ECX, edx],
-        // No invariant time-stamp counter: programs shall ask the kernel for the time.
+        // No invariant time-stamp counter: programs are to ask the kernel for the time.
         0x8000_0007 => [0; 4],
-        // Widths of addresses, but neither the count of cores nor RDPRU.
+        // Address widths, but neither the core count nor RDPRU.
         0x8000_0008 => [eax, 0, 0, 0],
         _ => [eax, ebx, ecx, edx],
     }
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(shown(&table, 0xb, 0)[1], 1);
         assert_eq!(shown(&table, 0x4000_0000, 0), [0; 4]);
         assert_eq!(shown(&table, 0x15, 0), [0; 4]);
-        // What glibc sizes its save areas by is what `xsavec` writes.
+        // glibc sizes its save areas by leaf 0xd, so it must match `xsavec`.
         assert_eq!(shown(&table, 0xd, 0), table[&(0xd, 0)]);
         assert_eq!(shown(&table, 0xd, 2), table[&(0xd, 2)]);
     }

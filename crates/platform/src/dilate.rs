@@ -1,4 +1,4 @@
-//! The files that the processes of a dilated host need besides their own: the shim, and the page behind its clock.
+//! Files that the processes of a dilated host need: the shim, and the vDSO behind its clock.
 
 use crate::vdso;
 use belljar_shim::dilate::layout;
@@ -10,7 +10,7 @@ pub const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dilate"));
 /// The vDSO of dilated processes: each function jumps through the shim's table.
 pub fn vdso() -> Vec<u8> {
     vdso::image(|n| {
-        // mov $place, %rax; jmp *(%rax)
+        // mov $entry, %rax; jmp *(%rax)
         let mut code = vec![0x48, 0xb8];
         code.extend((layout::TABLE + 8 * n as u64).to_le_bytes());
         code.extend([0xff, 0x20]);

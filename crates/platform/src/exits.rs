@@ -11,10 +11,10 @@ use crate::space::Space;
 use belljar_machine::{Exit, Fault};
 use belljar_shim::worker::Readings;
 
-/// The flags that guest code may set: CF PF AF ZF SF TF DF OF RF AC, as Linux's `FIX_EFLAGS`. ID
-/// is left out: it would differ between the ways out of the guest.
+/// Flags that guest code may set: CF PF AF ZF SF TF DF OF RF AC, as Linux's `FIX_EFLAGS`. ID is left out: its
+/// value would depend on the kind of exit.
 const GUEST_FLAGS: u64 = 0x5_0dd5;
-/// RF: never set after an instruction whose flags software sees.
+/// RF: never set after an instruction whose flags software can observe.
 const RF: u64 = 0x1_0000;
 const TRAP_FLAG: u64 = 0x100;
 /// `si_code` of a SIGTRAP by the trap flag.
@@ -27,7 +27,7 @@ const AUDIT_ARCH_X86_64: u64 = 0xc000_003e;
 const SI_KERNEL: i32 = 0x80;
 const SEGV_MAPERR: i32 = 1;
 
-/// Runs `context` until it comes back with something for the kernel.
+/// Runs `context` until it exits with an event for the kernel.
 #[inline]
 pub fn resume(context: &mut Context, space: &mut Space, clocks: &mut Readings) -> Exit {
     let worker = worker::current();
@@ -40,7 +40,8 @@ pub fn resume(context: &mut Context, space: &mut Space, clocks: &mut Readings) -
 
 /// Runs one instruction of `context`: see `Platform::step`.
 pub fn step(context: &mut Context, space: &mut Space) -> Exit {
-    // A guest that steps itself would see a step too many, one that stores the flags a flag.
+    // A guest that single-steps itself would see an additional step, and one that stores the flags would see
+    // TF.
     if context.regs.rflags & TRAP_FLAG != 0 || shows_step(context.regs.rip, space) {
         return Exit::Preempted;
     }
@@ -60,7 +61,8 @@ pub fn step(context: &mut Context, space: &mut Space) -> Exit {
     }
 }
 
-/// True if the instruction at `rip` is a `pushf`, which stores the trap flag, or INT1, which cannot be told from a step.
+/// True if the instruction at `rip` is a `pushf`, which stores the trap flag, or INT1, which is
+/// indistinguishable from a step.
 fn shows_step(rip: u64, space: &Space) -> bool {
     let mut code = [0u8; 2];
     match space.bytes_at(rip, &mut code) {
@@ -69,8 +71,9 @@ fn shows_step(rip: u64, space: &Space) -> bool {
     }
 }
 
-/// The trap of `context`, corrected: under some hypervisors DR6 is now and then empty when Linux reads it after a step,
-/// and Linux then takes the step for INT1. After an INT1 RIP is behind it, on AMD's processors under KVM at it.
+/// The trap of `context`, corrected. Under some hypervisors DR6 is occasionally empty when Linux reads it
+/// after a step, and Linux then reports the step as INT1. After an INT1, RIP is behind the instruction, or at
+/// it on AMD processors under KVM.
 fn set_right(trap: Trap, context: &Context, space: &Space) -> Trap {
     if trap.signal != libc::SIGTRAP || trap.trapno != DEBUG_EXCEPTION || trap.code == TRAP_TRACE {
         return trap;
@@ -95,7 +98,7 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &m
         context.generation = space.rewriter.generation;
     }
     if context.regs.rflags & TRAP_FLAG != 0 {
-        // Each instruction of what it calls is a step.
+        // Each instruction of a locally answered call would be a step.
         clocks.allowed = 0;
     }
     let (came, trap) = match &space.native {
@@ -114,7 +117,7 @@ fn run(worker: *mut Worker, context: &mut Context, space: &mut Space, clocks: &m
     came_by_trap(worker, trap, context, space, clocks)
 }
 
-/// What a trap of `context` means; `None` if it is to go on.
+/// Interprets a trap of `context`; `None` if the guest resumes.
 #[inline(never)]
 fn came_by_trap(
     worker: *mut Worker,
@@ -128,14 +131,14 @@ fn came_by_trap(
     context.exit_rip = LOOK_UP;
     let in_stub = space.rewriter.visible(regs.rip);
     if let Some(place) = in_stub {
-        // Unless the kernel sends it elsewhere, it goes on right there: a guest that single-steps
-        // would never get from the site into the stub otherwise.
+        // Unless the kernel changes RIP, the guest resumes at this address in the stub: a guest that
+        // single-steps would never advance from the site into the stub otherwise.
         context.resume_at = regs.rip;
         context.exit_rip = place.rip;
         regs.rip = place.rip;
     }
-    // A step from a site into its stub, or on in it, is none of the guest's. Told of it, it would go to the site
-    // again, for ever.
+    // A step from a site into its stub, or within the stub, is invisible to the guest. Reporting it would
+    // return the guest to the site, endlessly.
     if (trap.signal, trap.code) == (libc::SIGTRAP, TRAP_TRACE) && in_stub.is_some_and(|place| place.at_start)
     {
         return None;
@@ -173,9 +176,9 @@ fn came_by_trap(
                 None => Some(Exit::Fault(fault(trap))),
             }
         }
-        // Only the way through GS can fault there: the guest had changed it. The handler has set it
-        // right, so the call is simply made again. Or a stub of the vDSO, where the guest wants the time
-        // cannot be written: it is made again as a call, from its start.
+        // In a stub, two accesses can fault before the call. One goes through GS, if the guest had changed
+        // GS: the handler has restored it, and the call is repeated. The other is a vDSO stub's store of the
+        // time to an unwritable address: it is repeated from its start as a system call.
         libc::SIGSEGV | libc::SIGBUS if in_stub.is_some_and(|place| place.before_call) => {
             context.exit_rip = LOOK_UP;
             clocks.allowed = 0;
@@ -185,11 +188,11 @@ fn came_by_trap(
     }
 }
 
-/// Runs a near guest until it comes back.
+/// Runs a near guest until it exits.
 #[inline]
 fn enter(worker: *mut Worker, context: &mut Context, clocks: &mut Readings) -> (u32, Trap) {
-    // SAFETY: `worker` is this thread's block and nobody borrows it; `context` is exclusively ours
-    // and reached by the same pointer inside; its vector image is kept acceptable by `Xsave`.
+    // SAFETY: `worker` is this thread's block and not borrowed elsewhere; `context` is exclusively ours and
+    // reached by the same pointer inside; its vector image is kept acceptable by `Xsave`.
     unsafe {
         worker::trap_as_guests_do(worker);
         (*worker).resumes += 1;
@@ -211,8 +214,8 @@ fn fault(trap: Trap) -> Fault {
     }
 }
 
-/// The fault that Linux reports when a thread goes on at an address where it has no code: not canonical, or the
-/// simulator's, which a native process of its own would not have mapped.
+/// The fault that Linux reports for a thread that resumes at an address without code: one that is not
+/// canonical, or one that belongs to the simulator and would be unmapped in a native process.
 fn no_code_at(rip: u64) -> Fault {
     if rip >= 1 << 47 {
         let trapno = GENERAL_PROTECTION;
@@ -227,11 +230,11 @@ enum Trapping {
     Cpuid,
 }
 
-/// The instruction at `rip` if it is one that the platform makes trap, and its length.
+/// The instruction at `rip` and its length, if the platform makes it trap.
 fn trapping_instruction(rip: u64, space: &Space) -> Option<(Trapping, u64)> {
     let mut code = [0u8; 8];
     let code = space.bytes_at(rip, &mut code);
-    // Prefixes that assemblers or compilers put before them without meaning.
+    // Meaningless prefixes emitted by assemblers and compilers.
     let prefixes = code.iter().take_while(|&&b| matches!(b, 0x66 | 0xf2 | 0xf3 | 0x40..=0x4f)).count();
     let (kind, opcode) = match &code[prefixes..] {
         [0x0f, 0x31, ..] => (Trapping::Rdtsc { aux: false }, 2),

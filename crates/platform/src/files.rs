@@ -1,5 +1,5 @@
-//! The machine's own files, by plain system calls. Nothing but regular files is ever opened for
-//! reading or writing: a FIFO could block, a device could do anything.
+//! Files of the machine, accessed by plain system calls. Only regular files are opened for reading or
+//! writing: opening a FIFO could block, and a device could have side effects.
 
 use belljar_linux_abi::Errno;
 use belljar_machine::{NativeDirEntry, NativeFile, NativeStat, OpenHow};
@@ -12,14 +12,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Borrows a file, whose descriptor stays open.
+/// Borrows a file: the descriptor stays open.
 fn borrowed(file: NativeFile) -> ManuallyDrop<File> {
     // SAFETY: `ManuallyDrop` leaves the descriptor open; the kernel passes only descriptors that
     // `open` or `shared_memory` gave and `close` has not taken.
     ManuallyDrop::new(unsafe { File::from_raw_fd(file.0) })
 }
 
-/// A path that one system call can name, as long as the value lives.
+/// A path short enough for one system call, valid as long as the value lives.
 struct Reachable<'a> {
     path: std::borrow::Cow<'a, Path>,
     _directory: Option<OwnedFd>,
@@ -31,8 +31,8 @@ impl AsRef<Path> for Reachable<'_> {
     }
 }
 
-/// The path as system calls can name it, even if it is longer than `PATH_MAX`: guests may work in directories that deep, which are reached from a
-/// descriptor of a directory further up.
+/// The path in a form that system calls accept even if it is longer than `PATH_MAX`: guests may work in
+/// directories that deep. Such a path is relative to a descriptor of a directory further up.
 fn reachable(path: &Path) -> Result<Reachable<'_>, Errno> {
     const LONGEST: usize = libc::PATH_MAX as usize - 64;
     if path.as_os_str().len() <= LONGEST {
@@ -63,7 +63,7 @@ pub fn open(path: &Path, how: OpenHow) -> Result<NativeFile, Errno> {
     };
     let mut options = fs::OpenOptions::new();
     options.read(true).write(how.write);
-    // `std` refuses to create or cut files that are not opened for writing; Linux does not.
+    // `std` refuses to create or truncate files that are not opened for writing; Linux does not.
     let mut flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     if let Some(mode) = how.create {
         flags |= libc::O_CREAT | if how.exclusive { libc::O_EXCL } else { 0 };
@@ -145,11 +145,10 @@ fn stat_of(found: &fs::Metadata) -> NativeStat {
     }
 }
 
-/// Descriptors that are left to everything but guests' files: libraries, channels, captures.
+/// Descriptors reserved for uses other than guests' files: libraries, channels, captures.
 const RESERVED: usize = 256;
 
-/// Descriptors that this process may have open: the soft limit, which has been raised to the
-/// hard one.
+/// The number of descriptors that this process may have open: the soft limit, raised to the hard one.
 pub fn descriptor_limit() -> usize {
     static LIMIT: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
     *LIMIT.get_or_init(|| {
@@ -168,18 +167,18 @@ pub fn descriptor_limit() -> usize {
     })
 }
 
-/// One host's share of the descriptors when there are so many hosts. A part is left to far guests'
-/// processes, each of which keeps one.
+/// The number of native files that each of `hosts` hosts may keep open. Half of the descriptors remain for
+/// far processes, each of which keeps one open.
 pub fn file_share(hosts: u32) -> usize {
     descriptor_limit().saturating_sub(RESERVED) / 2 / hosts.max(1) as usize
 }
 
-/// Processes of far guests that may keep a descriptor each.
+/// The number of far processes, each of which keeps one descriptor open.
 pub fn process_share() -> usize {
     descriptor_limit().saturating_sub(RESERVED).max(descriptor_limit() / 2) / 2
 }
 
-/// Gives back the space of `start..end`, which reads as zeroes then.
+/// Frees the space of `start..end`, which reads as zeros from then on.
 pub fn punch(file: NativeFile, start: u64, end: u64) -> Result<(), Errno> {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: the descriptor is open; no memory is involved.
@@ -189,13 +188,13 @@ pub fn punch(file: NativeFile, start: u64, end: u64) -> Result<(), Errno> {
     if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().into()) }
 }
 
-/// Reads into memory that may not be there: `EFAULT` then.
+/// Reads from a file into guest memory; `EFAULT` if the memory is unmapped.
 ///
 /// # Safety
-/// Nothing of the simulator lies at `addr..addr + len`.
+/// No memory of the simulator may lie in `addr..addr + len`.
 pub unsafe fn read_into(file: NativeFile, addr: u64, len: u64, offset: u64) -> Result<u64, Errno> {
     loop {
-        // SAFETY: by the caller's word; the system checks that the memory is there.
+        // SAFETY: by the caller's contract; the kernel checks that the memory is mapped.
         let got =
             unsafe { libc::pread(file.0, addr as *mut libc::c_void, len as usize, offset as libc::off_t) };
         match moved(got) {
@@ -205,10 +204,10 @@ pub unsafe fn read_into(file: NativeFile, addr: u64, len: u64, offset: u64) -> R
     }
 }
 
-/// Writes from memory that may not be there: `EFAULT` then.
+/// Writes guest memory to a file; `EFAULT` if the memory is unmapped.
 pub fn write_from(file: NativeFile, addr: u64, len: u64, offset: u64) -> Result<u64, Errno> {
     loop {
-        // SAFETY: memory is only read, and the system checks that it is there.
+        // SAFETY: memory is only read, and the kernel checks that it is mapped.
         let put =
             unsafe { libc::pwrite(file.0, addr as *const libc::c_void, len as usize, offset as libc::off_t) };
         match moved(put) {
@@ -234,7 +233,7 @@ pub fn read_dir(path: &Path) -> Result<Vec<NativeDirEntry>, Errno> {
         let entry = entry?;
         let kind = match entry.file_type() {
             Ok(kind) => kind_bits(kind),
-            // Removed since it was listed.
+            // Removed since the directory was listed.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error.into()),
         };
@@ -270,7 +269,7 @@ pub fn create_symlink(target: &[u8], path: &Path) -> Result<(), Errno> {
 
 pub fn create_link(existing: &Path, path: &Path) -> Result<(), Errno> {
     let (existing, path) = (&reachable(existing)?, &reachable(path)?);
-    // `linkat` without AT_SYMLINK_FOLLOW, as `std` uses it: a link to a symbolic link is one.
+    // `linkat` without AT_SYMLINK_FOLLOW, as in `std`: a link to a symbolic link is a symbolic link.
     Ok(fs::hard_link(existing, path)?)
 }
 
@@ -314,14 +313,15 @@ pub fn shared_memory(len: u64) -> Result<NativeFile, Errno> {
     }
 }
 
-/// Asks Linux to put the whole huge pages among the first `len` bytes of a file in memory into huge pages.
+/// Asks Linux to back the whole huge pages among the first `len` bytes of a memory file by huge pages.
 pub fn collapse(file: NativeFile, len: u64) {
     /// Since Linux 6.1.
     const MADV_COLLAPSE: i32 = 25;
     const HUGE: usize = crate::layout::HUGE_PAGE as usize;
     let (len, reserved) = (len as usize, len as usize + HUGE);
     let prot = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the first call finds free addresses, the others stay within them; nobody else knows of them.
+    // SAFETY: the first call reserves free addresses, and the others stay within them; no other code
+    // references them.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let found = libc::mmap(std::ptr::null_mut(), reserved, libc::PROT_NONE, flags, -1, 0);
@@ -359,7 +359,8 @@ fn own_stream(stream: u8) -> Result<ManuallyDrop<File>, Errno> {
     if stream > 2 { Err(Errno::EBADF) } else { Ok(borrowed(NativeFile(i32::from(stream)))) }
 }
 
-/// Waits for a standard stream: the process that started the simulator may have made it non-blocking.
+/// Retries an interrupted operation and waits for a standard stream that is not ready: the process that
+/// started the simulator may have made it non-blocking.
 fn wait_or_fail(stream: u8, events: i16, error: std::io::Error) -> Result<(), Errno> {
     match error.kind() {
         std::io::ErrorKind::Interrupted => Ok(()),

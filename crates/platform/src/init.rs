@@ -1,4 +1,4 @@
-//! Initialisation: the conditions of the first guest, checked and set up once.
+//! Initialisation: checks and sets up the requirements of guests, once per process.
 
 use crate::far;
 use crate::near::{patch_memory, signals, worker};
@@ -6,7 +6,7 @@ use crate::{cpu, layout};
 use std::os::unix::process::CommandExt;
 use std::sync::Mutex;
 
-/// The reason for which this machine, or this way of starting, cannot run near guests.
+/// The reason why this machine, or the environment of this process, cannot run near guests.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
     /// The kernel lacks Syscall User Dispatch.
@@ -15,21 +15,21 @@ pub enum InitError {
     /// The CPU or the kernel lacks an instruction that switching guests needs.
     #[error("this machine cannot run guests: {0} is missing")]
     MissingFeature(&'static str),
-    /// Linux laid the simulator's own memory out where guests belong.
+    /// Linux mapped the simulator's own memory into the guests' area.
     #[error(
         "the simulator's own memory lies where guests belong ({what} at {address:#x}); \
          vm.legacy_va_layout or a personality flag is probably set"
     )]
     Layout {
-        /// The mapping that lies there.
+        /// The offending mapping.
         what: String,
-        /// Its address.
+        /// Start address of the mapping.
         address: u64,
     },
     /// A native call failed.
     #[error("{what}: {error}")]
     Native {
-        /// The operation that was tried.
+        /// The attempted operation.
         what: &'static str,
         /// The system's error.
         error: std::io::Error,
@@ -43,10 +43,10 @@ pub(crate) fn native(what: &'static str) -> InitError {
 
 static READY: Mutex<bool> = Mutex::new(false);
 
-/// Prepares the process for near guests: checks the address layout, the CPU and the kernel, and
-/// installs the signal handlers. Call it early in `main`, before threads exist; calling it again
-/// does nothing. Under `ulimit -s unlimited` Linux lays libraries out in the guests' area, so the
-/// process then executes itself again with a bounded stack and does not return.
+/// Prepares the process for guests: checks the address layout, the CPU and the kernel, and installs the
+/// signal handlers. Call it early in `main`, before threads exist; further calls have no effect. Under
+/// `ulimit -s unlimited` Linux maps libraries into the guests' area; the process then executes itself again
+/// with a bounded stack, and this function does not return.
 pub fn init() -> Result<(), InitError> {
     let mut ready = READY.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if *ready {
@@ -59,15 +59,15 @@ pub fn init() -> Result<(), InitError> {
     patch_memory::open()?;
     worker::reserve()?;
     signals::install()?;
-    // After the spawner: what it starts keeps the limit that it was given.
+    // After the spawner starts: its children keep the original limit.
     far::spawner::start()?;
     crate::files::descriptor_limit();
     *ready = true;
     Ok(())
 }
 
-/// Executes this program again with a bounded stack if an unbounded one explains the layout.
-/// Returns only what prevented that; `None` if the stack is bounded.
+/// Executes this program again with a bounded stack if an unbounded one explains the layout. Returns the
+/// error that prevented it; `None` if the stack is bounded.
 fn relayout() -> Option<InitError> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` outlives the call.

@@ -5,41 +5,41 @@
 //! 0x1010_0000_0000 ..       the guest area: slots of equal size
 //! 0x5000_0000_0000 ..       the simulator: system calls from here are native
 //! ```
-//! A slot, from its lower end: an unmapped guard, room for stubs, what the kernel may hand out,
-//! room for stubs, an unmapped guard. Rewritten call sites reach their stubs by a 32-bit jump, so
-//! sites within 2 GiB of either end of a slot can be rewritten; others keep trapping.
+//! A slot consists, from its lower end, of an unmapped guard, room for stubs, the usable range from which the
+//! kernel allocates, room for stubs, and an unmapped guard. Rewritten call sites reach their stubs by a
+//! 32-bit jump, so sites within 2 GiB of either end of a slot can be rewritten; others keep trapping.
 //!
-//! A program that allows for Linux's own layout only gets that, in a process of its own: images at
-//! 0x5555_5555_4000, where Linux puts them without randomisation, what is mapped below the stack, and everything
-//! else to be mapped at fixed addresses. Its rooms for stubs lie below the images and above the stack.
+//! A program that assumes Linux's own layout gets it in a far process: images at 0x5555_5555_4000, where
+//! Linux loads them without randomisation, dynamic mappings below the stack, and all other addresses
+//! available for fixed mappings. The rooms for stubs lie below the images and above the stack.
 
 use crate::InitError;
 use std::ops::Range;
 
 pub use belljar_shim::layout::{FIXED_AREA, GUEST_AREA, HOST_AREA, PAGE, SHIM_AREA, USER_END};
 
-/// The size of a huge page.
+/// Size of a huge page.
 pub const HUGE_PAGE: u64 = 2 << 20;
 
 const LARGEST_SLOT: u64 = 64 << 30;
 const SMALLEST_SLOT: u64 = 256 << 20;
 const GUARD: u64 = 1 << 20;
-/// The most by which slots are staggered.
+/// Upper bound on the stagger of a slot.
 const LARGEST_STAGGER: u64 = 2 << 20;
-/// Room for stubs at either end of a slot.
+/// Size of the room for stubs at either end of a slot.
 pub const STUB_ROOM: u64 = 1 << 20;
-/// Address at which Linux puts position-independent programs when it does not randomise: `ELF_ET_DYN_BASE`.
+/// `ELF_ET_DYN_BASE`: the address at which Linux loads position-independent programs without randomisation.
 const LINUX_IMAGES: u64 = 0x5555_5555_4000;
-/// Room for stubs below them.
+/// Address of the room for stubs below `LINUX_IMAGES`.
 const LINUX_LOW_STUBS: u64 = 0x5555_5500_0000;
-/// Addresses for mappings that do not fit into a slot, in processes of their own.
+/// Addresses for mappings that do not fit into a slot; only in far processes.
 pub const BEYOND_SLOTS: Range<u64> = SHIM_AREA.end..USER_END;
 
-/// Offset of a position-independent image in the usable part of a slot.
+/// Offset of a position-independent image in the usable range of a slot.
 const IMAGE_OFFSET: u64 = 4 << 20;
 
-/// Slots of the guest area: they follow from the number of hosts alone, so that a guest's pointers
-/// depend on nothing else.
+/// A host's slots of the guest area. They follow from the host's index and the number of hosts alone, so that
+/// a guest's pointers depend on nothing else.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots {
     size: u64,
@@ -50,13 +50,13 @@ pub struct Slots {
 /// One slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// All of it.
+    /// The slot with its guards and rooms for stubs.
     pub whole: Range<u64>,
-    /// The addresses that the kernel may hand out.
+    /// Addresses from which the kernel allocates.
     pub usable: Range<u64>,
-    /// Address of position-independent programs.
+    /// Load address of position-independent programs.
     pub images: u64,
-    /// Its number among all slots; `None` for Linux's own layout.
+    /// Index among all slots; `None` for Linux's own layout.
     pub index: Option<u64>,
     low_stubs: u64,
 }
@@ -92,14 +92,15 @@ impl Slots {
         })
     }
 
-    /// Distance of slot `index`'s usable part from the slot's ends, differently in each slot.
+    /// Offsets of slot `index`'s usable range from the slot's two ends, different in each slot.
     ///
-    /// Slots are powers of two apart, and guests of the same program have their pages at the same places. Without
-    /// this all their stacks, for instance, would compete for the few entries of one set of the TLB, and their page
-    /// tables for one set of the cache: with a hundred hosts each first access to a page cost six times as much.
+    /// Slots are powers of two apart, and guests that run the same program have their pages at the same
+    /// offsets. Without the stagger, all their stacks, for instance, would compete for the few entries of one
+    /// TLB set, and their page tables for one cache set: with a hundred hosts, the first access to each page
+    /// cost six times as much.
     fn stagger(&self, index: u64) -> (u64, u64) {
         let most = (self.size / 16).min(LARGEST_STAGGER);
-        // The bits of a product with the golden ratio's fraction are spread evenly for consecutive numbers.
+        // Multiplicative hashing by the golden ratio's fraction spreads consecutive indices evenly.
         let spread = index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let pages = |bits: u64| (bits % (most / PAGE)) * PAGE;
         (pages(spread >> 40), pages(spread >> 8 & 0xff_ffff))
@@ -107,7 +108,7 @@ impl Slots {
 }
 
 impl Slot {
-    /// Linux's own layout, for one process alone: what is handed out lies above the shim, up to the stack.
+    /// Linux's own layout, for a far process: allocations lie above the shim, up to the stack.
     pub fn linux() -> Slot {
         Slot {
             whole: BEYOND_SLOTS,
@@ -117,12 +118,12 @@ impl Slot {
             low_stubs: LINUX_LOW_STUBS,
         }
     }
-    /// Ranges that such a process has besides.
+    /// Additional ranges available to a process with Linux's own layout.
     pub fn linux_claims() -> Vec<Range<u64>> {
         vec![FIXED_AREA.start..LINUX_LOW_STUBS, LINUX_LOW_STUBS + STUB_ROOM..SHIM_AREA.start]
     }
 
-    /// Rooms for stubs below and above what is usable.
+    /// The rooms for stubs below and above the usable range.
     pub fn stub_rooms(&self) -> [Range<u64>; 2] {
         [self.low_stubs, self.usable.end].map(|room| room..room + STUB_ROOM)
     }
@@ -142,7 +143,7 @@ pub fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// Checks that nothing of the simulator lies outside [`HOST_AREA`].
+/// Checks that all of the simulator's mappings lie inside [`HOST_AREA`].
 pub fn check() -> Result<(), InitError> {
     let maps = std::fs::read_to_string("/proc/self/maps")
         .map_err(|error| InitError::Native { what: "reading /proc/self/maps", error })?;

@@ -1,4 +1,4 @@
-//! The kernel's machine: spaces and contexts of one host by their numbers, and the machine's files.
+//! The platform of one host: its spaces and contexts by number, and the machine's files.
 
 use crate::context::{self, Context};
 use crate::far::{self, Shim};
@@ -27,14 +27,14 @@ use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Gives `rdtsc` and `cpuid` back to the calling thread until it next resumes a guest: to be called
-/// before a worker starts a native process. Without effect on other threads.
+/// Restores native `rdtsc` and `cpuid` on the calling thread until it next resumes a guest: call this before
+/// a worker starts a native process. No effect on other threads.
 pub fn release_thread() {
     worker::release_current();
     far::move_freely();
 }
 
-/// Has the processor fetch the cache lines of these groups ([`LineGroup::word`]), up to the first that has none.
+/// Prefetches the cache lines of these groups ([`LineGroup::word`]), up to the first empty group.
 pub fn fetch(groups: &[AtomicUsize]) {
     for group in groups {
         let group = LineGroup::from_word(group.load(Ordering::Relaxed));
@@ -47,44 +47,44 @@ pub fn fetch(groups: &[AtomicUsize]) {
 
 #[inline]
 fn fetch_line(at: *const u8) {
-    // SAFETY: a hint, which reads nothing, wherever it is.
+    // SAFETY: a prefetch hint accesses no memory, valid or not.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
 }
 
-/// Bytes of vector state that every program has: the legacy area and the header.
+/// Bytes of vector state that every thread has: the legacy area and the header.
 const LEGACY_STATE: usize = 576;
-/// Addresses of recent accesses to guests' memory that are remembered.
+/// Number of recent accesses to guest memory that are remembered.
 const ACCESSES: usize = 8;
-/// Footprints after which a host is beyond its start.
+/// Number of footprint samples after which a host counts as warmed up.
 const STARTED: u32 = 4;
 
 /// One host's guests, near and far.
 ///
-/// Spaces and contexts that are still there when it is dropped go with it.
+/// Dropping it releases its remaining spaces and contexts.
 pub struct HostMachine {
     slots: Slots,
     spaces: Slab<Space>,
-    /// Boxed: the entry code holds a context's address while it runs.
+    /// Boxed: the entry code holds a context's address while the guest runs.
     contexts: Slab<Box<Context>>,
     /// Files of the machine that were opened for reading.
     files_read: std::collections::BTreeSet<std::path::PathBuf>,
-    /// Native files that it may keep open.
+    /// Number of native files that the host may keep open.
     file_share: usize,
-    /// The far space whose guest came back last with a call, while the memory staged then is still valid.
+    /// The far space whose guest exited last with a system call, while the memory staged then is still valid.
     staged: Option<SpaceId>,
-    /// Contexts that it has ever had.
+    /// Number of contexts created so far.
     contexts_made: u64,
-    /// Addresses of the last accesses to guests' memory.
+    /// Addresses of the most recent accesses to guest memory.
     accessed: [Cell<u64>; ACCESSES],
-    /// Footprints that it has given.
+    /// Number of footprint samples taken.
     told: Cell<u32>,
-    /// The recording of a trail that is under way.
+    /// The trail recording in progress.
     follower: RefCell<Option<Box<Follower>>>,
 }
 
 impl HostMachine {
-    /// The machine of host `host_index` among `host_count`; both alone decide which addresses its
-    /// guests get. [`crate::init`] must have succeeded.
+    /// The machine of host `host_index` among `host_count`; these two numbers alone determine the addresses
+    /// of its guests. [`crate::init`] must have succeeded.
     pub fn new(host_index: u32, host_count: u32) -> HostMachine {
         let slots = Slots::new(host_index, host_count);
         let file_share = files::file_share(host_count);
@@ -105,7 +105,7 @@ impl HostMachine {
     fn space(&self, space: SpaceId) -> &Space {
         &self.spaces[space.0 as usize]
     }
-    /// A space that is about to be changed.
+    /// A space for modification: invalidates staged memory.
     fn space_mut(&mut self, space: SpaceId) -> &mut Space {
         self.staged = None;
         &mut self.spaces[space.0 as usize]
@@ -114,13 +114,13 @@ impl HostMachine {
         let entry = self.contexts.vacant_entry();
         let index = entry.key() as u32;
         self.contexts_made += 1;
-        // The upper half is what makes it unlike all before it, the lower half where it is found.
+        // The upper half makes the number unique, the lower half is the index of the context.
         context.number = self.contexts_made << 32 | u64::from(index);
         entry.insert(Box::new(context));
         ContextId(index)
     }
 
-    /// The far process that has the context's vector state.
+    /// The far process that holds the context's vector state.
     fn holder(&self, context: &Context) -> Option<&Shim> {
         match &self.spaces.get(context.space as usize)?.native {
             Native::Far(shim) if shim.held() == context.number => Some(shim),
@@ -128,14 +128,14 @@ impl HostMachine {
         }
     }
 
-    /// The context's vector state, wherever it is.
+    /// The context's vector state, from the far process that holds it or from the context.
     fn vector_state(&self, context: ContextId) -> &Xsave {
         let context = &*self.contexts[context.0 as usize];
         self.holder(context).map_or(&context.xsave, Shim::held_state)
     }
 
-    /// Returns the vector state in a far process to the context that ran there last, before another context runs there
-    /// or is made.
+    /// Copies the vector state held by a far process back to its context, before another context runs in or
+    /// is created from this process.
     fn bring_back(&mut self, context: ContextId) {
         let (space, number) = {
             let context = &self.contexts[context.0 as usize];
@@ -153,13 +153,14 @@ impl HostMachine {
         shim.let_go();
     }
 
-    /// Notes an address of a guest's memory that is accessed, and so perhaps next time too.
+    /// Records an access to guest memory: the next resume is likely to access the same address.
     #[inline]
     fn note_access(&self, addr: u64) {
         self.accessed[(addr >> 6) as usize % ACCESSES].set(addr);
     }
 
-    /// Runs a guest step by step up to its next call and records its trail. `None` if it has to go on unrecorded.
+    /// Single-steps a guest to its next exit and records its trail. `None` if the guest is to resume without
+    /// recording.
     #[cold]
     #[inline(never)]
     fn follow(&mut self, id: ContextId) -> Option<Exit> {
@@ -180,11 +181,12 @@ impl HostMachine {
         if !follower.came_back() {
             *self.follower.get_mut() = Some(follower);
         }
-        // One that cannot be stepped, or for too long already, goes on as usual.
+        // A guest that cannot be stepped, or has been stepped for too long, resumes as usual.
         (!matches!(exit, Exit::Stepped | Exit::Preempted)).then_some(exit)
     }
 
-    /// Notes that a guest has come back: the memory that its process has staged is valid.
+    /// Records the exit of a guest: after a system call of a far guest, the memory staged by its process is
+    /// valid.
     fn came_back(&mut self, context: ContextId, exit: Exit) {
         let space = self.contexts[context.0 as usize].space;
         let is_staged = exit == Exit::Syscall && !self.spaces[space as usize].is_near();
@@ -225,7 +227,7 @@ impl GuestMemory for HostMachine {
         if !space.is_near() || !space.owns(addr, len) {
             return None;
         }
-        // SAFETY: the addresses are the space's own, so nothing of the simulator is there.
+        // SAFETY: the addresses belong to the space, so no memory of the simulator lies there.
         Some(unsafe { files::read_into(file, addr, len, offset) })
     }
     fn write_file(
@@ -241,11 +243,11 @@ impl GuestMemory for HostMachine {
     }
 }
 
-/// Cache lines that are prefetched at once: a processor has few more on their way at a time and would wait, and
-/// fetches the rest itself when they are read one after the other.
+/// Largest number of cache lines prefetched at once: a processor has only slightly more outstanding fetches
+/// and would stall, and it fetches the remaining lines itself during a sequential read.
 const MOST_PREFETCHED: usize = 8;
 
-/// Fetches bytes of the simulator's own into the cache that are about to be read.
+/// Prefetches bytes of the simulator that are about to be read.
 pub fn prefetch(bytes: &[u8]) {
     let lines = bytes.len().div_ceil(CACHE_LINE).min(MOST_PREFETCHED);
     for line in 0..lines {

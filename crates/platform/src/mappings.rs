@@ -1,7 +1,7 @@
-//! Mappings of spaces, and the budget of near ones. Linux lets a process have `vm.max_map_count` mappings; one more
-//! fails in the middle of anything, and the simulator itself needs some now and then. So near spaces' mappings
-//! are counted, and a space that would exceed the budget becomes far at that call. What a far space has mapped
-//! says which of its memory may be written to later than it is asked for.
+//! Mappings of spaces, and the budget for near ones. Linux limits a process to `vm.max_map_count` mappings.
+//! Beyond the limit any call may fail, and the simulator itself occasionally needs mappings. The mappings of
+//! near spaces are therefore counted, and a space that would exceed the budget becomes far at that call. The
+//! mappings of a far space show which of its memory accepts deferred writes.
 
 use belljar_base::Map;
 use belljar_machine::Prot;
@@ -10,21 +10,21 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Mappings that a starting program needs: a small dynamic one 30, Python 120.
+/// Number of mappings that a starting program needs: a small dynamic one 30, Python 120.
 pub const OF_A_PROGRAM: u64 = 120;
-/// Mappings that one call adds, at most.
+/// Largest number of mappings that one call adds.
 pub const OF_A_CALL: u64 = 3;
-/// The usual limit, where it cannot be read.
+/// Linux's default limit, used if the actual one cannot be read.
 const USUAL_LIMIT: u64 = 65_530;
-/// Divisor of the limit for the simulator's own share.
+/// Divisor of the limit that gives the share reserved for the simulator.
 const OWN_SHARE: u64 = 16;
-/// Mappings of the simulator's own, at least.
+/// Least number of mappings reserved for the simulator.
 const OWN_LEAST: u64 = 600;
 
-/// Mappings of all near spaces together, and of the channels to far ones.
+/// Number of mappings of all near spaces and of the channels to far ones.
 static TOTAL: AtomicU64 = AtomicU64::new(0);
 
-/// True if near spaces may have `more` mappings more.
+/// True if the budget allows near spaces `more` additional mappings.
 pub fn has_room(more: u64) -> bool {
     static BUDGET: OnceLock<u64> = OnceLock::new();
     let budget = BUDGET.get_or_init(|| {
@@ -35,12 +35,12 @@ pub fn has_room(more: u64) -> bool {
     TOTAL.load(Relaxed) + more <= *budget
 }
 
-/// One mapping that is not a space's.
+/// A mapping outside of all spaces, counted until dropped.
 #[derive(Debug)]
 pub struct Counted(());
 
 impl Counted {
-    /// Counts it.
+    /// Adds one mapping to the total.
     pub fn new() -> Counted {
         TOTAL.fetch_add(1, Relaxed);
         Counted(())
@@ -53,14 +53,14 @@ impl Drop for Counted {
     }
 }
 
-/// Kind of a mapping: neighbours of the same kind are one mapping.
+/// Kind of a mapping: adjacent mappings of the same kind merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Private memory without a file.
     Anonymous,
-    /// A part of one call's private mapping of a file.
+    /// Part of a private file mapping; the number identifies the call that made it.
     File(u64),
-    /// A part of memory that others may have mapped as well.
+    /// Part of memory that other spaces may also map; the number identifies the call that mapped it.
     Shared(u64),
 }
 
@@ -71,19 +71,19 @@ struct Mapping {
     kind: Kind,
 }
 
-/// The mappings of one space, as Linux joins and splits them.
+/// The mappings of one space, merged and split as Linux does.
 #[derive(Debug)]
 pub struct Mappings {
     by_start: Map<u64, Mapping>,
     files: u64,
-    /// True if they count against the budget of near spaces.
+    /// True if the mappings count against the budget of near spaces.
     counted: bool,
-    /// The mapping that was asked for last, and its start.
+    /// The mapping looked up last, with its start.
     recent: Cell<Option<(u64, Mapping)>>,
 }
 
 impl Mappings {
-    /// No mappings; those of a near space count.
+    /// An empty set of mappings; `counted` for a near space.
     pub fn none(counted: bool) -> Mappings {
         Mappings { by_start: Map::default(), files: 0, counted, recent: Cell::new(None) }
     }
@@ -96,13 +96,13 @@ impl Mappings {
         copy
     }
 
-    /// Kind of a mapping of a file by one call.
+    /// A new kind for one call's mapping of a file.
     pub fn of_file(&mut self, shared: bool) -> Kind {
         self.files += 1;
         if shared { Kind::Shared(self.files) } else { Kind::File(self.files) }
     }
 
-    /// The mapping that `len` bytes at `addr` lie in, if it is one.
+    /// The mapping that contains `len` bytes at `addr`, if a single one does.
     fn around(&self, addr: u64, len: u64) -> Option<Mapping> {
         let end = addr.checked_add(len)?;
         if let Some((start, mapping)) = self.recent.get()
@@ -116,23 +116,24 @@ impl Mappings {
         (end <= mapping.end).then_some(*mapping)
     }
 
-    /// True if only the space itself can change these bytes.
+    /// True if only this space can change these bytes.
     pub fn are_own(&self, addr: u64, len: u64) -> bool {
         self.around(addr, len).is_some_and(|mapping| !matches!(mapping.kind, Kind::Shared(_)))
     }
 
-    /// True if, besides, these bytes can be written without fail: no file is behind them.
+    /// True if writes to these bytes cannot fail and reach no file: anonymous, writable memory in one
+    /// mapping.
     pub fn take_writes(&self, addr: u64, len: u64) -> bool {
         let takes = |mapping: Mapping| mapping.kind == Kind::Anonymous && mapping.prot.contains(Prot::WRITE);
         self.around(addr, len).is_some_and(takes)
     }
 
-    /// True if nothing is mapped in `range`.
+    /// True if `range` is unmapped.
     pub fn are_none(&self, range: &Range<u64>) -> bool {
         self.within(range).next().is_none()
     }
 
-    /// True if `range` has private, read-only mappings of files alone.
+    /// True if all mappings in `range` are private, read-only file mappings.
     pub fn are_files_read(&self, range: &Range<u64>) -> bool {
         self.within(range)
             .all(|mapping| matches!(mapping.kind, Kind::File(_)) && !mapping.prot.contains(Prot::WRITE))
@@ -145,7 +146,7 @@ impl Mappings {
         before.into_iter().chain(self.by_start.range(range.clone()).map(|(_, mapping)| mapping))
     }
 
-    /// Notes a new mapping of `range`, over whatever was there.
+    /// Records a new mapping of `range`, which replaces existing ones.
     pub fn insert(&mut self, range: Range<u64>, prot: Prot, kind: Kind) {
         self.counting(|this| {
             this.cut(&range);
@@ -153,14 +154,14 @@ impl Mappings {
         });
     }
 
-    /// Notes that nothing is mapped in `range` any more.
+    /// Records that `range` is unmapped.
     pub fn remove(&mut self, range: &Range<u64>) {
         self.counting(|this| {
             this.cut(range);
         });
     }
 
-    /// Notes a new protection of the mappings in `range`.
+    /// Records a new protection of the mappings in `range`.
     pub fn protect(&mut self, range: &Range<u64>, prot: Prot) {
         self.counting(|this| {
             for (part, mapping) in this.cut(range) {
@@ -169,7 +170,8 @@ impl Mappings {
         });
     }
 
-    /// Notes that the mappings in `from` have moved to `to`; if `from` is empty, that the one there is at `to` as well.
+    /// Records that the mappings in `from` have moved to `to`; if `from` is empty, that the mapping at its
+    /// start is duplicated at `to`.
     pub fn relocate(&mut self, from: &Range<u64>, to: &Range<u64>) {
         self.counting(|this| {
             let model = match from.is_empty() {
@@ -192,7 +194,7 @@ impl Mappings {
         }
     }
 
-    /// Removes and returns the mappings in `range`, cut to it.
+    /// Removes and returns the mappings in `range`, clipped to it.
     fn cut(&mut self, range: &Range<u64>) -> Vec<(Range<u64>, Mapping)> {
         let first = self.by_start.range(..range.start).next_back().filter(|(_, m)| m.end > range.start);
         let first = first.map_or(range.start, |(start, _)| *start);
@@ -212,7 +214,7 @@ impl Mappings {
         taken
     }
 
-    /// Inserts a mapping into free addresses, joined with neighbours like it.
+    /// Inserts a mapping into a free range and merges it with equal neighbours.
     fn join(&mut self, mut range: Range<u64>, prot: Prot, kind: Kind) {
         let alike = |m: &Mapping| m.prot == prot && m.kind == kind;
         if let Some((&start, before)) = self.by_start.range(..range.start).next_back()

@@ -1,5 +1,5 @@
-//! Native operations on a space's memory: system calls of this process for near spaces,
-//! system calls in a far guest's process for far ones.
+//! Native operations on a space's memory: system calls of this process for near spaces, system calls in the
+//! far process for far ones.
 
 use crate::far::Shim;
 use crate::near::{copy, patch_memory};
@@ -9,16 +9,16 @@ use std::io::Error;
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// The process whose memory a space is.
+/// The process that holds a space's memory.
 #[derive(Debug)]
 pub enum Native {
-    /// This one.
+    /// The simulator's own process.
     Near,
-    /// One of its own.
+    /// A far process.
     Far(Box<Shim>),
 }
 
-/// True if this machine gives huge pages, of whatever size, to who has not asked for them.
+/// True if this machine backs memory by huge pages, of any size, without `madvise(2)`.
 static HUGE_UNASKED: LazyLock<bool> = LazyLock::new(|| {
     let folder = Path::new("/sys/kernel/mm/transparent_hugepage");
     let sizes = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -32,20 +32,20 @@ fn pointer(addr: u64) -> *mut libc::c_void {
     addr as *mut libc::c_void
 }
 
-/// A native call's result as the kernel's.
+/// Result of a native call that returns zero or an error.
 fn checked(result: i32) -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(Error::last_os_error().into()) }
 }
 
-/// The same for calls that give an address.
+/// Result of a native call that returns an address or `MAP_FAILED`.
 fn mapped(at: *mut libc::c_void) -> Result<(), Errno> {
     if at == libc::MAP_FAILED { Err(Error::last_os_error().into()) } else { Ok(()) }
 }
 
-/// All methods act on addresses that the caller has found to be the guest's own; in the near case
-/// that is what makes them sound.
+/// All methods act on addresses that the caller has verified to be the guest's own; for near spaces, their
+/// soundness depends on this.
 impl Native {
-    /// `mmap(2)` with these flags; `fd` is this process's, or -1.
+    /// `mmap(2)` with these flags; `fd` is a descriptor of this process, or -1.
     pub fn mmap(
         &self,
         addr: u64,
@@ -63,11 +63,12 @@ impl Native {
             Native::Far(shim) => shim.mmap(addr, len, prot, flags, fd, offset),
         }
     }
-    /// Keeps huge pages from new anonymous memory: guests ask which pages have been touched (mincore(2)), and with a huge page
-    /// its neighbours would be there too. Far shims have said it for all their memory.
+    /// Disables huge pages for new anonymous memory: guests can query which pages have been touched
+    /// (mincore(2)), and a huge page would make the neighbouring pages resident as well. Far processes
+    /// disable them for all their memory.
     pub fn keep_small_pages(&self, addr: u64, len: u64) {
         if matches!(self, Native::Near) && *HUGE_UNASKED {
-            // It fails where the machine's kernel has no huge pages.
+            // This fails on kernels without huge pages.
             let _ = self.madvise(addr, len, libc::MADV_NOHUGEPAGE);
         }
     }
@@ -138,7 +139,8 @@ impl Native {
             Native::Far(shim) => shim.write(addr, data),
         }
     }
-    /// See `GuestMemory::compare_exchange_u32`. `None` in another process, where that takes a read and a write.
+    /// See `GuestMemory::compare_exchange_u32`. `None` for a far space, which needs a read and a write
+    /// instead.
     pub fn compare_exchange(&self, addr: u64, old: u32, new: u32) -> Option<Result<u32, Errno>> {
         match self {
             // SAFETY: the range is the guest's own.
@@ -146,10 +148,10 @@ impl Native {
             Native::Far(_) => None,
         }
     }
-    /// Writes over private executable pages, whatever their protection.
+    /// Overwrites private executable pages regardless of their protection.
     pub fn poke(&self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
         match self {
-            // SAFETY: the range is private memory of the guest, which does not run now.
+            // SAFETY: the range is private memory of the guest, which is not running.
             Native::Near => unsafe { patch_memory::poke(addr, bytes) },
             Native::Far(shim) => shim.poke(addr, bytes),
         }

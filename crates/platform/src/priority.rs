@@ -1,13 +1,14 @@
-//! Threads that go before all programs.
+//! Real-time priority for threads that must preempt programs.
 
-/// A priority of `SCHED_FIFO`: below the kernel's own threads of this kind (50), above programs.
+/// Priority for `SCHED_FIFO`: below the kernel's own real-time threads (50), above programs.
 const PRIORITY: i32 = 10;
 
-/// Gives the calling thread a real-time priority (`SCHED_FIFO`, sched(7)), which its children do not inherit. Returns false if the user may not do
-/// that. For threads that work a moment at a time only: a program that one of them preempts waits.
+/// Gives the calling thread a real-time priority (`SCHED_FIFO`, sched(7)), which its children do not inherit.
+/// Returns false if the user lacks the permission. Only for threads that run for short moments: a preempted
+/// program waits for them.
 pub fn go_before_programs() -> bool {
     let parameters = libc::sched_param { sched_priority: PRIORITY };
-    // SAFETY: the parameters are a structure that lives until the call returns.
+    // SAFETY: the parameters are a structure that outlives the call.
     unsafe {
         libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) == 0
     }

@@ -1,5 +1,5 @@
-//! Registry of the fixed addresses that spaces hold: the one thing that all machines of a process share,
-//! because low addresses exist only once.
+//! Registry of the fixed addresses claimed by spaces. It is the only state that all machines of a process
+//! share, because they share one set of low addresses.
 
 use crate::layout::{self, FIXED_AREA, PAGE, SHIM_AREA, USER_END};
 use belljar_linux_abi::Errno;
@@ -10,7 +10,7 @@ static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
 
 struct Claim {
     range: Range<u64>,
-    /// The start of the claiming space's slot.
+    /// Start of the claiming space's slot.
     owner: u64,
 }
 
@@ -18,7 +18,7 @@ fn claims() -> MutexGuard<'static, Vec<Claim>> {
     CLAIMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives a slot to one machine. `EBUSY` if another one of this process has it.
+/// Claims a slot for one machine. `EBUSY` if another machine of this process has claimed it.
 pub fn take_slot(slot: &Range<u64>) -> Result<(), Errno> {
     let mut claims = claims();
     if claims.iter().any(|c| layout::overlap(&c.range, slot)) {
@@ -28,8 +28,8 @@ pub fn take_slot(slot: &Range<u64>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Gives `range` to the near space whose slot starts at `owner`. `EINVAL` outside [`FIXED_AREA`];
-/// `EBUSY` if another space holds a part of it or something else is mapped there.
+/// Claims `range` for the near space whose slot starts at `owner`. `EINVAL` outside [`FIXED_AREA`]; `EBUSY`
+/// if another space has claimed a part of it or another mapping exists there.
 pub fn claim(owner: u64, range: &Range<u64>) -> Result<(), Errno> {
     if !layout::contains(&FIXED_AREA, range) {
         return Err(Errno::EINVAL);
@@ -49,8 +49,8 @@ pub fn claim(owner: u64, range: &Range<u64>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `EINVAL` for a range that the space with this slot may not claim, near or far: not in whole pages, or with
-/// a part of the slot or of the shim in it.
+/// `EINVAL` for a range that the space with this slot may not claim, near or far: one not in whole pages, or
+/// one that overlaps the slot or the shim.
 pub fn check_claim(slot: &Range<u64>, range: &Range<u64>) -> Result<(), Errno> {
     let aligned = range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
     let there = range.start >= FIXED_AREA.start && range.end <= USER_END;
@@ -58,19 +58,19 @@ pub fn check_claim(slot: &Range<u64>, range: &Range<u64>) -> Result<(), Errno> {
     if aligned && !range.is_empty() && there && !taken { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-/// Frees everything that the space whose slot starts at `owner` holds.
+/// Releases all claims of the space whose slot starts at `owner`.
 pub fn release(owner: u64) {
     claims().retain(|c| c.owner != owner);
 }
 
-/// Finds and takes `len` bytes for stubs inside `within`, from its end downwards; gives their start.
+/// Finds and claims `len` bytes for stubs in `within`, from its end downwards; returns their start.
 pub fn claim_stubs(within: Range<u64>, len: u64) -> Option<u64> {
     let mut claims = claims();
     let mut start = within.end.checked_sub(len)?;
     while start >= within.start {
         let range = start..start + len;
         if claims.iter().all(|c| !layout::overlap(&c.range, &range)) && is_unmapped(&range) {
-            // An owner that no space is: even the space that the stubs serve must not map there.
+            // The owner is not a space: even the space that the stubs serve must not map there.
             claims.push(Claim { range, owner: start });
             return Some(start);
         }
@@ -79,7 +79,7 @@ pub fn claim_stubs(within: Range<u64>, len: u64) -> Option<u64> {
     None
 }
 
-/// Frees what [`claim_stubs`] gave at `start`.
+/// Releases the range claimed by [`claim_stubs`] at `start`.
 pub fn release_stubs(start: u64) {
     release(start);
 }
@@ -87,7 +87,7 @@ pub fn release_stubs(start: u64) {
 fn is_unmapped(range: &Range<u64>) -> bool {
     let len = (range.end - range.start) as usize;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: NOREPLACE touches nothing that is mapped; what it maps is unmapped again at once.
+    // SAFETY: NOREPLACE leaves existing mappings alone; the new mapping is removed at once.
     unsafe {
         let at = libc::mmap(range.start as *mut libc::c_void, len, libc::PROT_NONE, flags, -1, 0);
         at != libc::MAP_FAILED && libc::munmap(at, len) == 0

@@ -1,4 +1,4 @@
-//! A guest's address space: a slot, claims of fixed addresses, and what is mapped executable.
+//! A guest's address space: a slot, claims of fixed addresses, the mappings, and the rewritten call sites.
 
 use crate::far::Shim;
 use crate::layout::{self, PAGE, Slot};
@@ -12,20 +12,20 @@ use belljar_linux_abi::Errno;
 use belljar_machine::{Backing, Prot};
 use std::ops::Range;
 
-/// Bytes of an image's data up to which nearly all of it is taken to be written to.
+/// Length of an image's data in bytes up to which nearly all of it is assumed to be written.
 const SMALL_DATA: u64 = 64 << 10;
 
 /// One address space.
 #[derive(Debug)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields come first: see `belljar_base::Footprint`.
 pub struct Space {
-    /// The process that its memory is in.
+    /// The process that holds its memory.
     pub native: Native,
     /// Its slot.
     pub slot: Slot,
-    /// Counts of its system calls by the way in which they came.
+    /// Counts of its system calls, trapped and rewritten.
     pub counts: CallWays,
-    /// Granted ranges outside the slot.
+    /// Claimed ranges outside the slot.
     claims: Vec<Range<u64>>,
     /// Its mappings.
     mappings: Mappings,
@@ -33,13 +33,14 @@ pub struct Space {
     pub rewriter: Rewriter,
 }
 
-/// The whole pages that `len` bytes at a page's start lie in.
+/// The whole pages covered by `len` bytes at `addr`, a page's start.
 fn pages(addr: u64, len: u64) -> Range<u64> {
     addr..addr + len.next_multiple_of(PAGE)
 }
 
 impl Space {
-    /// Takes `slot` of this process, if it has room for one more program, else a process of its own.
+    /// Claims `slot` in this process if the mapping budget allows one more program, otherwise creates a far
+    /// space.
     pub fn near(slot: Slot) -> Result<Space, Errno> {
         if !mappings::has_room(mappings::OF_A_PROGRAM) {
             return Space::far(slot);
@@ -48,12 +49,12 @@ impl Space {
         Ok(Space::with(Native::Near, slot))
     }
 
-    /// A process of its own.
+    /// Creates a far space.
     pub fn far(slot: Slot) -> Result<Space, Errno> {
         Ok(Space::with(Native::Far(Box::new(Shim::spawn()?)), slot))
     }
 
-    /// A process of its own in which everything lies as Linux lays it out.
+    /// Creates a far space with Linux's own layout.
     pub fn linux() -> Result<Space, Errno> {
         let mut space = Space::far(Slot::linux())?;
         space.claims = Slot::linux_claims();
@@ -80,7 +81,7 @@ impl Space {
         Ok(copy)
     }
 
-    /// Moves a near space to a process of its own: the same content at the same addresses.
+    /// Turns a near space into a far one: the same content at the same addresses.
     fn become_far(&mut self) -> Result<(), Errno> {
         let shim = Shim::of_near(self.ranges().collect())?;
         let mappings = self.mappings.copied_far();
@@ -91,17 +92,18 @@ impl Space {
         Ok(())
     }
 
-    /// Lets a process that has just been born know where `cpuid` instructions have been replaced.
+    /// Passes the addresses of replaced `cpuid` instructions to a newly created far process.
     fn tell_cpuids(&self) {
         if let Native::Far(shim) = &self.native {
             shim.answer_cpuids(self.rewriter.cpuids());
         }
     }
 
-    /// Carries out an action for which a near space may have no room; if so, the space becomes far first.
+    /// Carries out an action that may exceed the mapping budget of near spaces; if it does, the space becomes
+    /// far first.
     fn carry_out(&mut self, action: impl Fn(&Native) -> Result<(), Errno>) -> Result<(), Errno> {
         if self.is_near() && !mappings::has_room(mappings::OF_A_CALL) {
-            // If that fails too, there may be room all the same.
+            // If this fails too, the action may still succeed near.
             let _ = self.become_far();
         }
         match action(&self.native) {
@@ -110,10 +112,10 @@ impl Space {
         }
     }
 
-    /// Unmaps what a near space has in the simulator.
+    /// Unmaps a near space's memory in the simulator and releases its claims.
     fn leave_simulator(&mut self) {
         for range in self.ranges() {
-            // No guest runs in the space any more, and the ranges are its own.
+            // No guest runs in the space any more, and the ranges belong to it.
             let _ = self.native.munmap(range.start, range.end - range.start);
         }
         self.rewriter.low_chunks().for_each(|chunk| registry::release_stubs(chunk.start));
@@ -121,21 +123,21 @@ impl Space {
         self.mappings = Mappings::none(true);
     }
 
-    /// All ranges in which it may have mappings.
+    /// All ranges in which the space may have mappings.
     fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         self.claims.iter().cloned().chain([self.slot.whole.clone()]).chain(self.rewriter.low_chunks())
     }
 
-    /// True if it lies in this process.
+    /// True if the space lies in the simulator's process.
     pub fn is_near(&self) -> bool {
         matches!(self.native, Native::Near)
     }
 
-    /// True if its process has ended.
+    /// True if the far process has ended.
     pub fn has_ended(&self) -> bool {
         matches!(&self.native, Native::Far(shim) if shim.has_hung_up())
     }
-    /// The part of `buffer` for which the guest has memory at `address`, filled with that memory.
+    /// The readable guest memory at `address`, up to the length of `buffer`, copied into it.
     pub fn bytes_at<'b>(&self, address: u64, buffer: &'b mut [u8]) -> &'b [u8] {
         let mut len = buffer.len();
         while len > 0
@@ -146,7 +148,7 @@ impl Space {
         &buffer[..len]
     }
 
-    /// True if the space may use `len` bytes at `addr`.
+    /// True if `len` bytes at `addr` lie in the space's usable range or in one claim.
     #[inline]
     pub fn owns(&self, addr: u64, len: u64) -> bool {
         let Some(end) = addr.checked_add(len) else { return false };
@@ -154,7 +156,7 @@ impl Space {
         layout::contains(&self.slot.usable, &range) || self.claims.iter().any(|c| layout::contains(c, &range))
     }
 
-    /// True if guest code may run at `rip`: anywhere of its own, stubs included.
+    /// True if guest code may run at `rip`: the slot with its stubs, and the claims.
     pub fn may_run_at(&self, rip: u64) -> bool {
         self.slot.whole.contains(&rip) || self.claims.iter().any(|c| c.contains(&rip))
     }
@@ -169,11 +171,11 @@ impl Space {
             self.become_far()?;
         }
         let low = self.rewriter.low_chunks().filter(|_| !self.is_near());
-        // In Linux's layout the lower room lies outside the slot, and it is not the guest's either.
+        // In Linux's layout the lower room for stubs lies outside the slot, and guests must not claim it.
         if low.chain(self.slot.stub_rooms()).any(|stubs| layout::overlap(&stubs, &range)) {
             return Err(Errno::EBUSY);
         }
-        // Neighbours become one range, so that accesses may cross from one to the other.
+        // Adjacent claims merge, so that accesses may cross their boundary.
         let mut merged = range;
         self.claims.retain(|c| {
             let touches = c.start <= merged.end && merged.start <= c.end;
@@ -186,7 +188,7 @@ impl Space {
         Ok(())
     }
 
-    /// Copies from guest memory. `staged` says that the memory which a far process has staged is still valid.
+    /// Copies from guest memory. `staged` states that memory staged by a far process is still valid.
     #[inline(always)]
     pub fn read(&self, addr: u64, out: &mut [u8], staged: bool) -> Result<(), Errno> {
         if let Native::Far(shim) = &self.native
@@ -219,7 +221,8 @@ impl Space {
         if !addr.is_multiple_of(4) {
             return Err(Errno::EINVAL);
         }
-        // Nothing that has the word runs meanwhile: it is this guest's, or shared by guests of one host.
+        // No other thread that maps the word runs meanwhile: it belongs to this guest or is shared by guests
+        // of one host.
         let mut word = [0; 4];
         self.read(addr, &mut word, staged)?;
         let found = u32::from_le_bytes(word);
@@ -234,7 +237,7 @@ impl Space {
             return Err(Errno::EINVAL);
         }
         let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
-        // A claim that was granted before stubs were needed may have them in it.
+        // A claim granted before stubs were needed may contain them.
         let for_stubs = self.rewriter.low_chunks().any(|chunk| layout::overlap(&chunk, &(addr..addr + len)));
         if self.owns(addr, len) && !for_stubs { Ok(()) } else { Err(Errno::ENOMEM) }
     }
@@ -251,9 +254,9 @@ impl Space {
         let (flags, fd, offset) = match backing {
             Backing::Anonymous => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0),
             Backing::PrivateFile { file, offset } => {
-                // Most pages of an image's data are relocated at once. Read first and written then, each would be a fault
-                // more, and a call of all other workers to forget the page. Of other files a program may still want to see
-                // what somebody else writes.
+                // Most pages of an image's data are relocated at once. Reading each before writing it would
+                // cost an additional fault, and a TLB shootdown of all other workers. Mappings of other files
+                // stay unpopulated, because programs may expect to see later writes to the file.
                 let data_of_image =
                     prot.contains(Prot::WRITE) && len <= SMALL_DATA && self.rewriter.has_text_of(file.0);
                 let populate = if data_of_image { libc::MAP_POPULATE } else { 0 };
@@ -283,8 +286,8 @@ impl Space {
         Ok(())
     }
 
-    /// Maps a window instead of an image's text in `range`, if there is one, or leaves `range` as it is if a window
-    /// shows it already.
+    /// Maps a window instead of an image's text in `range`, if there is one. Leaves `range` unchanged if a
+    /// window already maps it. False if `range` is still to be mapped.
     fn map_shared_image(&mut self, range: &Range<u64>, prot: Prot, fd: i32, offset: u64) -> bool {
         if !self.is_near() {
             return false;
@@ -338,7 +341,8 @@ impl Space {
         self.gone(&pages(to, new_len));
         let flags = if from == to { 0 } else { libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED };
         if self.is_near() {
-            // A fork of another space may have marked a part of it: Linux moves one mapping, not two.
+            // A fork of another space may have marked a part of the range: mremap(2) moves one mapping, not
+            // two.
             let _ = self.native.madvise(from, old_len.max(1), libc::MADV_DOFORK);
         }
         self.carry_out(|native| native.mremap(from, old_len, new_len, flags, to))?;
@@ -346,11 +350,12 @@ impl Space {
         Ok(())
     }
 
-    /// Notes that the mappings in `range` are gone.
+    /// Records that the mappings in `range` have been removed.
     fn gone(&mut self, range: &Range<u64>) {
         for room in self.rewriter.text_gone(range, &self.native) {
             for rest in [room.start..room.end.min(range.start), room.start.max(range.end)..room.end] {
-                // What was in it is of no use to anybody; where that fails it stays until something is mapped there.
+                // The stubs of a dropped window have no users; on failure they stay until the range is mapped
+                // over.
                 if rest.start < rest.end && self.native.munmap(rest.start, rest.end - rest.start).is_ok() {
                     self.mappings.remove(&rest);
                 }

@@ -1,8 +1,9 @@
-//! Trails: the pages of code and the memory that a guest uses when it runs, for [`Footprint`]s.
+//! Trails: the pages of code and the memory that a guest accesses when it runs, for [`Footprint`]s.
 //!
-//! Each guest has page tables of its own, also for the code that all of a kind share. A program that runs for a fraction of a
-//! microsecond at a time waits most of that for its first access to each page. Which pages these are shows when it is
-//! stepped once, instruction by instruction; guests that wait at the same place of the same program go the same way.
+//! Each guest has page tables of its own, even for code shared by all guests of a kind. A program that runs
+//! for a fraction of a microsecond at a time spends most of that time on the first access to each page.
+//! Single-stepping it once shows which pages these are; guests that wait at the same instruction of the same
+//! program access the same ones.
 
 use crate::layout::{HUGE_PAGE, PAGE};
 use crate::rewrite::{LONGEST_INSTRUCTION, SharedText};
@@ -13,13 +14,13 @@ use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, Register};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Places of a trail that are remembered, at most.
+/// Upper bound on the addresses of a trail.
 const PLACES: usize = 64;
-/// Resumes that are recorded for a trail.
+/// Number of resumes recorded for a trail.
 pub const RESUMES: u32 = 6;
-/// Instructions of each of them that are recorded, at most.
+/// Upper bound on the instructions recorded for each resume.
 pub const STEPS: u32 = 500;
-/// Origins whose trail is known, at most; guests that wait at other places are not followed.
+/// Upper bound on the number of origins with a trail; guests that wait at further origins are not recorded.
 const ORIGINS: usize = 1024;
 /// Distance below the stack pointer within which an address is on the stack.
 const STACK_BELOW: u64 = 16 << 10;
@@ -28,7 +29,8 @@ const STACK_ABOVE: u64 = 64 << 10;
 /// Distance behind an image within which an address is its data.
 const DATA: u64 = 16 << 20;
 
-/// Place: an address relative to what it moves with, so that it means the same in another guest of the kind.
+/// An address relative to a base that moves with the guest, so that it is valid in another guest of the same
+/// kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Stack(i64),
@@ -71,12 +73,13 @@ impl Place {
     }
 }
 
-/// Origin: the place at which a guest waits, by which trails are told apart.
+/// The instruction at which a guest waits: the key of its trail.
 type Origin = Place;
 
-/// Knowledge of the trail of guests of one origin.
+/// State of the trail of an origin.
 enum Known {
-    /// One guest waits there, in the slot with this start. No other may ever do the same, so it is not recorded.
+    /// The slot's start of the only guest that has waited there. It is recorded once a second guest waits
+    /// there.
     One(u64),
     /// A trail is being recorded.
     BeingFollowed,
@@ -85,8 +88,8 @@ enum Known {
 
 static KNOWN: Mutex<BTreeMap<Origin, Known>> = Mutex::new(BTreeMap::new());
 
-/// Adds the trail of a waiting guest to a footprint. If the trail is unknown and others wait at the same place, starts
-/// a recording.
+/// Adds the trail of a waiting guest to a footprint. If the trail is unknown and another guest waits at the
+/// same origin, returns a recording to be started.
 pub fn tell(regs: &Regs, space: &Space, may_follow: bool, footprint: &mut Footprint) -> Option<Follower> {
     let origin = Place::of(regs.rip, regs.rsp, space)?;
     let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +119,7 @@ pub fn tell(regs: &Regs, space: &Space, may_follow: bool, footprint: &mut Footpr
     })
 }
 
-/// Follower: the recording of a guest's trail.
+/// The recording of a guest's trail.
 pub struct Follower {
     origin: Origin,
     stack: u64,
@@ -126,7 +129,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Records the instruction that the guest is about to run, natively at `at`.
+    /// Records the accesses of the instruction at `regs.rip`, which executes natively at `at`.
     pub fn steps(&mut self, regs: &Regs, at: u64, space: &Space) {
         self.goes_to_page(regs.rip, space);
         self.goes_to_page(at, space);
@@ -145,19 +148,21 @@ impl Follower {
     fn goes_to(&mut self, address: u64, space: &Space) {
         let mut windows = space.rewriter.windows().iter();
         let is_huge = windows.any(|window| window.huge().contains(&address));
-        // One place brings all of them, and what is in them is shared by all who run it, and warm.
+        // One address stands for the whole huge page: its content is shared by all guests that run it, and
+        // thus cached.
         let address = if is_huge { address & !(HUGE_PAGE - 1) } else { address };
         let Some(place) = Place::of(address, self.stack, space) else { return };
         if self.places.len() < PLACES && !self.places.contains(&place) {
             self.places.push(place);
         }
     }
-    /// Notes an address of code, one in each page: the lines of code are shared by all guests that run it, and warm.
+    /// Records one address of code for each page: the cache lines of code are shared by all guests that run
+    /// it, and thus cached.
     fn goes_to_page(&mut self, address: u64, space: &Space) {
         self.goes_to(address & !(PAGE - 1), space);
     }
 
-    /// Notes that the guest has come back. True if the recording is complete.
+    /// Counts a resume. True if the recording is complete.
     pub fn came_back(&mut self) -> bool {
         self.resumes -= 1;
         if self.resumes > 0 {

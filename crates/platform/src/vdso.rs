@@ -1,17 +1,17 @@
-//! The synthetic vDSO: a shared object of one page whose functions make the system calls of their
-//! names, so that the kernel counts and times every one. It lies in a file in memory, and its call
-//! sites are rewritten like those of any other image; the stubs of those that ask for the time answer it themselves
-//! where that makes no difference (`rewrite::clock`).
+//! The synthetic vDSO: a shared object of one page whose functions make the system calls of their names, so
+//! that the kernel counts and times every one. It lies in a memory file, and its call sites are rewritten
+//! like those of any other image; stubs of calls that read the clock answer them locally if the result is the
+//! same (`rewrite::clock`).
 //!
-//! Both hash tables are there because C libraries and language runtimes look symbols up by either,
-//! and the version `LINUX_2.6` because most insist on it.
+//! Both hash tables are present because C libraries and language runtimes look symbols up by either, and the
+//! version `LINUX_2.6` because most require it.
 
 use crate::layout::PAGE;
 use crate::rewrite::FileKey;
 use belljar_linux_abi::Errno;
 use std::sync::OnceLock;
 
-/// The functions and the system calls of their names.
+/// The exported functions and their system calls.
 pub const FUNCTIONS: [(&str, i64); 5] = [
     ("__vdso_clock_gettime", libc::SYS_clock_gettime),
     ("__vdso_gettimeofday", libc::SYS_gettimeofday),
@@ -38,7 +38,7 @@ const DT_VERDEF: u64 = 0x6fff_fffc;
 const DT_VERDEFNUM: u64 = 0x6fff_fffd;
 const DYNAMIC_ENTRIES: usize = 11;
 
-/// The file that holds the vDSO, made on first use.
+/// Descriptor of the memory file with the vDSO, created on first use.
 pub fn file() -> Result<i32, Errno> {
     static FILE: OnceLock<Result<i32, Errno>> = OnceLock::new();
     *FILE.get_or_init(|| {
@@ -48,14 +48,14 @@ pub fn file() -> Result<i32, Errno> {
     })
 }
 
-/// True if a file is the vDSO's.
+/// True if the file is the vDSO's.
 pub fn is(file: &FileKey) -> bool {
     static KEY: OnceLock<Option<FileKey>> = OnceLock::new();
     let key = KEY.get_or_init(|| self::file().ok().and_then(FileKey::of));
     key.as_ref() == Some(file)
 }
 
-/// Bytes that are appended part by part, each aligned to 8.
+/// Buffer to which parts are appended, each aligned to 8 bytes.
 #[derive(Default)]
 struct Image(Vec<u8>);
 
@@ -72,14 +72,14 @@ impl Image {
     fn all<const N: usize>(&mut self, words: [u32; N]) {
         words.into_iter().for_each(|w| self.u32(w));
     }
-    /// Begins a part; gives its address.
+    /// Begins a part; returns its offset.
     fn part(&mut self) -> u64 {
         self.0.resize(self.0.len().next_multiple_of(8), 0);
         self.0.len() as u64
     }
 }
 
-/// String table offsets are the lengths before: the first byte is 0.
+/// A string table; its first byte is 0.
 struct Strings(Vec<u8>);
 
 impl Strings {
@@ -91,7 +91,7 @@ impl Strings {
     }
 }
 
-/// Function number `n`, which makes its system call.
+/// Code of function `n`, which makes its system call.
 fn call(n: usize) -> Vec<u8> {
     // mov $nr, %eax; syscall; ret
     let mut code = vec![0xb8];
@@ -100,7 +100,7 @@ fn call(n: usize) -> Vec<u8> {
     code
 }
 
-/// The whole page, with the code that `function` gives for each function.
+/// The whole page; `function` returns the code of each function.
 pub fn image(function: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     let mut strings = Strings(vec![0]);
     let soname = strings.add(SONAME);
@@ -108,7 +108,7 @@ pub fn image(function: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     let names: Vec<u32> = FUNCTIONS.iter().map(|(name, _)| strings.add(name)).collect();
     let count = FUNCTIONS.len() as u32;
 
-    // The parts that the headers point at come first, behind room for the headers.
+    // The parts referenced by the headers come first, behind space for the headers.
     let mut image = Image(vec![0; 64 + 2 * 56]);
     let hash = image.part();
     image.all([1, count + 1, 1, 0]);
@@ -138,7 +138,8 @@ pub fn image(function: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     image.u16(0);
     FUNCTIONS.iter().for_each(|_| image.u16(2));
     let definitions = image.part();
-    // Version, flags (VER_FLG_BASE), index, names; hash, offset of the names, of the next one.
+    // Version, flags (VER_FLG_BASE), index, number of names; hash, offset of the names, offset of the next
+    // definition.
     for (flags, index, name, text, next) in [(1, 1, soname, SONAME, 28), (0, 2, version, VERSION, 0)] {
         image.u16(1);
         image.u16(flags);
@@ -171,7 +172,8 @@ pub fn image(function: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
     assert!(image.0.len() <= TEXT, "the tables end before the text");
 
     let mut page = image.0;
-    // Not zeros: read as instructions, they would run into the first function.
+    // Padded with `nop` instead of zeros, which would decode as instructions that run into the first
+    // function.
     page.resize(TEXT, 0x90);
     for n in 0..FUNCTIONS.len() {
         page.extend(function(n));
@@ -221,12 +223,12 @@ mod tests {
     use super::*;
     use std::ffi::{CStr, CString};
 
-    /// The C library's own loader takes it and finds every function under its version.
+    /// The C library's own loader accepts the image and finds every function under its version.
     #[test]
     fn the_dynamic_loader_takes_it() {
         let path = CString::new(format!("/proc/self/fd/{}", file().unwrap())).unwrap();
-        // SAFETY: all strings are C strings; the handle is checked before use; what is called
-        // makes a system call with valid pointers.
+        // SAFETY: all strings are C strings; the handle is checked before use; the called functions make a
+        // system call with valid pointers.
         unsafe {
             let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             assert!(!handle.is_null(), "{:?}", CStr::from_ptr(libc::dlerror()));

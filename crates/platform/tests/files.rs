@@ -1,4 +1,4 @@
-//! The machine's own files through `HostFiles`.
+//! Files of the machine through `HostFiles`.
 #![allow(missing_docs)]
 
 use belljar_linux_abi::Errno;
@@ -8,7 +8,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A folder that goes with the test.
+/// A folder removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,13 +1,14 @@
-//! Affinity: keeps a worker on its processor while it hands over to far guests. Linux puts a thread that is woken on an
-//! idle processor, of which there is one when the other side of a hand-over is still on its way to sleep: so a worker
-//! and its guest would chase each other around the machine, and each hand-over would wake a processor.
+//! Affinity: keeps a worker on its processor while it exchanges turns with far guests. Linux moves a woken
+//! thread to an idle processor, and one is idle while the other side of a hand-over is still going to sleep.
+//! Worker and guest would chase each other around the machine, and each hand-over would wake a processor.
 
 use std::cell::Cell;
 
-/// Hand-overs for which a worker stays on its processor. Then it may move once, to a less busy one.
+/// Number of hand-overs for which a worker stays on its processor. After them it may move once, to a less
+/// busy one.
 const STAY: u32 = 1_000;
 
-/// Affinity of a worker: the original one, and the hand-overs for which it still stays.
+/// Affinity of a worker: its original set, and the number of hand-overs left before it may move.
 struct Affinity {
     left: Cell<u32>,
     own: Cell<Option<libc::cpu_set_t>>,
@@ -17,7 +18,7 @@ thread_local! {
     static AFFINITY: Affinity = const { Affinity { left: Cell::new(0), own: Cell::new(None) } };
 }
 
-/// The processor that the calling worker runs on, where it stays for the time being.
+/// The processor that the calling worker runs on; pins the worker to it for [`STAY`] hand-overs.
 pub fn processor() -> i32 {
     AFFINITY.with(|affinity| {
         // SAFETY: no preconditions.
@@ -32,14 +33,14 @@ pub fn processor() -> i32 {
     })
 }
 
-/// Lets the calling thread run wherever it might before.
+/// Restores the calling thread's original affinity.
 pub fn move_freely() {
     AFFINITY.with(release);
 }
 
-/// Puts a thread, 0 for the calling one, on a processor and nowhere else; whether that is allowed.
+/// Pins a thread, 0 for the calling one, to one processor. Returns whether the kernel allowed it.
 pub fn put(thread: i32, cpu: i32) -> bool {
-    // SAFETY: the set is a plain value, which lives as long as the calls.
+    // SAFETY: the set is a plain value that outlives the calls.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu as usize, &mut set);
@@ -63,7 +64,7 @@ fn hold(affinity: &Affinity, cpu: i32) {
 fn release(affinity: &Affinity) {
     affinity.left.set(0);
     if let Some(own) = affinity.own.take() {
-        // SAFETY: as above. One that may not be placed stays, and runs all the same.
+        // SAFETY: as above. If the call fails, the thread stays pinned and keeps running.
         unsafe { libc::sched_setaffinity(0, size_of_val(&own), &own) };
     }
 }
@@ -74,7 +75,7 @@ mod tests {
 
     /// The processors that the calling thread may run on.
     fn allowed() -> Vec<usize> {
-        // SAFETY: sets are plain values; no number is beyond them.
+        // SAFETY: sets are plain values; every index is below CPU_SETSIZE.
         unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);

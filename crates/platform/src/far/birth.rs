@@ -1,16 +1,15 @@
-//! Processes of far guests that are born from the simulator itself: the native fork by which a near
-//! space becomes a process of its own, `fork(2)` of a near guest above all.
+//! Creation of far processes from the simulator itself: the native fork by which a near space becomes a
+//! process of its own, above all for `fork(2)` of a near guest.
 //!
-//! The far program is mapped into the simulator too, where it is linked to, and runs there only in the
-//! moment of the fork. Everything but it and the space is left behind (`MADV_DONTFORK`): the other
-//! spaces, and the simulator's image, libraries, heap and stacks. So the fork takes as long as the
-//! space's own page tables, nothing of the simulator is copied when it is written to later, and no
-//! lock that another thread holds at that moment is in the child. From then on **this process must not
-//! be forked in any other way** than by `posix_spawn` and `vfork`, as `std::process::Command` does it
-//! unless asked for more.
+//! The far program is also mapped into the simulator, at its link address, and runs there only during the
+//! fork. Everything but the program and the space is excluded from the child (`MADV_DONTFORK`): the other
+//! spaces, and the simulator's image, libraries, heap and stacks. The fork therefore takes only as long as
+//! copying the space's own page tables, no page of the simulator becomes copy-on-write, and no lock held by
+//! another thread at that moment is in the child. From then on **this process must not be forked by other
+//! means** than `posix_spawn` and `vfork`, which `std::process::Command` uses unless asked for more.
 //!
-//! All of it happens on one thread (see [`spawner`](super::spawner)), so that two births don't leave
-//! each other behind.
+//! All forks happen on one thread (see [`spawner`](super::spawner)), so that two concurrent forks do not
+//! exclude each other's spaces.
 
 use super::program::PROGRAM;
 use belljar_shim::layout::{
@@ -25,7 +24,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// Signature of [`Image::entry`] for a fork: see the program's `_start`.
 type Fork = extern "C" fn(is_fork: u64, stack: u64, channel: u64, socket: u64) -> i64;
 
-/// The far program in this process.
+/// The far program as mapped into this process.
 #[derive(Debug)]
 pub struct Image {
     range: Range<u64>,
@@ -38,7 +37,7 @@ fn word<const N: usize>(at: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// A `PT_LOAD` entry: offset in the file, address, bytes in the file, bytes in memory, protection.
+/// A `PT_LOAD` entry: file offset, address, size in the file, size in memory, protection.
 struct Segment {
     offset: u64,
     address: u64,
@@ -73,13 +72,13 @@ fn whole_pages(range: Range<u64>) -> Range<u64> {
 fn map(range: &Range<u64>) -> Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     let (at, len) = (range.start as *mut libc::c_void, (range.end - range.start) as usize);
-    // SAFETY: nothing that is mapped is replaced.
+    // SAFETY: MAP_FIXED_NOREPLACE replaces no mapping.
     let mapped = unsafe { libc::mmap(at, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     if mapped == libc::MAP_FAILED { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
 impl Image {
-    /// Maps the program and the stack that the children begin with.
+    /// Maps the program and the initial stack of the children.
     pub fn map() -> Result<Image> {
         let segments = segments();
         let end = segments.iter().map(|s| s.address + s.memory_size).max().unwrap_or(FAR_IMAGE);
@@ -89,7 +88,7 @@ impl Image {
         for segment in &segments {
             let content = &PROGRAM[segment.offset as usize..][..segment.file_size as usize];
             let pages = whole_pages(segment.address..segment.address + segment.memory_size);
-            // SAFETY: the segment lies in the range just mapped, of which nobody else knows.
+            // SAFETY: the segment lies in the range just mapped, which no other code references.
             let protected = unsafe {
                 std::ptr::copy_nonoverlapping(content.as_ptr(), segment.address as *mut u8, content.len());
                 let len = (pages.end - pages.start) as usize;
@@ -102,12 +101,13 @@ impl Image {
         Ok(Image { range, entry: word::<8>(24) })
     }
 
-    /// A child with nothing but the program and what lies in `own`; gives its process id. It takes
-    /// the channel, which `channel` maps here, and the socket, and is a child of the calling thread.
+    /// Forks a child that contains only the program and the ranges in `own`, and returns its process id. The
+    /// child uses the channel, which `channel` maps in this process, and the socket. Its parent is the
+    /// calling thread.
     ///
     /// # Safety
-    /// `channel` must be valid, and nobody else's until the child gives the turn away. Nothing may
-    /// change in `own` meanwhile.
+    /// `channel` must be valid and used by no other thread until the child first passes the turn. The memory
+    /// in `own` must not change meanwhile.
     pub unsafe fn fork(
         &self,
         own: &[Range<u64>],
@@ -116,9 +116,8 @@ impl Image {
         socket: &OwnedFd,
     ) -> Result<i32> {
         let others = self.others(own);
-        // What is mapped by other threads in this moment comes along after all: the child's first
-        // calls unmap it.
-        // SAFETY: the channel is ours, as the caller says.
+        // The child inherits mappings that other threads make at this moment: its first native calls unmap
+        // them. SAFETY: the channel is ours by the contract of this function.
         unsafe {
             let calls = &mut (*channel).calls;
             let count = others.len().min(calls.len());
@@ -130,8 +129,8 @@ impl Image {
         }
         others.iter().for_each(|gap| advise(gap, libc::MADV_DONTFORK));
         own.iter().for_each(|range| advise(range, libc::MADV_DOFORK));
-        // SAFETY: the entry point of the program, which is mapped as long as this process lives. The
-        // child never returns from it.
+        // SAFETY: the entry point of the program, which stays mapped as long as this process lives. The child
+        // never returns from it.
         let fork = unsafe { std::mem::transmute::<*const (), Fork>(self.entry as *const ()) };
         let stack = FAR_STACK + FAR_STACK_SIZE;
         match fork(1, stack, memory.as_raw_fd() as u64, socket.as_raw_fd() as u64) {
@@ -140,7 +139,7 @@ impl Image {
         }
     }
 
-    /// Everything but `own` and what the program needs.
+    /// The gaps: all address ranges outside `own` and the program's needs.
     fn others(&self, own: &[Range<u64>]) -> Vec<Range<u64>> {
         let channel = CHANNEL..CHANNEL + size_of::<Channel>() as u64;
         let worker = FAR_WORKER..FAR_WORKER + REGION;
@@ -160,21 +159,21 @@ impl Image {
     }
 }
 
-/// `madvise(2)` of what is mapped in `range`.
+/// `madvise(2)` on all mappings in `range`.
 fn advise(range: &Range<u64>, advice: i32) {
-    // SAFETY: neither advice changes what is mapped. Where nothing is mapped the call says so, having
-    // gone through the rest.
+    // SAFETY: neither advice changes mappings or content. At unmapped gaps the call reports an error, after
+    // it has advised the rest.
     unsafe { libc::madvise(range.start as *mut libc::c_void, (range.end - range.start) as usize, advice) };
 }
 
-/// Gives up the calling thread's restartable sequences: the kernel would write to their block, which
-/// is not there, in every child.
+/// Unregisters the calling thread's restartable sequences: in every child the kernel would write to their
+/// block, which is not mapped there.
 pub fn leave_rseq() {
     const UNREGISTER: u64 = 1;
-    /// The `rseq` signature that the GNU C library registers with, on x86.
+    /// The `rseq` signature that the GNU C library registers with on x86.
     const SIGNATURE: u64 = 0x5305_3053;
-    // SAFETY: the name is a C string; the symbol, where there is one, is a `ptrdiff_t`. Only the block
-    // that this thread has registered is ever unregistered, whatever its length is.
+    // SAFETY: the name is a C string; the symbol, if present, is a `ptrdiff_t`. The kernel unregisters only
+    // the block that this thread has registered, and rejects a wrong length.
     unsafe {
         let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<i64>();
         if offset.is_null() {

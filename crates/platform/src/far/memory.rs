@@ -1,9 +1,10 @@
-//! Guest memory in a far guest's process: read and written from here where that is allowed, else
-//! copied through the channel.
+//! Guest memory in a far process: accessed from the simulator by `process_vm_readv` and `process_vm_writev`
+//! if permitted, otherwise copied through the channel.
 //!
-//! Each access costs at least one native call, so the process stages what a guest's call is sure to read before it
-//! hands over ([`belljar_shim::staging`]), and carries out answers, the writes left to it, before anything else. All
-//! other accesses to the same memory are ordered as if staging and answers had been done at once.
+//! Each access costs at least one native call. The process therefore stages the memory that a guest's call is
+//! certain to read before it passes the turn ([`belljar_shim::staging`]), and carries out answers, the writes
+//! deferred to it, before anything else. All other accesses to the same memory are ordered as if staging and
+//! answers had happened at once.
 
 use super::Shim;
 use belljar_linux_abi::Errno;
@@ -19,8 +20,8 @@ use std::os::unix::fs::FileExt;
 const BUFFER_OFFSET: u64 = offset_of!(Channel, buffer) as u64;
 
 impl Shim {
-    /// Copies from staged memory, with what has been written since; false if it has not been staged. Only the caller knows
-    /// that nobody else has changed the memory meanwhile.
+    /// Copies from staged memory, including answers written since; false if the range is not staged. The
+    /// caller must know that no other process has changed the memory since it was staged.
     pub fn read_staged(&self, addr: u64, out: &mut [u8]) -> bool {
         if self.wait().is_err() {
             return false;
@@ -34,8 +35,8 @@ impl Shim {
         true
     }
 
-    /// Leaves `data` to the process to write to `addr`, where it must have memory that nobody else has and that can be
-    /// written for sure. False if there is no room for it.
+    /// Defers the write of `data` to `addr` to the process. The memory must be private to the process and
+    /// known to be writable. False if the answer buffer is full.
     pub fn answer(&self, addr: u64, data: &[u8]) -> bool {
         if self.wait().is_err() {
             return false;
@@ -52,7 +53,7 @@ impl Shim {
         true
     }
 
-    /// Writes all answers now.
+    /// Writes all pending answers now.
     fn give_answers(&self) -> Result<(), Errno> {
         self.wait()?;
         // SAFETY: it is the simulator's turn.
@@ -69,7 +70,7 @@ impl Shim {
                 all += bytes.len() as isize;
             }
             let count = count as libc::c_ulong;
-            // SAFETY: the bytes are only read; the other side is another process.
+            // SAFETY: the bytes are only read; the destination is another process.
             let put = unsafe {
                 libc::process_vm_writev(self.pid, local.as_ptr(), count, remote.as_ptr(), count, 0)
             };
@@ -78,11 +79,11 @@ impl Shim {
                 return Ok(());
             }
         }
-        // Before it makes no calls, the process writes them.
+        // The process carries out pending answers before its native calls, here none.
         Ok(self.no_calls()?)
     }
 
-    /// Writes pending answers first that overlap memory which is accessed from here.
+    /// Writes pending answers first if they overlap the range that the simulator is about to access.
     fn give_answers_at(&self, addr: u64, len: usize) -> Result<(), Errno> {
         self.wait()?;
         // SAFETY: it is the simulator's turn.
@@ -90,13 +91,13 @@ impl Shim {
         if !answers.is_empty() && answers.overlaps(addr, len) { self.give_answers() } else { Ok(()) }
     }
 
-    /// Copies from the process's `addr`. `EFAULT` where it has nothing readable.
+    /// Copies from the process's memory at `addr`. `EFAULT` if a byte is unreadable.
     pub fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
         self.give_answers_at(addr, out.len())?;
         if !self.denied.get() {
             let local = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
             let remote = libc::iovec { iov_base: addr as *mut libc::c_void, iov_len: out.len() };
-            // SAFETY: `out` is writable; the other side is another process.
+            // SAFETY: `out` is writable; the source is another process.
             let got = unsafe { libc::process_vm_readv(self.pid, &local, 1, &remote, 1, 0) };
             match self.outcome(got, out.len()) {
                 Some(outcome) => return outcome,
@@ -105,27 +106,27 @@ impl Shim {
         }
         let mut at = addr;
         for part in out.chunks_mut(BUFFER) {
-            // `pwrite` to the channel's file: a source that is not there is an error, not a fault.
+            // `pwrite` to the channel's file: an unmapped source is an error, not a fault.
             let args = [protocol::CHANNEL_FD, at, part.len() as u64, BUFFER_OFFSET, 0, 0];
             if self.call(libc::SYS_pwrite64, args)? != part.len() as u64 {
                 return Err(Errno::EFAULT);
             }
-            // SAFETY: it is the simulator's turn; nobody else refers to the buffer.
+            // SAFETY: it is the simulator's turn; no other reference to the buffer exists.
             part.copy_from_slice(unsafe { &(&(*self.channel.get()).buffer)[..part.len()] });
             at += part.len() as u64;
         }
         Ok(())
     }
 
-    /// Copies to the process's `addr`. `EFAULT` where it has nothing writable.
+    /// Copies to the process's memory at `addr`. `EFAULT` if a byte is not writable.
     pub fn write(&self, addr: u64, data: &[u8]) -> Result<(), Errno> {
         self.give_answers_at(addr, data.len())?;
-        // Of what cannot be written a part may have been.
+        // A failing write may have written a part.
         self.forget_staged();
         if !self.denied.get() {
             let local = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
             let remote = libc::iovec { iov_base: addr as *mut libc::c_void, iov_len: data.len() };
-            // SAFETY: `data` is only read; the other side is another process.
+            // SAFETY: `data` is only read; the destination is another process.
             let put = unsafe { libc::process_vm_writev(self.pid, &local, 1, &remote, 1, 0) };
             match self.outcome(put, data.len()) {
                 Some(outcome) => return outcome,
@@ -134,7 +135,7 @@ impl Shim {
         }
         let mut at = addr;
         for part in data.chunks(BUFFER) {
-            // SAFETY: it is the simulator's turn; nobody else refers to the buffer.
+            // SAFETY: it is the simulator's turn; no other reference to the buffer exists.
             unsafe { (&mut (*self.channel.get()).buffer)[..part.len()].copy_from_slice(part) };
             let args = [protocol::CHANNEL_FD, at, part.len() as u64, BUFFER_OFFSET, 0, 0];
             if self.call(libc::SYS_pread64, args)? != part.len() as u64 {
@@ -151,7 +152,7 @@ impl Shim {
         for part in pages.chunks_mut(BUFFER) {
             let len = part.len() as u64 * PAGE;
             self.call(libc::SYS_mincore, [at, len, CHANNEL + BUFFER_OFFSET, 0, 0, 0])?;
-            // SAFETY: it is the simulator's turn; nobody else refers to the buffer.
+            // SAFETY: it is the simulator's turn; no other reference to the buffer exists.
             part.copy_from_slice(unsafe { &(&(*self.channel.get()).buffer)[..part.len()] });
             at += len;
         }
@@ -163,7 +164,7 @@ impl Shim {
         unsafe { (*self.channel.get()).staged.clear() };
     }
 
-    /// Result of `process_vm_readv` or `process_vm_writev`; `None` if it is not allowed.
+    /// Result of `process_vm_readv` or `process_vm_writev`; `None` if the call is not permitted.
     fn outcome(&self, moved: isize, wanted: usize) -> Option<Result<(), Errno>> {
         if moved == wanted as isize {
             return Some(Ok(()));
@@ -176,11 +177,11 @@ impl Shim {
         }
     }
 
-    /// Writes over private executable pages.
+    /// Overwrites private executable pages.
     pub fn poke(&self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
         self.give_answers_at(addr, bytes.len())?;
         self.forget_staged();
-        // As a debugger does: no mapping is split.
+        // As a debugger does, through `/proc/PID/mem`, which splits no mapping.
         if self.with_memory(|memory| memory.write_all_at(bytes, addr)).is_ok() {
             return Ok(());
         }
@@ -194,13 +195,13 @@ impl Shim {
 }
 
 thread_local! {
-    /// The file of the process whose memory this thread wrote to last: a program that starts has it written to
-    /// some 20 times.
+    /// `/proc/PID/mem` of the process that this thread wrote to last: a starting program is written to some
+    /// 20 times.
     static LAST: RefCell<Option<(u64, File)>> = const { RefCell::new(None) };
 }
 
 impl Shim {
-    /// Calls a function with the file that is the process's memory.
+    /// Calls `action` with the process's `/proc/PID/mem`.
     fn with_memory(&self, action: impl Fn(&File) -> IoResult<()>) -> IoResult<()> {
         LAST.with_borrow_mut(|last| {
             if last.as_ref().is_none_or(|(number, _)| *number != self.number) {
@@ -216,7 +217,7 @@ impl Shim {
 mod tests {
     use super::*;
 
-    /// Access where reading another process's memory is forbidden.
+    /// Access on a machine that forbids reading another process's memory.
     #[test]
     fn memory_is_reached_through_the_channel_as_well() {
         crate::init().expect("this machine can run guests");
@@ -262,14 +263,14 @@ mod tests {
         for denied in [false, true] {
             shim.denied.set(denied);
             shim.write(at, &[0; 16]).unwrap();
-            // Read from here.
+            // The simulator reads pending answers.
             assert!(shim.answer(at, b"abcd") && shim.answer(at + 2, b"XY"));
             assert_eq!(&read::<5>(&shim, at), b"abXY\0");
-            // Written over from here.
+            // The simulator overwrites a pending answer.
             assert!(shim.answer(at, b"older"));
             shim.write(at + 1, b"new").unwrap();
             assert_eq!(&read::<5>(&shim, at), b"onewr");
-            // Written by the process, before it does what it is told.
+            // The process writes the answers before it carries out a command.
             assert!(shim.answer(at + 8, b"kept"));
             let child = shim.fork().unwrap();
             child.denied.set(denied);
@@ -284,7 +285,7 @@ mod tests {
             assert_eq!(pages[0] & 1, 0);
             assert_eq!(&read::<4>(&shim, at), &[0; 4]);
         }
-        // More than there is room for.
+        // One answer more than the buffer holds.
         assert!((0..MAX_PIECES as u64).all(|n| shim.answer(at + 8 * n, &[n as u8; 8])));
         assert!(!shim.answer(at, b"x"));
         shim.write(at, b"direct").unwrap();
@@ -293,7 +294,7 @@ mod tests {
         assert!(shim.answer(at, b"again"));
     }
 
-    /// Nobody waits for a process that has been killed, whoever's turn it was.
+    /// The simulator does not wait for a killed process, at either side's turn.
     #[test]
     fn one_that_is_killed_is_noticed() {
         let (shim, at) = with_a_page();
@@ -310,7 +311,7 @@ mod tests {
             // SAFETY: as above.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         });
-        // It sleeps while it is its turn.
+        // The process is killed while it sleeps with the turn.
         shim.write(at, &[10u64, 0].map(u64::to_le_bytes).concat()).unwrap();
         assert_eq!(shim.call(libc::SYS_nanosleep, [at, 0, 0, 0, 0, 0]), Err(Errno::ESRCH));
         killer.join().unwrap();

@@ -1,12 +1,12 @@
 //! Guests in native processes of their own.
 //!
-//! Each far address space is a process that runs `belljar_shim::far`: it resumes guest code and
-//! makes native system calls when the simulator says so, through a [`Shim`]'s channel.
+//! Each far address space is a process that runs `belljar_shim::far`: it resumes guest code and makes native
+//! system calls on the simulator's commands, received through a [`Shim`]'s channel.
 //!
-//! * [`program`]: the binary; [`spawner`]: the thread that starts it, and that it dies with
-//! * [`shim`]: one such process and its channel; [`memory`]: the guest memory in it
-//! * [`affinity`]: a worker and its guests on one processor
-//! * [`birth`]: a process with the content of a near space
+//! * [`program`]: the binary; [`spawner`]: the thread that starts it and whose end kills it
+//! * [`shim`]: one such process and its channel; [`memory`]: its guest memory
+//! * [`affinity`]: keeps a worker and its guests on one processor
+//! * [`birth`]: forks a process from a near space
 
 mod affinity;
 pub(crate) mod birth;

@@ -1,5 +1,4 @@
-//! The binary of far guests' processes, in a file in memory: started from there, it needs no place
-//! in any file system.
+//! Binary of the far processes, in a memory file: executing it from there requires no file system.
 
 use std::fs::File;
 use std::io::{Error, Result, Write};
@@ -9,11 +8,11 @@ use std::process::{Command, Stdio};
 
 /// The program, an ELF image.
 pub const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/far"));
-/// The name that `ps` shows.
+/// Process name, as `ps` shows it.
 const NAME: &str = "belljar-far";
 const MFD_EXEC: u32 = 0x10;
 
-/// A file in memory with the program in it.
+/// A memory file that contains the program.
 pub fn file() -> Result<OwnedFd> {
     // Kernels before 6.3 don't know the flag; later ones may insist on it.
     let mut file = memfd(libc::MFD_CLOEXEC | MFD_EXEC).or_else(|_| memfd(libc::MFD_CLOEXEC))?;
@@ -24,7 +23,7 @@ pub fn file() -> Result<OwnedFd> {
 }
 
 fn memfd(flags: u32) -> Result<File> {
-    // SAFETY: the name is a C string; a fresh descriptor is owned by nobody else.
+    // SAFETY: the name is a C string; the fresh descriptor has no other owner.
     unsafe {
         match libc::memfd_create(c"belljar-far".as_ptr(), flags) {
             -1 => Err(Error::last_os_error()),
@@ -33,8 +32,8 @@ fn memfd(flags: u32) -> Result<File> {
     }
 }
 
-/// Starts the program with the channel's memory and a socket; returns its process id. `posix_spawn` keeps this
-/// process's pages out of it.
+/// Starts the program with the channel's memory and a socket; returns its process id. `posix_spawn` keeps
+/// this process's pages out of it.
 pub fn start(program: &OwnedFd, channel: OwnedFd, socket: OwnedFd) -> Result<i32> {
     let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
     command.arg0(NAME).env_clear().stdin(Stdio::from(channel)).stdout(Stdio::from(socket));

@@ -1,4 +1,4 @@
-//! One far guest's process, and the channel to it.
+//! One far guest's process and its channel.
 
 use super::{affinity, spawner};
 use crate::layout::{FIXED_AREA, SHIM_AREA, USER_END};
@@ -18,24 +18,26 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Time that the simulator sleeps before it checks whether a process that has not been seen sleeping still lives.
+/// Interval at which the simulator, while it sleeps, checks that a process not yet known to sleep is still
+/// alive.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A process with guest memory in it. Killed when dropped.
+/// A process that holds a guest's memory. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Shim {
     pub(super) channel: SharedMemory<Channel>,
     socket: OwnedFd,
     pub(super) pid: i32,
-    /// A number that no other process of the run has had or will have.
+    /// Serial number, unique within the run.
     pub(super) number: u64,
-    /// True if the process was killed from outside.
+    /// True if the process has ended, killed from outside.
     gone: Cell<bool>,
-    /// The processor that it may run on, -1 for any.
+    /// The processor that the process is pinned to, -1 for none.
     cpu: Cell<i32>,
-    /// True if `process_vm_readv` and `process_vm_writev` are not allowed here.
+    /// True if `process_vm_readv` and `process_vm_writev` are not permitted on this machine.
     pub(super) denied: Cell<bool>,
-    /// The context whose vector state the channel has, and not the context itself; 0 if there is none.
+    /// Number of the context whose current vector state is in the channel rather than in the context itself;
+    /// 0 if none.
     holds: Cell<u64>,
     _mapping: Counted,
 }
@@ -53,7 +55,7 @@ impl From<Gone> for Errno {
     }
 }
 
-/// Ends of the channel and the socket with which a process is born.
+/// The ends of the channel and the socket for a new process.
 struct Ends {
     channel: SharedMemory<Channel>,
     memory: OwnedFd,
@@ -61,7 +63,8 @@ struct Ends {
     theirs: OwnedFd,
 }
 
-/// Processes that there may be: each keeps a descriptor, and enough must be left for files.
+/// Upper limit on the number of far processes: each keeps a descriptor open, and enough descriptors must
+/// remain for files.
 fn most() -> usize {
     static MOST: OnceLock<usize> = OnceLock::new();
     *MOST.get_or_init(crate::files::process_share)
@@ -70,14 +73,14 @@ fn most() -> usize {
 impl Ends {
     fn new() -> Result<Ends, Errno> {
         if LIVING.load(Ordering::Relaxed) >= most() {
-            // One that is kept for later is one too many.
+            // An idle process is ended to make room.
             let idle = idle().pop();
             if idle.is_none() {
                 return Err(Errno::EMFILE);
             }
         }
         let (channel, memory) = SharedMemory::<Channel>::create()?;
-        // SAFETY: nobody else has the memory yet; all zero bytes are a valid channel.
+        // SAFETY: the memory is not shared yet; all zero bytes are a valid channel.
         unsafe {
             let block = channel.get();
             (*block).layout = *cpu::xsave_layout();
@@ -98,20 +101,20 @@ fn cpuid_answers() -> &'static [CpuidAnswer] {
     ANSWERS.get_or_init(|| cpuid::answers(unsafe { &mut *worker::current() }))
 }
 
-/// Idle processes: their guests have ended and they are empty. To empty a process costs a fraction of ending it and
-/// starting another one.
+/// Idle processes: their guests have ended and their memory is unmapped. Emptying a process costs a fraction
+/// of ending it and starting another one.
 fn idle() -> MutexGuard<'static, Vec<Shim>> {
     static IDLE: Mutex<Vec<Shim>> = Mutex::new(Vec::new());
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Idle processes that are kept.
+/// Largest number of idle processes kept.
 const MOST_IDLE: usize = 16;
 
 fn socket_pair() -> IoResult<(OwnedFd, OwnedFd)> {
     let mut fds = [-1; 2];
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
-    // SAFETY: `fds` has room for two; both are owned by nobody else.
+    // SAFETY: `fds` has room for two; the fresh descriptors have no other owner.
     unsafe {
         match libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) {
             0 => Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1]))),
@@ -121,13 +124,13 @@ fn socket_pair() -> IoResult<(OwnedFd, OwnedFd)> {
 }
 
 impl Shim {
-    /// An empty process. It gets ready while the caller goes on.
+    /// An empty process, which may still be starting up when this function returns.
     ///
-    /// It may be one that has been used before. The first one is kept to be forked: that is cheaper than to
-    /// start the program again.
+    /// An idle process is reused if there is one. Otherwise the process is a fork of an empty one kept for
+    /// this purpose, which is cheaper than starting the program again.
     pub fn spawn() -> Result<Shim, Errno> {
         while let Some(shim) = { idle().pop() } {
-            // Somebody may have killed it.
+            // It may have been killed from outside.
             if !shim.has_hung_up() {
                 return Ok(shim);
             }
@@ -137,7 +140,7 @@ impl Shim {
         if let Some(shim) = empty.as_ref().and_then(|empty| empty.fork().ok()) {
             return Ok(shim);
         }
-        // Somebody may have killed it.
+        // The empty process may have been killed from outside.
         empty.insert(Shim::start()?).fork()
     }
 
@@ -147,14 +150,15 @@ impl Shim {
         Ok(Shim::new(ends.channel, ends.ours, pid))
     }
 
-    /// A process with this one's memory in `own`, where no guest may run or change anything meanwhile.
+    /// A process with a copy of this one's memory in `own`. No guest may run in these ranges, nor may they
+    /// change, meanwhile.
     pub fn of_near(own: Vec<Range<u64>>) -> Result<Shim, Errno> {
         let ends = Ends::new()?;
         let pid = spawner::fork(own, ends.channel.get(), ends.memory, ends.theirs)?;
         Ok(Shim::new(ends.channel, ends.ours, pid))
     }
 
-    /// A native fork of the process.
+    /// A copy of the process, by a native fork.
     pub fn fork(&self) -> Result<Shim, Errno> {
         let ends = Ends::new()?;
         self.send_fd(ends.memory.as_raw_fd())?;
@@ -175,7 +179,7 @@ impl Shim {
         Shim { channel, socket, pid, number, gone, cpu, denied, holds, _mapping: Counted::new() }
     }
 
-    /// Empties the process for another guest, or ends it.
+    /// Empties the process for reuse by another guest, or ends it.
     pub fn retire(self) {
         let unmap = |from: u64, to: u64| NativeCall {
             number: libc::SYS_munmap as u32,
@@ -194,7 +198,8 @@ impl Shim {
         }
     }
 
-    /// Lets the process answer `cpuid` itself where it has been replaced. Places for which it has no room exit to the simulator.
+    /// Registers the addresses of replaced `cpuid` instructions, which the process then emulates itself.
+    /// Addresses beyond the capacity of its table exit to the simulator.
     pub fn answer_cpuids(&self, places: impl Iterator<Item = u64>) {
         if self.wait().is_err() {
             return;
@@ -212,13 +217,13 @@ impl Shim {
         }
     }
 
-    /// Has the process carry out what the channel says and waits until it is done.
+    /// Has the process carry out `command` and waits for its completion.
     fn round(&self, command: u32) -> Result<(), Gone> {
-        // It may still be getting ready.
+        // The process may still be starting up.
         self.wait()?;
-        // A hand-over between threads of which only one has `cpuid` trap costs 14 us more in a
-        // virtual machine: the hypervisor sees the switch.
-        // SAFETY: the block is this thread's own, and no guest runs on it.
+        // In a virtual machine, a hand-over between two threads of which only one has `cpuid` trap costs 14
+        // us more: the hypervisor intercepts the switch. SAFETY: the block is this thread's own, and no guest
+        // runs on it.
         unsafe { worker::trap_as_guests_do(worker::current()) };
         // SAFETY: it is the simulator's turn.
         let (turn, thread) = unsafe {
@@ -228,7 +233,8 @@ impl Shim {
         };
         turn.store(thread, Ordering::Release);
         if !futex::wake(turn) {
-            // It is on its way to sleep, or no more: in that case nobody would say so.
+            // No sleeper was woken: the process is either about to sleep or has ended, and in the latter case
+            // there would be no notification.
             return self.wait_looking();
         }
         self.wait()
@@ -249,7 +255,8 @@ impl Shim {
         }
     }
 
-    /// Waits while a process has the turn that was alive when it took it: Linux tells if it ends.
+    /// Waits while the process has the turn, given that it was alive when it took it: Linux marks the futex
+    /// word if the process ends.
     fn wait_told(&self) -> Result<(), Gone> {
         // SAFETY: as above.
         let turn = unsafe { &(*self.channel.get()).turn };
@@ -291,7 +298,7 @@ impl Shim {
         if self.gone.get() { Err(Gone) } else { Ok(()) }
     }
 
-    /// True if the process has ended, found out at little cost: its end of the socket is closed.
+    /// True if the process has ended. Cheap: polls for the hang-up of its socket first.
     pub fn has_hung_up(&self) -> bool {
         let mut socket = libc::pollfd { fd: self.socket.as_raw_fd(), events: 0, revents: 0 };
         // SAFETY: `socket` outlives the call.
@@ -308,7 +315,7 @@ impl Shim {
         }
     }
 
-    /// Has the process carry out the pending answers and nothing else.
+    /// Has the process carry out the pending answers and no calls.
     pub(super) fn no_calls(&self) -> Result<(), Gone> {
         self.wait()?;
         // SAFETY: it is the simulator's turn.
@@ -316,7 +323,7 @@ impl Shim {
         self.round(protocol::CALLS)
     }
 
-    /// Makes native calls in order up to the first one that fails; gives the last one's result.
+    /// Makes native calls in order up to the first one that fails; returns the last call's result.
     pub fn calls(&self, calls: &[NativeCall]) -> Result<u64, Errno> {
         let mut last = 0;
         for part in calls.chunks(protocol::MAX_CALLS) {
@@ -346,7 +353,7 @@ impl Shim {
         self.calls(&[NativeCall { number: nr as u32, received_fd: 0, args }])
     }
 
-    /// `mmap(2)`; `fd` is the simulator's, or -1.
+    /// `mmap(2)`; `fd` is a descriptor of the simulator, or -1.
     pub fn mmap(
         &self,
         addr: u64,
@@ -373,7 +380,7 @@ impl Shim {
         mapped.map(|_| ())
     }
 
-    /// Passes a descriptor; the process takes it out with [`protocol::RECEIVE_FD`].
+    /// Passes a descriptor over the socket; the process receives it by [`protocol::RECEIVE_FD`].
     fn send_fd(&self, fd: i32) -> Result<(), Errno> {
         let mut byte = 0u8;
         let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
@@ -396,8 +403,8 @@ impl Shim {
         if sent == 1 { Ok(()) } else { Err(Error::last_os_error().into()) }
     }
 
-    /// Runs a guest thread until it comes back; returns the kind of exit. The channel keeps its vector state: most
-    /// processes have one thread, and state that nobody looks at need not move.
+    /// Runs a guest thread until it exits; returns the kind of exit. The vector state stays in the channel:
+    /// most processes have one thread, and state that is not inspected need not be copied.
     pub fn resume(&self, context: &mut Context, clocks: &mut Readings) -> Result<(u32, Trap), Gone> {
         self.wait()?;
         self.follow();
@@ -418,30 +425,30 @@ impl Shim {
         }
     }
 
-    /// Calls that were answered in the process since the last call of this function.
+    /// Calls answered within the process since the last call of this function.
     pub fn answers(&self) -> Answers {
-        // SAFETY: between two resumes nobody else looks.
+        // SAFETY: the process accesses the channel only during a resume.
         unsafe { std::mem::take(&mut (*self.channel.get()).answered) }
     }
 
-    /// The context whose vector state the channel has; 0 if there is none.
+    /// Number of the context whose vector state is in the channel; 0 if none.
     pub fn held(&self) -> u64 {
         self.holds.get()
     }
 
     /// The vector state that the channel holds.
     pub fn held_state(&self) -> &Xsave {
-        // SAFETY: between two resumes nobody writes to it.
+        // SAFETY: the process writes to the channel only during a resume.
         unsafe { &(*self.channel.get()).context.xsave }
     }
 
-    /// Forgets the vector state that the channel holds.
+    /// Marks the channel's vector state as belonging to no context.
     pub fn let_go(&self) {
         self.holds.set(0);
     }
 
-    /// Keeps the process on the worker's own processor: only one of the two runs at a time, and a
-    /// hand-over to another processor has to wake that first.
+    /// Moves the process to the worker's processor: only one of the two runs at a time, and a hand-over to
+    /// another processor has to wake that processor first.
     fn follow(&self) {
         let cpu = affinity::processor();
         if cpu < 0 || cpu == self.cpu.get() {
@@ -452,10 +459,10 @@ impl Shim {
     }
 }
 
-/// Copies all of a context but its vector state.
+/// Copies a context without its vector state.
 ///
 /// # Safety
-/// Both must be there, the first one filled.
+/// Both pointers must be valid, and `from` initialised.
 unsafe fn copy_registers(from: *const Context, to: *mut Context) {
     let len = std::mem::offset_of!(Context, xsave);
     // SAFETY: everything in front of the vector state is plain words.

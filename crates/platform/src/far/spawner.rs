@@ -1,6 +1,6 @@
-//! The thread that starts far guests' processes and sees them off. A process dies with the thread
-//! that it is a child of, so that must not be a worker, which may end before the simulation does;
-//! this one ends with the simulator alone.
+//! The spawner thread: starts far processes and reaps them. A far process is killed at the end of the thread
+//! that is its parent. A worker may end before the simulation does and is therefore unsuitable as the parent;
+//! the spawner ends only with the simulator.
 
 use super::birth::{self, Image};
 use super::program;
@@ -29,9 +29,9 @@ enum Request {
     Bury(i32),
 }
 
-/// The address of a channel that nobody uses meanwhile.
+/// The address of a channel that is unused until the reply.
 struct ChannelAt(*mut Channel);
-// SAFETY: whoever sends it waits for the answer.
+// SAFETY: the sender waits for the reply.
 unsafe impl Send for ChannelAt {}
 
 static REQUESTS: Mutex<Option<Sender<Request>>> = Mutex::new(None);
@@ -58,11 +58,11 @@ fn serve(program: &OwnedFd, image: &Image, requests: &Receiver<Request>) {
                 let _ = reply.send(program::start(program, memory, socket));
             }
             Request::Fork { own, channel, memory, socket, reply } => {
-                // SAFETY: the sender sees to it that the space's guests don't run, nor is it changed,
-                // before it has the answer; the channel is its own.
+                // SAFETY: until the reply, the sender keeps the space's guests from running and the space
+                // from changing; the channel is its own.
                 let _ = reply.send(unsafe { image.fork(&own, channel.0, &memory, &socket) });
             }
-            // SAFETY: no result is asked for; the process has been killed.
+            // SAFETY: no result is requested; the process has been killed.
             Request::Bury(pid) => unsafe {
                 libc::waitpid(pid, std::ptr::null_mut(), 0);
             },
@@ -82,8 +82,8 @@ pub fn spawn(memory: OwnedFd, socket: OwnedFd) -> std::result::Result<i32, Errno
     Ok(answer.recv().map_err(|_| Errno::EAGAIN)??)
 }
 
-/// Forks this process; the child has only the memory in `own`. Returns its process id.
-/// `channel` is the caller's own, mapped from `memory`. No guest may run in `own`.
+/// Forks this process; the child has only the memory in `own`. Returns its process id. `at` is the caller's
+/// own channel, mapped from `memory`. No guest may run in `own` meanwhile.
 pub fn fork(
     own: Vec<Range<u64>>,
     at: *mut Channel,
@@ -95,7 +95,7 @@ pub fn fork(
     Ok(answer.recv().map_err(|_| Errno::EAGAIN)??)
 }
 
-/// Blocks all signals on this thread: a child is born with its mask, and has none of the simulator's handlers.
+/// Blocks all signals on this thread: a child inherits the mask, and has none of the simulator's handlers.
 fn block_signals() {
     // SAFETY: the set is initialised by sigfillset before use.
     unsafe {
@@ -105,9 +105,9 @@ fn block_signals() {
     }
 }
 
-/// Kills a process and, in the background, waits until it is gone.
+/// Kills a process and has the spawner reap it in the background.
 pub fn bury(pid: i32) {
-    // SAFETY: an unreaped child of this process, so its id is nobody else's.
+    // SAFETY: an unreaped child of this process, so its id has not been reused.
     unsafe { libc::kill(pid, libc::SIGKILL) };
     let _ = request(Request::Bury(pid));
 }

@@ -4,10 +4,10 @@ use belljar_linux_abi::Errno;
 pub use belljar_shim::copy::fixup;
 use belljar_shim::copy::{self, copy};
 
-/// Copies from guest memory.
+/// Copies from guest memory; `EFAULT` if a byte is unmapped.
 ///
 /// # Safety
-/// `addr..addr + out.len()` must not be memory of the simulator's own.
+/// No memory of the simulator may lie in `addr..addr + out.len()`.
 pub unsafe fn read(addr: u64, out: &mut [u8]) -> Result<(), Errno> {
     // SAFETY: `out` is writable; a fault at the source is fixed up.
     match unsafe { copy(out.as_mut_ptr(), addr as *const u8, out.len()) } {
@@ -16,7 +16,7 @@ pub unsafe fn read(addr: u64, out: &mut [u8]) -> Result<(), Errno> {
     }
 }
 
-/// Copies to guest memory.
+/// Copies to guest memory; `EFAULT` if a byte is not writable.
 ///
 /// # Safety
 /// As for [`read`].
@@ -28,7 +28,8 @@ pub unsafe fn write(addr: u64, data: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Replaces the word at `addr` by `new` if it is `old`; gives what was there. `EINVAL` if unaligned.
+/// Replaces the word at `addr` by `new` if it equals `old`; returns the previous value. `EINVAL` if `addr` is
+/// unaligned.
 ///
 /// # Safety
 /// As for [`read`].

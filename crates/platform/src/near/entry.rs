@@ -1,9 +1,9 @@
-//! Entry: the way into the guest and out of it, see [`belljar_shim::entry`].
+//! Entry to and exit from guest code, see [`belljar_shim::entry`].
 
 use crate::layout::HOST_AREA;
 pub use belljar_shim::entry::*;
 
-/// Switches Syscall User Dispatch for this thread: with it, every system call from outside the
+/// Turns Syscall User Dispatch for this thread on or off. While it is on, every system call from outside the
 /// simulator's own range raises SIGSYS.
 pub fn dispatch_system_calls(on: bool) -> std::io::Result<()> {
     const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;

@@ -1,8 +1,9 @@
 //! Guests in the simulator's own address space.
 //!
-//! * [`worker`]: threads that run guests; [`entry`]: the way into the guest and out of it
+//! * [`worker`]: threads that run guests; [`entry`]: entry to and exit from guest code
 //! * [`signals`]: exits from guest code by signals
-//! * [`copy`]: guest memory that may be unmapped; [`patch_memory`]: code that is not writable
+//! * [`copy`]: access to guest memory that may be unmapped; [`patch_memory`]: writes to code that is not
+//!   writable
 
 pub(crate) mod copy;
 pub(crate) mod entry;

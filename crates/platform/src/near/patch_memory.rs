@@ -1,4 +1,4 @@
-//! Writing to memory regardless of its protection, as a debugger does.
+//! Writes to memory regardless of its protection, as a debugger does.
 
 use crate::InitError;
 use crate::init::native;
@@ -6,10 +6,10 @@ use crate::layout::PAGE;
 use belljar_linux_abi::Errno;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// `/proc/self/mem`, or -1 where it cannot be opened.
+/// Descriptor of `/proc/self/mem`, or -1 if it cannot be opened.
 static MEM: AtomicI32 = AtomicI32::new(-1);
 
-/// Opens `/proc/self/mem`, through which patches go. A process without /proc does without it.
+/// Opens `/proc/self/mem` for patches. Its absence (no /proc) is not an error; running out of descriptors is.
 pub fn open() -> Result<(), InitError> {
     // SAFETY: the path is a C string.
     let fd = unsafe { libc::open(c"/proc/self/mem".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
@@ -20,8 +20,8 @@ pub fn open() -> Result<(), InitError> {
     Ok(())
 }
 
-/// Writes `bytes` over private executable pages at `addr`. Through `/proc/self/mem` no mapping is
-/// split; where a hardened kernel refuses that, the pages are made writable for a moment.
+/// Writes `bytes` over private executable pages at `addr`. A write through `/proc/self/mem` splits no
+/// mapping; if a hardened kernel refuses it, the pages become writable temporarily.
 ///
 /// # Safety
 /// `addr..addr + bytes.len()` must be private guest memory that no thread is executing.

@@ -1,6 +1,6 @@
-//! Signals that end a resume: system calls (SIGSYS), CPU exceptions, preemption
-//! ticks. The entry code calls [`on_signal`] on the worker's alternate stack with FS and GS already
-//! the simulator's; whatever ends a resume is copied out of the frame, which is then abandoned.
+//! Signals that end a resume: system calls (SIGSYS), CPU exceptions, preemption ticks. The entry code calls
+//! [`on_signal`] on the worker's alternate stack after it has loaded the simulator's FS and GS. The handler
+//! copies the state out of a frame that ends a resume, and abandons the frame.
 
 use crate::InitError;
 use crate::init::native;
@@ -16,13 +16,13 @@ use std::sync::atomic::Ordering;
 /// The vector of a general-protection exception.
 pub const GENERAL_PROTECTION: u64 = 13;
 
-/// Handlers that were installed before, to give a fault of the simulator's own its usual end.
+/// Previously installed handlers, to which faults of the simulator's own revert.
 struct Previous(UnsafeCell<[MaybeUninit<libc::sigaction>; EXCEPTIONS.len()]>);
 // SAFETY: written once by `install`, before any handler can run; only read after that.
 unsafe impl Sync for Previous {}
 static PREVIOUS: Previous = Previous(UnsafeCell::new([const { MaybeUninit::uninit() }; EXCEPTIONS.len()]));
 
-/// The signal of the preemption timer.
+/// Signal of the preemption timer.
 pub fn tick_signal() -> i32 {
     belljar_shim::worker::TICK_SIGNAL
 }
@@ -53,13 +53,13 @@ fn action() -> libc::sigaction {
     // SAFETY: all-zero is a valid sigaction with an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = entry::signal_entry as *const () as usize;
-    // NODEFER: frames are abandoned, so nothing would unblock the signal again.
+    // NODEFER: frames are abandoned, so the signal would never be unblocked.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
     action
 }
 
-/// Blocks every signal but the platform's own on the calling thread: their handlers would run with
-/// a guest's FS.
+/// Blocks every signal but the platform's own on the calling thread: other handlers would run with a guest's
+/// FS.
 pub fn block_others() -> Result<(), InitError> {
     // SAFETY: the sets are initialised by sigfillset before use.
     unsafe {
@@ -75,10 +75,10 @@ pub fn block_others() -> Result<(), InitError> {
     }
 }
 
-/// Handles a signal. Returns 0 to go on where the signal interrupted, else the end of the resume.
+/// Handles a signal. Returns 0 to resume at the interrupted instruction, otherwise the kind of exit.
 ///
 /// # Safety
-/// Called by the entry code alone.
+/// Only the entry code may call it.
 pub unsafe extern "C" fn on_signal(
     signal: i32,
     info: *mut SigInfo,
@@ -87,13 +87,14 @@ pub unsafe extern "C" fn on_signal(
     fs_base: u64,
     gs_base: u64,
 ) -> u32 {
-    // SAFETY: the kernel built `info` and `ucontext`; the block belongs to this thread, which the
-    // handler interrupted, and nothing of it is borrowed while a guest or a copy routine runs.
+    // SAFETY: the kernel built `info` and `ucontext`; the block belongs to this thread, which the handler
+    // interrupted, and no part of it is borrowed while a guest or a copy routine runs.
     unsafe {
         let registers = &mut (*frame.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let rip = registers[libc::REG_RIP as usize] as u64;
         let running = (*worker).in_guest != 0;
-        // A guest's jump to where the simulator has no code is the guest's fault.
+        // A fetch fault at an address of the simulator without code is a guest's wild jump, and the guest's
+        // fault.
         let in_guest = running && (!layout::HOST_AREA.contains(&rip) || frame::is_fetch_fault(info, frame));
         if signal == tick_signal() {
             if !in_guest || (*worker).tick_resumes != (*worker).resumes {
@@ -116,16 +117,16 @@ pub unsafe extern "C" fn on_signal(
     }
 }
 
-/// Handles a signal of the platform on a thread that is no worker.
+/// Handles a signal of the platform on a thread that is not a worker.
 ///
 /// # Safety
-/// Called by the entry code alone.
+/// Only the entry code may call it.
 pub unsafe extern "C" fn on_signal_elsewhere(signal: i32, info: *mut SigInfo, frame: *mut UContext) {
     // SAFETY: as for `on_signal`.
     unsafe {
         let registers = &mut (*frame.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         if (*info).code > 0 {
-            // A worker's child thread inherits that `rdtsc` and `cpuid` trap.
+            // A worker's child thread inherits the traps for `rdtsc` and `cpuid`.
             if fix_copy(registers)
                 || is_trapping_instruction(signal, registers) && worker::set_thread_native()
             {
@@ -136,15 +137,15 @@ pub unsafe extern "C" fn on_signal_elsewhere(signal: i32, info: *mut SigInfo, fr
     }
 }
 
-/// Handles a CPU exception in the simulator's own code: a copy to or from a guest that fails, the
-/// simulator's own use of a trapping instruction, or a bug.
+/// Handles a CPU exception in the simulator's own code: a faulting copy to or from a guest, the simulator's
+/// own use of a trapping instruction, or a bug.
 fn host_fault(signal: i32, registers: &mut [i64; 23], worker: &mut Worker) {
     if fix_copy(registers) {
         return;
     }
     let rip = registers[libc::REG_RIP as usize] as u64;
     if entry::is_entry_code(rip) && signal == libc::SIGTRAP {
-        // The guest single-stepped itself into a stub; the step ends here.
+        // The guest single-stepped into a stub; the step ends here.
         registers[libc::REG_EFL as usize] &= !0x100;
         return;
     }
@@ -156,15 +157,15 @@ fn host_fault(signal: i32, registers: &mut [i64; 23], worker: &mut Worker) {
     end_as_usual(signal, false);
 }
 
-/// True if the simulator's own code was executing `rdtsc`, `rdtscp` or `cpuid`.
+/// True if the exception interrupted `rdtsc`, `rdtscp` or `cpuid` in the simulator's own code.
 fn is_trapping_instruction(signal: i32, registers: &[i64; 23]) -> bool {
     let rip = registers[libc::REG_RIP as usize] as u64;
     let protection = registers[libc::REG_TRAPNO as usize] as u64 == GENERAL_PROTECTION;
     if signal != libc::SIGSEGV || !protection || !layout::HOST_AREA.contains(&rip) {
         return false;
     }
-    // SAFETY: the CPU has just decoded an instruction at `rip`. One of a single byte at the end of
-    // its mapping, which would make this read fault, is none that raises this exception.
+    // SAFETY: the CPU has just decoded an instruction at `rip`. The read could fault only for a one-byte
+    // instruction at the end of its mapping, and no such instruction of the simulator raises this exception.
     let code = unsafe { std::slice::from_raw_parts(rip as *const u8, 2) };
     matches!(code, [0x0f, 0x31 | 0x01 | 0xa2])
 }
@@ -179,9 +180,8 @@ fn fix_copy(registers: &mut [i64; 23]) -> bool {
     }
 }
 
-/// Gives the signal the end it would have had without the platform: the faulting instruction runs
-/// again under the previous action. A signal that was `sent`, or one that would not come again, has
-/// its default effect.
+/// Ends a signal as it would end without the platform. The faulting instruction runs again under the previous
+/// action; a signal that was `sent`, or that the instruction would not raise again, gets its default action.
 fn end_as_usual(signal: i32, sent: bool) {
     let Some(index) = EXCEPTIONS.iter().position(|&s| s == signal) else { return };
     // SAFETY: `install` filled the entry before this handler was in place; all-zero is the default

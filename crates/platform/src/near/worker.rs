@@ -1,4 +1,4 @@
-//! Workers: threads that run guests. Each has a block that GS points to, an alternate signal stack above that
+//! Workers: threads that run guests. Each has a block addressed by GS, an alternate signal stack above that
 //! block, traps for guest code's system calls, and a preemption timer.
 
 use crate::InitError;
@@ -16,7 +16,7 @@ const BLOCK: usize = 4096;
 
 static FREE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
-/// Reserves the arena.
+/// Reserves the arena of worker blocks.
 pub fn reserve() -> Result<(), InitError> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice.
@@ -38,17 +38,17 @@ thread_local! {
     static OWNED: Cell<Option<Owned>> = const { Cell::new(None) };
 }
 
-/// The calling thread's worker block; makes the thread a worker if it is none.
+/// The calling thread's worker block; makes the thread a worker if necessary.
 ///
 /// # Panics
-/// If the thread cannot become one: the platform is not initialised, more than 1,024 threads are
+/// If the thread cannot become a worker: the platform is not initialised, more than 1,024 threads are
 /// workers, or the kernel refuses a resource.
 pub fn current() -> *mut Worker {
     let worker = CURRENT.get();
     if worker.is_null() { become_worker() } else { worker }
 }
 
-/// Calls that this thread's guests have answered themselves since the last call of this function.
+/// Calls answered within this thread's guests since the last call of this function.
 pub fn answers() -> Answers {
     // SAFETY: the block is this thread's, and no guest runs.
     unsafe { std::mem::take(&mut (*current()).answers) }
@@ -63,13 +63,13 @@ pub fn release_current() {
     }
 }
 
-/// Makes `rdtsc` and `cpuid` trap on the calling thread as they do for guests.
+/// Makes `rdtsc` and `cpuid` trap on the calling thread, as guests require.
 ///
 /// # Safety
-/// `worker` must be the calling thread's block, which nobody borrows.
+/// `worker` must be the calling thread's block and not borrowed elsewhere.
 #[inline]
 pub unsafe fn trap_as_guests_do(worker: *mut Worker) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's obligation.
     unsafe {
         if (*worker).tsc_is_native || (*worker).cpuid_is_native {
             set_traps(&mut *worker).expect("prctl(PR_SET_TSC) works on every x86-64 Linux");
@@ -86,13 +86,14 @@ fn become_worker() -> *mut Worker {
     worker
 }
 
-/// Vector components that the simulator's own code leaves in use: a property of the CPU, so the same for all workers.
+/// Vector components that the simulator's own code leaves in use: a property of the CPU and thus the same for
+/// all workers.
 static LEFT_BY_LIBRARY: OnceLock<u32> = OnceLock::new();
 
-/// Undoes everything when the thread ends.
+/// Resources of a worker, released at the end of the thread.
 struct Owned {
     worker: *mut Worker,
-    /// Its registered timer; null before there is one.
+    /// The preemption timer; null before its creation.
     timer: libc::timer_t,
 }
 
@@ -107,8 +108,8 @@ impl Owned {
         let stack = region as usize + 2 * BLOCK;
         open_up(region as usize, BLOCK)?;
         open_up(stack, REGION as usize - 2 * BLOCK)?;
-        // SAFETY: the page was just made writable, is aligned, and belongs to this thread alone.
-        // FS holds this thread's base, GS is unused by everything else on this platform.
+        // SAFETY: the page was just made writable, is aligned, and belongs to this thread alone. FS holds
+        // this thread's base, and no other code on this platform uses GS.
         unsafe {
             worker.write(Worker::new(&layout, entry::read_fs_base(), signals::on_signal));
             entry::write_gs_base(region);
@@ -122,7 +123,7 @@ impl Owned {
             ss_flags: 0,
             ss_size: REGION as usize - 2 * BLOCK,
         };
-        // SAFETY: the stack lives until `Owned` is dropped, which takes it out of use first.
+        // SAFETY: the stack lives until `Owned` is dropped, which disables it first.
         if unsafe { libc::sigaltstack(&alternate, std::ptr::null_mut()) } != 0 {
             return Err(native("setting a signal stack"));
         }
@@ -137,7 +138,7 @@ impl Owned {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
             event.sigev_signo = signals::tick_signal();
-            // By the call itself: glibc has a function for it from 2.30 on, and wheels are for 2.28.
+            // A direct system call: glibc has a wrapper only since 2.30, and wheels target 2.28.
             event.sigev_notify_thread_id = libc::syscall(libc::SYS_gettid) as i32;
             let mut timer = std::ptr::null_mut();
             if libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &mut event, &mut timer) != 0 {
@@ -157,7 +158,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         CURRENT.set(std::ptr::null_mut());
-        // SAFETY: the thread runs no guest any more; the region is given back last.
+        // SAFETY: the thread no longer runs guests; the region is released last.
         unsafe {
             if !self.timer.is_null() {
                 libc::timer_delete(self.timer);
@@ -183,7 +184,7 @@ fn open_up(at: usize, len: usize) -> Result<(), InitError> {
     }
 }
 
-/// Makes `rdtsc` and (where the CPU can) `cpuid` trap on this thread.
+/// Makes `rdtsc` and, on CPUs with CPUID faulting, `cpuid` trap on this thread.
 #[cold]
 fn set_traps(worker: &mut Worker) -> Result<(), Errno> {
     if worker.tsc_is_native {
@@ -200,7 +201,7 @@ fn set_traps(worker: &mut Worker) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Gives the simulator `rdtsc` and `cpuid` back until the next resume. Async-signal-safe.
+/// Restores native `rdtsc` and `cpuid` on this thread until the next resume. Async-signal-safe.
 pub fn set_traps_native(worker: &mut Worker) {
     if !worker.tsc_is_native {
         // SAFETY: prctl with plain numbers.
@@ -213,7 +214,8 @@ pub fn set_traps_native(worker: &mut Worker) {
     }
 }
 
-/// Gives `rdtsc` and `cpuid` to a thread that is no worker; false if it has them. Async-signal-safe.
+/// Restores native `rdtsc` and `cpuid` on a thread that is not a worker; false if they were native.
+/// Async-signal-safe.
 pub fn set_thread_native() -> bool {
     let mut mode = libc::PR_TSC_ENABLE;
     // SAFETY: `mode` outlives the call; the rest are plain numbers.

@@ -1,5 +1,5 @@
-//! Analysis of sites: the form in which each can be rewritten. It depends on the file's bytes alone, so it is kept for
-//! all guests of the process.
+//! Analysis of call sites: the form in which each can be rewritten. The result depends on the file's content
+//! alone and is cached for all guests of the process.
 
 use super::{LONGEST_INSTRUCTION, TRAP, cpuid_sites};
 use crate::layout::PAGE;
@@ -11,7 +11,7 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A file and the state it was in.
+/// Identity and version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileKey {
     dev: u64,
@@ -23,7 +23,7 @@ pub struct FileKey {
 impl FileKey {
     /// The key of an open file.
     pub fn of(fd: i32) -> Option<FileKey> {
-        // SAFETY: `ManuallyDrop` leaves the descriptor open; it is only asked for its metadata.
+        // SAFETY: `ManuallyDrop` leaves the descriptor open; only its metadata is read.
         let file = std::mem::ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(fd) });
         let found = file.metadata().ok()?;
         Some(FileKey {
@@ -35,18 +35,18 @@ impl FileKey {
     }
 }
 
-/// Form: the way in which a site is rewritten.
+/// Form in which a site is rewritten.
 #[derive(Clone, Debug)]
 pub enum Form {
-    /// The `mov $nr` before the `syscall` becomes the jump.
+    /// The `mov $nr` before the `syscall` is replaced by the jump.
     A {
-        /// The bytes of that instruction: 5, or 7 with a 64-bit destination.
+        /// Encoding of the `mov`: 5 bytes, or 7 with a 64-bit destination.
         mov: Vec<u8>,
     },
-    /// The `syscall` and the instructions behind it become the jump.
+    /// The `syscall` and the instructions behind it are replaced by the jump.
     B {
-        /// The instructions behind the `syscall` that go with it, relative to it: the first one's
-        /// IP is 2.
+        /// The displaced instructions behind the `syscall`, with addresses relative to it: the first one's IP
+        /// is 2.
         displaced: Vec<Instruction>,
     },
 }
@@ -55,26 +55,27 @@ pub enum Form {
 struct Analysis {
     /// `None` until needed.
     branches: Option<Branches>,
-    /// Its certain `cpuid` instructions. `None` until needed.
+    /// Proven `cpuid` instructions. `None` until needed.
     cpuids: Option<Arc<Cpuids>>,
     forms: Map<u64, Option<(Form, Option<u64>)>>,
 }
 
-/// Possible direct branches, by the places behind `syscall` instructions into which they lead: offsets into the mapping.
+/// Potential direct branches into the bytes behind `syscall` instructions: sources by target, as offsets into
+/// the mapping.
 type Branches = Map<u64, Vec<u64>>;
 
 /// `cpuid` instructions, as offsets into the mapping.
 #[derive(Debug, Default)]
 pub struct Cpuids {
-    /// All of them, ascending.
+    /// All offsets, ascending.
     pub places: Vec<u64>,
-    /// Replacement bytes, from the first to the last place in each page. They are kept so that a page need not be read, and
-    /// so mapped, before it is written to.
+    /// Replacement bytes for each page, from its first to its last instruction. They are cached so that a
+    /// page need not be read, and hence made resident, before it is written.
     pub replaced: Vec<(u64, Vec<u8>)>,
 }
 
 impl Cpuids {
-    /// The certain ones in `code`.
+    /// `cpuid` instructions in `code` that are proven to be instruction starts.
     pub fn of(code: &[u8]) -> Cpuids {
         let places = cpuid_sites::find(code);
         let replace = |group: &[u64]| {
@@ -90,23 +91,23 @@ impl Cpuids {
     }
 }
 
-/// Analyses by file, and by offset and length of the mapping in it.
+/// Analyses by file, and by the mapping's offset and length in it.
 static ANALYSES: Mutex<Map<(FileKey, u64, u64), Analysis>> = Mutex::new(Map::new());
 
-/// Longer images keep trapping where form A does not do.
+/// Length of the longest mapping for which form B is considered.
 const LONGEST_TEXT: u64 = 128 << 20;
-/// The longest run of bytes that form B displaces: 4 bytes and an instruction.
+/// Upper bound on the bytes that form B displaces: 4 bytes and an instruction.
 const LONGEST_DISPLACED: u64 = 4 + LONGEST_INSTRUCTION as u64;
-/// Distance before a site at which decoding starts, to find the instruction before the site.
+/// Largest distance before a site at which decoding starts, to find the instruction before the site.
 const FAR_BACK: u64 = 64;
 const NEAR_BACK: u64 = 20;
-/// Readings of the code before a place that must agree that it is no branch.
+/// Number of decodings that must agree that a candidate is not a branch.
 const ENOUGH_READINGS: usize = 8;
 
-/// Longer images keep their `cpuid` instructions.
+/// Length of the longest mapping whose `cpuid` instructions are replaced.
 const LONGEST_CPUID_TEXT: u64 = 32 << 20;
 
-/// The certain `cpuid` instructions of the mapping `range` of a guest, which shows `file` from `offset` on.
+/// Proven `cpuid` instructions of a guest's mapping `range`, which maps `file` from `offset`.
 pub fn cpuids(file: &FileKey, offset: u64, range: &Range<u64>, native: &Native) -> Arc<Cpuids> {
     let len = range.end - range.start;
     let mut analyses = ANALYSES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,8 +127,8 @@ pub fn cpuids(file: &FileKey, offset: u64, range: &Range<u64>, native: &Native) 
     found
 }
 
-/// The form for the `syscall` at `site` inside the mapping `range` of a guest, which shows `file` from
-/// `offset` on. `nr` is what RAX held when it trapped: form A must load the same.
+/// Form for the `syscall` at `site` in a guest's mapping `range`, which maps `file` from `offset`; `None` if
+/// the site cannot be rewritten. `nr` is the value of RAX at the trap: form A must load the same.
 pub fn form(
     file: &FileKey,
     offset: u64,
@@ -145,14 +146,14 @@ pub fn form(
     }
     match analysis.forms[&at].clone()? {
         (form, Some(loads)) if loads == nr => Some(form),
-        // The number comes from elsewhere after all, by a jump to the `syscall` itself.
+        // The `mov` loads another number: control reached the `syscall` by a jump.
         (_, Some(_)) => None,
         (form, None) => Some(form),
     }
 }
 
 impl Analysis {
-    /// The form, and the number that form A loads.
+    /// The form of the site at offset `at`, and the number that form A loads.
     fn find(&mut self, range: &Range<u64>, at: u64, native: &Native) -> Option<(Form, Option<u64>)> {
         let from = at.saturating_sub(FAR_BACK);
         let to = (at + 32).min(range.end - range.start);
@@ -183,7 +184,8 @@ impl Analysis {
     }
 }
 
-/// True if a branch may lead to one of `places`. `code` reads a part of the mapping.
+/// True if a branch may lead to an offset in `places`; `None` if the code is unreadable. `code` reads a part
+/// of the mapping.
 fn is_entered(
     branches: &Branches,
     places: Range<u64>,
@@ -200,19 +202,20 @@ fn is_entered(
     Some(false)
 }
 
-/// A site proven to be a call site without having trapped.
+/// A call site proven without a trap.
 #[derive(Debug)]
 pub struct ProvenSite {
-    /// Offset of its `syscall` in the code.
+    /// Offset of the `syscall` in the code.
     pub at: u64,
-    /// Form in which it is rewritten.
+    /// Form in which the site is rewritten.
     pub form: Form,
     /// The number that form A loads.
     pub nr: u64,
 }
 
-/// The sites in `code`, all of a mapping at an address like `addr`, that are no data by chance: where the number is loaded just
-/// before, or the result compared with the errors just behind, and nearly all readings of what is before lead there.
+/// Proven call sites in `code`, a whole mapping at an address congruent to `addr`. A site is proven if the
+/// preceding instruction loads the call's number or the following one compares the result with the error
+/// range, and if nearly all decodings of the preceding code arrive there.
 pub fn certain(code: &[u8], addr: u64) -> Vec<ProvenSite> {
     let mut branches = None;
     pairs(code)
@@ -221,14 +224,14 @@ pub fn certain(code: &[u8], addr: u64) -> Vec<ProvenSite> {
         .collect()
 }
 
-/// Offsets of the bytes of a `syscall`.
+/// Offsets of the two bytes of a `syscall`, instructions or not.
 pub fn pairs(code: &[u8]) -> impl Iterator<Item = usize> {
     code.windows(2).enumerate().filter(|(_, pair)| *pair == [0x0f, 0x05]).map(|(at, _)| at)
 }
 
-/// No system call has a higher number.
+/// Upper bound on system-call numbers.
 const HIGHEST_NR: u32 = 1023;
-/// Readings that must lead to a site.
+/// Number of decodings that must arrive at a site.
 const HITS: usize = 8;
 const MISSES: usize = 1;
 
@@ -264,7 +267,7 @@ fn certain_at(code: &[u8], at: usize, addr: u64, branches: &mut Option<Branches>
     free.then_some(ProvenSite { at: at as u64, form: Form::B { displaced }, nr: 0 })
 }
 
-/// True if an instruction lies at `start..end` by nearly all readings of the code before it.
+/// True if nearly all decodings of the preceding code yield an instruction at `start..end`.
 fn leads_to(code: &[u8], start: usize, end: usize) -> bool {
     let (mut hits, mut misses) = (0, 0);
     let code = &code[..(end + LONGEST_INSTRUCTION).min(code.len())];
@@ -289,9 +292,9 @@ fn bytes(addr: u64, len: u64, native: &Native) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The `mov $nr, %eax` or `mov $nr, %rax` that ends at `site`, and its number. Whether these bytes
-/// are an instruction of their own is decided by decoding from every start far enough before: all
-/// decodings that meet the site must agree.
+/// The `mov $nr, %eax` or `mov $nr, %rax` that ends at `site`, and its number. Decoding starts at every
+/// offset some distance before the site: all decodings that arrive at the site must agree on this
+/// instruction.
 fn mov_before(code: &[u8], site: usize) -> Option<(Vec<u8>, u64)> {
     let mut found: Option<(usize, u64)> = None;
     let readings = readings(&code[..site], 0, (site as u64).checked_sub(1)?);
@@ -315,8 +318,8 @@ fn mov_before(code: &[u8], site: usize) -> Option<(Vec<u8>, u64)> {
     found.map(|(start, nr)| (code[start..site].to_vec(), nr))
 }
 
-/// The instructions behind the `syscall` that `code` starts with, at least 3 bytes of them.
-/// `addr` is the site's address.
+/// The instructions behind the `syscall` at the start of `code`, at least 3 bytes of them; `None` if they
+/// cannot be displaced. `addr` is the site's address.
 fn displaced_behind(code: &[u8], addr: u64) -> Option<Vec<Instruction>> {
     let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
     let _syscall = decoder.decode();
@@ -328,8 +331,8 @@ fn displaced_behind(code: &[u8], addr: u64) -> Option<Vec<Instruction>> {
             return None;
         }
         if ended {
-            // Behind the end of a function only padding, and nothing that looks like the start of
-            // the next one.
+            // Behind the end of a function, only padding may be displaced, and nothing at an address where
+            // the next function may start.
             let padding = matches!(next.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
             if !padding || (addr + next.ip()).is_multiple_of(16) {
                 return None;
@@ -339,7 +342,7 @@ fn displaced_behind(code: &[u8], addr: u64) -> Option<Vec<Instruction>> {
             FlowControl::Next | FlowControl::ConditionalBranch => {
                 let loops = next.is_loop() || next.is_loopcc() || next.is_jcx_short();
                 let relative_to_eip = next.memory_base() == iced_x86::Register::EIP;
-                // What traps must be found where it was.
+                // Trapping instructions must keep their address.
                 let traps = matches!(
                     next.mnemonic(),
                     Mnemonic::Syscall | Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Cpuid
@@ -357,9 +360,9 @@ fn displaced_behind(code: &[u8], addr: u64) -> Option<Vec<Instruction>> {
     Some(out)
 }
 
-/// Every place within [`LONGEST_DISPLACED`] bytes behind a `syscall` into which some byte sequence,
-/// read as a direct branch, leads. Reading every offset as an instruction finds all real branches
-/// and some that are none: see [`may_branch`].
+/// All offsets within [`LONGEST_DISPLACED`] bytes behind a `syscall` that are the target of some byte
+/// sequence read as a direct branch. Reading every offset as an instruction finds all real branches and some
+/// false ones: see [`may_branch`].
 fn branches_behind_sites(code: &[u8]) -> Branches {
     let mut marks = vec![0u64; code.len().div_ceil(64) + 1];
     for site in pairs(code) {
@@ -400,9 +403,9 @@ fn branches_behind_sites(code: &[u8]) -> Branches {
     branches
 }
 
-/// True if the bytes at `source` of `code`, which starts at `begin`, may be a branch to `target`. They are none if they
-/// lie in another instruction, as an operand for instance: wherever decoding of the code before them starts, after a few
-/// instructions it agrees with the CPU.
+/// True if the bytes at `source` may be a branch to `target`. `code` starts at offset `begin`. The bytes are
+/// not a branch if they lie inside another instruction, for instance in its operand: a decoding of the
+/// preceding code synchronises with the CPU's after a few instructions, wherever it starts.
 fn may_branch(code: &[u8], begin: u64, source: u64, target: u64) -> bool {
     let mut others = 0;
     for instruction in readings(code, begin, source) {
@@ -415,8 +418,9 @@ fn may_branch(code: &[u8], begin: u64, source: u64, target: u64) -> bool {
     others < ENOUGH_READINGS
 }
 
-/// The instructions that the byte at `at` is part of, by decoding `code`, which begins at `begin`, from each of some places before:
-/// where an instruction begins cannot be told from the bytes, but most readings soon agree.
+/// The instructions that contain the byte at `at`, one for each of several starts of decoding before it in
+/// `code`, which begins at offset `begin`. The bytes do not show the boundaries of instructions, but most
+/// decodings soon agree.
 fn readings(code: &[u8], begin: u64, at: u64) -> impl Iterator<Item = Instruction> {
     let starts = at.saturating_sub(FAR_BACK)..=at.saturating_sub(NEAR_BACK);
     starts.filter(move |start| *start >= begin).filter_map(move |start| {
@@ -507,21 +511,21 @@ mod tests {
         assert_eq!(found(&[0x48, 0xc7, 0xc0, 0x2c, 0, 0, 0, 0x0f, 0x05]), [(107, 44)]);
         // xor %eax, %eax; syscall; cmp $-4096, %rax
         assert_eq!(found(&[0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff]), [(102, 0)]);
-        // mov $44, %r8d; movl $44, -0x48(%rsp); a number that no call has; nothing that says what it is
+        // mov $44, %r8d; movl $44, -0x48(%rsp); a number above the limit; neither a load nor a comparison
         assert_eq!(found(&[0x41, 0xb8, 0x2c, 0, 0, 0, 0x0f, 0x05]), []);
         assert_eq!(found(&[0xc7, 0x44, 0x24, 0xb8, 0x2c, 0, 0, 0, 0x0f, 0x05]), []);
         assert_eq!(found(&[0xb8, 0x2c, 1, 2, 3, 0x0f, 0x05]), []);
         assert_eq!(found(&[0x31, 0xc0, 0x0f, 0x05, 0x48, 0x89, 0xc7]), []);
         // An operand with the same bytes: movabs $..., %rax
         assert_eq!(found(&[0x48, 0xb8, 0xb8, 0x2c, 0, 0, 0, 0x0f, 0x05, 0x90]), []);
-        // Where a branch leads into what would be displaced: jmp to the cmp
+        // A branch into the instructions to be displaced: jmp to the cmp
         let entered = [0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff, 0xeb, 0xf8];
         assert_eq!(found(&entered), []);
     }
 
     #[test]
     fn operands_that_look_like_a_branch_are_none() {
-        // mov %rsi, 0x10(%rsp), whose second and third byte are a short branch of 0x24
+        // mov %rsi, 0x10(%rsp), whose second and third byte read as a short branch of 0x24
         let store = [0x48, 0x89, 0x74, 0x24, 0x10];
         let code = |before: &[u8], at: &[u8]| [&[0x90; 60][..], before, at, &[0x90; 32]].concat();
         let (before, at) = (63, 67);
@@ -530,7 +534,7 @@ mod tests {
         // The same bytes as an instruction, also with the prefix `bnd`
         assert!(may_branch(&code(&[0x90; 7], &[0x74, 0x24]), 0, at, at + 2 + 0x24));
         assert!(may_branch(&code(&[&[0x90; 6][..], &[0xf2]].concat(), &[0x74, 0x24]), 0, at, at + 2 + 0x24));
-        // At a mapping's start nothing is known of what comes before.
+        // At the start of a mapping there is no preceding code to decode.
         assert!(may_branch(&looks[61..], 0, 1, 3 + 0x24));
     }
 }

@@ -1,10 +1,11 @@
-//! Stubs of the vDSO that tell the time without leaving the guest.
+//! vDSO stubs that read the clock without leaving the guest.
 //!
-//! They read it in the worker block, through GS, as long as the kernel lets them make more readings. Else, and
-//! wherever there is anything that they don't know, they make the call as any other stub does: which of the two
-//! it is, a guest cannot tell. All of a stub stands for the start of its site, so a thread that is stopped in it
-//! begins again there if it does not go on right where it was: nothing is written but RAX, RCX, RDX and R11, which
-//! functions may destroy, and what was asked for. One load reads the clock; what is made of it cannot be torn.
+//! A stub reads the time from the worker block, through GS, as long as the kernel allows further readings.
+//! Otherwise, and for arguments that it does not handle, it makes the system call like any other stub; a
+//! guest cannot distinguish the two. Every address of a stub represents the start of its site, so a thread
+//! that is stopped in the stub and does not resume at the same address starts over. To allow this, a stub
+//! writes only RAX, RCX, RDX and R11, which functions may clobber, and the result. A single load reads the
+//! clock, so the time cannot be torn.
 
 use super::stub::{self, Stub};
 use belljar_shim::worker::{Answers, CLOCKS, Clocks, REALTIME, Worker};
@@ -15,11 +16,11 @@ const LEFT: usize = offset_of!(Worker, clocks) + offset_of!(Clocks, left);
 const GIVEN: usize = offset_of!(Worker, clocks) + offset_of!(Clocks, given);
 const _: () = assert!(GIVEN + size_of::<Answers>() <= i32::MAX as usize);
 
-/// `n / 10^9` is the upper half of `n / 2^9` times this, divided by 2^11, for every 64-bit `n`: the reciprocal is
-/// rounded up by less than 2^-9 of its last place (Granlund and Montgomery, 1994).
+/// `n / 10^9` is the upper half of `n / 2^9` times this, divided by 2^11, for every 64-bit `n`: the
+/// reciprocal is rounded up by less than 2^-9 units in the last place (Granlund and Montgomery, 1994).
 const RECIPROCAL: u64 = 0x0044_b82f_a09b_5a53;
 
-/// Machine code with jumps to its end.
+/// Machine code with conditional jumps to its end.
 #[derive(Default)]
 pub struct Code {
     pub bytes: Vec<u8>,
@@ -34,40 +35,40 @@ impl Code {
     pub fn put_u32(&mut self, value: usize) -> &mut Code {
         self.put(&(value as u32).to_le_bytes())
     }
-    /// A conditional jump with this opcode to where the call is made.
+    /// Emits a conditional jump with this opcode to the system call.
     pub fn call_if(&mut self, opcode: u8) -> &mut Code {
         self.put(&[opcode, 0]);
         self.to_call.push(self.bytes.len());
         self
     }
-    /// One more answer if one is left; the rest of the code is run then alone.
+    /// Takes one of the allowed readings; if none is left, jumps to the system call.
     pub fn take_one(&mut self) -> &mut Code {
         // decl %gs:LEFT; js
         self.put(&[0x65, 0xff, 0x0c, 0x25]).put_u32(LEFT).call_if(JS)
     }
-    /// RAX nanoseconds become RDX seconds; R11 keeps RDX, RCX the nanoseconds.
+    /// Divides the nanoseconds in RAX: RDX receives the seconds, RCX the nanoseconds, and R11 saves RDX.
     fn divide(&mut self) -> &mut Code {
         // mov %rdx, %r11; mov %rax, %rcx; shr $9, %rax; movabs $RECIPROCAL, %rdx
         self.put(&[0x49, 0x89, 0xd3, 0x48, 0x89, 0xc1, 0x48, 0xc1, 0xe8, 9, 0x48, 0xba]);
         // mul %rdx; shr $11, %rdx
         self.put(&RECIPROCAL.to_le_bytes()).put(&[0x48, 0xf7, 0xe2, 0x48, 0xc1, 0xea, 11])
     }
-    /// RCX becomes what is left of the nanoseconds, RDX is destroyed.
+    /// Leaves the remaining nanoseconds in RCX; destroys RDX.
     fn rest(&mut self) -> &mut Code {
         // imul $10^9, %rdx, %rdx; sub %rdx, %rcx
         self.put(&[0x48, 0x69, 0xd2]).put_u32(1_000_000_000).put(&[0x48, 0x29, 0xd1])
     }
-    /// Counts an answer.
+    /// Counts an answer to `call`.
     pub fn count(&mut self, call: usize) -> &mut Code {
         // incl %gs:GIVEN
         self.put(&[0x65, 0xff, 0x04, 0x25]).put_u32(GIVEN + 4 * call)
     }
-    /// Counts the reading and returns.
+    /// Counts the answer and returns.
     fn end(&mut self, call: usize) -> &mut Code {
         // mov %r11, %rdx; then ret
         self.put(&[0x4c, 0x89, 0xda]).count(call).put(&[0xc3])
     }
-    /// The machine code, behind which the call is made.
+    /// The machine code, to be followed by the system call; `None` if a jump does not reach its end.
     pub fn end_here(self) -> Option<Vec<u8>> {
         let Code { mut bytes, to_call } = self;
         for behind in to_call {
@@ -82,7 +83,7 @@ const JZ: u8 = 0x74;
 const JNZ: u8 = 0x75;
 pub const JS: u8 = 0x78;
 
-/// The stub at `at` for the `syscall` at `syscall` behind `mov`, which loads `nr`, in the vDSO.
+/// The stub at `at` for a `syscall` of the vDSO at `syscall`, preceded by `mov`, which loads `nr`.
 pub fn stub(at: u64, syscall: u64, mov: &[u8], nr: u64) -> Option<Stub> {
     let mut code = Code::default();
     match nr as i64 {
@@ -133,8 +134,8 @@ mod tests {
     use super::*;
     use iced_x86::{Decoder, DecoderOptions, Register};
 
-    /// Every stub is one run of instructions that ends as that of any other site, leaves the stack alone, and is
-    /// known by the place that it stands for all through.
+    /// Every stub decodes as one run of instructions, ends like that of any other site, leaves the stack
+    /// alone, and every address in it maps to the start of its site.
     #[test]
     fn stubs_are_code_that_ends_with_the_call() {
         for nr in [libc::SYS_clock_gettime, libc::SYS_gettimeofday, libc::SYS_time, libc::SYS_getcpu] {

@@ -1,37 +1,38 @@
-//! Finding `cpuid` instructions in an image's text, where they are better replaced than trapped.
+//! Search for `cpuid` instructions in an image's text, for machines on which replacing them is better than
+//! trapping.
 //!
-//! Text may hold tables, and two bytes of a table may look like the instruction. So a place counts
-//! only if nearly all decodings that start well before it meet it, and if what surrounds it is
-//! plain integer code that sets EAX before and uses a result after. Where EAX is not set to the
-//! number of a leaf on the spot, others nearby must be of that kind. What is missed gives native
-//! answers; what were taken wrongly would break a program.
+//! Text may contain tables, and two bytes of a table may look like the instruction. A candidate therefore
+//! counts only if nearly all decodings that start well before it arrive at it, and if the surrounding
+//! instructions are plain integer code that sets EAX before and uses a result after. If EAX is not set to a
+//! constant leaf nearby, other candidates in the neighbourhood must have constant leaves. A missed
+//! instruction returns native values; a false positive would break a program.
 
 use iced_x86::{
     Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
     OpAccess, Register,
 };
 
-/// Distances before a place at which decodings start.
+/// Distances before a candidate at which decodings start.
 const STARTS: std::ops::RangeInclusive<usize> = 40..=96;
-/// Instructions before a place, of which one sets EAX, that are looked at.
+/// Number of instructions before a candidate that are examined; one of them must set EAX.
 const BEFORE: usize = 10;
 const BEHIND: usize = 6;
-/// Distance within which other certain places must lie.
+/// Distance within which other proven candidates must lie.
 const NEIGHBOURHOOD: u64 = 4096;
 const NEIGHBOURS: usize = 2;
 
-/// Appearance of a place.
+/// Classification of a candidate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Looks {
-    /// Like nothing.
+    /// Not a `cpuid` instruction.
     Wrong,
-    /// Like `cpuid` of a leaf that is not a constant.
+    /// `cpuid` of a leaf that is not a constant.
     Computed,
-    /// Like `cpuid` of a constant leaf.
+    /// `cpuid` of a constant leaf.
     Constant,
 }
 
-/// The offsets of all `cpuid` instructions in `code` that are certain.
+/// Offsets of all proven `cpuid` instructions in `code`.
 pub fn find(code: &[u8]) -> Vec<u64> {
     let pairs = code.windows(2).enumerate().filter(|(_, w)| *w == [0x0f, 0xa2]);
     let places: Vec<(u64, Looks)> = pairs.map(|(at, _)| (at as u64, looks(code, at))).collect();
@@ -67,7 +68,7 @@ fn looks(code: &[u8], at: usize) -> Looks {
         return Looks::Wrong;
     }
     let before = &met[met.len().saturating_sub(BEFORE)..];
-    // The number of a leaf loaded just before says enough, seven bytes in all.
+    // A leaf number loaded immediately before is sufficient evidence: seven bytes in all.
     let on_the_spot = met.last().is_some_and(|last| last.code() == Code::Mov_r32_imm32 && sets_leaf(last));
     if !on_the_spot && (before.len() < BEFORE || !before.iter().all(is_plain)) {
         return Looks::Wrong;
@@ -96,7 +97,7 @@ fn looks(code: &[u8], at: usize) -> Looks {
     }
 }
 
-/// True if an instruction sets EAX to the number of a leaf that exists.
+/// True if the instruction sets EAX to a valid leaf number.
 fn sets_leaf(instruction: &Instruction) -> bool {
     match instruction.code() {
         Code::Mov_r32_imm32 if instruction.op0_register() == Register::EAX => {
@@ -109,7 +110,7 @@ fn sets_leaf(instruction: &Instruction) -> bool {
     }
 }
 
-/// The instructions from `from` to `to`, and where the last one ends; `None` where one is invalid.
+/// The instructions from `from` to `to`, and the end of the last one; `None` if one is invalid.
 fn decode(code: &[u8], from: usize, to: usize) -> (Vec<Instruction>, Option<usize>) {
     let end = (to + 15).min(code.len());
     let mut decoder = Decoder::with_ip(64, &code[from..end], from as u64, DecoderOptions::NONE);
@@ -125,7 +126,7 @@ fn decode(code: &[u8], from: usize, to: usize) -> (Vec<Instruction>, Option<usiz
     (out, Some(end))
 }
 
-/// True if a compiler or an assembly programmer would write it into ordinary integer code.
+/// True if the instruction occurs in ordinary integer code, compiled or written by hand.
 fn is_plain(instruction: &Instruction) -> bool {
     const FEATURES: [CpuidFeature; 9] = [
         CpuidFeature::INTEL8086,
@@ -138,7 +139,7 @@ fn is_plain(instruction: &Instruction) -> bool {
         CpuidFeature::MULTIBYTENOP,
         CpuidFeature::CET_IBT,
     ];
-    // Padding bears prefixes that nothing else has.
+    // Padding has prefixes that other instructions lack.
     if instruction.mnemonic() == Mnemonic::Nop {
         return true;
     }
@@ -182,7 +183,7 @@ fn is_plain(instruction: &Instruction) -> bool {
 mod tests {
     use super::*;
 
-    /// Code like that of glibc's loader, with room around it.
+    /// Code like that of glibc's loader, with padding around it.
     fn function() -> Vec<u8> {
         let one: [&[u8]; 6] = [
             &[0x31, 0xc9],                   // xor %ecx, %ecx
@@ -220,7 +221,7 @@ mod tests {
         let mut code = function();
         code.splice(138..138, [&odd[..], &leaf].concat());
         assert!(find(&code).contains(&148), "{:?}", find(&code));
-        // A number that is no leaf
+        // A number that is not a leaf
         code[144..148].copy_from_slice(&[1, 2, 3, 4]);
         assert!(!find(&code).contains(&148));
     }

@@ -1,9 +1,10 @@
-//! Stubs of calls that ask for ids, which answer without leaving the guest.
+//! Stubs of calls that return ids, which answer without leaving the guest.
 //!
-//! The ids are in the context that runs; answers are counted in the worker block, as those of [clocks](super::clock) are, and
-//! like there all of a stub stands for the start of its site. Around them is any code, so they leave behind what the
-//! instruction would: RCX has the address behind it, flags and stack are as they were, R11 has the flags. Of these only those that
-//! arithmetic sets are looked at: nothing but the stack could tell the others, which System V's ABI wants clear.
+//! The ids are in the running context. Answers are counted in the worker block, as those of
+//! [clocks](super::clock) are, and every address of a stub represents the start of its site, as there. The
+//! site is in arbitrary code, so a stub has the same effects as the instruction: RCX receives the address
+//! behind it, R11 the flags, and flags and stack are preserved. R11 reflects only the arithmetic flags:
+//! reading the others would need the stack, and System V's ABI requires them to be clear.
 
 use super::clock::{Code, JS};
 use super::stub::{self, Stub};
@@ -14,7 +15,8 @@ use std::mem::offset_of;
 
 const _: () = assert!(IDS == ID_CALLS.len());
 
-/// The stub at `at` for the `syscall` at `syscall` behind `mov`, which loads `nr`, if that asks for an id.
+/// The stub at `at` for the `syscall` at `syscall`, preceded by `mov`, which loads `nr`; `None` if `nr` is
+/// not a call that returns an id.
 pub fn stub(at: u64, syscall: u64, mov: &[u8], nr: u64) -> Option<Stub> {
     let id = ID_CALLS.iter().position(|call| *call as u64 == nr)?;
     let mut code = Code::default();
@@ -24,10 +26,10 @@ pub fn stub(at: u64, syscall: u64, mov: &[u8], nr: u64) -> Option<Stub> {
     code.put(&[0x65, 0x48, 0x8b, 0x0c, 0x25]).put_u32(offset_of!(Worker, context));
     code.put(&[0x48, 0x8b, 0x89]).put_u32(offset_of!(Context, ids) + 8 * id);
     code.put(&[0x48, 0x85, 0xc9]).call_if(JS).count(CLOCK_CALLS + id);
-    // R11 has the id above what was kept of the flags: shl $32, %rcx; or %rcx, %r11
+    // R11 receives the id above the saved flags: shl $32, %rcx; or %rcx, %r11
     code.put(&[0x48, 0xc1, 0xe1, 32, 0x49, 0x09, 0xcb]);
-    // ECX becomes what the flags are: OF in its place, AH, the interrupt flag.
-    // movzbl %r11b, %eax; shl $11, %eax; movzwl %r11w, %ecx; shr $8, %ecx; lea 0x200(%rax, %rcx), %ecx
+    // ECX receives the flags: OF at its bit, AH, the interrupt flag. movzbl %r11b, %eax; shl $11, %eax;
+    // movzwl %r11w, %ecx; shr $8, %ecx; lea 0x200(%rax, %rcx), %ecx
     code.put(&[0x41, 0x0f, 0xb6, 0xc3, 0xc1, 0xe0, 11, 0x41, 0x0f, 0xb7, 0xcb, 0xc1, 0xe9, 8]);
     code.put(&[0x8d, 0x8c, 0x08]).put_u32(0x200);
     // mov %r11d, %eax; shr $32, %r11; (flags); mov %r11d, %eax; mov %ecx, %r11d
@@ -36,14 +38,14 @@ pub fn stub(at: u64, syscall: u64, mov: &[u8], nr: u64) -> Option<Stub> {
     let (behind, at_lea) = (syscall + 2, at + code.bytes.len() as u64);
     stub::lea(&mut code.bytes, at, stub::LEA_RCX, behind)?;
     code.put(&stub::jump(at_lea + 7, behind)?);
-    // The flags as they were, and the call: mov %r11d, %eax
+    // Restore the flags, then make the call: mov %r11d, %eax
     let mut all = code.end_here()?;
     all.extend_from_slice(&[0x44, 0x89, 0xd8]);
     all.extend_from_slice(&FLAGS);
     stub::behind(all, at, |at| stub::form_a(at, syscall, mov))
 }
 
-/// OF is 1 iff AL is, the rest comes from AH: add $127, %al; sahf
+/// OF becomes 1 iff AL is, the rest comes from AH: add $127, %al; sahf
 const FLAGS: [u8; 3] = [0x04, 127, 0x9e];
 
 #[cfg(test)]

@@ -1,36 +1,39 @@
 //! Rewriting of call sites: `syscall` instructions that jump to the platform instead of trapping.
 //!
-//! **Problem.** Syscall User Dispatch turns each `syscall` of a guest into a SIGSYS: Linux builds a signal frame and
-//! the platform takes it apart, which costs many times what the simulated call costs. The site has two bytes; a jump
-//! has five. Bytes that are overwritten may be a target of other branches, or no instruction at all.
+//! **Problem.** Syscall User Dispatch turns each `syscall` of a guest into a SIGSYS: Linux builds a signal
+//! frame and the platform takes it apart, at many times the cost of the simulated call. The site has two
+//! bytes; a jump has five. Overwritten bytes may be the target of other branches, or not an instruction at
+//! all.
 //!
-//! **Insight.** Most sites leave room. In `mov $nr, %eax; syscall` the `mov` alone has five bytes, and a jump straight
-//! to the `syscall` still traps, which is correct if slow. Elsewhere the instructions behind the `syscall` can move to
-//! a stub, provided that no direct branch of the image leads into them. And nothing has to be guessed: a site that
-//! has trapped is an instruction, with a number in RAX that the `mov` must agree with.
+//! **Insight.** Most sites have enough bytes. In `mov $nr, %eax; syscall` the `mov` alone has five, and a
+//! jump straight to the `syscall` still traps, which is correct if slow. Elsewhere the instructions behind
+//! the `syscall` can move to a stub, provided that no direct branch of the image leads into them. Guessing is
+//! unnecessary: a site that has trapped is an instruction, with a number in RAX that the `mov` must match.
 //!
-//! **Algorithm.** A site in private, file-backed text is considered at its second trap ([`Rewriter::trapped`]): most
-//! sites of a program that starts run once, and a copied page costs more than a trap. [`analyse`] finds its form, per
-//! file, offset and length, once for all guests of the process:
+//! **Algorithm.** A site in private, file-backed text is considered at its second trap
+//! ([`Rewriter::trapped`]): most sites of a starting program run once, and copying a page costs more than a
+//! trap. [`analyse`] finds its form, per file, offset and length, once for all guests of the process:
 //!
 //! * **A**: the `mov $nr` before the `syscall` becomes a jump to a stub. Nothing is displaced.
-//! * **B**: the `syscall` and the instructions behind it become a jump to a stub, which ends with the displaced
-//!   instructions and a jump back.
+//! * **B**: the `syscall` and the instructions behind it become a jump to a stub, which ends with the
+//!   displaced instructions and a jump back.
 //!
-//! [`stub`] makes the code, which enters the platform through GS and so serves near and far guests alike. Stubs lie in
-//! chunks at the ends of the slot, or near images with fixed addresses, within reach of a 32-bit jump. The kernel never
-//! sees a stub: an address in one is told as that of the unmodified code ([`Rewriter::visible`]) and translated back on
-//! the way in ([`Rewriter::native`]). Sites in pages that are mapped over or discarded are forgotten
-//! ([`Rewriter::content_gone`]); text that becomes writable is rewritten no further; a debugger gets the original code back ([`Rewriter::undo`]). Images that many guests
-//! map are rewritten once, before they run: see [`shared`]. The sites of the synthetic vDSO answer from the worker
-//! block where they may ([`clock`]), those that ask for ids from the context ([`ids`]). `cpuid` instructions become
-//! [`TRAP`] when an image is mapped, where the CPU cannot make them fault and in virtual machines, where a trap costs a
-//! fifth of what `cpuid` costs.
+//! [`stub`] generates the code, which enters the platform through GS and so serves near and far guests alike.
+//! Stubs lie in chunks at the ends of the slot, or near images with fixed addresses, within reach of a 32-bit
+//! jump. Stubs are invisible to the kernel: an address in a stub is reported as the corresponding address of
+//! the unmodified code ([`Rewriter::visible`]) and translated back at the next resume ([`Rewriter::native`]).
+//! Sites in pages that are mapped over or discarded are forgotten ([`Rewriter::content_gone`]); text that
+//! becomes writable is rewritten no further; the original code is restored for a debugger
+//! ([`Rewriter::undo`]). Images that many guests map are rewritten once, before they run: see [`shared`]. The
+//! sites of the synthetic vDSO answer from the worker block if possible ([`clock`]), sites of calls that
+//! return ids from the context ([`ids`]). `cpuid` instructions are replaced by [`TRAP`] when an image is
+//! mapped, if the CPU lacks CPUID faulting and in virtual machines, where a trap costs a fifth of a `cpuid`.
 //!
-//! **Limits.** Anonymous, shared and writable memory is never rewritten, so code of JIT compilers keeps trapping; so do
-//! sites without a free form, such as those with a branch into what would be displaced, form B in texts longer than
-//! 128 MiB, and `rt_sigreturn`, which unwinders recognise by its bytes. Indirect jumps into displaced instructions are
-//! not found: compilers make none behind a `syscall`. A program that reads its own text sees the jumps.
+//! **Limits.** Anonymous, shared and writable memory is never rewritten, so code of JIT compilers keeps
+//! trapping. So do sites for which neither form applies, such as those with a branch into the bytes to be
+//! displaced, sites that need form B in texts longer than 128 MiB, and `rt_sigreturn`, which unwinders
+//! recognise by its bytes. Indirect jumps into displaced instructions are not detected: compilers emit none
+//! behind a `syscall`. A program that reads its own text sees the jumps.
 
 mod analyse;
 mod clock;
@@ -53,18 +56,18 @@ use sites::{Sites, Visible};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// `hlt; nop`: a general-protection exception in user code. `ud2` would not do: hypervisors intercept
+/// `hlt; nop`: raises a general-protection exception in user code. `ud2` is unsuitable: hypervisors intercept
 /// its exception, which then costs as much as `cpuid` itself.
 const TRAP: [u8; 2] = [0xf4, 0x90];
 /// Bytes of the longest instruction (Intel SDM, volume 2, 2.3.11).
 pub(crate) const LONGEST_INSTRUCTION: usize = 15;
 const SYS_RT_SIGRETURN: u64 = 15;
-/// Bytes of stubs in one chunk; a stub takes 32 to 144.
+/// Size of a chunk of stubs in bytes; a stub takes 32 to 144.
 const CHUNK: u64 = 64 << 10;
-/// Reach of a 32-bit jump from anywhere in a stub to anywhere in a site.
+/// Distance within which a 32-bit jump connects every address of a stub with every address of a site.
 const REACH: u64 = (1 << 31) - 2 * CHUNK;
-/// Addresses for chunks near fixed addresses, searched downwards: above what images, and the heaps behind them,
-/// usually take, and within reach of all of it.
+/// Addresses for chunks near fixed addresses, searched downwards: above the addresses that images and the
+/// heaps behind them usually occupy, and within reach of all of them.
 const LOW_CHUNKS: Range<u64> = 0x1000_0000..0x7ff0_0000;
 
 /// The `cpuid` instructions in `code` that are to be replaced.
@@ -84,20 +87,21 @@ fn stub_of(form: &Form, at: u64, site: u64, nr: u64) -> Option<stub::Stub> {
 #[derive(Clone, Debug, Default)]
 pub struct Rewriter {
     text: Vec<Text>,
-    /// Sites that are rewritten in this space alone.
+    /// Sites rewritten in this space alone.
     own: Sites,
     /// Windows of shared images, whose sites were rewritten before they were mapped.
     windows: Vec<SharedText>,
-    /// Addresses of `syscall` instructions: trapped once; never to be rewritten.
+    /// Addresses of `syscall` instructions that have trapped at least once (`seen`), and of those never to be
+    /// rewritten (`refused`).
     seen: Set<u64>,
     refused: Set<u64>,
     chunks: Vec<Chunk>,
-    /// Starts of mappings with rewritten `cpuid` instructions, and the offsets of these.
-    /// Never forgotten: a program may copy its text, to huge pages for instance.
+    /// Starts of mappings with replaced `cpuid` instructions, and the offsets of these. Never removed: a
+    /// program may copy its text, to huge pages for instance.
     cpuids: Vec<(u64, Arc<Cpuids>)>,
-    /// Counts changes that make remembered places in stubs stale.
+    /// Generation, incremented by changes that invalidate remembered addresses in stubs.
     pub generation: u32,
-    /// True if nothing is rewritten any more.
+    /// True if rewriting has ended.
     retired: bool,
 }
 
@@ -108,7 +112,7 @@ struct Text {
     file: FileKey,
     /// Offset of `range` in the file.
     offset: u64,
-    /// It may not be what the file holds any more: nothing further is rewritten.
+    /// True if the content may differ from the file's: nothing further is rewritten.
     changed: bool,
 }
 
@@ -116,12 +120,12 @@ struct Text {
 struct Chunk {
     start: u64,
     used: u64,
-    /// True if it lies outside the slot and must be given back by itself.
+    /// True if the chunk lies outside the slot and must be unmapped separately.
     low: bool,
 }
 
 impl Rewriter {
-    /// Notes that `range` is now private file-backed text. `fd` is the file.
+    /// Records that `range` is now private file-backed text. `fd` is the file.
     pub fn text_mapped(&mut self, range: Range<u64>, fd: i32, offset: u64, native: &Native) {
         let Some(file) = FileKey::of(fd) else { return };
         if cpuid::is_better_replaced() {
@@ -130,18 +134,18 @@ impl Rewriter {
         self.text.push(Text { range, file, offset, changed: false });
     }
 
-    /// True if code of the file that `fd` is open on is mapped.
+    /// True if code of the file open as `fd` is mapped.
     pub fn has_text_of(&self, fd: i32) -> bool {
         FileKey::of(fd).is_some_and(|file| self.text.iter().any(|text| text.file == file))
     }
 
-    /// The best place in `slot` for the image in the file that `fd` is open on.
+    /// The preferred placement in `slot` of the image in the file open as `fd`.
     pub fn room(fd: i32, slot: &Slot) -> ImageRoom {
         let known = slot.index.and_then(|index| shared::layout(fd, index));
         known.map_or(ImageRoom::ANY, |(_, layout)| layout.room)
     }
 
-    /// The window of a shared image that may be mapped instead of `range`, the text of the file's image.
+    /// The window of a shared image that can be mapped instead of `range`, the text of the file's image.
     pub fn window(&self, range: &Range<u64>, fd: i32, offset: u64, slot: &Slot) -> Option<SharedText> {
         if self.retired {
             return None;
@@ -150,7 +154,7 @@ impl Rewriter {
         layout::contains(&slot.usable, &window.range()).then_some(window)
     }
 
-    /// Notes that a window is mapped now.
+    /// Records that a window has been mapped.
     pub fn window_mapped(&mut self, window: SharedText) {
         self.cpuids.push((window.text().start, window.cpuids()));
         self.text.push(Text {
@@ -162,23 +166,25 @@ impl Rewriter {
         self.windows.push(window);
     }
 
-    /// True if `range` shows the file that `fd` is open on from `offset` on already, and has never been anything else.
+    /// True if `range` already maps the file open as `fd` from `offset`, as part of a window, and has not
+    /// changed since.
     pub fn shows(&self, range: &Range<u64>, fd: i32, offset: u64) -> bool {
         let found = self.windows.iter().find(|window| window.shows(range, offset));
         found.is_some_and(|window| FileKey::of(fd) == Some(window.file))
     }
 
-    /// Windows and how much of them is in huge pages, where they can be.
+    /// The mapped windows of shared images.
     pub fn windows(&self) -> &[SharedText] {
         &self.windows
     }
 
-    /// Notes that `range` becomes something else, or has another protection.
+    /// Records that `range` is about to be mapped over or get another protection.
     pub fn window_changes(&mut self, range: &Range<u64>) {
         self.windows.iter_mut().for_each(|window| window.changes(range));
     }
 
-    /// Notes that something else is mapped in `range`, or nothing.
+    /// Records that `range` has been mapped over or unmapped. Returns the stub ranges of windows whose text
+    /// is all gone.
     fn window_gone(&mut self, range: &Range<u64>, native: &Native) -> Vec<Range<u64>> {
         let (before, mut useless) = (self.windows.len(), Vec::new());
         self.windows.retain_mut(|window| {
@@ -194,7 +200,7 @@ impl Rewriter {
         useless
     }
 
-    /// Notes that `range` becomes writable.
+    /// Records that `range` becomes writable.
     pub fn text_writable(&mut self, range: &Range<u64>) {
         self.text.iter_mut().filter(|t| layout::overlap(&t.range, range)).for_each(|t| t.changed = true);
     }
@@ -202,7 +208,7 @@ impl Rewriter {
     /// Writes [`TRAP`] over the `cpuid` instructions of the mapping at `start`, a page at a time.
     fn replace_cpuids(&mut self, start: u64, cpuids: Arc<Cpuids>, native: &Native) {
         for (first, code) in &cpuids.replaced {
-            // Where that fails they give native answers.
+            // On failure the instructions stay and return native values.
             let _ = native.poke(start + first, code);
         }
         if let Native::Far(shim) = native {
@@ -213,12 +219,12 @@ impl Rewriter {
         }
     }
 
-    /// The places of all of them.
+    /// Addresses of all replaced `cpuid` instructions.
     pub fn cpuids(&self) -> impl Iterator<Item = u64> {
         self.cpuids.iter().flat_map(|(start, cpuids)| cpuids.places.iter().map(move |place| start + place))
     }
 
-    /// True if the trap at `rip` stands for `cpuid`.
+    /// True if the trapping instruction at `rip` replaces a `cpuid`.
     pub fn is_cpuid(&self, rip: u64) -> bool {
         let at = |start: &u64| rip.checked_sub(*start);
         self.cpuids
@@ -226,7 +232,8 @@ impl Rewriter {
             .any(|(start, cpuids)| at(start).is_some_and(|at| cpuids.places.binary_search(&at).is_ok()))
     }
 
-    /// Notes that `range` no longer is what it was. Gives the rooms of windows whose text is all gone.
+    /// Records that `range` has been mapped over or unmapped. Returns the stub ranges of windows whose text
+    /// is all gone.
     pub fn text_gone(&mut self, range: &Range<u64>, native: &Native) -> Vec<Range<u64>> {
         let useless = self.window_gone(range, native);
         if !self.text.iter().any(|t| layout::overlap(&t.range, range)) {
@@ -250,7 +257,7 @@ impl Rewriter {
         useless
     }
 
-    /// Notes that the pages of `range` have their original content again.
+    /// Records that the pages of `range` have their original content again.
     pub fn content_gone(&mut self, range: &Range<u64>) {
         self.own.forget(range);
         self.seen.retain(|site| !range.contains(site));
@@ -258,17 +265,17 @@ impl Rewriter {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Gives every site its own code back and rewrites none any more. A thread that is on its way
-    /// through a stub goes on at the address that the kernel sees of it.
+    /// Restores the original code of every site and ends rewriting. A thread stopped in a stub resumes at the
+    /// address that the kernel sees.
     pub fn undo(&mut self, native: &Native) {
         self.retired = true;
-        // Where that fails the jump stays, and with it the stub that it leads to.
+        // On failure the jump stays, and so does its stub.
         self.own.retain(|site, patch| native.poke(site, &patch.original).is_err());
         self.windows.retain(|window| !window.give_back(native, &(0..0)));
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Native address at which a thread that the kernel sees at `rip` goes on.
+    /// Native address at which a thread resumes that the kernel sees at `rip`.
     pub fn native(&self, rip: u64) -> u64 {
         self.own
             .native(rip)
@@ -276,7 +283,7 @@ impl Rewriter {
             .unwrap_or(rip)
     }
 
-    /// The place that the kernel sees of a thread that left the guest at `rip`, if that is in a stub.
+    /// Address visible to the kernel of a thread that exited at `rip`, if `rip` is in a stub.
     pub fn visible(&self, rip: u64) -> Option<Visible> {
         if self.chunks.iter().any(|c| (c.start..c.start + c.used).contains(&rip)) {
             return self.own.visible(rip);
@@ -284,8 +291,8 @@ impl Rewriter {
         self.windows.iter().find_map(|window| window.visible(rip))
     }
 
-    /// Considers rewriting the site whose trap left the thread at `rip` (behind the `syscall`) with
-    /// `nr` in RAX.
+    /// Considers rewriting the site whose trap left the thread at `rip`, behind the `syscall`, with `nr` in
+    /// RAX.
     pub fn trapped(&mut self, rip: u64, nr: u64, slot: &Slot, native: &Native) {
         let site = rip - 2;
         if self.retired || nr == SYS_RT_SIGRETURN || self.refused.contains(&site) || self.seen.insert(site) {
@@ -317,7 +324,7 @@ impl Rewriter {
         let chunk = self.chunks.iter_mut().find(|c| c.start + c.used == stub_at)?;
         chunk.used += (stub.code.len() as u64).next_multiple_of(16);
         self.own.insert(stub, stub_at, original);
-        // What still reaches the `syscall` of form A by a jump keeps trapping.
+        // A jump straight to the `syscall` of form A keeps trapping.
         self.refused.insert(site);
         self.generation = self.generation.wrapping_add(1);
         Some(())
@@ -359,7 +366,7 @@ impl Rewriter {
         Some(start)
     }
 
-    /// Room for stubs outside the slot, which must be given back by itself.
+    /// Chunks outside the slot, which must be unmapped separately.
     pub fn low_chunks(&self) -> impl Iterator<Item = Range<u64>> {
         self.chunks.iter().filter(|c| c.low).map(|c| c.start..c.start + CHUNK)
     }

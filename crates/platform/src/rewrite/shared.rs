@@ -1,31 +1,34 @@
-//! Shared images: programs and libraries that many guests map, with their call sites rewritten before anybody runs them.
+//! Shared images: programs and libraries that many guests map, with their call sites rewritten before they
+//! first run.
 //!
-//! **Problem.** Rewriting site by site copies a page of text for each guest, after two traps for each site. With
-//! thousands of guests that run the same libraries the copies cost memory, the same code lies in the caches under many
-//! physical addresses, and each guest takes page tables and TLB entries of its own.
+//! **Problem.** Rewriting site by site copies a page of text for each guest, after two traps for each site.
+//! With thousands of guests that run the same libraries the copies cost memory, the same code occupies the
+//! caches under many physical addresses, and each guest takes page tables and TLB entries of its own.
 //!
-//! **Insight.** The rewritten text depends on the file alone, if the distance between sites and stubs is fixed. So it
-//! can be made once, in shared memory, with the stubs at a fixed distance before it, and be mapped instead of the file.
-//! All guests map the same physical memory, which may lie in huge pages.
+//! **Insight.** The rewritten text depends on the file alone, if the distance between sites and stubs is
+//! fixed. It can therefore be made once, in shared memory, with the stubs at a fixed distance before it, and
+//! be mapped instead of the file. All guests map the same physical memory, which may lie in huge pages.
 //!
-//! **Algorithm.** [`layout`] finds, from the program headers, the pages of an image that are never written to. They and
-//! the room for its stubs, which lies below them, are the *window*. When the kernel asks where an image is to be mapped
-//! ([`Rewriter::room`](super::Rewriter::room)) the answer keeps that room free and puts the end of the window near the
-//! border of a huge page. At the 17th mapping of the text [`Image::make`] copies the pages, rewrites all sites that are
-//! proven safe without having trapped ([`analyse::certain`]) and the `cpuid` instructions, and asks Linux to collapse
-//! the whole huge pages of the copy. From then on a mapping of the text maps the window ([`SharedText::over`]); the loader's
-//! mappings of the other read-only parts find it there ([`SharedText::shows`]). Sites are known by addresses relative to
-//! the window, and translated as those of one space are. When a part of a window is mapped over, its sites are given
-//! up: [`SharedText::outlives`].
+//! **Algorithm.** [`layout`] finds, from the program headers, the pages of an image that are never written.
+//! These and the room for their stubs, which lies below them, form the *window*. When the kernel asks for the
+//! placement of an image ([`Rewriter::room`](super::Rewriter::room)), the answer keeps that room free and
+//! puts the end of the window near a huge-page boundary. At the 17th mapping of the text [`Image::make`]
+//! copies the pages, rewrites all sites that are proven safe without a trap ([`analyse::certain`]) and the
+//! `cpuid` instructions, and asks Linux to collapse the whole huge pages of the copy. From then on a mapping
+//! of the text maps the window ([`SharedText::over`]), which also satisfies the loader's mappings of the
+//! other read-only parts ([`SharedText::shows`]). Sites are stored relative to the window, and translated
+//! like those of one space. When a part of a window is mapped over, its sites are given up:
+//! [`SharedText::outlives`].
 //!
-//! A window ends where the image's data begins. Were that always at the border of a huge page, the data of all guests
-//! would meet in the same sets of TLB and caches. So the end lies some pages behind the border, in eight *phases* that
-//! change every 16 slots; there is an image for each phase.
+//! A window ends at the start of the image's data. If that were always a huge-page boundary, the data of all
+//! guests would compete for the same sets of TLB and caches. So the end lies some pages behind the boundary,
+//! in eight *phases* that change every 16 slots; there is an image for each phase.
 //!
-//! **Limits.** Only position-independent images of up to 32 MiB with one executable segment and no larger alignment than
-//! a page are shared, 128 MiB of images in all, in slots and not at fixed addresses. Sites that are not certain trap
-//! and are rewritten in one space as usual, which copies their page; the vDSO is made where it is mapped. The choice
-//! depends on how often a file has been mapped in this process, so it changes time and never what guests see.
+//! **Limits.** Only position-independent images of up to 32 MiB with one executable segment and no larger
+//! alignment than a page are shared, 128 MiB of images in all, in slots and not at fixed addresses. Sites
+//! that are not proven trap and are rewritten in one space as usual, which copies their page; the vDSO is
+//! generated by its own module. Sharing depends on the number of times that a file has been mapped in this
+//! process, so it affects only speed, never the behaviour visible to guests.
 
 use super::analyse::{self, Cpuids, FileKey, ProvenSite};
 use super::sites::{Sites, Visible};
@@ -41,37 +44,37 @@ use belljar_machine::{ImageRoom, NativeFile, Prot};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Images that are longer are left alone.
+/// Length of the longest image that is shared.
 const LONGEST: u64 = 32 << 20;
-/// Mappings of an image's text before it is shared.
+/// Number of mappings of an image's text before it is shared.
 const OFTEN: u32 = 16;
-/// Consecutive slots with the same phase, more than a set of the TLB has entries.
+/// Number of consecutive slots with the same phase, more than the entries of a TLB set.
 const SAME_PHASE: u64 = 16;
 const PHASES: u64 = 8;
-/// Pages from phase to phase.
+/// Distance of two phases in pages.
 const PHASE_PAGES: u64 = 4;
-/// Bytes of a stub, more than the average.
+/// Bytes reserved for each stub, more than the average.
 const ROOM_FOR_STUB: u64 = 64;
-/// Bytes of shared images, at most.
+/// Upper bound on the total bytes of shared images.
 const MOST: u64 = 128 << 20;
-/// Address of a window while its sites are rewritten: they are known by addresses relative to it.
+/// Address of a window while its sites are rewritten: afterwards they are stored relative to it.
 const NOWHERE: u64 = 1 << 40;
 
-/// Layout of the pages of an image that are not written to.
+/// Layout of the pages of an image that are never written.
 #[derive(Debug)]
 pub struct Layout {
-    /// The requirement on the image's address.
+    /// Requirements on the image's address.
     pub room: ImageRoom,
-    /// Bytes of the window.
+    /// Length of the window in bytes.
     window: u64,
-    /// Parts: their ranges in the window and their offsets in the file.
+    /// Ranges in the window and offsets in the file of the mapped parts.
     parts: Vec<(Range<u64>, u64)>,
-    /// The part with the code.
+    /// The part that contains the code.
     text: (Range<u64>, u64),
 }
 
 impl Layout {
-    /// The layout of the image in a file; `stubs` is the room that its stubs take, once that is known.
+    /// The layout of the image in a file; `stubs` caches the room that its stubs need.
     fn of(file: NativeFile, phase: u64, stubs: &mut Option<u64>) -> Option<Layout> {
         let mut start = [0; HEADER_LEN];
         let got = files::read_at(file, 0, &mut start).ok()?;
@@ -115,7 +118,7 @@ impl Layout {
         if stubs == 0 {
             return None;
         }
-        // All of the text lies in huge pages, even so.
+        // The whole text stays within huge pages nevertheless.
         let behind = (phase * PHASE_PAGES * PAGE).min(len - text.0.end);
         let remainder = behind.wrapping_sub(len) & (HUGE - 1);
         let below = if remainder < stubs { remainder + HUGE } else { remainder };
@@ -129,7 +132,7 @@ impl Layout {
     }
 }
 
-/// Bytes of a part of an image in the file, with zeroes behind the file's end.
+/// The bytes of a part of an image in the file, padded with zeros behind the file's end.
 fn bytes(file: NativeFile, (range, offset): &(Range<u64>, u64)) -> Option<Vec<u8>> {
     let mut out = vec![0; (range.end - range.start) as usize];
     let mut filled = 0;
@@ -142,30 +145,30 @@ fn bytes(file: NativeFile, (range, offset): &(Range<u64>, u64)) -> Option<Vec<u8
     Some(out)
 }
 
-/// Knowledge of a file.
+/// Cached analysis of a file.
 #[derive(Default)]
 struct Known {
-    /// Mappings of its text so far.
+    /// Number of mappings of its text so far.
     mapped: u32,
-    /// Bytes for the stubs of its sites, `None` until needed.
+    /// Bytes needed for the stubs of its sites, `None` until needed.
     stubs: Option<u64>,
-    /// `None` until it is needed.
+    /// `None` until needed.
     found: Option<Found>,
     phases: Map<u64, Phase>,
 }
 
-/// Knowledge of a file's image in one phase.
+/// Cached layout and image of a file for one phase.
 struct Phase {
-    /// `None` if it is none, or none that can be treated so.
+    /// `None` if the file is not an image that can be shared.
     layout: Option<Arc<Layout>>,
-    /// `None` until it is needed; `Some(None)` if it cannot be made.
+    /// `None` until needed; `Some(None)` if the image cannot be made.
     image: Option<Option<Arc<Image>>>,
 }
 
-/// The sites and `cpuid` instructions of a text, which are the same in all phases.
+/// The sites and `cpuid` instructions of a text, the same in all phases.
 type Found = Arc<(Vec<ProvenSite>, Arc<Cpuids>)>;
 
-/// Finds the certain sites and `cpuid` instructions of a text.
+/// Finds the proven sites and `cpuid` instructions of a text.
 fn found_in(text: &[u8]) -> Found {
     let certain = analyse::certain(text, NOWHERE).into_iter().filter(|site| site.nr != SYS_RT_SIGRETURN);
     Arc::new((certain.collect(), Arc::new(super::cpuids_to_replace(text))))
@@ -177,9 +180,9 @@ fn phase(slot: u64) -> u64 {
     slot / SAME_PHASE % PHASES
 }
 
-/// The image's layout for a slot, and its key.
+/// The image's key, and its layout for a slot.
 pub fn layout(fd: i32, slot: u64) -> Option<(FileKey, Arc<Layout>)> {
-    // The stubs of the vDSO answer by themselves, and are made where it is mapped.
+    // The vDSO's stubs answer by themselves, and are generated by its own module when it is mapped.
     let file = FileKey::of(fd).filter(|file| !vdso::is(file))?;
     let phase = phase(slot);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,22 +192,22 @@ pub fn layout(fd: i32, slot: u64) -> Option<(FileKey, Arc<Layout>)> {
     Some((file, of_phase.layout.clone()?))
 }
 
-/// A copy of an image's pages that are not written to, with its sites rewritten and the stubs before it.
+/// A copy of an image's never-written pages, with its sites rewritten and preceded by the stubs.
 #[derive(Debug)]
 struct Image {
-    /// It is in memory.
+    /// A memory file.
     file: NativeFile,
     layout: Arc<Layout>,
     /// Bytes of stubs at the start of the window.
     stubs: u64,
     sites: Sites,
-    /// The `syscall` of each site.
+    /// Addresses of the sites' `syscall` instructions.
     syscalls: Set<u64>,
     cpuids: Arc<Cpuids>,
 }
 
 impl Image {
-    /// The image of the file, once it has been mapped often enough.
+    /// The file's image for a slot, once the file has been mapped often enough.
     fn of(fd: i32, slot: u64) -> Option<(FileKey, Arc<Image>)> {
         static MADE: Mutex<u64> = Mutex::new(0);
         let (file, layout) = layout(fd, slot)?;
@@ -274,17 +277,18 @@ impl Drop for Image {
 #[derive(Clone, Debug)]
 pub struct SharedText {
     start: u64,
-    /// The file of its image.
+    /// The original file of the image.
     pub file: FileKey,
     image: Arc<Image>,
-    /// True if no part of it has been changed since it was mapped.
+    /// True if no part of the window has changed since it was mapped.
     whole: bool,
-    /// Parts of the text that are no more.
+    /// Parts of the text that have been mapped over.
     cut: Vec<Range<u64>>,
 }
 
 impl SharedText {
-    /// The window whose text would be `range`.
+    /// The window that would put the image's text at `range`; `None` if there is no image or `range` does not
+    /// fit its layout.
     pub fn over(range: &Range<u64>, fd: i32, offset: u64, slot: u64) -> Option<SharedText> {
         let (file, image) = Image::of(fd, slot)?;
         let (text, text_offset) = &image.layout.text;
@@ -296,19 +300,19 @@ impl SharedText {
         fits.then_some(SharedText { start, file, image, whole: true, cut: Vec::new() })
     }
 
-    /// Its range.
+    /// Range of the window.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start + self.image.layout.window
     }
-    /// The part below the image, with the stubs.
+    /// The part below the image, which contains the stubs.
     pub fn below(&self) -> Range<u64> {
         self.start..self.start + self.image.layout.room.below
     }
-    /// The part that may be in huge pages; all code is in it.
+    /// The part that may lie in huge pages; it contains all code.
     pub fn huge(&self) -> Range<u64> {
         self.start..self.start + self.image.layout.window / HUGE * HUGE
     }
-    /// Its text.
+    /// Range of the text.
     pub fn text(&self) -> Range<u64> {
         let (text, _) = &self.image.layout.text;
         self.start + text.start..self.start + text.end
@@ -317,19 +321,19 @@ impl SharedText {
     pub fn text_offset(&self) -> u64 {
         self.image.layout.text.1
     }
-    /// Its `cpuid` instructions, by their places in the text.
+    /// `cpuid` instructions, by their offsets in the text.
     pub fn cpuids(&self) -> Arc<Cpuids> {
         self.image.cpuids.clone()
     }
 
-    /// Maps it.
+    /// Maps the window into its space.
     pub fn map(&self, native: &Native) -> Result<(), Errno> {
         let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE | libc::MAP_FIXED;
         let (start, len) = (self.start, self.image.layout.window);
         native.mmap(start, len, libc::PROT_READ | libc::PROT_EXEC, flags, self.image.file.0, 0)
     }
 
-    /// True if `range` shows the file from `offset` on and has not been changed.
+    /// True if `range` maps the file from `offset` and no part of the window has changed.
     pub fn shows(&self, range: &Range<u64>, offset: u64) -> bool {
         let is = |(part, part_offset): &(Range<u64>, u64)| {
             let part = self.start + part.start..self.start + part.end;
@@ -338,13 +342,13 @@ impl SharedText {
         self.whole && self.image.layout.parts.iter().any(is)
     }
 
-    /// Notes that `range` is not what it was.
+    /// Records a change of mappings or protection in `range`.
     pub fn changes(&mut self, range: &Range<u64>) {
         self.whole &= !layout::overlap(&self.range(), range);
     }
 
-    /// Notes that something else is mapped in `range` now, which is not all of the text. False if there may be stubs among
-    /// that; the image has its own code again then.
+    /// Records a new mapping over `range`, which is only a part of the text. Returns false if the window is to be
+    /// dropped: `range` overlaps the stubs, and every site has its original code again.
     pub fn outlives(&mut self, range: &Range<u64>, native: &Native) -> bool {
         self.changes(range);
         if layout::overlap(&self.below(), range) {
@@ -356,7 +360,7 @@ impl SharedText {
         true
     }
 
-    /// Gives every site outside `range` its own code back. True where that fails.
+    /// Restores the original code of every site outside `range`. True if a write fails.
     pub fn give_back(&self, native: &Native, range: &Range<u64>) -> bool {
         let mut failed = false;
         for (site, patch) in self.image.sites.iter() {
@@ -368,7 +372,7 @@ impl SharedText {
         failed
     }
 
-    /// True if the `syscall` at `at` is a site's.
+    /// True if the `syscall` at `at` belongs to a rewritten site.
     pub fn has(&self, at: u64) -> bool {
         self.text().contains(&at) && self.image.syscalls.contains(&self.there(at))
     }

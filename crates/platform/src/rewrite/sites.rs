@@ -4,7 +4,7 @@ use super::stub::Stub;
 use belljar_base::Map;
 use std::ops::Range;
 
-/// Rewritten sites and their stubs, by addresses that mean the same in both.
+/// Rewritten sites and their stubs, by addresses in a common frame of reference.
 #[derive(Clone, Debug, Default)]
 pub struct Sites {
     /// Patches by the address of the first rewritten byte.
@@ -13,33 +13,33 @@ pub struct Sites {
     stubs: Map<u64, u64>,
 }
 
-/// Patch: a rewritten site.
+/// A rewritten site.
 #[derive(Clone, Debug)]
 pub struct Patch {
-    /// The bytes that were there before.
+    /// The original bytes of the site.
     pub original: Vec<u8>,
     stub: u64,
     stub_len: u64,
-    /// Pairs of (offset in the stub, address that the kernel sees), ascending: each holds until
+    /// Pairs of (offset in the stub, address visible to the kernel), ascending by offset: each holds until
     /// the next one.
     places: Vec<(u64, u64)>,
-    /// The addresses among them, behind the `syscall`, at which a thread may go on in the stub.
+    /// The addresses among them, behind the `syscall`, at which a thread may resume in the stub.
     displaced: Range<u64>,
 }
 
-/// A place in a stub as the kernel sees it.
+/// A position in a stub as visible to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visible {
-    /// The address in unmodified code.
+    /// The corresponding address in unmodified code.
     pub rip: u64,
-    /// True if the call is still to be made (or, at a stub's end, the stub is just being left).
+    /// True if the call is still to be made, and also at the stub's last jump.
     pub before_call: bool,
-    /// True if nothing of the site has been done yet.
+    /// True if no instruction of the site has taken effect yet.
     pub at_start: bool,
 }
 
 impl Sites {
-    /// Notes that a site leads to its stub at `at` now. `original` is what it was before.
+    /// Records that a site now jumps to its stub at `at`. `original` is its former content.
     pub fn insert(&mut self, stub: Stub, at: u64, original: Vec<u8>) {
         self.stubs.insert(at, stub.site);
         let stub_len = stub.code.len() as u64;
@@ -47,12 +47,12 @@ impl Sites {
         self.patches.insert(stub.site, patch);
     }
 
-    /// All of them, by the first rewritten byte.
+    /// All patches, by the address of the first rewritten byte.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Patch)> {
         self.patches.iter().map(|(&site, patch)| (site, patch))
     }
 
-    /// Keeps those for which `keep` holds.
+    /// Retains the patches for which `keep` returns true.
     pub fn retain(&mut self, keep: impl Fn(u64, &Patch) -> bool) {
         let Sites { patches, stubs } = self;
         patches.retain(|&site, patch| {
@@ -64,23 +64,24 @@ impl Sites {
         });
     }
 
-    /// Forgets those that share a byte with `range`: they may begin before it and reach into it.
+    /// Removes the patches that share a byte with `range`, including those that begin before it.
     pub fn forget(&mut self, range: &Range<u64>) {
         self.retain(|site, patch| site >= range.end || site + patch.len() <= range.start);
     }
 
-    /// Address at which a thread that the kernel sees at `rip` goes on, if that is in a stub.
+    /// Address in a stub at which a thread resumes that the kernel sees at `rip`; `None` if it resumes at
+    /// `rip` itself.
     pub fn native(&self, rip: u64) -> Option<u64> {
         let (_, patch) = self.patches.range(..rip).next_back()?;
         if !patch.displaced.contains(&rip) {
             return None;
         }
-        // The last match: several places of a stub's head stand for the site's start.
+        // The last match: several offsets at a stub's head represent the site's start.
         let place = patch.places.iter().rev().find(|place| place.1 == rip)?;
         Some(patch.stub + place.0)
     }
 
-    /// The place that the kernel sees of a thread that left the guest at `rip`, if that is in a stub.
+    /// Position visible to the kernel of a thread that exited at `rip`, if `rip` is in a stub.
     pub fn visible(&self, rip: u64) -> Option<Visible> {
         let (&stub, site) = self.stubs.range(..=rip).next_back()?;
         let patch = &self.patches[site];
@@ -94,7 +95,7 @@ impl Sites {
 }
 
 impl Patch {
-    /// Bytes of the site that are rewritten.
+    /// Number of rewritten bytes of the site.
     pub fn len(&self) -> u64 {
         self.original.len() as u64
     }

@@ -1,25 +1,25 @@
-//! The bytes of stubs.
+//! Machine code of stubs.
 //!
-//! Form A is `mov $nr, %eax; lea behind, %rcx; lea behind, %r11; jmp *%gs:0`, form B `lea behind,
-//! %rcx; lea rest, %r11; jmp *%gs:0; rest: displaced instructions; jmp back`. RCX and R11 are free
-//! because the `syscall` instruction destroys them.
+//! Form A is `mov $nr, %eax; lea behind, %rcx; lea behind, %r11; jmp *%gs:0`, form B `lea behind, %rcx; lea
+//! rest, %r11; jmp *%gs:0; rest: displaced instructions; jmp back`. RCX and R11 are free because the
+//! `syscall` instruction destroys them.
 
 use super::analyse::Form;
 use iced_x86::{BlockEncoder, BlockEncoderOptions, Instruction, InstructionBlock};
 use std::ops::Range;
 
-/// No stub is longer.
+/// Upper bound on the length of a stub.
 pub const LONGEST: u64 = 160;
 const JMP_GS_0: [u8; 8] = [0x65, 0xff, 0x24, 0x25, 0, 0, 0, 0];
 pub const LEA_RCX: [u8; 3] = [0x48, 0x8d, 0x0d];
 const LEA_R11: [u8; 3] = [0x4c, 0x8d, 0x1d];
 
-/// A stub and the site that is to jump to it.
+/// A stub and the site from which it is reached.
 pub struct Stub {
     pub code: Vec<u8>,
-    /// The first byte to be rewritten.
+    /// Address of the first byte to be rewritten.
     pub site: u64,
-    /// Bytes that are rewritten, at least.
+    /// Least number of rewritten bytes.
     pub patched: u64,
     /// See `Patch::places`.
     pub places: Vec<(u64, u64)>,
@@ -28,12 +28,12 @@ pub struct Stub {
 }
 
 impl Stub {
-    /// New bytes of the site of this form, which jump to the stub at `at`.
+    /// New content of the site for this form: a jump to the stub at `at`.
     pub fn jump_to(&self, at: u64, form: &Form) -> Option<Vec<u8>> {
         let mut code = jump(self.site, at)?.to_vec();
         match form {
             Form::A { mov } => code.extend_from_slice(&mov[5..]),
-            // What is left of displaced instructions must not run.
+            // Remainders of displaced instructions must not execute.
             Form::B { .. } => code.resize(self.patched.max(5) as usize, 0xcc),
         }
         Some(code)
@@ -58,19 +58,19 @@ pub fn lea(code: &mut Vec<u8>, at: u64, opcode: [u8; 3], to: u64) -> Option<()> 
     Some(())
 }
 
-/// The stub at `at` for the `syscall` at `syscall` behind `mov`.
+/// The stub at `at` for the `syscall` at `syscall`, preceded by `mov`.
 pub fn form_a(at: u64, syscall: u64, mov: &[u8]) -> Option<Stub> {
     let site = syscall - mov.len() as u64;
     let mut code = mov.to_vec();
     lea(&mut code, at, LEA_RCX, syscall + 2)?;
     lea(&mut code, at, LEA_R11, syscall + 2)?;
     code.extend_from_slice(&JMP_GS_0);
-    // Behind the mov a thread stands before the `syscall`, which is still there.
+    // Behind its `mov`, the stub's thread corresponds to one at the `syscall`, which is still intact.
     let places = vec![(0, site), (mov.len() as u64, syscall)];
     Some(Stub { code, site, patched: 5, places, displaced: 0..0 })
 }
 
-/// A stub at `at` that runs `code` first, all of which stands for the start of its site.
+/// A stub at `at` that runs `code` before the call; every address in `code` represents the start of the site.
 pub fn behind(mut code: Vec<u8>, at: u64, form: impl Fn(u64) -> Option<Stub>) -> Option<Stub> {
     let len = code.len() as u64;
     let call = form(at + len)?;
@@ -80,7 +80,7 @@ pub fn behind(mut code: Vec<u8>, at: u64, form: impl Fn(u64) -> Option<Stub>) ->
     (code.len() as u64 <= LONGEST).then_some(Stub { code, places, ..call })
 }
 
-/// The stub at `at` for the `syscall` at `site`, with what it displaces.
+/// The stub at `at` for the `syscall` at `site`, with the instructions displaced.
 pub fn form_b(at: u64, site: u64, displaced: &[Instruction]) -> Option<Stub> {
     let mut code = Vec::new();
     let rest = at + (LEA_RCX.len() + 4 + LEA_R11.len() + 4 + JMP_GS_0.len()) as u64;
@@ -95,7 +95,7 @@ pub fn form_b(at: u64, site: u64, displaced: &[Instruction]) -> Option<Stub> {
     let encoded = BlockEncoder::encode(64, block, options).ok()?;
     let mut places = vec![(0, site)];
     for (instruction, &offset) in moved.iter().zip(&encoded.new_instruction_offsets) {
-        // One that became several has no place of its own.
+        // An instruction expanded to several has no single offset.
         if offset == u32::MAX {
             return None;
         }
@@ -114,7 +114,7 @@ pub fn form_b(at: u64, site: u64, displaced: &[Instruction]) -> Option<Stub> {
     })
 }
 
-/// An instruction decoded relative to its site, as it stands there.
+/// An instruction decoded relative to its site, relocated to the site.
 fn at_site(instruction: &Instruction, site: u64) -> Instruction {
     let mut moved = *instruction;
     moved.set_ip(instruction.ip().wrapping_add(site));

@@ -1,4 +1,4 @@
-//! Blobs of instructions run in native processes of their own, and forks of near and far guests.
+//! Guests of a few instructions in native processes of their own, and forks of near and far guests.
 #![allow(unsafe_code, missing_docs)]
 
 #[path = "../near/fixture.rs"]
@@ -12,12 +12,12 @@ use fixture::Guest;
 const BOTH: [Placement; 2] = [Placement::Near, Placement::Far];
 const READ_WRITE: Prot = Prot::READ.union(Prot::WRITE);
 
-/// Address at which a test may map what it likes.
+/// Address at which a test may map freely.
 fn room(guest: &Guest) -> u64 {
     guest.machine.space_range(guest.space).start + (1 << 20)
 }
 
-/// The same thread in a fork of the guest.
+/// A copy of the thread in a fork of the guest.
 fn fork(guest: &mut Guest, thread: ContextId) -> (SpaceId, ContextId) {
     let space = guest.machine.fork_space(guest.space).unwrap();
     (space, guest.machine.copy_context(thread, space))
@@ -25,7 +25,7 @@ fn fork(guest: &mut Guest, thread: ContextId) -> (SpaceId, ContextId) {
 
 #[test]
 fn calls_have_the_same_registers_near_and_far() {
-    // Rewritten after the second trap; RAX is the kernel's answer, RBX counts.
+    // Rewritten after the second trap; RAX holds the kernel's answer, RBX a counter.
     let blob = blob!(
         registers,
         ".fill 24, 1, 0x90",
@@ -121,7 +121,7 @@ fn a_fork_has_its_own_memory_and_goes_on_where_its_parent_was() {
         let in_parent = *guest.regs(thread);
         assert_eq!(in_parent.rdi, 5, "{placement:?}");
         assert_eq!(in_parent.rip, in_child.rip);
-        // And a fork of the fork.
+        // A fork of the fork.
         let grandchild_space = guest.machine.fork_space(space).unwrap();
         let grandchild = guest.machine.copy_context(child, grandchild_space);
         guest.machine.destroy_context(child);
@@ -202,7 +202,7 @@ fn a_killed_process_is_told_and_hangs_nobody() {
     guest.syscall(thread);
     let before = children();
     let pid = *before.iter().max().expect("the guest has a process");
-    // SAFETY: a child of this process that has not been waited for.
+    // SAFETY: an unreaped child of this process.
     unsafe { libc::kill(pid_of(&guest).unwrap_or(pid), libc::SIGKILL) };
     let killed = (0..1000).any(|_| guest.machine.resume(thread) == Exit::Killed);
     assert!(killed);
@@ -213,7 +213,7 @@ fn a_killed_process_is_told_and_hangs_nobody() {
     assert!(guest.machine.fork_space(space).is_err());
 }
 
-/// The process whose memory holds the guest's text: other tests have theirs at the same time.
+/// The process that maps the guest's text: other tests have processes at the same time.
 fn pid_of(guest: &Guest) -> Option<i32> {
     let line = format!("{:x}-", guest.text);
     let has_text = |pid: &i32| {
@@ -255,9 +255,9 @@ fn nothing_of_the_simulator_is_in_a_fork_of_a_near_guest() {
     assert_eq!(descriptors(pid), 2, "channel and socket");
     let (low, high) = mappings(pid);
     assert!(low.iter().all(|at| (guest.text >> 36) == (at >> 36)), "not of this slot: {low:x?}");
-    // Image, stack, channel and worker, and nothing where libraries and heaps are.
+    // Image, stack, channel and worker only; no libraries or heaps.
     assert!(high.iter().all(|at| belljar_platform::layout::SHIM_AREA.contains(at)), "{high:x?}");
-    // Both go on here, and their forks' forks there.
+    // Both resume near, the forks of their forks far.
     assert_eq!(guest.machine.resume(thread), Exit::Syscall);
     assert_eq!(other.machine.resume(besides), Exit::Syscall);
     let grandchild = guest.machine.fork_space(space).unwrap();
@@ -271,7 +271,7 @@ fn descriptors(pid: i32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// Start addresses of a process's mappings: below the simulator's part, and in it.
+/// Start addresses of a process's mappings below and inside the simulator's part.
 fn mappings(pid: i32) -> (Vec<u64>, Vec<u64>) {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let start = |line: &str| u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
@@ -313,7 +313,7 @@ fn a_near_guest_whose_addresses_are_taken_goes_on_far() {
         let mut byte = [0];
         guest.machine.read(guest.space, FIXED.start, &mut byte).unwrap();
         assert_eq!(byte[0], n as u8 + 1);
-        // Only one of them has its text here.
+        // Only one of them has its text in the far process.
         assert_eq!(pid_of(&guest).is_some(), n == 1);
     }
 }
@@ -338,7 +338,7 @@ fn stepping_shows_one_instruction_at_a_time_and_no_trace_of_it() {
             assert_eq!(guest.machine.step(thread), Exit::Stepped);
             assert_eq!(guest.regs(thread).rip, start + len);
         }
-        // It would store the flag that makes it step.
+        // `pushf` would store the trap flag.
         assert_eq!(guest.machine.step(thread), Exit::Preempted);
         assert_eq!(guest.regs(thread).rip, start + 4);
         assert_eq!(guest.machine.resume(thread), Exit::Syscall);

@@ -1,4 +1,4 @@
-//! System calls, faults, preemption, memory: everything without rewriting.
+//! System calls, faults, preemption and memory, without rewriting.
 
 use crate::blob;
 use crate::fixture::{Guest, STACK};
@@ -99,7 +99,7 @@ fn addresses_that_are_no_code_fault_before_the_cpu_sees_them() {
 #[test]
 fn a_jump_to_nowhere_faults_there() {
     let mut guest = Guest::new(blob!(wild, "jmp rax"));
-    // Nothing, no page, this thread's stack, which is not executable.
+    // Unmapped addresses, and this thread's stack, which is not executable.
     let local = 0u8;
     for target in [0, 0x7000_0000_0000, &raw const local as u64] {
         let thread = guest.thread();
@@ -212,7 +212,7 @@ fn each_thread_has_its_own_fs_and_the_simulator_keeps_its() {
             assert_eq!(guest.regs(thread).rbx, n as u64 + 100);
             assert_eq!(guest.regs(thread).fs_base, base + n as u64 * 64);
         }
-        // Thread-local state of the simulator itself.
+        // Thread-local state of the simulator itself is intact.
         assert!(std::thread::current().name().is_some());
     }
 }
@@ -271,7 +271,7 @@ fn fixed_addresses_belong_to_one_space_at_a_time() {
     let range = 0x5a40_0000..0x5a50_0000;
     a.machine.claim_fixed(a.space, range.clone()).unwrap();
     a.machine.claim_fixed(a.space, 0x5a50_0000..0x5a60_0000).unwrap();
-    // It goes on in a process of its own, where they are free.
+    // The space becomes far: the addresses are free in a process of its own.
     b.machine.claim_fixed(b.space, 0x5a4f_f000..0x5a70_0000).unwrap();
     assert_eq!(a.machine.claim_fixed(a.space, 0x5670_0000_0000..0x5670_0000_1000), Err(Errno::EINVAL));
     a.machine.map(a.space, 0x5a4f_f000, 8192, Prot::READ | Prot::WRITE, Backing::Anonymous).unwrap();

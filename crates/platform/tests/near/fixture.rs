@@ -33,7 +33,7 @@ macro_rules! blob {
     }};
 }
 
-/// Hosts differ between tests, which run in one process.
+/// Tests run in one process, so each takes another host.
 static NEXT_HOST: AtomicU32 = AtomicU32::new(0);
 pub const HOSTS: u32 = 128;
 pub const FIRST_PROGRAM_HOST: u32 = 96;
@@ -55,18 +55,18 @@ impl Guest {
         Guest::load(code, true, Placement::Near)
     }
 
-    /// The same in anonymous memory, as JIT code is: never rewritten.
+    /// The same in anonymous memory, like JIT code: never rewritten.
     pub fn anonymous(code: &[u8]) -> Guest {
         Guest::load(code, false, Placement::Near)
     }
 
-    /// The same as text of a file wherever.
+    /// The same as text of a file, near or far.
     #[allow(dead_code)]
     pub fn placed(code: &[u8], placement: Placement) -> Guest {
         Guest::load(code, true, placement)
     }
 
-    /// The same in anonymous memory wherever.
+    /// The same in anonymous memory, near or far.
     #[allow(dead_code)]
     pub fn anonymous_placed(code: &[u8], placement: Placement) -> Guest {
         Guest::load(code, false, placement)
@@ -74,7 +74,7 @@ impl Guest {
 
     fn load(code: &[u8], as_file: bool, placement: Placement) -> Guest {
         belljar_platform::init().expect("this machine can run guests");
-        // The hosts of programs.rs are the last ones; each host has two slots and more.
+        // The last hosts belong to programs.rs; each host has more than two slots.
         let number = NEXT_HOST.fetch_add(1, Ordering::Relaxed);
         let host = number % FIRST_PROGRAM_HOST;
         let mut machine = HostMachine::new(host, HOSTS);
@@ -122,7 +122,7 @@ impl Guest {
         regs
     }
 
-    /// Resumes and expects a system call; gives its number.
+    /// Resumes, expects a system call and returns its number.
     pub fn syscall(&mut self, thread: ContextId) -> u64 {
         match self.machine.resume(thread) {
             Exit::Syscall => self.machine.regs(thread).rax,
@@ -130,7 +130,7 @@ impl Guest {
         }
     }
 
-    /// Steps, which must be an instruction or a call: its number, and 7 is what it is answered.
+    /// Single-steps: `None` after an instruction; at a call, returns its number and answers 7.
     pub fn step_or_answer(&mut self, thread: ContextId) -> Option<u64> {
         self.regs(thread).rflags |= 0x100;
         match self.machine.resume(thread) {

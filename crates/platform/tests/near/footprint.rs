@@ -1,16 +1,16 @@
-//! Footprints: the memory that guests access when they run next.
+//! Footprints: the memory that guests will access when they next run.
 
 use crate::blob;
 use crate::fixture::Guest;
 use belljar_base::Footprint;
 use belljar_machine::{Backing, ContextId, GuestMemory, Platform, Prot};
 
-/// Far from the stack, as data is.
+/// Offset of the data, far from the stack.
 const DATA: u64 = 16 << 20;
 const FAR: u64 = 3 << 12;
 
-/// A program that makes a call, adds two words in data and stores the sum on its stack, and so forth; some of it lies in
-/// another page.
+/// A program that loops: it makes a call, adds two words of data and stores the sum on its stack. Part of its
+/// code lies in another page.
 fn waiting() -> (Guest, ContextId) {
     let mut guest = Guest::new(blob!(
         trail,
@@ -45,7 +45,8 @@ fn pages(guest: &Guest, thread: ContextId) -> Vec<u64> {
 fn where_one_guest_has_gone_others_like_it_are_expected() {
     let (mut first, thread) = waiting();
     let (mut second, waiter) = waiting();
-    // Its registers tell of the start of the data, but not of the rest, nor of the code that it jumps to.
+    // The registers reveal the start of the data, but neither the rest nor the code that the program jumps
+    // to.
     let knows_little = |guest: &Guest, thread, told| {
         let (known, data) = (pages(guest, thread), guest.text + DATA);
         assert!(known.contains(&(guest.text)), "{told}");

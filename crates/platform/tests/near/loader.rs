@@ -1,5 +1,5 @@
-//! Loads real programs and makes their system calls natively, as far as a program with one thread
-//! needs them: enough to see that the platform runs code that it was not written for.
+//! Loads real programs and makes their system calls natively, to the extent that a program with one thread
+//! needs them: a test of the platform with code that was not written for it.
 
 use crate::fixture::HOSTS;
 use belljar_linux_abi::Errno;
@@ -16,12 +16,12 @@ pub struct Program {
     pub machine: HostMachine,
     pub space: SpaceId,
     path: PathBuf,
-    /// New mappings go below this address.
+    /// New mappings are allocated below this address.
     top: u64,
     heap: u64,
     brk: u64,
     pub output: Vec<u8>,
-    /// System calls made.
+    /// Number of system calls made.
     pub calls: u64,
 }
 
@@ -41,7 +41,7 @@ fn field(bytes: &[u8], at: usize, len: usize) -> u64 {
 }
 
 impl Program {
-    /// Runs `args[0]` to its end; gives it and its exit status.
+    /// Runs `args[0]` to its end; returns it and its exit status.
     pub fn run(host: u32, args: &[&str]) -> (Program, i32) {
         belljar_platform::init().expect("this machine can run guests");
         let mut machine = HostMachine::new(host, HOSTS);
@@ -322,9 +322,9 @@ impl Program {
     }
 }
 
-/// The guest's pointers are pointers of this process, so its calls can be made as they are.
+/// The guest's pointers are pointers of this process, so its calls can be made unchanged.
 fn native(nr: i64, [a, b, c, d, e, f]: [u64; 6]) -> Result<u64, Errno> {
-    // SAFETY: whatever the guest asks for; the programs of these tests ask for nothing evil.
+    // SAFETY: depends on the guest; the programs of these tests are harmless.
     match unsafe { libc::syscall(nr, a, b, c, d, e, f) } {
         -1 => Err(std::io::Error::last_os_error().into()),
         value => Ok(value as u64),

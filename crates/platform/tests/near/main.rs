@@ -1,4 +1,4 @@
-//! Guests made of a few instructions, and what the platform makes of them.
+//! Guests of a few instructions, and their exits from the platform.
 #![allow(unsafe_code, missing_docs)]
 
 mod basic;

@@ -1,5 +1,5 @@
-//! Effects of the platform on the process around it. Each test runs this program again, with one of
-//! the ignored tests below, and looks at how that ends.
+//! Effects of the platform on the process around it. Each test runs this program again, with one of the
+//! ignored tests below, and checks its exit status.
 
 use crate::blob;
 use crate::fixture::Guest;
@@ -25,7 +25,7 @@ fn a_fault_of_the_simulator_itself_ends_it_as_usual() {
     assert_eq!(child(":", "child_null_read").signal(), Some(libc::SIGSEGV));
     assert_eq!(child(":", "child_trap").signal(), Some(libc::SIGTRAP));
     assert_eq!(child(":", "child_sent").signal(), Some(libc::SIGSEGV));
-    // The guard page of the stack: Rust's own handler, which says so and aborts.
+    // The guard page of the stack: Rust's own handler reports the overflow and aborts.
     assert_eq!(child(":", "child_overflow").signal(), Some(libc::SIGABRT));
 }
 
@@ -53,7 +53,7 @@ fn child_runs_a_guest() {
 #[ignore = "run by another test"]
 fn child_null_read() {
     one_call();
-    // SAFETY: it is not; that is the point. The process ends here.
+    // SAFETY: none; the invalid read is the point of the test and ends the process.
     unsafe { std::ptr::read_volatile(std::hint::black_box(8) as *const u8) };
 }
 

@@ -1,4 +1,4 @@
-//! Programs of this machine print under the platform what they print natively.
+//! Programs of this machine print the same under the platform as natively.
 
 use crate::fixture::FIRST_PROGRAM_HOST;
 use crate::loader::Program;
@@ -11,7 +11,7 @@ fn same(index: u32, args: &[&str]) {
         eprintln!("skipped: no {} here", args[0]);
         return;
     }
-    // The last round made this thread a worker.
+    // The previous round made this thread a worker.
     belljar_platform::release_thread();
     let native = Command::new(args[0])
         .args(&args[1..])
@@ -26,7 +26,7 @@ fn same(index: u32, args: &[&str]) {
     assert_eq!(Some(status), native.status.code());
     let counts = program.machine.call_ways(program.space);
     assert_eq!(counts.trapped + counts.rewritten, program.calls);
-    // A site traps twice at most unless it cannot be rewritten.
+    // A site traps at most twice unless it cannot be rewritten.
     eprintln!("{}: {counts:?}", args[0]);
 }
 
@@ -86,8 +86,7 @@ fn programs_run_on_two_workers_at_once() {
     threads.into_iter().for_each(|t| t.join().unwrap());
 }
 
-/// The loader reports the baseline CPU, whether `cpuid` can fault here or its
-/// instructions had to be replaced.
+/// The loader reports the baseline CPU, both with CPUID faulting and with replaced instructions.
 #[test]
 fn the_loader_finds_the_baseline() {
     let loader = "/lib64/ld-linux-x86-64.so.2";

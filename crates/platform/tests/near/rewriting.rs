@@ -1,11 +1,11 @@
-//! Rewritten call sites: a guest must not be able to tell.
+//! Rewritten call sites, which must be invisible to guests.
 
 use crate::blob;
 use crate::fixture::Guest;
 use belljar_machine::{Exit, Platform};
 
-/// Runs `code` as file text and as anonymous text and compares every exit; `first` is the first
-/// byte of the site, which must have become a jump in the one and not in the other.
+/// Runs `code` as file text and as anonymous text and compares every exit. `first` is the first byte of the
+/// site, which must have become a jump only in the file text.
 fn compare(code: &[u8], rounds: usize, first: u64) {
     let (mut rewritten, mut trapping) = (Guest::new(code), Guest::anonymous(code));
     let (a, b) = (rewritten.thread(), trapping.thread());
@@ -172,8 +172,8 @@ fn returns_from_signals_are_left_for_unwinders() {
     assert_eq!(guest.text_bytes(0, 9), [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05]);
 }
 
-/// Single steps show every address a thread can be interrupted at: none lies in a stub, and
-/// from each one the thread goes on rightly.
+/// Single steps stop a thread at every address at which it can be interrupted: none of them is in a stub, and
+/// the thread resumes correctly from each.
 #[test]
 fn single_steps_see_no_stub() {
     let code = blob!(
@@ -220,7 +220,7 @@ fn a_thread_may_go_on_behind_a_call_that_was_rewritten_meanwhile() {
     assert_eq!(guest.text_bytes(2, 1), [0xe9]);
     guest.regs(early).rax = 41;
     assert_eq!(guest.syscall(early), 42);
-    // A copy, as a new thread is, and a return to the address that a signal frame held.
+    // A copy, like a new thread, and a return to the address saved in a signal frame.
     let copy = guest.machine.copy_context(late, guest.space);
     guest.regs(copy).rax = 50;
     assert_eq!(guest.syscall(copy), 51);
@@ -228,7 +228,7 @@ fn a_thread_may_go_on_behind_a_call_that_was_rewritten_meanwhile() {
     guest.regs(again).rip = guest.text + 4;
     guest.regs(again).rax = 60;
     assert_eq!(guest.syscall(again), 61);
-    // Linux restarts a call by going back to its instruction.
+    // Linux restarts a call by moving RIP back to its instruction.
     guest.regs(again).rip -= 2;
     guest.regs(again).rax = 99;
     assert_eq!(guest.syscall(again), 99);
@@ -302,7 +302,7 @@ fn the_vdso_makes_system_calls_and_is_rewritten() {
     let mut guest = Guest::new(blob!(vdso, "2:", "call r15", "jmp 2b"));
     let at = guest.text + (1 << 20);
     assert_eq!(guest.machine.map_vdso(guest.space, at), Ok(4096));
-    // Where the C library's loader found it (see the unit test): the first function.
+    // Address of the first function, as found by the C library's loader (see the unit test).
     let regs = Regs { rip: guest.text, rsp: guest.stack, r15: at + 0x800, ..Regs::default() };
     let thread = guest.machine.create_context(guest.space, &regs);
     for _ in 0..4 {
@@ -329,7 +329,7 @@ fn a_fault_in_what_was_displaced_is_told_where_it_was() {
     let Exit::Fault(fault) = guest.machine.resume(thread) else { panic!("no fault") };
     assert_eq!((fault.signal, fault.addr), (libc::SIGSEGV, 0x18));
     assert_eq!(guest.relative_regs(thread).rip, 4);
-    // The handler of a JVM or of Go repairs and goes on at the same instruction, or behind it.
+    // Handlers of a JVM or of Go repair the fault and resume at the same instruction, or behind it.
     guest.regs(thread).rax = guest.stack - 8;
     guest.syscall(thread);
     assert_eq!(guest.regs(thread).r13, 5);

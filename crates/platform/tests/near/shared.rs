@@ -1,4 +1,4 @@
-//! Images that many guests run: their sites are rewritten before anybody gets there, and nobody can tell.
+//! Images shared by many guests: their sites are rewritten before the first use, invisibly to guests.
 
 use crate::blob;
 use crate::fixture::Guest;
@@ -9,9 +9,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const PAGE: u64 = 4096;
-/// More often than an image has to be mapped before it is worth it.
+/// More mappings than an image needs to be shared.
 const OFTEN: usize = 20;
-/// Pages of an image: headers, text, constants, data.
+/// Pages of the image: headers, text, constants, data.
 const PARTS: [Prot; 4] =
     [Prot::READ, Prot::READ.union(Prot::EXEC), Prot::READ, Prot::READ.union(Prot::WRITE)];
 const TEXT: u64 = PAGE;
@@ -43,7 +43,7 @@ fn image(code: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A guest with such an image.
+/// A guest that maps such an image.
 struct Loaded {
     guest: Guest,
     file: NativeFile,
@@ -65,7 +65,7 @@ impl DerefMut for Loaded {
 }
 
 impl Loaded {
-    /// One that has been mapped `times` before.
+    /// A guest with an image that has been mapped `times` before.
     fn after(code: &[u8], times: usize) -> Loaded {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let mut guest = Guest::new(&[0x90]);
@@ -86,7 +86,7 @@ impl Loaded {
         loaded
     }
 
-    /// Maps the image as the C library's loader does: all of it first, then part by part over that.
+    /// Maps the image like the C library's loader: the whole file first, then each part over it.
     fn map(&mut self) {
         let (machine, space, file) = (&mut self.guest.machine, self.guest.space, self.file);
         machine
@@ -107,12 +107,12 @@ impl Loaded {
         self.guest.machine.read(self.guest.space, self.base + offset, &mut out).unwrap();
         out
     }
-    /// A thread that starts where the text does.
+    /// A thread that starts at the start of the text.
     fn start(&mut self) -> ContextId {
         let regs = Regs { rip: self.text(), rsp: self.guest.stack, ..Regs::default() };
         self.guest.machine.create_context(self.guest.space, &regs)
     }
-    /// Registers with addresses from the text and the stack.
+    /// Registers with addresses relative to the text and the stack.
     fn seen(&self, thread: ContextId) -> Regs {
         let mut regs = *self.guest.machine.regs(thread);
         for address in [&mut regs.rip, &mut regs.rcx] {
@@ -127,7 +127,7 @@ impl Loaded {
     }
 }
 
-/// Both forms, and a call that asks for an id.
+/// Both forms, and a call that returns an id.
 fn both_forms() -> &'static [u8] {
     blob!(
         shared_forms,
@@ -174,7 +174,7 @@ fn what_is_not_code_is_what_the_file_has() {
     late.machine.write(space, data, b"mine").unwrap();
     late.map();
     assert_eq!((late.bytes(CONSTANTS, 9), late.bytes(DATA, 4)), (b"constants".to_vec(), b"data".to_vec()));
-    // What was written to once has to be read from the file again.
+    // A page that has been written must be read from the file again.
     late.machine.protect(space, constants, PAGE, Prot::READ | Prot::WRITE).unwrap();
     late.machine.write(space, constants, b"variables").unwrap();
     let backing = Backing::PrivateFile { file: late.file, offset: CONSTANTS };
@@ -182,7 +182,7 @@ fn what_is_not_code_is_what_the_file_has() {
     assert_eq!(late.bytes(CONSTANTS, 9), b"constants");
 }
 
-/// As in `rewriting.rs`, with stubs that were there from the beginning.
+/// As in `rewriting.rs`, with stubs that exist from the beginning.
 #[test]
 fn single_steps_see_no_stub() {
     let mut late = Loaded::after(both_forms(), OFTEN);
@@ -204,20 +204,21 @@ fn a_thread_goes_on_behind_a_call_and_calls_again() {
     let mut late = Loaded::after(both_forms(), OFTEN);
     let thread = late.start();
     assert_eq!((late.syscall(thread), late.syscall(thread)), (44, 1));
-    // A return to what a signal frame held, behind the call of form B: it is made by the stub's end.
+    // A return to the address saved in a signal frame, behind the call of form B: the end of the stub serves
+    // it.
     let again = late.start();
     late.regs(again).rip = late.text() + FORM_B + 2;
     late.regs(again).rax = 60;
     assert_eq!(late.syscall(again), 44);
     assert_eq!((late.regs(again).r12, late.regs(again).rbx), (61, 1));
-    // Linux restarts a call by going back to its instruction.
+    // Linux restarts a call by moving RIP back to its instruction.
     for (site, rax) in [(FORM_A + 5, 44), (FORM_B, 99)] {
         late.regs(again).rip = late.text() + site;
         late.regs(again).rax = rax;
         assert_eq!(late.syscall(again), rax);
         assert_eq!(late.seen(again).rip, site + 2);
     }
-    // To the instruction of form A it is a jump past what was rewritten: that traps, as often as it is done.
+    // For form A this is a jump past the rewritten bytes, which traps each time.
     assert_eq!(late.counts().0, 1);
 }
 
@@ -235,7 +236,7 @@ fn a_debugger_sees_the_code_as_it_is() {
         assert_eq!(late.syscall(thread), 44);
     }
     assert_eq!(late.counts(), (6, 1));
-    // Others have what they had.
+    // Other guests keep their content.
     assert_eq!(late.bytes(CONSTANTS, 9), b"constants");
 }
 
@@ -264,12 +265,12 @@ fn text_in_whose_place_something_else_is_has_no_sites() {
     late.machine.write(space, text, other).unwrap();
     late.machine.protect(space, text, PAGE, Prot::READ | Prot::EXEC).unwrap();
     let thread = late.start();
-    // Behind the call of form B there was a stub's end to go to.
+    // The resume address behind the call of form B used to be in a stub.
     late.regs(thread).rip = text + FORM_B + 2;
     for round in 0..4 {
         assert_eq!(late.syscall(thread), round);
     }
-    // What is taken away goes, and the addresses are free for what comes.
+    // Unmapping the image removes the window, and its addresses are free for new mappings.
     let (low, base) = (late.base - late.room.below, late.base);
     late.machine.unmap(space, base, 4 * PAGE).unwrap();
     late.machine.map(space, low, PAGE, Prot::READ | Prot::WRITE, Backing::Anonymous).unwrap();
@@ -291,7 +292,7 @@ fn data_of_many_guests_lies_at_different_places_of_a_huge_page() {
         assert_eq!((room.remainder % PAGE, room.align % PAGE), (0, 0));
         places.insert((room.remainder + DATA) % room.align);
     }
-    // No more than there are pages between its text and its data.
+    // No more phases than pages between text and data.
     assert_eq!(places.into_iter().collect::<Vec<_>>(), [0, PAGE]);
     drop(machine);
 }

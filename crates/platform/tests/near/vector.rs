@@ -1,12 +1,12 @@
-//! Vector and floating-point state belongs to the guest thread, whatever the simulator does with
-//! the registers meanwhile.
+//! Vector and floating-point state belongs to the guest thread, regardless of the simulator's use of the
+//! registers in between.
 
 use crate::blob;
 use crate::fixture::Guest;
 use belljar_machine::{ContextId, GuestMemory, Platform};
 use std::arch::asm;
 
-/// Loads 32 registers of 64 bytes from RDI, calls, stores them to RSI, calls; for ever.
+/// Loads 32 registers of 64 bytes from RDI, calls, stores them to RSI, calls; endlessly.
 fn all_registers(avx512: bool) -> &'static [u8] {
     if avx512 {
         blob!(
@@ -51,9 +51,9 @@ fn all_registers(avx512: bool) -> &'static [u8] {
     }
 }
 
-/// Changes the registers as the simulator may between two resumes.
+/// Clobbers the registers as the simulator may between two resumes.
 fn spoil(avx512: bool) {
-    // SAFETY: the features were checked for; everything is declared clobbered.
+    // SAFETY: the features have been checked; everything is declared clobbered.
     unsafe {
         if avx512 {
             asm!(
@@ -84,7 +84,7 @@ fn survives(mut guest: Guest, avx512: bool) {
     let registers = if avx512 { 32 } else { 16 };
     let (space, from, to) = (guest.space, guest.stack - 4096, guest.stack - 8192);
     let threads: Vec<ContextId> = (0..2).map(|_| guest.thread()).collect();
-    // Which registers hold something: all, none beyond XMM, one upper half only.
+    // Cases: all registers in use, none beyond XMM, one upper half only.
     for round in 0..12u64 {
         for (index, &thread) in threads.iter().enumerate() {
             let seed = round * 2 + index as u64;
@@ -154,7 +154,8 @@ fn all_of_avx512_survives_where_the_cpu_has_it() {
     }
 }
 
-/// With 1 in RDI fills registers of AVX-512, else stores one of each kind to RSI and what is in use to RSI + 128; calls; for ever.
+/// With 1 in RDI fills registers of AVX-512, else stores one of each kind to RSI and the in-use mask to RSI +
+/// 128; calls; endlessly.
 fn fills_or_looks() -> &'static [u8] {
     blob!(
         fills_or_looks,
@@ -186,7 +187,7 @@ fn what_one_guest_leaves_in_registers_the_next_does_not_find() {
     if !std::arch::is_x86_feature_detected!("avx512bw") {
         return;
     }
-    // Once more as the simulator is started, with a C library that does without these registers: then nobody asks the CPU.
+    // Once more in a new process with a C library that avoids these registers: then the CPU is not queried.
     let tunables = "GLIBC_TUNABLES";
     if std::env::var_os(tunables).is_none() {
         let this = "vector::what_one_guest_leaves_in_registers_the_next_does_not_find";
@@ -205,7 +206,7 @@ fn what_one_guest_leaves_in_registers_the_next_does_not_find() {
         guest.regs(fills).rdi = 1;
         guest.regs(looks).rdi = 0;
         guest.regs(looks).rsi = to;
-        // By traps at first, then by a stub where the site may be rewritten.
+        // By traps at first, then by a stub if the site can be rewritten.
         for round in 0..6 {
             assert_eq!(guest.syscall(fills), 39);
             for _ in 0..2 {
@@ -215,7 +216,7 @@ fn what_one_guest_leaves_in_registers_the_next_does_not_find() {
                 guest.machine.read(space, to, &mut found).unwrap();
                 assert_eq!(found[..72], [0; 72], "round {round}: registers");
                 let in_use = found[128];
-                // The mask registers and those above 15.
+                // Mask registers, and vector registers above 15.
                 assert_eq!(in_use & 0xa0, 0, "round {round}: {in_use:#x}");
             }
         }
@@ -289,7 +290,7 @@ fn state_from_a_signal_frame_is_repaired_before_the_cpu_sees_it() {
     assert_eq!(guest.read_u64(guest.stack - 32), 0x1111_1111_1111_1111);
     assert_eq!(guest.read_u64(guest.stack - 16), 0x2222_2222_2222_2222);
     assert_eq!(guest.read_u64(guest.stack - 40) as u32, 0xffff);
-    // A plain FXSAVE image: the upper halves return to zero.
+    // A plain FXSAVE image: the upper halves become zero.
     state[24..28].copy_from_slice(&0x1f80u32.to_le_bytes());
     guest.machine.set_xstate(thread, &state[..512]);
     guest.syscall(thread);
