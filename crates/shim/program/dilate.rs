@@ -1,4 +1,4 @@
-//! The program that processes in dilated time execute: [`belljar_shim::dilate`].
+//! Program that processes in dilated time execute: [`belljar_shim::dilate`].
 #![no_std]
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! The program in a far guest's process: [`belljar_shim::far`] and what a program without a
-//! standard library needs besides. The build script of `belljar-platform` compiles it.
+//! Program of a far guest's process: [`belljar_shim::far`] and the runtime support of a program without a
+//! standard library. The build script of `belljar-platform` compiles it.
 #![no_std]
 #![no_main]
 
@@ -9,8 +9,8 @@ core::arch::global_asm!(
     ".text",
     ".globl _start",
     "_start:",
-    // Linux starts a program with all registers zero. The simulator, in which the program lies too,
-    // calls (1, stack, channel, socket) for a fork of itself, and gets the child's process id.
+    // Linux starts a program with all registers zero. The simulator, which maps the program too, calls (1,
+    // stack, channel, socket) to fork itself; the call returns the child's process id.
     "test rdi, rdi",
     "jnz 2f",
     "xor ebp, ebp",
@@ -54,7 +54,7 @@ extern "C" fn map_stack() -> u64 {
 }
 
 extern "C" fn main() -> ! {
-    // SAFETY: the stack of a program just started has been replaced.
+    // SAFETY: the initial stack has been replaced.
     unsafe { belljar_shim::far::main() }
 }
 

@@ -1,16 +1,20 @@
-//! The library that QEMU loads (LD_PRELOAD) in a whole machine's simulated host. It ties QEMU's virtual clock, which counts
-//! instructions (`-icount`), to the host's simulated clock, and makes the packet sockets that are the machine's cables.
+//! Library loaded into QEMU (LD_PRELOAD) in the simulated host of a whole machine. It synchronises QEMU's
+//! virtual clock, which counts instructions (`-icount`), with the host's simulated clock, and opens the
+//! packet sockets that serve as the machine's cables.
 //!
-//! Computing takes a guest no simulated time, so QEMU's virtual clock runs ahead of the simulated one while the machine
-//! computes, and with it when the machine is idle. [`pace`] sleeps until the simulated clock is there. It does so
+//! Computation takes a guest no simulated time, so QEMU's virtual clock runs ahead of the simulated one while
+//! the machine computes, and with it when the machine is idle. [`pace`] sleeps until the simulated clock has
+//! caught up. It is called
 //!
-//! * before a frame is sent: it leaves at the virtual time at which the machine's driver has started the controller;
-//! * when the machine becomes idle, before QEMU works out for how long: frames and timers are then in time;
-//! * every quantum of virtual time while the machine computes, by a timer of QEMU's own: what arrives meanwhile is seen
-//!   at most a quantum late.
+//! * before a frame is sent, so that the frame leaves at the virtual time at which the machine's driver has
+//!   started the controller;
+//! * when the machine becomes idle, before QEMU computes the duration of the idle period, so that frames and
+//!   timers are in time;
+//! * every quantum of virtual time while the machine computes, by a timer of QEMU's own, so that the machine
+//!   sees arrivals at most a quantum late.
 //!
-//! It stands in front of three functions of the C library (`ppoll`, `send`, `getsockname`) and calls some of QEMU's, which its
-//! binary exports.
+//! The library interposes three functions of the C library (`ppoll`, `send`, `getsockname`) and calls
+//! functions that QEMU's binary exports.
 #![no_std]
 
 use core::ffi::{c_char, c_int, c_void};
@@ -21,7 +25,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     fail(c"the machine's clock: a panic\n")
 }
 
-/// The precompiled core library names it; nothing unwinds.
+/// Referenced by the precompiled core library; nothing unwinds.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
@@ -51,7 +55,7 @@ const CLOCK_MONOTONIC: c_int = 1;
 const TIMER_ABSTIME: c_int = 1;
 /// QEMU_CLOCK_VIRTUAL.
 const VIRTUAL: c_int = 1;
-/// Where `dlsym` looks: everywhere, and behind this library.
+/// Handles for `dlsym`: the global scope, and the objects behind this library.
 const RTLD_DEFAULT: *mut c_void = core::ptr::null_mut();
 const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
 const AF_UNIX: u16 = 1;
@@ -64,14 +68,14 @@ const SO_RCVBUF: c_int = 8;
 const PACKET_ADD_MEMBERSHIP: c_int = 1;
 const PACKET_MR_PROMISC: u16 = 1;
 const PACKET_IGNORE_OUTGOING: c_int = 23;
-/// The first descriptor that a process just started opens.
+/// Number of the first descriptor that a newly started process opens.
 const FIRST_SOCKET: c_int = 3;
-/// Bytes of frames that wait for the machine in each cable.
+/// Size of the receive buffer of each cable, in bytes.
 const RECEIVE_BUFFER: c_int = 4 << 20;
-/// Room for a QEMUTimer, which has some 48 bytes.
+/// Size reserved for a QEMUTimer, which has some 48 bytes.
 const TIMER_SIZE: usize = 256;
 
-/// A function that is looked up when it is first called.
+/// A function resolved at start-up.
 struct Function {
     name: &'static core::ffi::CStr,
     address: AtomicUsize,
@@ -82,7 +86,7 @@ impl Function {
         Function { name, address: AtomicUsize::new(0) }
     }
 
-    /// Looks it up, in `place`. False: there is none.
+    /// Resolves the function in the scope `place`; false if it does not exist.
     fn find(&self, place: *mut c_void) -> bool {
         // SAFETY: the name ends with a zero byte.
         let address = unsafe { dlsym(place, self.name.as_ptr()) } as usize;
@@ -121,28 +125,28 @@ static CLOCK_GET: Function = Function::new(c"qemu_clock_get_ns");
 static IDLE: Function = Function::new(c"all_cpu_threads_idle");
 static INIT_TIMER: Function = Function::new(c"timer_init_full");
 static SET_TIMER: Function = Function::new(c"timer_mod_ns");
-/// The big lock, by its names of QEMU 7 and 9.
+/// The big lock, by its names in QEMU 7 and QEMU 9.
 static LOCK: [Function; 2] =
     [Function::new(c"qemu_mutex_lock_iothread_impl"), Function::new(c"bql_lock_impl")];
 static UNLOCK: [Function; 2] = [Function::new(c"qemu_mutex_unlock_iothread"), Function::new(c"bql_unlock")];
 static LOCKED: [Function; 2] = [Function::new(c"qemu_mutex_iothread_locked"), Function::new(c"bql_locked")];
 
-/// The place of the big lock's names in [`LOCK`].
+/// Index of the big lock's names in [`LOCK`].
 static NAMES: AtomicUsize = AtomicUsize::new(0);
-/// True in a QEMU whose clock is tied.
+/// True in a QEMU whose clock is synchronised.
 static TIED: AtomicBool = AtomicBool::new(false);
-/// Packet sockets: descriptors from [`FIRST_SOCKET`] on.
+/// Number of packet sockets: descriptors from [`FIRST_SOCKET`] on.
 static SOCKETS: AtomicI32 = AtomicI32::new(0);
-/// Nanoseconds of virtual time between two looks at the simulated clock.
+/// Nanoseconds of virtual time between two synchronisations.
 static QUANTUM: AtomicI64 = AtomicI64::new(0);
-/// The simulated clock when the virtual one was 0, in nanoseconds; 0: not known yet.
+/// Simulated time at which the virtual clock was 0, in nanoseconds; 0 until it is known.
 static ORIGIN: AtomicI64 = AtomicI64::new(0);
-/// True while the quantum's timer is set.
+/// True while the quantum's timer is armed.
 static ARMED: AtomicBool = AtomicBool::new(false);
 
 #[repr(C, align(16))]
 struct Timer(core::cell::UnsafeCell<[u8; TIMER_SIZE]>);
-// SAFETY: only QEMU's functions for timers touch it, which lock.
+// SAFETY: only QEMU's timer functions access it, and they lock.
 unsafe impl Sync for Timer {}
 static TIMER: Timer = Timer(core::cell::UnsafeCell::new([0; TIMER_SIZE]));
 
@@ -150,7 +154,7 @@ static TIMER: Timer = Timer(core::cell::UnsafeCell::new([0; TIMER_SIZE]));
 #[unsafe(link_section = ".init_array")]
 static INIT: extern "C" fn() = start;
 
-/// Ends the process with a message on its standard error.
+/// Writes a message to standard error and ends the process.
 fn fail(message: &core::ffi::CStr) -> ! {
     // SAFETY: the bytes are the message's.
     unsafe {
@@ -159,7 +163,7 @@ fn fail(message: &core::ffi::CStr) -> ! {
     }
 }
 
-/// Looks functions up and opens the cables, before QEMU's `main`.
+/// Resolves functions and opens the cables before QEMU's `main`.
 extern "C" fn start() {
     let found = [&PPOLL, &SEND, &GETSOCKNAME].iter().all(|function| function.find(RTLD_NEXT));
     if !found {
@@ -175,23 +179,23 @@ extern "C" fn start() {
     // SAFETY: the names end with a zero byte; so do the values.
     let (quantum, interfaces) =
         unsafe { (getenv(c"BELLJAR_QUANTUM".as_ptr()), getenv(c"BELLJAR_INTERFACES".as_ptr())) };
-    // SAFETY: variables are strings.
+    // SAFETY: environment variables are strings.
     QUANTUM.store(unsafe { number(quantum) }.max(1), Relaxed);
     // SAFETY: likewise.
     unsafe { open_all(interfaces) };
-    // SAFETY: nothing else runs yet.
+    // SAFETY: no other thread runs yet.
     unsafe { unsetenv(c"LD_PRELOAD".as_ptr()) };
     TIED.store(true, Relaxed);
 }
 
-/// The number that a string of digits is.
+/// The value of a string of decimal digits; 0 for null.
 ///
 /// # Safety
 /// `text` is null, or a string that ends with a zero byte.
 unsafe fn number(mut text: *const c_char) -> i64 {
     let mut value = 0_i64;
     while !text.is_null() {
-        // SAFETY: not beyond the zero byte, at which the loop ends.
+        // SAFETY: not beyond the zero byte, which ends the loop.
         let digit = unsafe { *text } as u8;
         if !digit.is_ascii_digit() {
             break;
@@ -203,7 +207,7 @@ unsafe fn number(mut text: *const c_char) -> i64 {
     value
 }
 
-/// Opens a packet socket on each of these interfaces, separated by commas.
+/// Opens a packet socket on each of the interfaces in a list separated by commas.
 ///
 /// # Safety
 /// `names` is null, or a string that ends with a zero byte.
@@ -211,7 +215,7 @@ unsafe fn open_all(mut names: *const c_char) {
     let mut name = [0_u8; 16];
     let mut length = 0;
     while !names.is_null() {
-        // SAFETY: not beyond the zero byte, at which the loop ends.
+        // SAFETY: not beyond the zero byte, which ends the loop.
         let byte = unsafe { *names } as u8;
         if byte == b',' || byte == 0 {
             name[length..].fill(0);
@@ -231,7 +235,7 @@ unsafe fn open_all(mut names: *const c_char) {
     }
 }
 
-/// Opens a packet socket on an interface, that sees all that comes there.
+/// Opens a packet socket on an interface, in promiscuous mode.
 fn open(name: &[u8; 16]) {
     #[repr(C)]
     struct Address {
@@ -248,10 +252,10 @@ fn open(name: &[u8; 16]) {
         address: [u8; 8],
     }
     let protocol = ETH_P_ALL.to_be();
-    // SAFETY: the structures are as long as is said.
+    // SAFETY: the lengths are those of the structures.
     let opened = unsafe {
         let interface = if_nametoindex(name.as_ptr().cast()) as i32;
-        // No protocol until it is bound: frames of other interfaces are none of ours.
+        // No protocol before `bind`: the socket must not queue frames of other interfaces.
         let socket = socket(i32::from(AF_PACKET), SOCK_RAW, 0);
         let size = RECEIVE_BUFFER;
         setsockopt(socket, SOL_SOCKET, SO_RCVBUF, (&raw const size).cast(), 4);
@@ -274,38 +278,39 @@ fn is_cable(descriptor: c_int) -> bool {
 
 /// QEMU's virtual clock.
 fn virtual_now() -> i64 {
-    // SAFETY: the address is that of QEMU's function, whose signature this is.
+    // SAFETY: the address is that of QEMU's function, and so is the signature.
     unsafe { core::mem::transmute::<usize, ClockGet>(CLOCK_GET.get())(VIRTUAL) }
 }
 
-/// True if no processor of the machine has something to do.
+/// True if all processors of the machine are idle.
 fn idle() -> bool {
     // SAFETY: likewise.
     unsafe { core::mem::transmute::<usize, Idle>(IDLE.get())() }
 }
 
-/// The simulated clock.
+/// The simulated clock in nanoseconds.
 fn simulated_now() -> i64 {
     let mut now = Timespec { seconds: 0, nanoseconds: 0 };
-    // SAFETY: the structure is the clock's to write.
+    // SAFETY: the structure is writable.
     unsafe { clock_gettime(CLOCK_MONOTONIC, &raw mut now) };
     now.seconds * 1_000_000_000 + now.nanoseconds
 }
 
-/// Sleeps until the simulated clock is where the virtual one is. False: it is already, or beyond, as where QEMU's own calls have
-/// taken time; the machine catches up by what it computes next.
+/// Sleeps until the simulated clock reaches the virtual one. Returns false if it has already: QEMU's own
+/// calls have taken simulated time, and the machine catches up by its next computation.
 fn pace() -> bool {
     let due = ORIGIN.load(Relaxed) + virtual_now();
     let early = simulated_now() < due;
     if early {
         let until = Timespec { seconds: due / 1_000_000_000, nanoseconds: due % 1_000_000_000 };
-        // SAFETY: the structure is there. A signal that ends the sleep leaves it to the next one.
+        // SAFETY: the structure is valid. A signal may end the sleep early; the next call sleeps for the
+        // rest.
         unsafe { clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &raw const until, core::ptr::null_mut()) };
     }
     early
 }
 
-/// Sets the quantum's timer.
+/// Arms the quantum's timer.
 fn arm() {
     ARMED.store(true, Relaxed);
     // SAFETY: the timer has been initialised, and the signature is QEMU's.
@@ -315,18 +320,19 @@ fn arm() {
     }
 }
 
-/// The end of a quantum. Other threads of QEMU have their turn while this one sleeps, so it gives the big lock away.
+/// Callback at the end of a quantum. It releases the big lock, so that other threads of QEMU run while this
+/// one sleeps.
 unsafe extern "C" fn quantum_ends(_: *mut c_void) {
     let at = NAMES.load(Relaxed);
     ARMED.store(false, Relaxed);
-    // SAFETY: the signatures are QEMU's; the lock is given away by its holder only.
+    // SAFETY: the signatures are QEMU's; only the holder releases the lock.
     let held = unsafe { core::mem::transmute::<usize, Locked>(LOCKED[at].get())() };
     if held {
         // SAFETY: likewise.
         unsafe { core::mem::transmute::<usize, Unlock>(UNLOCK[at].get())() };
     }
     if !pace() {
-        // SAFETY: it has no arguments.
+        // SAFETY: no arguments.
         unsafe { sched_yield() };
     }
     if held {
@@ -338,7 +344,7 @@ unsafe extern "C" fn quantum_ends(_: *mut c_void) {
     }
 }
 
-/// Where QEMU's main thread waits.
+/// Interposes the call in which QEMU's main thread waits.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ppoll(
     entries: *mut c_void,
@@ -350,8 +356,8 @@ unsafe extern "C" fn ppoll(
     if tied {
         if ORIGIN.load(Relaxed) == 0 {
             ORIGIN.store(simulated_now() - virtual_now(), Relaxed);
-            // SAFETY: the timer has room for QEMU's structure, and the signature is QEMU's. Its clocks have been set up: the main
-            // loop waits.
+            // SAFETY: the timer has room for QEMU's structure, and the signature is QEMU's. QEMU's clocks
+            // have been set up before its main loop waits.
             unsafe {
                 let init = core::mem::transmute::<usize, InitTimer>(INIT_TIMER.get());
                 init(
@@ -377,7 +383,7 @@ unsafe extern "C" fn ppoll(
     ready
 }
 
-/// Sends a frame, at the virtual time at which the machine sends it.
+/// Sends a frame at the virtual time at which the machine sends it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn send(socket: c_int, bytes: *const c_void, length: usize, flags: c_int) -> isize {
     if is_cable(socket) {
@@ -387,7 +393,8 @@ unsafe extern "C" fn send(socket: c_int, bytes: *const c_void, length: usize, fl
     unsafe { core::mem::transmute::<usize, Send>(SEND.get())(socket, bytes, length, flags) }
 }
 
-/// The address of a socket. QEMU's datagram netdev takes none of packet sockets: they pass for abstract UNIX ones.
+/// The address of a socket. Packet sockets appear as abstract UNIX sockets, because QEMU's datagram netdev
+/// accepts no packet sockets.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getsockname(socket: c_int, address: *mut u8, length: *mut u32) -> c_int {
     if is_cable(socket) {

@@ -1,15 +1,15 @@
-//! What a program without a standard library needs besides its own code.
+//! Runtime support of a program without a standard library.
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     belljar_shim::system::exit(134)
 }
 
-/// The precompiled core library names it; nothing unwinds.
+/// Referenced by the precompiled core library; nothing unwinds.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
-// What the compiler calls for copies and comparisons.
+// Functions that the compiler calls for copies and comparisons.
 core::arch::global_asm!(
     ".text",
     ".globl memcpy",

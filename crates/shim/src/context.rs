@@ -1,14 +1,14 @@
-//! The saved state of a guest thread.
+//! Saved state of a guest thread.
 
 use crate::xstate::{
     AVX, DEFAULT_FCW, DEFAULT_MXCSR, SHOWN, SHOWN_SIZE, SSE, X87, XSAVE_SIZE, XsaveLayout, offset,
 };
 
-/// The MXCSR bits of the baseline; AMD has one more, which is not shown.
+/// MXCSR bits of the baseline; AMD processors have one more, which is hidden.
 const SHOWN_MXCSR: u32 = 0xffff;
 
-/// The general registers of a guest thread, in the order of the kernel's `struct user_regs_struct`
-/// where it has them; laid out as the simulated kernel's own.
+/// General registers of a guest thread, in the order of the kernel's `struct user_regs_struct` as far as it
+/// contains them; same layout as the simulated kernel's type.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -35,35 +35,35 @@ pub struct Regs {
     pub gs_base: u64,
 }
 
-/// `exit_rip` of a context whose way on must be looked up.
+/// Value of `exit_rip` that requires a lookup of the native resume address.
 pub const LOOK_UP: u64 = u64::MAX;
 
-/// General registers and vector state; the entry code reads and writes it by fixed offsets.
+/// General registers and vector state of a guest thread; the entry code accesses it by fixed offsets.
 #[repr(C, align(64))]
 #[derive(Clone)]
 pub struct Context {
-    /// General registers as the kernel sees them.
+    /// General registers as visible to the kernel.
     pub regs: Regs,
-    /// RIP at the last exit if `resume_at` belongs to it, else [`LOOK_UP`].
+    /// RIP at the last exit if `resume_at` corresponds to it, else [`LOOK_UP`].
     pub exit_rip: u64,
-    /// Native address to resume at while `regs.rip` is still `exit_rip`: it may be in a stub.
+    /// Native address to resume at if `regs.rip` still equals `exit_rip`: it may be in a stub.
     pub resume_at: u64,
-    /// The generation of the space's patches that `resume_at` comes from.
+    /// Generation of the space's patches at which `resume_at` was determined.
     pub generation: u32,
-    /// Its address space.
+    /// Index of its address space.
     pub space: u32,
-    /// Its number among all contexts that its host has had; 0 before it has one.
+    /// Serial number among all contexts of its host; 0 until assigned.
     pub number: u64,
-    /// Ids that stubs answer with, in the order of [`crate::worker::ANSWERED`] behind the clocks;
-    /// negative where the call has to be made.
+    /// Ids returned by stubs, in the order of [`crate::worker::ANSWERED`] after the clocks; negative if the
+    /// system call must be made.
     pub ids: [i64; IDS],
     /// Vector state in compacted form.
     pub xsave: Xsave,
 }
 
-/// Number of kinds of ids that stubs answer.
+/// Number of id calls that stubs answer.
 pub const IDS: usize = 8;
-/// None of them.
+/// Value of [`Context::ids`] for which stubs answer no id call.
 pub const NO_IDS: [i64; IDS] = [-1; IDS];
 
 /// An XSAVE image with room for the largest layout.
@@ -78,16 +78,16 @@ impl Xsave {
     fn put(&mut self, offset: usize, bytes: &[u8]) {
         self.0[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
-    /// The components not in their initial state.
+    /// The components that are not in their initial state (XSTATE_BV).
     pub fn in_use(&self) -> u64 {
         self.u64_at(offset::XSTATE_BV)
     }
-    /// Declares which components are not in their initial state.
+    /// Sets the components that are not in their initial state (XSTATE_BV).
     pub fn set_in_use(&mut self, components: u64) {
         self.put(offset::XSTATE_BV, &components.to_le_bytes());
     }
 
-    /// The state of a new process.
+    /// Vector state of a new process.
     pub fn initial(layout: &XsaveLayout) -> Xsave {
         let mut area = Xsave([0; XSAVE_SIZE]);
         area.put(offset::FCW, &DEFAULT_FCW.to_le_bytes());
@@ -97,17 +97,17 @@ impl Xsave {
         area
     }
 
-    /// Takes over the image in standard form that Linux puts into a signal frame. Async-signal-safe.
+    /// Loads the image in standard form that Linux stores in a signal frame. Async-signal-safe.
     ///
     /// # Safety
-    /// `frame` must point to such an image with everything of `layout` in it.
+    /// `frame` must point to such an image that contains all components of `layout`.
     pub unsafe fn load_frame(&mut self, frame: *const u8, layout: &XsaveLayout) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         let at = |offset, len| unsafe { core::slice::from_raw_parts(frame.add(offset), len) };
         let mut in_use =
             u64::from_le_bytes(at(offset::XSTATE_BV, 8).try_into().expect("8 bytes")) & layout.mask;
         self.put(0, at(0, offset::ST));
-        // Linux always reports x87 as in use: looking saves the next resume an `xrstor`.
+        // Linux always marks x87 as in use: this check saves the next resume an `xrstor`.
         if is_initial_x87(at(0, offset::XMM)) {
             in_use &= !X87;
         } else {
@@ -120,7 +120,7 @@ impl Xsave {
         self.set_in_use(in_use | SSE);
     }
 
-    /// The image that guests are shown: standard form, the baseline's components.
+    /// The image visible to guests: standard form, components of the baseline.
     pub fn shown(&self) -> [u8; SHOWN_SIZE] {
         let in_use = self.in_use();
         let mut out = [0; SHOWN_SIZE];
@@ -136,7 +136,7 @@ impl Xsave {
             out[offset::XMM..offset::XMM + 256].copy_from_slice(&self.0[offset::XMM..offset::XMM + 256]);
         }
         out[offset::MXCSR_MASK..offset::ST].copy_from_slice(&SHOWN_MXCSR.to_le_bytes());
-        // Whether the CPU still tracks an all-zero upper half as in use differs between CPUs.
+        // CPUs differ in whether an all-zero upper half counts as in use.
         let upper = &self.0[offset::EXTENDED..SHOWN_SIZE];
         let mut shown = X87 | SSE;
         if in_use & AVX != 0 && upper.iter().any(|&b| b != 0) {
@@ -147,8 +147,8 @@ impl Xsave {
         out
     }
 
-    /// Loads what [`shown`](Self::shown) gave and a guest may have changed. Whatever the CPU would
-    /// refuse is repaired; components outside the baseline return to their initial state.
+    /// Loads an image from [`shown`](Self::shown) that a guest may have changed. Invalid content that the CPU
+    /// would refuse is repaired; components outside the baseline return to their initial state.
     pub fn load_shown(&mut self, state: &[u8], layout: &XsaveLayout) {
         *self = Xsave::initial(layout);
         let legacy = state.len().min(offset::SOFTWARE);
@@ -172,7 +172,7 @@ impl Xsave {
     }
 }
 
-/// True if the x87 part of an image is in the state after `fninit`, with all registers zero.
+/// True if the x87 part of an image equals the state after `fninit`, with all registers zero.
 fn is_initial_x87(image: &[u8]) -> bool {
     image[..2] == DEFAULT_FCW.to_le_bytes()
         && image[2..offset::MXCSR].iter().all(|&b| b == 0)

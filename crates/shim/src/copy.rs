@@ -1,5 +1,5 @@
-//! Copying between memory that may not be there and memory that is: a fault between the labels makes the
-//! routine return 1 instead of ending the process (see [`fixup`]).
+//! Copies to and from memory that may be unmapped: a fault between the labels makes the routine return 1
+//! instead of ending the process (see [`fixup`]).
 
 // `copy(dst: rdi, src: rsi, len: rdx) -> eax`. `rep movsb` starts slowly, so short copies go by
 // vector registers, the last 16 bytes overlapping.
@@ -90,30 +90,31 @@ unsafe extern "C" {
     fn belljar_guest_access_failed();
 }
 
-/// Address at which a fault at `rip` continues, if it happened in one of this file's routines.
+/// Address at which execution continues after a fault at `rip`, if `rip` is in one of this file's routines.
 pub fn fixup(rip: u64) -> Option<u64> {
     let start = belljar_guest_copy as *const () as u64;
     let end = belljar_guest_access_end as *const () as u64;
     (start..end).contains(&rip).then_some(belljar_guest_access_failed as *const () as u64)
 }
 
-/// Copies `len` bytes; whether all of both sides was there.
+/// Copies `len` bytes; false if a part of either range is inaccessible.
 ///
 /// # Safety
-/// Where `dst` is there, it must be the caller's to write to. A handler of faults must go on at [`fixup`].
+/// If `dst` is mapped, the caller must be allowed to write to it. A fault handler must continue at [`fixup`].
 #[inline]
 pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) -> bool {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's obligation.
     unsafe { belljar_guest_copy(dst, src, len) == 0 }
 }
 
-/// Replaces the aligned word by `new` if it is `old`; gives what was there, `None` where nothing was.
+/// Replaces the aligned word by `new` if it equals `old`; returns the previous value, or `None` if the word
+/// is inaccessible.
 ///
 /// # Safety
 /// As for [`copy`].
 pub unsafe fn compare_exchange(word: *mut u32, old: u32, new: u32) -> Option<u32> {
     let mut found = 0;
-    // SAFETY: `found` outlives the call; the rest is the caller's word.
+    // SAFETY: `found` outlives the call; the rest is the caller's obligation.
     let failed = unsafe { belljar_guest_compare_exchange(word, old, new, &mut found) };
     (failed == 0).then_some(found)
 }

@@ -1,10 +1,11 @@
-//! Entry: the way into the guest and out of it, in assembly.
+//! Entry to guest code and exit from it, in assembly.
 //!
-//! Only general registers, FS, flags and vector state change hands; the guest's stack is never
-//! touched. GS always points to the worker block while this code runs. The guest goes on by a jump
-//! through the worker block, so that every register, RCX and R11 included, can carry the guest's
-//! value; a guest that single-steps itself (TF) needs `iretq`, else the step would fall into here, and so does
-//! one with a GS base of its own (not zero in its context), which comes back by traps only.
+//! The code exchanges only general registers, FS, flags and vector state; it never touches the guest's stack.
+//! GS always points to the worker block while this code runs. The guest is resumed by a jump through the
+//! worker block, so that every register, RCX and R11 included, can carry the guest's value. Two kinds of
+//! guests are resumed by `iretq` instead: one that single-steps itself (TF), because the step would otherwise
+//! end inside this code, and one with a GS base of its own (not zero in its context), which exits by traps
+//! only.
 
 use crate::context::{Context, Regs};
 use crate::frame::{SigInfo, UContext};
@@ -12,18 +13,18 @@ use crate::worker::{ARENA, ARENA_SIZE, ON_SIGNAL_ELSEWHERE, REGION, Worker};
 use crate::xstate::{DEFAULT_FCW, offset as xsave};
 use core::mem::offset_of;
 
-/// Result of [`enter`]: the guest left through a stub.
+/// Result of [`enter`]: the guest exited through a stub.
 pub const CAME_BY_STUB: u32 = 0;
-/// Result of [`enter`]: a signal ended it, described in the worker's `trap`.
+/// Result of [`enter`]: a signal ended the resume; the worker's `trap` describes it.
 pub const CAME_BY_SIGNAL: u32 = 1;
 
-/// The status flags, which SAHF and an addition restore faster than POPF: CF PF AF ZF SF OF.
+/// Status flags, which SAHF and an addition restore faster than POPF: CF PF AF ZF SF OF.
 const STATUS_FLAGS: u32 = 0x8d5;
 /// Trap flag.
 const TF: u32 = 0x100;
-/// Flags that must be off in compiled code: TF, DF, NT, AC.
+/// Flags that must be clear in compiled code: TF, DF, NT, AC.
 const HARMFUL_FLAGS: u32 = 0x4_4500;
-/// Always-one bit and interrupts on: the other flags' resting state.
+/// The always-one bit and the interrupt flag: the flags' resting state.
 pub const PLAIN_FLAGS: u64 = 0x202;
 
 macro_rules! regs_offset {
@@ -47,13 +48,13 @@ core::arch::global_asm!(
     "push r15",
     "mov [rdi + {host_rsp}], rsp",
     "mov [rdi + {context}], rsi",
-    // R8: the components that the guest has. `xrstor` costs more than everything else here together,
-    // so what can be loaded by hand is: SSE, AVX, the AVX-512 registers above 15 (which glibc's
-    // string functions use) and mask registers. Of these the guest before this one or the simulator
-    // may have left something behind, which matters for what the guest does not have, R9. Zeros by hand
-    // would not do: the guest sees by `xgetbv` and in what `xsavec` writes whether a component is in its
-    // initial state. What the guest before has left is known; only where the simulator's own code leaves
-    // anything the CPU is asked, which takes as long as all the loading here.
+    // R8: the components in use by the guest. `xrstor` costs more than the rest of this code together, so
+    // every component that can be loaded by moves is: SSE, AVX, the AVX-512 registers above 15 (which glibc's
+    // string functions use) and mask registers. The previous guest or the simulator may have left values in
+    // these registers, which matters for the components that the guest does not use, R9. Zeroing them by
+    // moves would not do: the guest sees by `xgetbv` and in the output of `xsavec` whether a component is in
+    // its initial state. The components left by the previous guest are recorded; the CPU is queried only
+    // where the simulator's own code may leave some, because the query takes as long as all the loads here.
     "mov r8, [rsi + {xstate_bv}]",
     "test r8d, 2",
     "jz 2f",
@@ -87,8 +88,9 @@ core::arch::global_asm!(
     "movaps xmm13, [rsi + {xmm} + 208]",
     "movaps xmm14, [rsi + {xmm} + 224]",
     "movaps xmm15, [rsi + {xmm} + 240]",
-    // The simulator's own arithmetic raises status flags in MXCSR, which the guest would see: the register is
-    // compared, not the value that it had at the simulator's start. Looking costs less than loading.
+    // The simulator's own arithmetic raises status flags in MXCSR, which the guest would see. Hence the
+    // comparison with the register itself, not with its value at the simulator's start. A comparison costs
+    // less than a load.
     "stmxcsr [rsp - 8]",
     "mov eax, [rsi + {ctx_mxcsr}]",
     "cmp eax, [rsp - 8]",
@@ -221,7 +223,8 @@ core::arch::global_asm!(
     "mov rdi, [rsi + {rdi}]",
     "mov rsi, [rsi + {rsi}]",
     "iretq",
-    // From a stub's `jmp gs:[0]`: RCX is the address behind the call, R11 where the guest goes on.
+    // From a stub's `jmp gs:[0]`: RCX is the address behind the call, R11 the address at which the guest
+    // resumes.
     ".p2align 4",
     ".globl belljar_from_stub",
     ".hidden belljar_from_stub",
@@ -341,7 +344,7 @@ core::arch::global_asm!(
     "kmovq [r11 + {opmask} + 48], k6",
     "kmovq [r11 + {opmask} + 56], k7",
     "6:",
-    // Most guests leave MXCSR alone, and loading it costs more than looking.
+    // Most guests leave MXCSR unchanged, and a load costs more than a comparison.
     "mov eax, [r11 + {ctx_mxcsr}]",
     "cmp eax, gs:[{mxcsr}]",
     "je 5f",
@@ -362,13 +365,13 @@ core::arch::global_asm!(
     "xor edx, edx",
     "xsavec64 [r11 + {xsave}]",
     "vzeroupper",
-    // Not `fninit`, after which the CPU still takes x87 for used.
+    // Not `fninit`, after which the CPU still marks x87 as in use.
     "test byte ptr [r11 + {xstate_bv}], 1",
     "jz 3b",
     "mov eax, 1",
     "xrstor64 gs:[{initial_x87}]",
-    // After each signal, a preemption tick too, the CPU takes x87 for used. Looking whether it is
-    // spares this guest `xsavec` and `xrstor` at each call from then on.
+    // After each signal, including a preemption tick, the CPU marks x87 as in use. This check saves the guest
+    // `xsavec` and `xrstor` at each later call.
     "movzx eax, word ptr [r11 + {xsave} + {fcw}]",
     "xor eax, {default_fcw}",
     "movzx ecx, word ptr [r11 + {xsave} + {fcw} + 2]",
@@ -386,7 +389,7 @@ core::arch::global_asm!(
     "jnz 3b",
     "and qword ptr [r11 + {xstate_bv}], -2",
     "jmp 3b",
-    // The handler of every signal of the platform: (signal: edi, info: rsi, ucontext: rdx).
+    // Handler of every signal of the platform: (signal: edi, info: rsi, ucontext: rdx).
     ".p2align 4",
     ".globl belljar_signal_entry",
     ".hidden belljar_signal_entry",
@@ -485,17 +488,17 @@ core::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    /// Runs `context` on the calling thread until it comes back; returns the kind of exit.
+    /// Runs `context` on the calling thread until it exits; returns the kind of exit.
     ///
     /// # Safety
-    /// `worker` must be this thread's block with `target` set, and `context` a live context whose
-    /// vector image the CPU accepts.
+    /// `worker` must be this thread's block with `target` set, and `context` a live context whose vector
+    /// image the CPU accepts.
     #[link_name = "belljar_enter"]
     pub fn enter(worker: *mut Worker, context: *mut Context) -> u32;
-    /// The target of stubs' jumps. Not to be called.
+    /// Target of stubs' jumps. Not to be called.
     #[link_name = "belljar_from_stub"]
     pub fn from_stub();
-    /// The signal handler.
+    /// Handler of the platform's signals.
     #[link_name = "belljar_signal_entry"]
     pub fn signal_entry(signal: i32, info: *mut SigInfo, ucontext: *mut UContext);
     #[link_name = "belljar_entry_end"]
@@ -510,7 +513,7 @@ pub fn is_entry_code(rip: u64) -> bool {
 /// The thread's FS base.
 ///
 /// # Safety
-/// FSGSBASE must have been checked for.
+/// The CPU must support FSGSBASE.
 pub unsafe fn read_fs_base() -> u64 {
     let base;
     // SAFETY: reads a register.
@@ -521,8 +524,8 @@ pub unsafe fn read_fs_base() -> u64 {
 /// Sets the thread's GS base.
 ///
 /// # Safety
-/// FSGSBASE must have been checked for, and nothing else may use GS.
+/// The CPU must support FSGSBASE, and no other code may use GS.
 pub unsafe fn write_gs_base(base: u64) {
-    // SAFETY: nothing compiled uses GS on x86-64 Linux.
+    // SAFETY: compiled code does not use GS on x86-64 Linux.
     unsafe { core::arch::asm!("wrgsbase {}", in(reg) base, options(nostack, preserves_flags)) };
 }

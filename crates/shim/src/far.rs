@@ -1,8 +1,8 @@
-//! The program in a far guest's process: it carries out the channel's commands, one at a time.
+//! Program of a far guest's process: it carries out the channel's commands, one at a time.
 //!
-//! Everything of it lies in a part of the address space of its own. It has one thread, no heap
-//! and three descriptors: the channel's memory, the socket that passes it files to be mapped, and
-//! nothing to write to. It dies with the thread of the simulator that started it.
+//! The program is confined to its own part of the address space. It has one thread, no heap and three
+//! descriptors: the channel's memory, the socket over which it receives files to map, and standard error on
+//! /dev/null. The process is killed at the end of the simulator's thread that started it.
 
 use crate::frame::{self, FrameRegs, SigInfo, UContext};
 use crate::layout::{CHANNEL, FAR_STACK, FAR_STACK_SIZE, FAR_WORKER, FIXED_AREA, PAGE, SHIM_AREA, USER_END};
@@ -23,7 +23,7 @@ const MAP_ANONYMOUS: u64 = 0x20;
 const SIGKILL: u64 = 9;
 const SIGTRAP: i32 = 5;
 const SIGSYS: i32 = 31;
-/// The signal that tells of a child's end.
+/// Signal that reports the end of a child.
 pub const SIGCHLD: u64 = 17;
 const CLONE_PARENT: u64 = 0x8000;
 const FUTEX_WAIT: u64 = 0;
@@ -46,7 +46,7 @@ const NO_WORKER: u8 = 102;
 const NO_SIGNALS: u8 = 103;
 const NO_DISPATCH: u8 = 104;
 const ORPHAN: u8 = 105;
-/// Exit status if an answer cannot be written: the simulator took its place for memory that is always there.
+/// Exit status if an answer cannot be written: the simulator took its address for memory that cannot fail.
 const NO_PLACE: u8 = 106;
 
 fn channel() -> *mut Channel {
@@ -57,25 +57,26 @@ fn worker() -> *mut Worker {
     FAR_WORKER as *mut Worker
 }
 
-/// Makes a call whose failure ends the process.
+/// Makes a system call and ends the process with `status` if it fails.
 ///
 /// # Safety
-/// As the call has it.
+/// As required by the call.
 unsafe fn must(status: u8, number: usize, args: [u64; 6]) -> i64 {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's obligation.
     match unsafe { call(number, args) } {
         result if result >= 0 => result,
         _ => exit(status),
     }
 }
 
-/// Maps the stack for [`main`], which cannot stay on the one that Linux has given the process; gives its top.
+/// Maps the stack for [`main`], because the stack provided by Linux lies in the guests' area; returns its
+/// top.
 ///
 /// # Safety
-/// To be called once, as the first thing in a fresh process.
+/// To be called once, as the first action of a fresh process.
 pub unsafe fn map_stack() -> u64 {
     let flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS;
-    // SAFETY: nothing lies at these addresses.
+    // SAFETY: these addresses are unmapped.
     unsafe { must(NO_WORKER, nr::MMAP, [FAR_STACK, FAR_STACK_SIZE, PROT_READ_WRITE, flags, u64::MAX, 0]) };
     FAR_STACK + FAR_STACK_SIZE
 }
@@ -87,12 +88,12 @@ pub unsafe fn map_stack() -> u64 {
 /// To be called once in a fresh process linked to run at [`FAR_IMAGE`](crate::layout::FAR_IMAGE), on the
 /// stack of [`map_stack`].
 pub unsafe fn main() -> ! {
-    // SAFETY: the process is fresh: nothing but this code, its stack and what the kernel maps lies
-    // in it, and the fixed addresses are free for it to use.
+    // SAFETY: the process is fresh: it contains only this code, its stack and the kernel's mappings, and the
+    // fixed addresses are free.
     unsafe {
         call(nr::CLOSE_RANGE, [3, u64::from(u32::MAX), 0, 0, 0, 0]);
         map_channel();
-        // What Linux has put there itself, stack and vDSO, lies where guests belong.
+        // Linux's own stack and vDSO lie in the guests' area.
         call(nr::MUNMAP, [FIXED_AREA.start, SHIM_AREA.start - FIXED_AREA.start, 0, 0, 0, 0]);
         call(nr::MUNMAP, [SHIM_AREA.end, USER_END - SHIM_AREA.end, 0, 0, 0, 0]);
         settle();
@@ -100,14 +101,14 @@ pub unsafe fn main() -> ! {
     }
 }
 
-/// Main function of a process that was forked from the simulator, with these descriptors for the
-/// channel and the socket. Of the simulator nothing is there but its descriptors and the memory of
-/// one guest; calls through the channel unmap what came along by accident.
+/// Main function of a process that was forked from the simulator, with these descriptors of the channel and
+/// the socket. Of the simulator, the process has only the descriptors and the memory of one guest; calls in
+/// the channel unmap ranges that were inherited by accident.
 ///
 /// # Safety
-/// To be called once, as the first thing in such a process, on a stack of its own.
+/// To be called once, as the first action of such a process, on a stack of its own.
 pub unsafe fn born(memory: u64, socket: u64) -> ! {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's obligation.
     unsafe {
         take_over(memory, socket);
         make_calls();
@@ -121,10 +122,11 @@ pub unsafe fn born(memory: u64, socket: u64) -> ! {
 /// # Safety
 /// To be called once, with the channel mapped.
 unsafe fn settle() {
-    // SAFETY: all strings and structures outlive their calls; the rest is the caller's word.
+    // SAFETY: all strings and structures outlive their calls; the rest is the caller's obligation.
     unsafe {
         call(nr::PRCTL, [PR_SET_NAME, c"belljar-far".as_ptr() as u64, 0, 0, 0, 0]);
-        // Guests ask which pages have been touched; with huge pages their neighbours would be there too.
+        // Guests can query which pages have been touched; huge pages would make neighbouring pages resident
+        // as well.
         call(nr::PRCTL, [PR_SET_THP_DISABLE, 1, 0, 0, 0, 0]);
         call(nr::CHDIR, [c"/".as_ptr() as u64, 0, 0, 0, 0, 0]);
         let no_core = [0u64; 2];
@@ -135,11 +137,11 @@ unsafe fn settle() {
     }
 }
 
-/// Takes the descriptors of a channel and a socket for this process's own, closes all others and maps
-/// the channel.
+/// Installs the descriptors of a channel and a socket as this process's own, closes all others and maps the
+/// channel.
 ///
 /// # Safety
-/// Nothing may refer to the channel mapped before.
+/// No reference to the previously mapped channel may exist.
 unsafe fn take_over(memory: u64, socket: u64) {
     // SAFETY: plain numbers.
     unsafe {
@@ -151,11 +153,11 @@ unsafe fn take_over(memory: u64, socket: u64) {
 }
 
 /// # Safety
-/// Nothing may refer to the channel mapped before.
+/// No reference to the previously mapped channel may exist.
 unsafe fn map_channel() {
     let len = size_of::<Channel>() as u64;
     let args = [CHANNEL, len, PROT_READ_WRITE, MAP_SHARED | MAP_FIXED, CHANNEL_FD, 0];
-    // SAFETY: nothing else lies at these addresses.
+    // SAFETY: no other mapping lies at these addresses.
     unsafe { must(NO_CHANNEL, nr::MMAP, args) };
 }
 
@@ -164,7 +166,7 @@ unsafe fn map_channel() {
 unsafe fn make_worker() {
     let flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS;
     let stack = FAR_WORKER + 2 * PAGE;
-    // SAFETY: nothing else lies at these addresses; the structure is the kernel's `stack_t`.
+    // SAFETY: no other mapping lies at these addresses; the structure is the kernel's `stack_t`.
     unsafe {
         must(NO_WORKER, nr::MMAP, [FAR_WORKER, REGION, PROT_READ_WRITE, flags, u64::MAX, 0]);
         must(NO_WORKER, nr::MPROTECT, [FAR_WORKER + PAGE, PAGE, 0, 0, 0, 0]);
@@ -205,11 +207,11 @@ unsafe extern "C" {
 }
 
 /// # Safety
-/// The worker must be there.
+/// The worker block must be initialised.
 unsafe fn install_handlers() {
     let action = Action {
         handler: entry::signal_entry as *const () as u64,
-        // NODEFER: frames are abandoned, so nothing would unblock the signal again.
+        // NODEFER: frames are abandoned, so the signal would never be unblocked.
         flags: SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART | SA_RESTORER,
         restorer: belljar_far_restorer as *const () as u64,
         mask: 0,
@@ -227,8 +229,8 @@ unsafe fn install_handlers() {
     unsafe { must(NO_SIGNALS, nr::RT_SIGPROCMASK, args) };
 }
 
-/// Sets up what a thread does not inherit by a fork: dying with the simulator, the preemption timer, traps of
-/// guest code's system calls.
+/// Sets up the state that a thread does not inherit by a fork: the parent-death signal, the preemption timer,
+/// and the traps of guest code's system calls.
 ///
 /// # Safety
 /// The handlers must be installed and the channel mapped.
@@ -253,18 +255,18 @@ unsafe fn arm() {
         must(NO_DISPATCH, nr::PRCTL, [PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0, 0]);
         mourn();
         hurry();
-        // Not every CPU can; guests then see the machine's own answers.
+        // No effect on CPUs without CPUID faulting, where guests see the host CPU's own values.
         call(nr::ARCH_PRCTL, [ARCH_CPUID_SET, 0, 0, 0, 0, 0]);
     }
 }
 
-/// Lets Linux say so in the channel when this thread ends while it is its turn: `get_robust_list(2)`.
+/// Has Linux mark the channel's futex word if this thread ends during its turn: `get_robust_list(2)`.
 ///
 /// # Safety
 /// The channel must be mapped.
 unsafe fn mourn() {
-    /// The kernel's `struct robust_list_head`: a ring of locks, each with its futex so far behind, and one that is
-    /// about to be taken or given back. The latter is all that is used.
+    /// The kernel's `struct robust_list_head`: a list of locks, the offset of the futex in each, and a lock
+    /// that is being acquired or released. Only the last one is used.
     #[repr(C)]
     struct Locks {
         next: *const Locks,
@@ -272,19 +274,20 @@ unsafe fn mourn() {
         pending: u64,
     }
     const _: () = assert!(size_of::<Worker>() + size_of::<Locks>() <= PAGE as usize);
-    // SAFETY: the list stays where it is, behind the worker's block in its page.
+    // SAFETY: the list has a fixed address, behind the worker's block in the same page.
     unsafe {
         let list = worker().add(1).cast::<Locks>();
         let pending = &raw const (*channel()).turn as u64;
         list.write(Locks { next: list, futex_offset: 0, pending });
         let told = call(nr::SET_ROBUST_LIST, [list as u64, size_of::<Locks>() as u64, 0, 0, 0, 0]);
-        // Where that is not to be had, the simulator has to look from time to time.
+        // Without a robust list the simulator has to poll for the end of the process.
         (*channel()).thread = if told == 0 { call(nr::GETTID, [0; 6]) as u32 } else { protocol::STARTING };
     }
 }
 
-/// Has Linux give this thread the processor as soon as it is woken, before the thread that woke it has gone to
-/// sleep, which then need neither sleep nor be woken. Where that is not allowed or not known, all is only slower.
+/// Asks Linux to schedule this thread as soon as it is woken, before the waking thread has gone to sleep,
+/// which then need neither sleep nor be woken. If this is not permitted or not supported, hand-overs are only
+/// slower.
 fn hurry() {
     /// `struct sched_attr` as of `SCHED_ATTR_SIZE_VER0`.
     #[repr(C)]
@@ -299,7 +302,7 @@ fn hurry() {
         deadline: u64,
         period: u64,
     }
-    /// The slice, shorter than that of others, as far as Linux allows.
+    /// Time slice, shorter than that of other threads: the minimum that Linux allows.
     const SLICE_NS: u64 = 100_000;
     let mut attributes = Attributes::default();
     let size = size_of::<Attributes>() as u64;
@@ -314,15 +317,15 @@ fn hurry() {
     }
 }
 
-/// Main loop: gives the turn away, waits for it, carries out the channel's command.
+/// Main loop: passes the turn, waits for it, carries out the channel's command.
 ///
 /// # Safety
-/// Everything else must be ready, and it must be this process's turn.
+/// All other state must be set up, and it must be this process's turn.
 unsafe fn serve() -> ! {
     // SAFETY: only the address is taken.
     let turn = unsafe { &raw const (*channel()).turn };
     loop {
-        // SAFETY: the channel is mapped, and its other parts are this process's while its turn is.
+        // SAFETY: the channel is mapped, and during this process's turn the process owns its other parts.
         unsafe {
             if (*turn).swap(SIMULATOR, Ordering::AcqRel) & AWAITED != 0 {
                 call(nr::FUTEX, [turn as u64, FUTEX_WAKE, 1, 0, 0, 0]);
@@ -341,12 +344,12 @@ unsafe fn serve() -> ! {
     }
 }
 
-/// Writes the answers of the simulator to guest memory.
+/// Writes the simulator's answers to guest memory.
 ///
 /// # Safety
 /// It must be this process's turn.
 unsafe fn answer() {
-    // SAFETY: the channel is this process's now, and the guest does not run.
+    // SAFETY: this process owns the channel now, and the guest does not run.
     unsafe {
         let answers = &mut (*channel()).answers;
         if answers.is_empty() {
@@ -365,7 +368,7 @@ unsafe fn answer() {
 /// The channel's context must be one that the CPU accepts.
 unsafe fn resume() {
     let channel = channel();
-    // SAFETY: the worker and the channel belong to this thread now.
+    // SAFETY: this thread owns the worker and the channel now.
     unsafe {
         (*worker()).resumes += 1;
         (*worker()).target = (*channel).context.resume_at;
@@ -382,11 +385,11 @@ unsafe fn resume() {
 }
 
 /// # Safety
-/// The calls must not touch what this program needs.
+/// The calls must not affect memory or descriptors that this program needs.
 unsafe fn make_calls() {
     let channel = channel();
     let mut received = 0;
-    // SAFETY: the channel is this process's now; the calls are the caller's word.
+    // SAFETY: this process owns the channel now; the calls are the caller's obligation.
     unsafe {
         for at in 0..((*channel).call_count as usize).min(MAX_CALLS) {
             let NativeCall { number, received_fd, mut args } = (*channel).calls[at];
@@ -406,7 +409,7 @@ unsafe fn make_calls() {
     }
 }
 
-/// Takes the next descriptor out of the socket.
+/// Receives the next descriptor from the socket.
 fn receive_fd() -> i64 {
     let mut byte = 0u8;
     let part = [&raw mut byte as u64, 1];
@@ -430,8 +433,8 @@ fn receive_fd() -> i64 {
 /// It must be this process's turn.
 unsafe fn fork() {
     let (memory, socket) = (receive_fd(), receive_fd());
-    // SAFETY: the child has a copy of everything that is private, this stack included, and leaves
-    // the shared channel alone until it has its own.
+    // SAFETY: the child has a copy of all private memory, this stack included, and leaves the shared channel
+    // alone until it has its own.
     unsafe {
         let child = call(nr::CLONE, [CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0]);
         if child == 0 {
@@ -448,7 +451,7 @@ unsafe fn fork() {
 /// See [`OnSignal`](crate::worker::OnSignal).
 ///
 /// # Safety
-/// Called by the entry code alone.
+/// Only the entry code may call it.
 unsafe extern "C" fn on_signal(
     signal: i32,
     info: *mut SigInfo,
@@ -457,13 +460,14 @@ unsafe extern "C" fn on_signal(
     fs_base: u64,
     gs_base: u64,
 ) -> u32 {
-    // SAFETY: the kernel built the frame; the block belongs to the thread that the handler
-    // interrupted, and nothing of it is borrowed while a guest runs.
+    // SAFETY: the kernel built the frame; the block belongs to the interrupted thread, and no part of it is
+    // borrowed while a guest runs.
     unsafe {
         let regs = &raw mut (*frame).regs;
         let rip = (*regs).rip;
         let running = (*worker).in_guest != 0;
-        // A guest's jump to where this program has no code is the guest's fault.
+        // A fetch fault at an address of this program without code is a guest's wild jump, and the guest's
+        // fault.
         let in_guest = running && (!SHIM_AREA.contains(&rip) || frame::is_fetch_fault(info, frame));
         if signal == TICK_SIGNAL {
             if !in_guest || (*worker).tick_resumes != (*worker).resumes {
@@ -496,13 +500,13 @@ unsafe extern "C" fn on_signal(
     }
 }
 
-/// Answers the instruction at RIP if it stands for a `cpuid` and the answer is known. One that is single-stepped
-/// exits to the simulator, so that it is one step.
+/// Emulates the instruction at RIP if it replaces a `cpuid` with a known result. A single-stepped one exits
+/// to the simulator, so that it is one step.
 ///
 /// # Safety
-/// A guest must be running, whose registers these are.
+/// A guest must be running, and `regs` must be its registers.
 unsafe fn answer_cpuid(regs: &mut FrameRegs) -> bool {
-    // SAFETY: while a guest runs the channel is this process's.
+    // SAFETY: while a guest runs, this process owns the channel.
     let channel = unsafe { &*channel() };
     let places = &channel.cpuid_places[..(channel.cpuid_place_count as usize).min(MAX_CPUID)];
     if regs.rflags & TRAP_FLAG != 0 || !places.contains(&regs.rip) {

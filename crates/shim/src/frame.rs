@@ -6,11 +6,11 @@ use crate::worker::{Trap, Worker};
 const SIGSEGV: i32 = 11;
 const SIGSYS: i32 = 31;
 
-/// The kernel's `siginfo_t` as far as exceptions go.
+/// The fields of the kernel's `siginfo_t` for exceptions.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct SigInfo {
-    /// The signal.
+    /// Signal number.
     pub signo: i32,
     /// `si_errno`.
     pub errno: i32,
@@ -64,12 +64,12 @@ pub struct UContext {
     stack: [u64; 3],
     /// The interrupted code's registers.
     pub regs: FrameRegs,
-    /// An XSAVE image in standard form.
+    /// Pointer to an XSAVE image in standard form.
     pub xstate: *const u8,
 }
 
-/// Copies the interrupted guest's registers and vector state into its context, and what the signal
-/// was into the worker's `trap`. Async-signal-safe.
+/// Copies the interrupted guest's registers and vector state into its context, and the description of the
+/// signal into the worker's `trap`. Async-signal-safe.
 ///
 /// # Safety
 /// The frame must be the kernel's, of guest code that `worker` runs.
@@ -80,8 +80,8 @@ pub unsafe fn save(
     fs_base: u64,
     gs_base: u64,
 ) {
-    // SAFETY: `enter` set `context` to a live context that nothing else touches meanwhile; the
-    // rest is the caller's word.
+    // SAFETY: `enter` set `context` to a live context that no other code accesses meanwhile; the rest is the
+    // caller's obligation.
     unsafe {
         let context = &mut *(*worker).context;
         let from = &(*frame).regs;
@@ -105,7 +105,7 @@ pub unsafe fn save(
         regs.rflags = from.rflags;
         regs.rsp = from.rsp;
         regs.fs_base = fs_base;
-        // The worker's own stands for a guest that has none.
+        // The worker's own GS base means that the guest has none.
         regs.gs_base = if gs_base == worker as u64 { 0 } else { gs_base };
         context.exit_rip = LOOK_UP;
         context.xsave.load_frame((*frame).xstate, &(*worker).layout);
@@ -115,7 +115,7 @@ pub unsafe fn save(
     }
 }
 
-/// True if the fault is that of fetching the instruction at RIP itself. Code beside the guest's
+/// True if the fault was raised by the fetch of the instruction at RIP itself. Code other than the guest's
 /// never raises one while a guest counts as running. Async-signal-safe.
 ///
 /// # Safety
@@ -123,7 +123,7 @@ pub unsafe fn save(
 pub unsafe fn is_fetch_fault(info: *const SigInfo, frame: *const UContext) -> bool {
     const PAGE_FAULT: u64 = 14;
     const INSTRUCTION_FETCH: u64 = 0x10;
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's obligation.
     let (info, regs) = unsafe { (&*info, &(*frame).regs) };
     info.signo == SIGSEGV
         && regs.trapno == PAGE_FAULT

@@ -1,16 +1,16 @@
-//! Code that runs in the same address space as guests, and nothing else: no standard library, no
-//! dependencies, no heap.
+//! Code that runs in the address space of guests: no standard library, no dependencies, no heap.
 //!
-//! * [`layout`]: where guests, the simulator and this code lie
-//! * [`context`]: saved registers; [`xstate`]: where vector state lies in them
-//! * [`worker`]: the block that GS points to; [`entry`]: into the guest and out of it, in assembly
-//! * [`frame`]: what a signal's frame says; [`system`]: native system calls; [`copy`]: memory that may not be there
-//! * [`protocol`]: what the simulator and a far guest's process tell each other
-//! * [`far`]: the program in a far guest's process; [`pieces`], [`staging`]: guest memory that the channel holds
-//! * [`dilate`]: the code in processes of an emulation whose time is dilated
+//! * [`layout`]: addresses of guests, the simulator and this code
+//! * [`context`]: saved registers; [`xstate`]: layout of vector state
+//! * [`worker`]: the block addressed by GS; [`entry`]: entry to guest code and exit from it, in assembly
+//! * [`frame`]: signal frames; [`system`]: native system calls; [`copy`]: access to memory that may be
+//!   unmapped
+//! * [`protocol`]: the protocol between the simulator and a far guest's process
+//! * [`far`]: the program of a far guest's process; [`pieces`], [`staging`]: guest memory in the channel
+//! * [`dilate`]: the code in processes of an emulation with dilated time
 //!
-//! The near platform uses the first four in the simulator itself; the far platform starts
-//! `program/main.rs`, a static binary made from this crate alone. Dilated processes execute `program/dilate.rs`.
+//! The near platform uses the first four in the simulator itself; the far platform starts `program/main.rs`,
+//! a static binary made from this crate alone. Dilated processes execute `program/dilate.rs`.
 #![no_std]
 
 pub mod context;

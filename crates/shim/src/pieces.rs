@@ -1,22 +1,22 @@
-//! Pieces of guest memory that a channel holds: reads that the process has staged for the simulator, and writes that
-//! the simulator has left to the process.
+//! Pieces of guest memory in a channel: reads that the process has staged for the simulator, and writes that
+//! the simulator has deferred to the process.
 
-/// Number of pieces, at most.
+/// Upper bound on the number of pieces.
 pub const MAX_PIECES: usize = 16;
-/// Bytes of all pieces together, at most: one of the greatest and the smaller ones of the same call.
+/// Upper bound on the total bytes of all pieces: one of the largest, and the smaller ones of the same call.
 pub const ROOM: usize = 80 << 10;
-/// Bytes of the greatest piece. Up to here two copies by programs are cheaper than one by Linux, which has to find and
-/// hold the other process's pages first.
+/// Upper bound on the bytes of a piece. Up to this size two copies by programs are cheaper than one by Linux,
+/// which has to find and pin the other process's pages first.
 pub const LARGEST: usize = 64 << 10;
 
-/// Position of a piece.
+/// Location of a piece.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Piece {
-    /// Its address in the guest.
+    /// Address in the guest.
     addr: u64,
     len: u32,
-    /// Its offset in [`Pieces::bytes`].
+    /// Offset in [`Pieces::bytes`].
     at: u32,
 }
 
@@ -29,7 +29,7 @@ impl Piece {
     }
 }
 
-/// Pieces of one guest's memory in the order in which they came. All zero bytes are none.
+/// Pieces of one guest's memory in order of insertion. All zero bytes are an empty list.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pieces {
@@ -40,7 +40,7 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Forgets all of them.
+    /// Removes all pieces.
     pub fn clear(&mut self) {
         self.count = 0;
         self.used = 0;
@@ -51,8 +51,8 @@ impl Pieces {
         self.count == 0
     }
 
-    /// The room for another piece of `len` bytes at `addr`, which becomes a piece by [`keep`](Self::keep).
-    /// `None` if it is empty, too large, or at no guest's address.
+    /// Space for another piece of `len` bytes at `addr`, to be added by [`keep`](Self::keep). `None` if the
+    /// length is 0 or too large, the buffer is full, or `addr` is not a user address.
     pub fn room(&mut self, addr: u64, len: usize) -> Option<&mut [u8]> {
         let is_address = addr.checked_add(len as u64).is_some_and(|end| end < 1 << 47);
         if len == 0 || len > LARGEST || !is_address || self.count as usize >= MAX_PIECES {
@@ -61,12 +61,12 @@ impl Pieces {
         self.bytes.get_mut(self.used as usize..self.used as usize + len)
     }
 
-    /// Adds the piece for which [`room`](Self::room) has just been given; returns its number.
+    /// Adds the piece for which [`room`](Self::room) has just returned space; returns its index.
     pub fn keep(&mut self, addr: u64, len: usize) -> usize {
         let number = self.count as usize;
         self.list[number] = Piece { addr, len: len as u32, at: self.used };
         self.count += 1;
-        // What follows is aligned as in the guest's own structures.
+        // Aligns the next piece like the guest's own structures.
         self.used = (self.used + len as u32).next_multiple_of(8);
         number
     }
@@ -79,7 +79,7 @@ impl Pieces {
         &self.bytes[piece.at as usize..][..piece.len as usize]
     }
 
-    /// The bytes of a piece by its number.
+    /// The bytes of a piece by its index.
     pub fn get(&self, number: usize) -> &[u8] {
         self.known().get(number).map_or(&[], |piece| self.bytes_of(piece))
     }
@@ -89,19 +89,19 @@ impl Pieces {
         self.known().iter().map(|piece| (piece.addr, self.bytes_of(piece)))
     }
 
-    /// True if any piece has one of these bytes.
+    /// True if any piece overlaps the range.
     pub fn overlaps(&self, addr: u64, len: usize) -> bool {
         self.known().iter().any(|piece| piece.overlaps(addr, len))
     }
 
-    /// These bytes, if the last piece that has any of them has them all.
+    /// The bytes of the range, if the last piece that overlaps it contains all of it.
     pub fn find(&self, addr: u64, len: usize) -> Option<&[u8]> {
         let piece = self.known().iter().rev().find(|piece| piece.overlaps(addr, len))?;
         let is_whole = piece.addr <= addr && addr.saturating_add(len as u64) <= piece.end();
         is_whole.then(|| &self.bytes_of(piece)[(addr - piece.addr) as usize..][..len])
     }
 
-    /// Overwrites these bytes in the pieces that have them.
+    /// Overwrites the range in all pieces that overlap it.
     pub fn lay_over(&mut self, addr: u64, data: &[u8]) {
         for number in 0..(self.count as usize).min(MAX_PIECES) {
             let piece = self.list[number];

@@ -1,24 +1,28 @@
-//! Staging: guest memory that a far process reads into the channel before the simulator asks for it.
+//! Staging: guest memory that a far process reads into the channel before the simulator requests it.
 //!
-//! **Problem.** A system call of a far guest is served in another process. Its registers are in the channel, but a
-//! path, a buffer or a `struct msghdr` is in the guest's memory, and each read of it by `process_vm_readv(2)` costs a
-//! native system call that has to find and pin the pages: more than the hand-over of the guest's call itself.
+//! **Problem.** A system call of a far guest is served in another process. Its registers are in the channel,
+//! but a path, a buffer or a `struct msghdr` is in the guest's memory, and each read of it by
+//! `process_vm_readv(2)` costs a native system call that has to find and pin the pages: more than the
+//! hand-over of the guest's call itself.
 //!
-//! **Insight.** The process that hands over the call has that memory mapped, and the number and the arguments of the
-//! call say most of what the kernel is going to read. A copy within one address space costs next to nothing.
+//! **Insight.** The process that hands over the call has that memory mapped, and the call's number and
+//! arguments determine most of the reads that the kernel will make. A copy within one address space costs
+//! next to nothing.
 //!
-//! **Algorithm.** Before each hand-over [`stage`] looks the call's number up and copies what is sure to be read into
-//! [`Pieces`] of the channel: structures of a fixed size, structures and buffers whose length is an argument, the
-//! first 256 bytes of a path up to the end of its page. Vectors and message headers are followed to their first four
-//! parts when the call reads them. Copies tolerate faults: what is not mapped is not staged. The simulator serves a
-//! read from the pieces if one covers it, and else by `process_vm_readv`, or by commands through the channel where
-//! that is denied. Writes that are left to the process go over the pieces too, so a call that reads what it has
-//! written finds it; all other writes discard them. The pieces hold while no other guest of the host runs and no
-//! mapping changes, and stand only for memory that is mapped nowhere else.
+//! **Algorithm.** Before each hand-over [`stage`] looks the call's number up and copies the memory that is
+//! certain to be read into [`Pieces`] of the channel: structures of a fixed size, structures and buffers
+//! whose length is an argument, the first 256 bytes of a path up to the end of its page. Vectors and message
+//! headers are followed to their first four parts if the call reads them. Copies tolerate faults: unmapped
+//! memory is not staged. The simulator serves a read from the pieces if one covers it, and otherwise by
+//! `process_vm_readv`, or by commands through the channel if that is not permitted. Writes that are deferred
+//! to the process also update the pieces, so a call that reads its own writes finds them; all other writes
+//! discard the pieces. The pieces are valid while no other guest of the host runs and no mapping changes, and
+//! only for memory that is mapped by no other process.
 //!
-//! **Limits.** Staging changes time, never results: the same bytes would be read later. At most [`MAX_PIECES`](crate::pieces::MAX_PIECES) pieces,
-//! 80 KiB together and [`LARGEST`] bytes each, are staged; larger buffers, later parts of vectors and calls that are
-//! not in the table are read when they are wanted. A table entry that stages too much costs a copy per call.
+//! **Limits.** Staging affects only speed, never results: the same bytes would be read later. At most
+//! [`MAX_PIECES`](crate::pieces::MAX_PIECES) pieces, 80 KiB together and [`LARGEST`] bytes each, are staged;
+//! larger buffers, later parts of vectors and the arguments of calls that are not in the table are read on
+//! demand. A table entry that stages too much costs a copy per call.
 
 use crate::context::Regs;
 use crate::copy;
@@ -27,27 +31,27 @@ use crate::pieces::{LARGEST, Pieces};
 
 /// Bytes of a path that the simulator reads at a time, never across the end of a page.
 const PATH_PART: u64 = 256;
-/// Bytes of the largest structure whose length is an argument: socket addresses, options.
+/// Upper bound on the bytes of structures whose length is an argument: socket addresses, options.
 const SMALL: u64 = 128;
-/// `struct msghdr`, `struct iovec`, `struct pollfd`, `struct timespec`, `sigset_t`.
+/// Sizes of `struct msghdr`, `struct iovec`, `struct pollfd`, `struct timespec` and `sigset_t`.
 const MSGHDR: u64 = 56;
 const IOVEC: u64 = 16;
 const POLLFD: u64 = 8;
 const TIMESPEC: u64 = 16;
 const SIGSET: u64 = 8;
-/// Parts of a message that are staged, at most.
+/// Upper bound on the parts of a message that are staged.
 const MOST_PARTS: u64 = 4;
 
-/// The operations of futex that wait until a time that they are given, and what the operation is without flags.
+/// Mask of the futex operation without its flags, and the operations that wait with a timeout.
 const FUTEX_OPERATION: u64 = 0x7f;
 const FUTEX_WAIT: u64 = 0;
 const FUTEX_WAIT_BITSET: u64 = 9;
 
-/// Reads what the call that `regs` describes is sure to read.
+/// Stages the memory that the call described by `regs` is certain to read.
 ///
 /// # Safety
-/// The registers must be of a guest in this address space that does not run, and faults in
-/// [`copy`] must be mended.
+/// The registers must be of a guest in this address space that does not run, and a fault handler must handle
+/// faults in [`copy`].
 pub unsafe fn stage(regs: &Regs, staged: &mut Pieces) {
     let [a, b, c, d, e, f] = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
     let mut stage = Stage { staged };
@@ -118,30 +122,30 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Reads `len` bytes; the piece's number if there is one.
+    /// Stages `len` bytes; returns the piece's index, or `None` if nothing was staged.
     fn piece(&mut self, addr: u64, len: u64) -> Option<usize> {
         let len = usize::try_from(len).ok()?;
         let room = self.staged.room(addr, len)?;
-        // SAFETY: the guest does not run, and what is not there is noticed.
+        // SAFETY: the guest does not run, and unmapped memory is detected.
         let read = unsafe { copy::copy(room.as_mut_ptr(), addr as *const u8, len) };
         read.then(|| self.staged.keep(addr, len))
     }
 
-    /// A structure; 0 is none.
+    /// Stages a structure unless its address is 0.
     fn exactly(&mut self, addr: u64, len: u64) {
         if addr != 0 {
             self.piece(addr, len);
         }
     }
 
-    /// A buffer, unless it is too large.
+    /// Stages a buffer, unless it is too large.
     fn buffer(&mut self, addr: u64, len: u64) {
         if len <= LARGEST as u64 {
             self.exactly(addr, len);
         }
     }
 
-    /// A structure of a length that the caller says.
+    /// Stages a structure whose length is an argument.
     fn small(&mut self, addr: u64, len: u64) {
         if len <= SMALL {
             self.exactly(addr, len);
@@ -154,12 +158,12 @@ impl Stage<'_> {
         }
     }
 
-    /// The beginning of a path.
+    /// Stages the beginning of a path.
     fn path(&mut self, addr: u64) {
         self.exactly(addr, (PAGE - addr % PAGE).min(PATH_PART));
     }
 
-    /// A vector of buffers, and what is in them if they are to be read.
+    /// Stages a vector of buffers, and the buffers' content if `with_content`.
     fn parts(&mut self, addr: u64, count: u64, with_content: bool) {
         if addr == 0 || count == 0 || count > LARGEST as u64 / IOVEC {
             return;
@@ -173,7 +177,7 @@ impl Stage<'_> {
         }
     }
 
-    /// `struct msghdr` and what it points to.
+    /// Stages a `struct msghdr` and the memory to which it points.
     fn message(&mut self, addr: u64, with_content: bool) {
         if addr == 0 {
             return;
@@ -200,11 +204,11 @@ impl Stage<'_> {
 mod tests {
     use super::*;
 
-    /// The pieces that are staged for a call.
+    /// The pieces staged for a call.
     fn staged(number: u64, args: [u64; 6]) -> Pieces {
         let [rdi, rsi, rdx, r10, r8, r9] = args;
         let regs = Regs { rax: number, rdi, rsi, rdx, r10, r8, r9, ..Regs::default() };
-        // SAFETY: all zero bytes are none; all addresses are those of live values or no addresses at all.
+        // SAFETY: all zero bytes are an empty list; all addresses are those of live values or invalid.
         unsafe {
             let mut pieces = core::mem::zeroed();
             stage(&regs, &mut pieces);

@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-/// Numbers of the calls that the far program makes itself.
+/// Numbers of the system calls that the far program makes itself.
 #[allow(missing_docs)]
 pub mod nr {
     pub const CLOSE: usize = 3;
@@ -33,13 +33,13 @@ pub mod nr {
     pub const CLOSE_RANGE: usize = 436;
 }
 
-/// Makes the system call `nr`; gives its result, a negative errno for a failure.
+/// Makes the system call `nr`; returns its result, a negative errno on failure.
 ///
 /// # Safety
-/// As the call has it.
+/// As required by the call.
 pub unsafe fn call(nr: usize, args: [u64; 6]) -> i64 {
     let result;
-    // SAFETY: the kernel changes RAX, RCX, R11 and the memory that the arguments name.
+    // SAFETY: the kernel changes RAX, RCX, R11 and the memory named by the arguments.
     unsafe {
         asm!(
             "syscall",
@@ -61,7 +61,7 @@ pub unsafe fn call(nr: usize, args: [u64; 6]) -> i64 {
 /// Ends the process.
 pub fn exit(code: u8) -> ! {
     loop {
-        // SAFETY: nothing is left to be sound about.
+        // SAFETY: the process ends.
         unsafe { call(nr::EXIT_GROUP, [u64::from(code), 0, 0, 0, 0, 0]) };
     }
 }

@@ -1,4 +1,4 @@
-//! The block that a thread needs to run guests, and the region around it.
+//! The block that a thread needs to run guests, and the memory region around it.
 
 use crate::context::{Context, IDS};
 use crate::entry;
@@ -9,24 +9,23 @@ use core::sync::atomic::AtomicU64;
 /// Size and alignment of a worker's region: the block, a guard page, the alternate stack. The
 /// frame of a CPU with AVX-512 takes 3.4 KiB, one with AMX 11 KiB; frames nest at most twice.
 pub const REGION: u64 = 256 << 10;
-/// Workers that a process may have at the same time.
+/// Upper bound on the concurrent workers of a process.
 pub const MAX_WORKERS: u64 = 1024;
-/// The region of addresses that all workers' blocks lie in, so that a signal handler can tell
+/// Start of the address range that contains the blocks of all workers, so that a signal handler can determine
 /// whether it runs on a worker's stack.
 pub static ARENA: AtomicU64 = AtomicU64::new(0);
-/// Its size in bytes.
+/// Size of the arena in bytes.
 pub const ARENA_SIZE: u64 = MAX_WORKERS * REGION;
-/// Address of the handler of signals on threads that are no workers, an [`OnSignalElsewhere`].
+/// Address of the signal handler for threads that are not workers, an [`OnSignalElsewhere`].
 pub static ON_SIGNAL_ELSEWHERE: AtomicU64 = AtomicU64::new(0);
 
-/// Thread CPU time between two preemption ticks. A guest is preempted by the second tick within
-/// one resume, so after one to two of these.
+/// Thread CPU time between two preemption ticks. The second tick within one resume preempts a guest, so a
+/// guest runs for one to two of these.
 pub const TICK_NS: i64 = 50_000_000;
-/// The signal of the preemption timer: a real-time signal that C libraries leave alone.
+/// Signal of the preemption timer: a real-time signal that C libraries do not use.
 pub const TICK_SIGNAL: i32 = 42;
 
-/// The exceptions that guest code may raise, and SIGSYS: those signals, and [`TICK_SIGNAL`], bring
-/// guest code back.
+/// Signals of the exceptions that guest code may raise, and SIGSYS: these and [`TICK_SIGNAL`] end a resume.
 pub const EXCEPTIONS: [i32; 6] = [SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP];
 const SIGSYS: i32 = 31;
 const SIGSEGV: i32 = 11;
@@ -35,9 +34,9 @@ const SIGFPE: i32 = 8;
 const SIGILL: i32 = 4;
 const SIGTRAP: i32 = 5;
 
-/// Called by the entry code on a worker's alternate stack with FS and GS already the worker's own;
-/// `fs_base` and `gs_base` are what FS and GS were. Gives 0 to go on where the signal interrupted, else how the resume
-/// ended.
+/// Signal callback of the entry code, on a worker's alternate stack after the worker's own FS and GS have
+/// been loaded; `fs_base` and `gs_base` are the interrupted values. Returns 0 to resume at the interrupted
+/// instruction, otherwise the kind of exit.
 pub type OnSignal = unsafe extern "C" fn(
     signal: i32,
     info: *mut SigInfo,
@@ -46,43 +45,43 @@ pub type OnSignal = unsafe extern "C" fn(
     fs_base: u64,
     gs_base: u64,
 ) -> u32;
-/// Called by the entry code on any other thread.
+/// Signal callback of the entry code on any other thread.
 pub type OnSignalElsewhere = unsafe extern "C" fn(signal: i32, info: *mut SigInfo, frame: *mut UContext);
 
-/// The worker block. The entry code knows it by fixed offsets, stubs by `entry` at GS:0.
+/// The worker block. The entry code accesses it by fixed offsets, stubs by `entry` at GS:0.
 #[repr(C, align(64))]
 pub struct Worker {
     /// The target of stubs' jumps.
     pub entry: u64,
-    /// Address at which the guest goes on (or, while a stub enters the platform, would).
+    /// Address at which the guest resumes (or, while a stub enters the platform, would resume).
     pub target: u64,
-    /// The context that runs.
+    /// The running context.
     pub context: *mut Context,
     /// The worker's own stack below the registers that [`entry::enter`] saved.
     pub host_rsp: u64,
     /// The thread's own FS base.
     pub host_fs: u64,
-    /// 1 from just before guest code runs until it is left.
+    /// 1 from just before guest code runs until it exits.
     pub in_guest: u64,
-    /// The function that decides about signals.
+    /// The callback for signals.
     pub on_signal: OnSignal,
-    /// The vector components that are kept.
+    /// Vector components that are saved.
     pub xsave_mask: u32,
-    /// The kept components that only `xsavec` and `xrstor` save and load.
+    /// Saved components that only `xsavec` and `xrstor` can save and load.
     pub not_by_hand: u32,
-    /// The kept components that neither `vzeroupper` nor the entry code clears.
+    /// Saved components that neither `vzeroupper` nor the entry code clears.
     pub not_cleared: u32,
-    /// The components in `not_cleared` that compiled code may leave in use.
+    /// Components of `not_cleared` that compiled code may leave in use.
     pub left_behind: u32,
-    /// The components in `not_cleared` that the last guest was using when it left by a stub.
+    /// Components of `not_cleared` in use by the last guest that exited through a stub.
     pub in_use: u32,
-    /// The MXCSR of compiled code.
+    /// MXCSR of compiled code.
     pub mxcsr: u32,
     /// True if the simulator's own use of `rdtsc` on this thread made it native again.
     pub tsc_is_native: bool,
     /// True if the simulator's own use of `cpuid` on this thread made it native again.
     pub cpuid_is_native: bool,
-    /// Counts resumes.
+    /// Number of resumes.
     pub resumes: u64,
     /// `resumes` at the last preemption tick that found guest code running.
     pub tick_resumes: u64,
@@ -90,47 +89,47 @@ pub struct Worker {
     pub layout: XsaveLayout,
     /// Description of the last signal that ended a resume.
     pub trap: Trap,
-    /// The clocks that stubs answer from.
+    /// Clocks that stubs read.
     pub clocks: Clocks,
-    /// Answers that a near guest's stubs have given.
+    /// Answers given by a near guest's stubs.
     pub answers: Answers,
-    /// An XSAVE image that brings x87 back to its initial state.
+    /// An XSAVE image that restores x87 to its initial state.
     pub initial_x87: InitialX87,
 }
 
-/// Clocks: the data that stubs answer calls from without leaving the guest, and the counts of answers. Stubs know it by
-/// fixed offsets from GS.
+/// Data from which stubs answer calls without leaving the guest, and the counts of answers. Stubs access it
+/// by fixed offsets from GS.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Clocks {
-    /// Nanoseconds by number of the clock; 0 for one that has to be asked for.
+    /// Nanoseconds by clock number; 0 for a clock that requires the system call.
     pub shown_ns: [u64; CLOCKS],
-    /// Answers that may still be given; negative once more were wanted.
+    /// Number of answers still allowed; negative after a stub requested one more.
     pub left: i32,
-    /// Answers given since they were last taken.
+    /// Answers given since the last [`Clocks::take`].
     pub given: Answers,
 }
 
-/// Answers: how often each call was answered by its stub: `clock_gettime`, `gettimeofday`, `time`, then those that ask for ids
-/// in the order of [`Context::ids`].
+/// Number of answers by stubs for each call: `clock_gettime`, `gettimeofday`, `time`, then the id calls in
+/// the order of [`Context::ids`].
 pub type Answers = [u32; ANSWERED];
-/// Number of kinds of calls that stubs answer.
+/// Number of calls that stubs answer.
 pub const ANSWERED: usize = CLOCK_CALLS + IDS;
-/// Number of those that read a clock.
+/// Number of calls among them that read a clock.
 pub const CLOCK_CALLS: usize = 3;
 
-/// Clocks that are looked up by number.
+/// Number of clock numbers in [`Clocks::shown_ns`].
 pub const CLOCKS: usize = 8;
 /// `CLOCK_REALTIME`.
 pub const REALTIME: usize = 0;
 /// `CLOCK_MONOTONIC`.
 pub const MONOTONIC: usize = 1;
-/// `CLOCK_MONOTONIC_RAW`, which shows the same.
+/// `CLOCK_MONOTONIC_RAW`, which shows the same time.
 const MONOTONIC_RAW: usize = 4;
 /// `CLOCK_BOOTTIME`.
 const BOOTTIME: usize = 7;
 
-/// Readings: the clocks that the simulator lets a guest read, and the number of readings that it made.
+/// Times that a guest's stubs may read, the number of reads allowed, and the number made.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Readings {
@@ -140,14 +139,14 @@ pub struct Readings {
     pub monotonic_ns: u64,
     /// The time of `CLOCK_BOOTTIME`.
     pub boottime_ns: u64,
-    /// Calls that stubs may answer.
+    /// Number of calls that stubs may answer.
     pub allowed: u32,
-    /// Calls that stubs have answered.
+    /// Number of calls that stubs have answered.
     pub made: u32,
 }
 
 impl Clocks {
-    /// Gives a guest its readings, before it runs.
+    /// Sets the clocks and the allowance before a guest runs.
     #[inline]
     pub fn give(&mut self, readings: &Readings) {
         let Readings { realtime_ns, monotonic_ns, boottime_ns, .. } = *readings;
@@ -159,7 +158,7 @@ impl Clocks {
         }
         self.left = readings.allowed as i32;
     }
-    /// Takes the readings back after the guest has run; the answers given are added to `answers`.
+    /// Updates the readings after the guest has run; adds the answers given to `answers`.
     #[inline]
     pub fn take(&mut self, readings: &mut Readings, answers: &mut Answers) {
         if self.left == readings.allowed as i32 {
@@ -174,23 +173,23 @@ impl Clocks {
     }
 }
 
-/// All zeros: no component has anything but its initial state.
+/// All zeros: every component is in its initial state.
 #[repr(C, align(64))]
 pub struct InitialX87([u8; offset::EXTENDED]);
 
-/// Trap: the description of a signal in its frame, apart from the registers.
+/// Description of a signal from its frame, without the registers.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Trap {
-    /// Its number.
+    /// Signal number.
     pub signal: i32,
     /// `si_code`.
     pub code: i32,
     /// `si_addr`, or `si_arch` of a SIGSYS.
     pub addr: u64,
-    /// The exception's vector.
+    /// Exception vector.
     pub trapno: u64,
-    /// The exception's error code.
+    /// Exception error code.
     pub error_code: u64,
 }
 

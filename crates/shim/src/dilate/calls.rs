@@ -1,4 +1,5 @@
-//! The system calls that are about time: their numbers, which of them come here, and who answers.
+//! System calls that involve time: their numbers, the conditions under which the shim intercepts them, and
+//! their handlers.
 
 use super::memory::native;
 use super::{error, exec, rings, signals, sockets, stamps, timers, usage, waits};
@@ -87,30 +88,30 @@ pub mod nr {
     pub const FUTEX_WAIT: u64 = 455;
 }
 
-/// What a call must be like to come here.
+/// Condition under which a call is intercepted.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
-    /// It always does.
+    /// Unconditionally.
     Always,
-    /// It is refused: the kernel has no such call.
+    /// The call fails: the kernel appears to lack it.
     Never,
-    /// One of these arguments is not zero.
+    /// At least one of these arguments is not zero.
     Given(&'static [u8]),
-    /// This argument, a number of milliseconds, is positive, or the other one is not zero.
+    /// The first argument, a number of milliseconds, is positive, or the second one is not zero.
     Milliseconds(u8, Option<u8>),
-    /// This argument is one of these.
+    /// The argument has one of these values.
     OneOf(u8, &'static [u32]),
-    /// It waits for a futex, with a timeout.
+    /// A futex wait with a timeout.
     Futex,
-    /// It blocks signals.
+    /// The call blocks signals.
     Blocks,
-    /// It is about a socket option of which time is the value: of SOL_SOCKET, of IPPROTO_TCP, of SOL_PACKET.
+    /// A socket option with a time value; names at the levels SOL_SOCKET, IPPROTO_TCP and SOL_PACKET.
     Option(&'static [u32], &'static [u32], &'static [u32]),
 }
 
 use When::{Always, Blocks, Futex, Given, Milliseconds, Never, OneOf};
 
-/// The calls that come here, the frequent ones first.
+/// Intercepted calls, the frequent ones first.
 pub const CALLS: &[(u64, When)] = &[
     (nr::FUTEX, Futex),
     (nr::EPOLL_WAIT, Milliseconds(3, None)),
@@ -168,22 +169,22 @@ pub const CALLS: &[(u64, When)] = &[
     (nr::CLOCK_ADJTIME, Always),
     (nr::SETTIMEOFDAY, Always),
     (nr::CLOCK_SETTIME, Always),
-    // It can take handlers of signals away (CLONE_CLEAR_SIGHAND): C libraries fall back to clone.
+    // clone3 can reset signal handlers (CLONE_CLEAR_SIGHAND): C libraries fall back to clone.
     (nr::CLONE3, Never),
     (nr::IO_URING_SETUP, Never),
 ];
 
-/// Calls that come here as well once a process has asked for the times of packets.
+/// Calls also intercepted once a process has requested packet timestamps.
 pub const OF_PACKETS: &[(u64, When)] = &[(nr::RECVMSG, Always), (nr::RECVMMSG, Always)];
 
-/// Calls that come here as well in a host that is frozen in between: freezing ends them.
+/// Calls also intercepted in a host that is frozen in turns: freezing ends them with EINTR.
 pub const OF_FROZEN: &[(u64, When)] =
     &[(nr::EPOLL_WAIT, Given(&[3])), (nr::EPOLL_PWAIT, Given(&[3])), (nr::EPOLL_PWAIT2, Always)];
 
-/// Calls that come here as well in a host whose processes are stopped by signals, which nobody is to see.
+/// Calls also intercepted in a host whose processes are stopped by signals: the stops must be invisible.
 pub const OF_STOPPED: &[(u64, When)] = &[(nr::WAIT4, Always), (nr::WAITID, Always)];
 
-/// Answers a call. `mask` are the signals that the guest blocks, which a call may change.
+/// Handles a call. `mask` is the set of signals that the guest blocks, which a call may change.
 pub fn answer(number: u64, args: [u64; 6], mask: &mut u64) -> i64 {
     match number {
         nr::FUTEX => waits::futex(args),
@@ -219,10 +220,10 @@ pub fn answer(number: u64, args: [u64; 6], mask: &mut u64) -> i64 {
         nr::FUTEX_WAITV | nr::FUTEX_WAIT => waits::futexes(number, args),
         nr::PRCTL => usage::counter(args),
         nr::ADJTIMEX | nr::CLOCK_ADJTIME => usage::adjust(number, args),
-        // The host's clock is the experiment's.
+        // The experiment controls the host's clock.
         nr::SETTIMEOFDAY | nr::CLOCK_SETTIME => error::PERM,
         nr::CLONE3 | nr::IO_URING_SETUP => error::NOSYS,
-        // A filter of the guest's own may have sent it.
+        // A filter of the guest's own may have trapped the call.
         _ => native(number, args),
     }
 }

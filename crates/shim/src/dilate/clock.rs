@@ -1,59 +1,60 @@
-//! The clock of a host: a page that a controller writes and all processes of the host read.
+//! Clock of a host: a page that a controller writes and all processes of the host read.
 //!
-//! Virtual time is a linear function of the machine's `CLOCK_MONOTONIC`, piece by piece: an emulation whose time dilation factor
-//! changes, or whose hosts are frozen in turn, writes a new piece for each change and each turn. A piece may have a limit at
-//! which the clock stands. The page begins with a sequence number that is odd while it is written, and after every change
-//! another one.
+//! Virtual time is a piecewise linear function of the machine's `CLOCK_MONOTONIC`. An emulation whose time
+//! dilation factor changes, or whose hosts are frozen in turns, writes a new piece for each change and each
+//! turn. A piece may have a limit at which the clock stops. The page begins with a sequence number, which is
+//! odd during an update and changes with each update.
 //!
-//! What the kernel times by itself (timers, timeouts of sockets) does not stand while a host is frozen: it goes by the mean rate
-//! ([`Page::kernel`]).
+//! The kernel's own timers and socket timeouts continue while a host is frozen: they are converted at the
+//! mean rate ([`Page::kernel`]).
 //!
-//! Spans are converted in the direction that keeps promises: a virtual time, made real and virtual again, is the same.
+//! Conversions round so that a virtual time converted to a real one and back is unchanged.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
-/// The rate of a clock that is not slowed.
+/// Rate of a clock that is not slowed.
 pub const FULL_RATE: u64 = 1 << 32;
 
-/// A linear piece of a clock. `repr(C)`: it is what the page holds.
+/// A linear piece of a clock. `repr(C)`: the layout of the page's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Pace {
-    /// `CLOCK_MONOTONIC` at the beginning of the piece, in nanoseconds.
+    /// `CLOCK_MONOTONIC` at the start of the piece, in nanoseconds.
     pub real: u64,
-    /// The virtual `CLOCK_MONOTONIC` then.
+    /// Virtual `CLOCK_MONOTONIC` at the start of the piece, in nanoseconds.
     pub start: u64,
-    /// Virtual nanoseconds in a real one, times 2^32; not 0.
+    /// Virtual nanoseconds per real nanosecond, times 2^32; not 0.
     pub rate: u64,
-    /// The virtual time at which the clock stands.
+    /// Virtual time at which the clock stops.
     pub limit: u64,
 }
 
 impl Pace {
-    /// The rate of a time dilation factor in thousandths.
+    /// The rate for a time dilation factor in thousandths.
     pub fn rate_of(tdf_milli: u64) -> u64 {
         ((u128::from(FULL_RATE) * 1_000).div_ceil(u128::from(tdf_milli.max(1)))) as u64
     }
 
-    /// The virtual time at a real one.
+    /// The virtual time at a real time.
     pub fn at(&self, real: u64) -> u64 {
         let passed = self.virtual_span(real.saturating_sub(self.real));
         self.start.saturating_add(passed).min(self.limit)
     }
 
-    /// The virtual nanoseconds in real ones, rounded down.
+    /// The virtual nanoseconds in a span of real ones, rounded down.
     pub fn virtual_span(&self, real: u64) -> u64 {
         saturated((u128::from(real) * u128::from(self.rate)) >> 32)
     }
 
-    /// The least real nanoseconds in which so many virtual ones pass.
+    /// The least number of real nanoseconds in which `span` virtual ones pass.
     pub fn real_span(&self, span: u64) -> u64 {
         saturated((u128::from(span) << 32).div_ceil(u128::from(self.rate.max(1))))
     }
 
-    /// The earliest real time at which the clock shows a virtual one, as if it never stood; before the piece began both go alike.
+    /// The earliest real time at which the clock shows a virtual time, ignoring the limit; before the start
+    /// of the piece both advance at the same rate.
     pub fn real_at(&self, time: u64) -> u64 {
         match time.checked_sub(self.start) {
             Some(after) => self.real.saturating_add(self.real_span(after)),
@@ -66,34 +67,38 @@ fn saturated(wide: u128) -> u64 {
     u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
-/// Content of the page. Everything but the first word is only valid if the first was even, and still is the same.
+/// Content of the page. All fields but the sequence number are valid only if the number was even before they
+/// were read and has not changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Page {
-    /// Odd while the rest is written.
+    /// Sequence number; odd during an update.
     pub sequence: u64,
-    /// The piece that holds now.
+    /// The current piece.
     pub pace: Pace,
-    /// The piece before: what came while it held is often looked at now, such as a packet that waited while the host was frozen.
+    /// The previous piece: events during it are often converted later, such as a packet that waited while the
+    /// host was frozen.
     pub before: Pace,
-    /// All pieces before that in one, at their mean rate, from when the host's time began to differ from the machine's: by it
-    /// what was written then has its time.
+    /// All earlier pieces in one, at their mean rate, since the host's time diverged from the machine's; it
+    /// converts timestamps of that period.
     pub past: Pace,
-    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, in nanoseconds, of the machine when the host's time began, and of the host.
+    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC` in nanoseconds, on the machine when the host's time began, and
+    /// on the host.
     pub wall: u64,
     /// `CLOCK_BOOTTIME` less `CLOCK_MONOTONIC`.
     pub boot: u64,
     /// `CLOCK_TAI` less `CLOCK_REALTIME`.
     pub tai: u64,
-    /// Steps of the time stamp counter in a virtual nanosecond, times 2^32.
+    /// Increments of the time stamp counter per virtual nanosecond, times 2^32.
     pub counter_rate: u64,
-    /// The longest time for which a wait relies on the rate, in real nanoseconds.
+    /// Longest wait that relies on the current rate, in real nanoseconds; 0 for no limit.
     pub nap: u64,
-    /// Not 0 if rings of packets are to have the host's times.
+    /// Nonzero if packet rings are to show the host's times.
     pub rings: u64,
-    /// Virtual nanoseconds in a real one in the mean, times 2^32: of a host that is frozen in between less than the rate.
+    /// Mean number of virtual nanoseconds per real one, times 2^32; for a host frozen in turns it is below
+    /// the rate.
     pub mean_rate: u64,
-    /// How the host is frozen: [`NOT_FROZEN`], [`BY_FREEZER`] or [`BY_SIGNALS`].
+    /// Method by which the host is frozen: [`NOT_FROZEN`], [`BY_FREEZER`] or [`BY_SIGNALS`].
     pub freezes: u64,
 }
 
@@ -103,12 +108,12 @@ pub const NOT_FROZEN: u64 = 0;
 pub const BY_FREEZER: u64 = 1;
 /// The host's processes are stopped by signals.
 pub const BY_SIGNALS: u64 = 2;
-/// The place of [`Page::freezes`] in the page.
+/// Offset of [`Page::freezes`] in the page.
 pub const FREEZES_AT: u64 = 20 * 8;
 const _: () = assert!(core::mem::offset_of!(Page, freezes) as u64 == FREEZES_AT);
 
 impl Page {
-    /// The page as bytes, in the order of a file that is mapped.
+    /// The page as bytes, in the layout of the mapped file.
     pub fn to_bytes(&self) -> [u8; size_of::<Page>()] {
         let Page {
             sequence,
@@ -154,14 +159,14 @@ impl Page {
         bytes
     }
 
-    /// The mapped page as it is at one moment.
+    /// A consistent copy of the mapped page.
     pub fn load() -> Page {
         let page = super::layout::CLOCK as *const Page;
-        // SAFETY: the page is mapped as long as this code is; whoever writes it is another process.
+        // SAFETY: the page is mapped as long as this code is; the writer is another process.
         let sequence = unsafe { &*page.cast::<AtomicU64>() };
         loop {
             let before = sequence.load(Ordering::Acquire);
-            // SAFETY: as above; a copy torn by a writer is thrown away.
+            // SAFETY: as above; a copy torn by a writer is discarded.
             let copy = unsafe { page.read_volatile() };
             fence(Ordering::Acquire);
             if before & 1 == 0 && sequence.load(Ordering::Relaxed) == before {
@@ -171,23 +176,23 @@ impl Page {
         }
     }
 
-    /// How time passes for what the kernel times by itself.
+    /// The piece by which the kernel's own timers are converted.
     pub fn kernel(&self) -> Pace {
         Pace { rate: self.mean_rate, ..self.pace }
     }
 
-    /// A wall-clock time of the machine, of a file or a packet, as the host has it.
+    /// Converts a wall-clock time of the machine, of a file or a packet, to the host's.
     pub fn wall_of_real(&self, wall: u64) -> u64 {
         match wall.checked_sub(self.wall) {
             Some(real) if real >= self.pace.real => self.wall + self.pace.at(real),
             Some(real) if real >= self.before.real => self.wall + self.before.at(real),
             Some(real) if real >= self.past.real => self.wall + self.past.at(real),
-            // Before that they went alike.
+            // Both clocks agreed before that.
             _ => wall,
         }
     }
 
-    /// A wall-clock time of the host as the machine has it.
+    /// Converts a wall-clock time of the host to the machine's.
     pub fn real_of_wall(&self, wall: u64) -> u64 {
         match wall.checked_sub(self.wall) {
             Some(time) if time >= self.pace.start => self.wall.saturating_add(self.pace.real_at(time)),
@@ -198,23 +203,23 @@ impl Page {
     }
 }
 
-/// The clocks that one reading of the page and of the machine's clock give.
+/// A consistent reading of the page and of the machine's clock.
 #[derive(Clone, Copy)]
 pub struct Now {
     /// The page.
     pub page: Page,
-    /// The machine's `CLOCK_MONOTONIC`.
+    /// The machine's `CLOCK_MONOTONIC` in nanoseconds.
     pub real: u64,
-    /// The host's.
+    /// The host's `CLOCK_MONOTONIC` in nanoseconds.
     pub time: u64,
 }
 
 impl Now {
-    /// The present.
+    /// Reads the current time.
     pub fn read() -> Now {
         let (mut page, mut real) = (Page::load(), monotonic());
         loop {
-            // A change between the two readings could make the clock go back.
+            // A change of pieces between the two readings could make the clock run backwards.
             let after = Page::load();
             if after.sequence == page.sequence {
                 return Now { page, real, time: page.pace.at(real) };
@@ -223,7 +228,7 @@ impl Now {
         }
     }
 
-    /// The time of a clock by its number, `None` of one that does not tell the time.
+    /// The time of a clock by its number; `None` for a clock of processor time.
     pub fn of(&self, clock: u64) -> Option<u64> {
         let Page { wall, boot, tai, .. } = self.page;
         Some(match clock {

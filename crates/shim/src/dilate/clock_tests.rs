@@ -46,7 +46,7 @@ fn whole_factors_make_whole_spans() {
 #[test]
 fn what_came_before_a_host_was_frozen_has_the_time_of_then() {
     let now = page(2_000);
-    // It ran for 1 us, and was frozen for 3.
+    // The host ran for 1 us and was then frozen for 3.
     let before = Pace { real: 5_000, start: now.pace.start - 1_000, rate: FULL_RATE, limit: now.pace.start };
     let page = Page { before, ..now };
     let times =

@@ -1,21 +1,21 @@
-//! Executing a program: the kernel executes the shim, which finds the program in a descriptor that stays open.
+//! Execution of a program: the kernel executes the shim, which loads the program from a descriptor that stays
+//! open.
 //!
-//! The guest's arguments and environment are handed on untouched. The number of the descriptor stands in the path of the
-//! shim, as its bits: each is `/`, which the kernel passes over, or `/.`, which leads nowhere else; the kernel tells the new program the
-//! path by which it was executed.
+//! The guest's arguments and environment are passed on unchanged. The path of the shim encodes the number of
+//! the descriptor in binary: `/` for a zero, which the kernel skips, and `/.` for a one, which stays in the
+//! same folder. The kernel passes the path of its execution to the new program.
 
 use super::calls::nr;
 use super::memory::{native, read, result};
 use super::{clock, error, filter, layout};
 
-/// Bits of a descriptor's number.
+/// Number of bits in a descriptor's number.
 const BITS: usize = 20;
-/// Most scripts whose interpreter is a script.
+/// Upper bound on nested scripts.
 const MOST_SCRIPTS: usize = 4;
-/// Bytes of a file that are looked at, as in the kernel.
+/// Bytes of a file that are examined, as in the kernel.
 const HEAD: usize = 256;
-/// Most arguments of a script that need no memory of their own.
-/// Signal stacks are small.
+/// Largest number of script arguments that need no mapping of their own. Signal stacks are small.
 const FEW: usize = 40;
 
 const AT_FDCWD: u64 = -100i64 as u64;
@@ -27,24 +27,24 @@ const O_CLOEXEC: u64 = 0x8_0000;
 const X_OK: u64 = 1;
 const F_SETFD: u64 = 2;
 
-/// Text that is put together on the stack and ends with a zero.
+/// Text assembled on the stack, terminated by a zero byte.
 pub struct Text<const N: usize> {
     bytes: [u8; N],
     len: usize,
 }
 
 impl<const N: usize> Text<N> {
-    /// A text that begins so.
+    /// A text that begins with `start`.
     pub fn new(start: &str) -> Text<N> {
         let mut text = Text { bytes: [0; N], len: 0 };
         text.add(start.as_bytes());
         text
     }
-    /// Its bytes.
+    /// The text without its terminator.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
-    /// Adds to it what there is room for.
+    /// Appends as many bytes as fit.
     pub fn add(&mut self, more: &[u8]) {
         for byte in more {
             if self.len + 1 < N {
@@ -59,23 +59,23 @@ impl<const N: usize> Text<N> {
         }
         self.add(&[b'0' + (number % 10) as u8]);
     }
-    /// Its address.
+    /// Address of the text.
     pub fn at(&self) -> u64 {
         self.bytes.as_ptr() as u64
     }
 }
 
-/// The link that leads to what a descriptor has open.
+/// The path in `/proc` of a descriptor's file.
 pub fn link_to(descriptor: u64) -> Text<32> {
     let mut link = Text::new("/proc/self/fd/");
     link.number(descriptor);
     link
 }
 
-/// Most bytes of a path of the shim.
+/// Upper bound on the length of a path of the shim, in bytes.
 pub const LONGEST: usize = layout::FOLDER_LEN + 2 * BITS + 16;
 
-/// The path of the shim in its folder that names a descriptor.
+/// The path of the shim in `folder` that encodes `descriptor`.
 fn shim_path(folder: &[u8], descriptor: u64) -> Text<LONGEST> {
     let mut path = Text::new("");
     path.add(folder);
@@ -87,7 +87,8 @@ fn shim_path(folder: &[u8], descriptor: u64) -> Text<LONGEST> {
     path
 }
 
-/// The folder in a path of the shim, and the descriptor that it names, `None` if the shim was executed by its plain path.
+/// The folder and the descriptor encoded in a path of the shim; no descriptor if the shim was executed by its
+/// plain path.
 pub fn parse(path: &[u8]) -> Option<(&[u8], Option<u64>)> {
     let mut rest = path.strip_suffix(layout::PROGRAM.as_bytes())?.strip_suffix(b"/")?;
     let plain = rest;
@@ -114,7 +115,8 @@ pub fn execute(number: u64, args: [u64; 6]) -> i64 {
     }
 }
 
-/// Sets up the first process of a host and executes its program: the arguments are the program's path and its own arguments.
+/// Sets up the first process of a host and executes its program: the arguments are the program's path
+/// followed by the program's own arguments.
 pub fn launch(folder: &[u8], argv: u64, envp: u64) -> i64 {
     match filter::install(freezes(folder)) {
         0 => result(read::<u64>(argv + 8).map(|path| run(folder, AT_FDCWD, path, argv + 16, envp, 0))),
@@ -122,7 +124,7 @@ pub fn launch(folder: &[u8], argv: u64, envp: u64) -> i64 {
     }
 }
 
-/// How the host is frozen: a word of its clock, which is not mapped yet.
+/// The method by which the host is frozen: a word of its clock's file, which is not mapped yet.
 fn freezes(folder: &[u8]) -> u64 {
     let mut path = Text::<LONGEST>::new("");
     path.add(folder);
@@ -137,10 +139,10 @@ fn freezes(folder: &[u8]) -> u64 {
     word
 }
 
-/// Executes a program, which only returns if it cannot be.
+/// Executes a program; returns only on failure.
 fn run(folder: &[u8], directory: u64, path: u64, argv: u64, envp: u64, flags: u64) -> i64 {
     let mut heads = [[0u8; HEAD]; MOST_SCRIPTS + 1];
-    // What comes before the arguments, the last one first.
+    // Arguments inserted before the guest's own, the last one first.
     let mut before = [0u64; 2 * MOST_SCRIPTS + 1];
     let mut count = 0;
     let (mut directory, mut path, mut flags) = (directory, path, flags);
@@ -156,7 +158,7 @@ fn run(folder: &[u8], directory: u64, path: u64, argv: u64, envp: u64, flags: u6
             error
         };
         if got < 4 {
-            // A directory cannot be read.
+            // The file is a directory.
             return close(if got < 0 { -13 } else { error::NOEXEC });
         }
         if !head.starts_with(b"#!") {
@@ -174,7 +176,7 @@ fn run(folder: &[u8], directory: u64, path: u64, argv: u64, envp: u64, flags: u6
             path = descriptor_path.at();
             native(nr::FCNTL, [program, F_SETFD, 0, 0, 0, 0]);
         }
-        // An interpreter that is a script is itself the argument of its own.
+        // An interpreter that is itself a script becomes an argument of its own interpreter.
         let script = if count == 0 { path } else { before[count - 1] };
         count = count.saturating_sub(1);
         for entry in [script, argument, interpreter].into_iter().filter(|entry| *entry != 0) {
@@ -186,7 +188,7 @@ fn run(folder: &[u8], directory: u64, path: u64, argv: u64, envp: u64, flags: u6
     error::LOOP
 }
 
-/// Opens a program that may be executed.
+/// Opens a program for which the caller has execute permission.
 fn open(directory: u64, path: u64, flags: u64) -> i64 {
     let allowed = flags & (AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW);
     match native(nr::FACCESSAT2, [directory, path, X_OK, AT_EACCESS | allowed, 0, 0]) {
@@ -200,7 +202,7 @@ fn open(directory: u64, path: u64, flags: u64) -> i64 {
     native(nr::OPENAT, [directory, path, O_CLOEXEC | no_follow, 0, 0, 0])
 }
 
-/// True for an ELF image of 64 bits for this machine.
+/// True for a 64-bit ELF image for this machine.
 fn is_program(head: &[u8]) -> bool {
     head.starts_with(b"\x7fELF\x02\x01")
         && matches!(head[16], 2 | 3)
@@ -208,7 +210,8 @@ fn is_program(head: &[u8]) -> bool {
         && head[18..20] == [62, 0]
 }
 
-/// The addresses of the two words of a script's first line, the second one 0 if there is none; both end with a zero then.
+/// Addresses of the two words of a script's first line, the second one 0 if absent; terminates both with a
+/// zero byte.
 fn interpreter(head: &mut [u8; HEAD]) -> Option<(u64, u64)> {
     let end = head.iter().position(|byte| matches!(byte, b'\n' | 0)).unwrap_or(HEAD - 1);
     let is_blank = |byte: u8| matches!(byte, b' ' | b'\t');
@@ -225,7 +228,7 @@ fn interpreter(head: &mut [u8; HEAD]) -> Option<(u64, u64)> {
     Some((at(start), argument.map_or(0, at)))
 }
 
-/// Executes the shim for a program, with these arguments (the last one first) in the place of the first one.
+/// Executes the shim for a program, with `before` (the last one first) instead of the first argument.
 fn with_arguments(path: &Text<LONGEST>, before: &[u64], argv: u64, envp: u64) -> i64 {
     let execute = |argv: u64| native(nr::EXECVE, [path.at(), argv, envp, 0, 0, 0]);
     if before.is_empty() {

@@ -1,5 +1,6 @@
-//! The seccomp filter: which system calls raise SIGSYS. It is written for the kernel's own short-cut: a call that the
-//! filter lets pass whatever its arguments are does not run the filter at all.
+//! Seccomp filter: selects the system calls that raise SIGSYS. It is structured for the kernel's cache of
+//! verdicts: for a call that the filter allows regardless of its arguments, the kernel does not run the
+//! filter at all.
 
 use super::calls::{CALLS, OF_FROZEN, OF_STOPPED, When, nr};
 use super::clock;
@@ -16,7 +17,7 @@ pub struct Instruction {
     value: u32,
 }
 
-/// The mark of our filter in `si_errno`: a guest's own filter has others.
+/// Mark of this filter in `si_errno`, distinct from those of a guest's own filters.
 pub const MARK: u32 = 0x6a72;
 
 const LOAD: u16 = 0x20;
@@ -37,14 +38,14 @@ const ARCHITECTURE: u32 = 4;
 const POINTER: u32 = 8;
 const ARGUMENTS: u32 = 16;
 
-/// Operations of futexes that wait, without their flags.
+/// Futex operations that wait, without their flags.
 const WAITING: [u32; 5] = [0, 6, 9, 11, 13];
 const SIG_UNBLOCK: u32 = 1;
 const SOL_PACKET: u32 = super::rings::SOL_PACKET as u32;
 
-/// Most instructions of the filter of a host's programs, and of those that some have besides: they lie on a stack.
+/// Capacity of the filter of a host's programs; the filters lie on a stack.
 const MOST: usize = 768;
-/// See [`MOST`].
+/// Capacity of the additional filters of some programs, see [`MOST`].
 pub const FEW: usize = 48;
 
 /// A filter of at most `N` instructions.
@@ -53,7 +54,7 @@ pub struct Filter<const N: usize> {
     len: usize,
 }
 
-/// Where a test of a call leads to.
+/// Verdicts to which the test of a call leads.
 const TO_TRAP: u32 = 1;
 const TO_ALLOW: u32 = 2;
 
@@ -90,7 +91,7 @@ impl<const N: usize> Filter<N> {
         self.push(LOAD, 0, 0, ARGUMENTS + 8 * u32::from(argument) + 4 * half);
     }
 
-    /// Goes on at one of the two ends of a call's block: resolved once it is complete.
+    /// Jumps to one of the two verdicts at the end of a call's block; resolved once the block is complete.
     fn lead(&mut self, to: u32) {
         self.push(JUMP, 0, 0, to);
     }
@@ -136,12 +137,12 @@ impl<const N: usize> Filter<N> {
                     self.push(JUMP, 0, 0, 0x100 + value);
                 }
                 self.lead(TO_ALLOW);
-                // The place that the jumps above mean.
+                // The target of the jumps above.
                 let here = self.len;
                 for place in start..here {
                     if self.code[place].code == JUMP && self.code[place].value >= 0x100 {
                         self.code[place].value = (here - place - 1) as u32;
-                        // Told apart from what is still to be resolved.
+                        // Marks the jump as resolved.
                         self.code[place].no = 1;
                     }
                 }
@@ -182,7 +183,7 @@ impl<const N: usize> Filter<N> {
         self.code[start].no = (self.len - start - 1) as u8;
     }
 
-    /// Installs the filter, for this thread or, with `all`, for all of the process.
+    /// Installs the filter for this thread or, with `all`, for all threads of the process.
     pub fn install(&self, all: bool) -> i64 {
         const SET_MODE_FILTER: u64 = 1;
         const ALL_THREADS: u64 = 1;
@@ -202,7 +203,7 @@ impl<const N: usize> Filter<N> {
         let args = [SET_MODE_FILTER, flags, &raw const program as u64, 0, 0, 0];
         match native(nr::SECCOMP, args) {
             0 => 0,
-            // A user without rights gives up that programs gain some (`setuid`).
+            // A user without privileges renounces privileges gained by execution (`setuid`).
             _ => {
                 native(nr::PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]);
                 native(nr::SECCOMP, args)
@@ -211,7 +212,7 @@ impl<const N: usize> Filter<N> {
     }
 }
 
-/// Installs the filter of a host's first program. `freezes` is how the host is frozen.
+/// Installs the filter of a host's first program. `freezes` is the method by which the host is frozen.
 pub fn install(freezes: u64) -> i64 {
     let mut done = 0;
     for (calls, is_wanted) in

@@ -1,4 +1,4 @@
-//! The filter, run by an interpreter of the instructions that it has.
+//! Tests of the filter, run by an interpreter of its instructions.
 
 use super::*;
 use crate::dilate::calls::OF_PACKETS;

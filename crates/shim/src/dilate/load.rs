@@ -1,4 +1,4 @@
-//! Loading a program into the process that executed the shim, as the kernel would have: same image, same stack.
+//! Loads a program into the process that executed the shim, as the kernel would: same image, same stack.
 
 use super::calls::nr;
 use super::memory::{native, read, write};
@@ -30,9 +30,9 @@ const PT_INTERP: u32 = 3;
 const PT_PHDR: u32 = 6;
 const PT_GNU_STACK: u32 = 0x6474_e551;
 const ET_EXEC: u16 = 2;
-/// Most program headers of an image.
+/// Upper bound on the program headers of an image.
 const MOST_HEADERS: usize = 64;
-/// Where the kernel puts position-independent programs.
+/// Base of the range in which the kernel loads position-independent programs.
 const PIE_BASE: u64 = 0x5555_5555_4000;
 
 /// A program header.
@@ -54,7 +54,7 @@ impl Header {
         Header { kind: 0, flags: 0, offset: 0, address: 0, physical: 0, in_file: 0, in_memory: 0, align: 0 };
 }
 
-/// An image as it is in its file.
+/// Headers of an image file.
 struct Image {
     descriptor: u64,
     headers: [Header; MOST_HEADERS],
@@ -64,16 +64,16 @@ struct Image {
     headers_at: u64,
 }
 
-/// An image in memory.
+/// Addresses of a loaded image.
 struct Loaded {
     bias: u64,
-    /// The first address of code and the first one behind it, the same of data, and the first one behind all.
+    /// Start and end of the code, start and end of the data, and the end of the image.
     code: [u64; 2],
     data: [u64; 2],
     end: u64,
 }
 
-/// The initial stack of a process.
+/// Initial stack of a process.
 struct Stack {
     argv: u64,
     envp: u64,
@@ -92,7 +92,7 @@ impl Stack {
         Stack { argv, envp, auxv: auxv + 8 }
     }
 
-    /// The address of an entry's value.
+    /// Address of the value of an auxiliary-vector entry.
     fn entry(&self, kind: u64) -> Option<u64> {
         (0..)
             .map(|n| self.auxv + 16 * n)
@@ -112,7 +112,7 @@ impl Stack {
     }
 }
 
-/// Main function of the program, with the stack pointer that the kernel gave it.
+/// Main function of the program; `sp` is the stack pointer at its start.
 ///
 /// # Safety
 /// To be called once in a fresh process linked to run at [`layout::IMAGE`].
@@ -130,7 +130,7 @@ pub unsafe fn main(sp: u64) -> ! {
     let failed = match exec::parse(&name[..len]) {
         Some((folder, Some(program))) if folder.len() < layout::FOLDER_LEN => {
             match load(folder, program, sp, &stack) {
-                // SAFETY: the image is there, and nobody needs this stack.
+                // SAFETY: the image is mapped, and this stack is not used any more.
                 Ok(entry) => unsafe { start(entry, sp) },
                 Err(error) => error,
             }
@@ -149,11 +149,11 @@ pub unsafe fn main(sp: u64) -> ! {
     crate::system::exit(127)
 }
 
-/// Sets the process up and maps the image that a descriptor has. Returns where to begin.
+/// Sets the process up and maps the image in `descriptor`. Returns its entry point.
 fn load(folder: &[u8], descriptor: u64, sp: u64, stack: &Stack) -> Result<u64, i64> {
     move_to_memory(stack)?;
     map_clock(folder, descriptor)?;
-    // From here on memory may be missing without harm.
+    // From here on, accesses to unmapped memory are handled.
     signals::install();
     const PR_SET_TSC: u64 = 26;
     const PR_TSC_SIGSEGV: u64 = 2;
@@ -184,8 +184,8 @@ fn load(folder: &[u8], descriptor: u64, sp: u64, stack: &Stack) -> Result<u64, i
     Ok(entry)
 }
 
-/// Replaces the mapping of the shim's file by memory with the same content: a process can be said to execute another file
-/// only when nothing of the old one is mapped.
+/// Replaces the mapping of the shim's file by anonymous memory with the same content: a process can change
+/// its executable file (`exe`) only when no part of the old one is mapped.
 fn move_to_memory(stack: &Stack) -> Result<(), i64> {
     let (at, count) = (stack.value(AT_PHDR), stack.value(AT_PHNUM) as usize);
     let mut headers = [Header::EMPTY; 16];
@@ -199,7 +199,7 @@ fn move_to_memory(stack: &Stack) -> Result<(), i64> {
     must(native(nr::MMAP, [layout::COPY, len, PROT_READ | PROT_WRITE, flags, NO_FILE, 0]))?;
     for header in headers.iter().filter(|header| header.kind == PT_LOAD) {
         let to = layout::COPY + (header.address - layout::IMAGE);
-        // SAFETY: the segment is mapped, and so is as much memory at its place in the copy.
+        // SAFETY: the segment is mapped, and so is an equal range in the copy.
         unsafe {
             core::ptr::copy_nonoverlapping(
                 header.address as *const u8,
@@ -215,7 +215,7 @@ fn move_to_memory(stack: &Stack) -> Result<(), i64> {
 }
 
 fn header_at(at: u64) -> Header {
-    // SAFETY: the place is that of a header: of this program, or in a buffer.
+    // SAFETY: `at` is the address of a header, of this program or in a buffer.
     unsafe { (at as *const Header).read_unaligned() }
 }
 
@@ -223,7 +223,7 @@ fn must(result: i64) -> Result<u64, i64> {
     if result < 0 { Err(result) } else { Ok(result as u64) }
 }
 
-/// Maps the clock and the vDSO, and writes the page of the shim's own.
+/// Maps the clock and the vDSO, and fills the shim's own page.
 fn map_clock(folder: &[u8], program: u64) -> Result<(), i64> {
     let mut path = exec::Text::<{ exec::LONGEST }>::new("");
     path.add(folder);
@@ -238,7 +238,7 @@ fn map_clock(folder: &[u8], program: u64) -> Result<(), i64> {
     native(nr::CLOSE, [file, 0, 0, 0, 0, 0]);
     let flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS;
     must(native(nr::MMAP, [layout::TABLE, PAGE, PROT_READ | PROT_WRITE, flags, NO_FILE, 0]))?;
-    // Mapped from the start: each wait looks at it, and finding out that a page is not there costs a fault.
+    // Mapped from the start: each wait reads it, and an unmapped page would cost a fault.
     must(native(nr::MMAP, [layout::RINGS, PAGE, PROT_READ | PROT_WRITE, flags, NO_FILE, 0]))?;
     vdso::fill_table()?;
     for (n, byte) in path.bytes()[..end].iter().enumerate() {
@@ -279,14 +279,14 @@ impl Image {
         self.headers[..self.count].iter().filter(|header| header.kind == PT_LOAD)
     }
 
-    /// The address of the program headers before the bias.
+    /// Address of the program headers without the bias.
     fn headers_in_memory(&self) -> u64 {
         let holds = |h: &&Header| h.offset <= self.headers_at && self.headers_at < h.offset + h.in_file;
         let in_segment = || self.segments().find(holds).map(|h| h.address + self.headers_at - h.offset);
         self.find(PT_PHDR).map(|header| header.address).or_else(in_segment).unwrap_or(0)
     }
 
-    /// The program that the image names to load it.
+    /// The interpreter (loader) that the image names, if any.
     fn interpreter(&self) -> Result<Option<Image>, i64> {
         let Some(header) = self.find(PT_INTERP) else { return Ok(None) };
         let mut path = [0u8; 256];
@@ -297,7 +297,7 @@ impl Image {
         Image::of(file).map(Some)
     }
 
-    /// Maps the image, at its addresses or, if it can lie anywhere, near `wanted`.
+    /// Maps the image at its own addresses or, if it is position-independent, near `wanted`.
     fn map(&self, wanted: u64) -> Result<Loaded, i64> {
         let first = self.segments().map(|h| h.address & !(PAGE - 1)).min().ok_or(error::NOEXEC)?;
         let end = self.segments().map(|h| h.address + h.in_memory).max().unwrap_or(first);
@@ -343,7 +343,7 @@ impl Image {
             must(native(nr::MMAP, args))?;
         }
         if header.in_memory > header.in_file {
-            // The rest of the last page of the file, then pages without one.
+            // Zeros in the rest of the file's last page, then anonymous pages.
             let mut at = start + header.in_file;
             while of_file > 0 && at < page + of_file {
                 let (zeros, len) = ([0u8; 64], (page + of_file - at).min(64));
@@ -360,7 +360,8 @@ impl Image {
     }
 }
 
-/// Gives the process the name of the program and, where the user may do that, its file, its break and its auxiliary vector.
+/// Sets the process's name to the program's and, if the user has the privilege, its executable file, break
+/// and auxiliary vector.
 fn pose(descriptor: u64, loaded: &Loaded, sp: u64, stack: &Stack) {
     const PR_SET_NAME: u64 = 15;
     const PR_SET_MM: u64 = 35;
@@ -375,7 +376,7 @@ fn pose(descriptor: u64, loaded: &Loaded, sp: u64, stack: &Stack) {
         }
     }
     native(nr::PRCTL, [PR_SET_NAME, name, 0, 0, 0, 0]);
-    // The strings lie behind one another, arguments first.
+    // The strings are contiguous, arguments first.
     let last = |list: u64| {
         let mut at = list;
         while read::<u64>(at).is_ok_and(|text| text != 0) {
@@ -424,18 +425,18 @@ fn pose(descriptor: u64, loaded: &Loaded, sp: u64, stack: &Stack) {
     };
     let size = size_of::<Map>() as u64;
     if native(nr::PRCTL, [PR_SET_MM, PR_SET_MM_MAP, &raw const map as u64, size, 0, 0]) != 0 {
-        // A user without rights cannot change the file.
+        // A user without privileges cannot change the file.
         map.exe = u32::MAX;
         native(nr::PRCTL, [PR_SET_MM, PR_SET_MM_MAP, &raw const map as u64, size, 0, 0]);
     }
 }
 
-/// Begins the program.
+/// Jumps to the entry point of the program.
 ///
 /// # Safety
-/// Its image and its stack must be there.
+/// Its image and its stack must be mapped.
 unsafe fn start(entry: u64, sp: u64) -> ! {
-    // SAFETY: nothing of this code is needed any more but by way of signals and the vDSO.
+    // SAFETY: from here on this code runs only by signals and calls of the vDSO.
     unsafe {
         core::arch::asm!(
             "mov rsp, rsi",

@@ -1,21 +1,22 @@
 //! Dilated time: the code in the processes of an emulated host whose clocks run slower than the machine's.
 //!
-//! A process is Linux's own, and so is everything that it does, except that the system calls that are about time are
-//! answered here. A seccomp filter ([`filter`]) raises SIGSYS for these calls alone, by their numbers and, where these
-//! tell, their arguments: a `read`, a `poll` without a timeout or a wake-up of a futex goes to the kernel at native speed.
-//! The filter stays in all threads, forks and executed programs, so there is no moment without it. It lets pass what is
-//! called from the shim's own part of the address space ([`layout::is_shim`]).
+//! A process is a Linux process in every respect, except that system calls which involve time are handled
+//! here. A seccomp filter ([`filter`]) raises SIGSYS for these calls alone, selected by number and, if
+//! necessary, by arguments: a `read`, a `poll` without a timeout or a wake-up of a futex reaches the kernel
+//! at native speed. All threads, forks and executed programs inherit the filter, so it is active at all
+//! times. It allows calls from the shim's own part of the address space ([`layout::is_shim`]).
 //!
-//! * [`clock`]: the page in which a controller says how fast time passes; everything is computed from it.
-//! * [`signals`]: the entries for SIGSYS and SIGSEGV, which guests can neither block nor take away. SIGSEGV is how `rdtsc`
-//!   comes here (`PR_SET_TSC`), and how memory that is not there does.
-//! * [`calls`]: which call goes where; [`waits`], [`timers`], [`sockets`], [`rings`], [`usage`], [`stamps`]: what they do.
-//! * [`exec`], [`load`]: a program is executed by executing the shim, which maps the image as the kernel would have.
-//!   [`vdso`]: the functions that the image finds in the place of the kernel's vDSO.
+//! * [`clock`]: the page in which a controller publishes the rate of time; all conversions use it.
+//! * [`signals`]: the entries for SIGSYS and SIGSEGV, which guests can neither block nor replace. SIGSEGV
+//!   intercepts `rdtsc` (`PR_SET_TSC`) and accesses to unmapped memory.
+//! * [`calls`]: dispatch of calls; [`waits`], [`timers`], [`sockets`], [`rings`], [`usage`], [`stamps`]:
+//!   their handlers.
+//! * [`exec`], [`load`]: a program is executed by executing the shim, which maps the image as the kernel
+//!   would. [`vdso`]: the functions that the image finds instead of the kernel's vDSO.
 //!
-//! Nothing here has memory of its own that changes: threads come and go by `longjmp` and `vfork` in the middle of it.
-//! What must be known about a process is where the kernel keeps it: the guest's handler of SIGSEGV, say, stands in the
-//! place of the restorer of ours.
+//! This code has no mutable memory of its own, because threads leave it at any point by `longjmp` and
+//! `vfork`. State of a process is kept in the kernel's own records: the guest's handler of SIGSEGV, for
+//! instance, is stored as the restorer of the shim's.
 
 pub mod calls;
 pub mod clock;
@@ -33,7 +34,7 @@ pub mod usage;
 pub mod vdso;
 pub mod waits;
 
-/// Numbers of errors, negative as system calls give them.
+/// Error numbers, negative as system calls return them.
 #[allow(missing_docs)]
 pub mod error {
     pub const PERM: i64 = -1;

@@ -1,9 +1,10 @@
-//! Rings of packets in memory (`PACKET_RX_RING`), from which programs like tcpdump read the times of packets: the kernel writes the
-//! machine's.
+//! Packet rings in memory (`PACKET_RX_RING`), from which programs like tcpdump read packet timestamps: the
+//! kernel writes the machine's.
 //!
-//! A process that asks for a ring gets a filter more ([`RINGS`]), by which its `mmap` and its waits come here. It is given memory of
-//! its own in the place of the ring; the ring itself lies behind it. Whenever the process waits, packets that the kernel has
-//! put into the ring are copied, with the host's times, as far as the process has given places back.
+//! A process that requests a ring gets an additional filter ([`RINGS`]), which intercepts its `mmap` and its
+//! waits. The process receives memory of its own instead of the ring; the ring itself is mapped behind it.
+//! Whenever the process waits, packets that the kernel has put into the ring are copied, with the host's
+//! times, as far as the process has released slots.
 
 use super::calls::{When, nr};
 use super::clock::Now;
@@ -11,43 +12,43 @@ use super::filter::{FEW, Filter};
 use super::memory::{native, read, result, write};
 use super::{error, layout, waits};
 
-/// Level and names of the socket options.
+/// Level of the packet-socket options.
 pub const SOL_PACKET: u64 = 263;
-/// The option that makes a ring.
+/// The option that creates a ring.
 pub const RX_RING: u32 = 5;
 const VERSION: u64 = 10;
 
-/// The calls that come here once a process has a ring.
+/// Calls intercepted once a process has a ring.
 pub const RINGS: &[(u64, When)] =
     &[(nr::MMAP, When::OneOf(3, &[1])), (nr::POLL, When::Always), (nr::PPOLL, When::Always)];
 
-/// Rings of a process.
+/// Upper bound on the rings of a process.
 const MOST: u64 = 16;
-/// Status of a place: the kernel's, and the bit that makes it the process's.
+/// Status of a slot: owned by the kernel, and the bit that gives it to the process.
 const OF_KERNEL: u32 = 0;
 const OF_USER: u32 = 1;
 const POLLIN: u16 = 1;
 
-/// A ring as the page at [`layout::RINGS`] has it.
+/// A ring, as stored in the page at [`layout::RINGS`].
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct Ring {
-    /// The socket, plus 1.
+    /// The socket's descriptor, plus 1.
     socket: u64,
     version: u64,
-    /// The size of a place: of a frame, or of a block.
+    /// Size of a slot: of a frame, or of a block.
     size: u64,
     count: u64,
-    /// The memory that the process has; 0 before it maps it.
+    /// Address of the process's copy; 0 before it is mapped.
     at: u64,
-    /// The next place that the kernel fills.
+    /// Index of the slot that the kernel fills next.
     next: u64,
 }
 
-// SAFETY: whole numbers without gaps.
+// SAFETY: integers without padding.
 unsafe impl super::memory::Plain for Ring {}
 
-/// The rings of the process and their places, one after another: the first that is free is the last.
+/// The rings of the process with their addresses in the list; the last entry is the first free one.
 fn all() -> impl Iterator<Item = (u64, Ring)> {
     let places = (0..MOST).map(|n| layout::RINGS + n * size_of::<Ring>() as u64);
     let mut is_free = false;
@@ -55,7 +56,7 @@ fn all() -> impl Iterator<Item = (u64, Ring)> {
     known.take_while(move |(_, ring)| !core::mem::replace(&mut is_free, ring.socket == 0))
 }
 
-/// The ring of a socket.
+/// The ring of a socket, with its address in the list.
 fn of(socket: u64) -> Option<(u64, Ring)> {
     let socket = (socket & 0xffff_ffff) + 1;
     all().find(|(_, ring)| ring.socket == socket)
@@ -70,7 +71,7 @@ pub fn set(args: [u64; 6]) -> i64 {
         let mut size = 4u32;
         let asked = [socket, SOL_PACKET, VERSION, &raw mut version as u64, &raw mut size as u64, 0];
         native(nr::GETSOCKOPT, asked);
-        // Blocks of version 3 are given over after some milliseconds.
+        // The retirement timeout of version-3 blocks is in milliseconds.
         let mut longer: [u32; 7] = [request[0], request[1], request[2], request[3], 0, 0, 0];
         let is_third = version == 2 && len >= 28;
         if is_third {
@@ -97,7 +98,7 @@ pub fn set(args: [u64; 6]) -> i64 {
     })())
 }
 
-/// `mmap` of what may be a ring. One that is mapped together with a ring for sending is left as it is.
+/// `mmap` of a potential ring. A mapping that also covers a transmit ring is passed on unchanged.
 pub fn map(args: [u64; 6]) -> i64 {
     let [_, len, prot, flags, socket, offset] = args;
     let Some((at, ring)) = of(socket).filter(|(_, ring)| len == ring.size * ring.count) else {
@@ -117,11 +118,11 @@ pub fn map(args: [u64; 6]) -> i64 {
     }
 }
 
-/// Copies what the kernel has put into a ring. Returns true if there was something.
+/// Copies the packets that the kernel has put into a ring. Returns true if there were any.
 fn copy(at: u64, mut ring: Ring) -> Result<bool, i64> {
     let behind = (ring.size * ring.count).next_multiple_of(layout::PAGE);
     let third = ring.version == 2;
-    // Place of the status: of a frame it is the first word, of a block the first behind version and offset.
+    // Offset of the status: the first word of a frame, in a block after version and offset.
     let status = if third { 8 } else { 0 };
     let page = Now::read().page;
     let stamp = |at: u64| -> Result<(), i64> {
@@ -137,15 +138,15 @@ fn copy(at: u64, mut ring: Ring) -> Result<bool, i64> {
         if given & OF_USER == 0 || free != OF_KERNEL {
             break;
         }
-        // All of the block, or the header of the frame and what of the packet was kept.
+        // The whole block, or a frame's header and the captured bytes of its packet.
         let len = match third {
             true => u64::from(read::<u32>(from + 20)?),
             false => u64::from(read::<u16>(from + 12)?) + u64::from(read::<u32>(from + 8)?),
         };
         let len = len.min(ring.size);
-        // All but the status, which comes last.
+        // Everything but the status, which is written last.
         let after = status + 4;
-        // SAFETY: both places are mapped for that long, or it is found out.
+        // SAFETY: both ranges are mapped, or the failure is detected.
         let all = unsafe {
             crate::copy::copy(to as *mut u8, from as *const u8, status as usize)
                 && crate::copy::copy(
@@ -177,7 +178,7 @@ fn copy(at: u64, mut ring: Ring) -> Result<bool, i64> {
     Ok(moved)
 }
 
-/// `poll` and `ppoll` of a process that has rings: those that have packets are ready.
+/// `poll` and `ppoll` of a process with rings: rings that contain packets are ready.
 pub fn poll(number: u64, args: [u64; 6]) -> i64 {
     let plain = |args| waits::poll_any(number, args);
     if all().all(|(_, ring)| ring.socket == 0) {
@@ -200,7 +201,7 @@ pub fn poll(number: u64, args: [u64; 6]) -> i64 {
         });
         return done;
     }
-    // The others are asked without waiting.
+    // Other descriptors are polled without waiting.
     let no_time = [0u64; 2];
     let mut done = native(nr::PPOLL, [args[0], args[1], no_time.as_ptr() as u64, 0, 0, 0]);
     for n in 0..count {

@@ -1,8 +1,9 @@
-//! The two signals that are the shim's: SIGSYS, which the filter raises, and SIGSEGV, which `rdtsc` raises.
+//! The two signals that the shim owns: SIGSYS, raised by the filter, and SIGSEGV, raised by `rdtsc`.
 //!
-//! A guest may have handlers of its own for both. The kernel's record of a handler has a place for the address of the code
-//! that returns from it, which on x86-64 is the C library's; there the guest's handler stands, and the entries below put their own
-//! such code in its place when a signal comes. So what a `vfork`ed child changes stays the child's, as it does in the kernel.
+//! A guest may have handlers of its own for both. The kernel's record of a handler includes the address of
+//! the code that returns from it (the restorer), which on x86-64 is the C library's. The shim stores the
+//! guest's handler there, and the entries below substitute their own restorer when a signal arrives. Changes
+//! made by a `vfork`ed child thus remain the child's, as they do in the kernel.
 
 use super::calls::{self, nr};
 use super::clock::{BY_SIGNALS, Now};
@@ -14,7 +15,7 @@ use crate::frame::{SigInfo, UContext};
 const SIGSEGV: u64 = 11;
 const SIGCHLD: u64 = 17;
 const SIGSYS: u64 = 31;
-/// The signals that guests cannot block.
+/// Signals that guests cannot block.
 const OURS: u64 = 1 << (SIGSEGV - 1) | 1 << (SIGSYS - 1);
 const SIG_DFL: u64 = 0;
 const SIG_IGN: u64 = 1;
@@ -25,15 +26,15 @@ const SA_ONSTACK: u64 = 0x0800_0000;
 const SA_RESTART: u64 = 0x1000_0000;
 const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
-/// Place of `uc_sigmask` in `struct ucontext`: behind flags, link, stack and 256 bytes of registers.
+/// Offset of `uc_sigmask` in `struct ucontext`: after flags, link, stack and 256 bytes of registers.
 const MASK_AT: usize = 40 + 256;
 const SYS_SECCOMP: i32 = 1;
 const GENERAL_PROTECTION: u64 = 13;
 
 core::arch::global_asm!(
     ".text",
-    // The kernel calls these (signal: rdi, info: rsi, context: rdx) with the guest's handler in the place of the
-    // address to return to. What the functions return is the address of a handler to go on to, or 0.
+    // The kernel calls these (signal: rdi, info: rsi, context: rdx) with the guest's handler as the return
+    // address. The functions return the address of a handler to continue with, or 0.
     ".globl belljar_dilate_on_call",
     ".hidden belljar_dilate_on_call",
     "belljar_dilate_on_call:",
@@ -77,13 +78,13 @@ unsafe extern "C" {
 /// The kernel's `struct sigaction`: handler, flags, restorer, mask.
 type Action = [u64; 4];
 
-/// The action for SIGSYS with a guest's own handler.
+/// The action for SIGSYS; `guest` is the guest's own handler.
 fn for_calls(guest: u64) -> Action {
     let flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART | SA_RESTORER;
     [belljar_dilate_on_call as *const () as u64, flags, guest, 0]
 }
 
-/// The action for SIGSEGV with a guest's own handler, which is to be called as the guest wants.
+/// The action for SIGSEGV that preserves the flags and mask of the guest's own handler.
 fn for_faults(guest: Action) -> Action {
     let flags = guest[1] & !SA_RESETHAND | SA_SIGINFO | SA_NODEFER | SA_RESTORER;
     [belljar_dilate_on_fault as *const () as u64, flags, guest[0], guest[3] & !OURS]
@@ -93,7 +94,7 @@ fn set(signal: u64, action: &Action) -> i64 {
     native(nr::RT_SIGACTION, [signal, action.as_ptr() as u64, 0, 8, 0, 0])
 }
 
-/// Takes both signals, in a process that has just executed the shim.
+/// Installs the handlers of both signals in a process that has just executed the shim.
 pub fn install() {
     let mut mask = OURS;
     native(nr::RT_SIGPROCMASK, [1, &raw mut mask as u64, 0, 8, 0, 0]);
@@ -101,10 +102,10 @@ pub fn install() {
     set(SIGSEGV, &for_faults([SIG_DFL, SA_ONSTACK, 0, 0]));
 }
 
-/// SIGSYS: answers the call.
+/// SIGSYS: handles the call.
 ///
 /// # Safety
-/// Called by the entry alone.
+/// Only the entry may call it.
 unsafe extern "C" fn on_call(_: i32, info: *mut SigInfo, frame: *mut UContext, guest: u64) -> u64 {
     // SAFETY: the kernel built both.
     let (info, regs) = unsafe { (&*info, &mut (*frame).regs) };
@@ -112,16 +113,16 @@ unsafe extern "C" fn on_call(_: i32, info: *mut SigInfo, frame: *mut UContext, g
         return pass_on(SIGSYS, info.code, guest);
     }
     let args = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
-    // SAFETY: the mask lies in the frame, behind what is described of it.
+    // SAFETY: the mask lies in the frame, behind the fields of `UContext`.
     let mask = unsafe { &mut *frame.cast::<u8>().add(MASK_AT).cast::<u64>() };
     regs.rax = calls::answer(info.syscall as u64, args, mask) as u64;
     0
 }
 
-/// SIGSEGV: answers `rdtsc`, tells a copy that there is nothing, or goes on to the guest's handler.
+/// SIGSEGV: emulates `rdtsc`, ends a copy that faults, or passes the signal to the guest's handler.
 ///
 /// # Safety
-/// Called by the entry alone.
+/// Only the entry may call it.
 unsafe extern "C" fn on_fault(_: i32, info: *mut SigInfo, frame: *mut UContext, guest: u64) -> u64 {
     // SAFETY: the kernel built both.
     let (info, regs) = unsafe { (&*info, &mut (*frame).regs) };
@@ -148,7 +149,7 @@ unsafe extern "C" fn on_fault(_: i32, info: *mut SigInfo, frame: *mut UContext, 
     pass_on(SIGSEGV, info.code, guest)
 }
 
-/// The length of the `rdtsc` or `rdtscp` at an address.
+/// Length of the `rdtsc` or `rdtscp` at an address.
 fn counter_read(at: u64) -> Option<u64> {
     match read::<[u8; 2]>(at).ok()? {
         [0x0f, 0x31] => Some(2),
@@ -157,7 +158,7 @@ fn counter_read(at: u64) -> Option<u64> {
     }
 }
 
-/// The handler to go on to. Without one the process ends by the signal, unless it was sent and is ignored.
+/// The handler to continue with. Without one the signal kills the process, unless it was sent and is ignored.
 fn pass_on(signal: u64, code: i32, guest: u64) -> u64 {
     match guest {
         SIG_IGN if code <= 0 => 0,
@@ -173,7 +174,7 @@ fn pass_on(signal: u64, code: i32, guest: u64) -> u64 {
     }
 }
 
-/// `rt_sigaction`: the shim's signals stay its own, and no handler runs with them blocked.
+/// `rt_sigaction`: the shim keeps its signals, and no handler runs with them blocked.
 pub fn action(args: [u64; 6]) -> i64 {
     let [signal, new, old, size, ..] = args;
     result((|| {
@@ -183,7 +184,7 @@ pub fn action(args: [u64; 6]) -> i64 {
                 wanted.map(|guest| if signal == SIGSYS { for_calls(guest[0]) } else { for_faults(guest) });
         } else if let Some(wanted) = &mut wanted {
             wanted[3] &= !OURS;
-            // Children are stopped in turn, which is nobody's business.
+            // The stops of children are internal and must stay invisible.
             if signal == SIGCHLD && Now::read().page.freezes == BY_SIGNALS {
                 wanted[1] |= SA_NOCLDSTOP;
             }
@@ -202,7 +203,7 @@ pub fn action(args: [u64; 6]) -> i64 {
     })())
 }
 
-/// The code that returns from handlers.
+/// Address of the code that returns from handlers.
 fn belljar_dilate_restore_at() -> u64 {
     unsafe extern "C" {
         fn belljar_dilate_restore();
@@ -210,7 +211,8 @@ fn belljar_dilate_restore_at() -> u64 {
     belljar_dilate_restore as *const () as u64
 }
 
-/// `rt_sigprocmask`, as far as it blocks: what holds after the shim's handler is the mask in its frame.
+/// `rt_sigprocmask` calls that block signals: the mask in the shim's frame takes effect when its handler
+/// returns.
 pub fn block(args: [u64; 6], mask: &mut u64) -> i64 {
     let [how, set, old, size, ..] = args;
     const SIG_BLOCK: u64 = 0;
@@ -233,7 +235,8 @@ pub fn block(args: [u64; 6], mask: &mut u64) -> i64 {
     })())
 }
 
-/// The set of signals at an address without the shim's own, for a call that blocks them while it waits.
+/// The signal set at an address without the shim's signals, for a call that blocks them while it waits;
+/// `None` if the address is 0.
 pub fn mask_of(at: u64) -> Result<Option<u64>, i64> {
     match at {
         0 => Ok(None),

@@ -1,4 +1,4 @@
-//! Socket options that are times, and the times of packets.
+//! Socket options with time values, and packet timestamps.
 
 use super::calls::{OF_PACKETS, nr};
 use super::clock::{Now, SECOND};
@@ -7,18 +7,19 @@ use super::memory::{native, read, result, update, write};
 use super::waits::{Time, timespec};
 use super::{layout, rings, stamps};
 
-/// `SO_LINGER`, `SO_RCVTIMEO`, `SO_SNDTIMEO` and their later numbers, `SO_MAX_PACING_RATE`, `SO_TIMESTAMP`, `SO_TIMESTAMPNS`,
-/// `SO_TIMESTAMPING` and theirs.
+/// Option names at the level SOL_SOCKET: `SO_LINGER`, `SO_RCVTIMEO`, `SO_SNDTIMEO` and their 64-bit variants,
+/// `SO_MAX_PACING_RATE`, `SO_TIMESTAMP`, `SO_TIMESTAMPNS`, `SO_TIMESTAMPING` and their 64-bit variants.
 pub const TIMES: &[u32] = &[13, 20, 21, 66, 67, 47, 29, 35, 37, 63, 64, 65];
 /// `TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_LINGER2`, `TCP_DEFER_ACCEPT`, `TCP_INFO`, `TCP_USER_TIMEOUT`.
 pub const TCP_TIMES: &[u32] = &[4, 5, 8, 9, 11, 18];
-/// `ioctl` numbers: when the last packet came.
+/// `ioctl` requests for the timestamp of the last packet.
 pub const SIOCGSTAMP: u32 = 0x8906;
 /// See [`SIOCGSTAMP`].
 pub const SIOCGSTAMPNS: u32 = 0x8907;
 
 const SOL_SOCKET: u64 = 1;
-/// Types of control messages that carry times: `struct timeval`, `struct timespec`, three of the latter.
+/// Types of control messages that carry times: `struct timeval`, `struct timespec`, three of the latter; with
+/// the unit in nanoseconds and the count.
 const STAMPS: [(u32, u64, u64); 6] =
     [(29, 1_000, 1), (35, 1, 1), (37, 1, 3), (63, 1_000, 1), (64, 1, 1), (65, 1, 3)];
 
@@ -26,11 +27,11 @@ const STAMPS: [(u32, u64, u64); 6] =
 enum Kind {
     /// `struct timeval`.
     Timeval,
-    /// A whole number of seconds or milliseconds, at this place.
+    /// A whole number of seconds or milliseconds at this offset.
     Whole(u64),
-    /// Bytes in a second.
+    /// Bytes per second.
     Rate,
-    /// It turns the times of packets on.
+    /// A switch that enables packet timestamps.
     Stamps,
     /// `struct tcp_info`.
     Info,
@@ -39,7 +40,7 @@ enum Kind {
 fn kind(level: u64, name: u64) -> Kind {
     match (level & 0xffff_ffff, name & 0xffff_ffff) {
         (SOL_SOCKET, 20 | 21 | 66 | 67) => Kind::Timeval,
-        // The seconds follow a flag.
+        // A flag precedes the seconds.
         (SOL_SOCKET, 13) => Kind::Whole(4),
         (SOL_SOCKET, 47) => Kind::Rate,
         (SOL_SOCKET, _) => Kind::Stamps,
@@ -57,7 +58,7 @@ pub fn set_option(args: [u64; 6]) -> i64 {
     let pace = Now::read().page.kernel();
     let with =
         |value: *const u8, len: u64| native(nr::SETSOCKOPT, [socket, level, name, value as u64, len, 0]);
-    // The kernel refuses what is too short by itself.
+    // The kernel itself refuses values that are too short.
     let unchanged = || native(nr::SETSOCKOPT, args);
     result((|| match kind(level, name) {
         Kind::Timeval if len >= 16 => {
@@ -73,9 +74,9 @@ pub fn set_option(args: [u64; 6]) -> i64 {
         Kind::Whole(at) if len >= at + 4 => {
             let mut both = [read::<u32>(value)?, if at > 0 { read(value + at)? } else { 0 }];
             let number = &mut both[at as usize / 4];
-            // A negative number means something else.
+            // A negative number has another meaning.
             if *number <= i32::MAX as u32 {
-                // The kernel refuses TCP_KEEPIDLE and TCP_KEEPINTVL beyond this.
+                // The kernel refuses larger values of TCP_KEEPIDLE and TCP_KEEPINTVL.
                 const MOST_KEEP_ALIVE: u32 = 32_767;
                 let is_keep_alive = level & 0xffff_ffff == 6 && matches!(name & 0xffff_ffff, 4 | 5);
                 let is_short = is_keep_alive && *number <= MOST_KEEP_ALIVE;
@@ -86,7 +87,7 @@ pub fn set_option(args: [u64; 6]) -> i64 {
         }
         Kind::Rate if len == 4 || len == 8 => {
             let rate = if len == 8 { read(value)? } else { u64::from(read::<u32>(value)?) };
-            // All ones mean that there is no limit.
+            // All ones mean no limit.
             let unlimited = rate == u64::MAX || len == 4 && rate == u64::from(u32::MAX);
             let slowed = if unlimited { rate } else { pace.virtual_span(rate) };
             Ok(with((&raw const slowed).cast(), len))
@@ -94,7 +95,7 @@ pub fn set_option(args: [u64; 6]) -> i64 {
         Kind::Stamps => {
             let done = unchanged();
             if done == 0 && read::<u32>(value)? != 0 {
-                // Once for a process: filters add up.
+                // Once for a process: filters accumulate.
                 let mark = [layout::STAMPED, layout::PAGE, 0, 0x10_0022, u64::MAX, 0];
                 if native(nr::MMAP, mark) >= 0 {
                     Filter::<FEW>::new(OF_PACKETS).install(true);
@@ -138,21 +139,21 @@ pub fn get_option(args: [u64; 6]) -> i64 {
     })())
 }
 
-/// A rate in bytes a second of the machine, as the host sees it.
+/// A rate of the machine in bytes per second, as the host sees it.
 fn faster(pace: &super::clock::Pace, rate: u64) -> u64 {
     if rate == u64::MAX { rate } else { pace.real_span(rate) }
 }
 
-/// `struct tcp_info`: its spans and its rates.
+/// Converts the spans and rates in a `struct tcp_info`.
 fn info(pace: &super::clock::Pace, at: u64, len: u64) -> Result<(), i64> {
-    /// Timeouts, times since something, round trips: 32 bits.
+    /// Offsets of timeouts, times since an event and round-trip times: 32 bits.
     const SPANS: [u64; 10] = [8, 12, 44, 48, 52, 56, 68, 72, 92, 148];
-    /// Pacing and delivery rates: 64 bits.
+    /// Offsets of pacing and delivery rates: 64 bits.
     const RATES: [u64; 3] = [104, 112, 160];
-    /// Times in which it was busy or held up: 64 bits.
+    /// Offsets of busy and limited times: 64 bits.
     const LONG_SPANS: [u64; 3] = [168, 176, 184];
     for place in SPANS.into_iter().filter(|place| place + 4 <= len) {
-        // All ones are "not known yet".
+        // All ones mean "not known yet".
         let slowed =
             |span: u32| if span == u32::MAX { span } else { pace.virtual_span(u64::from(span)) as u32 };
         update(at + place, slowed)?;
@@ -166,9 +167,10 @@ fn info(pace: &super::clock::Pace, at: u64, len: u64) -> Result<(), i64> {
     Ok(())
 }
 
-/// `recvmsg` and `recvmmsg`: the times of packets in their control messages, and the timeout of the latter.
+/// `recvmsg` and `recvmmsg`: converts the packet timestamps in their control messages, and the timeout of the
+/// latter.
 pub fn receive(number: u64, args: [u64; 6]) -> i64 {
-    /// The size of `struct mmsghdr`, which begins with a `struct msghdr`.
+    /// Size of `struct mmsghdr`, which begins with a `struct msghdr`.
     const OF_MANY: u64 = 64;
     if number == nr::RECVMSG {
         let done = native(number, args);
@@ -191,7 +193,7 @@ pub fn receive(number: u64, args: [u64; 6]) -> i64 {
     })())
 }
 
-/// Goes through the control messages of a `struct msghdr`.
+/// Converts the timestamps in the control messages of a `struct msghdr`.
 fn control(header: u64) -> Result<(), i64> {
     let [mut at, len]: [u64; 2] = read(header + 32)?;
     let end = at.saturating_add(len);
@@ -212,7 +214,7 @@ fn control(header: u64) -> Result<(), i64> {
     Ok(())
 }
 
-/// `ioctl` for the time of the last packet.
+/// `ioctl` for the timestamp of the last packet.
 pub fn last_stamp(args: [u64; 6]) -> i64 {
     let done = native(nr::IOCTL, args);
     let unit = if args[1] as u32 == SIOCGSTAMP { 1_000 } else { 1 };

@@ -1,4 +1,5 @@
-//! Times of files: what was written since the host's time began to differ from the machine's is as old as the host thinks.
+//! File timestamps: those written since the host's time diverged from the machine's are converted to the
+//! host's time.
 
 use super::calls::nr;
 use super::clock::{Now, SECOND};
@@ -6,14 +7,15 @@ use super::error;
 use super::memory::{native, read, result, update, write};
 use super::waits::Time;
 
-/// Places of the times of access, change and status in `struct stat`.
+/// Offsets of the times of access, modification and status change in `struct stat`.
 const IN_STAT: [u64; 3] = [72, 88, 104];
-/// Of access, birth, status and change in `struct statx`, where nanoseconds have 32 bits and 32 more follow.
+/// Offsets of the times of access, birth, status change and modification in `struct statx`, where nanoseconds
+/// have 32 bits and 32 bits of padding follow.
 const IN_STATX: [u64; 4] = [64, 80, 96, 112];
-/// The nanoseconds of "now" and "leave it".
+/// Nanosecond values that mean "now" (UTIME_NOW) and "leave unchanged" (UTIME_OMIT).
 const SPECIAL: [u64; 2] = [0x3fff_ffff, 0x3fff_fffe];
 
-/// `stat` and its kin.
+/// `stat` and related calls.
 pub fn stat(number: u64, args: [u64; 6]) -> i64 {
     let done = native(number, args);
     if done != 0 {
@@ -49,7 +51,7 @@ pub fn stat(number: u64, args: [u64; 6]) -> i64 {
     written.err().unwrap_or(0)
 }
 
-/// `utimensat` and its kin, if they set times.
+/// `utimensat` and related calls, if they set times.
 pub fn set(number: u64, args: [u64; 6]) -> i64 {
     let page = Now::read().page;
     let real_of = |[seconds, ns]: Time| -> Time {
@@ -83,7 +85,8 @@ pub fn set(number: u64, args: [u64; 6]) -> i64 {
     })())
 }
 
-/// Writes a stamp of the machine's wall clock that lies at an address, its parts of a second in `unit` nanoseconds, as the host has it.
+/// Converts the timestamp at an address from the machine's to the host's wall clock. `unit` is the number of
+/// nanoseconds in a unit of its fraction of a second.
 pub fn of_packet(at: u64, unit: u64) -> Result<(), i64> {
     let [seconds, part]: Time = read(at)?;
     if [seconds, part] == [0, 0] || (seconds as i64) < 0 {

@@ -1,4 +1,4 @@
-//! Timers: their spans are made real when they are set, and virtual when they are asked for.
+//! Timers: spans are converted to real time when a timer is set, and to virtual time when it is queried.
 
 use super::calls::nr;
 use super::clock::{Now, SECOND};
@@ -9,20 +9,20 @@ use super::waits::{nanoseconds, timespec};
 /// A `struct itimerspec` or `struct itimerval`: the interval, then the time until the next expiry.
 type Setting = [u64; 4];
 
-/// Times from here on are of a clock that tells the date: the others count from the machine's start.
+/// Lower bound on absolute times of a wall clock: other clocks count from the machine's start.
 const SINCE_1970: u64 = 500_000_000 * SECOND;
 
-/// Makes spans real. None gets so short that it would mean "off".
+/// Converts spans to real ones. A nonzero span stays nonzero, because 0 means "off".
 fn real(now: &Now, spans: [u64; 2]) -> [u64; 2] {
     spans.map(|span| now.page.kernel().real_span(span))
 }
 
-/// Writes a native setting out as a virtual one.
+/// Writes a native setting as a virtual one to `at`.
 fn tell(now: &Now, setting: Setting, unit: u64, at: u64) -> Result<(), i64> {
     let [a, b, c, d] = setting;
     let spans = [[a, b], [c, d]].map(|[seconds, part]| {
         let span = seconds.saturating_mul(SECOND).saturating_add(part * unit);
-        // A timer that is set does not read as one that is not.
+        // An armed timer must not read as a disarmed one.
         now.page.kernel().virtual_span(span).max(if span > 0 { unit } else { 0 })
     });
     let [interval, value] = spans.map(timespec);
@@ -41,7 +41,7 @@ pub fn set(number: u64, args: [u64; 6]) -> i64 {
         if flags & ABSOLUTE != 0 && value > 0 {
             let there = if value >= SINCE_1970 { now.time + now.page.wall } else { now.time };
             value = value.saturating_sub(there).max(1);
-            // What follows a change of the date is meaningless: it does not change.
+            // The flag for changes of the wall clock has no effect: the wall clock is never changed.
             flags = 0;
         }
         let [interval, value] = real(&now, [interval, value]).map(timespec);
@@ -66,7 +66,7 @@ pub fn get(number: u64, args: [u64; 6]) -> i64 {
     tell(&Now::read(), setting, 1, args[1]).err().unwrap_or(0)
 }
 
-/// `setitimer`. The timers of processor time are slowed like others.
+/// `setitimer`. Timers of processor time are slowed like others.
 pub fn set_interval(args: [u64; 6]) -> i64 {
     let [which, new, old, ..] = args;
     result((|| {

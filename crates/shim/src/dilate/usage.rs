@@ -1,4 +1,5 @@
-//! Clocks that are read, and the processor time that a process has used: time that passes slower leaves less of it.
+//! Reads of clocks, and the processor time used by a process: when time passes more slowly, less of it is
+//! used.
 
 use super::calls::nr;
 use super::clock::{Now, SECOND, id};
@@ -6,14 +7,14 @@ use super::error;
 use super::memory::{native, read, result, update, write};
 use super::waits::{Time, timespec};
 
-/// `prctl` operations about the time stamp counter.
+/// `prctl` operations for the time stamp counter.
 pub const PR_GET_TSC: u32 = 25;
 /// See [`PR_GET_TSC`].
 pub const PR_SET_TSC: u32 = 26;
 /// Nanoseconds of a clock tick (`USER_HZ`).
 const TICK: u64 = SECOND / 100;
 
-/// The time of a clock. Those of processor time are the kernel's, slowed.
+/// The time of a clock. Clocks of processor time are the kernel's, slowed.
 pub fn clock_gettime(args: [u64; 6]) -> i64 {
     let now = Now::read();
     let time = match now.of(args[0] & 0xffff_ffff) {
@@ -40,7 +41,7 @@ pub fn gettimeofday(args: [u64; 6]) -> i64 {
         }
         match args[1] {
             0 => Ok(0),
-            // The time zone, which is none.
+            // An empty time zone.
             at => write(at, 0u64).map(|()| 0),
         }
     })())
@@ -56,9 +57,9 @@ pub fn time(args: [u64; 6]) -> i64 {
     seconds as i64
 }
 
-/// `getrusage`, `wait4` and `waitid`: the two times at the beginning of a `struct rusage`.
+/// `getrusage`, `wait4` and `waitid`: converts the two times at the beginning of a `struct rusage`.
 pub fn of_process(number: u64, args: [u64; 6]) -> i64 {
-    /// The option that asks for stopped and for continued children, of both calls.
+    /// Options that request stopped and continued children, the same for both calls.
     const STOPPED: u64 = 2;
     const CONTINUED: u64 = 8;
     let mut own = args;
@@ -66,10 +67,10 @@ pub fn of_process(number: u64, args: [u64; 6]) -> i64 {
         nr::WAIT4 => 2,
         _ => 3,
     };
-    // The host's processes are stopped in turn.
+    // The host's processes are stopped in turns.
     if number != nr::GETRUSAGE && Now::read().page.freezes == super::clock::BY_SIGNALS {
         let left = own[options] & !(STOPPED | CONTINUED);
-        // `waitid` refuses to wait for nothing.
+        // `waitid` refuses an empty set of events.
         if number == nr::WAIT4 || left & 4 != 0 {
             own[options] = left;
         }
@@ -80,7 +81,7 @@ pub fn of_process(number: u64, args: [u64; 6]) -> i64 {
         nr::WAITID => args[4],
         _ => args[1],
     };
-    // Nobody was waited for: nothing was written.
+    // No child was reaped, so nothing was written.
     if done < 0 || at == 0 || number == nr::WAIT4 && done == 0 {
         return done;
     }
@@ -95,7 +96,8 @@ pub fn of_process(number: u64, args: [u64; 6]) -> i64 {
     }
 }
 
-/// `times`: user and system time of the process and of its children, in ticks, and the ticks since some time.
+/// `times`: user and system time of the process and of its children, in ticks; returns the ticks since the
+/// start of the machine.
 pub fn times(args: [u64; 6]) -> i64 {
     const SELF: u64 = 0;
     const CHILDREN: u64 = -1i64 as u64;
@@ -114,7 +116,7 @@ pub fn times(args: [u64; 6]) -> i64 {
     (now.of(id::BOOTTIME).unwrap_or(0) / TICK) as i64
 }
 
-/// `sysinfo`, which begins with the seconds since the start.
+/// `sysinfo`: replaces the uptime in seconds at its beginning.
 pub fn sysinfo(args: [u64; 6]) -> i64 {
     let done = native(nr::SYSINFO, args);
     let uptime = Now::read().of(id::BOOTTIME).unwrap_or(0) / SECOND;
@@ -124,7 +126,7 @@ pub fn sysinfo(args: [u64; 6]) -> i64 {
     }
 }
 
-/// `prctl` about the time stamp counter, which guests may read as far as they know.
+/// `prctl` for the time stamp counter: guests see it enabled.
 pub fn counter(args: [u64; 6]) -> i64 {
     const ENABLED: u32 = 1;
     match args[0] as u32 {
@@ -133,9 +135,9 @@ pub fn counter(args: [u64; 6]) -> i64 {
     }
 }
 
-/// `adjtimex` and `clock_adjtime`: they can be asked, and change nothing.
+/// `adjtimex` and `clock_adjtime`: queries succeed, and changes fail with EPERM.
 pub fn adjust(number: u64, args: [u64; 6]) -> i64 {
-    /// Place of the time in `struct timex`, its flag for nanoseconds, and the place of that.
+    /// Offset of the time in `struct timex`; offset of its status, and the status flag for nanoseconds.
     const TIME_AT: u64 = 72;
     const STATUS_AT: u64 = 40;
     const STA_NANO: u32 = 0x2000;

@@ -1,12 +1,12 @@
-//! The functions that a guest finds in the place of the kernel's vDSO. The object itself is made elsewhere, once for all
-//! processes of a host; it jumps through [`layout::TABLE`].
+//! Functions that a guest finds instead of the kernel's vDSO. The object itself is created elsewhere, once
+//! for all processes of a host; it jumps through [`layout::TABLE`].
 
 use super::calls::nr;
 use super::layout;
 use super::memory::{native, write};
 use super::usage;
 
-/// A function as the vDSO jumps to it.
+/// A function in the vDSO's table.
 type Function = extern "C" fn(u64, u64, u64) -> i64;
 
 /// The names of the functions, in the order of the table.

@@ -1,5 +1,5 @@
-//! Calls that wait: each waits in the kernel for the real time that its virtual deadline is away, and again if the
-//! clock has not got there: it may have stood meanwhile, or go slower than it did.
+//! Calls that wait. Each waits in the kernel for the real time left until its virtual deadline, and waits
+//! again if the clock has not reached the deadline, because it was stopped or slowed meanwhile.
 
 use super::calls::nr;
 use super::clock::{self, Now, SECOND, id};
@@ -10,9 +10,9 @@ use super::signals::mask_of;
 /// A `struct timespec` or `struct timeval`.
 pub type Time = [u64; 2];
 
-/// Flag of futex operations: the deadline is wall-clock time.
+/// Flag of futex operations: the timeout is a wall-clock time.
 const FUTEX_CLOCK_REALTIME: u64 = 256;
-/// Descriptors of a `select` whose sets are kept, so that it can wait again.
+/// Largest number of descriptors of a `select` whose sets are saved, so that it can wait again.
 const MOST_DESCRIPTORS: u64 = 1_024;
 
 /// Nanoseconds as a `struct timespec`.
@@ -20,7 +20,7 @@ pub fn timespec(ns: u64) -> Time {
     [ns / SECOND, ns % SECOND]
 }
 
-/// A `struct timespec` as nanoseconds; too many are as many as there can be.
+/// A `struct timespec` as nanoseconds, saturating; `EINVAL` if it is invalid.
 pub fn nanoseconds(time: Time) -> Result<u64, i64> {
     match time {
         [seconds, ns] if (seconds as i64) >= 0 && ns < SECOND => {
@@ -30,13 +30,13 @@ pub fn nanoseconds(time: Time) -> Result<u64, i64> {
     }
 }
 
-/// The virtual time at which a wait of this many nanoseconds ends.
+/// The virtual time at which a wait of `span` nanoseconds ends.
 fn deadline(span: u64) -> u64 {
     Now::read().time.saturating_add(span)
 }
 
-/// Waits until `deadline`, a virtual `CLOCK_MONOTONIC`, at the most. `call` makes the native call with the real time that is left;
-/// `expired` is its result if that is over.
+/// Waits at most until `deadline`, a virtual `CLOCK_MONOTONIC`. `call` makes the native call with the
+/// remaining real time; `expired` is its result at the timeout.
 pub fn until(deadline: u64, expired: i64, mut call: impl FnMut(u64) -> i64) -> i64 {
     loop {
         let now = Now::read();
@@ -45,7 +45,7 @@ pub fn until(deadline: u64, expired: i64, mut call: impl FnMut(u64) -> i64) -> i
             left = left.min(now.page.nap);
         }
         let got = call(left);
-        // The same result may have other reasons: then the time is not over.
+        // The same result may have another cause: then the real time has not passed.
         if got != expired
             || clock::monotonic() < now.real.saturating_add(left)
             || Now::read().time >= deadline
@@ -55,7 +55,7 @@ pub fn until(deadline: u64, expired: i64, mut call: impl FnMut(u64) -> i64) -> i
     }
 }
 
-/// What is left until `deadline`, as Linux writes it back.
+/// The time left until `deadline`, as Linux writes it back.
 fn left(deadline: u64) -> u64 {
     deadline.saturating_sub(Now::read().time)
 }
@@ -89,7 +89,7 @@ pub fn sleep(number: u64, args: [u64; 6]) -> i64 {
     })())
 }
 
-/// `poll` and `ppoll`, with a timeout or without.
+/// `poll` and `ppoll`, with or without a timeout.
 pub fn poll_any(number: u64, args: [u64; 6]) -> i64 {
     result((|| {
         let (span, mask) = match number {
@@ -112,7 +112,7 @@ pub fn poll_any(number: u64, args: [u64; 6]) -> i64 {
     })())
 }
 
-/// The time at an address, if there is one.
+/// The time at an address; `None` for address 0.
 fn optional(at: u64) -> Result<Option<u64>, i64> {
     match at {
         0 => Ok(None),
@@ -141,7 +141,7 @@ pub fn select(number: u64, args: [u64; 6]) -> i64 {
         let Some(span) = span else {
             return Ok(native(nr::PSELECT6, [count, sets[0], sets[1], sets[2], 0, mask_at]));
         };
-        // The kernel empties the sets when the time is over.
+        // The kernel clears the sets at the timeout.
         let words = if count <= MOST_DESCRIPTORS { count.div_ceil(64) as usize } else { 0 };
         let mut kept: [Set; 3] = [[0; MOST_DESCRIPTORS as usize / 64]; 3];
         for (set, kept) in sets.iter().zip(&mut kept).filter(|(set, _)| **set != 0) {
@@ -192,14 +192,14 @@ pub fn epoll(number: u64, args: [u64; 6]) -> i64 {
     })())
 }
 
-/// `epoll_wait` of a host that is frozen in between, which would end it (`EINTR`): the wait is a `ppoll` of the descriptor, which
-/// the kernel takes up again.
+/// `epoll_wait` on a host that is frozen in turns, which would end it with `EINTR`: the wait is a `ppoll` of
+/// the descriptor instead, which the kernel restarts.
 fn epoll_frozen(args: [u64; 6], span: Option<u64>, mask: Option<u64>) -> Result<i64, i64> {
     const POLLIN: u64 = 1;
     let look = || native(nr::EPOLL_WAIT, [args[0], args[1], args[2], 0, 0, 0]);
     let [mask_at, size] = mask.as_ref().map_or([0, 0], |mask| [mask as *const u64 as u64, 8]);
     let wait = |timeout: u64| {
-        // `struct pollfd`: the descriptor, and behind it the events.
+        // `struct pollfd`: the descriptor, followed by the events.
         let mut watched = args[0] & 0xffff_ffff | POLLIN << 32;
         native(nr::PPOLL, [&raw mut watched as u64, 1, timeout, mask_at, size, 0])
     };
@@ -209,7 +209,7 @@ fn epoll_frozen(args: [u64; 6], span: Option<u64>, mask: Option<u64>) -> Result<
             Some(end) => until(end, 0, |left| wait(timespec(left).as_ptr() as u64)),
             None => wait(0),
         };
-        // Another thread may have taken the events meanwhile.
+        // Another thread may have consumed the events meanwhile.
         match look() {
             0 if ready > 0 => {}
             0 => return Ok(ready),
@@ -218,7 +218,7 @@ fn epoll_frozen(args: [u64; 6], span: Option<u64>, mask: Option<u64>) -> Result<
     }
 }
 
-/// Futexes with a timeout: the time from now for `FUTEX_WAIT`, a point in time for the others.
+/// Futex operations with a timeout: relative for `FUTEX_WAIT`, absolute for the others.
 pub fn futex(args: [u64; 6]) -> i64 {
     const WAIT: u64 = 0;
     const LOCK_PI: u64 = 6;
@@ -257,14 +257,14 @@ pub fn futexes(number: u64, args: [u64; 6]) -> i64 {
     })())
 }
 
-/// A time of a clock as a virtual `CLOCK_MONOTONIC`.
+/// Converts a time of a clock to a virtual `CLOCK_MONOTONIC`.
 fn of_clock(time: u64, clock: u64) -> Result<u64, i64> {
     let now = Now::read();
     let there = now.of(clock).ok_or(error::INVAL)?;
     Ok(now.time.saturating_add(time.saturating_sub(there)))
 }
 
-/// `rt_sigtimedwait` and `semtimedop`: the time is an argument of its own and `EAGAIN` says that it is over.
+/// `rt_sigtimedwait` and `semtimedop`: the timeout is a separate argument, and `EAGAIN` reports its expiry.
 pub fn relative(number: u64, args: [u64; 6]) -> i64 {
     let at = if number == nr::RT_SIGTIMEDWAIT { 2 } else { 3 };
     result((|| {
@@ -278,7 +278,7 @@ pub fn relative(number: u64, args: [u64; 6]) -> i64 {
     })())
 }
 
-/// Message queues: until a point in wall-clock time.
+/// Message queues: the timeout is an absolute wall-clock time.
 pub fn queue(number: u64, args: [u64; 6]) -> i64 {
     result((|| {
         let end = of_clock(nanoseconds(read(args[4])?)?, id::REALTIME)?;
@@ -289,7 +289,7 @@ pub fn queue(number: u64, args: [u64; 6]) -> i64 {
     })())
 }
 
-/// `io_getevents` and `io_pgetevents`: what there is when the time is over counts.
+/// `io_getevents` and `io_pgetevents`: they return the events available at the timeout.
 pub fn io_events(number: u64, args: [u64; 6]) -> i64 {
     result((|| {
         let real = optional(args[4])?.map(|span| timespec(Now::read().page.kernel().real_span(span)));
