@@ -1,6 +1,6 @@
-//! Users and groups as a host's files name them, `passwd(5)` and `group(5)`.
+//! User and group databases of a host, `passwd(5)` and `group(5)`.
 
-/// A line of `/etc/passwd`, `passwd(5)`.
+/// Entry of `/etc/passwd`, `passwd(5)`.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Account<'a> {
@@ -12,19 +12,19 @@ pub struct Account<'a> {
 }
 
 impl<'a> Account<'a> {
-    /// The account of a line; `None` for one that is none.
+    /// Parses one line; `None` unless it has seven fields with numeric ids.
     pub fn parse(line: &'a str) -> Option<Account<'a>> {
         let fields: Vec<&str> = line.split(':').collect();
         let [name, _, uid, gid, _, home, shell] = fields[..] else { return None };
         Some(Account { name, uid: uid.parse().ok()?, gid: gid.parse().ok()?, home, shell })
     }
-    /// What its environment says of it.
+    /// Environment variables that `login(1)` would set for the account.
     pub fn variables(&self) -> [(&'static str, &'a str); 4] {
         [("HOME", self.home), ("LOGNAME", self.name), ("SHELL", self.shell), ("USER", self.name)]
     }
 }
 
-/// The supplementary groups of a user by a file as `group(5)` describes.
+/// Supplementary group ids of `user` according to the text of `/etc/group`.
 pub fn groups_of(user: &str, file: &str) -> Vec<u32> {
     let gid_of_member = |line: &str| {
         let fields: Vec<&str> = line.split(':').collect();

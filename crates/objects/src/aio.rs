@@ -1,18 +1,18 @@
-//! Contexts of asynchronous input and output, `io_setup(2)`.
+//! Asynchronous I/O contexts, `io_setup(2)`.
 
 use crate::ids::WaitQueueId;
 use std::collections::VecDeque;
 
-/// The contexts of an address space, by the address that names each.
+/// AIO contexts of an address space, keyed by the address that serves as `aio_context_t`.
 pub type AioContexts = belljar_base::Map<u64, AioContext>;
 
-/// A context: the events that nobody has taken yet.
+/// AIO context: completion events that have not been reaped.
 #[derive(Debug)]
 pub struct AioContext {
-    /// Notified when there are more.
+    /// Wait queue, notified when an event is added.
     pub queue: WaitQueueId,
-    /// The number of events that it has room for.
+    /// Capacity in events.
     pub limit: usize,
-    /// `struct io_event` each.
+    /// Completed events, each a `struct io_event`.
     pub events: VecDeque<[u64; 4]>,
 }

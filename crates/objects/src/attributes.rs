@@ -1,4 +1,4 @@
-//! Attributes of a process, its limits and how it ends.
+//! Attributes of a process, its resource limits and its exit status.
 
 use crate::namespaces::NamespaceMembership;
 use crate::time_namespaces::TimeMembership;
@@ -7,11 +7,11 @@ use belljar_linux_abi::Errno;
 /// Flags of `prctl(2)`, priorities and counters of a process.
 #[derive(Clone, Debug)]
 pub struct ProcessAttributes {
-    /// `PR_SET_PDEATHSIG`: sent to it when its parent ends; 0 for none.
+    /// `PR_SET_PDEATHSIG`: signal sent to the process when its parent exits; 0 for none.
     pub parent_death_signal: i32,
     /// `PR_SET_DUMPABLE`.
     pub dumpable: u64,
-    /// `AT_SECURE`: its program has more rights than whoever started it.
+    /// `AT_SECURE`: the program gained privileges at `execve(2)`.
     pub secure: bool,
     /// `PR_SET_NO_NEW_PRIVS`.
     pub no_new_privs: bool,
@@ -19,9 +19,9 @@ pub struct ProcessAttributes {
     pub is_subreaper: bool,
     /// `PR_SET_TIMERSLACK` in nanoseconds.
     pub timer_slack: u64,
-    /// Slack that 0 stands for: its maker's.
+    /// Slack that `PR_SET_TIMERSLACK` with 0 restores: that of the parent.
     pub timer_slack_default: u64,
-    /// `PR_SET_TSC`: to read the processor's counter is a fault.
+    /// `PR_SET_TSC`: reading the time-stamp counter raises `SIGSEGV`.
     pub counter_faults: bool,
     /// `PR_SET_THP_DISABLE`.
     pub no_huge_pages: bool,
@@ -33,29 +33,29 @@ pub struct ProcessAttributes {
     pub scheduling: (i32, i32),
     /// Run time, deadline and period of `SCHED_DEADLINE` in nanoseconds.
     pub deadline: [u64; 3],
-    /// Barriers of `membarrier(2)` that it has registered for, a bit each.
+    /// `membarrier(2)` commands registered by the process, one bit each.
     pub barriers: i32,
     /// `personality(2)`.
     pub personality: u32,
-    /// The code that the oldest thread gave to `exit(2)` while others went on.
+    /// Exit code of the thread group leader if it called `exit(2)` while other threads continue.
     pub leader_exit_code: Option<i32>,
     /// `/proc/<pid>/coredump_filter`.
     pub coredump_filter: u32,
     /// `/proc/<pid>/oom_score_adj`.
     pub oom_score_adjustment: i32,
-    /// The least that it may be set to without `CAP_SYS_RESOURCE`.
+    /// Minimum that `oom_score_adj` can be set to without `CAP_SYS_RESOURCE`.
     pub oom_score_least: i32,
-    /// Its time namespaces.
+    /// Time namespaces.
     pub time: TimeMembership,
-    /// Its other namespaces.
+    /// Other namespaces.
     pub namespaces: NamespaceMembership,
-    /// Calls of threads that have ended: processor time is counted in calls.
+    /// System calls made by threads that have exited; CPU time is accounted in system calls.
     pub ended_calls: u64,
-    /// Calls of children that have been waited for.
+    /// System calls made by children that have been waited for.
     pub children_calls: u64,
-    /// The most bytes that it has had in memory, as far as anybody has looked.
+    /// Peak resident set size in bytes, sampled when it is read.
     pub peak_resident: u64,
-    /// The same of those children.
+    /// Peak resident set size in bytes of the children that have been waited for.
     pub children_resident: u64,
 }
 
@@ -92,7 +92,7 @@ impl Default for ProcessAttributes {
 }
 
 impl ProcessAttributes {
-    /// The attributes that a child inherits.
+    /// Attributes that a child inherits.
     pub fn for_child(&self) -> ProcessAttributes {
         /// `SCHED_RESET_ON_FORK`.
         const RESET: i32 = 0x4000_0000;
@@ -120,13 +120,13 @@ impl ProcessAttributes {
 }
 
 impl ProcessAttributes {
-    /// Value of the old `oom_adj`.
+    /// Value of `/proc/<pid>/oom_adj`, the obsolete scale.
     pub fn oom_adj(&self) -> i32 {
         let adjustment = self.oom_score_adjustment;
         if adjustment == 1_000 { 15 } else { adjustment * 17 / 1_000 }
     }
-    /// `oom_score_adj` or, in the old scale, `oom_adj` has been written: `EACCES` below the least that it had from those who may
-    /// not lower it.
+    /// Handles a write to `oom_score_adj` or, with `old_scale`, to `oom_adj`. `EACCES` if an unprivileged
+    /// writer goes below the minimum, which is the current value in the old scale.
     pub fn set_oom_adjustment(
         &mut self,
         privileged: bool,
@@ -155,31 +155,31 @@ impl ProcessAttributes {
     }
 }
 
-/// A whole number, alone but for white space.
+/// Parses a number that may be surrounded by white space and NUL bytes.
 pub fn number_in<N: std::str::FromStr>(text: &[u8]) -> Option<N> {
     std::str::from_utf8(text).ok()?.trim_matches(|c: char| c.is_whitespace() || c == '\0').parse().ok()
 }
 
-/// A soft and a hard limit, `getrlimit(2)`.
+/// Soft and hard resource limit, `getrlimit(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rlimit {
-    /// In force.
+    /// Soft limit: the value enforced.
     pub soft: u64,
-    /// Its ceiling.
+    /// Hard limit: the ceiling of the soft limit.
     pub hard: u64,
 }
 
-/// The end of a process.
+/// Termination status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitStatus {
-    /// `exit(2)` with this code.
+    /// Exited with this code, `exit(2)`.
     Exited(u8),
     /// Killed by this signal.
     Signaled(i32),
 }
 
 impl WaitStatus {
-    /// The number that `wait(2)` stores. No core is ever dumped.
+    /// Status word that `wait(2)` stores. The core-dump bit is never set.
     pub fn encode(self) -> i32 {
         match self {
             WaitStatus::Exited(code) => i32::from(code) << 8,

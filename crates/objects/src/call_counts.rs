@@ -2,21 +2,21 @@
 
 use belljar_base::Map;
 
-/// Number of different calls that are counted where they are made, a power of two. The calls that a program repeats
-/// most are three or four.
+/// Entries of the direct-mapped table of recent calls, a power of two. Programs mostly repeat three or four
+/// calls.
 const RECENT: usize = 8;
 
-/// Counts by number of the call. The map lies in memory that has gone cold by the time a host runs again,
-/// so the calls made last are counted in the host itself: of those with the same last bits, one.
+/// System call counts. The map is usually out of the CPU's caches when a host resumes, so recent calls are
+/// counted in a small direct-mapped table: one call number for each value of the low bits.
 #[derive(Debug, Default)]
 pub struct CallCounts {
-    /// Call numbers and how often each was made since it came here.
+    /// Call number and count since the entry was last replaced.
     recent: [(u32, u32); RECENT],
     earlier: Map<u32, u64>,
 }
 
 impl CallCounts {
-    /// So many more calls.
+    /// Adds `times` calls of `number`.
     #[inline]
     pub fn add(&mut self, number: u32, times: u32) {
         let (of, count) = &mut self.recent[number as usize % RECENT];
@@ -35,7 +35,7 @@ impl CallCounts {
         }
     }
 
-    /// All of them.
+    /// All counts by call number.
     pub fn by_number(&self) -> Map<u32, u64> {
         let mut all = self.earlier.clone();
         for (number, count) in self.recent.iter().filter(|(_, count)| *count != 0) {

@@ -1,8 +1,8 @@
 //! Users, groups and capabilities of a process, `credentials(7)` and `capabilities(7)`.
 //!
-//! They decide what a process may make of itself, as on Linux: daemons and the tools that start
-//! them rely on each step. What a process may do to others and to the host the kernel asks in `rights.rs` and, of files, in
-//! `files/permission.rs`.
+//! Transitions of a process's own credentials follow Linux step by step, since daemons and the tools that
+//! start them rely on each. Rights over other processes and the host are checked in `rights.rs`, file
+//! permissions in `files/permission.rs`.
 
 use belljar_linux_abi::{Errno, c};
 
@@ -42,24 +42,24 @@ pub mod capability {
     pub const CHECKPOINT_RESTORE: u32 = 40;
 }
 
-/// The last capability that Linux has, `CAP_CHECKPOINT_RESTORE`.
+/// Highest capability of Linux, `CAP_CHECKPOINT_RESTORE`.
 pub const LAST: u32 = 40;
-/// All capabilities.
+/// Mask of all capabilities.
 pub const ALL: u64 = (1 << (LAST + 1)) - 1;
 
-/// `SECBIT_*`; the bit behind each locks it.
+/// `SECBIT_*`; the next higher bit of each is its lock.
 const NOROOT: u32 = 1 << 0;
 const NO_SETUID_FIXUP: u32 = 1 << 2;
 const KEEP_CAPS: u32 = 1 << 4;
 const NO_AMBIENT_RAISE: u32 = 1 << 6;
-/// All secure bits, those that lock others, and those that anybody may change.
+/// All secure bits, their locks, and the bits that can be changed without `CAP_SETPCAP`.
 const SECURE_BITS: u32 = 0x555;
 const SECURE_LOCKS: u32 = SECURE_BITS << 1;
 const SECURE_UNPRIVILEGED: u32 = 0xf00;
-/// Capabilities about files, which come and go with the file system's user id: `CAP_FS_SET`.
+/// `CAP_FS_SET`: file capabilities that follow the file-system user id.
 const OF_FILES: u64 = 0x1f | 1 << 9 | 1 << capability::MKNOD | 1 << 32;
 
-/// Identity of a process.
+/// Credentials of a process.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Credentials {
@@ -73,13 +73,13 @@ pub struct Credentials {
     pub fsgid: u32,
     pub groups: Vec<u32>,
     pub capabilities: Capabilities,
-    /// The user namespace that it is in, and in which it has its capabilities.
+    /// User namespace of the process, in which its capabilities apply.
     pub user_namespace: u32,
-    /// The user that is root there: 0 in the first, none (`u32::MAX`) where root has no number.
+    /// User id of the namespace's root: 0 in the initial namespace, `u32::MAX` if root is not mapped.
     pub root: u32,
 }
 
-/// Sets of capabilities, bit n standing for capability n.
+/// Capability sets; bit n stands for capability n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Capabilities {
@@ -118,14 +118,15 @@ impl Capabilities {
         self.secure_bits = self.secure_bits & !KEEP_CAPS | if on { KEEP_CAPS } else { 0 };
         Ok(())
     }
-    /// `PR_SET_SECUREBITS`: `EPERM` for bits that are locked or unknown, and for those that take `CAP_SETPCAP`.
+    /// `PR_SET_SECUREBITS`. `EPERM` for locked or unknown bits, and for a change that needs `CAP_SETPCAP`
+    /// without it.
     pub fn set_secure_bits(&mut self, new: u64) -> Result<(), Errno> {
         let (old, known) = (self.secure_bits, u32::try_from(new).ok());
         let known = known.filter(|new| new & !(SECURE_BITS | SECURE_LOCKS) == 0).ok_or(Errno::EPERM)?;
         let changed = old ^ known;
         let locked = (old & SECURE_LOCKS) >> 1 & changed != 0 || old & SECURE_LOCKS & !known != 0;
         let privileged = self.effective >> capability::SETPCAP & 1 != 0;
-        // Even what changes nothing takes it.
+        // A call that changes nothing needs the capability too.
         let takes_right = changed == 0 || changed & !SECURE_UNPRIVILEGED != 0;
         if locked || takes_right && !privileged {
             return Err(Errno::EPERM);
@@ -136,7 +137,7 @@ impl Capabilities {
 }
 
 impl Credentials {
-    /// The credentials of a process that runs as a user from its start: no capabilities unless that is root.
+    /// Credentials of a process that a user starts: no capabilities unless the user is root.
     pub fn of_user(uid: u32, gid: u32, groups: Vec<u32>) -> Credentials {
         let mut own = Credentials {
             ruid: uid,
@@ -153,7 +154,7 @@ impl Credentials {
         own.uids_changed([0; 3]);
         own
     }
-    /// True if capability number `capability` is in force.
+    /// True if `capability` is in the effective set.
     pub fn has(&self, capability: u32) -> bool {
         self.capabilities.effective >> capability & 1 != 0
     }
@@ -161,8 +162,8 @@ impl Credentials {
     pub fn uids(&self) -> [u32; 3] {
         [self.ruid, self.euid, self.suid]
     }
-    /// Changes the capabilities as a gain or loss of root does; `old` are the user ids before. capabilities(7), "Effect
-    /// of user ID changes on capabilities".
+    /// Adjusts the capability sets after a change of user ids from `old`, capabilities(7), "Effect of user ID
+    /// changes on capabilities".
     pub fn uids_changed(&mut self, old: [u32; 3]) {
         let new = self.uids();
         let sets = &mut self.capabilities;
@@ -182,7 +183,7 @@ impl Credentials {
             _ => {}
         }
     }
-    /// Changes the capabilities about files as the file system's user id does.
+    /// Adjusts the file capabilities after a change of the file-system user id from `old`.
     pub fn fsuid_changed(&mut self, old: u32) {
         let sets = &mut self.capabilities;
         if sets.secure_bits & NO_SETUID_FIXUP != 0 {
@@ -194,8 +195,8 @@ impl Credentials {
             _ => {}
         }
     }
-    /// The credentials by which `access(2)` asks, who uses files as the real user (`access_override_creds` of Linux); `None` if they
-    /// would be the same.
+    /// Credentials for `access(2)`, which checks as the real user (`access_override_creds` in Linux); `None`
+    /// if they equal the current ones.
     pub fn of_real_user(&self) -> Option<Credentials> {
         let sets = &self.capabilities;
         let effective = match self.ruid == self.root {
@@ -210,15 +211,15 @@ impl Credentials {
         (real.fsuid, real.fsgid, real.capabilities.effective) = (self.ruid, self.rgid, effective);
         Some(real)
     }
-    /// True if a process that had the credentials `old` must not be looked into by its former equals: it acts as another, or is
-    /// capable of more (`commit_creds` of Linux).
+    /// True if the change from `old` makes the process non-dumpable: another effective or file-system id, or
+    /// more permitted capabilities (`commit_creds` in Linux).
     pub fn parts_from(&self, old: &Credentials) -> bool {
         (self.euid, self.egid, self.fsuid, self.fsgid) != (old.euid, old.egid, old.fsuid, old.fsgid)
             || self.capabilities.permitted & !old.capabilities.permitted != 0
     }
-    /// Changes ids and capabilities as the execution of a file without capabilities of its own does: "Transformation of
-    /// capabilities during execve()" and "Capabilities and execution of programs by root". The set-user-ID and set-group-ID bits
-    /// give `uid` and `gid`. True if the program is to know that it has more rights than its caller (`AT_SECURE`).
+    /// Applies the execution of a file without file capabilities: "Transformation of capabilities during
+    /// execve()" and "Capabilities and execution of programs by root" of capabilities(7). `uid` and `gid` are
+    /// the owners of a set-user-ID and a set-group-ID file. Returns the value of `AT_SECURE`.
     pub fn executed(&mut self, uid: Option<u32>, gid: Option<u32>, no_new_privs: bool) -> bool {
         let (old_euid, old_permitted) = (self.euid, self.capabilities.permitted);
         let groups = std::mem::take(&mut self.groups);
@@ -233,7 +234,7 @@ impl Credentials {
         let mut permitted = if by_root { sets.inheritable | sets.bounding } else { 0 };
         let changed = self.euid != old_euid || !is_member(self.egid, self.fsgid);
         if no_new_privs && (changed || permitted & !old_permitted != 0) {
-            // They get no more than they had, and maybe less.
+            // Without the right to gain privileges, the ids revert and the permitted set can only shrink.
             (self.euid, self.egid) = (self.ruid, self.rgid);
             permitted &= old_permitted;
         }
@@ -250,7 +251,7 @@ impl Credentials {
         self.groups = groups;
         changed || self.euid != self.ruid || self.egid != self.rgid || grown
     }
-    /// `prctl(PR_CAP_AMBIENT)`; the value to return.
+    /// `prctl(PR_CAP_AMBIENT)`; returns the result of the call.
     pub fn ambient(&mut self, operation: i32, capability: u64) -> Result<u64, Errno> {
         let sets = &mut self.capabilities;
         if operation == c::PR_CAP_AMBIENT_CLEAR_ALL {
@@ -275,10 +276,10 @@ impl Credentials {
     }
 }
 
-/// "Leave it as it is."
+/// Id argument that leaves the id unchanged.
 const KEEP: u32 = u32::MAX;
 
-/// `EPERM` unless a process that has not the right to take on any id may take on this one.
+/// Checks that a process can take on `id`: `EPERM` unless it is privileged or `id` is one of its own.
 fn may_be(privileged: bool, own: &[u32], id: u32) -> Result<(), Errno> {
     if privileged || id == KEEP || own.contains(&id) { Ok(()) } else { Err(Errno::EPERM) }
 }
@@ -294,12 +295,12 @@ fn replace_ids(privileged: bool, ids: &mut [u32; 3], new: [u32; 3]) -> Result<()
     Ok(())
 }
 
-/// An id that is given, or the one that there is.
+/// `given`, or `own` if `given` is [`KEEP`].
 fn or(given: u32, own: u32) -> u32 {
     if given == KEEP { own } else { given }
 }
 
-/// Changes of ids by their own process, `credentials(7)`. `u32::MAX` leaves an id as it is.
+/// Changes of ids by the process itself, `credentials(7)`. `u32::MAX` leaves an id unchanged.
 impl Credentials {
     /// `setuid(2)`.
     pub fn set_user(&mut self, id: u32) -> Result<(), Errno> {
@@ -327,7 +328,7 @@ impl Credentials {
         let old = self.uids();
         let mut ids = old;
         replace_ids(self.has(capability::SETUID), &mut ids, new)?;
-        // What changes nothing leaves the file system's user id alone.
+        // A call that changes no id leaves the file-system user id unchanged.
         if ids != old || new[1] != KEEP && self.fsuid != self.euid {
             [self.ruid, self.euid, self.suid] = ids;
             self.fsuid = self.euid;
@@ -367,7 +368,7 @@ impl Credentials {
         (self.sgid, self.fsgid) = (if saved { self.egid } else { self.sgid }, self.egid);
         Ok(())
     }
-    /// `setfsuid(2)`: changes nothing where it may not.
+    /// `setfsuid(2)`: without the permission, the id stays unchanged.
     pub fn set_file_user(&mut self, id: u32) {
         let old = self.fsuid;
         let own = [self.ruid, self.euid, self.suid, old];

@@ -1,4 +1,5 @@
-//! What programs do to a host's wall clock by `adjtimex(2)`: its rate, and the values that time daemons keep in the kernel.
+//! Clock discipline of `adjtimex(2)`: the rate of a host's wall clock and the values that time daemons keep
+//! in the kernel.
 
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::process::Timex;
@@ -13,22 +14,22 @@ const TIME_CONSTANT: u32 = 0x20;
 const TAI: u32 = 0x80;
 const SET_OFFSET: u32 = 0x100;
 const MICROSECONDS: u32 = 0x1000;
-/// Of `ADJ_OFFSET_SS_READ` too: it is only read.
+/// `ADJ_NANO`, which is also the read-only bit of `ADJ_OFFSET_SS_READ`.
 const NANOSECONDS: u32 = 0x2000;
 const TICK: u32 = 0x4000;
-/// `ADJ_ADJTIME`: adjtime(3) asks.
+/// `ADJ_ADJTIME`: the call comes from adjtime(3).
 const ADJUST_TIME: u32 = 0x8000;
 
-/// `STA_PLL`, `STA_UNSYNC`, `STA_CLOCKERR`, `STA_NANO`, and those that only the kernel sets.
+/// `STA_PLL`, `STA_UNSYNC`, `STA_NANO`, `STA_CLOCKERR`, and the mask of the read-only bits.
 const PLL: i32 = 0x1;
 const UNSYNCHRONISED: i32 = 0x40;
 const NANO: i32 = 0x2000;
 const CLOCK_ERROR: i32 = 0x1000;
 const READ_ONLY: i32 = 0xff00;
 
-/// The furthest that the rate is changed, 500 parts per million, in its unit of 2^-16.
+/// Maximum frequency offset, 500 ppm in units of 2^-16 ppm.
 const MOST: i64 = 500 << 16;
-/// A tick in microseconds, and how far it can be changed.
+/// Nominal tick length in microseconds, and the accepted range.
 const NORMAL_TICK: i64 = 10_000;
 const TICKS: std::ops::RangeInclusive<i64> = 9_000..=11_000;
 const MOST_ERROR: i64 = 16_000_000;
@@ -36,10 +37,10 @@ const MOST_ERROR: i64 = 16_000_000;
 const OK: u64 = 0;
 const NOT_SYNCHRONISED: u64 = 5;
 
-/// The values kept, and the rate that the experiment gives the clock.
+/// Discipline state, and the drift that the experiment gives the clock.
 #[derive(Clone, Debug)]
 pub struct Discipline {
-    /// Parts per billion by which the experiment lets the clock gain.
+    /// Drift set by the experiment, in parts per billion.
     pub drift_ppb: i64,
     frequency: i64,
     max_error: i64,
@@ -51,7 +52,7 @@ pub struct Discipline {
 }
 
 impl Default for Discipline {
-    /// A clock that is exact.
+    /// Clock without drift or adjustment.
     fn default() -> Discipline {
         Discipline {
             drift_ppb: 0,
@@ -66,18 +67,18 @@ impl Default for Discipline {
     }
 }
 
-/// The effect of a call on the clock.
+/// Effect of an `adjtimex(2)` call on the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Adjustment {
-    /// Nanoseconds that the wall clock is set forward, or back.
+    /// Step of the wall clock in nanoseconds, negative for backwards.
     pub step: i64,
-    /// True if the step would be made slowly by Linux.
+    /// True if Linux would slew the clock by `step` instead of stepping it.
     pub slowly: bool,
     /// True if the clock's rate has changed.
     pub rate: bool,
 }
 
-/// Checks what is asked for. Whether it takes the right to set clocks.
+/// Checks the modes of a request. Returns true if it needs the right to set clocks.
 pub fn check(asked: &Timex) -> Result<bool, Errno> {
     let modes = asked.modes;
     if modes & ADJUST_TIME != 0 {
@@ -86,7 +87,7 @@ pub fn check(asked: &Timex) -> Result<bool, Errno> {
     Ok(modes != 0)
 }
 
-/// Checks the values that are asked for, by somebody who has the right.
+/// Checks the values of a request whose caller has the right to set clocks.
 pub fn check_values(asked: &Timex) -> Result<(), Errno> {
     let modes = asked.modes;
     if modes & ADJUST_TIME != 0 {
@@ -102,7 +103,7 @@ pub fn check_values(asked: &Timex) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The nanoseconds by which a clock is to be set forward at once, `ADJ_SETOFFSET`.
+/// Step in nanoseconds that `ADJ_SETOFFSET` requests.
 pub fn offset_to_set(asked: &Timex) -> Option<i128> {
     let unit = if asked.modes & NANOSECONDS != 0 { 1 } else { 1_000 };
     let is_asked = asked.modes & (SET_OFFSET | ADJUST_TIME) == SET_OFFSET;
@@ -110,17 +111,17 @@ pub fn offset_to_set(asked: &Timex) -> Option<i128> {
 }
 
 impl Discipline {
-    /// The host starts anew: what programs have set is gone.
+    /// Resets everything that programs have set, for a restart of the host.
     pub fn reset(&mut self) {
         *self = Discipline { drift_ppb: self.drift_ppb, ..Discipline::default() };
     }
 
-    /// Parts per billion by which the clock gains.
+    /// Frequency offset of the clock in parts per billion.
     pub fn ppb(&self) -> i64 {
         self.drift_ppb + self.frequency * 1_000 / (1 << 16) + (self.tick - NORMAL_TICK) * 100_000
     }
 
-    /// Does what is asked for; the effect on the clock.
+    /// Applies a request and returns its effect on the clock.
     pub fn apply(&mut self, asked: &Timex) -> Adjustment {
         let modes = asked.modes;
         let mut done = Adjustment::default();
@@ -172,7 +173,7 @@ impl Discipline {
         done
     }
 
-    /// The values as a call is told them, but for the time; and the state that it returns.
+    /// Values that a call copies out, except for the time, and the clock state that it returns.
     pub fn shown(&self, modes: u32) -> (Timex, u64) {
         let shown = Timex {
             modes,
@@ -190,7 +191,7 @@ impl Discipline {
         (shown, if self.status & (UNSYNCHRONISED | CLOCK_ERROR) != 0 { NOT_SYNCHRONISED } else { OK })
     }
 
-    /// True if times are told in nanoseconds.
+    /// True if times are reported in nanoseconds (`STA_NANO`).
     pub fn in_nanoseconds(&self) -> bool {
         self.status & NANO != 0
     }

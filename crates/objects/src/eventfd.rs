@@ -6,18 +6,18 @@ use belljar_netstack::readiness::{EPOLLERR, EPOLLIN, EPOLLOUT};
 /// An event counter.
 #[derive(Debug)]
 pub struct EventFd {
-    /// Notified when the count changes.
+    /// Wait queue, notified when the counter changes.
     pub queue: WaitQueueId,
     count: u64,
     semaphore: bool,
 }
 
 impl EventFd {
-    /// A counter at `count`.
+    /// Creates a counter with the initial value `count`.
     pub fn new(queue: WaitQueueId, count: u64, semaphore: bool) -> EventFd {
         EventFd { queue, count, semaphore }
     }
-    /// Its readiness.
+    /// Readiness mask, `EPOLL*`.
     pub fn readiness(&self) -> u32 {
         let mut events = 0;
         if self.count > 0 {
@@ -31,17 +31,17 @@ impl EventFd {
         }
         events
     }
-    /// Takes the count, or 1 of it as a semaphore; `None` if it is 0.
+    /// Reads the counter: takes its value, or 1 in semaphore mode; `None` if it is 0.
     pub fn take(&mut self) -> Option<u64> {
         let taken = if self.semaphore { self.count.min(1) } else { self.count };
         self.count -= taken;
         (taken > 0).then_some(taken)
     }
-    /// Adds 1 from within the kernel, which cannot wait: then the count may become `u64::MAX`.
+    /// Adds 1 from within the kernel, which cannot block; the counter may reach `u64::MAX`.
     pub fn signal(&mut self) {
         self.count = self.count.saturating_add(1);
     }
-    /// Adds to the count; false if that would go beyond `u64::MAX - 1`.
+    /// Adds to the counter; false if the sum would exceed `u64::MAX - 1`.
     pub fn add(&mut self, value: u64) -> bool {
         match self.count.checked_add(value) {
             Some(sum) if sum < u64::MAX => {

@@ -1,26 +1,26 @@
-//! The parts of a file that hold data: `SEEK_DATA`, `SEEK_HOLE` and `st_blocks`. The native file may have other holes,
-//! since file systems differ in what they leave out.
+//! Allocated and written ranges of a file: `SEEK_DATA`, `SEEK_HOLE` and `st_blocks`. They are tracked here
+//! since the holes of the native file depend on the machine's file system.
 
 use belljar_base::Map;
 
-/// The unit in which space is given to files.
+/// Allocation unit in bytes.
 pub const BLOCK: u64 = 4_096;
 
-/// The parts of a file that hold data, and those that are set aside for it, in whole blocks.
+/// Ranges of a file that hold data and those that are allocated, in whole blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extents {
-    /// All of it.
+    /// The whole file is allocated and holds data.
     Everything,
-    /// Some of it.
+    /// Only parts of the file are allocated.
     Parts {
-        /// What is set aside, by `fallocate(2)` before anything is written.
+        /// Allocated ranges, including those of `fallocate(2)` without data.
         aside: Ranges,
-        /// What holds data.
+        /// Ranges that hold data.
         data: Ranges,
     },
 }
 
-/// Parts from each start to each end, which don't touch.
+/// Disjoint ranges that do not touch, from start to end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges(Map<u64, u64>);
 
@@ -43,7 +43,7 @@ impl Ranges {
         }
         parts.insert(start, end);
     }
-    /// Takes whole blocks of `start..end` away.
+    /// Removes the whole blocks within `start..end`.
     fn remove(&mut self, start: u64, end: u64) {
         let parts = &mut self.0;
         let (start, end) = (start.div_ceil(BLOCK) * BLOCK, end / BLOCK * BLOCK);
@@ -65,11 +65,11 @@ impl Ranges {
 }
 
 impl Extents {
-    /// The extents of a new file.
+    /// Extents of a new, empty file.
     pub fn none() -> Extents {
         Extents::Parts { aside: Ranges::default(), data: Ranges::default() }
     }
-    /// The bytes `start..end` hold data now.
+    /// Marks the bytes `start..end` as data.
     pub fn add(&mut self, start: u64, end: u64) {
         if let Extents::Parts { aside, data } = self
             && start < end
@@ -78,7 +78,7 @@ impl Extents {
             data.add(start, end);
         }
     }
-    /// The bytes `start..end` are set aside, which makes no data of them.
+    /// Allocates the bytes `start..end` without making them data.
     pub fn set_aside(&mut self, start: u64, end: u64) {
         if let Extents::Parts { aside, .. } = self
             && start < end
@@ -86,8 +86,7 @@ impl Extents {
             aside.add(start, end);
         }
     }
-    /// The bytes `start..end` of a file of `size` bytes are a hole: what they have of blocks is
-    /// given back.
+    /// Punches a hole over `start..end` of a file of `size` bytes: the whole blocks within are freed.
     pub fn remove(&mut self, start: u64, end: u64, size: u64) {
         if start.div_ceil(BLOCK) >= end / BLOCK {
             return;
@@ -98,20 +97,20 @@ impl Extents {
             data.remove(start, end);
         }
     }
-    /// Makes parts of everything that a file of `size` bytes has: what is added to it, when it is made longer, is a hole.
+    /// Replaces `Everything` by the ranges of a file of `size` bytes, so that growth beyond `size` is a hole.
     pub fn split(&mut self, size: u64) {
         if let Extents::Everything = self {
             *self = Extents::none();
             self.add(0, size);
         }
     }
-    /// The file has been cut to `size` bytes.
+    /// Truncates the extents to `size` bytes.
     pub fn cut(&mut self, size: u64) {
         if matches!(self, Extents::Parts { .. }) {
             self.remove(size, u64::MAX, u64::MAX);
         }
     }
-    /// The first byte from `at` on that holds data; `None` if there is none before `size`.
+    /// Offset of the first data byte at or after `at`; `None` if there is none before `size`.
     pub fn next_data(&self, at: u64, size: u64) -> Option<u64> {
         let Extents::Parts { data: Ranges(parts), .. } = self else { return (at < size).then_some(at) };
         if parts.range(..=at).next_back().is_some_and(|(_, to)| *to > at) {
@@ -119,7 +118,7 @@ impl Extents {
         }
         parts.range(at..).next().map(|(from, _)| *from).filter(|from| *from < size)
     }
-    /// The first byte from `at` on that lies in a hole; behind the last byte there is one.
+    /// Offset of the first hole at or after `at`; the end of the file counts as a hole.
     pub fn next_hole(&self, at: u64, size: u64) -> u64 {
         let Extents::Parts { data: Ranges(parts), .. } = self else { return size };
         match parts.range(..=at).next_back() {
@@ -127,7 +126,8 @@ impl Extents {
             _ => at,
         }
     }
-    /// The end of what can be written from `start` on to a file of `size` bytes, if no more than `left` bytes can be set aside.
+    /// End of the range that can be written from `start` to a file of `size` bytes if at most `left` more
+    /// bytes can be allocated.
     pub fn end_of_room(&self, start: u64, size: u64, left: u64) -> u64 {
         let (mut at, mut left) = (start / BLOCK * BLOCK, left / BLOCK * BLOCK);
         let Extents::Parts { aside: Ranges(parts), .. } = self else {
@@ -142,7 +142,7 @@ impl Extents {
         }
         at.saturating_add(left)
     }
-    /// Number of bytes that are set aside for a file of `size` bytes.
+    /// Allocated bytes of a file of `size` bytes.
     pub fn allocated(&self, size: u64) -> u64 {
         match self {
             Extents::Everything => size.div_ceil(BLOCK) * BLOCK,

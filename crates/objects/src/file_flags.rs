@@ -1,23 +1,23 @@
-//! Flags of files: those of `FS_IOC_SETFLAGS` and `chattr(1)`, and the same as `FS_IOC_FSSETXATTR` and
-//! `file_setattr(2)` have them.
+//! Inode flags: those of `FS_IOC_SETFLAGS` and `chattr(1)`, and their extended form in `FS_IOC_FSSETXATTR`
+//! and `file_setattr(2)`.
 
 use belljar_linux_abi::Errno;
 
 bitflags::bitflags! {
-    /// Flags of a file, `FS_*_FL`.
+    /// Inode flags, `FS_*_FL`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct FileFlags: u32 {
-        /// `FS_SECRM_FL`, `FS_UNRM_FL`, `FS_COMPR_FL`: kept without an effect.
+        /// `FS_SECRM_FL`, `FS_UNRM_FL`, `FS_COMPR_FL`: stored without effect.
         const KEPT = 0x7;
         /// `FS_SYNC_FL`.
         const SYNC = 0x8;
-        /// `FS_IMMUTABLE_FL`: nothing of the file changes.
+        /// `FS_IMMUTABLE_FL`: the file cannot be changed.
         const IMMUTABLE = 0x10;
-        /// `FS_APPEND_FL`: the file only grows.
+        /// `FS_APPEND_FL`: the file is append-only.
         const APPEND = 0x20;
         /// `FS_NODUMP_FL`.
         const NO_DUMP = 0x40;
-        /// `FS_NOATIME_FL`: the access time stays.
+        /// `FS_NOATIME_FL`: the access time is not updated.
         const NO_ACCESS_TIME = 0x80;
         /// `FS_NOTAIL_FL`.
         const NO_TAIL = 0x8000;
@@ -28,9 +28,9 @@ bitflags::bitflags! {
     }
 }
 
-/// `FS_EXTENT_FL`: shown for all files of a disk.
+/// `FS_EXTENT_FL`: reported for all files of a disk.
 const EXTENTS: u32 = 0x8_0000;
-/// `FS_XFLAG_*` and the flags that they stand for.
+/// `FS_XFLAG_*` bits and their inode flags.
 const EXTENDED: [(u32, FileFlags); 5] = [
     (0x8, FileFlags::IMMUTABLE),
     (0x10, FileFlags::APPEND),
@@ -38,7 +38,7 @@ const EXTENDED: [(u32, FileFlags); 5] = [
     (0x40, FileFlags::NO_ACCESS_TIME),
     (0x80, FileFlags::NO_DUMP),
 ];
-/// `FS_XFLAG_DAX` and `FS_XFLAG_PROJINHERIT`, which belong to `FS_XFLAG_COMMON` too.
+/// `FS_XFLAG_DAX` and `FS_XFLAG_PROJINHERIT`, the other bits of `FS_XFLAG_COMMON`.
 const OTHER_COMMON: u32 = 0x8000 | 0x200;
 /// `FS_XFLAG_EXTSIZE`, `FS_XFLAG_EXTSZINHERIT`, `FS_XFLAG_COWEXTSIZE`.
 const EXTENT_SIZE: u32 = 0x800;
@@ -47,7 +47,7 @@ const COPIED_EXTENT_SIZE: u32 = 0x1_0000;
 /// `FS_XFLAGS_MASK`.
 const KNOWN: u64 = 0x8001_fffb;
 
-/// Names of flags in mtree(5).
+/// Flag names of mtree(5).
 const NAMES: [(&str, FileFlags); 11] = [
     ("secrm", FileFlags::from_bits_retain(0x1)),
     ("unrm", FileFlags::from_bits_retain(0x2)),
@@ -62,39 +62,39 @@ const NAMES: [(&str, FileFlags); 11] = [
     ("topdir", FileFlags::TOP_DIRECTORY),
 ];
 
-/// The kind of a file system as far as flags of its files go.
+/// Kind of file system, which determines the flags that its files support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagSystem {
-    /// A disk, ext4.
+    /// Disk file system, ext4.
     Disk,
     /// A tmpfs.
     Memory,
 }
 
-/// Attributes of a file in their extended form: `struct fsxattr`, `struct file_attr`.
+/// Extended file attributes: `struct fsxattr`, `struct file_attr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtendedFlags {
     /// `FS_XFLAG_*`.
     pub flags: u32,
     /// Extent size hint.
     pub extent_size: u32,
-    /// Project.
+    /// Project id.
     pub project: u32,
-    /// The same for what is copied when it is written.
+    /// Extent size hint for copy-on-write.
     pub copied_extent_size: u32,
 }
 
-/// The flags that a call gives a file.
+/// Flags that a call sets on a file.
 #[derive(Clone, Copy, Debug)]
 pub enum NewFlags {
-    /// By `FS_IOC_SETFLAGS`.
+    /// Flags of `FS_IOC_SETFLAGS`.
     Plain(u32),
-    /// By `FS_IOC_FSSETXATTR` or `file_setattr(2)`.
+    /// Attributes of `FS_IOC_FSSETXATTR` or `file_setattr(2)`.
     Extended(ExtendedFlags),
 }
 
 impl ExtendedFlags {
-    /// `struct file_attr`: `EINVAL` for flags that there are not.
+    /// Decodes `struct file_attr`; `EINVAL` for unknown flags.
     pub fn of_attributes(words: [u32; 6]) -> Result<ExtendedFlags, Errno> {
         let [low, high, extent_size, _, project, copied_extent_size] = words;
         if (u64::from(high) << 32 | u64::from(low)) & !KNOWN != 0 {
@@ -102,50 +102,50 @@ impl ExtendedFlags {
         }
         Ok(ExtendedFlags { flags: low, extent_size, project, copied_extent_size })
     }
-    /// The same as the structure.
+    /// Encodes `struct file_attr`.
     pub fn as_attributes(self) -> [u32; 6] {
         [self.flags, 0, self.extent_size, 0, self.project, self.copied_extent_size]
     }
-    /// `struct fsxattr`.
+    /// Decodes `struct fsxattr`.
     pub fn of_ioctl(words: [u32; 7]) -> ExtendedFlags {
         let [flags, extent_size, _, project, copied_extent_size, _, _] = words;
         ExtendedFlags { flags, extent_size, project, copied_extent_size }
     }
-    /// The same as the structure.
+    /// Encodes `struct fsxattr`.
     pub fn as_ioctl(self) -> [u32; 7] {
         [self.flags, self.extent_size, 0, self.project, self.copied_extent_size, 0, 0]
     }
 }
 
 impl FileFlags {
-    /// The flags that nothing of a file changes with but by `FS_IOC_SETFLAGS`.
+    /// Flags that block every change of a file except `FS_IOC_SETFLAGS`.
     pub const FIXED: FileFlags = FileFlags::IMMUTABLE.union(FileFlags::APPEND);
 
-    /// Their names in mtree(5), with commas between them.
+    /// Comma-separated mtree(5) names of the flags.
     pub fn names(self) -> String {
         let set = NAMES.iter().filter(|(_, flag)| self.contains(*flag));
         set.map(|(name, _)| *name).collect::<Vec<_>>().join(",")
     }
-    /// The flags of these names; others are passed over.
+    /// Parses comma-separated mtree(5) names; unknown names are ignored.
     pub fn of_names(names: &str) -> FileFlags {
         let flag = |name| NAMES.iter().find(|(known, _)| *known == name).map(|(_, flag)| *flag);
         names.split(',').filter_map(flag).fold(FileFlags::empty(), FileFlags::union)
     }
-    /// The flags that a new file takes from its directory.
+    /// Flags that a new file inherits from its directory.
     pub fn inherited(self, directory: bool) -> FileFlags {
         let kept = self - (FileFlags::FIXED | FileFlags::TOP_DIRECTORY);
         if directory { kept } else { kept - FileFlags::DIRECTORY_SYNC }
     }
-    /// As `FS_IOC_GETFLAGS` has them.
+    /// Value that `FS_IOC_GETFLAGS` reports.
     pub fn shown(self, system: FlagSystem) -> u32 {
         self.bits() | if system == FlagSystem::Disk { EXTENTS } else { 0 }
     }
-    /// In the extended form.
+    /// Extended form of the flags.
     pub fn extended(self) -> ExtendedFlags {
         let set = EXTENDED.iter().filter(|(_, flag)| self.contains(*flag));
         ExtendedFlags { flags: set.fold(0, |all, (bit, _)| all | bit), ..ExtendedFlags::default() }
     }
-    /// `STATX_ATTR_*`, and those of them that a file system of this kind has.
+    /// `STATX_ATTR_*` values, and the mask of attributes that the kind of file system supports.
     pub fn attributes(self, system: Option<FlagSystem>) -> (u64, u64) {
         let mask = match system {
             // Compressed, encrypted and verity besides immutable, append and nodump.
@@ -153,11 +153,12 @@ impl FileFlags {
             Some(FlagSystem::Memory) => 0x70,
             None => 0,
         };
-        // The bits are the same, but for the one of compressed files.
+        // `STATX_ATTR_*` has the same bit values, except that of compressed files.
         let compressed = if self.bits() & 0x4 != 0 { 0x4 } else { 0 };
         (u64::from((self & (FileFlags::FIXED | FileFlags::NO_DUMP)).bits() | compressed) & mask, mask)
     }
-    /// The flags of a file after a call that gives it `new`, as `vfs_fileattr_set` and the file systems decide.
+    /// Flags of a file after a call that sets `new`, checked as in Linux's `vfs_fileattr_set` and the file
+    /// systems.
     pub fn changed(self, new: NewFlags, system: FlagSystem, directory: bool) -> Result<FileFlags, Errno> {
         let wanted = match new {
             NewFlags::Plain(flags) => flags,
@@ -187,7 +188,7 @@ impl FileFlags {
         if new.copied_extent_size == 0 {
             rest &= !COPIED_EXTENT_SIZE;
         }
-        // A disk passes over sizes of extents.
+        // A disk ignores extent sizes.
         let sizes = (rest, new.extent_size, new.copied_extent_size) != (0, 0, 0);
         if new.project != 0 || has(OTHER_COMMON) || sizes && system == FlagSystem::Memory {
             return Err(Errno::EOPNOTSUPP);

@@ -1,5 +1,4 @@
-//! Keys of the kernel's objects. They index slabs, are reused once free, and are never shown to
-//! guests.
+//! Keys of kernel objects: slab indices, reused after an object is freed and never visible to guests.
 
 pub use belljar_netstack::SocketKey;
 
@@ -16,13 +15,13 @@ keys! {
     ThreadKey;
     /// A process (thread group).
     ProcessKey;
-    /// An address space, shared by the processes between `vfork` and `execve`.
+    /// An address space; a `vfork` child shares its parent's until `execve`.
     MmKey;
-    /// A descriptor table, shared by threads.
+    /// A descriptor table, shared between threads.
     FdTableKey;
-    /// An open file description, shared by duplicated descriptors.
+    /// An open file description, shared between duplicated descriptors.
     FileKey;
-    /// An inode of the tree of files.
+    /// An inode of the file tree.
     InodeKey;
     /// A pipe.
     PipeKey;
@@ -32,16 +31,16 @@ keys! {
     MountKey;
 }
 
-/// A queue of waiters.
+/// Identifier of a wait queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WaitQueueId {
-    /// One that an object has made for itself.
+    /// Queue allocated for another object.
     Own(u32),
-    /// The queue of a socket.
+    /// Queue of a socket.
     Socket(u32),
-    /// The queue of a program's end of an interface (`/dev/net/tun`).
+    /// Queue of the program's end of a TUN or TAP interface (`/dev/net/tun`).
     Tun(u32),
-    /// The queue of those who watch the tables of mounts.
+    /// Queue of the watchers of the mount tables.
     Mounts,
 }
 

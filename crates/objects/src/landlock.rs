@@ -1,8 +1,9 @@
-//! Landlock, `landlock(7)`: processes that restrict themselves.
+//! Landlock, `landlock(7)`: self-imposed restrictions of a process.
 //!
-//! A [`Ruleset`] says which rights it handles, and below which files or at which ports they are granted all the same. Once a
-//! process enforces it, it is a layer of the process's [`Domain`], which children inherit and which can only grow: what one
-//! layer denies, no other grants. A file is named by its file system and its number there.
+//! A [`Ruleset`] names the rights that it handles, and the file hierarchies and ports for which it grants
+//! them. Once enforced, it is a layer of the process's [`Domain`], which children inherit and which can only
+//! grow: a right that one layer denies is not granted by another. Files are identified by device and inode
+//! number.
 
 use crate::ids::FileIdentity;
 use belljar_base::Map;
@@ -10,12 +11,12 @@ use belljar_linux_abi::Errno;
 use belljar_linux_abi::landlock::*;
 use std::sync::Arc;
 
-/// The version of the interface that programs are told.
+/// ABI version reported to programs.
 pub const ABI: u64 = 6;
 /// `LANDLOCK_MAX_NUM_LAYERS`.
 const MAX_LAYERS: usize = 16;
 
-/// Rights that are handled, and the exceptions.
+/// Handled rights and the rules that grant them.
 #[derive(Clone, Debug, Default)]
 pub struct Ruleset {
     files_handled: u64,
@@ -26,8 +27,8 @@ pub struct Ruleset {
 }
 
 impl Ruleset {
-    /// A ruleset that handles these rights to files and ports, and keeps to these scopes. `EINVAL` for what there is not, `ENOMSG`
-    /// for nothing.
+    /// Creates a ruleset that handles these file rights, port rights and scopes. `EINVAL` for unknown bits,
+    /// `ENOMSG` if there are none.
     pub fn new(files_handled: u64, ports_handled: u64, scoped: u64) -> Result<Ruleset, Errno> {
         let unknown = files_handled & !ACCESS_FS_ALL | ports_handled & !ACCESS_NET_ALL | scoped & !SCOPE_ALL;
         match (unknown, files_handled | ports_handled | scoped) {
@@ -37,12 +38,12 @@ impl Ruleset {
         }
     }
 
-    /// Checks the rights of a rule before the file that it is about is looked up: `ENOMSG`, `EINVAL`.
+    /// Checks the rights of a rule, before its file is looked up: `ENOMSG`, `EINVAL`.
     pub fn check_file_rights(&self, rights: u64) -> Result<(), Errno> {
         check_rights(rights, self.files_handled)
     }
 
-    /// Grants rights to a file, or to all below a directory.
+    /// Grants rights to a file, or to everything below a directory.
     pub fn allow_file(&mut self, file: FileIdentity, is_directory: bool, rights: u64) -> Result<(), Errno> {
         if !is_directory && rights & !ACCESS_FS_OF_FILES != 0 {
             return Err(Errno::EINVAL);
@@ -68,17 +69,17 @@ fn check_rights(rights: u64, handled: u64) -> Result<(), Errno> {
     }
 }
 
-/// The layers that a process has enforced, the first one first.
+/// Layers that a process has enforced, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Domain {
     layers: Vec<Arc<Ruleset>>,
 }
 
-/// Rights to a file that each layer denies.
+/// File rights that each layer denies.
 pub type Denied = Vec<u64>;
 
 impl Domain {
-    /// The domain with another layer: `E2BIG` if it has as many as it can.
+    /// Domain with one more layer; `E2BIG` beyond the maximum.
     pub fn with(&self, ruleset: &Ruleset) -> Result<Domain, Errno> {
         if self.layers.len() >= MAX_LAYERS {
             return Err(Errno::E2BIG);
@@ -88,27 +89,27 @@ impl Domain {
         Ok(Domain { layers })
     }
 
-    /// True if any layer is about files.
+    /// True if a layer handles file rights.
     pub fn handles_files(&self) -> bool {
         self.layers.iter().any(|layer| layer.files_handled != 0)
     }
 
-    /// The rights that each layer denies where no rule grants them. To link or move a file into another directory is denied unless
-    /// it is granted, handled or not.
+    /// Rights that each layer denies without a rule. `LANDLOCK_ACCESS_FS_REFER` is denied by default, handled
+    /// or not.
     pub fn denied(&self) -> Denied {
         let applies = self.handles_files();
         let denied = |layer: &Arc<Ruleset>| if applies { layer.files_handled | ACCESS_FS_REFER } else { 0 };
         self.layers.iter().map(denied).collect()
     }
 
-    /// Takes away from what is denied the rights that rules about a file grant.
+    /// Removes the rights that rules for a file grant from `denied`.
     pub fn grant(&self, file: FileIdentity, denied: &mut Denied) {
         for (layer, denied) in self.layers.iter().zip(denied) {
             *denied &= !layer.files.get(&file).copied().unwrap_or(0);
         }
     }
 
-    /// `EACCES` unless all layers grant a right to a port.
+    /// Checks a right to a port: `EACCES` unless all layers grant it.
     pub fn check_port(&self, port: u16, right: u64) -> Result<(), Errno> {
         let denies = |layer: &Arc<Ruleset>| {
             let granted = layer.ports.get(&port).copied().unwrap_or(0);
@@ -117,44 +118,44 @@ impl Domain {
         if self.layers.iter().any(denies) { Err(Errno::EACCES) } else { Ok(()) }
     }
 
-    /// `EPERM` if a layer with this scope keeps the process from another one, which is not in that layer.
+    /// Checks an access to another domain: `EPERM` if a layer with this scope does not contain it.
     pub fn check_scope(&self, other: Option<&Domain>, scope: u64) -> Result<(), Errno> {
         let beyond = |(n, layer): (usize, &Arc<Ruleset>)| layer.scoped & scope != 0 && !has(other, n, layer);
         if self.layers.iter().enumerate().any(beyond) { Err(Errno::EPERM) } else { Ok(()) }
     }
 
-    /// `EPERM` if another process is not in all layers of this one: it may do more.
+    /// Checks `ptrace(2)` access: `EPERM` unless the other process is in all layers of this domain.
     pub fn check_trace(&self, other: Option<&Domain>) -> Result<(), Errno> {
         let within = self.layers.iter().enumerate().all(|(n, layer)| has(other, n, layer));
         if within { Ok(()) } else { Err(Errno::EPERM) }
     }
 }
 
-/// True if layer `n` of a domain is this one.
+/// True if layer `n` of `domain` is `layer`.
 fn has(domain: Option<&Domain>, n: usize, layer: &Arc<Ruleset>) -> bool {
     domain.and_then(|domain| domain.layers.get(n)).is_some_and(|other| Arc::ptr_eq(other, layer))
 }
 
-/// True if some layer denies one of these rights.
+/// True if a layer denies one of the rights.
 pub fn denies(denied: &Denied, rights: u64) -> bool {
     denied.iter().any(|layer| layer & rights != 0)
 }
 
-/// A move or a link from one directory to another, or an exchange.
+/// Rename, link or exchange across directories.
 #[derive(Debug)]
 pub struct Refer {
-    /// Rights that it takes in the directories that it leads from and to.
+    /// Rights needed in the source and in the target directory.
     pub wanted: [u64; 2],
-    /// Rights that are denied below these directories.
+    /// Rights denied below the source and the target directory.
     pub denied: [Denied; 2],
-    /// Of what is moved, and of what it is exchanged for: the rights that the rules about itself leave denied, and whether it is a
-    /// directory.
+    /// For the source and for the file exchanged with it: the rights that rules about the file itself leave
+    /// denied, and whether it is a directory.
     pub moved: [Option<(Denied, bool)>; 2],
 }
 
 impl Refer {
-    /// `EACCES`, or `EXDEV` if the directories are no place to move between: that it goes to must deny all that the other does,
-    /// lest a move gives rights.
+    /// Checks the operation: `EACCES`, or `EXDEV` if the target directory denies less than the source, since
+    /// a move must not gain rights.
     pub fn check(&self) -> Result<(), Errno> {
         let plain = [0, 1].into_iter().any(|n| denies(&self.denied[n], self.wanted[n] & !ACCESS_FS_REFER));
         let refers = [0, 1].into_iter().any(|n| denies(&self.denied[n], ACCESS_FS_REFER));
@@ -165,7 +166,7 @@ impl Refer {
         }
     }
 
-    /// True if what leaves directory `n` has more rights where it goes.
+    /// True if the file that leaves directory `n` gains rights in the other.
     fn gains(&self, n: usize) -> bool {
         let Some((own, is_directory)) = &self.moved[n] else { return false };
         let rights = if *is_directory { u64::MAX } else { ACCESS_FS_OF_FILES };
@@ -240,7 +241,7 @@ mod tests {
             [outer.check_trace(Some(&inner)), inner.check_trace(Some(&outer))],
             [Ok(()), Err(Errno::EPERM)]
         );
-        // The same ruleset enforced elsewhere is another layer.
+        // The same ruleset enforced separately is a different layer.
         assert_eq!(outer.check_trace(Some(&domain(&[&scoped]))), Err(Errno::EPERM));
     }
 
@@ -253,7 +254,7 @@ mod tests {
         };
         assert_eq!(refer(READ, READ | WRITE).check(), Ok(()));
         assert_eq!(refer(READ, WRITE).check(), Err(Errno::EXDEV));
-        // What makes sense for directories alone is no right to a file.
+        // A right that applies only to directories does not count for a file.
         assert_eq!(refer(ACCESS_FS_READ_DIR, 0).check(), Ok(()));
         assert_eq!(refer(0, ACCESS_FS_REFER).check(), Err(Errno::EXDEV));
         assert_eq!(refer(ACCESS_FS_REFER, ACCESS_FS_MAKE_REG).check(), Err(Errno::EACCES));

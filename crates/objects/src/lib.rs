@@ -1,12 +1,17 @@
-//! Objects of a host's kernel as state machines: what each keeps and what an operation does to it. They know no host, no
-//! guest memory and no system calls, and wake nobody: an object that can be waited for has the name of its queue, and the kernel
-//! notifies it after a change.
+//! Objects of a host's kernel as state machines: their state and the operations on it. The crate knows
+//! nothing of hosts, guest memory or system calls, and wakes no threads: an object that can be waited for
+//! holds the id of its wait queue, and the kernel notifies that queue after a change.
 //!
-//! [`ids`] names objects, [`call_counts`] counts calls. [`pipe`], [`eventfd`], [`timerfd`], [`locks`], [`extents`], [`file_flags`], [`listing`],
-//! [`mounts`], [`notify`], [`loops`], [`native_cache`] and [`mtree`] belong to files, [`packet_sockets`], [`packet_fanout`] and [`packet_ring`] to
-//! sockets, [`space`], [`maps`], [`aio`] and [`userfault`] to memory, [`discipline`] and [`time_namespaces`] to the clock, [`credentials`],
-//! [`namespaces`], [`accounts`], [`attributes`], [`process_files`], [`signals`] and [`tracees`] to processes; [`keys`] is their keyrings, [`landlock`] and [`seccomp`] the restrictions that they
-//! put on themselves, and [`sysv`] is System V's message queues, semaphores and shared memory.
+//! - [`ids`]: object keys; [`call_counts`]: system call statistics.
+//! - Files: [`pipe`], [`eventfd`], [`timerfd`], [`locks`], [`extents`], [`file_flags`], [`listing`],
+//!   [`mounts`], [`notify`], [`loops`], [`native_cache`] and [`mtree`].
+//! - Sockets: [`packet_sockets`], [`packet_fanout`] and [`packet_ring`].
+//! - Memory: [`space`], [`maps`], [`aio`] and [`userfault`].
+//! - Clock: [`discipline`] and [`time_namespaces`].
+//! - Processes: [`credentials`], [`namespaces`], [`accounts`], [`attributes`], [`process_files`],
+//!   [`signals`], [`tracees`], the keyrings in [`keys`], and the self-imposed restrictions in [`landlock`]
+//!   and [`seccomp`].
+//! - System V message queues, semaphores and shared memory: [`sysv`].
 #![forbid(unsafe_code)]
 
 pub mod accounts;

@@ -1,25 +1,25 @@
-//! Entries of directories as `getdents(2)` gives them.
+//! Directory entries in the format of `getdents(2)`.
 
-/// An entry of a directory as it is listed.
+/// Directory entry as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedEntry {
-    /// Its name.
+    /// Name.
     pub name: Box<[u8]>,
-    /// Its inode number.
+    /// Inode number.
     pub number: u64,
-    /// The `S_IFMT` bits of its mode.
+    /// `S_IFMT` bits of the mode.
     pub format: u32,
 }
 
-/// The content of a directory when its reading started. Entries that come or go meanwhile are seen or not, as
-/// `readdir(3)` allows; a cookie is a place in this list and stays valid.
+/// Snapshot of a directory, taken when reading starts. Whether later changes are visible is unspecified, as
+/// `readdir(3)` allows; a cookie is an index into the snapshot and stays valid.
 #[derive(Debug)]
 pub struct Listing {
     /// The entries, `.` and `..` first.
     pub entries: Vec<ListedEntry>,
 }
 
-/// Layout of entries from `getdents` and `getdents64`.
+/// Record layout of `getdents` and `getdents64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirentLayout {
     /// `struct linux_dirent`: the type is the record's last byte.
@@ -28,7 +28,7 @@ pub enum DirentLayout {
     New,
 }
 
-/// Appends the record of an entry: `cookie` is the position behind it.
+/// Appends the record of an entry; `cookie` is the position after it.
 pub fn put_entry(out: &mut Vec<u8>, entry: &ListedEntry, cookie: u64, layout: DirentLayout) {
     let ListedEntry { name, number, format } = entry;
     let header = 18 + usize::from(layout == DirentLayout::New);
@@ -38,7 +38,7 @@ pub fn put_entry(out: &mut Vec<u8>, entry: &ListedEntry, cookie: u64, layout: Di
     out.extend_from_slice(&number.to_le_bytes());
     out.extend_from_slice(&cookie.to_le_bytes());
     out.extend_from_slice(&(length as u16).to_le_bytes());
-    // The `DT_*` constants are the `S_IFMT` bits moved down.
+    // `DT_*` constants are the `S_IFMT` bits shifted right by 12.
     let kind = (format >> 12) as u8;
     if layout == DirentLayout::New {
         out.push(kind);

@@ -1,19 +1,19 @@
-//! Advisory locks inside a host: record locks of processes, of open files, and `flock(2)`,
-//! `fcntl(2)` "Advisory record locking".
+//! Advisory file locks within a host: record locks of processes and of open file descriptions (`fcntl(2)`,
+//! "Advisory record locking"), and `flock(2)`.
 
 use crate::ids::{FdTableKey, FileKey, WaitQueueId};
 
-/// The owner of a lock.
+/// Owner of a record lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockOwner {
-    /// A process, by its descriptor table (`F_SETLK`), with the process id that `F_GETLK` shows.
+    /// A process, identified by its descriptor table (`F_SETLK`), with the process id that `F_GETLK` reports.
     Process(FdTableKey, i32),
-    /// An open file (`F_OFD_SETLK`).
+    /// An open file description (`F_OFD_SETLK`).
     File(FileKey),
 }
 
 impl LockOwner {
-    /// True if both are one: a process may go by several ids.
+    /// True if both are the same owner; a process may appear with several ids.
     pub fn is_same(self, other: LockOwner) -> bool {
         match (self, other) {
             (LockOwner::Process(a, _), LockOwner::Process(b, _)) => a == b,
@@ -29,35 +29,35 @@ impl LockOwner {
     }
 }
 
-/// A lock on the bytes `start..end`.
+/// Record lock on the bytes `start..end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordLock {
-    /// Its owner.
+    /// Lock owner.
     pub owner: LockOwner,
-    /// True if it excludes all others (`F_WRLCK`).
+    /// True for a write lock (`F_WRLCK`).
     pub exclusive: bool,
-    /// The first byte.
+    /// First byte.
     pub start: u64,
-    /// The byte behind the last; `u64::MAX` for all there will ever be.
+    /// End of the range, exclusive; `u64::MAX` for up to the end of the file.
     pub end: u64,
 }
 
-/// The locks on one file.
+/// Locks on one file.
 #[derive(Debug)]
 pub struct FileLocks {
-    /// Notified when a lock goes.
+    /// Wait queue, notified when a lock is released.
     pub queue: WaitQueueId,
     records: Vec<RecordLock>,
-    /// `flock(2)`: who holds it, and whether exclusively.
+    /// `flock(2)` locks: the holder, and true if exclusive.
     whole: Vec<(FileKey, bool)>,
 }
 
 impl FileLocks {
-    /// No locks.
+    /// Creates an empty lock table.
     pub fn new(queue: WaitQueueId) -> FileLocks {
         FileLocks { queue, records: Vec::new(), whole: Vec::new() }
     }
-    /// The first record lock that stands in the way of `wanted`.
+    /// First record lock that conflicts with `wanted`.
     pub fn conflict(&self, wanted: &RecordLock) -> Option<RecordLock> {
         let in_the_way = |held: &&RecordLock| {
             held.owner != wanted.owner
@@ -67,7 +67,7 @@ impl FileLocks {
         };
         self.records.iter().filter(in_the_way).min_by_key(|held| held.start).copied()
     }
-    /// Replaces what its owner holds of those bytes by `lock`.
+    /// Sets `lock`, replacing the owner's locks on those bytes.
     pub fn set(&mut self, lock: RecordLock) {
         self.clear(lock.owner, lock.start, lock.end);
         let joins = |held: &RecordLock| {
@@ -83,7 +83,7 @@ impl FileLocks {
         }
         self.records.push(lock);
     }
-    /// Takes from an owner what it holds of the bytes `start..end`; whether there was anything.
+    /// Releases the owner's locks on the bytes `start..end`; true if there were any.
     pub fn clear(&mut self, owner: LockOwner, start: u64, end: u64) -> bool {
         let mut kept = Vec::with_capacity(self.records.len() + 1);
         let mut cleared = false;
@@ -103,14 +103,14 @@ impl FileLocks {
         self.records = kept;
         cleared
     }
-    /// Takes all record locks from those owners that `is_owner` tells; whether there were any.
+    /// Releases all record locks of the owners that `is_owner` selects; true if there were any.
     pub fn clear_of(&mut self, is_owner: impl Fn(LockOwner) -> bool) -> bool {
         let before = self.records.len();
         self.records.retain(|held| !is_owner(held.owner));
         self.records.len() != before
     }
-    /// `flock(2)`: takes or converts the lock on the whole file; false if somebody is in the way.
-    /// A conversion gives up the old lock first, as the manual says.
+    /// `flock(2)`: acquires or converts the lock on the whole file; false on a conflict. A conversion first
+    /// drops the old lock, as documented there.
     pub fn lock_whole(&mut self, file: FileKey, exclusive: bool) -> bool {
         self.whole.retain(|(holder, _)| *holder != file);
         let free = self.whole.iter().all(|(_, held)| !exclusive && !held);
@@ -119,19 +119,19 @@ impl FileLocks {
         }
         free
     }
-    /// Gives up a `flock(2)` lock; whether there was one.
+    /// Releases a `flock(2)` lock; true if it was held.
     pub fn unlock_whole(&mut self, file: FileKey) -> bool {
         let before = self.whole.len();
         self.whole.retain(|(holder, _)| *holder != file);
         self.whole.len() != before
     }
-    /// True if nobody holds any.
+    /// True if no lock is held.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty() && self.whole.is_empty()
     }
 }
 
-/// `F_SEAL_EXEC`: whether it may be executed does not change.
+/// `F_SEAL_EXEC`: the execute permission cannot change.
 pub const F_SEAL_EXEC: i32 = 0x20;
 
 #[cfg(test)]

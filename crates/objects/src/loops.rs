@@ -1,69 +1,69 @@
-//! Loop devices, `loop(4)`: block devices whose blocks are the bytes of a file.
+//! Loop devices, `loop(4)`: block devices backed by a file.
 
 use crate::ids::FileKey;
 use belljar_base::Map;
 use belljar_linux_abi::Errno;
 
-/// The major number of loop devices.
+/// Major device number of loop devices.
 pub const MAJOR: u64 = 7;
-/// `LO_FLAGS_READ_ONLY`: it cannot be written.
+/// `LO_FLAGS_READ_ONLY`: the device is read-only.
 pub const READ_ONLY: u32 = 1;
-/// `LO_FLAGS_AUTOCLEAR`: it gives its file up with the last close.
+/// `LO_FLAGS_AUTOCLEAR`: the device is detached from its file at the last close.
 pub const AUTOCLEAR: u32 = 4;
 /// `LO_FLAGS_PARTSCAN` and `LO_FLAGS_DIRECT_IO`, which have no effect here.
 const PARTSCAN: u32 = 8;
 const DIRECT: u32 = 16;
-/// What `LOOP_SET_STATUS` can set, and what it can take away.
+/// Flags that `LOOP_SET_STATUS` can set, and flags that it can clear.
 const SETTABLE: u32 = AUTOCLEAR | PARTSCAN;
 const CLEARABLE: u32 = AUTOCLEAR;
-/// What `LOOP_CONFIGURE` can set.
+/// Flags that `LOOP_CONFIGURE` can set.
 const CONFIGURABLE: u32 = READ_ONLY | AUTOCLEAR | PARTSCAN | DIRECT;
 
-/// Size of `struct loop_info` and `struct loop_info64`.
+/// Size of `struct loop_info` in bytes.
 pub const OLD_INFO: usize = 168;
-/// The same of the newer one.
+/// Size of `struct loop_info64` in bytes.
 pub const INFO: usize = 232;
 
-/// A device that has a file.
+/// Loop device with a backing file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loop {
-    /// The file, one of whose references is the device's.
+    /// Backing file, of which the device holds a reference.
     pub file: FileKey,
-    /// Where in the file the device begins.
+    /// Offset of the device in the file, in bytes.
     pub offset: u64,
-    /// Its most bytes; 0: to the end of the file.
+    /// Size limit in bytes; 0 for the end of the file.
     pub limit: u64,
     /// `LO_FLAGS_*`.
     pub flags: u32,
-    /// The name that it was given.
+    /// Name set by user space.
     pub name: [u8; 64],
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block: u32,
-    /// The size of its file when it was last looked at: a file that grows makes the device no larger by itself.
+    /// File size in bytes when it was last read; growth of the file does not by itself enlarge the device.
     pub file_size: u64,
 }
 
-/// All of a host's loop devices.
+/// Loop devices of a host.
 #[derive(Debug, Default)]
 pub struct Loops {
     bound: Map<u64, Loop>,
-    /// Sectors to be read ahead, as they were set.
+    /// Read-ahead in sectors, where it was set.
     read_ahead: Map<u64, u64>,
 }
 
 impl Loop {
-    /// A device over a file.
+    /// Creates a device backed by a file.
     pub fn new(file: FileKey, file_size: u64, read_only: bool) -> Loop {
         let flags = if read_only { READ_ONLY } else { 0 };
         Loop { file, offset: 0, limit: 0, flags, name: [0; 64], block: 512, file_size }
     }
-    /// Its bytes: whole sectors.
+    /// Device size in bytes, rounded down to whole sectors.
     pub fn size(&self) -> u64 {
         let there = self.file_size.saturating_sub(self.offset);
         let size = if self.limit > 0 { there.min(self.limit) } else { there };
         size / 512 * 512
     }
-    /// Takes over what `struct loop_info64` asks for. `EINVAL` for what there is not.
+    /// Applies the settings of `struct loop_info64`. `EINVAL` for unsupported values.
     pub fn set_info(&mut self, info: &[u8; INFO], configures: bool) -> Result<(), Errno> {
         let long = |at: usize| u64::from_le_bytes(info[at..at + 8].try_into().unwrap_or_default());
         let word = |at: usize| u32::from_le_bytes(info[at..at + 4].try_into().unwrap_or_default());
@@ -79,12 +79,12 @@ impl Loop {
         self.name[63] = 0;
         self.flags = match configures {
             true => self.flags & READ_ONLY | flags & CONFIGURABLE,
-            // What can only be set stays.
+            // Flags that cannot be cleared stay set.
             false => self.flags & !CLEARABLE | flags & SETTABLE,
         };
         Ok(())
     }
-    /// `struct loop_info64`, with the device and inode number of its file.
+    /// Encodes `struct loop_info64`, with the device and inode number of the backing file.
     pub fn info(&self, number: u64, (device, inode): (u64, u64)) -> [u8; INFO] {
         let mut info = [0; INFO];
         for (at, value) in [(0, device), (8, inode), (24, self.offset), (32, self.limit)] {
@@ -97,7 +97,7 @@ impl Loop {
     }
 }
 
-/// The newer form of what `struct loop_info` holds.
+/// Converts `struct loop_info` to `struct loop_info64`.
 pub fn from_old(old: &[u8; OLD_INFO]) -> [u8; INFO] {
     let mut info = [0; INFO];
     info[24..28].copy_from_slice(&old[32..36]);
@@ -107,7 +107,7 @@ pub fn from_old(old: &[u8; OLD_INFO]) -> [u8; INFO] {
     info
 }
 
-/// The older form. `EOVERFLOW` for an offset that does not fit.
+/// Converts `struct loop_info64` to `struct loop_info`. `EOVERFLOW` if the offset does not fit.
 pub fn to_old(info: &[u8; INFO]) -> Result<[u8; OLD_INFO], Errno> {
     let mut old = [0; OLD_INFO];
     let offset = u64::from_le_bytes(info[24..32].try_into().unwrap_or_default());
@@ -123,15 +123,15 @@ pub fn to_old(info: &[u8; INFO]) -> Result<[u8; OLD_INFO], Errno> {
 }
 
 impl Loops {
-    /// The device of a number, if it has a file.
+    /// Device by number, if it is bound to a file.
     pub fn get(&self, number: u64) -> Option<&Loop> {
         self.bound.get(&number)
     }
-    /// The same, to be changed. `ENXIO` if it has none.
+    /// Mutable device by number. `ENXIO` if it is unbound.
     pub fn get_mut(&mut self, number: u64) -> Result<&mut Loop, Errno> {
         self.bound.get_mut(&number).ok_or(Errno::ENXIO)
     }
-    /// Gives a device a file. `EBUSY` if it has one.
+    /// Binds a device to a file. `EBUSY` if it is bound.
     pub fn bind(&mut self, number: u64, device: Loop) -> Result<(), Errno> {
         if self.bound.contains_key(&number) {
             return Err(Errno::EBUSY);
@@ -139,23 +139,23 @@ impl Loops {
         self.bound.insert(number, device);
         Ok(())
     }
-    /// Takes its file.
+    /// Unbinds a device.
     pub fn unbind(&mut self, number: u64) -> Option<Loop> {
         self.bound.remove(&number)
     }
-    /// The numbers of the devices that have a file.
+    /// Numbers of the bound devices.
     pub fn bound(&self) -> Vec<u64> {
         self.bound.keys().copied().collect()
     }
-    /// The lowest number without a file.
+    /// Lowest unbound number.
     pub fn free(&self) -> u64 {
         (0..).find(|number| !self.bound.contains_key(number)).unwrap_or(0)
     }
-    /// Sectors that are read ahead.
+    /// Read-ahead in sectors.
     pub fn read_ahead(&self, number: u64) -> u64 {
         self.read_ahead.get(&number).copied().unwrap_or(256)
     }
-    /// Sets them.
+    /// Sets the read-ahead in sectors.
     pub fn set_read_ahead(&mut self, number: u64, sectors: u64) {
         self.read_ahead.insert(number, sectors);
     }

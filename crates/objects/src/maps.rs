@@ -1,11 +1,11 @@
-//! Mappings as `/proc` shows them, `proc_pid_maps(5)`.
+//! Text of memory mappings in `/proc`, `proc_pid_maps(5)`.
 
 use crate::space::{AddressSpace, Marks, Vma, VmaKind};
 use belljar_linux_abi::c;
 use belljar_machine::Prot;
 use std::fmt::Write;
 
-/// The mappings of an address space as `/proc/PID/maps` shows them, or with details as `smaps` does.
+/// Text of `/proc/PID/maps` or, with `details`, of `smaps`.
 pub fn maps_text<'a>(vmas: impl Iterator<Item = &'a Vma>, details: bool) -> Vec<u8> {
     let mut text = Vec::new();
     for vma in vmas {
@@ -26,19 +26,19 @@ pub fn maps_text<'a>(vmas: impl Iterator<Item = &'a Vma>, details: bool) -> Vec<
     text
 }
 
-/// Memory that a process has mapped, in bytes.
+/// Memory usage of a process in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryUse {
-    /// All of it.
+    /// Mapped bytes.
     pub size: u64,
-    /// That in memory.
+    /// Resident bytes.
     pub resident: u64,
-    /// The initial stack.
+    /// Size of the initial stack.
     pub stack: u64,
 }
 
 impl MemoryUse {
-    /// That of a process with this address space, if it has one still.
+    /// Usage of an address space; zero after it is gone.
     pub fn of(space: Option<&AddressSpace>) -> MemoryUse {
         let Some(space) = space else { return MemoryUse::default() };
         let mut memory = MemoryUse { stack: space.stack.end - space.stack.start, ..MemoryUse::default() };
@@ -50,8 +50,8 @@ impl MemoryUse {
     }
 }
 
-/// Resident bytes of a mapping: all, unless it allows no access, as mappings with which runtimes reserve addresses. The
-/// pages that have really been touched depend on the machine.
+/// Resident bytes of a mapping: all, unless it permits no access, as the reservations of language runtimes
+/// do. The pages really touched would depend on the machine.
 pub fn resident(vma: &Vma) -> u64 {
     if vma.prot.is_empty() { 0 } else { vma.end - vma.start }
 }
@@ -81,7 +81,7 @@ fn put_mapping(text: &mut Vec<u8>, vma: &Vma) {
     text.push(b'\n');
 }
 
-/// Formats into bytes.
+/// `fmt::Write` adapter that appends to a byte vector.
 #[derive(Debug)]
 pub struct TextBytes<'a>(pub &'a mut Vec<u8>);
 

@@ -1,11 +1,12 @@
-//! Mounts: the places of file systems in a host's tree, `mount_namespaces(7)`.
+//! Mounts and mount namespaces, `mount_namespaces(7)`.
 //!
-//! A *file system* is known by the device number of its files. A *mount* shows a directory (or file) of one, its root, in
-//! place of a directory of its parent mount, its mount point; so a place in the tree is a mount and an inode. Each mount
-//! namespace is a tree of mounts of its own, and a mount is in one of them.
+//! A *file system* is identified by the device number of its files. A *mount* covers a directory of its
+//! parent mount, the mount point, with a directory or file of a file system, its root. A location in the tree
+//! is therefore a pair of mount and inode. Each mount namespace is a tree of mounts, and each attached mount
+//! belongs to one namespace.
 //!
-//! The host's first file system is the root of the first namespace. `/proc`, `/dev` and others lie in it as directories
-//! of other devices since the host started: they are *seeds*, which can neither be moved nor taken away.
+//! The host's initial file system is the root of the initial namespace. `/proc`, `/dev` and others are
+//! directories of it with their own device numbers, called *seeds*; they cannot be moved or unmounted.
 
 mod file_systems;
 mod flags;
@@ -22,92 +23,92 @@ use belljar_base::{Map, Set};
 use belljar_linux_abi::Errno;
 use slab::Slab;
 
-/// The answer to what is mounted elsewhere, `MS_SHARED` and its relatives.
+/// Propagation type of a mount, `MS_SHARED` and related flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// Nothing is passed on.
+    /// Mount events are neither sent nor received.
     Private,
-    /// What is mounted in a mount is mounted in all of its peer group.
+    /// Mount events are shared with the peer group.
     Shared,
-    /// What is mounted in the peer group that it was of is mounted in it.
+    /// Mount events are received from the peer group of the master.
     Slave,
-    /// As private ones; and it cannot be bound.
+    /// Private, and cannot be bind-mounted.
     Unbindable,
 }
 
-/// One mount.
+/// A mount.
 #[derive(Clone, Debug)]
 pub struct Mount {
-    /// Its number in `mountinfo`.
+    /// Mount id in `mountinfo`.
     pub id: u32,
-    /// Its namespace; `None` for one that is in none: not attached yet, or detached.
+    /// Mount namespace; `None` while it is not attached, or detached.
     pub namespace: Option<u32>,
-    /// The mount that it is attached to, and the inode that it hides there. Roots of namespaces have none.
+    /// Parent mount and mount point; `None` for the root of a namespace.
     pub at: Option<(MountKey, InodeKey)>,
-    /// What it shows.
+    /// Root inode.
     pub root: InodeKey,
-    /// The device of its file system.
+    /// Device number of the file system.
     pub device: u64,
-    /// What was given as its source.
+    /// Source given to `mount(2)`.
     pub source: Box<[u8]>,
-    /// Its flags.
+    /// Mount flags.
     pub flags: MountFlags,
-    /// True if it must not be bound elsewhere, `MS_UNBINDABLE`.
+    /// True if it cannot be bind-mounted, `MS_UNBINDABLE`.
     pub unbindable: bool,
-    /// Its peer group, if it is shared: what is mounted in one of the group is mounted in all.
+    /// Peer group of a shared mount, which receives its mount events.
     pub group: Option<u32>,
-    /// The peer group whose mounts it gets, if it is a slave.
+    /// Peer group of the master, for a slave mount.
     pub master: Option<u32>,
-    /// Open files in it.
+    /// Number of open files.
     pub opens: u32,
-    /// Open files in it that can be written.
+    /// Number of files open for writing.
     pub writers: u32,
-    /// `MNT_EXPIRE` has found it unused, and nobody has used it since.
+    /// Marked by `MNT_EXPIRE` and not used since.
     pub expiring: bool,
-    /// It came with a copy of a namespace of more rights: it cannot be taken away by itself.
+    /// Copied from a more privileged namespace: it cannot be unmounted on its own.
     pub locked: bool,
-    /// The flags that it came with so, which cannot be taken from it.
+    /// Flags inherited with such a copy, which cannot be cleared.
     pub locked_flags: MountFlags,
 }
 
-/// Extent of a copy of a mount.
+/// Extent of a copy of a mount tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyExtent {
-    /// The mount alone.
+    /// Only the mount.
     One,
-    /// What is mounted in it too, but for what must not be bound.
+    /// The mount and its submounts, except unbindable ones.
     Bindable,
-    /// All that is mounted in it, as a new namespace has it: there it can be bound.
+    /// The mount and all submounts, as for a new namespace.
     All,
 }
 
-/// The first mount: the root of the first namespace.
+/// Root mount of the initial namespace.
 pub const BASE: MountKey = MountKey(0);
-/// The first device number of file systems that are mounted, `0:32`.
+/// First device number of file systems that programs mount, `0:32`.
 const FIRST_DEVICE: u64 = 32;
-/// The number in `mountinfo` of the first mount that is none of the seeds.
+/// First mount id after those of the seeds.
 const FIRST_ID: u32 = 32;
-/// The most mounts of a namespace, `fs.mount-max`.
+/// Maximum number of mounts in a namespace, `fs.mount-max`.
 const MOST: usize = 100_000;
 
-/// All mounts of a host.
+/// Mount table of a host.
 #[derive(Debug)]
 pub struct Mounts {
     all: Slab<Mount>,
-    /// The mount that hides a place.
+    /// Mount that covers a location.
     hidden: Map<(MountKey, InodeKey), MountKey>,
-    /// File systems by device.
+    /// File systems by device number.
     systems: Map<u64, FileSystem>,
-    /// Number of changes of each namespace's table.
+    /// Number of changes to each namespace's mount table.
     changes: Map<u32, u64>,
-    /// A table has changed since it was last asked.
+    /// True if a mount table has changed since the last query.
     touched: bool,
-    /// The roots of namespaces and the processes in them.
+    /// Root mount and number of processes of each namespace.
     namespaces: Map<u32, Namespace>,
     last_id: u32,
     last_device: u64,
     last_group: u32,
-    /// Numbers of namespaces do not come again: programs tell namespaces by them.
+    /// Last namespace number. Numbers are not reused, since programs identify namespaces by them.
     last_namespace: u32,
 }
 
@@ -118,7 +119,7 @@ struct Namespace {
 }
 
 impl Mounts {
-    /// The first namespace, with a root on `device`.
+    /// Creates the initial namespace with a root on `device`.
     pub fn new(root: InodeKey, device: u64, kind: &'static str, source: &[u8]) -> Mounts {
         let flags = MountFlags::RELATIVE_ACCESS_TIME;
         let mount = Mount {
@@ -157,7 +158,7 @@ impl Mounts {
         mounts
     }
 
-    /// A directory of the first file system that is another since the host started.
+    /// Adds a seed: a directory of the initial file system with its own device number.
     pub fn add_seed(&mut self, root: InodeKey, device: u64, kind: &'static str) {
         let flags = MountFlags::RELATIVE_ACCESS_TIME;
         let system =
@@ -165,52 +166,53 @@ impl Mounts {
         self.systems.insert(device, system);
     }
 
-    /// A new file system; its device number. Whoever makes it mounts it.
+    /// Adds a file system, which the caller mounts; returns its device number.
     pub fn add_file_system(&mut self, system: impl FnOnce(u64) -> FileSystem) -> u64 {
         self.last_device += 1;
         self.systems.insert(self.last_device, system(self.last_device));
         self.last_device
     }
 
-    /// A mount.
+    /// Mount by key.
     pub fn get(&self, mount: MountKey) -> &Mount {
         &self.all[mount.0]
     }
-    /// A mount, to be changed.
+    /// Mutable mount by key.
     pub fn get_mut(&mut self, mount: MountKey) -> &mut Mount {
         &mut self.all[mount.0]
     }
-    /// The file system of a device.
+    /// File system by device number.
     pub fn system(&self, device: u64) -> Option<&FileSystem> {
         self.systems.get(&device)
     }
-    /// The same, to be changed.
+    /// Mutable file system by device number.
     pub fn system_mut(&mut self, device: u64) -> Option<&mut FileSystem> {
         self.systems.get_mut(&device)
     }
-    /// The device of the first file system of a kind.
+    /// Device number of the first file system of a kind.
     pub fn device_of_kind(&self, kind: &str) -> Option<u64> {
         self.systems.iter().find(|(_, system)| system.kind == kind).map(|(device, _)| *device)
     }
-    /// The room of a tmpfs that has been mounted; `None` for any other device.
+    /// Space accounting of a tmpfs mounted by a program; `None` for any other device.
     pub fn room(&mut self, device: u64) -> Option<&mut Room> {
         if device < FIRST_DEVICE || device > self.last_device {
             return None;
         }
         self.systems.get_mut(&device)?.room.as_mut()
     }
-    /// The root of a namespace.
+    /// Root mount of a namespace.
     pub fn root_of(&self, namespace: u32) -> MountKey {
         self.namespaces.get(&namespace).map_or(BASE, |found| found.root)
     }
-    /// What is found at a place: the root of the topmost mount that hides it, or the place itself.
+    /// Location visible at a location: the root of the topmost mount that covers it, or itself.
     pub fn top(&self, mut mount: MountKey, mut inode: InodeKey) -> (MountKey, InodeKey) {
         while let Some(over) = self.hidden.get(&(mount, inode)) {
             (mount, inode) = (*over, self.get(*over).root);
         }
         (mount, inode)
     }
-    /// The place that a root of a mount hides, and the places that this hides in turn; any other place is itself.
+    /// Location covered by the root of a mount, through stacked mounts; any other location is returned
+    /// unchanged.
     pub fn under(&self, mut mount: MountKey, mut inode: InodeKey) -> (MountKey, InodeKey) {
         while let Mount { root, at: Some(at), .. } = self.get(mount)
             && *root == inode
@@ -219,28 +221,28 @@ impl Mounts {
         }
         (mount, inode)
     }
-    /// True if an inode is the root or the place of a mount other than the first: it stays as long as that does.
+    /// True if the inode is the root or the mount point of a mount other than the first, and must be kept.
     pub fn uses(&self, inode: InodeKey) -> bool {
         let of = |mount: &Mount| mount.root == inode || mount.at.is_some_and(|(_, point)| point == inode);
         self.all.len() > 1 && self.all.iter().any(|(_, mount)| of(mount))
     }
-    /// True if something is mounted on an inode in a namespace.
+    /// True if the inode is a mount point in a namespace, or with `None` in any.
     pub fn is_point(&self, inode: InodeKey, namespace: Option<u32>) -> bool {
         let here = |mount: MountKey| namespace.is_none() || self.get(mount).namespace == namespace;
         self.hidden.iter().any(|((mount, point), _)| *point == inode && here(*mount))
     }
-    /// The flags that apply to files of a device in a mount: its own and its file system's.
+    /// Effective flags for files of a device in a mount: those of the mount and of the file system.
     pub fn flags(&self, mount: MountKey, device: u64) -> MountFlags {
         let mount = self.get(mount);
         match self.systems.get(&device) {
-            // A seed has only these.
+            // A seed has no mount flags.
             Some(system) if system.seed && mount.device != device => system.flags,
             Some(system) => mount.flags | system.flags & MountFlags::OF_FILE_SYSTEM,
             None => mount.flags,
         }
     }
 
-    /// A mount that is attached nowhere.
+    /// Creates an unattached mount.
     pub fn add(&mut self, root: InodeKey, device: u64, source: &[u8], flags: MountFlags) -> MountKey {
         self.last_id += 1;
         MountKey(self.all.insert(Mount {
@@ -261,9 +263,9 @@ impl Mounts {
             locked_flags: MountFlags::empty(),
         }))
     }
-    /// Attaches a mount, with what is mounted in it, to a place that nothing hides, and copies of it to the same place in
-    /// the peers and slaves of the mount that it comes into, if `shows` says that their roots show it. `ENOSPC` if there
-    /// are too many mounts.
+    /// Attaches a mount tree to an uncovered location, and copies of it to the peers and slaves of the parent
+    /// mount whose roots contain the mount point according to `shows`. `ENOSPC` if there would be too many
+    /// mounts.
     pub fn attach(
         &mut self,
         mount: MountKey,
@@ -277,7 +279,7 @@ impl Mounts {
             for other in self.takers(at, shows) {
                 let copy = self.copy(mount, root, CopyExtent::Bindable, &|_| true);
                 if self.get(other).group != Some(group) {
-                    // What a slave gets is a slave: what it mounts there is its own.
+                    // A copy in a slave is a slave too: mounts made there do not propagate back.
                     for part in self.tree(copy) {
                         let part = self.get_mut(part);
                         part.master = part.group.take().or(part.master);
@@ -289,8 +291,8 @@ impl Mounts {
         self.attach_here(mount, at);
         Ok(())
     }
-    /// `ENOSPC` if attaching a mount to a place would make too many, its copies in peers and slaves included. To be asked before a
-    /// mount is taken out of its place to be attached elsewhere.
+    /// Checks that attaching a mount stays within the limit, copies in peers and slaves included: `ENOSPC`.
+    /// To be called before a mount is detached for a move.
     pub fn check_room(
         &self,
         mount: MountKey,
@@ -300,7 +302,7 @@ impl Mounts {
         let copies = self.takers(at, shows).len() * self.tree(mount).len();
         if self.all.len() + copies > MOST { Err(Errno::ENOSPC) } else { Ok(()) }
     }
-    /// The mounts that get a copy of what is attached to a place.
+    /// Mounts that receive a copy of a mount attached at a location.
     fn takers(&self, at: (MountKey, InodeKey), shows: &dyn Fn(InodeKey, InodeKey) -> bool) -> Vec<MountKey> {
         let Some(group) = self.get(at.0).group else { return Vec::new() };
         let mut others = self.receivers(group, at.0);
@@ -308,7 +310,7 @@ impl Mounts {
             .retain(|other| shows(self.get(*other).root, at.1) && !self.hidden.contains_key(&(*other, at.1)));
         others
     }
-    /// The other attached mounts that get what is mounted in one of a peer group.
+    /// Other attached mounts that receive mount events of a peer group.
     fn receivers(&self, group: u32, but: MountKey) -> Vec<MountKey> {
         let receives = |mount: &Mount| mount.group == Some(group) || mount.master == Some(group);
         let others = self
@@ -318,7 +320,7 @@ impl Mounts {
         others.map(|(key, _)| MountKey(key)).collect()
     }
     fn attach_here(&mut self, mount: MountKey, at: (MountKey, InodeKey)) {
-        // What lies on the place already stays below.
+        // Mounts that cover the location already stay below.
         let at = self.top(at.0, at.1);
         let namespace = self.get(at.0).namespace;
         for part in self.tree(mount) {
@@ -328,7 +330,7 @@ impl Mounts {
         self.hidden.insert(at, mount);
         self.touch(mount);
     }
-    /// Attaches a mount, with what is mounted in it, where another one is; that one then lies over it.
+    /// Attaches a mount tree at the mount point of `over`, which then covers it.
     pub fn attach_beneath(&mut self, mount: MountKey, over: MountKey) {
         let Some(at) = self.get(over).at else { return };
         let namespace = self.get(over).namespace;
@@ -339,7 +341,7 @@ impl Mounts {
         self.hidden.insert(root, over);
         debug_assert_eq!(self.get(mount).namespace, namespace);
     }
-    /// Changes what a mount passes on, and all that are mounted in it if `deep`.
+    /// Changes the propagation type of a mount or, if `deep`, of its whole tree.
     pub fn set_propagation(&mut self, mount: MountKey, to: Propagation, deep: bool) {
         let tree = if deep { self.tree(mount) } else { vec![mount] };
         for part in tree {
@@ -364,7 +366,7 @@ impl Mounts {
             }
         }
     }
-    /// Takes a mount out of its place; what is mounted in it stays there.
+    /// Detaches a mount tree from its mount point.
     pub fn detach(&mut self, mount: MountKey) {
         self.touch(mount);
         if let Some(at) = self.get_mut(mount).at.take() {
@@ -374,22 +376,22 @@ impl Mounts {
             self.get_mut(part).namespace = None;
         }
     }
-    /// A mount has come, gone or changed: whoever watches the table of its namespace is to be told.
+    /// Records a change of a mount, so that watchers of its namespace's mount table are notified.
     pub fn touch(&mut self, mount: MountKey) {
         if let Some(namespace) = self.get(mount).namespace {
             *self.changes.entry(namespace).or_default() += 1;
             self.touched = true;
         }
     }
-    /// Number of changes of a namespace's table.
+    /// Number of changes to a namespace's mount table.
     pub fn changes(&self, namespace: u32) -> u64 {
         self.changes.get(&namespace).copied().unwrap_or(0)
     }
-    /// True if a table has changed since the last call.
+    /// True if a mount table has changed since the last call.
     pub fn take_touched(&mut self) -> bool {
         std::mem::take(&mut self.touched)
     }
-    /// A mount and all that are mounted in it, parents before children, in the order of their numbers.
+    /// Mount tree from a mount down: parents before children, siblings by mount id.
     pub fn tree(&self, mount: MountKey) -> Vec<MountKey> {
         let mut tree = vec![mount];
         let mut next = 0;
@@ -401,18 +403,18 @@ impl Mounts {
         }
         tree
     }
-    /// The mounts whose mount points are in a mount.
+    /// Direct submounts of a mount.
     pub fn children(&self, parent: MountKey) -> Vec<MountKey> {
         let from = (parent, InodeKey(0));
         let to = (parent, InodeKey(usize::MAX));
         self.hidden.range(from..=to).map(|(_, child)| *child).collect()
     }
-    /// True if something is mounted in a mount.
+    /// True if the mount has submounts.
     pub fn has_children(&self, mount: MountKey) -> bool {
         !self.children(mount).is_empty()
     }
-    /// A copy of the part of a mount from `root` on, and of what is mounted in it as far as `extent` and, of a mount point,
-    /// `includes` say.
+    /// Copies a mount from the directory `root` down, with the submounts that `extent` and, given the mount
+    /// point, `includes` select.
     pub fn copy(
         &mut self,
         mount: MountKey,
@@ -451,7 +453,7 @@ impl Mounts {
         (made.locked, made.locked_flags) = (locked, locked_flags);
         copy
     }
-    /// True if `inner` is `outer` or is mounted somewhere in it.
+    /// True if `inner` is `outer` or one of its submounts at any depth.
     pub fn is_within(&self, inner: MountKey, outer: MountKey) -> bool {
         let mut at = Some(inner);
         while let Some(mount) = at {
@@ -463,10 +465,10 @@ impl Mounts {
         false
     }
 
-    /// A new namespace with a copy of another's mounts, for one process.
+    /// Creates a namespace for one process with a copy of another's mounts.
     ///
-    /// One with fewer rights than the other (`locks`) takes part in what is mounted there as a slave, and cannot take mounts away
-    /// one by one: that would show what they hide.
+    /// With `locks`, for a less privileged namespace, the copies are slaves of the originals and cannot be
+    /// unmounted individually, which would reveal the files that they cover.
     pub fn copy_namespace(&mut self, from: u32, locks: bool) -> u32 {
         self.last_namespace += 1;
         let number = self.last_namespace;
@@ -487,8 +489,8 @@ impl Mounts {
         self.namespaces.insert(number, Namespace { root: copy, users: 1 });
         number
     }
-    /// Mounts a file system that lies in a namespace's root from the start by itself, where its root is: in `parent`. What is mounted
-    /// on its files, of which `is_on` tells, is mounted in it from now on.
+    /// Mounts a seed of a namespace's root as a separate mount, at its location in `parent`. Submounts of
+    /// `root` whose mount points satisfy `is_on` become its submounts.
     pub fn expose(
         &mut self,
         (root, parent): (MountKey, MountKey),
@@ -520,13 +522,14 @@ impl Mounts {
         self.hidden.insert((parent, point), made);
         made
     }
-    /// One more process is in a namespace.
+    /// Counts a process that enters a namespace.
     pub fn enter(&mut self, namespace: u32) {
         if let Some(entered) = self.namespaces.get_mut(&namespace) {
             entered.users += 1;
         }
     }
-    /// One process less is; with the last its mounts go. Those that nobody uses are given, to be ended by [`end`](Self::end).
+    /// Counts a process that leaves a namespace; after the last, its mounts are detached. Returns the unused
+    /// ones, to be passed to [`end`](Self::end).
     pub fn leave(&mut self, namespace: u32) -> Vec<MountKey> {
         let Some(left) = self.namespaces.get_mut(&namespace) else { return Vec::new() };
         left.users -= 1;
@@ -539,11 +542,12 @@ impl Mounts {
         self.changes.remove(&namespace);
         unused
     }
-    /// The namespaces that programs have made.
+    /// Namespaces created by programs.
     pub fn later_namespaces(&self) -> Vec<u32> {
         self.namespaces.keys().copied().filter(|number| *number != 0).collect()
     }
-    /// Ends a namespace, whoever is in it.
+    /// Removes a namespace regardless of its processes; returns the unused mounts as [`leave`](Self::leave)
+    /// does.
     pub fn abandon(&mut self, namespace: u32) -> Vec<MountKey> {
         match self.namespaces.remove(&namespace) {
             Some(gone) => {
@@ -554,11 +558,11 @@ impl Mounts {
             None => Vec::new(),
         }
     }
-    /// True if there is such a namespace.
+    /// True if the namespace exists.
     pub fn has_namespace(&self, namespace: u32) -> bool {
         self.namespaces.contains_key(&namespace)
     }
-    /// The root of a namespace is another one of its mounts, which is attached nowhere.
+    /// Makes an unattached mount the root of a namespace.
     pub fn set_root(&mut self, namespace: u32, root: MountKey) {
         for part in self.tree(root) {
             self.get_mut(part).namespace = Some(namespace);
@@ -567,8 +571,8 @@ impl Mounts {
             changed.root = root;
         }
     }
-    /// Takes a mount and all that are mounted in it apart, and its copies in peers and slaves of the mount that it is in. Those
-    /// that nobody uses are given, to be ended by [`end`](Self::end).
+    /// Detaches a mount tree mount by mount, and its copies in peers and slaves of the parent mount. Returns
+    /// the unused mounts, to be passed to [`end`](Self::end).
     pub fn take_down(&mut self, mount: MountKey) -> Vec<MountKey> {
         let mut tree = self.tree(mount);
         let mut found: Set<MountKey> = tree.iter().copied().collect();
@@ -577,7 +581,7 @@ impl Mounts {
         {
             for other in self.receivers(group, parent) {
                 if let Some(copy) = self.hidden.get(&(other, point)) {
-                    // A peer may lie in what goes already.
+                    // A peer may be in the tree already.
                     let more = self.tree(*copy);
                     tree.extend(more.into_iter().filter(|part| found.insert(*part)));
                 }
@@ -588,7 +592,7 @@ impl Mounts {
         }
         tree.into_iter().filter(|part| *part != BASE && self.get(*part).opens == 0).collect()
     }
-    /// Forgets a detached mount that nobody uses. The file system that goes with it, if no other mount shows it.
+    /// Removes an unused detached mount. Returns its file system if no other mount shows it.
     pub fn end(&mut self, mount: MountKey) -> Option<(u64, FileSystem)> {
         let device = self.all.remove(mount.0).device;
         let shown = self.all.iter().any(|(_, other)| other.device == device);
@@ -599,14 +603,15 @@ impl Mounts {
             _ => None,
         }
     }
-    /// A file of a mount is open, to be written if `writes`.
+    /// Counts an opened file of a mount, for writing if `writes`.
     pub fn opened(&mut self, mount: MountKey, writes: bool) {
         let mount = self.get_mut(mount);
         mount.opens += 1;
         mount.writers += u32::from(writes);
         mount.expiring = false;
     }
-    /// It is no more. True if the mount is detached, by itself, and this was its last. The first one is never ended.
+    /// Counts a closed file. True if it was the last of a mount that is detached on its own; never for the
+    /// first mount.
     pub fn closed(&mut self, mount: MountKey, writes: bool) -> bool {
         let is_first = mount == BASE;
         let mount = self.get_mut(mount);
@@ -614,15 +619,15 @@ impl Mounts {
         mount.writers -= u32::from(writes);
         mount.opens == 0 && mount.namespace.is_none() && mount.at.is_none() && !is_first
     }
-    /// Open files that can be written in any mount of a file system.
+    /// Number of files open for writing in all mounts of a file system.
     pub fn writers_of(&self, device: u64) -> u32 {
         self.all.iter().filter(|(_, mount)| mount.device == device).map(|(_, mount)| mount.writers).sum()
     }
-    /// True if there is such a mount, and an inode is its root.
+    /// True if the mount exists and the inode is its root.
     pub fn shows(&self, mount: MountKey, root: InodeKey) -> bool {
         self.all.get(mount.0).is_some_and(|found| found.root == root)
     }
-    /// The first attached mount that shows an inode as its root.
+    /// First attached mount with the inode as its root.
     pub fn showing(&self, root: InodeKey) -> Option<MountKey> {
         let found = self.all.iter().find(|(_, mount)| mount.root == root && mount.namespace.is_some());
         found.map(|(key, _)| MountKey(key))
@@ -630,7 +635,7 @@ impl Mounts {
 }
 
 impl Mount {
-    /// True if other flags would allow what the mount came with a prohibition of.
+    /// True if the flags `wanted` lack a locked flag.
     pub fn frees_locked(&self, wanted: MountFlags) -> bool {
         self.locked_flags.intersects(!wanted)
     }

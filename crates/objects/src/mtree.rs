@@ -1,10 +1,9 @@
-//! The format of mtree(5): names and lines.
+//! Text format of mtree(5).
 
 use belljar_base::Map;
 use std::fmt::Write;
 
-/// As mtree(5) writes names: what is not a visible ASCII character is a backslash and three octal
-/// digits.
+/// Name encoded for mtree(5): bytes other than visible ASCII become a backslash and three octal digits.
 pub fn escaped(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
@@ -17,7 +16,7 @@ pub fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// The reverse of [`escaped`].
+/// Inverse of [`escaped`].
 pub fn unescaped(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (Vec::new(), 0);
@@ -37,10 +36,10 @@ pub fn unescaped(text: &str) -> Vec<u8> {
     out
 }
 
-/// The keywords of a line and their values.
+/// Keywords of a line and their values.
 pub type Words<'a> = Map<&'a str, &'a str>;
 
-/// The path and the keywords of a line; `None` for comments.
+/// Path components and keywords of a line; `None` for comments and empty lines.
 pub fn parsed(line: &str) -> Option<(Vec<Vec<u8>>, Words<'_>)> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {

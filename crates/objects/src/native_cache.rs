@@ -1,19 +1,19 @@
-//! The native descriptors of a host's files by their last use.
+//! LRU index of the native descriptors of a host's files.
 
 use crate::ids::InodeKey;
 use belljar_base::Map;
 use belljar_machine::NativeFile;
 
-/// The inodes that have a native descriptor, by their last use.
+/// Inodes with a native descriptor, in order of last use.
 #[derive(Debug, Default)]
 pub struct NativeCache {
-    /// The inode by the number of its last use.
+    /// Inode by the sequence number of its last use.
     by_use: Map<u64, InodeKey>,
     uses: u64,
 }
 
 impl NativeCache {
-    /// The use is the last so far; gives its number.
+    /// Records a use and returns its sequence number; `before` is that of the inode's previous use.
     #[inline]
     pub fn used(&mut self, key: InodeKey, before: Option<u64>) -> u64 {
         if let Some(before) = before {
@@ -26,11 +26,11 @@ impl NativeCache {
         self.by_use.insert(self.uses, key);
         self.uses
     }
-    /// The inode that has not been used for longest.
+    /// Least recently used inode.
     pub fn oldest(&self) -> Option<InodeKey> {
         self.by_use.first_key_value().map(|(_, key)| *key)
     }
-    /// The file of this last use is closed.
+    /// Removes the inode with this last use, whose native file is closed.
     pub fn forget(&mut self, last_use: u64) {
         self.by_use.remove(&last_use);
     }
@@ -46,12 +46,12 @@ impl NativeCache {
     }
 }
 
-/// An open native file of an inode.
+/// Open native file of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cached {
-    /// The file.
+    /// Native file.
     pub file: NativeFile,
-    /// When it was last used, in the count of [`NativeCache`].
+    /// Sequence number of the last use, see [`NativeCache`].
     pub last_use: u64,
 }
 

@@ -1,4 +1,5 @@
-//! `PACKET_FANOUT`: sockets that share what passes an interface, each packet going to one of them (packet(7)).
+//! `PACKET_FANOUT`: groups of packet sockets that share the traffic of an interface, each packet going to one
+//! member (packet(7)).
 
 use crate::packet_sockets::PacketSocket;
 use belljar_base::Stream;
@@ -7,8 +8,9 @@ use belljar_netstack::SocketKey;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
-/// `PACKET_FANOUT_FLAG_*`: one that is full gives to the next, the number is chosen for the program, what is sent does
-/// not count, fragments are put together first (packets come to the sockets one by one; they keep their flow's place).
+/// `PACKET_FANOUT_FLAG_*`: a full member passes packets on, the kernel chooses the group id, sent packets are
+/// ignored, fragments are reassembled first (without effect here: every packet is delivered by itself, to the
+/// member of its flow).
 const FLAG_ROLLOVER: u16 = 0x1000;
 const FLAG_UNIQUE: u16 = 0x2000;
 const FLAG_IGNORE_OUTGOING: u16 = 0x4000;
@@ -16,28 +18,28 @@ const FLAG_DEFRAG: u16 = 0x8000;
 const FLAGS: u16 = FLAG_ROLLOVER | FLAG_UNIQUE | FLAG_IGNORE_OUTGOING | FLAG_DEFRAG;
 /// `PACKET_FANOUT_MAX`.
 const MAX_MEMBERS: usize = 1 << 16;
-/// Default for the greatest number of a group's members (`fanout_add`).
+/// Default maximum of members (`fanout_add`).
 const USUAL_MEMBERS: usize = 256;
 
-/// The algorithm by which a group chooses a socket, `PACKET_FANOUT_*`.
+/// Algorithm that selects a member, `PACKET_FANOUT_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FanoutChoice {
-    /// By the flow, the same in both directions.
+    /// Flow hash, symmetric in both directions.
     Hash,
-    /// In turns.
+    /// Round robin.
     LoadBalance,
-    /// By the processor, of which a host shows one.
+    /// CPU number; a host shows one CPU.
     Cpu,
-    /// The first that has room.
+    /// First member with room.
     Rollover,
-    /// By chance.
+    /// Random.
     Random,
-    /// By the interface's queue, of which it has one.
+    /// Interface queue; an interface has one.
     Queue,
 }
 
 impl FanoutChoice {
-    /// The algorithm that the socket option's value names; `None` for those by programs and unknown ones.
+    /// Algorithm in a socket option's value; `None` for the BPF algorithms and unknown ones.
     pub fn of_value(value: u32) -> Option<FanoutChoice> {
         use FanoutChoice::{Cpu, Hash, LoadBalance, Queue, Random, Rollover};
         let number = (value >> 16) as u16 & !FLAGS;
@@ -45,31 +47,33 @@ impl FanoutChoice {
     }
 }
 
-/// A group of sockets.
+/// Fanout group.
 #[derive(Debug)]
 pub struct Fanout {
-    /// Its number in its network, and that of the network.
+    /// Group id and network namespace.
     id: (u16, u32),
     choice: FanoutChoice,
     /// `PACKET_FANOUT_FLAG_*`.
     flags: u16,
-    /// The most members.
+    /// Maximum number of members.
     max: usize,
-    /// The protocol and the interface that all of them hear.
+    /// Protocol and interface bound by all members.
     hears: (u16, Option<usize>),
     members: Vec<SocketKey>,
-    /// Whose turn it is.
+    /// Round-robin counter.
     turn: u32,
 }
 
 impl Fanout {
-    /// Its first member, which hears what all of them hear; `None` if the group is another network's, or does not hear what is sent.
+    /// First member, which stands for the group; `None` if the group is in another network namespace, or
+    /// ignores sent packets and `outgoing` is set.
     pub fn listener(&self, network: u32, outgoing: bool) -> Option<SocketKey> {
         let concerned = self.id.1 == network && !(outgoing && self.flags & FLAG_IGNORE_OUTGOING != 0);
         self.members.first().copied().filter(|_| concerned)
     }
 
-    /// The member that hears a packet: by the key of the host's flows, chance, and who has room for it.
+    /// Selects the member that receives a packet, by flow hash, random draw or free room, as the algorithm
+    /// demands.
     pub fn choose(
         &mut self,
         packet: &[u8],
@@ -95,16 +99,16 @@ impl Fanout {
     }
 }
 
-/// The groups of a host.
+/// Fanout groups of a host.
 #[derive(Debug, Default)]
 pub struct Fanouts {
-    /// In the order in which they were made.
+    /// Groups in order of creation.
     pub groups: Vec<Fanout>,
 }
 
 impl Fanouts {
-    /// Makes a socket of a network one of a group: the option's value has the group's number, how it chooses, and perhaps
-    /// how many it takes. `fanout_add` of Linux.
+    /// Adds a socket to a group. The option's value holds the group id, the algorithm and flags; `max` limits
+    /// the members. `fanout_add` in Linux.
     pub fn join(
         &mut self,
         network: u32,
@@ -128,7 +132,7 @@ impl Fanouts {
             let taken = |id: u16| self.groups.iter().any(|group| group.id == (id, network));
             id = (0..=u16::MAX).find(|id| !taken(*id)).ok_or(Errno::ENOMEM)?;
         }
-        // The flag is about how the group was made.
+        // The flag applies only to the creation of a group.
         let flags = flags & !FLAG_UNIQUE;
         if hears.0 == 0 {
             return Err(Errno::EINVAL);
@@ -158,11 +162,11 @@ impl Fanouts {
         Ok(())
     }
 
-    /// A socket that is one of a group, if of any, is closed.
+    /// Removes a closed socket from its group, if it is in one.
     pub fn leave(&mut self, key: SocketKey, packet: &mut PacketSocket) {
         let Some(id) = packet.fanout.take() else { return };
         for group in self.groups.iter_mut().filter(|group| group.id == id) {
-            // As Linux does: the last one takes its place.
+            // As in Linux, the last member moves to the free index.
             if let Some(at) = group.members.iter().position(|member| *member == key) {
                 group.members.swap_remove(at);
             }
@@ -170,14 +174,14 @@ impl Fanouts {
         self.groups.retain(|group| !group.members.is_empty());
     }
 
-    /// The value of the socket option.
+    /// Value of the socket option.
     pub fn value(&self, packet: &PacketSocket) -> u32 {
         let group = self.groups.iter().find(|group| Some(group.id) == packet.fanout);
         group.map_or(0, |group| u32::from(group.id.0) | u32::from(group.choice as u16 | group.flags) << 16)
     }
 }
 
-/// A number of 32 bits by which both directions of a flow are known.
+/// 32-bit hash of a flow, equal in both directions.
 fn flow_hash(key: u64, packet: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(key, 0xfa);
     let (addresses, protocol, transport) = match packet.first().map(|first| first >> 4) {

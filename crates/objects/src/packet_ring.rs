@@ -1,4 +1,5 @@
-//! State of the rings of packet sockets: layouts and versions, the block that is being filled, and frames as bytes.
+//! Rings of packet sockets (`PACKET_RX_RING`, `PACKET_TX_RING`): layouts and versions, the block being
+//! filled, and the encoding of frames.
 
 use crate::packet_sockets::{Frame, status};
 use crate::space::PAGE;
@@ -12,7 +13,7 @@ use belljar_netstack::TimerId;
 pub const ALIGNMENT: usize = 16;
 /// `DEFAULT_PRB_RETIRE_TOV`.
 pub const DEFAULT_TIMEOUT: SimDuration = SimDuration::from_millis(8);
-/// The most memory that a ring may take.
+/// Maximum size of a ring in bytes.
 pub const MAX_BYTES: u64 = 1 << 30;
 /// `TP_STATUS_KERNEL`, `TP_STATUS_AVAILABLE`.
 pub const KERNEL: u32 = 0;
@@ -23,7 +24,7 @@ pub const WRONG_FORMAT: u32 = 4;
 /// `TP_STATUS_BLK_TMO`.
 pub const BLOCK_TIMEOUT: u32 = 1 << 5;
 
-/// The layout of a ring.
+/// Version of the ring layout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RingVersion {
     /// `TPACKET_V1`.
@@ -36,44 +37,44 @@ pub enum RingVersion {
 }
 
 impl RingVersion {
-    /// By its number in `PACKET_VERSION`.
+    /// Version of a `PACKET_VERSION` number.
     pub fn from_number(number: i32) -> Option<RingVersion> {
         [RingVersion::V1, RingVersion::V2, RingVersion::V3]
             .into_iter()
             .find(|version| *version as i32 == number)
     }
-    /// The length of a packet's header, `struct tpacket_hdr` and its successors.
+    /// Length in bytes of a packet's header, `struct tpacket_hdr` and its successors.
     pub fn packet_header_len(self) -> usize {
         match self {
             RingVersion::V1 | RingVersion::V2 => 32,
             RingVersion::V3 => 48,
         }
     }
-    /// The same with the `struct sockaddr_ll` behind it: `TPACKET_HDRLEN`.
+    /// Length in bytes of the header with the `struct sockaddr_ll` after it: `TPACKET_HDRLEN`.
     pub fn header_len(self) -> usize {
         self.packet_header_len() + link_address::LEN
     }
 }
 
-/// `struct tpacket_req` and `tpacket_req3`.
+/// Ring parameters, `struct tpacket_req` and `tpacket_req3`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RingRequest {
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block_size: usize,
     /// Number of blocks.
     pub blocks: usize,
-    /// Bytes of a frame.
+    /// Frame size in bytes.
     pub frame_size: usize,
     /// Number of frames.
     pub frames: usize,
-    /// Milliseconds after which a block is handed over.
+    /// Timeout in milliseconds after which a block is retired.
     pub timeout_ms: u32,
-    /// Bytes of a block that are the program's own.
+    /// Size in bytes of a block's private area.
     pub private: usize,
 }
 
 impl RingRequest {
-    /// Reads one: `EINVAL` if it is too short.
+    /// Decodes the structure; `EINVAL` if it is too short.
     pub fn parse(version: RingVersion, value: &[u8]) -> Result<RingRequest, Errno> {
         let word =
             |n: usize| value.get(4 * n..4 * n + 4).map(|b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
@@ -92,7 +93,7 @@ impl RingRequest {
         }
         Ok(request)
     }
-    /// The checks of `packet_set_ring`.
+    /// Validates the parameters as Linux's `packet_set_ring` does.
     pub fn check(&self, version: RingVersion, reserve: usize) -> Result<(), Errno> {
         let whole_pages = self.block_size > 0 && (self.block_size as u64).is_multiple_of(PAGE);
         let room = version.header_len() + reserve;
@@ -108,11 +109,11 @@ impl RingRequest {
         }
         if bytes > MAX_BYTES { Err(Errno::ENOMEM) } else { Ok(()) }
     }
-    /// Bytes that it takes.
+    /// Size of the ring in bytes.
     pub fn bytes(&self) -> u64 {
         self.block_size as u64 * self.blocks as u64
     }
-    /// Where a frame lies; frames don't cross blocks.
+    /// Offset of frame `n`; frames do not cross blocks.
     pub fn frame_at(&self, n: usize) -> u64 {
         let per_block = self.block_size / self.frame_size;
         (n / per_block * self.block_size + n % per_block * self.frame_size) as u64
@@ -124,28 +125,28 @@ pub fn block_header_len(private: usize) -> usize {
     48 + private.next_multiple_of(8)
 }
 
-/// The block of a version 3 ring that is being filled.
+/// Block of a `TPACKET_V3` ring being filled.
 #[derive(Debug, Default)]
 pub struct RingBlock {
-    /// Packets in it.
+    /// Packets in the block.
     pub packets: u32,
-    /// Where the next packet goes.
+    /// Offset at which the next packet is written.
     pub end: usize,
-    /// Where the last one began.
+    /// Offset of the last packet.
     pub last: usize,
-    /// The time stamp of the first one, in nanoseconds.
+    /// Timestamp of the first packet in nanoseconds.
     pub first_stamp: u64,
-    /// That of the last one.
+    /// Timestamp of the last packet in nanoseconds.
     pub last_stamp: u64,
-    /// It ends the block.
+    /// Retire timer.
     pub timer: Option<TimerId>,
-    /// There is no free block: the program is too slow.
+    /// True if no block is free: the program is too slow.
     pub frozen: bool,
-    /// Its number.
+    /// Sequence number of the block.
     pub sequence: u64,
 }
 
-/// The rings of one socket.
+/// Rings of a socket.
 #[derive(Debug, Default)]
 pub struct Rings {
     /// `PACKET_VERSION`.
@@ -156,60 +157,60 @@ pub struct Rings {
     pub receive: Option<RingRequest>,
     /// `PACKET_TX_RING`.
     pub send: Option<RingRequest>,
-    /// Where they are.
+    /// Memory of the rings.
     pub memory: Option<NativeFile>,
-    /// The next frame or block to be filled.
+    /// Index of the next frame or block to fill.
     pub head: usize,
-    /// The next frame to be sent.
+    /// Index of the next frame to send.
     pub send_head: usize,
-    /// The block that is being filled.
+    /// Block being filled.
     pub block: RingBlock,
-    /// Times that no block was free.
+    /// Number of times that no block was free.
     pub freezes: u32,
 }
 
 impl Rings {
-    /// `PACKET_VERSION`.
+    /// Value of `PACKET_VERSION`.
     pub fn version(&self) -> RingVersion {
         self.version
     }
-    /// `EBUSY` while there is a ring.
+    /// Sets `PACKET_VERSION`. `EBUSY` while a ring exists.
     pub fn set_version(&mut self, version: RingVersion) -> Result<(), Errno> {
         self.require_none()?;
         self.version = version;
         Ok(())
     }
-    /// `PACKET_RESERVE`.
+    /// Value of `PACKET_RESERVE`.
     pub fn reserve(&self) -> usize {
         self.reserve
     }
-    /// Sets it.
+    /// Sets `PACKET_RESERVE`. `EBUSY` while a ring exists.
     pub fn set_reserve(&mut self, bytes: i32) -> Result<(), Errno> {
         self.require_none()?;
         self.reserve = usize::try_from(bytes).map_err(|_| Errno::EINVAL)?;
         Ok(())
     }
-    /// `EBUSY` while there is a ring.
+    /// Checks that no ring exists: `EBUSY`.
     pub fn require_none(&self) -> Result<(), Errno> {
         if self.receive.is_some() || self.send.is_some() { Err(Errno::EBUSY) } else { Ok(()) }
     }
-    /// Number of times that no block was free since the last call (`tp_freeze_q_cnt`).
+    /// Number of freezes since the last call (`tp_freeze_q_cnt`).
     pub fn take_freezes(&mut self) -> u32 {
         std::mem::take(&mut self.freezes)
     }
-    /// True if what comes in goes to a ring.
+    /// True if received packets go to a ring.
     pub fn has_receiver(&self) -> bool {
         self.receive.is_some()
     }
-    /// True if what is sent comes from a ring.
+    /// True if packets are sent from a ring.
     pub fn has_sender(&self) -> bool {
         self.send.is_some()
     }
-    /// Where the ring of frames to be sent starts.
+    /// Offset of the transmit ring in the memory.
     pub fn send_offset(&self) -> u64 {
         self.receive.map_or(0, |receive| receive.bytes())
     }
-    /// True if the frame or block before the one that is filled next has something for the program.
+    /// True if the frame or block before the next one to fill belongs to the program.
     pub fn is_readable(&self, machine: &dyn Machine) -> bool {
         let (Some(ring), Some(memory)) = (self.receive, self.memory) else { return false };
         let at = match self.version {
@@ -220,7 +221,7 @@ impl Rings {
     }
 }
 
-/// The word that says whose a frame or block is.
+/// Status word of a frame or block.
 pub fn word_at(files: &(impl HostFiles + ?Sized), memory: NativeFile, at: u64) -> u32 {
     let mut bytes = [0; 4];
     match files.peek_at(memory, at, &mut bytes) {
@@ -229,23 +230,23 @@ pub fn word_at(files: &(impl HostFiles + ?Sized), memory: NativeFile, at: u64) -
     }
 }
 
-/// Where the parts of a packet go in its frame.
+/// Layout of a packet in its frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FramePlace {
-    /// The link header.
+    /// Offset of the link header.
     pub mac: usize,
-    /// The network header.
+    /// Offset of the network header.
     pub network: usize,
-    /// Bytes of the packet that are kept.
+    /// Captured length in bytes.
     pub kept: usize,
-    /// Its time stamp in nanoseconds.
+    /// Timestamp in nanoseconds.
     pub stamp: u64,
-    /// The greatest length of the frame.
+    /// Maximum length of the frame in bytes.
     pub room: usize,
 }
 
 impl FramePlace {
-    /// The frame: header, `struct sockaddr_ll`, the packet's bytes.
+    /// Encodes the frame: header, `struct sockaddr_ll`, packet data.
     pub fn frame(&self, version: RingVersion, status: u32, next: u32, frame: &Frame) -> Vec<u8> {
         let mut body = vec![0; self.mac + self.kept];
         let (secs, nanos) = ((self.stamp / 1_000_000_000) as u32, (self.stamp % 1_000_000_000) as u32);

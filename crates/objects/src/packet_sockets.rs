@@ -1,4 +1,4 @@
-//! State of packet sockets: what each keeps, and frames to be received.
+//! State of packet sockets and their received frames.
 
 use crate::packet_ring::Rings;
 use belljar_base::SimTime;
@@ -9,53 +9,53 @@ use std::collections::VecDeque;
 /// `ETH_P_ALL`.
 pub const ALL_PROTOCOLS: u16 = 3;
 
-/// `TP_STATUS_USER` and others of a packet that is received.
+/// Status bits of a received packet, `TP_STATUS_*`.
 pub mod status {
-    /// It is the program's.
+    /// The frame belongs to the program.
     pub const USER: u32 = 1;
-    /// It was cut.
+    /// The packet was truncated.
     pub const COPY: u32 = 2;
-    /// Others were lost before it.
+    /// Packets were dropped before this one.
     pub const LOSING: u32 = 4;
-    /// Its checksum is right.
+    /// The checksum is valid.
     pub const CSUM_VALID: u32 = 1 << 7;
 }
 
 /// State of a packet socket.
 #[derive(Debug, Default)]
 pub struct PacketSocket {
-    /// The ethertype that it hears; 0 hears nothing, [`ALL_PROTOCOLS`] everything.
+    /// Ethertype received; 0 receives nothing, [`ALL_PROTOCOLS`] everything.
     pub protocol: u16,
-    /// The number of the interface that it is bound to; `None` is all.
+    /// Index of the bound interface; `None` for all.
     pub interface: Option<usize>,
     /// `PACKET_AUXDATA`.
     pub auxdata: bool,
     /// `PACKET_IGNORE_OUTGOING`.
     pub ignore_outgoing: bool,
-    /// `PACKET_ORIGDEV`, `PACKET_LOSS` and others that are only kept: by option.
+    /// `PACKET_ORIGDEV`, `PACKET_LOSS` and other options that are stored without effect, with their values.
     pub kept: Vec<(i32, i32)>,
-    /// `PACKET_ADD_MEMBERSHIP`: interface, type and address, each as often as it was asked for.
+    /// `PACKET_ADD_MEMBERSHIP`: interface, type and address, repeated as often as it was requested.
     pub memberships: Vec<(usize, u16, Vec<u8>)>,
-    /// `PACKET_FANOUT`: the numbers of its group and of its network.
+    /// `PACKET_FANOUT`: group id and network namespace.
     pub fanout: Option<(u16, u32)>,
-    /// `PACKET_VNET_HDR`: the length of the header of what is left to be done, before each frame.
+    /// `PACKET_VNET_HDR`: length in bytes of the `virtio_net_hdr` before each frame.
     pub offload: usize,
-    /// Rings in memory that it shares with its program.
+    /// Rings in memory shared with the program.
     pub rings: Rings,
-    /// Frames that have not been read.
+    /// Unread frames.
     pub queue: VecDeque<Frame>,
-    /// Their charge.
+    /// Buffer charge of the queued frames in bytes.
     pub queued_charge: u32,
-    /// Packets since they were last asked for.
+    /// Packets received since the statistics were last read.
     pub packets: u32,
-    /// Those dropped.
+    /// Packets dropped since the statistics were last read.
     pub drops: u32,
-    /// Packets were dropped since one was last received.
+    /// True if packets were dropped since the last one was queued.
     pub losing: bool,
 }
 
 impl PacketSocket {
-    /// True if it hears a frame of this protocol that an interface sends or receives.
+    /// True if the socket receives frames with this direction, protocol and interface.
     pub fn hears(&self, direction: PacketDirection, protocol: u16, interface: usize) -> bool {
         let heard = match self.protocol {
             ALL_PROTOCOLS => !(self.ignore_outgoing && direction == PacketDirection::Out),
@@ -63,33 +63,33 @@ impl PacketSocket {
         };
         heard && self.interface.is_none_or(|bound| bound == interface)
     }
-    /// A packet is lost since there is no room for it.
+    /// Counts a packet dropped for lack of room.
     pub fn drop_one(&mut self) {
         self.drops += 1;
         self.losing = true;
     }
-    /// `TP_STATUS_*` of a packet that is received now.
+    /// `TP_STATUS_*` bits of the packet received now.
     pub fn status(&mut self, cut: bool) -> u32 {
         let losing = if std::mem::take(&mut self.losing) { status::LOSING } else { 0 };
         status::USER | status::CSUM_VALID | losing | if cut { status::COPY } else { 0 }
     }
-    /// Charge of the received frames against the buffer, in bytes.
+    /// Buffer charge of the queued frames in bytes.
     pub fn queued_bytes(&self) -> usize {
         self.queued_charge as usize
     }
 }
 
-/// A frame to be received.
+/// Received frame.
 #[derive(Debug)]
 pub struct Frame {
-    /// The bytes that the program gets.
+    /// Bytes delivered to the program.
     pub bytes: Vec<u8>,
-    /// Length of the whole frame from the start of `bytes`.
+    /// Original length of the frame in bytes, from the start of `bytes`.
     pub len: usize,
-    /// Where the network header lies in `bytes`.
+    /// Offset of the network header in `bytes`.
     pub network: usize,
-    /// Its sender.
+    /// Sender.
     pub from: LinkAddress,
-    /// When it came.
+    /// Arrival time.
     pub arrived: SimTime,
 }

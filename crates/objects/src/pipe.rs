@@ -1,35 +1,35 @@
-//! Pipes and FIFOs, pipe(7): sixteen pages of data between readers and writers.
+//! Pipes and FIFOs, pipe(7): a queue of pages between readers and writers, by default sixteen.
 //!
-//! Capacity is counted in pages as Linux does, not in bytes: what a write adds goes to the page
-//! begun by the last write only if it fits there whole, and a page is free again when its last
-//! byte has been read. That is also what makes writes of up to `PIPE_BUF` bytes atomic.
+//! Capacity is counted in pages as in Linux, not in bytes: a write is merged into the last page only if it
+//! fits there whole, and a page is free again when its last byte has been read. This also makes writes of up
+//! to `PIPE_BUF` bytes atomic.
 
 use crate::ids::{InodeKey, WaitQueueId};
 use belljar_linux_abi::Errno;
 use belljar_netstack::readiness::{EPOLLERR, EPOLLHUP, READABLE, WRITABLE};
 use std::collections::VecDeque;
 
-/// The size of a page, and `PIPE_BUF`.
+/// Page size and `PIPE_BUF`, in bytes.
 pub const PAGE: usize = 4_096;
-/// The number of pages of a new pipe: 64 KiB.
+/// Pages of a new pipe: 64 KiB.
 const DEFAULT_PAGES: usize = 16;
-/// The most that `F_SETPIPE_SZ` accepts, from Linux's `round_pipe_size`.
+/// Maximum of `F_SETPIPE_SZ` in bytes, from Linux's `round_pipe_size`.
 const MAX_CAPACITY: u64 = 1 << 31;
 
-/// Some bytes of one write or of several small ones.
+/// Page with bytes of one write or of several small ones.
 #[derive(Clone, Copy, Debug)]
 struct Page {
-    /// Bytes not yet read.
+    /// Unread bytes.
     len: usize,
-    /// Where in the page they end.
+    /// Offset in the page at which they end.
     end: usize,
-    /// True if more may be appended: what `splice(2)` brought refers to a page of something else.
+    /// True if later writes may be merged; false for pages spliced from other objects.
     merges: bool,
-    /// A packet of its own (`O_DIRECT`): a read takes no more than it.
+    /// True for a packet (`O_DIRECT`), at whose end a read stops.
     packet: bool,
 }
 
-/// Data that `splice(2)` moves from pipe to pipe: the pages, and their bytes.
+/// Pages that `splice(2)` moves between pipes, with their data.
 #[derive(Debug)]
 pub struct Moved {
     pages: Vec<Page>,
@@ -37,47 +37,47 @@ pub struct Moved {
 }
 
 impl Moved {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
-    /// True if there is none.
+    /// True if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
-    /// Copies of the pages, to which nothing is appended, for `tee(2)`.
+    /// The pages without merging of later writes, for `tee(2)`.
     pub fn unmerged(mut self) -> Moved {
         self.pages.iter_mut().for_each(|page| page.merges = false);
         self
     }
 }
 
-/// State of a FIFO beside that of its pipe: calls of `open(2)` that wait for the other end.
+/// State specific to a FIFO: `open(2)` calls that wait for the other end.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo {
     /// Device and inode number.
     pub identity: (u64, u64),
-    /// Its inode, which stays while it is open.
+    /// Inode, pinned while the FIFO is open.
     pub inode: Option<InodeKey>,
-    /// Notified when somebody has opened it for writing.
+    /// Wait queue of readers' `open(2)` calls, notified when a writer opens the FIFO.
     pub opening_readers: WaitQueueId,
-    /// Notified when somebody has opened it for reading.
+    /// Wait queue of writers' `open(2)` calls, notified when a reader opens the FIFO.
     pub opening_writers: WaitQueueId,
 }
 
-/// A pipe or an open FIFO.
+/// Pipe or open FIFO.
 #[derive(Debug)]
 pub struct Pipe {
-    /// Notified when data or room appears and when an end closes.
+    /// Wait queue, notified when data or room becomes available and when an end is closed.
     pub queue: WaitQueueId,
-    /// Open files that read.
+    /// Open files for reading.
     pub readers: u32,
-    /// Open files that write.
+    /// Open files for writing.
     pub writers: u32,
-    /// Number of times that it was opened for writing. A FIFO's reader that was opened before any writer remembers the
-    /// number, and sees no hang-up until it has changed.
+    /// Number of opens for writing. A FIFO reader opened before any writer records it, and sees no hang-up
+    /// until it has changed.
     pub writer_generation: u64,
-    /// State of a FIFO beside that of its pipe.
+    /// State specific to a FIFO.
     pub fifo: Option<Fifo>,
     data: VecDeque<u8>,
     pages: VecDeque<Page>,
@@ -85,7 +85,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// An empty pipe with both ends open.
+    /// Creates an empty pipe with both ends open.
     pub fn new(queue: WaitQueueId) -> Pipe {
         Pipe {
             queue,
@@ -99,28 +99,29 @@ impl Pipe {
         }
     }
 
-    /// Bytes that can be read: `FIONREAD`.
+    /// Bytes available to read, `FIONREAD`.
     pub fn len(&self) -> usize {
         self.data.len()
     }
-    /// True if nothing can be read.
+    /// True if no data is available.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
-    /// True if every page is in use.
+    /// True if all pages are in use.
     pub fn is_full(&self) -> bool {
         self.pages.len() >= self.max_pages
     }
 
-    /// Number of pages that are free.
+    /// Number of free pages.
     pub fn free_pages(&self) -> usize {
         self.max_pages.saturating_sub(self.pages.len())
     }
-    /// Number of bytes of a write of `len` that can be taken now.
+    /// Number of bytes of a `len`-byte write that fit now.
     pub fn room(&self, len: usize) -> usize {
         (self.mergeable(len) + self.free_pages() * PAGE).min(len)
     }
-    /// Number of `len` bytes that go to the page begun by the last write: the bytes over whole pages, if they fit.
+    /// Number of bytes of a `len`-byte write that are merged into the last page: the remainder modulo the
+    /// page size, if it fits.
     fn mergeable(&self, len: usize) -> usize {
         let odd = len % PAGE;
         match self.pages.back() {
@@ -128,7 +129,7 @@ impl Pipe {
             _ => 0,
         }
     }
-    /// Takes the first `data.len()` bytes, at most [`room`](Self::room), of a write of `len`.
+    /// Appends the first `data.len()` bytes of a `len`-byte write; at most [`room`](Self::room).
     pub fn push(&mut self, data: &[u8], len: usize, packet: bool) {
         let merged = self.mergeable(len).min(data.len());
         if merged > 0 {
@@ -141,8 +142,8 @@ impl Pipe {
         }
         self.data.extend(data);
     }
-    /// Takes bytes of pages of something else, of which the first begins `offset` bytes into its page; gives
-    /// how many there was room for.
+    /// Appends bytes of foreign pages, of which the first starts at `offset` in its file; returns the number
+    /// of bytes that fit.
     pub fn push_pages(&mut self, data: &[u8], offset: u64) -> usize {
         let mut taken = 0;
         let mut part = PAGE - (offset % PAGE as u64) as usize;
@@ -155,7 +156,7 @@ impl Pipe {
         }
         taken
     }
-    /// Copies of the first pages, at most so many of them and of their bytes.
+    /// Copies the first pages, at most `pages` of them and `len` bytes.
     pub fn copy_pages(&self, len: usize, pages: usize) -> Moved {
         let (mut moved, mut left) = (Vec::new(), len);
         for page in self.pages.iter().take(pages) {
@@ -168,7 +169,7 @@ impl Pipe {
         }
         Moved { pages: moved, bytes: self.front(len - left) }
     }
-    /// Takes pages of another pipe, for which there is room.
+    /// Appends pages of another pipe, which must fit.
     pub fn append(&mut self, moved: Moved) {
         self.pages.extend(moved.pages);
         self.data.extend(moved.bytes);
@@ -181,11 +182,11 @@ impl Pipe {
         out.extend_from_slice(&second[..len - from_first]);
         out
     }
-    /// The first bytes, `len` at most, packets or not.
+    /// First bytes, at most `len`, regardless of packets.
     pub fn peek_bytes(&self, len: usize) -> Vec<u8> {
         self.front(len.min(self.data.len()))
     }
-    /// The bytes that a read of `len` would get, left in the pipe: they end behind a packet.
+    /// Bytes that a read of `len` would return, up to the end of a packet; they stay in the pipe.
     pub fn peek(&self, len: usize) -> Vec<u8> {
         let mut end = 0;
         for page in &self.pages {
@@ -196,13 +197,13 @@ impl Pipe {
         }
         self.front(len.min(end))
     }
-    /// Takes `len` bytes that [`peek`](Self::peek) gave; what is left of a packet is lost. Gives
-    /// whether a full pipe has room now.
+    /// Removes `len` bytes returned by [`peek`](Self::peek) and the rest of a packet. True if a full pipe has
+    /// room now.
     pub fn consume(&mut self, len: usize) -> bool {
         self.take(len, true)
     }
-    /// Takes `len` bytes as `splice(2)` does: what is left of a packet stays. Gives whether a full pipe has
-    /// room now.
+    /// Removes `len` bytes as `splice(2)` does, keeping the rest of a packet. True if a full pipe has room
+    /// now.
     pub fn consume_bytes(&mut self, len: usize) -> bool {
         self.take(len, false)
     }
@@ -226,11 +227,11 @@ impl Pipe {
         was_full && !self.is_full()
     }
 
-    /// `F_GETPIPE_SZ`: its capacity in bytes.
+    /// Capacity in bytes, `F_GETPIPE_SZ`.
     pub fn capacity(&self) -> usize {
         self.max_pages * PAGE
     }
-    /// `F_SETPIPE_SZ`: rounds up to a power of two of pages. `EBUSY` if more is in use.
+    /// Sets the capacity, rounded up to a power of two of pages: `F_SETPIPE_SZ`. `EBUSY` if more is in use.
     pub fn set_capacity(&mut self, bytes: u64) -> Result<usize, Errno> {
         if bytes > MAX_CAPACITY {
             return Err(Errno::EINVAL);
@@ -243,7 +244,7 @@ impl Pipe {
         Ok(self.capacity())
     }
 
-    /// Readiness of a reading end; `opened_at` is the writers' generation that it remembers.
+    /// Readiness of a read end; `opened_at` is the writer generation that it recorded.
     pub fn reader_readiness(&self, opened_at: u64) -> u32 {
         let mut events = 0;
         if !self.is_empty() {
@@ -254,7 +255,7 @@ impl Pipe {
         }
         events
     }
-    /// Readiness of a writing end.
+    /// Readiness of a write end.
     pub fn writer_readiness(&self) -> u32 {
         let mut events = 0;
         if !self.is_full() {

@@ -1,9 +1,10 @@
-//! The files of `/proc/<pid>` that have bytes, `proc(5)`, and those of process 1. The experiment starts programs and takes in orphans
-//! in its place, so there is no process of this number; programs look for it all the same, to learn what has started the machine.
+//! Regular files of `/proc/<pid>`, `proc(5)`, and the content of those of process 1. The experiment itself
+//! acts as init: it starts programs and adopts orphans, so no simulated process has pid 1; programs read its
+//! files nevertheless to identify the init system.
 
 use crate::namespaces::IdKind;
 
-/// The files of `/proc/<pid>` that have bytes.
+/// Regular files of `/proc/<pid>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ProcessFile {
@@ -38,7 +39,7 @@ pub enum ProcessFile {
     Wchan,
 }
 
-/// The files of a process's directory and their modes.
+/// Names and modes of the files in `/proc/<pid>`.
 pub const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
     ("auxv", 0o400, ProcessFile::Auxv),
     ("cgroup", 0o444, ProcessFile::Cgroup),
@@ -72,10 +73,11 @@ pub const PROCESS_FILES: &[(&str, u32, ProcessFile)] = &[
     ("wchan", 0o444, ProcessFile::Wchan),
 ];
 
-/// Process 1's number.
+/// Pid of init.
 pub const INIT: i32 = 1;
 
-/// The text of a file of `/proc/1`. The memory that it maps, its descriptors and arguments are not made up, its mounts are the host's.
+/// Content of a file of `/proc/1`. Memory maps, descriptors and arguments are not fabricated; the mounts are
+/// those of the host.
 pub fn init_text(file: ProcessFile) -> &'static str {
     match file {
         ProcessFile::Comm => "init\n",

@@ -1,30 +1,31 @@
-//! Links and files in directories that everybody may write to, such as `/tmp`: `/proc/sys/fs/protected_*`, `proc_sys_fs(5)`.
+//! Protection of links and files in world-writable directories such as `/tmp`: `/proc/sys/fs/protected_*`,
+//! `proc_sys_fs(5)`.
 //!
-//! Somebody else may have put a link there, or a file of the name that a program is about to make. The settings are Debian's at first;
-//! Linux itself begins with all of them off.
+//! Another user may have created a link there, or a file under a name that a program is about to create. The
+//! initial settings are Debian's; those of Linux are off.
 
 use belljar_linux_abi::{Errno, c};
 
-/// Directories in which only owners remove names.
+/// Sticky bit: only owners remove entries.
 const STICKY: u32 = 0o1000;
-/// May be written by others, and by the group.
+/// Write permission for others, and for the group.
 const BY_OTHERS: u32 = 0o002;
 const BY_GROUP: u32 = 0o020;
 
-/// A setting.
+/// Setting by file type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtectedKind {
-    /// `protected_fifos`: FIFOs that `O_CREAT` finds.
+    /// `protected_fifos`: existing FIFOs opened with `O_CREAT`.
     Fifos,
-    /// `protected_hardlinks`: links to files of others.
+    /// `protected_hardlinks`: hard links to files of other users.
     Hardlinks,
-    /// `protected_regular`: files that `O_CREAT` finds.
+    /// `protected_regular`: existing regular files opened with `O_CREAT`.
     Regular,
-    /// `protected_symlinks`: symbolic links of others.
+    /// `protected_symlinks`: symbolic links of other users.
     Symlinks,
 }
 
-/// The settings of a host, 0 for off.
+/// Settings of a host; 0 is off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protected {
     values: [u8; 4],
@@ -37,12 +38,12 @@ impl Default for Protected {
 }
 
 impl Protected {
-    /// A setting.
+    /// Value of a setting.
     pub fn get(&self, which: ProtectedKind) -> u8 {
         self.values[which as usize]
     }
 
-    /// Sets one. `EINVAL` for a value that it cannot have.
+    /// Changes a setting. `EINVAL` if the value is out of range.
     pub fn set(&mut self, which: ProtectedKind, value: u64) -> Result<(), Errno> {
         let most = if matches!(which, ProtectedKind::Fifos | ProtectedKind::Regular) { 2 } else { 1 };
         if value > most {
@@ -52,15 +53,16 @@ impl Protected {
         Ok(())
     }
 
-    /// True if `user` may follow a symbolic link of `owner` at the end of a path, in a directory of this mode and owner.
+    /// True if `user` may follow a trailing symbolic link owned by `owner`; `directory` is the mode and owner
+    /// of its directory.
     pub fn may_follow(&self, user: u32, owner: u32, directory: (u32, u32)) -> bool {
         let (mode, directory_owner) = directory;
         let everybodys = mode & (STICKY | BY_OTHERS) == STICKY | BY_OTHERS;
         self.get(ProtectedKind::Symlinks) == 0 || !everybodys || owner == user || owner == directory_owner
     }
 
-    /// True if `user` may open with `O_CREAT` what is there already: a file of `kind` (`S_IFMT`) of `owner`, in a directory of this mode and
-    /// owner.
+    /// True if `user` may open with `O_CREAT` an existing file of type `kind` (`S_IFMT`) owned by `owner`;
+    /// `directory` is the mode and owner of its directory.
     pub fn may_open_to_create(&self, user: u32, kind: u32, owner: u32, directory: (u32, u32)) -> bool {
         let (mode, directory_owner) = directory;
         let level = match kind {

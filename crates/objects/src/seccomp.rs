@@ -1,5 +1,5 @@
-//! Seccomp: which system calls a thread may make, seccomp(2). The strict mode allows four; filters are programs of classic BPF
-//! that look at a call's number and arguments.
+//! System call filtering, seccomp(2): the strict mode, which allows four calls, and filters in classic BPF
+//! over the call number and arguments.
 
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::filter::{Instruction, Metadata, SocketFilter};
@@ -9,39 +9,40 @@ use std::sync::Arc;
 pub const ARCH_X86_64: u32 = 0xc000_003e;
 /// `AUDIT_ARCH_I386`: calls by `int 0x80`.
 pub const ARCH_I386: u32 = 0x4000_0003;
-/// `MAX_INSNS_PER_PATH`: the instructions of all filters of a thread, each of which counts for four more.
+/// `MAX_INSNS_PER_PATH`: maximum of instructions in all filters of a thread, with a penalty of four for each
+/// filter.
 const MOST_INSTRUCTIONS: usize = 32_768;
 const COUNTED_MORE: usize = 4;
-/// The bytes of `struct seccomp_data`.
+/// Size of `struct seccomp_data` in bytes.
 const DATA: u32 = 64;
 
-/// A call as filters see it, `struct seccomp_data`.
+/// Input of a filter, `struct seccomp_data`.
 #[derive(Clone, Copy, Debug)]
 pub struct SeccompData {
-    /// Its number.
+    /// System call number.
     pub number: u32,
     /// `AUDIT_ARCH_*`.
     pub arch: u32,
-    /// The address behind the instruction that made it.
+    /// Address after the system call instruction.
     pub instruction: u64,
-    /// Its arguments.
+    /// Arguments of the call.
     pub args: [u64; 6],
 }
 
-/// What becomes of a call, `SECCOMP_RET_*`.
+/// Verdict on a system call, `SECCOMP_RET_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeccompVerdict {
-    /// The process is killed.
+    /// Kill the process.
     KillProcess,
-    /// The thread is killed by this signal.
+    /// Kill the thread with this signal.
     KillThread(i32),
-    /// The thread gets `SIGSYS`, with this number as `si_errno`.
+    /// Send `SIGSYS` with this value as `si_errno`.
     Trap(u16),
-    /// The call fails with this error, or gives 0.
+    /// Fail the call with this errno; 0 makes it return 0.
     Fail(u16),
-    /// It would be for somebody else to say, but there is nobody.
+    /// Ask a tracer or listener; there is none.
     Unanswered,
-    /// It is made.
+    /// Allow the call.
     Allow,
 }
 
@@ -58,18 +59,18 @@ mod action {
     pub const MASK: u32 = 0xffff_0000;
 }
 
-/// True for actions that there are here: filters that give others are taken all the same.
+/// True if the action is supported, `SECCOMP_GET_ACTION_AVAIL`. Filters may return others nevertheless.
 pub fn is_available(action: u32) -> bool {
     use action::{ALLOW, ERRNO, KILL_PROCESS, KILL_THREAD, LOG, TRAP};
     [KILL_PROCESS, KILL_THREAD, TRAP, ERRNO, LOG, ALLOW].contains(&action)
 }
 
-/// The restrictions of a thread.
+/// Seccomp state of a thread.
 #[derive(Clone, Debug)]
 pub enum Seccomp {
     /// `SECCOMP_MODE_STRICT`.
     Strict,
-    /// `SECCOMP_MODE_FILTER`: the filters in the order in which they came.
+    /// `SECCOMP_MODE_FILTER`: the filters, oldest first.
     Filters(Vec<Arc<SocketFilter>>),
 }
 
@@ -81,14 +82,14 @@ impl Seccomp {
             Seccomp::Filters(_) => 2,
         }
     }
-    /// The number of filters.
+    /// Number of filters.
     pub fn filters(&self) -> usize {
         match self {
             Seccomp::Strict => 0,
             Seccomp::Filters(filters) => filters.len(),
         }
     }
-    /// What becomes of a call. The strictest of the filters decides, of equal ones the newest.
+    /// Verdict on a call. The filter with the strictest action decides; among equals, the newest.
     pub fn verdict(&self, call: &SeccompData) -> SeccompVerdict {
         let Seccomp::Filters(filters) = self else {
             let allowed = [c::SYS_read, c::SYS_write, c::SYS_exit, c::SYS_rt_sigreturn];
@@ -98,7 +99,7 @@ impl Seccomp {
         let halves = |value: u64| [value as u32, (value >> 32) as u32];
         let words = [call.number, call.arch].into_iter().chain(halves(call.instruction));
         let words = words.chain(call.args.into_iter().flat_map(halves));
-        // Programs for packets load words in the order of the network.
+        // Packet filters load words in network byte order.
         let data: Vec<u8> = words.flat_map(u32::to_be_bytes).collect();
         let metadata = Metadata::default();
         let results = filters.iter().rev().map(|filter| filter.run(&data, &metadata) as u32);
@@ -113,7 +114,7 @@ impl Seccomp {
             _ => SeccompVerdict::KillProcess,
         }
     }
-    /// True if every call that `other` lets pass passes here too, since the filters of this one are the first of that.
+    /// True if the filters of `self` are a prefix of those of `other`, so that `other` is at least as strict.
     pub fn is_part_of(&self, other: &Seccomp) -> bool {
         match (self, other) {
             (Seccomp::Filters(own), Seccomp::Filters(all)) => {
@@ -124,7 +125,7 @@ impl Seccomp {
     }
 }
 
-/// The restrictions with one more filter. `EINVAL` in strict mode, `ENOMEM` if they become too long.
+/// State with one more filter. `EINVAL` in strict mode, `ENOMEM` beyond the instruction limit.
 pub fn with_filter(now: Option<&Seccomp>, filter: SocketFilter) -> Result<Seccomp, Errno> {
     let mut filters = match now {
         None => Vec::new(),
@@ -139,14 +140,16 @@ pub fn with_filter(now: Option<&Seccomp>, filter: SocketFilter) -> Result<Seccom
     Ok(Seccomp::Filters(filters))
 }
 
-/// Checks a program as Linux does, `seccomp_check_filter`: it loads whole words of the call alone.
+/// Validates a program as Linux's `seccomp_check_filter` does: packet loads must be aligned words of the call
+/// data.
 pub fn filter(program: Vec<Instruction>) -> Result<SocketFilter, Errno> {
-    /// The word at an offset, the length, a constant and a word of memory; the same for X but for the first.
+    /// Load into A: word at an offset, length, constant, scratch memory; into X the same without the first.
     const LOADS: [u16; 4] = [0x20, 0x80, 0x00, 0x60];
     const LOADS_X: [u16; 3] = [0x81, 0x01, 0x61];
     /// `st`, `stx`, `ret`, `ret a`, `tax`, `txa`.
     const OTHERS: [u16; 6] = [0x02, 0x03, 0x06, 0x16, 0x07, 0x87];
-    /// Add, subtract, multiply, divide, or, and, shift, negate, exclusive or; always, equal, greater, not less, any bit.
+    /// ALU: add, subtract, multiply, divide, or, and, shifts, negate, exclusive or. Jumps: always, equal,
+    /// greater, greater or equal, any bit set.
     const OPERATIONS: [u16; 10] = [0x00, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x80, 0xa0];
     const JUMPS: [u16; 5] = [0x00, 0x10, 0x20, 0x30, 0x40];
     for instruction in &program {
@@ -174,7 +177,7 @@ mod tests {
     fn data(number: u32, third: u64) -> SeccompData {
         SeccompData { number, arch: ARCH_X86_64, instruction: 0x1234_5678_9abc, args: [0, 0, third, 0, 0, 0] }
     }
-    /// If the word at an offset is this, that; else it is allowed.
+    /// Filter that returns `result` if the word at `offset` equals `value`, and allows the call otherwise.
     fn rule(offset: u32, value: u32, result: u32) -> SocketFilter {
         let text =
             [(0x20, 0, 0, offset), (0x15, 0, 1, value), (0x06, 0, 0, result), (0x06, 0, 0, action::ALLOW)];

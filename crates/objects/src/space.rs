@@ -1,4 +1,4 @@
-//! The mappings of an address space: which there are, which addresses are free, which may be accessed how.
+//! Address spaces: mappings, free address ranges and access checks.
 
 use crate::aio::AioContexts;
 use crate::ids::FileKey;
@@ -22,7 +22,7 @@ pub fn page_up(len: u64) -> Result<u64, Errno> {
     Ok(len.checked_add(PAGE - 1).ok_or(Errno::ENOMEM)? & !(PAGE - 1))
 }
 
-/// The permission that an access needs of a mapping.
+/// Kind of access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// `PROT_READ`.
@@ -31,24 +31,24 @@ pub enum Access {
     Write,
 }
 
-/// One mapping.
+/// Virtual memory area: one mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vma {
-    /// Its first address.
+    /// Start address.
     pub start: u64,
-    /// The address behind it.
+    /// End address, exclusive.
     pub end: u64,
-    /// Bytes below it that are kept free: an image's [`ImageRoom`].
+    /// Bytes below the mapping that are kept free: an image's [`ImageRoom`].
     pub kept_below: u64,
-    /// Its protection.
+    /// Protection.
     pub prot: Prot,
     /// `MAP_SHARED`.
     pub shared: bool,
     /// True if `mprotect` can make it writable (`VM_MAYWRITE`).
     pub may_write: bool,
-    /// Marks that calls have set.
+    /// Marks set by system calls.
     pub marks: Marks,
-    /// The backing object.
+    /// Backing object.
     pub kind: VmaKind,
 }
 
@@ -56,94 +56,94 @@ bitflags::bitflags! {
     /// Marks that `madvise(2)`, `mlock(2)` and `mseal(2)` set on a mapping.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Marks: u8 {
-        /// `MADV_WIPEONFORK`: a child finds zeroes.
+        /// `MADV_WIPEONFORK`: zeroed in a child.
         const WIPE_ON_FORK = 1;
-        /// `MADV_DONTFORK`: a child finds nothing.
+        /// `MADV_DONTFORK`: not mapped in a child.
         const LEFT_BY_FORK = 2;
         /// `mlock(2)`.
         const LOCKED = 4;
         /// `mseal(2)`.
         const SEALED = 8;
-        /// `mlock2(2)` with `MLOCK_ONFAULT`: locked as far as it has been touched.
+        /// `mlock2(2)` with `MLOCK_ONFAULT`: pages are locked once touched.
         const ON_FAULT = 16;
-        /// `MADV_GUARD_INSTALL`: whoever touches it faults, whatever its protection.
+        /// `MADV_GUARD_INSTALL`: any access faults, whatever the protection.
         const GUARD = 32;
-        /// `MAP_GROWSDOWN`: whoever touches what lies below extends it.
+        /// `MAP_GROWSDOWN`: an access below extends the mapping.
         const GROWS_DOWN = 64;
-        /// `userfaultfd(2)`: whoever touches a page that is missing waits for it.
+        /// `userfaultfd(2)`: an access to a missing page waits for it.
         const WATCHED = 128;
     }
 }
 
-/// The backing object of a mapping.
+/// Backing object of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VmaKind {
-    /// Nothing but zeroes; the label is what `/proc/.../maps` shows (`[heap]`, `[stack]`, empty).
+    /// Zero-filled memory; the label appears in `/proc/.../maps` (`[heap]`, `[stack]`, empty).
     Anonymous(&'static str),
     /// A file.
     File {
-        /// Its path, as `/proc/.../maps` shows it.
+        /// Path shown in `/proc/.../maps`.
         path: std::sync::Arc<[u8]>,
-        /// Device and inode number, which with the offset name a shared page.
+        /// Device and inode number; with the offset they identify a shared page.
         identity: (u64, u64),
-        /// Where in the file the mapping starts.
+        /// File offset of the mapping.
         offset: u64,
-        /// The file kept open for a shared mapping.
+        /// File held open by a shared mapping.
         file: Option<FileKey>,
     },
 }
 
-/// A mapping's start, end and protection bits.
+/// Start, end and protection of a mapping.
 type Recent = (u64, u64, Prot);
 
-/// The mappings of one address space.
+/// Address space of a process.
 #[derive(Debug)]
 pub struct AddressSpace {
-    /// The machine's name for it.
+    /// Platform's handle of the space.
     pub space: SpaceId,
-    /// The slot it occupies on its host.
+    /// Slot on the host.
     pub slot: u32,
-    /// Number of processes that use it (two between `vfork` and `execve`).
+    /// Number of processes that share it (two between `vfork` and `execve`).
     pub users: u32,
-    /// True if everything lies where Linux has it: see [`Placement::Linux`](belljar_machine::Placement).
+    /// True if the layout is that of Linux: see [`Placement::Linux`](belljar_machine::Placement).
     pub as_on_linux: bool,
-    /// The addresses that may be handed out.
+    /// Addresses available for mappings.
     pub range: Range<u64>,
-    /// Where the heap starts and where it ends now.
+    /// Start and current end of the heap.
     pub brk: Range<u64>,
-    /// Where the search for free addresses starts, downwards.
+    /// Top address of the downward search for free ranges.
     pub mmap_top: u64,
     /// Initial stack, for `/proc/.../stat` and growth checks.
     pub stack: Range<u64>,
-    /// Where the vDSO lies.
+    /// Address of the vDSO.
     pub vdso: u64,
-    /// The file that it executes, which nobody can write meanwhile: its device and inode number.
+    /// Executable, which cannot be opened for writing meanwhile: device and inode number.
     pub executes: Option<(u64, u64)>,
-    /// Contexts of asynchronous input and output, `io_setup(2)`.
+    /// Asynchronous I/O contexts, `io_setup(2)`.
     pub aio: AioContexts,
-    /// The auxiliary vector that the program was given.
+    /// Auxiliary vector passed to the program.
     pub auxv: Vec<u8>,
-    /// The marks of new mappings: `mlockall(2)` with `MCL_FUTURE`.
+    /// Marks of future mappings: `mlockall(2)` with `MCL_FUTURE`.
     pub marks_of_new: Marks,
     vmas: Map<u64, Vma>,
-    /// The last two mappings that accesses hit, the stack and another one mostly.
+    /// Last two mappings hit by accesses, mostly the stack and another one.
     recent: Cell<[Recent; 2]>,
 }
 
-/// The mappings of a file, by device and inode number, in all address spaces.
+/// Mappings of a file, by device and inode number, in all address spaces.
 pub fn mappings_of(spaces: &Slab<AddressSpace>, file: (u64, u64)) -> impl Iterator<Item = &Vma> {
     let all = spaces.iter().flat_map(|(_, space)| space.vmas());
     all.filter(move |vma| matches!(vma.kind, VmaKind::File { identity, .. } if identity == file))
 }
 
 impl AddressSpace {
-    /// Tells what is looked at whenever the guest's memory is read or written.
+    /// Reports the fields used in every access to guest memory.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.space);
         footprint.object(&self.recent);
     }
 
-    /// An empty space over `range`.
+    /// Creates an empty space over `range`.
     pub fn new(space: SpaceId, slot: u32, range: Range<u64>) -> AddressSpace {
         AddressSpace {
             space,
@@ -164,7 +164,7 @@ impl AddressSpace {
         }
     }
 
-    /// The same mappings in another space, with one user.
+    /// Copy of the mappings for another space, with one user.
     pub fn copy(&self, space: SpaceId) -> AddressSpace {
         AddressSpace {
             space,
@@ -181,25 +181,25 @@ impl AddressSpace {
         }
     }
 
-    /// The mappings in address order.
+    /// Mappings in address order.
     pub fn vmas(&self) -> impl Iterator<Item = &Vma> {
         self.vmas.values()
     }
-    /// Number of locked bytes, `mlock(2)`.
+    /// Locked bytes, `mlock(2)`.
     pub fn locked_bytes(&self) -> u64 {
         let locked = self.vmas().filter(|vma| vma.marks.contains(Marks::LOCKED));
         locked.map(|vma| vma.end - vma.start).sum()
     }
-    /// The mapping that holds `addr`.
+    /// Mapping that contains `addr`.
     pub fn find(&self, addr: u64) -> Option<&Vma> {
         let (_, vma) = self.vmas.range(..=addr).next_back()?;
         (addr < vma.end).then_some(vma)
     }
-    /// True if an address is that of a guard page.
+    /// True if the address is in a guard page.
     pub fn is_guarded(&self, addr: u64) -> bool {
         self.find(addr).is_some_and(|vma| vma.marks.contains(Marks::GUARD))
     }
-    /// The first mapping that starts at `addr` or above.
+    /// First mapping that starts at or above `addr`.
     pub fn above(&self, addr: u64) -> Option<&Vma> {
         self.vmas.range(addr..).next().map(|(_, vma)| vma)
     }
@@ -214,25 +214,25 @@ impl AddressSpace {
         }
         at >= range.end
     }
-    /// True if nothing is mapped in `range`, nor kept free.
+    /// True if `range` is neither mapped nor kept free.
     pub fn is_free(&self, range: &Range<u64>) -> bool {
         let next = self.vmas.range(range.end..).next();
         let is_kept = next.is_some_and(|(start, vma)| start - vma.kept_below < range.end);
         !is_kept && self.overlapping(range).next().is_none()
     }
-    /// Keeps the room below the image that is mapped at `at`.
+    /// Keeps the room below the image mapped at `at` free.
     pub fn keep_room(&mut self, at: u64, room: &ImageRoom) {
         if let Some(vma) = self.vmas.get_mut(&at) {
             vma.kept_below = room.below;
         }
     }
-    /// The mappings that share an address with `range`, in order.
+    /// Mappings that overlap `range`, in address order.
     pub fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = &Vma> {
         let first = self.find(range.start).map_or(range.start, |vma| vma.start);
         let end = range.end.max(first);
         self.vmas.range(first..end).map(|(_, vma)| vma)
     }
-    /// Checks that the whole of `addr..addr+len` may be accessed so; `EFAULT` otherwise.
+    /// Checks that all of `addr..addr+len` permits the access; `EFAULT` otherwise.
     #[inline]
     pub fn check(&self, addr: u64, len: u64, access: Access) -> Result<(), Errno> {
         let need = if access == Access::Read { Prot::READ } else { Prot::WRITE };
@@ -244,12 +244,12 @@ impl AddressSpace {
         }
         self.look_up(addr, end, need)
     }
-    /// The same by the list of mappings.
+    /// Slow path of [`check`](Self::check): searches the mappings.
     fn look_up(&self, addr: u64, end: u64, need: Prot) -> Result<(), Errno> {
         let mut at = addr;
         loop {
             let vma = self.find(at).ok_or(Errno::EFAULT)?;
-            // On x86 writable pages can be read.
+            // On x86, writable pages are readable.
             let readable = need == Prot::READ && vma.prot.intersects(Prot::READ | Prot::WRITE);
             if !vma.prot.contains(need) && !readable || vma.marks.contains(Marks::GUARD) {
                 return Err(Errno::EFAULT);
@@ -261,13 +261,13 @@ impl AddressSpace {
             at = vma.end;
         }
     }
-    /// The highest free range of `len` bytes below the mapping top; `ENOMEM` if there is none.
+    /// Highest free range of `len` bytes below the mapping top; `ENOMEM` if there is none.
     pub fn free_below_top(&self, len: u64, room: &ImageRoom) -> Result<u64, Errno> {
         let floor = self.brk.end.max(self.range.start);
         self.free_between(floor + HEAP_ROOM, self.mmap_top, len, room)
     }
-    /// The highest free range of `len` bytes from `floor` to `top`, with `room` for what is in it; `ENOMEM` if there is
-    /// none.
+    /// Highest free range of `len` bytes between `floor` and `top`, with an image's `room`; `ENOMEM` if there
+    /// is none.
     pub fn free_between(&self, floor: u64, top: u64, len: u64, room: &ImageRoom) -> Result<u64, Errno> {
         let fits = |floor: u64, top: u64| {
             room.below(top, len).filter(|at| at.checked_sub(room.below).is_some_and(|low| low >= floor))
@@ -281,8 +281,8 @@ impl AddressSpace {
         }
         fits(floor, end).ok_or(Errno::ENOMEM)
     }
-    /// Records a mapping over a range that [`forget`](Self::forget) has cleared, merged with equal
-    /// anonymous neighbours.
+    /// Adds a mapping to a range cleared by [`forget`](Self::forget), merging it with equal anonymous
+    /// neighbours.
     pub fn insert(&mut self, mut vma: Vma) {
         self.recent.take();
         if let Some((_, before)) = self.vmas.range(..vma.start).next_back()
@@ -300,7 +300,7 @@ impl AddressSpace {
         }
         self.vmas.insert(vma.start, vma);
     }
-    /// Removes what is recorded in `range`, splitting mappings at its ends; gives what was removed.
+    /// Removes the mappings in `range`, splitting those that cross its ends; returns the removed parts.
     pub fn forget(&mut self, range: &Range<u64>) -> Vec<Vma> {
         self.recent.take();
         let hit: Vec<u64> = self.overlapping(range).map(|vma| vma.start).collect();
@@ -321,29 +321,29 @@ impl AddressSpace {
     }
 }
 
-/// Addresses kept free above the heap for it to grow into.
+/// Bytes kept free above the heap for its growth.
 const HEAP_ROOM: u64 = 16 << 20;
 
-/// Bytes of a stack that Linux maps at first; it maps the rest on use.
+/// Bytes of a stack that Linux maps initially; the rest grows on demand.
 const STACK_AT_FIRST: u64 = 132 << 10;
 
 impl Vma {
-    /// True for memory that no file lies behind.
+    /// True for memory without a backing file.
     pub fn is_anonymous(&self) -> bool {
         match self.kind {
             VmaKind::Anonymous(_) => true,
             VmaKind::File { file, .. } => self.shared && file.is_none(),
         }
     }
-    /// True for private memory that no file lies behind.
+    /// True for private memory without a backing file.
     pub fn is_private_anonymous(&self) -> bool {
         !self.shared && self.is_anonymous()
     }
-    /// The part of it that lies in a range which overlaps it.
+    /// Intersection with a range that overlaps the mapping.
     pub fn part_in(&self, range: &Range<u64>) -> Range<u64> {
         self.start.max(range.start)..self.end.min(range.end)
     }
-    /// The bytes of it that count as mapped: stacks are mapped whole here.
+    /// Bytes counted as mapped. Linux maps a stack on demand, this kernel maps it whole.
     pub fn counted(&self) -> u64 {
         let len = self.end - self.start;
         if self.kind == VmaKind::Anonymous("[stack]") { len.min(STACK_AT_FIRST) } else { len }
@@ -355,7 +355,7 @@ impl Vma {
             && !next.shared
             && matches!((&self.kind, &next.kind), (VmaKind::Anonymous(a), VmaKind::Anonymous(b)) if a == b)
     }
-    /// The part below `at` and the part from `at` on.
+    /// Splits the mapping at `at` into the parts below and above.
     fn split(self, at: u64) -> (Option<Vma>, Option<Vma>) {
         if at <= self.start {
             return (None, Some(self));
@@ -397,13 +397,13 @@ mod tests {
         space.insert(mapped(at, at + 10 * PAGE));
         space.keep_room(at, &room);
         let any = ImageRoom::ANY;
-        // Above the image, where that is enough; else below its room.
+        // Above the image if there is enough space, otherwise below its room.
         assert_eq!(space.free_between(PAGE, top, 10 * PAGE, &any), Ok(top - 10 * PAGE));
         assert_eq!(space.free_between(PAGE, top, HUGE, &any), Ok(at - room.below - HUGE));
         assert!(!space.is_free(&(at - PAGE..at)) && !space.is_free(&(at - 9 * PAGE..at - 2 * PAGE)));
         assert!(space.is_free(&(at - 9 * PAGE..at - room.below)));
         assert_eq!(space.overlapping(&(at - PAGE..at)).count(), 0, "it is not mapped");
-        // What is left of an image whose first page is gone has no room.
+        // An image that has lost its first page has no room.
         space.forget(&(at..at + PAGE));
         assert!(space.is_free(&(at - PAGE..at + PAGE)));
         assert_eq!(space.free_between(PAGE, 2 * PAGE, 10 * PAGE, &room), Err(Errno::ENOMEM));

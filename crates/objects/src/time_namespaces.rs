@@ -1,45 +1,45 @@
-//! Time namespaces, `time_namespaces(7)`: what their processes see of the monotonic clock and of the time since boot lies apart
-//! from the host's by constants, which can be set until the first process is in them.
+//! Time namespaces, `time_namespaces(7)`: constant offsets of the monotonic and boot-time clocks from the
+//! host's. They can be changed until the first process enters the namespace.
 
 use belljar_linux_abi::Errno;
 
 const SECOND: i64 = 1_000_000_000;
-/// The latest that a clock may show, half of `KTIME_SEC_MAX`, in seconds.
+/// Maximum time of a clock in seconds, half of `KTIME_SEC_MAX`.
 const LATEST: i64 = i64::MAX / SECOND / 2;
-/// The lines that are read of one write.
+/// Maximum number of lines processed per write.
 const LINES: usize = 2;
 
-/// Offsets of a namespace's clocks from the host's, in nanoseconds.
+/// Clock offsets of a namespace in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeOffsets {
-    /// Of `CLOCK_MONOTONIC`, and as it is read raw and coarsely.
+    /// Offset of `CLOCK_MONOTONIC` and its raw and coarse variants.
     pub monotonic: i64,
-    /// Of `CLOCK_BOOTTIME`.
+    /// Offset of `CLOCK_BOOTTIME`.
     pub boottime: i64,
 }
 
-/// The time namespaces that a process has to do with, by number; the host's first one is 0.
+/// Time namespaces of a process, by number; 0 is the initial one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeMembership {
-    /// Its own.
+    /// Namespace of the process.
     pub own: u32,
-    /// That of its children, and of itself from its next execution on.
+    /// Namespace of its children, and of the process from its next `execve(2)` on.
     pub of_children: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct TimeNamespace {
     offsets: TimeOffsets,
-    /// A process has been in it: its clocks do not jump any more.
+    /// True once a process has entered: the offsets are fixed.
     entered: bool,
 }
 
-/// All time namespaces of a host but the first.
+/// Time namespaces of a host except the initial one.
 #[derive(Debug, Default)]
 pub struct TimeNamespaces(Vec<TimeNamespace>);
 
 impl TimeNamespaces {
-    /// The offsets of a namespace.
+    /// Offsets of a namespace.
     #[inline]
     pub fn offsets(&self, number: u32) -> TimeOffsets {
         match (number as usize).checked_sub(1) {
@@ -47,16 +47,16 @@ impl TimeNamespaces {
             Some(at) => self.0.get(at).map_or(TimeOffsets::default(), |namespace| namespace.offsets),
         }
     }
-    /// A new namespace with the offsets of another.
+    /// Creates a namespace with the offsets of another.
     pub fn copy(&mut self, number: u32) -> u32 {
         self.0.push(TimeNamespace { offsets: self.offsets(number), entered: false });
         self.0.len() as u32
     }
-    /// True if there is a namespace of this number.
+    /// True if the namespace exists.
     pub fn contains(&self, number: u32) -> bool {
         number as usize <= self.0.len()
     }
-    /// A process is in the namespace.
+    /// Records that a process has entered the namespace.
     pub fn enter(&mut self, number: u32) {
         if let Some(namespace) = self.get(number) {
             namespace.entered = true;
@@ -65,7 +65,7 @@ impl TimeNamespaces {
     fn get(&mut self, number: u32) -> Option<&mut TimeNamespace> {
         self.0.get_mut((number as usize).checked_sub(1)?)
     }
-    /// The offsets as `/proc/PID/timens_offsets` has them.
+    /// Text of `/proc/PID/timens_offsets`.
     pub fn shown(&self, number: u32) -> String {
         let TimeOffsets { monotonic, boottime } = self.offsets(number);
         let line = |name, ns: i64| {
@@ -73,8 +73,9 @@ impl TimeNamespaces {
         };
         line("monotonic", monotonic) + &line("boottime", boottime)
     }
-    /// Sets offsets as they are written there, when the host's clocks show `now` nanoseconds; the bytes that were read. `EINVAL`,
-    /// `ERANGE` for one by which a clock would show less than nothing or too much, `EACCES` once a process is in the namespace.
+    /// Handles a write to that file; `now` is the host's clock in nanoseconds. Returns the number of bytes
+    /// consumed. `EINVAL`; `ERANGE` if a clock would become negative or too large; `EACCES` once a process
+    /// has entered the namespace.
     pub fn write(&mut self, number: u32, text: &[u8], now: u64) -> Result<usize, Errno> {
         let text = std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?;
         let lines: Vec<&str> = text.split_inclusive('\n').take(LINES).collect();
@@ -99,7 +100,7 @@ impl TimeNamespaces {
     }
 }
 
-/// A line: true if it is of the time since boot, seconds and nanoseconds.
+/// Parses a line: true for the boot-time clock, seconds and nanoseconds.
 fn parse(line: &str) -> Option<(bool, i64, i64)> {
     let mut words = line.split_whitespace();
     let boottime = match words.next()? {

@@ -1,7 +1,7 @@
-//! Timers that are read, timerfd_create(2).
+//! Timer descriptors, timerfd_create(2).
 //!
-//! As in Linux a periodic timer fires once and is wound up again when it is looked at: a program
-//! that asks for a tick each nanosecond and does not read costs nothing.
+//! As in Linux, a periodic timer fires once and is rearmed when it is read or queried, so a tick of one
+//! nanosecond that the program does not read costs nothing.
 
 use crate::ids::WaitQueueId;
 use belljar_base::{SimDuration, SimTime};
@@ -12,38 +12,37 @@ use belljar_netstack::readiness::EPOLLIN;
 /// A timer descriptor.
 #[derive(Debug)]
 pub struct TimerFd {
-    /// Notified when it expires.
+    /// Wait queue, notified on expiration.
     pub queue: WaitQueueId,
-    /// Its clock, a `CLOCK_*`.
+    /// Clock, a `CLOCK_*`.
     pub clock: i32,
-    /// True if it was set to a point of its clock.
+    /// True if it was set to an absolute time.
     pub absolute: bool,
     /// True if a step of the wall clock cancels it (`TFD_TIMER_CANCEL_ON_SET`).
     pub cancel_on_set: bool,
-    /// It was cancelled and nobody has been told.
+    /// True if it was cancelled and the cancellation has not been reported.
     pub cancelled: bool,
-    /// When it expires, and how often it has.
+    /// Expiration state.
     pub state: TimerState,
-    /// The host's timer.
+    /// Host timer.
     pub timer: Option<TimerId>,
 }
 
-/// State of a timer, computed from its settings and its past.
+/// Expiration state of a timer.
 #[derive(Debug, Default)]
 pub struct TimerState {
-    /// When it expires next, or expired last if it has not been wound up again since; `None` when
-    /// it is not set.
+    /// Next expiration, or the last one if the timer has not been rearmed; `None` if disarmed.
     pub next: Option<SimTime>,
-    /// The time from one expiration to the next; zero for none.
+    /// Interval; zero for a one-shot timer.
     pub interval: SimDuration,
-    /// It has fired and is not wound up.
+    /// True if the timer has fired and not been rearmed.
     pub expired: bool,
-    /// Expirations that have not been read.
+    /// Unread expirations.
     pub ticks: u64,
 }
 
 impl TimerState {
-    /// Counts what a fired periodic timer has missed until now and sets it to its next point.
+    /// Counts the expirations that a fired periodic timer has missed and rearms it.
     pub fn catch_up(&mut self, clock: &Clock) {
         let Some(next) = self.next.filter(|_| self.expired && !self.interval.is_zero()) else { return };
         let interval = clock.simulated(self.interval);
@@ -52,7 +51,7 @@ impl TimerState {
         self.next = Some(next.saturating_add(interval.saturating_mul(missed + 1)));
         self.expired = false;
     }
-    /// The time left and the interval.
+    /// Time to expiration, and the interval.
     pub fn left(&self, now: SimTime) -> (SimDuration, SimDuration) {
         let left = self.next.filter(|_| !self.expired).map_or(SimDuration::ZERO, |next| next.since(now));
         (left, self.interval)
@@ -60,7 +59,7 @@ impl TimerState {
 }
 
 impl TimerFd {
-    /// A timer of a `CLOCK_*` that is not set.
+    /// Creates a disarmed timer on a `CLOCK_*`.
     pub fn new(queue: WaitQueueId, clock: i32) -> TimerFd {
         TimerFd {
             queue,
@@ -72,7 +71,7 @@ impl TimerFd {
             timer: None,
         }
     }
-    /// Its readiness.
+    /// Readiness mask, `EPOLL*`.
     pub fn readiness(&self) -> u32 {
         if self.state.ticks > 0 { EPOLLIN } else { 0 }
     }
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
     use belljar_netstack::clock::CpuModel;
 
-    /// An exact clock at this point.
+    /// Exact clock at `time`.
     fn at(time: SimTime) -> Clock {
         let mut clock = Clock::new(0, CpuModel::default());
         clock.advance(time);

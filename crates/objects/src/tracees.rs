@@ -1,4 +1,4 @@
-//! Threads that others trace, `ptrace(2)`: where each is stopped, and how it goes on.
+//! Traced threads, `ptrace(2)`: their stops and how they are resumed.
 
 use crate::attributes::WaitStatus;
 use crate::ids::ProcessKey;
@@ -6,76 +6,76 @@ use belljar_linux_abi::c;
 use belljar_linux_abi::ptrace::{TraceEvent, TraceOptions};
 use belljar_linux_abi::signal::SigInfo;
 
-/// The way in which a tracer resumes its tracee.
+/// Mode in which a tracer resumes a tracee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resume {
-    /// Go on.
+    /// Run.
     Continue,
-    /// Go on until it makes a system call, or has made it.
+    /// Run to the next system call entry or exit.
     UntilCall,
-    /// Make one instruction.
+    /// Run one instruction.
     Step,
-    /// Stay stopped with its process.
+    /// Stay in the group stop, `PTRACE_LISTEN`.
     Listen,
-    /// Go on untraced.
+    /// Run untraced.
     Detach,
 }
 
-/// A traced thread's state.
+/// State of a traced thread.
 #[derive(Debug)]
 pub struct Tracee {
-    /// Its tracer.
+    /// Tracer.
     pub tracer: ProcessKey,
-    /// By `PTRACE_SEIZE`.
+    /// True if attached by `PTRACE_SEIZE`.
     pub seized: bool,
     /// `PTRACE_SETOPTIONS`.
     pub options: TraceOptions,
-    /// The way in which it was last resumed.
+    /// Mode of the last resumption.
     pub resume: Resume,
-    /// Where it is stopped.
+    /// Current stop.
     pub stop: Option<Stop>,
-    /// True if the tracer has not waited for that stop yet.
+    /// True if the tracer has not waited for the stop.
     pub unreported: bool,
     /// `PTRACE_GETEVENTMSG`.
     pub message: u64,
-    /// The signal that it stopped before, if it did.
+    /// Siginfo of a signal-delivery stop.
     pub info: Option<SigInfo>,
-    /// A signal that it takes without a stop: the tracer wants it to.
+    /// Signal delivered without another stop, as the tracer requested.
     pub approved: Option<i32>,
-    /// The number of the call that it makes.
+    /// Number of the current system call.
     pub call: Option<u64>,
-    /// True if the tracer has been shown that the call begins, and it has not run yet.
+    /// True between a system call entry stop and the execution of the call.
     pub entering: bool,
-    /// Stops to be made before it goes on, the last one first.
+    /// Stops to make before it resumes, the last one first.
     pub next: Vec<Stop>,
-    /// `PTRACE_INTERRUPT`, or it has been traced since it was made.
+    /// True after `PTRACE_INTERRUPT`, and for a thread traced since its creation.
     pub interrupt: bool,
-    /// The stop of its process does not hold it any more.
+    /// True if the group stop of its process no longer holds it.
     pub passes_group_stop: bool,
-    /// `PTRACE_LISTEN`: it stays stopped with its process.
+    /// True if it stays in the group stop, `PTRACE_LISTEN`.
     pub listens: bool,
 }
 
-/// Where a thread is stopped.
+/// Ptrace stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Before it takes a signal.
+    /// Signal-delivery stop.
     Signal(i32),
-    /// Before it makes a system call.
+    /// System call entry stop.
     CallEntry,
-    /// After that.
+    /// System call exit stop.
     CallExit,
-    /// At an event.
+    /// Event stop.
     Event(TraceEvent),
-    /// With its process, by this signal.
+    /// Group stop, by this signal.
     Group(i32),
 }
 
-/// The flag of stops at system calls under `PTRACE_O_TRACESYSGOOD`.
+/// Bit of system call stops under `PTRACE_O_TRACESYSGOOD`.
 const CALL_STOP: i32 = 0x80;
 
 impl Tracee {
-    /// A thread that `tracer` begins to trace.
+    /// State of a thread that `tracer` starts to trace.
     pub fn new(tracer: ProcessKey, seized: bool, options: TraceOptions) -> Tracee {
         Tracee {
             tracer,
@@ -96,13 +96,13 @@ impl Tracee {
         }
     }
 
-    /// True if its message is a thread's number.
+    /// True if the event message is a thread id.
     pub fn message_names_thread(&self) -> bool {
         use TraceEvent::{Clone, Exec, Fork, Vfork, VforkDone};
         matches!(self.stop, Some(Stop::Event(Fork | Vfork | Clone | VforkDone | Exec)))
     }
 
-    /// The stop's signal and event as a wait gives them: bits 8 and up of its status.
+    /// Signal and event of a stop, as in bits 8 and up of a wait status.
     pub fn status(&self, stop: Stop) -> i32 {
         match stop {
             Stop::Signal(signal) => signal,
@@ -117,17 +117,17 @@ impl Tracee {
     }
 }
 
-/// A traced thread that has ended and whose tracer has not heard of it.
+/// Traced thread that has ended without its tracer having waited for it.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedTracee {
-    /// Its tracer.
+    /// Tracer.
     pub tracer: ProcessKey,
-    /// Its number.
+    /// Thread id.
     pub tid: i32,
-    /// Its process group.
+    /// Process group.
     pub pgid: i32,
-    /// Its user.
+    /// User.
     pub uid: u32,
-    /// Its wait status.
+    /// Wait status.
     pub status: WaitStatus,
 }

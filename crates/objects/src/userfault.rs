@@ -1,5 +1,5 @@
-//! Page faults that programs handle themselves, userfaultfd(2): the pages that are missing in a registered range, and who waits
-//! for them.
+//! User-space page fault handling, userfaultfd(2): registered ranges, and threads that wait for missing
+//! pages.
 
 use crate::ids::{ThreadKey, WaitQueueId};
 use belljar_linux_abi::Errno;
@@ -14,38 +14,39 @@ const API: u64 = 0xaa;
 const THREAD_ID: u64 = 1 << 8;
 const EXACT_ADDRESS: u64 = 1 << 11;
 const MOVE: u64 = 1 << 16;
-/// `UFFD_EVENT_PAGEFAULT`, and what it says of a write.
+/// `UFFD_EVENT_PAGEFAULT`, and the flag of a write fault.
 const PAGE_FAULT: u64 = 0x12;
 const WRITE: u64 = 1;
-/// The numbers of `UFFDIO_API`, `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER`.
+/// Bits of `UFFDIO_API`, `UFFDIO_REGISTER` and `UFFDIO_UNREGISTER`.
 const CALLS: u64 = 1 << 0x3f | 3;
 const PAGE: u64 = 4_096;
 
-/// The bytes of a message, `struct uffd_msg`.
+/// Size of a message, `struct uffd_msg`, in bytes.
 pub const MESSAGE: usize = 32;
 
-/// A descriptor of `userfaultfd(2)`.
+/// Userfault descriptor, `userfaultfd(2)`.
 #[derive(Debug)]
 pub struct Userfault {
-    /// Notified when there is a message.
+    /// Wait queue, notified when a message is queued.
     pub queue: WaitQueueId,
-    /// The address space whose faults it tells of, as long as there is one.
+    /// Address space whose faults it reports, while that exists.
     pub space: Option<SpaceId>,
-    /// The features that it was asked for, once it was.
+    /// Features negotiated by `UFFDIO_API`; `None` before.
     features: Option<u64>,
     ranges: Vec<Range<u64>>,
-    /// The threads that wait, each for a page.
+    /// Waiting threads, each with its page.
     waiting: Vec<(u64, ThreadKey)>,
     messages: VecDeque<[u64; MESSAGE / 8]>,
 }
 
 impl Userfault {
-    /// One that has not been asked for its features.
+    /// Creates a descriptor before `UFFDIO_API`.
     pub fn new(queue: WaitQueueId, space: SpaceId) -> Userfault {
         let (waiting, messages) = (Vec::new(), VecDeque::new());
         Userfault { queue, space: Some(space), features: None, ranges: Vec::new(), waiting, messages }
     }
-    /// `UFFDIO_API`: what is asked for, and the answer. `EINVAL` for another version, unknown features, and if it was asked before.
+    /// `UFFDIO_API`: negotiates the features. `EINVAL` for another version, unknown features, and if it was
+    /// called before.
     pub fn negotiate(&mut self, [api, features, _]: [u64; 3]) -> Result<[u64; 3], Errno> {
         let known = THREAD_ID | EXACT_ADDRESS | MOVE;
         if api != API || features & !known != 0 || self.features.is_some() {
@@ -54,11 +55,11 @@ impl Userfault {
         self.features = Some(features);
         Ok([API, known, CALLS])
     }
-    /// `EINVAL` while it has not been asked for its features.
+    /// Checks that the features have been negotiated: `EINVAL`.
     pub fn check(&self) -> Result<(), Errno> {
         if self.features.is_some() { Ok(()) } else { Err(Errno::EINVAL) }
     }
-    /// Its readiness; who may wait in `read(2)` cannot poll.
+    /// Readiness mask; a blocking descriptor cannot be polled.
     pub fn readiness(&self, nonblocking: bool) -> u32 {
         match (self.features, nonblocking) {
             (None, _) | (_, false) => EPOLLERR,
@@ -66,21 +67,21 @@ impl Userfault {
             _ => EPOLLIN,
         }
     }
-    /// Takes up to so many messages.
+    /// Takes up to `most` messages.
     pub fn take(&mut self, most: usize) -> Vec<[u64; MESSAGE / 8]> {
         let count = most.min(self.messages.len());
         self.messages.drain(..count).collect()
     }
-    /// True if an address is in a range that is registered.
+    /// True if the address is in a registered range.
     pub fn has(&self, addr: u64) -> bool {
         self.ranges.iter().any(|range| range.contains(&addr))
     }
-    /// A range is registered.
+    /// Registers a range.
     pub fn register(&mut self, range: Range<u64>) {
         self.unregister(&range);
         self.ranges.push(range);
     }
-    /// A range is registered no more.
+    /// Unregisters a range.
     pub fn unregister(&mut self, gone: &Range<u64>) {
         let rest = |range: &Range<u64>| {
             let below = range.start..range.end.min(gone.start);
@@ -89,11 +90,11 @@ impl Userfault {
         };
         self.ranges = self.ranges.iter().flat_map(rest).collect();
     }
-    /// All that is registered.
+    /// Registered ranges.
     pub fn ranges(&self) -> Vec<Range<u64>> {
         self.ranges.clone()
     }
-    /// A thread has touched a page that is missing; true if whoever reads is to be told.
+    /// Records the fault of a thread on a missing page; true if a message was queued for readers.
     pub fn fault(&mut self, thread: ThreadKey, tid: i32, addr: u64, writes: bool) -> bool {
         let page = addr & !(PAGE - 1);
         if self.waiting.contains(&(page, thread)) {
@@ -107,7 +108,7 @@ impl Userfault {
         self.messages.push_back([PAGE_FAULT, if writes { WRITE } else { 0 }, shown, tid]);
         true
     }
-    /// Takes the threads that wait for pages in a range; what nobody has read of them is not told any more.
+    /// Takes the threads that wait for pages in a range, and drops their unread messages.
     pub fn wake(&mut self, range: &Range<u64>) -> Vec<ThreadKey> {
         let (woken, waiting) = self.waiting.drain(..).partition(|(page, _)| range.contains(page));
         self.waiting = waiting;

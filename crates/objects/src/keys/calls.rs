@@ -4,10 +4,10 @@ use super::search::{Found, LINK, READ, SEARCH, SETATTR, Search, VIEW, WRITE};
 use super::*;
 use crate::credentials::capability;
 
-/// The most that a reader's room is looked at before the payload is.
+/// Largest read buffer in bytes whose size is checked before the payload is read.
 const READ_AT_ONCE: u64 = 4_096;
 
-/// The table of keys as one thread sees it.
+/// Key table as seen by one thread.
 #[derive(Debug)]
 pub struct KeyCaller<'a> {
     pub(super) table: &'a mut KeyTable,
@@ -16,14 +16,14 @@ pub struct KeyCaller<'a> {
     pub(super) now: i64,
 }
 
-/// The use of a key that is looked up.
+/// Access for which a key is looked up.
 #[derive(Clone, Copy, Default)]
 struct Use {
-    /// True if a keyring of the thread is made if it is not there.
+    /// True if a missing keyring of the thread is created.
     create: bool,
-    /// True if the key may be one that is known not to exist.
+    /// True if a negative key is acceptable.
     partial: bool,
-    /// The right that it takes.
+    /// Right that the access needs.
     right: u32,
 }
 
@@ -39,11 +39,11 @@ impl Use {
     }
 }
 
-/// A keyring to be written to, or made for that.
+/// Access to a keyring for writing; the keyring is created if it is missing.
 const RING: Use = Use::of(WRITE).creating();
 
 impl<'a> KeyCaller<'a> {
-    /// The table at a time in seconds since 1970, as a thread with these keyrings and credentials sees it.
+    /// View of the table for a thread with these keyrings and credentials; `now` is in seconds since 1970.
     pub fn new(
         table: &'a mut KeyTable,
         rings: &'a mut TaskKeyrings,
@@ -54,7 +54,7 @@ impl<'a> KeyCaller<'a> {
         KeyCaller { table, rings, who, now }
     }
 
-    /// The key with a number, or a keyring by what it is to the thread.
+    /// Resolves a key serial number or a `KEY_SPEC_*_KEYRING` constant.
     fn find(&mut self, id: i32, create: bool) -> Result<Found, Errno> {
         let ring = match id {
             KEY_SPEC_THREAD_KEYRING if create => self.thread_ring(),
@@ -75,7 +75,7 @@ impl<'a> KeyCaller<'a> {
         Ok(Found { key: ring, possessed: true })
     }
 
-    /// The same for a use that it must be good for.
+    /// Resolves a key and checks that it permits the access.
     fn lookup(&mut self, id: i32, wanted: Use) -> Result<Found, Errno> {
         let found = self.find(id, wanted.create)?;
         let entry = self.table.entry(found.key);
@@ -106,7 +106,7 @@ impl<'a> KeyCaller<'a> {
         }
     }
 
-    /// A session keyring without a name of its own.
+    /// Creates an anonymous session keyring and installs it.
     fn new_session(&mut self) -> Result<i32, Errno> {
         let charge = if self.rings.session.is_some() { Charge::Within } else { Charge::Beyond };
         let perm = KEY_POS_ALL | KEY_USR_VIEW | KEY_USR_READ;
@@ -115,7 +115,7 @@ impl<'a> KeyCaller<'a> {
         Ok(ring)
     }
 
-    /// Makes a keyring that is held already the thread's session keyring.
+    /// Installs a keyring, whose reference passes to the thread, as the session keyring.
     fn take_session(&mut self, ring: i32) {
         if let Some(former) = self.rings.session.replace(ring) {
             self.table.release(former);
@@ -153,7 +153,7 @@ impl<'a> KeyCaller<'a> {
         linked.map(|()| key)
     }
 
-    /// The key in a place of a keyring that gets a new payload instead of being replaced.
+    /// Key linked in a keyring under `at` that is to be updated instead of replaced.
     fn to_update(&self, ring: i32, at: &Index) -> Option<i32> {
         let key = *self.table.entry(ring).links.get(at)?;
         let entry = self.table.entry(key);
@@ -161,7 +161,7 @@ impl<'a> KeyCaller<'a> {
         usable.then_some(key)
     }
 
-    /// Gives a key a payload, and so its existence.
+    /// Writes a payload to a key, which instantiates it.
     fn write(&mut self, key: i32, payload: Vec<u8>) -> Result<(), Errno> {
         self.table.charge(key, self.table.entry(key).kind.charge(payload.len()))?;
         let entry = self.table.entry_mut(key);
@@ -169,7 +169,7 @@ impl<'a> KeyCaller<'a> {
         Ok(())
     }
 
-    /// `request_key(2)`. `callout` is what the program that makes keys would be told.
+    /// `request_key(2)`. `callout` is the callout information for the request-key program.
     pub fn request(
         &mut self,
         kind: &[u8],
@@ -199,7 +199,7 @@ impl<'a> KeyCaller<'a> {
         }
     }
 
-    /// Makes a key that is known not to exist.
+    /// Creates a negative key.
     fn negate(&mut self, at: Index, ring: Option<i32>) -> Result<(), Errno> {
         if at.0 == KeyType::Keyring {
             return Err(Errno::EPERM);
@@ -222,7 +222,7 @@ impl<'a> KeyCaller<'a> {
         linked
     }
 
-    /// The keyring that requested keys are attached to where the request names none.
+    /// Destination keyring of a requested key if the request names none.
     fn default_ring(&mut self) -> Result<i32, Errno> {
         let (thread, process, session) = (self.rings.thread, self.rings.process, self.rings.session);
         let own = match self.rings.default {
@@ -243,7 +243,8 @@ impl<'a> KeyCaller<'a> {
         Ok(self.lookup(id, Use { create, ..Use::of(SEARCH) })?.key)
     }
 
-    /// `KEYCTL_JOIN_SESSION_KEYRING`: a new keyring, or one by its name. 0 for the one that the thread has.
+    /// `KEYCTL_JOIN_SESSION_KEYRING`: joins a new anonymous keyring, or one by name. Returns 0 if the thread
+    /// is in it already.
     pub fn join_session(&mut self, name: Option<Vec<u8>>) -> Result<i32, Errno> {
         let Some(name) = name else { return self.new_session() };
         match self.table.ring_named(&name, self.who) {
@@ -294,7 +295,7 @@ impl<'a> KeyCaller<'a> {
         Ok(())
     }
 
-    /// `KEYCTL_SET_TIMEOUT`: 0 for a key that does not expire.
+    /// `KEYCTL_SET_TIMEOUT`; 0 clears the timeout.
     pub fn set_timeout(&mut self, id: i32, seconds: u32) -> Result<(), Errno> {
         let key = self.lookup(id, Use::of(SETATTR).creating().partial())?.key;
         self.expire(key, i64::from(seconds));
@@ -306,7 +307,7 @@ impl<'a> KeyCaller<'a> {
         self.table.plan_collection(key);
     }
 
-    /// `KEYCTL_CHOWN`; `None` leaves an owner as it is.
+    /// `KEYCTL_CHOWN`; `None` leaves an id unchanged.
     pub fn change_owner(&mut self, id: i32, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
         if uid.is_none() && gid.is_none() {
             return Ok(());
@@ -342,7 +343,7 @@ impl<'a> KeyCaller<'a> {
         Ok(())
     }
 
-    /// `KEYCTL_DESCRIBE`: type, owners, permissions and name, with a zero byte at the end.
+    /// `KEYCTL_DESCRIBE`: type, owner, group, permissions and description, NUL-terminated.
     pub fn describe(&mut self, id: i32) -> Result<Vec<u8>, Errno> {
         let key = self.lookup(id, Use::of(VIEW).partial())?.key;
         let entry = self.table.entry(key);
@@ -350,7 +351,7 @@ impl<'a> KeyCaller<'a> {
         Ok([head.as_bytes(), &entry.description, b"\0"].concat())
     }
 
-    /// `KEYCTL_GET_SECURITY`: no security module labels keys. Checks the right to ask.
+    /// `KEYCTL_GET_SECURITY`: checks the view right; keys have no security labels.
     pub fn check_view(&mut self, id: i32) -> Result<(), Errno> {
         self.lookup(id, Use::of(VIEW).partial()).map(|_| ())
     }
@@ -380,7 +381,7 @@ impl<'a> KeyCaller<'a> {
         self.table.unlink(ring, &at)
     }
 
-    /// `KEYCTL_MOVE`; an `exclusive` one does not replace a key.
+    /// `KEYCTL_MOVE`; with `exclusive`, it does not replace a key.
     pub fn relink(&mut self, id: i32, from: i32, to: i32, exclusive: bool) -> Result<(), Errno> {
         let key = self.lookup(id, Use::of(LINK).creating())?.key;
         let from = self.lookup(from, Use::of(WRITE))?.key;
@@ -399,14 +400,14 @@ impl<'a> KeyCaller<'a> {
         if exclusive && self.table.entry(to).links.contains_key(&at) {
             return Err(Errno::EEXIST);
         }
-        // What is replaced there may be the last to hold the keyring that the key comes from.
+        // The key replaced in `to` may hold the last reference to `from`.
         self.table.hold(from);
         let moved = self.table.link(to, key).and_then(|()| self.table.unlink(from, &at));
         self.table.release(from);
         moved
     }
 
-    /// `KEYCTL_SEARCH`: below one keyring. What is found is linked to another, unless that is 0.
+    /// `KEYCTL_SEARCH` below one keyring. The key found is linked to `ring` unless that is 0.
     pub fn search(&mut self, from: i32, kind: &[u8], description: Vec<u8>, ring: i32) -> Result<i32, Errno> {
         let from = self.lookup(from, Use::of(SEARCH))?;
         let ring = if ring == 0 { None } else { Some(self.lookup(ring, RING)?.key) };
@@ -420,11 +421,12 @@ impl<'a> KeyCaller<'a> {
         Ok(found.key)
     }
 
-    /// `KEYCTL_READ`: the payload, or the numbers of the keys in a keyring, for which the reader has `room`.
+    /// `KEYCTL_READ`: the payload, or the serial numbers in a keyring. `room` is the size of the caller's
+    /// buffer.
     pub fn read(&mut self, id: i32, room: u64) -> Result<Vec<u8>, Errno> {
         let found = self.find(id, false).map_err(|_| Errno::ENOKEY)?;
         self.table.entry(found.key).state?;
-        // Whoever possesses a key may read it if searching may find it.
+        // A possessor may read a key that it can find by a search.
         match self.table.check_right(found, self.who, READ) {
             Err(_) if found.possessed => {}
             right => right?,
@@ -441,7 +443,7 @@ impl<'a> KeyCaller<'a> {
         }
     }
 
-    /// `KEYCTL_SET_REQKEY_KEYRING`; gives the former setting.
+    /// `KEYCTL_SET_REQKEY_KEYRING`; returns the former setting.
     pub fn set_default_ring(&mut self, default: i32) -> Result<i32, Errno> {
         let former = self.rings.default;
         match default {
@@ -463,12 +465,13 @@ impl<'a> KeyCaller<'a> {
         Ok(former)
     }
 
-    /// The session keyring that `KEYCTL_SESSION_TO_PARENT` hands on.
+    /// Session keyring that `KEYCTL_SESSION_TO_PARENT` passes on.
     pub fn session_to_give(&mut self) -> Result<i32, Errno> {
         Ok(self.lookup(KEY_SPEC_SESSION_KEYRING, Use::of(LINK))?.key)
     }
 
-    /// `KEYCTL_GET_PERSISTENT`: a user's keyring that outlives sessions, linked to another; `None` for the caller's own.
+    /// `KEYCTL_GET_PERSISTENT`: links a user's keyring that outlives sessions to `ring`; `None` stands for
+    /// the caller's user.
     pub fn persistent(&mut self, uid: Option<u32>, ring: i32) -> Result<i32, Errno> {
         let uid = uid.unwrap_or(self.who.ruid);
         if uid != self.who.ruid && uid != self.who.euid && !self.who.has(capability::SETUID) {
@@ -494,7 +497,8 @@ impl<'a> KeyCaller<'a> {
         Ok(key)
     }
 
-    /// `KEYCTL_RESTRICT_KEYRING`: no further links, or those that a key type lets in, of which none here has such rules.
+    /// `KEYCTL_RESTRICT_KEYRING`: rejects further links. A restriction by key type is unsupported, since no
+    /// key type here defines one.
     pub fn restrict(&mut self, id: i32, kind: Option<&[u8]>) -> Result<(), Errno> {
         let key = self.lookup(id, Use::of(SETATTR))?.key;
         let entry = self.table.entry_mut(key);

@@ -5,7 +5,7 @@ use super::*;
 use std::fmt::Write;
 
 impl KeyCaller<'_> {
-    /// `/proc/keys`: the keys that the thread may look at, in order of their numbers.
+    /// Text of `/proc/keys`: the keys that the thread may view, in order of serial number.
     pub fn list(&self) -> String {
         let mut text = String::new();
         for (serial, entry) in &self.table.keys {
@@ -42,7 +42,7 @@ impl KeyCaller<'_> {
         text
     }
 
-    /// `/proc/key-users`: what each user has, and may have.
+    /// Text of `/proc/key-users`: the usage and quota of each user.
     pub fn list_users(&self) -> String {
         let mut counts: Map<u32, u64> = Map::new();
         for entry in self.table.keys.values() {
@@ -62,7 +62,7 @@ impl KeyCaller<'_> {
     }
 }
 
-/// The time until a key expires, in four characters.
+/// Time to expiry in at most four characters.
 fn remaining(expiry: Option<i64>, now: i64) -> String {
     let Some(expiry) = expiry else { return "perm".into() };
     match expiry - now {

@@ -1,12 +1,12 @@
-//! Keys and keyrings, `keyrings(7)`: secrets that the kernel keeps for programs.
+//! Kernel key management, `keyrings(7)`: keys and keyrings that the kernel holds for programs.
 //!
-//! [`KeyTable`] is all keys of a host. A key lives as long as a keyring links to it, a task has it for a keyring, or it is one
-//! of a user's. Each thread has [`TaskKeyrings`], from which every search starts: what is found from there is *possessed*, which gives
-//! rights of its own (`search.rs`). The operations of `keyctl(2)` are methods of [`KeyCaller`] (`calls.rs`), which is the table as
-//! one thread sees it.
+//! [`KeyTable`] holds all keys of a host. A key is freed when no keyring, task or user refers to it. Each
+//! thread has [`TaskKeyrings`], where every search starts: a key found from there is *possessed*, which
+//! grants separate rights (`search.rs`). The operations of `keyctl(2)` are methods of [`KeyCaller`]
+//! (`calls.rs`), the table as seen by one thread.
 //!
-//! No program is started to make a key that `request_key(2)` does not find, as on a machine without `/sbin/request-key`: the
-//! key is there for a minute as one that is known not to exist.
+//! There is no `/sbin/request-key`: if `request_key(2)` finds no key, a negative key is created that lasts
+//! one minute.
 
 mod calls;
 mod listing;
@@ -21,35 +21,35 @@ use belljar_linux_abi::keys::*;
 
 pub use calls::KeyCaller;
 
-/// Bytes of quota that a link in a keyring costs.
+/// Quota in bytes charged for a link.
 const LINK_BYTES: u64 = 4;
-/// Seconds for which a key that could not be made is known not to exist.
+/// Lifetime of a negative key in seconds.
 const NEGATIVE_SECONDS: i64 = 60;
-/// The group of keyrings that belong to users: none.
+/// Group id of user keyrings, which belong to no group.
 const NO_GROUP: u32 = 65_534;
-/// The least number of a key.
+/// Lowest serial number.
 const FIRST_SERIAL: i32 = 3;
 
-/// Type of a key.
+/// Key type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyType {
-    /// Links to other keys.
+    /// Keyring: links to other keys.
     Keyring,
-    /// A payload of programs.
+    /// Payload that user space can read and write.
     User,
-    /// A payload that programs can write and not read.
+    /// Payload that user space can write but not read.
     Logon,
-    /// A payload of up to 1 MiB.
+    /// Payload of up to 1 MiB.
     BigKey,
 }
 
 impl KeyType {
-    /// The type of this name.
+    /// Key type by name.
     fn named(name: &[u8]) -> Option<KeyType> {
         let all = [KeyType::Keyring, KeyType::User, KeyType::Logon, KeyType::BigKey];
         all.into_iter().find(|kind| kind.name().as_bytes() == name)
     }
-    /// Its name.
+    /// Name of the type.
     fn name(self) -> &'static str {
         match self {
             KeyType::Keyring => "keyring",
@@ -58,7 +58,7 @@ impl KeyType {
             KeyType::BigKey => "big_key",
         }
     }
-    /// `EINVAL` for a payload that such a key cannot have.
+    /// Checks a payload; `EINVAL` if the type does not accept it.
     fn check(self, payload: &[u8]) -> Result<(), Errno> {
         let valid = match self {
             KeyType::Keyring => payload.is_empty(),
@@ -67,21 +67,21 @@ impl KeyType {
         };
         if valid { Ok(()) } else { Err(Errno::EINVAL) }
     }
-    /// Bytes of quota that a payload of this length costs.
+    /// Quota in bytes charged for a payload of `len` bytes.
     fn charge(self, len: usize) -> u64 {
         match self {
             KeyType::BigKey => 16,
             _ => len as u64,
         }
     }
-    /// Permissions of a new key whose maker has said nothing.
+    /// Default permissions of a new key.
     fn default_permissions(self) -> u32 {
         let all = KEY_POS_ALL | KEY_USR_VIEW;
         if self == KeyType::Logon { all & !KEY_POS_READ } else { all }
     }
 }
 
-/// The place of a key in a keyring: there is at most one of a type and description.
+/// Index of a key in a keyring, which links at most one key of a type and description.
 type Index = (KeyType, Vec<u8>);
 
 /// One key.
@@ -92,26 +92,26 @@ struct Entry {
     uid: u32,
     gid: u32,
     perm: u32,
-    /// An error for a key that is known not to exist, which everybody gets who looks for it.
+    /// Error of a negative key, returned by every lookup.
     state: Result<(), Errno>,
     revoked_at: Option<i64>,
     invalidated: bool,
     expiry: Option<i64>,
     in_quota: bool,
-    /// The user whose quota it counts against.
+    /// User whose quota is charged.
     payer: u32,
-    /// Bytes of quota, of its name and of what it holds.
+    /// Bytes charged for the description and for the payload or links.
     name_bytes: u64,
     held_bytes: u64,
-    /// Links to it, tasks that have it for a keyring, and its user.
+    /// Reference count: links, tasks that use it as a keyring, and its user.
     users: u32,
-    /// True for a keyring of a user.
+    /// True for a user keyring.
     of_user: bool,
-    /// True for a keyring that takes no further links.
+    /// True for a keyring that rejects further links.
     restricted: bool,
     payload: Vec<u8>,
     links: Map<Index, i32>,
-    /// Its turn among the keys made.
+    /// Creation sequence number.
     turn: u64,
 }
 
@@ -119,7 +119,7 @@ impl Entry {
     fn index(&self) -> Index {
         (self.kind, self.description.clone())
     }
-    /// `ENOKEY`, `EKEYREVOKED` or `EKEYEXPIRED` for a key that is not to be used any more.
+    /// Checks that the key is usable: `ENOKEY`, `EKEYREVOKED` or `EKEYEXPIRED`.
     fn validate(&self, now: i64) -> Result<(), Errno> {
         match self {
             _ if self.invalidated => Err(Errno::ENOKEY),
@@ -128,27 +128,27 @@ impl Entry {
             _ => Ok(()),
         }
     }
-    /// The time at which it is collected, `delay` seconds after it was revoked or expired.
+    /// Time of garbage collection, `delay` seconds after revocation or expiry.
     fn collected_at(&self, delay: i64) -> Option<i64> {
         self.revoked_at.into_iter().chain(self.expiry).min().map(|dead| dead.saturating_add(delay))
     }
 }
 
-/// The quota that a user has used.
+/// Quota usage of a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Quota {
     keys: u64,
     bytes: u64,
 }
 
-/// The effect of a new key on its user's quota.
+/// Quota accounting of a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Charge {
-    /// It counts, and is refused beyond it.
+    /// Charged; refused beyond the quota.
     Within,
-    /// It counts, and is made all the same.
+    /// Charged, and created even beyond the quota.
     Beyond,
-    /// It does not count.
+    /// Not charged.
     Free,
 }
 
@@ -164,7 +164,7 @@ pub enum KeyLimit {
     PersistentExpiry,
 }
 
-/// The keyrings of one user, which stay once they have been asked for.
+/// Keyrings of a user, created on first use and then kept.
 #[derive(Debug, Default)]
 struct UserKeyrings {
     /// `_uid` and `_uid_ses`.
@@ -172,7 +172,7 @@ struct UserKeyrings {
     persistent: Option<i32>,
 }
 
-/// The keyrings of a thread.
+/// Keyrings of a thread.
 #[derive(Debug, Default)]
 pub struct TaskKeyrings {
     thread: Option<i32>,
@@ -182,22 +182,22 @@ pub struct TaskKeyrings {
     default: i32,
 }
 
-/// All keys of a host.
+/// Key table of a host.
 #[derive(Debug)]
 pub struct KeyTable {
-    /// Draws the keys' numbers.
+    /// Random stream of the serial numbers.
     stream: Stream,
     keys: Map<i32, Entry>,
     quotas: Map<u32, Quota>,
     users: Map<u32, UserKeyrings>,
     limits: [i64; 6],
-    /// No key has to be collected before.
+    /// Earliest time at which a key is due for collection.
     next_collection: i64,
     made: u64,
 }
 
 impl KeyTable {
-    /// A table without keys. The stream gives them their numbers.
+    /// Creates an empty table; the stream draws the serial numbers.
     pub fn new(stream: Stream) -> KeyTable {
         KeyTable {
             stream,
@@ -210,18 +210,18 @@ impl KeyTable {
         }
     }
 
-    /// All keys go, and settings are what they were: the host has lost its memory.
+    /// Removes all keys and restores the default settings, for a restart of the host.
     pub fn reset(&mut self) {
         *self = KeyTable::new(self.stream.clone());
     }
 
-    /// A setting, to be read or changed.
+    /// Setting for reading or writing; schedules a collection, since `gc_delay` may change.
     pub fn limit(&mut self, which: KeyLimit) -> &mut i64 {
         self.next_collection = i64::MIN;
         &mut self.limits[which as usize]
     }
 
-    /// The keyrings of a thread that a thread with `parent` makes, in the same process or in a new one.
+    /// Keyrings of a new thread, child of `parent`, in the same process or a new one.
     pub fn inherit(&mut self, parent: &TaskKeyrings, same_process: bool, who: &Credentials) -> TaskKeyrings {
         let own_ring = parent.thread.is_some() && same_process;
         let child = TaskKeyrings {
@@ -236,14 +236,14 @@ impl KeyTable {
         child
     }
 
-    /// A thread executes another program: its own and its process's keyrings go.
+    /// Drops the thread and process keyrings at `execve(2)`.
     pub fn executed(&mut self, rings: &mut TaskKeyrings) {
         for ring in rings.thread.take().into_iter().chain(rings.process.take()) {
             self.release(ring);
         }
     }
 
-    /// A thread has ended.
+    /// Drops the keyrings of a thread that has exited.
     pub fn ended(&mut self, mut rings: TaskKeyrings) {
         self.executed(&mut rings);
         if let Some(session) = rings.session {
@@ -251,15 +251,15 @@ impl KeyTable {
         }
     }
 
-    /// A thread uses files as another user or group: its keyring is that one's now.
+    /// Changes the owner of the thread keyring after a change of the file-system ids.
     pub fn ids_changed(&mut self, rings: &TaskKeyrings, who: &Credentials) {
         if let Some(entry) = rings.thread.and_then(|ring| self.keys.get_mut(&ring)) {
             (entry.uid, entry.gid) = (who.fsuid, who.fsgid);
         }
     }
 
-    /// Gives the parent of a process the process's session keyring: `KEYCTL_SESSION_TO_PARENT`. `EPERM` if they do not act as
-    /// the same user and group, or a keyring is another's.
+    /// `KEYCTL_SESSION_TO_PARENT`: installs the session keyring of a process in its parent. `EPERM` if their
+    /// ids differ or a keyring has another owner.
     pub fn give_session(
         &mut self,
         session: i32,
@@ -291,7 +291,7 @@ impl KeyTable {
         self.keys.get_mut(&serial).expect("a key that is there")
     }
 
-    /// Makes a key that nobody uses yet: whoever asks for it uses it or [discards](Self::discard) it.
+    /// Creates a key without references. The caller takes one or [discards](Self::discard) the key.
     fn make(
         &mut self,
         (kind, description): Index,
@@ -341,20 +341,20 @@ impl KeyTable {
         Ok(serial)
     }
 
-    /// Makes a keyring that its caller uses.
+    /// Creates a keyring with a reference for the caller.
     fn make_ring(&mut self, name: &[u8], owner: (u32, u32), perm: u32, charge: Charge) -> Result<i32, Errno> {
         let ring = self.make((KeyType::Keyring, name.to_vec()), owner, perm, charge)?;
         self.hold(ring);
         Ok(ring)
     }
 
-    /// Makes a keyring for a thread, whatever its quota.
+    /// Creates a keyring for a thread, even beyond its quota.
     fn make_task_ring(&mut self, name: &[u8], perm: u32, who: &Credentials) -> i32 {
         let perm = perm | KEY_POS_ALL | KEY_USR_VIEW;
         self.make_ring(name, (who.ruid, who.rgid), perm, Charge::Beyond).expect("no quota is asked")
     }
 
-    /// The keyring and the session keyring of a user, made if they are not there.
+    /// User keyring and user session keyring of `uid`, created if missing.
     fn user_rings(&mut self, uid: u32) -> Result<(i32, i32), Errno> {
         if let Some(rings) = self.existing_user_rings(uid) {
             return Ok(rings);
@@ -392,7 +392,7 @@ impl KeyTable {
         self.entry_mut(serial).users += 1;
     }
 
-    /// Lets a key go, and with its last use all that it links to.
+    /// Drops a reference; with the last one, the key is freed and its links are dropped.
     fn release(&mut self, serial: i32) {
         let mut waiting = vec![serial];
         while let Some(serial) = waiting.pop() {
@@ -405,7 +405,7 @@ impl KeyTable {
         }
     }
 
-    /// Takes back a key that nobody uses, and that links to nothing.
+    /// Frees a key without references or links.
     fn discard(&mut self, serial: i32) {
         if self.entry(serial).users == 0 {
             self.forget(serial);
@@ -428,14 +428,14 @@ impl KeyTable {
         }
     }
 
-    /// The most keys and bytes that a user may have.
+    /// Limits of a user's keys and bytes.
     fn quota_of(&self, uid: u32) -> (u64, u64) {
         let at = if uid == 0 { KeyLimit::RootMaxKeys as usize } else { KeyLimit::MaxKeys as usize };
         let limit = |at: usize| u64::try_from(self.limits[at]).unwrap_or(0);
         (limit(at), limit(at + 1))
     }
 
-    /// `EDQUOT` unless a user may have so many more keys and bytes.
+    /// Checks that a user's quota has room for more keys and bytes: `EDQUOT`.
     fn check_quota(&self, uid: u32, keys: u64, bytes: u64) -> Result<(), Errno> {
         let (used, (max_keys, max_bytes)) =
             (self.quotas.get(&uid).copied().unwrap_or_default(), self.quota_of(uid));
@@ -443,7 +443,7 @@ impl KeyTable {
         if beyond { Err(Errno::EDQUOT) } else { Ok(()) }
     }
 
-    /// Charges a key's user for so many bytes instead of those that it holds. `EDQUOT`.
+    /// Changes the bytes charged for a key's content to `bytes`. `EDQUOT`.
     fn charge(&mut self, serial: i32, bytes: u64) -> Result<(), Errno> {
         let entry = self.entry(serial);
         let (payer, held) = (entry.payer, entry.held_bytes);
@@ -460,7 +460,7 @@ impl KeyTable {
         Ok(())
     }
 
-    /// Gives a key another owner, who has to have room for it.
+    /// Changes a key's owner, whose quota must have room for it.
     fn change_owner(&mut self, serial: i32, uid: u32) -> Result<(), Errno> {
         let entry = self.entry(serial);
         let (former, bytes) = (entry.payer, entry.name_bytes + entry.held_bytes);
@@ -475,7 +475,7 @@ impl KeyTable {
         Ok(())
     }
 
-    /// Checks that a keyring can link to a key of this place: `ENOTDIR`, `EDQUOT`, `EPERM`.
+    /// Checks that a keyring accepts a link at `at`: `ENOTDIR`, `EDQUOT`, `EPERM`.
     fn check_link(&self, ring: i32, at: &Index) -> Result<(), Errno> {
         let entry = self.entry(ring);
         if entry.kind != KeyType::Keyring {
@@ -487,7 +487,7 @@ impl KeyTable {
         if entry.restricted { Err(Errno::EPERM) } else { Ok(()) }
     }
 
-    /// Links a key to a keyring, where it takes the place of another of its type and description.
+    /// Links a key to a keyring, replacing a key of the same type and description.
     fn link(&mut self, ring: i32, key: i32) -> Result<(), Errno> {
         let at = self.entry(key).index();
         self.check_link(ring, &at)?;
@@ -502,7 +502,7 @@ impl KeyTable {
         Ok(())
     }
 
-    /// Removes what a keyring has in a place: `ENOENT` if there is nothing.
+    /// Removes the link at `at` from a keyring; `ENOENT` if there is none.
     fn unlink(&mut self, ring: i32, at: &Index) -> Result<(), Errno> {
         let entry = self.entry_mut(ring);
         if entry.kind != KeyType::Keyring {
@@ -514,7 +514,7 @@ impl KeyTable {
         Ok(())
     }
 
-    /// Empties a key or keyring.
+    /// Clears the payload and the links of a key.
     fn clear(&mut self, serial: i32) {
         let entry = self.entry_mut(serial);
         entry.payload.clear();
@@ -523,21 +523,21 @@ impl KeyTable {
         links.into_values().for_each(|key| self.release(key));
     }
 
-    /// Removes the links to a key from all keyrings.
+    /// Removes all links to a key.
     fn unlink_everywhere(&mut self, serial: i32) {
         let at = self.entry(serial).index();
         let holds = |entry: &Entry| entry.links.get(&at) == Some(&serial);
         let rings: Vec<i32> =
             self.keys.iter().filter(|&(_, entry)| holds(entry)).map(|(ring, _)| *ring).collect();
         for ring in rings {
-            // A ring may have gone with one before it.
+            // An earlier removal may have freed the keyring.
             if self.keys.get(&ring).is_some_and(holds) {
                 self.unlink(ring, &at).expect("it is linked there");
             }
         }
     }
 
-    /// Removes the keys whose time has passed, once it has.
+    /// Collects the keys that are due.
     fn collect(&mut self, now: i64) {
         if now < self.next_collection {
             return;
@@ -564,7 +564,7 @@ impl KeyTable {
         self.next_collection = next.unwrap_or(i64::MAX);
     }
 
-    /// A key will be collected at some time: see [`collect`](Self::collect).
+    /// Schedules the [collection](Self::collect) of a revoked or expiring key.
     fn plan_collection(&mut self, serial: i32) {
         let delay = self.limits[KeyLimit::GcDelay as usize];
         if let Some(at) = self.entry(serial).collected_at(delay) {

@@ -1,9 +1,9 @@
-//! Rights to keys, and how they are found from a thread's keyrings.
+//! Rights to keys, and searches from a thread's keyrings.
 
 use super::*;
 use belljar_base::Set;
 
-/// Rights that an operation asks for, as bits of one set of permissions.
+/// Rights that an operation needs, as bits of one permission byte.
 pub(super) const VIEW: u32 = 0x01;
 pub(super) const READ: u32 = 0x02;
 pub(super) const WRITE: u32 = 0x04;
@@ -11,10 +11,10 @@ pub(super) const SEARCH: u32 = 0x08;
 pub(super) const LINK: u32 = 0x10;
 pub(super) const SETATTR: u32 = 0x20;
 
-/// Keyrings that a search goes down in below the one that it starts in.
+/// Maximum depth of a search below its first keyring.
 const MAX_DEPTH: usize = 6;
 
-/// A key that has been found.
+/// Result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub key: i32,
@@ -22,27 +22,28 @@ pub(super) struct Found {
     pub possessed: bool,
 }
 
-/// A search for the key of one place.
+/// Search for the key with one index.
 pub(super) struct Search<'a> {
     at: &'a Index,
-    /// The only key that will do.
+    /// Serial number that the key must have.
     only: Option<i32>,
-    /// Who looks for it; `None` for the kernel, which needs no rights and is told of rings that lie too deep.
+    /// Credentials of the searcher. `None` for the kernel, which needs no rights and gets an error for
+    /// keyrings nested too deeply.
     who: Option<&'a Credentials>,
     possessed: bool,
-    /// True if keys that are not to be used any more are passed over, with an error at the end.
+    /// True if unusable keys are skipped and determine the error.
     checks_state: bool,
-    /// True if expired ones are so without an error.
+    /// True if expired keys are skipped without an error.
     forgives_expired: bool,
     now: i64,
-    /// The error at the end.
+    /// Error if nothing is found.
     error: Errno,
-    /// The keyrings that have been searched, with their depths: several ways may lead to one.
+    /// Keyrings searched, with their depths; several paths may lead to one keyring.
     seen: Set<(i32, usize)>,
 }
 
 impl<'a> Search<'a> {
-    /// A search for a key that is to be used.
+    /// Search for a usable key.
     pub fn usable(at: &'a Index, who: &'a Credentials, now: i64) -> Search<'a> {
         Search {
             at,
@@ -56,11 +57,11 @@ impl<'a> Search<'a> {
             seen: Set::new(),
         }
     }
-    /// The search of `request_key(2)`.
+    /// Search of `request_key(2)`.
     pub fn forgiving_expired(self) -> Search<'a> {
         Search { forgives_expired: true, ..self }
     }
-    /// A search for one key in whatever state.
+    /// Search for one key in any state.
     fn only(at: &'a Index, key: i32, who: Option<&'a Credentials>) -> Search<'a> {
         Search {
             at,
@@ -76,14 +77,14 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The end of a search below one keyring.
+/// Outcome of a search below one keyring.
 enum End {
     Found(i32),
     Failed(Errno),
 }
 
 impl KeyTable {
-    /// `EACCES` unless the holder of these credentials has a right to a key.
+    /// Checks that the credentials grant a right to a key: `EACCES`.
     pub(super) fn check_right(&self, found: Found, who: &Credentials, right: u32) -> Result<(), Errno> {
         let entry = self.entry(found.key);
         let in_group = || who.fsgid == entry.gid || who.groups.binary_search(&entry.gid).is_ok();
@@ -98,7 +99,7 @@ impl KeyTable {
         if (entry.perm >> shift | possessor) & right == right { Ok(()) } else { Err(Errno::EACCES) }
     }
 
-    /// Looks at one key: `Ok(None)` if it is another than the one looked for.
+    /// Compares one key with the search; `Ok(None)` if it is not the key sought.
     fn consider(&self, key: i32, search: &Search<'_>) -> Result<Option<i32>, Option<Errno>> {
         let entry = self.entry(key);
         if search.checks_state {
@@ -122,7 +123,7 @@ impl KeyTable {
         Ok(Some(key))
     }
 
-    /// Searches a keyring and those below it.
+    /// Searches a keyring and the keyrings below it.
     pub(super) fn search(&self, from: Found, mut search: Search<'_>) -> Result<Found, Errno> {
         if self.entry(from.key).kind != KeyType::Keyring {
             return Err(Errno::ENOTDIR);
@@ -132,7 +133,7 @@ impl KeyTable {
         }
         search.possessed = from.possessed;
         let found = |key| Ok(Found { key, possessed: from.possessed });
-        // The keyring itself may be what is looked for.
+        // The first keyring itself may match.
         if self.entry(from.key).index() == *search.at {
             match self.consider(from.key, &search) {
                 Ok(Some(key)) => return found(key),
@@ -178,7 +179,7 @@ impl KeyTable {
         None
     }
 
-    /// Checks that a keyring can link to another: `EDEADLK` if that leads to it, `ELOOP` if it lies too deep.
+    /// Checks a link from one keyring to another: `EDEADLK` for a cycle, `ELOOP` if the nesting is too deep.
     pub(super) fn check_cycle(&self, ring: i32, below: i32) -> Result<(), Errno> {
         let at = self.entry(ring).index();
         let from = Found { key: below, possessed: true };
@@ -189,8 +190,9 @@ impl KeyTable {
         }
     }
 
-    /// Searches all keyrings of a thread: its own, its process's, and its session's or else its user's. A key that is known
-    /// not to exist counts for more than one that is not there, and that for more than rings that could not be searched.
+    /// Searches the keyrings of a thread: the thread keyring, the process keyring, and the session keyring or
+    /// else the user session keyring. A negative key takes precedence over a missing one, and that over
+    /// keyrings that could not be searched.
     pub(super) fn search_task<'a>(
         &self,
         rings: &TaskKeyrings,
@@ -210,13 +212,13 @@ impl KeyTable {
         Err(absent.unwrap_or(other))
     }
 
-    /// True if a key is found from a thread's keyrings.
+    /// True if a search from the thread's keyrings finds the key.
     pub(super) fn is_possessed(&self, key: i32, rings: &TaskKeyrings, who: &Credentials) -> bool {
         let at = self.entry(key).index();
         self.search_task(rings, who.ruid, || Search::only(&at, key, Some(who))).is_ok()
     }
 
-    /// The keyring of this name that was made first of those that somebody may join.
+    /// Oldest keyring with this name that the credentials may join.
     pub(super) fn ring_named(&self, name: &[u8], who: &Credentials) -> Option<i32> {
         let joinable = |serial: i32, entry: &Entry| {
             entry.kind == KeyType::Keyring

@@ -9,7 +9,7 @@ fn user(uid: u32) -> Credentials {
     Credentials::of_user(uid, uid, Vec::new())
 }
 
-/// A thread of a user, at a time that stands still unless a test moves it.
+/// Thread of a user with a clock that only a test advances.
 struct Task {
     rings: TaskKeyrings,
     who: Credentials,
@@ -103,7 +103,7 @@ fn possession_and_ownership_give_rights() {
     task.on(&mut table).set_permissions(key, 0x3f01_0000).unwrap();
     assert_eq!(twin.on(&mut table).describe(key).unwrap(), b"user;5;5;3f010000;k\0");
     assert_eq!(twin.on(&mut table).read(key, 0), Err(Errno::EACCES));
-    // What searching may find, its possessor may read.
+    // A possessor may read a key that a search finds.
     task.on(&mut table).set_permissions(key, KEY_POS_SEARCH | KEY_POS_SETATTR).unwrap();
     assert_eq!(task.on(&mut table).read(key, 0), Ok(b"secret".to_vec()));
     assert_eq!(task.on(&mut table).change_owner(key, Some(6), None), Err(Errno::EACCES));
@@ -154,7 +154,7 @@ fn a_key_that_cannot_be_made_is_known_not_to_exist_for_a_minute() {
     assert!(task.on(&mut table).list().contains("I--Q-N-     1   1m 3f010000     5     5 user      k\n"));
     task.now += 60;
     assert_eq!(request(&mut task, &mut table), Err(Errno::ENOENT));
-    // A payload makes it exist.
+    // A payload instantiates the key.
     task.add(&mut table, "k", KEY_SPEC_PROCESS_KEYRING).unwrap();
     assert!(request(&mut task, &mut table).is_ok());
     assert_eq!(task.on(&mut table).request(b"keyring", "k".into(), Some(vec![]), 0), Err(Errno::EPERM));
@@ -192,7 +192,7 @@ fn an_invalidated_key_goes_at_once() {
 fn quotas_are_reached_exactly() {
     let (mut table, mut task) = (table(), Task::of(5));
     *table.limit(KeyLimit::MaxBytes) = 100;
-    // A keyring of the process, its name and the end of that.
+    // Charges: the process keyring, its name and the terminating NUL.
     task.on(&mut table).ring_number(KEY_SPEC_PROCESS_KEYRING, true).unwrap();
     let mut add = |len: usize| {
         let mut caller = task.on(&mut table);
@@ -220,7 +220,7 @@ fn children_share_the_session_alone() {
     let child = table.inherit(&task.rings, false, &task.who);
     assert_eq!((child.thread, child.process, child.session), (None, None, Some(session)));
     table.executed(&mut task.rings);
-    // The other thread has the process's keyring still.
+    // The other thread still holds the process keyring.
     assert!(table.keys.contains_key(&key));
     for rings in [thread, child, task.rings] {
         table.ended(rings);
@@ -234,7 +234,7 @@ fn sessions_are_joined_by_name() {
     let named =
         |task: &mut Task, table: &mut KeyTable| task.on(table).join_session(Some("s".into())).unwrap();
     let own = named(&mut task, &mut table);
-    // Nobody may search it who does not possess it.
+    // A thread that does not possess the keyring may not search it.
     assert_ne!(named(&mut other, &mut table), own);
     task.on(&mut table).set_permissions(own, 0x3f1b_0000).unwrap();
     assert_eq!((named(&mut other, &mut table), named(&mut other, &mut table)), (own, 0));
@@ -254,7 +254,7 @@ fn user_keyrings_stay_and_cannot_be_taken_by_their_name() {
     assert_ne!(forged, own);
     let session = task.on(&mut table).ring_number(KEY_SPEC_SESSION_KEYRING, false).unwrap();
     assert_eq!(task.on(&mut table).ring_number(KEY_SPEC_USER_SESSION_KEYRING, false), Ok(session));
-    // To write to the session makes one of the thread's own.
+    // Writing to the session keyring creates one for the thread.
     assert_ne!(task.on(&mut table).ring_number(KEY_SPEC_SESSION_KEYRING, true), Ok(session));
     table.ended(std::mem::take(&mut task.rings));
     assert_eq!(task.on(&mut table).ring_number(KEY_SPEC_USER_KEYRING, false), Ok(own));

@@ -1,47 +1,47 @@
-//! File systems that are mounted, and the space of those in memory.
+//! Mounted file systems, and the space accounting of those in memory.
 
 use super::MountFlags;
 use crate::ids::InodeKey;
 use belljar_linux_abi::Errno;
 
-/// A mounted file system.
+/// Mounted file system.
 #[derive(Clone, Debug)]
 pub struct FileSystem {
-    /// Its kind, as `mount(2)` names it.
+    /// File system type as passed to `mount(2)`.
     pub kind: &'static str,
-    /// Its own root.
+    /// Root inode.
     pub root: InodeKey,
-    /// Its flags.
+    /// Superblock flags.
     pub flags: MountFlags,
-    /// True if it is one of the seeds.
+    /// True for a seed.
     pub seed: bool,
-    /// The user namespace that it was mounted from.
+    /// User namespace of the process that mounted it.
     pub owner: u32,
-    /// Its limits and their use, if it is a tmpfs.
+    /// Limits and usage of a tmpfs.
     pub room: Option<Room>,
-    /// Its further options as `/proc/mounts` shows them.
+    /// Further options as shown in `/proc/mounts`.
     pub options: String,
 }
 
-/// Space and number of files of a tmpfs.
+/// Limits and usage of a tmpfs: bytes and inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
-    /// Most bytes; 0: as many as there are.
+    /// Maximum bytes; 0 for unlimited.
     pub bytes: u64,
-    /// Bytes in use.
+    /// Bytes used.
     pub used_bytes: u64,
-    /// Most files; 0: as many as there are.
+    /// Maximum inodes; 0 for unlimited.
     pub files: u64,
-    /// Files in use.
+    /// Inodes used.
     pub used_files: u64,
 }
 
 impl Room {
-    /// Bytes that are left.
+    /// Bytes available.
     pub fn bytes_left(&self) -> u64 {
         if self.bytes == 0 { u64::MAX } else { self.bytes.saturating_sub(self.used_bytes) }
     }
-    /// `ENOSPC` if there must not be one more file.
+    /// Checks that another file fits: `ENOSPC`.
     pub fn check_file(&self) -> Result<(), Errno> {
         if self.files != 0 && self.used_files >= self.files { Err(Errno::ENOSPC) } else { Ok(()) }
     }

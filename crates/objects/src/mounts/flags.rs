@@ -3,16 +3,16 @@
 use bitflags::bitflags;
 
 bitflags! {
-    /// Flags of mounts and of file systems, by the numbers of `mount(2)`.
+    /// Mount and superblock flags, with the values of `mount(2)`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct MountFlags: u64 {
         /// `MS_RDONLY`.
         const READ_ONLY = 1;
-        /// `MS_NOSUID`: set-user-ID bits have no effect.
+        /// `MS_NOSUID`: set-user-ID and set-group-ID bits have no effect.
         const NO_SUID = 2;
-        /// `MS_NODEV`: devices cannot be opened.
+        /// `MS_NODEV`: device files cannot be opened.
         const NO_DEVICES = 4;
-        /// `MS_NOEXEC`: nothing can be executed.
+        /// `MS_NOEXEC`: files cannot be executed.
         const NO_EXEC = 8;
         /// `MS_SYNCHRONOUS`.
         const SYNCHRONOUS = 16;
@@ -34,30 +34,30 @@ bitflags! {
 }
 
 impl MountFlags {
-    /// Those that forbid something.
+    /// Restricting flags.
     pub const FORBIDDING: MountFlags = MountFlags::READ_ONLY
         .union(MountFlags::NO_SUID)
         .union(MountFlags::NO_DEVICES)
         .union(MountFlags::NO_EXEC);
-    /// Those that belong to a mount rather than to its file system.
+    /// Per-mount flags.
     pub const OF_MOUNT: MountFlags = MountFlags::READ_ONLY
         .union(MountFlags::NO_SUID)
         .union(MountFlags::NO_DEVICES)
         .union(MountFlags::NO_EXEC)
         .union(MountFlags::NO_LINKS)
         .union(MountFlags::ACCESS_TIMES);
-    /// Those that say when access times are kept.
+    /// Access time flags.
     pub const ACCESS_TIMES: MountFlags = MountFlags::NO_ACCESS_TIME
         .union(MountFlags::NO_DIRECTORY_ACCESS_TIME)
         .union(MountFlags::RELATIVE_ACCESS_TIME);
-    /// Those that belong to a file system.
+    /// Superblock flags.
     pub const OF_FILE_SYSTEM: MountFlags = MountFlags::READ_ONLY
         .union(MountFlags::SYNCHRONOUS)
         .union(MountFlags::MANDATORY_LOCKS)
         .union(MountFlags::DIRECTORIES_SYNCHRONOUS)
         .union(MountFlags::LAZY_TIME);
 
-    /// The flags as `/proc/mounts` shows them after `rw` or `ro`.
+    /// Flags as shown in `/proc/mounts` after `rw` or `ro`.
     pub fn shown(self) -> String {
         const NAMES: [(MountFlags, &str); 11] = [
             (MountFlags::SYNCHRONOUS, ",sync"),

@@ -1,50 +1,50 @@
-//! Options of file systems, as `mount(2)` and `fsconfig(2)` are given them, and which kinds there are.
+//! File system types, and their options in `mount(2)` and `fsconfig(2)`.
 
 use super::Room;
 use belljar_linux_abi::Errno;
 
-/// Memory of a host, half of which a tmpfs may take.
+/// Memory of a host in bytes, half of which a tmpfs may use by default.
 const MEMORY: u64 = 4 << 30;
 /// Default limits of a tmpfs.
 const DEFAULT_BYTES: u64 = MEMORY / 2;
 const DEFAULT_FILES: u64 = MEMORY / 4_096 / 2;
 
-/// File systems of Linux that lie on block devices or have a server: none can be mounted.
+/// File system types of Linux that need a block device or a server. They cannot be mounted.
 const OTHERS: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "overlay", "nfs", "9p", "fuse"];
 
-/// The kinds of file systems that can be mounted.
+/// File system types that can be mounted.
 const KNOWN: &[&[u8]] = &[b"tmpfs", b"ramfs", b"proc", b"sysfs", b"devtmpfs", b"devpts"];
 
-/// True if file systems of a kind can be mounted.
+/// True if the file system type can be mounted.
 pub fn is_known(kind: &[u8]) -> bool {
     KNOWN.contains(&kind)
 }
 
-/// True if Linux has file systems of a kind that lie on block devices or have a server.
+/// True if Linux has the file system type but needs a block device or a server for it.
 pub fn is_of_linux(kind: &str) -> bool {
     OTHERS.contains(&kind)
 }
 
-/// The owner, mode and limits of a new file system in memory.
+/// Mount options of a tmpfs or ramfs.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryOptions {
-    /// Mode of its root.
+    /// Mode of the root directory.
     pub mode: u32,
-    /// Its owner.
+    /// Owner of the root directory.
     pub uid: u32,
-    /// Its group.
+    /// Group of the root directory.
     pub gid: u32,
-    /// Its limits; `None` for a ramfs.
+    /// Limits; `None` for a ramfs.
     pub room: Option<Room>,
-    /// Them as `/proc/mounts` shows them.
+    /// Options as shown in `/proc/mounts`.
     pub shown: String,
 }
 
-/// `EINVAL` for an option that a kind of file system does not know.
+/// Checks one option of a file system type: `EINVAL` if it is unknown.
 pub fn check_options(kind: &[u8], option: &[u8]) -> Result<(), Errno> {
     match kind {
         b"tmpfs" | b"ramfs" => options_of(kind, option, (0, 0), None).map(drop),
-        // How processes of others are hidden has one answer here.
+        // Only the default of `hidepid` is supported.
         b"proc" if option == b"hidepid=0" => Ok(()),
         b"devpts"
             if [&b"newinstance"[..], b"ptmxmode", b"mode", b"gid"]
@@ -58,7 +58,7 @@ pub fn check_options(kind: &[u8], option: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Options of a tmpfs or ramfs; `EINVAL` for those that a tmpfs does not know.
+/// Parses the options of a tmpfs or ramfs; `EINVAL` for options that a tmpfs does not know.
 pub fn options_of(
     kind: &[u8],
     data: &[u8],
@@ -79,7 +79,7 @@ pub fn options_of(
             |radix| value.and_then(|value| u32::from_str_radix(value, radix).ok()).ok_or(Errno::EINVAL);
         match name {
             "mode" => options.mode = number(8)? & 0o7777,
-            // Whatever else it is given, it has always passed over.
+            // A ramfs ignores unknown options, as it always has on Linux.
             _ if !is_tmpfs => {}
             "uid" => options.uid = number(10)?,
             "gid" => options.gid = number(10)?,
@@ -102,7 +102,7 @@ pub fn options_of(
     Ok(options)
 }
 
-/// Options as `/proc/mounts` shows them: those that are not the default.
+/// Options that differ from the defaults, as shown in `/proc/mounts`.
 fn shown(options: &MemoryOptions) -> String {
     let Some(room) = options.room else {
         return if options.mode == 0o755 { String::new() } else { format!(",mode={:o}", options.mode) };
@@ -118,7 +118,7 @@ fn shown(options: &MemoryOptions) -> String {
     parts.into_iter().filter_map(|(is_set, text)| is_set.then_some(text)).collect()
 }
 
-/// A size as tmpfs(5) writes it: with a suffix, or in per cent of the memory.
+/// Parses a size of tmpfs(5): with a suffix, or in per cent of the memory.
 fn size(value: Option<&str>) -> Result<u64, Errno> {
     let value = value.ok_or(Errno::EINVAL)?;
     let digits = value.trim_end_matches(|letter: char| !letter.is_ascii_digit());

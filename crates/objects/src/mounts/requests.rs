@@ -1,17 +1,17 @@
-//! Flags of `mount(2)` and attributes of `mount_setattr(2)` and `fsmount(2)`: which change they ask for.
+//! Decoding of the flags of `mount(2)` and the attributes of `mount_setattr(2)` and `fsmount(2)`.
 
 use super::{MountFlags, Propagation};
 use belljar_linux_abi::{Errno, c};
 
-/// The upper half of the flags that older programs pass, `MS_MGC_VAL`.
+/// Upper half of the flags passed by old programs, `MS_MGC_VAL`.
 const MAGIC: u64 = 0xc0ed_0000;
 const MAGIC_MASK: u64 = 0xffff_0000;
-/// `MS_NOUSER`, which only the kernel itself uses.
+/// `MS_NOUSER`, reserved for the kernel.
 pub const NO_USER: u64 = 1 << 31;
 /// `MS_SILENT`.
 const SILENT: u64 = 1 << 15;
 
-/// `MOUNT_ATTR_*`: access times are one field.
+/// `MOUNT_ATTR_*`; the access time attributes form one field.
 const ACCESS_TIMES: u64 = 0x70;
 const NO_ACCESS_TIME: u64 = 0x10;
 const STRICT_ACCESS_TIME: u64 = 0x20;
@@ -24,25 +24,25 @@ const ATTRIBUTES: &[(u64, MountFlags)] = &[
     (0x20_0000, MountFlags::NO_LINKS),
 ];
 
-/// Which change of mounts a call of `mount(2)` asks for.
+/// Operation that a call of `mount(2)` requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MountChange {
-    /// Of a mount's flags.
+    /// Change of a mount's flags.
     RemountBind,
-    /// Of a file system's flags and options.
+    /// Change of a file system's flags and options.
     Remount,
-    /// A directory or file is shown at another place too.
+    /// Bind mount of a directory or file.
     Bind,
-    /// Of what a mount has in common with its peers.
+    /// Change of the propagation type.
     Propagation(Propagation),
-    /// A mount goes to another place.
+    /// Move of a mount.
     Move,
-    /// A new mount.
+    /// New mount.
     New,
 }
 
 impl MountChange {
-    /// Which change flags ask for, in Linux's order.
+    /// Operation requested by `flags`, with the precedence of Linux.
     pub fn of(flags: u64) -> Result<MountChange, Errno> {
         if flags & c::MS_REMOUNT != 0 {
             return Ok(if flags & c::MS_BIND != 0 { MountChange::RemountBind } else { MountChange::Remount });
@@ -57,12 +57,12 @@ impl MountChange {
     }
 }
 
-/// Flags without the mark of older programs.
+/// Removes `MS_MGC_VAL` from the flags.
 pub fn without_magic(flags: u64) -> u64 {
     if flags & MAGIC_MASK == MAGIC { flags & !MAGIC_MASK } else { flags }
 }
 
-/// The flags that make mounts share what is mounted below them.
+/// Propagation flags.
 const SHARING: [(u64, Propagation); 4] = [
     (c::MS_SHARED, Propagation::Shared),
     (c::MS_PRIVATE, Propagation::Private),
@@ -70,13 +70,13 @@ const SHARING: [(u64, Propagation); 4] = [
     (c::MS_UNBINDABLE, Propagation::Unbindable),
 ];
 
-/// The propagation that a flag stands for. `EINVAL` for anything but one of those flags.
+/// Propagation type of a flag. `EINVAL` for other flags.
 pub fn propagation_of(flag: u64) -> Result<Propagation, Errno> {
     SHARING.iter().find(|(known, _)| *known == flag).map(|(_, to)| *to).ok_or(Errno::EINVAL)
 }
 
-/// The flags of the mount that a call asks for: access times are kept relatively unless it says otherwise, and a remount
-/// that does not speak of them leaves them as they are `now`.
+/// Mount flags requested by a call. `MS_RELATIME` is the default, and a remount without access time flags
+/// keeps those of `now`.
 pub fn wanted_flags(flags: u64, now: MountFlags) -> MountFlags {
     let mut wanted = MountFlags::from_bits_truncate(flags);
     if !wanted.contains(MountFlags::NO_ACCESS_TIME) {
@@ -92,7 +92,7 @@ pub fn wanted_flags(flags: u64, now: MountFlags) -> MountFlags {
     wanted
 }
 
-/// The flags that attributes stand for. `EINVAL` for unknown ones.
+/// Mount flags of `MOUNT_ATTR_*` attributes. `EINVAL` for unknown attributes.
 pub fn flags_of(attributes: u64) -> Result<MountFlags, Errno> {
     let known = ATTRIBUTES.iter().fold(ACCESS_TIMES, |all, (bit, _)| all | bit);
     if attributes & !known != 0 {
@@ -108,7 +108,7 @@ pub fn flags_of(attributes: u64) -> Result<MountFlags, Errno> {
     }
 }
 
-/// A change of a mount's flags.
+/// Flags to set and to clear, `mount_setattr(2)`.
 #[derive(Clone, Copy, Debug)]
 pub struct FlagsChange {
     set: MountFlags,
@@ -116,7 +116,8 @@ pub struct FlagsChange {
 }
 
 impl FlagsChange {
-    /// `EINVAL` for what is not known, and for access times that are set without being cleared.
+    /// Decodes the attributes. `EINVAL` for unknown or unsupported ones, and for an access time that is set
+    /// without clearing the field.
     pub fn of(set: u64, cleared: u64, user_namespace: u64) -> Result<FlagsChange, Errno> {
         const ID_MAPPED: u64 = 0x10_0000;
         if (set | cleared) & ID_MAPPED != 0 || user_namespace > i32::MAX as u64 {
@@ -137,7 +138,7 @@ impl FlagsChange {
         }
         Ok(FlagsChange { set: new, cleared: old })
     }
-    /// Flags after it.
+    /// Applies the change to `flags`.
     pub fn applied(self, flags: MountFlags) -> MountFlags {
         (flags - self.cleared) | self.set
     }

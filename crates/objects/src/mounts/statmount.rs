@@ -1,15 +1,15 @@
-//! `struct statmount`, by which programs are told of a mount without texts.
+//! `struct statmount`, the binary description of a mount.
 
 use super::MountFlags;
 use super::text::MountLine;
 use belljar_linux_abi::{Errno, c};
 
-/// Identifiers that are not used again, `STATX_MNT_ID_UNIQUE`, are the numbers of mounts behind this one.
+/// Offset of unique mount ids, `STATX_MNT_ID_UNIQUE`, from mount ids.
 pub const UNIQUE: u64 = 1 << 31;
-/// The length of `struct statmount` without its strings.
+/// Length of `struct statmount` without its strings, in bytes.
 pub const STATMOUNT_LEN: usize = 512;
 
-/// Parts of `struct statmount` that can be asked for, `STATMOUNT_*`.
+/// Parts of `struct statmount` that can be requested, `STATMOUNT_*`.
 mod part {
     pub const SYSTEM: u64 = 0x1;
     pub const MOUNT: u64 = 0x2;
@@ -25,13 +25,13 @@ mod part {
     pub const SECURITY_ARRAY: u64 = 0x800;
     pub const SUPPORTED: u64 = 0x1000;
     pub const ID_MAPS: u64 = 0x6000;
-    /// Those that are strings.
+    /// Parts that are strings.
     pub const STRINGS: u64 =
         ROOT | POINT | KIND | OPTIONS | SUBTYPE | SOURCE | OPTION_ARRAY | SECURITY_ARRAY | ID_MAPS;
     pub const ALL: u64 = SYSTEM | MOUNT | PROPAGATE_FROM | NAMESPACE | SUPPORTED | STRINGS;
 }
 
-/// A `struct statmount` that is being filled: its words and its strings.
+/// Builder of a `struct statmount`: the fixed part and the strings.
 struct Answer {
     fixed: [u8; STATMOUNT_LEN],
     strings: Vec<u8>,
@@ -46,7 +46,8 @@ impl Answer {
     fn put64(&mut self, at: usize, value: u64) {
         self.fixed[at..at + 8].copy_from_slice(&value.to_ne_bytes());
     }
-    /// A string whose place goes to `at`; an empty one is left out. `EOVERFLOW` without room for it.
+    /// Adds a string and stores its offset at `at`; an empty string is omitted. `EOVERFLOW` if the buffer is
+    /// too small.
     fn put_string(&mut self, part: u64, at: usize, text: &[u8]) -> Result<(), Errno> {
         if text.is_empty() {
             return Ok(());
@@ -64,7 +65,7 @@ impl Answer {
 }
 
 impl MountLine<'_> {
-    /// Its identifier that is not used again.
+    /// Unique mount id.
     pub fn unique_id(&self) -> u64 {
         UNIQUE + u64::from(self.id)
     }
@@ -84,7 +85,7 @@ impl MountLine<'_> {
         let set = NAMES.iter().filter(|(flag, _)| self.flags.contains(*flag));
         set.fold(if loose { 0 } else { STRICT_ACCESS_TIME }, |all, (_, bit)| all | bit)
     }
-    /// `MS_SHARED` and its relatives.
+    /// Propagation flags, `MS_SHARED` and related ones.
     fn propagation(&self) -> u64 {
         let kinds = [
             (self.group.is_some(), c::MS_SHARED),
@@ -96,8 +97,8 @@ impl MountLine<'_> {
             kinds => kinds,
         }
     }
-    /// The bytes of a `struct statmount` with the parts of `mask` for a buffer of `room` bytes, as `do_statmount` has them. `magic`
-    /// is the magic number of its file system, `namespace` the number of its namespace.
+    /// Encodes the parts of `mask` for a buffer of `room` bytes, as Linux's `do_statmount` does. `magic` is
+    /// the magic number of the file system, `namespace` the id of the mount namespace.
     pub fn statmount(&self, mask: u64, room: usize, magic: u64, namespace: u64) -> Result<Vec<u8>, Errno> {
         if mask & part::STRINGS != 0 && room == STATMOUNT_LEN {
             return Err(Errno::EOVERFLOW);

@@ -5,7 +5,7 @@ use crate::process_files::ProcessFile;
 use belljar_linux_abi::c;
 use std::fmt::Write;
 
-/// The file that shows mounts.
+/// Format of a mount table file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MountsForm {
     /// `mounts`.
@@ -17,7 +17,7 @@ pub enum MountsForm {
 }
 
 impl MountsForm {
-    /// The form of a file of a process; `None` for those that do not show mounts.
+    /// Format of a file in `/proc/<pid>`; `None` for files that are not mount tables.
     pub fn of(file: ProcessFile) -> Option<MountsForm> {
         match file {
             ProcessFile::Mounts => Some(MountsForm::Mounts),
@@ -28,34 +28,34 @@ impl MountsForm {
     }
 }
 
-/// One line's content.
+/// Content of a line.
 #[derive(Clone, Debug)]
 pub struct MountLine<'a> {
-    /// The mount's number.
+    /// Mount id.
     pub id: u32,
-    /// That of the mount that it is in.
+    /// Mount id of the parent mount.
     pub parent: u32,
-    /// The device of its file system.
+    /// Device number of the file system.
     pub device: u64,
-    /// Its root there.
+    /// Path of the root in the file system.
     pub root: Vec<u8>,
-    /// Its mount point.
+    /// Path of the mount point.
     pub path: Vec<u8>,
-    /// Its source.
+    /// Source of the mount.
     pub source: &'a [u8],
-    /// Its flags.
+    /// Mount flags.
     pub flags: MountFlags,
-    /// Its peer group, if it is shared.
+    /// Peer group of a shared mount.
     pub group: Option<u32>,
-    /// The peer group that it is a slave of.
+    /// Peer group of the master of a slave mount.
     pub master: Option<u32>,
     /// `MS_UNBINDABLE`.
     pub unbindable: bool,
-    /// Its file system.
+    /// File system.
     pub system: &'a FileSystem,
 }
 
-/// As seq_file(9) writes names into such lines.
+/// Name escaped as in seq_file(9).
 fn mangled(bytes: &[u8]) -> String {
     let mut text = Vec::new();
     for byte in bytes {
@@ -70,7 +70,7 @@ fn mangled(bytes: &[u8]) -> String {
 }
 
 impl MountLine<'_> {
-    /// The propagation fields of `mountinfo`.
+    /// Propagation fields of `mountinfo`.
     fn peers(&self) -> String {
         let mut peers = String::new();
         for (name, group) in [("shared", self.group), ("master", self.master)] {
@@ -83,7 +83,7 @@ impl MountLine<'_> {
         }
         peers
     }
-    /// Appends it.
+    /// Appends the line.
     pub fn put(&self, form: MountsForm, text: &mut String) {
         let ro = |flags: MountFlags| if flags.contains(MountFlags::READ_ONLY) { "ro" } else { "rw" };
         let (path, kind) = (mangled(&self.path), self.system.kind);

@@ -1,8 +1,8 @@
-//! Namespaces, `namespaces(7)`: the kinds of them, their numbers, and which of them a process is in. Those of mounts are in
-//! [`mounts`](crate::mounts), those of time in [`time_namespaces`](crate::time_namespaces).
+//! Namespaces, `namespaces(7)`: kinds, numbers, ownership, and the memberships of a process. Mount namespaces
+//! are in [`mounts`](crate::mounts), time namespaces in [`time_namespaces`](crate::time_namespaces).
 //!
-//! A namespace is a number of its kind; 0 is the one that a host starts with. Numbers are never given again, so what a
-//! namespace is called in `/proc/PID/ns` is the same in each run.
+//! A namespace is identified by its kind and a number; 0 is the initial one. Numbers are not reused, so the
+//! names in `/proc/PID/ns` are the same in each run.
 
 mod pids;
 mod users;
@@ -14,10 +14,10 @@ use crate::credentials::{Credentials, capability};
 use belljar_base::Map;
 use belljar_linux_abi::{Errno, c};
 
-/// The most namespaces of users, or of processes, that may lie in each other.
+/// Maximum nesting depth of user and PID namespaces.
 const MAX_LEVEL: u32 = 32;
 
-/// The requests of `ioctl_ns(2)`.
+/// Requests of `ioctl_ns(2)`.
 pub const NS_GET_USERNS: u64 = 0xb701;
 /// See [`NS_GET_USERNS`].
 pub const NS_GET_PARENT: u64 = 0xb702;
@@ -26,7 +26,7 @@ pub const NS_GET_NSTYPE: u64 = 0xb703;
 /// See [`NS_GET_USERNS`].
 pub const NS_GET_OWNER_UID: u64 = 0xb704;
 
-/// A kind of namespace: its names in `/proc/PID/ns`, and its flag of `clone(2)`.
+/// Kind of namespace, with its name in `/proc/PID/ns` and its `clone(2)` flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum NamespaceKind {
@@ -40,7 +40,7 @@ pub enum NamespaceKind {
     Uts,
 }
 
-/// Kinds with their names, their flags and the number of the first one of each as `/proc` shows it.
+/// Kinds with their names, their flags and the inode number of the initial namespace.
 const KINDS: [(NamespaceKind, &str, i32, u32); 8] = [
     (NamespaceKind::Cgroup, "cgroup", c::CLONE_NEWCGROUP, 0xefff_fffb),
     (NamespaceKind::Ipc, "ipc", c::CLONE_NEWIPC, 0xefff_ffff),
@@ -51,11 +51,11 @@ const KINDS: [(NamespaceKind, &str, i32, u32); 8] = [
     (NamespaceKind::User, "user", c::CLONE_NEWUSER, 0xefff_fffd),
     (NamespaceKind::Uts, "uts", c::CLONE_NEWUTS, 0xefff_fffe),
 ];
-/// Shown numbers of later namespaces begin here, those of each kind so far apart.
+/// First inode number of later namespaces, and the distance between kinds.
 const LATER: u32 = 0xf000_0000;
 const APART: u32 = 0x0100_0000;
 
-/// The flags of all kinds.
+/// Flags of all kinds.
 pub const ALL_KINDS: i32 = c::CLONE_NEWCGROUP
     | c::CLONE_NEWIPC
     | c::CLONE_NEWNS
@@ -70,21 +70,21 @@ impl NamespaceKind {
     pub fn all() -> impl Iterator<Item = NamespaceKind> {
         KINDS.iter().map(|(kind, ..)| *kind)
     }
-    /// Its name.
+    /// Name of the kind.
     pub fn name(self) -> &'static str {
         KINDS[self as usize].1
     }
-    /// Its flag of `clone(2)`.
+    /// `clone(2)` flag of the kind.
     pub fn flag(self) -> i32 {
         KINDS[self as usize].2
     }
-    /// The inode number of one of its namespaces.
+    /// Inode number of a namespace.
     pub fn shown(self, number: u32) -> u32 {
         if number == 0 { KINDS[self as usize].3 } else { LATER + self as u32 * APART + number }
     }
 }
 
-/// The links of `/proc/PID/ns`, and the kinds that they lead to.
+/// Links in `/proc/PID/ns` and the kinds of their targets.
 pub const LINKS: [(&str, NamespaceKind); 10] = [
     ("cgroup", NamespaceKind::Cgroup),
     ("ipc", NamespaceKind::Ipc),
@@ -98,7 +98,7 @@ pub const LINKS: [(&str, NamespaceKind); 10] = [
     ("uts", NamespaceKind::Uts),
 ];
 
-/// The namespaces that a process is in, but for those of mounts, time and users.
+/// Namespaces of a process, except mount, time and user namespaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct NamespaceMembership {
@@ -106,54 +106,55 @@ pub struct NamespaceMembership {
     pub ipc: u32,
     pub net: u32,
     pub pid: u32,
-    /// That of the children that it makes from now on.
+    /// PID namespace of children created from now on.
     pub pid_of_children: u32,
     pub uts: u32,
 }
 
 impl NamespaceMembership {
-    /// True if calls of a process have to heed them.
+    /// True if calls need translation: the process is in another PID or network namespace than the initial
+    /// one.
     pub fn is_parted(self) -> bool {
         self.pid != 0 || self.net != 0
     }
-    /// That of a child: its process namespace is the one that its parent has chosen.
+    /// Membership of a child, which is created in `pid_of_children`.
     pub fn for_child(self) -> NamespaceMembership {
         NamespaceMembership { pid: self.pid_of_children, ..self }
     }
 }
 
-/// A namespace that has nothing but an owner, and in one of names those.
+/// Namespace without state except its owner and, for UTS namespaces, names.
 #[derive(Clone, Debug, Default)]
 pub struct Plain {
-    /// The user namespace that owns it.
+    /// User namespace that owns it.
     pub owner: u32,
-    /// The node and domain name that programs have set there.
+    /// Host and domain name, where programs have set them.
     pub names: [Option<Vec<u8>>; 2],
 }
 
-/// Owners of namespaces, and the names of those that have no more than names; user namespace 0 owns the first of each kind.
+/// Owners of namespaces, and the state of UTS namespaces; user namespace 0 owns the initial one of each kind.
 #[derive(Debug, Default)]
 pub struct PlainNamespaces {
     first: Plain,
     later: Map<(NamespaceKind, u32), Plain>,
-    /// The last number that was given, by kind.
+    /// Last number assigned, by kind.
     last: [u32; KINDS.len()],
 }
 
 impl PlainNamespaces {
-    /// A namespace of a kind.
+    /// Namespace by kind and number.
     pub fn get(&self, kind: NamespaceKind, number: u32) -> &Plain {
         self.later.get(&(kind, number)).unwrap_or(&self.first)
     }
-    /// The same, to be changed.
+    /// Mutable namespace by kind and number.
     pub fn get_mut(&mut self, kind: NamespaceKind, number: u32) -> &mut Plain {
         self.later.get_mut(&(kind, number)).unwrap_or(&mut self.first)
     }
-    /// A namespace that is kept elsewhere has been made.
+    /// Records the owner of a namespace whose state is kept elsewhere.
     pub fn made(&mut self, kind: NamespaceKind, number: u32, owner: u32) {
         self.later.insert((kind, number), Plain { owner, ..Plain::default() });
     }
-    /// A new namespace with the names of another.
+    /// Creates a namespace with the names of another.
     pub fn copy(&mut self, kind: NamespaceKind, from: u32, owner: u32) -> u32 {
         let copy = Plain { owner, ..self.get(kind, from).clone() };
         self.last[kind as usize] += 1;
@@ -163,7 +164,7 @@ impl PlainNamespaces {
     }
 }
 
-/// All namespaces of a host but those of mounts and time, which have their owners here: they are made together.
+/// Namespaces of a host. Mount and time namespaces have only their owners here.
 #[derive(Debug, Default)]
 #[allow(missing_docs)]
 pub struct Namespaces {
@@ -173,7 +174,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// The user namespace that owns one; that of a user namespace is its parent, if it has one.
+    /// User namespace that owns a namespace; for a user namespace its parent, if it has one.
     pub fn owner(&self, kind: NamespaceKind, number: u32) -> Option<u32> {
         match kind {
             NamespaceKind::User => self.users.parent(number),
@@ -181,8 +182,8 @@ impl Namespaces {
             _ => Some(self.plain.get(kind, number).owner),
         }
     }
-    /// The namespace that `NS_GET_USERNS` or `NS_GET_PARENT` gives for another to a process: `EPERM` for one out of its reach, `EINVAL` for
-    /// a kind without parents.
+    /// Result of `NS_GET_USERNS` or `NS_GET_PARENT` for a process: `EPERM` if the namespace is out of its
+    /// scope, `EINVAL` for a kind without parents.
     pub fn related(
         &self,
         who: (&Credentials, NamespaceMembership),
@@ -204,11 +205,11 @@ impl Namespaces {
             }
         }
     }
-    /// Moves a process to new namespaces of the kinds that `flags` of `clone(2)` names, but for those of mounts, time and users;
-    /// the user namespace that it is in owns them.
+    /// Moves a process to new namespaces of the kinds in the `clone(2)` flags, except mount, time and user
+    /// namespaces. Its user namespace owns them.
     pub fn unshare(&mut self, flags: i32, of: &mut NamespaceMembership, owner: u32) -> Result<(), Errno> {
         if flags & c::CLONE_NEWPID != 0 {
-            // One that has chosen another for its children has to make one first.
+            // `EINVAL` if the process has chosen a namespace for its children and not created one yet.
             if of.pid != of.pid_of_children || !self.users.is_within(owner, self.pids.owner(of.pid)) {
                 return Err(Errno::EINVAL);
             }
@@ -227,7 +228,8 @@ impl Namespaces {
         }
         Ok(())
     }
-    /// Checks the rights of a process that `setns(2)` is to move to a namespace: `EINVAL` for the user namespace that it is in.
+    /// Checks the right of a process to enter a namespace by `setns(2)`. `EINVAL` for its current user
+    /// namespace.
     pub fn may_enter(&self, who: &Credentials, kind: NamespaceKind, number: u32) -> Result<(), Errno> {
         let admin = |namespace| self.users.allows(who, namespace, capability::SYS_ADMIN);
         let allowed = match kind {
@@ -238,8 +240,8 @@ impl Namespaces {
         };
         if allowed { Ok(()) } else { Err(Errno::EPERM) }
     }
-    /// Moves a process to a namespace of another kind than mounts, time and users: `setns(2)`. `EINVAL` for one of processes that is
-    /// not its own or within it.
+    /// Moves a process to a namespace of a kind other than mount, time and user, `setns(2)`. `EINVAL` for a
+    /// PID namespace that is not its own or a descendant.
     pub fn enter(&self, kind: NamespaceKind, number: u32, of: &mut NamespaceMembership) -> Result<(), Errno> {
         match kind {
             NamespaceKind::Cgroup => of.cgroup = number,

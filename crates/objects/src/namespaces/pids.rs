@@ -1,41 +1,42 @@
-//! Process namespaces, `pid_namespaces(7)`: a process has a number in its own namespace and in each one around it.
+//! PID namespaces, `pid_namespaces(7)`: a process has a pid in its own namespace and in each ancestor.
 //!
-//! The kernel knows a process and a thread by its number in the first namespace. Numbers are translated where programs of other
-//! namespaces give or get them: for most calls by [`translated`] and the table behind it.
+//! The kernel identifies processes and threads by their pids in the initial namespace, called global here.
+//! Pids are translated at the boundary to programs of other namespaces: for most calls by [`translated`] and
+//! its table.
 
 use super::MAX_LEVEL;
 use belljar_base::Map;
 use belljar_linux_abi::{Errno, c};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The most numbers of ended tasks that are remembered: messages and objects may name them.
+/// Maximum number of ended tasks whose pids are kept, since messages and objects may refer to them.
 const REMEMBERED: usize = 4_096;
-/// The number that stands for one that nobody has.
+/// Pid that no process has.
 const NOBODY: i32 = i32::MAX;
 
 #[derive(Debug)]
 struct PidNamespace {
     parent: u32,
     level: u32,
-    /// The user namespace that owns it.
+    /// User namespace that owns it.
     owner: u32,
-    /// The number that it gives next.
+    /// Next pid to assign.
     next: i32,
-    /// Its process 1; `None` before there is one.
+    /// Global pid of its init process; `None` before that exists.
     init: Option<i32>,
-    /// Its process 1 has ended: nobody can be made in it any more.
+    /// True after its init process has ended: no process can be created in it.
     over: bool,
-    /// What its numbers are in the first namespace, those of ended processes included while groups and sessions keep them.
+    /// Global pids by local pid, including those of ended processes that are still group or session ids.
     members: BTreeMap<i32, i32>,
 }
 
-/// The process namespaces of a host but the first.
+/// PID namespaces of a host except the initial one.
 #[derive(Debug, Default)]
 pub struct PidNamespaces {
     later: Vec<PidNamespace>,
-    /// The number in the first namespace, with a later one, and the number there.
+    /// Local pid by global pid and namespace.
     numbers: Map<(i32, u32), i32>,
-    /// Ended tasks that still have their numbers, with their namespaces, the first to end first.
+    /// Ended tasks that keep their pids, with their namespaces, oldest first.
     ended: VecDeque<(u32, i32)>,
 }
 
@@ -43,19 +44,19 @@ impl PidNamespaces {
     fn get(&self, number: u32) -> Option<&PidNamespace> {
         self.later.get((number as usize).checked_sub(1)?)
     }
-    /// True if numbers are what they are everywhere, since there is no other namespace.
+    /// True if only the initial namespace exists, so that no pid needs translation.
     pub fn is_empty(&self) -> bool {
         self.later.is_empty()
     }
-    /// The namespace that one lies in; `None` for the first.
+    /// Parent namespace; `None` for the initial one.
     pub fn parent(&self, number: u32) -> Option<u32> {
         self.get(number).map(|found| found.parent)
     }
-    /// The user namespace that owns one.
+    /// User namespace that owns a namespace.
     pub fn owner(&self, number: u32) -> u32 {
         self.get(number).map_or(0, |found| found.owner)
     }
-    /// True if a namespace is another, or lies in it.
+    /// True if a namespace is `outer` or a descendant of it.
     pub fn is_within(&self, number: u32, outer: u32) -> bool {
         let mut at = Some(number);
         while let Some(number) = at {
@@ -66,7 +67,7 @@ impl PidNamespaces {
         }
         false
     }
-    /// A new namespace in another. `ENOSPC` if they lie too deep.
+    /// Creates a namespace in `parent`. `ENOSPC` beyond the maximum depth.
     pub fn create(&mut self, parent: u32, owner: u32) -> Result<u32, Errno> {
         let level = self.get(parent).map_or(0, |found| found.level) + 1;
         if level > MAX_LEVEL {
@@ -76,11 +77,11 @@ impl PidNamespaces {
         self.later.push(PidNamespace { parent, level, owner, next: 1, init, over, members });
         Ok(self.later.len() as u32)
     }
-    /// `ENOMEM` for a namespace in which nobody can be made any more.
+    /// Checks that processes can still be created in a namespace: `ENOMEM`.
     pub fn check_open(&self, number: u32) -> Result<(), Errno> {
         if self.get(number).is_some_and(|found| found.over) { Err(Errno::ENOMEM) } else { Ok(()) }
     }
-    /// A process or thread is made in a namespace: it gets a number there and in each one around it.
+    /// Assigns pids to a new process or thread in its namespace and each ancestor.
     pub fn add(&mut self, number: u32, pid: i32) {
         let mut at = number;
         while let Some(found) = (at as usize).checked_sub(1).and_then(|n| self.later.get_mut(n)) {
@@ -94,7 +95,7 @@ impl PidNamespaces {
             at = found.parent;
         }
     }
-    /// A process or thread is no more, and no group or session has its number, which is forgotten some time later.
+    /// Schedules the removal of the pids of an ended process or thread that is no group or session id.
     pub fn forget(&mut self, number: u32, pid: i32) {
         self.ended.push_back((number, pid));
         if self.ended.len() > REMEMBERED
@@ -112,15 +113,16 @@ impl PidNamespaces {
             at = found.parent;
         }
     }
-    /// True for the process 1 of a namespace that programs have made.
+    /// True for the init process of a namespace other than the initial one.
     pub fn is_init(&self, number: u32, pid: i32) -> bool {
         self.init(number) == Some(pid)
     }
-    /// The process 1 of a namespace that programs have made, if it has one.
+    /// Global pid of the init process of a namespace other than the initial one, if it has one.
     pub fn init(&self, number: u32) -> Option<i32> {
         self.get(number).and_then(|found| found.init)
     }
-    /// The process 1 of a namespace ends; those that are in it or within it, with their numbers in the first one.
+    /// Closes a namespace whose init process ends. Returns the global pids of the members, descendants
+    /// included.
     pub fn end(&mut self, number: u32) -> Vec<i32> {
         let Some(found) = (number as usize).checked_sub(1).and_then(|n| self.later.get_mut(n)) else {
             return Vec::new();
@@ -128,11 +130,11 @@ impl PidNamespaces {
         found.over = true;
         found.members.values().copied().collect()
     }
-    /// True if a namespace's process 1 has ended.
+    /// True if the init process of a namespace has ended.
     pub fn is_over(&self, number: u32) -> bool {
         self.get(number).is_some_and(|found| found.over)
     }
-    /// The number of a process in a namespace; 0 if it has none there, and what is no number as it is.
+    /// Local pid of a process in a namespace; 0 if it has none there. Negative values are returned unchanged.
     pub fn shown(&self, number: u32, pid: i32) -> i32 {
         match number {
             0 => pid,
@@ -140,18 +142,18 @@ impl PidNamespaces {
             _ => self.numbers.get(&(pid, number)).copied().unwrap_or(0),
         }
     }
-    /// The process that a number of a namespace names, by its number in the first one.
+    /// Global pid of a local pid.
     pub fn found(&self, number: u32, pid: i32) -> Option<i32> {
         match self.get(number) {
             None => Some(pid),
             Some(found) => found.members.get(&pid).copied(),
         }
     }
-    /// The same for what is to be looked for anyhow: a number that nobody has, if it names nobody.
+    /// Global pid for a lookup: that of the local pid, or one that no process has.
     pub fn sought(&self, number: u32, pid: i32) -> i32 {
         self.found(number, pid).unwrap_or(NOBODY)
     }
-    /// Its numbers from one namespace down to its own, a tabulator before each: `NSpid` in `/proc/PID/status`.
+    /// Local pids from namespace `from` down to `own`, each after a tab: `NSpid` in `/proc/PID/status`.
     pub fn all_shown(&self, from: u32, own: u32, pid: i32) -> String {
         let mut numbers = Vec::new();
         let mut at = Some(own);
@@ -164,21 +166,21 @@ impl PidNamespaces {
     }
 }
 
-/// What an argument of a call names.
+/// Meaning of an argument of a system call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
-    /// A process, a thread or a group; 0 and negative numbers mean something else.
+    /// Pid of a process or thread, or a process group id; 0 and negative values are special.
     Task,
-    /// The same, and a group by its negative number.
+    /// As `Task`, or a process group as a negative number.
     TaskOrGroup,
-    /// A process if another argument says so.
+    /// Pid, if the argument with this index has this value.
     If(usize, u64),
 }
 
-/// An argument's place, and what it names.
+/// Index of an argument and its meaning.
 type Argument = (usize, Names);
 
-/// The calls with arguments that are processes, those arguments, and whether their result is one.
+/// System calls with pid arguments: the arguments, and true if the result is a pid.
 const CALLS: &[(i64, &[Argument], bool)] = &[
     (c::SYS_getpgid, &[(0, Names::Task)], true),
     (c::SYS_getsid, &[(0, Names::Task)], true),
@@ -223,7 +225,7 @@ const CALLS: &[(i64, &[Argument], bool)] = &[
     (c::SYS_fcntl, &[(2, Names::If(1, c::F_SETOWN as u64))], false),
 ];
 
-/// The arguments of a call of a program in a namespace as the kernel has them, and whether the result is a process's number.
+/// Arguments of a system call translated from a namespace to global pids, and true if the result is a pid.
 pub fn translated(all: &PidNamespaces, namespace: u32, number: u32, mut args: [u64; 6]) -> ([u64; 6], bool) {
     let Some((_, names, result)) = CALLS.iter().find(|(call, ..)| *call == i64::from(number)) else {
         return (args, false);

@@ -1,22 +1,22 @@
-//! User namespaces, `user_namespaces(7)`: users and groups are other numbers inside, and who has all rights inside has none outside.
+//! User namespaces, `user_namespaces(7)`: mappings of user and group ids, and the scope of capabilities.
 //!
-//! The kernel keeps ids as the first namespace has them. They are translated where programs give or get them: `make_kuid` and
-//! `from_kuid` of Linux.
+//! The kernel holds ids of the initial namespace. They are translated at the boundary to programs, as Linux's
+//! `make_kuid` and `from_kuid` do.
 
 use super::MAX_LEVEL;
 use crate::credentials::{Credentials, capability};
 use belljar_linux_abi::Errno;
 
-/// The id that is shown for one that has none in a namespace, `/proc/sys/kernel/overflowuid`.
+/// Id reported for an unmapped id, `/proc/sys/kernel/overflowuid`.
 pub const OVERFLOW_ID: u32 = 65_534;
-/// No id.
+/// Invalid id.
 const INVALID: u32 = u32::MAX;
-/// The most lines of a map.
+/// Maximum number of lines of a map.
 const MAX_LINES: usize = 340;
-/// A write must be shorter than a page.
+/// Page size in bytes; a write must be shorter.
 const PAGE: usize = 4_096;
 
-/// Users or groups.
+/// Kind of id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum IdKind {
@@ -24,7 +24,7 @@ pub enum IdKind {
     Group,
 }
 
-/// Successive ids of a namespace and what they are in the first one.
+/// Range of ids in a namespace and the corresponding ids of the initial namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     inside: u32,
@@ -42,16 +42,16 @@ impl Extent {
 struct UserNamespace {
     parent: u32,
     level: u32,
-    /// The user and group that made it, as the first namespace has them.
+    /// User and group id of the creator in the initial namespace.
     owner: (u32, u32),
-    /// By [`IdKind`]; empty until it is written.
+    /// Maps by [`IdKind`]; empty until written.
     maps: [Vec<Extent>; 2],
     setgroups: bool,
-    /// Its maker might have given files capabilities where it made it.
+    /// True if the creator had `CAP_SETFCAP` in the parent namespace.
     maker_could_set_capabilities: bool,
 }
 
-/// The user namespaces of a host but the first.
+/// User namespaces of a host except the initial one.
 #[derive(Debug, Default)]
 pub struct UserNamespaces(Vec<UserNamespace>);
 
@@ -59,19 +59,19 @@ impl UserNamespaces {
     fn get(&self, number: u32) -> Option<&UserNamespace> {
         self.0.get((number as usize).checked_sub(1)?)
     }
-    /// True if ids are what they are everywhere, since there is no other namespace.
+    /// True if only the initial namespace exists, so that no id needs translation.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// The namespace that one lies in; `None` for the first.
+    /// Parent namespace; `None` for the initial one.
     pub fn parent(&self, number: u32) -> Option<u32> {
         self.get(number).map(|found| found.parent)
     }
-    /// The user that made a namespace, as the first one has it.
+    /// User id of a namespace's creator, in the initial namespace.
     pub fn owner(&self, number: u32) -> u32 {
         self.get(number).map_or(0, |found| found.owner.0)
     }
-    /// True if a namespace is another, or lies in it.
+    /// True if a namespace is `outer` or a descendant of it.
     pub fn is_within(&self, number: u32, outer: u32) -> bool {
         let mut at = Some(number);
         while let Some(number) = at {
@@ -82,8 +82,8 @@ impl UserNamespaces {
         }
         false
     }
-    /// A new namespace in that of its maker, who gets all rights in it. `ENOSPC` if they lie too deep, `EPERM` for a maker who has
-    /// no ids there.
+    /// Creates a namespace below that of its creator, which enters it with all capabilities. `ENOSPC` beyond
+    /// the maximum depth, `EPERM` if the creator's ids are not mapped in the parent.
     pub fn create(&mut self, maker: &mut Credentials) -> Result<u32, Errno> {
         let parent = maker.user_namespace;
         let level = self.get(parent).map_or(0, |found| found.level) + 1;
@@ -107,14 +107,14 @@ impl UserNamespaces {
         self.enter(maker, number);
         Ok(number)
     }
-    /// A process enters a namespace, with all rights there: `set_cred_user_ns` of Linux.
+    /// Moves a process to a namespace with all capabilities there: `set_cred_user_ns` in Linux.
     pub fn enter(&self, who: &mut Credentials, number: u32) {
         who.capabilities = Default::default();
         who.user_namespace = number;
         who.root = self.to_kernel(number, IdKind::User, 0).unwrap_or(INVALID);
     }
-    /// True if a capability of a process holds for what belongs to a namespace: its own, one within it whose owner it is, or one
-    /// within that (`cap_capable`).
+    /// True if a process has a capability over a namespace: its own, a child whose owner it is, or a
+    /// descendant of such a child (`cap_capable`).
     pub fn allows(&self, who: &Credentials, target: u32, capability: u32) -> bool {
         let mut at = target;
         loop {
@@ -128,49 +128,50 @@ impl UserNamespaces {
             at = found.parent;
         }
     }
-    /// The same for any capability, which are these (`ptrace_may_access` compares sets only within a namespace).
+    /// True if `sets` covers all permitted capabilities of `other`, in the same namespace
+    /// (`ptrace_may_access` compares sets only within a namespace).
     pub fn covers(&self, who: &Credentials, sets: u64, other: &Credentials) -> bool {
         other.user_namespace == who.user_namespace && other.capabilities.permitted & !sets == 0
     }
-    /// The id that one of a namespace stands for.
+    /// Kernel id of an id in a namespace.
     pub fn to_kernel(&self, number: u32, kind: IdKind, id: u32) -> Option<u32> {
         let Some(found) = self.get(number) else { return (id != INVALID).then_some(id) };
         let extent = found.maps[kind as usize].iter().find(|e| Extent::maps(e.inside, e.count, id))?;
         Some(extent.outside + (id - extent.inside))
     }
-    /// The id that a namespace has for one.
+    /// Id in a namespace of a kernel id.
     #[allow(clippy::wrong_self_convention)]
     pub fn from_kernel(&self, number: u32, kind: IdKind, id: u32) -> Option<u32> {
         let Some(found) = self.get(number) else { return (id != INVALID).then_some(id) };
         let extent = found.maps[kind as usize].iter().find(|e| Extent::maps(e.outside, e.count, id))?;
         Some(extent.inside + (id - extent.outside))
     }
-    /// The same, as system calls show it.
+    /// Id in a namespace of a kernel id as system calls report it, [`OVERFLOW_ID`] if unmapped.
     pub fn shown(&self, number: u32, kind: IdKind, id: u32) -> u32 {
         match number {
             0 => id,
             _ => self.from_kernel(number, kind, id).unwrap_or(OVERFLOW_ID),
         }
     }
-    /// Makes ids of a namespace those of the kernel, `KEEP` left as it is; `None` if one has no meaning.
+    /// Kernel id of a system call's argument; `u32::MAX` is kept; `None` if the id is unmapped.
     pub fn given(&self, number: u32, kind: IdKind, id: u32) -> Option<u32> {
         if number == 0 || id == INVALID { Some(id) } else { self.to_kernel(number, kind, id) }
     }
-    /// True if the user and the group of a file have ids in a namespace (`privileged_wrt_inode_uidgid`).
+    /// True if user and group of a file are mapped in a namespace (`privileged_wrt_inode_uidgid`).
     pub fn knows_owner(&self, number: u32, (uid, gid): (u32, u32)) -> bool {
         number == 0
             || self.from_kernel(number, IdKind::User, uid).is_some()
                 && self.from_kernel(number, IdKind::Group, gid).is_some()
     }
-    /// True if processes of a namespace may call `setgroups(2)`.
+    /// True if processes in the namespace may call `setgroups(2)`.
     pub fn may_set_groups(&self, number: u32) -> bool {
         self.get(number).is_none_or(|found| found.setgroups && !found.maps[IdKind::Group as usize].is_empty())
     }
-    /// `/proc/PID/setgroups`.
+    /// Text of `/proc/PID/setgroups`.
     pub fn shown_setgroups(&self, number: u32) -> &'static str {
         if self.get(number).is_none_or(|found| found.setgroups) { "allow\n" } else { "deny\n" }
     }
-    /// Writes `/proc/PID/setgroups`: it can be denied until groups are mapped, and not be allowed again.
+    /// Writes `/proc/PID/setgroups`: `deny` is possible until the groups are mapped, and permanent.
     pub fn write_setgroups(&mut self, number: u32, text: &[u8]) -> Result<(), Errno> {
         let text = if text.len() < 8 { text } else { return Err(Errno::EINVAL) };
         let allow = match std::str::from_utf8(text).map(str::trim_end) {
@@ -190,7 +191,7 @@ impl UserNamespaces {
         found.setgroups = false;
         Ok(())
     }
-    /// `/proc/PID/uid_map` and `gid_map`, for a reader in a namespace.
+    /// Text of `/proc/PID/uid_map` or `gid_map` for a reader in a namespace.
     pub fn shown_map(&self, number: u32, kind: IdKind, reader: u32) -> String {
         let first = [Extent { inside: 0, outside: 0, count: INVALID }];
         let (extents, parent) =
@@ -202,7 +203,8 @@ impl UserNamespaces {
         };
         extents.iter().map(line).collect()
     }
-    /// Writes `/proc/PID/uid_map` or `gid_map` from its beginning, once: `map_write` of Linux, with its checks in its order.
+    /// Writes `/proc/PID/uid_map` or `gid_map` at offset 0, once: Linux's `map_write`, with its checks in the
+    /// same order.
     pub fn write_map(
         &mut self,
         number: u32,
@@ -226,7 +228,7 @@ impl UserNamespaces {
             return Err(Errno::EPERM);
         }
         for extent in &mut extents {
-            // All of them must be of one extent of the parent's.
+            // Each range must lie within one range of the parent.
             let last = extent.outside + (extent.count - 1);
             let ends = [extent.outside, last].map(|id| self.to_kernel(parent, kind, id));
             let (Some(first), Some(end)) = (ends[0], ends[1]) else { return Err(Errno::EPERM) };
@@ -238,7 +240,7 @@ impl UserNamespaces {
         self.0[number as usize - 1].maps[kind as usize] = extents;
         Ok(())
     }
-    /// `new_idmap_permitted` of Linux.
+    /// Permission to write a map, `new_idmap_permitted` in Linux.
     fn may_map(&self, number: u32, kind: IdKind, who: &Credentials, extents: &[Extent]) -> bool {
         let Some(found) = self.get(number) else { return false };
         let parent = found.parent;
@@ -269,7 +271,7 @@ impl UserNamespaces {
     }
 }
 
-/// The lines of a map: the first id inside, the first one in the parent, and how many.
+/// Parses the lines of a map: first id inside, first id in the parent, count.
 fn parse(text: &[u8]) -> Result<Vec<Extent>, Errno> {
     let text = std::str::from_utf8(text).map_err(|_| Errno::EINVAL)?;
     let text = text.split('\0').next().unwrap_or_default();
@@ -309,7 +311,7 @@ mod tests {
         let number = all.create(&mut own).unwrap();
         assert!(own.has(capability::SYS_ADMIN) && all.allows(&own, number, capability::SYS_ADMIN));
         assert!(!all.allows(&own, 0, capability::SYS_ADMIN) && !all.allows(&user(1_001), number, 0));
-        // Its owner outside has all rights in it.
+        // The owner outside has all capabilities in it.
         assert!(all.allows(&user(1_000), number, capability::SYS_ADMIN));
         assert_eq!(all.shown(number, IdKind::User, 1_000), OVERFLOW_ID);
         assert_eq!(all.write_map(number, IdKind::User, &own, b"0 1001 1\n"), Err(Errno::EPERM));
@@ -345,7 +347,7 @@ mod tests {
         assert_eq!(all.from_kernel(number, IdKind::User, 100_999), Some(999));
         assert_eq!(all.to_kernel(number, IdKind::User, 2_000), Some(5));
         let inner = all.create(&mut Credentials { user_namespace: number, euid: 100_000, ..own.clone() });
-        // Its group has no number there.
+        // The group is not mapped there.
         assert_eq!(inner, Err(Errno::EPERM));
     }
 

@@ -1,4 +1,4 @@
-//! Directory notification, `F_NOTIFY` of `fcntl(2)`: the owner of an open directory gets a signal when something happens in it.
+//! Directory notification, `F_NOTIFY` of `fcntl(2)`: signals about events in an open directory.
 
 use super::{Happening, Notify, NotifyEffect};
 use crate::ids::{FdTableKey, FileKey, InodeKey};
@@ -11,22 +11,22 @@ const DN_CREATE: u32 = 4;
 const DN_DELETE: u32 = 8;
 const DN_RENAME: u32 = 16;
 const DN_ATTRIB: u32 = 32;
-/// The flag that is no event: go on when the first has been told.
+/// `DN_MULTISHOT`: the watch persists after the first event.
 pub const DN_MULTISHOT: u32 = 1 << 31;
-/// The same in a watch's mask.
+/// `DN_MULTISHOT` in a watch's mask.
 const STAYS: u64 = 1 << 32;
 
-/// An open directory whose owner is told.
+/// Watch on an open directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryWatch {
-    /// Whose descriptor it was asked by.
+    /// Descriptor table through which it was requested.
     table: FdTableKey,
     file: FileKey,
     fd: i32,
     mask: u64,
 }
 
-/// The events that flags of `F_NOTIFY` ask for.
+/// Events that `F_NOTIFY` flags request.
 fn events(flags: u32) -> u64 {
     [
         (DN_ACCESS, c::FAN_ACCESS),
@@ -43,7 +43,7 @@ fn events(flags: u32) -> u64 {
 }
 
 impl Notify {
-    /// `F_NOTIFY` with events: asked again by the same descriptor table and open file, it adds to what is asked.
+    /// `F_NOTIFY` with events: adds them to the watch of the same descriptor table and open file.
     pub fn watch_directory(
         &mut self,
         inode: InodeKey,
@@ -58,7 +58,7 @@ impl Notify {
             None => watches.insert(0, DirectoryWatch { table, file, fd, mask }),
         }
     }
-    /// `F_NOTIFY` without events, or the descriptor is closed.
+    /// Removes a watch: `F_NOTIFY` without events, or the descriptor is closed.
     pub fn unwatch_directory(&mut self, inode: InodeKey, (table, file): (FdTableKey, FileKey)) {
         let Some(watches) = self.directories.get_mut(&inode) else { return };
         watches.retain(|watch| (watch.table, watch.file) != (table, file));
@@ -67,7 +67,7 @@ impl Notify {
         }
     }
 
-    /// Tells the owners of open directories.
+    /// Signals the owners of the open directories.
     pub(super) fn tell_directories(&mut self, happening: &Happening, effects: &mut Vec<NotifyEffect>) {
         if self.directories.is_empty() {
             return;
@@ -75,7 +75,7 @@ impl Notify {
         let mut mask = happening.mask;
         let moved = happening.moved.as_ref().map(|moved| moved.directory);
         if moved.is_some() && moved != happening.entry.as_ref().map(|entry| entry.directory) {
-            // It is told of renames within a directory alone.
+            // Renames are reported only within one directory.
             mask &= !c::FAN_RENAME;
         }
         let parent = happening.entry.as_ref().map(|entry| entry.directory.inode);

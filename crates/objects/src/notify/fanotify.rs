@@ -1,8 +1,9 @@
-//! Instances of `fanotify(7)`: events that are told with an open file or with file handles, merged while nobody has read them,
-//! and requests for permission.
+//! Groups of `fanotify(7)`: events reported with an open file or with file handles, merged while unread, and
+//! permission requests.
 //!
-//! A request is an event in the queue of a group; who makes it waits and asks again ([`Notify::ask`]) when the group has
-//! answered, until all groups have. A group that is closed, or whose queue is full, allows everything.
+//! A permission request is an event in the queue of a group. The requesting thread waits and calls
+//! [`Notify::ask`] again when the group has answered, until all groups have. A group that is closed, or whose
+//! queue is full, allows everything.
 
 use super::marks::{EVENT_FLAGS, applies};
 use super::{Happening, Kind, Notify, NotifyEffect, OF_NAMES, ON_DIRECTORY, Part};
@@ -12,118 +13,119 @@ use belljar_base::Map;
 use belljar_linux_abi::{Errno, c};
 use std::collections::VecDeque;
 
-/// Events that are told with an open file: what happens by way of one.
+/// Events that can be reported with an open file.
 pub(super) const FOR_PATHS: u64 = c::FAN_ACCESS
     | c::FAN_MODIFY
     | c::FAN_CLOSE_WRITE
     | c::FAN_CLOSE_NOWRITE
     | c::FAN_OPEN
     | c::FAN_OPEN_EXEC;
-/// Events that wait for permission.
+/// Permission events.
 pub(super) const PERMISSIONS: u64 = c::FAN_OPEN_PERM | c::FAN_ACCESS_PERM | c::FAN_OPEN_EXEC_PERM;
-/// Flags of groups that are told file handles instead of open files.
+/// Flags of groups that report file handles instead of open files.
 pub(super) const FILE_HANDLES: u32 =
     c::FAN_REPORT_FID | c::FAN_REPORT_DIR_FID | c::FAN_REPORT_NAME | c::FAN_REPORT_TARGET_FID;
 const CLASSES: u32 = c::FAN_CLASS_CONTENT | c::FAN_CLASS_PRE_CONTENT;
-/// Flags that everybody may give, and those that need `CAP_SYS_ADMIN`.
+/// Flags available to unprivileged users, and flags that need `CAP_SYS_ADMIN`.
 const FOR_ALL: u32 = FILE_HANDLES | c::FAN_CLOEXEC | c::FAN_NONBLOCK;
 const FOR_ROOT: u32 =
     CLASSES | c::FAN_REPORT_TID | c::FAN_REPORT_PIDFD | c::FAN_UNLIMITED_QUEUE | c::FAN_UNLIMITED_MARKS;
-/// Flags of the files that readers are given.
+/// Allowed flags of the files opened for readers.
 const FILE_FLAGS: i32 =
     c::O_ACCMODE | c::O_APPEND | c::O_NONBLOCK | c::O_SYNC | c::O_CLOEXEC | LARGE_FILE | c::O_NOATIME;
-/// `O_LARGEFILE` as the kernel has it.
+/// `O_LARGEFILE` of the kernel; the C library defines it as 0.
 const LARGE_FILE: i32 = 0o100000;
 
-/// The bytes of `struct fanotify_event_metadata` and its version.
+/// Size of `struct fanotify_event_metadata` in bytes, and its version.
 pub const METADATA: usize = 24;
 const VERSION: u8 = 3;
-/// The bytes of a record with a file handle, without handle and name; of the handle; of the record of a `pidfd`.
+/// Sizes in bytes of a file handle record without handle and name, of a handle, and of a pidfd record.
 const HANDLE_RECORD: usize = 20;
 const HANDLE: usize = 8;
 const PIDFD_RECORD: usize = 8;
 
-/// Name of a request for permission: the thread that waits, the inode, and for what.
+/// Permission request: thread id, inode and permission event.
 pub type PermissionRequest = (i32, InodeKey, u64);
 
-/// A request for permission that somebody waits with.
+/// Pending permission request.
 #[derive(Clone, Debug)]
 pub(super) struct Permission {
-    /// The group that is asked at present.
+    /// Group being asked.
     group: usize,
     answer: Option<bool>,
-    /// The groups that have allowed it.
+    /// Groups that have allowed it.
     passed: Vec<usize>,
 }
 
-/// Progress of an execution through what others may forbid (`fanotify(7)`) and are told: steps of each file that it opens.
+/// Progress of an `execve(2)` through its permission requests and notifications, counted in steps for each
+/// file it opens.
 #[derive(Debug, Default)]
 pub struct ExecPermission {
-    /// The steps that were done before the call waited.
+    /// Steps completed before the call blocked.
     pub before: u64,
-    /// The steps that have come up in this attempt.
+    /// Steps reached in this attempt.
     pub steps: u64,
-    /// Where to wait for the last of them.
+    /// Wait queue of the last step, if it must wait.
     pub waits: Option<WaitQueueId>,
 }
 
 impl ExecPermission {
-    /// Counts a step; true if it is still to be done.
+    /// Counts a step; true if it has not been done yet.
     pub fn is_next(&mut self) -> bool {
         self.steps += 1;
         self.steps > self.before
     }
 }
 
-/// The limits that an instance has.
+/// Limits of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct FanotifyLimits {
-    /// Most events in its queue.
+    /// Maximum number of queued events.
     pub events: usize,
-    /// Most instances of a user.
+    /// Maximum number of groups of a user.
     pub groups: usize,
 }
 
-/// An instance.
+/// Fanotify group.
 #[derive(Debug)]
 pub struct Fanotify {
     flags: u32,
     file_flags: i32,
-    /// The user who made it, and true if without `CAP_SYS_ADMIN`.
+    /// User that created the group, and true if it lacked `CAP_SYS_ADMIN`.
     user: u32,
     unprivileged: bool,
     limit: usize,
-    /// Those who wait for its permission.
+    /// Wait queue of the threads that wait for the group's permission.
     permission_queue: WaitQueueId,
     events: VecDeque<FanotifyEvent>,
-    /// The number of events that have left the queue.
+    /// Number of events removed from the queue.
     taken: u64,
-    /// The events to which equal ones are merged, by their place: events taken before and those before them in the queue.
+    /// Events available for merging, by absolute index: `taken` plus the index in the queue.
     merging: Map<MergeKey, u64>,
-    /// Permission events that have been read and not answered: by the descriptor that was given with each.
+    /// Permission events read but not answered, by the descriptor passed with each.
     asked: Vec<(i32, PermissionRequest)>,
 }
 
-/// An event that nobody has read yet.
+/// Unread event.
 #[derive(Clone, Debug)]
 pub struct FanotifyEvent {
     mask: u64,
     pid: i32,
     about: About,
-    /// What waits for an answer.
+    /// Permission request to answer.
     request: Option<PermissionRequest>,
-    /// The file, held for its reader.
+    /// Open file, held for the reader.
     file: Option<FileKey>,
 }
 
-/// What an event is about.
+/// Object of an event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum About {
-    /// Events have been lost.
+    /// Queue overflow: events were lost.
     Overflow,
-    /// A file that its reader is to be given, by inode and mount.
+    /// File to be opened for the reader, by inode and mount.
     Path(InodeKey, u32),
-    /// Files by their handles.
+    /// Files identified by handles.
     Handles {
         directory: Option<FileIdentity>,
         name: Option<Box<[u8]>>,
@@ -132,32 +134,32 @@ enum About {
     },
 }
 
-/// Events with the same are one: what they are about, who, and the flags that part them.
+/// Merge key: events of the same object, thread or process, and distinguishing flags are merged.
 type MergeKey = (About, i32, u64);
 
-/// The descriptors that an event is told with.
+/// Descriptors reported with an event.
 #[derive(Clone, Copy, Debug)]
 pub struct EventDescriptors {
-    /// That of the file, or `FAN_NOFD`.
+    /// Descriptor of the file, or `FAN_NOFD`.
     pub file: i32,
-    /// That of the process, or `FAN_NOPIDFD`.
+    /// Pidfd of the process, or `FAN_NOPIDFD`.
     pub process: i32,
 }
 
 impl FanotifyEvent {
-    /// The process, or the thread, that it is about; 0 of events that are lost.
+    /// Id of the process or thread that caused the event; 0 for an overflow.
     pub fn pid(&self) -> i32 {
         self.pid
     }
-    /// The open file to be opened again for its reader.
+    /// File to be reopened for the reader.
     pub fn file(&self) -> Option<FileKey> {
         self.file
     }
-    /// The thread that waits for an answer.
+    /// Thread that waits for the answer.
     pub fn waiter(&self) -> Option<i32> {
         self.request.map(|(tid, ..)| tid)
     }
-    /// Its records of file handles: type, file and name.
+    /// File handle records: type, file and name.
     fn records(&self, flags: u32) -> Vec<(u8, FileIdentity, &[u8])> {
         let About::Handles { directory, name, moved, object } = &self.about else { return Vec::new() };
         let mut records = Vec::new();
@@ -198,7 +200,7 @@ impl FanotifyEvent {
     }
 }
 
-/// The bytes of a record of a file handle with a name.
+/// Length in bytes of a file handle record with a name.
 fn record_len(name: &[u8]) -> usize {
     let name = if name.is_empty() { 0 } else { name.len() + 1 };
     (HANDLE_RECORD + HANDLE + name).next_multiple_of(4)
@@ -224,14 +226,14 @@ impl Fanotify {
     pub(super) fn queued_bytes(&self) -> usize {
         self.events.len() * METADATA
     }
-    /// The head of its marks in `/proc/PID/fdinfo`.
+    /// First line of the group's `/proc/PID/fdinfo`.
     pub(super) fn shown(&self) -> String {
         format!("fanotify flags:{:x} event-flags:{:x}\n", self.flags, self.file_flags)
     }
     pub(super) fn held_files(self) -> Vec<FileKey> {
         self.events.into_iter().filter_map(|event| event.file).collect()
     }
-    /// Queues an event; false if it is merged to another or lost.
+    /// Queues an event; false if it was merged or lost.
     fn push(&mut self, event: FanotifyEvent) -> bool {
         if self.events.len() >= self.limit {
             if self.events.len() == self.limit {
@@ -254,7 +256,8 @@ impl Fanotify {
 }
 
 impl Notify {
-    /// Checks the arguments of `fanotify_init(2)`: `EPERM`, `EINVAL`, and `EMFILE` for a user who has too many instances.
+    /// Checks the arguments of `fanotify_init(2)`: `EPERM`, `EINVAL`, or `EMFILE` if the user has too many
+    /// groups.
     pub fn check_fanotify(
         &self,
         flags: u32,
@@ -286,7 +289,8 @@ impl Notify {
             .filter(|(_, group)| matches!(&group.kind, Kind::Fanotify(group) if group.user == user));
         if own.count() >= limits.groups { Err(Errno::EMFILE) } else { Ok(()) }
     }
-    /// A new instance of checked arguments; its readers wait in one queue, those who ask it in another.
+    /// Creates a group with checked arguments; the first queue is for readers, the second for permission
+    /// requests.
     pub fn add_fanotify(
         &mut self,
         flags: u32,
@@ -312,7 +316,7 @@ impl Notify {
             }),
         )
     }
-    /// The number of marks that a group may get still, of those that a user may have.
+    /// Number of marks that can still be added to a group under the user's limit.
     pub fn marks_left(&self, group: usize, limit: usize) -> Result<usize, Errno> {
         let (group, mut used) = (self.fanotify(group)?, 0);
         if group.flags & c::FAN_UNLIMITED_MARKS != 0 {
@@ -328,17 +332,17 @@ impl Notify {
         }
         Ok(limit.saturating_sub(used))
     }
-    /// The queue of those who wait for a group's permission.
+    /// Wait queue of a group's permission requests.
     pub fn permission_queue(&self, group: usize) -> Option<WaitQueueId> {
         self.fanotify(group).ok().map(|group| group.permission_queue)
     }
-    /// The flags of the files that a group's readers are given, and whether they are to have a descriptor of the process too.
+    /// Flags of the files opened for a group's readers, and true if a pidfd is reported too.
     pub fn file_flags(&self, group: usize) -> Result<(i32, bool), Errno> {
         let group = self.fanotify(group)?;
         Ok((group.file_flags, group.flags & c::FAN_REPORT_PIDFD != 0))
     }
 
-    /// The events of a happening that a group wants, and the parts whose marks want them.
+    /// Events of a happening that a group receives, and the roles of the subjects whose marks select them.
     fn wanted(&self, group: usize, happening: &Happening) -> (u64, Vec<Part>) {
         let (mut wanted, mut ignored, mut parts) = (0, 0, Vec::new());
         let Ok(fanotify) = self.fanotify(group) else { return (0, parts) };
@@ -365,7 +369,7 @@ impl Notify {
             _ => (told, parts),
         }
     }
-    /// Tells an instance; false if there is nothing to be read for it.
+    /// Queues a happening for a group; false if no new event was queued.
     pub(super) fn tell_fanotify(
         &mut self,
         n: usize,
@@ -398,14 +402,14 @@ impl Notify {
         }
         queued
     }
-    /// Gives the last event of a group the open file that its reader is to be given.
+    /// Attaches the reader's open file to the newest event of a group.
     pub fn hold(&mut self, group: usize, file: FileKey) {
         if let Some(event) = self.fanotify_mut(group).ok().and_then(|group| group.events.back_mut()) {
             event.file = Some(file);
         }
     }
 
-    /// Asks the groups whether something may be done, one after the other. `EPERM` if one has denied it, the queue to wait in while one
+    /// Asks the groups for permission one after the other. `EPERM` if one denies it; the wait queue while one
     /// has not answered.
     pub fn ask(
         &mut self,
@@ -435,19 +439,20 @@ impl Notify {
         }
         Ok(None)
     }
-    /// A group is closed: what it was asked is allowed.
+    /// Allows all requests pending at a group that is closed.
     pub(super) fn allow_all(&mut self, group: usize) {
         for request in self.requests.values_mut().filter(|request| request.group == group) {
             request.answer.get_or_insert(true);
         }
     }
-    /// Answers what an event that has not been given to its reader asks.
+    /// Answers the request of an event that could not be delivered to its reader.
     pub fn answer(&mut self, event: &FanotifyEvent, allows: bool) {
         if let Some(request) = event.request.and_then(|id| self.requests.get_mut(&id)) {
             request.answer = Some(allows);
         }
     }
-    /// A reader's `struct fanotify_response`. `ENOENT` if no event was given with this descriptor, `EINVAL`.
+    /// Handles a `struct fanotify_response` written by a reader. `ENOENT` if no event was reported with the
+    /// descriptor, `EINVAL`.
     pub fn respond(&mut self, group: usize, fd: i32, response: u32) -> Result<(), Errno> {
         let group = self.fanotify_mut(group)?;
         let audits = group.flags & c::FAN_ENABLE_AUDIT != 0;
@@ -467,7 +472,7 @@ impl Notify {
         Ok(())
     }
 
-    /// Takes the next event if it fits into `room` bytes; `None` if there is none. `EINVAL` if it does not fit.
+    /// Takes the next event; `None` if there is none, `EINVAL` if it does not fit into `room` bytes.
     pub fn take_event(&mut self, group: usize, room: usize) -> Result<Option<FanotifyEvent>, Errno> {
         let group = self.fanotify_mut(group)?;
         match group.events.front() {
@@ -482,7 +487,7 @@ impl Notify {
         group.taken += 1;
         Ok(group.events.pop_front())
     }
-    /// An event as `reader` reads it. What asks for permission can be answered from now on by its descriptor.
+    /// Encodes an event for `reader`. A permission event can then be answered by its descriptor.
     pub fn told(
         &mut self,
         group: usize,
@@ -524,7 +529,7 @@ impl Notify {
 }
 
 impl About {
-    /// The files and names that a group with these flags is told of a happening.
+    /// Files and names that a group with these flags reports for a happening.
     fn of(happening: &Happening, mask: u64, handles: u32, parts: &[Part]) -> About {
         let entry = happening.entry.as_ref();
         let is_of_names = mask & OF_NAMES != 0;
@@ -553,7 +558,7 @@ impl About {
             }
             object = child;
             if name.is_none() && moved.is_none() && child.is_none() {
-                // A single record, whose type says that it is of a directory.
+                // A single record, whose type marks it as that of a directory.
                 (directory, object) = (None, of_directory);
             }
         }

@@ -1,4 +1,4 @@
-//! Instances of `inotify(7)`: watches with numbers, and a queue of events.
+//! Instances of `inotify(7)`: watch descriptors and an event queue.
 
 use super::{Group, Happening, Kind, Mark, Notify, NotifyEffect, Subject};
 use crate::ids::{InodeKey, WaitQueueId};
@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 
 /// `fs.inotify.max_queued_events`.
 const MAX_QUEUED: usize = 16_384;
-/// The bytes of `struct inotify_event` without its name.
+/// Size of `struct inotify_event` without its name, in bytes.
 const HEADER: usize = 16;
-/// All that the mask of an event can have.
+/// Mask bits that an event can report.
 const SHOWN: u32 = c::IN_ALL_EVENTS | c::IN_ISDIR | c::IN_UNMOUNT | c::IN_IGNORED | c::IN_Q_OVERFLOW;
 
-/// The events that nobody has read yet.
+/// Unread events of an instance.
 #[derive(Debug, Default)]
 pub struct Inotify {
     events: VecDeque<InotifyEvent>,
@@ -27,7 +27,7 @@ struct InotifyEvent {
 }
 
 impl InotifyEvent {
-    /// Its size as it is read: names are padded with zeroes.
+    /// Encoded length in bytes; names are padded with zeros.
     fn len(&self) -> usize {
         HEADER + if self.name.is_empty() { 0 } else { (self.name.len() + 1).next_multiple_of(HEADER) }
     }
@@ -48,7 +48,7 @@ impl Inotify {
     pub(super) fn queued_bytes(&self) -> usize {
         self.events.iter().map(InotifyEvent::len).sum()
     }
-    /// Queues an event unless it repeats the last one.
+    /// Queues an event unless it equals the last one.
     fn push(&mut self, watch: i32, mask: u32, cookie: u32, name: &[u8]) {
         let event = InotifyEvent { watch, mask, cookie, name: name.into() };
         if self.events.back() == Some(&event) {
@@ -64,11 +64,11 @@ impl Inotify {
 }
 
 impl Notify {
-    /// A new instance, whose readers wait in `queue`.
+    /// Creates an instance; `queue` is the wait queue of its readers.
     pub fn add_inotify(&mut self, queue: WaitQueueId) -> usize {
         self.add_group(queue, Kind::Inotify(Inotify::default()))
     }
-    /// Watches a file, or changes what is watched of it; the watch's number.
+    /// Adds or changes the watch of a file; returns its watch descriptor.
     pub fn add_watch(
         &mut self,
         group: usize,
@@ -99,7 +99,7 @@ impl Notify {
         let subject = *marks.find(|(_, mark)| mark.number == number).ok_or(Errno::EINVAL)?.0;
         self.end_watch(group, subject).ok_or(Errno::EINVAL)
     }
-    /// The watch of a subject ends, and its program is told so.
+    /// Removes the watch of a subject and queues `IN_IGNORED`.
     pub(super) fn end_watch(&mut self, group: usize, subject: Subject) -> Option<NotifyEffect> {
         let Group { marks, kind: Kind::Inotify(instance), queue, .. } = &mut self.groups[group] else {
             return None;
@@ -110,8 +110,9 @@ impl Notify {
         Some(NotifyEffect::Queued(queue))
     }
 
-    /// Tells an instance: for the directory with the file's name, then for the file itself. Of a file that has lost its name the
-    /// directory hears where it has asked for that (no `IN_EXCL_UNLINK`).
+    /// Queues a happening for an instance: for the watch of the directory with the file's name, then for the
+    /// watch of the file itself. Events of an unlinked file are reported to the directory unless it has
+    /// `IN_EXCL_UNLINK`.
     pub(super) fn tell_inotify(
         &mut self,
         group: usize,
@@ -120,7 +121,7 @@ impl Notify {
     ) {
         let mut mask = happening.mask as u32;
         if mask & (c::IN_DELETE_SELF | c::IN_MOVE_SELF) != 0 {
-            // Programs were never told this with these.
+            // Linux does not report `IN_ISDIR` with these events.
             mask &= !c::IN_ISDIR;
         }
         let itself = (!happening.is_of_names()).then_some((happening.file.inode, &b""[..], false));
@@ -145,8 +146,8 @@ impl Notify {
         }
     }
 
-    /// Takes as many whole events as fit into `room` bytes, as they are read; `None` if there are none. `EINVAL` if not even the first one
-    /// fits.
+    /// Takes the events that fit into `room` bytes, encoded; `None` if there are none. `EINVAL` if the first
+    /// does not fit.
     pub fn take_inotify_events(&mut self, group: usize, room: usize) -> Result<Option<Vec<u8>>, Errno> {
         let Kind::Inotify(instance) = &mut self.groups[group].kind else { return Err(Errno::EINVAL) };
         let mut data = Vec::new();

@@ -1,4 +1,4 @@
-//! Marks: which events of a subject a group wants and which it ignores; `fanotify_mark(2)`.
+//! Marks: the events of a subject that a group receives or ignores; `fanotify_mark(2)`.
 
 use super::{Group, Kind, Notify, OF_NAMES, ON_DIRECTORY, Part, Subject};
 use crate::ids::FileIdentity;
@@ -6,12 +6,12 @@ use crate::ids::InodeKey;
 use crate::notify::fanotify::{FILE_HANDLES, FOR_PATHS, PERMISSIONS};
 use belljar_linux_abi::{Errno, c};
 
-/// Flags that go with events: they are none themselves.
+/// Modifiers in an event mask that are not events themselves.
 pub(super) const EVENT_FLAGS: u64 = c::FAN_EVENT_ON_CHILD | c::FAN_ONDIR;
-/// All that a mark can have.
+/// Events that a mark can have.
 const EVENTS: u64 =
     FOR_PATHS | OF_NAMES | c::FAN_ATTRIB | c::FAN_MOVE_SELF | c::FAN_DELETE_SELF | c::FAN_FS_ERROR;
-/// What marks of directories alone can have, where that is held to.
+/// Events and modifiers that apply only to directories, where that is enforced.
 const OF_DIRECTORIES: u64 = OF_NAMES | EVENT_FLAGS;
 
 const COMMANDS: u32 = c::FAN_MARK_ADD | c::FAN_MARK_REMOVE | c::FAN_MARK_FLUSH;
@@ -25,66 +25,66 @@ const FLAGS: u32 = COMMANDS
     | c::FAN_MARK_IGNORED_SURV_MODIFY
     | c::FAN_MARK_EVICTABLE;
 
-/// A group's interest in a subject.
+/// Mark of a group on a subject.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mark {
-    /// The events that it wants, with flags of its group's kind.
+    /// Events to report, in the encoding of the group's kind.
     pub mask: u64,
-    /// The events that it does not want, whatever other marks say.
+    /// Events to ignore, which override the masks of all marks.
     pub ignored: u64,
-    /// The events that it ignores stay when the file is changed.
+    /// True if the ignore mask survives a modification of the file.
     pub survives_modify: bool,
-    /// The ignored events have flags of their own (`FAN_MARK_IGNORE`).
+    /// True if the ignore mask has its own modifiers (`FAN_MARK_IGNORE`).
     pub own_flags: bool,
-    /// It was asked for as one that need not keep its inode in memory.
+    /// True if the mark was requested as evictable, which does not pin its inode in memory.
     pub evictable: bool,
-    /// Its number in its group.
+    /// Creation number in its group; the watch descriptor of inotify.
     pub number: i32,
 }
 
-/// A call of `fanotify_mark(2)`: its flags and its mask.
+/// Arguments of `fanotify_mark(2)`: flags and mask.
 #[derive(Clone, Copy, Debug)]
 pub struct MarkRequest {
     flags: u32,
     mask: u64,
-    /// Bits that it cannot take away.
+    /// Bits that the request cannot clear.
     kept: u64,
 }
 
-/// What is known of the subject of a mark.
+/// Subject of a mark, with its properties.
 #[derive(Clone, Copy, Debug)]
 pub struct MarkedSubject {
-    /// It.
+    /// Subject.
     pub subject: Subject,
-    /// True if the path led to a directory.
+    /// True if the path refers to a directory.
     pub is_directory: bool,
-    /// True if it is on a file system that the kernel makes up.
+    /// True if the file is on a synthetic file system.
     pub is_made_up: bool,
-    /// True if somebody has it open to write it.
+    /// True if the file is open for writing.
     pub is_written: bool,
 }
 
-/// True if events of a directory, or of one's child, are meant by a mask.
+/// True if a mask selects events on a directory and, for a parent's mark, events on children.
 pub(super) fn applies(mask: u64, on_directory: bool, part: Part) -> bool {
     !(on_directory && mask & ON_DIRECTORY == 0 || part == Part::Parent && mask & c::FAN_EVENT_ON_CHILD == 0)
 }
 
 impl Mark {
-    /// The events that it ignores of a directory, or of a child.
+    /// Events that the mark ignores on a directory or on a child.
     pub(super) fn ignored_of(&self, on_directory: bool, part: Part) -> u64 {
         let ignored = match self.own_flags {
             true => self.ignored,
-            // As it was before these had flags: directories always, children as far as they are wanted.
+            // Without modifiers of its own: directories always, children if the mask selects them.
             false => self.ignored & !c::FAN_EVENT_ON_CHILD | ON_DIRECTORY | self.mask & c::FAN_EVENT_ON_CHILD,
         };
         if self.ignored != 0 && applies(ignored, on_directory, part) { ignored } else { 0 }
     }
-    /// True if it says anything of a directory's files.
+    /// True if the mark concerns the files in its directory.
     pub(super) fn watches_children(&self) -> bool {
         let ignored = if self.own_flags { self.ignored } else { 0 };
         (self.mask | ignored) & c::FAN_EVENT_ON_CHILD != 0
     }
-    /// It as a line of `/proc/PID/fdinfo`.
+    /// Line of the mark in `/proc/PID/fdinfo`.
     pub(super) fn shown(
         &self,
         subject: Subject,
@@ -122,7 +122,7 @@ impl Mark {
 }
 
 impl MarkRequest {
-    /// Of the arguments of a call. `EINVAL` for what none can have.
+    /// Decodes the arguments of a call. `EINVAL` for invalid combinations.
     pub fn new(flags: u32, mask: u64) -> Result<MarkRequest, Errno> {
         let kind = flags & KINDS;
         let only_flush = flags & !(KINDS | c::FAN_MARK_FLUSH) == 0;
@@ -144,18 +144,18 @@ impl MarkRequest {
         let (mask, kept) = if old_ignore { (mask & !EVENT_FLAGS, EVENT_FLAGS) } else { (mask, 0) };
         Ok(MarkRequest { flags, mask, kept })
     }
-    /// True if it takes all marks of a kind away.
+    /// True if the request removes all marks of a kind.
     pub fn is_flush(&self) -> bool {
         self.flags & COMMANDS == c::FAN_MARK_FLUSH
     }
-    /// True if a flag of `fanotify_mark(2)` is set.
+    /// True if the flag of `fanotify_mark(2)` is set.
     pub fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
 }
 
 impl Notify {
-    /// Checks a request against its group; `privileged` says whether the caller has `CAP_SYS_ADMIN`.
+    /// Checks a request against its group; `privileged` is true if the caller has `CAP_SYS_ADMIN`.
     pub fn check_mark(&self, group: usize, request: &MarkRequest, privileged: bool) -> Result<(), Errno> {
         let group = self.fanotify(group)?;
         let MarkRequest { flags, mask, .. } = *request;
@@ -174,7 +174,7 @@ impl Notify {
         }
         Ok(())
     }
-    /// `FAN_MARK_FLUSH`: all marks of a kind go.
+    /// `FAN_MARK_FLUSH`: removes all marks of a kind.
     pub fn flush_marks(&mut self, group: usize, request: &MarkRequest) {
         let gone = |subject: &Subject| match subject {
             Subject::Inode(_) => request.flags & KINDS == c::FAN_MARK_INODE,
@@ -186,7 +186,8 @@ impl Notify {
             self.drop_mark(group, subject);
         }
     }
-    /// Adds to a mark or takes from it; a group may have `limit` more marks. `ENOSPC` if it would have too many.
+    /// Adds to or removes from a mark; the group may have `limit` more marks. `ENOSPC` if a new one exceeds
+    /// that.
     pub fn mark(
         &mut self,
         group: usize,
@@ -208,7 +209,7 @@ impl Notify {
         if !is_inode || !of.is_directory {
             mask &= !c::FAN_EVENT_ON_CHILD;
             kept = c::FAN_EVENT_ON_CHILD;
-            // Where directories are told, a file's own marks need to hear of its directory.
+            // Groups that report the parent directory receive events of a file through its directory too.
             if self.fanotify(group)?.flags() & c::FAN_REPORT_DIR_FID != 0 && adds && flags & IGNORES == 0 {
                 mask |= c::FAN_EVENT_ON_CHILD;
             }
@@ -220,7 +221,7 @@ impl Notify {
             self.take_from_mark(group, request, of.subject)
         }
     }
-    /// Checks that a subject can have the events that are asked for.
+    /// Checks that the events requested are valid for the subject.
     fn check_subject(&self, group: usize, request: &MarkRequest, of: &MarkedSubject) -> Result<(), Errno> {
         let group = self.fanotify(group)?;
         let is_inode = matches!(of.subject, Subject::Inode(_));
@@ -233,7 +234,7 @@ impl Notify {
         if strict && is_inode && !of.is_directory && request.mask & OF_DIRECTORIES != 0 {
             return Err(Errno::ENOTDIR);
         }
-        // Files that the kernel makes up have handles that lead nowhere: enough for marks of their own.
+        // File handles of synthetic files cannot be opened; only inode marks may report them.
         if of.is_made_up && !is_inode && group.flags() & FILE_HANDLES != 0 {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -249,7 +250,7 @@ impl Notify {
         let MarkRequest { flags, mask, .. } = request;
         let ignores = flags & IGNORES != 0;
         let survives = flags & c::FAN_MARK_IGNORED_SURV_MODIFY != 0;
-        // The next change would end it.
+        // The next modification would clear it.
         if ignores && !survives && of.is_written && !of.is_directory {
             return Ok(());
         }

@@ -1,17 +1,18 @@
-//! Notification of file events: what `fsnotify` of Linux is to `inotify(7)`, `fanotify(7)` and `F_NOTIFY` of `fcntl(2)`.
+//! File event notification: the counterpart of Linux's `fsnotify` for `inotify(7)`, `fanotify(7)` and
+//! `F_NOTIFY` of `fcntl(2)`.
 //!
-//! A *group* is an instance of inotify or fanotify. A *mark* of a group says which events of a [`Subject`] it wants: of an
-//! inode, of everything in a mount, of everything in a file system. Directory notification has no groups: a
-//! directory has a list of open files whose owners get a signal.
+//! A *group* is an instance of inotify or fanotify. A *mark* selects the events of a [`Subject`] for a group:
+//! of an inode, of all files in a mount, or of all files in a file system. Directory notification has no
+//! groups: a directory has a list of open files whose owners get a signal.
 //!
-//! Whoever does something to a file makes a [`Happening`] of it and calls [`Notify::tell`], or [`Notify::ask`] before
-//! something that a group may forbid. Both answer with what is to be done outside ([`NotifyEffect`]): queues to wake,
-//! signals to send. Whoever removes an inode calls [`Notify::end_inode`], whoever ends a mount or a file system
-//! [`Notify::end_subject`].
+//! Code that changes a file passes a [`Happening`] to [`Notify::tell`], or to [`Notify::ask`] before an
+//! operation that a group may deny. Both return the effects for the caller to apply ([`NotifyEffect`]):
+//! queues to wake, signals to send. Code that removes an inode calls [`Notify::end_inode`], code that removes
+//! a mount or a file system [`Notify::end_subject`].
 //!
-//! An event is told to groups by priority (pre-content, content, the others), among equals to the oldest group first. A
-//! group hears of an event once, whatever marks of it match; inotify alone, whose marks are watches with
-//! numbers, hears of it for the directory and for the file.
+//! An event is queued to groups in order of priority (pre-content, content, notification), then of age. A
+//! group receives an event once however many of its marks match; only inotify, whose marks are numbered
+//! watches, receives it for the directory and for the file.
 
 mod directory;
 pub mod fanotify;
@@ -33,97 +34,98 @@ use marks::Mark;
 use slab::Slab;
 use std::cmp::Reverse;
 
-/// `FAN_ONDIR`, which is `IN_ISDIR` too: the event is about a directory.
+/// `FAN_ONDIR`, equal to `IN_ISDIR`: the event is about a directory.
 const ON_DIRECTORY: u64 = c::FAN_ONDIR;
-/// Events of a name in a directory rather than of a file.
+/// Events about a directory entry rather than a file.
 const OF_NAMES: u64 = c::FAN_CREATE | c::FAN_DELETE | c::FAN_MOVED_FROM | c::FAN_MOVED_TO | c::FAN_RENAME;
 
-/// Subject of a mark: the object whose events a group wants.
+/// Subject of a mark: the object whose events a group receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// A file, or a directory and with it perhaps its files.
+    /// A file, or a directory and optionally its files.
     Inode(InodeKey),
-    /// All that is reached by a mount, by its number in `mountinfo`.
+    /// All files reached through a mount, by its mount id.
     Mount(u32),
-    /// All files of a file system, by its device.
+    /// All files of a file system, by device number.
     System(u64),
 }
 
-/// A file as events name it.
+/// File of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotifiedFile {
-    /// The inode.
+    /// Inode.
     pub inode: InodeKey,
-    /// Its identity, which file handles have.
+    /// Device and inode number, as in file handles.
     pub identity: FileIdentity,
 }
 
-/// A name in a directory.
+/// Directory entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotifiedName {
-    /// The directory.
+    /// Directory.
     pub directory: NotifiedFile,
-    /// The name.
+    /// Name.
     pub name: Box<[u8]>,
 }
 
-/// Something that happens to a file or to a name.
+/// Event on a file or a directory entry.
 #[derive(Clone, Debug)]
 pub struct Happening {
-    /// `IN_*` and `FAN_*`, which are the same bits, with `FAN_ONDIR` if the file is a directory.
+    /// `IN_*` and `FAN_*` events, which have the same bits, and `FAN_ONDIR` if the file is a directory.
     pub mask: u64,
-    /// The file.
+    /// File.
     pub file: NotifiedFile,
-    /// Its directory and its name there, if the directory may hear of it.
+    /// Directory entry of the file, if its directory may be notified.
     pub entry: Option<NotifiedName>,
-    /// The new directory and name, for `FAN_RENAME`.
+    /// New directory entry, for `FAN_RENAME`.
     pub moved: Option<NotifiedName>,
-    /// The mount by which the file was reached, for what was done by an open file or a path; 0 for one that is in none.
+    /// Mount through which the file was reached, for an operation on an open file or path; 0 for a file in no
+    /// mount.
     pub mount: Option<u32>,
-    /// True if the file can be opened for whoever hears of it: a regular file or a directory.
+    /// True if the file can be opened for a reader: a regular file or a directory.
     pub openable: bool,
-    /// True if the file has lost the name that `entry` says.
+    /// True if the entry has been unlinked.
     pub unlinked: bool,
-    /// The number that ties both halves of a rename together.
+    /// Cookie that connects both halves of a rename.
     pub cookie: u32,
-    /// The process that does it.
+    /// Process that caused the event.
     pub pid: i32,
-    /// The thread that does it.
+    /// Thread that caused the event.
     pub tid: i32,
 }
 
-/// The part that a marked subject has in a happening.
+/// Role of a marked subject in a happening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// The file itself, or the directory that a name comes into or goes from.
+    /// The file itself, or the directory in which an entry is added or removed.
     Itself,
-    /// The directory that a name is moved to.
+    /// The target directory of a rename.
     NewDirectory,
-    /// The directory of the file that it happens to.
+    /// The directory of the file.
     Parent,
     Mount,
     System,
 }
 
-/// What is to be done for groups that have been told.
+/// Effect to be applied by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotifyEffect {
-    /// Those who wait in the queue can go on: there is an event.
+    /// An event is available: wake the wait queue.
     Queued(WaitQueueId),
-    /// The same, and the last event of this group is to be opened by its reader: it needs an open file to
-    /// [hold](Notify::hold).
+    /// An event of this group is available and reports an open file, which the caller passes to
+    /// [`hold`](Notify::hold).
     QueuedFile(usize, WaitQueueId),
-    /// The owner of an open file is to be told by a signal that names this descriptor.
+    /// Signal to the owner of an open file, for this descriptor.
     Signal(FileKey, i32),
 }
 
-/// An instance of inotify or fanotify.
+/// Instance of inotify or fanotify.
 #[derive(Debug)]
 struct Group {
-    /// Those who wait for events.
+    /// Wait queue of the readers.
     queue: WaitQueueId,
     marks: Map<Subject, Mark>,
-    /// The number of the last mark: they count from 1 and never come again.
+    /// Number of the newest mark; numbers start at 1 and are not reused.
     last_mark: i32,
     kind: Kind,
 }
@@ -134,27 +136,27 @@ enum Kind {
     Fanotify(Fanotify),
 }
 
-/// Everything that wants to hear of file events.
+/// Groups, marks and directory watches of a host.
 #[derive(Debug, Default)]
 pub struct Notify {
     groups: Slab<Group>,
-    /// The groups with a mark on a subject.
+    /// Groups with a mark on a subject, by subject.
     marked: Map<Subject, Vec<usize>>,
-    /// Open directories that `F_NOTIFY` was asked for, by inode.
+    /// Directory watches by inode, `F_NOTIFY`.
     directories: Map<InodeKey, Vec<DirectoryWatch>>,
-    /// What somebody waits to be allowed.
+    /// Pending permission requests.
     requests: Map<PermissionRequest, Permission>,
 }
 
 impl Happening {
-    /// True if it is about a name.
+    /// True if the event is about a directory entry.
     fn is_of_names(&self) -> bool {
         self.mask & OF_NAMES != 0
     }
     fn is_of_directory(&self) -> bool {
         self.mask & ON_DIRECTORY != 0
     }
-    /// The subjects whose marks count, each with its part.
+    /// Subjects whose marks apply, with their roles.
     fn subjects(&self) -> impl Iterator<Item = (Part, Subject)> + use<> {
         let directory = self.entry.as_ref().map(|entry| entry.directory);
         let (itself, parent) =
@@ -184,48 +186,48 @@ impl Group {
 }
 
 impl Notify {
-    /// True if nobody wants to hear anything.
+    /// True if there are no marks and no directory watches.
     pub fn is_idle(&self) -> bool {
         self.marked.is_empty() && self.directories.is_empty()
     }
-    /// True if a group may forbid something, or somebody has still to hear what one has answered.
+    /// True if a group may deny operations, or an answer has not been collected.
     pub fn may_forbid(&self) -> bool {
         !self.requests.is_empty() || self.groups.iter().any(|(_, group)| group.priority() > 0)
     }
-    /// A thread has ended: nobody waits for what it has asked.
+    /// Drops the permission requests of a thread that has exited.
     pub fn forget_thread(&mut self, tid: i32) {
         self.requests.retain(|(of, ..), _| *of != tid);
     }
-    /// True if a group or a directory's watcher has marked a file.
+    /// True if a file has a mark or a directory watch.
     pub fn is_marked(&self, inode: InodeKey) -> bool {
         self.marked.contains_key(&Subject::Inode(inode)) || self.directories.contains_key(&inode)
     }
     fn add_group(&mut self, queue: WaitQueueId, kind: Kind) -> usize {
         self.groups.insert(Group { queue, marks: Map::new(), last_mark: 0, kind })
     }
-    /// The queue of those who wait for a group's events.
+    /// Wait queue of a group's readers.
     pub fn queue(&self, group: usize) -> WaitQueueId {
         self.groups[group].queue
     }
-    /// True if a group has events.
+    /// True if a group has unread events.
     pub fn has_events(&self, group: usize) -> bool {
         match &self.groups[group].kind {
             Kind::Inotify(group) => group.has_events(),
             Kind::Fanotify(group) => group.has_events(),
         }
     }
-    /// The number that `FIONREAD` tells of a group.
+    /// Value of `FIONREAD` for a group, in bytes.
     pub fn queued_bytes(&self, group: usize) -> usize {
         match &self.groups[group].kind {
             Kind::Inotify(group) => group.queued_bytes(),
             Kind::Fanotify(group) => group.queued_bytes(),
         }
     }
-    /// True if a group is one of fanotify.
+    /// True if a group belongs to fanotify.
     pub fn is_fanotify(&self, group: usize) -> bool {
         matches!(self.groups[group].kind, Kind::Fanotify(_))
     }
-    /// The marks of a group as `/proc/PID/fdinfo` shows them, the newest first; `identity` knows files.
+    /// Marks of a group for `/proc/PID/fdinfo`, newest first; `identity` maps inodes to file identities.
     pub fn shown_marks(&self, group: usize, identity: impl Fn(InodeKey) -> FileIdentity) -> String {
         let Group { marks, kind, .. } = &self.groups[group];
         let mut marks: Vec<(&Subject, &Mark)> = marks.iter().collect();
@@ -234,7 +236,7 @@ impl Notify {
         marks.into_iter().fold(head, |text, (subject, mark)| text + &mark.shown(*subject, kind, &identity))
     }
 
-    /// Tells everybody who wants to hear of a happening.
+    /// Queues a happening to all groups and directory watches that select it.
     pub fn tell(&mut self, happening: &Happening) -> Vec<NotifyEffect> {
         let mut effects = Vec::new();
         for group in self.concerned(happening) {
@@ -251,7 +253,7 @@ impl Notify {
         self.tell_directories(happening, &mut effects);
         effects
     }
-    /// The groups with a mark on something that has a part in a happening, in the order in which they are told.
+    /// Groups with a mark on a subject of the happening, in order of notification.
     fn concerned(&self, happening: &Happening) -> Vec<usize> {
         let marked = happening.subjects().filter_map(|(_, subject)| self.marked.get(&subject));
         let mut groups: Vec<usize> = marked.flatten().copied().collect();
@@ -260,7 +262,7 @@ impl Notify {
         groups
     }
 
-    /// A group is closed; the open files that its events held.
+    /// Closes a group; returns the open files held by its events.
     pub fn close(&mut self, group: usize) -> Vec<FileKey> {
         let closed = self.groups.remove(group);
         self.marked.retain(|_, groups| {
@@ -276,7 +278,8 @@ impl Notify {
         }
     }
 
-    /// A file has gone, and its marks with it: for `IN_DELETE_SELF`, or for `IN_UNMOUNT`, of which inotify alone hears.
+    /// Reports the removal of a file and drops its marks: `IN_DELETE_SELF`, or `IN_UNMOUNT`, which only
+    /// inotify reports.
     pub fn end_inode(&mut self, happening: &Happening) -> Vec<NotifyEffect> {
         let mut effects = self.tell(happening);
         let inode = happening.file.inode;
@@ -289,7 +292,7 @@ impl Notify {
         self.directories.remove(&inode);
         effects
     }
-    /// A mount or a file system has gone, and its marks with it.
+    /// Drops the marks on a mount or a file system that is removed.
     pub fn end_subject(&mut self, subject: Subject) {
         for group in self.marked.get(&subject).cloned().unwrap_or_default() {
             self.drop_mark(group, subject);
@@ -310,7 +313,7 @@ impl Notify {
             }
         }
     }
-    /// A file has been changed: marks ignore its events no longer, unless they were made to.
+    /// Clears the ignore masks after a modification of the file, except those that survive it.
     fn end_ignoring(&mut self, group: usize, happening: &Happening) {
         for (part, subject) in happening.subjects() {
             let Some(mark) = self.groups[group].marks.get_mut(&subject) else { continue };

@@ -14,7 +14,7 @@ fn queue(n: u32) -> WaitQueueId {
 fn name(directory: NotifiedFile, name: &[u8]) -> Option<NotifiedName> {
     Some(NotifiedName { directory, name: name.into() })
 }
-/// What process 5 does to the file by way of mount 9.
+/// Event of process 5 on the file through mount 9.
 fn done_to_file(mask: u64) -> Happening {
     Happening {
         mask,
@@ -29,7 +29,7 @@ fn done_to_file(mask: u64) -> Happening {
         tid: 6,
     }
 }
-/// What it does to the name of the file.
+/// Event of process 5 on the file's directory entry.
 fn done_to_name(mask: u64) -> Happening {
     Happening { mount: None, ..done_to_file(mask) }
 }
@@ -47,7 +47,7 @@ fn mark(notify: &mut Notify, group: usize, flags: u32, mask: u64, subject: Subje
 fn of_file() -> Subject {
     Subject::Inode(FILE.inode)
 }
-/// Mask and bytes behind the metadata of the next event.
+/// Mask and trailing bytes after the metadata of the next event.
 fn next(notify: &mut Notify, group: usize) -> Option<(u64, Vec<u8>)> {
     let event = notify.take_event(group, 4_096).unwrap()?;
     let fds = EventDescriptors { file: 3, process: 4 };
@@ -86,7 +86,7 @@ fn a_group_hears_of_files_directories_mounts_and_systems_once() {
     mark(&mut notify, group, c::FAN_MARK_ADD, c::FAN_EVENT_ON_CHILD, directory).unwrap();
     mark(&mut notify, group, c::FAN_MARK_ADD, c::FAN_OPEN, of_file()).unwrap();
     assert_eq!(notify.tell(&done_to_file(c::FAN_OPEN)).len(), 1);
-    // What is done without an open file cannot be told with one.
+    // An event without an open file cannot be reported with one.
     assert_eq!(notify.tell(&done_to_name(c::FAN_OPEN)), []);
 }
 fn kind(subject: Subject) -> u32 {
@@ -131,7 +131,7 @@ fn handles_and_names_follow_the_flags_of_the_group() {
     let all = names | c::FAN_REPORT_FID;
     let cases: [(u32, Happening, Vec<Vec<u8>>); 8] = [
         (c::FAN_REPORT_FID, done_to_file(c::FAN_OPEN), vec![record(1, FILE, b"")]),
-        // The kind does not say that it is the directory.
+        // The record type does not mark it as that of the directory.
         (c::FAN_REPORT_DIR_FID, done_to_file(c::FAN_OPEN), vec![record(1, DIRECTORY, b"")]),
         (all, done_to_file(c::FAN_OPEN), vec![record(2, DIRECTORY, b"f"), record(1, FILE, b"")]),
         (c::FAN_REPORT_FID, done_to_name(c::FAN_CREATE), vec![record(1, DIRECTORY, b"")]),
@@ -158,7 +158,7 @@ fn handles_and_names_follow_the_flags_of_the_group() {
         notify.tell(&happening);
         assert_eq!(next(&mut notify, group), Some((happening.mask, records.concat())), "flags {flags:x}");
     }
-    // A directory itself has the name `.`.
+    // A directory is reported with the name `.`.
     let mut notify = Notify::default();
     let group = fanotify(&mut notify, names);
     let directory = Subject::Inode(DIRECTORY.inode);
@@ -201,7 +201,7 @@ fn ignored_events_come_again_when_the_file_is_changed() {
     mark(&mut notify, group, ignore | c::FAN_MARK_IGNORED_SURV_MODIFY, c::FAN_OPEN, of_file()).unwrap();
     notify.tell(&done_to_file(c::FAN_MODIFY));
     assert_eq!(notify.tell(&Happening { pid: 9, ..done_to_file(c::FAN_OPEN) }), []);
-    // A directory's own events go on being ignored when a file in it is changed.
+    // The ignore mask of a directory survives a modification of a file in it.
     let directory = Subject::Inode(DIRECTORY.inode);
     mark(&mut notify, group, ignore, c::FAN_OPEN, directory).unwrap();
     notify.tell(&done_to_file(c::FAN_MODIFY));
@@ -230,7 +230,7 @@ fn permission_is_asked_of_one_group_after_the_other() {
     }
     assert_eq!(effects.len(), 2);
     assert_eq!(notify.ask(&opens, &mut effects), Ok(None));
-    // Who is denied by one is not asked about by the other; a group that is closed denies nothing.
+    // After one group denies, the other is not asked; a closed group denies nothing.
     assert_eq!(notify.ask(&opens, &mut effects), Ok(Some(queue(2))));
     next(&mut notify, first).unwrap();
     notify.respond(first, 3, c::FAN_DENY).unwrap();

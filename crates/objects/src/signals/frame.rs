@@ -1,5 +1,5 @@
-//! The frame that a handler finds on its stack: where it goes, and its registers and extended state, as
-//! `arch/x86/kernel/signal_64.c` of Linux lays them out.
+//! Signal frames: their address on the stack, registers and extended state, laid out as in Linux's
+//! `arch/x86/kernel/signal_64.c`.
 
 use belljar_linux_abi::signal::{
     FP_SW_OFFSET, FP_XSTATE_MAGIC1, FP_XSTATE_MAGIC2, FpSoftwareBytes, RtSigFrame, SigContext, SigStack,
@@ -8,23 +8,23 @@ use belljar_linux_abi::{Errno, c};
 use belljar_machine::Regs;
 use zerocopy::IntoBytes;
 
-/// The stack is forgotten when a handler starts on it.
+/// `SS_AUTODISARM`: the alternate stack is cleared when a handler starts on it.
 pub const SS_AUTODISARM: i32 = 1 << 31;
-/// Below the stack pointer a function may keep data without moving it.
+/// Red zone: bytes below the stack pointer that a leaf function may use.
 const RED_ZONE: u64 = 128;
 /// `__USER_CS` and `__USER_DS`.
 const SELECTORS: (u16, u16) = (0x33, 0x2b);
-/// The flags that `rt_sigreturn` restores: AC, OF, DF, TF, SF, ZF, AF, PF, CF and RF.
+/// Flags that `rt_sigreturn` restores: AC, OF, DF, TF, SF, ZF, AF, PF, CF and RF.
 const RESTORED_FLAGS: u64 = 0x5_0dd5;
-/// DF, TF and RF are clear when a handler starts.
+/// Flags cleared for a handler: DF, TF and RF.
 pub const CLEARED_FLAGS: u64 = 0x1_0500;
 
-/// True if `sp` lies on the alternate stack.
+/// True if `sp` is within the alternate stack.
 pub fn is_on_stack(stack: &SigStack, sp: u64) -> bool {
     sp > stack.sp && sp - stack.sp <= stack.size
 }
 
-/// The value of `ss_flags` for a thread whose stack pointer is `sp`.
+/// `ss_flags` reported to a thread with the stack pointer `sp`.
 pub fn state_flags(stack: &SigStack, sp: u64) -> i32 {
     if stack.size == 0 {
         c::SS_DISABLE
@@ -35,7 +35,7 @@ pub fn state_flags(stack: &SigStack, sp: u64) -> i32 {
     }
 }
 
-/// Where the extended state and the frame go.
+/// Addresses of the extended state and of the frame. `EFAULT` if the alternate stack overflows.
 pub fn place(regs: &Regs, stack: &SigStack, flags: u64, xstate_len: usize) -> Result<(u64, u64), Errno> {
     let mut sp = regs.rsp.wrapping_sub(RED_ZONE);
     let nested = stack.size != 0 && stack.flags & SS_AUTODISARM == 0 && is_on_stack(stack, regs.rsp);
@@ -45,14 +45,15 @@ pub fn place(regs: &Regs, stack: &SigStack, flags: u64, xstate_len: usize) -> Re
     }
     let fpstate = sp.wrapping_sub(xstate_len as u64 + 4) & !63;
     let frame = (fpstate.wrapping_sub(size_of::<RtSigFrame>() as u64) & !15).wrapping_sub(8);
-    // Off the end of the alternate stack there is somebody else's memory.
+    // Memory below the alternate stack belongs to other data.
     if (nested || entering) && !is_on_stack(stack, frame) {
         return Err(Errno::EFAULT);
     }
     Ok((fpstate, frame))
 }
 
-/// Registers as a frame holds them: with the last fault, the mask and the place of the extended state.
+/// Saves the registers, the last fault, the signal mask and the address of the extended state in a frame's
+/// context.
 pub fn save_registers(regs: &Regs, fault: (u64, u64, u64), blocked: u64, fpstate: u64) -> SigContext {
     let (trapno, err, cr2) = fault;
     SigContext {
@@ -87,7 +88,7 @@ pub fn save_registers(regs: &Regs, fault: (u64, u64, u64), blocked: u64, fpstate
     }
 }
 
-/// Selectors stay as they are; of the flags only those that user code may set are taken.
+/// Restores the registers. Segment selectors stay, and only the flags that user code may set are taken.
 pub fn restore_registers(regs: &mut Regs, saved: &SigContext) {
     (regs.r8, regs.r9, regs.r10, regs.r11) = (saved.r8, saved.r9, saved.r10, saved.r11);
     (regs.r12, regs.r13, regs.r14, regs.r15) = (saved.r12, saved.r13, saved.r14, saved.r15);
@@ -97,8 +98,7 @@ pub fn restore_registers(regs: &mut Regs, saved: &SigContext) {
     regs.rflags = (regs.rflags & !RESTORED_FLAGS) | (saved.eflags & RESTORED_FLAGS);
 }
 
-/// Says in the software-reserved bytes what the image holds and ends it with the second magic
-/// number.
+/// Fills in the software-reserved bytes of an XSAVE image and appends the second magic number.
 pub fn describe_xstate(xstate: &mut Vec<u8>) {
     let size = xstate.len() as u32;
     let software = FpSoftwareBytes {
@@ -112,7 +112,7 @@ pub fn describe_xstate(xstate: &mut Vec<u8>) {
     xstate.extend_from_slice(&FP_XSTATE_MAGIC2.to_le_bytes());
 }
 
-/// The components that an image of this size holds: x87 and SSE, then AVX, then AVX-512.
+/// Components of an image by size: x87 and SSE, then AVX, then AVX-512.
 fn features_of_size(size: usize) -> u64 {
     match size {
         ..=576 => 0b11,
@@ -121,7 +121,7 @@ fn features_of_size(size: usize) -> u64 {
     }
 }
 
-/// The state of a new process: everything initial, exceptions masked.
+/// Extended state of a new process: initial values, exceptions masked.
 pub fn initial_xstate(size: usize) -> Vec<u8> {
     let mut image = vec![0; size];
     image[..2].copy_from_slice(&0x37fu16.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Signals: those that are pending and what a process does with each, and the timers that send them.
+//! Signals: pending signals and dispositions, signal frames, and the timers that send signals.
 
 pub mod frame;
 mod state;

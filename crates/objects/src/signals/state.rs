@@ -1,5 +1,5 @@
-//! State of signals: per thread the mask and the signals pending for it alone, per process the dispositions and the
-//! signals pending for any of its threads.
+//! Signal state: per thread the mask and the thread-directed pending signals, per process the dispositions
+//! and the process-directed pending signals.
 
 use super::timers::ProcessTimers;
 use crate::ids::WaitQueueId;
@@ -7,34 +7,35 @@ use belljar_linux_abi::c;
 use belljar_linux_abi::signal::{KernelSigaction, NSIG, SigInfo, SigSet, SigStack, sig_bit};
 use std::collections::VecDeque;
 
-/// The signals that nothing blocks, catches or ignores.
+/// Signals that cannot be blocked, caught or ignored.
 pub const UNBLOCKABLE: SigSet = sig_bit(c::SIGKILL) | sig_bit(c::SIGSTOP);
-/// The signals whose default action is to stop the process.
+/// Signals whose default action stops the process.
 pub const STOPPING: SigSet =
     sig_bit(c::SIGSTOP) | sig_bit(c::SIGTSTP) | sig_bit(c::SIGTTIN) | sig_bit(c::SIGTTOU);
-/// The signals whose default action is to do nothing.
+/// Signals whose default action is to be ignored.
 pub const IGNORED_BY_DEFAULT: SigSet =
     sig_bit(c::SIGCHLD) | sig_bit(c::SIGURG) | sig_bit(c::SIGWINCH) | sig_bit(c::SIGCONT);
-/// The signals that the thread's own instructions cause; they are delivered before all others.
+/// Synchronous signals, caused by an instruction of the thread; they are delivered first.
 const SYNCHRONOUS: SigSet = sig_bit(c::SIGSEGV)
     | sig_bit(c::SIGBUS)
     | sig_bit(c::SIGILL)
     | sig_bit(c::SIGTRAP)
     | sig_bit(c::SIGFPE)
     | sig_bit(c::SIGSYS);
-/// The first real-time signal: from here on each one sent is queued.
+/// First real-time signal; from here on, every instance is queued.
 const FIRST_REAL_TIME: i32 = 32;
 
-/// Signals that have been sent and not yet delivered.
+/// Pending signals.
 #[derive(Clone, Debug, Default)]
 pub struct PendingSignals {
-    /// The set of them.
+    /// Set of pending signals.
     pub set: SigSet,
     queue: VecDeque<SigInfo>,
 }
 
 impl PendingSignals {
-    /// Appends a signal. A standard signal that is pending already is lost, as on Linux: false.
+    /// Queues a signal. False if a standard signal is pending already and the new instance is dropped, as in
+    /// Linux.
     pub fn push(&mut self, info: SigInfo) -> bool {
         let bit = sig_bit(info.signo);
         if info.signo < FIRST_REAL_TIME && self.set & bit != 0 {
@@ -44,13 +45,12 @@ impl PendingSignals {
         self.queue.push_back(info);
         true
     }
-    /// Gives back a signal that was just taken: it is the next of its number again.
+    /// Requeues a signal just taken as the first of its number.
     pub fn put_back(&mut self, info: SigInfo) {
         self.set |= sig_bit(info.signo);
         self.queue.push_front(info);
     }
-    /// Takes the next signal of `allowed`: those of the thread's own instructions first, then the
-    /// lowest number, then the oldest.
+    /// Takes the next signal in `allowed`: synchronous ones first, then the lowest number, then the oldest.
     pub fn take(&mut self, allowed: SigSet) -> Option<SigInfo> {
         let candidates = self.set & allowed;
         let first = if candidates & SYNCHRONOUS != 0 { candidates & SYNCHRONOUS } else { candidates };
@@ -65,7 +65,7 @@ impl PendingSignals {
         }
         info
     }
-    /// Forgets all signals of `which`.
+    /// Discards the pending signals in `which`.
     pub fn discard(&mut self, which: SigSet) {
         if self.set & which != 0 {
             self.set &= !which;
@@ -76,64 +76,63 @@ impl PendingSignals {
     pub fn len(&self) -> usize {
         self.queue.len()
     }
-    /// True if none is queued.
+    /// True if no signal is queued.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 }
 
-/// A thread's signal mask, pending signals and alternate stack.
+/// Signal mask, pending signals and alternate stack of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadSignals {
     /// Blocked signals.
     pub blocked: SigSet,
-    /// Pending for this thread alone.
+    /// Thread-directed pending signals.
     pub pending: PendingSignals,
-    /// The mask to go back to when the call under way has ended (`rt_sigsuspend`, `ppoll`, ...);
-    /// a handler's frame saves it instead of `blocked`. Set by `Host::set_temporary_mask`.
+    /// Mask to restore when the current call has ended (`rt_sigsuspend`, `ppoll`, ...); a signal frame saves
+    /// it instead of `blocked`. Set by `Host::set_temporary_mask`.
     pub saved_mask: Option<SigSet>,
-    /// The blocked signals that `rt_sigtimedwait` waits for.
+    /// Blocked signals for which `rt_sigtimedwait` waits.
     pub awaited: SigSet,
-    /// The alternate stack; a size of 0 means none.
+    /// Alternate stack; size 0 means none.
     pub alternate: SigStack,
-    /// True if there may be something to deliver before the thread returns to guest code
-    /// (`TIF_SIGPENDING`).
+    /// True if signals must be checked before the thread returns to guest code (`TIF_SIGPENDING`).
     pub attention: bool,
     /// Trap number, error code and CR2 of the last CPU exception, for the frame.
     pub last_fault: (u64, u64, u64),
 }
 
-/// Job control of a process: its stops, and what `wait(2)` may still learn of them.
+/// Job control state of a process: stops, and events that `wait(2)` has not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobControl {
-    /// The signal that stopped it, while it is stopped.
+    /// Signal that stopped the process, while it is stopped.
     pub stopped_by: Option<i32>,
-    /// The stop has not been reported by a wait.
+    /// True if a wait has not reported the stop.
     pub stop_unreported: bool,
-    /// It was continued and that has not been reported by a wait.
+    /// True if the process was continued and a wait has not reported it.
     pub continue_unreported: bool,
 }
 
-/// State of signals that the threads of a process share: dispositions, pending signals, timers.
+/// Signal state shared by the threads of a process: dispositions, pending signals, timers.
 #[derive(Clone, Debug)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields first: see `belljar_base::Footprint`.
 pub struct ProcessSignals {
-    /// `setitimer`, `timer_create`.
+    /// Timers of `setitimer` and `timer_create`.
     pub timers: ProcessTimers,
-    /// By signal number - 1.
+    /// Dispositions, indexed by signal number - 1.
     pub actions: [KernelSigaction; NSIG as usize],
-    /// Pending for any thread that does not block them.
+    /// Process-directed pending signals.
     pub pending: PendingSignals,
-    /// Stopped or not.
+    /// Job control state.
     pub job: JobControl,
-    /// The fatal signal that will end the process at its threads' next step.
+    /// Fatal signal that ends the process when its threads next run.
     pub fatal: Option<SigInfo>,
-    /// Notified when a signal has been sent to the process or one of its threads (`signalfd`).
+    /// Wait queue, notified when a signal is sent to the process or one of its threads (`signalfd`).
     pub arrived: WaitQueueId,
 }
 
 impl ProcessSignals {
-    /// Everything at its default.
+    /// Creates the default state.
     pub fn new(arrived: WaitQueueId) -> ProcessSignals {
         ProcessSignals {
             actions: [KernelSigaction::default(); NSIG as usize],
@@ -144,11 +143,11 @@ impl ProcessSignals {
             timers: ProcessTimers::default(),
         }
     }
-    /// The dispositions of a child process: those of the parent; nothing pending, no timers.
+    /// State of a child process: the parent's dispositions, no pending signals or timers.
     pub fn for_child(&self, arrived: WaitQueueId) -> ProcessSignals {
         ProcessSignals { actions: self.actions, ..ProcessSignals::new(arrived) }
     }
-    /// Caught signals go back to their defaults; ignored ones stay ignored.
+    /// Resets caught signals to their default; ignored ones stay ignored.
     pub fn reset_handlers(&mut self) {
         for action in &mut self.actions {
             let ignored = action.handler == c::SIG_IGN as u64;
@@ -158,26 +157,26 @@ impl ProcessSignals {
             };
         }
     }
-    /// The disposition of a signal.
+    /// Disposition of a signal.
     pub fn action(&self, signal: i32) -> &KernelSigaction {
         &self.actions[(signal - 1) as usize]
     }
-    /// The same to change.
+    /// Mutable disposition of a signal.
     pub fn action_mut(&mut self, signal: i32) -> &mut KernelSigaction {
         &mut self.actions[(signal - 1) as usize]
     }
-    /// True if the signal is thrown away: ignored explicitly or by default.
+    /// True if the signal is ignored, explicitly or by default.
     pub fn ignores(&self, signal: i32) -> bool {
         let handler = self.action(signal).handler;
         handler == c::SIG_IGN as u64
             || (handler == c::SIG_DFL as u64 && sig_bit(signal) & IGNORED_BY_DEFAULT != 0)
     }
-    /// True if a handler runs for the signal.
+    /// True if the signal has a handler.
     pub fn catches(&self, signal: i32) -> bool {
         let handler = self.action(signal).handler;
         handler != c::SIG_IGN as u64 && handler != c::SIG_DFL as u64
     }
-    /// True if its default action, which is in force, ends the process.
+    /// True if the default action is in force and ends the process.
     pub fn is_fatal(&self, signal: i32) -> bool {
         self.action(signal).handler == c::SIG_DFL as u64
             && sig_bit(signal) & (IGNORED_BY_DEFAULT | STOPPING) == 0

@@ -1,85 +1,85 @@
-//! Timers that send signals: `alarm`, `setitimer`, `timer_create`. Those of processor time, `ITIMER_VIRTUAL`, `ITIMER_PROF` and
-//! some of `timer_create`, count it in microseconds.
+//! Timers that send signals: `alarm`, `setitimer`, `timer_create`. CPU-time timers (`ITIMER_VIRTUAL`,
+//! `ITIMER_PROF` and some of `timer_create`) count in microseconds.
 
 use belljar_base::{Map, SimDuration, SimTime};
 use belljar_linux_abi::c;
 use belljar_linux_abi::signal::SigInfo;
 use belljar_netstack::TimerId;
 
-/// The timers of a process.
+/// Timers of a process.
 #[derive(Clone, Debug, Default)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields first: see `belljar_base::Footprint`.
 pub struct ProcessTimers {
-    /// True if some timer or limit waits for processor time.
+    /// True if a timer or resource limit depends on CPU time.
     pub count_processor_time: bool,
-    /// `ITIMER_REAL`, which `alarm` sets too.
+    /// `ITIMER_REAL`, also set by `alarm`.
     pub real: Alarm,
-    /// When it fires by the monotonic clock, in nanoseconds, which reach further than simulated time: a program may set it
-    /// for 136 years and ask what is left.
+    /// Expiration of `real` on the monotonic clock in nanoseconds, whose range exceeds that of simulated
+    /// time: a program may set the timer 136 years ahead and read the remaining time.
     pub real_at: Option<u64>,
-    /// Its interval in nanoseconds; 0 for one that fires once.
+    /// Interval of `real` in nanoseconds; 0 for a one-shot timer.
     pub real_interval: u64,
     /// `ITIMER_VIRTUAL` and `ITIMER_PROF`.
     pub processor: [ProcessorAlarm; 2],
-    /// By the number that `timer_create` gave.
+    /// Timers of `timer_create`, by id.
     pub posix: Map<i32, PosixTimer>,
     next_id: i32,
 }
 
-/// When a timer fires, and how often.
+/// Expiration and interval of a timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alarm {
-    /// The timer of its host, while it is set.
+    /// Host timer, while armed.
     pub timer: Option<TimerId>,
-    /// Zero for a timer that fires once.
+    /// Interval; zero for a one-shot timer.
     pub interval: SimDuration,
 }
 
 impl Alarm {
-    /// Time until it fires; `None` if it is not set.
+    /// Time to expiration; `None` if not armed.
     pub fn left(&self, now: SimTime) -> Option<SimDuration> {
         self.timer.map(|timer| timer.at().since(now))
     }
 }
 
-/// Notification by a timer of `timer_create`.
+/// Notification of a POSIX timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerNotice {
     /// `SIGEV_NONE`.
     None,
-    /// `SIGEV_SIGNAL`: this signal to the process.
+    /// `SIGEV_SIGNAL`: this signal, sent to the process.
     Signal(i32),
-    /// `SIGEV_THREAD_ID`: this signal to the thread with this number.
+    /// `SIGEV_THREAD_ID`: this signal, sent to the thread with this id.
     Thread(i32, i32),
 }
 
-/// A timer of `timer_create(2)`.
+/// POSIX timer, `timer_create(2)`.
 #[derive(Clone, Copy, Debug)]
 pub struct PosixTimer {
-    /// The clock of absolute times.
+    /// Clock of absolute times, `CLOCK_*`.
     pub clock: i32,
-    /// True if it was set to a point of its clock.
+    /// True if it was set to an absolute time.
     pub absolute: bool,
-    /// Its notification.
+    /// Notification.
     pub notice: TimerNotice,
     /// `sigev_value`.
     pub value: u64,
-    /// When it fires.
+    /// Expiration on a clock of time.
     pub alarm: Alarm,
-    /// The processor time that its clock counts, if it does.
+    /// CPU-time clock, if it uses one.
     pub processor: Option<ProcessorClock>,
-    /// When it fires by that clock.
+    /// Expiration on the CPU-time clock.
     pub processor_alarm: ProcessorAlarm,
-    /// Its signal has been sent and not taken yet.
+    /// True if the signal is queued and not taken.
     pub pending: bool,
-    /// Expirations since that signal was sent.
+    /// Expirations since the signal was queued.
     pub missed: u64,
-    /// Expirations that the signal delivered last stood for, beyond its own.
+    /// Overrun count of the signal delivered last, `timer_getoverrun`.
     pub overrun: i32,
 }
 
 impl ProcessTimers {
-    /// Adds a timer of `timer_create`, not set; gives its number.
+    /// Adds a disarmed timer of `timer_create`; returns its id.
     pub fn create(
         &mut self,
         clock: i32,
@@ -104,7 +104,7 @@ impl ProcessTimers {
         self.posix.insert(id, timer);
         id
     }
-    /// A timer's signal leaves the queue: it says how many expirations it stands for.
+    /// Fills in the overrun count of a timer signal that leaves the queue.
     pub fn signal_taken(&mut self, info: &mut SigInfo) {
         if info.code != c::SI_TIMER {
             return;
@@ -117,36 +117,36 @@ impl ProcessTimers {
     }
 }
 
-/// The processor time that a timer of `timer_create` counts. Both kinds belong to the process that made the timer.
+/// CPU-time clock of a POSIX timer. Both kinds refer to the process that created the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessorClock {
-    /// The time of all its threads.
+    /// CPU time of all threads.
     Process,
-    /// The time of the thread with this number.
+    /// CPU time of the thread with this id.
     Thread(i32),
 }
 
-/// When a timer of processor time fires, and how often, in microseconds.
+/// Expiration and interval of a CPU-time timer, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorAlarm {
-    /// At which count; 0: never.
+    /// Expiration; 0 if disarmed.
     pub at: u64,
-    /// 0 for a timer that fires once.
+    /// Interval; 0 for a one-shot timer.
     pub interval: u64,
 }
 
 impl ProcessorAlarm {
-    /// One that fires when `left` nanoseconds have been added to the count `now`, and then every `interval`
-    /// nanoseconds.
+    /// Timer that expires when the clock, now at `now` microseconds, has advanced by `left` nanoseconds, and
+    /// then every `interval` nanoseconds.
     pub fn after(now: u64, left: u64, interval: u64) -> ProcessorAlarm {
         let at = if left == 0 { 0 } else { now.saturating_add(left.div_ceil(1_000)) };
         ProcessorAlarm { at, interval: interval.div_ceil(1_000) }
     }
-    /// Nanoseconds until it fires; 0 if it does not.
+    /// Nanoseconds to expiration; 0 if disarmed.
     pub fn left(&self, now: u64) -> u64 {
         if self.at == 0 { 0 } else { self.at.saturating_sub(now).max(1) * 1_000 }
     }
-    /// If it is due, sets it to when it fires next and says how many expirations have been passed over.
+    /// If the timer has expired, rearms it and returns the number of expirations missed.
     pub fn expire(&mut self, now: u64) -> Option<u64> {
         if self.at == 0 || now < self.at {
             return None;

@@ -1,12 +1,12 @@
-//! Numbers of `/proc/sys/kernel` about System V's objects: their limits, and the identifiers that come next.
+//! System V IPC settings in `/proc/sys/kernel`: limits and next identifiers.
 
 use super::{IpcTable, SysvIpc, SysvObject};
 use belljar_linux_abi::Errno;
 
-/// `IPCMNI`, the most objects of a kind.
+/// `IPCMNI`, the maximum number of objects of a kind.
 const IPCMNI: u64 = 32_768;
 
-/// Limits, at first Linux's own.
+/// Limits, by default those of Linux.
 #[derive(Clone, Copy, Debug)]
 pub struct IpcLimits {
     /// `SHMMAX`, bytes in a segment.
@@ -33,7 +33,7 @@ impl Default for IpcLimits {
     }
 }
 
-/// A file about such objects.
+/// Setting in `/proc/sys/kernel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum IpcNumber {
@@ -48,7 +48,7 @@ pub enum IpcNumber {
 }
 
 impl SysvIpc {
-    /// The text of a file.
+    /// Text of a setting.
     pub fn number(&self, which: IpcNumber) -> String {
         let limits = &self.limits;
         let limit = match which {
@@ -64,7 +64,7 @@ impl SysvIpc {
         format!("{limit}\n")
     }
 
-    /// A file has been written. `EINVAL` for numbers that it cannot be.
+    /// Changes a setting. `EINVAL` if the value is out of range.
     pub fn set_number(&mut self, which: IpcNumber, value: u64) -> Result<(), Errno> {
         let most = match which {
             IpcNumber::ShmMax => u64::MAX,
@@ -89,7 +89,7 @@ impl SysvIpc {
     }
 }
 
-/// The identifier that comes next, -1 for one of the kernel's choice.
+/// Identifier requested for the next object, -1 if the kernel chooses.
 fn next_text<T: SysvObject>(table: &IpcTable<T>) -> String {
     format!("{}\n", table.next_id.unwrap_or(-1))
 }

@@ -1,22 +1,22 @@
-//! `/proc/sysvipc`.
+//! Text of the files in `/proc/sysvipc`.
 
 use super::SysvIpc;
 use belljar_linux_abi::ipc::IpcPerm;
 use std::fmt::Write;
 
-/// A reader's view of the objects: its namespace of them, owners and processes as its other namespaces have them.
+/// Reader of `/proc/sysvipc`: its IPC namespace, and translations to its user and PID namespaces.
 #[allow(missing_debug_implementations)]
 pub struct IpcReader<'a> {
-    /// Its namespace.
+    /// IPC namespace.
     pub namespace: u32,
-    /// Owner and mode.
+    /// Translates owner and mode.
     pub owner: &'a dyn Fn(IpcPerm) -> IpcPerm,
-    /// A process.
+    /// Translates a process id.
     pub pid: &'a dyn Fn(i32) -> i32,
 }
 
 impl SysvIpc {
-    /// `/proc/sysvipc/msg`.
+    /// Text of `/proc/sysvipc/msg`.
     pub fn list_messages(&self, reader: &IpcReader<'_>) -> String {
         let mut text = "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      \
                     rtime      ctime\n"
@@ -44,7 +44,7 @@ impl SysvIpc {
         text
     }
 
-    /// `/proc/sysvipc/sem`.
+    /// Text of `/proc/sysvipc/sem`.
     pub fn list_semaphores(&self, reader: &IpcReader<'_>) -> String {
         let mut text =
             "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n"
@@ -60,7 +60,7 @@ impl SysvIpc {
         text
     }
 
-    /// `/proc/sysvipc/shm`, with the number of attachments of each segment.
+    /// Text of `/proc/sysvipc/shm`; `attachments` holds the number of attachments of each segment.
     pub fn list_segments(&self, reader: &IpcReader<'_>, attachments: &[u64]) -> String {
         let mut text =
         "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      \

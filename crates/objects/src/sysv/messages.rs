@@ -6,36 +6,36 @@ use belljar_linux_abi::ipc::{IpcPerm, MsqidDs};
 use belljar_linux_abi::{Errno, c};
 use std::collections::VecDeque;
 
-/// A message queue of System V.
+/// System V message queue.
 #[derive(Debug)]
 pub struct SysvQueue {
-    /// All that guests see of it but messages.
+    /// `struct msqid_ds`: the state except the messages.
     pub state: MsqidDs,
-    /// In the order in which they came.
+    /// Messages, oldest first.
     pub messages: VecDeque<SysvMessage>,
-    /// Notified after every change.
+    /// Wait queue, notified after every change.
     pub changed: WaitQueueId,
 }
 
-/// A message of such a queue.
+/// Message of a queue.
 #[derive(Clone, Debug)]
 pub struct SysvMessage {
-    /// Its type, a positive number.
+    /// Message type, a positive number.
     pub kind: i64,
-    /// Its text.
+    /// Message text.
     pub text: Vec<u8>,
 }
 
-/// The message that a receiver wants.
+/// Selection of a message by `msgrcv(2)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// `msgtyp`.
     pub kind: i64,
-    /// `MSG_EXCEPT`: one of another type.
+    /// `MSG_EXCEPT`: a message of another type.
     pub except: bool,
-    /// `MSG_NOERROR`: a longer one is cut.
+    /// `MSG_NOERROR`: a longer message is truncated.
     pub cut: bool,
-    /// The room there is.
+    /// Buffer size in bytes.
     pub room: usize,
 }
 
@@ -49,17 +49,17 @@ impl SysvObject for SysvQueue {
 }
 
 impl SysvQueue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(state: MsqidDs, changed: WaitQueueId) -> SysvQueue {
         SysvQueue { state, messages: VecDeque::new(), changed }
     }
-    /// The place of the message that is wanted.
+    /// Index of the first message that matches.
     pub fn find(&self, wanted: &Wanted) -> Option<usize> {
         let kinds = self.messages.iter().map(|message| message.kind).enumerate();
         match wanted.kind {
             0 => kinds.map(|(at, _)| at).next(),
             kind if kind > 0 => kinds.filter(|(_, k)| (*k == kind) != wanted.except).map(|(at, _)| at).next(),
-            // The first of the lowest type up to the limit.
+            // First message of the lowest type up to the limit.
             kind => {
                 let limit = kind.checked_neg().unwrap_or(i64::MAX);
                 kinds.filter(|(_, k)| *k <= limit).min_by_key(|(at, k)| (*k, *at)).map(|(at, _)| at)
@@ -69,7 +69,7 @@ impl SysvQueue {
 }
 
 impl SysvIpc {
-    /// A copy of the message at a place: `MSG_COPY`. `ENOMSG` if there is none.
+    /// Copy of the message at an index: `MSG_COPY`. `ENOMSG` if there is none.
     pub fn msg_copy(&mut self, id: i32, place: i64, wanted: &Wanted) -> Result<SysvMessage, Errno> {
         let queue = self.queues.get(id)?;
         let found = usize::try_from(place).ok().and_then(|place| queue.messages.get(place));

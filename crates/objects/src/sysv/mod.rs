@@ -14,17 +14,17 @@ pub use semaphores::*;
 pub use shared_memory::*;
 pub use table::{IpcTable, SysvObject};
 
-/// All such objects of a host.
+/// System V IPC objects of a host.
 #[derive(Debug, Default)]
 pub struct SysvIpc {
-    /// Shared memory.
+    /// Shared memory segments.
     pub segments: IpcTable<SharedSegment>,
-    /// Sets of semaphores.
+    /// Semaphore sets.
     pub semaphores: IpcTable<SemSet>,
-    /// What processes have asked to have undone when they end.
+    /// Adjustments to apply when processes exit.
     pub undo: Vec<SemUndo>,
     /// Message queues.
     pub queues: IpcTable<SysvQueue>,
-    /// Limits of segments and queues.
+    /// Limits of segments and message queues.
     pub limits: IpcLimits,
 }

@@ -1,31 +1,31 @@
-//! Semaphore sets, `semop(2)`: a list of operations happens as a whole or waits as a whole.
+//! Semaphore sets, `semop(2)`: a list of operations is performed atomically or blocks as a whole.
 
 use super::{SysvIpc, SysvObject};
 use crate::ids::{ProcessKey, ThreadKey, WaitQueueId};
 use belljar_linux_abi::Errno;
 use belljar_linux_abi::ipc::{IpcPerm, SemBuf, SemidDs};
 
-/// `SEMVMX`, the highest value of a semaphore.
+/// `SEMVMX`, the maximum value of a semaphore.
 pub const MAX_VALUE: i32 = 32_767;
-/// `SEMMSL`, semaphores in a set.
+/// `SEMMSL`, the maximum number of semaphores in a set.
 pub const MAX_IN_SET: i32 = 32_000;
-/// `SEMMNI`, sets on a host.
+/// `SEMMNI`, the maximum number of sets on a host.
 pub const MAX_SETS: usize = 32_000;
 
-/// One set.
+/// Semaphore set.
 #[derive(Debug)]
 pub struct SemSet {
-    /// All that guests see of it but values.
+    /// `struct semid_ds`: the state except the values.
     pub state: SemidDs,
-    /// Values, and who last operated on each.
+    /// Semaphores of the set.
     pub semaphores: Vec<Semaphore>,
-    /// Notified after every change.
+    /// Wait queue, notified after every change.
     pub changed: WaitQueueId,
-    /// Threads that wait, with the condition; entries of threads that wait no more are ignored.
+    /// Waiting threads with their conditions; stale entries are ignored.
     pub waiting: Vec<(ThreadKey, SemCondition)>,
 }
 
-/// One semaphore.
+/// Semaphore.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Semaphore {
     /// `semval`.
@@ -34,34 +34,34 @@ pub struct Semaphore {
     pub pid: i32,
 }
 
-/// The condition that an operation waits for.
+/// Condition for which an operation waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SemCondition {
-    /// The semaphore.
+    /// Index of the semaphore.
     pub number: u16,
-    /// True if it is to become zero, false if it is to grow.
+    /// True to wait for zero, false to wait for an increase.
     pub for_zero: bool,
 }
 
-/// An adjustment of a semaphore when a process ends (`SEM_UNDO`).
+/// Adjustment of a semaphore when a process exits (`SEM_UNDO`).
 #[derive(Clone, Copy, Debug)]
 pub struct SemUndo {
-    /// Whose end.
+    /// Process.
     pub process: ProcessKey,
-    /// The set.
+    /// Identifier of the set.
     pub id: i32,
-    /// The semaphore in it.
+    /// Index of the semaphore.
     pub number: u16,
-    /// The number to be added.
+    /// Value to add.
     pub amount: i32,
 }
 
-/// The result of an attempt at `semop(2)`.
+/// Result of an attempt at `semop(2)`.
 #[derive(Debug)]
 pub enum SemopResult {
-    /// All operations are done.
+    /// All operations were performed.
     Done,
-    /// It waits until this queue is notified.
+    /// The call waits until this queue is notified.
     Waits(WaitQueueId),
 }
 
@@ -75,8 +75,8 @@ impl SysvObject for SemSet {
 }
 
 impl SemSet {
-    /// The values after `operations`; `Err(Ok(..))` for what the first that cannot be done waits
-    /// for, `Err(Err(..))` for one that never can.
+    /// Values after `operations`; `Err(Ok(..))` with the condition of the first operation that must wait,
+    /// `Err(Err(..))` for an operation that can never succeed.
     pub fn after(&self, operations: &[SemBuf]) -> Result<Vec<i32>, Result<(SemCondition, i16), Errno>> {
         let mut values: Vec<i32> = self.semaphores.iter().map(|s| s.value).collect();
         for SemBuf { num, op, flags } in operations.iter().copied() {
@@ -94,7 +94,7 @@ impl SemSet {
 }
 
 impl SysvIpc {
-    /// Adds an adjustment to those that a process has asked for.
+    /// Adds to a process's adjustments.
     pub fn add_undo(&mut self, new: SemUndo) {
         let same = |u: &&mut SemUndo| (u.process, u.id, u.number) == (new.process, new.id, new.number);
         match self.undo.iter_mut().find(same) {

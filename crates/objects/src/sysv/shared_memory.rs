@@ -4,14 +4,14 @@ use super::SysvObject;
 use belljar_linux_abi::ipc::{IpcPerm, ShmidDs};
 use belljar_machine::NativeFile;
 
-/// `SHM_DEST`: to be destroyed when the last process has detached it.
+/// `SHM_DEST`: marked for destruction after the last detach.
 pub const SHM_DEST: u32 = 0o1000;
-/// One segment.
+/// Shared memory segment.
 #[derive(Debug)]
 pub struct SharedSegment {
-    /// All that guests see of it but the number of attachments.
+    /// `struct shmid_ds`: the state except the number of attachments.
     pub state: ShmidDs,
-    /// Its memory.
+    /// Memory of the segment.
     pub native: NativeFile,
 }
 

@@ -1,16 +1,17 @@
-//! Objects by key and by identifier.
+//! Table of System V IPC objects, by key and by identifier.
 
 use belljar_linux_abi::ipc::IpcPerm;
 use belljar_linux_abi::{Errno, c};
 
-/// An identifier is a place in the table and how often places have been taken over again.
+/// Number of indices. An identifier is an index plus this number times the sequence number, which counts
+/// reuses.
 const PLACES: i32 = 32_768;
 
-/// An object of such a table.
+/// Object of an IPC table.
 pub trait SysvObject {
-    /// Owner, mode, key and sequence number.
+    /// Ownership, mode, key and sequence number.
     fn perm(&self) -> &IpcPerm;
-    /// The same to change.
+    /// Mutable access to the permissions.
     fn perm_mut(&mut self) -> &mut IpcPerm;
 }
 
@@ -20,7 +21,7 @@ pub struct IpcTable<T> {
     places: Vec<Option<T>>,
     last: Option<usize>,
     sequence: u16,
-    /// The identifier that the next object gets, if that is free.
+    /// Identifier requested for the next object.
     pub next_id: Option<i32>,
 }
 
@@ -31,8 +32,8 @@ impl<T> Default for IpcTable<T> {
 }
 
 impl<T: SysvObject> IpcTable<T> {
-    /// The object of a namespace that `key` and `flags` of `shmget(2)` and its like name, if there is one; `None`
-    /// if one must be made. `ENOENT`, `EEXIST`.
+    /// Looks an object up by the key and flags of `shmget(2)` and related calls in a namespace; `None` if one
+    /// must be created. `ENOENT`, `EEXIST`.
     pub fn lookup(&self, namespace: u32, key: i32, flags: i32) -> Result<Option<i32>, Errno> {
         if key == c::IPC_PRIVATE {
             return Ok(None);
@@ -44,7 +45,7 @@ impl<T: SysvObject> IpcTable<T> {
             None => Ok(None),
         }
     }
-    /// Adds an object; gives its identifier. `ENOSPC` from `limit` objects on.
+    /// Adds an object and returns its identifier. `ENOSPC` if there are `limit` objects.
     pub fn insert(&mut self, mut object: T, limit: usize) -> Result<i32, Errno> {
         if self.places.iter().flatten().count() >= limit {
             return Err(Errno::ENOSPC);
@@ -69,12 +70,12 @@ impl<T: SysvObject> IpcTable<T> {
         self.places[place] = Some(object);
         Ok(self.id_at(place))
     }
-    /// The object with this identifier, `EINVAL` if there is none.
+    /// Object by identifier, `EINVAL` if there is none.
     pub fn get(&mut self, id: i32) -> Result<&mut T, Errno> {
         let place = self.place_of(id)?;
         self.places[place].as_mut().ok_or(Errno::EINVAL)
     }
-    /// The identifier of the object at a place, `EINVAL` if there is none of the namespace: `SHM_STAT`.
+    /// Identifier of the object at an index, `EINVAL` if there is none in the namespace: `SHM_STAT`.
     pub fn id_of_place(&self, namespace: u32, place: i32) -> Result<i32, Errno> {
         let place = usize::try_from(place).map_err(|_| Errno::EINVAL)?;
         let found = self.places.get(place).and_then(Option::as_ref);
@@ -86,15 +87,15 @@ impl<T: SysvObject> IpcTable<T> {
         let place = self.place_of(id).ok()?;
         self.places[place].take()
     }
-    /// All objects with their identifiers.
+    /// Objects with their identifiers.
     pub fn iter(&self) -> impl Iterator<Item = (i32, &T)> {
         self.places.iter().enumerate().filter_map(|(n, object)| Some((self.id_at(n), object.as_ref()?)))
     }
-    /// The same of a namespace, which is in a field that Linux does not use.
+    /// Objects of a namespace, whose number is in a field that Linux does not use.
     pub fn iter_in(&self, namespace: u32) -> impl Iterator<Item = (i32, &T)> {
         self.iter().filter(move |(_, object)| object.perm().unused[0] == u64::from(namespace))
     }
-    /// The highest place in use, 0 without any: what the `INFO` operations return.
+    /// Highest index in use, 0 if there is none: the result of the `*_INFO` operations.
     pub fn highest_place(&self) -> i32 {
         self.places.iter().rposition(Option::is_some).unwrap_or(0) as i32
     }
