@@ -1,54 +1,54 @@
-//! The contract between a protocol and the world around it: [`Protocol`] and the values that pass through it.
+//! Contract between a protocol and its environment: [`Protocol`] and the values that its methods exchange.
 
 use crate::{Prefix, Time};
 use std::collections::VecDeque;
 use thiserror::Error;
 
-/// The caller's number of an interface, for example its index in Linux.
+/// Interface number assigned by the caller, for example its index in Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterfaceId(pub u32);
 
-/// An interface that a protocol speaks on.
+/// An interface on which a protocol runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface<A> {
-    /// The caller's number of it.
+    /// Number of the interface.
     pub id: InterfaceId,
-    /// The node's address there.
+    /// The node's address on the interface.
     pub address: A,
-    /// The largest payload of a packet that the protocol may send there.
+    /// Largest payload of a packet that the protocol may send on the interface.
     pub mtu: usize,
 }
 
-/// A change of the interfaces.
+/// Change of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterfaceEvent<A> {
-    /// An interface can be used, or its address or MTU is another.
+    /// The interface is usable, or has a new address or MTU.
     Up(Interface<A>),
-    /// An interface cannot be used any more: its neighbours are lost.
+    /// The interface is no longer usable: its neighbours are lost.
     Down(InterfaceId),
 }
 
-/// A packet of the protocol that arrived.
+/// A received packet of the protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a, A> {
-    /// The interface it came in by.
+    /// Interface on which the packet arrived.
     pub interface: InterfaceId,
-    /// The address of the neighbour's interface that sent it.
+    /// Address of the neighbour's interface that sent the packet.
     pub source: A,
-    /// The TTL that it arrived with; 255 where the caller cannot tell.
+    /// TTL of the packet on arrival; 255 if the caller does not know it.
     pub ttl: u8,
-    /// The payload: of the UDP datagram, or of the Ethernet frame.
+    /// Payload of the UDP datagram, or of the Ethernet frame.
     pub payload: &'a [u8],
 }
 
-/// A packet of the protocol to send.
+/// A packet of the protocol to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit<A> {
-    /// The interface to send it on.
+    /// Interface on which to send the packet.
     pub interface: InterfaceId,
-    /// The neighbour that it is for; `None` for all of them (broadcast).
+    /// Address of the neighbour; `None` for all neighbours (broadcast).
     pub destination: Option<A>,
-    /// The TTL to send it with.
+    /// TTL of the packet.
     pub ttl: u8,
     /// The payload.
     pub payload: Vec<u8>,
@@ -59,124 +59,125 @@ pub struct Transmit<A> {
 pub struct Route<D, A> {
     /// The destination.
     pub destination: D,
-    /// The address of the neighbour's interface that packets are handed to. Equal to the destination's address when the
-    /// destination is that interface.
+    /// Address of the neighbour's interface to which packets are forwarded. Equal to the destination's
+    /// address if the destination is that interface.
     pub next_hop: A,
-    /// The interface by which the next hop is reached.
+    /// Interface to the next hop.
     pub interface: InterfaceId,
-    /// The number of hops.
+    /// Number of hops.
     pub distance: u32,
 }
 
-/// A change of the forwarding table.
+/// Change of the forwarding table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteChange<D, A> {
-    /// A route is new or replaces the one to the same destination.
+    /// Adds a route, or replaces the one to the same destination.
     Set(Route<D, A>),
-    /// The route to this destination is gone.
+    /// Removes the route to this destination.
     Remove(D),
 }
 
-/// An event in the data plane that a protocol may want to know of.
+/// Event in the data plane that may affect a protocol.
 #[derive(Clone, Copy, Debug)]
 pub enum DataPlaneEvent<'a, A> {
-    /// The link layer says that a neighbour's interface cannot be reached (no acknowledgment, ARP failed).
+    /// The link layer reports that a neighbour's interface is unreachable (no acknowledgment, ARP failure).
     LinkLost {
-        /// The interface of this node.
+        /// Interface of this node.
         interface: InterfaceId,
-        /// The neighbour's address.
+        /// Address of the neighbour.
         neighbor: A,
     },
-    /// The link layer says that a neighbour's interface can be reached.
+    /// The link layer reports that a neighbour's interface is reachable.
     LinkAlive {
-        /// The interface of this node.
+        /// Interface of this node.
         interface: InterfaceId,
-        /// The neighbour's address.
+        /// Address of the neighbour.
         neighbor: A,
     },
-    /// A packet found no route. It is a whole IP packet, sent by this node or to be forwarded by it.
+    /// An IP packet without a route, originated or forwarded by this node.
     NoRoute {
         /// The packet, from its IP header on.
         packet: &'a [u8],
     },
     /// Packets between these two addresses passed this node since the last such event.
     Used {
-        /// Their source.
+        /// Source address of the packets.
         source: A,
-        /// Their destination.
+        /// Destination address of the packets.
         destination: A,
     },
 }
 
-/// The fate of a packet that a protocol held.
+/// Disposition of a packet that a protocol held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is a route now: send it.
+    /// A route was found: send the packet.
     Send,
-    /// No route was found: the sender is told that its destination cannot be reached.
+    /// No route was found: report to the sender that its destination is unreachable.
     Unreachable,
-    /// The protocol's buffer had no room for it: drop it.
+    /// The protocol's buffer was full: drop the packet.
     Dropped,
 }
 
-/// A packet that a protocol held and lets go.
+/// A packet that a protocol held and releases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {
-    /// The packet as it was given.
+    /// The packet as passed in.
     pub packet: Vec<u8>,
-    /// Its fate.
+    /// Disposition of the packet.
     pub verdict: Verdict,
 }
 
-/// The reason why a packet was not understood. The rest of it is ignored; the protocol counts them.
+/// Reason why a packet, or the rest of it, was ignored. The protocol counts such packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
     /// The packet ends within a field.
     #[error("the packet ends within a field")]
     Truncated,
-    /// A length field does not fit the bytes that are there.
+    /// A length field contradicts the length of the packet.
     #[error("a length field does not fit the packet")]
     Length,
     /// A field has a value that the protocol forbids.
     #[error("a field has a value that is not allowed")]
     Value,
-    /// A message type or version that the protocol does not have.
+    /// Unknown message type or version.
     #[error("unknown message type or version")]
     Unknown,
-    /// The packet came in by an interface that the protocol does not use.
+    /// The packet arrived on an interface that the protocol does not use.
     #[error("the interface is not one of the protocol's")]
     Interface,
 }
 
-/// A routing protocol of one node. The crate's documentation says in which order the methods are to be called.
+/// Routing protocol of one node. The crate's documentation defines the order of calls.
 pub trait Protocol {
     /// Addresses of nodes' interfaces.
     type Address: Copy + Ord + std::fmt::Debug;
     /// Destinations of routes.
     type Destination: Copy + Ord + std::fmt::Debug;
 
-    /// An interface came or went.
+    /// Handles a change of an interface.
     fn on_interface(&mut self, now: Time, event: InterfaceEvent<Self::Address>);
-    /// A packet of the protocol arrived. An error says why the packet, or the rest of it, was ignored.
+    /// Handles a received packet of the protocol. The error is the reason why the packet, or the rest of it,
+    /// was ignored.
     fn on_packet(&mut self, now: Time, packet: Received<'_, Self::Address>) -> Result<(), DecodeError>;
-    /// The time given by [`next_timer`](Protocol::next_timer) has come.
+    /// Handles the expiry of the timer set from [`next_timer`](Protocol::next_timer).
     fn on_timer(&mut self, now: Time);
-    /// Something happened in the data plane. Protocols ignore what is of no use to them.
+    /// Handles an event in the data plane. Protocols ignore events that do not affect them.
     fn on_data_plane(&mut self, now: Time, event: DataPlaneEvent<'_, Self::Address>);
     /// The next packet to send.
     fn poll_transmit(&mut self) -> Option<Transmit<Self::Address>>;
     /// The next change of the forwarding table.
     fn poll_route(&mut self) -> Option<RouteChange<Self::Destination, Self::Address>>;
-    /// The next packet that the protocol lets go.
+    /// The next packet that the protocol releases.
     fn poll_released(&mut self) -> Option<Released>;
-    /// The time at which [`on_timer`](Protocol::on_timer) is to be called; none if nothing is waited for.
+    /// Time at which [`on_timer`](Protocol::on_timer) is to be called; `None` if no timer is armed.
     fn next_timer(&self) -> Option<Time>;
 }
 
-/// Routes of a protocol over IPv4.
+/// Route of a protocol over IPv4.
 pub type Ipv4Route = Route<Prefix, std::net::Ipv4Addr>;
 
-/// The queue of changes that `poll_route` drains, over the table as it is after them.
+/// Queue of changes that `poll_route` drains, and the table after all of them.
 #[derive(Debug)]
 pub(crate) struct RouteLog<D, A> {
     table: belljar_base::Map<D, Route<D, A>>,
@@ -191,20 +192,20 @@ impl<D: Copy + Ord, A: Copy + Ord> RouteLog<D, A> {
     pub fn table(&self) -> &belljar_base::Map<D, Route<D, A>> {
         &self.table
     }
-    /// Sets one route, with a change if it is not there already.
+    /// Sets one route, and queues the change if there is one.
     pub fn set(&mut self, route: Route<D, A>) {
         if self.table.insert(route.destination, route) != Some(route) {
             self.changes.push_back(RouteChange::Set(route));
         }
     }
-    /// Removes one route, with a change if it is there.
+    /// Removes one route, and queues the change if there is one.
     pub fn remove(&mut self, destination: D) {
         if self.table.remove(&destination).is_some() {
             self.changes.push_back(RouteChange::Remove(destination));
         }
     }
-    /// Makes the table equal to `next`, which is in the order of destinations: first what is gone, then what is new or
-    /// changed, nearest first, so that a next hop is reachable before a route goes through it.
+    /// Replaces the table by `next`, sorted by destination. Removals are queued first, then new and changed
+    /// routes, nearest first, so that a next hop is reachable before a route uses it.
     pub fn replace(&mut self, next: Vec<Route<D, A>>) {
         debug_assert!(next.is_sorted_by(|a, b| a.destination < b.destination));
         let (mut gone, mut changed) = (Vec::new(), Vec::new());

@@ -1,13 +1,13 @@
-//! Packets that wait to be sent: the queue that `poll_transmit` drains, and messages held back by jitter.
+//! Outgoing packets: the queue that `poll_transmit` drains, and messages delayed by jitter.
 
 use crate::Time;
 use crate::contract::{InterfaceId, Transmit};
 use std::collections::VecDeque;
 
-/// Packets that may wait to be polled. A caller that polls after each call never gets near it.
+/// Upper bound on the queued packets. A caller that polls after each call stays far below it.
 const MOST_QUEUED: usize = 4096;
 
-/// The queue of packets that `poll_transmit` drains.
+/// Queue of packets that `poll_transmit` drains.
 #[derive(Debug)]
 pub(crate) struct Outbox<A> {
     queue: VecDeque<Transmit<A>>,
@@ -27,7 +27,7 @@ impl<A> Outbox<A> {
     }
 }
 
-/// A message that is sent at a time of its own.
+/// A message scheduled for a later time.
 #[derive(Debug)]
 pub(crate) struct Delayed {
     pub at: Time,
@@ -35,7 +35,7 @@ pub(crate) struct Delayed {
     pub message: Vec<u8>,
 }
 
-/// The earlier of two times of which each may be missing.
+/// The earliest of the given times, or `None`.
 pub(crate) fn earliest(times: impl IntoIterator<Item = Option<Time>>) -> Option<Time> {
     times.into_iter().flatten().min()
 }

@@ -12,50 +12,50 @@ pub struct Prefix {
     len: u8,
 }
 
-/// The reason why a text is no network.
+/// Reason why a text is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PrefixError {
-    /// Not of the form `address/bits`.
+    /// The text is not of the form `address/bits`.
     #[error("'{0}' is not a network: write ADDRESS/BITS, for example 10.1.0.0/16")]
     Form(String),
-    /// More than 32 network bits.
+    /// The prefix length exceeds 32.
     #[error("'{0}' has more than 32 network bits")]
     Length(String),
-    /// Bits behind the network's are set.
+    /// Host bits are set.
     #[error("'{given}' has host bits set: the network is {network}")]
     HostBits {
-        /// The text.
+        /// The invalid text.
         given: String,
-        /// The network that the address belongs to.
+        /// The network that contains the address.
         network: Prefix,
     },
 }
 
 impl Prefix {
-    /// The network of `len` bits (at most 32) that `address` belongs to.
+    /// The network of `len` bits (at most 32) that contains `address`.
     pub fn new(address: Ipv4Addr, len: u8) -> Prefix {
         let len = len.min(32);
         Prefix { address: Ipv4Addr::from(u32::from(address) & mask(len)), len }
     }
-    /// The network that holds `address` alone.
+    /// The network that contains `address` alone.
     pub fn host(address: Ipv4Addr) -> Prefix {
         Prefix { address, len: 32 }
     }
-    /// The network with a contiguous `netmask`; none if the mask has holes.
+    /// The network with this netmask; `None` if the mask is not contiguous.
     pub fn from_netmask(address: Ipv4Addr, netmask: Ipv4Addr) -> Option<Prefix> {
         let bits = u32::from(netmask);
         (bits.leading_ones() + bits.trailing_zeros() >= 32)
             .then(|| Prefix::new(address, bits.leading_ones() as u8))
     }
-    /// The first address.
+    /// First address of the network.
     pub fn address(self) -> Ipv4Addr {
         self.address
     }
-    /// The number of network bits.
+    /// Number of network bits.
     pub fn bits(self) -> u8 {
         self.len
     }
-    /// The network of all addresses.
+    /// True for the network of all addresses.
     pub fn is_default(self) -> bool {
         self.len == 0
     }

@@ -1,10 +1,10 @@
-//! Big-endian fields read one after the other, each checked against the end.
+//! Reader of consecutive big-endian fields, each checked against the end of the buffer.
 
 use crate::contract::DecodeError;
 use belljar_wire::ethernet;
 use std::net::Ipv4Addr;
 
-/// Bytes not yet read.
+/// The bytes not yet read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -18,7 +18,7 @@ impl<'a> Reader<'a> {
     pub fn len(&self) -> usize {
         self.0.len()
     }
-    /// The bytes that are left.
+    /// The remaining bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }

@@ -4,15 +4,15 @@ use belljar_base::SimTime;
 use std::ops::Add;
 use std::time::Duration;
 
-/// A point in time: nanoseconds since an epoch that the caller chooses. In a daemon that is its start, in a simulation
-/// the simulation's start; a `u64` of nanoseconds lasts 584 years, so neither runs out of it.
+/// A point in time: nanoseconds since an epoch chosen by the caller. In a daemon that is its start, in a
+/// simulation the simulation's start; a `u64` of nanoseconds covers 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
 impl Time {
     /// The epoch.
     pub const ZERO: Time = Time(0);
-    /// Later than every event.
+    /// A time later than every event.
     pub const MAX: Time = Time(u64::MAX);
 
     /// The point `ns` nanoseconds after the epoch.
@@ -31,7 +31,7 @@ impl Time {
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
-    /// The span from `earlier` to this point, zero if `earlier` lies ahead.
+    /// The duration since `earlier`, zero if `earlier` is later.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -7,19 +7,20 @@ use std::time::Duration;
 /// Parameters of one node.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The address by which the node asks for routes for packets that have no source yet: one of its interfaces'.
+    /// Originator address of route requests for packets without a source address: one of the node's interface
+    /// addresses.
     pub main_address: Ipv4Addr,
-    /// `ACTIVE_ROUTE_TIMEOUT`: how long a route lives after its last use.
+    /// `ACTIVE_ROUTE_TIMEOUT`: lifetime of a route after its last use.
     pub active_route_timeout: Duration,
     /// `ALLOWED_HELLO_LOSS`.
     pub allowed_hello_loss: u32,
-    /// `HELLO_INTERVAL`; none if links are watched by the link layer alone.
+    /// `HELLO_INTERVAL`; `None` if only the link layer monitors links.
     pub hello_interval: Option<Duration>,
     /// `LOCAL_ADD_TTL`.
     pub local_add_ttl: u32,
-    /// `NET_DIAMETER`: the most hops between two nodes.
+    /// `NET_DIAMETER`: largest number of hops between two nodes.
     pub net_diameter: u8,
-    /// `NODE_TRAVERSAL_TIME`: an estimate of the time that a hop takes, processing included.
+    /// `NODE_TRAVERSAL_TIME`: estimated latency of one hop, including processing.
     pub node_traversal_time: Duration,
     /// `RERR_RATELIMIT`, per second.
     pub rerr_rate_limit: usize,
@@ -35,26 +36,28 @@ pub struct Config {
     pub ttl_increment: u8,
     /// `TTL_THRESHOLD`.
     pub ttl_threshold: u8,
-    /// Only the destination may answer (the D flag of RREQ).
+    /// Destination-only flag (D) of RREQs: only the destination may reply.
     pub destination_only: bool,
-    /// Intermediate nodes that answer tell the destination as well (the G flag).
+    /// Gratuitous flag (G) of RREQs: intermediate nodes that reply also send an RREP to the destination.
     pub gratuitous: bool,
-    /// RREPs ask for RREP-ACK, so that neighbours that do not hear this node are found out (section 6.8). The
-    /// acknowledgment must come within `NODE_TRAVERSAL_TIME` and 10 ms.
+    /// RREPs request an RREP-ACK, which detects neighbours that do not hear this node (section 6.8). The
+    /// acknowledgment must arrive within `NODE_TRAVERSAL_TIME` plus 10 ms.
     pub acknowledge: bool,
-    /// A node repairs broken routes that it forwards by (section 6.12), which the RFC leaves to it. Packets arrive sooner then.
-    /// Where many stations are in reach of each other fewer arrive: those that a repair holds are lost with it, and each
-    /// repair floods a part of the network.
+    /// Local repair of broken routes over which the node forwards (section 6.12), which is optional in the
+    /// RFC. Repair shortens delays. Where many stations are in range of each other it lowers the delivery
+    /// rate: a failed repair loses the packets that it holds, and each repair floods a part of the network.
     pub local_repair: bool,
-    /// The node may have lost its sequence number: it takes no part for `DELETE_PERIOD` (section 6.13).
+    /// Set if the node may have lost its sequence number: it does not route for `DELETE_PERIOD` (section
+    /// 6.13).
     pub after_reboot: bool,
-    /// The upper bound of a random delay before an RREQ is sent on, so that neighbours do not speak at once.
+    /// Upper bound of the random delay before an RREQ is forwarded, which keeps neighbours from transmitting
+    /// at the same time.
     pub broadcast_jitter: Duration,
-    /// The sequence number to go on from.
+    /// Initial sequence number.
     pub sequence: u32,
-    /// Packets held for one destination, and for all together.
+    /// Upper bounds on the packets held for one destination, and for all destinations together.
     pub held_packets: (usize, usize),
-    /// The seed of the node's jitter.
+    /// Random seed of the node's jitter.
     pub seed: Seed,
 }
 

@@ -1,5 +1,5 @@
-//! Route discovery: packets that wait for a route, RREQs of this node, and the expanding ring (RFC 3561, sections 6.3, 6.4
-//! and 6.12).
+//! Route discovery: packets that wait for a route, RREQs originated by this node, and the expanding ring
+//! search (RFC 3561, sections 6.3, 6.4 and 6.12).
 
 use super::Aodv;
 use super::packet::{Message, Rreq};
@@ -11,29 +11,29 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// A search for a route.
+/// A route discovery in progress.
 #[derive(Debug)]
 pub(super) struct Discovery {
-    /// Packets that wait for it, the oldest first.
+    /// Packets that wait for the route, the oldest first.
     pub held: VecDeque<Vec<u8>>,
-    /// The address of this node that asks.
+    /// Originator address of the RREQs.
     source: Ipv4Addr,
-    /// The TTL of the last RREQ; 0 before the first.
+    /// TTL of the last RREQ; 0 before the first.
     ttl: u8,
-    /// RREQs sent with `NET_DIAMETER`.
+    /// Number of RREQs sent with `NET_DIAMETER`.
     wide: u32,
-    /// When the next step is due.
+    /// Time of the next step.
     pub deadline: Time,
-    /// The entry's hop count when the search began, for a local repair.
+    /// For a local repair: TTL of its RREQ.
     repair: Option<u8>,
 }
 
-/// At most `limit` events in any second.
+/// Rate limit: at most a given number of events in any second.
 #[derive(Debug, Default)]
 pub(super) struct RateLimit(VecDeque<Time>);
 
 impl RateLimit {
-    /// Takes one event, or gives the time at which there is room for it.
+    /// Admits one event, or returns the time at which the limit admits it.
     pub fn take(&mut self, now: Time, limit: usize) -> Result<(), Time> {
         let second = Duration::from_secs(1);
         while self.0.front().is_some_and(|first| *first + second <= now) {
@@ -48,7 +48,7 @@ impl RateLimit {
 }
 
 impl Aodv {
-    /// A packet found no route.
+    /// Handles a packet without a route.
     pub(super) fn no_route(&mut self, now: Time, bytes: &[u8]) {
         let Ok(packet) = ipv4::Packet::new_checked(bytes) else {
             self.counts.malformed += 1;
@@ -58,7 +58,7 @@ impl Aodv {
         if !super::is_node(destination) || self.is_own(destination) {
             return self.release(bytes.to_vec(), Verdict::Unreachable);
         }
-        // Its route came while it was on its way here.
+        // The route was found while the packet was in transit to this function.
         if self.valid(destination).is_some() {
             self.refresh(now, source, destination);
             return self.release(bytes.to_vec(), Verdict::Send);
@@ -84,7 +84,7 @@ impl Aodv {
         self.broadcast_error(now, vec![(destination, sequence)], false);
     }
 
-    /// Holds a packet and looks for a route to its destination.
+    /// Holds a packet and starts a discovery for its destination.
     fn hold(&mut self, now: Time, source: Ipv4Addr, destination: Ipv4Addr, packet: &[u8]) {
         let (most_each, most) = self.config.held_packets;
         if !self.discoveries.contains_key(&destination) {
@@ -95,7 +95,7 @@ impl Aodv {
         }
         let all: usize = self.discoveries.values().map(|discovery| discovery.held.len()).sum();
         let Some(discovery) = self.discoveries.get_mut(&destination) else { return };
-        // "the buffering SHOULD be first-in, first-out": the oldest makes room.
+        // "the buffering SHOULD be first-in, first-out": drop the oldest packet.
         let oldest =
             if discovery.held.len() >= most_each || all >= most { discovery.held.pop_front() } else { None };
         if all < most || oldest.is_some() {
@@ -106,7 +106,7 @@ impl Aodv {
         }
     }
 
-    /// Begins a search.
+    /// Starts a discovery.
     fn search(&mut self, now: Time, source: Ipv4Addr, destination: Ipv4Addr, repair: Option<u8>) {
         let deadline = now.max(self.quiet_until);
         let discovery = Discovery { held: VecDeque::new(), source, ttl: 0, wide: 0, deadline, repair };
@@ -116,8 +116,8 @@ impl Aodv {
         }
     }
 
-    /// Section 6.12: a packet of another node met a route whose link broke. Looks for another way if the route can be repaired;
-    /// returns whether it does.
+    /// Section 6.12: handles another node's packet whose route has a broken link. Starts a local repair if
+    /// the route can be repaired; returns whether it did.
     fn repair(&mut self, now: Time, sender: Ipv4Addr, destination: Ipv4Addr) -> bool {
         // "TTL: max(MIN_REPAIR_TTL, 0.5 * #hops) + LOCAL_ADD_TTL, where #hops is the number of hops to the sender (originator)
         // of the currently undeliverable packet"; MIN_REPAIR_TTL is "the last known hop count to the destination".
@@ -133,7 +133,7 @@ impl Aodv {
         true
     }
 
-    /// The next RREQ of a search, or its end.
+    /// Sends the next RREQ of a discovery, or ends it.
     pub(super) fn step(&mut self, now: Time, destination: Ipv4Addr) {
         let diameter = self.config.net_diameter;
         let Some(discovery) = self.discoveries.get(&destination) else { return };
@@ -202,7 +202,7 @@ impl Aodv {
         self.broadcast(now, ttl, &Message::Rreq(rreq));
     }
 
-    /// A route to a destination is there: packets that wait for it go.
+    /// Completes the discovery of a destination: sends the packets held for it.
     pub(super) fn discovered(&mut self, now: Time, destination: Ipv4Addr) {
         let Some(discovery) = self.discoveries.remove(&destination) else { return };
         for packet in discovery.held {
@@ -224,7 +224,7 @@ impl Aodv {
             self.release(packet, if own { Verdict::Unreachable } else { Verdict::Dropped });
         }
         if self.table.get(&destination).is_some_and(|entry| entry.state == State::Repairing) {
-            // Its sequence number was incremented when the link broke.
+            // The sequence number was incremented when the link broke.
             let sequence = self.table.get(&destination).map(|entry| entry.sequence);
             self.invalidate(now, destination, sequence);
             self.report(now, &[(destination, sequence.unwrap_or(0))], false);

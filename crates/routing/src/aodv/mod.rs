@@ -1,16 +1,19 @@
 //! AODV, Ad hoc On-Demand Distance Vector routing (RFC 3561): reactive, for IPv4.
 //!
-//! A node looks for a route when a packet has none: a request (RREQ) floods in rings that grow, the destination or a node
-//! that knows a recent route replies (RREP) along the way back, and sequence numbers keep the routes free of loops. Routes
-//! that are not used expire; those that break are repaired near the break, or reported (RERR) to those who use them.
+//! A node starts a route discovery when a packet has no route. A request (RREQ) floods the network in an
+//! expanding ring, the destination or a node with a recent route replies (RREP) along the reverse path, and
+//! sequence numbers keep the routes loop-free. Unused routes expire; broken ones are repaired near the break,
+//! or reported (RERR) to the nodes that use them.
 //!
-//! The data plane has its part: packets without a route come in as [`DataPlaneEvent::NoRoute`] and are held, the use of
-//! routes as [`DataPlaneEvent::Used`], and held packets leave by [`poll_released`](Protocol::poll_released) once
-//! [`poll_route`](Protocol::poll_route) has given their route.
+//! The data plane takes part: packets without a route are passed in as [`DataPlaneEvent::NoRoute`] and held,
+//! the use of routes as [`DataPlaneEvent::Used`], and held packets leave through
+//! [`poll_released`](Protocol::poll_released) after [`poll_route`](Protocol::poll_route) has returned their
+//! route.
 //!
-//! Sections of the RFC and where they are: message formats 5 ([`packet`]), sequence numbers and route table 6.1 and 6.2
-//! (`table`), discovery 6.3 and 6.4 (`discovery`), RREQs 6.5 and 6.6 (`rreq`), RREPs, unidirectional links and Hello 6.7 to
-//! 6.10 (`rrep`), RERRs 6.11 (`rerr`), local repair 6.12 (`rerr`, `discovery`), reboot 6.13.
+//! Sections of the RFC by module: message formats 5 ([`packet`]), sequence numbers and route table 6.1 and
+//! 6.2 (`table`), discovery 6.3 and 6.4 (`discovery`), RREQs 6.5 and 6.6 (`rreq`), RREPs, unidirectional
+//! links and Hello 6.7 to 6.10 (`rrep`), RERRs 6.11 (`rerr`), local repair 6.12 (`rerr`, `discovery`), reboot
+//! 6.13.
 
 mod config;
 mod discovery;
@@ -44,9 +47,9 @@ use table::Entry;
 
 /// The UDP port that IANA assigns to AODV.
 pub const PORT: u16 = 654;
-/// RREQs of others that may wait to be sent on.
+/// Upper bound on the RREQs queued for forwarding.
 const MOST_DELAYED: usize = 8192;
-/// Remembered requests are swept at most this often.
+/// Minimum interval between sweeps of remembered requests.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// An interface with the time of the last broadcast on it.
@@ -56,7 +59,7 @@ struct Port {
     said: Time,
 }
 
-/// One node's AODV. See the crate's documentation for the order of calls.
+/// The AODV state machine of one node. See the crate's documentation for the order of calls.
 #[derive(Debug)]
 pub struct Aodv {
     config: Config,
@@ -72,22 +75,22 @@ pub struct Aodv {
     blacklist: Map<Ipv4Addr, Time>,
     rreq_limit: RateLimit,
     rerr_limit: RateLimit,
-    /// Until when the node takes no part, after a reboot.
+    /// End of the waiting period after a reboot, during which the node does not route.
     quiet_until: Time,
     hello_at: Time,
-    /// RREQs that wait to be sent on, with their TTL.
+    /// RREQs queued for forwarding, with their TTL.
     delayed: Vec<(u8, Delayed)>,
     outbox: Outbox<Ipv4Addr>,
     routes: RouteLog<Prefix, Ipv4Addr>,
     released: VecDeque<Released>,
-    /// No entry expires before this time.
+    /// Lower bound on the expiry times of all entries.
     expire_at: Time,
     sweep_at: Time,
     counts: Counts,
 }
 
 impl Aodv {
-    /// A node without interfaces that begins at `now`.
+    /// A node without interfaces that starts at `now`.
     pub fn new(now: Time, config: Config) -> Aodv {
         let quiet_until = if config.after_reboot { now + config.delete_period() } else { Time::ZERO };
         Aodv {
@@ -135,7 +138,7 @@ impl Aodv {
         neighbors.into_iter().for_each(|neighbor| self.link_broken(now, id, neighbor));
     }
 
-    /// Does what is due.
+    /// Performs all actions that are due.
     fn turn(&mut self, now: Time) {
         if now >= self.expire_at {
             let routes = self.expire_routes(now);
@@ -164,7 +167,7 @@ impl Aodv {
     }
 }
 
-/// True for addresses that a node can have.
+/// True for addresses that can belong to a node.
 fn is_node(address: Ipv4Addr) -> bool {
     !(address.is_unspecified() || address.is_broadcast() || address.is_multicast() || address.is_loopback())
 }
@@ -177,7 +180,7 @@ impl Protocol for Aodv {
         match event {
             InterfaceEvent::Up(interface) => {
                 self.interfaces.insert(interface.id, Port { at: interface, said: Time::ZERO });
-                // What was a neighbour's address may be this node's now.
+                // The address may have belonged to a neighbour before.
                 if self.table.remove(&interface.address).is_some() {
                     self.settle(now, interface.address);
                 }

@@ -1,4 +1,4 @@
-//! Messages of AODV (RFC 3561, sections 5 and 6.9). A UDP datagram carries one of them.
+//! AODV messages (RFC 3561, sections 5 and 6.9). A UDP datagram carries one message.
 
 use crate::contract::DecodeError;
 use crate::reader::Reader;
@@ -12,67 +12,67 @@ mod kind {
     pub const RREP_ACK: u8 = 4;
 }
 
-/// The type of the hello interval extension.
+/// Type of the Hello interval extension.
 const HELLO_INTERVAL: u8 = 1;
-/// The most destinations that one RERR names.
+/// Largest number of destinations in one RERR.
 pub const MOST_UNREACHABLE: usize = 255;
 
 /// Route request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rreq {
-    /// J: for multicast.
+    /// Join flag (J), for multicast.
     pub join: bool,
-    /// R: for multicast.
+    /// Repair flag (R), for multicast.
     pub repair: bool,
-    /// G: an intermediate node that answers also tells the destination of the originator.
+    /// Gratuitous flag (G): an intermediate node that replies also sends an RREP to the destination.
     pub gratuitous: bool,
-    /// D: only the destination may answer.
+    /// Destination-only flag (D): only the destination may reply.
     pub destination_only: bool,
-    /// U: the destination's sequence number is unknown.
+    /// Unknown-sequence-number flag (U).
     pub unknown_sequence: bool,
-    /// Hops from the originator to the node that sent this.
+    /// Number of hops from the originator to the node that sent this message.
     pub hop_count: u8,
-    /// With the originator, the identity of the request.
+    /// RREQ ID; together with the originator it identifies the request.
     pub id: u32,
     /// The destination.
     pub destination: Ipv4Addr,
     /// The last known sequence number of the destination.
     pub destination_sequence: u32,
-    /// The node that asks.
+    /// The node that originated the request.
     pub originator: Ipv4Addr,
-    /// Its sequence number.
+    /// Sequence number of the originator.
     pub originator_sequence: u32,
 }
 
 /// Route reply; with TTL 1 and a hop count of 0, a Hello message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rrep {
-    /// R: for multicast.
+    /// Repair flag (R), for multicast.
     pub repair: bool,
-    /// A: the receiver is to answer with RREP-ACK.
+    /// Acknowledgment flag (A): the receiver must return an RREP-ACK.
     pub acknowledge: bool,
-    /// If not zero, the destination's network can be reached by the same next hop.
+    /// If not zero, the same next hop leads to all addresses with the destination's prefix of this length.
     pub prefix_size: u8,
-    /// Hops from the node that sent this to the destination.
+    /// Number of hops from the node that sent this message to the destination.
     pub hop_count: u8,
     /// The destination.
     pub destination: Ipv4Addr,
-    /// Its sequence number.
+    /// Sequence number of the destination.
     pub destination_sequence: u32,
-    /// The node that asked.
+    /// The node that originated the request.
     pub originator: Ipv4Addr,
-    /// Time for which the route is valid.
+    /// Lifetime of the route.
     pub lifetime: Duration,
-    /// The extension with which Hello messages may tell their interval.
+    /// Hello interval extension, which Hello messages may carry.
     pub hello_interval: Option<Duration>,
 }
 
 /// Route error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rerr {
-    /// N: the route was repaired; receivers keep theirs.
+    /// No-delete flag (N): the route was repaired; receivers keep theirs.
     pub no_delete: bool,
-    /// Destinations that cannot be reached by the sender any more, with their sequence numbers.
+    /// Unreachable destinations with their sequence numbers.
     pub unreachable: Vec<(Ipv4Addr, u32)>,
 }
 
@@ -90,7 +90,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// Reads a datagram.
+    /// Parses the payload of a datagram.
     pub fn decode(payload: &[u8]) -> Result<Message, DecodeError> {
         let mut reader = Reader::new(payload);
         match reader.u8()? {
@@ -102,7 +102,7 @@ impl Message {
         }
     }
 
-    /// The datagram.
+    /// Emits the payload of a datagram.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Message::Rreq(rreq) => encode_rreq(rreq),
@@ -204,7 +204,7 @@ fn encode_rerr(rerr: &Rerr) -> Vec<u8> {
     out
 }
 
-/// Section 5.5 (extensions): a type, a length and that many bytes.
+/// Section 5.5 (extensions): a type, a length and as many bytes.
 fn next_extension<'a>(reader: &mut Reader<'a>) -> Result<Option<(u8, &'a [u8])>, DecodeError> {
     if reader.is_empty() {
         return Ok(None);
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(message.encode(), bytes);
         assert_eq!(Message::decode(bytes), Ok(message));
         for len in 0..bytes.len() {
-            // A shorter one is refused, unless what is missing is a whole extension.
+            // A truncated message is an error, unless exactly the extension is missing.
             let cut = Message::decode(&bytes[..len]);
             assert!(cut.is_err() || (bytes[0] == 2 && len == 20), "{len} bytes: {cut:?}");
         }

@@ -8,13 +8,15 @@ use belljar_base::Set;
 use std::net::Ipv4Addr;
 
 impl Aodv {
-    /// Case (i): the link to a neighbour broke. Those who use routes by it are told, but for routes that can be repaired.
+    /// Case (i): the link to a neighbour broke. Precursors of routes over the link are notified, except for
+    /// routes that can be repaired.
     ///
-    /// "There are often multiple destinations that become unreachable. The node that is upstream of the lost link tries an
-    /// immediate local repair for only the one destination towards which the data packet was traveling. Other routes using
-    /// the same link MUST be marked as invalid, but the node [...] MAY flag each such newly lost route as locally repairable;
-    /// this local repair flag in the route table MUST be reset when the route times out" (section 6.12). The link layer does not
-    /// say which packet it has lost, so the repair begins with the next one of that destination, which finds no route.
+    /// "There are often multiple destinations that become unreachable. The node that is upstream of the lost
+    /// link tries an immediate local repair for only the one destination towards which the data packet was
+    /// traveling. Other routes using the same link MUST be marked as invalid, but the node [...] MAY flag
+    /// each such newly lost route as locally repairable; this local repair flag in the route table MUST be
+    /// reset when the route times out" (section 6.12). The link layer does not report the lost packet, so the
+    /// repair starts with the next packet for that destination, which finds no route.
     pub(super) fn link_broken(&mut self, now: Time, interface: InterfaceId, neighbor: Ipv4Addr) {
         self.heard.remove(&(interface, neighbor));
         let by_it = |entry: &super::table::Entry| {
@@ -37,7 +39,7 @@ impl Aodv {
         self.report(now, &lost, false);
     }
 
-    /// Case (iii): a neighbour says what it cannot reach any more.
+    /// Case (iii): a neighbour reports destinations that it can no longer reach.
     pub(super) fn on_rerr(&mut self, now: Time, interface: InterfaceId, from: Ipv4Addr, rerr: Rerr) {
         self.touch_neighbor(now, from, interface, now + self.config.active_route_timeout);
         let mut lost = Vec::new();
@@ -56,7 +58,8 @@ impl Aodv {
         self.report(now, &lost, rerr.no_delete);
     }
 
-    /// Tells the precursors of destinations that they cannot be reached (or, with `no_delete`, that the way is longer).
+    /// Notifies the precursors of destinations that these are unreachable (or, with `no_delete`, that the
+    /// path has become longer).
     pub(super) fn report(&mut self, now: Time, lost: &[(Ipv4Addr, u32)], no_delete: bool) {
         let mut told: Set<Ipv4Addr> = Set::new();
         let mut unreachable = Vec::new();
@@ -92,7 +95,7 @@ impl Aodv {
         }
     }
 
-    /// Sends RERRs to all neighbours.
+    /// Broadcasts RERRs to all neighbours.
     pub(super) fn broadcast_error(&mut self, now: Time, unreachable: Vec<(Ipv4Addr, u32)>, no_delete: bool) {
         for part in unreachable.chunks(MOST_UNREACHABLE) {
             if self.may_report(now) {

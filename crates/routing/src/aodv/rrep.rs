@@ -8,15 +8,16 @@ use crate::{InterfaceId, Time};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Neighbours whose Hello messages are watched, that owe an acknowledgment, or that are on the blacklist.
+/// Upper bound each on the neighbours monitored by Hello messages, with a pending acknowledgment, and on the
+/// blacklist.
 const MOST_NEIGHBORS: usize = 4096;
 
 /// A neighbour that sends Hello messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
-    /// When it counts as gone, unless something comes from it before.
+    /// Time at which the link counts as lost unless a packet arrives before.
     pub until: Time,
-    /// The silence after which it does.
+    /// Longest silence before the link counts as lost.
     patience: Duration,
 }
 
@@ -64,9 +65,10 @@ impl Aodv {
             until: now + rrep.lifetime,
         };
         self.learn(now, rrep.destination, offer);
-        // "If the current node is not the node indicated by the Originator IP Address in the RREP message AND a forward
-        // route has been created or updated as described above, the node [...] forwards the RREP towards the originator."
-        // A reply that only repeats what is known (the D flag leads to that) must go on too, or it would never arrive.
+        // "If the current node is not the node indicated by the Originator IP Address in the RREP message AND
+        // a forward route has been created or updated as described above, the node [...] forwards the RREP
+        // towards the originator." A reply that only confirms the known route (a consequence of the D flag)
+        // must be forwarded too, or it would never arrive.
         let known = self.valid(rrep.destination).filter(|entry| entry.sequence == rrep.destination_sequence);
         let Some(hop_count) = known.map(|entry| entry.hop_count.min(255) as u8) else { return };
         if self.is_own(rrep.originator) || now < self.quiet_until {
@@ -84,14 +86,14 @@ impl Aodv {
         self.send_reply(now, Rrep { hop_count, ..rrep });
     }
 
-    /// An acknowledgment came: the neighbour hears this node.
+    /// Handles an RREP-ACK: the neighbour hears this node.
     pub(super) fn on_acknowledgment(&mut self, now: Time, interface: InterfaceId, from: Ipv4Addr) {
         self.unacknowledged.remove(&from);
         self.blacklist.remove(&from);
         self.touch_neighbor(now, from, interface, now + self.config.active_route_timeout);
     }
 
-    /// Section 6.8: neighbours that owe an acknowledgment go on the blacklist.
+    /// Section 6.8: blacklists neighbours whose acknowledgment is overdue.
     pub(super) fn expire_acknowledgments(&mut self, now: Time) {
         let until = now + self.config.blacklist_timeout();
         let late: Vec<_> =
@@ -122,7 +124,7 @@ impl Aodv {
         }
     }
 
-    /// Anything came from a neighbour.
+    /// Records that a packet arrived from a neighbour.
     pub(super) fn heard(&mut self, now: Time, interface: InterfaceId, neighbor: Ipv4Addr) {
         if let Some(heard) = self.heard.get_mut(&(interface, neighbor)) {
             heard.until = heard.until.max(now + heard.patience);
@@ -140,12 +142,14 @@ impl Aodv {
         }
     }
 
-    /// Section 6.9: "A node SHOULD only use hello messages if it is part of an active route. Every HELLO_INTERVAL
-    /// milliseconds, the node checks whether it has sent a broadcast within the last HELLO_INTERVAL."
+    /// Section 6.9: "A node SHOULD only use hello messages if it is part of an active route. Every
+    /// HELLO_INTERVAL milliseconds, the node checks whether it has sent a broadcast within the last
+    /// HELLO_INTERVAL."
     ///
-    /// The check is due HELLO_INTERVAL after the last broadcast. At fixed times, a broadcast just before one would lead to
-    /// a silence of nearly ALLOWED_HELLO_LOSS * HELLO_INTERVAL without any loss, and neighbours would take the link for
-    /// lost where the next Hello message is a little late.
+    /// The check is due HELLO_INTERVAL after the last broadcast. If it were made at fixed times, a broadcast
+    /// shortly before a check would be followed by a silence of nearly ALLOWED_HELLO_LOSS * HELLO_INTERVAL
+    /// without any loss, and neighbours would consider the link lost if the next Hello message were slightly
+    /// late.
     pub(super) fn say_hello(&mut self, now: Time) {
         let Some(interval) = self.config.hello_interval else { return };
         if now < self.hello_at {

@@ -1,4 +1,4 @@
-//! RREQs of others (RFC 3561, sections 6.5 and 6.6).
+//! Processing of received RREQs (RFC 3561, sections 6.5 and 6.6).
 
 use super::Aodv;
 use super::packet::{Message, Rrep, Rreq};
@@ -8,7 +8,7 @@ use crate::{InterfaceId, Time};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Request identities that a node remembers; further requests are not forwarded.
+/// Upper bound on remembered request ids; further requests are not forwarded.
 const MOST_SEEN: usize = 65_536;
 
 impl Aodv {
@@ -119,7 +119,7 @@ impl Aodv {
     fn reply_as_intermediate(&mut self, now: Time, from: Ipv4Addr, rreq: &Rreq) -> bool {
         let Some(entry) = self.valid(rreq.destination) else { return false };
         let recent = rreq.unknown_sequence || !newer(rreq.destination_sequence, entry.sequence);
-        // A way that goes back through the one who asks is none.
+        // A route that leads back through the requesting node is useless to it.
         if rreq.destination_only || !entry.sequence_valid || !recent || entry.next_hop == from {
             return false;
         }
@@ -139,7 +139,7 @@ impl Aodv {
         self.add_precursor(rreq.destination, from);
         self.add_precursor(rreq.originator, next_hop);
         self.send_reply(now, rrep);
-        // Section 6.6.3: the gratuitous RREP tells the destination of the originator.
+        // Section 6.6.3: the gratuitous RREP gives the destination a route to the originator.
         if let Some((hops, until)) = back.filter(|_| rreq.gratuitous) {
             let gratuitous = Rrep {
                 hop_count: hops.min(255) as u8,

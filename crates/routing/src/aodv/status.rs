@@ -1,22 +1,22 @@
-//! The state of a node, for displays and tests.
+//! State of a node, for display and tests.
 
 use super::{Aodv, State};
 use crate::{InterfaceId, Time};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Events that are counted.
+/// Event counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that could not be read.
+    /// Packets that could not be parsed.
     pub malformed: u64,
-    /// RREQs of this node.
+    /// RREQs originated by this node.
     pub requests: u64,
-    /// RREPs sent, those of others included.
+    /// RREPs sent, including forwarded ones.
     pub replies: u64,
     /// RERRs sent.
     pub errors: u64,
-    /// Entries that found their set full, and messages over a rate limit.
+    /// Entries refused because their set was full, and messages over a rate limit.
     pub refused: u64,
 }
 
@@ -25,19 +25,19 @@ pub struct Counts {
 pub struct RouteStatus {
     /// The destination.
     pub destination: Ipv4Addr,
-    /// Its sequence number, if known.
+    /// Sequence number of the destination, if known.
     pub sequence: Option<u32>,
-    /// The entry's state.
+    /// State of the entry.
     pub state: State,
-    /// Hops to it.
+    /// Number of hops to the destination.
     pub hop_count: u32,
-    /// The neighbour that packets are handed to.
+    /// The neighbour to which packets are forwarded.
     pub next_hop: Ipv4Addr,
-    /// The interface to it.
+    /// Interface to the next hop.
     pub interface: InterfaceId,
     /// Time until the entry changes its state.
     pub lifetime: Duration,
-    /// Neighbours that forward by it.
+    /// Neighbours that forward packets for this destination to this node.
     pub precursors: Vec<Ipv4Addr>,
 }
 
@@ -60,15 +60,15 @@ impl Aodv {
     pub fn sequence(&self) -> u32 {
         self.sequence
     }
-    /// Neighbours whose RREQs are ignored, because they do not hear this node.
+    /// Neighbours whose RREQs are ignored because they do not hear this node.
     pub fn blacklist(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
         self.blacklist.keys().copied()
     }
-    /// Counted events.
+    /// Event counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
-    /// The number of entries in all sets and queues, held packets included.
+    /// Number of entries in all sets and queues, including held packets.
     pub fn footprint(&self) -> usize {
         let held: usize = self.discoveries.values().map(|discovery| 1 + discovery.held.len()).sum();
         let near = self.heard.len() + self.unacknowledged.len() + self.blacklist.len();

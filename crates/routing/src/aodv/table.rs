@@ -1,4 +1,4 @@
-//! The route table (RFC 3561, sections 2, 6.1 and 6.2).
+//! Route table (RFC 3561, sections 2, 6.1 and 6.2).
 
 use super::Aodv;
 use crate::contract::Route;
@@ -6,47 +6,47 @@ use crate::{InterfaceId, Prefix, Time};
 use belljar_base::Set;
 use std::net::Ipv4Addr;
 
-/// Entries that a node keeps; further destinations are not learnt.
+/// Upper bound on the entries of a node; further destinations are not learnt.
 const MOST_ROUTES: usize = 65_536;
-/// Precursors of an entry.
+/// Upper bound on the precursors of an entry.
 const MOST_PRECURSORS: usize = 1024;
 
-/// The state of an entry.
+/// State of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Packets are forwarded by it.
+    /// The route forwards packets.
     Valid,
-    /// It only keeps what is known of the destination.
+    /// The entry only preserves the sequence number and hop count of the destination.
     Invalid,
-    /// A local repair is under way; packets are held.
+    /// A local repair is in progress; packets are held.
     Repairing,
 }
 
 /// An entry of the route table.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// The destination's sequence number.
+    /// Sequence number of the destination.
     pub sequence: u32,
-    /// It is known.
+    /// True if the sequence number is valid.
     pub sequence_valid: bool,
     pub state: State,
     pub hop_count: u32,
     pub next_hop: Ipv4Addr,
     pub interface: InterfaceId,
-    /// When a valid entry becomes invalid, and an invalid one is deleted.
+    /// Time at which a valid entry becomes invalid, or an invalid one is deleted.
     pub until: Time,
     /// Neighbours that are likely to forward packets for this destination to this node.
     pub precursors: Set<Ipv4Addr>,
-    /// The source of the last packet that was seen on the way to this destination.
+    /// Source of the last packet seen for this destination.
     pub used_by: Option<Ipv4Addr>,
-    /// The entry says no more than that the destination is a neighbour.
+    /// True if the entry only states that the destination is a neighbour.
     pub neighbor_only: bool,
-    /// The local repair flag of section 6.12: the link broke, nobody was told, and a packet of others before this time begins
-    /// a repair.
+    /// Local repair flag (section 6.12): the link broke, the precursors were not notified, and a forwarded
+    /// packet before this time starts a repair.
     pub repairable_until: Option<Time>,
 }
 
-/// A way to a destination that a message offers.
+/// A route offered by a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     pub sequence: u32,
@@ -62,12 +62,12 @@ pub(super) fn newer(a: u32, b: u32) -> bool {
 }
 
 impl Aodv {
-    /// True if the address is one of this node's.
+    /// True if the address belongs to this node.
     pub(super) fn is_own(&self, address: Ipv4Addr) -> bool {
         address == self.config.main_address || self.interfaces.values().any(|port| port.at.address == address)
     }
 
-    /// The valid entry of a destination.
+    /// The entry of a destination, if it is valid.
     pub(super) fn valid(&self, destination: Ipv4Addr) -> Option<&Entry> {
         self.table.get(&destination).filter(|entry| entry.state == State::Valid)
     }
@@ -78,7 +78,8 @@ impl Aodv {
         room
     }
 
-    /// A message came from a neighbour: there is a route to it, "without a valid sequence number" if it is new.
+    /// Creates or refreshes the route to a neighbour that sent a message; a new one is "without a valid
+    /// sequence number".
     pub(super) fn touch_neighbor(
         &mut self,
         now: Time,
@@ -111,8 +112,8 @@ impl Aodv {
         self.settle(now, neighbor);
     }
 
-    /// Section 6.2: a route is created, or updated if the offer is more recent, or as recent and shorter, or the sequence
-    /// number in the table is not known. Returns whether it was.
+    /// Section 6.2: creates a route, or updates it if the offer is more recent, or equally recent and
+    /// shorter, or if the table has no valid sequence number. Returns whether it did.
     pub(super) fn learn(&mut self, now: Time, destination: Ipv4Addr, offer: Offer) -> bool {
         if self.is_own(destination) || !self.has_room(destination) {
             return false;
@@ -162,7 +163,7 @@ impl Aodv {
         true
     }
 
-    /// Brings the forwarding table, the timer and held packets up to date with the entry of a destination.
+    /// Synchronises the forwarding table, the expiry timer and held packets with the entry of a destination.
     pub(super) fn settle(&mut self, now: Time, destination: Ipv4Addr) {
         let Some(entry) = self.table.get(&destination) else {
             return self.routes.remove(Prefix::host(destination));
@@ -192,7 +193,7 @@ impl Aodv {
         }
     }
 
-    /// A neighbour that forwards packets for `destination` to this node.
+    /// Adds a neighbour that forwards packets for `destination` to this node.
     pub(super) fn add_precursor(&mut self, destination: Ipv4Addr, neighbor: Ipv4Addr) {
         if let Some(entry) = self.table.get_mut(&destination)
             && entry.precursors.len() < MOST_PRECURSORS
@@ -201,7 +202,8 @@ impl Aodv {
         }
     }
 
-    /// Section 6.2: packets between two addresses passed: the routes to both, and to the next hops on the way, live on.
+    /// Section 6.2: extends the lifetimes of the routes to both addresses of a forwarded packet, and to their
+    /// next hops.
     pub(super) fn refresh(&mut self, now: Time, source: Ipv4Addr, destination: Ipv4Addr) {
         let until = now + self.config.active_route_timeout;
         for (address, other) in [(destination, source), (source, destination)] {
@@ -218,14 +220,14 @@ impl Aodv {
         }
     }
 
-    /// Invalidates and deletes what has expired. Returns the next time to look again.
+    /// Invalidates or deletes expired entries. Returns the time of the next expiry.
     pub(super) fn expire_routes(&mut self, now: Time) -> Time {
         let over: Vec<_> =
             self.table.iter().filter(|(_, entry)| entry.until <= now).map(|(to, e)| (*to, e.state)).collect();
         for (destination, state) in over {
             match state {
                 State::Valid => self.invalidate(now, destination, None),
-                // A repair that is under way ends by itself, with the discovery.
+                // A repair in progress ends together with its discovery.
                 State::Repairing if self.discoveries.contains_key(&destination) => {
                     if let Some(entry) = self.table.get_mut(&destination) {
                         entry.until = now + self.config.delete_period();

@@ -1,4 +1,4 @@
-//! Neighbours: who is heard on which interface, and hears this bridge.
+//! Neighbour discovery: interfaces of other bridges that this bridge hears, and whether they hear it.
 
 use super::Bridge;
 use super::packet::{Frame, Hello};
@@ -8,18 +8,18 @@ use belljar_base::Set;
 use belljar_wire::ethernet::Address;
 use std::time::Duration;
 
-/// Neighbours' interfaces that a bridge keeps.
+/// Upper bound on the neighbours' interfaces of a bridge.
 const MOST_NEIGHBORS: usize = 4096;
-/// Triggered HELLOs are at least this far apart.
+/// Minimum interval between triggered HELLOs.
 const HELLO_GAP: Duration = Duration::from_millis(100);
 
-/// A neighbour's interface on one of this bridge's.
+/// A neighbour's interface, as heard on one of this bridge's interfaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Neighbor {
-    /// The bridge that it belongs to.
+    /// Address of the bridge to which it belongs.
     pub bridge: Address,
     pub until: Time,
-    /// It says that it hears this bridge's interface.
+    /// True if the neighbour lists this bridge's interface as heard.
     pub symmetric: bool,
 }
 
@@ -44,14 +44,14 @@ impl Bridge {
         if before.is_none_or(|before| before.symmetric != symmetric || before.bridge != hello.bridge) {
             self.adjacency_changed(now);
             if symmetric {
-                // The neighbour learns at once what this bridge knows of all others.
+                // Send the new neighbour the whole database at once.
                 self.hurry_hello(now, interface);
                 self.send_database(now, interface, source);
             }
         }
     }
 
-    /// Schedules an announcement: the set of neighbours that this bridge announces has changed.
+    /// Schedules an announcement of the changed set of neighbours.
     pub(super) fn adjacency_changed(&mut self, now: Time) {
         self.hurry_link_state(now);
         self.dirty = true;
@@ -63,7 +63,7 @@ impl Bridge {
         }
     }
 
-    /// Bridges to which there is a symmetric link.
+    /// Bridges with a symmetric link to this one.
     pub(super) fn adjacent(&self) -> Set<Address> {
         self.neighbors
             .values()
@@ -72,7 +72,7 @@ impl Bridge {
             .collect()
     }
 
-    /// The link layer says that a neighbour's interface is gone.
+    /// Handles the link layer's notification that a neighbour's interface is lost.
     pub(super) fn lose(&mut self, now: Time, key: (InterfaceId, Address)) {
         if self.neighbors.remove(&key).is_some() {
             self.adjacency_changed(now);

@@ -1,4 +1,4 @@
-//! The link-state database: what all bridges tell, and the routes that follow from it.
+//! Link-state database: the announcements of all bridges, and the routes computed from them.
 
 use super::Bridge;
 use super::packet::{Frame, LinkState};
@@ -8,12 +8,12 @@ use belljar_base::{Map, Set};
 use belljar_wire::ethernet::Address;
 use std::time::Duration;
 
-/// Parts of link state that a bridge keeps.
+/// Upper bound on the parts of link state in the database.
 const MOST_PARTS: usize = 16_384;
-/// Own link state is told at most once in this time.
+/// Minimum interval between link-state announcements of this bridge.
 const LINK_STATE_GAP: Duration = Duration::from_millis(200);
 
-/// A part of what a bridge told.
+/// A part of a bridge's announced link state.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub state: LinkState,
@@ -28,7 +28,7 @@ fn newer(a: u32, b: u32) -> bool {
 impl Bridge {
     pub(super) fn on_link_state(&mut self, now: Time, state: LinkState) {
         if state.originator == self.config.address {
-            // Of this bridge before it began again: the next one must be more recent.
+            // Sent by this bridge before it restarted: the next announcement must be more recent.
             if !newer(self.sequence, state.sequence) && state.sequence != self.sequence {
                 self.sequence = state.sequence;
                 self.hurry_link_state(now);
@@ -65,7 +65,7 @@ impl Bridge {
         }
     }
 
-    /// Tells a new neighbour all that is known.
+    /// Sends the whole database to a new neighbour.
     pub(super) fn send_database(&mut self, now: Time, interface: InterfaceId, to: Address) {
         for part in self.database.values() {
             let state = LinkState { lifetime: part.until.since(now), ..part.state.clone() };
@@ -78,7 +78,7 @@ impl Bridge {
         self.link_state_at = self.link_state_at.min(now.max(self.said_link_state + LINK_STATE_GAP));
     }
 
-    /// Tells all bridges this one's neighbours and stations, in as many parts as the MTU makes necessary.
+    /// Floods this bridge's neighbours and stations, in as many parts as the MTU requires.
     pub(super) fn say_link_state(&mut self, now: Time) {
         if now < self.link_state_at || self.interfaces.is_empty() {
             return;
@@ -94,7 +94,7 @@ impl Bridge {
             .map(|n| (true, n))
             .chain(stations.into_iter().map(|s| (false, s)))
             .collect();
-        // A part that is empty now takes back what it said before.
+        // An empty part replaces an earlier one with content.
         let parts = all.len().div_ceil(most).max(usize::from(self.said_parts)).clamp(1, 255);
         self.said_parts = all.len().div_ceil(most).clamp(1, 255) as u8;
         for part in 0..parts {
@@ -121,7 +121,8 @@ impl Bridge {
         self.database.values().map(|part| part.until).min().unwrap_or(Time::MAX)
     }
 
-    /// Shortest paths over links that both sides tell of. Of equal ones, that over the bridge with the lower address.
+    /// Computes shortest paths over links that both sides announce. Of equal paths, the one over the bridge
+    /// with the lower address is used.
     pub(super) fn compute_routes(&mut self) {
         let mut edges: Map<Address, Set<Address>> = Map::new();
         for ((originator, _), part) in &self.database {

@@ -1,4 +1,5 @@
-//! Clients' frames: the stations behind each bridge, unicast by bridge addresses, and flooding without loops.
+//! Clients' frames: learning of the stations behind each bridge, unicast by bridge addresses, and loop-free
+//! flooding.
 
 use super::packet::{ENCAPSULATION, Frame};
 use super::{Bridge, Delivery};
@@ -6,25 +7,26 @@ use crate::contract::Transmit;
 use crate::{InterfaceId, Time};
 use belljar_wire::ethernet::{self, Address};
 
-/// Stations that a bridge keeps.
+/// Upper bound on the known stations.
 const MOST_STATIONS: usize = 65_536;
-/// Bridges whose flooded frames are recognised.
+/// Upper bound on the bridges whose flooded frames are tracked.
 const MOST_FLOODERS: usize = 16_384;
-/// Bridges that a frame may pass.
+/// Hop limit of a client's frame.
 const HOP_LIMIT: u8 = 64;
-/// Deliveries that may wait to be polled.
+/// Upper bound on the deliveries waiting to be polled.
 const MOST_DELIVERIES: usize = 4096;
 
-/// The place of a station.
+/// Location of a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// At a client port of this bridge.
+    /// A client port of this bridge.
     Port(InterfaceId),
-    /// At another bridge.
+    /// Another bridge.
     Bridge(Address),
 }
 
-/// The flooded frames of one bridge that were seen: the highest number, and the 64 before it.
+/// Duplicate detection for one bridge's flooded frames: the highest sequence number, and the 64 up to it as a
+/// bitmap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     highest: u32,
@@ -33,7 +35,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// True if the number is seen for the first time.
+    /// True if the sequence number is new.
     fn admit(&mut self, sequence: u32) -> bool {
         let ahead = sequence.wrapping_sub(self.highest);
         if ahead != 0 && ahead < 0x8000_0000 {
@@ -50,7 +52,8 @@ impl Window {
 }
 
 impl Bridge {
-    /// A frame came from a client. Its sender is learnt; it goes to the bridge of its receiver, or to all.
+    /// Handles a client's frame: learns the sender, and sends the frame to the bridge of the destination, or
+    /// to all bridges.
     pub fn on_client_frame(&mut self, now: Time, port: InterfaceId, bytes: &[u8]) {
         let Ok(frame) = ethernet::Frame::new_checked(bytes) else {
             self.counts.malformed += 1;
@@ -101,7 +104,7 @@ impl Bridge {
         self.learn_stations(now, ingress, &[frame.src()], now + self.config.station_lifetime);
         match self.stations.get(&frame.dst()) {
             Some((Place::Port(port), _)) => self.deliver(Some(*port), None, bytes),
-            // It is no longer known here: all ports, as a bridge does.
+            // The station is not at this bridge any more: deliver to all ports.
             _ => self.deliver(None, None, bytes),
         }
     }
@@ -148,7 +151,7 @@ impl Bridge {
         }
     }
 
-    /// True if a frame fits behind a header on every interface. A caller can ask before it hands in a frame.
+    /// True if a frame with its header fits the interface's MTU; counts it as oversize otherwise.
     fn fits(&mut self, interface: InterfaceId, frame: &[u8]) -> bool {
         let fits =
             self.interfaces.get(&interface).is_some_and(|port| frame.len() + ENCAPSULATION <= port.at.mtu);
@@ -190,17 +193,17 @@ impl Bridge {
         }
     }
 
-    /// Stations were told of, or seen to send, by another bridge.
+    /// Learns stations that another bridge announced, or whose frames it sent.
     pub(super) fn learn_stations(&mut self, now: Time, bridge: Address, stations: &[Address], until: Time) {
         for station in stations.iter().filter(|station| !station.is_multicast()) {
             if bridge != self.config.address && self.place(now, *station, Place::Bridge(bridge), until) {
-                // If it was at this bridge before, the others are told that it has moved.
+                // A station that was at this bridge before has moved: announce it.
                 self.hurry_link_state(now);
             }
         }
     }
 
-    /// Notes the place of a station. Returns whether this changes which stations are at this bridge.
+    /// Records the location of a station. Returns whether the set of stations at this bridge changes.
     fn place(&mut self, now: Time, station: Address, place: Place, until: Time) -> bool {
         let until = until.max(now);
         let before = self.stations.get(&station).map(|(place, _)| *place);

@@ -1,18 +1,20 @@
-//! A routing bridge: Ethernet between the client ports of many bridges, over shortest paths, without IP.
+//! Routing bridge: Ethernet between the client ports of many bridges, over shortest paths, without IP.
 //!
-//! The protocol has the role that WMRP (the Wireless Metropolitan Routing Protocol) has in mesh networks, and TRILL on wires:
-//! proactive, below IP, frames forwarded by the addresses of bridges. **It is a protocol of Belljar's own**, made to be
-//! small, and speaks with no other implementation; [`packet`] has its formats.
+//! The protocol has the role of WMRP (the Wireless Metropolitan Routing Protocol) in mesh networks, and of
+//! TRILL in wired ones: proactive, below IP, with frames forwarded by the addresses of bridges. **It is a
+//! protocol of Belljar's own**, designed to be small, and does not interoperate with other implementations;
+//! [`packet`] defines its formats.
 //!
-//! * Bridges find their neighbours by HELLO. A link counts when both sides hear each other.
-//! * Each bridge floods its *link state*: its neighbours and the stations at its client ports. A new neighbour is sent the
-//!   whole database.
-//! * Clients' frames for a known station travel from the bridge where they come in (*ingress*) to that of the station
-//!   (*egress*) by the shortest path, bridge by bridge, with a hop limit. All others are flooded: each bridge sends on once
-//!   what it has not seen, recognised by ingress and number.
+//! * Bridges discover their neighbours by HELLO. A link is used if both sides hear each other.
+//! * Each bridge floods its *link state*: its neighbours and the stations at its client ports. A new
+//!   neighbour is sent the whole database.
+//! * A client's frame for a known station is forwarded along the shortest path from the bridge that received
+//!   it (*ingress*) to the station's bridge (*egress*), with a hop limit. All other frames are flooded: each
+//!   bridge forwards a frame once, identified by ingress and sequence number.
 //!
-//! A client's frame travels behind a header of up to [`packet::ENCAPSULATION`] bytes and the client's own Ethernet header: the
-//! links between bridges need an MTU that is larger than the clients' by 29 bytes. Longer frames are dropped and counted.
+//! A client's frame is encapsulated in a header of up to [`packet::ENCAPSULATION`] bytes, behind which it
+//! keeps its own Ethernet header: the links between bridges need an MTU that exceeds the clients' by 29
+//! bytes. Longer frames are dropped and counted.
 
 mod adjacency;
 mod database;
@@ -39,17 +41,17 @@ use std::time::Duration;
 /// Parameters of one bridge.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The bridge's address: that of one of its interfaces.
+    /// Address of the bridge: one of its interfaces' addresses.
     pub address: Address,
-    /// The time between HELLOs; a neighbour counts as gone after three.
+    /// HELLO interval; a neighbour is lost after three intervals of silence.
     pub hello_interval: Duration,
-    /// The time between link states of which nothing has changed.
+    /// Interval between announcements of unchanged link state.
     pub refresh_interval: Duration,
-    /// The validity of link state.
+    /// Lifetime of link state.
     pub lifetime: Duration,
-    /// Time for which a silent station stays known.
+    /// Lifetime of a silent station's entry.
     pub station_lifetime: Duration,
-    /// The seed of the jitter.
+    /// Random seed of the jitter.
     pub seed: Seed,
 }
 
@@ -68,21 +70,21 @@ impl Config {
     }
 }
 
-/// Routes are computed at most once in this time, however many changes are told.
+/// Minimum interval between computations of routes.
 const ROUTES_GAP: Duration = Duration::from_millis(20);
 
-/// Events that are counted.
+/// Event counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames that could not be read.
+    /// Frames that could not be parsed.
     pub malformed: u64,
-    /// Clients' frames sent on for other bridges.
+    /// Clients' frames forwarded for other bridges.
     pub forwarded: u64,
-    /// Clients' frames that do not fit into the MTU behind their header.
+    /// Clients' frames that exceed the MTU with their header.
     pub oversize: u64,
-    /// Clients' frames to a bridge to which there is no route.
+    /// Clients' frames to a bridge without a route.
     pub unroutable: u64,
-    /// Entries that found their set full.
+    /// Entries refused because their set was full.
     pub refused: u64,
 }
 
@@ -102,9 +104,9 @@ struct Port {
     said_hello: Time,
 }
 
-/// One bridge. Besides the calls of [`Protocol`], whose interfaces are those to other bridges, clients' frames go in by
-/// [`on_client_frame`](Bridge::on_client_frame) and out by [`poll_delivery`](Bridge::poll_delivery), which is to be called,
-/// like the other `poll_...` methods, after every `on_...` method.
+/// One bridge. The interfaces of [`Protocol`] are those to other bridges. Clients' frames are passed in by
+/// [`on_client_frame`](Bridge::on_client_frame) and returned by [`poll_delivery`](Bridge::poll_delivery),
+/// which is to be called, like the other `poll_...` methods, after every `on_...` method.
 #[derive(Debug)]
 pub struct Bridge {
     config: Config,
@@ -123,9 +125,9 @@ pub struct Bridge {
     outbox: Outbox<Address>,
     deliveries: VecDeque<Delivery>,
     routes: RouteLog<Address, Address>,
-    /// The routes no longer follow from the database.
+    /// True if the database has changed since the routes were computed.
     dirty: bool,
-    /// They are not computed again before this time.
+    /// Earliest time of the next computation of routes.
     routes_at: Time,
     expire_at: Time,
     counts: Counts,
@@ -164,7 +166,8 @@ impl Bridge {
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
         self.deliveries.pop_front()
     }
-    /// Neighbours: the interface, their address there, their bridge's address, and whether they hear this bridge.
+    /// Neighbours: the local interface, the neighbour's address on it, its bridge's address, and whether it
+    /// hears this bridge.
     pub fn neighbors(&self) -> impl Iterator<Item = (InterfaceId, Address, Address, bool)> + '_ {
         self.neighbors
             .iter()
@@ -174,18 +177,18 @@ impl Bridge {
     pub fn routes(&self) -> impl Iterator<Item = &Route<Address, Address>> {
         self.routes.table().values()
     }
-    /// Stations, with the bridge they are at; `None` for those at this one's ports.
+    /// Stations, each with its bridge; `None` for those at this bridge's ports.
     pub fn stations(&self) -> impl Iterator<Item = (Address, Option<Address>)> + '_ {
         self.stations.iter().map(|(station, (place, _))| match place {
             Place::Port(_) => (*station, None),
             Place::Bridge(bridge) => (*station, Some(*bridge)),
         })
     }
-    /// Counted events.
+    /// Event counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
-    /// The number of entries in all sets.
+    /// Number of entries in all sets.
     pub fn footprint(&self) -> usize {
         self.neighbors.len() + self.database.len() + self.stations.len() + self.floods.len()
     }
@@ -233,7 +236,8 @@ impl Protocol for Bridge {
             return Ok(());
         }
         let frame = Frame::decode(payload).inspect_err(|_| self.counts.malformed += 1)?;
-        // A neighbour sends its database as soon as it is heard to hear it, which may be before its next HELLO.
+        // A neighbour sends its database as soon as it knows that this bridge hears it, possibly before its
+        // next HELLO.
         let neighbor = self.neighbors.get(&(interface, source)).map(|neighbor| neighbor.symmetric);
         match frame {
             Frame::Hello(hello) => self.on_hello(now, interface, source, hello),

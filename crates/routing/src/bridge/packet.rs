@@ -20,11 +20,11 @@ use crate::reader::Reader;
 use belljar_wire::ethernet::Address;
 use std::time::Duration;
 
-/// The Ethernet type: the first of those that IEEE 802 sets aside for local experiments.
+/// EtherType: the first one that IEEE 802 reserves for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
-/// The longest header before a client's frame.
+/// Length of the longest header before a client's frame.
 pub const ENCAPSULATION: usize = 15;
-/// The group address that HELLO, link state and flooded frames are sent to: locally administered.
+/// Group address of HELLO, link state and flooded frames: locally administered.
 pub const ALL_BRIDGES: Address = Address([0x03, 0xbe, 0x11, 0x1a, 0x12, 0x00]);
 
 const VERSION: u8 = 1;
@@ -33,59 +33,59 @@ const LINK_STATE: u8 = 2;
 const UNICAST: u8 = 3;
 const FLOOD: u8 = 4;
 
-/// A bridge's announcement of itself to its neighbours.
+/// Announcement of a bridge to its neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The bridge's address.
+    /// Address of the bridge.
     pub bridge: Address,
-    /// The time after which it counts as gone unless it is heard again.
+    /// Time after which the bridge counts as lost unless it is heard again.
     pub hold: Duration,
-    /// Addresses of the interfaces that it hears on this link.
+    /// Addresses of the interfaces that the bridge hears on this link.
     pub heard: Vec<Address>,
 }
 
-/// A part of what a bridge tells all others.
+/// A part of a bridge's link state, flooded to all bridges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkState {
-    /// The bridge.
+    /// Address of the announcing bridge.
     pub originator: Address,
-    /// The sequence number of this part; a higher one replaces it.
+    /// Sequence number of this part; a higher one replaces it.
     pub sequence: u32,
-    /// Time for which it is valid.
+    /// Lifetime of the part.
     pub lifetime: Duration,
-    /// The number of the part.
+    /// Index of the part.
     pub part: u8,
-    /// Bridges that it hears and that hear it.
+    /// Bridges with a symmetric link to the originator.
     pub neighbors: Vec<Address>,
-    /// Stations at its client ports.
+    /// Stations at the originator's client ports.
     pub stations: Vec<Address>,
 }
 
 /// A frame between bridges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// For neighbours.
+    /// HELLO, for neighbours.
     Hello(Hello),
-    /// Flooded to all bridges.
+    /// Link state, flooded to all bridges.
     LinkState(LinkState),
-    /// A client's frame on the way to the bridge of its receiver.
+    /// A client's frame, forwarded to the bridge of its destination.
     Unicast {
-        /// The bridge where the frame leaves.
+        /// The bridge that delivers the frame.
         egress: Address,
-        /// Bridges that it may yet pass.
+        /// Remaining hops.
         hop_limit: u8,
-        /// The bridge where the frame came in.
+        /// The bridge that received the frame from a client.
         ingress: Address,
         /// The client's frame.
         frame: &'a [u8],
     },
-    /// A client's frame for all, or for a station whose bridge is not known.
+    /// A client's frame for all stations, or for a station with unknown bridge.
     Flood {
-        /// The bridge where the frame came in.
+        /// The bridge that received the frame from a client.
         ingress: Address,
-        /// The number that bridge gave it.
+        /// Sequence number assigned by the ingress bridge.
         sequence: u32,
-        /// Bridges that it may yet pass.
+        /// Remaining hops.
         hop_limit: u8,
         /// The client's frame.
         frame: &'a [u8],
@@ -107,7 +107,7 @@ fn millis(span: Duration) -> [u8; 4] {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads the payload of an Ethernet frame. Bytes behind HELLO and link state are padding.
+    /// Parses the payload of an Ethernet frame. Bytes behind HELLO and link state are padding.
     pub fn decode(payload: &'a [u8]) -> Result<Frame<'a>, DecodeError> {
         let mut reader = Reader::new(payload);
         if reader.u8()? != VERSION {
@@ -141,7 +141,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The payload.
+    /// Emits the payload of an Ethernet frame.
     pub fn encode(&self) -> Vec<u8> {
         let head = |kind, bridge: &Address| [&[VERSION, kind], &bridge.0[..]].concat();
         match self {

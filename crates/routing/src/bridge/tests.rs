@@ -37,7 +37,7 @@ fn client_frame(src: Address, dst: Address) -> Vec<u8> {
     frame
 }
 
-/// A station at bridge `from` sends; returns the bridges whose clients got the frame within 100 ms.
+/// A station at bridge `from` sends a frame; returns the bridges whose clients received it within 100 ms.
 fn send(net: &mut Network<Bridge>, from: usize, dst: Address) -> Vec<usize> {
     let frame = client_frame(station(from), dst);
     net.call(from, |bridge, now| bridge.on_client_frame(now, CLIENT, &frame));

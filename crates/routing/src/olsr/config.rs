@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Parameters of one node.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The node's main address: one of its interfaces' addresses, by which others know the node.
+    /// Main address: one of the node's interface addresses, which identifies the node.
     pub main_address: Ipv4Addr,
     /// `HELLO_INTERVAL`.
     pub hello_interval: Duration,
@@ -19,30 +19,30 @@ pub struct Config {
     pub mid_interval: Duration,
     /// `HNA_INTERVAL`.
     pub hna_interval: Duration,
-    /// `NEIGHB_HOLD_TIME`: the validity of HELLO messages.
+    /// `NEIGHB_HOLD_TIME`: validity time of HELLO messages.
     pub neighbor_hold: Duration,
-    /// `TOP_HOLD_TIME`: the validity of TC messages.
+    /// `TOP_HOLD_TIME`: validity time of TC messages.
     pub topology_hold: Duration,
     /// `MID_HOLD_TIME`.
     pub mid_hold: Duration,
     /// `HNA_HOLD_TIME`.
     pub hna_hold: Duration,
-    /// `DUP_HOLD_TIME`: how long a message is known as seen.
+    /// `DUP_HOLD_TIME`: lifetime of duplicate tuples.
     pub duplicate_hold: Duration,
-    /// `MAXJITTER`: the upper bound of the random time by which messages are sent earlier, or forwarded later.
+    /// `MAXJITTER`: upper bound of the random time by which messages are sent earlier, or forwarded later.
     pub max_jitter: Duration,
-    /// The node's willingness to forward for others, 0 (never) to 7 (always).
+    /// Willingness to forward traffic of other nodes, 0 (never) to 7 (always).
     pub willingness: u8,
     /// `TC_REDUNDANCY` (section 15): 0 advertises MPR selectors, 1 also the MPRs, 2 all symmetric neighbours.
     pub tc_redundancy: u8,
-    /// Link hysteresis (section 14); without it one HELLO is enough for a link.
+    /// Link hysteresis (section 14); without it a single HELLO establishes a link.
     pub hysteresis: Option<Hysteresis>,
-    /// Messages are also sent as soon as what they say has changed: HELLO when the links or MPRs are others, TC when the
-    /// advertised set is another, at most one per `max_jitter`.
+    /// Triggered messages: a change of links or MPRs triggers a HELLO, a change of the advertised set a TC,
+    /// at most one per `max_jitter`.
     pub triggered: bool,
-    /// Networks outside of OLSR that this node is a gateway to (HNA).
+    /// Networks outside of OLSR for which this node is a gateway (HNA).
     pub networks: Vec<Prefix>,
-    /// The seed of the node's jitter.
+    /// Random seed of the node's jitter.
     pub seed: Seed,
 }
 
@@ -53,7 +53,7 @@ pub struct Hysteresis {
     pub high: f64,
     /// `HYST_THRESHOLD_LOW`: a quality below it makes a link pending.
     pub low: f64,
-    /// `HYST_SCALING`: the weight of one packet.
+    /// `HYST_SCALING`: weight of one packet.
     pub scaling: f64,
 }
 
@@ -87,12 +87,12 @@ impl Config {
             seed,
         }
     }
-    /// Sets the HELLO interval, and with it `NEIGHB_HOLD_TIME` and `MAXJITTER`, which section 18 defines by it.
+    /// Sets the HELLO interval, and the `NEIGHB_HOLD_TIME` and `MAXJITTER` that section 18 derives from it.
     pub fn with_hello_interval(mut self, interval: Duration) -> Config {
         (self.hello_interval, self.neighbor_hold, self.max_jitter) = (interval, interval * 3, interval / 4);
         self
     }
-    /// Sets the TC interval, with it those of MID and HNA, and the three hold times.
+    /// Sets the intervals of TC, MID and HNA, and the three hold times derived from them.
     pub fn with_tc_interval(mut self, interval: Duration) -> Config {
         (self.tc_interval, self.mid_interval, self.hna_interval) = (interval, interval, interval);
         (self.topology_hold, self.mid_hold, self.hna_hold) = (interval * 3, interval * 3, interval * 3);

@@ -1,4 +1,5 @@
-//! Messages of this node and the packets that carry them (RFC 3626, sections 3.1, 5.2, 6.2, 9.2, 9.3 and 12.3).
+//! Messages originated by this node and the packets that carry them (RFC 3626, sections 3.1, 5.2, 6.2, 9.2,
+//! 9.3 and 12.3).
 
 use super::Olsr;
 use super::packet::{self, Head, Hello, LinkCode, LinkType, NeighborType, PACKET_HEADER_LEN, Tc, kind};
@@ -9,15 +10,15 @@ use belljar_base::Set;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Messages that may wait for their time, all interfaces together.
+/// Upper bound on the messages queued on all interfaces.
 const MOST_DELAYED: usize = 8192;
-/// IPv4 and UDP headers.
+/// Length of the IPv4 and UDP headers.
 const HEADERS: usize = 28;
-/// Headers of a packet and a message, and the fixed part of the longest body.
+/// Length of the packet and message headers and of the fixed part of the longest body.
 const FIXED: usize = PACKET_HEADER_LEN + packet::MESSAGE_HEADER_LEN + 4;
 
 impl Olsr {
-    /// A random span up to `MAXJITTER`.
+    /// A random duration below `MAXJITTER`.
     pub(super) fn jitter(&mut self) -> Duration {
         Duration::from_nanos(self.dice.below(self.config.max_jitter.as_nanos() as u64))
     }
@@ -31,7 +32,7 @@ impl Olsr {
         }
     }
 
-    /// Queues a message of this node on all interfaces for now.
+    /// Queues a message of this node on all interfaces for immediate transmission.
     fn flood(&mut self, now: Time, kind: u8, validity: Duration, body: &[u8]) {
         let message = self.message(kind, validity, 255, body);
         let interfaces: Vec<_> = self.interfaces.keys().copied().collect();
@@ -46,13 +47,13 @@ impl Olsr {
         packet::encode_message(head, body)
     }
 
-    /// The bytes of body that fit into a packet on every interface.
+    /// Number of body bytes that fit into a packet on every interface.
     fn room(&self) -> usize {
         let mtu = self.interfaces.values().map(|interface| interface.at.mtu).min().unwrap_or(0);
         mtu.saturating_sub(HEADERS + FIXED).clamp(64, 60_000)
     }
 
-    /// Makes the messages that are due.
+    /// Generates the messages that are due.
     pub(super) fn emit(&mut self, now: Time) {
         let due: Vec<_> =
             self.interfaces.iter().filter(|(_, i)| i.hello_at <= now).map(|(id, _)| *id).collect();
@@ -80,7 +81,7 @@ impl Olsr {
         }
     }
 
-    /// Section 6.2: the links of one interface, and the neighbours by others.
+    /// Section 6.2: advertises the links of one interface, and the neighbours reached by others.
     fn emit_hello(&mut self, now: Time, interface: InterfaceId) {
         let mut links = Vec::new();
         let mut named: Set<Ipv4Addr> = Set::new();
@@ -89,7 +90,8 @@ impl Olsr {
         {
             if let Some(state) = link.advertised(now) {
                 let neighbor = self.neighbor_type(link.main);
-                // A symmetric link whose neighbour set entry follows later in this call is not yet told as one.
+                // A symmetric link whose neighbour entry is added later in this call is not advertised as
+                // symmetric yet.
                 let link_type = if neighbor == NeighborType::Not && state == LinkType::Symmetric {
                     LinkType::Asymmetric
                 } else {
@@ -103,7 +105,7 @@ impl Olsr {
             links.push((LinkCode { link: LinkType::Unspecified, neighbor: self.neighbor_type(main) }, main));
         }
         links.sort();
-        // In the worst case each address has a link message of its own.
+        // In the worst case each address needs a link message of its own.
         let most = (self.room() / 8).max(1);
         let (interval, willingness) = (self.config.hello_interval, self.config.willingness());
         let mut parts: Vec<Vec<_>> = links.chunks(most).map(<[_]>::to_vec).collect();
@@ -125,7 +127,7 @@ impl Olsr {
         }
     }
 
-    /// The neighbours that TC messages advertise (sections 9.3 and 15).
+    /// Neighbours advertised by TC messages (sections 9.3 and 15).
     pub(super) fn advertised(&self) -> Set<Ipv4Addr> {
         match self.config.tc_redundancy {
             0 => self.selectors.keys().copied().collect(),
@@ -154,7 +156,7 @@ impl Olsr {
         }
     }
 
-    /// Section 5.2: only nodes with several interfaces tell them.
+    /// Section 5.2: only nodes with several interfaces send MID messages.
     fn emit_mid(&mut self, now: Time) {
         let addresses: Set<Ipv4Addr> =
             self.interfaces.values().map(|interface| interface.at.address).collect();
@@ -166,7 +168,7 @@ impl Olsr {
         }
     }
 
-    /// Section 12.3.
+    /// Section 12.3: advertises the networks for which this node is a gateway.
     fn emit_hna(&mut self, now: Time) {
         let networks = self.config.networks.clone();
         for part in networks.chunks((self.room() / 8).max(1)) {
@@ -177,8 +179,8 @@ impl Olsr {
         }
     }
 
-    /// Sends what is due, and with it all else that waits for the same interface: section 3.4 asks for
-    /// piggybacking.
+    /// Sends the messages that are due, together with all others queued on the same interface: section 3.4
+    /// requires piggybacking.
     pub(super) fn flush(&mut self, now: Time) {
         let due: Set<InterfaceId> =
             self.delayed.iter().filter(|m| m.at <= now).map(|m| m.interface).collect();

@@ -1,4 +1,4 @@
-//! The duplicate set, and forwarding of messages (RFC 3626, section 3.4).
+//! Duplicate set and forwarding of messages (RFC 3626, section 3.4).
 
 use super::Olsr;
 use super::packet::{Message, TTL_AT};
@@ -8,12 +8,12 @@ use belljar_base::Set;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Duplicate tuples that a node keeps; beyond, the message is processed, but not forwarded.
+/// Upper bound on the duplicate tuples of a node; further messages are processed, but not forwarded.
 const MOST_DUPLICATES: usize = 65_536;
-/// Expired tuples are swept at most this often.
+/// Minimum interval between sweeps of expired tuples.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// The key of a duplicate tuple: a message by its originator and sequence number.
+/// Key of a duplicate tuple: originator and sequence number of the message.
 pub(super) fn duplicate_key(message: &Message<'_>) -> u64 {
     u64::from(message.originator.to_bits()) << 16 | u64::from(message.seq)
 }
@@ -23,7 +23,7 @@ pub(super) fn duplicate_key(message: &Message<'_>) -> u64 {
 pub(super) struct Duplicate {
     /// `D_retransmitted`.
     retransmitted: bool,
-    /// `D_iface_list`: the interfaces that it came in by.
+    /// `D_iface_list`: interfaces on which the message arrived.
     interfaces: Set<InterfaceId>,
     /// `D_time`.
     until: Time,
@@ -35,7 +35,8 @@ impl Olsr {
         self.duplicates.get(&duplicate_key(message)).is_some_and(|tuple| tuple.until > now)
     }
 
-    /// True if nothing comes of the message: it was seen before, and came in by this interface or was sent on already.
+    /// True if the message needs no processing: it was seen before, and has arrived on this interface or been
+    /// forwarded already.
     pub(super) fn is_spent(&self, now: Time, message: &Message<'_>, interface: InterfaceId) -> bool {
         let seen = self.duplicates.get(&duplicate_key(message)).filter(|tuple| tuple.until > now);
         seen.is_some_and(|tuple| tuple.retransmitted || tuple.interfaces.contains(&interface))
@@ -92,13 +93,13 @@ impl Olsr {
         self.counts.forwarded += 1;
     }
 
-    /// True if a symmetric link leads to the interface with this address.
+    /// True if there is a symmetric link to the interface with this address.
     pub(super) fn is_symmetric_sender(&self, now: Time, sender: Ipv4Addr) -> bool {
         let local = self.interfaces.keys();
         local.filter_map(|interface| self.links.get(&(*interface, sender))).any(|link| link.is_symmetric(now))
     }
 
-    /// Removes expired tuples. Returns the next time to look again.
+    /// Removes expired tuples. Returns the time of the next sweep.
     pub(super) fn expire_duplicates(&mut self, now: Time) -> Time {
         if now >= self.sweep_at {
             self.duplicates.retain(|_, tuple| tuple.until > now);

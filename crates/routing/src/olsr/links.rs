@@ -1,4 +1,4 @@
-//! The link set: link sensing (RFC 3626, sections 4.2 and 7), hysteresis (14) and link-layer notification (13).
+//! Link set: link sensing (RFC 3626, sections 4.2 and 7), hysteresis (14) and link-layer notification (13).
 
 use super::packet::{Hello, LinkType};
 use super::{Hysteresis, Olsr};
@@ -6,37 +6,37 @@ use crate::{InterfaceId, Time};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Link tuples that a node keeps; further neighbours' interfaces are not heard.
+/// Upper bound on the link tuples of a node; further neighbours' interfaces are ignored.
 pub(super) const MOST_LINKS: usize = 4096;
 
-/// A link tuple: the link between a local interface and a neighbour's.
+/// Link tuple: the link between a local interface and a neighbour's.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
-    /// The neighbour's main address, the originator of its HELLO messages.
+    /// Main address of the neighbour, the originator of its HELLO messages.
     pub main: Ipv4Addr,
-    /// `L_SYM_time`: until when the link counts as symmetric.
+    /// `L_SYM_time`: time until which the link is symmetric.
     pub sym_until: Time,
-    /// `L_ASYM_time`: until when the neighbour counts as heard.
+    /// `L_ASYM_time`: time until which the neighbour is heard.
     pub asym_until: Time,
-    /// `L_time`: when the tuple expires.
+    /// `L_time`: expiry time of the tuple.
     pub until: Time,
-    /// `L_LOST_LINK_time`: until when the link counts as lost.
+    /// `L_LOST_LINK_time`: time until which the link is lost.
     pub lost_until: Time,
     /// `L_link_pending`: hysteresis has not established the link.
     pub pending: bool,
     /// `L_link_quality`.
     pub quality: f64,
-    /// The neighbour's HELLO interval.
+    /// HELLO interval of the neighbour.
     pub interval: Duration,
-    /// Until when the neighbour's next HELLO may come, if none is lost.
+    /// Latest arrival of the neighbour's next HELLO if none is lost.
     pub due_until: Time,
-    /// When a further interval without a HELLO counts as a lost packet; only with hysteresis.
+    /// Time at which another interval without a HELLO counts as a lost packet; only with hysteresis.
     pub silent_at: Time,
-    /// The sequence number of the last packet.
+    /// Sequence number of the last packet.
     pub packet_seq: Option<u16>,
-    /// The state when the sets were last brought up to date.
+    /// True if the link was symmetric when the sets were last updated.
     pub was_symmetric: bool,
-    /// At that time, a HELLO was missing.
+    /// True if a HELLO was overdue when the sets were last updated.
     pub was_overdue: bool,
 }
 
@@ -63,11 +63,11 @@ impl Link {
     pub fn is_symmetric(&self, now: Time) -> bool {
         self.lost_until <= now && !self.pending && self.sym_until > now
     }
-    /// A HELLO of the neighbour is missing: it may be out of reach.
+    /// True if a HELLO of the neighbour is overdue: the neighbour may be out of range.
     pub fn is_overdue(&self, now: Time) -> bool {
         self.due_until <= now
     }
-    /// The link type in HELLO messages (sections 6.2 and 14.2); none if the link is not to be advertised.
+    /// Link type in HELLO messages (sections 6.2 and 14.2); `None` if the link is not advertised.
     pub fn advertised(&self, now: Time) -> Option<LinkType> {
         match () {
             () if self.lost_until > now => Some(LinkType::Lost),
@@ -77,12 +77,12 @@ impl Link {
             () => Some(LinkType::Lost),
         }
     }
-    /// The next time at which the tuple's state changes by itself.
+    /// The next time at which a timer of the tuple changes its state.
     pub fn next_change(&self, now: Time) -> Time {
         let times = [self.sym_until, self.asym_until, self.lost_until, self.due_until, self.silent_at];
         times.into_iter().filter(|&time| time > now).fold(self.until, Time::min)
     }
-    /// The rules of section 14.3 for one packet that came, or did not.
+    /// Applies the rules of section 14.3 for a packet that arrived or was lost.
     fn measure(&mut self, rule: Hysteresis, came: bool, now: Time, hold: Duration) {
         self.quality *= 1.0 - rule.scaling;
         if came {
@@ -99,14 +99,14 @@ impl Link {
 }
 
 impl Olsr {
-    /// A packet came from a neighbour's interface: hysteresis counts it, and those that are missing before it.
+    /// Updates hysteresis for a packet from a neighbour's interface, and for the packets lost before it.
     pub(super) fn measure_link(&mut self, now: Time, key: (InterfaceId, Ipv4Addr), packet_seq: u16) {
         let hold = self.config.neighbor_hold;
         let Some(link) = self.links.get_mut(&key) else { return };
         let missed = link.packet_seq.map_or(0, |last| packet_seq.wrapping_sub(last).wrapping_sub(1));
         link.packet_seq = Some(packet_seq);
         if let Some(rule) = self.config.hysteresis {
-            // A number from behind is a duplicate or a restart, not a gap.
+            // A lower sequence number indicates a duplicate or a restart, not a gap.
             for _ in 0..if missed < 0x8000 { missed.min(16) } else { 0 } {
                 link.measure(rule, false, now, hold);
             }
@@ -115,7 +115,7 @@ impl Olsr {
         }
     }
 
-    /// Section 7.1.1: a HELLO came from a neighbour's interface.
+    /// Section 7.1.1: updates the link tuple for a HELLO from a neighbour's interface.
     pub(super) fn sense_link(
         &mut self,
         now: Time,
@@ -142,7 +142,7 @@ impl Olsr {
         self.dirty.near |= link.main != main;
         link.main = main;
         link.interval = hello.interval;
-        // half an interval of grace for the neighbour's jitter
+        // Half an interval of tolerance for the neighbour's jitter.
         link.due_until = now + hello.interval + hello.interval / 2;
         if hysteresis.is_some() {
             link.silent_at = link.due_until;
@@ -167,12 +167,12 @@ impl Olsr {
         self.expire_at = self.expire_at.min(self.links[&key].next_change(now));
     }
 
-    /// Section 13: the link layer says that a link is broken, or works.
+    /// Section 13: handles the link layer's notification that a link is broken, or works.
     pub(super) fn link_layer(&mut self, now: Time, key: (InterfaceId, Ipv4Addr), works: bool) {
         let hold = self.config.neighbor_hold;
         let Some(link) = self.links.get_mut(&key) else { return };
         match (works, link.pending) {
-            // What hysteresis holds back, it lets go itself.
+            // A link pending by hysteresis is established by hysteresis alone.
             (true, true) => return,
             (true, false) => link.lost_until = Time::ZERO,
             (false, _) => link.lost_until = now + hold,
@@ -181,7 +181,7 @@ impl Olsr {
         (self.dirty.neighborhood, self.dirty.hello) = (true, true);
     }
 
-    /// Removes expired tuples and counts silences. Returns the next time to look again.
+    /// Removes expired tuples and counts intervals of silence. Returns the time of the next change.
     pub(super) fn expire_links(&mut self, now: Time) -> Time {
         let (hold, hysteresis) = (self.config.neighbor_hold, self.config.hysteresis);
         let before = self.links.len();

@@ -1,12 +1,13 @@
 //! OLSR, the Optimized Link State Routing protocol (RFC 3626): proactive, for IPv4.
 //!
-//! Nodes find their neighbours by HELLO messages, and choose among them *multipoint relays* (MPRs) by which all neighbours
-//! of neighbours are reached. Only MPRs forward flooded messages, and only they tell, in TC messages, whom they relay for;
-//! from that each node computes shortest paths to all others.
+//! Nodes discover their neighbours by HELLO messages, and select among them *multipoint relays* (MPRs) that
+//! cover all 2-hop neighbours. Only MPRs forward flooded messages, and only they advertise, in TC messages,
+//! the neighbours for which they relay; from these messages each node computes shortest paths to all others.
 //!
-//! Sections of the RFC and where they are: packets and message headers 3.3 ([`packet`]), processing and forwarding 3.4
-//! (`forwarding`), MID 5, HELLO 6, link sensing 7 (`links`), neighbours and MPRs 8 (`neighbors`, `mpr`), TC 9 (`topology`,
-//! `emission`), routes 10 (`table`), HNA 12, link-layer notifications 13, hysteresis 14, TC redundancy 15.
+//! Sections of the RFC by module: packets and message headers 3.3 ([`packet`]), processing and forwarding 3.4
+//! (`forwarding`), MID 5, HELLO 6, link sensing 7 (`links`), neighbours and MPRs 8 (`neighbors`, `mpr`), TC 9
+//! (`topology`, `emission`), routes 10 (`table`), HNA 12, link-layer notifications 13, hysteresis 14, TC
+//! redundancy 15.
 
 mod config;
 mod emission;
@@ -55,7 +56,7 @@ struct Port {
     said_hello: Time,
 }
 
-/// Parts of the state that no longer follow from what they are computed from.
+/// Flags of the derived state that must be recomputed.
 #[derive(Debug, Default)]
 struct Dirty {
     neighborhood: bool,
@@ -67,46 +68,46 @@ struct Dirty {
     hello: bool,
 }
 
-/// One node's OLSR. See the crate's documentation for the order of calls.
+/// The OLSR state machine of one node. See the crate's documentation for the order of calls.
 #[derive(Debug)]
 pub struct Olsr {
     config: Config,
     dice: Stream,
     interfaces: Map<InterfaceId, Port>,
     links: Map<(InterfaceId, Ipv4Addr), Link>,
-    /// The last told willingness of those who sent HELLO.
+    /// Last advertised willingness of each HELLO originator.
     willingness: Map<Ipv4Addr, u8>,
     neighbors: Map<Ipv4Addr, Neighbor>,
-    /// By neighbour and 2-hop neighbour.
+    /// Keyed by neighbour and 2-hop neighbour.
     two_hop: Map<(Ipv4Addr, Ipv4Addr), TwoHop>,
     relays: Set<Ipv4Addr>,
     selectors: Map<Ipv4Addr, Time>,
-    /// By `tuple_key`.
+    /// Keyed by `tuple_key`.
     topology: Map<u64, Topology>,
-    /// The nodes that topology tuples name.
+    /// Nodes named by topology tuples.
     nodes: Nodes,
     associations: Map<Ipv4Addr, (Ipv4Addr, Time)>,
     networks: Map<(Ipv4Addr, Prefix), Time>,
-    /// By `duplicate_key`.
+    /// Keyed by `duplicate_key`.
     duplicates: Map<u64, Duplicate>,
     advertised: Set<Ipv4Addr>,
     ansn: u16,
     message_seq: u16,
     tc_at: Time,
     said_tc: Time,
-    /// Until when an empty advertised set is still told.
+    /// Time until which an empty advertised set is still announced.
     withdraw_until: Time,
     mid_at: Time,
     hna_at: Time,
     delayed: Vec<Delayed>,
     outbox: Outbox<Ipv4Addr>,
     routes: RouteLog<Prefix, Ipv4Addr>,
-    /// The tree of shortest paths that the routes follow.
+    /// Tree of shortest paths of the current routes.
     tree: Tree,
-    /// The routes of one and two hops.
+    /// Routes of one and two hops.
     near: Near,
     dirty: Dirty,
-    /// No tuple expires before this time.
+    /// Lower bound on the expiry times of all tuples.
     expire_at: Time,
     sweep_at: Time,
     counts: Counts,
@@ -155,7 +156,7 @@ impl Olsr {
     fn interface_up(&mut self, now: Time, interface: Interface<Ipv4Addr>) {
         let hello_at = now + self.jitter();
         if !self.interfaces.contains_key(&interface.id) {
-            // What was lost with it when it went is found anew.
+            // Links of an earlier interface with this id must be sensed again.
             self.links.retain(|(id, _), _| *id != interface.id);
             self.dirty.neighborhood = true;
         }
@@ -169,14 +170,14 @@ impl Olsr {
             let packet_seq = self.dice.next_u32() as u16;
             self.interfaces
                 .insert(interface.id, Port { at: interface, packet_seq, hello_at, said_hello: Time::ZERO });
-            // the others learn at once that the node has one more
+            // Announce the additional interface at once.
             self.mid_at = self.mid_at.min(hello_at);
         }
         (self.dirty.near, self.dirty.routes) = (true, true);
     }
 
-    /// The links of an interface that goes are lost, and told as lost on the others, so that neighbours forget at once whom
-    /// this node reached by it.
+    /// Marks the links of a removed interface as lost and advertises the loss on the other interfaces, so
+    /// that neighbours remove the affected 2-hop tuples at once.
     fn interface_down(&mut self, now: Time, id: InterfaceId) {
         if self.interfaces.remove(&id).is_none() {
             return;
@@ -192,7 +193,7 @@ impl Olsr {
         (self.dirty.near, self.dirty.routes) = (true, true);
     }
 
-    /// Section 3.4, for one message.
+    /// Section 3.4: processes one message.
     fn on_message(
         &mut self,
         now: Time,
@@ -208,11 +209,11 @@ impl Olsr {
         if message.kind == kind::HELLO {
             return self.on_hello(now, packet, message);
         }
-        // Most messages of a large network come again and again.
+        // Most messages in a large network are duplicates.
         if self.is_spent(now, message, packet.interface) {
             return Ok(());
         }
-        // HELLO apart, all messages count only from symmetric neighbours (sections 5.4, 9.5 and 12.5).
+        // All messages except HELLO are accepted only from symmetric neighbours (sections 5.4, 9.5 and 12.5).
         let counts = self.is_symmetric_sender(now, packet.source);
         let done = match message.kind {
             _ if !counts || self.is_duplicate(now, message) => Ok(()),
@@ -238,7 +239,8 @@ impl Olsr {
             return Ok(());
         }
         self.note_neighbor(now, main, message.validity, &hello);
-        // The neighbour may have become symmetric by this HELLO: what it says of others counts already.
+        // The neighbour may have become symmetric by this HELLO: then the neighbours listed in it count
+        // already.
         if std::mem::take(&mut self.dirty.neighborhood) {
             self.update_neighbors(now);
             self.note_neighbor(now, main, message.validity, &hello);
@@ -267,7 +269,7 @@ impl Olsr {
     }
 }
 
-/// True for addresses that a node can have.
+/// True for addresses that can belong to a node.
 fn is_node(address: Ipv4Addr) -> bool {
     !(address.is_unspecified() || address.is_broadcast() || address.is_multicast() || address.is_loopback())
 }

@@ -5,27 +5,29 @@ use belljar_base::{Map, Set};
 use std::cmp::Reverse;
 use std::net::Ipv4Addr;
 
-/// A neighbour that may become a relay.
+/// A neighbour that can be selected as a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// Its willingness.
+    /// Willingness of the neighbour.
     pub willingness: u8,
-    /// The 2-hop neighbours that it reaches, each once: those of `N2`, neither the node itself nor its symmetric neighbours.
+    /// 2-hop neighbours reached by the neighbour, without duplicates: members of `N2`, that is neither the
+    /// node itself nor its symmetric neighbours.
     pub reaches: Vec<Ipv4Addr>,
 }
 
-/// The relays by which all of `N2` is reached, among the neighbours by one interface.
+/// Selects relays that cover all of `N2` among the neighbours on one interface.
 pub(super) fn select(neighbors: &Map<Ipv4Addr, Candidate>) -> Set<Ipv4Addr> {
     let able: Vec<(Ipv4Addr, &Candidate)> =
         neighbors.iter().filter(|(_, c)| c.willingness != WILL_NEVER).map(|(main, c)| (*main, c)).collect();
-    // Nodes of N2 by their place in this list.
+    // Nodes of N2, identified by their index in this list.
     let mut n2: Vec<Ipv4Addr> = able.iter().flat_map(|(_, c)| &c.reaches).copied().collect();
     n2.sort_unstable();
     n2.dedup();
     let place = |two_hop: &Ipv4Addr| n2.binary_search(two_hop).ok();
     let reaches: Vec<Vec<usize>> =
         able.iter().map(|(_, c)| c.reaches.iter().filter_map(place).collect()).collect();
-    // For each of them, how many reach it, and the last who does; and how many relays reach it.
+    // For each node of N2: the number of neighbours that reach it, and the last of them; the number of
+    // selected relays that reach it.
     let mut ways = vec![(0, 0); n2.len()];
     for (n, theirs) in reaches.iter().enumerate() {
         theirs.iter().for_each(|two_hop| ways[*two_hop] = (ways[*two_hop].0 + 1, n));
@@ -88,7 +90,7 @@ mod tests {
 
     #[test]
     fn only_ways_are_taken_first_and_then_the_widest() {
-        // 20 only by 1; of the rest, 3 reaches two, 2 one
+        // Only 1 reaches 20; of the rest, 3 reaches two, 2 one.
         assert_eq!(choose(&[(1, 3, &[20]), (2, 3, &[21]), (3, 3, &[21, 22])]), [1, 3]);
         assert_eq!(choose(&[(1, 3, &[20, 21]), (2, 3, &[21, 22]), (3, 3, &[20, 22])]).len(), 2);
     }
@@ -102,7 +104,8 @@ mod tests {
 
     #[test]
     fn what_later_choices_made_needless_is_dropped() {
-        // 4 has the widest reach and is chosen first; then 1, 2 and 3 are the only ways to what is left
+        // 4 reaches the most and is selected first; then 1, 2 and 3 are the only ones that reach the
+        // remaining nodes.
         let chosen = choose(&[(1, 3, &[20, 21, 30]), (2, 3, &[22, 23, 31]), (4, 3, &[20, 21, 22, 23])]);
         assert_eq!(chosen, [1, 2]);
     }

@@ -1,4 +1,4 @@
-//! The neighbour, 2-hop neighbour and MPR selector sets (RFC 3626, sections 4.3 and 8).
+//! Neighbour set, 2-hop neighbour set and MPR selector set (RFC 3626, sections 4.3 and 8).
 
 use super::Olsr;
 use super::packet::{Hello, NeighborType};
@@ -7,23 +7,25 @@ use belljar_base::{Map, Set};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// 2-hop tuples that a node keeps.
+/// Upper bound on the 2-hop tuples of a node.
 const MOST_TWO_HOP: usize = 65_536;
 
-/// How long a 2-hop tuple counts as new: as long as what TC messages tell holds.
+/// Duration for which a 2-hop tuple counts as new: the validity time of TC messages.
 const NEW: Duration = Duration::from_secs(15);
 
-/// A 2-hop tuple: a neighbour says that it has this neighbour.
+/// A 2-hop tuple: a neighbour advertises a neighbour of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TwoHop {
     /// `N_time`.
     pub until: Time,
-    /// When it came, while it is new. Of nodes that move, those that have met last stay together longest.
+    /// Time at which the tuple was created, while it is new. Of mobile nodes, those that met last stay in
+    /// range longest.
     pub new_since: Option<Time>,
 }
 
 impl TwoHop {
-    /// The place among tuples for one 2-hop neighbour, the best first: the newest, but those of a neighbour that may be out of reach last.
+    /// Sort key among the tuples of one 2-hop neighbour, the best first: the newest, but those of a neighbour
+    /// that may be out of range last.
     pub fn rank(&self, is_last: bool) -> u64 {
         u64::from(is_last) << 63 | ((u64::MAX >> 1) - self.new_since.map_or(0, Time::as_nanos))
     }
@@ -35,14 +37,14 @@ impl TwoHop {
 /// A neighbour tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Neighbor {
-    /// `N_status` is SYM.
+    /// True if `N_status` is SYM.
     pub symmetric: bool,
     /// `N_willingness`.
     pub willingness: u8,
 }
 
 impl Olsr {
-    /// Section 8.1.1 and 8.4.1: the sender's willingness and its choice of this node as MPR.
+    /// Sections 8.1.1 and 8.4.1: records the sender's willingness and its selection of this node as MPR.
     pub(super) fn note_neighbor(&mut self, now: Time, main: Ipv4Addr, validity: Duration, hello: &Hello) {
         if let Some(known) = self.willingness.insert(main, hello.willingness)
             && known != hello.willingness
@@ -56,14 +58,15 @@ impl Olsr {
             self.dirty.advertised |= self.selectors.insert(main, now + validity).is_none();
             self.expire_at = self.expire_at.min(now + validity);
         }
-        // "MPR selector tuples are removed when they expire": a neighbour that lists this node otherwise takes its choice back.
+        // "MPR selector tuples are removed when they expire": a neighbour that lists this node with another
+        // type withdraws its selection.
         let listed = hello.links.iter().any(|&(_, address)| own(address));
         if listed && !chosen {
             self.dirty.advertised |= self.selectors.remove(&main).is_some();
         }
     }
 
-    /// Section 8.2.1: the neighbours of a symmetric neighbour.
+    /// Section 8.2.1: records the neighbours of a symmetric neighbour.
     pub(super) fn note_two_hop(&mut self, now: Time, main: Ipv4Addr, validity: Duration, hello: &Hello) {
         if !self.neighbors.get(&main).is_some_and(|neighbor| neighbor.symmetric) {
             return;
@@ -94,7 +97,8 @@ impl Olsr {
         }
     }
 
-    /// Brings the neighbour set up to date with the link set, and forgets what a lost neighbour said (section 8.5).
+    /// Updates the neighbour set from the link set, and removes the 2-hop tuples of lost neighbours (section
+    /// 8.5).
     pub(super) fn update_neighbors(&mut self, now: Time) {
         let mut next: Map<Ipv4Addr, Neighbor> = Map::new();
         for link in self.links.values_mut() {
@@ -124,7 +128,7 @@ impl Olsr {
         self.neighbors.iter().filter(|(_, neighbor)| neighbor.symmetric).map(|(main, _)| *main)
     }
 
-    /// Removes expired tuples. Returns the next time to look again.
+    /// Removes expired tuples. Returns the time of the next expiry.
     pub(super) fn expire_neighbors(&mut self, now: Time) -> Time {
         let before = (self.two_hop.len(), self.selectors.len());
         let mut next = Time::MAX;

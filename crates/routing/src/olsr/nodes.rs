@@ -1,17 +1,17 @@
-//! Numbers for the nodes that topology tuples name.
+//! Node numbers for the addresses in topology tuples.
 //!
-//! Routes are computed anew whenever the topology has changed, which in a large mobile network is with nearly every packet.
-//! With small numbers in place of addresses, that is a walk over arrays.
+//! Routes are recomputed after every change of the topology, in a large mobile network for nearly every
+//! packet. With small numbers instead of addresses the computation is a traversal of arrays.
 
 use belljar_base::Map;
 use std::net::Ipv4Addr;
 
-/// Addresses with a number each, which stays while a tuple uses it.
+/// A bijection of addresses and numbers; a number is valid as long as a tuple uses it.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    /// By the address's bits, which are faster to compare.
+    /// Keyed by the address's bits, which compare faster.
     numbers: Map<u32, u32>,
-    /// By number, the address and how many tuples name it.
+    /// Indexed by number: the address, and the number of tuples that use it.
     named: Vec<(Ipv4Addr, u32)>,
     free: Vec<u32>,
 }
@@ -20,11 +20,11 @@ impl Nodes {
     pub fn new() -> Nodes {
         Nodes { numbers: Map::new(), named: Vec::new(), free: Vec::new() }
     }
-    /// Numbers are less than this.
+    /// Upper bound (exclusive) of all numbers.
     pub fn bound(&self) -> usize {
         self.named.len()
     }
-    /// The number of an address that some tuple names.
+    /// The number of an address used by a tuple.
     pub fn number(&self, address: Ipv4Addr) -> Option<usize> {
         self.numbers.get(&address.to_bits()).map(|number| *number as usize)
     }
@@ -32,11 +32,11 @@ impl Nodes {
     pub fn address(&self, number: u32) -> Ipv4Addr {
         self.named[number as usize].0
     }
-    /// All that have one, by address.
+    /// All numbered addresses in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (Ipv4Addr, usize)> + '_ {
         self.numbers.iter().map(|(bits, number)| (Ipv4Addr::from_bits(*bits), *number as usize))
     }
-    /// A new tuple names an address. Gives its number, and whether that is a new one.
+    /// Adds a use of an address by a new tuple. Returns its number, and whether the number is new.
     pub fn take(&mut self, address: Ipv4Addr) -> (u32, bool) {
         let (named, free) = (&mut self.named, &mut self.free);
         let number = *self.numbers.entry(address.to_bits()).or_insert_with(|| {
@@ -52,7 +52,7 @@ impl Nodes {
         *tuples += 1;
         (number, *tuples == 1)
     }
-    /// A tuple that named these is gone.
+    /// Removes the uses by a deleted tuple.
     pub fn release_all(&mut self, numbers: [u32; 2]) {
         for number in numbers {
             self.release(number);

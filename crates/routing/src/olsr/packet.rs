@@ -1,17 +1,17 @@
-//! Packets and messages of OLSR (RFC 3626, sections 3.3, 5.1, 6.1, 9.1, 12.1 and 18).
+//! OLSR packets and messages (RFC 3626, sections 3.3, 5.1, 6.1, 9.1, 12.1 and 18).
 
 use crate::contract::DecodeError;
 use crate::reader::Reader;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// The length of a packet's header.
+/// Length of a packet header.
 pub const PACKET_HEADER_LEN: usize = 4;
-/// The length of a message's header.
+/// Length of a message header.
 pub const MESSAGE_HEADER_LEN: usize = 12;
-/// The largest willingness.
+/// Largest willingness.
 pub const WILL_ALWAYS: u8 = 7;
-/// The willingness of a node that never forwards for others.
+/// Willingness of a node that never forwards traffic of other nodes.
 pub const WILL_NEVER: u8 = 0;
 
 /// Message types of section 18.4.
@@ -26,14 +26,14 @@ pub mod kind {
     pub const HNA: u8 = 4;
 }
 
-/// Bytes before the place of a message's hop count, which forwarding changes together with the TTL before it.
+/// Offset of the TTL in a message; forwarding changes it and the hop count behind it.
 pub(super) const TTL_AT: usize = 8;
 
 /// `C` of section 18.3, 1/16 s, in nanoseconds.
 const C: u128 = 62_500_000;
 
-/// The 8-bit form of a validity or interval (section 3.3.2): `C * (1 + a/16) * 2^b` with `a` in the four high bits,
-/// rounded up to the next value that can be expressed.
+/// Encodes a validity time or interval in 8 bits (section 3.3.2): `C * (1 + a/16) * 2^b` with `a` in the four
+/// high bits, rounded up to the next representable value.
 pub fn encode_time(span: Duration) -> u8 {
     let ns = span.as_nanos();
     let b = (0..16).rev().find(|&b| ns >= C << b).unwrap_or(0);
@@ -45,34 +45,34 @@ pub fn encode_time(span: Duration) -> u8 {
     }
 }
 
-/// The span that [`encode_time`] gave.
+/// Decodes a duration encoded by [`encode_time`].
 pub fn decode_time(code: u8) -> Duration {
     let (a, b) = (u64::from(code >> 4), code & 15);
     Duration::from_nanos(((C as u64 * (16 + a)) << b) / 16)
 }
 
-/// A message, read as far as its header.
+/// A message with its header parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The message type, see [`kind`].
+    /// Message type, see [`kind`].
     pub kind: u8,
-    /// Validity time of its content.
+    /// Validity time of the content.
     pub validity: Duration,
-    /// The main address of the node that made it.
+    /// Main address of the originator.
     pub originator: Ipv4Addr,
-    /// Hops that it may go on.
+    /// Time to live: remaining hops.
     pub ttl: u8,
-    /// Hops that it has come.
+    /// Hop count: hops from the originator.
     pub hop_count: u8,
-    /// The originator's message sequence number.
+    /// Message sequence number of the originator.
     pub seq: u16,
-    /// The content.
+    /// Body of the message.
     pub body: &'a [u8],
-    /// All of the message, header included.
+    /// The whole message, including its header.
     pub bytes: &'a [u8],
 }
 
-/// The packet's sequence number and its messages.
+/// Parses a packet into its sequence number and messages.
 pub fn decode_packet(payload: &[u8]) -> Result<(u16, Messages<'_>), DecodeError> {
     let mut reader = Reader::new(payload);
     let len = usize::from(reader.u16()?);
@@ -83,7 +83,7 @@ pub fn decode_packet(payload: &[u8]) -> Result<(u16, Messages<'_>), DecodeError>
     Ok((seq, Messages(Reader::new(&payload[PACKET_HEADER_LEN..len]))))
 }
 
-/// The messages of a packet, in order. After an error there are no more.
+/// Iterator over the messages of a packet. It ends after an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Messages<'a>(Reader<'a>);
 
@@ -113,22 +113,22 @@ fn decode_message<'a>(packet: &mut Reader<'a>) -> Result<Message<'a>, DecodeErro
     Ok(Message { kind, validity: decode_time(vtime), originator, ttl, hop_count, seq, body, bytes })
 }
 
-/// The fields of a message's header that its originator chooses.
+/// Fields of a message header that the originator sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    /// The message type.
+    /// Message type, see [`kind`].
     pub kind: u8,
     /// Validity time of the content.
     pub validity: Duration,
-    /// The node's main address.
+    /// Main address of the originator.
     pub originator: Ipv4Addr,
-    /// Hops that it may go.
+    /// Time to live: remaining hops.
     pub ttl: u8,
-    /// The message sequence number.
+    /// Message sequence number.
     pub seq: u16,
 }
 
-/// A message made of a header and a body.
+/// Emits a message from a header and a body.
 pub fn encode_message(head: Head, body: &[u8]) -> Vec<u8> {
     let size = (MESSAGE_HEADER_LEN + body.len()) as u16;
     let mut out = vec![head.kind, encode_time(head.validity)];
@@ -140,7 +140,7 @@ pub fn encode_message(head: Head, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A packet made of messages.
+/// Emits a packet from messages.
 pub fn encode_packet(seq: u16, messages: &[Vec<u8>]) -> Vec<u8> {
     let len = PACKET_HEADER_LEN + messages.iter().map(Vec::len).sum::<usize>();
     let mut out = Vec::with_capacity(len);
@@ -153,7 +153,7 @@ pub fn encode_packet(seq: u16, messages: &[Vec<u8>]) -> Vec<u8> {
 /// Link types of section 18.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkType {
-    /// Nothing is said of the link.
+    /// No information about the link.
     Unspecified = 0,
     /// The neighbour is heard.
     Asymmetric = 1,
@@ -166,29 +166,30 @@ pub enum LinkType {
 /// Neighbour types of section 18.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NeighborType {
-    /// No symmetric link, or none any more.
+    /// Not a symmetric neighbour.
     Not = 0,
-    /// At least one symmetric link.
+    /// Neighbour with at least one symmetric link.
     Symmetric = 1,
-    /// Symmetric, and chosen as multipoint relay.
+    /// Symmetric neighbour selected as multipoint relay.
     Mpr = 2,
 }
 
-/// The state of a link and a neighbour, as HELLO tells it.
+/// Link code: state of a link and type of the neighbour, as HELLO messages carry them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkCode {
-    /// The link's state.
+    /// Type of the link.
     pub link: LinkType,
-    /// The neighbour's.
+    /// Type of the neighbour.
     pub neighbor: NeighborType,
 }
 
 impl LinkCode {
-    /// The 8-bit form.
+    /// Encodes the link code in 8 bits.
     pub fn encode(self) -> u8 {
         ((self.neighbor as u8) << 2) | self.link as u8
     }
-    /// Reads the 8-bit form. "Any other link code" (section 6.1.1) and a symmetric link to no neighbour are discarded.
+    /// Decodes an 8-bit link code. `None` for "any other link code" (section 6.1.1) and for a symmetric link
+    /// to a node that is not a neighbour.
     pub fn decode(code: u8) -> Option<LinkCode> {
         let link = [LinkType::Unspecified, LinkType::Asymmetric, LinkType::Symmetric, LinkType::Lost]
             [usize::from(code & 3)];
@@ -202,19 +203,19 @@ impl LinkCode {
     }
 }
 
-/// The content of a HELLO.
+/// Body of a HELLO message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The sender's HELLO interval on this interface.
+    /// HELLO interval of the sender on this interface.
     pub interval: Duration,
-    /// The sender's willingness to forward for others.
+    /// Willingness of the sender to forward traffic of other nodes.
     pub willingness: u8,
-    /// Addresses of neighbours' interfaces with the state of the links to them.
+    /// Addresses of neighbours' interfaces with their link codes.
     pub links: Vec<(LinkCode, Ipv4Addr)>,
 }
 
 impl Hello {
-    /// Reads a body. Link messages with link codes that are not allowed are skipped.
+    /// Parses a body. Link messages with invalid link codes are skipped.
     pub fn decode(body: &[u8]) -> Result<Hello, DecodeError> {
         let mut reader = Reader::new(body);
         reader.u16()?;
@@ -232,7 +233,7 @@ impl Hello {
         }
         Ok(Hello { interval, willingness: willingness.min(WILL_ALWAYS), links })
     }
-    /// The body. Links with the same code that follow each other share a link message.
+    /// Emits a body. Consecutive links with the same code share a link message.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![0, 0, encode_time(self.interval), self.willingness];
         for group in self.links.chunk_by(|(a, _), (b, _)| a == b) {
@@ -244,24 +245,24 @@ impl Hello {
     }
 }
 
-/// The content of a TC message.
+/// Body of a TC message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tc {
-    /// The advertised neighbour sequence number.
+    /// Advertised neighbour sequence number.
     pub ansn: u16,
     /// Main addresses of the advertised neighbours.
     pub neighbors: Vec<Ipv4Addr>,
 }
 
 impl Tc {
-    /// Reads a body.
+    /// Parses a body.
     pub fn decode(body: &[u8]) -> Result<Tc, DecodeError> {
         let mut reader = Reader::new(body);
         let ansn = reader.u16()?;
         reader.u16()?;
         Ok(Tc { ansn, neighbors: decode_addresses(reader.rest())? })
     }
-    /// The body.
+    /// Emits a body.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = self.ansn.to_be_bytes().to_vec();
         out.extend([0, 0]);
@@ -270,7 +271,7 @@ impl Tc {
     }
 }
 
-/// Reads a body of addresses, as MID has it.
+/// Parses a body of addresses, as in MID messages.
 pub fn decode_addresses(body: &[u8]) -> Result<Vec<Ipv4Addr>, DecodeError> {
     let mut reader = Reader::new(body);
     let mut out = Vec::with_capacity(body.len() / 4);
@@ -286,7 +287,7 @@ mod tests {
 
     #[test]
     fn times_of_the_rfc() {
-        // section 18.3 gives the constants; 3.3.2 the form: 2 s = C * 2^5, 6 s = C * 1.5 * 2^6
+        // Section 18.3 defines the constants, 3.3.2 the form: 2 s = C * 2^5, 6 s = C * 1.5 * 2^6.
         for (seconds, code) in [(2, 0x05), (5, 0x46), (6, 0x86), (15, 0xe7), (30, 0xe8)] {
             assert_eq!(encode_time(Duration::from_secs(seconds)), code, "{seconds} s");
             assert_eq!(decode_time(code), Duration::from_secs(seconds));
@@ -294,7 +295,7 @@ mod tests {
         assert_eq!(decode_time(0), Duration::from_micros(62_500));
         assert_eq!(decode_time(0xff), Duration::from_secs(3968));
         assert_eq!((encode_time(Duration::ZERO), encode_time(Duration::from_secs(100_000))), (0, 0xff));
-        // rounding up crosses into the next power of two
+        // Rounding up crosses into the next power of two.
         assert_eq!(encode_time(Duration::from_millis(124)), 0x01);
     }
 

@@ -1,4 +1,4 @@
-//! The sets of a node, for displays and tests.
+//! State of a node, for display and tests.
 
 use super::Olsr;
 use super::topology::tuple_ends;
@@ -6,14 +6,14 @@ use crate::contract::Ipv4Route;
 use crate::{InterfaceId, Time};
 use std::net::Ipv4Addr;
 
-/// Events that are counted.
+/// Event counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets and messages that could not be read.
+    /// Packets and messages that could not be parsed.
     pub malformed: u64,
-    /// Messages forwarded for others.
+    /// Messages forwarded for other nodes.
     pub forwarded: u64,
-    /// Entries that found their set full, and messages that found the queue full.
+    /// Entries refused because their set was full, and messages refused because the queue was full.
     pub refused: u64,
 }
 
@@ -22,17 +22,17 @@ pub struct Counts {
 pub struct LinkStatus {
     /// The local interface.
     pub interface: InterfaceId,
-    /// The neighbour's address there.
+    /// Address of the neighbour's interface.
     pub address: Ipv4Addr,
-    /// The neighbour's main address.
+    /// Main address of the neighbour.
     pub main_address: Ipv4Addr,
-    /// Both sides hear each other.
+    /// True if both sides hear each other.
     pub symmetric: bool,
-    /// The neighbour is one of this node's MPRs.
+    /// True if the neighbour is an MPR of this node.
     pub relay: bool,
-    /// This node is one of the neighbour's MPRs.
+    /// True if this node is an MPR of the neighbour.
     pub selector: bool,
-    /// The neighbour's willingness.
+    /// Willingness of the neighbour.
     pub willingness: u8,
 }
 
@@ -59,15 +59,15 @@ impl Olsr {
     pub fn relays(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
         self.relays.iter().copied()
     }
-    /// Edges of the topology: the node that told of it, and the neighbour it told of.
+    /// Edges of the topology: the advertising node, and the advertised neighbour.
     pub fn topology(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> + '_ {
         self.topology.keys().map(|key| tuple_ends(*key))
     }
-    /// Counted events.
+    /// Event counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
-    /// The number of entries in all sets and queues.
+    /// Number of entries in all sets and queues.
     pub fn footprint(&self) -> usize {
         let near = self.links.len()
             + self.willingness.len()

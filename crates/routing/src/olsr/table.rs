@@ -1,4 +1,4 @@
-//! The routing table (RFC 3626, sections 10 and 12.6).
+//! Routing table (RFC 3626, sections 10 and 12.6).
 
 use super::packet::WILL_NEVER;
 use super::topology::Topology;
@@ -10,19 +10,19 @@ use belljar_base::map::Entry;
 use belljar_base::{Map, Set};
 use std::net::Ipv4Addr;
 
-/// The next hop, interface and distance of a node.
+/// Next hop, interface and distance of a node.
 type NextHop = (Ipv4Addr, InterfaceId, u32);
 
-/// The routes of one and two hops, which follow from what neighbours say of themselves.
+/// Routes of one and two hops, which follow from HELLO messages.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Near {
     routes: Map<Ipv4Addr, NextHop>,
-    /// The destinations that are two hops away, in the order in which they were found.
+    /// Destinations two hops away, in the order of discovery.
     two_hops: Vec<Ipv4Addr>,
 }
 
 impl Olsr {
-    /// Section 8.3.1, for each interface; returns whether the set of relays is another.
+    /// Section 8.3.1: selects MPRs for each interface; returns whether their set has changed.
     pub(super) fn select_relays(&mut self) -> bool {
         let symmetric: Set<Ipv4Addr> = self.symmetric_neighbors().collect();
         let mut relays = Set::new();
@@ -49,17 +49,18 @@ impl Olsr {
         changed
     }
 
-    /// Section 10: all routes, from the neighbours outwards.
+    /// Section 10: computes all routes, starting with the neighbours.
     pub(super) fn compute_routes(&mut self) {
         let mut tree = Tree::new(self.nodes.bound());
         self.routes.replace(self.all_routes(&self.near, &mut tree));
         self.tree = tree;
     }
 
-    /// Steps 2 and 3: the routes of one and two hops.
+    /// Steps 2 and 3: computes the routes of one and two hops.
     fn look_around(&self) -> Near {
         let mut routes: Map<Ipv4Addr, NextHop> = Map::new();
-        // Of several ways that are as long, those by neighbours of which a HELLO is missing come last: they may have moved away.
+        // Of several routes of equal length, those over neighbours with an overdue HELLO come last: these may
+        // have moved away.
         let mut links: Vec<_> = self.links.iter().filter(|(_, link)| link.was_symmetric).collect();
         links.sort_by_key(|(_, link)| link.was_overdue);
         // "2. The new routing entries are added starting with the symmetric neighbors (h=1) as the destination nodes."
@@ -73,7 +74,7 @@ impl Olsr {
         // exist at least one entry in the 2-hop neighbor set where N_neighbor_main_addr correspond to a neighbor node with
         // willingness different of WILL_NEVER"
         let mut ways: Vec<NextHop> = Vec::new();
-        // By how good they are, in the order of neighbours' addresses: the places of their ways, and 2-hop neighbours.
+        // Rank, index into `ways`, and 2-hop neighbour; in the order of neighbours' addresses.
         let mut tuples: Vec<(u64, usize, Ipv4Addr)> = Vec::new();
         for (neighbor, _) in self.neighbors.iter().filter(|(_, n)| n.symmetric && n.willingness != WILL_NEVER)
         {
@@ -100,10 +101,10 @@ impl Olsr {
         Near { routes, two_hops }
     }
 
-    /// Steps 3.1 to 5: all routes in the order of destinations, with those of one and two hops.
+    /// Steps 3.1 to 5: computes all routes, sorted by destination, including `near`.
     fn all_routes(&self, near: &Near, tree: &mut Tree) -> Vec<Route<Prefix, Ipv4Addr>> {
         let far = self.reach_out(near, tree);
-        // Both are in the order of addresses.
+        // Both are sorted by address.
         let mut far =
             self.nodes.iter().filter_map(|(address, number)| Some((address, far[number]?))).peekable();
         let mut all: Vec<(Ipv4Addr, NextHop)> = Vec::with_capacity(near.routes.len() + self.nodes.bound());
@@ -121,7 +122,7 @@ impl Olsr {
             all.binary_search_by_key(node, |(address, _)| *address).ok().map(|n| all[n].1)
         };
         if !self.associations.is_empty() {
-            // One after the other: the main address may be known by an association before it only.
+            // Sequential: an earlier association may add the only route to the main address.
             let mut more: Map<Ipv4Addr, NextHop> = Map::new();
             for (address, (main, _)) in &self.associations {
                 if way_to(&all, address).is_none()
@@ -141,7 +142,8 @@ impl Olsr {
         };
         let mut table: Vec<Route<Prefix, Ipv4Addr>> =
             all.iter().map(|(address, way)| route(Prefix::host(*address), *way)).collect();
-        // Section 12.6: of several gateways to a network, the nearest. A network of this node's own needs none.
+        // Section 12.6: of several gateways to a network, the nearest is used. The node's own networks need
+        // none.
         let mut networks: Map<Prefix, Route<Prefix, Ipv4Addr>> = Map::new();
         for (gateway, network) in self.networks.keys() {
             let own = network.bits() == 32 && self.is_own(network.address());
@@ -163,9 +165,9 @@ impl Olsr {
         table
     }
 
-    /// Step 3.1: the routes to nodes that are further away than two hops, by their numbers, over topology tuples.
+    /// Step 3.1: computes routes beyond two hops from topology tuples, indexed by node number.
     fn reach_out(&self, near: &Near, tree: &mut Tree) -> Vec<Option<NextHop>> {
-        // The destinations of each node's tuples, which follow each other.
+        // The destinations of each node's tuples, which are contiguous.
         let mut destinations = Vec::with_capacity(self.topology.len());
         let mut theirs = vec![(0, 0); self.nodes.bound()];
         for Topology { ends: [last, to], .. } in self.topology.values() {
@@ -216,7 +218,7 @@ impl Olsr {
             || self.interfaces.values().any(|interface| interface.at.address == address)
     }
 
-    /// Brings all that is computed up to date with the sets that changed, and sends what this changes.
+    /// Recomputes all state derived from changed sets, and sends the messages triggered by the changes.
     pub(super) fn settle(&mut self, now: Time) {
         if std::mem::take(&mut self.dirty.neighborhood) {
             self.update_neighbors(now);

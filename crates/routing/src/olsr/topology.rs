@@ -1,4 +1,4 @@
-//! Information from messages of distant nodes: topology (RFC 3626, section 9), interfaces (5) and networks (12).
+//! Information from flooded messages: topology (RFC 3626, section 9), interfaces (5) and networks (12).
 
 use super::packet::{self, Message, Tc};
 use super::{Olsr, is_node};
@@ -8,25 +8,25 @@ use crate::{Prefix, Time};
 use belljar_base::Set;
 use std::net::Ipv4Addr;
 
-/// Topology tuples that a node keeps.
+/// Upper bound on the topology tuples of a node.
 const MOST_TOPOLOGY: usize = 131_072;
-/// Interface association tuples that a node keeps.
+/// Upper bound on the interface association tuples of a node.
 const MOST_ASSOCIATIONS: usize = 65_536;
-/// HNA tuples that a node keeps.
+/// Upper bound on the HNA tuples of a node.
 const MOST_NETWORKS: usize = 65_536;
 
-/// A topology tuple: `T_dest_addr` can be reached in one hop from `T_last_addr`, the keys of its set.
+/// A topology tuple: `T_dest_addr` is reachable in one hop from `T_last_addr`, the keys of its set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Topology {
-    /// `T_seq`: the ANSN of the message.
+    /// `T_seq`: ANSN of the message.
     pub seq: u16,
     /// `T_time`.
     pub until: Time,
-    /// The numbers of `T_last_addr` and `T_dest_addr`.
+    /// Node numbers of `T_last_addr` and `T_dest_addr`.
     pub ends: [u32; 2],
 }
 
-/// The key of a topology tuple, in the order of `T_last_addr`.
+/// Key of a topology tuple, ordered by `T_last_addr`.
 pub(super) fn tuple_key(last: Ipv4Addr, destination: Ipv4Addr) -> u64 {
     u64::from(last.to_bits()) << 32 | u64::from(destination.to_bits())
 }
@@ -36,7 +36,7 @@ pub(super) fn tuple_ends(key: u64) -> (Ipv4Addr, Ipv4Addr) {
     (Ipv4Addr::from_bits((key >> 32) as u32), Ipv4Addr::from_bits(key as u32))
 }
 
-/// Section 19: sequence number `a` is more recent than `b`, across the wrap.
+/// Section 19: true if sequence number `a` is more recent than `b`, with wrap-around.
 pub(super) fn newer(a: u16, b: u16) -> bool {
     a != b && a.wrapping_sub(b) < 0x8000
 }
@@ -52,8 +52,8 @@ impl Olsr {
         if self.topology.range(known()).any(|(_, tuple)| newer(tuple.seq, tc.ansn)) {
             return Ok(());
         }
-        // "3. All tuples in the topology set where T_last_addr == originator address AND T_seq < ANSN MUST be removed"
-        // Those that the message tells again stay, with its number.
+        // "3. All tuples in the topology set where T_last_addr == originator address AND T_seq < ANSN MUST be
+        // removed" Tuples advertised again by this message stay and get its ANSN.
         let told: Set<Ipv4Addr> = tc.neighbors.iter().copied().collect();
         let is_old = |(key, tuple): &(&u64, &Topology)| {
             newer(tc.ansn, tuple.seq) && !told.contains(&tuple_ends(**key).1)
@@ -94,7 +94,7 @@ impl Olsr {
     pub(super) fn on_mid(&mut self, now: Time, message: &Message<'_>) -> Result<(), DecodeError> {
         let until = now + message.validity;
         for address in packet::decode_addresses(message.body)? {
-            // An interface of this node is none of another's.
+            // Other nodes cannot claim this node's interfaces.
             let ours = self.interfaces.values().any(|interface| interface.at.address == address);
             if ours
                 || address == self.config.main_address
@@ -117,7 +117,8 @@ impl Olsr {
         Ok(())
     }
 
-    /// 2-hop tuples hold main addresses: one that a HELLO gave before its MID came is renamed.
+    /// Renames 2-hop tuples, which hold main addresses: a HELLO may have arrived before the MID that
+    /// associates its address.
     fn rename_two_hop(&mut self, address: Ipv4Addr, main: Ipv4Addr) {
         let named: Vec<_> = self.two_hop.keys().filter(|key| key.1 == address).copied().collect();
         for key in named {
@@ -147,7 +148,7 @@ impl Olsr {
         Ok(())
     }
 
-    /// The main address of the node that has an interface with this address (section 5.5).
+    /// Main address of the node that has an interface with this address (section 5.5).
     pub(super) fn main_address_of(&self, address: Ipv4Addr) -> Ipv4Addr {
         if self.interfaces.values().any(|interface| interface.at.address == address) {
             return self.config.main_address;
@@ -155,11 +156,11 @@ impl Olsr {
         if let Some((main, _)) = self.associations.get(&address) {
             return *main;
         }
-        // A neighbour's HELLO names its main address before its MID comes.
+        // A neighbour's HELLO contains its main address before its MID arrives.
         self.links.iter().find(|((_, at), _)| *at == address).map_or(address, |(_, link)| link.main)
     }
 
-    /// Removes expired tuples. Returns the next time to look again.
+    /// Removes expired tuples. Returns the time of the next expiry.
     pub(super) fn expire_topology(&mut self, now: Time) -> Time {
         let sizes = |olsr: &Olsr| (olsr.associations.len(), olsr.networks.len());
         let before = sizes(self);

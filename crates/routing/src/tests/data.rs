@@ -1,4 +1,4 @@
-//! Data packets that go through a network of IPv4 nodes by their forwarding tables.
+//! Data packets forwarded through a network of IPv4 nodes.
 
 use super::Network;
 use crate::{DataPlaneEvent, InterfaceId, Prefix, Protocol, Verdict};
@@ -19,7 +19,7 @@ pub(crate) fn ip_packet(src: Ipv4Addr, dst: Ipv4Addr) -> Vec<u8> {
 }
 
 impl<P: Protocol<Address = Ipv4Addr, Destination = Prefix>> Network<P> {
-    /// The next hop's interface and address by longest prefix.
+    /// The interface and address of the next hop, by longest-prefix match.
     fn lookup(&self, node: usize, to: Ipv4Addr) -> Option<(InterfaceId, Ipv4Addr)> {
         let fits = self.nodes[node].table.values().filter(|route| route.destination.contains(to));
         fits.max_by_key(|route| route.destination.bits()).map(|route| (route.interface, route.next_hop))
@@ -28,7 +28,7 @@ impl<P: Protocol<Address = Ipv4Addr, Destination = Prefix>> Network<P> {
         self.nodes[node].addresses.values().any(|own| *own == address)
     }
 
-    /// The nodes that a packet passes, the first and last included; none if it does not arrive.
+    /// The nodes on a packet's path, including the first and last; `None` if it does not arrive.
     pub fn trace(&self, from: usize, to: Ipv4Addr) -> Option<Vec<usize>> {
         let mut path = vec![from];
         let mut at = from;
@@ -43,7 +43,8 @@ impl<P: Protocol<Address = Ipv4Addr, Destination = Prefix>> Network<P> {
         Some(path)
     }
 
-    /// Sends a packet from a node, telling each node that it passes what its data plane sees. True if it arrived.
+    /// Sends a packet from a node and reports data-plane events to each node on its path. True if the packet
+    /// arrives.
     pub fn send(&mut self, from: usize, packet: &[u8]) -> bool {
         let header = ipv4::Packet::new_checked(packet).expect("a sound packet");
         let (source, destination) = (header.src(), header.dst());
@@ -70,7 +71,7 @@ impl<P: Protocol<Address = Ipv4Addr, Destination = Prefix>> Network<P> {
         false
     }
 
-    /// Sends on what a node has released. Returns how many packets arrived.
+    /// Sends the packets that a node has released. Returns the number of packets that arrive.
     pub fn send_released(&mut self, node: usize) -> usize {
         let released = std::mem::take(&mut self.nodes[node].released);
         let going: Vec<_> = released.into_iter().filter(|r| r.verdict == Verdict::Send).collect();

@@ -1,4 +1,4 @@
-//! The properties of one direction of a link.
+//! Properties of one direction of a link.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Medium {
     pub delay: Duration,
-    /// The upper bound of a random extra delay: packets overtake each other.
+    /// Upper bound of a random additional delay, which reorders packets.
     pub jitter: Duration,
-    /// The probability of losing a packet.
+    /// Probability of packet loss.
     pub loss: f64,
 }
 
 impl Medium {
-    /// One millisecond, nothing lost, nothing reordered.
+    /// One millisecond, without loss or reordering.
     pub const GOOD: Medium = Medium { delay: Duration::from_millis(1), jitter: Duration::ZERO, loss: 0.0 };
 
     pub fn loss(loss: f64) -> Medium {

@@ -1,4 +1,4 @@
-//! Nodes, the links between them, and the packets under way.
+//! Nodes, the links between them, and the packets in transit.
 
 use super::Medium;
 use crate::{
@@ -32,7 +32,7 @@ pub(crate) struct Network<P: Protocol> {
     flights: Map<(Time, u64), Flight<P::Address>>,
     sequence: u64,
     dice: Stream,
-    /// Packets sent so far, and a digest of all that was sent and of all route changes.
+    /// Number of packets sent so far, and a digest of all packets and route changes.
     pub sent: u64,
     digest: std::hash::DefaultHasher,
 }
@@ -64,21 +64,21 @@ impl<P: Protocol> Network<P> {
         index
     }
 
-    /// Joins two interfaces, both ways.
+    /// Connects two interfaces in both directions.
     pub fn join(&mut self, a: End, b: End, medium: Medium) {
         self.links.insert((a, b), medium);
         self.links.insert((b, a), medium);
     }
-    /// Joins two interfaces one way.
+    /// Connects two interfaces in one direction.
     pub fn join_one_way(&mut self, from: End, to: End, medium: Medium) {
         self.links.insert((from, to), medium);
     }
-    /// Cuts what joins two interfaces.
+    /// Disconnects two interfaces.
     pub fn cut(&mut self, a: End, b: End) {
         self.links.remove(&(a, b));
         self.links.remove(&(b, a));
     }
-    /// Joins the nodes in range of each other, by their interface 1, and no others.
+    /// Connects exactly the nodes in range of each other, by their interface 1.
     pub fn place(&mut self, positions: &[(f64, f64)], range: f64) {
         self.links.clear();
         for (a, p) in positions.iter().enumerate() {
@@ -92,14 +92,14 @@ impl<P: Protocol> Network<P> {
     pub fn is_joined(&self, from: End, to: End) -> bool {
         self.links.contains_key(&(from, to))
     }
-    /// The interface with this address that one of `from`'s is joined to.
+    /// The interface with this address that is connected to `from`.
     pub fn neighbor(&self, from: End, address: P::Address) -> Option<End> {
         let near = self.links.range((from, (0, 0))..=(from, (usize::MAX, u32::MAX)));
         near.map(|((_, to), _)| *to)
             .find(|to| self.nodes[to.0].addresses.get(&InterfaceId(to.1)) == Some(&address))
     }
 
-    /// Calls a node, and carries out what it asks for.
+    /// Calls a node, and processes its output.
     pub fn call<R>(&mut self, node: usize, call: impl FnOnce(&mut P, Time) -> R) -> R {
         let result = call(&mut self.nodes[node].protocol, self.now);
         self.drain(node);
@@ -145,7 +145,7 @@ impl<P: Protocol> Network<P> {
         }
     }
 
-    /// Runs all that happens up to `end`.
+    /// Runs all events up to `end`.
     pub fn run_until(&mut self, end: Time) {
         loop {
             let timer = |(index, node): (usize, &Node<P>)| node.protocol.next_timer().map(|at| (at, index));
@@ -180,7 +180,7 @@ impl<P: Protocol> Network<P> {
     pub fn run_for(&mut self, span: Duration) {
         self.run_until(self.now + span);
     }
-    /// Runs until `done` holds, looking every 10 ms. Returns the time; panics after `most`.
+    /// Runs until `done` holds, checked every 10 ms. Returns the time; panics after `most`.
     pub fn run_until_done(&mut self, most: Duration, mut done: impl FnMut(&Network<P>) -> bool) -> Time {
         let end = self.now + most;
         while !done(self) {

@@ -1,4 +1,4 @@
-//! Routes are found when packets need them, and go when none do.
+//! Routes are found on demand, and expire without use.
 
 use super::{at, config, deliver, line, nodes};
 use crate::aodv::{Aodv, Config, State};
@@ -18,7 +18,7 @@ fn lines_of_all_lengths() {
             Some((0..count).rev().collect()),
             "the way back came with the request"
         );
-        // rings of 1, 3, 5 and 7 hops take 2 * 40 ms * (TTL + 2) each before the next is tried
+        // Rings of 1, 3, 5 and 7 hops take 2 * 40 ms * (TTL + 2) each before the next is tried.
         let rings: u64 =
             [1u64, 3, 5, 7].iter().take_while(|ttl| **ttl < count as u64 - 1).map(|ttl| 80 * (ttl + 2)).sum();
         let took = took.as_millis() as u64;
@@ -56,9 +56,9 @@ fn a_destination_that_is_not_there_is_reported_after_all_retries() {
     net.run_for(Duration::from_secs(30));
     let released = &net.nodes[0].released;
     assert_eq!((released.len(), released[0].verdict), (1, Verdict::Unreachable));
-    // four rings, then NET_DIAMETER once and RREQ_RETRIES times again
+    // Four rings, then NET_DIAMETER once and RREQ_RETRIES repetitions.
     assert_eq!(net.nodes[0].protocol.counts().requests, 4 + 1 + 2);
-    // 80 ms * (3 + 5 + 7 + 9), then 2.8 s, 5.6 s and 11.2 s
+    // 80 ms * (3 + 5 + 7 + 9), then 2.8 s, 5.6 s and 11.2 s.
     let waits = 80 * 24 + 2800 + 5600 + 11_200;
     let mut net = line(3);
     net.send(0, &ip_packet(at(0), nowhere));
@@ -86,7 +86,7 @@ fn packets_wait_in_order_and_the_oldest_make_room() {
 
 #[test]
 fn intermediate_nodes_reply_and_tell_the_destination() {
-    // 0 -- 1 -- 2 -- 3, and 4 -- 1: once 0 knows 3, so does 1, and it answers 4
+    // 0 -- 1 -- 2 -- 3, and 4 -- 1: once 0 has a route to 3, so does 1, and it replies to 4.
     let mut net = line(4);
     net.add(Aodv::new(Time::ZERO, config(4)), &[at(4)]);
     deliver(&mut net, 0, 3, Duration::from_secs(5)).expect("a route");
@@ -96,7 +96,7 @@ fn intermediate_nodes_reply_and_tell_the_destination() {
     assert_eq!(net.nodes[3].protocol.counts().replies, replies, "3 was not asked");
     net.run_for(Duration::from_millis(10));
     assert!(net.send(3, &ip_packet(at(3), at(4))), "the gratuitous RREP gave it the way back");
-    // Of a node that insists, only the destination answers.
+    // With the D flag, only the destination replies.
     let mut net = nodes(5, |config| Config { destination_only: true, ..config });
     (1..4).for_each(|n| net.join((n - 1, 1), (n, 1), Medium::GOOD));
     deliver(&mut net, 0, 3, Duration::from_secs(5)).expect("a route");

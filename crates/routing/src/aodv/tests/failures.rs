@@ -1,4 +1,4 @@
-//! Links that break, neighbours that do not hear, nodes that begin again, and partitions.
+//! Broken links, neighbours that do not hear, rebooting nodes, and partitions.
 
 use super::{at, config, deliver, line, nodes};
 use crate::aodv::{Aodv, Config, State};
@@ -7,7 +7,7 @@ use crate::{DataPlaneEvent, InterfaceId, Protocol, Time};
 use belljar_base::Seed;
 use std::time::Duration;
 
-/// Nodes that repair routes, not joined.
+/// Unconnected nodes with local repair.
 fn repairing(count: usize) -> Network<Aodv> {
     nodes(count, |config| Config { local_repair: true, ..config })
 }
@@ -20,7 +20,7 @@ fn state(net: &Network<Aodv>, n: usize, to: usize) -> Option<State> {
 
 #[test]
 fn a_break_is_reported_to_the_source_which_finds_another_way() {
-    // 0 -- 1 -- 2 -- 3, and the longer way 0 -- 4 -- 5 -- 6 -- 3
+    // 0 -- 1 -- 2 -- 3, and the longer path 0 -- 4 -- 5 -- 6 -- 3.
     let mut net = nodes(7, |config| config);
     for (a, b) in [(0, 1), (1, 2), (2, 3), (0, 4), (4, 5), (5, 6), (6, 3)] {
         net.join((a, 1), (b, 1), Medium::GOOD);
@@ -37,7 +37,8 @@ fn a_break_is_reported_to_the_source_which_finds_another_way() {
 
 #[test]
 fn a_break_near_the_destination_is_repaired_there() {
-    // 0 -- 1 -- 2 -- 3, and 2 -- 4 -- 3: the source does not notice, but for the RERR that says that the way is longer
+    // 0 -- 1 -- 2 -- 3, and 2 -- 4 -- 3: the source receives only the RERR which reports that the path is
+    // longer.
     let mut net = repairing(5);
     for (a, b) in [(0, 1), (1, 2), (2, 3), (2, 4), (4, 3)] {
         net.join((a, 1), (b, 1), Medium::GOOD);
@@ -48,7 +49,7 @@ fn a_break_near_the_destination_is_repaired_there() {
     net.cut((2, 1), (3, 1));
     net.send(0, &ip_packet(at(0), at(3)));
     assert_eq!(state(&net, 2, 3), Some(State::Invalid), "the link layer has lost the packet");
-    // the next one begins the repair, and is held there with one more
+    // The next packet starts the repair, and is held together with another one.
     net.send(0, &ip_packet(at(0), at(3)));
     assert_eq!(state(&net, 2, 3), Some(State::Repairing));
     net.send(0, &ip_packet(at(0), at(3)));
@@ -75,7 +76,7 @@ fn a_repair_that_fails_is_reported() {
 
 #[test]
 fn a_break_of_many_routes_repairs_those_that_packets_need() {
-    // 0 -- 1 -- 2 -- 3, behind which 4, 5 and 6 are; and 1 -- 7 -- 3
+    // 0 -- 1 -- 2 -- 3, behind which 4, 5 and 6 are; and 1 -- 7 -- 3.
     let mut net = repairing(8);
     for (a, b) in [(0, 1), (1, 2), (2, 3), (3, 4), (3, 5), (3, 6)] {
         net.join((a, 1), (b, 1), Medium::GOOD);
@@ -99,11 +100,11 @@ fn a_break_of_many_routes_repairs_those_that_packets_need() {
     assert_eq!(net.send_released(1), 1);
     assert_eq!(net.trace(0, at(4)), Some(vec![0, 1, 7, 3, 4]));
     assert_eq!([5, 6].map(|to| state(&net, 1, to)), [Some(State::Invalid); 2]);
-    // before the route would have expired, a packet to another of them begins a repair of its own
+    // Before the route would have expired, a packet to another destination starts a repair of its own.
     net.send(0, &ip_packet(at(0), at(5)));
     net.run_for(Duration::from_millis(500));
     assert_eq!((net.nodes[1].protocol.counts().requests, net.send_released(1)), (2, 1));
-    // and after that time its sender is told that there is no route
+    // After that time its sender is notified that there is no route.
     let errors = net.nodes[1].protocol.counts().errors;
     net.run_for(Duration::from_secs(6));
     let route = crate::Route {
@@ -128,7 +129,8 @@ fn silence_of_a_neighbour_counts_as_a_break() {
         assert!(net.send(0, &ip_packet(at(0), at(2))));
     }
     net.cut((1, 1), (2, 1));
-    // nobody sends: only the missing Hello messages can tell, after ALLOWED_HELLO_LOSS * HELLO_INTERVAL
+    // Without traffic only the missing Hello messages reveal the break, after ALLOWED_HELLO_LOSS *
+    // HELLO_INTERVAL.
     net.run_for(Duration::from_millis(2_500));
     assert!(net.nodes[1].table.keys().all(|to| to.address() != at(2)));
     assert!(net.nodes[0].table.keys().all(|to| to.address() != at(2)));
@@ -138,7 +140,7 @@ fn silence_of_a_neighbour_counts_as_a_break() {
 fn a_forwarded_miss_is_an_error_to_the_neighbours() {
     let mut net = line(3);
     deliver(&mut net, 0, 2, Duration::from_secs(5)).expect("a route");
-    // 1 begins again and knows nothing; 0 still sends to it
+    // 1 reboots without state; 0 still sends to it.
     net.nodes[1].protocol = Aodv::new(net.now, Config { after_reboot: true, ..config(1) });
     net.nodes[1].table.clear();
     let interface = crate::Interface { id: crate::InterfaceId(1), address: at(1), mtu: 1500 };
@@ -146,7 +148,7 @@ fn a_forwarded_miss_is_an_error_to_the_neighbours() {
     assert!(!net.send(0, &ip_packet(at(0), at(2))));
     net.run_for(Duration::from_millis(20));
     assert!(net.nodes[0].table.keys().all(|to| to.address() != at(2)), "the RERR has come");
-    // 6.13: it takes no part for DELETE_PERIOD, and then does
+    // Section 6.13: it does not route for DELETE_PERIOD, and then does.
     assert_eq!(deliver(&mut net, 0, 2, Duration::from_secs(10)), None);
     net.run_for(Duration::from_secs(15));
     assert!(deliver(&mut net, 0, 2, Duration::from_secs(10)).is_some());
@@ -154,7 +156,7 @@ fn a_forwarded_miss_is_an_error_to_the_neighbours() {
 
 #[test]
 fn neighbours_that_do_not_hear_are_blacklisted() {
-    // 2 hears 0 directly, but 0 does not hear 2; by 1 both ways work
+    // 2 hears 0 directly, but 0 does not hear 2; over 1 both directions work.
     let mut net = nodes(3, |config| Config { acknowledge: true, ttl_start: 5, ..config });
     net.join_one_way((0, 1), (2, 1), Medium::GOOD);
     let slow = Medium { delay: Duration::from_millis(3), ..Medium::GOOD };

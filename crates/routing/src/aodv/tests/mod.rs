@@ -21,7 +21,7 @@ pub(super) fn config(n: usize) -> Config {
     Config::new(at(n), Seed(1))
 }
 
-/// `count` nodes with one interface each, not joined.
+/// `count` unconnected nodes with one interface each.
 pub(super) fn nodes(count: usize, change: impl Fn(Config) -> Config) -> Network<Aodv> {
     let mut net = Network::new(1);
     for n in 0..count {
@@ -30,14 +30,14 @@ pub(super) fn nodes(count: usize, change: impl Fn(Config) -> Config) -> Network<
     net
 }
 
-/// Nodes in a line.
+/// Nodes connected in a line.
 pub(super) fn line(count: usize) -> Network<Aodv> {
     let mut net = nodes(count, |config| config);
     (1..count).for_each(|n| net.join((n - 1, 1), (n, 1), Medium::GOOD));
     net
 }
 
-/// Sends a packet and waits for it. Returns the time that it took; none if it had not arrived after `most`.
+/// Sends a packet and waits for its arrival. Returns the latency; `None` if it has not arrived after `most`.
 pub(super) fn deliver(net: &mut Network<Aodv>, from: usize, to: usize, most: Duration) -> Option<Duration> {
     let start = net.now;
     if net.send(from, &ip_packet(at(from), at(to))) {

@@ -1,4 +1,4 @@
-//! Single rules of the RFC, and neighbours that lie.
+//! Single rules of the RFC, and malicious neighbours.
 
 use super::{at, config};
 use crate::aodv::packet::{Message, Rerr, Rrep, Rreq};
@@ -8,7 +8,7 @@ use crate::{DataPlaneEvent, Interface, InterfaceEvent, InterfaceId, Prefix, Prot
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Node 0 alone, to whom messages are handed by hand.
+/// Node 0 alone; the tests inject its messages.
 struct Solo {
     aodv: Aodv,
     now: Time,
@@ -82,7 +82,8 @@ fn a_request_is_forwarded_once_with_the_highest_sequence_number() {
         Rrep { destination: at(9), destination_sequence: 50, originator: at(0), hop_count: 1, ..REPLY };
     solo.take(3, 5, Message::Rrep(reply));
     solo.sent();
-    // A request that wants a more recent route than this node has goes on, one hop further, one less to live.
+    // A request for a more recent route than this node has is forwarded with a higher hop count and a lower
+    // TTL.
     let request = Rreq {
         destination: at(9),
         originator: at(5),
@@ -100,14 +101,14 @@ fn a_request_is_forwarded_once_with_the_highest_sequence_number() {
     assert!(solo.requests().is_empty(), "the second copy");
     solo.take(1, 1, Message::Rreq(Rreq { id: 2, ..request }));
     assert!(solo.requests().is_empty(), "its TTL is spent");
-    // Only the destination may answer: what this node knows is put in.
+    // Only the destination may reply: this node inserts the sequence number that it knows.
     solo.take(
         1,
         7,
         Message::Rreq(Rreq { id: 3, destination_only: true, destination_sequence: 40, ..request }),
     );
     assert_eq!(solo.requests()[0].destination_sequence, 50);
-    // This node answers a request for what it knows.
+    // This node replies to a request for a route that it has.
     solo.take(1, 7, Message::Rreq(Rreq { id: 4, destination_sequence: 50, ..request }));
     let replies: Vec<_> = solo.sent().into_iter().filter(|(to, ..)| *to == Some(at(1))).collect();
     assert!(
@@ -163,7 +164,7 @@ fn routes_are_replaced_by_more_recent_or_shorter_ones_only() {
 #[test]
 fn errors_go_to_precursors_and_count_only_from_the_next_hop() {
     let mut solo = Solo::new(config(0));
-    // 5 asks by 1 for 9, which replies by 2: 1 is a precursor of the route to 9
+    // 5 requests 9 over 1, and 9 replies over 2: 1 is a precursor of the route to 9.
     solo.take(1, 7, Message::Rreq(Rreq { destination: at(9), originator: at(5), hop_count: 1, ..REQUEST }));
     solo.take(2, 7, Message::Rrep(Rrep { destination: at(9), originator: at(5), hop_count: 1, ..REPLY }));
     assert!(
@@ -206,7 +207,7 @@ fn lies_stay_within_bounds_and_expire() {
         solo.take(1, 1, Message::Rrep(hello));
     }
     assert!(solo.aodv.footprint() < 150_000, "{}", solo.aodv.footprint());
-    // nobody speaks for this node, or for addresses that no node has
+    // Messages about this node's own address, or invalid addresses, are ignored.
     let own = Rrep { destination: at(0), originator: at(5), ..REPLY };
     solo.take(1, 5, Message::Rrep(own));
     for address in [Ipv4Addr::BROADCAST, Ipv4Addr::LOCALHOST, Ipv4Addr::new(224, 0, 0, 5)] {
@@ -227,7 +228,8 @@ fn lies_stay_within_bounds_and_expire() {
 fn no_broadcast_delays_the_next_hello() {
     let interval = Duration::from_secs(1);
     for after in (0..40).map(|n| Duration::from_millis(50 * n)) {
-        // A route that lives on makes the node speak; a request that it forwards is a broadcast, at any time between.
+        // An active route makes the node send Hello messages; a forwarded request is a broadcast at any time
+        // between them.
         let mut solo = Solo::new(config(0));
         solo.take(1, 5, Message::Rreq(Rreq { originator: at(5), destination: at(9), ..REQUEST }));
         let (mut last, mut forwarded) = (solo.now, 0);

@@ -1,4 +1,4 @@
-//! Routes form, follow what happens to the network, and are the same in every run.
+//! Routes converge, follow changes of the network, and are the same in every run.
 
 use super::{at, config, is_complete, line, nodes};
 use crate::olsr::Olsr;
@@ -30,7 +30,7 @@ fn partitions_and_merges() {
     let mut net = line(6, 2);
     net.run_until_done(Duration::from_secs(30), |net| is_complete(net, 0..6));
     net.cut((2, 1), (3, 1));
-    // NEIGHB_HOLD_TIME for the link, TOP_HOLD_TIME for what was told before
+    // NEIGHB_HOLD_TIME for the link, TOP_HOLD_TIME for earlier TC messages.
     net.run_for(Duration::from_secs(25));
     assert!(is_complete(&net, 0..3) && is_complete(&net, 3..6));
     for n in 0..6 {
@@ -71,7 +71,7 @@ fn loss_reordering_and_hysteresis() {
     let medium = Medium { delay: Duration::from_millis(2), jitter: Duration::from_millis(300), loss: 0.05 };
     (1..5).for_each(|n| net.join((n - 1, 1), (n, 1), medium));
     net.run_until_done(Duration::from_secs(120), |net| is_complete(net, 0..5));
-    // From one packet in three hysteresis makes no link.
+    // With one packet in three, hysteresis establishes no link.
     let mut lossy = Network::new(5);
     for n in 0..2 {
         let hysteresis = Some(Default::default());
@@ -113,7 +113,7 @@ fn nodes_on_the_move() {
         arrived += usize::from(net.trace(second % 16, at((second * 7 + 3) % 16)).is_some());
     }
     assert!(arrived >= 45, "{arrived} of 60 packets found their way");
-    // Once they stand still, all who can be reached are.
+    // Once all nodes stand still, all reachable nodes have routes.
     net.run_for(Duration::from_secs(30));
     let mut reached = vec![0];
     let mut next = 0;
@@ -141,7 +141,7 @@ fn a_grid_floods_by_relays_only() {
             "node {n} relays by {} of {near}",
             node.protocol.relays().count()
         );
-        // shortest paths: the larger of the two distances on the grid
+        // Shortest paths: the larger of the two distances on the grid.
         for (to, route) in &node.table {
             let other = (0..25).find(|m| Prefix::host(at(*m)) == *to).expect("a node");
             let want = (other % 5).abs_diff(n % 5).max((other / 5).abs_diff(n / 5));

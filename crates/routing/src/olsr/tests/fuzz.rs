@@ -15,7 +15,7 @@ fn address(dice: &mut Stream) -> Ipv4Addr {
     }
 }
 
-/// A message whose fields are likely, with a body of likely words or of noise.
+/// A message with plausible fields and a body of plausible words or noise.
 fn message(dice: &mut Stream) -> Vec<u8> {
     let mut body = Vec::new();
     for _ in 0..dice.below(12) {

@@ -1,4 +1,4 @@
-//! Neighbours that say what is not so: their lies cost memory within bounds, and end when they do.
+//! Malicious neighbours: false information takes bounded memory, and expires.
 
 use super::rules::Solo;
 use super::{at, config};
@@ -30,7 +30,7 @@ fn a_flood_of_forged_messages_stays_within_bounds() {
 fn a_neighbour_cannot_speak_for_this_node() {
     let mut solo = Solo::new(config(0, 1));
     solo.hello(at(1), &[(SYM, at(0)), (SYM, at(0))]);
-    // a message that claims to be this node's, and one that claims this node's address for another
+    // A message in the name of this node, and one that claims this node's address for another.
     solo.message(at(1), at(0), kind::TC, 9, 1, &Tc { ansn: 9, neighbors: vec![at(7)] }.encode());
     solo.message(at(1), at(2), kind::MID, 9, 2, &at(0).octets());
     solo.message(at(1), at(1), kind::HNA, 9, 3, &[at(0).octets(), [255; 4]].concat());

@@ -19,7 +19,7 @@ pub(super) fn config(n: usize, seed: u64) -> Config {
     Config::new(at(n), Seed(seed))
 }
 
-/// `count` nodes with one interface each, not joined.
+/// `count` unconnected nodes with one interface each.
 pub(super) fn nodes(count: usize, seed: u64) -> Network<Olsr> {
     let mut net = Network::new(seed);
     for n in 0..count {
@@ -28,14 +28,14 @@ pub(super) fn nodes(count: usize, seed: u64) -> Network<Olsr> {
     net
 }
 
-/// Nodes in a line.
+/// Nodes connected in a line.
 pub(super) fn line(count: usize, seed: u64) -> Network<Olsr> {
     let mut net = nodes(count, seed);
     (1..count).for_each(|n| net.join((n - 1, 1), (n, 1), Medium::GOOD));
     net
 }
 
-/// True if every node of `group` reaches all others of it.
+/// True if every node of `group` has routes to all others of it.
 pub(super) fn is_complete(net: &Network<Olsr>, group: impl IntoIterator<Item = usize> + Clone) -> bool {
     let to = |from: usize| group.clone().into_iter().all(|n| net.trace(from, at(n)).is_some());
     group.clone().into_iter().all(to)

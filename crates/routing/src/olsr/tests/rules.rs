@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const SYM: LinkCode = LinkCode { link: LinkType::Symmetric, neighbor: NeighborType::Symmetric };
 
-/// A node alone, to whom packets are handed by hand.
+/// A single node; the tests inject its packets.
 pub(super) struct Solo {
     pub olsr: Olsr,
     pub now: Time,
@@ -27,7 +27,7 @@ impl Solo {
         );
         Solo { olsr, now: Time::ZERO, seq: 0xfff8 }
     }
-    /// A message of `originator` comes from the interface `from`.
+    /// Injects a message of `originator` from the interface `from`.
     pub fn message(
         &mut self,
         from: Ipv4Addr,
@@ -123,13 +123,13 @@ fn topology_counts_from_symmetric_neighbours_only_and_in_order() {
     solo.hello(at(1), &[(SYM, at(0)), (SYM, at(2))]);
     solo.message(at(1), at(2), kind::TC, 9, 2, &tc(0xffff, &[3, 4]));
     assert_eq!((solo.route(at(3)), solo.route(at(4))), (Some((at(1), 3)), Some((at(1), 3))));
-    // the ANSN wraps: 0 follows 0xffff, and takes 4 back
+    // The ANSN wraps: 0 follows 0xffff, and withdraws 4.
     solo.message(at(1), at(2), kind::TC, 9, 3, &tc(0, &[3]));
     assert_eq!((solo.route(at(3)), solo.route(at(4))), (Some((at(1), 3)), None));
-    // an older one that comes late changes nothing
+    // An older message that arrives late has no effect.
     solo.message(at(1), at(2), kind::TC, 9, 4, &tc(0xfffe, &[4]));
     assert_eq!(solo.route(at(4)), None);
-    // nor does the same message a second time
+    // The same holds for a duplicate.
     solo.message(at(1), at(2), kind::TC, 9, 3, &tc(1, &[5]));
     assert_eq!(solo.route(at(5)), None);
 }
@@ -203,7 +203,7 @@ fn messages_are_forwarded_once_for_selectors() {
     assert_eq!(forwarded(&mut solo), [], "it has been forwarded");
     solo.message(at(2), at(9), kind::TC, 1, 3, &body);
     assert_eq!(forwarded(&mut solo), [], "its TTL is spent");
-    // the default algorithm carries what this node does not know
+    // The default forwarding algorithm carries unknown message types.
     solo.message(at(2), at(9), 200, 9, 4, &[1, 2, 3, 4]);
     assert_eq!(forwarded(&mut solo), [(200, at(9), 8, 1, vec![1, 2, 3, 4])]);
     solo.message(at(2), at(9), kind::HELLO, 9, 5, &[0, 0, 5, 3]);
@@ -212,7 +212,7 @@ fn messages_are_forwarded_once_for_selectors() {
 
 #[test]
 fn several_interfaces_are_one_node() {
-    // 0 -- 1 -- 2, where 1 has an interface to each side: 0 reaches both addresses of 1, and 2
+    // 0 -- 1 -- 2, where 1 has an interface to each side: 0 reaches both addresses of 1, and 2.
     let mut net = Network::new(1);
     net.add(Olsr::new(config(0, 1)), &[at(0)]);
     net.add(Olsr::new(config(1, 1)), &[at(1), at(11)]);
@@ -248,7 +248,7 @@ fn networks_go_by_the_nearest_gateway() {
 
 #[test]
 fn unwilling_nodes_relay_for_nobody() {
-    // 1 and 2 both join 0 and 3; 1 does not want to
+    // 1 and 2 both connect 0 and 3; 1 is unwilling.
     let mut net = Network::new(1);
     for n in 0..4 {
         let willingness = if n == 1 { 0 } else { 3 };
@@ -291,7 +291,7 @@ fn an_interface_that_goes_takes_its_routes_along() {
 
 #[test]
 fn what_goes_with_an_interface_is_told_on_the_others() {
-    // 0 -- 1 -- 2 -- 3 -- 0, with an interface for each link
+    // 0 -- 1 -- 2 -- 3 -- 0, with an interface for each link.
     let mut net = Network::new(1);
     for n in 0..4 {
         net.add(Olsr::new(config(n, 1)), &[at(n), at(n + 10)]);
@@ -334,7 +334,7 @@ fn an_empty_set_is_told_until_what_was_told_has_expired() {
     assert!(net.nodes[0].protocol.topology().count() > 0);
     net.cut((1, 1), (2, 1));
     net.run_for(Duration::from_secs(9));
-    // by an empty TC within seconds, not by TOP_HOLD_TIME
+    // The empty TC has this effect within seconds, before TOP_HOLD_TIME.
     assert_eq!(net.nodes[0].protocol.topology().count(), 0);
 }
 
