@@ -7,7 +7,7 @@ use belljar_p4c::{Options, compile};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// A program with so many of each: headers, parser states, actions, tables.
+/// Source of a program with `parts` headers, parser states, actions and tables each.
 fn program(parts: usize) -> String {
     let mut text = String::from("#include <core.p4>\n#include <v1model.p4>\n\n");
     for n in 0..parts {
@@ -63,7 +63,7 @@ fn program(parts: usize) -> String {
     text
 }
 
-/// The shortest of a few compilations.
+/// Minimum compilation time over several runs.
 fn shortest(text: &str) -> Duration {
     let once = || {
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! The syntax tree, as the parser builds it: names are unresolved, positions are kept.
+//! Syntax tree built by the parser: names are unresolved, every node keeps its source range.
 
 use super::lex::Token;
 use super::source::Span;
@@ -6,12 +6,10 @@ use num_bigint::BigInt;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-/// A name and its place.
+/// Identifier with its source range.
 #[derive(Clone, Debug)]
 pub struct Ident {
-    /// The name.
     pub name: Rc<str>,
-    /// Its place.
     pub span: Span,
 }
 
@@ -22,29 +20,29 @@ pub struct Annotation {
     pub name: Ident,
     /// The tokens between the brackets.
     pub body: Vec<Token>,
-    /// Written with square brackets.
+    /// True if the body is in square brackets.
     pub structured: bool,
-    /// The arguments of an annotation that takes expressions.
+    /// Parsed arguments, for annotations that take expressions.
     pub args: Vec<Expr>,
-    /// The keys of arguments that are pairs such as `name = "x"`.
+    /// Keys of key-value arguments such as `name = "x"`.
     pub keys: Vec<Rc<str>>,
-    /// The values of the arguments, which the checker finds.
+    /// Values of the arguments, set by the checker.
     pub values: OnceCell<Vec<Constant>>,
 }
 
-/// The value of an annotation's argument.
+/// Compile-time value of an annotation argument.
 #[derive(Clone, Debug)]
 pub enum Constant {
     /// A number.
     Number(BigInt),
     /// A string.
     Text(Rc<str>),
-    /// A truth value.
+    /// A Boolean.
     Truth(bool),
 }
 
 impl Annotation {
-    /// An annotation without arguments.
+    /// Builds an annotation without arguments.
     pub fn marker(name: Ident) -> Annotation {
         Annotation {
             name,
@@ -56,7 +54,7 @@ impl Annotation {
         }
     }
 
-    /// The numbers among the values of the arguments.
+    /// Iterates over the numeric argument values.
     pub fn numbers(&self) -> impl Iterator<Item = &BigInt> {
         self.values.get().into_iter().flatten().filter_map(|value| match value {
             Constant::Number(number) => Some(number),
@@ -64,7 +62,7 @@ impl Annotation {
         })
     }
 
-    /// The strings among the values of the arguments.
+    /// Iterates over the string argument values.
     pub fn texts(&self) -> impl Iterator<Item = &Rc<str>> {
         self.values.get().into_iter().flatten().filter_map(|value| match value {
             Constant::Text(text) => Some(text),
@@ -76,23 +74,21 @@ impl Annotation {
 /// The annotations before a declaration.
 pub type Annotations = Rc<[Annotation]>;
 
-/// A type as written.
+/// Type expression as written.
 #[derive(Clone, Debug)]
 pub struct TypeExpr {
-    /// Its form.
     pub kind: TypeKind,
-    /// Its place.
     pub span: Span,
 }
 
-/// The forms of a type.
+/// Kinds of type expression.
 #[derive(Clone, Debug)]
 pub enum TypeKind {
     /// `bool`, `error`, `string`, `int`, `match_kind`, `void`, and `bit` without a width.
     Base(&'static str),
     /// `bit<W>`, `int<W>`, `varbit<W>`.
     Sized(&'static str, Box<Expr>),
-    /// A name, perhaps with a leading dot and type arguments.
+    /// A type name, whether it has a leading dot, and its type arguments.
     Named(Ident, bool, Vec<TypeExpr>),
     /// `T[N]`.
     Stack(Box<TypeExpr>, Box<Expr>),
@@ -107,16 +103,14 @@ pub enum TypeKind {
 /// An expression.
 #[derive(Clone, Debug)]
 pub struct Expr {
-    /// Its form.
     pub kind: ExprKind,
-    /// Its place.
     pub span: Span,
-    /// Height of the tree.
+    /// Height of the expression tree.
     pub depth: u32,
 }
 
 impl Expr {
-    /// An expression; its depth follows from its parts.
+    /// Builds an expression; computes its depth from its subexpressions.
     pub fn new(kind: ExprKind, span: Span) -> Expr {
         let deepest = |list: &[Expr]| list.iter().map(|e| e.depth).max().unwrap_or(0);
         let depth = match &kind {
@@ -143,29 +137,28 @@ impl Expr {
     }
 }
 
-/// An argument of a call, perhaps named.
+/// Argument of a call, optionally named.
 #[derive(Clone, Debug)]
 pub struct Arg {
     /// `name = ...`.
     pub name: Option<Ident>,
     /// `None` for `_`.
     pub value: Option<Expr>,
-    /// Its place.
     pub span: Span,
 }
 
-/// The forms of an expression.
+/// Kinds of expression.
 #[derive(Clone, Debug)]
 pub enum ExprKind {
-    /// A number with the type of its prefix.
+    /// An integer literal; width and signedness if the literal has a prefix.
     Int(BigInt, Option<(u32, bool)>),
     /// `true` or `false`.
     Bool(bool),
     /// A string.
     Str(Rc<str>),
-    /// A name; `true` with a leading dot.
+    /// A name; `true` if it has a leading dot.
     Name(Ident, bool),
-    /// A type where an expression may stand: `error`, `Enum`, `Type<args>`.
+    /// A type in expression position: `error`, `Enum`, `Type<args>`.
     Type(Box<TypeExpr>),
     /// `a.b`.
     Member(Box<Expr>, Ident),
@@ -185,9 +178,9 @@ pub enum ExprKind {
     Cast(Box<TypeExpr>, Box<Expr>),
     /// `f<T>(...)`.
     Call(Box<Expr>, Vec<TypeExpr>, Vec<Arg>),
-    /// `{a, b}`; `true` if it ends with `...`.
+    /// `{a, b}`; `true` if the list ends with `...`.
     List(Vec<Expr>, bool),
-    /// `{a = 1, b = 2}`; `true` if it ends with `...`.
+    /// `{a = 1, b = 2}`; `true` if the list ends with `...`.
     Struct(Vec<(Ident, Expr)>, bool),
     /// `{#}`.
     Invalid,
@@ -195,15 +188,15 @@ pub enum ExprKind {
     Mask(Box<Expr>, Box<Expr>),
     /// `a..b`.
     Range(Box<Expr>, Box<Expr>),
-    /// `default` in a set.
+    /// `default` in a key set.
     Default,
-    /// `_` in a set.
+    /// `_` in a key set.
     DontCare,
     /// `...` as a value.
     Dots,
 }
 
-/// The direction of a parameter.
+/// Direction of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Directionless.
@@ -219,28 +212,22 @@ pub enum Direction {
 /// A parameter.
 #[derive(Clone, Debug)]
 pub struct Param {
-    /// Its annotations.
     pub annotations: Annotations,
-    /// Its direction.
     pub direction: Direction,
-    /// Its type.
     pub ty: TypeExpr,
-    /// Its name.
     pub name: Ident,
-    /// `= value`.
+    /// Default value, written `= value`.
     pub default: Option<Expr>,
 }
 
-/// A statement or a local declaration.
+/// Statement or local declaration.
 #[derive(Clone, Debug)]
 pub struct Stmt {
-    /// Its form.
     pub kind: StmtKind,
-    /// Its place.
     pub span: Span,
 }
 
-/// The forms of a statement.
+/// Kinds of statement.
 #[derive(Clone, Debug)]
 pub enum StmtKind {
     /// `a = b`, `a += b`: the operator without its `=`, empty for plain assignment.
@@ -271,12 +258,12 @@ pub enum StmtKind {
     Decl(Box<Decl>),
 }
 
-/// A case of a `switch`.
+/// Case of a `switch`.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The label; `None` for `default`.
     pub label: Option<Expr>,
-    /// The place of the label.
+    /// Source range of the label.
     pub span: Span,
     /// The block; `None` falls through.
     pub body: Option<Stmt>,
@@ -285,109 +272,91 @@ pub struct Case {
 /// A declaration.
 #[derive(Clone, Debug)]
 pub struct Decl {
-    /// Its annotations.
     pub annotations: Annotations,
-    /// Its name.
     pub name: Ident,
-    /// Its place.
     pub span: Span,
-    /// Its form.
     pub kind: DeclKind,
 }
 
 /// A field of a header, struct or union.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// Its annotations.
     pub annotations: Annotations,
-    /// Its type.
     pub ty: TypeExpr,
-    /// Its name.
     pub name: Ident,
 }
 
-/// The head of a function, method, action, control, parser, extern constructor or package.
+/// Signature of a function, method, action, control, parser, extern constructor or package.
 #[derive(Clone, Debug)]
 pub struct Signature {
-    /// The type of the result; `None` for a constructor.
+    /// Result type; `None` for a constructor.
     pub result: Option<TypeExpr>,
-    /// `<T, ...>`.
+    /// Type parameters, written `<T, ...>`.
     pub type_params: Vec<Ident>,
-    /// The parameters.
     pub params: Vec<Param>,
 }
 
-/// A method of an extern.
+/// Method of an extern object.
 #[derive(Clone, Debug)]
 pub struct Method {
-    /// Its name.
     pub name: Ident,
-    /// Its head.
     pub signature: Signature,
-    /// `abstract`.
+    /// True if declared `abstract`.
     pub is_abstract: bool,
 }
 
-/// A state of a parser.
+/// Parser state.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// Its name.
     pub name: Ident,
-    /// Its statements.
     pub body: Vec<Stmt>,
-    /// Its transition; `None` means reject.
+    /// Transition; `None` means reject.
     pub transition: Option<Transition>,
 }
 
-/// A transition of a parser state.
+/// Transition of a parser state.
 #[derive(Clone, Debug)]
 pub enum Transition {
     /// `transition name`.
     To(Ident),
-    /// `transition select(keys) { cases }`.
+    /// `transition select(keys) { cases }`; the span is that of `select`.
     Select(Span, Vec<Expr>, Vec<SelectCase>),
 }
 
-/// A case of a `select`.
+/// Case of a `select`.
 #[derive(Clone, Debug)]
 pub struct SelectCase {
-    /// The set of each key; one `default` or `_` may stand for all.
+    /// One key set per key; a single `default` or `_` matches all keys.
     pub keys: Vec<Expr>,
     /// The next state.
     pub next: Ident,
-    /// Its place.
     pub span: Span,
 }
 
-/// An entry of a table.
+/// Table entry.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// `priority = value`.
+    /// Priority, written `priority = value`.
     pub priority: Option<Expr>,
-    /// Its annotations.
     pub annotations: Annotations,
-    /// The set of each key.
+    /// One key set per key.
     pub keys: Vec<Expr>,
-    /// The action, perhaps with arguments.
+    /// Action, with or without arguments.
     pub action: Expr,
-    /// Its place.
     pub span: Span,
 }
 
-/// A property of a table.
+/// Table property.
 #[derive(Clone, Debug)]
 pub struct Property {
-    /// Its annotations.
     pub annotations: Annotations,
-    /// `const`.
+    /// True if declared `const`.
     pub is_const: bool,
-    /// Its name.
     pub name: Ident,
-    /// Its value.
     pub value: PropertyValue,
 }
 
-/// The value of a property.
+/// Value of a table property.
 #[derive(Clone, Debug)]
 pub enum PropertyValue {
     /// `key = { expression: match_kind; ... }`.
@@ -400,7 +369,7 @@ pub enum PropertyValue {
     Value(Expr),
 }
 
-/// The forms of a declaration.
+/// Kinds of declaration.
 #[derive(Clone, Debug)]
 pub enum DeclKind {
     /// `const T name = value`.
@@ -409,11 +378,11 @@ pub enum DeclKind {
     Var(TypeExpr, Option<Expr>),
     /// `T(args) name = { abstract methods }`.
     Instance(TypeExpr, Vec<Arg>, Option<Vec<Decl>>),
-    /// `typedef T name` or, if `true`, `type T name`.
+    /// `typedef T name`, or `type T name` if `true`.
     Typedef(TypeExpr, bool),
     /// `header`, `struct`, `header_union`.
     Fields(&'static str, Vec<Ident>, Vec<Field>),
-    /// `enum`, with the underlying type and values if serializable.
+    /// `enum`; a serializable enum has an underlying type and member values.
     Enum(Option<TypeExpr>, Vec<(Ident, Option<Expr>)>),
     /// `error { ... }`.
     Error(Vec<Ident>),
@@ -427,7 +396,7 @@ pub enum DeclKind {
     Function(Signature, Vec<Stmt>),
     /// An action.
     Action(Vec<Param>, Vec<Stmt>),
-    /// The type of a parser or control: no body.
+    /// The type of a parser or control, without a body.
     BlockType(&'static str, Signature),
     /// `package`.
     Package(Signature),

@@ -1,6 +1,7 @@
-//! The checker: resolves names, infers and checks types, folds constants. Its product is
-//! [`super::typed::Program`]; after an error it goes on with [`Type::Poison`], which agrees with
-//! everything, so that one mistake makes one message.
+//! Checker: resolves names, infers and checks types, folds constants. Produces a [`super::typed::Program`].
+//!
+//! An erroneous expression gets [`Type::Poison`], which is compatible with every type, so that one mistake
+//! yields one message.
 
 use super::ast::{self, Annotations, Ident};
 use super::source::{Diagnostic, Severity, Span};
@@ -28,7 +29,7 @@ mod unused;
 
 pub(super) use annotation::quiet;
 
-/// The meaning of a name.
+/// Entity that a name resolves to.
 #[derive(Clone, Debug)]
 enum Symbol {
     Type(Type),
@@ -36,7 +37,7 @@ enum Symbol {
     Decl(DeclId),
 }
 
-/// The construct whose body is being checked; it decides which statements are allowed.
+/// Construct whose body is being checked; determines which statements are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Top,
@@ -49,13 +50,13 @@ enum Place {
 
 struct Context {
     place: Place,
-    /// Type of the result of the enclosing function or action.
+    /// Result type of the enclosing function or action.
     result: Type,
-    /// Nesting of loops.
+    /// Loop nesting depth.
     loops: usize,
 }
 
-/// More messages than this are not worth reading.
+/// Maximum number of diagnostics per compilation.
 const MAX_DIAGNOSTICS: usize = 50;
 
 pub(super) struct Checker {
@@ -69,23 +70,23 @@ pub(super) struct Checker {
     read_only: Map<DeclId, &'static str>,
     /// Parameters filled by the control plane or by a constructor.
     directionless: Set<DeclId>,
-    /// Parameters of any kind.
+    /// All parameters.
     parameters: Set<DeclId>,
-    /// Parameters of constructors.
+    /// Constructor parameters.
     constructor_params: Set<DeclId>,
-    /// Declarations that something names; of tables those that are applied.
+    /// Referenced declarations; for tables, those that are applied.
     used: Set<DeclId>,
-    /// Controls and parsers that something names.
+    /// Controls and parsers referenced by name.
     instantiated: Set<DefId>,
-    /// Declarations that are told if nothing uses them, with their nouns.
+    /// Declarations subject to the `unused` warning, with the noun of the message.
     watched: Vec<(DeclId, &'static str)>,
-    /// Controls and parsers that are told if nothing uses them.
+    /// Controls and parsers subject to the `unused` warning.
     watched_blocks: Vec<DefId>,
-    /// Actions and tables by their names in the control plane.
+    /// Control-plane names of actions and tables, by kind.
     control_plane_names: Map<(&'static str, String), Span>,
 }
 
-/// Checks a program. The diagnostics may be warnings only.
+/// Checks a program. The diagnostics may consist of warnings only.
 pub fn check(program: &[ast::Decl]) -> (Program, Vec<Diagnostic>) {
     let mut checker = Checker {
         program: Program::default(),
@@ -129,7 +130,7 @@ impl Checker {
         &mut self.diagnostics[last]
     }
 
-    /// Adds the surrounding construct to the errors reported since there were `from` diagnostics.
+    /// Adds the enclosing construct as context to the errors reported since the list had `from` entries.
     fn in_context(&mut self, from: usize, span: Span, text: &str) {
         for diagnostic in &mut self.diagnostics[from..] {
             if diagnostic.severity == Severity::Error {
@@ -149,7 +150,8 @@ impl Checker {
         result
     }
 
-    /// Runs `f` as the body of something; loops and results outside do not reach in.
+    /// Runs `f` in the context of a new body. Loops and the result type of the enclosing body do not apply
+    /// inside.
     fn within<T>(&mut self, place: Place, result: Type, f: impl FnOnce(&mut Self) -> T) -> T {
         let context = Context { place, result, loops: 0 };
         let outer = std::mem::replace(&mut self.context, context);
@@ -183,7 +185,7 @@ impl Checker {
         }
     }
 
-    /// Gives a name its meaning. Functions and extern functions may share one.
+    /// Declares a name in the current scope. Functions and extern functions may be overloaded.
     fn declare(&mut self, name: &Ident, symbol: Symbol) {
         let arity = self.arity(&symbol);
         let at_top = self.scopes.len() == 1;
@@ -231,7 +233,7 @@ impl Checker {
         &self.program.defs[id]
     }
 
-    /// The fields of a struct, header or union, type arguments filled in.
+    /// Fields of a struct, header or union with type arguments substituted.
     fn fields(&self, ty: &Type) -> Option<Fields> {
         let Type::Named(id, args) = ty else { return None };
         let def = self.def(*id);
@@ -257,7 +259,7 @@ impl Checker {
         self.fields_kind(ty) == Some(FieldsKind::Header)
     }
 
-    /// A type as a user would write it.
+    /// Formats a type in P4 syntax.
     fn show(&self, ty: &Type) -> String {
         let list = |types: &[Type]| types.iter().map(|ty| self.show(ty)).collect::<Vec<_>>().join(", ");
         match ty {
@@ -298,7 +300,7 @@ impl Checker {
     }
 }
 
-/// The closest of `names` to a misspelt one.
+/// Candidate with the smallest edit distance to a misspelt name.
 fn closest<'a>(name: &str, names: impl Iterator<Item = &'a Rc<str>>) -> Option<Rc<str>> {
     let best = names.map(|other| (distance(name, other), other)).min_by_key(|(distance, _)| *distance)?;
     (best.0 <= 1 + name.len() / 4).then(|| best.1.clone())

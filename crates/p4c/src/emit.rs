@@ -1,4 +1,4 @@
-//! BMv2's JSON from a lowered program.
+//! BMv2 JSON of a lowered program.
 
 use super::ir::*;
 use super::source::{Diagnostic, Sources, Span};
@@ -14,10 +14,10 @@ mod table;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// Version of the format.
+/// Format version of BMv2's JSON.
 const VERSION: [u32; 2] = [2, 23];
 
-/// The JSON of a program.
+/// Emits the JSON of a program.
 pub fn emit(program: &mut Program, name: &str, sources: &Sources) -> Result<Value> {
     let states = parser::states(program)?;
     let mut emitter = control::Emitter::new(program, sources);
@@ -66,7 +66,7 @@ pub fn emit(program: &mut Program, name: &str, sources: &Sources) -> Result<Valu
     Ok(Value::Object(root))
 }
 
-/// A place in the source, for traces and other tools; `None` if it is Belljar's own.
+/// Source position, for traces and other tools; `None` in Belljar's built-in files.
 fn source_info(sources: &Sources, span: Span) -> Option<Value> {
     if span == Span::default() || sources.is_built_in(span) {
         return None;
@@ -176,12 +176,12 @@ fn checksums(program: &Program) -> Value {
     list.collect()
 }
 
-/// A number in hexadecimal.
+/// Hexadecimal number.
 fn hex(value: &BigInt) -> String {
     if value.is_negative() { format!("-0x{:x}", -value) } else { format!("0x{value:x}") }
 }
 
-/// A number in hexadecimal with the digits of whole bytes.
+/// Hexadecimal number padded to whole bytes.
 fn hex_bits(value: &BigInt, width: u32) -> String {
     if value.is_negative() {
         return hex(value);
@@ -216,7 +216,7 @@ fn operation(op: &str, left: Option<Value>, right: Value) -> Value {
     json!({"type": "expression", "value": {"op": op, "left": left, "right": right}})
 }
 
-/// A field where an expression may stand.
+/// A field as an operand.
 fn field(program: &Program, reference: &FieldRef) -> Value {
     match &reference.header {
         HeaderRef::Instance(_) => json!({"type": "field", "value": field_name(program, reference)}),

@@ -1,10 +1,10 @@
-//! Program files: P4_16 source, which is compiled, and BMv2's JSON, which is taken as it is.
+//! Program files: P4_16 source, which is compiled, and BMv2 JSON, which is used unchanged.
 
 use crate::source::Diagnostics;
 use crate::{Options, compile};
 use std::path::{Path, PathBuf};
 
-/// Program file as a switch and its controllers take it.
+/// Program as loaded by a switch and its controllers.
 #[derive(Clone, Debug)]
 pub struct ProgramFile {
     /// BMv2's JSON.
@@ -27,25 +27,26 @@ pub enum FileError {
         /// Message of the operating system.
         problem: String,
     },
-    /// The compiler refuses the program.
+    /// The program has errors.
     #[error("{}", .0.first_error())]
     Compile(Diagnostics),
 }
 
 impl ProgramFile {
-    /// Reads a file. One whose name ends in `.p4` is compiled, with its own folder searched for `#include "..."`.
+    /// Reads a file. A file with the suffix `.p4` is compiled; `#include "..."` is searched in the file's
+    /// folder.
     pub fn read(path: &Path) -> Result<ProgramFile, FileError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| FileError::Read { path: path.to_path_buf(), problem: error.to_string() })?;
         ProgramFile::of_text(path, text)
     }
 
-    /// The same from the file's text.
+    /// Builds a program from the text of a file.
     pub fn of_text(path: &Path, text: String) -> Result<ProgramFile, FileError> {
         ProgramFile::of_text_with(path, text, &Options::default())
     }
 
-    /// The same with options for the compiler, which JSON has no use for.
+    /// Builds a program from the text of a file with compiler options, which JSON ignores.
     pub fn of_text_with(path: &Path, text: String, options: &Options) -> Result<ProgramFile, FileError> {
         if path.extension().is_none_or(|extension| extension != "p4") {
             return Ok(ProgramFile { json: text, p4info: None });

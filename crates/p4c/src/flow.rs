@@ -1,9 +1,10 @@
-//! Warnings about values that a program reads before it gives them: variables and `out` parameters without a
-//! value, and fields of headers that are certainly invalid.
+//! Data-flow warnings: reads of variables and `out` parameters that may be uninitialized, and of fields of
+//! headers that are invalid.
 //!
-//! Each body is followed once for each path that its branches join to. A variable counts as without a value if
-//! some path leaves it so; a header counts as invalid only if every path does. What an action, a table or a
-//! control may have changed is forgotten, so that a warning is right where it is given.
+//! The analysis follows all paths of a body and joins their states at merge points. A variable counts as
+//! uninitialized if it is so on some path; a header counts as invalid only if it is so on every path. State
+//! that an action, a table or a control may have modified is discarded. The analysis therefore misses errors
+//! but gives no false warnings.
 
 use super::ast::Direction;
 use super::source::{Diagnostic, Span};
@@ -15,18 +16,18 @@ use std::rc::Rc;
 
 mod places;
 
-/// A variable or a part of it: the declaration, then the names of fields.
+/// Variable, or part of one: the declaration and the names of the fields.
 type Path = (DeclId, Vec<Rc<str>>);
 
-/// Parts of one variable that are followed.
+/// Maximum number of parts tracked per variable.
 const MAX_PARTS: usize = 64;
 
-/// Knowledge at one point of a body. `None` after a statement that leaves it.
+/// Abstract state at one point of a body. After a statement that leaves the body the state is `None`.
 #[derive(Clone, Default, PartialEq)]
 struct State {
-    /// Scalars that may have no value.
+    /// Scalars that may be uninitialized.
     unset: Set<Path>,
-    /// Headers that are invalid.
+    /// Headers known to be invalid.
     invalid: Set<Path>,
 }
 
@@ -49,13 +50,13 @@ struct Flow<'a> {
     program: &'a Program,
     warnings: Vec<Diagnostic>,
     reported: Set<(Span, &'static str)>,
-    /// States at `return`, joined.
+    /// Join of the states at `return`.
     returned: Option<State>,
-    /// The body is followed for its end only, not for messages.
+    /// Suppresses warnings while only the final state is wanted.
     silent: bool,
 }
 
-/// The warnings of a program.
+/// Computes the warnings of a program.
 pub fn warnings(program: &Program) -> Vec<Diagnostic> {
     let mut flow =
         Flow { program, warnings: Vec::new(), reported: Set::new(), returned: None, silent: false };
@@ -79,7 +80,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The state at the start: `out` parameters have no value.
+    /// Initial state: `out` parameters are uninitialized.
     fn start(&self, signature: &Signature) -> State {
         let mut state = State::default();
         for param in &signature.params {
@@ -90,7 +91,7 @@ impl Flow<'_> {
         state
     }
 
-    /// `out` parameters must have a value at the end.
+    /// Warns of `out` parameters that may be uninitialized at the end.
     fn end(&mut self, signature: &Signature, state: Option<State>) {
         let Some(state) = join(state, self.returned.take()) else { return };
         for param in &signature.params {
@@ -120,7 +121,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Follows the states of a parser until nothing changes, then once more for the messages.
+    /// Iterates over the parser states to a fixed point, then once more to report warnings.
     fn parser(&mut self, block: &Block, first: State) -> Option<State> {
         let mut known: Map<Rc<str>, State> = Map::new();
         known.insert("start".into(), first);
@@ -256,7 +257,7 @@ impl Flow<'_> {
         state
     }
 
-    /// The body of a loop runs any number of times: what it does to headers is not known before it.
+    /// Body of a loop, which runs any number of times: headers that it may change are unknown on entry.
     fn repeated(&mut self, body: &[Stmt], update: &[Stmt], mut state: Option<State>) -> Option<State> {
         if let Some(state) = &mut state {
             state.invalid.clear();
@@ -266,7 +267,7 @@ impl Flow<'_> {
         join(state, end)
     }
 
-    /// In a branch of `h.isValid()` the header is known.
+    /// Refines the state in the branches of `h.isValid()`.
     fn assume(&mut self, condition: &Expr, truth: bool, state: &mut Option<State>) {
         match &condition.kind {
             ExprKind::Unary("!", inner) => self.assume(inner, !truth, state),
@@ -286,7 +287,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Reads an expression: warns about parts without a value, and follows the calls in it.
+    /// Reads an expression: warns about uninitialized parts and follows calls.
     fn read(&mut self, expr: &Expr, state: &mut Option<State>) {
         if let Some(path) = places::path(expr) {
             self.read_path(&path, expr, state);
@@ -323,7 +324,7 @@ impl Flow<'_> {
         self.check_header(path, expr, state);
     }
 
-    /// A field of a header that is invalid.
+    /// Warns of a field of an invalid header.
     fn check_header(&mut self, path: &Path, expr: &Expr, state: &State) {
         for length in 0..path.1.len() {
             let header = (path.0, path.1[..length].to_vec());
@@ -335,10 +336,10 @@ impl Flow<'_> {
         }
     }
 
-    /// Writes to what an expression names.
+    /// Assigns to an lvalue.
     fn write(&mut self, target: &Expr, invalid: bool, state: &mut Option<State>) {
         match &target.kind {
-            // A part of a number: the rest stays as it was.
+            // Assignment to a slice: the other bits are unchanged.
             ExprKind::Slice(base, ..) => {
                 if let (Some(path), Some(state)) = (places::path(base), state) {
                     self.check_header(&path, target, state);
@@ -387,7 +388,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A struct with headers may be passed on before all of it has a value.
+    /// Reads an argument. A struct with headers may be passed before all of its parts are initialized.
     fn read_argument(&mut self, arg: &Expr, direction: Direction, state: &mut Option<State>) {
         let whole = direction == Direction::InOut && self.fields(&arg.ty).is_some();
         if !whole {
@@ -395,7 +396,7 @@ impl Flow<'_> {
         }
     }
 
-    /// An argument that receives a value is valid then, or at least not known to be invalid.
+    /// Marks an argument that receives a value as initialized, and its headers as not known to be invalid.
     fn write_argument(&mut self, arg: &Expr, state: &mut Option<State>) {
         if let (Some(path), Some(state)) = (places::path(arg), state.as_mut()) {
             self.set(&path, state);
@@ -416,7 +417,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The keys of a table are read, then one of its actions runs.
+    /// Reads the keys of a table, then joins the effects of its actions.
     fn table(&mut self, table: DeclId, state: &mut Option<State>) {
         let DeclKind::Table(table) = &self.program.decls[table].kind else { return };
         let table = table.clone();
@@ -433,7 +434,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Forgets the variables that an action and those that it calls mention: they may have changed.
+    /// Discards the state of variables that an action or its callees mention.
     fn forget(&self, action: DeclId, state: &mut Option<State>) {
         let Some(state) = state else { return };
         let (mut mentioned, mut met, mut open) = (Set::new(), Set::new(), vec![action]);

@@ -1,19 +1,19 @@
-//! The program as BMv2 sees it: flat storage, pure scalar expressions, statements without calls.
+//! Program in BMv2's model: flat storage, scalar expressions without side effects, statements without calls.
 
 use super::source::Span;
 use num_bigint::BigInt;
 use std::rc::Rc;
 
-/// The type of a scalar.
+/// Type of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
-    /// One bit that is a truth value.
+    /// A 1-bit Boolean.
     Bool,
-    /// Unsigned.
+    /// Unsigned integer of this many bits.
     Bit(u32),
-    /// Two's complement.
+    /// Two's complement integer of this many bits.
     Signed(u32),
-    /// Variable length, at most so many bits.
+    /// Variable length, up to this many bits.
     Varbit(u32),
     /// A constant without width.
     Int,
@@ -30,7 +30,7 @@ impl Scalar {
     }
 }
 
-/// A header.
+/// Reference to a header.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HeaderRef {
     /// An instance, by index in [`Layout::headers`].
@@ -47,43 +47,41 @@ pub enum HeaderRef {
     UnionLast(usize, usize),
 }
 
-/// A field of a header.
+/// Reference to a field of a header.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldRef {
-    /// The header.
     pub header: HeaderRef,
     /// Index of the field.
     pub field: usize,
-    /// Its type.
     pub scalar: Scalar,
 }
 
-/// A scalar expression without side effects. Truth values and numbers are kept apart, as BMv2 does.
+/// Scalar expression without side effects. Booleans and numbers are distinct types, as in BMv2.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ex {
     /// A number.
     Int(BigInt),
-    /// A truth value.
+    /// A Boolean.
     Bool(bool),
-    /// A field, as a number.
+    /// A field, read as a number.
     Field(FieldRef),
-    /// A parameter of the action that the control plane fills.
+    /// Action parameter supplied by the control plane, by index.
     Data(usize, Scalar),
-    /// A BMv2 operator; unary ones have no left side.
+    /// A BMv2 operator; unary ones have no left operand.
     Op(&'static str, Option<Box<Ex>>, Box<Ex>),
     /// `cond ? a : b`.
     Cond(Box<Ex>, Box<Ex>, Box<Ex>),
-    /// Validity of a header, as a truth value.
+    /// Validity of a header, as a Boolean.
     Valid(HeaderRef),
-    /// Bits ahead in the packet: offset and width.
+    /// Bits of the packet ahead of the cursor: offset and width.
     Lookahead(u32, u32),
     /// Index of the last valid element of a stack.
     LastIndex(usize),
-    /// The condition of a statement, with its place in the source. Only the whole of a condition has one.
+    /// Condition of a statement with its source range. Only an entire condition is wrapped.
     At(Span, Box<Ex>),
 }
 
-/// Storage.
+/// Storage location.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// A scalar field.
@@ -104,34 +102,35 @@ pub enum Place {
     Struct(Rc<[(Rc<str>, Place)]>),
 }
 
-/// An argument of a primitive.
+/// Argument of a primitive.
 #[derive(Clone, Debug)]
 pub enum Arg {
     /// An expression.
     Ex(Ex),
     /// A header.
     Header(HeaderRef),
-    /// A field that is assigned.
+    /// Field to be assigned.
     Field(FieldRef),
-    /// An object: its kind in BMv2 and its name.
+    /// An object: its BMv2 kind and its name.
     Object(&'static str, String),
-    /// A text.
+    /// A string.
     Text(String),
     /// A list.
     List(Vec<Ex>),
 }
 
-/// A label of a block or loop.
+/// Label of a block or loop.
 pub type Label = usize;
 
-/// The continuation after a table.
+/// Continuation after a table.
 #[derive(Clone, Debug)]
 pub enum Follow {
-    /// The same for all results.
+    /// Same continuation for all results.
     Any,
-    /// After a hit and after a miss.
+    /// Continuations after a hit and after a miss.
     Hit(Vec<Stmt>, Vec<Stmt>),
-    /// By action, each with the indices of the table's actions; the last list for all others.
+    /// Continuations by action, each with indices of the table's actions; the last list applies to all other
+    /// actions.
     Actions(Vec<(Vec<usize>, Vec<Stmt>)>, Vec<Stmt>),
 }
 
@@ -140,13 +139,13 @@ pub enum Follow {
 pub enum Stmt {
     /// Assigns a scalar.
     Assign(FieldRef, Ex),
-    /// A primitive of BMv2.
+    /// A BMv2 primitive.
     Primitive(&'static str, Vec<Arg>),
     /// A conditional.
     If(Ex, Vec<Stmt>, Vec<Stmt>),
-    /// Statements that `Break` can leave.
+    /// Statements that [`Stmt::Break`] can leave.
     Block(Label, Vec<Stmt>),
-    /// Statements that repeat until `Break` leaves an enclosing block.
+    /// Statements that repeat until [`Stmt::Break`] leaves an enclosing block.
     Loop(Vec<Stmt>),
     /// Leaves a block.
     Break(Label),
@@ -154,40 +153,37 @@ pub enum Stmt {
     Apply(usize, Follow),
     /// Ends the pipeline.
     Exit,
-    /// Extracts a header; with the length of its varbit field.
+    /// Extracts a header; the expression is the length of its varbit field in bits.
     Extract(HeaderRef, Option<Ex>),
-    /// Skips bits.
+    /// Advances the packet cursor by a number of bits.
     Advance(Ex),
-    /// Sets the error and rejects unless the condition holds.
+    /// Unless the condition holds, sets the parser error and rejects.
     Verify(Ex, Ex),
-    /// Enters a state of an inlined parser; the rest follows in the state of the second name.
+    /// Enters a state of an inlined parser (first name); the remaining statements form the state of the
+    /// second name.
     Enter(String, String),
 }
 
 /// A header type.
 #[derive(Clone, Debug)]
 pub struct HeaderType {
-    /// Its name.
     pub name: String,
-    /// Its fields.
     pub fields: Vec<(String, Scalar)>,
 }
 
 /// A header instance.
 #[derive(Clone, Debug)]
 pub struct Header {
-    /// Its name.
     pub name: String,
-    /// Index of its type.
+    /// Index of the header type.
     pub ty: usize,
-    /// It is metadata: always valid, never in a packet.
+    /// True for metadata: always valid, never part of a packet.
     pub metadata: bool,
 }
 
 /// A stack of headers.
 #[derive(Clone, Debug)]
 pub struct Stack {
-    /// Its name.
     pub name: String,
     /// Index of the header type.
     pub ty: usize,
@@ -198,7 +194,6 @@ pub struct Stack {
 /// A header union type.
 #[derive(Clone, Debug)]
 pub struct UnionType {
-    /// Its name.
     pub name: String,
     /// Members: name and header type.
     pub members: Vec<(String, usize)>,
@@ -207,9 +202,8 @@ pub struct UnionType {
 /// A header union.
 #[derive(Clone, Debug)]
 pub struct Union {
-    /// Its name.
     pub name: String,
-    /// Index of its type.
+    /// Index of the union type.
     pub ty: usize,
     /// The instances.
     pub headers: Vec<usize>,
@@ -218,7 +212,6 @@ pub struct Union {
 /// A stack of header unions.
 #[derive(Clone, Debug)]
 pub struct UnionStack {
-    /// Its name.
     pub name: String,
     /// Index of the union type.
     pub ty: usize,
@@ -226,7 +219,7 @@ pub struct UnionStack {
     pub unions: Vec<usize>,
 }
 
-/// All storage.
+/// Storage of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// Header types; the first holds the scalars.
@@ -246,97 +239,92 @@ pub struct Layout {
 /// An action.
 #[derive(Clone, Debug)]
 pub struct Action {
-    /// Its control-plane name.
+    /// Control-plane name.
     pub name: String,
-    /// Parameters of the control plane.
+    /// Control-plane parameters.
     pub params: Vec<(String, Scalar)>,
-    /// Its body.
     pub body: Vec<Stmt>,
 }
 
-/// A set of key values in an entry.
+/// Key set of an entry.
 #[derive(Clone, Debug)]
 pub enum KeySet {
     /// One value.
     Value(BigInt),
     /// Value and mask.
     Mask(BigInt, BigInt),
-    /// First and last value.
+    /// First and last value of a range.
     Range(BigInt, BigInt),
     /// All values.
     Any,
 }
 
-/// An entry of a table.
+/// Table entry.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// A set for each key.
+    /// One key set per key.
     pub keys: Vec<KeySet>,
-    /// Index in the table's actions.
+    /// Index into the table's actions.
     pub action: usize,
-    /// Arguments.
+    /// Action arguments.
     pub args: Vec<BigInt>,
-    /// Priority: the lowest number wins.
+    /// Priority; the lowest number wins.
     pub priority: i64,
-    /// Its place.
     pub span: Span,
 }
 
-/// A key of a table.
+/// Table key.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// The field; with `None` for the field index, the validity of the header.
+    /// Field to match; if `validity` is set, only the header of the reference is used.
     pub field: FieldRef,
-    /// The validity of the header, not a field.
+    /// Matches the validity of the header instead of a field.
     pub validity: bool,
     /// Match kind.
     pub kind: String,
-    /// Its name for the control plane.
+    /// Control-plane name.
     pub name: String,
 }
 
 /// A table.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Its control-plane name.
+    /// Control-plane name.
     pub name: String,
-    /// Its declaration in the source.
+    /// Source range of the declaration.
     pub span: Span,
     /// Keys.
     pub keys: Vec<Key>,
     /// Indices of actions in [`Pipeline`]'s program.
     pub actions: Vec<usize>,
-    /// Default action: index in `actions`, arguments, `const`.
+    /// Default action: index into `actions`, arguments, `const`.
     pub default: Option<(usize, Vec<BigInt>, bool)>,
     /// Entries.
     pub entries: Vec<Entry>,
-    /// Number of entries.
+    /// Maximum number of entries.
     pub size: u64,
     /// Action profile or selector.
     pub profile: Option<usize>,
-    /// A direct counter.
+    /// True if a direct counter is attached.
     pub counter: bool,
-    /// Name of the direct meter.
+    /// Name of the attached direct meter.
     pub meter: Option<String>,
-    /// Entries age.
+    /// True if entries age.
     pub timeout: bool,
 }
 
-/// A parser state.
+/// Parser state.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// Its name.
     pub name: String,
-    /// Its statements.
     pub body: Vec<Stmt>,
-    /// Its transition.
     pub next: Next,
 }
 
-/// A set in a transition.
+/// Label of a transition.
 #[derive(Clone, Debug)]
 pub enum Case {
-    /// A set for each key.
+    /// One key set per key.
     Keys(Vec<KeySet>),
     /// A value set.
     ValueSet(String),
@@ -347,85 +335,80 @@ pub enum Case {
 pub enum Next {
     /// To a state; `None` ends the parser.
     To(Option<String>),
-    /// By keys with their types.
+    /// Transition by keys with their types; a target of `None` ends the parser.
     Select(Vec<(Ex, Scalar)>, Vec<(Case, Option<String>)>),
 }
 
-/// An input of a calculation or of a list.
+/// Input of a calculation or of a list.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// An expression with its type.
     Value(Ex, Scalar),
-    /// The payload.
+    /// The payload of the packet.
     Payload,
 }
 
-/// A named calculation.
+/// Named calculation.
 #[derive(Clone, Debug)]
 pub struct Calculation {
-    /// Its name.
     pub name: String,
-    /// Its algorithm.
     pub algorithm: String,
-    /// Its input.
     pub input: Vec<Input>,
 }
 
-/// A checksum that is verified or updated.
+/// Checksum to verify or update.
 #[derive(Clone, Debug)]
 pub struct Checksum {
-    /// The field that holds it.
+    /// Field that holds the checksum.
     pub target: FieldRef,
     /// Index of the calculation.
     pub calculation: usize,
-    /// Verified, not updated.
+    /// True to verify, false to update.
     pub verify: bool,
-    /// Its condition; `None` is always.
+    /// Condition; `None` means always.
     pub condition: Option<Ex>,
 }
 
-/// A counter, meter or register array.
+/// Array of counters, meters or registers.
 #[derive(Clone, Debug)]
 pub struct Array {
-    /// Its control-plane name.
+    /// Control-plane name.
     pub name: String,
     /// Number of cells.
     pub size: u64,
-    /// Width of a register; `packets`, `bytes` or `packets_and_bytes` otherwise.
+    /// Width of a register in bits; 0 for counters and meters.
     pub width: u32,
-    /// The unit of a counter or meter.
+    /// Unit of a counter or meter: `packets`, `bytes` or `packets_and_bytes`.
     pub unit: String,
-    /// A direct one's table.
+    /// Table of a direct counter or meter.
     pub table: Option<String>,
-    /// A direct meter's result.
+    /// Result field of a direct meter.
     pub target: Option<FieldRef>,
-    /// It is direct.
+    /// True for direct counters and meters.
     pub direct: bool,
 }
 
-/// An action profile or selector.
+/// Action profile or selector.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// Its control-plane name.
+    /// Control-plane name.
     pub name: String,
-    /// Number of members.
+    /// Maximum number of members.
     pub size: u64,
     /// Hash algorithm of a selector.
     pub algorithm: Option<String>,
-    /// Input of the hash.
+    /// Hash input of a selector.
     pub input: Vec<FieldRef>,
-    /// The pipeline that it belongs to: 0 ingress, 1 egress.
+    /// Pipeline: 0 ingress, 1 egress.
     pub pipeline: usize,
 }
 
-/// A list of fields: preserved by clone, resubmit and recirculate, or sent in a digest.
+/// Field list: preserved by clone, resubmit and recirculate, or sent in a digest.
 #[derive(Clone, Debug)]
 pub struct FieldList {
-    /// Its number.
+    /// Field-list number.
     pub id: i64,
-    /// Its name.
     pub name: String,
-    /// Its elements.
     pub elements: Vec<(Ex, Scalar)>,
 }
 
@@ -448,13 +431,13 @@ pub struct Program {
     pub states: Vec<State>,
     /// Value sets: name and width.
     pub value_sets: Vec<(String, u32)>,
-    /// Places of the names of ingress, egress and deparser.
+    /// Source ranges of the names of ingress, egress and deparser.
     pub controls: Vec<Span>,
     /// Bodies of ingress and egress.
     pub pipelines: Vec<(String, Vec<Stmt>)>,
     /// Headers in the order in which they are emitted.
     pub emitted: Vec<usize>,
-    /// Statements of the deparser that run before.
+    /// Deparser statements that run before the headers are emitted.
     pub deparser: Vec<Stmt>,
     /// Calculations.
     pub calculations: Vec<Calculation>,
@@ -474,6 +457,6 @@ pub struct Program {
     pub learn_lists: Vec<FieldList>,
     /// `@alias` names of standard metadata: alias, header, field.
     pub aliases: Vec<(String, String, String)>,
-    /// Labels handed out.
+    /// Number of labels allocated.
     pub labels: Label,
 }

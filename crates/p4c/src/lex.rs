@@ -1,20 +1,20 @@
-//! Tokens of P4 and of its preprocessor.
+//! Tokens of P4 and its preprocessor.
 
 use super::source::{Diagnostic, Span};
 use num_bigint::BigInt;
 use std::rc::Rc;
 
-/// The kinds of token. Keywords are identifiers here; `>>` is two `>` that touch, because type
-/// arguments end with it.
+/// Kinds of token. Keywords are identifiers. `>>` is lexed as two adjacent `>`, because it can close two
+/// lists of type arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// An identifier or a keyword.
     Ident(Rc<str>),
     /// A number; width and signedness if it has a prefix such as `8w` or `4s`.
     Int(BigInt, Option<(u32, bool)>),
-    /// A string literal, escapes resolved.
+    /// A string literal with escapes resolved.
     Str(Rc<str>),
-    /// An operator or a bracket.
+    /// An operator or bracket.
     Punct(&'static str),
     /// The end of the input.
     End,
@@ -23,28 +23,26 @@ pub enum Kind {
 /// A token.
 #[derive(Clone, Debug)]
 pub struct Token {
-    /// Its kind and value.
     pub kind: Kind,
-    /// Its place.
     pub span: Span,
-    /// It is the first on its line.
+    /// True for the first token of a line.
     pub starts_line: bool,
-    /// White space or a comment precedes it.
+    /// True if white space or a comment precedes the token.
     pub spaced: bool,
 }
 
 impl Token {
-    /// The token is this operator or bracket.
+    /// True if the token is this operator or bracket.
     pub fn is(&self, punct: &str) -> bool {
         matches!(self.kind, Kind::Punct(p) if p == punct)
     }
-    /// The token is this word.
+    /// True if the token is this word.
     pub fn is_word(&self, word: &str) -> bool {
         matches!(&self.kind, Kind::Ident(name) if &**name == word)
     }
 }
 
-/// Longest first, so that the first prefix is the token.
+/// Operators and brackets, longest first, so that the first matching prefix is the token.
 const PUNCTS: &[&str] = &[
     "|+|=", "|-|=", "&&&", "...", "|+|", "|-|", "<<=", "++=", "++", "<<", "&&", "||", "==", "!=", "<=", ">=",
     "+:", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "..", "##", "+", "-", "*", "/", "%", "&", "|", "^",
@@ -52,7 +50,7 @@ const PUNCTS: &[&str] = &[
     "'",
 ];
 
-/// Reads the tokens of one file.
+/// Lexer of one file.
 pub struct Lexer<'a> {
     text: &'a str,
     file: u32,
@@ -62,7 +60,7 @@ pub struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// A reader at the start of `text`.
+    /// Creates a lexer at the start of `text`.
     pub fn new(text: &'a str, file: u32) -> Lexer<'a> {
         Lexer { text, file, at: 0, starts_line: true, spaced: false }
     }
@@ -75,7 +73,7 @@ impl<'a> Lexer<'a> {
         Span { file: self.file, start: start as u32, end: self.at as u32 }
     }
 
-    /// Skips the rest of a line without making tokens of it; for the text of `#error` and for inactive groups.
+    /// Skips the rest of a line without lexing it: the text of `#error`, or an inactive group.
     pub fn skip_line(&mut self) -> &'a str {
         let start = self.at;
         while let Some(c) = self.rest().chars().next() {
@@ -129,7 +127,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next token.
+    /// Lexes the next token.
     pub fn next(&mut self) -> Result<Token, Diagnostic> {
         self.skip_space()?;
         let (starts_line, spaced) = (self.starts_line, self.spaced);
@@ -190,7 +188,7 @@ impl<'a> Lexer<'a> {
         Err(Diagnostic::error(span, "this string is not closed").help("end it with '\"'"))
     }
 
-    /// `0x2A`, `8w0b1010`, `4s7`, `1_000`.
+    /// Lexes a number: `0x2A`, `8w0b1010`, `4s7`, `1_000`.
     fn number(&mut self) -> Result<Kind, Diagnostic> {
         let start = self.at;
         let rest = self.rest();

@@ -1,11 +1,12 @@
-//! P4_16 compiler for the v1model switch: source in; BMv2's JSON, P4Info and warnings out.
+//! P4_16 compiler for the v1model switch. Input is source text; output is BMv2 JSON, P4Info and warnings.
 //!
-//! * [`compile`]: the compiler. Its stages are `preprocess` and `lex`, `parse`, `check`, `flow` (warnings), `lower`, `emit`
-//!   (JSON) and `p4info`, over the forms `ast`, `typed` and `ir` of a program.
+//! * [`compile`]: the compiler. Its stages are `preprocess` and `lex`, `parse`, `check`, `flow` (warnings),
+//!   `lower`, `emit` (JSON) and `p4info`. The program passes through the representations `ast`, `typed` and
+//!   `ir`.
 //! * [`source`]: source files and diagnostics.
-//! * [`ProgramFile`]: a program from a file, which is source or JSON already.
+//! * [`ProgramFile`]: a program loaded from a file that contains P4_16 source or BMv2 JSON.
 //!
-//! Nothing in here knows of the switch that runs the JSON.
+//! The crate does not depend on the switch that executes the JSON.
 #![forbid(unsafe_code)]
 
 use source::{Diagnostic, Diagnostics, Severity, SourceFile, Sources};
@@ -29,10 +30,10 @@ mod walk;
 
 pub use file::{FileError, ProgramFile};
 
-/// Bytes of one source file.
+/// Maximum size of a source file in bytes.
 const MAX_SOURCE: usize = 16 << 20;
 
-/// Names of the warnings, those that p4c has for the same.
+/// Names of the warnings, identical to p4c's.
 pub const WARNINGS: &[&str] = &[
     "invalid",
     "invalid-header",
@@ -45,38 +46,38 @@ pub const WARNINGS: &[&str] = &[
     "unused",
 ];
 
-/// The name of a warning, also if it is written with underscores; `None` if there is none.
+/// Canonical name of a warning; underscores are accepted for hyphens. `None` if the warning does not exist.
 pub fn warning_named(name: &str) -> Option<&'static str> {
     let name = name.replace('_', "-");
     WARNINGS.iter().find(|known| **known == name).copied()
 }
 
-/// Options of a compilation.
+/// Compiler options.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Folders searched for `#include`, in order.
     pub include_dirs: Vec<PathBuf>,
     /// Macros defined before the program: name and value.
     pub defines: Vec<(String, String)>,
-    /// Names of the warnings to leave out.
+    /// Names of disabled warnings.
     pub silenced: Vec<String>,
 }
 
-/// A compiled program.
+/// Output of the compiler.
 #[derive(Clone, Debug, Default)]
 pub struct Compiled {
-    /// BMv2's JSON.
+    /// BMv2 JSON.
     pub json: serde_json::Value,
-    /// P4Runtime's P4Info as protobuf text.
+    /// P4Runtime P4Info as protobuf text.
     pub p4info: String,
     /// Warnings.
     pub warnings: Diagnostics,
 }
 
-/// Stack of the thread that compiles: nesting is limited, frames of debug builds are large.
+/// Stack size of the compiler thread in bytes: nesting is limited, but frames of debug builds are large.
 const STACK: usize = 256 << 20;
 
-/// Compiles a program from its text. `name` is the path that messages show and relative includes start from.
+/// Compiles a program from its text. `name` is the path shown in messages and the base of relative includes.
 pub fn compile(name: &str, text: &str, options: &Options) -> Result<Compiled, Diagnostics> {
     let run = || -> Result<Compiled, Diagnostics> { compile_here(name, text, options) };
     std::thread::scope(|scope| {
@@ -110,7 +111,7 @@ fn compile_here(name: &str, text: &str, options: &Options) -> Result<Compiled, D
     }
 }
 
-/// The stages in order. Warnings, and errors of the checker, go to `list`.
+/// Runs the stages in order. Warnings, and errors of the checker, are appended to `list`.
 fn stages(
     sources: &mut Sources,
     options: &Options,

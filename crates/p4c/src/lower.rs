@@ -1,5 +1,6 @@
-//! Lowering: from the checked program to BMv2's model. Instances are made, controls, parsers, functions
-//! and direct action calls are inlined, variables get storage, and expressions lose their side effects.
+//! Lowering of the checked program to BMv2's model. Lowering instantiates objects, inlines controls, parsers,
+//! functions and direct action calls, allocates storage for variables, and moves side effects out of
+//! expressions.
 
 use super::ir::*;
 use super::source::{Diagnostic, Sources, Span};
@@ -30,12 +31,12 @@ pub(super) use table::key_text;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// A value at run time.
+/// Run-time value.
 #[derive(Clone, Debug)]
 enum Val {
     Ex(Ex),
     Struct(Rc<[Val]>),
-    /// A header or struct literal that becomes a valid header.
+    /// Header assigned as a whole, for example from a literal; becomes valid.
     Header(HeaderRef),
     Literal(Rc<[Val]>),
     Invalid,
@@ -45,20 +46,20 @@ enum Val {
     Varbit(FieldRef),
     Text(Rc<str>),
     Instance(Rc<Instance>),
-    /// `...`.
+    /// `...`, the default value.
     Default,
 }
 
-/// The meaning of a declaration in the code being lowered.
+/// Meaning of a declaration in the code being lowered.
 #[derive(Clone, Debug)]
 enum Bound {
     Place(Place),
     Value(Val),
-    /// A slice of a scalar, or something else that is copied in and out.
+    /// An instance passed as an argument.
     Instance(Rc<Instance>),
 }
 
-/// The code that is being lowered.
+/// Kind of the block being lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
     Parser,
@@ -75,17 +76,17 @@ pub(super) struct Lower<'a> {
     bound: Map<DeclId, Bound>,
     types: Map<DefId, Type>,
     place: Where,
-    /// 0 ingress, 1 egress.
+    /// Pipeline being lowered: 0 ingress, 1 egress.
     pipeline: usize,
     header_types: Map<(DefId, String), usize>,
     union_types: Map<(DefId, String), usize>,
     names: Set<String>,
     state_names: Set<String>,
-    /// Label of `return`, and the place of its value, of the function or action being inlined.
+    /// For each function or action being inlined: label of `return` and storage of the result.
     returns: Vec<(Label, Option<Place>)>,
-    /// Labels of `break` and `continue`.
+    /// Labels of `break` and `continue` per enclosing loop.
     loops: Vec<(Label, Label)>,
-    /// Copies to be made before `exit`, innermost last.
+    /// Copy-out assignments due before `exit`, innermost last.
     pending_copies: Vec<Vec<(place::Target, Val)>>,
     /// Path of the control or parser instance being lowered.
     path: String,
@@ -93,47 +94,47 @@ pub(super) struct Lower<'a> {
     /// Declared instances by path.
     instances: Map<(String, DeclId), Rc<Instance>>,
     actions: Map<(String, DeclId), usize>,
-    /// Facts for P4Info.
+    /// Objects of the control plane, input of P4Info.
     pub info: super::p4info::Info,
     /// Fields of user metadata with `@field_list`.
     field_lists: Map<i64, Vec<(Ex, Scalar)>>,
-    /// Fields that a field list can keep.
+    /// Fields that a field list can preserve.
     listed: Set<Span>,
-    /// Constructs without effect.
+    /// Warnings about constructs without effect.
     warnings: Vec<Diagnostic>,
-    /// Direct meters and counters that the table action being lowered uses.
+    /// Direct meters that the table action being lowered executes.
     direct_uses: Vec<(String, Span)>,
-    /// The same of each lowered action.
+    /// Direct meters that each lowered action executes.
     action_uses: Map<usize, Vec<(String, Span)>>,
     inline_depth: usize,
-    /// Number of calls inlined so far.
+    /// Number of calls inlined.
     inlined: usize,
     applied: Map<String, usize>,
-    /// Calls of `apply` in the source by instance.
+    /// Number of `apply` calls in the source, by instance path.
     apply_counts: Map<String, usize>,
-    /// Storage of variables by path.
+    /// Storage of variables, by instance path.
     kept_places: Map<(String, DeclId), Place>,
-    /// Lookaheads are not stored: their value is used at once.
+    /// True while lookaheads are used immediately and need no variable.
     lazy: bool,
-    /// An action called from a control is being inlined.
+    /// True while an action called directly from a control is inlined.
     in_action: bool,
-    /// The value of the target of the update being lowered.
+    /// Value of the target of the compound assignment being lowered.
     current: Option<Val>,
-    /// The package's block that is being lowered.
+    /// Block of the package being lowered.
     block: Span,
-    /// Conditions around the checksum being lowered.
+    /// Conditions that enclose the checksum being lowered.
     conditions: Vec<Ex>,
-    /// Headers that hold variables of variable length.
+    /// Headers that hold varbit variables.
     varbits: Set<usize>,
-    /// Name of the state for packets that no case of a `select` matches.
+    /// Name of the state that rejects packets without a matching `select` case.
     no_match: Option<String>,
 }
 
-/// Nesting of inlined calls.
+/// Maximum depth of inlined calls.
 const MAX_INLINE: usize = 60;
-/// Calls that are inlined in one program.
+/// Maximum number of inlined calls per program.
 const MAX_CALLS: usize = 100_000;
-/// Headers and scalars that one program may need.
+/// Maximum number of headers and scalars per program.
 const MAX_STORAGE: usize = 20_000;
 
 /// Lowers a checked program with a `main`.
@@ -188,7 +189,7 @@ impl<'a> Lower<'a> {
         Err(Diagnostic::error(span, message))
     }
 
-    /// A type with the type parameters of the functions being inlined filled in.
+    /// The type with type parameters of the functions being inlined substituted.
     fn ty(&self, ty: &Type) -> Type {
         if self.types.is_empty() {
             return ty.clone();
@@ -224,7 +225,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// The scalar that values of this type are, if they are.
+    /// Scalar representation of a type; `None` for aggregate types.
     fn scalar(&self, ty: &Type) -> Option<Scalar> {
         Some(match ty {
             Type::Bool => Scalar::Bool,
@@ -251,7 +252,7 @@ impl<'a> Lower<'a> {
         &self.program.decls[id]
     }
 
-    /// The number of an error or an enum member.
+    /// Number of an error or enum member.
     fn member(&self, ty: &Type, name: &str) -> Option<BigInt> {
         match ty {
             Type::Error => self.program.errors.iter().position(|other| &**other == name).map(BigInt::from),
@@ -266,7 +267,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// A name not used before.
+    /// Derives an unused name from `base`.
     fn unique(&mut self, base: &str) -> String {
         let mut name = base.to_string();
         let mut number = 0;

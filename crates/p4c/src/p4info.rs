@@ -1,4 +1,4 @@
-//! P4Info, as P4Runtime's clients read it.
+//! P4Info, the control-plane description used by P4Runtime clients.
 
 use super::ast::{Annotation, Annotations, Constant};
 use super::ir::{self, Array, Profile};
@@ -16,33 +16,33 @@ mod ids;
 mod text;
 mod types;
 
-/// The annotations of an instance, and its name in the source.
+/// Annotations of an instance and the source range of its name.
 pub type Origin = (Annotations, Span);
 
-/// Facts about the objects of the control plane, gathered by lowering.
+/// Control-plane objects collected by lowering.
 #[derive(Debug, Default)]
 pub struct Info {
-    /// Names and definitions of the package's blocks.
+    /// Name and definition of each package block.
     pub blocks: Vec<(String, DefId)>,
     /// Tables by name: declaration, index in the lowered program.
     pub tables: Map<String, (DeclId, usize)>,
-    /// Names of the actions of tables and of those called directly.
+    /// Names of table actions and of directly called actions.
     pub actions: Set<String>,
     /// Counters, meters and registers: kind, array, origin, element type.
     pub arrays: Vec<(&'static str, Array, Origin, Option<Type>)>,
     /// Action profiles and selectors.
     pub profiles: Vec<(Profile, Annotations)>,
-    /// Value sets: name, declaration, element, size.
+    /// Value sets: name, declaration, element type, size.
     pub value_sets: Vec<(String, DeclId, Type, u64)>,
     /// Digests.
     pub digests: Vec<(String, Type)>,
-    /// Instances of controls: path and declaration to path and definition.
+    /// Control instances: path and declaration to path and definition.
     pub instances: Map<(String, DeclId), (String, DefId)>,
-    /// Instances made by a direct application: outer path, path, definition.
+    /// Instances created by direct application: enclosing path, path, definition.
     pub direct: Vec<(String, String, DefId)>,
-    /// An extern function is called in a control.
+    /// True if a control calls an extern function.
     pub extern_functions: bool,
-    /// Actions of the top of the program, by the name of the block that uses them.
+    /// Top-level actions, with the name of the block that uses them.
     pub global_actions: Vec<(String, DeclId)>,
 }
 
@@ -69,12 +69,12 @@ struct Writer<'a> {
     info: &'a Info,
     ids: Ids,
     types: Types,
-    /// Tables and actions in the order of declaration.
+    /// Tables and actions in declaration order.
     tables: Vec<(String, DeclId)>,
     actions: Vec<(String, DeclId)>,
 }
 
-/// The number in `@id(...)`.
+/// Id in `@id(...)`.
 fn given_id(annotations: &[Annotation]) -> Option<u32> {
     number(annotations, "id")
 }
@@ -83,14 +83,14 @@ fn number(annotations: &[Annotation], name: &str) -> Option<u32> {
     find_annotation(annotations, name)?.numbers().next()?.to_u32()
 }
 
-/// Properties of a platform that P4Info knows.
+/// Package properties that P4Info defines.
 const PLATFORM_PROPERTIES: [&str; 3] = [
     "multicast_group_table_size",
     "multicast_group_table_total_replicas",
     "multicast_group_table_max_replicas_per_entry",
 ];
 
-/// The value of a key in the annotations of a name.
+/// String value of a key in the annotations of a name.
 fn pair(annotations: &[Annotation], name: &str, key: &str) -> Option<String> {
     let named = annotations.iter().filter(|annotation| &*annotation.name.name == name);
     let mut pairs = named
@@ -102,7 +102,7 @@ fn pair(annotations: &[Annotation], name: &str, key: &str) -> Option<String> {
     })
 }
 
-/// Ids of a list of fields: as `@id` says, the others the smallest that are free.
+/// Field ids of a list: from `@id`, otherwise the smallest unused number.
 fn field_ids<'a>(list: impl Iterator<Item = &'a [Annotation]>) -> Vec<u32> {
     let given = list.map(given_id).collect::<Vec<_>>();
     let taken = given.iter().flatten().copied().collect::<Set<_>>();
@@ -119,7 +119,7 @@ fn field_ids<'a>(list: impl Iterator<Item = &'a [Annotation]>) -> Vec<u32> {
     given.into_iter().map(assign).collect()
 }
 
-/// The P4Info of a program.
+/// Generates the P4Info of a program.
 pub fn p4info(program: &Program, sources: &Sources, lowered: &ir::Program, info: &Info) -> String {
     let mut writer = Writer {
         program,
@@ -184,7 +184,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Adds the tables and actions of a control and of those inside it.
+    /// Collects the tables and actions of a control and of its nested controls.
     fn walk(&mut self, path: &str, def: DefId) {
         for (outer, inner, def) in &self.info.direct {
             if outer == path {
@@ -217,7 +217,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The table that a direct counter or meter is attached to.
+    /// Table to which a direct counter or meter is attached.
     fn attached(&self, array: &str) -> Option<&str> {
         let arrays = self.lowered.counters.iter().chain(&self.lowered.meters);
         arrays.filter(|other| other.name == array).find_map(|other| other.table.as_deref())
@@ -240,7 +240,7 @@ impl Writer<'_> {
     }
 
     fn write(mut self) -> String {
-        // p4c writes the section once it has met an extern.
+        // p4c writes `type_info` once the program uses an extern.
         self.types.present =
             self.info.extern_functions || !self.info.arrays.is_empty() || !self.info.profiles.is_empty();
         let mut text = Text::default();
@@ -392,7 +392,7 @@ impl Writer<'_> {
         let decl = &self.program.decls[id];
         let DeclKind::Action(signature, _) = &decl.kind else { return };
         self.preamble(Kind::Action, name, &decl.annotations, text);
-        // Arguments of an action that no table has are given where it is called.
+        // An action that belongs to no table gets its arguments from its call sites.
         let used = self.lowered.actions.iter().any(|action| action.name == name);
         let params =
             signature.params.iter().filter(|param| param.direction == super::ast::Direction::None && used);

@@ -1,5 +1,5 @@
-//! The parser: recursive descent over preprocessed tokens. Whether an identifier names a type decides
-//! the grammar in places (`(T) x`, `f<T>(x)`), so the parser keeps the names that are types in scope.
+//! Recursive-descent parser over preprocessed tokens. In some productions (`(T) x`, `f<T>(x)`) the grammar
+//! depends on whether an identifier names a type, so the parser tracks the type names in scope.
 
 use super::ast::*;
 use super::lex::{Kind, Token};
@@ -13,10 +13,10 @@ mod expression;
 mod statement;
 mod table;
 
-/// Nesting of statements, types and brackets, and height of expressions.
+/// Maximum nesting of statements, types and brackets, and maximum height of expressions.
 const MAX_NESTING: u32 = 300;
 
-/// Words that cannot be names.
+/// Reserved words.
 const RESERVED: &[&str] = &[
     "action",
     "bit",
@@ -58,7 +58,7 @@ const RESERVED: &[&str] = &[
     "continue",
 ];
 
-/// Words with which a built-in type begins.
+/// First words of built-in types.
 const BASE_TYPES: &[&str] =
     &["bit", "bool", "int", "varbit", "error", "string", "tuple", "void", "match_kind"];
 
@@ -66,9 +66,9 @@ pub(super) struct Parser {
     tokens: Vec<Token>,
     at: usize,
     depth: u32,
-    /// Per scope: names and whether they are types.
+    /// Names per scope; `true` for types.
     scopes: Vec<Map<Rc<str>, bool>>,
-    /// Types that the declaration being parsed declares within itself.
+    /// Types declared inside the declaration being parsed.
     inner: Vec<Decl>,
 }
 
@@ -184,7 +184,7 @@ impl Parser {
         }
     }
 
-    /// A name after a dot: keywords such as `apply` are ordinary words, `default` is not.
+    /// Member name after a dot. Keywords such as `apply` are allowed, `default` is not.
     fn member_name(&mut self) -> Result<Ident> {
         self.identifier()
     }
@@ -199,7 +199,7 @@ impl Parser {
         result
     }
 
-    /// Runs `f`; if it fails or gives nothing, the position is as before.
+    /// Runs `f`; restores the position if `f` returns `None`.
     fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let (at, depth) = (self.at, self.depth);
         let result = f(self);
@@ -234,7 +234,7 @@ impl Parser {
         result
     }
 
-    /// A type can start at the `ahead`-th token.
+    /// True if a type can start at the `ahead`-th token.
     fn is_type_start(&self, ahead: usize) -> bool {
         match &self.peek_at(ahead).kind {
             Kind::Ident(name) if BASE_TYPES.contains(&&**name) => true,

@@ -1,6 +1,6 @@
-//! The preprocessor: `#include`, `#define`, conditional groups, `#error`, `#line`, `#pragma`. It works
-//! on tokens, so that every position is one in the file as the user wrote it; a token out of a macro has
-//! the position of the macro's use.
+//! Preprocessor: `#include`, `#define`, conditional groups, `#error`, `#line`, `#pragma`. It operates on
+//! tokens, so every position refers to the original file. A token from a macro has the position of the
+//! macro's use.
 
 use super::lex::{Kind, Lexer, Token};
 use super::source::{Diagnostic, SourceFile, Sources, Span};
@@ -10,9 +10,9 @@ use std::rc::Rc;
 
 mod condition;
 
-/// Nesting of `#include`.
+/// Maximum nesting of `#include`.
 const MAX_DEPTH: usize = 64;
-/// Tokens of a program after expansion.
+/// Maximum number of tokens after expansion.
 const MAX_TOKENS: usize = 4_000_000;
 
 /// Macros that p4c defines for this target.
@@ -21,7 +21,7 @@ const PREDEFINED: [&str; 1] = ["__TARGET_BMV2__"];
 const CORE: &str = include_str!("include/core.p4");
 const V1MODEL: &str = include_str!("include/v1model.p4");
 
-/// The built-in file of this name.
+/// Text of the built-in file with this name.
 fn built_in(name: &str) -> Option<&'static str> {
     match name {
         "core.p4" => Some(CORE),
@@ -32,14 +32,14 @@ fn built_in(name: &str) -> Option<&'static str> {
 
 #[derive(Clone)]
 struct Macro {
-    /// `None` for a macro without parentheses.
+    /// Parameters; `None` for an object-like macro.
     parameters: Option<Vec<Rc<str>>>,
-    /// The last parameter takes all further arguments.
+    /// True if the last parameter takes all further arguments.
     variadic: bool,
     body: Rc<[Token]>,
 }
 
-/// One `#if` group: an arm was taken already, and this arm is active.
+/// State of one `#if` group: whether an arm was taken, and whether the current arm is active.
 struct Group {
     span: Span,
     taken: bool,
@@ -48,7 +48,7 @@ struct Group {
     else_seen: bool,
 }
 
-/// The state of preprocessing.
+/// Preprocessor state.
 pub struct Preprocessor<'a> {
     sources: &'a mut Sources,
     include_dirs: &'a [PathBuf],
@@ -100,7 +100,7 @@ impl Preprocessor<'_> {
         let text = self.sources.files[index as usize].text.clone();
         let mut lexer = Lexer::new(&text, index);
         let mut groups: Vec<Group> = Vec::new();
-        // Tokens not yet expanded: a macro's arguments may span lines, not directives.
+        // Tokens not yet expanded: macro arguments may span lines but not directives.
         let mut pending: Vec<Token> = Vec::new();
         let mut token = lexer.next()?;
         loop {
@@ -135,7 +135,7 @@ impl Preprocessor<'_> {
         result
     }
 
-    /// Carries out one directive; returns the first token of the line after it.
+    /// Processes a directive; returns the first token of the next line.
     fn directive(
         &mut self,
         lexer: &mut Lexer<'_>,
@@ -328,7 +328,8 @@ impl Preprocessor<'_> {
         Err(Diagnostic::error(place, format!("file {name} not found")).help(help))
     }
 
-    /// Expands macros in `tokens`. `hidden` holds the macros being expanded; `place` replaces positions.
+    /// Expands macros in `tokens`. `hidden` holds the macros being expanded; `place` replaces the token
+    /// positions.
     fn expand(
         &self,
         tokens: &[Token],
@@ -434,11 +435,12 @@ impl Preprocessor<'_> {
                 }
                 result.push(Token { kind: Kind::Str(text.into()), ..token.clone() });
             } else if pasted {
-                // Operands of ## are taken as they are; an empty one is nothing.
+                // Operands of `##` are not expanded; an empty operand yields no token.
                 let comma =
                     result.len() >= 2 && result[result.len() - 2].is(",") && token.is_word("__VA_ARGS__");
                 match (arguments[index].is_empty(), result.last().is_some_and(|last| last.is("##"))) {
-                    // `, ## __VA_ARGS__` without arguments leaves the comma out, with them it pastes nothing.
+                    // `, ## __VA_ARGS__`: without arguments the comma is dropped, with arguments nothing is
+                    // pasted.
                     (true, true) if comma => result.truncate(result.len() - 2),
                     (false, true) if comma => {
                         result.pop();
@@ -455,7 +457,8 @@ impl Preprocessor<'_> {
         Ok(self.paste(result))
     }
 
-    /// `a ## b` as one token, or as two if they do not make one: p4c calls the C preprocessor as for assembly, which takes that.
+    /// Pastes `a ## b` to one token, or keeps two if they do not form one. p4c runs the C preprocessor in
+    /// assembler mode, which accepts this.
     fn paste(&self, tokens: Vec<Token>) -> Vec<Token> {
         let mut result: Vec<Token> = Vec::new();
         let mut tokens = tokens.into_iter();
@@ -473,12 +476,12 @@ impl Preprocessor<'_> {
                 }
             }
         }
-        // Empty operands have done their work.
+        // Placeholders of empty operands are no longer needed.
         result.retain(|token| !token.is_word(""));
         result
     }
 
-    /// A token as the source has it: `00` and `0x0F` keep their digits.
+    /// A token as spelt in the source: `00` and `0x0F` keep their digits.
     fn spelling(&self, token: &Token) -> String {
         let text = self.sources.text(token.span);
         let own =
@@ -496,7 +499,8 @@ impl Preprocessor<'_> {
     }
 }
 
-/// The arguments in parentheses from `at`, at most `limit` of which the last has the further commas, and the index after them.
+/// Parses parenthesized arguments from `at`. At most `limit` arguments are returned, the last of which
+/// includes any further commas, with the index of the token after them.
 fn arguments(
     tokens: &[Token],
     mut at: usize,

@@ -1,8 +1,8 @@
-//! Source files, positions in them, and diagnostics as a terminal shows them.
+//! Source files, source ranges, and diagnostics formatted for a terminal.
 
 use std::fmt;
 
-/// A range of bytes in one source file.
+/// Range of bytes in one source file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     /// Index of the file in [`Sources`].
@@ -14,12 +14,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// The other range lies inside.
+    /// True if `other` lies inside the range.
     pub fn contains(self, other: Span) -> bool {
         self.file == other.file && self.start <= other.start && other.end <= self.end
     }
 
-    /// The smallest range with both; `self` if they are in different files.
+    /// Smallest range that covers both; `self` if the files differ.
     pub fn to(self, other: Span) -> Span {
         if self.file != other.file {
             return self;
@@ -28,26 +28,26 @@ impl Span {
     }
 }
 
-/// One file that took part in a compilation.
+/// Source file of a compilation.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// The path as the user or an `#include` named it.
+    /// Path as named by the user or by an `#include`.
     pub name: String,
     /// The contents.
     pub text: String,
-    /// Part of Belljar (`core.p4`, `v1model.p4`), not the user's.
+    /// True for files built into Belljar (`core.p4`, `v1model.p4`).
     pub built_in: bool,
 }
 
-/// The files of a compilation.
+/// Source files of a compilation.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// In the order in which they were opened.
+    /// Files in the order in which they were opened.
     pub files: Vec<SourceFile>,
 }
 
 impl Sources {
-    /// Line and column (from 1, in characters) of a span's start.
+    /// Line and column of the start of a range, from 1; columns count characters.
     pub fn position(&self, span: Span) -> (usize, usize) {
         let Some(file) = self.files.get(span.file as usize) else { return (1, 1) };
         let before = &file.text[..floor(&file.text, span.start as usize)];
@@ -56,14 +56,14 @@ impl Sources {
         (line, column)
     }
 
-    /// The source text of a span.
+    /// Source text of a range.
     pub fn text(&self, span: Span) -> &str {
         let Some(file) = self.files.get(span.file as usize) else { return "" };
         let (start, end) = (floor(&file.text, span.start as usize), floor(&file.text, span.end as usize));
         &file.text[start..end.max(start)]
     }
 
-    /// The span lies in a file of Belljar's own.
+    /// True if the range lies in a built-in file.
     pub fn is_built_in(&self, span: Span) -> bool {
         self.files.get(span.file as usize).is_some_and(|file| file.built_in)
     }
@@ -77,29 +77,28 @@ fn floor(text: &str, mut at: usize) -> usize {
     at
 }
 
-/// Severity of a diagnostic. A warning carries the name that switches it off.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// The program is refused.
+    /// Error: the program is rejected.
     Error,
-    /// Legal, but likely a mistake.
+    /// Warning: legal, but likely a mistake. The value is the warning's name, by which it can be disabled.
     Warning(&'static str),
 }
 
-/// One message about the program.
+/// Diagnostic about a program.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
-    /// Error or warning.
     pub severity: Severity,
-    /// The place.
+    /// Source range of the problem.
     pub span: Span,
-    /// The statement of the problem.
+    /// Description of the problem.
     pub message: String,
-    /// The remedy.
+    /// Suggested remedy.
     pub help: Option<String>,
-    /// Other places that matter, with the reason.
+    /// Secondary source ranges with their explanations.
     pub notes: Vec<(Span, String)>,
-    /// Surrounding constructs, shown only where they begin on another line.
+    /// Enclosing constructs, shown only if they begin on another line.
     context: Option<Box<Context>>,
 }
 
@@ -107,7 +106,7 @@ pub struct Diagnostic {
 struct Context(Vec<(Span, String)>);
 
 impl Diagnostic {
-    /// An error at a place.
+    /// Creates an error.
     pub fn error(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,
@@ -118,32 +117,32 @@ impl Diagnostic {
             context: None,
         }
     }
-    /// A warning at a place.
+    /// Creates a warning.
     pub fn warning(name: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning(name), ..Diagnostic::error(span, message) }
     }
-    /// With a remedy.
+    /// Adds a suggested remedy.
     pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
         self
     }
-    /// Adds a surrounding construct, which is shown if it begins on another line.
+    /// Adds an enclosing construct, which is shown if it begins on another line.
     pub fn within(&mut self, span: Span, text: impl Into<String>) {
         self.context.get_or_insert_default().0.push((span, text.into()));
     }
-    /// With a second place.
+    /// Adds a secondary source range.
     pub fn note(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
         self.notes.push((span, text.into()));
         self
     }
 }
 
-/// Diagnostics together with the sources that they point into. Its `Display` is for a terminal.
+/// Diagnostics with the sources that they refer to. `Display` formats them for a terminal.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
-    /// The files.
+    /// Source files.
     pub sources: Sources,
-    /// The messages, in the order in which they were found.
+    /// Diagnostics in the order in which they were found.
     pub list: Vec<Diagnostic>,
 }
 
@@ -162,7 +161,7 @@ impl fmt::Display for Diagnostics {
 }
 
 impl Diagnostics {
-    /// The first error in one line, for messages about larger inputs, of which the program is one file.
+    /// First error on one line, for messages about an input of which the program is one file.
     pub fn first_error(&self) -> String {
         let errors = || self.list.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
         let Some(first) = errors().next() else { return "the program does not compile".to_owned() };
@@ -197,7 +196,7 @@ impl Diagnostics {
         Ok(())
     }
 
-    /// The further places that are shown with a diagnostic.
+    /// Secondary source ranges shown with a diagnostic.
     pub fn places<'a>(&'a self, diagnostic: &'a Diagnostic) -> impl Iterator<Item = &'a (Span, String)> {
         let line = self.sources.position(diagnostic.span).0;
         let elsewhere = move |place: &&(Span, String)| {
@@ -223,12 +222,12 @@ impl Diagnostics {
     }
 }
 
-/// Control characters as spaces: the contents of a file must not steer the terminal.
+/// Replaces control characters by spaces, so that file contents cannot control the terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The part of a long line around `column`, and the distance of the column from its start.
+/// Excerpt of a long line around `column`, and the offset of the column in the excerpt.
 fn window(line: &str, column: usize) -> (String, usize) {
     const WIDTH: usize = 100;
     let start = if column > WIDTH { column - WIDTH / 2 } else { 0 };

@@ -1,4 +1,4 @@
-//! The program after checking: names resolved, types known, constants folded, conversions explicit.
+//! Checked program: names are resolved, types known, constants folded, conversions explicit.
 
 use super::ast::{Annotations, Ident};
 use super::source::Span;
@@ -7,12 +7,12 @@ use belljar_base::{Map, Set};
 use num_bigint::BigInt;
 use std::rc::Rc;
 
-/// A checked program.
+/// Checked program.
 #[derive(Debug, Default)]
 pub struct Program {
-    /// Named types.
+    /// Type definitions.
     pub defs: Vec<Def>,
-    /// Everything else with a name.
+    /// All other named declarations.
     pub decls: Vec<Decl>,
     /// Members of `error`.
     pub errors: Vec<Rc<str>>,
@@ -20,26 +20,22 @@ pub struct Program {
     pub main: Option<DeclId>,
     /// Bodies of controls and parsers.
     pub bodies: Map<DefId, Rc<Block>>,
-    /// Declarations at the top.
+    /// Top-level declarations.
     pub top_decls: Set<DeclId>,
-    /// Types declared at the top, in order.
+    /// Top-level type definitions in order.
     pub top_defs: Vec<DefId>,
 }
 
 /// A declaration.
 #[derive(Clone, Debug)]
 pub struct Decl {
-    /// Its name.
     pub name: Ident,
-    /// Its annotations.
     pub annotations: Annotations,
-    /// Its type.
     pub ty: Type,
-    /// Its form.
     pub kind: DeclKind,
 }
 
-/// The forms of a declaration.
+/// Kinds of declaration.
 #[derive(Clone, Debug)]
 pub enum DeclKind {
     /// A variable or parameter.
@@ -58,16 +54,16 @@ pub enum DeclKind {
     Table(Rc<Table>),
     /// A value set and its size.
     ValueSet(Rc<Expr>),
-    /// Declared, not yet checked.
+    /// Declared but not yet checked.
     Pending,
 }
 
-/// The body of a control or parser.
+/// Body of a control or parser.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     /// Local declarations in order.
     pub locals: Vec<Stmt>,
-    /// `apply`.
+    /// Statements of `apply`.
     pub body: Vec<Stmt>,
     /// States of a parser.
     pub states: Vec<State>,
@@ -76,88 +72,79 @@ pub struct Block {
 /// A parser state.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// Its name.
     pub name: Ident,
-    /// Its statements.
     pub body: Vec<Stmt>,
-    /// Its transition.
     pub next: Transition,
 }
 
 /// A transition.
 #[derive(Clone, Debug)]
 pub enum Transition {
-    /// To a state by name.
+    /// Transition to a state by name.
     To(Rc<str>),
-    /// By the values of keys.
+    /// Transition by the values of keys.
     Select(Vec<Expr>, Vec<(Vec<Expr>, Rc<str>, Span)>),
 }
 
 /// A table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// Key: value, match kind, annotations.
+    /// Keys: value, match kind, annotations.
     pub key: Vec<(Expr, Rc<str>, Annotations)>,
     /// Actions.
     pub actions: Vec<ActionRef>,
-    /// Default action: index in `actions`, arguments of the control plane, `const`.
+    /// Default action: index in `actions`, control-plane arguments, `const`.
     pub default: Option<(usize, Vec<Expr>, bool)>,
     /// Entries.
     pub entries: Vec<Entry>,
-    /// `const entries`.
+    /// True for `const entries`.
     pub const_entries: bool,
-    /// `entries` is present.
+    /// True if the `entries` property is present.
     pub has_entries: bool,
-    /// `largest_priority_wins`.
+    /// Value of `largest_priority_wins`.
     pub largest_priority_wins: bool,
-    /// `size`.
+    /// Value of `size`.
     pub size: Option<BigInt>,
     /// `implementation`, `counters`, `meters` and other properties, with their annotations.
     pub properties: Vec<(Rc<str>, Expr, Annotations)>,
 }
 
-/// An action of a table.
+/// Reference to an action in a table.
 #[derive(Clone, Debug)]
 pub struct ActionRef {
-    /// The action.
     pub decl: DeclId,
-    /// Arguments of its parameters with a direction.
+    /// Arguments for the directional parameters.
     pub args: Vec<Expr>,
-    /// Its annotations in the list.
+    /// Annotations in the action list.
     pub annotations: Annotations,
-    /// Its place.
     pub span: Span,
 }
 
-/// An entry of a table.
+/// Table entry.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// A set for each key.
+    /// One key set per key.
     pub keys: Vec<Expr>,
     /// Index of the action.
     pub action: usize,
-    /// Arguments of the control plane.
+    /// Control-plane arguments.
     pub args: Vec<Expr>,
-    /// The priority as it is computed by the rules of the language.
+    /// Priority by the rules of the language.
     pub priority: BigInt,
-    /// `@priority`: the priority is BMv2's, of which the smallest wins.
+    /// True for `@priority`: the priority is BMv2's, where the smallest wins.
     pub raw: bool,
-    /// Its place.
     pub span: Span,
 }
 
 /// An expression.
 #[derive(Clone, Debug)]
 pub struct Expr {
-    /// Its form.
     pub kind: ExprKind,
-    /// Its type.
     pub ty: Type,
-    /// Its place.
     pub span: Span,
 }
 
-/// A method that the language gives to headers, stacks and unions.
+/// Built-in method of headers, stacks and unions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Builtin {
     /// `isValid()`.
@@ -177,15 +164,14 @@ pub enum Builtin {
 pub struct Call {
     /// The callee.
     pub callee: Callee,
-    /// Its signature.
     pub signature: Rc<Signature>,
     /// Type arguments.
     pub type_args: Vec<Type>,
-    /// Arguments in the order of the parameters; `None` for `_` and for what is left out.
+    /// Arguments in parameter order; `None` for `_` and for omitted arguments.
     pub args: Vec<Option<Expr>>,
 }
 
-/// The target of a call.
+/// Callee of a call.
 #[derive(Clone, Debug)]
 pub enum Callee {
     /// A function.
@@ -206,12 +192,12 @@ pub enum Callee {
     Construct(Type),
 }
 
-/// The forms of an expression.
+/// Kinds of expression.
 #[derive(Clone, Debug)]
 pub enum ExprKind {
     /// A number.
     Int(BigInt),
-    /// A truth value.
+    /// A Boolean.
     Bool(bool),
     /// A string.
     Str(Rc<str>),
@@ -243,21 +229,21 @@ pub enum ExprKind {
     Record(Vec<(Rc<str>, Expr)>),
     /// `{#}`.
     Invalid,
-    /// `...` or a missing value: the default of the type.
+    /// `...` or a missing value: the default value of the type.
     Default,
     /// `a &&& m`.
     Mask(Box<Expr>, Box<Expr>),
     /// `a..b`.
     Range(Box<Expr>, Box<Expr>),
-    /// `_` or `default` in a set.
+    /// `_` or `default` in a key set.
     Any,
     /// A call.
     Call(Box<Call>),
-    /// A type in the place of an expression.
+    /// A type in expression position.
     Type(Type),
     /// The value of the target of the enclosing [`Stmt::Update`].
     Current,
-    /// A wrong expression that has been reported.
+    /// An erroneous expression that has been reported.
     Poison,
 }
 
@@ -266,7 +252,7 @@ pub enum ExprKind {
 pub enum Stmt {
     /// An assignment.
     Assign(Expr, Expr),
-    /// `a += b`: the value refers to the target by [`ExprKind::Current`].
+    /// Compound assignment `a += b`: the value refers to the target by [`ExprKind::Current`].
     Update(Expr, Expr),
     /// A call.
     Call(Expr),
@@ -282,22 +268,22 @@ pub enum Stmt {
     Break,
     /// `continue`.
     Continue,
-    /// `switch (table.apply().action_run)`: indices of the table's actions, empty for `default`.
+    /// `switch (table.apply().action_run)`: indices of the table's actions per case, empty for `default`.
     SwitchAction(Expr, Vec<(Vec<usize>, Vec<Stmt>)>),
-    /// `switch` on a value; an empty list of labels is `default`.
+    /// `switch` on a value; an empty label list is `default`.
     SwitchValue(Expr, Vec<(Vec<Expr>, Vec<Stmt>)>),
     /// `for`.
     For(Vec<Stmt>, Expr, Vec<Stmt>, Vec<Stmt>),
     /// `for ... in`.
     ForIn(DeclId, Expr, Vec<Stmt>),
-    /// A variable with its first value.
+    /// A variable with its initial value.
     Var(DeclId, Option<Expr>),
     /// An instance, action, table or value set.
     Declare(DeclId),
 }
 
 impl Expr {
-    /// A constant number.
+    /// Number, if the expression is a constant.
     pub fn int(&self) -> Option<&BigInt> {
         match &self.kind {
             ExprKind::Int(value) => Some(value),
@@ -305,7 +291,7 @@ impl Expr {
         }
     }
 
-    /// A constant truth value.
+    /// Boolean, if the expression is a constant.
     pub fn bool(&self) -> Option<bool> {
         match &self.kind {
             ExprKind::Bool(value) => Some(*value),

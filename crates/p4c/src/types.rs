@@ -1,11 +1,11 @@
-//! Types, and the definitions that give them names.
+//! Types and type definitions.
 
 use super::ast::{Annotations, Direction, Ident};
 use super::typed::Expr;
 use num_bigint::BigInt;
 use std::rc::Rc;
 
-/// Widest value in bits.
+/// Maximum width of a value in bits.
 pub const MAX_WIDTH: u32 = 32_768;
 
 /// Index of a definition in [`super::typed::Program::defs`].
@@ -44,13 +44,13 @@ pub enum Type {
     Named(DefId, Rc<[Type]>),
     /// A type parameter.
     Var(DefId),
-    /// A type that inference looks for.
+    /// A type variable of inference.
     Infer(usize),
     /// A set of values, as in `select`.
     Set(Rc<Type>),
     /// The type of `{a = 1}`.
     Record(Rc<[(Rc<str>, Type)]>),
-    /// The type of `{#}`.
+    /// Type of `{#}`.
     Invalid,
     /// The type of `...`, and of the tail of `{a, ...}`.
     Dots,
@@ -64,24 +64,21 @@ pub enum Type {
     ApplyResult(DeclId),
     /// The type of `action_run`.
     ActionRun(DeclId),
-    /// A function or method not called.
+    /// A function or method that is not called.
     Function,
-    /// The result of an error that has been reported.
+    /// Type of an erroneous expression that has been reported.
     Poison,
 }
 
-/// A field of a definition.
+/// Field of a type definition.
 #[derive(Clone, Debug)]
 pub struct FieldDef {
-    /// Its name.
     pub name: Ident,
-    /// Its type.
     pub ty: Type,
-    /// Its annotations.
     pub annotations: Annotations,
 }
 
-/// The kinds of type with fields.
+/// Kinds of type with fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldsKind {
     /// `struct`.
@@ -92,64 +89,54 @@ pub enum FieldsKind {
     Union,
 }
 
-/// The kind and the fields of a struct, header or union, type arguments filled in.
+/// Kind and fields of a struct, header or union, with type arguments substituted.
 pub type Fields = (FieldsKind, Vec<(Rc<str>, Type)>);
 
-/// A parameter of a signature.
+/// Parameter of a signature.
 #[derive(Clone, Debug)]
 pub struct ParamDef {
-    /// Its name.
     pub name: Ident,
-    /// Its type.
     pub ty: Type,
-    /// Its direction.
     pub direction: Direction,
-    /// Its default value.
     pub default: Option<Expr>,
-    /// `@optional`.
+    /// True for `@optional`.
     pub optional: bool,
-    /// Its annotations.
     pub annotations: Annotations,
-    /// Its declaration, for the body.
+    /// Declaration of the parameter in the body.
     pub decl: DeclId,
 }
 
-/// The head of something callable.
+/// Signature of a callable.
 #[derive(Clone, Debug)]
 pub struct Signature {
     /// Type parameters.
     pub type_params: Vec<DefId>,
     /// Parameters.
     pub params: Vec<ParamDef>,
-    /// Type of the result.
+    /// Result type.
     pub result: Type,
 }
 
-/// A method of an extern.
+/// Method of an extern.
 #[derive(Clone, Debug)]
 pub struct MethodDef {
-    /// Its name.
     pub name: Ident,
-    /// Its signature.
     pub signature: Rc<Signature>,
-    /// `abstract`.
+    /// True if declared `abstract`.
     pub is_abstract: bool,
 }
 
-/// A definition.
+/// Type definition.
 #[derive(Clone, Debug)]
 pub struct Def {
-    /// Its name.
     pub name: Ident,
-    /// Its annotations.
     pub annotations: Annotations,
     /// Type parameters.
     pub type_params: Vec<DefId>,
-    /// Its form.
     pub kind: DefKind,
 }
 
-/// The forms of a definition.
+/// Kinds of type definition.
 #[derive(Clone, Debug)]
 pub enum DefKind {
     /// `struct`, `header`, `header_union`.
@@ -164,16 +151,16 @@ pub enum DefKind {
     Extern(Rc<[MethodDef]>),
     /// The type of a parser (`true`) or control.
     BlockType(bool, Rc<Signature>),
-    /// A parser (`true`) or control: its signature and constructor.
+    /// A parser (`true`) or control: signature and constructor.
     Block(bool, Rc<Signature>, Rc<Signature>),
-    /// `package`: its constructor.
+    /// `package`, with its constructor.
     Package(Rc<Signature>),
     /// A type parameter.
     Param,
 }
 
 impl Type {
-    /// `bit<W>` or `int<W>`: its width.
+    /// Width in bits of `bit<W>` or `int<W>`.
     pub fn width(&self) -> Option<u32> {
         match self {
             Type::Bit(width) | Type::Signed(width) => Some(*width),
@@ -181,7 +168,7 @@ impl Type {
         }
     }
 
-    /// The type with its parameters replaced.
+    /// The type with type parameters substituted.
     pub fn substitute(&self, map: &dyn Fn(DefId) -> Option<Type>) -> Type {
         let all = |list: &Rc<[Type]>| list.iter().map(|ty| ty.substitute(map)).collect::<Rc<[Type]>>();
         match self {

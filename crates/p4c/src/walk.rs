@@ -1,8 +1,8 @@
-//! Visits every expression of statements.
+//! Visitor of the expressions in statements.
 
 use super::typed::{Callee, Expr, ExprKind, Stmt};
 
-/// Calls `visit` for every expression, outer before inner.
+/// Calls `visit` for every expression in pre-order.
 pub fn statements(list: &[Stmt], visit: &mut dyn FnMut(&Expr)) {
     for stmt in list {
         statement(stmt, visit);
@@ -46,7 +46,7 @@ fn statement(stmt: &Stmt, visit: &mut dyn FnMut(&Expr)) {
     }
 }
 
-/// Calls `visit` for the expression and every part of it.
+/// Calls `visit` for the expression and all of its subexpressions.
 pub fn expression(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
     visit(expr);
     match &expr.kind {

@@ -1,4 +1,4 @@
-//! Annotations, and the names that they give in the control plane.
+//! Annotations and the control-plane names that they define.
 
 use super::Checker;
 use crate::ast::{self, Annotation, Annotations, Constant};
@@ -9,7 +9,7 @@ use crate::typed::ExprKind;
 use crate::types::Type;
 use num_traits::ToPrimitive;
 
-/// Warnings that `@noWarn("...")` switches off, with the declaration that it stands before.
+/// Warnings that `@noWarn("...")` disables, each with the range of the annotated declaration.
 pub(crate) fn quiet(program: &[ast::Decl]) -> Vec<(&'static str, Span)> {
     let mut list = Vec::new();
     for decl in program {
@@ -28,7 +28,7 @@ pub(crate) fn quiet(program: &[ast::Decl]) -> Vec<(&'static str, Span)> {
 }
 
 impl Checker {
-    /// The form of annotations that the language knows, and of structured ones.
+    /// Checks the arguments of annotations known to the language and of structured annotations.
     pub(super) fn check_annotations(&mut self, annotations: &Annotations) {
         for (index, annotation) in annotations.iter().enumerate() {
             let name = annotation.name.name.clone();
@@ -81,7 +81,7 @@ impl Checker {
         }
     }
 
-    /// Finds the values of the arguments, which are known at compile time.
+    /// Evaluates the compile-time arguments of an annotation.
     fn evaluate(&mut self, annotation: &Annotation) {
         let Some(form) = arguments(annotation) else { return };
         let name = &annotation.name.name;
@@ -139,11 +139,12 @@ impl Checker {
                 }
             });
         }
-        // The annotations of a declaration are checked once.
+        // The annotations of a declaration are evaluated once.
         let _ = annotation.values.set(values);
     }
 
-    /// p4c has warnings that are not given here: their names are no mistake, but likely a misspelt one.
+    /// Warns of an unknown warning name that resembles a known one. Other unknown names may be warnings of
+    /// p4c.
     fn unknown_warning(&mut self, given: &str, span: Span) {
         let known: Vec<std::rc::Rc<str>> = crate::WARNINGS.iter().map(|name| (*name).into()).collect();
         if let Some(near) = super::closest(given, known.iter()) {
@@ -152,7 +153,7 @@ impl Checker {
         }
     }
 
-    /// Remembers the name of an action or table in the control plane; two cannot have the same.
+    /// Registers the control-plane name of an action or table; reports a duplicate.
     pub(super) fn control_plane_name(&mut self, decl: &ast::Decl, block: &str, kind: &'static str) {
         let annotation = Self::annotation(&decl.annotations, "name");
         let given = annotation.and_then(|annotation| annotation.texts().next()).map(ToString::to_string);

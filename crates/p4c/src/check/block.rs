@@ -190,7 +190,7 @@ impl Checker {
         result
     }
 
-    /// Some path from `start` must reach `accept` or `reject`.
+    /// Reports a parser in which no path from `start` reaches `accept` or `reject`.
     fn check_ends(&mut self, parser: Span, states: &[State]) {
         let mut waiting: Vec<Rc<str>> = vec!["start".into()];
         let mut seen: Set<Rc<str>> = Set::new();
@@ -254,7 +254,7 @@ impl Checker {
         Transition::Select(keys, result)
     }
 
-    /// The ends of a range and the parts of a mask are constants.
+    /// Reports bounds of a range or operands of a mask that are not constants.
     fn check_bounds(&mut self, set: &Expr) {
         let (ExprKind::Mask(a, b) | ExprKind::Range(a, b)) = &set.kind else { return };
         for bound in [a, b] {
@@ -285,7 +285,7 @@ impl Checker {
         value
     }
 
-    /// The sets of one case or entry, one for each key.
+    /// Checks the key sets of one `select` case or table entry, one per key.
     pub(super) fn keysets(
         &mut self,
         sets: &[ast::Expr],
@@ -294,7 +294,7 @@ impl Checker {
         what: &str,
     ) -> Vec<Expr> {
         if types.is_empty() && !sets.is_empty() {
-            // select() has nothing to compare.
+            // `select()` without keys has nothing to compare.
             return Vec::new();
         }
         let any = |set: &ast::Expr| matches!(set.kind, ast::ExprKind::Default | ast::ExprKind::DontCare);
@@ -304,7 +304,7 @@ impl Checker {
             let kind = || ExprKind::Any;
             return types.iter().map(|ty| Expr { kind: kind(), ty: ty.clone(), span: set.span }).collect();
         }
-        // A value set stands for all the keys together.
+        // A value set matches all keys together.
         if let [set] = sets {
             let checked = self.expr(set);
             if let (ExprKind::Decl(_), Type::Set(element)) = (&checked.kind, &checked.ty) {
@@ -355,7 +355,7 @@ impl Checker {
         list
     }
 
-    /// The types of a value's scalars.
+    /// Collects the types of a value's scalars.
     fn leaves(&self, ty: &Type, list: &mut Vec<Type>) {
         match (self.fields(ty), ty) {
             (Some((_, fields)), _) => fields.iter().for_each(|(_, ty)| self.leaves(ty, list)),

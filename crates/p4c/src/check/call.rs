@@ -1,4 +1,4 @@
-//! Calls: of functions, actions, methods, tables, controls, parsers and constructors.
+//! Calls of functions, actions, methods, tables, controls, parsers and constructors.
 
 use super::{Checker, Place, Symbol, closest};
 use crate::ast::{self, Arg, Direction, Ident};
@@ -114,7 +114,7 @@ impl Checker {
         if &*name.name == "static_assert" { self.static_assert(made) } else { made }
     }
 
-    /// `static_assert` of a known condition is true, or refuses the program.
+    /// Evaluates `static_assert` of a constant condition; a false one is an error.
     fn static_assert(&mut self, expr: Expr) -> Expr {
         let ExprKind::Call(call) = &expr.kind else { return expr };
         let Some(Some(condition)) = call.args.first() else { return expr };
@@ -136,7 +136,7 @@ impl Checker {
         }
     }
 
-    /// The candidate that accepts these arguments by number and name.
+    /// Selects the overload that accepts the number and the names of the arguments.
     pub(super) fn choose<T>(
         &mut self,
         name: &str,
@@ -229,7 +229,7 @@ impl Checker {
         Expr { kind: ExprKind::Call(Box::new(call)), ty: result, span }
     }
 
-    /// Arguments that the types alone do not exclude.
+    /// Checks restrictions on arguments that their types do not express.
     fn check_passed(
         &mut self,
         callee: &Callee,
@@ -273,7 +273,7 @@ impl Checker {
         true
     }
 
-    /// The type of an argument after inference has seen all of them.
+    /// Replaces the type of an argument by the result of inference.
     pub(super) fn settle(&self, mut expr: Expr) -> Expr {
         expr.ty = self.resolved(&expr.ty);
         expr
@@ -321,7 +321,7 @@ impl Checker {
             failed |= value.as_ref().is_some_and(|value| value.ty == Type::Poison);
             values.push(value);
         }
-        // Literals without a width take it from the others.
+        // Literals without a width are unified last and take the width of the other arguments.
         let literal = |value: &Option<Expr>| value.as_ref().is_some_and(|value| value.ty == Type::Int);
         for pass in [false, true] {
             for (index, param) in params.iter().enumerate() {
@@ -436,7 +436,7 @@ impl Checker {
         }
     }
 
-    /// `Control.apply(...)`: an instance made for this call.
+    /// Direct application `Control.apply(...)`: creates an anonymous instance for this call.
     fn direct_application(&mut self, ty: &Type, name: &Ident, args: &[Arg], span: Span) -> Expr {
         let block = matches!(ty, Type::Named(id, _) if matches!(self.def(*id).kind, DefKind::Block(..)));
         if !block || &*name.name != "apply" {
@@ -472,14 +472,14 @@ impl Checker {
     }
 }
 
-/// A table is applied in the expression.
+/// True if the expression applies a table.
 pub(super) fn applies(expr: &Expr) -> bool {
     let mut found = false;
     walk::expression(expr, &mut |part| found |= matches!(part.kind, ExprKind::ApplyMember(..)));
     found
 }
 
-/// Arguments in the order of the parameters, or the reason why they do not fit.
+/// Arguments in parameter order, or the reason why they do not fit the signature.
 fn arrange<'a>(
     signature: &Signature,
     args: &'a [Arg],

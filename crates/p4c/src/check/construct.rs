@@ -1,4 +1,4 @@
-//! Calls of constructors, and what is known at compile time.
+//! Constructor calls and compile-time constants.
 
 use super::Checker;
 use super::call::Bindings;
@@ -9,7 +9,7 @@ use crate::types::{DefId, DefKind, Signature, Type};
 use std::rc::Rc;
 
 impl Checker {
-    /// A constructor call of a generic type without type arguments.
+    /// Constructor call of a generic type without type arguments.
     pub(super) fn construct_inferred(&mut self, id: DefId, args: &[Arg], span: Span) -> Expr {
         let params = self.def(id).type_params.clone();
         let types = params.iter().map(|_| self.fresh()).collect::<Rc<[Type]>>();
@@ -64,7 +64,7 @@ impl Checker {
         Expr { kind: ExprKind::Call(Box::new(call)), ty, span }
     }
 
-    /// Known at compile time: a constant, an instance, a parameter of a constructor.
+    /// True if the value is known at compile time: a constant, an instance or a constructor parameter.
     pub(super) fn is_constant(&self, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Int(_)

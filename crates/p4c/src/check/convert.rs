@@ -1,4 +1,4 @@
-//! Conversions: those that the language makes by itself and those that a cast asks for.
+//! Implicit conversions and casts.
 
 use super::{Checker, fold};
 use crate::source::Span;
@@ -8,7 +8,7 @@ use num_traits::{One, Zero};
 use std::rc::Rc;
 
 impl Checker {
-    /// `expr` as a value of type `target`; reports if there is no implicit conversion.
+    /// Converts `expr` implicitly to `target`; reports an error if no implicit conversion exists.
     pub(super) fn coerce(&mut self, expr: Expr, target: &Type) -> Expr {
         let (span, from) = (expr.span, self.resolved(&expr.ty));
         match self.convert(expr, target) {
@@ -21,7 +21,7 @@ impl Checker {
         }
     }
 
-    /// The implicit conversion, or the expression unchanged if there is none.
+    /// Implicit conversion; returns the expression unchanged as the error if none exists.
     pub(super) fn convert(&mut self, mut expr: Expr, target: &Type) -> Result<Expr, Box<Expr>> {
         let (from, to) = (self.resolved(&expr.ty), self.resolved(target));
         if from == Type::Poison || to == Type::Poison {
@@ -39,7 +39,8 @@ impl Checker {
             }
             (Type::Int, Type::Bit(_) | Type::Signed(_)) => return Ok(self.int_to(expr, &to)),
             (Type::Int, Type::Named(id, _)) => match self.def(*id).kind.clone() {
-                // The language asks for a cast, p4c takes a number without one, and large programs rely on that.
+                // The specification requires a cast here. p4c accepts a number without one, and large
+                // programs depend on it.
                 DefKind::NewType(inner) if expr.int().is_some() => {
                     let inner = self.resolved(&inner);
                     if !matches!(inner, Type::Bit(_) | Type::Signed(_)) {
@@ -87,7 +88,7 @@ impl Checker {
         Err(Box::new(expr))
     }
 
-    /// A literal with the width that its place asks for.
+    /// Converts an integer literal to the fixed-width type `to`; warns if the value does not fit.
     fn int_to(&mut self, expr: Expr, to: &Type) -> Expr {
         let Some(value) = expr.int() else {
             return Expr { kind: ExprKind::Cast(Box::new(expr.clone())), ty: to.clone(), span: expr.span };
@@ -105,7 +106,7 @@ impl Checker {
         Expr { kind: ExprKind::Int(wrapped), ty: to.clone(), span: expr.span }
     }
 
-    /// A member of a serializable enum as its number.
+    /// Converts a member of a serializable enum to its underlying number.
     pub(super) fn underlying_value(&mut self, expr: Expr, to: Type) -> Expr {
         if let (ExprKind::Member(name), Type::Named(id, _)) = (&expr.kind, &expr.ty)
             && let DefKind::SerEnum(_, members) = &self.def(*id).kind
@@ -289,7 +290,7 @@ impl Checker {
     }
 }
 
-/// `int<W>` as `bit<W>`: hexadecimal literals are often written for their bits.
+/// `int<W>` as `bit<W>`, because hexadecimal literals often spell the bit pattern of a signed value.
 fn as_unsigned(ty: &Type) -> Type {
     match ty {
         Type::Signed(width) => Type::Bit(*width),

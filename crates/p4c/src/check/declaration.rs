@@ -1,4 +1,4 @@
-//! Declarations outside bodies.
+//! Top-level declarations.
 
 use super::{Checker, Place, Symbol};
 use crate::ast::{self, Annotations, DeclKind as Ast, Direction, Ident};
@@ -204,7 +204,7 @@ impl Checker {
                 Some("only of bit<W> and int<W>".into());
             ty = Type::Poison;
         }
-        // Members may refer to earlier ones.
+        // A member's value may refer to earlier members.
         let id = self.add_def(&decl.name, &decl.annotations, DefKind::SerEnum(ty.clone(), Rc::from([])));
         let mut list: Vec<(Rc<str>, num_bigint::BigInt)> = Vec::new();
         for (name, value) in members {
@@ -272,7 +272,7 @@ impl Checker {
         self.program.defs[id].kind = DefKind::Extern(list.into());
     }
 
-    /// A signature; its type parameters and parameters are declared in the current scope.
+    /// Checks a signature and declares its type parameters and parameters in the current scope.
     pub(super) fn signature(&mut self, signature: &ast::Signature, what: &str) -> Signature {
         let type_params = self.type_params(&signature.type_params);
         let result = signature.result.as_ref().map_or(Type::Void, |ty| self.ty(ty));
@@ -283,7 +283,7 @@ impl Checker {
         Signature { type_params, params, result }
     }
 
-    /// Parameters, declared in the current scope.
+    /// Checks parameters and declares them in the current scope.
     pub(super) fn params(&mut self, params: &[ast::Param], what: &str) -> Vec<ParamDef> {
         let mut list: Vec<ParamDef> = Vec::new();
         let mut defaulted = false;
@@ -365,7 +365,8 @@ impl Checker {
         let parser = what == "constructor" && self.context.place == Place::Parser;
         let block = match ty {
             Type::Named(id, _) => match self.def(*id).kind {
-                // The type of a control, so that any such control can be given to the constructor of another.
+                // A parameter of control type, so that any control of that type can be passed to a
+                // constructor.
                 DefKind::BlockType(kind, _) if what == "constructor" && kind == parser => None,
                 DefKind::Block(true, ..) | DefKind::BlockType(true, _) => Some("a parser"),
                 DefKind::Block(false, ..) | DefKind::BlockType(false, _) => Some("a control"),
@@ -441,7 +442,7 @@ impl Checker {
         id
     }
 
-    /// Checks that concern the whole program.
+    /// Whole-program checks.
     pub(super) fn finish(&mut self) {
         self.check_no_action();
         self.check_main();
@@ -469,7 +470,7 @@ impl Checker {
         }
     }
 
-    /// Tables rely on `NoAction` being what core.p4 makes it.
+    /// Tables require the definition of `NoAction` from core.p4.
     fn check_no_action(&mut self) {
         let Some(symbol) = self.lookup("NoAction", true).first().cloned() else { return };
         let fits = match &symbol {
@@ -490,7 +491,7 @@ impl Checker {
     }
 }
 
-/// The end of the body can be reached.
+/// True if control can reach the end of the body.
 fn falls_through(body: &[Stmt]) -> bool {
     !body.iter().any(|stmt| match stmt {
         Stmt::Return(_) | Stmt::Exit => true,

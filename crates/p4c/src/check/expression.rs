@@ -8,7 +8,7 @@ use crate::types::*;
 use std::rc::Rc;
 
 impl Checker {
-    /// Checks an expression as a value of whatever type it has.
+    /// Checks an expression without an expected type.
     pub(super) fn expr(&mut self, expr: &ast::Expr) -> Expr {
         let span = expr.span;
         let (kind, ty) = match &expr.kind {
@@ -57,7 +57,7 @@ impl Checker {
         Expr { kind, ty, span }
     }
 
-    /// Checks an expression that must be a value: not a type, a table or a function.
+    /// Checks an expression that must denote a value, not a type, a table or a function.
     pub(super) fn value(&mut self, expr: &ast::Expr) -> Expr {
         let checked = self.expr(expr);
         let what = match (&checked.kind, &checked.ty) {
@@ -78,7 +78,7 @@ impl Checker {
         self.poison(expr.span)
     }
 
-    /// Checks an expression as a value of type `ty`.
+    /// Checks an expression against the expected type `ty`.
     pub(super) fn typed(&mut self, expr: &ast::Expr, ty: &Type) -> Expr {
         let value = self.value(expr);
         self.coerce(value, ty)
@@ -367,7 +367,7 @@ impl Checker {
             };
             return self.sliced(base, low.saturating_add(width_value - 1), low, start.span, span);
         }
-        // A start that varies: shift, then slice.
+        // A variable start index: shift, then slice.
         let ty = self.resolved(&base.ty);
         let number = matches!(ty, Type::Bit(_) | Type::Signed(_));
         if !number {
@@ -456,7 +456,7 @@ impl Checker {
             self.error(span, format!("'{op}' is not defined for {at} and {bt}"));
             return self.poison(span);
         }
-        // A member of an enum with a numeric mask.
+        // A serializable enum member with a numeric mask.
         let (a_number, b_number) = (self.underlying(&at), self.underlying(&bt));
         let (a, b) = if at == Type::Int && bt != Type::Int {
             (self.coerce(a, &b_number), b)
@@ -476,7 +476,7 @@ impl Checker {
         Expr { kind, ty, span }
     }
 
-    /// Reports unless the expression can be assigned.
+    /// Reports an expression that is not an lvalue.
     pub(super) fn check_lvalue(&mut self, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Poison => true,

@@ -5,10 +5,10 @@ use num_bigint::BigInt;
 use num_integer::Integer;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
-/// Longest shift of an arbitrary-precision constant.
+/// Maximum shift distance of an arbitrary-precision constant.
 const MAX_SHIFT: u32 = 1 << 16;
 
-/// `value` as the type represents it: modulo its width.
+/// `value` modulo the width of `ty`.
 pub fn wrap(value: &BigInt, ty: &Type) -> BigInt {
     match ty {
         Type::Bit(width) => value.mod_floor(&(BigInt::one() << *width)),
@@ -21,7 +21,7 @@ pub fn wrap(value: &BigInt, ty: &Type) -> BigInt {
     }
 }
 
-/// `value` as the type represents it: the nearest that it has.
+/// `value` saturated to the range of `ty`.
 fn saturate(value: BigInt, ty: &Type) -> BigInt {
     let (low, high) = match ty {
         Type::Bit(width) => (BigInt::zero(), (BigInt::one() << *width) - 1),
@@ -34,10 +34,10 @@ fn saturate(value: BigInt, ty: &Type) -> BigInt {
     value.clamp(low, high)
 }
 
-/// A result, or the reason why there is none.
+/// Folded value, or the reason why the operation is invalid.
 pub type Folded<T> = Result<T, &'static str>;
 
-/// `left op right` in the type of both; `None` if `op` gives no number.
+/// `left op right` in the common type `ty`; `None` if `op` is not an arithmetic operator.
 pub fn arithmetic(op: &str, left: &BigInt, right: &BigInt, ty: &Type) -> Folded<Option<BigInt>> {
     let value = match op {
         "+" => left + right,
@@ -78,7 +78,7 @@ fn shift(by: &BigInt, of: &BigInt) -> Folded<u32> {
     }
 }
 
-/// `left op right` as a truth value.
+/// Result of the comparison `left op right`; `None` if `op` is not a comparison.
 pub fn comparison(op: &str, left: &BigInt, right: &BigInt) -> Option<bool> {
     Some(match op {
         "==" => left == right,

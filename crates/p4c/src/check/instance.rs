@@ -1,4 +1,4 @@
-//! Instances, and the methods that they implement.
+//! Instances and their implementations of abstract methods.
 
 use super::{Checker, Place, Symbol};
 use crate::ast::{self, DeclKind as Ast, Ident};
@@ -8,7 +8,7 @@ use crate::types::*;
 use std::rc::Rc;
 
 impl Checker {
-    /// An instance of an extern, a control, a parser or a package.
+    /// Instantiation of an extern, a control, a parser or a package.
     pub(super) fn instance(
         &mut self,
         decl: &ast::Decl,
@@ -59,7 +59,7 @@ impl Checker {
         }
     }
 
-    /// Every type argument of an instance must be known.
+    /// Reports type arguments of an instance that inference did not determine.
     fn check_inferred(&mut self, ty: &Type, name: &Ident) {
         let Type::Named(id, args) = ty else { return };
         let open = args.iter().position(|arg| matches!(arg, Type::Infer(_)));
@@ -69,7 +69,7 @@ impl Checker {
             Some(format!("write it: {shown}<type>(...)"));
     }
 
-    /// The parameters and the result of an implementation are those of the abstract method.
+    /// Reports an implementation whose signature differs from that of the abstract method.
     fn check_implementation(&mut self, ty: &Type, wanted: &Signature, id: DeclId, name: &Ident) {
         let (Type::Named(owner, args), DeclKind::Function(own, _)) = (ty, &self.program.decls[id].kind)
         else {

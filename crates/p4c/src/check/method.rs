@@ -1,4 +1,4 @@
-//! Calls of methods: those of externs, and those that the language gives to headers, stacks and blocks.
+//! Method calls: methods of externs and the built-in methods of headers, stacks and blocks.
 
 use super::call::{Bindings, no_params};
 use super::{Checker, Place, closest};
@@ -92,7 +92,7 @@ impl Checker {
         result
     }
 
-    /// `extract` takes headers, `emit` what consists of headers.
+    /// Checks the argument types of `extract`, `lookahead` and `emit`, and the size argument of `extract`.
     fn check_packet_call(&mut self, owner: &str, name: &Ident, call: &Expr) {
         let (result, span) = (call.ty.clone(), call.span);
         let ExprKind::Call(call) = &call.kind else { return };
@@ -210,7 +210,7 @@ impl Checker {
         Expr { kind: ExprKind::Call(Box::new(call)), ty: result, span }
     }
 
-    /// `minSizeInBits()` and the like: `None` if `name` is another method.
+    /// Result of `minSizeInBits()` and its variants; `None` if `name` is another method.
     pub(super) fn size_method(&self, ty: &Type, name: &str, no_args: bool) -> Option<Option<BigInt>> {
         let (max, bytes) = match name {
             "minSizeInBits" => (false, false),

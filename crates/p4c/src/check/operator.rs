@@ -35,7 +35,7 @@ impl Checker {
         Expr { kind, ty, span }
     }
 
-    /// A serializable enum in arithmetic is its number.
+    /// Converts a serializable enum operand of arithmetic to its underlying number.
     pub(super) fn enum_as_number(&mut self, expr: Expr) -> Expr {
         if let Type::Named(id, _) = &expr.ty
             && let DefKind::SerEnum(inner, _) = &self.def(*id).kind
@@ -253,7 +253,7 @@ impl Checker {
             }
             let power = right.int().is_some_and(|value| value.magnitude().count_ones() == 1);
             let known = self.is_constant(&left) && self.is_constant(&right);
-            // Nothing divided by anything is nothing.
+            // Zero divided by any number is zero.
             let nothing = left.int().is_some_and(|value| value.bits() == 0);
             if !known && !power && !nothing && (right.int().is_some() || !self.is_constant(&right)) {
                 self.error(

@@ -1,4 +1,4 @@
-//! Types as written to types.
+//! Resolution of type expressions to types.
 
 use super::{Checker, Symbol};
 use crate::ast::{Expr, Ident, TypeExpr, TypeKind};
@@ -7,11 +7,11 @@ use crate::types::*;
 use num_traits::{Signed, ToPrimitive};
 use std::rc::Rc;
 
-/// Longest header stack.
+/// Maximum length of a header stack.
 const MAX_STACK: u32 = 4_096;
 
 impl Checker {
-    /// The type that `ty` denotes; reports and gives `Poison` if none.
+    /// Type that `ty` denotes; reports an error and returns `Poison` if there is none.
     pub(super) fn ty(&mut self, ty: &TypeExpr) -> Type {
         match &ty.kind {
             TypeKind::Base(name) => match *name {
@@ -41,7 +41,7 @@ impl Checker {
         }
     }
 
-    /// The type of an element of a tuple.
+    /// Type of a tuple element.
     fn element_ty(&mut self, ty: &TypeExpr) -> Type {
         let found = self.value_ty(ty);
         let instance = match &found {
@@ -73,7 +73,7 @@ impl Checker {
         }
     }
 
-    /// A small number known at compile time.
+    /// Compile-time number that must not exceed `limit`.
     pub(super) fn constant_u32(&mut self, expr: &Expr, limit: u32, what: &str) -> Option<u32> {
         let checked = self.expr(expr);
         if checked.ty == Type::Poison {
@@ -157,7 +157,7 @@ impl Checker {
         });
     }
 
-    /// A generic type with arguments.
+    /// Instantiates a generic type with type arguments.
     pub(super) fn specialize(&mut self, id: DefId, args: Vec<Type>, span: Span) -> Type {
         let wanted = self.def(id).type_params.len();
         if wanted != args.len() {
@@ -181,7 +181,7 @@ impl Checker {
         ty
     }
 
-    /// The fields of a specialised struct or header must be such as it may have.
+    /// Reports fields of a specialised struct, header or union that its kind does not allow.
     fn check_specialized(&mut self, ty: &Type, span: Span) {
         let Some((kind, fields)) = self.fields(ty) else { return };
         for (index, (name, field)) in fields.into_iter().enumerate() {
@@ -203,7 +203,7 @@ impl Checker {
         }
     }
 
-    /// Fields of this type are allowed.
+    /// True if a struct, header or union of this kind may have fields of type `ty`.
     pub(super) fn field_fits(&self, kind: FieldsKind, ty: &Type) -> bool {
         let named = |id: DefId| &self.def(id).kind;
         match (kind, ty) {
@@ -230,7 +230,7 @@ impl Checker {
         }
     }
 
-    /// A type that values have: not `void`.
+    /// Resolves the type of a value; `void` is an error.
     pub(super) fn value_ty(&mut self, ty: &TypeExpr) -> Type {
         let found = self.ty(ty);
         if found == Type::Void {
@@ -240,7 +240,7 @@ impl Checker {
         found
     }
 
-    /// The type without `type` definitions, and serializable enums as numbers.
+    /// The type with `type` definitions and serializable enums replaced by their underlying types.
     pub(super) fn underlying(&self, ty: &Type) -> Type {
         match ty {
             Type::Named(id, _) => match &self.def(*id).kind {

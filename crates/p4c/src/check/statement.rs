@@ -313,7 +313,7 @@ impl Checker {
         output.push(Stmt::ForIn(decl, collection, body));
     }
 
-    /// A declaration inside a body.
+    /// Local declaration.
     fn local(&mut self, decl: &ast::Decl, output: &mut Vec<Stmt>) {
         match &decl.kind {
             ast::DeclKind::Const(ty, value) => self.constant(decl, ty, value),
@@ -390,7 +390,7 @@ impl Checker {
         if self.fields_kind(&found) == Some(FieldsKind::Union) {
             self.error(decl.span, "a constant cannot be a header union");
         }
-        // `const bool _ = static_assert(...)` has done its work.
+        // `const bool _ = static_assert(...)` declares no name.
         let asserts = matches!(&value.kind, ast::ExprKind::Call(callee, ..)
             if matches!(&callee.kind, ast::ExprKind::Name(name, _) if &*name.name == "static_assert"));
         let value = self.typed(value, &found);

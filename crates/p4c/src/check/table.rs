@@ -81,7 +81,7 @@ impl Checker {
         id
     }
 
-    /// Entries come after the key that they are for.
+    /// Reports `entries` that precede `key`.
     fn check_order(&mut self, name: &ast::Ident, properties: &[ast::Property]) {
         let position = |found: fn(&PropertyValue) -> bool| properties.iter().position(|p| found(&p.value));
         let entries = position(|value| matches!(value, PropertyValue::Entries(_)));
@@ -139,7 +139,7 @@ impl Checker {
         value
     }
 
-    /// The action that an expression names, with the arguments written there.
+    /// Action that an expression names, with its arguments.
     fn named_action<'a>(&mut self, action: &'a ast::Expr) -> Option<(DeclId, Option<&'a [ast::Arg]>)> {
         let (name, global, args) = match &action.kind {
             ast::ExprKind::Name(name, global) => (name, *global, None),
@@ -245,7 +245,7 @@ impl Checker {
         Some(ActionRef { decl, args: values, annotations: annotations.clone(), span: action.span })
     }
 
-    /// An action with the arguments of the control plane, as default action or in an entry.
+    /// Action with control-plane arguments, as default action or in an entry.
     fn action_call(&mut self, table: &Table, action: &ast::Expr) -> Option<(usize, Vec<Expr>)> {
         let (decl, args) = self.named_action(action)?;
         let name = self.program.decls[decl].name.name.clone();
@@ -367,7 +367,7 @@ impl Checker {
         }
     }
 
-    /// Tables without a default action do nothing on a miss.
+    /// Sets the default action of a table that declares none: `NoAction`.
     fn implicit_default(&mut self, table: &mut Table) {
         let found = self.lookup("NoAction", true).iter().find_map(|symbol| match symbol {
             Symbol::Decl(decl) => Some(*decl),
@@ -463,7 +463,8 @@ impl Checker {
         }
     }
 
-    /// Priorities only where more than one entry can match, and then for the first of them.
+    /// Reports priorities in a table whose match kinds allow at most one matching entry, and a list of
+    /// entries whose first one has no priority although others do.
     fn check_priorities(
         &mut self,
         table: &Table,
@@ -489,7 +490,7 @@ impl Checker {
         }
     }
 
-    /// Each set must be of a form that the match kind allows, and constant.
+    /// Reports key sets that are not constant or not allowed for the match kind.
     fn check_keys(&mut self, table: &Table, keys: &[Expr]) {
         for (set, (_, kind, _)) in keys.iter().zip(&table.key) {
             if !self.is_constant(set) {
@@ -506,7 +507,7 @@ impl Checker {
     }
 }
 
-/// The same expression, as far as text goes.
+/// Structural equality of expressions; source ranges are ignored.
 fn same(a: &Expr, b: &Expr) -> bool {
     let all = |x: &[Expr], y: &[Expr]| x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same(x, y));
     match (&a.kind, &b.kind) {

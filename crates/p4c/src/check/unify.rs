@@ -1,4 +1,4 @@
-//! Equality of types under inference.
+//! Unification of types.
 
 use super::Checker;
 use crate::types::*;
@@ -10,7 +10,7 @@ impl Checker {
         Type::Infer(self.inferred.len() - 1)
     }
 
-    /// The type with all that inference has found.
+    /// The type with inferred type variables substituted.
     pub(super) fn resolved(&self, ty: &Type) -> Type {
         let all = |list: &Rc<[Type]>| list.iter().map(|ty| self.resolved(ty)).collect::<Rc<[Type]>>();
         match ty {
@@ -40,7 +40,7 @@ impl Checker {
         }
     }
 
-    /// Makes two types equal if inference can; otherwise says no.
+    /// Unifies two types; returns false if they differ.
     pub(super) fn unify(&mut self, a: &Type, b: &Type) -> bool {
         let (a, b) = (self.resolved(a), self.resolved(b));
         match (&a, &b) {
@@ -79,7 +79,7 @@ impl Checker {
         }
     }
 
-    /// A control or parser fits a control or parser type: same kind, same parameters.
+    /// Unifies a control or parser with a control or parser type: same kind, same parameters.
     fn unify_block(&mut self, block: &Type, wanted: &Type) -> bool {
         let (Some((parser, have)), Some((wants_parser, want))) =
             (self.block_signature(block), self.block_signature(wanted))
@@ -96,7 +96,7 @@ impl Checker {
                 .all(|(have, want)| have.direction == want.direction && self.unify(&have.ty, &want.ty))
     }
 
-    /// Kind and parameters of a control or parser, or of the type of one.
+    /// Kind and parameters of a control, a parser, or the type of either.
     pub(super) fn block_signature(&self, ty: &Type) -> Option<(bool, Vec<ParamDef>)> {
         let Type::Named(id, args) = ty else { return None };
         let def = self.def(*id);

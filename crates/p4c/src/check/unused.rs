@@ -1,4 +1,4 @@
-//! Warnings about what a program declares and never uses.
+//! Warnings about unused declarations.
 
 use super::Checker;
 use crate::ast::Ident;
@@ -7,29 +7,30 @@ use crate::typed::DeclKind;
 use crate::types::{DeclId, DefId, DefKind, ParamDef, Type};
 
 impl Checker {
-    /// A variable or parameter is to be told if nothing names it.
+    /// Registers a variable or parameter for the `unused` warning.
     pub(super) fn watch(&mut self, decl: DeclId, noun: &'static str) {
         self.watched.push((decl, noun));
     }
 
-    /// A type is named: controls and parsers are used by it.
+    /// Marks the control or parser that a type names as used.
     pub(super) fn name_type(&mut self, ty: &Type) {
         if let Type::Named(id, _) = ty {
             self.instantiated.insert(*id);
         }
     }
 
-    /// The same for each of these parameters.
+    /// Registers parameters for the `unused` warning.
     pub(super) fn watch_params(&mut self, params: &[ParamDef]) {
         self.watched.extend(params.iter().map(|param| (param.decl, "parameter")));
     }
 
-    /// A control or parser with a body is to be told if nothing instantiates it.
+    /// Registers a control or parser with a body for the `unused` warning.
     pub(super) fn watch_block(&mut self, block: DefId) {
         self.watched_blocks.push(block);
     }
 
-    /// Warns about everything that was watched in vain. After errors nothing is certain.
+    /// Warns about registered declarations without a use. Suppressed after errors, since uses may then have
+    /// been missed.
     pub(super) fn warn_unused(&mut self) {
         if self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
             return;
@@ -38,7 +39,8 @@ impl Checker {
         for (decl, noun) in &self.watched {
             let name = &self.program.decls[*decl].name;
             let is_main = self.program.main == Some(*decl);
-            // Names with two underscores are the compilers' own, `__v1model_version` among them.
+            // Names with a leading double underscore, such as `__v1model_version`, are reserved for
+            // compilers.
             if !self.used.contains(decl) && !is_main && !name.name.starts_with("__") {
                 let verb = if matches!(self.program.decls[*decl].kind, DeclKind::Table(_)) {
                     "applied"

@@ -1,4 +1,4 @@
-//! Statements without tables as primitives, with jumps.
+//! Assembles statements that apply no table into primitives and jumps.
 
 use super::{Result, expression, field, header_name, parameter, source_info, unsupported};
 use crate::ir::*;
@@ -11,18 +11,18 @@ struct Assembler<'a> {
     program: &'a Program,
     sources: &'a Sources,
     code: Vec<Value>,
-    /// Jumps to be filled in: instruction, mark.
+    /// Unresolved jumps: instruction, mark.
     jumps: Vec<(usize, usize)>,
-    /// Positions of marks.
+    /// Instruction index of each mark.
     marks: Vec<usize>,
-    /// Marks at the ends of blocks.
+    /// Mark at the end of each block.
     ends: Map<Label, usize>,
 }
 
 /// Mark of the end of the action.
 const END: usize = 0;
 
-/// The primitives of a body.
+/// Assembles the primitives of a body.
 pub fn primitives(program: &Program, sources: &Sources, body: &[Stmt]) -> Result<Vec<Value>> {
     let mut assembler =
         Assembler { program, sources, code: Vec::new(), jumps: Vec::new(), marks: vec![0], ends: Map::new() };
@@ -52,7 +52,7 @@ impl Assembler<'_> {
         self.code.push(json!({"op": "_jump", "parameters": []}));
     }
 
-    /// A jump if the condition does not hold; it names the condition's line for traces.
+    /// Emits a jump taken if the condition is false, with the condition's source line for traces.
     fn jump_unless(&mut self, condition: &Ex, mark: usize) {
         self.jumps.push((self.code.len(), mark));
         let test = Ex::Op("b2d", None, Box::new(condition.clone()));
@@ -75,7 +75,7 @@ impl Assembler<'_> {
     fn statement(&mut self, stmt: &Stmt) -> Result<()> {
         match stmt {
             Stmt::If(condition, yes, no) => {
-                // A branch that only leaves a block leads to its end.
+                // A branch that only leaves a block jumps to the end of the block.
                 if let (true, [Stmt::Break(label)]) = (yes.is_empty(), no.as_slice())
                     && let Some(end) = self.ends.get(label).copied()
                 {
@@ -138,7 +138,7 @@ pub fn primitive(program: &Program, stmt: &Stmt) -> Result<Value> {
     }
 }
 
-/// Fields cut what is assigned to their width: an outermost mask of that width is left out.
+/// Drops an outermost mask of the target's width: assignment truncates to that width.
 pub fn masked(target: &FieldRef, value: &Ex) -> Ex {
     if let (Ex::Op("&", Some(inner), mask), Scalar::Bit(width)) = (value, target.scalar)
         && **mask == Ex::Int((BigInt::from(1) << width) - 1)
@@ -148,7 +148,7 @@ pub fn masked(target: &FieldRef, value: &Ex) -> Ex {
     value.clone()
 }
 
-/// A field that is assigned.
+/// A field as the target of an assignment.
 pub fn target_json(program: &Program, target: &FieldRef) -> Value {
     match target.header {
         HeaderRef::Element(..) => json!({"type": "expression", "value": field(program, target)}),

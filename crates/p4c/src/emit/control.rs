@@ -1,7 +1,7 @@
 //! Control flow as BMv2's graph of tables and conditionals.
 //!
-//! The graph is built from the end: a statement is emitted when the node after it is known. Statements
-//! that apply no table become the action of a table of their own, as long as possible.
+//! The graph is built backwards: a statement is emitted when its successor is known. The longest possible run
+//! of statements that apply no table becomes the action of an internal table.
 
 use super::{Result, action, expression, source_info, table};
 use crate::ir::*;
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 /// A node, or the end of the pipeline.
 pub type Node = Option<String>;
 
-/// The nodes after a table that is applied at one place.
+/// Successors of a table at one call site.
 #[derive(Clone, Debug)]
 pub enum After {
-    /// Always the same.
+    /// One successor for all results.
     Any(Node),
-    /// By hit and miss.
+    /// Successors on hit and on miss.
     Hit(Node, Node),
-    /// By action: one node per action of the table.
+    /// One successor per action of the table.
     Actions(Vec<Node>),
 }
 
@@ -32,9 +32,9 @@ pub struct Emitter<'a> {
     nodes: usize,
     tables: Vec<Value>,
     conditionals: Vec<Value>,
-    /// Places where a table is applied: number and nodes after.
+    /// Call sites per table: index of the table, successors of each site.
     sites: Map<usize, Vec<After>>,
-    /// The field that holds the place from which a table was applied.
+    /// Field that records the call site from which a table was applied.
     site_fields: Map<usize, FieldRef>,
     seen: Map<usize, usize>,
 }
@@ -59,7 +59,7 @@ impl<'a> Emitter<'a> {
         self.actions
     }
 
-    /// Ingress and egress.
+    /// Emits ingress and egress.
     pub fn pipelines(&mut self) -> Result<Vec<Value>> {
         let mut list = Vec::new();
         let mut table_id = 0;
@@ -104,7 +104,7 @@ impl<'a> Emitter<'a> {
         Ok(list)
     }
 
-    /// Tables applied at several places note the place in a field.
+    /// Allocates the call-site field of each table that is applied at several sites.
     fn mark_sites(&mut self, body: &[Stmt]) {
         let mut counts = Map::new();
         count(body, &mut counts);
@@ -142,7 +142,7 @@ impl<'a> Emitter<'a> {
         Ok(next)
     }
 
-    /// A table that runs statements.
+    /// Emits an internal table whose action runs the statements.
     fn action(&mut self, body: &[Stmt], next: Node) -> Result<Node> {
         let primitives = action::primitives(self.program, self.sources, body)?;
         if primitives.is_empty() {
@@ -175,7 +175,7 @@ impl<'a> Emitter<'a> {
         Some(name)
     }
 
-    /// A statement that applies tables or jumps out.
+    /// Emits a statement that applies tables or jumps out.
     fn open(&mut self, stmt: &Stmt, next: Node) -> Result<Node> {
         match stmt {
             Stmt::If(condition, yes, no) => {
@@ -236,7 +236,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// The table's node, after all of its places are known.
+    /// Emits the table when all of its call sites are known.
     fn table(&mut self, index: usize, sites: Vec<After>) -> Result<()> {
         let after = match sites.as_slice() {
             [one] => one.clone(),
@@ -250,7 +250,7 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// One set of nodes for a table with several places: each goes on by the place noted before.
+    /// Common successors of a table with several call sites: conditionals dispatch on the recorded call site.
     fn dispatch(&mut self, index: usize, sites: &[After]) -> Result<After> {
         let hit = sites.iter().any(|site| matches!(site, After::Hit(..)));
         let actions = sites.iter().any(|site| matches!(site, After::Actions(_)));
@@ -333,7 +333,7 @@ fn count(body: &[Stmt], counts: &mut Map<usize, usize>) {
     }
 }
 
-/// The statement applies no table and jumps nowhere outside itself.
+/// True if the statement applies no table and contains no jump out of itself.
 fn closed(stmt: &Stmt) -> bool {
     let mut inside = Vec::new();
     closed_within(stmt, &mut inside)

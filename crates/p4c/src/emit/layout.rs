@@ -4,7 +4,7 @@ use super::Result;
 use crate::ir::*;
 use serde_json::{Map as Object, Value, json};
 
-/// Writes the storage.
+/// Writes header types, header instances and stacks.
 pub fn layout(program: &Program, root: &mut Object<String, Value>) -> Result<()> {
     let layout = &program.layout;
     let types =
@@ -52,7 +52,7 @@ fn header_type(program: &Program, id: usize, ty: &HeaderType) -> Value {
             }
             other => {
                 bits += u64::from(other.width());
-                // BMv2 has no signed field of one bit.
+                // BMv2 has no signed 1-bit field.
                 let signed = matches!(other, Scalar::Signed(width) if *width > 1);
                 fields.push(json!([name, other.width(), signed]));
             }

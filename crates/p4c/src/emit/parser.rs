@@ -1,4 +1,4 @@
-//! Parser states. Statements that branch divide a state into several.
+//! Parser states. A state with branching statements is split into several.
 
 use super::{Result, action, expression, field, hex_bits, is_zero, parameter, unsupported};
 use crate::ir::*;
@@ -7,10 +7,10 @@ use num_bigint::BigInt;
 use num_traits::{One, ToPrimitive, Zero};
 use serde_json::{Value, json};
 
-/// Transitions that one `select` may become when ranges are spread out.
+/// Maximum number of transitions of one `select` after expansion of ranges to masks.
 const MAX_TRANSITIONS: usize = 4_096;
 
-/// A state being written.
+/// State under construction.
 struct Open {
     name: String,
     ops: Vec<Value>,
@@ -210,7 +210,7 @@ impl Writer<'_> {
             output.push(default(next));
             return Ok(());
         }
-        // Every combination of the values and masks of the keys.
+        // Cross product of the values and masks of all keys.
         let mut combinations: Vec<(String, String, bool)> = vec![(String::new(), String::new(), false)];
         for (set, width) in sets.iter().zip(widths) {
             let choices = masks(set, *width);
@@ -247,7 +247,7 @@ fn default(next: Option<&str>) -> Value {
     json!({"type": "default", "value": null, "mask": null, "next_state": next})
 }
 
-/// A set as values with masks; no mask means all bits.
+/// Expands a key set to value-mask pairs; no mask means all bits.
 fn masks(set: &KeySet, width: u32) -> Vec<(BigInt, Option<BigInt>)> {
     match set {
         KeySet::Value(value) => vec![(value.clone(), None)],

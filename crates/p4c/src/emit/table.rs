@@ -80,7 +80,7 @@ fn next_tables(names: &[String], after: &After, table: &Table) -> (Node, Value) 
     (base, Value::Object(next))
 }
 
-/// The match kind as BMv2 names it.
+/// BMv2's name of a match kind.
 fn target_kind(kind: &str) -> &str {
     if kind == "optional" { "ternary" } else { kind }
 }

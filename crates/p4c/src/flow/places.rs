@@ -1,10 +1,10 @@
-//! Variables and their parts.
+//! Variables and their parts in the data-flow state.
 
 use super::{Flow, MAX_PARTS, Path, State};
 use crate::typed::{Expr, ExprKind};
 use crate::types::{FieldsKind, Type};
 
-/// The variable or part of one that an expression names, if it does so by name only.
+/// Variable or part that an expression denotes; `None` unless it consists of names only.
 pub fn path(expr: &Expr) -> Option<Path> {
     match &expr.kind {
         ExprKind::Decl(id) => Some((*id, Vec::new())),
@@ -17,7 +17,7 @@ pub fn path(expr: &Expr) -> Option<Path> {
     }
 }
 
-/// The expressions directly inside one that is neither a name nor a call.
+/// Direct subexpressions of an expression that is neither a name nor a call.
 pub fn parts(expr: &Expr) -> Vec<&Expr> {
     match &expr.kind {
         ExprKind::Field(a, _)
@@ -36,7 +36,7 @@ pub fn parts(expr: &Expr) -> Vec<&Expr> {
 }
 
 impl Flow<'_> {
-    /// A variable without a value: its scalars are unset, its headers invalid.
+    /// Marks a variable as uninitialized: its scalars are unset, its headers invalid.
     pub(super) fn clear(&self, path: &Path, ty: &Type, state: &mut State) {
         let mut scalars = Vec::new();
         self.collect(path, ty, &mut scalars, state);
@@ -68,7 +68,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The variable or part has a value.
+    /// Marks a variable or part as initialized.
     pub(super) fn set(&self, path: &Path, state: &mut State) {
         let apart = |(decl, fields): &Path| {
             *decl != path.0 || !fields.starts_with(&path.1) && !path.1.starts_with(fields)
@@ -78,7 +78,7 @@ impl Flow<'_> {
         state.invalid.retain(|header| !inside(header));
     }
 
-    /// The header is valid. The other members of a union are not known any more.
+    /// Marks a header as valid. The other members of a union become unknown.
     pub(super) fn set_valid(&self, path: &Path, state: &mut State) {
         state.invalid.remove(path);
     }

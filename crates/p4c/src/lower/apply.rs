@@ -1,4 +1,4 @@
-//! Controls and parsers that others apply.
+//! Application of controls and parsers by others.
 
 use super::inline::push_block;
 use super::place::Target;
@@ -54,7 +54,8 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The instance is applied in more than one place: its tables then work on storage of its own.
+    /// True if the source applies the instance at several call sites. Its parameters are then copied to
+    /// storage that all call sites share, because its tables refer to fixed storage.
     fn applied_often(&self, instance: &super::Instance) -> bool {
         self.apply_counts.get(&instance.path).copied().unwrap_or(0) > 1
     }
@@ -110,7 +111,7 @@ impl Lower<'_> {
         Ok(copies)
     }
 
-    /// Locals and body of a control whose parameters are bound.
+    /// Lowers the locals and the body of a control whose parameters are bound.
     pub(super) fn control_body(&mut self, instance: &super::Instance, out: &mut Vec<Stmt>) -> Result<()> {
         let Some(block) = self.program.bodies.get(&instance.def).cloned() else { return Ok(()) };
         let path = std::mem::replace(&mut self.path, instance.path.clone());

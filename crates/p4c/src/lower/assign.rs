@@ -1,4 +1,4 @@
-//! Assignment of values of any type.
+//! Assignment of values.
 
 use super::place::Target;
 use super::{Lower, Result, Val, build, storage};
@@ -45,7 +45,8 @@ impl Lower<'_> {
                     if let HeaderRef::Instance(index) = &field.header
                         && self.varbits.contains(index)
                     {
-                        // A variable's header is not seen by the program: it has a value once it is assigned.
+                        // The header of a varbit variable is invisible to the program; the first assignment
+                        // makes it valid.
                         out.push(Stmt::Primitive("add_header", vec![Arg::Header(field.header.clone())]));
                     }
                     out.push(Stmt::Primitive("assign_VL", vec![Arg::Field(field.clone()), Arg::Field(from)]));
@@ -129,7 +130,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Field by field. What a later field reads is saved before an earlier one overwrites it.
+    /// Assigns fields one by one. Values that a later field reads are saved before an earlier assignment
+    /// overwrites them.
     fn assign_all(
         &mut self,
         places: &[Place],
@@ -174,7 +176,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The expression reads some of this storage.
+    /// True if the expression reads any of the storage in `written`.
     pub(super) fn reads_any(&self, ex: &Ex, written: &[(usize, Option<usize>)]) -> bool {
         let header = |header: &HeaderRef, field: Option<usize>| {
             let mut covered = Vec::new();
@@ -260,7 +262,7 @@ impl Lower<'_> {
                 let mut flat = Vec::new();
                 super::value::flatten(&values, &mut flat);
                 let fields = self.header_fields(header);
-                // `...` inside a nested struct stands for all of its fields.
+                // `...` inside a nested struct denotes all of its fields.
                 flat.resize(fields.len(), Val::Default);
                 let places = fields.into_iter().map(Place::Scalar).collect::<Vec<_>>();
                 out.push(Stmt::Primitive("add_header", vec![Arg::Header(header.clone())]));
@@ -270,7 +272,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Makes every header in a place invalid.
+    /// Invalidates every header in a storage location.
     pub(super) fn invalidate(&mut self, place: &Place, out: &mut Vec<Stmt>) {
         match place {
             Place::Scalar(_) | Place::UnionEnd(..) | Place::UnionElement(..) => {}
@@ -301,7 +303,7 @@ impl Lower<'_> {
     }
 }
 
-/// `next` and `last` of a stack as the elements that they are now: only extraction knows them by name.
+/// Resolves `next` and `last` of a stack to indexed elements: BMv2 supports the names in extraction only.
 fn element_at_end(header: &HeaderRef) -> HeaderRef {
     let last = |stack: &usize| Ex::LastIndex(*stack);
     match header {

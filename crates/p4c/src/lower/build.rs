@@ -1,4 +1,4 @@
-//! Scalar expressions: constructors that fold constants and keep values inside their widths.
+//! Constructors of scalar expressions. They fold constants and keep values within their widths.
 
 use crate::check::fold;
 use crate::ir::{Ex, Scalar};
@@ -14,7 +14,7 @@ fn as_type(scalar: Scalar) -> Type {
     }
 }
 
-/// A constant.
+/// Constant number.
 pub fn int(value: impl Into<BigInt>) -> Ex {
     Ex::Int(value.into())
 }
@@ -27,7 +27,7 @@ fn ones(width: u32) -> BigInt {
     (BigInt::one() << width) - 1
 }
 
-/// The expression is certainly within the unsigned width.
+/// True if the value provably fits `width` unsigned bits.
 fn fits(ex: &Ex, width: u32) -> bool {
     match ex {
         Ex::Field(field) => !matches!(field.scalar, Scalar::Signed(_)) && field.scalar.width() <= width,
@@ -44,7 +44,7 @@ fn fits(ex: &Ex, width: u32) -> bool {
     }
 }
 
-/// `ex` modulo the width of the type.
+/// `ex` modulo the width of `scalar`.
 pub fn wrap(ex: Ex, scalar: Scalar) -> Ex {
     if let Ex::Int(value) = &ex {
         return Ex::Int(fold::wrap(value, &as_type(scalar)));
@@ -61,14 +61,14 @@ pub fn wrap(ex: Ex, scalar: Scalar) -> Ex {
     }
 }
 
-/// `left op right` on numbers of one type.
+/// `left op right` on operands of one type; `None` if `name` is not an arithmetic operator.
 pub fn arithmetic(name: &'static str, left: Ex, right: Ex, scalar: Scalar) -> Option<Ex> {
     if let (Ex::Int(a), Ex::Int(b)) = (&left, &right)
         && let Ok(Some(value)) = fold::arithmetic(name, a, b, &as_type(scalar))
     {
         return Some(Ex::Int(value));
     }
-    // Nothing of nothing, whatever the other operand.
+    // The result is zero whatever the right operand is.
     if matches!(name, "*" | "/" | "%" | "<<" | ">>" | "&") && left == int(0) {
         return Some(left);
     }
@@ -96,13 +96,13 @@ pub fn arithmetic(name: &'static str, left: Ex, right: Ex, scalar: Scalar) -> Op
     })
 }
 
-/// The exponent of a power of two.
+/// Exponent of a power of two; `None` for other numbers.
 fn power(value: &BigInt) -> Option<u64> {
     let bits = value.bits();
     (bits > 0 && *value == BigInt::one() << (bits - 1)).then(|| bits - 1)
 }
 
-/// A comparison of numbers.
+/// Comparison of numbers.
 pub fn compare(name: &'static str, left: Ex, right: Ex) -> Ex {
     if let (Ex::Int(a), Ex::Int(b)) = (&left, &right)
         && let Some(value) = fold::comparison(name, a, b)
@@ -112,7 +112,7 @@ pub fn compare(name: &'static str, left: Ex, right: Ex) -> Ex {
     op(name, left, right)
 }
 
-/// Equality of truth values.
+/// Equality of Booleans.
 pub fn same_truth(left: Ex, right: Ex) -> Ex {
     match (left, right) {
         (Ex::Bool(true), other) | (other, Ex::Bool(true)) => other,
@@ -148,7 +148,7 @@ pub fn or(left: Ex, right: Ex) -> Ex {
     }
 }
 
-/// A truth value as a number.
+/// Converts a Boolean to a number.
 pub fn to_data(ex: Ex) -> Ex {
     match ex {
         Ex::Bool(value) => int(u8::from(value)),
@@ -157,7 +157,7 @@ pub fn to_data(ex: Ex) -> Ex {
     }
 }
 
-/// A number as a truth value.
+/// Converts a number to a Boolean.
 pub fn to_bool(ex: Ex) -> Ex {
     match ex {
         Ex::Int(value) => Ex::Bool(!value.is_zero()),
@@ -191,7 +191,7 @@ pub fn slice(value: Ex, high: u32, low: u32) -> Ex {
     wrap(shifted, Scalar::Bit(high - low + 1))
 }
 
-/// The scalar with bits `high` to `low` replaced.
+/// `whole` with bits `high` to `low` replaced.
 pub fn replace(whole: Ex, high: u32, low: u32, bits: Ex, scalar: Scalar) -> Ex {
     let mask = ones(high - low + 1) << low;
     let keep = ones(scalar.width()) ^ &mask;
@@ -205,7 +205,7 @@ pub fn replace(whole: Ex, high: u32, low: u32, bits: Ex, scalar: Scalar) -> Ex {
     if matches!(scalar, Scalar::Signed(_)) { wrap(joined, scalar) } else { joined }
 }
 
-/// The conversion of a number or truth value between scalar types.
+/// Conversion between scalar types.
 pub fn cast(ex: Ex, from: Scalar, to: Scalar) -> Ex {
     match (from, to) {
         (Scalar::Bool, Scalar::Bool) => ex,
@@ -214,7 +214,7 @@ pub fn cast(ex: Ex, from: Scalar, to: Scalar) -> Ex {
         (Scalar::Bit(a), Scalar::Bit(b)) if a <= b => ex,
         (_, Scalar::Int) => ex,
         (_, Scalar::Bit(width)) => match wrap(ex, to) {
-            // A signed number is masked whatever its width.
+            // A signed number is masked even at equal width.
             Ex::Field(field) if matches!(from, Scalar::Signed(_)) => {
                 op("&", Ex::Field(field), Ex::Int(ones(width)))
             }
@@ -226,7 +226,7 @@ pub fn cast(ex: Ex, from: Scalar, to: Scalar) -> Ex {
     }
 }
 
-/// The expression is a truth value.
+/// True if the expression is Boolean.
 pub fn is_truth(ex: &Ex) -> bool {
     match ex {
         Ex::Bool(_) | Ex::Valid(_) => true,
@@ -239,7 +239,7 @@ pub fn is_truth(ex: &Ex) -> bool {
     }
 }
 
-/// A truth value as a number; numbers as they are.
+/// Converts a Boolean to a number if `truth`; otherwise returns `ex`.
 pub fn to_data_if(ex: Ex, truth: bool) -> Ex {
     if truth { to_data(ex) } else { ex }
 }

@@ -1,11 +1,11 @@
-//! The checksum controls.
+//! Checksum controls.
 
 use super::{Call, Lower, Result, Val, build};
 use crate::ir::*;
 use crate::source::Span;
 
 impl Lower<'_> {
-    /// `verify_checksum` and its relatives.
+    /// Lowers `verify_checksum`, `update_checksum` and their `_with_payload` variants.
     pub(super) fn checksum(
         &mut self,
         name: &str,

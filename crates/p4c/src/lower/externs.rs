@@ -30,7 +30,8 @@ impl Lower<'_> {
         Ok(if build::is_truth(&ex) { build::to_data(ex) } else { ex })
     }
 
-    /// A field for the result of a primitive, and what to do after it.
+    /// Field that receives the result of a primitive. If the argument cannot receive it directly, the field
+    /// is a temporary and the target of a subsequent assignment is returned.
     fn result(
         &mut self,
         call: &Call,
@@ -173,7 +174,7 @@ impl Lower<'_> {
         Ok(None)
     }
 
-    /// The scalars that a value consists of, with their types.
+    /// Scalars of a value in order, with their types.
     pub(super) fn inputs(&self, value: &Val, ty: &Type, span: Span) -> Result<Vec<(Ex, Scalar)>> {
         let mut list = Vec::new();
         self.collect(value, &self.ty(ty), span, &mut list)?;
@@ -244,7 +245,7 @@ impl Lower<'_> {
         Ok(input.collect())
     }
 
-    /// A field or a constant: all that calculations and lists can refer to.
+    /// Converts an expression to a field or constant, the only operands of calculations and lists.
     pub(super) fn as_input(&mut self, ex: Ex, scalar: Scalar, out: &mut Vec<Stmt>) -> Ex {
         match &ex {
             Ex::Int(_) => ex,
@@ -294,7 +295,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Refuses a call outside the pipeline that it works in: 0 ingress, 1 egress.
+    /// Reports a call outside the only pipeline that supports it: 0 ingress, 1 egress.
     fn only_in(&self, pipeline: usize, what: &str, remedy: &str, span: Span) -> Result<()> {
         let controls = matches!(self.place, Where::Control | Where::TableAction);
         if controls && self.pipeline == pipeline {
@@ -320,7 +321,8 @@ impl Lower<'_> {
         id
     }
 
-    /// The field list that an argument names by number or gives as data.
+    /// Number of the field list that an argument denotes: by number for `*_preserving_field_list`, otherwise
+    /// by its data.
     fn list_argument(
         &mut self,
         name: &str,
@@ -356,7 +358,7 @@ impl Lower<'_> {
         HeaderRef::Instance(1)
     }
 
-    /// A method of an extern object.
+    /// Lowers a method call on an extern object.
     pub(super) fn method_call(
         &mut self,
         instance: &Rc<Instance>,
@@ -394,7 +396,7 @@ impl Lower<'_> {
                 }
                 match known {
                     Some(known) if known != field => {
-                        // The meter writes one field; other readers copy it.
+                        // BMv2's meter writes a single field; further results are copied from that field.
                         let value = self.read(&Place::Scalar(known));
                         self.assign(&Place::Scalar(field.clone()), value, span, out)?;
                     }
@@ -471,7 +473,7 @@ impl Lower<'_> {
         Ok(None)
     }
 
-    /// The argument is a struct, kept as one number in a register.
+    /// True if the argument is a struct, which a register stores as one number.
     fn is_record(&self, call: &Call, index: usize) -> bool {
         call.args.get(index).and_then(Option::as_ref).is_some_and(|arg| {
             let ty = self.ty(&arg.ty);
@@ -479,7 +481,7 @@ impl Lower<'_> {
         })
     }
 
-    /// Width of a struct of scalars.
+    /// Width in bits of a struct of scalars.
     pub(super) fn record_width(&self, ty: &Type) -> Option<u32> {
         if let Some(scalar) = self.scalar(ty) {
             return (!matches!(scalar, Scalar::Varbit(_) | Scalar::Int)).then(|| scalar.width());
@@ -497,7 +499,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A struct from the bits of a number, those below `high`.
+    /// Unpacks a struct from the bits of a number below `high`.
     fn unpacked(&self, ty: &Type, whole: &Ex, high: &mut u32, span: Span) -> Result<Val> {
         if let Some(scalar) = self.scalar(ty) {
             *high -= scalar.width();

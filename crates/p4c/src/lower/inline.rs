@@ -1,7 +1,7 @@
-//! Calls, inlined.
+//! Inlining of calls.
 //!
-//! Arguments are copied in and out as the language says. A copy is left out where nobody could tell:
-//! when the storage of an argument cannot be reached by another way during the call.
+//! Arguments are copied in and copied out, as the language specifies. A copy is omitted where it is
+//! unobservable: when no alias of the argument's storage is reachable during the call.
 
 use super::place::Target;
 use super::{
@@ -18,7 +18,7 @@ use std::rc::Rc;
 type Covered = Vec<(usize, Option<usize>)>;
 
 impl Lower<'_> {
-    /// Lowers a call; gives its result if it has one.
+    /// Lowers a call; returns its result, if any.
     pub(super) fn call(&mut self, call: &Call, expr: &Expr, out: &mut Vec<Stmt>) -> Result<Option<Val>> {
         let span = expr.span;
         match &call.callee {
@@ -72,7 +72,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Binds type arguments; gives the bindings from before.
+    /// Binds the type arguments of a call; returns the previous bindings.
     fn bind_types(&mut self, call: &Call) -> belljar_base::Map<usize, Type> {
         let outer = self.types.clone();
         for (param, ty) in call.signature.type_params.iter().zip(&call.type_args) {
@@ -82,7 +82,7 @@ impl Lower<'_> {
         outer
     }
 
-    /// Storage that the body of an action reaches without its parameters.
+    /// Storage that the body of an action accesses other than by its parameters.
     pub(super) fn reached(&mut self, action: DeclId) -> Covered {
         let mut decls = Set::new();
         self.mentioned(action, &mut decls);
@@ -116,7 +116,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Binds parameters to arguments, runs `body`, copies results out.
+    /// Inlines a body: binds parameters to arguments, runs `body`, copies results out.
     pub(super) fn inline(
         &mut self,
         signature: &Rc<Signature>,
@@ -133,7 +133,7 @@ impl Lower<'_> {
         self.pending_copies.pop();
         self.inline_depth -= 1;
         let mut result = result?;
-        // The result must not change when arguments are copied out.
+        // Copy-out must not change the result.
         if !copies.is_empty()
             && let (Some(Val::Ex(ex)), Some(scalar)) = (&result, self.scalar(&self.ty(&signature.result)))
             && !matches!(ex, Ex::Int(_) | Ex::Bool(_))
@@ -197,7 +197,7 @@ impl Lower<'_> {
         Ok(place.map(|place| self.read(&place)))
     }
 
-    /// Binds parameters; gives the copies to be made at the end.
+    /// Binds parameters to arguments; returns the copy-out assignments.
     pub(super) fn bind(
         &mut self,
         signature: &Rc<Signature>,
@@ -242,7 +242,7 @@ impl Lower<'_> {
             earlier.push(ready.len());
             ready.push(item);
         }
-        // What the callee may write under another name.
+        // Storage that the callee may write through another parameter.
         let covered = |lower: &Self, item: &Ready| {
             let mut list = Vec::new();
             match item {
@@ -299,7 +299,7 @@ impl Lower<'_> {
         Ok(copies)
     }
 
-    /// Places that mean another thing when used later.
+    /// True for storage whose meaning depends on when it is evaluated, such as `stack.next`.
     fn must_copy(&self, place: &Place) -> bool {
         match place {
             Place::Header(header) => !matches!(header, HeaderRef::Instance(_)),
@@ -308,7 +308,7 @@ impl Lower<'_> {
         }
     }
 
-    /// An `in` argument: copied if the callee could change what it was made of.
+    /// Passes an `in` argument; copies it if the callee may modify storage that it reads.
     fn passed(
         &mut self,
         value: Val,
@@ -426,7 +426,7 @@ impl Lower<'_> {
     }
 }
 
-/// Number of operators.
+/// Number of operators in an expression.
 fn size(ex: &Ex) -> usize {
     match ex {
         Ex::Op(_, left, right) => 1 + left.as_ref().map_or(0, |left| size(left)) + size(right),
@@ -450,7 +450,7 @@ pub(super) fn fields_of(ex: &Ex, visit: &mut dyn FnMut(&FieldRef)) {
     }
 }
 
-/// A block, without the block if nothing but its end leaves it.
+/// Appends a block; omits the block if only the final statement leaves it.
 pub(super) fn push_block(label: Label, mut body: Vec<Stmt>, out: &mut Vec<Stmt>) {
     if matches!(body.last(), Some(Stmt::Break(last)) if *last == label) {
         body.pop();
@@ -462,7 +462,7 @@ pub(super) fn push_block(label: Label, mut body: Vec<Stmt>, out: &mut Vec<Stmt>)
     }
 }
 
-/// A statement leaves the block of this label.
+/// True if the statement contains a break to `label`.
 fn breaks(stmt: &Stmt, label: Label) -> bool {
     let any = |body: &[Stmt]| body.iter().any(|stmt| breaks(stmt, label));
     match stmt {

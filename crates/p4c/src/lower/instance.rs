@@ -1,4 +1,4 @@
-//! Instances and their names for the control plane.
+//! Instances and their control-plane names.
 
 use super::{Bound, Lower, Result, Val, Where};
 use crate::ast::{Annotation, Annotations};
@@ -11,20 +11,16 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 use std::rc::Rc;
 
-/// An instance of an extern, a control, a parser or a package.
+/// Instance of an extern, a control, a parser or a package.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// Its name for the control plane.
+    /// Control-plane name.
     pub path: String,
-    /// Its definition.
     pub def: DefId,
-    /// Its type.
     pub ty: Type,
-    /// Arguments of its constructor in the order of the parameters.
+    /// Constructor arguments in parameter order.
     args: Vec<Option<Val>>,
-    /// Its annotations.
     pub annotations: Annotations,
-    /// Its place.
     pub span: Span,
 }
 
@@ -33,7 +29,7 @@ impl Instance {
         self.args.get(index).and_then(Option::as_ref)
     }
 
-    /// The unit of a counter or meter.
+    /// Unit of a counter or meter.
     pub(super) fn unit(&self, index: usize) -> &'static str {
         match self.arg(index).and_then(constant).and_then(|value| value.to_u32()) {
             Some(0) => "packets",
@@ -50,7 +46,7 @@ impl Instance {
     }
 }
 
-/// The text of an annotation such as `@name("x")`.
+/// String argument of an annotation such as `@name("x")`.
 pub fn annotation_text(annotations: &[Annotation], name: &str) -> Option<String> {
     let annotation = find_annotation(annotations, name)?;
     if let Some(text) = annotation.texts().next() {
@@ -67,17 +63,18 @@ pub fn annotation_text(annotations: &[Annotation], name: &str) -> Option<String>
     Some(text)
 }
 
-/// The annotation of a name.
+/// First annotation with a name.
 pub fn find_annotation<'a>(annotations: &'a [Annotation], name: &str) -> Option<&'a Annotation> {
     annotations.iter().find(|annotation| &*annotation.name.name == name)
 }
 
-/// An annotation is there.
+/// True if an annotation with this name is present.
 pub fn has_annotation(annotations: &[Annotation], name: &str) -> bool {
     annotations.iter().any(|annotation| &*annotation.name.name == name)
 }
 
-/// `name` inside `path`; `@name` replaces it, with a leading dot the path as well.
+/// Control-plane name of `name` inside `path`. `@name` replaces `name`; with a leading dot it replaces the
+/// path as well.
 pub fn join(path: &str, name: &str, annotations: &[Annotation]) -> String {
     let name = annotation_text(annotations, "name").unwrap_or_else(|| name.to_string());
     match name.strip_prefix('.') {
@@ -88,13 +85,13 @@ pub fn join(path: &str, name: &str, annotations: &[Annotation]) -> String {
 }
 
 impl Lower<'_> {
-    /// The name of a declaration of the block being lowered.
+    /// Control-plane name of a declaration of the block being lowered.
     pub(super) fn full_name(&self, id: DeclId) -> String {
         let decl = self.decl(id);
         join(&self.path, &decl.name.name, &decl.annotations)
     }
 
-    /// Carries out a declaration of a block.
+    /// Lowers a local declaration of a block.
     pub(super) fn declare(&mut self, id: DeclId) -> Result<()> {
         match &self.decl(id).kind {
             DeclKind::Instance(..) => {
@@ -132,7 +129,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The instance that a declaration makes, here or at the top of the program.
+    /// Instance of a declaration, in the current block or at the top level.
     pub(super) fn declare_instance(&mut self, id: DeclId) -> Result<Rc<Instance>> {
         let top = self.is_top(id);
         let path = if top { String::new() } else { self.path.clone() };
@@ -177,12 +174,12 @@ impl Lower<'_> {
         Ok(Rc::new(Instance { path, def, ty, args, annotations: annotations.clone(), span }))
     }
 
-    /// A constructor argument. An instance made there has the name of its parameter.
+    /// Lowers a constructor argument.
     fn constructor_arg(&mut self, arg: &crate::typed::Expr, _path: &str, _index: usize) -> Result<Val> {
         self.val(arg, &mut Vec::new())
     }
 
-    /// Makes an extern instance known to the target.
+    /// Adds an extern instance to the output program.
     fn register(&mut self, instance: &Rc<Instance>, id: DeclId) -> Result<()> {
         let def = &self.program.defs[instance.def];
         if !matches!(def.kind, DefKind::Extern(_)) {
@@ -263,7 +260,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The name of a hash algorithm given by its number in `HashAlgorithm`.
+    /// BMv2 name of the hash algorithm that a `HashAlgorithm` member denotes.
     pub(super) fn algorithm(&self, value: Option<&Val>, span: Span) -> Result<String> {
         let members = self.program.defs.iter().find_map(|def| match &def.kind {
             DefKind::Enum(members) if &*def.name.name == "HashAlgorithm" => Some(members.clone()),
@@ -277,7 +274,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Runs the body of a control whose parameters are bound.
+    /// Lowers the local declarations of a block whose parameters are bound.
     pub(super) fn block_locals(&mut self, def: DefId, out: &mut Vec<Stmt>) -> Result<()> {
         let Some(block) = self.program.bodies.get(&def).cloned() else { return Ok(()) };
         for local in &block.locals {
@@ -292,7 +289,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Binds the parameters of an instance's constructor.
+    /// Binds the constructor parameters of an instance.
     pub(super) fn bind_constructor(&mut self, instance: &Instance) {
         let DefKind::Block(_, _, constructor) = &self.program.defs[instance.def].kind else { return };
         for (index, param) in constructor.params.iter().enumerate() {
@@ -309,12 +306,12 @@ impl Lower<'_> {
         }
     }
 
-    /// Storage of a variable of an earlier run of the same code.
+    /// Storage of a variable from an earlier lowering of the same code.
     pub(super) fn kept(&self, id: DeclId) -> Option<Place> {
         self.kept_places.get(&(self.path.clone(), id)).cloned()
     }
 
-    /// Remembers the storage of a variable.
+    /// Records the storage of a variable for later lowerings of the same code.
     pub(super) fn keep(&mut self, id: DeclId, place: &Place) {
         self.kept_places.insert((self.path.clone(), id), place.clone());
     }
@@ -324,7 +321,7 @@ impl Lower<'_> {
     }
 }
 
-/// A number that must be small and constant.
+/// Constant number; `None` for values computed at run time.
 pub(super) fn constant(value: &Val) -> Option<BigInt> {
     match value {
         Val::Ex(Ex::Int(value)) => Some(value.clone()),

@@ -7,7 +7,7 @@ use crate::typed::Expr;
 use crate::types::{FieldsKind, Type};
 
 impl Lower<'_> {
-    /// A method of `packet_in` or `packet_out`.
+    /// Lowers a method call on `packet_in` or `packet_out`.
     pub(super) fn packet_call(
         &mut self,
         _object: &Expr,

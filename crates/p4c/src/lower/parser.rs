@@ -1,4 +1,4 @@
-//! Parsers. A parser that another applies is inlined: its states join the others under names of their own.
+//! Parsers. A parser that another one applies is inlined: its states are added with a name prefix.
 
 use super::{Bound, Instance, Lower, Result, Val};
 use crate::ir::*;
@@ -9,7 +9,7 @@ use belljar_base::Map;
 use std::rc::Rc;
 
 impl Lower<'_> {
-    /// Inlines a parser at this place.
+    /// Inlines a parser at the current statement.
     pub(super) fn enter_parser(&mut self, instance: &Rc<Instance>, out: &mut Vec<Stmt>) -> Result<()> {
         let rest = self.state_name("resume");
         let entry = self.parser_states(instance, Some(rest.clone()), &format!("{}.", instance.path))?;
@@ -27,7 +27,7 @@ impl Lower<'_> {
         name
     }
 
-    /// Lowers the states of a parser whose parameters are bound; gives the first.
+    /// Lowers the states of a parser whose parameters are bound; returns the name of the start state.
     pub(super) fn parser_states(
         &mut self,
         instance: &Instance,
@@ -92,7 +92,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The state of a packet that no case of a `select` matches: it is rejected with `error.NoMatch`.
+    /// State that rejects packets without a matching `select` case with `error.NoMatch`.
     fn no_match(&mut self) -> String {
         if let Some(name) = &self.no_match {
             return name.clone();
@@ -170,7 +170,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Binds the parameters of a block of the package to storage.
+    /// Binds the parameters of a package block to storage.
     pub(super) fn bind_block(&mut self, instance: &Instance, values: &[Bound]) {
         let crate::types::DefKind::Block(_, signature, _) = &self.program.defs[instance.def].kind else {
             return;
@@ -185,7 +185,7 @@ impl Lower<'_> {
     }
 }
 
-/// The key is a lookahead, or a part of one.
+/// True if the key is a lookahead or a part of one.
 fn ahead(key: &Expr) -> bool {
     match &key.kind {
         ExprKind::Call(call) => matches!(&call.callee, Callee::Method(_, name) if &**name == "lookahead"),

@@ -1,4 +1,4 @@
-//! Lowering of expressions to storage: the targets of assignments and of `out` arguments.
+//! Lowering of lvalues: expressions to storage.
 
 use super::build;
 use super::{Bound, Lower, Result, Val};
@@ -7,7 +7,7 @@ use crate::typed::{Expr, ExprKind};
 use crate::types::{FieldsKind, Type};
 use std::rc::Rc;
 
-/// The target of an assignment.
+/// Target of an assignment.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     Place(Place),
@@ -16,7 +16,7 @@ pub(super) enum Target {
 }
 
 impl Lower<'_> {
-    /// The target that an expression denotes. With `freeze`, indices are computed once, now.
+    /// Target that an expression denotes. With `freeze`, run-time indices are evaluated now and saved.
     pub(super) fn target(&mut self, expr: &Expr, freeze: bool, out: &mut Vec<Stmt>) -> Result<Target> {
         if let ExprKind::Slice(base, high, low) = &expr.kind {
             return match self.target(base, freeze, out)? {
@@ -28,7 +28,7 @@ impl Lower<'_> {
         Ok(Target::Place(self.place_of(expr, freeze, out)?))
     }
 
-    /// The storage that an expression denotes.
+    /// Storage that an expression denotes. With `freeze`, run-time indices are evaluated now and saved.
     pub(super) fn place_of(&mut self, expr: &Expr, freeze: bool, out: &mut Vec<Stmt>) -> Result<Place> {
         match &expr.kind {
             ExprKind::Decl(id) => match self.bound.get(id) {
@@ -155,7 +155,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The value that storage holds.
+    /// Value of a storage location.
     pub(super) fn read(&self, place: &Place) -> Val {
         match place {
             Place::Scalar(field) => match field.scalar {
@@ -173,7 +173,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The value of a target.
+    /// Value of an assignment target.
     pub(super) fn read_target(&self, target: &Target) -> Val {
         match target {
             Target::Place(place) => self.read(place),
@@ -181,7 +181,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A scalar kept in a variable, so that later statements cannot change it.
+    /// Copies a scalar to a temporary, so that later statements cannot change it.
     pub(super) fn saved(&mut self, ex: Ex, scalar: Scalar, out: &mut Vec<Stmt>) -> Ex {
         let field = self.temporary("tmp", scalar);
         let truth = build::is_truth(&ex);

@@ -1,4 +1,4 @@
-//! The package and its blocks.
+//! Package and its blocks.
 
 use super::{Bound, Instance, Lower, Result, Val, Where, build};
 use crate::ast::Annotations;
@@ -113,7 +113,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Storage of the standard metadata, with the names that BMv2 knows.
+    /// Allocates the standard metadata with BMv2's field names.
     fn standard(&mut self, ty: &Type) -> Result<Place> {
         let Type::Named(def, _) = ty else {
             return self.error(Span::default(), "standard_metadata_t is needed");
@@ -135,7 +135,7 @@ impl Lower<'_> {
         Ok(Place::Struct(Rc::from(places)))
     }
 
-    /// Finds the `@field_list` fields of the user's metadata.
+    /// Collects the `@field_list` fields of the user metadata.
     fn collect_lists(&mut self, ty: &Type, place: &Place, outer: &[i64]) -> Result<()> {
         let (Type::Named(def, _), Place::Struct(places)) = (ty, place) else { return Ok(()) };
         let DefKind::Fields(_, fields) = &self.program.defs[*def].kind else { return Ok(()) };
@@ -163,7 +163,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Warns of `@field_list` on fields that are not metadata of the user, where it has no effect.
+    /// Warns of `@field_list` outside the user metadata, where the annotation has no effect.
     fn warn_unlisted(&mut self) {
         for def in &self.program.defs {
             let DefKind::Fields(_, fields) = &def.kind else { continue };
@@ -177,7 +177,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Warns of direct counters and meters that no table has.
+    /// Warns of direct counters and meters that no table attaches.
     fn warn_unattached(&mut self) {
         let arrays = self.out.counters.iter().chain(&self.out.meters);
         for array in arrays.filter(|array| array.direct && array.table.is_none()) {
@@ -199,7 +199,7 @@ impl Lower<'_> {
         Ok(body)
     }
 
-    /// Separates the emitted headers from the statements before them.
+    /// Separates the emitted headers from the preceding statements.
     fn deparser(&mut self, body: Vec<Stmt>, span: Span) -> Result<()> {
         let mut statements = Vec::new();
         self.emissions(body, &Ex::Bool(true), span, &mut statements)?;
@@ -214,7 +214,7 @@ impl Lower<'_> {
                     let Some(Arg::Header(HeaderRef::Instance(header))) = args.first() else {
                         return self.error(span, "this cannot be emitted on this target");
                     };
-                    // A header that is not to be emitted is made invalid: nothing comes after the deparser.
+                    // A header that must not be emitted is invalidated: no code runs after the deparser.
                     if *condition != Ex::Bool(true) {
                         let remove =
                             Stmt::Primitive("remove_header", vec![Arg::Header(HeaderRef::Instance(*header))]);
@@ -258,7 +258,7 @@ fn empty(stmt: &Stmt) -> bool {
     }
 }
 
-/// The numbers in `@field_list(1, 2)`.
+/// Numbers in `@field_list(1, 2)`.
 fn list_numbers(annotations: &Annotations) -> Vec<i64> {
     let lists = annotations.iter().filter(|annotation| &*annotation.name.name == "field_list");
     lists.flat_map(|annotation| annotation.numbers().filter_map(ToPrimitive::to_i64)).collect()

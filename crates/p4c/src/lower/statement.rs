@@ -24,8 +24,8 @@ impl Lower<'_> {
         Ok(out)
     }
 
-    /// Refuses statements of a checksum control that the target cannot carry out: it has a list of checksums there, each
-    /// with a condition, and no flow of control.
+    /// Reports statements of a checksum control that the target does not support. A checksum control lowers
+    /// to a list of checksums with conditions; it has no control flow.
     fn only_checksums(&self, stmt: &typed::Stmt) -> Result<()> {
         if self.place != Where::Checksum || self.returns.iter().any(|(_, place)| place.is_some()) {
             return Ok(());
@@ -100,7 +100,7 @@ impl Lower<'_> {
         if let (Target::Place(Place::Struct(_)), Val::Struct(_)) = (&place, &value_of)
             && let ExprKind::Decl(_) = value.kind
         {
-            // A copy of a whole struct reads nothing that it writes.
+            // Assignment of an entire struct to another reads nothing that it writes.
             value_of = value_of.clone();
         }
         self.assign_target(&place, value_of, value.span, out)
@@ -123,7 +123,7 @@ impl Lower<'_> {
         no: &[typed::Stmt],
         out: &mut Vec<Stmt>,
     ) -> Result<()> {
-        // `if (t.apply().hit)` needs no variable.
+        // `if (t.apply().hit)` branches on the table result directly.
         let (mut inner, mut negated) = (condition, false);
         while let ExprKind::Unary("!", operand) = &inner.kind {
             (inner, negated) = (operand, !negated);
@@ -308,7 +308,7 @@ impl Lower<'_> {
         self.loops.push((leave, again));
         let body = self.nested(body)?;
         self.loops.pop();
-        // The end is tested before the step: the last value may be the largest of its type.
+        // The end is tested before the increment, because the last value may be the maximum of the type.
         let step = build::arithmetic("+", current.clone(), build::int(1), field.scalar);
         let mut round = vec![Stmt::Block(again, body)];
         round.push(Stmt::If(build::compare("==", current, last), vec![Stmt::Break(leave)], Vec::new()));
@@ -318,7 +318,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// A local variable.
+    /// Lowers a local variable.
     pub(super) fn variable(&mut self, id: DeclId, value: Option<&Expr>, out: &mut Vec<Stmt>) -> Result<()> {
         let decl = self.decl(id);
         let ty = self.ty(&decl.ty);

@@ -1,4 +1,4 @@
-//! Storage for variables.
+//! Storage of variables.
 
 use super::{Lower, MAX_STORAGE, Result};
 use crate::ir::*;
@@ -7,7 +7,7 @@ use crate::types::{FieldsKind, Type};
 use std::rc::Rc;
 
 impl Lower<'_> {
-    /// Storage for a variable.
+    /// Allocates storage for a variable.
     pub(super) fn storage(&mut self, name: &str, ty: &Type, span: Span) -> Result<Place> {
         let ty = self.ty(ty);
         if self.out.layout.headers.len() + self.out.layout.types[0].fields.len() > MAX_STORAGE {
@@ -37,11 +37,11 @@ impl Lower<'_> {
         }
     }
 
-    /// A scalar variable.
+    /// Allocates a scalar variable.
     pub(super) fn temporary(&mut self, name: &str, scalar: Scalar) -> FieldRef {
         let scalar = if scalar == Scalar::Int { Scalar::Bit(32) } else { scalar };
         if let Scalar::Varbit(_) = scalar {
-            // Varbit fields live in headers of their own.
+            // Each varbit variable has a header to itself.
             let type_name = self.unique(&format!("{name}_t"));
             self.out
                 .layout
@@ -60,7 +60,7 @@ impl Lower<'_> {
         FieldRef { header: HeaderRef::Instance(0), field: fields.len() - 1, scalar }
     }
 
-    /// The fields that a header of this type has, structs inside spread out.
+    /// Fields of a header type, with nested structs flattened.
     pub(super) fn flat_fields(&self, ty: &Type, prefix: &str, output: &mut Vec<(String, Scalar)>) {
         for (name, ty) in self.fields(ty).map(|(_, fields)| fields).unwrap_or_default() {
             let name = format!("{prefix}{name}");
@@ -76,7 +76,7 @@ impl Lower<'_> {
         Some((*id, format!("{args:?}")))
     }
 
-    /// The index of a header type.
+    /// Index of the lowered header type.
     pub(super) fn header_type(&mut self, ty: &Type) -> usize {
         let key = self.type_key(ty).unwrap_or_default();
         if let Some(index) = self.header_types.get(&key) {
@@ -95,7 +95,7 @@ impl Lower<'_> {
         index
     }
 
-    /// A header instance.
+    /// Allocates a header instance.
     pub(super) fn header(&mut self, name: &str, ty: &Type, span: Span) -> Result<usize> {
         let ty = self.header_type(ty);
         if self.out.layout.headers.len() > MAX_STORAGE {
@@ -154,7 +154,7 @@ impl Lower<'_> {
         Ok(self.out.layout.unions.len() - 1)
     }
 
-    /// Index of the type of a header.
+    /// Index of a header's type.
     pub(super) fn type_of(&self, header: &HeaderRef) -> usize {
         let layout = &self.out.layout;
         match header {
@@ -168,7 +168,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The fields of a header as places.
+    /// References to all fields of a header.
     pub(super) fn header_fields(&self, header: &HeaderRef) -> Vec<FieldRef> {
         let ty = &self.out.layout.types[self.type_of(header)];
         let field = |(index, (_, scalar)): (usize, &(String, Scalar))| FieldRef {
@@ -179,7 +179,7 @@ impl Lower<'_> {
         ty.fields.iter().enumerate().map(field).collect()
     }
 
-    /// A field, or a struct of fields, of a header by its name in the program.
+    /// Storage of a header field by its source name: a scalar, or a struct of scalars.
     pub(super) fn header_field(&self, header: &HeaderRef, name: &str, ty: &Type) -> Option<Place> {
         let fields = &self.out.layout.types[self.type_of(header)].fields;
         if self.scalar(ty).is_some() {
@@ -199,7 +199,7 @@ impl Lower<'_> {
         Some(Place::Struct(Rc::from(list)))
     }
 
-    /// Every header instance and scalar that a place covers.
+    /// Collects every header instance and scalar in a storage location.
     pub(super) fn covers(&self, place: &Place, output: &mut Vec<(usize, Option<usize>)>) {
         let layout = &self.out.layout;
         let header =
@@ -240,7 +240,7 @@ impl Lower<'_> {
     }
 }
 
-/// Two sets of storage have something in common.
+/// True if two sets of storage overlap.
 pub(super) fn overlap(a: &[(usize, Option<usize>)], b: &[(usize, Option<usize>)]) -> bool {
     a.iter().any(|(header, field)| {
         b.iter().any(|(other, part)| header == other && (field.is_none() || part.is_none() || field == part))

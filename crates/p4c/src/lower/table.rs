@@ -10,11 +10,11 @@ use crate::types::{DeclId, DefKind, Type};
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
-/// Entries of a table that names no size.
+/// Size of a table that declares none.
 const DEFAULT_SIZE: u64 = 1024;
 
 impl Lower<'_> {
-    /// The table of a declaration, its keys computed.
+    /// Index of a declaration's table; emits the computation of its keys.
     pub(super) fn table(&mut self, id: DeclId, out: &mut Vec<Stmt>) -> Result<usize> {
         let DeclKind::Table(table) = &self.decl(id).kind else {
             return self.error(self.decl(id).name.span, "this is not a table");
@@ -93,7 +93,8 @@ impl Lower<'_> {
             if !table.key.iter().any(|(_, kind, _)| several(kind)) {
                 priority = position as i64 + 1;
             } else if table.largest_priority_wins && !table.const_entries && !entry.raw {
-                // The smallest wins in BMv2. P4Runtime's priorities are counted down from the same number.
+                // In BMv2 the smallest priority wins. Belljar's P4Runtime server subtracts priorities from
+                // the same number.
                 priority = i64::from(i32::MAX) - priority;
             }
             let span = entry.span;
@@ -104,7 +105,7 @@ impl Lower<'_> {
         Ok(index)
     }
 
-    /// Warns of an action that reads the meter of another table: only that table executes it.
+    /// Warns of an action that executes a direct meter other than that of its table.
     fn check_direct_uses(&mut self, index: usize, action: usize) {
         let table = &self.out.tables[index];
         for (name, span) in self.action_uses.get(&action).into_iter().flatten() {
@@ -137,7 +138,8 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The field that a key is matched in.
+    /// Field that a key matches on, and whether its validity is meant instead. Other expressions are copied
+    /// to a temporary.
     fn key(
         &mut self,
         key: &Expr,
@@ -176,7 +178,7 @@ impl Lower<'_> {
         Ok((field, false))
     }
 
-    /// The text of a key, as its name for the control plane.
+    /// Text of a key, its default control-plane name.
     pub(super) fn text(&self, key: &Expr) -> String {
         key_text(self.program, self.sources, key)
     }
@@ -197,7 +199,7 @@ impl Lower<'_> {
                     };
                     if let ExprKind::Call(_) = value.kind {
                         let mut named = (*instance).clone();
-                        // Made in place: it has the name of the property, or else of the table.
+                        // Constructed inline: named by `@name`, otherwise after the table.
                         let given = super::instance::annotation_text(annotations, "name");
                         named.path = given.unwrap_or_else(|| name.to_string());
                         named.annotations = annotations.clone();
@@ -284,7 +286,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The action of a table, made once unless it has arguments of its own.
+    /// Index of a table action. Actions are shared unless the table binds arguments.
     fn action(&mut self, action: &typed::ActionRef) -> Result<usize> {
         let key = (self.path.clone(), action.decl);
         if action.args.is_empty()
@@ -307,7 +309,7 @@ impl Lower<'_> {
             let Some(scalar) = self.scalar(&self.ty(&param.ty)) else {
                 return self.error(param.name.span, "the control plane of this target only gives numbers");
             };
-            // The bits of a signed argument are a number without a sign until they are taken as such.
+            // BMv2 delivers a signed argument as unsigned bits.
             let data = build::wrap(Ex::Data(params.len(), scalar), scalar);
             let data = if scalar == Scalar::Bool { build::to_bool(data) } else { data };
             self.bound.insert(param.decl, Bound::Value(Val::Ex(data)));
@@ -330,7 +332,7 @@ impl Lower<'_> {
         Ok(index)
     }
 
-    /// Notes that an action takes part in the control plane.
+    /// Records that an action is visible to the control plane.
     pub(super) fn use_action(&mut self, name: &str, decl: DeclId) {
         self.info.actions.insert(name.to_string());
         if self.program.top_decls.contains(&decl) {
@@ -391,7 +393,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The set of values that an expression of an entry or a `select` denotes.
+    /// Key set that an expression of an entry or a `select` denotes.
     pub(super) fn keyset(&mut self, set: &Expr) -> Result<KeySet> {
         Ok(match &set.kind {
             ExprKind::Any => KeySet::Any,
@@ -402,7 +404,7 @@ impl Lower<'_> {
     }
 }
 
-/// The bits of a number as the target writes them.
+/// Unsigned bit pattern of a number.
 fn unsigned(value: BigInt, scalar: Option<Scalar>) -> BigInt {
     match scalar {
         Some(Scalar::Signed(width)) => crate::check::fold::wrap(&value, &crate::types::Type::Bit(width)),
@@ -410,7 +412,7 @@ fn unsigned(value: BigInt, scalar: Option<Scalar>) -> BigInt {
     }
 }
 
-/// The text of a key, as its name for the control plane. `@name` of a field takes the place of its name.
+/// Text of a key, its default control-plane name. `@name` of a field replaces the field name.
 pub fn key_text(program: &typed::Program, sources: &Sources, key: &Expr) -> String {
     let text = |key: &Expr| key_text(program, sources, key);
     match &key.kind {
@@ -444,7 +446,7 @@ pub fn key_text(program: &typed::Program, sources: &Sources, key: &Expr) -> Stri
     }
 }
 
-/// A number in the base in which the source has it.
+/// A number in the base used in the source.
 fn spelled(value: &BigInt, source: &str) -> String {
     let prefix = source.find(['w', 's']).map_or(source, |at| &source[at + 1..]);
     match prefix.get(..2) {

@@ -8,7 +8,7 @@ use num_bigint::BigInt;
 use std::rc::Rc;
 
 impl Lower<'_> {
-    /// The value of a scalar expression.
+    /// Lowers a scalar expression.
     pub(super) fn ex(&mut self, expr: &Expr, out: &mut Vec<Stmt>) -> Result<Ex> {
         match self.val(expr, out)? {
             Val::Ex(ex) => Ok(ex),
@@ -17,7 +17,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The value of an expression. Its side effects go to `out`.
+    /// Lowers an expression; appends its side effects to `out`.
     pub(super) fn val(&mut self, expr: &Expr, out: &mut Vec<Stmt>) -> Result<Val> {
         Ok(match &expr.kind {
             ExprKind::Int(value) => Val::Ex(Ex::Int(value.clone())),
@@ -99,7 +99,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Several values in order; a later side effect does not change an earlier value.
+    /// Lowers expressions in order; later side effects do not change earlier values.
     pub(super) fn values(&mut self, items: &[&Expr], out: &mut Vec<Stmt>) -> Result<Vec<Val>> {
         let mut values: Vec<Val> = Vec::new();
         for item in items {
@@ -316,7 +316,7 @@ impl Lower<'_> {
         Ok(self.read(&place))
     }
 
-    /// Equality of values of any type.
+    /// Equality of two values of any type.
     fn equal(&mut self, a: Val, b: Val, ty: &Type, expr: &Expr) -> Result<Ex> {
         Ok(match (a, b) {
             (Val::Ex(a), Val::Ex(b)) => {
@@ -421,7 +421,7 @@ impl Lower<'_> {
         Ok(Val::Ex(if name == "hit" { hit } else { build::not(hit) }))
     }
 
-    /// The table that an `apply()` names, its keys computed.
+    /// Index of the table that an `apply()` names; emits the computation of its keys.
     pub(super) fn apply_table(&mut self, apply: &Expr, out: &mut Vec<Stmt>) -> Result<usize> {
         match &apply.kind {
             ExprKind::Call(call) => match &**call {
@@ -440,7 +440,7 @@ fn negated(ex: Ex) -> Ex {
     }
 }
 
-/// The scalars of nested literals in order.
+/// Scalars of nested literals in order.
 pub(super) fn flatten(values: &Rc<[Val]>, output: &mut Vec<Val>) {
     for value in values.iter() {
         match value {

@@ -1,11 +1,11 @@
 //! Ids and aliases of objects.
 //!
-//! An id is a byte for the kind and 24 bits of a hash of the name (Jenkins' one-at-a-time). Names are taken
-//! in order; one whose id is taken gets the next that is free.
+//! An id consists of the kind in the top byte and a 24-bit hash of the name (Jenkins' one-at-a-time). Names
+//! are processed in order; on a collision the next free id is taken.
 
 use belljar_base::{Map, Set};
 
-/// The kinds, by the byte that their ids begin with.
+/// Kinds of object, by the top byte of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Action = 0x01,
@@ -21,22 +21,22 @@ pub enum Kind {
     Digest = 0x17,
 }
 
-/// Names with their ids.
+/// Names and their ids.
 #[derive(Default)]
 pub struct Ids {
-    /// By kind and name; 0 until assigned, or as `@id` says.
+    /// Id by kind and name; 0 until assigned, unless `@id` sets it.
     ids: Map<Kind, Map<String, u32>>,
 }
 
 impl Ids {
-    /// Adds a name, with the id that `@id` gives.
+    /// Adds a name, with the id of its `@id` annotation if any.
     pub fn add(&mut self, kind: Kind, name: &str, given: Option<u32>) {
         let prefix = (kind as u32) << 24;
         let given = given.map_or(0, |id| (id & 0x00ff_ffff) | prefix);
         self.ids.entry(kind).or_default().entry(name.to_string()).or_insert(given);
     }
 
-    /// Gives ids to all names without one.
+    /// Assigns ids to all names without one.
     pub fn assign(&mut self) {
         for (kind, names) in &mut self.ids {
             let mut taken = names.values().copied().filter(|id| *id != 0).collect::<Set<_>>();
@@ -57,7 +57,7 @@ impl Ids {
         self.ids.get(&kind).and_then(|names| names.get(name)).copied().unwrap_or(0)
     }
 
-    /// The shortest suffix of a name that no other name of its kind ends with.
+    /// Shortest suffix of a name that is unique among the names of its kind.
     pub fn alias(&self, kind: Kind, name: &str) -> String {
         let Some(names) = self.ids.get(&kind) else { return name.to_string() };
         let mut suffix = String::new();

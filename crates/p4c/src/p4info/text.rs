@@ -1,6 +1,6 @@
-//! Protobuf text.
+//! Protobuf text format.
 
-/// A message being written.
+/// Message under construction.
 #[derive(Default)]
 pub struct Text {
     out: String,
@@ -14,7 +14,7 @@ impl Text {
         self.out.push('\n');
     }
 
-    /// A message field.
+    /// Writes a message field.
     pub fn block(&mut self, name: &str, body: impl FnOnce(&mut Text)) {
         self.line(&format!("{name} {{"));
         self.depth += 1;
@@ -23,17 +23,17 @@ impl Text {
         self.line("}");
     }
 
-    /// A number, a truth value or an enum member.
+    /// Writes a number, Boolean or enum member.
     pub fn plain(&mut self, name: &str, value: impl std::fmt::Display) {
         self.line(&format!("{name}: {value}"));
     }
 
-    /// A string.
+    /// Writes a string field.
     pub fn string(&mut self, name: &str, value: &str) {
         self.bytes(name, value.as_bytes());
     }
 
-    /// Bytes.
+    /// Writes a bytes field.
     pub fn bytes(&mut self, name: &str, value: &[u8]) {
         let mut text = String::new();
         for byte in value {
@@ -51,7 +51,7 @@ impl Text {
         self.line(&format!("{name}: \"{text}\""));
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn finish(self) -> String {
         self.out
     }

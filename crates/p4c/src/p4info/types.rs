@@ -1,4 +1,4 @@
-//! Types of P4Info: the names that it knows and their descriptions.
+//! Types in P4Info: their names and descriptions.
 
 use super::text::Text;
 use crate::ast::{Annotation, Constant};
@@ -11,10 +11,10 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 use std::rc::Rc;
 
-/// The types met so far.
+/// Types referenced so far.
 #[derive(Default)]
 pub struct Types {
-    /// `type_info` is present even if empty.
+    /// Writes `type_info` even if empty.
     pub present: bool,
     structs: Map<Rc<str>, DefId>,
     headers: Map<Rc<str>, DefId>,
@@ -24,7 +24,7 @@ pub struct Types {
     error: bool,
 }
 
-/// The width of a type in bits for the control plane, and its name if it is a `type`.
+/// Width in bits of a type as seen by the control plane.
 pub fn width(program: &Program, ty: &Type) -> u32 {
     match ty {
         Type::Bool => 1,
@@ -39,7 +39,7 @@ pub fn width(program: &Program, ty: &Type) -> u32 {
     }
 }
 
-/// The type that a `type`, or a `type` of a `type`, is made of.
+/// Type that underlies a chain of `type` definitions.
 fn original<'a>(program: &'a Program, ty: &'a Type) -> &'a Type {
     match ty {
         Type::Named(id, _) => match &program.defs[*id].kind {
@@ -50,7 +50,7 @@ fn original<'a>(program: &'a Program, ty: &'a Type) -> &'a Type {
     }
 }
 
-/// The name of a `type`.
+/// Name of a type defined by `type`.
 pub fn type_name(program: &Program, ty: &Type) -> Option<Rc<str>> {
     match ty {
         Type::Named(id, _) if matches!(program.defs[*id].kind, DefKind::NewType(_)) => {
@@ -60,7 +60,7 @@ pub fn type_name(program: &Program, ty: &Type) -> Option<Rc<str>> {
     }
 }
 
-/// URI and width of `@p4runtime_translation`; width 0 is a string.
+/// URI and width of `@p4runtime_translation`; width 0 means a string.
 fn translated(program: &Program, id: DefId) -> Option<(String, u32)> {
     let annotation = find_annotation(&program.defs[id].annotations, "p4runtime_translation")?;
     let uri = annotation.body.iter().find_map(|token| match &token.kind {
@@ -74,7 +74,7 @@ fn translated(program: &Program, id: DefId) -> Option<(String, u32)> {
     Some((uri, bits.unwrap_or(0)))
 }
 
-/// A value as the bytes of its width.
+/// Value as big-endian bytes of its width.
 pub fn bytes(value: &BigInt, width: u32) -> Vec<u8> {
     let length = width.div_ceil(8).max(1) as usize;
     let modulus = BigInt::from(1) << (8 * length);
@@ -87,7 +87,7 @@ pub fn bytes(value: &BigInt, width: u32) -> Vec<u8> {
 }
 
 impl Types {
-    /// Takes note of a type and of those it consists of.
+    /// Records a type and the types that it contains.
     pub fn note(&mut self, program: &Program, ty: &Type) {
         self.present = true;
         match ty {
@@ -250,7 +250,7 @@ pub fn spec(program: &Program, ty: &Type, text: &mut Text) {
     }
 }
 
-/// Annotations as P4Info repeats them.
+/// Writes annotations.
 pub fn annotations(list: &[Annotation], text: &mut Text) {
     for annotation in list {
         let name = &*annotation.name.name;
@@ -316,7 +316,7 @@ fn structured(annotation: &Annotation, text: &mut Text) {
     }
 }
 
-/// The control plane's name of a definition.
+/// Control-plane name of a definition.
 pub fn def_name(program: &Program, id: DefId) -> String {
     let def = &program.defs[id];
     let name = annotation_text(&def.annotations, "name").unwrap_or_else(|| def.name.name.to_string());

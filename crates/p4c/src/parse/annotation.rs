@@ -6,24 +6,24 @@ use crate::lex::{Kind, Token};
 use crate::source::Diagnostic;
 use std::rc::Rc;
 
-/// Arguments that an annotation of the language or of v1model takes.
+/// Argument form of an annotation defined by the language or by v1model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arguments {
-    /// None.
+    /// No arguments.
     Empty,
-    /// One string known at compile time.
+    /// One compile-time string.
     Text,
-    /// One number known at compile time.
+    /// One compile-time number.
     Number,
-    /// Numbers known at compile time.
+    /// Compile-time numbers.
     Numbers,
-    /// Pairs such as `name = "x"`.
+    /// Key-value pairs such as `name = "x"`.
     Pairs,
-    /// Values known at compile time, or pairs: the form of structured annotations.
+    /// Compile-time values or key-value pairs, as in structured annotations.
     Any,
 }
 
-/// Annotations whose arguments are checked, and their forms. The bodies of others are for other tools.
+/// Annotations whose arguments are checked. The bodies of all others are opaque.
 const FORMS: &[(&str, Arguments)] = &[
     ("alias", Arguments::Text),
     ("atomic", Arguments::Empty),
@@ -55,7 +55,7 @@ const FORMS: &[(&str, Arguments)] = &[
     ("unroll", Arguments::Empty),
 ];
 
-/// The arguments of an annotation; `None` where only other tools know it.
+/// Argument form of an annotation; `None` if its body is opaque.
 pub(crate) fn arguments(annotation: &Annotation) -> Option<Arguments> {
     if annotation.structured {
         return Some(Arguments::Any);
@@ -97,7 +97,7 @@ impl Parser {
         Ok(list.into())
     }
 
-    /// The expressions in the body of an annotation.
+    /// Parses the body of an annotation as expressions.
     fn annotation_arguments(
         &mut self,
         annotation: &Annotation,
@@ -150,7 +150,7 @@ impl Parser {
         Ok((list, keys))
     }
 
-    /// The tokens between an opening bracket and the one that closes it.
+    /// Tokens between an opening bracket and its closing bracket.
     fn balanced(&mut self) -> Result<Vec<Token>> {
         let open = self.bump();
         let mut closing = vec![closing(&open)];

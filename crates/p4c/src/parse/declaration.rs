@@ -6,7 +6,7 @@ use crate::lex::Kind;
 use crate::source::Diagnostic;
 
 impl Parser {
-    /// A declaration at the top of a program.
+    /// Top-level declaration.
     pub(super) fn declaration(&mut self) -> Result<Decl> {
         let annotations = self.annotations()?;
         let start = self.peek().span;
@@ -172,7 +172,7 @@ impl Parser {
         Ok(Decl { annotations, name, span: start, kind: DeclKind::Extern(params, methods) })
     }
 
-    /// `Name {`, `Name<T> {` or `Name;`: an extern object, not a function.
+    /// True before `Name {`, `Name<T> {` or `Name;`: an extern object, not an extern function.
     fn object_follows(&self) -> bool {
         if self.peek_at(1).is("{") || self.peek_at(1).is(";") {
             return true;
@@ -202,7 +202,7 @@ impl Parser {
         Ok(Method { name, signature, is_abstract })
     }
 
-    /// `T name<X>(parameters)`. The result may be a type parameter that follows it.
+    /// `T name<X>(parameters)`. The result type may be one of the type parameters.
     fn prototype(&mut self) -> Result<(Ident, Signature)> {
         let result = self.type_expr()?;
         let name = self.identifier()?;
@@ -322,7 +322,7 @@ impl Parser {
         self.variable_like(annotations)
     }
 
-    /// A constant, a variable or an instance.
+    /// Constant, variable or instance.
     pub(super) fn variable_like(&mut self, annotations: Annotations) -> Result<Decl> {
         let start = self.peek().span;
         if self.eat_word("const") {
@@ -363,7 +363,7 @@ impl Parser {
         Ok(Decl { annotations, name, span, kind: DeclKind::Instance(ty, args, methods) })
     }
 
-    /// A function, a constant, an instance: what starts with a type.
+    /// Declaration that starts with a type: a function, constant, variable or instance.
     fn function_or_variable(&mut self, annotations: Annotations) -> Result<Decl> {
         if self.is_word("const") {
             return self.variable_like(annotations);

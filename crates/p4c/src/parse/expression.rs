@@ -5,7 +5,7 @@ use crate::ast::*;
 use crate::lex::Kind;
 use crate::source::{Diagnostic, Span};
 
-/// Binary operators, the loosest first.
+/// Binary operators by increasing precedence.
 const LEVELS: &[&[&str]] = &[
     &["||"],
     &["&&"],
@@ -29,7 +29,6 @@ impl Parser {
         Ok(expr)
     }
 
-    /// An expression.
     pub(super) fn expression(&mut self) -> Result<Expr> {
         self.nested(|p| {
             let condition = p.binary(0)?;
@@ -44,7 +43,7 @@ impl Parser {
         })
     }
 
-    /// An element of a key set: an expression, a mask, a range, `default` or `_`.
+    /// Element of a key set: an expression, a mask, a range, `default` or `_`.
     pub(super) fn keyset(&mut self) -> Result<Expr> {
         let start = self.peek().span;
         if self.eat_word("default") {
@@ -131,7 +130,7 @@ impl Parser {
         }
     }
 
-    /// An expression without operators or postfixes.
+    /// Primary expression: no operators, no postfixes.
     pub(super) fn primary(&mut self) -> Result<Expr> {
         let token = self.peek().clone();
         let span = token.span;

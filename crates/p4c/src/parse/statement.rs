@@ -23,7 +23,7 @@ const ASSIGNMENTS: &[(&str, &str)] = &[
 ];
 
 impl Parser {
-    /// `{ ... }` with what is before it.
+    /// `{ ... }`, optionally annotated.
     pub(super) fn block(&mut self) -> Result<Stmt> {
         self.annotations()?;
         let start = self.expect("{")?;
@@ -43,7 +43,7 @@ impl Parser {
         Ok(body)
     }
 
-    /// A statement or a local declaration.
+    /// Statement or local declaration.
     pub(super) fn statement(&mut self) -> Result<Stmt> {
         self.nested(|p| {
             let start = p.peek().span;
@@ -101,7 +101,7 @@ impl Parser {
         }
     }
 
-    /// A local variable, constant or instance begins here, not a call or an assignment.
+    /// True if the next tokens start a local variable, constant or instance, not a call or an assignment.
     pub(super) fn is_declaration(&self) -> bool {
         if self.is_word("const") {
             return true;
@@ -121,7 +121,7 @@ impl Parser {
         !self.peek_at(1 + skip).is(".") && !self.is_generic_call()
     }
 
-    /// `T<...>.apply(...)`: a call on a type with arguments.
+    /// True before `T<...>.apply(...)`: a call on a type with type arguments.
     fn is_generic_call(&self) -> bool {
         if !self.peek_at(1).is("<") {
             return false;
@@ -147,7 +147,7 @@ impl Parser {
         Ok(StmtKind::Decl(Box::new(self.variable_like(annotations)?)))
     }
 
-    /// A call or an assignment, without the semicolon.
+    /// Call or assignment without the semicolon.
     fn simple(&mut self) -> Result<StmtKind> {
         let target = self.expression()?;
         if let Some((_, op)) = ASSIGNMENTS.iter().find(|(punct, _)| self.is(punct)) {

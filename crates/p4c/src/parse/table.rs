@@ -88,7 +88,7 @@ impl Parser {
         Ok(entries)
     }
 
-    /// `(a, b)` as two sets, anything else as one.
+    /// `(a, b)` as one key set per element; anything else as a single key set.
     pub(super) fn keyset_tuple(&mut self) -> Result<Vec<Expr>> {
         if self.is("(") {
             let tuple = self.attempt(|p| {

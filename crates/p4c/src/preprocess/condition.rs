@@ -1,11 +1,11 @@
-//! The conditions of `#if` and `#elif`.
+//! Conditions of `#if` and `#elif`.
 
 use crate::lex::{Kind, Token};
 use crate::source::{Diagnostic, Span};
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
-/// Nesting of parentheses and unary operators.
+/// Maximum nesting of parentheses and unary operators.
 const MAX_DEPTH: usize = 200;
 
 /// Replaces `defined X` and `defined(X)` by 0 or 1.
@@ -29,7 +29,7 @@ pub fn resolve_defined(line: &[Token], defined: impl Fn(&str) -> bool, output: &
     }
 }
 
-/// The value of a condition, as C's preprocessor computes it.
+/// Evaluates a condition by the rules of the C preprocessor.
 pub fn evaluate(tokens: &[Token], span: Span) -> Result<bool, Diagnostic> {
     let mut reader = Reader { tokens, at: 0, span, depth: 0 };
     let value = reader.ternary()?;
@@ -46,7 +46,7 @@ struct Reader<'a> {
     depth: usize,
 }
 
-/// Operators, the loosest first.
+/// Binary operators by increasing precedence.
 const LEVELS: &[&[&str]] = &[
     &["||"],
     &["&&"],
@@ -71,7 +71,7 @@ impl Reader<'_> {
         LEVELS[level].iter().find(|op| token.is(op)).map(|op| (*op, 1))
     }
 
-    /// `a ? b : c`, of the lowest precedence.
+    /// `a ? b : c`, the operator of lowest precedence.
     fn ternary(&mut self) -> Result<i64, Diagnostic> {
         let condition = self.binary(0)?;
         if !self.tokens.get(self.at).is_some_and(|token| token.is("?")) {
@@ -92,7 +92,7 @@ impl Reader<'_> {
         Ok(if condition != 0 { yes } else { no })
     }
 
-    /// The rest of a character constant such as `'A'`, after its first quote.
+    /// Rest of a character constant such as `'A'` after the opening quote.
     fn character(&mut self, span: Span) -> Result<i64, Diagnostic> {
         let wrong = || Diagnostic::error(span, "this is not a character constant").help("write one as 'A'");
         let value = match self.tokens.get(self.at).map(|token| &token.kind) {

@@ -1,5 +1,5 @@
-//! Programs that together use every construct of the language and of v1model, each with packets whose
-//! results follow from the specifications. They are compiled from source and run.
+//! Programs that together use every construct of the language and of v1model. Each is compiled and run on
+//! packets whose results follow from the specifications.
 
 use belljar_p4::Program;
 use belljar_p4c::{Options, compile};
@@ -16,7 +16,7 @@ fn programs() -> Vec<PathBuf> {
     list
 }
 
-/// Failures of one program, as a user would read them.
+/// Failures of one program, formatted for the user.
 fn failures(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).expect("the program is readable");
     let script = std::fs::read_to_string(path.with_extension("stf")).expect("the program has a packet test");

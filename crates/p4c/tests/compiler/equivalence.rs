@@ -1,5 +1,5 @@
-//! The programs of the conformance suite behave from source as p4c's JSON of them does: the same packets leave
-//! for random packets and entries. Runs where the suite and a checkout of p4c are (`BELLJAR_P4C`).
+//! Equivalence to p4c: for each program of the conformance suite, our JSON and p4c's yield the same packets
+//! for random packets and entries. Requires the suite and a checkout of p4c (`BELLJAR_P4C`).
 
 use super::conformance::folders;
 use belljar_base::{Seed, SimTime, Stream};
@@ -9,12 +9,12 @@ use belljar_p4::{Program, Switch, SwitchConfig};
 use belljar_p4c::{Options, compile};
 use std::sync::Arc;
 
-/// Packets for each program.
+/// Packets per program.
 const PACKETS: usize = 1_000;
-/// Packets between changes of the entries.
+/// Packets between changes of the table entries.
 const BATCH: usize = 20;
 
-/// Programs whose results depend on reads that P4_16 leaves undefined, with the read.
+/// Programs whose results depend on reads that P4_16 leaves undefined, and the read.
 const UNDEFINED: &[(&str, &str)] = &[
     ("gauntlet_short_circuit-bmv2", "do_function returns its out parameter, to which it gives no value"),
     ("gauntlet_uninitialized_bool_struct-bmv2", "dummy_action gives its out parameters no value"),
@@ -23,7 +23,7 @@ const UNDEFINED: &[(&str, &str)] = &[
 fn bytes(random: &mut Stream, width: u32) -> Vec<u8> {
     let mut value = vec![0; width.div_ceil(8) as usize];
     match random.below(4) {
-        // Small numbers meet other small numbers.
+        // Small values make equal draws likely.
         0 => {
             if let Some(last) = value.last_mut() {
                 *last = random.below(4) as u8;
@@ -39,7 +39,7 @@ fn bytes(random: &mut Stream, width: u32) -> Vec<u8> {
     value
 }
 
-/// A value for a key: drawn, or cut out of a packet, so that lookups hit.
+/// Draws a value for a key: random, or cut out of a packet so that lookups hit.
 fn key_value(random: &mut Stream, width: u32, packets: &[(u16, Vec<u8>)]) -> Vec<u8> {
     let mut value = bytes(random, width);
     if random.below(3) > 0
@@ -78,7 +78,7 @@ fn spec(random: &mut Stream, program: &Program, table: u32) -> Option<(String, V
     Some((info.name, arguments))
 }
 
-/// Draws entries and puts them into both switches; gives the first difference in what they accept.
+/// Draws entries and adds them to both switches; returns the first difference in acceptance.
 fn change_entries(
     random: &mut Stream,
     reference: &mut Switch,
@@ -117,7 +117,7 @@ fn change_entries(
     Ok(())
 }
 
-/// Packets that the packet test of a program sends.
+/// Packets sent by the packet test of a program.
 fn seeds(script: &str) -> Vec<(u16, Vec<u8>)> {
     let mut list = Vec::new();
     for line in script.lines() {
@@ -134,7 +134,7 @@ fn seeds(script: &str) -> Vec<(u16, Vec<u8>)> {
     list
 }
 
-/// A packet: random, or one of the test's with some of it changed.
+/// Draws a packet: random, or a mutation of a test packet.
 fn packet(random: &mut Stream, seeds: &[(u16, Vec<u8>)]) -> (u16, Vec<u8>) {
     let mut draw = |limit: usize| random.below(limit.max(1) as u64) as usize;
     if seeds.is_empty() || draw(5) == 0 {
@@ -181,7 +181,7 @@ fn leaving(switch: &mut Switch, now: SimTime) -> Vec<(u16, Vec<u8>)> {
     list
 }
 
-/// The first difference between two programs, or the number of packets that left both.
+/// First difference between two programs, or the number of packets that left both.
 fn compare(name: &str, reference: Program, own: Program, script: &str) -> Result<usize, String> {
     let mut random = Seed(2_026).stream(&["p4", "equivalence", name]);
     let seeds = seeds(script);

@@ -1,4 +1,4 @@
-//! The P4_16 compiler: programs of our own, and the conformance suite where it is.
+//! Tests of the P4_16 compiler: own programs, and the conformance suite if present.
 
 mod conformance;
 mod constructs;

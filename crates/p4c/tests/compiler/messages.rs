@@ -1,4 +1,4 @@
-//! Messages: the place, the excerpt and the remedy.
+//! Diagnostics: position, excerpt and remedy.
 
 use belljar_p4c::{Options, compile};
 
@@ -125,7 +125,7 @@ fn tables_and_conditions_name_their_lines() {
     assert!(tables > 0 && conditions > 0, "{tables} tables, {conditions} conditions");
 }
 
-/// A v1model program with the given metadata fields and statements of the ingress.
+/// A v1model program with the given metadata fields and ingress statements.
 fn with_metadata(before: &str, fields: &str, ingress: &str) -> String {
     format!(
         "#include <core.p4>

@@ -1,8 +1,8 @@
-//! P4Info of our own programs, where p4c's is known.
+//! P4Info of own programs, compared with known output of p4c.
 
 use belljar_p4c::{Options, compile};
 
-/// A program with these declarations before the blocks, this body of the ingress, and annotations of the package.
+/// Program with the given top-level declarations, ingress body and package annotations.
 fn program(before: &str, ingress: &str, package: &str) -> String {
     format!(
         "#include <core.p4>
@@ -28,7 +28,7 @@ fn info(before: &str, ingress: &str, package: &str) -> String {
     compiled.unwrap_or_else(|error| panic!("{error}")).p4info
 }
 
-/// Asserts that the text has these lines one after another, however they are indented.
+/// Asserts that the text contains these consecutive lines, ignoring indentation.
 fn has(text: &str, wanted: &[&str]) {
     let lines = text.lines().map(str::trim).collect::<Vec<_>>();
     assert!(lines.windows(wanted.len()).any(|lines| lines == wanted), "no {wanted:#?} in\n{text}");

@@ -1,11 +1,11 @@
-//! Damaged sources are refused, or compiled, but never crash the compiler.
+//! Robustness: damaged sources are rejected or compiled, but never crash the compiler.
 
 use belljar_base::{Seed, Stream};
 use belljar_p4c::{Options, compile};
 
 const PROGRAM: &str = include_str!("../programs/router.p4");
 
-/// Pieces that change what follows them.
+/// Tokens that change the meaning of the following text.
 const PIECES: &[&str] = &[
     "(",
     ")",
@@ -58,7 +58,7 @@ const PIECES: &[&str] = &[
     "{#}",
 ];
 
-/// The sources of our own tests: every construct.
+/// Sources of our own tests.
 fn programs() -> Vec<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/constructs");
     let mut files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
@@ -68,7 +68,7 @@ fn programs() -> Vec<String> {
     std::iter::once(PROGRAM.to_string()).chain(texts).collect()
 }
 
-/// One damaged copy: pieces removed, doubled, swapped, put in, or taken from another program.
+/// Mutates a program: pieces are removed, duplicated, swapped, inserted, or taken from another program.
 fn damaged(program: &str, other: &str, random: &mut Stream) -> String {
     let split = |text: &str| {
         text.split_inclusive(|c: char| !c.is_alphanumeric()).map(str::to_string).collect::<Vec<_>>()
@@ -93,14 +93,14 @@ fn damaged(program: &str, other: &str, random: &mut Stream) -> String {
     words.concat()
 }
 
-/// `BELLJAR_FUZZ_ROUNDS` has it go on for longer, with other programs.
+/// `BELLJAR_FUZZ_ROUNDS` sets the number of rounds; further rounds draw other programs.
 #[test]
 fn damaged_programs_never_panic() {
     let rounds = std::env::var("BELLJAR_FUZZ_ROUNDS").ok().map(|rounds| rounds.parse().expect("a number"));
     let (seed, rounds) = rounds.map_or((7, 600), |rounds: u64| (rounds, rounds));
     let mut random = Seed(seed).stream(&["p4", "damage"]);
     let programs = programs();
-    // The programs include files that lie beside them.
+    // The programs include files from this folder.
     let name = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/constructs/damaged.p4");
     let mut compiled = 0;
     for _ in 0..rounds {

@@ -1,7 +1,7 @@
-//! The test programs of p4c, where `BELLJAR_P4C` names a checkout: those that it compiles, and those that it refuses.
-//! `cargo test -p belljar-p4c --test compiler samples -- --nocapture` lists what differs from p4c.
+//! Sample programs of p4c, both valid and invalid; requires `BELLJAR_P4C`, the path of a checkout. `cargo
+//! test -p belljar-p4c --test compiler samples -- --nocapture` lists the differences from p4c.
 
-#![allow(clippy::disallowed_methods)] // Compilers that hang are told by the clock.
+#![allow(clippy::disallowed_methods)] // Real time detects compilers that hang.
 
 use belljar_p4::Program;
 use belljar_p4c::source::{Diagnostics, Severity};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The slowest that a program may be: builds without optimisation are slower.
+/// Time limit per program; builds without optimisation get more.
 const SLOWEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 2 });
 
 fn test_data() -> Option<PathBuf> {
@@ -25,7 +25,7 @@ fn test_data() -> Option<PathBuf> {
     }
 }
 
-/// The programs of a folder, in order of their names.
+/// Programs of a folder, sorted by name.
 fn programs(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let paths = entries.map(|entry| entry.expect("the folder is readable").path());
@@ -59,7 +59,7 @@ fn compile(path: &Path) -> (Outcome, Duration) {
     (outcome, start.elapsed())
 }
 
-/// `f` of every program, by as many threads as there are processors; results in order.
+/// Applies `f` to every program, with one thread per processor; results are in order.
 fn for_each<T: Send>(list: &[PathBuf], f: impl Fn(&Path) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let f = &f;
@@ -81,12 +81,12 @@ fn name(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The first error as `line: message`.
+/// First error, formatted as `line: message`.
 fn first(errors: &Diagnostics) -> String {
     errors.first_error().to_string().lines().next().unwrap_or_default().to_string()
 }
 
-/// At least `percent` of `total`.
+/// Asserts that `good` is at least `percent` of `total`.
 fn enough(what: &str, good: usize, total: usize, percent: usize) {
     eprintln!("{what}: {good} of {total} ({:.1} %)", good as f64 * 100.0 / total.max(1) as f64);
     assert!(total > 100, "there are only {total} programs");
@@ -140,7 +140,7 @@ fn samples_for_v1model_compile_and_pass() {
     enough("packet tests that pass", passed, tested, 95);
 }
 
-/// The lines of the program at which p4c reports errors, the first of them first.
+/// Lines at which p4c reports errors in the program, the first error first.
 fn expected_lines(path: &Path) -> Vec<usize> {
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let output =
@@ -163,7 +163,7 @@ fn errors_are_refused_at_the_same_line() {
     let mut list = programs(&data.join("p4_16_errors"));
     list.retain(|path| !read(path).contains("psa.p4") && !expected_lines(path).is_empty());
     let results = for_each(&list, compile);
-    // The line is that of the error itself, or of another place that the message shows.
+    // The line must be that of the error or of a secondary range in the message.
     let (mut same, mut first_place) = (0, 0);
     let mut broken = Vec::new();
     for (path, (outcome, time)) in list.iter().zip(&results) {

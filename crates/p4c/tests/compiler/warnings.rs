@@ -1,4 +1,4 @@
-//! Warnings: where they are given, where not, and how they are switched off.
+//! Warnings: where they occur and how they are disabled.
 
 use belljar_p4c::source::Severity;
 use belljar_p4c::{Options, compile};
@@ -18,7 +18,7 @@ control C(inout headers_t hdr, inout meta_t meta) { apply {} }
 control D(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr); } }
 ";
 
-/// The warnings of an ingress control with these declarations and this body: name and source text.
+/// Warnings of an ingress control with these declarations and this body: name and source text.
 fn warned(locals: &str, body: &str, options: &Options) -> Vec<(String, String)> {
     let text = format!(
         "{HEAD}\n{locals}\ncontrol I(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t std) {{\n{body}\n}}\n\
@@ -127,7 +127,7 @@ fn warnings_are_switched_off_by_name() {
     let silenced = |name: &str| Options { silenced: vec![name.to_string()], ..Options::default() };
     assert_eq!(warned("", body, &silenced("uninitialized-use")), []);
     assert_eq!(warned("", body, &silenced("shadow")).len(), 1);
-    // Before the declaration, as p4c writes the name and with a hyphen.
+    // `@noWarn` before the declaration accepts p4c's spelling and the hyphenated one.
     for name in ["uninitialized_use", "uninitialized-use"] {
         let locals = format!("@noWarn(\"{name}\")");
         assert_eq!(warned(&locals, body, &Options::default()), []);
