@@ -4,44 +4,46 @@ use crate::unix::UnixSocketInfo;
 use belljar_linux_abi::Errno;
 use belljar_netstack::Stack;
 
-/// A stack with those who are told of changes. The methods are in the modules of what they are about.
+/// Stack with its notification targets, borrowed for one operation. The methods are in the modules of their
+/// subjects.
 pub struct Admin<'a> {
     /// The stack.
     pub net: &'a mut Stack,
-    /// Those who are told, and the sockets that are not the stack's.
+    /// Notification targets, and access to sockets outside the stack.
     pub listeners: &'a mut dyn Listeners,
 }
 
-/// A name of a network in requests.
+/// Reference to a network namespace in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkName {
     /// `IFLA_NET_NS_FD`: a descriptor.
     Descriptor(i32),
-    /// `IFLA_NET_NS_PID`: a process that is in it.
+    /// `IFLA_NET_NS_PID`: a process in the namespace.
     Process(i32),
 }
 
-/// The surroundings of a stack that has Linux's interfaces: netlink sockets that listen to changes, and sockets of families that
-/// are not the stack's.
+/// Environment of a stack with Linux's interfaces: netlink sockets subscribed to changes, and sockets of
+/// families outside the stack.
 pub trait Listeners {
-    /// Gives a message to the members of a netlink group, at once.
+    /// Delivers a message to the members of a netlink multicast group immediately.
     fn announce(&mut self, stack: &mut Stack, group: u32, message: &[u8]);
-    /// Tells packet sockets that their interface has gone down.
+    /// Notifies packet sockets that their interface has gone down.
     fn interface_down(&mut self, stack: &mut Stack, interface: usize);
-    /// Memberships of packet sockets for which an interface hears what is not for it, and all groups.
+    /// Numbers of promiscuous and all-multicast memberships that packet sockets hold on an interface.
     fn memberships(&self, stack: &Stack, interface: usize) -> (u32, u32);
     /// UNIX sockets, for sock_diag.
     fn unix_sockets(&self, stack: &Stack) -> Vec<UnixSocketInfo>;
-    /// The number of the network that a process or a descriptor of the caller's names, if the caller administers that one too.
+    /// Number of the network namespace that a descriptor or process of the caller refers to. Fails unless the
+    /// caller administers that namespace too.
     fn network_named(&self, name: NetworkName) -> Result<u32, Errno>;
-    /// True if another network than the stack's has an interface of this name.
+    /// True if another network namespace has an interface of this name.
     fn has_interface(&self, network: u32, name: &str) -> bool;
-    /// Counts something that was asked for and is not supported.
+    /// Counts an unsupported request.
     fn warn(&mut self, text: String);
 }
 
 impl Admin<'_> {
-    /// Gives a message to the members of a group.
+    /// Multicasts a message to a netlink group.
     pub(crate) fn announce(&mut self, group: u32, message: &[u8]) {
         self.listeners.announce(self.net, group, message);
     }

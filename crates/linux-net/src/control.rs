@@ -1,5 +1,5 @@
-//! Control messages, cmsg(3), and what those of one datagram ask for, ip(7), ipv6(7), udp(7): those of a level that is not the
-//! sender's are ignored.
+//! Ancillary data, cmsg(3): decoding of the options for one datagram, ip(7), ipv6(7), udp(7). Messages of a
+//! level that the sender does not support are ignored.
 
 use belljar_linux_abi::socket::{In6Pktinfo, InPktinfo};
 use belljar_linux_abi::{Errno, c};
@@ -8,19 +8,20 @@ use belljar_netstack::udp::{CmsgContext, SendOptions, UDP_SEGMENT};
 use std::net::{IpAddr, Ipv6Addr};
 use zerocopy::FromBytes;
 
-/// A control message as `sendmsg` is given it, cmsg(3).
+/// Control message passed to `sendmsg`, cmsg(3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlMessage {
     /// `cmsg_level`.
     pub level: i32,
     /// `cmsg_type`.
     pub type_: i32,
-    /// The data behind the header.
+    /// Data after the header.
     pub data: Vec<u8>,
 }
 
 impl ControlMessage {
-    /// `EINVAL` for one of level `SOL_SOCKET` that says nothing, or in too few bytes (`__sock_cmsg_send` of Linux).
+    /// Validates a message of level `SOL_SOCKET`: `EINVAL` for an unknown type or a wrong length
+    /// (`__sock_cmsg_send` in Linux).
     pub fn check_socket_level(&self) -> Result<(), Errno> {
         /// `SO_TIMESTAMPING_NEW`.
         const TIMESTAMPING_NEW: i32 = 65;
@@ -37,12 +38,12 @@ impl ControlMessage {
 /// `IP_PROTOCOL`, of `include/uapi/linux/in.h`.
 const IP_PROTOCOL: i32 = 52;
 
-/// A number that is exactly an `int`.
+/// Value of a message with exactly an `int`.
 fn number(control: &ControlMessage) -> Result<i32, Errno> {
     control.data[..].try_into().map(i32::from_ne_bytes).map_err(|_| Errno::EINVAL)
 }
 
-/// A number of one byte in an `int`; -1 is for the socket's own.
+/// Byte value in an `int`; `None` for -1, the socket's setting.
 fn byte_or_own(control: &ControlMessage) -> Result<Option<u8>, Errno> {
     match number(control)? {
         -1 => Ok(None),
@@ -50,7 +51,7 @@ fn byte_or_own(control: &ControlMessage) -> Result<Option<u8>, Errno> {
     }
 }
 
-/// Reads them: `EINVAL` for what it does not know of a level that the sender has.
+/// Decodes the options; `EINVAL` for an unknown type of a level that the sender supports.
 pub fn read_options(messages: &[ControlMessage], by: CmsgContext) -> Result<SendOptions, Errno> {
     let mut options = SendOptions::default();
     for control in messages {
@@ -70,7 +71,7 @@ pub fn read_options(messages: &[ControlMessage], by: CmsgContext) -> Result<Send
     Ok(options)
 }
 
-/// `ip_cmsg_send` of Linux.
+/// Decodes a message of level `IPPROTO_IP`, `ip_cmsg_send` in Linux.
 fn read_v4(
     options: &mut SendOptions,
     control: &ControlMessage,
@@ -93,14 +94,14 @@ fn read_v4(
             Ok(0) | Err(_) => return Err(Errno::EINVAL),
             Ok(ttl) => options.ttl = Some(ttl),
         },
-        // It is that of the socket, but where a program writes the header itoptions.
+        // Without effect, except where a program writes the header itself.
         IP_PROTOCOL if (1..=255).contains(&number(control)?) => {}
         _ => return Err(Errno::EINVAL),
     }
     Ok(())
 }
 
-/// `ip6_datagram_send_ctl` of Linux, without extension headers.
+/// Decodes a message of level `IPPROTO_IPV6`, `ip6_datagram_send_ctl` in Linux, without extension headers.
 fn read_v6(options: &mut SendOptions, control: &ControlMessage) -> Result<(), Errno> {
     match control.type_ {
         c::IPV6_TCLASS => options.tos = byte_or_own(control)?,
@@ -111,7 +112,7 @@ fn read_v6(options: &mut SendOptions, control: &ControlMessage) -> Result<(), Er
     Ok(())
 }
 
-/// `IPV6_PKTINFO`; over IPv4 its address is one of IPv4, too.
+/// Decodes `IPV6_PKTINFO`; over IPv4, the address must be an IPv4 address.
 fn read_pktinfo6(options: &mut SendOptions, control: &ControlMessage, over_v4: bool) -> Result<(), Errno> {
     let (info, _) = In6Pktinfo::read_from_prefix(&control.data).map_err(|_| Errno::EINVAL)?;
     let ip = address::canonical(Ipv6Addr::from(info.addr).into());
@@ -122,7 +123,7 @@ fn read_pktinfo6(options: &mut SendOptions, control: &ControlMessage, over_v4: b
     options.interface = u32::try_from(info.ifindex).ok().filter(|index| *index != 0);
     Ok(())
 }
-/// The interface that a message is to leave by (`IP_PKTINFO`), of control messages.
+/// Outgoing interface index given by `IP_PKTINFO`.
 pub fn outgoing_interface(messages: &[ControlMessage]) -> Option<u32> {
     let info = messages.iter().find(|m| (m.level, m.type_) == (c::IPPROTO_IP, c::IP_PKTINFO))?;
     let index = u32::from_ne_bytes(info.data.get(..4)?.try_into().ok()?);

@@ -1,27 +1,27 @@
-//! Counters of interfaces, as `/proc/net/dev` and rtnetlink show them.
+//! Interface counters for `/proc/net/dev` and rtnetlink.
 
 use belljar_net::{Counters, DropReason};
 use belljar_netstack::Stack;
 use belljar_netstack::interface::{Attachment, Interface};
 use belljar_netstack::tun::TunCounters;
 
-/// What an interface has counted.
+/// Counters of an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounters {
     /// Bytes and packets received.
     pub received: (u64, u64),
     /// Bytes and packets sent.
     pub sent: (u64, u64),
-    /// Packets dropped on the way out.
+    /// Packets dropped on transmission.
     pub dropped_out: u64,
-    /// Packets of the adapter that cannot be.
+    /// Invalid packets received by the adapter.
     pub errors_in: u64,
-    /// Packets for which the adapter had no room.
+    /// Packets dropped for lack of room in the adapter.
     pub missed: u64,
 }
 
 impl InterfaceCounters {
-    /// Those of an interface.
+    /// Counters of an interface of `net`.
     pub fn of(net: &Stack, interface: &Interface) -> InterfaceCounters {
         match interface.attachment {
             Attachment::Loopback => {
@@ -40,7 +40,7 @@ impl InterfaceCounters {
                 }
             }
             Attachment::Tun(n) | Attachment::Tap(n) => {
-                // What is told of an interface that goes is made when its device has gone.
+                // The notification of a removed interface is built after its device has gone.
                 let counters = net.tuns.get(n).map_or(TunCounters::default(), |tun| tun.counters);
                 let swap = |(packets, bytes): (u64, u64)| (bytes, packets);
                 InterfaceCounters {
@@ -64,7 +64,7 @@ impl InterfaceCounters {
         }
     }
 
-    /// `struct rtnl_link_stats64`, of 24 numbers.
+    /// `struct rtnl_link_stats64`, 24 counters.
     pub fn link_stats64(&self) -> [u64; 24] {
         let mut all = [0; 24];
         all[..4].copy_from_slice(&[self.received.1, self.sent.1, self.received.0, self.sent.0]);

@@ -1,11 +1,11 @@
-//! `SIOCETHTOOL`: what the driver of an adapter says of it. The caller copies the structures in and out.
+//! `SIOCETHTOOL`: driver information of an adapter. The caller copies the structures in and out.
 
 use belljar_linux_abi::Errno;
 use belljar_netstack::Stack;
 use belljar_netstack::adapter::Adapter;
 use belljar_netstack::interface::Interface;
 
-/// Requests, `ETHTOOL_*`, by the first number of their structures.
+/// Requests, `ETHTOOL_*`, the first field of their structures.
 mod request {
     pub const GDRVINFO: u32 = 0x03;
     pub const GLINK: u32 = 0x0a;
@@ -16,14 +16,14 @@ mod request {
     pub const GSSET_INFO: u32 = 0x37;
 }
 
-/// `ETH_SS_STATS`: the set of strings that are the names of counts.
+/// `ETH_SS_STATS`: the string set with the names of the statistics.
 const SET_STATS: u32 = 1;
 /// `ETH_GSTRING_LEN`.
 const STRING: usize = 32;
-/// Numbers of `struct ethtool_coalesce`.
+/// Number of fields of `struct ethtool_coalesce`.
 const COALESCE: usize = 23;
 
-/// The bytes of a request's structure that are read before it is answered.
+/// Number of bytes of a request's structure to read before [`answer`].
 pub fn head_len(number: u32) -> usize {
     match number {
         request::GSSET_INFO => 16,
@@ -32,10 +32,10 @@ pub fn head_len(number: u32) -> usize {
     }
 }
 
-/// The answer to a request, whose structure begins with these bytes: what is to be written over it.
+/// Answers a request whose structure begins with `head`; returns the bytes to write over it.
 ///
 /// # Errors
-/// `EOPNOTSUPP` for an interface without an adapter, and for what its driver cannot do.
+/// `EOPNOTSUPP` for an interface without an adapter, and for a request that its driver does not support.
 pub fn answer(net: &Stack, interface: &Interface, head: &[u8]) -> Result<Vec<u8>, Errno> {
     let adapter = net.adapter(interface).ok_or(Errno::EOPNOTSUPP)?;
     let word = |at: usize| {
@@ -50,7 +50,7 @@ pub fn answer(net: &Stack, interface: &Interface, head: &[u8]) -> Result<Vec<u8>
         request::GCOALESCE => {
             let interval = adapter.interrupt_interval.ok_or(Errno::EOPNOTSUPP)?;
             let mut all = [0; COALESCE];
-            // Reception and transmission share the interrupt.
+            // Receive and transmit share the interrupt.
             let micros = (interval.as_nanos() / 1_000) as u32;
             (all[0], all[1], all[5]) = (number, micros, micros);
             words(&all)
@@ -84,11 +84,11 @@ pub fn answer(net: &Stack, interface: &Interface, head: &[u8]) -> Result<Vec<u8>
 /// `struct ethtool_drvinfo`.
 fn driver_info(adapter: &Adapter) -> Vec<u8> {
     let mut all = request::GDRVINFO.to_ne_bytes().to_vec();
-    // Driver, version, version of the firmware, place on the bus, version of the expansion ROM.
+    // Driver, driver version, firmware version, bus address, expansion ROM version.
     for text in [adapter.driver, env!("CARGO_PKG_VERSION"), "", &adapter.bus, ""] {
         put_text(&mut all, text, 32);
     }
-    // Reserved bytes and private flags; counts; lengths of self-tests, EEPROM and registers.
+    // Reserved bytes and private flags; number of statistics; lengths of self-test, EEPROM and registers.
     all.extend([0; 12 + 4]);
     all.extend((adapter.statistics.len() as u32).to_ne_bytes());
     all.extend([0; 12]);

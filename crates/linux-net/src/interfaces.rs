@@ -1,4 +1,4 @@
-//! Changes of interfaces and addresses by the administrator, by rtnetlink or `ioctl`, with notifications to listeners.
+//! Administrative changes of interfaces and addresses by rtnetlink or `ioctl`, with their notifications.
 
 use crate::Admin;
 use crate::netlink::group;
@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// `ETH_MIN_MTU`.
 pub(crate) const LEAST_MTU: u32 = 68;
 
-/// Flags that an administrator may set, beside `IFF_UP`.
+/// Flags that an administrator can set, besides `IFF_UP`.
 const SETTABLE: i32 = c::IFF_DEBUG
     | c::IFF_NOTRAILERS
     | c::IFF_NOARP
@@ -28,7 +28,7 @@ const SETTABLE: i32 = c::IFF_DEBUG
     | c::IFF_ALLMULTI;
 
 impl Admin<'_> {
-    /// Sets the `IFF_*` of an interface that may be set (`__dev_change_flags`).
+    /// Sets the changeable `IFF_*` flags of an interface (`__dev_change_flags`).
     pub(crate) fn set_flags(&mut self, number: usize, flags: u32) {
         let interface = &mut self.net.interfaces[number];
         let changed = (interface.lasting_flags() ^ flags) & SETTABLE as u32;
@@ -40,7 +40,7 @@ impl Admin<'_> {
         self.set_interface_up(number, flags & c::IFF_UP as u32 != 0);
     }
 
-    /// Takes an interface into use or out of it; its routes go and come with it.
+    /// Brings an interface up or down, and adds or removes its routes.
     pub fn set_interface_up(&mut self, number: usize, up: bool) {
         if self.net.interfaces[number].up == up {
             return;
@@ -57,7 +57,7 @@ impl Admin<'_> {
                 self.routes_of(number).into_iter().filter(|route| !before.contains(route)).collect();
             new.iter().for_each(|(prefix, metric, route)| self.announce_route(*prefix, *metric, route, true));
         } else {
-            // As on Linux nobody is told of routes that go with their interface but those to its networks.
+            // As on Linux, only the removal of connected routes is notified.
             for (prefix, metric, route) in self.routes_of(number) {
                 if route.protocol == protocol::KERNEL {
                     self.announce_route(prefix, metric, &route, false);
@@ -77,7 +77,7 @@ impl Admin<'_> {
         self.tell_carrier(number);
     }
 
-    /// `lo` has its addresses whenever it comes up, as on Linux.
+    /// Assigns the loopback address when `lo` comes up, as Linux does.
     fn address_loopback(&mut self) {
         if self.net.interfaces[LO].addresses.is_empty() {
             let own = InterfaceAddress { ip: Ipv4Addr::LOCALHOST, len: 8 };
@@ -96,7 +96,7 @@ impl Admin<'_> {
             .collect()
     }
 
-    /// Takes an interface away for good, and with an end of a pair the other one.
+    /// Deletes an interface permanently, and for one end of a veth pair its peer.
     pub fn remove_interface(&mut self, number: usize) {
         let attachment = self.net.interfaces[number].attachment;
         self.withdraw_interface(number);
@@ -109,7 +109,7 @@ impl Admin<'_> {
         }
     }
 
-    /// Takes an interface away.
+    /// Deletes an interface from the stack.
     pub fn withdraw_interface(&mut self, number: usize) {
         for own in self.net.interfaces[number].addresses.clone() {
             self.announce_address(number, &own, false);
@@ -123,9 +123,8 @@ impl Admin<'_> {
         self.net.igmp.forget(number);
     }
 
-    /// Sets the longest packet that an interface carries: `EINVAL` for what it cannot be.
-    /// Gives an interface another hardware address: `EADDRNOTAVAIL` for that of a group or none, `EINVAL` for one of another
-    /// length.
+    /// Changes the hardware address of an interface: `EADDRNOTAVAIL` for a multicast or zero address,
+    /// `EINVAL` for a wrong length.
     pub(crate) fn set_mac(&mut self, number: usize, bytes: &[u8]) -> Result<(), Errno> {
         let mac: [u8; 6] = bytes.try_into().map_err(|_| Errno::EINVAL)?;
         if mac[0] & 1 != 0 || mac == [0; 6] {
@@ -135,6 +134,7 @@ impl Admin<'_> {
         Ok(())
     }
 
+    /// Sets the MTU of an interface in bytes: `EINVAL` if it is out of range.
     pub(crate) fn set_mtu(&mut self, number: usize, mtu: u32) -> Result<(), Errno> {
         let loopback = self.net.interfaces[number].attachment == Attachment::Loopback;
         if !(LEAST_MTU..=if loopback { 65_536 } else { 65_535 }).contains(&mtu) {
@@ -144,7 +144,7 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// Gives an interface one more address, for ever or for a time, and a route to its network.
+    /// Adds an address to an interface, permanently or with a lifetime, and its connected route.
     pub(crate) fn insert_address(
         &mut self,
         number: usize,
@@ -159,7 +159,7 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// Routes to the networks of an interface's addresses that there are not yet.
+    /// Adds the missing connected routes of an interface's addresses.
     fn connect_networks(&mut self, number: usize) {
         let interface = &self.net.interfaces[number];
         if !interface.up || number == LO || interface.attachment == Attachment::Graph {
@@ -174,7 +174,7 @@ impl Admin<'_> {
         }
     }
 
-    /// Gives an address another metric: the route to its network moves to it, if there is one. Of other attributes nothing changes.
+    /// Changes the metric of an address, and of its connected route if there is one. Other attributes stay.
     pub(crate) fn change_metric(&mut self, number: usize, own: InterfaceAddress, given: &AddressAttributes) {
         let metric = given.metric;
         let before = self.net.set_address_metric(number, own, metric, given.origin);
@@ -196,8 +196,9 @@ impl Admin<'_> {
         }
     }
 
-    /// Takes an address away; the routes from that address go with it, and if it is a primary one its secondary ones, unless
-    /// they are promoted. With the last address go the IPv4 routes by the interface. `EADDRNOTAVAIL` if it has not got the address.
+    /// Deletes an address with the routes that use it as their source. Deleting a primary address deletes its
+    /// secondary addresses unless they are promoted. With the last address, the interface's IPv4 routes are
+    /// deleted. `EADDRNOTAVAIL` if the interface lacks the address.
     pub(crate) fn delete_address(&mut self, number: usize, own: InterfaceAddress) -> Result<(), Errno> {
         if !self.net.interfaces[number].addresses.contains(&own) {
             return Err(Errno::EADDRNOTAVAIL);
@@ -217,7 +218,8 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// Takes one address away with the routes from it; a secondary one may become primary by that.
+    /// Deletes a single address and the routes with it as their source; returns the secondary address
+    /// promoted to primary.
     fn take_address(&mut self, number: usize, own: InterfaceAddress) -> Option<InterfaceAddress> {
         let message = self.address_message(number, &own, c::RTM_DELADDR, (0, 0, 0));
         let network = self.net.address_network(number, &own);
@@ -227,7 +229,7 @@ impl Admin<'_> {
             self.net.set_lifetime(number, own.ip.into(), None);
         }
         self.announce(group::IPV4_ADDRESS, &message);
-        // Of an IP address that the host has elsewhere too, the route to the network alone goes.
+        // If the host has the same IP address elsewhere, only the connected route is deleted.
         let elsewhere = self.net.interface_of(own.ip).is_some();
         for (prefix, at, route) in self.routes_of(number) {
             let is_own = route.protocol == protocol::KERNEL && route.source == Some(own.ip);

@@ -1,5 +1,5 @@
-//! `ioctl(2)` requests on interfaces, routes and neighbours, as `ifconfig`, `route` and `arp` make them, netdevice(7). The
-//! caller copies the structures in and out.
+//! `ioctl(2)` requests on interfaces, routes and neighbours, as made by `ifconfig`, `route` and `arp`,
+//! netdevice(7). The caller copies the structures in and out.
 
 use crate::Admin;
 use belljar_linux_abi::{Errno, c};
@@ -29,23 +29,23 @@ pub const VLAN_LEN: usize = 56;
 pub mod request {
     /// Flags.
     pub const GIFFLAGS: u64 = 0x8913;
-    /// The first address.
+    /// First address.
     pub const GIFADDR: u64 = 0x8915;
-    /// The address of the other end.
+    /// Peer address.
     pub const GIFDSTADDR: u64 = 0x8917;
-    /// The broadcast address.
+    /// Broadcast address.
     pub const GIFBRDADDR: u64 = 0x8919;
-    /// The netmask of the first address.
+    /// Netmask of the first address.
     pub const GIFNETMASK: u64 = 0x891b;
     /// The metric.
     pub const GIFMETRIC: u64 = 0x891d;
     /// The MTU.
     pub const GIFMTU: u64 = 0x8921;
-    /// The hardware address.
+    /// Hardware address.
     pub const GIFHWADDR: u64 = 0x8927;
-    /// The index.
+    /// Interface index.
     pub const GIFINDEX: u64 = 0x8933;
-    /// The length of the queue.
+    /// Transmit queue length.
     pub const GIFTXQLEN: u64 = 0x8942;
     /// Adds a route.
     pub const ADDRT: u64 = 0x890b;
@@ -65,17 +65,17 @@ pub mod request {
     pub const SIFNAME: u64 = 0x8923;
     /// Sets the hardware address.
     pub const SIFHWADDR: u64 = 0x8924;
-    /// Sets the length of the queue.
+    /// Sets the transmit queue length.
     pub const SIFTXQLEN: u64 = 0x8943;
     /// Removes a neighbour.
     pub const DARP: u64 = 0x8953;
-    /// Shows a neighbour.
+    /// Reads a neighbour.
     pub const GARP: u64 = 0x8954;
     /// Adds a neighbour.
     pub const SARP: u64 = 0x8955;
 }
 
-/// True if a request changes something, or is about a neighbour.
+/// True if the request makes a change or concerns a neighbour.
 pub fn is_change(number: u64) -> bool {
     use request::*;
     matches!(
@@ -96,7 +96,7 @@ pub fn is_change(number: u64) -> bool {
     )
 }
 
-/// True if a request asks for a property of one interface.
+/// True if the request reads a property of one interface.
 pub fn is_question(number: u64) -> bool {
     use request::*;
     matches!(
@@ -119,13 +119,13 @@ fn name_of(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// The interface whose name stands before the colon of a label.
+/// Interface of a label, whose name precedes the colon.
 fn labelled_interface(stack: &Stack, label: &[u8]) -> Result<usize, Errno> {
     let name = label.split(|byte| *byte == b':').next().unwrap_or(label);
     stack.interface_by_name(name).ok_or(Errno::ENODEV)
 }
 
-/// The first address of an interface that has a label: one of none has the interface's name.
+/// First address of an interface with this label; the default label is the interface's name.
 fn labelled(stack: &Stack, interface: usize, label: &[u8]) -> Option<InterfaceAddress> {
     let has = |own: &&InterfaceAddress| label_of(stack, interface, own).as_bytes() == label;
     stack.interfaces[interface].addresses.iter().find(has).copied()
@@ -143,14 +143,14 @@ fn ip_of(bytes: &[u8]) -> Result<Ipv4Addr, Errno> {
     Ok(Ipv4Addr::new(bytes[4], bytes[5], bytes[6], bytes[7]))
 }
 
-/// The length of the prefix that a netmask stands for: `EINVAL` if it has holes.
+/// Prefix length of a netmask: `EINVAL` if it is not contiguous.
 fn prefix_len(mask: Ipv4Addr) -> Result<u8, Errno> {
     let bits = u32::from(mask);
     let len = bits.leading_ones();
     if bits.checked_shl(len).unwrap_or(0) != 0 { Err(Errno::EINVAL) } else { Ok(len as u8) }
 }
 
-/// A request that changes one interface, with its `struct ifreq`.
+/// Executes a request that changes an interface, with its `struct ifreq`.
 pub fn change_interface(admin: &mut Admin<'_>, number: u64, entry: &[u8; IFREQ_LEN]) -> Result<(), Errno> {
     let (name, value) = entry.split_at(NAME_LEN);
     let name = name_of(name);
@@ -179,7 +179,7 @@ pub fn change_interface(admin: &mut Admin<'_>, number: u64, entry: &[u8; IFREQ_L
             admin.announce_address(interface, &own, true);
             return Ok(());
         }
-        // It is said, and nothing else: queues are as the experiment has them.
+        // The length is stored and reported; queues are as the experiment configures them.
         request::SIFTXQLEN => {
             let length = u32::try_from(word).map_err(|_| Errno::EINVAL)?;
             admin.net.interfaces[interface].settings.queue_len = Some(length);
@@ -193,7 +193,7 @@ pub fn change_interface(admin: &mut Admin<'_>, number: u64, entry: &[u8; IFREQ_L
     Ok(())
 }
 
-/// Classes of addresses, which `SIOCSIFADDR` still goes by (`inet_abc_len`).
+/// Prefix length of the address class, which `SIOCSIFADDR` still uses (`inet_abc_len`).
 fn class_len(ip: Ipv4Addr) -> u8 {
     match ip.octets()[0] {
         0 => 0,
@@ -205,7 +205,8 @@ fn class_len(ip: Ipv4Addr) -> u8 {
 }
 
 impl Admin<'_> {
-    /// `SIOCSIFADDR`: takes the place of the first address with this label; 0.0.0.0 takes it away. The interface goes up.
+    /// `SIOCSIFADDR`: replaces the first address with this label, or deletes it if `ip` is 0.0.0.0. Brings
+    /// the interface up.
     fn set_labelled_address(&mut self, interface: usize, name: &[u8], ip: Ipv4Addr) -> Result<(), Errno> {
         if let Some(old) = labelled(self.net, interface, name) {
             if old.ip == ip {
@@ -225,8 +226,8 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// `SIOCSIFNETMASK`: the first address with this label is put in again, with all else that it has. Its broadcast address
-    /// changes with the mask if it was that of the old one.
+    /// `SIOCSIFNETMASK`: reinserts the first address with this label with another prefix length, keeping its
+    /// attributes. A broadcast address derived from the old mask is derived anew.
     fn set_labelled_netmask(&mut self, interface: usize, name: &[u8], len: u8) -> Result<(), Errno> {
         let old = labelled(self.net, interface, name).ok_or(Errno::EADDRNOTAVAIL)?;
         let mut given = self.net.address_attributes(interface, &old);
@@ -259,13 +260,14 @@ impl Admin<'_> {
     }
 }
 
-/// The address of the name of a route's device in a `struct rtentry`, if it names one.
+/// Guest address of the device name in a `struct rtentry`, if there is one.
 pub fn device_name_at(entry: &[u8; RTENTRY_LEN]) -> Option<u64> {
     let at = u64::from_ne_bytes(entry[88..96].try_into().expect("eight bytes"));
     (at != 0).then_some(at)
 }
 
-/// Adds or removes the route of a `struct rtentry`. `device` is the name at [`device_name_at`], or the error of reading it.
+/// Adds or removes the route of a `struct rtentry`. `device` is the name at [`device_name_at`], or the error
+/// of reading it.
 pub fn change_route(
     admin: &mut Admin<'_>,
     add: bool,
@@ -293,7 +295,7 @@ pub fn change_route(
         Some(name) => Some(admin.net.interface_by_name(name_of(&name?)).ok_or(Errno::ENODEV)?),
     };
     let gateway = if flags & RTF_GATEWAY != 0 { Some(ip_of(&entry[24..40])?) } else { None };
-    // One more than the metric, since 0 once meant that there is none.
+    // The field is the metric plus one; 0 stands for none.
     let metric = u32::try_from(metric - 1).unwrap_or(0);
     if !add {
         let found = admin.net.routes.iter().find(|(p, m, route)| {
@@ -327,7 +329,7 @@ pub fn change_route(
     Ok(())
 }
 
-/// A request about the neighbour of a `struct arpreq`, which `GARP` fills in.
+/// Executes a request on the neighbour of a `struct arpreq`; `GARP` fills it in.
 pub fn neighbour(stack: &mut Stack, number: u64, entry: &mut [u8; ARPREQ_LEN]) -> Result<(), Errno> {
     const ATF_COM: i32 = 2;
     const ATF_PERM: i32 = 4;
@@ -363,7 +365,7 @@ pub fn neighbour(stack: &mut Stack, number: u64, entry: &mut [u8; ARPREQ_LEN]) -
     }
 }
 
-/// `IFF_*` of an interface.
+/// `IFF_*` flags of an interface.
 pub fn interface_flags(interface: &Interface) -> u32 {
     const LOWER_UP: i32 = 0x10000;
     let up = if interface.up { c::IFF_UP } else { 0 };
@@ -395,15 +397,15 @@ pub fn list_interfaces(stack: &Stack) -> Vec<u8> {
     list
 }
 
-/// `SIOCGIFNAME`: the name at the start of the `struct ifreq` of the interface with this index.
+/// `SIOCGIFNAME`: the name field of the `struct ifreq` for the interface with this index.
 pub fn interface_name(stack: &Stack, index: u32) -> Result<[u8; NAME_LEN], Errno> {
     let interface = stack.interface_by_index(index).ok_or(Errno::ENODEV)?;
     let entry = ifreq(&stack.interfaces[interface].name);
     Ok(*entry.first_chunk().expect("longer than a name"))
 }
 
-/// `SIOCGIFVLAN`: the number of a VLAN's interface, or the name of the one below it, in a `struct vlan_ioctl_args`. `EINVAL` for
-/// what is no VLAN, and for changes.
+/// `SIOCGIFVLAN`: writes the VLAN id, or the name of the underlying interface, to a `struct vlan_ioctl_args`.
+/// `EINVAL` for other interfaces and for requests that change something.
 pub fn ask_vlan(stack: &Stack, entry: &mut [u8; VLAN_LEN]) -> Result<(), Errno> {
     const GET_REALDEV_NAME: i32 = 8;
     const GET_VID: i32 = 9;
@@ -424,7 +426,7 @@ pub fn ask_vlan(stack: &Stack, entry: &mut [u8; VLAN_LEN]) -> Result<(), Errno> 
     Ok(())
 }
 
-/// Fills in a `struct ifreq` with a property of the interface that it names.
+/// Fills in a `struct ifreq` with a property of the interface it names.
 pub fn ask_interface(admin: &Admin<'_>, number: u64, entry: &mut [u8; IFREQ_LEN]) -> Result<(), Errno> {
     use request::*;
     let end = entry[..NAME_LEN].iter().position(|b| *b == 0).unwrap_or(NAME_LEN);
@@ -455,7 +457,7 @@ pub fn ask_interface(admin: &Admin<'_>, number: u64, entry: &mut [u8; IFREQ_LEN]
         GIFHWADDR => {
             put(&[&interface.hardware_type().to_ne_bytes()[..], &interface.mac].concat());
         }
-        // GIFMETRIC: 0, which the kernel takes for 1.
+        // GIFMETRIC: 0, which stands for 1.
         _ => {}
     }
     Ok(())

@@ -1,30 +1,30 @@
-//! `struct sockaddr_ll`: where a frame comes from, or goes to.
+//! `struct sockaddr_ll`: link-layer source or destination of a frame.
 
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::address::{self, RawAddress};
 
-/// The length of a `struct sockaddr_ll`.
+/// Length of `struct sockaddr_ll` in bytes.
 pub const LEN: usize = 20;
 
-/// A link-level address.
+/// Link-layer address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkAddress {
-    /// The ethertype.
+    /// Ethertype.
     pub protocol: u16,
-    /// The interface's index; 0: none.
+    /// Interface index; 0 for none.
     pub index: u32,
     /// `ARPHRD_*`.
     pub hardware_type: u16,
-    /// `PACKET_HOST` and its kin.
+    /// Packet type, `PACKET_HOST` and others.
     pub packet_type: u8,
-    /// Length of the hardware address, in bytes.
+    /// Length of the hardware address in bytes.
     pub halen: u8,
-    /// The hardware address.
+    /// Hardware address.
     pub address: [u8; 8],
 }
 
 impl LinkAddress {
-    /// Reads one: `EINVAL` if it is too short or of another family.
+    /// Decodes a `struct sockaddr_ll`: `EINVAL` if it is too short or of another family.
     pub fn parse(raw: &[u8]) -> Result<LinkAddress, Errno> {
         if raw.len() < LEN || address::family(raw)? != c::AF_PACKET {
             return Err(Errno::EINVAL);
@@ -40,7 +40,7 @@ impl LinkAddress {
             address,
         })
     }
-    /// Its bytes.
+    /// Encodes the `struct sockaddr_ll`.
     pub fn emit(&self) -> RawAddress {
         let mut raw = RawAddress::new();
         raw.extend_from_slice(&(c::AF_PACKET as u16).to_ne_bytes());
@@ -57,7 +57,7 @@ impl LinkAddress {
         self.address = [0; 8];
         self.address[..address.len()].copy_from_slice(address);
     }
-    /// The hardware address of six bytes.
+    /// First six bytes of the hardware address.
     pub fn mac(&self) -> [u8; 6] {
         self.address[..6].try_into().expect("six bytes")
     }

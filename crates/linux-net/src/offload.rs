@@ -1,13 +1,13 @@
-//! Segments and checksums that a program leaves to the kernel: `struct virtio_net_hdr` before a packet that
-//! it writes (`IFF_VNET_HDR`).
+//! Segmentation and checksums offloaded by a program: the `struct virtio_net_hdr` before a packet that it
+//! writes (`IFF_VNET_HDR`).
 
 use belljar_linux_abi::Errno;
 use belljar_wire::checksum;
 
-/// The length of `struct virtio_net_hdr`.
+/// Length of `struct virtio_net_hdr` in bytes.
 pub const HEADER_LEN: usize = 10;
-/// `TUN_F_CSUM`, `TUN_F_TSO4`, `TUN_F_TSO6` and `TUN_F_TSO_ECN`, with which a program says what it can take;
-/// it is given nothing of that.
+/// `TUN_F_CSUM`, `TUN_F_TSO4`, `TUN_F_TSO6` and `TUN_F_TSO_ECN`, the offloads that a program can accept; none
+/// is used towards it.
 pub const KNOWN: u64 = 0x1 | 0x2 | 0x4 | 0x8;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
 const NEEDS_CHECKSUM: u8 = 1;
@@ -16,10 +16,10 @@ const GSO_NONE: u8 = 0;
 const GSO_TCP4: u8 = 1;
 const GSO_TCP6: u8 = 4;
 const GSO_ECN: u8 = 0x80;
-/// TCP's flags that only the last segment keeps: FIN and PSH.
+/// TCP flags that only the last segment carries: FIN and PSH.
 const LAST_ONLY: u8 = 0x01 | 0x08;
 
-/// The offloaded work that is left to be done on a packet (`virtio_net_hdr`).
+/// Offloads requested for a packet (`virtio_net_hdr`).
 #[derive(Clone, Copy, Debug)]
 pub struct VirtioNetHeader {
     flags: u8,
@@ -30,7 +30,7 @@ pub struct VirtioNetHeader {
 }
 
 impl VirtioNetHeader {
-    /// Reads one: `EINVAL` if it is too short or of a kind that nobody has offered.
+    /// Decodes the header: `EINVAL` if it is too short or of an unsupported type.
     pub fn parse(bytes: &[u8]) -> Result<VirtioNetHeader, Errno> {
         let bytes = bytes.get(..HEADER_LEN).ok_or(Errno::EINVAL)?;
         let word = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
@@ -45,12 +45,12 @@ impl VirtioNetHeader {
         if !known || header.kind != GSO_NONE && header.segment == 0 { Err(Errno::EINVAL) } else { Ok(header) }
     }
 
-    /// The packets that a packet stands for; its IP header begins at `ip`.
+    /// Packets that result from the offloads; the IP header of `packet` begins at `ip`.
     pub fn packets(&self, packet: &[u8], ip: usize) -> Result<Vec<Vec<u8>>, Errno> {
         if self.kind == GSO_NONE {
             let mut packet = packet.to_vec();
             if self.flags & NEEDS_CHECKSUM != 0 {
-                // What is there is the sum of the pseudo header.
+                // The field holds the sum of the pseudo header.
                 let at = self.checksum_start + self.checksum_offset;
                 if at + 2 > packet.len() {
                     return Err(Errno::EINVAL);
@@ -63,7 +63,7 @@ impl VirtioNetHeader {
         self.segments(packet, ip)
     }
 
-    /// TCP segments of `segment` bytes each.
+    /// Splits a packet into TCP segments of `segment` bytes.
     fn segments(&self, packet: &[u8], ip: usize) -> Result<Vec<Vec<u8>>, Errno> {
         let v4 = self.kind == GSO_TCP4;
         let ip_len = match packet.get(ip) {

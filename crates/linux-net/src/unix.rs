@@ -1,37 +1,37 @@
-//! UNIX sockets as others see them: in `/proc/net/unix` and by sock_diag(7).
+//! UNIX sockets as listed in `/proc/net/unix` and by sock_diag(7).
 
 use crate::proc::{ESTABLISHED, LISTEN};
 use belljar_netstack::SocketKey;
 use std::fmt::Write;
 
-/// A UNIX socket as it is listed.
+/// UNIX socket as listed.
 #[derive(Clone, Debug)]
 pub struct UnixSocketInfo {
-    /// The socket.
+    /// Key of the socket.
     pub key: SocketKey,
     /// `SOCK_STREAM`, `SOCK_DGRAM` or `SOCK_SEQPACKET`.
     pub type_: i32,
-    /// The number that TCP has for such a state.
+    /// State number of the corresponding TCP state.
     pub state: u8,
-    /// Its inode; 0 for a connection that has not been accepted, which no file stands for.
+    /// Inode number; 0 for a connection that has not been accepted.
     pub inode: u64,
-    /// Its name: a path with the zero behind it, or an abstract name with the zero before it.
+    /// Name: a path with its NUL byte, or an abstract name with its leading NUL byte.
     pub name: Option<Vec<u8>>,
-    /// Inode and device of the file that a path names.
+    /// Inode and device of the file that the path names.
     pub file: Option<(u64, u64)>,
-    /// The peer's inode.
+    /// Inode number of the peer.
     pub peer: Option<u64>,
-    /// The inodes of those who wait to be accepted.
+    /// Inode numbers of the sockets that wait to be accepted.
     pub waiting: Vec<u64>,
-    /// Bytes to be read, or how many wait to be accepted.
+    /// Unread bytes, or the number of connections that wait to be accepted.
     pub receive_queue: usize,
-    /// Bytes charged for messages that have not been read, or how many may wait to be accepted.
+    /// Bytes charged for unread messages, or the backlog.
     pub send_queue: usize,
-    /// Bits: the receiving end is shut, the sending end is.
+    /// Shutdown bits: 1 for receiving, 2 for sending.
     pub shut: u8,
-    /// Its owner's user id.
+    /// User id of the owner.
     pub uid: u32,
-    /// Number of sockets that have it as their peer.
+    /// Number of sockets whose peer it is.
     pub peers: usize,
 }
 
@@ -59,7 +59,7 @@ pub fn proc_net_unix(sockets: &[UnixSocketInfo]) -> String {
             socket.inode
         );
         text.extend(line.into_bytes());
-        // A zero before an abstract name, and any in it, is shown as `@`.
+        // The NUL bytes of an abstract name are shown as `@`.
         if let Some(name) = &socket.name {
             let path = name.first() != Some(&0);
             let shown = if path { &name[..name.len() - 1] } else { &name[..] };

@@ -3,23 +3,22 @@
 use belljar_linux_abi::{Errno, c};
 use belljar_netstack::address::RawAddress;
 
-/// The length of `sun_family`, which comes before the path.
+/// Length of `sun_family`, which precedes the path, in bytes.
 const FAMILY: usize = 2;
 /// `sizeof(sun_path)`.
 const PATH_MAX: usize = 108;
 
-/// The name of a UNIX socket.
+/// Name of a UNIX socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnixAddress {
-    /// A path as the program gave it.
+    /// Path as given by the program.
     Path(Vec<u8>),
-    /// A name in the abstract namespace, without its leading zero byte.
+    /// Name in the abstract namespace, without its leading NUL byte.
     Abstract(Vec<u8>),
 }
 
 impl UnixAddress {
-    /// Reads a `struct sockaddr_un` of the length given; `None` for one that holds nothing but the
-    /// family.
+    /// Decodes a `struct sockaddr_un` of the given length; `None` if it holds only the family.
     pub fn parse(raw: &[u8]) -> Result<Option<UnixAddress>, Errno> {
         if raw.len() < FAMILY || raw.len() > FAMILY + PATH_MAX {
             return Err(Errno::EINVAL);
@@ -36,7 +35,7 @@ impl UnixAddress {
             }
         })
     }
-    /// As `getsockname` shows it; a socket without a name has a family alone.
+    /// Encodes the address for `getsockname`; an unnamed socket has only the family.
     pub fn raw(address: Option<&UnixAddress>) -> RawAddress {
         let mut raw = RawAddress::from_slice(&(c::AF_UNIX as u16).to_le_bytes());
         match address {

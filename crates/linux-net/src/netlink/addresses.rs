@@ -21,20 +21,20 @@ const IFA_F_DADFAILED: u8 = 0x08;
 const IFA_F_NODAD: u8 = 0x02;
 const IFA_F_DEPRECATED: u8 = 0x20;
 const IFA_F_TEMPORARY: u8 = 0x01;
-/// Of IPv4; the same bit.
+/// Secondary IPv4 address; the bit is also `IFA_F_TEMPORARY`.
 const IFA_F_SECONDARY: u8 = 0x01;
 const IFA_F_NOPREFIXROUTE: u32 = 0x200;
-/// Of an address that a router has announced: temporary ones are made beside it.
+/// IPv6 prefix announced by a router, for which temporary addresses are created.
 const IFA_F_MANAGETEMPADDR: u32 = 0x100;
 const IFA_F_HOMEADDRESS: u32 = 0x10;
-/// Flags of IPv6 addresses that are told as they were given.
+/// Flags of IPv6 addresses that are reported as they were set.
 const LASTING_FLAGS6: u32 =
     IFA_F_NODAD as u32 | IFA_F_HOMEADDRESS | IFA_F_MANAGETEMPADDR | IFA_F_NOPREFIXROUTE;
 /// `IFA_CACHEINFO`.
 const IFA_CACHEINFO: u16 = 6;
-/// The length of `struct ifaddrmsg`.
+/// Length of `struct ifaddrmsg` in bytes.
 const IFADDRMSG: usize = 8;
-/// Flags of addresses without effect here.
+/// Address flags that have no effect here.
 const UNKNOWN_FLAGS: [(u32, &str); 3] = [
     (IFA_F_HOMEADDRESS, "IFA_F_HOMEADDRESS"),
     (IFA_F_MANAGETEMPADDR, "IFA_F_MANAGETEMPADDR"),
@@ -45,13 +45,13 @@ const IFA_FLAGS: u16 = 8;
 const IFA_RT_PRIORITY: u16 = 9;
 const IFA_PROTO: u16 = 11;
 
-/// The flags that a request gives to an address: the attribute has all of them, the header those of one byte.
+/// Flags of an address in a request: the attribute if present, else the eight bits of the header.
 fn flags_given(request: &Request<'_>) -> Result<u32, Errno> {
     let of_header = request.body.get(2).map_or(0, |flags| (*flags).into());
     Ok(request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(of_header))
 }
 
-/// Who has made an address, as a request says.
+/// Protocol (`IFA_PROTO`) that created an address, from a request.
 fn origin_given(request: &Request<'_>) -> u8 {
     request.attribute(IFADDRMSG, IFA_PROTO).and_then(|value| value.first().copied()).unwrap_or(0)
 }
@@ -76,7 +76,8 @@ impl Admin<'_> {
         messages
     }
 
-    /// A message of `kind` about an address; `to` is its sequence number, flags and receiver's port id.
+    /// Message of type `kind` about an address; `to` is the sequence number, the flags and the receiver's
+    /// port id.
     pub(crate) fn address_message(
         &self,
         number: usize,
@@ -115,8 +116,8 @@ impl Admin<'_> {
         message.attribute(IFA_CACHEINFO, &cache).finish()
     }
 
-    /// The flags of an address by its lifetime, and its `struct ifa_cacheinfo`. One that routers announce is valid for as long as
-    /// they say.
+    /// Flags of an address that follow from its lifetime, and its `struct ifa_cacheinfo`. An autoconfigured
+    /// address has the lifetime announced by the router.
     fn stage(&self, number: usize, ip: IpAddr, announced: Option<SimTime>) -> (u8, Vec<u8>) {
         let lifetime = self.net.lifetime(number, ip);
         let valid = lifetime.map_or(SimTime::MAX, |lifetime| lifetime.valid);
@@ -134,11 +135,11 @@ impl Admin<'_> {
             SimTime::MAX => u32::MAX,
             until => until.since(now.min(until)).as_secs_f64() as u32,
         };
-        // When it was made and changed is not kept.
+        // Creation and update times are not recorded.
         (state, [left(preferred).to_ne_bytes(), left(valid).to_ne_bytes(), [0; 4], [0; 4]].concat())
     }
 
-    /// `ip addr add`.
+    /// Handles `ip addr add`.
     pub(crate) fn add_address(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let flags = request.number(IFADDRMSG, IFA_FLAGS)?.unwrap_or(0);
         for (_, name) in UNKNOWN_FLAGS.into_iter().filter(|(flag, _)| flags & flag != 0) {
@@ -162,8 +163,8 @@ impl Admin<'_> {
         })
     }
 
-    /// The interface, the address and its attributes that a request gives. One with a peer is alone at its own end: what it
-    /// stands for is at the other.
+    /// Interface, address and attributes of a request. An address with a peer has no network at its own end;
+    /// the prefix is that of the peer.
     fn address_given(
         &self,
         request: &Request<'_>,
@@ -203,13 +204,14 @@ impl Admin<'_> {
         Ok((number, InterfaceAddress { ip, len: if peer.is_some() { 32 } else { len } }, given))
     }
 
-    /// True if a request changes what is there already: `ip addr change` and `replace`, as DHCP clients renew an address.
+    /// True if the request replaces an existing address: `ip addr change` and `replace`, as DHCP clients do
+    /// on renewal.
     fn is_replaced(&self, request: &Request<'_>) -> bool {
         let flags = i32::from(request.flags);
         flags & c::NLM_F_REPLACE != 0 && flags & c::NLM_F_EXCL == 0
     }
 
-    /// The lifetime of an address that is given; `None`: for ever. `EINVAL` for one that cannot be.
+    /// Lifetime in a request; `None` for an unlimited one. `EINVAL` if it is invalid.
     fn lifetime_given(&self, request: &Request<'_>) -> Result<Option<Lifetime>, Errno> {
         let Some(cache) = request.attribute(IFADDRMSG, IFA_CACHEINFO) else { return Ok(None) };
         let (Some(preferred), Some(valid)) = (cache.first_chunk::<4>(), cache.get(4..8)) else {
@@ -229,13 +231,13 @@ impl Admin<'_> {
         Ok(Some(lifetime).filter(|_| preferred != u32::MAX))
     }
 
-    /// The lifetime of an address is over.
+    /// Deletes an address whose valid lifetime has ended.
     pub fn address_expired(&mut self, number: usize, ip: IpAddr) {
         let interface = &self.net.interfaces[number];
         match ip {
             IpAddr::V4(ip) => {
                 let own = interface.addresses.iter().find(|own| own.ip == ip).copied();
-                // It is there.
+                // The address exists.
                 let _ = own.map(|own| self.delete_address(number, own));
             }
             IpAddr::V6(ip) => {
@@ -247,7 +249,7 @@ impl Admin<'_> {
         }
     }
 
-    /// An address is still valid, but no longer preferred.
+    /// Handles the end of an address's preferred lifetime: it becomes deprecated.
     pub fn address_deprecated(&mut self, number: usize, ip: IpAddr) {
         let interface = &self.net.interfaces[number];
         match ip {
@@ -267,7 +269,7 @@ impl Admin<'_> {
         }
     }
 
-    /// `ip addr del`: the routes from that address go with it.
+    /// Handles `ip addr del`: deletes the address and the routes with it as their source.
     pub(crate) fn remove_address(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         if i32::from(request.body.first().copied().unwrap_or(0)) == c::AF_INET6 {
             let number = self.net.interface_by_index(request.word(4)?).ok_or(Errno::ENODEV)?;
@@ -280,7 +282,7 @@ impl Admin<'_> {
         self.delete_address(number, own).map_err(Refusal::from)
     }
 
-    /// The first address that is like what a request names (`inet_rtm_deladdr` of Linux).
+    /// First address that matches a deletion request (`inet_rtm_deladdr` in Linux).
     fn address_to_remove(
         &self,
         request: &Request<'_>,
@@ -304,14 +306,15 @@ impl Admin<'_> {
         Ok(self.net.interfaces[number].addresses.iter().find(like).copied())
     }
 
-    /// Tells who wants to know that an interface has an address, or has it no more.
+    /// Notifies the netlink group of a new or deleted address.
     pub(crate) fn announce_address(&mut self, number: usize, own: &InterfaceAddress, new: bool) {
         let kind = if new { c::RTM_NEWADDR } else { c::RTM_DELADDR };
         let message = self.address_message(number, own, kind, (0, 0, 0));
         self.announce(group::IPV4_ADDRESS, &message);
     }
 
-    /// A message of `kind` about an IPv6 address; `to` is its sequence number, flags and receiver's port id.
+    /// Message of type `kind` about an IPv6 address; `to` is the sequence number, the flags and the
+    /// receiver's port id.
     fn address_message6(
         &self,
         number: usize,
@@ -389,7 +392,7 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// The attributes that a request gives to an IPv6 address.
+    /// Attributes of an IPv6 address in a request.
     fn attributes_given6(
         &self,
         request: &Request<'_>,

@@ -1,19 +1,20 @@
-//! The attributes of rtnetlink's requests for changes, each with what comes of it. A request is looked through before anything is
-//! changed: what is not done is refused, or passed over with a warning where a network works without.
+//! Attributes of rtnetlink requests for changes, and the handling of each. A request is checked before
+//! anything is changed: an unsupported attribute is refused, or ignored with a warning where a network works
+//! without it.
 
 use super::message::Request;
 use super::refusal::{Refusal, refusal};
 use crate::Admin;
 use belljar_linux_abi::Errno;
 
-/// Treatment of an attribute.
+/// Handling of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handling {
-    /// It has its effect.
+    /// Supported.
     Done,
-    /// The kernel says it, and nobody asks for it.
+    /// Sent by the kernel only; ignored in requests.
     Ignored,
-    /// It is passed over, with a warning.
+    /// Ignored, with a warning.
     Counted,
     /// The request is refused, with a warning.
     Refused,
@@ -21,13 +22,13 @@ pub enum Handling {
 
 use Handling::{Counted, Done, Ignored, Refused};
 
-/// A kind of request: what it is about, the length of its family's header, and its attributes in the order of their numbers,
-/// from 1 on.
+/// Kind of request: its subject, the length of its family header in bytes, and its attributes in order of
+/// number, from 1.
 pub struct RequestKind {
     what: &'static str,
     header: usize,
     attributes: &'static [(&'static str, Handling)],
-    /// Those that are done here besides, where the attributes are another kind's.
+    /// Attributes that this kind supports beyond the inherited `attributes`.
     done: &'static [&'static str],
 }
 
@@ -165,7 +166,7 @@ pub const LINK: RequestKind = RequestKind {
     ],
 };
 
-/// The same of a request for a new interface, which has a kind and may lie upon another one.
+/// `IFLA_*` of a request for a new interface, which has a kind and may have an underlying interface.
 pub const NEW_LINK: RequestKind =
     RequestKind { what: "new interfaces", done: &["IFLA_LINK", "IFLA_LINKINFO"], ..LINK };
 
@@ -194,8 +195,8 @@ pub const NEIGHBOUR: RequestKind = RequestKind {
 };
 
 impl Admin<'_> {
-    /// Refuses a request with an attribute that is not done, and warns of those that are passed over. What is beyond the
-    /// attributes that Linux has is nothing to Linux either.
+    /// Refuses a request with an unsupported attribute, and warns of ignored ones. Numbers above those of
+    /// Linux are ignored, as Linux ignores them.
     pub(crate) fn look_through(&mut self, request: &Request<'_>, kind: &RequestKind) -> Result<(), Refusal> {
         let mut refused = false;
         for number in request.attributes(kind.header) {

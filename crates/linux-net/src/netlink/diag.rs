@@ -1,6 +1,6 @@
-//! `NETLINK_SOCK_DIAG`, sock_diag(7): sockets of TCP, UDP and UDP-Lite, and those of UNIX (`unix_diag`), as `ss` lists them, with the filters that it gives
-//! (`include/uapi/linux/inet_diag.h`). For other families there is no answer, as in a kernel without their
-//! modules, and `ss` reads `/proc/net` instead.
+//! `NETLINK_SOCK_DIAG`, sock_diag(7): TCP, UDP, UDP-Lite and UNIX (`unix_diag`) sockets, as `ss` lists them,
+//! with its filters (`include/uapi/linux/inet_diag.h`). Requests for other families fail as on a kernel
+//! without their modules, and `ss` reads `/proc/net` instead.
 
 use super::Requester;
 use super::message::{ACK, DONE, DUMP, MULTI, Message, Request};
@@ -18,50 +18,50 @@ use std::net::{IpAddr, SocketAddr};
 /// `SOCK_DIAG_BY_FAMILY`, `SOCK_DESTROY`.
 pub(super) const BY_FAMILY: u16 = 20;
 const DESTROY: u16 = 21;
-/// The length of `struct inet_diag_req_v2`, and where its `struct inet_diag_sockid` begins.
+/// Length of `struct inet_diag_req_v2` in bytes, and the offset of its `struct inet_diag_sockid`.
 const REQUEST: usize = 56;
 const ID_AT: usize = 8;
 /// `INET_DIAG_REQ_BYTECODE`.
 const BYTECODE: u16 = 1;
-/// Attributes that an answer may have; a request names them as bits, from 1 on.
+/// Optional attributes of an answer; a request selects them by bits, from 1.
 const MEMINFO: u16 = 1;
 const INFO: u16 = 2;
 const CONG: u16 = 4;
 const TOS: u16 = 5;
 const SKMEMINFO: u16 = 7;
-/// The attribute that says that a socket of IPv6 takes nothing of IPv4: always there where that can matter.
+/// `INET_DIAG_SKV6ONLY`, always present where it applies.
 const SKV6ONLY: u16 = 11;
-/// Messages go together in datagrams of about so many bytes, which fit into what programs read at once.
+/// Maximum size of a datagram in bytes into which messages are packed, as programs read at once.
 const DATAGRAM: usize = 8_192;
 
-/// A socket as one answer shows it.
+/// Socket as reported to `ss` and in `/proc/net`.
 #[derive(Clone, Debug)]
 pub struct InetSocketInfo {
-    /// The socket.
+    /// Key of the socket.
     pub key: SocketKey,
     /// `AF_INET` or `AF_INET6`.
     pub domain: i32,
-    /// Its own address.
+    /// Local address.
     pub local: SocketAddr,
-    /// The other end's.
+    /// Remote address.
     pub remote: SocketAddr,
-    /// The number of its state, as in `/proc/net/tcp`.
+    /// State number, as in `/proc/net/tcp`.
     pub state: u8,
-    /// Bytes not acknowledged, or how many connections may wait at a listening socket.
+    /// Unacknowledged bytes, or the backlog of a listening socket.
     pub send_queue: usize,
-    /// Bytes not read, or how many connections wait.
+    /// Unread bytes, or the number of connections waiting to be accepted.
     pub receive_queue: usize,
-    /// 0 when no program has it any more.
+    /// Inode number; 0 if no program holds the socket.
     pub inode: u64,
-    /// Its owner's user id.
+    /// User id of the owner.
     pub uid: u32,
     /// True if the program chose the port.
     pub port_chosen: bool,
-    /// Datagrams lost for want of room.
+    /// Datagrams dropped for lack of buffer space.
     pub drops: u64,
 }
 
-/// The selector of a request beside family and protocol.
+/// Selector of a request besides family and protocol.
 struct Query<'a> {
     states: u32,
     source_port: u16,
@@ -70,7 +70,7 @@ struct Query<'a> {
 }
 
 impl Admin<'_> {
-    /// The datagrams that answer `requests` sent to a socket of `NETLINK_SOCK_DIAG`.
+    /// Answers the requests sent to a `NETLINK_SOCK_DIAG` socket; returns the datagrams.
     pub fn answer_diag(&mut self, requests: &[u8], asker: Requester) -> Vec<Vec<u8>> {
         let port = asker.port;
         let mut answers = Vec::new();
@@ -149,7 +149,7 @@ impl Admin<'_> {
             && passes(query.bytecode, socket, &self.net.sockets[socket.key.0].options)?)
     }
 
-    /// The number of the timer that runs, how often it has gone off in a row, and the milliseconds until it does.
+    /// Running timer: its number, consecutive expirations, and milliseconds to the next.
     fn diag_timer(&self, key: SocketKey) -> (u8, u8, u32) {
         let SocketKind::Tcp(tcp) = &self.net.sockets[key.0].kind else { return (0, 0, 0) };
         let Role::Connection(connection) = &tcp.role else { return (0, 0, 0) };
@@ -157,7 +157,7 @@ impl Admin<'_> {
         (timer, retries, at.since(self.net.clock.local()).as_millis() as u32)
     }
 
-    /// `struct inet_diag_msg` and the attributes that were asked for.
+    /// `struct inet_diag_msg` with the selected attributes.
     fn diag_message(
         &mut self,
         socket: &InetSocketInfo,
@@ -181,7 +181,7 @@ impl Admin<'_> {
             head.extend(octets);
         }
         let (received, queued) = (socket.receive_queue as u32, socket.send_queue as u32);
-        // Interface, cookie, when a timer expires, the queues, owner, inode.
+        // Interface, cookie, timer expiration, queues, owner, inode.
         for word in [device, serial, 0, expires, received, queued, socket.uid, socket.inode as u32] {
             head.extend(word.to_ne_bytes());
         }
@@ -199,7 +199,7 @@ impl Admin<'_> {
             && matches!(socket.state, LISTEN | CLOSE)
             && let Some(options) = self.net.sockets[socket.key.0].ip_options()
         {
-            // As on Linux an address of IPv6 alone makes it so (`inet6_bind`).
+            // As on Linux, binding to an IPv6 address implies it (`inet6_bind`).
             let own = matches!(socket.local.ip(), IpAddr::V6(ip) if !ip.is_unspecified() && ip.to_ipv4_mapped().is_none());
             message = message.attribute(SKV6ONLY, &[(options.v6_only || own).into()]);
         }
@@ -223,12 +223,12 @@ impl Admin<'_> {
     }
 }
 
-/// Numbers as the value of an attribute.
+/// Attribute value of native-endian words.
 pub(crate) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// Messages in datagrams of a moderate size.
+/// Packs messages into datagrams of moderate size.
 fn together(messages: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut datagrams: Vec<Vec<u8>> = Vec::new();
     for message in messages {
@@ -240,7 +240,7 @@ fn together(messages: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     datagrams
 }
 
-/// An address as a socket of this family has it.
+/// Address as shown for a socket of this family; IPv4 addresses are mapped for IPv6.
 fn octets(domain: i32, ip: IpAddr) -> Vec<u8> {
     match ip {
         IpAddr::V4(v4) if domain == c::AF_INET6 => v4.to_ipv6_mapped().octets().to_vec(),
@@ -248,7 +248,7 @@ fn octets(domain: i32, ip: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The two ends that a request for one socket names.
+/// Endpoints in a request for one socket.
 struct Ends {
     ports: (u16, u16),
     source: Vec<u8>,
@@ -269,7 +269,7 @@ impl Ends {
             && self.source == octets(socket.domain, socket.local.ip())
             && self.destination == octets(socket.domain, socket.remote.ip())
     }
-    /// True if what comes for these ends arrives at a socket without another end.
+    /// True if a packet between these endpoints reaches an unconnected socket.
     fn may_reach(&self, socket: &InetSocketInfo) -> bool {
         let local = socket.local.ip();
         socket.remote.port() == 0
@@ -278,7 +278,7 @@ impl Ends {
     }
 }
 
-/// Operations of the filter language: `INET_DIAG_BC_*`.
+/// Opcodes of the filter language, `INET_DIAG_BC_*`.
 mod op {
     pub const NOP: u8 = 0;
     pub const JMP: u8 = 1;
@@ -295,8 +295,8 @@ mod op {
     pub const DESTINATION_EQ: u8 = 12;
 }
 
-/// Runs a filter: it goes on by `yes` bytes where an operation's condition holds, else by `no`, and lets the
-/// socket pass that brings it exactly to its end. `EINVAL` for a filter that goes astray.
+/// Runs a filter: it advances by `yes` bytes if an operation's condition holds, else by `no`, and accepts the
+/// socket if it stops exactly at its end. `EINVAL` for an invalid jump.
 fn passes(
     bytecode: &[u8],
     socket: &InetSocketInfo,
@@ -307,7 +307,7 @@ fn passes(
         let rest = &bytecode[at..];
         let [code, yes, low, high, operand @ ..] = rest else { return Err(Errno::EINVAL) };
         let no = u16::from_ne_bytes([*low, *high]);
-        // Ports are compared with the `no` of a second operation.
+        // A port is in the `no` field of a second operation.
         let port = || match operand {
             [_, _, low, high, ..] => Ok(u16::from_ne_bytes([*low, *high])),
             _ => Err::<u16, Errno>(Errno::EINVAL),
@@ -342,7 +342,7 @@ fn passes(
     Ok(at == bytecode.len())
 }
 
-/// `struct inet_diag_hostcond`: family, length of the prefix, port (-1: any), address.
+/// Evaluates a `struct inet_diag_hostcond`: family, prefix length, port (-1 for any), address.
 fn is_at(domain: i32, end: SocketAddr, condition: &[u8]) -> Result<bool, Errno> {
     let Some(([family, len, _, _, port @ ..], prefix)) = condition.split_first_chunk::<8>() else {
         return Err(Errno::EINVAL);

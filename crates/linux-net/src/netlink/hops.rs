@@ -1,4 +1,5 @@
-//! Next hops in requests and messages about routes: as attributes, as a `struct rtnexthop` each, or as the number of an object.
+//! Next hops in requests and messages about routes: as attributes, as `struct rtnexthop` entries, or as the
+//! id of a next-hop object.
 
 use super::Announced;
 use super::message::{Request, attribute};
@@ -10,26 +11,26 @@ use belljar_net::routes::{NextHop, RouteKind};
 use belljar_netstack::{Stack, interface_index};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The length of `struct rtnexthop`.
+/// Length of `struct rtnexthop` in bytes.
 const RTNEXTHOP: usize = 8;
-/// The number of a next-hop object.
+/// `RTA_NH_ID`: the id of a next-hop object.
 pub(super) const RTA_NH_ID: u16 = 30;
 /// `RTA_VIA`: a gateway of any family, as a `struct rtvia`.
 const RTA_VIA: u16 = 18;
-/// The gateway is taken to be on the link, whatever the addresses are.
+/// `RTNH_F_ONLINK`: the gateway is taken to be on the link, whatever its address.
 pub(super) const RTNH_F_ONLINK: u8 = 4;
 
-/// A next-hop object that a request names, and the route that it makes.
+/// Next-hop object that a request names, resolved for a route.
 pub(super) struct NamedObject<A> {
-    /// Its number.
+    /// Object id.
     pub(super) id: u32,
-    /// The kind of its route.
+    /// Route type that the object implies.
     pub(super) kind: RouteKind,
-    /// The next hops of its route.
+    /// Next hops of the object.
     pub(super) hops: Vec<NextHop<A>>,
 }
 
-/// The next-hop object that a request names.
+/// Looks up the next-hop object that a request names.
 pub(super) fn object_named<A: Announced>(
     net: &Stack,
     request: &Request<'_>,
@@ -49,7 +50,7 @@ pub(super) fn object_named<A: Announced>(
     }
 }
 
-/// The next hops that a request names.
+/// Decodes the next hops of a request.
 pub(super) fn next_hops<A: Announced>(
     net: &Stack,
     request: &Request<'_>,
@@ -67,7 +68,7 @@ pub(super) fn next_hops<A: Announced>(
             weighted.push((next_hop(net, gateway, (index != 0).then_some(index), on_link)?, weight));
             several = several.get(len.next_multiple_of(4)..).unwrap_or_default();
         }
-        // A hop of weight n stands n times among those of which each flow takes one.
+        // A hop of weight n occurs n times in the list from which each flow selects one.
         let hops = weighted.into_iter().flat_map(|(hop, weight)| std::iter::repeat_n(hop, weight));
         return Ok(hops.collect());
     }
@@ -78,7 +79,8 @@ pub(super) fn next_hops<A: Announced>(
     }
 }
 
-/// The gateway among the attributes of a route or next hop: `RTA_GATEWAY` is of the route's family, `RTA_VIA` of an IPv4 route of any.
+/// Gateway among the attributes of a route or next hop: `RTA_GATEWAY` has the route's family, `RTA_VIA` of an
+/// IPv4 route has any.
 pub(super) fn gateway<A: Announced>(attributes: &[u8]) -> Result<Option<IpAddr>, Refusal> {
     let plain = attribute(attributes, c::RTA_GATEWAY);
     let Some(via) = attribute(attributes, RTA_VIA) else {
@@ -104,7 +106,7 @@ pub(super) fn gateway<A: Announced>(attributes: &[u8]) -> Result<Option<IpAddr>,
     }
 }
 
-/// The attribute for a gateway of a route: `RTA_VIA` if an IPv4 route has one of IPv6.
+/// Gateway attribute of a route: `RTA_VIA` for an IPv6 gateway of an IPv4 route, else `RTA_GATEWAY`.
 pub(super) fn gateway_attribute(gateway: IpAddr, v4: bool) -> (u16, Vec<u8>) {
     match gateway {
         IpAddr::V6(ip) if v4 => (RTA_VIA, [&(c::AF_INET6 as u16).to_ne_bytes()[..], &ip.octets()].concat()),
@@ -112,7 +114,7 @@ pub(super) fn gateway_attribute(gateway: IpAddr, v4: bool) -> (u16, Vec<u8>) {
     }
 }
 
-/// A next hop by a gateway, a device or both; without one of them there is `ENODEV`.
+/// Next hop by gateway, device or both. `ENODEV` if both are missing.
 pub(super) fn next_hop<A: Announced>(
     net: &Stack,
     gateway: Option<IpAddr>,
@@ -120,7 +122,7 @@ pub(super) fn next_hop<A: Announced>(
     on_link: bool,
 ) -> Result<NextHop<A>, Refusal> {
     if let (Some(IpAddr::V6(router)), true) = (gateway, A::AF == c::AF_INET) {
-        // As without the IPv6 module.
+        // As on a kernel without the IPv6 module.
         if !net.v6.on {
             return Err(Errno::EAFNOSUPPORT.into());
         }
@@ -158,7 +160,7 @@ pub(super) fn hop_flags<A: Announced>(hop: &NextHop<A>) -> u8 {
     if hop.on_link { RTNH_F_ONLINK } else { 0 }
 }
 
-/// A `struct rtnexthop` with its gateway, of this weight.
+/// Encodes a `struct rtnexthop` with its gateway and this weight.
 pub(super) fn hop_bytes<A: Announced>(hop: &NextHop<A>, weight: usize) -> Vec<u8> {
     let gateway = hop.router().map(|ip| gateway_attribute(ip, A::AF == c::AF_INET));
     let attribute = gateway.as_ref().map_or(0, |(_, gateway)| 4 + gateway.len());

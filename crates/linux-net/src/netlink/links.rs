@@ -22,7 +22,7 @@ const IFLA_IFALIAS: u16 = 20;
 const IFLA_GROUP: u16 = 27;
 const IFLA_PROMISCUITY: u16 = 30;
 const IFLA_ALLMULTI: u16 = 61;
-/// The longest alias (`IFALIASZ` without its end).
+/// Maximum length of an alias (`IFALIASZ` without the NUL).
 const ALIAS_MAX: usize = 255;
 const IFLA_STATS64: u16 = 23;
 /// Values of `IFLA_OPERSTATE`.
@@ -30,7 +30,7 @@ const IF_OPER_UNKNOWN: u8 = 0;
 const IF_OPER_DOWN: u8 = 2;
 const IF_OPER_LOWERLAYERDOWN: u8 = 3;
 const IF_OPER_UP: u8 = 6;
-/// The length of `struct ifinfomsg`.
+/// Length of `struct ifinfomsg` in bytes.
 pub(super) const IFINFOMSG: usize = 16;
 
 impl Admin<'_> {
@@ -43,7 +43,7 @@ impl Admin<'_> {
         self.link_named(request).map(|interface| vec![message(interface)])
     }
 
-    /// The interface that a request is about, by index or by name.
+    /// Interface that a request names, by index or name.
     pub(crate) fn link_named(&self, request: &Request<'_>) -> Result<usize, Errno> {
         let index = request.body.get(4..8).ok_or(Errno::EINVAL)?;
         let index = u32::from_ne_bytes(index.try_into().expect("four bytes"));
@@ -58,7 +58,7 @@ impl Admin<'_> {
         found.ok_or(Errno::ENODEV)
     }
 
-    /// `RTM_NEWLINK`: what an interface is like.
+    /// `RTM_NEWLINK` message that describes an interface.
     pub(crate) fn link(&self, number: usize, sequence: u32, flags: u16, port: u32) -> Vec<u8> {
         self.link_message(c::RTM_NEWLINK, number, (sequence, flags, port))
     }
@@ -124,7 +124,8 @@ impl Admin<'_> {
         .finish()
     }
 
-    /// `ip link set`: the flags, the MTU, the hardware address and others. Of a group, if a request names no interface.
+    /// Handles `ip link set`: flags, MTU, hardware address and others. Without an interface, the request
+    /// applies to a group.
     pub(crate) fn change_link(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let named = request.word(4)? != 0 || request.attribute(IFINFOMSG, c::IFLA_IFNAME).is_some();
         let group = request.number(IFINFOMSG, IFLA_GROUP)?;
@@ -187,7 +188,7 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// Sets of an interface what a request says, but for its name and network.
+    /// Applies a request to an interface, except name and network namespace.
     fn set_link(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {
         if let Some(mtu) = request.number(IFINFOMSG, c::IFLA_MTU)? {
             let words = match mtu as usize > self.net.interfaces[number].mtu {
@@ -203,7 +204,7 @@ impl Admin<'_> {
         let (flags, change) = (request.word(8)?, request.word(12)?);
         if flags != 0 || change != 0 {
             let before = interface_flags(&self.net.interfaces[number]);
-            // Without a mask, as old programs ask, all of them count.
+            // Without a change mask, as from old programs, all flags apply.
             let flags = if change == 0 { flags } else { flags & change | before & !change };
             self.set_flags(number, flags);
         }
@@ -211,7 +212,7 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// Sets the group, the length of the queue and the alias that a request gives.
+    /// Sets the group, queue length and alias in a request.
     pub(super) fn set_link_settings(&mut self, request: &Request<'_>, number: usize) -> Result<(), Refusal> {
         let alias = request.attribute(IFINFOMSG, IFLA_IFALIAS);
         let alias = alias.map(|alias| alias.strip_suffix(&[0]).unwrap_or(alias));
@@ -229,13 +230,13 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// Tells who wants to know that an interface is no more.
+    /// Notifies the netlink group that an interface was deleted.
     pub(crate) fn link_gone(&mut self, number: usize) {
         let message = self.link_message(c::RTM_DELLINK, number, (0, 0, 0));
         self.announce(group::LINK, &message);
     }
 
-    /// Tells who wants to know that an interface has changed.
+    /// Notifies the netlink group that an interface has changed.
     pub fn link_changed(&mut self, number: usize) {
         let message = self.link(number, 0, 0, 0);
         self.announce(group::LINK, &message);

@@ -1,8 +1,8 @@
-//! Netlink messages as bytes, netlink(7): a header, a family's header, attributes.
+//! Encoding of netlink messages, netlink(7): header, family header, attributes.
 
 use belljar_linux_abi::Errno;
 
-/// The length of `struct nlmsghdr`.
+/// Length of `struct nlmsghdr` in bytes.
 pub const HEADER_LEN: usize = 16;
 /// `NLM_F_MULTI`.
 pub const MULTI: u16 = 2;
@@ -19,14 +19,14 @@ pub const ERROR: u16 = 2;
 /// `NLMSG_DONE`.
 pub const DONE: u16 = 3;
 
-/// `NLA_TYPE_MASK`: without the flags that some programs set for nested attributes.
+/// `NLA_TYPE_MASK`: an attribute type without the flags of nested attributes.
 const TYPE_MASK: u16 = 0x3fff;
 
-/// The address of a message: sequence number, flags and the receiver's port id. Who is told of a change finds there who asked for it,
-/// by which daemons tell their own changes from others'.
+/// Addressing of a message: sequence number, flags and the receiver's port id. A notification carries those
+/// of the request that caused it, by which daemons distinguish their own changes from others'.
 pub type To = (u32, u16, u32);
 
-/// A request's header and what follows it.
+/// Request: the fields of its header and its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// `nlmsg_type`.
@@ -35,14 +35,14 @@ pub struct Request<'a> {
     pub flags: u16,
     /// `nlmsg_seq`.
     pub sequence: u32,
-    /// The family's header and attributes.
+    /// Family header and attributes.
     pub body: &'a [u8],
-    /// All of it, to be quoted in an error.
+    /// Complete message, quoted in errors.
     pub whole: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// The first request of `bytes` and the rest; `None` at the end or if it is malformed.
+    /// Splits the first request off `bytes`; `None` at the end or if it is malformed.
     pub fn split(bytes: &'a [u8]) -> Option<(Request<'a>, &'a [u8])> {
         let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         if bytes.len() < HEADER_LEN {
@@ -61,23 +61,23 @@ impl<'a> Request<'a> {
         };
         Some((request, &bytes[len.next_multiple_of(4).min(bytes.len())..]))
     }
-    /// True if everything of a kind is asked for.
+    /// True if the request is a dump.
     pub fn is_dump(&self) -> bool {
-        // The same bits mean something else in requests for changes.
+        // The flags have other meanings in requests for changes.
         self.kind & 3 == 2 && self.flags & DUMP == DUMP
     }
-    /// A word of the family's header.
+    /// Native-endian word at an offset of the family header.
     pub fn word(&self, at: usize) -> Result<u32, Errno> {
         let bytes = self.body.get(at..at + 4).ok_or(Errno::EINVAL)?;
         Ok(u32::from_ne_bytes(bytes.try_into().expect("four bytes")))
     }
-    /// An attribute of four bytes.
+    /// Value of a four-byte attribute.
     pub fn number(&self, skip: usize, kind: u16) -> Result<Option<u32>, Errno> {
         let Some(value) = self.attribute(skip, kind) else { return Ok(None) };
         let bytes = value.try_into().map_err(|_| Errno::EINVAL)?;
         Ok(Some(u32::from_ne_bytes(bytes)))
     }
-    /// The numbers of the attributes behind a family header of `skip` bytes.
+    /// Attribute types after a family header of `skip` bytes.
     pub fn attributes(&self, skip: usize) -> Vec<u16> {
         let (mut rest, mut kinds) = (self.body.get(skip..).unwrap_or_default(), Vec::new());
         while rest.len() >= 4 {
@@ -90,13 +90,13 @@ impl<'a> Request<'a> {
         }
         kinds
     }
-    /// The value of attribute `kind` behind a family header of `skip` bytes.
+    /// Value of attribute `kind` after a family header of `skip` bytes.
     pub fn attribute(&self, skip: usize, kind: u16) -> Option<&'a [u8]> {
         attribute(self.body.get(skip..)?, kind)
     }
 }
 
-/// The value of attribute `kind` among these.
+/// Value of attribute `kind` in a sequence of attributes.
 pub fn attribute(mut rest: &[u8], kind: u16) -> Option<&[u8]> {
     while rest.len() >= 4 {
         let len = usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
@@ -111,12 +111,12 @@ pub fn attribute(mut rest: &[u8], kind: u16) -> Option<&[u8]> {
     None
 }
 
-/// A message being written.
+/// Builder of a message.
 #[derive(Debug)]
 pub struct Message(Vec<u8>);
 
 impl Message {
-    /// A message of `kind` to the socket with port id `port`, in answer to `sequence`.
+    /// Starts a message of type `kind` to port id `port`, in answer to `sequence`.
     pub fn new(kind: u16, flags: u16, sequence: u32, port: u32) -> Message {
         let mut bytes = vec![0; 4];
         bytes.extend_from_slice(&kind.to_ne_bytes());
@@ -125,7 +125,7 @@ impl Message {
         bytes.extend_from_slice(&port.to_ne_bytes());
         Message(bytes)
     }
-    /// Appends the family's header.
+    /// Appends a family header.
     pub fn put(mut self, bytes: &[u8]) -> Message {
         self.0.extend_from_slice(bytes);
         self
@@ -138,7 +138,7 @@ impl Message {
         self.0.resize(self.0.len().next_multiple_of(4), 0);
         self
     }
-    /// The message with its length filled in.
+    /// Fills in the length and returns the message.
     pub fn finish(mut self) -> Vec<u8> {
         let len = self.0.len() as u32;
         self.0[..4].copy_from_slice(&len.to_ne_bytes());

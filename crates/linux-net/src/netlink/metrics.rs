@@ -1,4 +1,4 @@
-//! Metrics of routes in rtnetlink: `RTA_METRICS`.
+//! Route metrics in rtnetlink: `RTA_METRICS`.
 
 use super::message::{Message, Request, attribute};
 use super::routes::RTMSG;
@@ -6,18 +6,18 @@ use belljar_linux_abi::Errno;
 use belljar_net::routes::Metrics;
 
 const RTA_METRICS: u16 = 8;
-/// The metrics that only the administrator may change, a bit each.
+/// `RTAX_LOCK`: bit mask of the metrics that only the administrator may change.
 const RTAX_LOCK: u16 = 1;
 const RTAX_MTU: u16 = 2;
 const RTAX_ADVMSS: u16 = 8;
-/// The highest number of a metric (`RTAX_MAX`).
+/// Highest metric number (`RTAX_MAX`).
 const RTAX_MAX: u16 = 17;
-/// The greatest values that Linux takes; more counts as those (`ip_metrics_convert`).
+/// Maximum values; larger ones are clamped (`ip_metrics_convert`).
 const MTU_MAX: u32 = 65_535 - 15;
 const ADVMSS_MAX: u32 = 65_535 - 40;
 const TYPE_MASK: u16 = 0x3fff;
 
-/// The metrics that a request names, and the numbers of those that it names and that count for nothing here.
+/// Metrics in a request, and the numbers of those that have no effect here.
 pub(crate) fn read(request: &Request<'_>) -> Result<(Metrics, Vec<u16>), Errno> {
     let mut metrics = Metrics::default();
     let Some(nested) = request.attribute(RTMSG, RTA_METRICS) else { return Ok((metrics, Vec::new())) };
@@ -45,7 +45,7 @@ pub(crate) fn read(request: &Request<'_>) -> Result<(Metrics, Vec<u16>), Errno> 
     Ok((metrics, others))
 }
 
-/// Adds the metrics to a message, if there are any.
+/// Appends the metrics to a message, if there are any.
 pub(crate) fn put(message: Message, metrics: &Metrics) -> Message {
     let lock = metrics.mtu_locked.then_some(1 << RTAX_MTU);
     let mut nested = Vec::new();

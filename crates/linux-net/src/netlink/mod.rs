@@ -1,5 +1,5 @@
-//! Requests and answers of `NETLINK_ROUTE` and `NETLINK_SOCK_DIAG`, netlink(7), rtnetlink(7), sock_diag(7): interfaces,
-//! addresses, routes, rules, neighbours and sockets, and changes of them.
+//! Requests and answers of `NETLINK_ROUTE` and `NETLINK_SOCK_DIAG`, netlink(7), rtnetlink(7), sock_diag(7):
+//! queries and changes of interfaces, addresses, routes, rules and neighbours, and queries of sockets.
 
 mod addresses;
 mod attributes;
@@ -25,7 +25,7 @@ pub use neighbours::nud;
 pub(crate) use routes::trie_order;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Groups, `RTNLGRP_*`.
+/// Multicast groups, `RTNLGRP_*`.
 pub mod group {
     /// Interfaces.
     pub const LINK: u32 = 1;
@@ -46,11 +46,11 @@ pub mod group {
     /// Next-hop objects.
     pub const NEXTHOP: u32 = 32;
 }
-/// A family of addresses whose routes and rules can be listened to.
+/// Address family with notifications of routes and rules.
 pub(crate) trait Announced: Family {
-    /// The group of those who are told of routes.
+    /// Multicast group of route notifications.
     const ROUTE_GROUP: u32;
-    /// The group of those who are told of rules.
+    /// Multicast group of rule notifications.
     const RULE_GROUP: u32;
 }
 
@@ -64,15 +64,15 @@ impl Announced for Ipv6Addr {
     const RULE_GROUP: u32 = group::IPV6_RULE;
 }
 
-/// The socket that a request comes from.
+/// Netlink socket that sends a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Requester {
-    /// Its port id.
+    /// Port id.
     pub port: u32,
-    /// `NETLINK_EXT_ACK`: refusals come with words.
+    /// `NETLINK_EXT_ACK`: errors carry a message.
     pub extended: bool,
-    /// `NETLINK_CAP_ACK`: refusals come without the request.
+    /// `NETLINK_CAP_ACK`: errors do not quote the request.
     pub capped: bool,
-    /// True if its owner has `CAP_NET_ADMIN`.
+    /// True if the owner has `CAP_NET_ADMIN`.
     pub may_change: bool,
 }

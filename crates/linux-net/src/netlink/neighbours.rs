@@ -13,7 +13,7 @@ use belljar_netstack::interface_index;
 use belljar_wire::ethernet::Address;
 use std::net::IpAddr;
 
-/// The length of `struct ndmsg`.
+/// Length of `struct ndmsg` in bytes.
 const NDMSG: usize = 12;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
@@ -21,7 +21,7 @@ const NDA_LLADDR: u16 = 2;
 const NTF_USE: u8 = 0x01;
 const NTF_PROXY: u8 = 0x08;
 
-/// The state as a bit, `NUD_*`.
+/// State as a `NUD_*` bit.
 pub fn nud(state: NeighbourState) -> u16 {
     match state {
         NeighbourState::Incomplete => 0x01,
@@ -35,7 +35,7 @@ pub fn nud(state: NeighbourState) -> u16 {
     }
 }
 
-/// The state of a bit; without any a neighbour is not known.
+/// State of a `NUD_*` mask; 0 stands for a failed neighbour. `EINVAL` for unknown bits.
 fn state_of(nud: u16) -> Result<NeighbourState, Errno> {
     const ALL: [NeighbourState; 8] = [
         NeighbourState::Permanent,
@@ -53,7 +53,8 @@ fn state_of(nud: u16) -> Result<NeighbourState, Errno> {
     }
 }
 
-/// A message of `kind` about a neighbour; `to` is its sequence number, flags and receiver's port id.
+/// Message of type `kind` about a neighbour; `to` is the sequence number, the flags and the receiver's port
+/// id.
 fn message<A: Ip>(neighbour: Neighbour<A>, kind: u16, to: To) -> Vec<u8> {
     let (sequence, flags, port) = to;
     let ip: IpAddr = neighbour.ip.into();
@@ -70,18 +71,18 @@ fn message<A: Ip>(neighbour: Neighbour<A>, kind: u16, to: To) -> Vec<u8> {
     }
 }
 
-/// That a state takes an address.
+/// Refusal of a state that requires a link-layer address.
 fn no_address(_: NoAddress) -> Refusal {
     refusal(Errno::EINVAL, "No link layer address given")
 }
 
-/// True if a dump asks for neighbours that this host answers for alone.
+/// True if a dump requests proxy entries only.
 pub(crate) fn asks_for_proxies(request: &Request<'_>) -> bool {
     request.body.get(..NDMSG).is_some_and(|head| head[NDMSG - 2] == NTF_PROXY)
 }
 
 impl Admin<'_> {
-    /// All neighbours of a family, or of all. There are none that this host answers for (`ip neigh show proxy`).
+    /// All neighbours of a family, or of every family. There are no proxy entries (`ip neigh show proxy`).
     pub(crate) fn neighbours(&self, family: i32, proxies: bool, sequence: u32, port: u32) -> Vec<Vec<u8>> {
         if proxies {
             return Vec::new();
@@ -96,7 +97,7 @@ impl Admin<'_> {
         }
     }
 
-    /// `ip neigh get`.
+    /// Handles `ip neigh get`.
     pub(crate) fn neighbour(&self, request: &Request<'_>, port: u32) -> Result<Vec<u8>, Errno> {
         let (interface, ip) = self.neighbour_named(request)?;
         let to = (request.sequence, 0, port);
@@ -111,7 +112,7 @@ impl Admin<'_> {
         found.ok_or(Errno::ENOENT)
     }
 
-    /// `ip neigh add`, `replace` and `change`: `neigh_add` of Linux.
+    /// Handles `ip neigh add`, `replace` and `change`: `neigh_add` in Linux.
     pub(crate) fn add_neighbour(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let (interface, ip) = self.neighbour_named(request)?;
         let address = match request.attribute(NDMSG, NDA_LLADDR) {
@@ -137,7 +138,7 @@ impl Admin<'_> {
         let address = match known {
             None if flags & c::NLM_F_CREATE == 0 => return Err(Errno::ENOENT.into()),
             Some(_) if flags & c::NLM_F_EXCL != 0 => return Err(Errno::EEXIST.into()),
-            // Another address counts only if it may take the place of the first.
+            // A different address is ignored unless the request replaces it.
             Some(Some(old)) if flags & c::NLM_F_REPLACE == 0 && address.is_some_and(|new| new != old) => {
                 return Ok(());
             }
@@ -157,7 +158,7 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// `ip neigh del`: the neighbour has failed, then it is forgotten.
+    /// Handles `ip neigh del`: the neighbour enters the failed state and is then removed.
     pub(crate) fn remove_neighbour(&mut self, request: &Request<'_>) -> Result<(), Errno> {
         fn remove<A: Ip>(all: &mut Neighbours<A>, now: SimTime, interface: usize, ip: A) -> bool {
             let known = all.get(interface, ip).is_some();
@@ -174,7 +175,7 @@ impl Admin<'_> {
         removed.then_some(()).ok_or(Errno::ENOENT)
     }
 
-    /// Tells who wants to know what is known of a neighbour, or that it is known no more.
+    /// Notifies the netlink group of a neighbour's state, or of its removal.
     pub fn announce_neighbour<A: Ip>(&mut self, neighbour: Neighbour<A>, there: bool) {
         let kind = if there { c::RTM_NEWNEIGH } else { c::RTM_DELNEIGH };
         self.announce(group::NEIGHBOUR, &message(neighbour, kind, (0, 0, 0)));

@@ -1,4 +1,4 @@
-//! Settings of interfaces in rtnetlink: `RTM_NEWNETCONF`.
+//! Interface settings in rtnetlink: `RTM_NEWNETCONF`.
 
 use super::message::Message;
 use crate::Admin;
@@ -18,7 +18,7 @@ const ALL: i32 = -1;
 const DEFAULT: i32 = -2;
 
 impl Admin<'_> {
-    /// The settings of all interfaces, and those that stand for all.
+    /// Settings of each interface, and those of `all` and `default`.
     pub(crate) fn netconf(&self, family: i32, sequence: u32, flags: u16, port: u32) -> Vec<Vec<u8>> {
         if family != c::AF_INET && family != c::AF_UNSPEC {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Pairs of interfaces, and interfaces that go to another network, by rtnetlink.
+//! veth pairs, and moves of interfaces between network namespaces, in rtnetlink.
 
 use super::links::IFINFOMSG;
 use super::message::{Request, attribute};
@@ -9,7 +9,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_netstack::interface::{Attachment, Interface};
 use belljar_netstack::veth::PeerNews;
 
-/// `VETH_INFO_PEER`: what the other end is to be like, as a request for it.
+/// `VETH_INFO_PEER`: attributes of the peer, as a link request.
 const INFO_PEER: u16 = 1;
 
 fn number(bytes: &[u8]) -> Result<i32, Errno> {
@@ -17,7 +17,7 @@ fn number(bytes: &[u8]) -> Result<i32, Errno> {
 }
 
 impl Admin<'_> {
-    /// The network that attributes of an interface name, if they name another one than this.
+    /// Network namespace in an interface's attributes, if it is not the current one.
     fn network_in(&self, attributes: &[u8]) -> Result<Option<u32>, Refusal> {
         let name = match (attribute(attributes, c::IFLA_NET_NS_FD), attribute(attributes, c::IFLA_NET_NS_PID))
         {
@@ -32,12 +32,12 @@ impl Admin<'_> {
         Ok(Some(named).filter(|network| *network != self.net.number))
     }
 
-    /// The network that a request for an interface names, if it is another one.
+    /// Network namespace in a request for an interface, if it is not the current one.
     pub(super) fn network_asked(&self, request: &Request<'_>) -> Result<Option<u32>, Refusal> {
         self.network_in(request.body.get(IFINFOMSG..).unwrap_or_default())
     }
 
-    /// `EEXIST` if there is an interface of this name, in another network if that is named.
+    /// Checks that an interface name is free in `network`, or else in this namespace: `EEXIST`.
     pub(super) fn check_free(&self, name: &str, network: Option<u32>) -> Result<(), Errno> {
         let taken = match network {
             Some(network) => self.listeners.has_interface(network, name),
@@ -46,7 +46,7 @@ impl Admin<'_> {
         if taken { Err(Errno::EEXIST) } else { Ok(()) }
     }
 
-    /// Makes the other end of a new interface, and joins them.
+    /// Creates the peer of a new veth interface and connects both.
     pub(super) fn make_peer(&mut self, own: usize, peer: &PeerWanted) {
         let name = peer.name.clone().unwrap_or_else(|| self.free_name("veth"));
         let number = self.net.add_virtual(&name, Attachment::Dummy, peer.mac, peer.mtu);
@@ -57,7 +57,7 @@ impl Admin<'_> {
         }
     }
 
-    /// The other end that a request for a pair asks for.
+    /// Decodes the peer's attributes in a request for a veth pair.
     pub(super) fn peer_wanted(&self, data: Option<&[u8]>) -> Result<PeerWanted, Refusal> {
         let Some(peer) = data.and_then(|data| attribute(data, INFO_PEER)) else {
             return Ok(PeerWanted::default());
@@ -74,7 +74,8 @@ impl Admin<'_> {
         Ok(PeerWanted { name, mac: mac.transpose()?, mtu: mtu.map(|mtu| mtu as usize), network })
     }
 
-    /// `ip link set netns`: an interface that was made here is taken away, and is there from now on, down and without addresses.
+    /// Handles `ip link set netns`: deletes a virtual interface here and creates it in the other namespace,
+    /// down and without addresses.
     pub(super) fn move_link(&mut self, number: usize, network: u32) {
         let interface = &self.net.interfaces[number];
         let moved = Interface {
@@ -87,7 +88,7 @@ impl Admin<'_> {
         self.net.tell_peer(network, 0, PeerNews::Moved(number, Box::new(moved)));
     }
 
-    /// An interface of another network, whose name is free, comes here; its number here.
+    /// Adds an interface from another network namespace, in which its name is free; returns its index here.
     pub fn receive_interface(&mut self, interface: &Interface) -> usize {
         let (mac, mtu, carrier) = (interface.mac, interface.mtu, interface.carrier);
         let new = self.net.add_virtual(&interface.name, interface.attachment, Some(mac), Some(mtu));
@@ -96,7 +97,7 @@ impl Admin<'_> {
         new
     }
 
-    /// The other end of an interface has come up or gone down.
+    /// Sets the carrier of a veth interface whose peer has come up or gone down.
     pub fn set_peer_carrier(&mut self, number: usize, carrier: bool) {
         let interface = &self.net.interfaces[number];
         if matches!(interface.attachment, Attachment::Veth { .. }) && interface.carrier != carrier {
@@ -105,7 +106,7 @@ impl Admin<'_> {
         }
     }
 
-    /// Tells the other end of a pair that this one is up, or is not.
+    /// Notifies the peer of a veth interface of the interface's state.
     pub(crate) fn tell_carrier(&mut self, number: usize) {
         let Attachment::Veth { network, peer } = self.net.interfaces[number].attachment else { return };
         let up = self.net.interfaces[number].up;
@@ -117,7 +118,7 @@ impl Admin<'_> {
     }
 }
 
-/// The other end of a new pair.
+/// Peer of a new veth pair.
 #[derive(Debug, Default)]
 pub(super) struct PeerWanted {
     name: Option<String>,

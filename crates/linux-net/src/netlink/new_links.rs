@@ -1,4 +1,4 @@
-//! Interfaces made and taken away by rtnetlink: `RTM_NEWLINK` with a kind, and `RTM_DELLINK`.
+//! Creation and deletion of interfaces by rtnetlink: `RTM_NEWLINK` with a kind, and `RTM_DELLINK`.
 
 use super::links::{IFINFOMSG, IFLA_LINK, IFLA_LINKINFO};
 use super::message::{Request, attribute};
@@ -16,16 +16,16 @@ const INFO_DATA: u16 = 2;
 const VLAN_ID: u16 = 1;
 const VLAN_FLAGS: u16 = 2;
 const VLAN_PROTOCOL: u16 = 5;
-/// VLANs on VLANs, as deep as Linux has devices on each other (`MAX_NEST_DEV`).
+/// Maximum nesting depth of VLANs (`MAX_NEST_DEV` in Linux).
 const MAX_NEST_DEV: usize = 8;
-/// The greatest number of a VLAN.
+/// Highest VLAN id.
 const LAST_VLAN: u16 = 4_094;
 /// `VLAN_FLAG_REORDER_HDR`: packet sockets see frames without the tag.
 const REORDER_HDR: u32 = 1;
-/// The length of the longest name of an interface.
+/// Maximum length of an interface name in bytes.
 const NAME_MAX: usize = 15;
 
-/// A text up to its zero byte.
+/// Text up to its NUL byte.
 pub(super) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
@@ -38,7 +38,7 @@ fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// The value of `IFLA_LINKINFO` of an interface of this network, and the number of the interface below it, or of its other end.
+/// `IFLA_LINKINFO` of an interface of namespace `own`, and the number of its underlying interface or peer.
 pub(super) fn link_info(interface: &Interface, own: u32) -> Option<(Vec<u8>, Option<usize>)> {
     let mut info = Vec::new();
     match interface.attachment {
@@ -61,20 +61,20 @@ pub(super) fn link_info(interface: &Interface, own: u32) -> Option<(Vec<u8>, Opt
     Some((info, None))
 }
 
-/// `EINVAL` for what no interface can be called.
+/// Checks that an interface name is valid: `EINVAL`.
 pub(super) fn checked_name(name: &str) -> Result<(), Errno> {
     let valid = name.len() <= NAME_MAX && !name.contains(['/', ':']) && name != "." && name != "..";
     if valid && !name.chars().any(|c| c.is_ascii_whitespace()) { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
 impl Admin<'_> {
-    /// A name that no interface has, of a stem and a number.
+    /// Unused interface name of a stem and a number.
     pub(super) fn free_name(&self, stem: &str) -> String {
         let free = |n: &u32| self.net.interface_by_name(format!("{stem}{n}").as_bytes()).is_none();
         format!("{stem}{}", (0..).find(free).unwrap_or(0))
     }
 
-    /// `ip link add`: dummies, VLANs and pairs.
+    /// Handles `ip link add`: dummy, VLAN and veth interfaces.
     pub(crate) fn new_link(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let info = request.attribute(IFINFOMSG, IFLA_LINKINFO).ok_or(Errno::EOPNOTSUPP)?;
         let kind = attribute(info, INFO_KIND).map(text).ok_or(Errno::EOPNOTSUPP)?;
@@ -131,7 +131,7 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// The interface below a VLAN, and its number.
+    /// Underlying interface and id of a VLAN in a request.
     fn vlan_wanted(&self, request: &Request<'_>, data: Option<&[u8]>) -> Result<(usize, u16), Refusal> {
         let data = data.ok_or(refusal(Errno::EINVAL, "VLAN properties not specified"))?;
         let two = |kind| attribute(data, kind).and_then(|value| value.first_chunk::<2>().copied());
@@ -164,7 +164,7 @@ impl Admin<'_> {
         }
     }
 
-    /// `ip link del`: what was made by `ip link add` can go, with the VLANs above it.
+    /// Handles `ip link del`: deletes an interface created by `ip link add`, and the VLANs on it.
     pub(crate) fn remove_link(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let number = self.link_named(request)?;
         match self.net.interfaces[number].attachment {

@@ -15,9 +15,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(super) const NEWNEXTHOP: u16 = 104;
 pub(super) const DELNEXTHOP: u16 = 105;
 pub(super) const GETNEXTHOP: u16 = 106;
-/// The length of `struct nhmsg`.
+/// Length of `struct nhmsg` in bytes.
 const NHMSG: usize = 8;
-/// The length of `struct nexthop_grp`.
+/// Length of `struct nexthop_grp` in bytes.
 const MEMBER: usize = 8;
 /// `NHA_*`.
 const ID: u16 = 1;
@@ -32,7 +32,7 @@ const MASTER: u16 = 10;
 const FDB: u16 = 11;
 
 impl Admin<'_> {
-    /// `ip nexthop`, as far as the request's filters let through.
+    /// Handles `ip nexthop`: lists the objects that match the request's filters.
     pub(crate) fn nexthops(&self, request: &Request<'_>, port: u32) -> Result<Vec<Vec<u8>>, Refusal> {
         let family = request.body.first().copied().unwrap_or(0);
         let device = request.number(NHMSG, OIF)?;
@@ -47,7 +47,7 @@ impl Admin<'_> {
             (!groups || object.is_group())
                 && (family == 0 || object.family == family)
                 && device.is_none_or(on)
-                // Nothing here has a master.
+                // No interface has a master.
                 && !enslaved
         };
         let to = (request.sequence, MULTI, port);
@@ -55,14 +55,14 @@ impl Admin<'_> {
         Ok(all.map(|(id, object)| message(id, object, NEWNEXTHOP, to)).collect())
     }
 
-    /// `ip nexthop get`.
+    /// Handles `ip nexthop get`.
     pub(crate) fn nexthop(&self, request: &Request<'_>, port: u32) -> Result<Vec<u8>, Refusal> {
         let id = named(request)?;
         let object = self.net.nexthops.get(id).ok_or(Errno::ENOENT)?;
         Ok(message(id, object, NEWNEXTHOP, (request.sequence, 0, port)))
     }
 
-    /// `ip nexthop add` and `replace`.
+    /// Handles `ip nexthop add` and `replace`.
     pub(crate) fn add_nexthop(&mut self, request: &Request<'_>, port: u32) -> Result<(), Refusal> {
         let to = (request.sequence, 0, port);
         let object = self.nexthop_given(request)?;
@@ -95,13 +95,14 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// `ip nexthop del`: groups lose it, routes by it go, and those by groups that are empty then.
+    /// Handles `ip nexthop del`: removes the object from its groups, its routes, and the routes of groups
+    /// that become empty.
     pub(crate) fn remove_nexthop(&mut self, request: &Request<'_>, port: u32) -> Result<(), Refusal> {
         let to = (request.sequence, 0, port);
         let id = named(request)?;
         let object = self.net.nexthops.get(id).ok_or(Errno::ENOENT)?.clone();
         self.announce(group::NEXTHOP, &message(id, &object, DELNEXTHOP, to));
-        // Of IPv4 routes nobody is told.
+        // As in Linux, the removal of IPv4 routes is not notified.
         self.announce_routes_by::<Ipv6Addr>(id, c::RTM_DELROUTE, to);
         for (changed, before, left) in self.net.nexthops.remove(id) {
             let now = self.net.nexthops.get(changed).unwrap_or(&before).clone();
@@ -115,7 +116,7 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// The object that a request describes (`rtm_to_nh_config`).
+    /// Decodes the object in a request (`rtm_to_nh_config`).
     fn nexthop_given(&mut self, request: &Request<'_>) -> Result<NextHopObject, Refusal> {
         let invalid = |words| Err(refusal(Errno::EINVAL, words));
         let [family, scope, protocol, reserved, ..] = *request.body else { return Err(Errno::EINVAL.into()) };
@@ -192,7 +193,7 @@ impl Admin<'_> {
         object(NextHopKind::Hop { interface: number, gateway, on_link })
     }
 
-    /// The members of a group (`nh_check_attr_group`).
+    /// Decodes the members of a group (`nh_check_attr_group`).
     fn members(&self, value: &[u8]) -> Result<Vec<(u32, u16)>, Refusal> {
         let invalid = |words| Err(refusal(Errno::EINVAL, words));
         if value.is_empty() || !value.len().is_multiple_of(MEMBER) {
@@ -227,7 +228,7 @@ impl Admin<'_> {
         Ok(members)
     }
 
-    /// Refuses what an object cannot become (`replace_nexthop`).
+    /// Checks that an object may be replaced by another (`replace_nexthop`).
     fn check_replacement(&self, id: u32, old: &NextHopObject, new: &NextHopObject) -> Result<(), Refusal> {
         let invalid = |words| Err(refusal(Errno::EINVAL, words));
         match (old.is_group(), new.is_group()) {
@@ -241,7 +242,7 @@ impl Admin<'_> {
         if new.kind == NextHopKind::Blackhole && groups.iter().any(shared) {
             return invalid("Blackhole nexthop can not be a member of a group with more than one path");
         }
-        // What IPv6 routes use must remain one of IPv6.
+        // An object that IPv6 routes use must remain an IPv6 object.
         let of_v4 = |object: &NextHopObject| i32::from(object.family) == c::AF_INET;
         let has_v4 = of_v4(new)
             || new.members().iter().any(|(member, _)| self.net.nexthops.get(*member).is_some_and(of_v4));
@@ -260,7 +261,7 @@ impl Admin<'_> {
     }
 }
 
-/// The number of the object that a request to get or delete one names.
+/// Object id in a request to get or delete an object.
 fn named(request: &Request<'_>) -> Result<u32, Refusal> {
     match request.number(NHMSG, ID)? {
         None => Err(refusal(Errno::EINVAL, "Nexthop id is missing")),
@@ -269,7 +270,7 @@ fn named(request: &Request<'_>) -> Result<u32, Refusal> {
     }
 }
 
-/// A message of `kind` about an object.
+/// Message of type `kind` about an object.
 fn message(id: u32, object: &NextHopObject, kind: u16, (sequence, flags, port): To) -> Vec<u8> {
     let (scope, hop_flags) = match object.kind {
         NextHopKind::Hop { gateway: None, .. } if i32::from(object.family) == c::AF_INET => {

@@ -1,13 +1,13 @@
-//! Refusals of requests: an error, with Linux's message for it where there is one (`NLMSGERR_ATTR_MSG`, netlink(7)).
+//! Errors of requests, with Linux's message where it has one (`NLMSGERR_ATTR_MSG`, netlink(7)).
 
 use belljar_linux_abi::Errno;
 
-/// An error with what it is about.
+/// Error of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The error.
+    /// Error number.
     pub errno: Errno,
-    /// The kernel's message for sockets with `NETLINK_EXT_ACK`.
+    /// Message for sockets with `NETLINK_EXT_ACK`.
     pub words: Option<&'static str>,
 }
 
@@ -17,7 +17,7 @@ impl From<Errno> for Refusal {
     }
 }
 
-/// An error in these words.
+/// Error with a message.
 pub const fn refusal(errno: Errno, words: &'static str) -> Refusal {
     Refusal { errno, words: Some(words) }
 }

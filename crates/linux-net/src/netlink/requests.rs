@@ -1,4 +1,4 @@
-//! Answers to `RTM_GETLINK`, `RTM_GETADDR`, `RTM_GETROUTE` and the like, rtnetlink(7).
+//! Dispatch of rtnetlink requests and their answers, rtnetlink(7).
 
 use super::Requester;
 use super::attributes;
@@ -14,7 +14,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const GETNETCONF: u16 = 82;
 
 impl Admin<'_> {
-    /// The datagrams that answer `requests` sent to a socket of `NETLINK_ROUTE`, or of `NETLINK_GENERIC`.
+    /// Answers the requests sent to a `NETLINK_ROUTE` or, if `generic`, a `NETLINK_GENERIC` socket; returns
+    /// the datagrams.
     pub fn answer(&mut self, requests: &[u8], asker: Requester, generic: bool) -> Vec<Vec<u8>> {
         let port = asker.port;
         let mut answers = Vec::new();
@@ -22,7 +23,7 @@ impl Admin<'_> {
         while let Some((request, tail)) = Request::split(rest) {
             rest = tail;
             let result = match generic {
-                // Of the families of generic netlink there is none.
+                // There are no generic netlink families.
                 true => Err(Errno::ENOENT.into()),
                 false => self.answer_one(&request, port, asker.may_change),
             };
@@ -71,7 +72,7 @@ impl Admin<'_> {
             c::RTM_GETROUTE => Ok(vec![self.route_to(request, port)?]),
             c::RTM_GETNEIGH if !request.is_dump() => Ok(vec![self.neighbour(request, port)?]),
             c::RTM_GETNEIGH => Ok(self.neighbours(family, asks_for_proxies(request), request.sequence, port)),
-            // Each gives what there is to answer besides that it is done.
+            // Handlers of changes return the answers besides the acknowledgment.
             c::RTM_NEWLINK | c::RTM_SETLINK => self.change_link(request).map(|()| Vec::new()),
             c::RTM_DELLINK => self.remove_link(request).map(|()| Vec::new()),
             c::RTM_NEWADDR => self.add_address(request).map(|()| Vec::new()),
@@ -80,7 +81,7 @@ impl Admin<'_> {
             c::RTM_DELROUTE if v6 => self.remove_route::<Ipv6Addr>(request, port).map(|()| Vec::new()),
             c::RTM_NEWRULE if v6 => self.add_rule::<Ipv6Addr>(request).map(|()| Vec::new()),
             c::RTM_DELRULE if v6 => self.remove_rule::<Ipv6Addr>(request).map(|()| Vec::new()),
-            // Of other families Linux routes nothing here.
+            // Linux registers no handlers for other families.
             c::RTM_NEWROUTE | c::RTM_DELROUTE | c::RTM_NEWRULE | c::RTM_DELRULE if family != c::AF_INET => {
                 Err(Errno::EOPNOTSUPP.into())
             }
@@ -96,7 +97,7 @@ impl Admin<'_> {
             DELNEXTHOP => self.remove_nexthop(request, port).map(|()| Vec::new()),
             GETNEXTHOP if request.is_dump() => self.nexthops(request, port),
             GETNEXTHOP => Ok(vec![self.nexthop(request, port)?]),
-            // No queueing disciplines or the like to show.
+            // There are no queueing disciplines or neighbour tables to report.
             c::RTM_GETQDISC | c::RTM_GETNEIGHTBL => Ok(Vec::new()),
             kind => {
                 self.warn(format!("netlink message {kind} of NETLINK_ROUTE is not supported"));
@@ -106,7 +107,7 @@ impl Admin<'_> {
     }
 }
 
-/// An address as the value of an attribute.
+/// Attribute value of an IP address.
 pub fn ip_bytes(ip: IpAddr) -> Vec<u8> {
     match ip {
         IpAddr::V4(v4) => v4.octets().to_vec(),
@@ -114,7 +115,7 @@ pub fn ip_bytes(ip: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The address in the value of an attribute.
+/// IP address in an attribute value.
 pub fn parse_ip(bytes: &[u8]) -> Result<IpAddr, Errno> {
     match bytes.len() {
         4 => Ok(<[u8; 4]>::try_from(bytes).expect("four bytes").into()),
@@ -123,7 +124,7 @@ pub fn parse_ip(bytes: &[u8]) -> Result<IpAddr, Errno> {
     }
 }
 
-/// `NLMSG_ERROR`: a refusal, or an acknowledgment where there is none (`netlink_ack` of Linux).
+/// `NLMSG_ERROR`: an error, or with `None` an acknowledgment (`netlink_ack` in Linux).
 pub(crate) fn error_message(request: &Request<'_>, asker: Requester, refusal: Option<Refusal>) -> Vec<u8> {
     const NLMSGERR_ATTR_MSG: u16 = 1;
     let code = refusal.map_or(0, |refusal| -i32::from(refusal.errno.0));

@@ -17,30 +17,30 @@ use belljar_netstack::{LO, Stack, interface_index};
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The length of `struct rtmsg`.
+/// Length of `struct rtmsg` in bytes.
 pub(super) const RTMSG: usize = 12;
-/// The route is not in the table: it is one packet's way.
+/// `RTM_F_CLONED`: the result of a lookup rather than an entry of the table.
 const RTM_F_CLONED: u32 = 0x200;
-/// What a packet's way is besides, of IPv4 (`RTCF_LOCAL`, `RTCF_BROADCAST`).
+/// Further flags of an IPv4 lookup's result (`RTCF_LOCAL`, `RTCF_BROADCAST`).
 const RTCF_LOCAL: u32 = 0x8000_0000;
 const RTCF_BROADCAST: u32 = 0x1000_0000;
-/// The length of `struct rta_cacheinfo`.
+/// Length of `struct rta_cacheinfo` in bytes.
 const CACHEINFO_LEN: usize = 32;
 const RTA_MARK: u16 = 16;
-/// By which rules tell packets.
+/// Attributes for the selectors of policy rules.
 const RTA_UID: u16 = 25;
 const RTA_IP_PROTO: u16 = 27;
 const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
-/// The preference of a router (RFC 4191), and its default.
+/// Router preference (RFC 4191); its default is `MEDIUM`.
 const RTA_PREF: u16 = 20;
-/// The bits of a type of service that ECN has.
+/// ECN bits of the type of service.
 const ECN_BITS: u8 = 3;
 const MEDIUM: u8 = 0;
 /// `RTPROT_KERNEL`.
 const KERNEL: u8 = 2;
 
-/// A route with its place.
+/// Route with its table, prefix and metric.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<A> {
     table: u32,
@@ -53,13 +53,13 @@ impl<A: Announced> Entry<A> {
     fn of((table, prefix, metric, route): (u32, Prefix<A>, u32, &Route<A>)) -> Entry<A> {
         Entry { table, prefix, metric, route: route.clone() }
     }
-    /// The part of it that leads by one next hop.
+    /// The entry restricted to one next hop.
     fn by(&self, hop: NextHop<A>) -> Entry<A> {
         Entry { route: Route { hops: vec![hop], ..self.route.clone() }, ..self.clone() }
     }
 }
 
-/// `RTN_*` for the routes that a table can hold.
+/// Route types that a table can hold, as `RTN_*`.
 const KINDS: [(RouteKind, u8); 6] = [
     (RouteKind::Unicast, c::RTN_UNICAST),
     (RouteKind::Blackhole, c::RTN_BLACKHOLE),
@@ -69,13 +69,13 @@ const KINDS: [(RouteKind, u8); 6] = [
     (RouteKind::Local, c::RTN_LOCAL),
 ];
 
-/// The number of a table as it stands in a header's one byte; the attribute has all of it.
+/// Table number for the one-byte header field; the attribute has the full number.
 pub(crate) fn short_table(number: u32) -> u8 {
     u8::try_from(number).unwrap_or(c::RT_TABLE_COMPAT)
 }
 
 impl Admin<'_> {
-    /// All tables, that of the host's own addresses included.
+    /// Routes of all tables, including the local table.
     pub(crate) fn routes(&self, family: i32, sequence: u32, port: u32) -> Vec<Vec<u8>> {
         let to = (sequence, MULTI, port);
         let mut all = Vec::new();
@@ -90,7 +90,7 @@ impl Admin<'_> {
         all
     }
 
-    /// `ip route get`.
+    /// Handles `ip route get`.
     pub(crate) fn route_to(&self, request: &Request<'_>, port: u32) -> Result<Vec<u8>, Errno> {
         let destination = request.attribute(RTMSG, c::RTA_DST).ok_or(Errno::EINVAL)?;
         let ip = parse_ip(destination)?;
@@ -113,7 +113,8 @@ impl Admin<'_> {
         let tos = request.body.get(3).copied().unwrap_or(0);
         let found = self.net.route(ip, source, Through { device, mark, tos, sender })?;
         let (family, bits) = if ip.is_ipv4() { (c::AF_INET, 32) } else { (c::AF_INET6, 128) };
-        // IPv6 says which source was asked for where none was, and which one it is where one was.
+        // IPv6 always reports `RTA_SRC`, unspecified if the request has none, and the chosen source as
+        // `RTA_PREFSRC`.
         let asked = if ip.is_ipv6() { source.or(Some(Ipv6Addr::UNSPECIFIED.into())) } else { source };
         let source_bits = if asked.is_some() { bits } else { 0 };
         let kind = match (found.interface, found.broadcast) {
@@ -127,7 +128,7 @@ impl Admin<'_> {
             c::RTN_BROADCAST => RTCF_LOCAL | RTCF_BROADCAST,
             _ => 0,
         };
-        // That of the route, if it has one.
+        // Type of service of the route, if it has one.
         let tos = match (ip, source) {
             (IpAddr::V4(to), from) => {
                 let source = from.and_then(<Ipv4Addr as Family>::of);
@@ -136,7 +137,7 @@ impl Admin<'_> {
             }
             _ => 0,
         };
-        // Until there are rules, IPv4's own addresses are in one table with the main routes (`fib_unmerge`).
+        // Until a rule is added, IPv4 keeps the local and main tables merged (`fib_unmerge`).
         let merged = ip.is_ipv4() && found.table == table::LOCAL && !self.net.policy.has_further_rules();
         let table = if merged { table::MAIN } else { found.table };
         let mut message = Message::new(c::RTM_NEWROUTE, 0, request.sequence, port)
@@ -163,12 +164,12 @@ impl Admin<'_> {
         }
         Ok(metrics::put(message, &found.metrics)
             .attribute(c::RTA_OIF, &interface_index(found.interface).to_ne_bytes())
-            // Nothing is known of its use.
+            // Usage statistics are not recorded.
             .attribute(c::RTA_CACHEINFO, &[0; CACHEINFO_LEN])
             .finish())
     }
 
-    /// `ip route add`, `replace` and `change`.
+    /// Handles `ip route add`, `replace` and `change`.
     pub(crate) fn add_route<A: Announced>(
         &mut self,
         request: &Request<'_>,
@@ -218,7 +219,7 @@ impl Admin<'_> {
             ));
         }
         let (tos, protocol) = (wanted.tos, wanted.protocol);
-        // Routes of other kinds go nowhere, whatever becomes of the object.
+        // Routes of other types have no next hop, whatever happens to the object.
         let object = object.filter(|_| *asked == RouteKind::Unicast).map(|object| object.id);
         let mut route = Route { kind, tos, hops, source, protocol, metrics, object };
         let (prefix, metric) = (wanted.prefix, wanted.metric.unwrap_or(A::METRIC));
@@ -231,7 +232,7 @@ impl Admin<'_> {
                 routes.all_alike(prefix, Rank::new(tos, metric)).any(|old| old == route)
             })
         };
-        // Another IPv4 route of the same prefix and metric takes its place before or behind those that are there.
+        // Another IPv4 route of the same prefix and metric is inserted before or after the existing ones.
         let mut beside = false;
         match there {
             Some(_) if has(c::NLM_F_EXCL) => return Err(Errno::EEXIST.into()),
@@ -239,7 +240,7 @@ impl Admin<'_> {
                 return Err(Errno::EEXIST.into());
             }
             Some(_) if has(c::NLM_F_REPLACE) => {}
-            // Another next hop of the same IPv6 route joins it.
+            // A further next hop is added to the existing IPv6 route.
             Some(old) if A::AF == c::AF_INET6 => {
                 let unicast = old.kind == RouteKind::Unicast && route.kind == RouteKind::Unicast;
                 let plain = old.object.is_none() && route.object.is_none();
@@ -266,7 +267,7 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// `ip route del`: the first route that is like what is given.
+    /// Handles `ip route del`: deletes the first route that matches.
     pub(crate) fn remove_route<A: Announced>(
         &mut self,
         request: &Request<'_>,
@@ -304,7 +305,7 @@ impl Admin<'_> {
         let (prefix, metric, route) = found.ok_or(Errno::ESRCH)?;
         let whole = route.clone();
         let mut entry = Entry { table: wanted.table, prefix, metric, route: route.clone() };
-        // Each next hop of an IPv6 route is a route of its own to Linux, but for those of an object.
+        // In Linux, each next hop of an IPv6 route is a separate route, except those of an object.
         let one = A::AF == c::AF_INET6 && (gateway.is_some() || device.is_some()) && route.object.is_none();
         let (gone, kept) =
             std::mem::take(&mut entry.route.hops).into_iter().partition(|hop| !one || like(hop));
@@ -319,18 +320,18 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// The routes of all tables by a next-hop object.
+    /// Routes in all tables that use a next-hop object.
     pub(super) fn routes_by<A: Announced>(&self, object: u32) -> Vec<Entry<A>> {
         let by = all_routes(self.net).filter(|(.., route)| route.object == Some(object));
         by.map(Entry::of).collect()
     }
 
-    /// True if there are such routes.
+    /// True if a route uses the next-hop object.
     pub(super) fn has_routes_by<A: Announced>(&self, object: u32) -> bool {
         all_routes::<A>(self.net).any(|(.., route)| route.object == Some(object))
     }
 
-    /// Tells who wants to know of a route in the main table that it is there, or no more.
+    /// Notifies the netlink group of a new or deleted route in the main table.
     pub(crate) fn announce_route<A: Announced>(
         &mut self,
         prefix: Prefix<A>,
@@ -344,7 +345,7 @@ impl Admin<'_> {
     }
 }
 
-/// The routes of all tables but that of the host's own addresses: table, prefix and metric of each.
+/// Routes of all tables except the local table: table, prefix, metric and route.
 fn all_routes<A: Announced>(net: &Stack) -> impl Iterator<Item = (u32, Prefix<A>, u32, &Route<A>)> {
     let others = A::policy(net).tables();
     let tables = std::iter::once((table::MAIN, A::routes(net))).chain(others);
@@ -357,15 +358,15 @@ fn all_routes<A: Announced>(net: &Stack) -> impl Iterator<Item = (u32, Prefix<A>
     })
 }
 
-/// The key by which Linux lists the IPv4 routes of a table, those of one prefix in the order in which they are tried: by address, the longest
-/// first (`fib_trie.c`).
+/// Sort key for the order in which Linux lists a table's IPv4 routes: by address, longest prefix first
+/// (`fib_trie.c`). Routes of one prefix stay in the order of lookup.
 pub(crate) fn trie_order<A: Ip>(prefix: &Prefix<A>) -> (A, Reverse<u8>) {
     (prefix.address(), Reverse(prefix.bits()))
 }
 
-/// The same as messages.
+/// Messages for the routes of [`all_routes`].
 fn shown_routes<A: Announced>(net: &Stack, to: To) -> Vec<Vec<u8>> {
-    // Each interface has a route of its own to the link-local addresses of its link.
+    // Each interface has a separate route to its link-local prefix.
     let parted = all_routes::<A>(net).map(Entry::of).flat_map(|entry| {
         let link_local = A::AF == c::AF_INET6
             && entry.prefix.bits() == 64
@@ -379,7 +380,7 @@ fn shown_routes<A: Announced>(net: &Stack, to: To) -> Vec<Vec<u8>> {
     parted.map(|entry| message(&entry, c::RTM_NEWROUTE, to)).collect()
 }
 
-/// The host's own IPv4 addresses, and those that stand for all stations of their links.
+/// Routes to the host's IPv4 addresses and to the broadcast addresses of its links.
 fn local_routes(net: &Stack, to: To) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (number, interface) in net.interfaces.iter().enumerate().filter(|(_, i)| i.up) {
@@ -406,7 +407,7 @@ fn local_routes(net: &Stack, to: To) -> Vec<Vec<u8>> {
     all
 }
 
-/// The host's own IPv6 addresses.
+/// Routes to the host's IPv6 addresses.
 fn local_routes6(net: &Stack, to: To) -> Vec<Vec<u8>> {
     let interfaces = net.interfaces.iter().enumerate();
     let own = interfaces.flat_map(|(number, i)| i.addresses6.iter().map(move |own| (own.ip, number)));
@@ -419,11 +420,11 @@ fn local_routes6(net: &Stack, to: To) -> Vec<Vec<u8>> {
     .collect()
 }
 
-/// A table by its number, if it has routes.
+/// Table by number, if it has routes.
 fn routes_of_table<A: Announced>(net: &Stack, number: u32) -> Option<&RouteTable<A>> {
     A::policy(net).table(A::routes(net), number)
 }
-/// Changes a table.
+/// Applies a change to a table.
 fn change_table<A: Announced, T>(
     net: &mut Stack,
     number: u32,
@@ -435,7 +436,7 @@ fn change_table<A: Announced, T>(
     }
 }
 
-/// The part of a request to change routes that concerns all of them.
+/// Common part of requests that change routes.
 struct Wanted<A> {
     table: u32,
     prefix: Prefix<A>,
@@ -458,7 +459,7 @@ impl<A: Announced> Wanted<A> {
         }
         let table = match request.number(RTMSG, c::RTA_TABLE)?.unwrap_or(u32::from(table)) {
             0 => table::MAIN,
-            // The host's own addresses are kept by themselves.
+            // The local table is maintained separately.
             table::LOCAL if kind != c::RTN_LOCAL => return Err(Errno::EOPNOTSUPP.into()),
             number => number,
         };
@@ -467,7 +468,7 @@ impl<A: Announced> Wanted<A> {
             None => A::LEAST,
         };
         let prefix = Prefix::new(to, len);
-        // IPv6 takes the rest of the address for what it is.
+        // IPv6 ignores the bits after the prefix.
         if len > A::BITS {
             return Err(Errno::EINVAL.into());
         }
@@ -480,7 +481,7 @@ impl<A: Announced> Wanted<A> {
     }
 }
 
-/// A message of `kind` about a route.
+/// Message of type `kind` about a route.
 pub(super) fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<u8> {
     let (sequence, flags, port) = to;
     let Entry { table, prefix, metric, route } = entry;
@@ -537,7 +538,7 @@ pub(super) fn message<A: Announced>(entry: &Entry<A>, kind: u16, to: To) -> Vec<
     .finish()
 }
 
-/// The beginning of a message about an address of the host.
+/// Start of a message about a route in the local table.
 fn local_message(header: &[u8; 8], ip: IpAddr, number: usize, to: To) -> Message {
     let (sequence, flags, port) = to;
     Message::new(c::RTM_NEWROUTE, flags, sequence, port)

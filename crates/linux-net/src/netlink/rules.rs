@@ -1,4 +1,4 @@
-//! Rules of policy routing in rtnetlink: `RTM_NEWRULE`, `RTM_GETRULE` (`net/core/fib_rules.c` of Linux).
+//! Policy routing rules in rtnetlink: `RTM_NEWRULE`, `RTM_GETRULE` (`net/core/fib_rules.c` in Linux).
 
 use super::Announced;
 use super::message::{MULTI, Message, Request, To};
@@ -12,7 +12,7 @@ use belljar_net::policy::{Action, PortRange, Rule, table};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// The length of `struct fib_rule_hdr`.
+/// Length of `struct fib_rule_hdr` in bytes.
 const RULE: usize = 12;
 /// `FRA_*`.
 const DST: u16 = 1;
@@ -30,9 +30,9 @@ const UID_RANGE: u16 = 20;
 const IP_PROTO: u16 = 22;
 const SPORT_RANGE: u16 = 23;
 const DPORT_RANGE: u16 = 24;
-/// `FRA_FLOW`: realms, by which nothing here counts.
+/// `FRA_FLOW`: realms, for which there are no statistics here.
 const FLOW: u16 = 11;
-/// Selectors of rules that are not supported here: tunnels, groups of interfaces, VRFs, masks of ports, flow labels.
+/// Unsupported selectors: tunnels, interface groups, VRFs, port masks, flow labels.
 const UNKNOWN: [(u16, &str); 7] = [
     (12, "tunnels"),
     (13, "suppress_ifgroup"),
@@ -56,7 +56,7 @@ const IIF_DETACHED: u32 = 8;
 const OIF_DETACHED: u32 = 16;
 
 impl Admin<'_> {
-    /// `ip rule`.
+    /// Handles `ip rule`: lists the rules.
     pub(crate) fn rules(&self, family: i32, sequence: u32, port: u32) -> Vec<Vec<u8>> {
         let to = (sequence, MULTI, port);
         let mut all = Vec::new();
@@ -69,7 +69,7 @@ impl Admin<'_> {
         all
     }
 
-    /// The rule for the host's own addresses, which is always the first, and the others.
+    /// Messages for the rules, preceded by the rule of the local table, which is always first.
     fn shown_rules<A: Announced>(&self, to: To) -> Vec<Vec<u8>> {
         let local = Rule::all(0, Action::Table(table::LOCAL));
         let rules = std::iter::once(&local).chain(A::policy(self.net).rules());
@@ -138,12 +138,12 @@ impl Admin<'_> {
         message.finish()
     }
 
-    /// `ip rule add`.
+    /// Handles `ip rule add`.
     pub(crate) fn add_rule<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = self.wanted_rule::<A>(request)?;
         let policy = A::policy(self.net);
         let action = match wanted.action.ok_or(Errno::EINVAL)? {
-            // Without a number IPv4 takes a table that is empty, and IPv6 refuses.
+            // Without a table number, IPv4 takes an unused table and IPv6 refuses.
             Action::Table(0) if A::AF == c::AF_INET6 => return Err(Errno::EINVAL.into()),
             Action::Table(0) => {
                 let free = (1..table::DEFAULT).find(|n| policy.table(A::routes(self.net), *n).is_none());
@@ -180,7 +180,7 @@ impl Admin<'_> {
         Ok(())
     }
 
-    /// `ip rule del`: the first rule that is like what is given.
+    /// Handles `ip rule del`: deletes the first rule that matches.
     pub(crate) fn remove_rule<A: Announced>(&mut self, request: &Request<'_>) -> Result<(), Refusal> {
         let wanted = self.wanted_rule::<A>(request)?;
         let removed = A::policy_mut(self.net).remove(|rule| wanted.means(rule)).ok_or(Errno::ENOENT)?;
@@ -201,7 +201,7 @@ impl Admin<'_> {
     }
 }
 
-/// A rule as a request gives it; attributes that are not named are `None`.
+/// Rule in a request; absent attributes are `None`.
 struct Wanted<A> {
     priority: Option<u32>,
     from: Option<Prefix<A>>,
@@ -233,7 +233,7 @@ impl<A: Announced> Wanted<A> {
                 (Some(bytes), 1..) if len <= A::BITS => {
                     Ok(Some(Prefix::new(A::of(parse_ip(bytes)?).ok_or(Errno::EINVAL)?, len)))
                 }
-                // `from all`, as some programs write it.
+                // `from all`, as some programs encode it.
                 (Some(_), 0) => Ok(None),
                 _ => Err(Errno::EINVAL),
             }
@@ -254,13 +254,13 @@ impl<A: Announced> Wanted<A> {
             ACT_PROHIBIT => Some(Action::Prohibit),
             _ => return Err(Errno::EINVAL.into()),
         };
-        // To take one out it is enough to name its table.
+        // A deletion request may name the table only.
         let action = action.or((number != 0).then_some(Action::Table(number)));
         let ports = |kind: u16, words: &'static str| -> Result<Option<PortRange>, Refusal> {
             let Some(value) = request.attribute(RULE, kind) else { return Ok(None) };
             let [a, b, x, y] = *value else { return Err(Errno::EINVAL.into()) };
             let (first, last) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([x, y]));
-            // As `fib_rule_port_range_valid`, which does not take the last port.
+            // As in Linux's `fib_rule_port_range_valid`, port 65535 is invalid.
             let valid = first != 0 && last < u16::MAX && first <= last;
             valid.then_some(Some((first, last))).ok_or(refusal(Errno::EINVAL, words))
         };
@@ -269,7 +269,7 @@ impl<A: Announced> Wanted<A> {
             Some(value) => {
                 let [first, last] = *value.as_chunks::<4>().0 else { return Err(Errno::EINVAL.into()) };
                 let (first, last) = (u32::from_ne_bytes(first), u32::from_ne_bytes(last));
-                // -1 is no user.
+                // Uid -1 is invalid.
                 let valid = first <= last && last != u32::MAX;
                 Some(valid.then_some((first, last)).ok_or(refusal(Errno::EINVAL, "Invalid uid range"))?)
             }
@@ -293,7 +293,7 @@ impl<A: Announced> Wanted<A> {
         })
     }
 
-    /// True if a rule is like this, as far as this says anything.
+    /// True if the rule matches all attributes that are present.
     fn means(&self, rule: &Rule<A>) -> bool {
         let mask = self.mask.or(self.mark.map(|_| u32::MAX));
         self.priority.is_none_or(|priority| priority == rule.priority)

@@ -1,4 +1,4 @@
-//! UNIX sockets by sock_diag(7) (`include/uapi/linux/unix_diag.h`), as `ss -x` asks for them.
+//! UNIX sockets in sock_diag(7) (`include/uapi/linux/unix_diag.h`), as `ss -x` queries them.
 
 use super::diag::{BY_FAMILY, words};
 use super::message::{MULTI, Message, Request, To};
@@ -7,9 +7,9 @@ use crate::proc::LISTEN;
 use crate::unix::UnixSocketInfo;
 use belljar_linux_abi::{Errno, c};
 
-/// The length of `struct unix_diag_req`.
+/// Length of `struct unix_diag_req` in bytes.
 const REQUEST: usize = 24;
-/// Attributes that a request can ask for, `UDIAG_SHOW_*`, each with its number, `UNIX_DIAG_*`.
+/// Attributes by the bit that selects them, `UDIAG_SHOW_*`, and their type, `UNIX_DIAG_*`.
 const NAME: (u32, u16) = (1, 0);
 const VFS: (u32, u16) = (2, 1);
 const PEER: (u32, u16) = (4, 2);
@@ -17,11 +17,11 @@ const ICONS: (u32, u16) = (8, 3);
 const RQLEN: (u32, u16) = (0x10, 4);
 const MEMINFO: (u32, u16) = (0x20, 5);
 const UID: (u32, u16) = (0x40, 7);
-/// Always there.
+/// Attribute that is always present.
 const SHUTDOWN: u16 = 6;
 
 impl Admin<'_> {
-    /// All sockets in the states that are asked for, or the one of an inode.
+    /// Answers a dump of the sockets in the requested states, or a request for one inode.
     pub(crate) fn unix_diag(
         &self,
         request: &Request<'_>,
@@ -32,7 +32,7 @@ impl Admin<'_> {
             return Err(Errno::EINVAL);
         }
         let (states, inode, show) = (request.word(4)?, request.word(8)?, request.word(12)?);
-        // A connection that has not been accepted has no inode, and is not shown.
+        // A connection that has not been accepted has no inode and is not reported.
         let sockets = self.listeners.unix_sockets(self.net).into_iter().filter(|socket| socket.inode != 0);
         if dump {
             let wanted = sockets.filter(|socket| states & (1 << socket.state) != 0);
@@ -53,7 +53,7 @@ impl Admin<'_> {
         Ok(vec![self.unix_diag_message(&socket, show, (request.sequence, 0, port))])
     }
 
-    /// `struct unix_diag_msg` and what was asked for.
+    /// `struct unix_diag_msg` with the selected attributes.
     fn unix_diag_message(&self, socket: &UnixSocketInfo, show: u32, to: To) -> Vec<u8> {
         let (sequence, flags, port) = to;
         let own = &self.net.sockets[socket.key.0];
@@ -92,7 +92,7 @@ impl Admin<'_> {
     }
 }
 
-/// A device's number as the kernel has it, 12 bits and 20, from that of stat(2).
+/// Kernel encoding of a device number, 12 bits major and 20 bits minor, from the encoding of stat(2).
 fn kernel_device(device: u64) -> u32 {
     let (major, minor) = (c::major(device), c::minor(device));
     major << 20 | minor & 0xf_ffff

@@ -39,7 +39,7 @@ pub fn set(net: &mut Stack, key: SocketKey, level: i32, name: i32, value: &[u8])
         net.socket(key).ip_options_mut().ok_or(Errno::ENOPROTOOPT)?.multicast_if6 = index;
         return Ok(());
     }
-    // Options of this level may be given as a single byte.
+    // Options of this level may be passed as a single byte.
     let number = match value {
         [] if level == c::IPPROTO_IP
             && !matches!(
@@ -58,7 +58,7 @@ pub fn set(net: &mut Stack, key: SocketKey, level: i32, name: i32, value: &[u8])
         [byte, rest @ ..] if level == c::IPPROTO_IP && rest.len() < 3 => i32::from(*byte),
         _ => to_int(value)?,
     };
-    // A stream has one peer, which is no group.
+    // A stream socket cannot have a multicast peer.
     if (level, name) == (c::IPPROTO_IP, c::IP_MULTICAST_TTL) && net.socket(key).type_ == c::SOCK_STREAM {
         return Err(Errno::EINVAL);
     }
@@ -77,7 +77,7 @@ pub fn set(net: &mut Stack, key: SocketKey, level: i32, name: i32, value: &[u8])
     Ok(())
 }
 
-/// The peer of a connected socket of UDP or TCP; `ENOPROTOOPT` for others.
+/// Peer address of a connected TCP or UDP socket; `ENOPROTOOPT` for other sockets.
 fn connected_to(net: &mut Stack, key: SocketKey) -> Result<Option<IpAddr>, Errno> {
     match &mut net.socket(key).kind {
         SocketKind::Udp(udp) => Ok(udp.peer.map(|peer| peer.ip())),
@@ -89,7 +89,7 @@ fn connected_to(net: &mut Stack, key: SocketKey) -> Result<Option<IpAddr>, Errno
     }
 }
 
-/// `IPV6_ADDRFORM`: a connection to an IPv4 address becomes a socket of that family.
+/// `IPV6_ADDRFORM`: turns a connection to an IPv4 address into an IPv4 socket.
 fn change_family(net: &mut Stack, key: SocketKey, family: i32) -> Result<(), Errno> {
     if family != c::AF_INET {
         return Err(Errno::EINVAL);
@@ -108,13 +108,13 @@ fn is_bound(net: &mut Stack, key: SocketKey) -> bool {
         SocketKind::Udp(udp) => udp.bound.is_some(),
         SocketKind::Tcp(tcp) => tcp.bound.is_some(),
         SocketKind::Ping(ping) => ping.local.is_some_and(|local| local.port() != 0),
-        // Its protocol stands where others have their port.
+        // The protocol serves as its port.
         SocketKind::Raw(_) => true,
         _ => false,
     }
 }
 
-/// `IP_TTL` and its kin: -1 is the default.
+/// Value of `IP_TTL` and similar options; -1 selects the default.
 fn hops(number: i32, least: i32) -> Result<Option<u8>, Errno> {
     match number {
         -1 => Ok(None),
@@ -126,7 +126,7 @@ fn hops(number: i32, least: i32) -> Result<Option<u8>, Errno> {
 fn set_v4(options: &mut IpOptions, name: i32, number: i32) -> Result<(), Errno> {
     let on = number != 0;
     match name {
-        // The ECN bits belong to TCP.
+        // The ECN bits are controlled by TCP.
         c::IP_TOS => options.tos = number as u8,
         c::IP_TTL => options.ttl = hops(number, 1)?,
         c::IP_MTU_DISCOVER => {
@@ -197,7 +197,7 @@ fn membership6(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Resu
     set_membership6(net, key, name == c::IPV6_ADD_MEMBERSHIP, index, Ipv6Addr::from(*octets))
 }
 
-/// A socket becomes a member of a group, or ceases to be one.
+/// Adds or removes a group membership of a socket.
 fn set_membership6(
     net: &mut Stack,
     key: SocketKey,

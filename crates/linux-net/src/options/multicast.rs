@@ -1,5 +1,5 @@
-//! Options of level `IPPROTO_IP` about multicast, in all the shapes that they have: by address or by index,
-//! of IPv4 alone or of the kind that is common with IPv6.
+//! Multicast options of level `IPPROTO_IP` in all their forms: by address or by index, specific to IPv4 or
+//! protocol-independent.
 
 use belljar_linux_abi::{Errno, c};
 use belljar_net::igmp::SourceFilter;
@@ -9,10 +9,10 @@ use belljar_netstack::multicast::{MAX_SOURCES, SourceChange};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// `sizeof(struct group_req)`, and where its address begins.
+/// `sizeof(struct group_req)`, and the offset of its address.
 const GROUP_REQ: usize = 136;
 const GROUP_AT: usize = 8;
-/// `sizeof(struct group_source_req)`, and where the source's address begins.
+/// `sizeof(struct group_source_req)`, and the offset of the source address.
 const GROUP_SOURCE_REQ: usize = 264;
 const SOURCE_AT: usize = 136;
 
@@ -31,7 +31,7 @@ fn sockaddr(value: &[u8], at: usize) -> Result<Ipv4Addr, Errno> {
     if family != Some(c::AF_INET) { Err(Errno::EADDRNOTAVAIL) } else { ip(value, at + 4) }
 }
 
-/// `None` if the option is not about multicast interfaces or groups.
+/// Sets a multicast option; `None` if `name` is not one.
 pub fn set(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Option<Result<(), Errno>> {
     Some(match name {
         c::IP_MULTICAST_IF => set_interface(net, key, value),
@@ -89,14 +89,14 @@ fn join_or_leave(
     let interface = net.multicast_interface(number, own, group);
     match join {
         true => net.join_group(key, interface?, group),
-        // Of a group on an interface that there is not nobody is a member.
+        // A group on a nonexistent interface has no members.
         false => net.leave_group(key, interface?, group),
     }
 }
 
-/// `struct ip_mreq` or `struct ip_mreqn`.
+/// Handles a `struct ip_mreq` or `struct ip_mreqn`.
 fn membership(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
-    // Of the requests for groups only this one asks.
+    // Only this request checks the socket type.
     if net.socket(key).is_stream() {
         return Err(Errno::EPROTO);
     }
@@ -108,7 +108,7 @@ fn membership(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Resul
     join_or_leave(net, key, name == c::IP_ADD_MEMBERSHIP, ip(value, 0)?, place)
 }
 
-/// `struct group_req`.
+/// Handles a `struct group_req`.
 fn group(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
     if value.len() < GROUP_REQ {
         return Err(Errno::EINVAL);
@@ -118,7 +118,7 @@ fn group(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Result<(),
     join_or_leave(net, key, name == c::MCAST_JOIN_GROUP, group, place)
 }
 
-/// `struct group_req` with an IPv6 address: the interface's index and the group.
+/// Decodes a `struct group_req` with an IPv6 address: interface index and group.
 pub fn group_request6(value: &[u8]) -> Result<(u32, Ipv6Addr), Errno> {
     const OCTETS_AT: usize = GROUP_AT + 8;
     if value.len() < GROUP_REQ {
@@ -129,7 +129,7 @@ pub fn group_request6(value: &[u8]) -> Result<(u32, Ipv6Addr), Errno> {
     if family != c::AF_INET6 { Err(Errno::EADDRNOTAVAIL) } else { Ok((index(value, 0), (*octets).into())) }
 }
 
-/// `struct ip_mreq_source`: group, own address, source.
+/// Handles a `struct ip_mreq_source`: group, own address, source.
 fn source(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
     if value.len() < 12 {
         return Err(Errno::EINVAL);
@@ -145,7 +145,7 @@ fn source(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Result<()
     net.change_group_source(key, (interface, group), ip(value, 8)?, change)
 }
 
-/// `struct group_source_req`.
+/// Handles a `struct group_source_req`.
 fn group_source(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Result<(), Errno> {
     if value.len() < GROUP_SOURCE_REQ {
         return Err(Errno::EINVAL);
@@ -161,7 +161,7 @@ fn group_source(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Res
     net.change_group_source(key, (interface, group), sockaddr(value, SOURCE_AT)?, change)
 }
 
-/// `struct ip_msfilter`: group, own address, mode, count, sources.
+/// Handles a `struct ip_msfilter`: group, own address, mode, count, sources.
 fn filter(net: &mut Stack, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
     const SOURCES_AT: usize = 16;
     if value.len() < SOURCES_AT {
@@ -176,7 +176,7 @@ fn filter(net: &mut Stack, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
     set_filter(net, key, ip(value, 0)?, place, mode, sources?)
 }
 
-/// `struct group_filter`: index, group, mode, count, sources.
+/// Handles a `struct group_filter`: index, group, mode, count, sources.
 fn group_filter(net: &mut Stack, key: SocketKey, value: &[u8]) -> Result<(), Errno> {
     const SOURCES_AT: usize = 144;
     if value.len() < SOURCES_AT {
@@ -194,7 +194,7 @@ fn group_filter(net: &mut Stack, key: SocketKey, value: &[u8]) -> Result<(), Err
     set_filter(net, key, sockaddr(value, GROUP_AT)?, place, mode, sources?)
 }
 
-/// `ip_mc_msfilter` of Linux: `mode` is `MCAST_EXCLUDE` (0) or `MCAST_INCLUDE` (1).
+/// Sets a source filter, `ip_mc_msfilter` in Linux: `mode` is `MCAST_EXCLUDE` (0) or `MCAST_INCLUDE` (1).
 fn set_filter(
     net: &mut Stack,
     key: SocketKey,
@@ -209,15 +209,15 @@ fn set_filter(
     }
     let interface = net.multicast_interface(number, own, group)?;
     let filter = SourceFilter { include: mode == 1, sources };
-    // Nobody at all is heard by those who are no members.
+    // An empty include filter is equivalent to leaving the group.
     if filter.is_nobody() {
         return net.leave_group(key, interface, group);
     }
     net.set_group_filter(key, (interface, group), filter)
 }
 
-/// `IP_MSFILTER` of `getsockopt(2)`, whose value names the group and the host's address, and has room for so many
-/// sources: mode, count, sources as far as there is room.
+/// `IP_MSFILTER` of `getsockopt(2)`, whose value names the group and the local address and gives the capacity
+/// for sources. Returns mode, count and the sources that fit.
 pub fn get_filter(net: &mut Stack, key: SocketKey, value: &[u8]) -> Result<Vec<u8>, Errno> {
     if value.len() < 16 {
         return Err(Errno::EINVAL);

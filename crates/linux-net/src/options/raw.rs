@@ -1,4 +1,4 @@
-//! Level `SOL_RAW`, and `ICMP6_FILTER`: what raw sockets have besides the options of the IP levels.
+//! Options specific to raw sockets: level `SOL_RAW`, and `ICMP6_FILTER`.
 
 use super::{Value, int, to_int};
 use belljar_linux_abi::{Errno, c};
@@ -16,7 +16,7 @@ pub fn set(net: &mut Stack, key: SocketKey, level: i32, name: i32, value: &[u8])
     let raw = net.raw(key);
     match (level, name) {
         (c::SOL_RAW, ICMP_FILTER) if i32::from(raw.protocol) == c::IPPROTO_ICMP => {
-            // As much of the mask as is given.
+            // A short value replaces only the first bytes of the mask.
             let mut mask = raw.icmp_filter.to_ne_bytes();
             let len = value.len().min(mask.len());
             mask[..len].copy_from_slice(&value[..len]);
@@ -25,7 +25,7 @@ pub fn set(net: &mut Stack, key: SocketKey, level: i32, name: i32, value: &[u8])
         (c::SOL_RAW, ICMP_FILTER) => return Err(Errno::EOPNOTSUPP),
         (c::SOL_RAW | c::IPPROTO_IPV6, IPV6_CHECKSUM) if domain == c::AF_INET6 => {
             let at = to_int(value)?;
-            // RFC 3542, section 3.1: the offset is even, and that of ICMPv6 cannot be changed; by `SOL_RAW` Linux lets it.
+            // RFC 3542, section 3.1: the offset is even, and fixed for ICMPv6. Linux allows a change by `SOL_RAW`.
             let fixed = level == c::IPPROTO_IPV6 && i32::from(raw.protocol) == c::IPPROTO_ICMPV6;
             if fixed || at > 0 && at % 2 != 0 {
                 return Err(Errno::EINVAL);

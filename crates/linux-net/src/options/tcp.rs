@@ -76,7 +76,7 @@ pub fn set(net: &mut Stack, key: SocketKey, name: i32, value: &[u8]) -> Result<(
         c::TCP_FASTOPEN_NO_COOKIE if connected => return Err(Errno::EINVAL),
         c::TCP_FASTOPEN_NO_COOKIE => options.fast_open_no_cookie = on,
         c::TCP_INQ if !matches!(number, 0 | 1) => return Err(Errno::EINVAL),
-        // Only a socket under repair may be given another clock.
+        // The timestamp clock can be set only on a socket in repair mode.
         c::TCP_TIMESTAMP => return Err(Errno::EPERM),
         c::TCP_THIN_LINEAR_TIMEOUTS | c::TCP_THIN_DUPACK | c::TCP_INQ => {}
         c::TCP_NOTSENT_LOWAT => options.not_sent_low_water = number,
@@ -144,7 +144,7 @@ pub fn get(net: &mut Stack, key: SocketKey, name: i32) -> Result<Value, Errno> {
         c::TCP_USER_TIMEOUT => int(options.user_timeout.map_or(0, |time| time.as_millis() as i32)),
         c::TCP_MAXSEG => {
             let mss = tcp.connection().map(|connection| connection.info(now).send_mss as i32);
-            // 536 is what Linux shows before there is a connection (TCP_MSS_DEFAULT).
+            // Linux reports 536 before there is a connection (TCP_MSS_DEFAULT).
             int(mss.unwrap_or(options.max_segment.map_or(536, i32::from)))
         }
         c::TCP_SYNCNT => int(i32::from(options.syn_retries)),

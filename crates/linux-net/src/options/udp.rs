@@ -12,7 +12,7 @@ const UDPLITE_RECV_CSCOV: i32 = 11;
 const UDP_ENCAP: i32 = 100;
 const UDP_NO_CHECK6_TX: i32 = 101;
 const UDP_NO_CHECK6_RX: i32 = 102;
-/// A value of `UDP_ENCAP`.
+/// `UDP_ENCAP` value for L2TP.
 const UDP_ENCAP_L2TPINUDP: i32 = 3;
 
 /// Sets an option of this level.
@@ -51,7 +51,7 @@ pub fn get(udp: &UdpSocket, name: i32) -> Result<Value, Errno> {
         UDP_GRO => Ok(flag(udp.joins)),
         UDP_NO_CHECK6_TX => Ok(flag(udp.no_check6.0)),
         UDP_NO_CHECK6_RX => Ok(flag(udp.no_check6.1)),
-        // UDP has them too, and covers everything.
+        // UDP has the options too; its checksum always covers the whole datagram.
         UDPLITE_SEND_CSCOV => Ok(int(udp.coverage.send.unwrap_or(0).into())),
         UDPLITE_RECV_CSCOV => Ok(int(udp.coverage.receive.unwrap_or(0).into())),
         _ => Err(Errno::ENOPROTOOPT),

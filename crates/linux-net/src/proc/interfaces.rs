@@ -1,4 +1,5 @@
-//! Routes, neighbours and interfaces as files: `/proc/net/route`, `/proc/net/arp` and `/sys/class/net`; name servers and congestion control.
+//! Texts of `/proc/net/route`, `/proc/net/arp`, `/sys/class/net`, `/etc/resolv.conf` and the list of
+//! congestion control algorithms.
 
 use crate::counters::InterfaceCounters;
 use crate::netlink::trie_order;
@@ -39,7 +40,7 @@ pub fn proc_net_route(net: &Stack) -> String {
     text
 }
 
-/// The files of `/sys/class/net/<interface>`.
+/// File of `/sys/class/net/<interface>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum InterfaceFile {
@@ -56,12 +57,12 @@ pub enum InterfaceFile {
     QueueLength,
     Type,
     Uevent,
-    /// By its place in `struct rtnl_link_stats64`.
+    /// Counter, by its index in `struct rtnl_link_stats64`.
     Statistic(usize),
 }
 
 impl InterfaceFile {
-    /// All of them by name.
+    /// All files with their names.
     pub fn all() -> impl Iterator<Item = (&'static str, InterfaceFile)> {
         let own = [
             ("addr_len", InterfaceFile::AddressLength),
@@ -83,7 +84,7 @@ impl InterfaceFile {
     }
 }
 
-/// Files with the numbers of `struct rtnl_link_stats64`, in its order.
+/// Names of the counter files in the order of `struct rtnl_link_stats64`.
 const STATISTICS: [&str; 24] = [
     "statistics/rx_packets",
     "statistics/tx_packets",
@@ -111,7 +112,7 @@ const STATISTICS: [&str; 24] = [
     "statistics/rx_nohandler",
 ];
 
-/// The content of such a file; nothing for an interface that is not there.
+/// Content of a file; empty if the interface does not exist.
 pub fn interface_file(net: &Stack, number: usize, file: InterfaceFile) -> String {
     let Some(interface) = net.interfaces.get(number) else { return String::new() };
     match file {

@@ -1,4 +1,4 @@
-//! Files of `/proc/net` in the columns of Linux, made of a stack.
+//! Texts of the files in `/proc/net`, in Linux's columns, generated from a stack.
 
 mod interfaces;
 mod snmp;

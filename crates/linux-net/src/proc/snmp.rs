@@ -1,5 +1,5 @@
-//! `/proc/net/snmp` and `/proc/net/netstat`: counters in the columns of Linux, those that nothing here
-//! counts as zero.
+//! `/proc/net/snmp` and `/proc/net/netstat`: counters in Linux's columns. Counters without a counterpart here
+//! are zero.
 
 use belljar_base::Map;
 use belljar_netstack::Stack;
@@ -8,7 +8,7 @@ use belljar_netstack::socket::SocketKind;
 use belljar_netstack::tcp::Role;
 use belljar_tcp::State;
 
-/// Two lines, names and values, of the counters that are known; others of `names` are zero.
+/// Two lines, names and values, for the columns `names`; counters not in `known` are zero.
 fn table(name: &str, names: &str, known: &[(&str, u64)]) -> String {
     let value = |name: &str| match name {
         "MaxConn" => "-1".to_owned(),
@@ -18,9 +18,10 @@ fn table(name: &str, names: &str, known: &[(&str, u64)]) -> String {
     group(name, &columns)
 }
 
-/// `Icmp`, and `IcmpMsg` with the types that there were: no group at all if there were none.
+/// Tables `Icmp` and `IcmpMsg`; the latter lists the types that have occurred and is omitted if there were
+/// none.
 fn icmp_tables(c: &IcmpCounters) -> String {
-    // By type, as `icmpmibmap` of Linux names them.
+    // Types named as in Linux's `icmpmibmap`.
     let named = [
         (3, "DestUnreachs"),
         (11, "TimeExcds"),
@@ -55,7 +56,7 @@ fn icmp_tables(c: &IcmpCounters) -> String {
     text
 }
 
-/// Two lines, names and values.
+/// Two lines, names and values, of a group.
 fn group<N: AsRef<str>, V: ToString>(group: &str, columns: &[(N, V)]) -> String {
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_ref()).collect();
     let values: Vec<String> = columns.iter().map(|(_, value)| value.to_string()).collect();

@@ -1,4 +1,4 @@
-//! `/proc/net/tcp`, `udp`, `dev` and their kin, in the columns of Linux.
+//! `/proc/net/tcp`, `udp`, `raw`, `sockstat` and `dev`, in Linux's columns.
 
 use crate::counters::InterfaceCounters;
 use crate::netlink::InetSocketInfo;
@@ -12,16 +12,16 @@ use belljar_netstack::{SocketKey, Stack, address};
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 
-/// The state number of a socket without a connection, as in `/proc/net/tcp`.
+/// State number of an unconnected socket, as in `/proc/net/tcp`.
 pub const CLOSE: u8 = 7;
-/// That of a listening socket.
+/// State number of a listening socket.
 pub const LISTEN: u8 = 10;
-/// That of a connected one.
+/// State number of an established connection.
 pub const ESTABLISHED: u8 = 1;
-/// That of a connection which only waits for late segments.
+/// State number of a connection in TIME-WAIT.
 const TIME_WAIT: u8 = 6;
 
-/// A socket's line.
+/// Line of a socket.
 struct Line {
     local: SocketAddr,
     remote: SocketAddr,
@@ -48,7 +48,7 @@ impl Line {
     }
 }
 
-/// An address as Linux prints it: 32-bit words of the machine's order in hexadecimal.
+/// Address as Linux prints it: 32-bit words in native byte order, in hexadecimal.
 fn hex(domain: i32, address: SocketAddr) -> String {
     let mut text = String::new();
     let octets = match (domain, address.ip()) {
@@ -72,13 +72,13 @@ fn shown(domain: i32, bound: Option<Bound>) -> SocketAddr {
     bound.map_or(none(domain), |bound| bound.shown(domain))
 }
 
-/// TCP sockets of a family, those without a port or a connection left out.
+/// TCP sockets of a family that have a port or a connection.
 pub fn tcp_sockets(net: &Stack, domain: i32) -> Vec<InetSocketInfo> {
     let sockets = net.own_sockets().filter_map(|(key, socket)| {
         let SocketKind::Tcp(tcp) = &socket.kind else { return None };
         let key = SocketKey(key);
         let (local, remote, state, send_queue, receive_queue) = match &tcp.role {
-            // Nobody sees a socket that has no port.
+            // A socket without a port is not listed.
             Role::Idle => return None,
             Role::Listening(listener) => {
                 let waiting = listener.queue_lengths().1;
@@ -112,7 +112,7 @@ pub fn tcp_sockets(net: &Stack, domain: i32) -> Vec<InetSocketInfo> {
     sockets.collect()
 }
 
-/// Sockets of UDP, or of UDP-Lite, of a family that have a port.
+/// UDP or UDP-Lite sockets of a family that are bound to a port.
 pub fn udp_sockets(net: &Stack, domain: i32, protocol: Protocol) -> Vec<InetSocketInfo> {
     let sockets = net.own_sockets().filter_map(|(key, socket)| {
         let SocketKind::Udp(udp) = &socket.kind else { return None };
@@ -137,7 +137,7 @@ pub fn udp_sockets(net: &Stack, domain: i32, protocol: Protocol) -> Vec<InetSock
 
 /// `/proc/net/tcp` (`AF_INET`) or `/proc/net/tcp6` (`AF_INET6`).
 pub fn proc_net_tcp(net: &Stack, domain: i32) -> String {
-    // That of a listening socket stays 0 here.
+    // The send queue of a listening socket is shown as 0 here.
     let lines = tcp_sockets(net, domain).into_iter().map(|socket| Line {
         send_queue: if socket.state == LISTEN { 0 } else { socket.send_queue },
         ..Line::of(&socket)
@@ -155,7 +155,7 @@ pub fn proc_net_tcp(net: &Stack, domain: i32) -> String {
     table(head, domain, lines, tail)
 }
 
-/// `/proc/net/udp` (`AF_INET`) or `/proc/net/udp6` (`AF_INET6`), or the same of UDP-Lite.
+/// `/proc/net/udp` (`AF_INET`) or `/proc/net/udp6` (`AF_INET6`), and the UDP-Lite files.
 pub fn proc_net_udp(net: &Stack, domain: i32, protocol: Protocol) -> String {
     let lines = udp_sockets(net, domain, protocol).into_iter().map(|socket| Line::of(&socket));
     let head = match domain {
@@ -172,7 +172,7 @@ pub fn proc_net_udp(net: &Stack, domain: i32, protocol: Protocol) -> String {
     table(head, domain, lines, tail)
 }
 
-/// `/proc/net/raw`: the protocol stands where others have their port.
+/// `/proc/net/raw`: the protocol appears in the port field.
 pub fn proc_net_raw(net: &Stack) -> String {
     let lines = net.own_sockets().filter_map(|(key, socket)| {
         let SocketKind::Raw(raw) = &socket.kind else { return None };
@@ -196,10 +196,10 @@ pub fn proc_net_raw(net: &Stack) -> String {
     table(head, c::AF_INET, lines, |line| format!("{} 2 0000000000000000 {}", line.inode, line.drops))
 }
 
-/// Sockets of a family in use, as `/proc/net/sockstat` counts them.
+/// Numbers of sockets of a family for `/proc/net/sockstat`.
 struct InUse {
     tcp: usize,
-    /// Connections of TCP that only wait for late segments, which are not among the others.
+    /// TCP connections in TIME-WAIT, which `tcp` does not include.
     waiting: usize,
     udp: usize,
     udplite: usize,
@@ -221,7 +221,7 @@ impl InUse {
     }
 }
 
-/// `/proc/net/sockstat`. Memory is not counted by pages here.
+/// `/proc/net/sockstat`. Memory is not counted in pages here.
 pub fn proc_net_sockstat(net: &Stack) -> String {
     let [v4, v6] = [c::AF_INET, c::AF_INET6].map(|domain| InUse::of(net, domain));
     let waiting = v4.waiting + v6.waiting;
@@ -273,7 +273,7 @@ pub fn proc_net_dev(net: &Stack) -> String {
     text
 }
 
-/// Lines of the width that Linux pads them to.
+/// Table whose lines are padded as in Linux.
 fn table(
     head: &str,
     domain: i32,

@@ -8,7 +8,7 @@ use belljar_wire::ipv6;
 use std::fmt::Write;
 use std::net::Ipv6Addr;
 
-/// All 32 digits.
+/// Address as 32 hexadecimal digits.
 fn hex(ip: Ipv6Addr) -> String {
     format!("{:032x}", ip.to_bits())
 }
@@ -40,7 +40,8 @@ pub fn proc_if_inet6(net: &Stack) -> String {
     text
 }
 
-/// Destination and source with their lengths, next hop, metric, reference counts, flags, name.
+/// `/proc/net/ipv6_route`: destination and source with prefix lengths, next hop, metric, reference counts,
+/// flags, interface name.
 pub fn proc_ipv6_route(net: &Stack) -> String {
     const UP: u32 = 1;
     const GATEWAY: u32 = 2;
@@ -75,7 +76,7 @@ pub fn proc_ipv6_route(net: &Stack) -> String {
 
 /// `/proc/net/igmp6`.
 pub fn proc_igmp6(net: &Stack) -> String {
-    // `MAF_*`: nothing is said of it; it is reported.
+    // `MAF_NOREPORT` and `MAF_LOADED`: the group is not reported; it is loaded into the interface.
     const NO_REPORT: u8 = 8;
     const LOADED: u8 = 4;
     let mut text = String::new();
@@ -162,7 +163,7 @@ pub fn proc_snmp6(net: &Stack) -> String {
     })
 }
 
-/// The types of ICMPv6 that have a line each (`icmp6type2name` of Linux).
+/// ICMPv6 types that have a line each (`icmp6type2name` in Linux).
 const KINDS: [(u8, &str); 15] = [
     (1, "DestUnreachs"),
     (2, "PktTooBigs"),
