@@ -1,4 +1,5 @@
-//! `belljar-routed bridge`: packet sockets around the bridge protocol. Its data plane is here, in userspace.
+//! `belljar-routed bridge`: packet sockets around the bridge protocol. The bridge's data plane is here, in
+//! userspace.
 
 use crate::cli;
 use crate::clock::Clock;
@@ -18,14 +19,14 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use serde_json::{Value, json};
 
-/// Frames of one interface that are handled before the others get their turn.
+/// Largest number of frames handled for one interface before the others get their turn.
 const BATCH: usize = 256;
 
 /// An interface of the bridge.
 struct Attachment {
     name: String,
     ring: PacketRing,
-    /// For clients, not for other bridges.
+    /// True for a client port, false for an interface to other bridges.
     client: bool,
     up: bool,
 }
@@ -33,12 +34,12 @@ struct Attachment {
 struct Daemon {
     bridge: Bridge,
     clock: Clock,
-    /// By interface index.
+    /// Keyed by interface index.
     attachments: Map<u32, Attachment>,
     netlink: Netlink,
 }
 
-/// Runs until a signal comes.
+/// Runs until a signal arrives.
 pub fn run(options: &cli::Bridge) -> Result<(), Error> {
     let names = [&options.common.interfaces[..], &options.clients[..]].concat();
     if let Some((_, name)) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
@@ -109,7 +110,7 @@ impl Daemon {
         Ok(fds.iter().map(|fd| fd.any().unwrap_or(false)).collect())
     }
 
-    /// Takes notice of interfaces to other bridges that came up or went down.
+    /// Updates the state of interfaces to other bridges that went up or down.
     fn look(&mut self) -> Result<(), Error> {
         let all = links(&mut self.netlink).doing("read the list of interfaces")?;
         let now = self.clock.now();
@@ -140,7 +141,7 @@ impl Daemon {
             if let Ok(frame) = ethernet::Frame::new_checked(frame.bytes) {
                 let received =
                     Received { interface: id, source: frame.src(), ttl: 255, payload: frame.payload() };
-                // What cannot be read is counted by the protocol.
+                // The protocol counts malformed packets.
                 let _ = bridge.on_packet(now, received);
             }
         });
@@ -154,7 +155,7 @@ impl Daemon {
     }
 
     fn carry_out(&mut self) {
-        // The forwarding table is the protocol's own.
+        // The protocol keeps the forwarding table itself.
         while self.bridge.poll_route().is_some() {}
         while let Some(packet) = self.bridge.poll_transmit() {
             let Some(attachment) = self.attachments.get_mut(&packet.interface.0) else { continue };
@@ -174,7 +175,7 @@ impl Daemon {
             }
         }
         for attachment in self.attachments.values_mut() {
-            // What the kernel has no room for is lost, as in any bridge, and counted by the port.
+            // Frames that exceed the kernel's queue are dropped, as in any bridge, and counted by the port.
             let _ = attachment.ring.flush();
         }
     }

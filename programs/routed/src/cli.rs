@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line.
 
 use crate::plane::Kind;
 use belljar_routing::Prefix;
@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The path of the control socket unless another is given.
+/// Default path of the control socket.
 pub const CONTROL: &str = "/run/belljar-routed.sock";
 
 /// Runs a routing protocol on interfaces of this machine, or of a host simulated by Belljar.
@@ -26,11 +26,11 @@ pub enum Command {
     Aodv(Aodv),
     /// Belljar's bridge protocol: Ethernet between client ports of many bridges, below IP
     Bridge(Bridge),
-    /// Changes routes for daemons that may not
+    /// Changes routes on behalf of unprivileged daemons
     Updater(Updater),
-    /// Forwards packets by the kernel's routes, whoever sets them, by another data plane than the kernel's
+    /// Forwards packets by the kernel's routes, set by any program, over another data plane than the kernel's
     Forward(Forward),
-    /// Does what a file says: `protocol: olsr`, and the options of the command line as keys
+    /// Runs the command in a file: `protocol: olsr`, and the options of the command line as keys
     Run(Run),
     /// Shows the neighbours and routes of a running daemon
     Show(Show),
@@ -38,13 +38,13 @@ pub enum Command {
 
 #[derive(Args, Debug)]
 pub struct Common {
-    /// An interface to speak on; once for each
+    /// An interface to run the protocol on; once for each
     #[arg(short, long = "interface", required = true, value_name = "NAME")]
     pub interfaces: Vec<String>,
-    /// The socket that `belljar-routed show` asks at
+    /// The control socket that `belljar-routed show` connects to
     #[arg(long, default_value = CONTROL, value_name = "PATH")]
     pub control: PathBuf,
-    /// The seed of random delays [default: another in each run]
+    /// The random seed of delays [default: another in each run]
     #[arg(long)]
     pub seed: Option<u64>,
 }
@@ -53,25 +53,26 @@ pub struct Common {
 pub struct Network {
     #[command(flatten)]
     pub common: Common,
-    /// The address by which others know this node [default: that of the first interface]
+    /// The address that identifies this node [default: that of the first interface]
     #[arg(long, value_name = "ADDRESS")]
     pub main_address: Option<Ipv4Addr>,
-    /// Let an updater change the routes, by its socket
+    /// Let an updater change the routes, over its socket
     #[arg(long, value_name = "PATH")]
     pub updater: Option<PathBuf>,
-    /// The network namespace that this daemon runs in, by its name, for an updater that serves several
+    /// The name of the network namespace that this daemon runs in, for an updater that serves several
     #[arg(long, value_name = "NAME", requires = "updater")]
     pub namespace: Option<String>,
-    /// Forward packets between the interfaces by this data plane
+    /// Forward packets between the interfaces over this data plane
     #[arg(long, value_enum, default_value_t, value_name = "PLANE")]
     pub data_plane: Kind,
     /// The UDP port [default: 698 for OLSR, 654 for AODV]
     #[arg(long)]
     pub port: Option<u16>,
-    /// Pass over what the kernel says of neighbours that do not answer (ARP): only the protocol's own packets tell of links
+    /// Ignore the kernel's reports of unreachable neighbours (ARP): only the protocol's own packets determine
+    /// links
     #[arg(long)]
     pub no_link_layer: bool,
-    /// The metric of the routes that are set
+    /// The metric of the protocol's routes
     #[arg(long, default_value_t = 20)]
     pub metric: u32,
     /// Write each change of a route to standard output
@@ -83,25 +84,25 @@ pub struct Network {
 pub struct Olsr {
     #[command(flatten)]
     pub network: Network,
-    /// A network that this node is a gateway to; once for each
+    /// A network for which this node is a gateway; once for each
     #[arg(long, value_name = "ADDRESS/BITS")]
     pub hna: Vec<Prefix>,
-    /// Time between HELLO messages; neighbours hold for three of them
+    /// Interval between HELLO messages; neighbours expire after three of them
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     pub hello_interval: Duration,
-    /// Time between TC messages, and MID and HNA; topology holds for three of them
+    /// Interval between TC messages, and between MID and HNA; topology expires after three of them
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub tc_interval: Duration,
-    /// Willingness to forward for others, from 0 (never) to 7 (always)
+    /// Willingness to forward for other nodes, from 0 (never) to 7 (always)
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub willingness: u8,
-    /// Neighbours told in TC messages: 0 MPR selectors, 1 also MPRs, 2 all
+    /// Neighbours advertised in TC messages: 0 MPR selectors, 1 also MPRs, 2 all
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub tc_redundancy: u8,
-    /// Believe in links only after several HELLO messages (RFC 3626, section 14)
+    /// Establish links only after several HELLO messages (RFC 3626, section 14)
     #[arg(long)]
     pub hysteresis: bool,
-    /// Send nothing but at the intervals, even when something has changed
+    /// Send messages only at the intervals, not after changes
     #[arg(long)]
     pub no_triggered: bool,
 }
@@ -110,32 +111,32 @@ pub struct Olsr {
 pub struct Aodv {
     #[command(flatten)]
     pub network: Network,
-    /// Time between Hello messages; 0s to rely on the link layer alone
+    /// Interval between Hello messages; 0s to rely on the link layer alone
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub hello_interval: Duration,
     /// Lifetime of a route after its last use
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = duration)]
     pub active_route_timeout: Duration,
-    /// An estimate of the time that a packet takes for one hop
+    /// Estimated latency of one hop
     #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = duration)]
     pub node_traversal_time: Duration,
-    /// The most hops between two nodes
+    /// The largest number of hops between two nodes
     #[arg(long, default_value_t = 35)]
     pub net_diameter: u8,
-    /// Ask for acknowledgments of replies, to find neighbours that do not hear this node
+    /// Request acknowledgments of replies, to detect neighbours that do not hear this node
     #[arg(long)]
     pub rrep_ack: bool,
-    /// Repair broken routes for others (RFC 3561, section 6.12)
+    /// Repair broken routes of other nodes (RFC 3561, section 6.12)
     #[arg(long)]
     pub local_repair: bool,
-    /// The node was in this network before and may have lost its sequence number: be quiet for 15 seconds first
+    /// The node may have lost its sequence number in a reboot: wait for 15 seconds before it routes
     #[arg(long)]
     pub after_reboot: bool,
-    /// Look for destinations in the interfaces' own networks as for any other: the stations of a radio channel share a network,
-    /// of which only some are in reach
+    /// Find routes to the interfaces' own networks as to any other: the stations of a radio channel share a
+    /// network, of which only some are in range
     #[arg(long)]
     pub mesh: bool,
-    /// The TUN interface that packets without a route arrive by
+    /// The TUN interface over which packets without a route arrive
     #[arg(long, default_value = "aodv0", value_name = "NAME")]
     pub tun: String,
 }
@@ -147,27 +148,27 @@ pub struct Bridge {
     /// An interface to which clients are attached; once for each
     #[arg(short, long = "client", value_name = "NAME")]
     pub clients: Vec<String>,
-    /// Time between HELLO messages; neighbours hold for three of them
+    /// Interval between HELLO messages; neighbours expire after three of them
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub hello_interval: Duration,
 }
 
 #[derive(Args, Debug)]
 pub struct Updater {
-    /// The socket to listen at
+    /// The socket to listen on
     #[arg(long, value_name = "PATH")]
     pub socket: PathBuf,
-    /// The user who may connect, by number [default: the user who runs the updater]
+    /// The user id that may connect [default: the user that runs the updater]
     #[arg(long, value_name = "UID")]
     pub owner: Option<u32>,
-    /// A network namespace that clients may name, by its name, besides the updater's own; once for each
+    /// The name of a network namespace that clients may use besides the updater's own; once for each
     #[arg(long, value_name = "NAME")]
     pub namespace: Vec<String>,
-    /// Also open for clients what takes privileges: the protocols' UDP ports, AODV's TUN interface and its raw and packet
-    /// sockets, by which they can see and send any packet
+    /// Also open privileged descriptors for clients: the protocols' UDP ports, AODV's TUN interface and its
+    /// raw and packet sockets, with which they can see and send any packet
     #[arg(long)]
     pub lend: bool,
-    /// Forward packets between the interfaces by this data plane
+    /// Forward packets between the interfaces over this data plane
     #[arg(long, value_enum, default_value_t, value_name = "PLANE", requires = "interfaces")]
     pub data_plane: Kind,
     /// An interface of the data plane; once for each
@@ -205,7 +206,7 @@ pub struct Show {
     pub json: bool,
 }
 
-/// Reads a time such as `2s`, `500ms` or `1.5s`, up to an hour.
+/// Parses a time such as `2s`, `500ms` or `1.5s`, up to an hour.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is not a time: write a number with s or ms, for example 2s or 500ms");
     let (number, scale) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {

@@ -1,9 +1,9 @@
-//! The daemon's clock: the one place that reads a real one.
+//! Clock of the daemon: the only module that reads a real clock.
 
 use belljar_routing::Time;
 use std::time::{Duration, Instant};
 
-/// Time since the daemon began.
+/// Time since the start of the daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(Instant);
 
@@ -15,7 +15,7 @@ impl Clock {
     pub fn now(self) -> Time {
         Time::ZERO + self.0.elapsed()
     }
-    /// The span until `time`; zero if it is past.
+    /// The duration until `time`; zero if it has passed.
     pub fn until(self, time: Time) -> Duration {
         time.since(self.now())
     }

@@ -1,4 +1,4 @@
-//! The control socket: what a daemon shows of itself, and `belljar-routed show`.
+//! Control socket, over which a daemon reports its state, and `belljar-routed show`.
 
 use crate::error::{Doing, Error};
 use belljar_channel::with_socket_path;
@@ -10,16 +10,16 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time that a client has to read.
+/// Timeout for a client to read.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A listening socket whose path goes with it.
+/// A listening socket. Dropping it removes its path.
 pub struct Listener {
     socket: UnixListener,
     path: PathBuf,
 }
 
-/// Listens at a path. A socket there at which nobody listens any more is replaced.
+/// Listens on a path. A stale socket, on which no process listens, is replaced.
 pub fn listen(path: &Path, option: &'static str) -> Result<Listener, Error> {
     let what = format!("listen at {}", path.display());
     let bind = || with_socket_path(path, |path| UnixListener::bind(path));
@@ -37,7 +37,7 @@ pub fn listen(path: &Path, option: &'static str) -> Result<Listener, Error> {
     Ok(Listener { socket, path: path.to_owned() })
 }
 
-/// Connects to who listens at a path.
+/// Connects to the listener on a path.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     with_socket_path(path, |path| UnixStream::connect(path))
 }
@@ -46,16 +46,16 @@ impl Listener {
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-    /// The next client that waits.
+    /// The next pending client.
     pub fn accept(&self) -> Option<UnixStream> {
         let (stream, _) = self.socket.accept().ok()?;
         stream.set_nonblocking(false).ok()?;
         Some(stream)
     }
-    /// Answers the clients that wait with the daemon's state.
+    /// Sends the daemon's state to all pending clients.
     pub fn answer(&self, state: impl Fn() -> Value) {
         while let Some(mut stream) = self.accept() {
-            // A client that goes away or does not read is its own loss.
+            // A client that closes the connection or does not read is ignored.
             let _ = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| writeln!(stream, "{}", state()));
         }
     }
@@ -77,7 +77,7 @@ pub fn show(path: &Path, json: bool) -> Result<(), Error> {
     io::stdout().write_all(out.as_bytes()).doing("write")
 }
 
-/// Single values as a line each, lists of objects as tables.
+/// Formats single values as a line each, lists of objects as tables.
 fn tables(state: &Value) -> String {
     let mut out = String::new();
     let Some(object) = state.as_object() else { return out };

@@ -55,7 +55,7 @@ pub enum Error {
     Io { doing: String, source: io::Error },
 }
 
-/// Says what was being done when an error came.
+/// Adds the failed operation to an error.
 pub trait Doing<T> {
     fn doing(self, what: impl Into<String>) -> Result<T, Error>;
 }
@@ -66,7 +66,7 @@ impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
     }
 }
 
-/// Writes a line for whoever runs the daemon.
+/// Writes a warning to standard error.
 pub fn warn(text: impl std::fmt::Display) {
     eprintln!("belljar-routed: {text}");
 }

@@ -1,16 +1,17 @@
-//! `belljar-routed`: routing protocols of `belljar-routing` as a daemon of Linux. It knows sockets, netlink and the real
-//! clock, and nothing of Belljar: the same binary runs on a machine, in a network namespace, and on a simulated host.
+//! `belljar-routed`: the routing protocols of `belljar-routing` as a Linux daemon. It uses sockets, netlink
+//! and the real clock, and does not depend on the simulator: the same binary runs on a machine, in a network
+//! namespace, and on a simulated host.
 //!
 //! | module | content |
 //! |---|---|
 //! | `cli` | the command line |
 //! | `daemon` | OLSR and AODV: sockets, timers and routes around the protocol |
 //! | `bridge` | the bridge: frames between interfaces around the protocol |
-//! | `updater` | changing routes, in this process or by one that has the permission to |
+//! | `updater` | changes of routes, in this process or by a privileged one |
 //! | `plane` | data planes: how packets are forwarded |
 //! | `settings` | configuration files |
 //! | `netlink` | interfaces and routes of the kernel |
-//! | `control` | the socket by which a daemon shows its state |
+//! | `control` | the socket over which a daemon reports its state |
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a program has no callers")]
 

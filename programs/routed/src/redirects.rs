@@ -1,19 +1,22 @@
-//! ICMP redirects (RFC 792), which the nodes of a mesh must not send: the shorter way of which one tells may lead out of reach.
+//! ICMP redirects (RFC 792), which the nodes of a mesh must not send: the shorter path that a redirect
+//! suggests may be out of range.
 
 use crate::error::{Doing, Error, warn};
 use belljar_base::Set;
 
-/// The entry that counts for all interfaces, beside each one's own: the kernel sends redirects unless both are 0 (`ip-sysctl`).
+/// The entry for all interfaces, in addition to each interface's own: the kernel sends redirects unless both
+/// are 0 (`ip-sysctl`).
 const ALL: &str = "all";
 
-/// Interfaces on which the kernel sent redirects until they were switched off here. They get back what they had when this is dropped.
+/// Interfaces whose redirects were disabled here. Dropping the value restores their settings.
 #[derive(Debug, Default)]
 pub struct Redirects {
     changed: Set<String>,
 }
 
 impl Redirects {
-    /// Switches redirects off on an interface. Another program that runs here may have done it already; then it stays so afterwards, too.
+    /// Disables redirects on an interface. If they are disabled already, by another program on this machine,
+    /// they stay disabled later.
     pub fn switch_off(&mut self, interface: &str) -> Result<(), Error> {
         if !is_interface_name(interface) {
             return Err(Error::NoInterface(interface.to_owned()));
@@ -29,12 +32,13 @@ impl Redirects {
         Ok(())
     }
 
-    /// True if some were switched off here.
+    /// True if redirects were disabled here.
     pub fn are_off(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// Gives the interfaces back what they had: in the network namespace that they were switched off in. Some may have gone meanwhile.
+    /// Restores the interfaces' settings; must be called in the network namespace in which they were changed.
+    /// Interfaces may have been removed meanwhile.
     pub fn restore(&mut self) {
         for entry in std::mem::take(&mut self.changed) {
             let path = path(&entry);
@@ -57,7 +61,7 @@ fn path(entry: &str) -> String {
     format!("/proc/sys/net/ipv4/conf/{entry}/send_redirects")
 }
 
-/// True if the kernel takes it for the name of an interface, so that it names no other file.
+/// True if the name can be an interface's, so that it names no other file.
 fn is_interface_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains('/')
 }

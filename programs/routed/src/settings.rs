@@ -7,8 +7,8 @@
 //! log-routes: true
 //! ```
 //!
-//! A key is the long name of an option, so there is one list of options and one place where their values are read. What is
-//! wrong is said with the line that it stands in.
+//! A key is the long name of an option, so there is one list of options and one parser of their values.
+//! Errors include the line in the file.
 
 use crate::cli::Cli;
 use crate::error::Error;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// The subcommands that a file may choose, by its key `protocol`.
 const PROTOCOLS: [&str; 4] = ["olsr", "aodv", "bridge", "updater"];
 
-/// A file's options, each with its line.
+/// Options from a file, each with its line.
 #[derive(Debug)]
 pub struct Settings {
     path: PathBuf,
@@ -36,7 +36,7 @@ struct Entry {
 }
 
 impl Settings {
-    /// Reads a file.
+    /// Parses a file.
     pub fn read(path: &Path) -> Result<Settings, Error> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::Io { doing: format!("read {}", path.display()), source })?;
@@ -55,7 +55,7 @@ impl Settings {
         Ok(Settings { path: path.to_owned(), protocol, entries })
     }
 
-    /// The command that the file stands for.
+    /// The command for the file.
     pub fn command(&self) -> Result<Cli, Error> {
         let command = Cli::command();
         let known = command.find_subcommand(&self.protocol).into_iter().flat_map(|sub| sub.get_arguments());
@@ -80,7 +80,7 @@ impl Settings {
         Cli::try_parse_from(args).map_err(|error| self.explain(&error))
     }
 
-    /// An error of clap's, at the line of the option that it is about.
+    /// Converts an error of clap to one with the line of the offending option.
     fn explain(&self, error: &clap::Error) -> Error {
         let name = |kind| match error.get(kind) {
             Some(ContextValue::String(text)) => Some(text.clone()),
@@ -91,7 +91,7 @@ impl Settings {
         let entry = self.entries.iter().find(|entry| about.contains(&format!("--{} ", entry.key)));
         let text = match (name(ContextKind::InvalidValue), entry) {
             (Some(value), Some(entry)) => {
-                // The reason stands at the end of clap's first line, or what is possible stands beside it.
+                // The reason is at the end of clap's first line; otherwise the possible values are listed.
                 let said = error.to_string();
                 let first = said.lines().next().unwrap_or_default();
                 let reason = first.split_once(">': ").map(|(_, reason)| reason.to_owned());
@@ -109,7 +109,7 @@ impl Settings {
         self.at(entry.map_or(1, |entry| entry.line), text)
     }
 
-    /// An error that came when the command ran, at the line of the value that it is about.
+    /// Adds the line of the offending value to an error that occurred when the command ran.
     pub fn locate(&self, error: Error) -> Error {
         let about = match &error {
             Error::NoInterface(name) | Error::NoAddress(name) | Error::Twice(name) => name.clone(),
@@ -128,10 +128,10 @@ impl Settings {
     }
 }
 
-/// The entries of a mapping of words to words or lists of words. An error comes with its line.
+/// The entries of a mapping of scalars to scalars or lists of scalars. An error includes its line.
 fn entries(text: &str) -> Result<Vec<Entry>, (usize, String)> {
     let mut out: Vec<Entry> = Vec::new();
-    // The key whose value is awaited, and whether its value is a list.
+    // The key whose value comes next, and whether its value is a list.
     let mut key: Option<Entry> = None;
     let mut in_list = false;
     let mut depth = 0;

@@ -1,11 +1,11 @@
-//! SIGTERM and SIGINT as a descriptor to wait for.
+//! SIGTERM and SIGINT as a descriptor.
 
 use crate::error::{Doing, Error};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// The signals that end a daemon in order.
+/// The signals that shut a daemon down.
 pub struct Signals(SignalFd);
 
 impl Signals {

@@ -1,4 +1,4 @@
-//! TUN interfaces: the kernel's way to hand over packets, and to take some.
+//! TUN interfaces, over which the kernel passes packets to and from this process.
 
 use crate::error::{Doing, Error};
 use crate::netlink::{Netlink, links};
@@ -6,12 +6,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use tappers::{Interface, Tun as Device};
 
-/// A TUN interface. It goes with the last of its descriptors.
+/// A TUN interface. The kernel removes it when its last descriptor is closed.
 #[derive(Debug)]
 pub struct Tun(OwnedFd);
 
 impl Tun {
-    /// Makes an interface and brings it up.
+    /// Creates an interface and brings it up.
     pub fn open(name: &str) -> Result<Tun, Error> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::Permission {
@@ -27,7 +27,7 @@ impl Tun {
         device.as_fd().try_clone_to_owned().map(Tun).map_err(failed)
     }
 
-    /// The interface behind a descriptor that was made elsewhere.
+    /// The interface behind a descriptor that was created elsewhere.
     pub fn from_fd(fd: OwnedFd) -> Tun {
         Tun(fd)
     }
@@ -40,8 +40,8 @@ impl Tun {
         self.0.as_fd()
     }
 
-    /// The next IPv4 packet that the kernel hands over. It sends IPv6's own business into any interface; that is passed
-    /// over.
+    /// The next IPv4 packet from the kernel. IPv6 control traffic, which the kernel sends to every interface,
+    /// is skipped.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match nix::unistd::read(&self.0, buffer) {
@@ -53,7 +53,7 @@ impl Tun {
         }
     }
 
-    /// Hands a packet to the kernel, as one that arrived by the interface.
+    /// Passes a packet to the kernel, as if it had arrived over the interface.
     pub fn send(&self, packet: &[u8]) -> io::Result<()> {
         nix::unistd::write(&self.0, packet).map(|_| ()).map_err(io::Error::from)
     }

@@ -1,11 +1,12 @@
-//! The data plane's part in a reactive protocol: packets without a route, the use of routes, and packets that go on.
+//! Data plane of a reactive protocol: packets without a route, the use of routes, and released packets.
 //!
-//! * A default route with the highest metric leads into a TUN interface: the kernel hands over what finds no other route. In a
-//!   mesh the networks of the interfaces do so, too: two routes to the halves of each are more specific than the kernel's own.
-//! * A packet socket shows which addresses packets pass between, and from which neighbours they come. It has no ring:
-//!   rings with `packetio`'s headers are not to be had on every kernel that this daemon runs on. Where the data plane
-//!   counts flows itself, the socket shows only packets from and to this machine.
-//! * Packets whose route was found are sent by a raw socket, from which the kernel routes them as any other.
+//! * A default route with the highest metric leads into a TUN interface, over which the kernel passes packets
+//!   without another route. In a mesh, packets to the interfaces' own networks come here too: two routes to
+//!   the halves of each network are more specific than the kernel's own.
+//! * A packet socket captures the addresses of passing packets, and the neighbours that sent them. It has no
+//!   ring: rings with `packetio`'s headers are unavailable on some kernels that this daemon supports. If the
+//!   data plane counts flows itself, the socket captures only packets from and to this machine.
+//! * Packets for which a route was found are sent by a raw socket, and the kernel routes them like any other.
 
 use super::interfaces::Interfaces;
 use crate::error::{Doing, Error, warn};
@@ -21,24 +22,24 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// The metric of the route into the TUN interface: behind all others.
+/// Metric of the route into the TUN interface, higher than all others.
 const LAST_RESORT: u32 = 9999;
-/// Bytes of a packet that are looked at: the longest IPv4 header, and UDP's.
+/// Captured bytes of a packet: the longest IPv4 header, and UDP's.
 const LOOKED_AT: usize = 68;
-/// Packets that are looked at before the protocol is told.
+/// Largest number of packets captured before the protocol is notified.
 const BATCH: usize = 512;
-/// Neighbours whose link-layer addresses are known.
+/// Upper bound on the neighbours with known link-layer addresses.
 const MOST_NEIGHBORS: usize = 4096;
 
-/// A link-layer address with the index of the interface behind which it is.
+/// The index of an interface and a link-layer address on its link.
 type Station = (usize, [u8; 6]);
 
-/// Packets that the packet socket has shown.
+/// Packets captured by the packet socket.
 #[derive(Default)]
 pub struct Passed {
-    /// Their sources and destinations.
+    /// Source and destination addresses.
     pub pairs: Set<(Ipv4Addr, Ipv4Addr)>,
-    /// The neighbours that sent them, each with the index of this machine's interface.
+    /// Neighbours that sent them, each with the index of the receiving interface.
     pub neighbors: Set<(u32, Ipv4Addr)>,
 }
 
@@ -46,16 +47,16 @@ pub struct Passed {
 pub struct DataPlane {
     fds: Reactive,
     index: u32,
-    /// The interfaces that are watched.
+    /// Indices of the monitored interfaces.
     watched: Set<usize>,
-    /// The neighbours' addresses, from the protocol's packets.
+    /// Addresses of neighbours, from the protocol's packets.
     stations: Map<Station, Ipv4Addr>,
-    /// The packet socket shows only packets from and to this machine.
+    /// True if the packet socket captures only packets from and to this machine.
     own_only: bool,
 }
 
 impl DataPlane {
-    /// Takes the descriptors, of which the TUN interface has this name.
+    /// Takes the descriptors; `tun` is the name of the TUN interface.
     pub fn new(
         fds: Reactive,
         tun: &str,
@@ -76,12 +77,12 @@ impl DataPlane {
         Ok(plane)
     }
 
-    /// Takes notice of the interfaces, and of this machine's addresses.
+    /// Updates the monitored interfaces and this machine's addresses.
     pub fn look(&mut self, interfaces: &Interfaces) -> Result<(), Error> {
         let now = || interfaces.now.iter().flatten();
         self.watched = now().map(|link| link.index as usize).collect();
         if self.own_only {
-            // The neighbours' broadcasts are among what is for this machine.
+            // The filter must pass the neighbours' broadcasts.
             let own = now().filter_map(|link| link.address).chain([Ipv4Addr::BROADCAST]);
             Filter::ipv4_addresses(&own.collect::<Vec<_>>())
                 .attach(self.fds.watch.as_fd())
@@ -90,7 +91,7 @@ impl DataPlane {
         Ok(())
     }
 
-    /// The routes by which packets without another come here; in a mesh those to the interfaces' networks are among them.
+    /// The routes into the TUN interface; in a mesh they include those to the interfaces' networks.
     pub fn routes(&self, source: Option<Ipv4Addr>, interfaces: &Interfaces, mesh: bool) -> Vec<KernelRoute> {
         let route = |destination, bits| KernelRoute {
             destination,
@@ -102,7 +103,8 @@ impl DataPlane {
         };
         let mut routes = vec![route(Ipv4Addr::UNSPECIFIED, 0)];
         let networks = interfaces.now.iter().flatten().filter(|_| mesh).filter_map(|link| {
-            // The halves of a smaller one are single addresses, which the protocol's routes go to.
+            // The halves of a smaller network are single addresses, the destinations of the protocol's
+            // routes.
             link.address.filter(|_| link.network_bits < 31).map(|address| (address, link.network_bits))
         });
         for (address, bits) in networks {
@@ -114,7 +116,7 @@ impl DataPlane {
         routes
     }
 
-    /// Descriptors to wait for: that of packets without a route, and that of packets that have passed.
+    /// Descriptors to poll: packets without a route, and captured packets.
     pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
         [self.fds.tun.fd(), self.fds.watch.as_fd()]
     }
@@ -124,12 +126,12 @@ impl DataPlane {
         self.fds.tun.receive(buffer)
     }
 
-    /// Packets that have passed, but for the protocol's own on UDP port `port`.
+    /// Captured packets, except the protocol's own on UDP port `port`.
     pub fn used(&mut self, port: u16) -> Passed {
         let mut passed = Passed::default();
         let mut head = [0; LOOKED_AT];
         for _ in 0..BATCH {
-            // An interface that went down is noticed by its link.
+            // The monitor reports an interface that went down.
             let Ok((len, from)) = recvfrom::<LinkAddr>(self.fds.watch.as_raw_fd(), &mut head) else { break };
             let ipv4 = |from: &LinkAddr| from.protocol().to_be() == ethernet::ethertype::IPV4;
             let Some(from) = from.filter(|from| ipv4(from) && self.watched.contains(&from.ifindex())) else {
@@ -153,7 +155,7 @@ impl DataPlane {
         passed
     }
 
-    /// Sends a released packet, or tells its sender that its destination cannot be reached.
+    /// Sends a released packet, or an ICMP error to its sender if its destination is unreachable.
     pub fn release(&self, released: &Released) {
         let Ok(header) = ipv4::Packet::new_checked(&released.packet[..]) else { return };
         let done = match released.verdict {
@@ -176,16 +178,16 @@ impl DataPlane {
     }
 }
 
-/// A packet that the packet socket shows.
+/// A captured packet.
 enum Seen {
-    /// One of the protocol's own, by the address that sent it.
+    /// A packet of the protocol, with the address of its sender.
     Protocol(Ipv4Addr),
-    /// Any other to one address, by its source and destination.
+    /// Any other unicast packet, with its source and destination.
     Data(Ipv4Addr, Ipv4Addr),
 }
 
 impl Seen {
-    /// Reads a packet of which there is at least the head.
+    /// Parses a captured packet; `None` if it is too short.
     fn new(head: &[u8], port: u16) -> Option<Seen> {
         if head.len() < ipv4::HEADER_LEN || head[0] >> 4 != 4 {
             return None;
@@ -201,7 +203,7 @@ impl Seen {
     }
 }
 
-/// "Destination host unreachable" for a packet, as its sender's own machine says it.
+/// An ICMP "destination host unreachable" for a packet, as if from the sender's own machine.
 fn unreachable(packet: &[u8]) -> Vec<u8> {
     let Ok(header) = ipv4::Packet::new_checked(packet) else { return Vec::new() };
     let quote = &packet[..packet.len().min(548)];

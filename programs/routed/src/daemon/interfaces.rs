@@ -1,4 +1,4 @@
-//! The interfaces that the daemon was given, as they are now.
+//! Current state of the interfaces given on the command line.
 
 use crate::error::{Doing, Error};
 use crate::netlink::{Link, Netlink, links};
@@ -8,12 +8,12 @@ use std::net::Ipv4Addr;
 pub struct Interfaces {
     netlink: Netlink,
     names: Vec<String>,
-    /// In the order of the names; none where an interface has gone.
+    /// In the order of the names; `None` for an interface that was removed.
     pub now: Vec<Option<Link>>,
 }
 
 impl Interfaces {
-    /// Finds the interfaces, all of which must be there with an address.
+    /// Finds the interfaces, all of which must exist with an address.
     pub fn find(names: &[String]) -> Result<Interfaces, Error> {
         for (n, name) in names.iter().enumerate() {
             if names[..n].contains(name) {
@@ -30,7 +30,7 @@ impl Interfaces {
         Ok(interfaces)
     }
 
-    /// Looks at the interfaces again.
+    /// Updates the state of the interfaces.
     pub fn look(&mut self) -> Result<(), Error> {
         let all = links(&mut self.netlink).doing("read the list of interfaces")?;
         let find = |name: &String| all.iter().find(|link| link.name == *name).cloned();
@@ -38,7 +38,7 @@ impl Interfaces {
         Ok(())
     }
 
-    /// The main address: the given one, if it is one of the interfaces', or that of the first interface.
+    /// The main address: the given one, which must belong to an interface, or that of the first interface.
     pub fn main_address(&self, given: Option<Ipv4Addr>) -> Result<Ipv4Addr, Error> {
         let mut addresses = self.now.iter().flatten().filter_map(|link| link.address);
         match given {

@@ -1,4 +1,4 @@
-//! A daemon of a protocol over IPv4: sockets, routes and timers around its state machine.
+//! Daemon of a protocol over IPv4: sockets, routes and timers around its state machine.
 
 mod data_plane;
 mod interfaces;
@@ -16,13 +16,14 @@ use run::{Daemon, Settings};
 pub use socket::bind_port;
 use std::io::Read;
 
-/// The numbers that routes carry (`rtm_protocol`), by which each protocol knows its own. Nobody else's are near them.
+/// Route protocol numbers (`rtm_protocol`), by which each protocol recognises its own routes. No other
+/// program uses numbers near them.
 const OLSR_ROUTES: u8 = 150;
 const AODV_ROUTES: u8 = 151;
-/// The UDP ports of the protocols.
+/// UDP ports of the protocols.
 pub const PROTOCOL_PORTS: [u16; 2] = [olsr::PORT, aodv::PORT];
 
-/// The seed that was given, or one of the machine's.
+/// The given random seed, or one from the machine.
 pub fn seed(given: Option<u64>) -> Seed {
     let mut bytes = [0; 8];
     let drawn = given

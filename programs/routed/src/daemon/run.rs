@@ -1,4 +1,4 @@
-//! The loop: what comes is handed to the protocol, and what it gives is carried out.
+//! Event loop: passes inputs to the protocol and processes its output.
 
 use super::data_plane::{DataPlane, Passed};
 use super::interfaces::Interfaces;
@@ -22,29 +22,29 @@ use nix::sys::time::TimeSpec;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Packets of one socket that are handled before the others get their turn.
+/// Largest number of packets handled from one socket before the others get their turn.
 const BATCH: usize = 64;
-/// The time between two looks at the flows that the data plane counts.
+/// Interval at which the data plane's flow counts are read.
 const FLOWS: Duration = Duration::from_millis(500);
 
-/// The difference between protocols.
+/// Settings that differ between protocols.
 pub struct Settings<'a> {
     pub network: &'a cli::Network,
     pub port: u16,
-    /// The number that routes carry.
+    /// Route protocol number (`rtm_protocol`).
     pub routes: u8,
-    /// The source address of routes.
+    /// Source address of routes.
     pub source: Option<Ipv4Addr>,
-    /// The name of the TUN interface for packets without a route, where the protocol wants them.
+    /// Name of the TUN interface for packets without a route; `None` for proactive protocols.
     pub tun: Option<&'a str>,
-    /// Destinations in the interfaces' own networks need a route of the protocol, too.
+    /// True if destinations in the interfaces' own networks also need a route of the protocol.
     pub mesh: bool,
 }
 
-/// An interface that the protocol uses.
+/// An interface on which the protocol runs.
 struct Active {
     link: Link,
-    /// The error of the last packet that could not be sent; reported once.
+    /// Error of the last packet that could not be sent; reported once.
     trouble: Option<String>,
 }
 
@@ -57,12 +57,12 @@ pub struct Daemon<'a, P> {
     active: Map<u32, Active>,
     socket: PortSocket,
     sink: RouteSink,
-    /// The data plane's part in a reactive protocol.
+    /// Data plane of a reactive protocol.
     data_plane: Option<DataPlane>,
-    /// The destinations of the routes by which packets come to it.
+    /// Destinations of the routes into the data plane.
     catching: Vec<Prefix>,
     plane: Plane,
-    /// When flows are looked at next; none if nobody counts them, or nobody wants to know.
+    /// Time of the next read of flow counts; `None` if they are not counted or not needed.
     flows_at: Option<Time>,
     monitor: Monitor,
     signals: Signals,
@@ -71,7 +71,7 @@ pub struct Daemon<'a, P> {
 }
 
 impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
-    /// Opens all that the daemon needs. Nothing is left behind where something fails.
+    /// Opens all resources of the daemon. On failure, all changes are undone.
     pub fn start(
         settings: Settings<'a>,
         interfaces: Interfaces,
@@ -126,7 +126,8 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         Ok(daemon)
     }
 
-    /// Sets the routes by which packets without another come to a reactive protocol, in place of those that were set.
+    /// Sets the routes by which packets without another route reach a reactive protocol, and removes outdated
+    /// ones.
     fn catch_packets(&mut self) -> Result<(), Error> {
         let Some(plane) = &self.data_plane else { return Ok(()) };
         let Settings { source, mesh, .. } = self.settings;
@@ -143,7 +144,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         Ok(())
     }
 
-    /// Runs until a signal comes, and takes back what was set.
+    /// Runs until a signal arrives, and removes the daemon's routes.
     pub fn run(mut self) -> Result<(), Error> {
         let result = self.turns();
         self.sink.clear();
@@ -170,7 +171,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
                 };
                 self.control.answer(state);
             }
-            // Before what could find a neighbour silent: after a pause, what came from it meanwhile is waiting here.
+            // First the inputs that prove a neighbour alive: after a pause, its packets are still queued.
             if ready.passing || ready.missed {
                 self.watch_data_plane(&ready)?;
             }
@@ -187,7 +188,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         }
     }
 
-    /// Waits for descriptors and the protocol's timer.
+    /// Polls the descriptors until one is ready or the protocol's timer expires.
     fn wait(&self) -> Result<Ready, Error> {
         let fixed = [self.signals.fd(), self.monitor.fd(), self.control.fd(), self.socket.fd()];
         let plane = self.data_plane.iter().flat_map(DataPlane::fds);
@@ -211,7 +212,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         })
     }
 
-    /// Carries out what the protocol asks for: routes first, so that packets find them.
+    /// Processes the protocol's output: routes first, because packets may use them.
     fn carry_out(&mut self) -> Result<(), Error> {
         let mut changes = Vec::new();
         while let Some(change) = self.protocol.poll_route() {
@@ -241,7 +242,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         Ok(())
     }
 
-    /// A change of the protocol's table as one of the kernel's.
+    /// Converts a change of the protocol's table to one of the kernel's.
     fn table_change(&self, change: RouteChange<Prefix, Ipv4Addr>) -> TableChange {
         let log = self.settings.network.log_routes;
         match change {
@@ -277,17 +278,17 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         for _ in 0..BATCH {
             let datagram = match self.socket.receive(&mut self.buffer) {
                 Ok(Some(datagram)) => datagram,
-                // An error that a packet of this socket met on its way says nothing of what comes.
+                // An error caused by an earlier packet of this socket says nothing about the next one.
                 Ok(None) | Err(_) => return,
             };
             let payload = &self.buffer[..datagram.len];
             let (interface, source, ttl) = (InterfaceId(datagram.interface), datagram.source, datagram.ttl);
-            // What cannot be read is counted by the protocol.
+            // The protocol counts malformed packets.
             let _ = self.protocol.on_packet(self.clock.now(), Received { interface, source, ttl, payload });
         }
     }
 
-    /// Tells the protocol of the flows that the data plane has forwarded (RFC 3561, section 6.2).
+    /// Reports the flows forwarded by the data plane to the protocol (RFC 3561, section 6.2).
     fn take_flows(&mut self, now: Time) -> Result<(), Error> {
         let mut flows: Vec<_> = self.plane.take_flows().into_iter().map(|(flow, _)| flow).collect();
         flows.extend(self.sink.flows()?.into_iter().flatten());
@@ -359,7 +360,7 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
         Ok(())
     }
 
-    /// Takes notice of an interface that can be used, or of its new address.
+    /// Adds an interface that is up, or updates its address.
     fn bring_up(&mut self, link: Link) -> Result<(), Error> {
         let Some(address) = link.address else { return Ok(()) };
         self.sink.switch_redirects_off(&link.name)?;
@@ -370,14 +371,14 @@ impl<'a, P: Status<Address = Ipv4Addr, Destination = Prefix>> Daemon<'a, P> {
     }
 }
 
-/// The descriptors that have something.
+/// The descriptors that are ready.
 struct Ready {
     signal: bool,
     news: bool,
     control: bool,
     packets: bool,
-    /// There are packets without a route.
+    /// Packets without a route.
     missed: bool,
-    /// There are packets that have passed.
+    /// Captured packets.
     passing: bool,
 }

@@ -1,4 +1,5 @@
-//! The protocol's UDP socket. One serves all interfaces: control messages tell, and say, by which one a packet goes.
+//! UDP socket of the protocol. It serves all interfaces: control messages carry the interface of each packet
+//! in both directions.
 
 use crate::error::{Doing, Error};
 use belljar_routing::Transmit;
@@ -14,7 +15,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// A datagram that came.
+/// A received datagram.
 pub struct Datagram {
     pub interface: u32,
     pub source: Ipv4Addr,
@@ -26,7 +27,7 @@ pub struct Datagram {
 pub struct PortSocket {
     fd: OwnedFd,
     port: u16,
-    /// The TTL of what it sends, if it is known: it is set when it changes.
+    /// Current TTL of the socket, if known, so that it is set only when it changes.
     ttl: Cell<Option<u8>>,
 }
 
@@ -37,7 +38,7 @@ pub fn bind_port(port: u16) -> Result<OwnedFd, Error> {
     setsockopt(&fd, sockopt::Broadcast, &true).doing("allow broadcasts")?;
     setsockopt(&fd, sockopt::Ipv4RecvTtl, &true).doing("ask for the TTL of packets")?;
     setsockopt(&fd, sockopt::Ipv4PacketInfo, &true).doing("ask for the interface of packets")?;
-    // Without SO_REUSEADDR, so that a second daemon is refused.
+    // Without SO_REUSEADDR, so that a second daemon fails to start.
     bind(fd.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))).map_err(
         |error| match error {
             Errno::EADDRINUSE => Error::PortInUse { port },
@@ -49,7 +50,7 @@ pub fn bind_port(port: u16) -> Result<OwnedFd, Error> {
 }
 
 impl PortSocket {
-    /// A socket that [`bind_port`] has opened, here or elsewhere.
+    /// A socket opened by [`bind_port`], in this process or another.
     pub fn new(fd: OwnedFd, port: u16) -> PortSocket {
         PortSocket { fd, port, ttl: Cell::new(None) }
     }
@@ -58,7 +59,7 @@ impl PortSocket {
         self.fd.as_fd()
     }
 
-    /// The next datagram that waits; none if there is none.
+    /// The next queued datagram, or `None`.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Datagram>> {
         let mut slices = [IoSliceMut::new(buffer)];
         let mut control = cmsg_space!(i32, in_pktinfo);
@@ -83,7 +84,7 @@ impl PortSocket {
         Ok(Some(Datagram { interface, source, ttl, len: message.bytes }))
     }
 
-    /// Sends a packet, to all neighbours or to one.
+    /// Sends a packet to one neighbour or to all.
     pub fn send(&self, packet: &Transmit<Ipv4Addr>) -> io::Result<()> {
         if self.ttl.get() != Some(packet.ttl) {
             setsockopt(&self.fd, sockopt::Ipv4Ttl, &i32::from(packet.ttl))?;

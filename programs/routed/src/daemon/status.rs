@@ -6,7 +6,7 @@ use belljar_routing::olsr::Olsr;
 use belljar_routing::{Protocol, Time};
 use serde_json::{Value, json};
 
-/// A protocol whose state can be shown.
+/// A protocol that can report its state.
 pub trait Status: Protocol {
     fn status(&self, now: Time, interfaces: &Interfaces) -> Value;
 }

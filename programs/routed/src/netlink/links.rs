@@ -14,14 +14,14 @@ pub struct Link {
     pub index: u32,
     pub name: String,
     pub mtu: usize,
-    /// It is up and has a carrier.
+    /// True if the interface is up and has a carrier.
     pub running: bool,
     pub loopback: bool,
-    /// Its hardware address; zero where it has none.
+    /// Hardware address; zero if it has none.
     pub mac: Address,
-    /// Its first IPv4 address.
+    /// First IPv4 address.
     pub address: Option<Ipv4Addr>,
-    /// The bits of that address's network.
+    /// Prefix length of the address.
     pub network_bits: u8,
 }
 
@@ -47,14 +47,14 @@ pub fn addresses(netlink: &mut Netlink) -> io::Result<Vec<Ipv4Addr>> {
     Ok(local_addresses(netlink)?.into_iter().map(|(_, address, _)| address).collect())
 }
 
-/// IPv4 addresses with the index of their interface, before each, and the bits of their network, after it.
+/// IPv4 addresses: interface index, address, prefix length.
 fn local_addresses(netlink: &mut Netlink) -> io::Result<Vec<(u32, Ipv4Addr, u8)>> {
     let mut request = AddressMessage::default();
     request.header.family = AddressFamily::Inet;
     let mut out = Vec::new();
     for message in netlink.dump(RouteNetlinkMessage::GetAddress(request))? {
         let RouteNetlinkMessage::NewAddress(message) = message else { continue };
-        // The local address comes second to the peer's on point-to-point interfaces only.
+        // On point-to-point interfaces the local address follows the peer's.
         let local = message.attributes.iter().find_map(|attribute| match attribute {
             AddressAttribute::Local(IpAddr::V4(address)) => Some(*address),
             _ => None,

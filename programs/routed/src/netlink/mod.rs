@@ -1,4 +1,4 @@
-//! rtnetlink: interfaces, routes, and news of both.
+//! rtnetlink: interfaces, routes, and notifications of changes.
 
 mod links;
 mod monitor;
@@ -18,7 +18,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 use std::io;
 
-/// A connection to the kernel for requests.
+/// A netlink socket for requests.
 pub struct Netlink {
     socket: Socket,
     sequence: u32,
@@ -32,7 +32,8 @@ impl Netlink {
         Ok(Netlink { socket, sequence: 0 })
     }
 
-    /// Makes several changes by one call, in their order, each with its flags. Gives those that the kernel refuses, by their place.
+    /// Makes several changes by one call, in order, each with its flags. Returns the errors of refused ones
+    /// with their indices.
     pub fn change_all(
         &mut self,
         changes: impl IntoIterator<Item = (RouteNetlinkMessage, u16)>,
@@ -41,7 +42,7 @@ impl Netlink {
         let first = self.sequence.wrapping_add(1);
         let mut changes = changes.into_iter().peekable();
         while let Some((message, flags)) = changes.next() {
-            // The kernel answers to each that fails, and to the last one.
+            // The kernel acknowledges each failure, and the last change.
             let last = if changes.peek().is_none() { NLM_F_ACK } else { 0 };
             self.append(&mut bytes, message, NLM_F_REQUEST | last | flags);
         }
@@ -69,7 +70,7 @@ impl Netlink {
         }
     }
 
-    /// Asks for all objects of a kind.
+    /// Requests all objects of a kind.
     pub fn dump(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
         self.send(message, NLM_F_REQUEST | NLM_F_DUMP)?;
         self.answers()
@@ -93,7 +94,7 @@ impl Netlink {
         message.serialize(&mut bytes[at..]);
     }
 
-    /// The answers to the last request, up to its end or error.
+    /// The replies to the last request, up to its end or error.
     fn answers(&mut self) -> io::Result<Vec<RouteNetlinkMessage>> {
         let mut out = Vec::new();
         loop {
@@ -115,7 +116,8 @@ impl Netlink {
     }
 }
 
-/// The messages of a datagram. One that cannot be read is passed over: kernels newer than the library have more of them.
+/// The messages of a datagram. Messages that cannot be parsed are skipped: kernels newer than the library
+/// have more kinds of them.
 fn messages(bytes: &[u8]) -> Vec<NetlinkMessage<RouteNetlinkMessage>> {
     let mut out = Vec::new();
     let mut rest = bytes;

@@ -1,4 +1,4 @@
-//! News of interfaces, addresses and neighbours, as the kernel tells them.
+//! The kernel's notifications of changed interfaces, addresses and neighbours.
 
 use super::messages;
 use netlink_packet_core::NetlinkPayload;
@@ -17,23 +17,23 @@ const GROUPS: u32 = 0x1 | 0x4 | 0x10;
 /// `RTMGRP_IPV4_ROUTE`.
 const ROUTES: u32 = 0x40;
 
-/// A piece of news.
+/// A notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Interfaces or addresses are others than before.
+    /// Interfaces or addresses have changed.
     Links,
-    /// ARP does not find a neighbour.
+    /// ARP failed for a neighbour.
     NeighborFailed { interface: u32, address: Ipv4Addr },
 }
 
-/// A connection on which the kernel tells news.
+/// A netlink socket that receives notifications.
 pub struct Monitor(Socket);
 
 impl Monitor {
     pub fn open() -> io::Result<Monitor> {
         Monitor::of(GROUPS)
     }
-    /// The same, woken by changes of routes as well.
+    /// A monitor that is also woken by changes of routes.
     pub fn open_with_routes() -> io::Result<Monitor> {
         Monitor::of(GROUPS | ROUTES)
     }
@@ -46,14 +46,14 @@ impl Monitor {
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-    /// The news that have come.
+    /// The queued notifications.
     pub fn take(&self) -> io::Result<Vec<News>> {
         let mut out = Vec::new();
         loop {
             let bytes = match self.0.recv_from_full() {
                 Ok((bytes, _)) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(out),
-                // News were lost for want of room: look at everything.
+                // Notifications were lost to a buffer overflow: read the whole state again.
                 Err(error) if error.raw_os_error() == Some(nix::errno::Errno::ENOBUFS as i32) => {
                     out.push(News::Links);
                     continue;

@@ -1,4 +1,4 @@
-//! Neighbours whose hardware addresses the kernel knows.
+//! Neighbours with hardware addresses known to the kernel.
 
 use super::Netlink;
 use belljar_wire::ethernet::Address;
@@ -17,7 +17,7 @@ pub struct Neighbor {
     pub mac: Address,
 }
 
-/// All neighbours that packets can be sent to, those that the kernel would ask for again included.
+/// All neighbours to which packets can be sent, including stale entries that the kernel would verify.
 pub fn neighbors(netlink: &mut Netlink) -> io::Result<Vec<Neighbor>> {
     let mut request = NeighbourMessage::default();
     request.header.family = AddressFamily::Inet;

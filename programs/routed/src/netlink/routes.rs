@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::Ipv4Addr;
 
-/// A route as the kernel takes it.
+/// A route in the kernel's form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelRoute {
     pub destination: Ipv4Addr,
     pub bits: u8,
-    /// None if the destination is a neighbour.
+    /// `None` if the destination is a neighbour.
     pub gateway: Option<Ipv4Addr>,
     pub interface: u32,
     pub metric: u32,
-    /// The source address of packets that this machine sends by it.
+    /// Preferred source address for packets of this machine.
     pub source: Option<Ipv4Addr>,
 }
 
@@ -31,7 +31,7 @@ impl KernelRoute {
     }
 }
 
-/// Requests in one call: the answers to all of them, should the kernel refuse all, have room in the socket's buffer.
+/// Largest number of requests in one call: the error replies to all of them fit into the socket's buffer.
 const MOST_AT_ONCE: usize = 64;
 
 /// A change of the kernel's table.
@@ -43,17 +43,17 @@ pub enum RouteRequest {
     Remove(KernelRoute),
 }
 
-/// The kernel's routes that carry one routing protocol's number, by which they are told from those of others.
+/// The kernel's routes with one routing protocol number, which distinguishes them from all others.
 pub struct Kernel {
     netlink: Netlink,
     protocol: u8,
 }
 
 impl Kernel {
-    /// Opens a connection, and finds out whether routes may be changed.
+    /// Opens a netlink socket, and checks the permission to change routes.
     pub fn open(protocol: u8) -> io::Result<Kernel> {
         let mut kernel = Kernel { netlink: Netlink::open()?, protocol };
-        // Linux looks at the permission before the route, and nobody has a route into the reserved block.
+        // Linux checks the permission before the route, and routes into the reserved block do not exist.
         let nowhere = KernelRoute {
             destination: Ipv4Addr::new(240, 0, 0, 1),
             bits: 32,
@@ -71,7 +71,7 @@ impl Kernel {
         self.only(RouteRequest::Set(*route))
     }
 
-    /// Removes a route. One that is gone already (with its interface, say) is no error.
+    /// Removes a route. A route that no longer exists (for instance with its interface) is not an error.
     pub fn remove(&mut self, route: &KernelRoute) -> io::Result<()> {
         self.only(RouteRequest::Remove(*route))
     }
@@ -80,7 +80,7 @@ impl Kernel {
         self.carry_out(&[request])?.pop().map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Sets and removes routes in this order. Gives those that the kernel refuses, by their place.
+    /// Sets and removes routes in this order. Returns the errors of refused requests with their indices.
     pub fn carry_out(&mut self, requests: &[RouteRequest]) -> io::Result<Vec<(usize, io::Error)>> {
         let mut refused = Vec::new();
         for (n, part) in requests.chunks(MOST_AT_ONCE).enumerate() {
@@ -105,7 +105,7 @@ impl Kernel {
         }
     }
 
-    /// Removes all routes with this protocol's number: those that a daemon left behind that did not end in order.
+    /// Removes all routes with this protocol number: leftovers of a daemon that did not shut down.
     pub fn remove_all(&mut self) -> io::Result<usize> {
         let mut removed = 0;
         for message in main_table(&mut self.netlink)? {
@@ -142,7 +142,7 @@ impl Kernel {
     }
 }
 
-/// The routes of the main table; those that lead nowhere (`blackhole`, `unreachable`) have no interface: 0.
+/// The routes of the main table; `blackhole` and `unreachable` routes have interface 0.
 pub fn routes(netlink: &mut Netlink) -> io::Result<Vec<KernelRoute>> {
     Ok(main_table(netlink)?.iter().map(read).collect())
 }

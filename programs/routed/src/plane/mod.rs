@@ -1,13 +1,13 @@
-//! Data planes: forwarding of packets by the kernel's routing table, whoever sets its routes.
+//! Data planes: forwarding of packets by the kernel's routing table, regardless of the origin of its routes.
 //!
-//! | plane | packets go |
+//! | plane | path of packets |
 //! |---|---|
-//! | kernel | through the kernel's stack |
-//! | tc-bpf | by a program at the interfaces' ingress hook (`belljar_packetio::TcForwarder`) |
-//! | af-xdp | through a thread of this process ([`userspace`]) |
+//! | kernel | the kernel's stack |
+//! | tc-bpf | a program at the interfaces' ingress hook (`belljar_packetio::TcForwarder`) |
+//! | af-xdp | a thread of this process ([`userspace`]) |
 //!
-//! All that a plane does not forward goes through the kernel's stack: packets for this machine, those without a route or
-//! with an expired TTL, those that are too long.
+//! Packets that a plane does not forward take the kernel's stack: packets for this machine, those without a
+//! route or with an expired TTL, and those that are too long.
 
 mod table;
 mod userspace;
@@ -20,7 +20,7 @@ use clap::ValueEnum;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use userspace::Userspace;
 
-/// The time between two reports of flows.
+/// Interval between two reports of flows.
 const REPORT_MS: u16 = 1000;
 
 /// Choice of a data plane.
@@ -31,12 +31,12 @@ pub enum Kind {
     Kernel,
     /// A BPF program at the ingress of the interfaces; root, Linux 6.6
     TcBpf,
-    /// A thread of this process, by AF_XDP sockets; root
+    /// A thread of this process, with AF_XDP sockets; root
     AfXdp,
 }
 
 impl Kind {
-    /// The option's value.
+    /// The option's value for this plane.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Kernel => "kernel",
@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-/// A running data plane. The interfaces are as before once it is dropped.
+/// A running data plane. Dropping it restores the interfaces.
 pub enum Plane {
     Kernel,
     TcBpf(TcForwarder),
@@ -69,7 +69,7 @@ impl Plane {
         !matches!(self, Plane::Kernel)
     }
 
-    /// The flows of which packets were forwarded since the last call, with their number.
+    /// The flows forwarded since the last call, with their numbers of packets.
     pub fn take_flows(&mut self) -> Vec<(Flow, u64)> {
         match self {
             Plane::Kernel => Vec::new(),
@@ -79,7 +79,7 @@ impl Plane {
     }
 }
 
-/// `belljar-routed forward`: runs a plane until a signal comes.
+/// `belljar-routed forward`: runs a plane until a signal arrives.
 pub fn forward(options: &cli::Forward) -> Result<(), Error> {
     let signals = Signals::open()?;
     let mut plane = Plane::start(options.data_plane, &options.interfaces)?;

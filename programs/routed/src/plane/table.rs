@@ -1,10 +1,10 @@
-//! The kernel's routes and neighbours, as a forwarder needs them.
+//! The kernel's routes and neighbours, in the form that a forwarder needs.
 
 use crate::netlink::{KernelRoute, Neighbor};
 use belljar_wire::ethernet::Address;
 use std::net::Ipv4Addr;
 
-/// An interface of the forwarder; index 0 where it has gone.
+/// An interface of the forwarder; index 0 if it was removed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exit {
     /// The interface's index.
@@ -13,20 +13,20 @@ pub struct Exit {
     pub mtu: usize,
 }
 
-/// The way of a packet to its next station.
+/// Next hop of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The exit's number.
+    /// Index of the exit.
     pub exit: usize,
     pub from: Address,
     pub to: Address,
     pub mtu: usize,
 }
 
-/// Routes and neighbours at one time.
+/// Snapshot of routes and neighbours.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// Longest prefixes first, and among equals the lowest metric.
+    /// Sorted by descending prefix length, then by metric.
     routes: Vec<KernelRoute>,
     neighbors: Vec<Neighbor>,
     exits: Vec<Exit>,
@@ -38,8 +38,8 @@ impl Table {
         Table { routes, neighbors, exits }
     }
 
-    /// The next station on the way to an address; none where there is no route, where it leads elsewhere than to one of
-    /// the exits, or where ARP has not found the station.
+    /// The next hop for an address. `None` without a route, for a route over an interface that is not an
+    /// exit, and if ARP has not resolved the next hop.
     pub fn hop(&self, destination: Ipv4Addr) -> Option<Hop> {
         let route = self.routes.iter().find(|route| route.prefix().contains(destination))?;
         let exit = self.exits.iter().position(|exit| exit.index == route.interface)?;

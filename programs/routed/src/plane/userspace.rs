@@ -1,9 +1,10 @@
-//! Forwarding in a thread of this process, by AF_XDP sockets.
+//! Forwarding in a thread of this process, with AF_XDP sockets.
 //!
-//! A program at each interface diverts the packets that are not for this machine; the thread sends them on by the kernel's
-//! routes and neighbours, of which it keeps a copy that follows the kernel's news. What it does not know the way of goes back
-//! to the kernel by a TUN interface, as if it had arrived there: the kernel asks by ARP, answers by ICMP, or has another way.
-//! Once a second one packet of each flow goes that way too, so that the kernel finds neighbours that have gone.
+//! A program at each interface diverts packets that are not for this machine. The thread forwards them by a
+//! copy of the kernel's routes and neighbours, which it updates at the kernel's notifications. A packet
+//! without a known next hop returns to the kernel over a TUN interface, as if it had arrived there: the
+//! kernel resolves the next hop by ARP, replies by ICMP, or uses another route. Once a second one packet of
+//! each flow takes this path too, so that the kernel detects lost neighbours.
 
 use super::table::{Exit, Hop, Table};
 use crate::clock::Clock;
@@ -23,21 +24,21 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Frames of one interface that are forwarded before the others get their turn.
+/// Largest number of frames forwarded from one interface before the others get their turn.
 const BATCH: usize = 256;
-/// Flows that are remembered.
+/// Upper bound on the cached flows.
 const MOST_FLOWS: usize = 8192;
-/// The time after which one packet of each flow goes through the kernel again.
+/// Interval at which one packet of each flow passes through the kernel.
 const PROBE: Duration = Duration::from_secs(1);
-/// The longest frame that is forwarded here.
+/// Length of the longest frame that is forwarded here.
 const LONGEST: usize = 4096;
 
-/// A flow that passes.
+/// A cached flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Passing {
-    /// Its way; none until it is looked up.
+    /// Next hop; `None` until it is looked up.
     hop: Option<Hop>,
-    /// The next packet goes through the kernel.
+    /// True if the next packet passes through the kernel.
     probe: bool,
     packets: u64,
 }
@@ -52,7 +53,7 @@ pub struct Userspace {
 }
 
 impl Userspace {
-    /// Opens the interfaces of the calling thread's network namespace, and starts.
+    /// Opens the interfaces in the calling thread's network namespace, and starts the thread.
     pub fn start(names: &[String]) -> Result<Userspace, Error> {
         let mut netlink = Netlink::open().doing("ask the kernel by netlink")?;
         let own = addresses(&mut netlink).doing("read the list of addresses")?;
@@ -60,7 +61,7 @@ impl Userspace {
         let ports = names.iter().map(|name| Xdp::open(name, &options).map(Some));
         let ports = ports.collect::<Result<Vec<_>, _>>()?;
         let monitor = Monitor::open_with_routes().doing("ask the kernel for news")?;
-        // The kernel chooses a number, so that several forwarders have their own.
+        // The kernel chooses the number, so that several forwarders get distinct names.
         let tun = Tun::open("xdp%d")?;
         let stop = Arc::new(EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC).doing("make an event")?);
         let flows = Arc::new(Mutex::new(Flows::new()));
@@ -82,7 +83,7 @@ impl Userspace {
         Ok(Userspace { stop, flows, thread: Some(thread) })
     }
 
-    /// The flows of which packets were forwarded since the last call, with their number.
+    /// The flows forwarded since the last call, with their numbers of packets.
     pub fn take_flows(&mut self) -> Vec<(Flow, u64)> {
         let mut flows = lock(&self.flows);
         let used = flows.iter_mut().filter(|(_, passing)| passing.packets > 0);
@@ -94,20 +95,20 @@ impl Drop for Userspace {
     fn drop(&mut self) {
         let _ = self.stop.write(1);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
+            // A panic has been reported by the thread itself.
             let _ = thread.join();
         }
     }
 }
 
-/// The flows; a thread that panicked with them leaves them as they are.
+/// Locks the flows, even after the thread panicked.
 fn lock(flows: &Mutex<Flows>) -> MutexGuard<'_, Flows> {
     flows.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 struct Forwarder {
-    /// In the order of the names. One is away while its frames are forwarded to the others, and none where an interface
-    /// has gone.
+    /// In the order of the names. `None` while a port's frames are being forwarded to the others, and for an
+    /// interface that was removed.
     ports: Vec<Option<Xdp>>,
     names: Vec<String>,
     netlink: Netlink,
@@ -117,7 +118,7 @@ struct Forwarder {
     flows: Arc<Mutex<Flows>>,
     stop: Arc<EventFd>,
     clock: Clock,
-    /// The time since which flows have been going through the kernel once.
+    /// Time of the last probe of all flows.
     probed: Time,
 }
 
@@ -146,7 +147,7 @@ impl Forwarder {
                 self.forward_from(number);
             }
             for port in self.ports.iter_mut().flatten() {
-                // What the kernel has no room for is lost, as in any router.
+                // Frames that exceed the kernel's queue are dropped, as in any router.
                 let _ = port.flush();
             }
             self.drain_tun();
@@ -170,7 +171,7 @@ impl Forwarder {
         Ok(Ready { stop: is(0), news: is(1), ports })
     }
 
-    /// Copies the kernel's table. Flows find their way anew.
+    /// Copies the kernel's table and clears the next hops of all flows.
     fn look(&mut self) -> Result<(), Error> {
         let netlink = &mut self.netlink;
         let all = links(netlink).doing("read the list of interfaces")?;
@@ -199,8 +200,8 @@ impl Forwarder {
                 let frame = rewritten(frame.bytes, &hop, &mut buffer);
                 out.send(frame).ok()
             });
-            // Without a way, or back out of where it came from: the kernel knows what to do. A packet that finds a queue
-            // full is lost, here as there.
+            // Packets without a next hop, or back to the interface of their arrival: the kernel decides. A
+            // packet that meets a full queue is dropped, here as there.
             if done.is_none() {
                 let _ = tun.send(&frame.bytes[ethernet::HEADER_LEN..]);
             }
@@ -211,7 +212,7 @@ impl Forwarder {
         }
     }
 
-    /// The kernel has nothing to say by the TUN interface but IPv6's own business.
+    /// Discards packets from the TUN interface: the kernel sends only IPv6 control traffic.
     fn drain_tun(&self) {
         let mut buffer = [0; LONGEST];
         while let Ok(Some(_)) = self.tun.receive(&mut buffer) {}
@@ -228,7 +229,7 @@ fn exit_of(link: &Link) -> Exit {
     Exit { index: link.index, mac: link.mac, mtu: link.mtu }
 }
 
-/// The way of a packet that the program diverted, by its flow; none if it goes through the kernel.
+/// Next hop of a diverted packet, by its flow; `None` if it is to pass through the kernel.
 fn next(frame: &[u8], table: &Table, flows: &mut Flows) -> Option<Hop> {
     let address = |at: usize| frame.get(at..at + 4).map(|b| Ipv4Addr::new(b[0], b[1], b[2], b[3]));
     let (source, destination) = (address(26)?, address(30)?);
@@ -243,11 +244,11 @@ fn next(frame: &[u8], table: &Table, flows: &mut Flows) -> Option<Hop> {
     if passing.hop.is_none() {
         passing.hop = table.hop(destination);
     }
-    // The kernel cuts what is too long, or tells its sender.
+    // The kernel fragments packets that are too long, or notifies their sender.
     passing.hop.filter(|hop| frame.len() <= (hop.mtu + ethernet::HEADER_LEN).min(LONGEST))
 }
 
-/// The frame for the next hop: its addresses, and a TTL lower by one.
+/// The frame for the next hop, with new addresses and a decremented TTL.
 fn rewritten<'a>(frame: &[u8], hop: &Hop, buffer: &'a mut [u8; LONGEST]) -> &'a [u8] {
     const TTL: usize = 22;
     const CHECKSUM: usize = 24;
@@ -256,7 +257,7 @@ fn rewritten<'a>(frame: &[u8], hop: &Hop, buffer: &'a mut [u8; LONGEST]) -> &'a 
     out[..6].copy_from_slice(&hop.to.0);
     out[6..12].copy_from_slice(&hop.from.0);
     out[TTL] -= 1;
-    // The checksum grows by what the TTL loses (RFC 1624).
+    // The checksum grows as the TTL shrinks (RFC 1624).
     let sum = u32::from(u16::from_be_bytes([out[CHECKSUM], out[CHECKSUM + 1]])) + 0x100;
     out[CHECKSUM..CHECKSUM + 2].copy_from_slice(&((sum + u32::from(sum >= 0xffff)) as u16).to_be_bytes());
     out

@@ -1,4 +1,4 @@
-//! The place that routes go to.
+//! Destination of routes: the kernel's table, by netlink or by an updater.
 
 use super::{Answer, Loan, Reactive, Request, descriptors};
 use crate::error::{Doing, Error, warn};
@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// The longest wait for an updater's answer.
+/// Timeout for an updater's reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 enum Way {
@@ -22,7 +22,7 @@ enum Way {
     Updater { reader: BufReader<UnixStream>, writer: UnixStream },
 }
 
-/// A change of the table.
+/// Change of the table.
 #[derive(Clone, Copy, Debug)]
 pub enum TableChange {
     /// Adds a route, or replaces the one to the same destination.
@@ -40,14 +40,14 @@ impl TableChange {
     }
 }
 
-/// The kernel's table, by netlink or by an updater, with the routes that were set in it.
+/// The kernel's table, accessed by netlink or by an updater, and the routes that were set in it.
 pub struct RouteSink {
     way: Way,
     set: Map<Prefix, KernelRoute>,
 }
 
 impl RouteSink {
-    /// Opens the kernel's table, without what an earlier daemon of the same protocol left in it.
+    /// Opens the kernel's table, and removes the routes left by an earlier daemon of the same protocol.
     pub fn kernel(protocol: u8) -> Result<RouteSink, Error> {
         let opened = Kernel::open(protocol).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::NoRoutes,
@@ -61,7 +61,7 @@ impl RouteSink {
         Ok(RouteSink { way: Way::Kernel { kernel, redirects: Redirects::default() }, set: Map::new() })
     }
 
-    /// Connects to an updater, for the routes of its own network namespace or of one that it serves besides.
+    /// Connects to an updater, for routes in its own network namespace or in another one that it serves.
     pub fn updater(path: &Path, namespace: Option<&str>) -> Result<RouteSink, Error> {
         let gone = |source| Error::NobodyThere { path: path.to_owned(), source };
         let writer = crate::control::connect(path).map_err(gone)?;
@@ -75,7 +75,8 @@ impl RouteSink {
         Ok(sink)
     }
 
-    /// Asks an updater for a UDP socket at a protocol's port; none where there is no updater or it does not lend it.
+    /// Requests a UDP socket on a protocol's port from the updater; `None` without an updater or if it does
+    /// not lend descriptors.
     pub fn lend_port(&mut self, port: u16) -> Option<OwnedFd> {
         self.lend(Loan::Port(port)).ok()?.pop()
     }
@@ -91,8 +92,8 @@ impl RouteSink {
         }
     }
 
-    /// The flows that the updater's data plane has forwarded since the last call; none if it does not count them, or there
-    /// is no updater.
+    /// The flows forwarded by the updater's data plane since the last call; `None` if it does not count them,
+    /// or without an updater.
     pub fn flows(&mut self) -> Result<Option<Vec<Flow>>, Error> {
         match self.way {
             Way::Kernel { .. } => Ok(None),
@@ -106,7 +107,7 @@ impl RouteSink {
     fn lend(&mut self, loan: Loan) -> Result<Vec<OwnedFd>, Error> {
         let Way::Updater { writer, .. } = &mut self.way else { return Ok(Vec::new()) };
         write_request(writer, &Request::Lend(loan))?;
-        // Nothing is read ahead: each request waits for its answer.
+        // The buffered reader is empty: each request waits for its reply.
         let (answer, fds) = descriptors::receive(writer).map_err(|_| Error::UpdaterGone)?;
         match serde_json::from_slice(&answer) {
             Ok(Answer::Error(error)) => Err(Error::Refused(error)),
@@ -115,7 +116,7 @@ impl RouteSink {
         }
     }
 
-    /// Sets a route. A kernel that refuses it is reported, and the daemon goes on.
+    /// Sets a route. A refusal by the kernel is reported as a warning and is not an error.
     pub fn set(&mut self, route: KernelRoute) -> Result<(), Error> {
         match self.change(&Request::Add(route)) {
             Ok(()) => {
@@ -143,8 +144,8 @@ impl RouteSink {
         }
     }
 
-    /// Carries out changes in their order: by one call, where the kernel takes them itself. Of several changes for one destination the last
-    /// one counts.
+    /// Carries out changes in order, by one call for the local kernel. Of several changes for one destination
+    /// only the last one is made.
     pub fn carry_out(&mut self, changes: &[TableChange]) -> Result<(), Error> {
         let mut told = Set::new();
         let last = |change: &&TableChange| told.insert(change.prefix());
@@ -180,7 +181,7 @@ impl RouteSink {
             match requests[place] {
                 (RouteRequest::Set(route), before) => {
                     warn(format_args!("route to {} not set: {error}", route.prefix()));
-                    // The one before is still there.
+                    // The replaced route still exists.
                     self.set.remove(&route.prefix());
                     self.set.extend(before.map(|before| (before.prefix(), before)));
                 }
@@ -192,8 +193,8 @@ impl RouteSink {
         Ok(())
     }
 
-    /// Has the kernel send no ICMP redirects on an interface, as long as this sink is in use. Where that is refused it is reported, and the
-    /// daemon goes on.
+    /// Disables ICMP redirects on an interface for the lifetime of this sink. A refusal is reported as a
+    /// warning and is not an error.
     pub fn switch_redirects_off(&mut self, interface: &str) -> Result<(), Error> {
         match self.change(&Request::RedirectsOff(interface.to_owned())) {
             Err(Error::UpdaterGone) => Err(Error::UpdaterGone),
@@ -215,7 +216,7 @@ impl RouteSink {
         }
     }
 
-    /// The number of routes that are set.
+    /// Number of routes that are set.
     pub fn len(&self) -> usize {
         self.set.len()
     }

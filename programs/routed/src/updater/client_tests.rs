@@ -3,7 +3,7 @@ use crate::netlink::{Netlink, routes};
 use std::net::Ipv4Addr;
 use std::process::Command;
 
-/// Gives the thread a network namespace of its own, if it may have one.
+/// Moves the thread to a network namespace of its own; false without the permission.
 fn own_namespace() -> bool {
     let own = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_ok();
     own && Command::new("ip").args(["link", "set", "lo", "up"]).status().is_ok_and(|status| status.success())
@@ -14,7 +14,7 @@ fn route(n: u32, gateway: Option<Ipv4Addr>) -> KernelRoute {
     KernelRoute { destination, bits: 32, gateway, interface: 1, metric: 20, source: None }
 }
 
-/// More changes than go into one call, some of which the kernel refuses.
+/// More changes than fit into one call, some of which the kernel refuses.
 #[test]
 fn refused_changes_leave_the_others_in_force() {
     if !own_namespace() {
@@ -29,10 +29,10 @@ fn refused_changes_leave_the_others_in_force() {
     let gone = route(1, None);
     Command::new("ip").args(["route", "del", &gone.destination.to_string()]).status().unwrap();
     sink.carry_out(&[
-        // One that it has not, and one that the kernel has not any more.
+        // A route that was never set, and one that the kernel no longer has.
         TableChange::Remove(route(7, None).prefix()),
         TableChange::Remove(gone.prefix()),
-        // The route before stays.
+        // The previous route stays.
         TableChange::Set(route(2, nowhere)),
         TableChange::Set(route(3, nowhere)),
         TableChange::Remove(route(3, None).prefix()),

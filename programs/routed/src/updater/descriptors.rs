@@ -1,4 +1,4 @@
-//! Descriptors that only the privileged may open, and their way to a process that is not.
+//! Privileged descriptors, and their transfer to an unprivileged process.
 
 use crate::error::Error;
 use crate::tun::Tun;
@@ -13,17 +13,17 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// The longest answer that comes with descriptors.
+/// Length of the longest reply with descriptors.
 const LONGEST: usize = 4096;
 
-/// What a reactive protocol needs beside its UDP port.
+/// The descriptors that a reactive protocol needs in addition to its UDP port.
 #[derive(Debug)]
 pub struct Reactive {
-    /// The interface that packets without a route come by.
+    /// TUN interface for packets without a route.
     pub tun: Tun,
-    /// A raw socket, by which held packets go on.
+    /// Raw socket for released packets.
     pub raw: OwnedFd,
-    /// A packet socket, cooked, that shows packets that pass.
+    /// Packet socket (cooked) that captures passing packets.
     pub watch: OwnedFd,
 }
 
@@ -44,7 +44,7 @@ impl Reactive {
         })
     }
 
-    /// In the order of [`into_fds`](Self::into_fds).
+    /// Assembles descriptors in the order of [`into_fds`](Self::into_fds).
     pub fn from_fds(fds: Vec<OwnedFd>) -> Option<Reactive> {
         let [tun, raw, watch] = <[OwnedFd; 3]>::try_from(fds).ok()?;
         Some(Reactive { tun: Tun::from_fd(tun), raw, watch })
@@ -55,7 +55,7 @@ impl Reactive {
     }
 }
 
-/// Writes bytes with descriptors.
+/// Sends bytes together with descriptors.
 pub fn send(stream: &UnixStream, bytes: &[u8], fds: &[OwnedFd]) -> io::Result<()> {
     let borrowed: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
@@ -65,7 +65,7 @@ pub fn send(stream: &UnixStream, bytes: &[u8], fds: &[OwnedFd]) -> io::Result<()
     Ok(())
 }
 
-/// Reads the answer to one request, with its descriptors.
+/// Receives the reply to one request, with its descriptors.
 pub fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut bytes = vec![0; LONGEST];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];

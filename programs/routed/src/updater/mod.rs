@@ -1,7 +1,8 @@
-//! Changing routes: in this process, or by an updater that has the permission to.
+//! Changes of routes: in this process, or by a privileged updater.
 //!
-//! The updater is a process of its own, so that the control plane needs no privileges. A client connects to its UNIX
-//! socket and writes requests, a line of JSON each; each is answered by a line, `{"ok":true}` or `{"error":"..."}`:
+//! The updater is a process of its own, so that the control plane needs no privileges. A client connects to
+//! its UNIX socket and writes requests, a line of JSON each; the reply is a line, `{"ok":true}` or
+//! `{"error":"..."}`:
 //!
 //! ```text
 //! {"add":{"destination":"10.0.0.3","bits":32,"gateway":"10.0.0.2","interface":2,"metric":20,"source":null}}
@@ -14,15 +15,16 @@
 //! "flows"
 //! ```
 //!
-//! `namespace` says where the client's routes are from then on. `lend` asks for descriptors, which come with the answer
-//! (`SCM_RIGHTS`): a UDP socket at one of the protocols' ports; a TUN interface of that name, a raw and a packet socket.
-//! `flows` asks for the flows that the updater's data plane has forwarded since the last time: `{"flows":[["10.0.0.1",
-//! "10.0.0.2"],...]}`, `{"flows":null}` if it does not count them.
+//! `namespace` selects the network namespace of the client's later routes. `lend` requests descriptors, which
+//! accompany the reply (`SCM_RIGHTS`): a UDP socket on one of the protocols' ports; or a TUN interface of
+//! that name, a raw and a packet socket. `flows` requests the flows that the updater's data plane has
+//! forwarded since the last such request: `{"flows":[["10.0.0.1", "10.0.0.2"],...]}`, or `{"flows":null}` if
+//! it does not count them.
 //!
-//! `redirects_off` has the kernel send no ICMP redirects on an interface, until the client goes.
+//! `redirects_off` disables ICMP redirects on an interface until the client disconnects.
 //!
-//! Routes of a client go when it does. The updater changes nothing else than these redirects, and routes in the main table that carry its
-//! number.
+//! When a client disconnects, the updater removes its routes. It changes nothing but these redirects, and
+//! routes in the main table with its own protocol number.
 
 mod client;
 mod descriptors;
@@ -36,7 +38,7 @@ use crate::netlink::KernelRoute;
 use belljar_packetio::Flow;
 use serde::{Deserialize, Serialize};
 
-/// The longest request.
+/// Length of the longest request.
 const MOST_BYTES: usize = 16 << 20;
 
 /// A request to the updater.
@@ -52,12 +54,12 @@ enum Request {
     Flows,
 }
 
-/// Descriptors that a client asks for.
+/// Descriptors that a client can request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Loan {
     Port(u16),
-    /// By the name of the TUN interface.
+    /// With the name of the TUN interface.
     Reactive(String),
 }
 

@@ -19,26 +19,26 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The number that the updater's routes carry (`rtm_protocol`).
+/// Route protocol number of the updater's routes (`rtm_protocol`).
 pub const PROTOCOL: u8 = 152;
-/// Clients at a time.
+/// Largest number of concurrent clients.
 const MOST_CLIENTS: usize = 64;
-/// The longest wait for a client to read an answer.
+/// Timeout for a client to read a reply.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 struct Client {
     stream: UnixStream,
     input: Vec<u8>,
-    /// The network namespace of its routes; the updater's own if none.
+    /// Network namespace of its routes; the updater's own if `None`.
     namespace: Option<String>,
     routes: Map<Prefix, KernelRoute>,
     redirects: Redirects,
 }
 
-/// The part of the updater that clients share.
+/// State shared by all clients.
 struct Shared {
     kernel: Kernel,
-    /// By the name of their namespace.
+    /// Keyed by the name of the namespace.
     kernels: Map<String, Kernel>,
     plane: Plane,
     lend: bool,
@@ -50,7 +50,8 @@ impl Shared {
     }
 }
 
-/// Connects to the kernel of the calling thread's namespace, without the routes that an earlier updater left there.
+/// Opens a netlink socket in the calling thread's namespace, and removes the routes left by an earlier
+/// updater.
 fn open_kernel() -> Result<Kernel, Error> {
     let mut kernel = Kernel::open(PROTOCOL).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -62,7 +63,7 @@ fn open_kernel() -> Result<Kernel, Error> {
     Ok(kernel)
 }
 
-/// Does something in a network namespace, or here.
+/// Runs a function in a network namespace, or in the updater's own.
 fn inside<T: Send>(
     namespace: Option<&String>,
     open: impl FnOnce() -> Result<T, Error> + Send,
@@ -73,7 +74,7 @@ fn inside<T: Send>(
     }
 }
 
-/// Serves until a signal comes.
+/// Serves clients until a signal arrives.
 pub fn run(options: &cli::Updater) -> Result<(), Error> {
     let (path, owner) = (&options.socket, options.owner);
     let signals = Signals::open()?;
@@ -114,7 +115,7 @@ pub fn run(options: &cli::Updater) -> Result<(), Error> {
             && let Some(stream) = listener.accept()
         {
             if clients.len() < MOST_CLIENTS {
-                // One that does not read its answers does not stop the others.
+                // A client that does not read its replies must not block the others.
                 let _ = stream.set_write_timeout(Some(PATIENCE));
                 clients.push(Client::new(stream));
             } else {
@@ -126,7 +127,7 @@ pub fn run(options: &cli::Updater) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes back what a client has changed.
+/// Undoes a client's changes.
 fn withdraw(shared: &mut Shared, client: &mut Client) {
     let kernel = shared.kernel(client.namespace.as_ref());
     for route in client.routes.values() {
@@ -155,7 +156,7 @@ impl Client {
         }
     }
 
-    /// Reads what has come and answers the whole lines in it. An error ends the client.
+    /// Reads from the client and replies to all complete lines. An error disconnects the client.
     fn serve(&mut self, shared: &mut Shared) -> io::Result<()> {
         let mut buffer = [0; 65_536];
         let len = self.stream.read(&mut buffer)?;
@@ -188,7 +189,7 @@ impl Client {
         match request {
             Request::Add(route) => self.add(kernel, route)?,
             Request::Remove(route) => {
-                // Only what the client has set itself.
+                // Only routes that the client has set.
                 if let Some(route) = self.routes.remove(&route.prefix()) {
                     kernel.remove(&route)?;
                 }
@@ -217,7 +218,7 @@ impl Client {
                 let flows = || shared.plane.take_flows().into_iter().map(|(flow, _)| flow).collect();
                 return Ok(Answer::Flows(counts.then(flows)));
             }
-            // With descriptors, which are sent where the request was read.
+            // Descriptors are sent by the caller, which has the socket.
             Request::Lend(_) => {}
         }
         Ok(Answer::Ok(true))
