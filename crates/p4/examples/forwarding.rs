@@ -1,5 +1,5 @@
-//! Nanoseconds that the switch takes for a packet: Ethernet and IPv4, longest prefix, time to live, checksum verified and
-//! updated, with 10 and with 100,000 routes.
+//! Forwarding cost per packet in nanoseconds: an IPv4 router with longest prefix match, TTL decrement,
+//! checksum verification and update, with 10 and with 100,000 routes.
 //!
 //! `cargo run --release -p belljar-p4 --example forwarding`
 

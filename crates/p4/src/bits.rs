@@ -1,23 +1,23 @@
-//! Bit fields in byte strings, most significant bit first, as they are on the wire.
+//! Bit fields in byte strings, most significant bit first, as on the wire.
 //!
-//! Buffers end in [`PADDING`] bytes that no field uses, so that a field is read with one load of 8 or 16 bytes.
+//! Every buffer ends in [`PADDING`] unused bytes, so that a field can be read by one 8- or 16-byte load.
 
 use num_bigint::BigUint;
 
-/// Bytes behind the last field of a buffer.
+/// Padding after the last field of a buffer, in bytes.
 pub const PADDING: usize = 17;
 
 fn load128(bytes: &[u8], at: usize) -> u128 {
     u128::from_be_bytes(bytes[at..at + 16].try_into().expect("16 bytes"))
 }
 
-/// Ones in the lowest `width` bits, at most 128.
+/// Mask of the lowest `width` bits, at most 128.
 pub fn mask(width: u32) -> u128 {
     if width >= 128 { u128::MAX } else { (1 << width) - 1 }
 }
 
-/// Reads or writes the smallest of 1, 2, 4 and 8 bytes that a field lies in: a processor passes what was just stored on
-/// to a load at once only if the load is no wider, and neighbouring fields are often written one after the other.
+/// Accesses a field with the narrowest of 1, 2, 4 and 8 bytes that contains it. A processor forwards a recent
+/// store to a load only if the load is no wider, and adjacent fields are often written in succession.
 macro_rules! narrowest {
     ($bits:expr, $action:ident) => {
         match $bits {
@@ -29,7 +29,7 @@ macro_rules! narrowest {
     };
 }
 
-/// The field of `width` bits at bit `skip` of the byte `at`; both together are at most 64.
+/// Reads the field of `width` bits at bit `skip` of byte `at`; `skip + width` is at most 64.
 #[inline]
 fn get64(bytes: &[u8], at: usize, skip: u32, width: u32) -> u64 {
     if width == 0 {
@@ -44,7 +44,7 @@ fn get64(bytes: &[u8], at: usize, skip: u32, width: u32) -> u64 {
     narrowest!(skip + width, load)
 }
 
-/// Sets the field of `width` bits at bit `skip` of the byte `at`; both together are at most 64.
+/// Writes the field of `width` bits at bit `skip` of byte `at`; `skip + width` is at most 64.
 #[inline]
 fn set64(bytes: &mut [u8], at: usize, skip: u32, width: u32, value: u64) {
     if width == 0 {
@@ -66,7 +66,7 @@ fn set64(bytes: &mut [u8], at: usize, skip: u32, width: u32, value: u64) {
     narrowest!(skip + width, store)
 }
 
-/// The field of `width` bits, at most 128, that starts at bit `offset`.
+/// Reads the field of `width` bits, at most 128, at bit `offset`.
 #[inline]
 pub fn get(bytes: &[u8], offset: u32, width: u32) -> u128 {
     let (at, skip) = ((offset / 8) as usize, offset % 8);
@@ -80,7 +80,7 @@ pub fn get(bytes: &[u8], offset: u32, width: u32) -> u128 {
     (high | u128::from(bytes[at + 16]) >> (8 - skip)) >> (128 - width)
 }
 
-/// Sets the field of `width` bits, at most 128, that starts at bit `offset` to the lowest bits of `value`.
+/// Writes the lowest bits of `value` to the field of `width` bits, at most 128, at bit `offset`.
 #[inline]
 pub fn set(bytes: &mut [u8], offset: u32, width: u32, value: u128) {
     let (at, skip) = ((offset / 8) as usize, offset % 8);
@@ -97,14 +97,15 @@ pub fn set(bytes: &mut [u8], offset: u32, width: u32, value: u128) {
     }
 }
 
-/// The field as an integer of any width.
+/// Reads a field of any width as an integer.
 pub fn get_wide(bytes: &[u8], offset: u32, width: u32) -> BigUint {
     let mut out = vec![0; (width as usize).div_ceil(8)];
     get_bytes(bytes, offset, width, &mut out);
     BigUint::from_bytes_be(&out)
 }
 
-/// Writes the field to the end of `out`, zeros before it. `out` holds at least the field's bytes.
+/// Reads a field into the end of `out` and clears the bytes before it. `out` is at least as long as the
+/// field.
 pub fn get_bytes(bytes: &[u8], offset: u32, width: u32, out: &mut [u8]) {
     let split = out.len() - (width as usize).div_ceil(8);
     let (zeros, out) = out.split_at_mut(split);
@@ -122,7 +123,7 @@ pub fn get_bytes(bytes: &[u8], offset: u32, width: u32, out: &mut [u8]) {
     }
 }
 
-/// Sets the field to the last bits of `value`, a big-endian integer of any length.
+/// Writes the last bits of `value`, a big-endian integer of any length, to a field.
 pub fn set_bytes(bytes: &mut [u8], offset: u32, width: u32, value: &[u8]) {
     if offset.is_multiple_of(8) && width as usize == value.len() * 8 {
         let at = (offset / 8) as usize;

@@ -1,4 +1,4 @@
-//! Values of expressions.
+//! Evaluation of expressions.
 
 use crate::bits;
 use crate::number::{MAX_SHIFT, Number, Size};
@@ -9,20 +9,20 @@ use crate::registers::Registers;
 use ethnum::I256;
 use num_bigint::{BigInt, Sign};
 
-/// All that an expression can look at.
+/// Inputs of an expression.
 #[derive(Clone, Copy)]
 pub(crate) struct Env<'a> {
     pub program: &'a Program,
     pub phv: &'a Phv,
-    /// Arguments of the action, padded.
+    /// Action arguments, padded.
     pub arguments: &'a [u8],
     pub registers: &'a [Registers],
-    /// Bytes that the parser has not consumed.
+    /// Bytes not yet consumed by the parser.
     pub ahead: &'a [u8],
 }
 
 impl Env<'_> {
-    /// The lowest 128 bits of a value.
+    /// Lowest 128 bits of a value.
     #[inline]
     pub fn low(&self, expr: Expr) -> u128 {
         match expr.size {
@@ -31,7 +31,7 @@ impl Env<'_> {
             Size::Wide => Number::low(&self.int::<BigInt>(expr.root)),
         }
     }
-    /// The value as an index, saturated to the range of `u64`.
+    /// Value as an index, saturated to the range of `u64`.
     #[inline]
     pub fn index(&self, expr: Expr) -> u64 {
         match expr.size {
@@ -40,7 +40,7 @@ impl Env<'_> {
             Size::Wide => self.int::<BigInt>(expr.root).index(),
         }
     }
-    /// The value in the lowest bytes of `out`, sign-extended.
+    /// Writes the value to `out`, truncated or sign-extended to its length.
     pub fn bytes(&self, expr: Expr, out: &mut [u8]) {
         match expr.size {
             Size::Narrow => self.int::<i128>(expr.root).to_bytes(out),
@@ -48,11 +48,11 @@ impl Env<'_> {
             Size::Wide => self.int::<BigInt>(expr.root).to_bytes(out),
         }
     }
-    /// The value in full.
+    /// Value at full precision.
     pub fn wide(&self, expr: Expr) -> BigInt {
         self.int::<BigInt>(expr.root)
     }
-    /// The value limited to what a field can hold, in its bits.
+    /// Value saturated to the range of a field, as the field's bit pattern.
     pub fn saturated(&self, expr: Expr, width: u32, signed: bool) -> BigInt {
         let one = BigInt::from(1);
         let (low, high) = if signed {
@@ -193,7 +193,7 @@ impl Env<'_> {
         self.place(&padded, offset % 8, width, false)
     }
 
-    /// Place and width of the field of variable width of a header.
+    /// Bit offset in the buffer and width of a header's variable-width field.
     pub fn variable(&self, header: u32) -> (u32, u32) {
         let place = self.program.kind_of(header).variable.map_or(0, |variable| variable.offset);
         (self.program.headers[header as usize].at * 8 + place, self.phv.variable[header as usize])
@@ -204,7 +204,7 @@ impl Env<'_> {
         headers.iter().any(|header| self.phv.valid[*header as usize])
     }
 
-    /// The header that a reference leads to, if there is one.
+    /// Resolves a header reference; `None` if its index is out of range.
     pub fn header(&self, href: u32) -> Option<u32> {
         match self.program.hrefs[href as usize] {
             Href::Static(header) => Some(header),
@@ -222,7 +222,7 @@ impl Env<'_> {
             }
         }
     }
-    /// The union that a reference leads to, if there is one.
+    /// Resolves a union reference; `None` if its index is out of range.
     pub fn union(&self, uref: u32) -> Option<u32> {
         match self.program.urefs[uref as usize] {
             Uref::Static(union) => Some(union),
@@ -237,7 +237,7 @@ impl Env<'_> {
         }
     }
 
-    /// The truth value of an expression.
+    /// Evaluates a Boolean expression.
     pub fn truth(&self, root: u32) -> bool {
         match self.program.bools[root as usize] {
             Bool::Const(value) => value,

@@ -1,10 +1,12 @@
-//! P4 programs on the v1model switch, sans-IO: packets, ports and times in; packets, digests, notifications and timers
-//! out.
+//! P4 programs on the v1model switch, sans-IO: the inputs are packets, ports and times; the outputs are
+//! packets, digests, notifications and timers.
 //!
-//! * [`Program`]: a program, lowered once from BMv2 JSON (`p4json`) to flat arrays of expressions and instructions.
-//! * [`Switch`]: ports, queues, replication and the program's state. [`control`] is its control plane.
+//! * [`Program`]: a program, lowered once from BMv2 JSON (`p4json`) to flat arrays of expressions and
+//!   instructions.
+//! * [`Switch`]: ports, queues, replication and the state of the program. [`control`] is its control plane.
 //!
-//! Files that set a switch up and test it are read by `p4files`. Nothing in here reads a clock or opens a socket.
+//! Crate `p4files` reads the files that configure and test a switch. This crate reads no clock and opens no
+//! socket.
 #![forbid(unsafe_code)]
 
 mod bits;

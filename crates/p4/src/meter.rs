@@ -1,6 +1,6 @@
 //! Meters: the two-rate three-colour marker of RFC 2698, colour-blind, in simulated time.
 //!
-//! A bucket's level is kept in units times picoseconds, so that no rate and no interval rounds.
+//! Bucket levels are stored in units times picoseconds, so that no rate and no interval is rounded.
 
 use crate::control::MeterRates;
 use belljar_base::SimTime;
@@ -10,17 +10,17 @@ const PS_PER_SEC: u128 = 1_000_000_000_000;
 /// Colour of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// Within the committed rate.
+    /// Conforms to the committed rate.
     Green = 0,
-    /// Beyond the committed and within the peak rate.
+    /// Exceeds the committed rate, conforms to the peak rate.
     Yellow = 1,
-    /// Beyond the peak rate.
+    /// Exceeds the peak rate.
     Red = 2,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter {
-    /// Unset: every packet is green.
+    /// Rates; if unset, every packet is green.
     pub rates: Option<MeterRates>,
     committed: u128,
     peak: u128,
@@ -36,7 +36,7 @@ impl Meter {
         self.peak = u128::from(rates.peak_burst) * PS_PER_SEC;
     }
 
-    /// The colour of a packet of so many units. A meter with one rate has no yellow.
+    /// Marks a packet of `units` bytes or packets. A single-rate meter has no yellow.
     pub fn execute(&mut self, now: SimTime, units: u64, single: bool) -> Colour {
         let Some(rates) = self.rates else { return Colour::Green };
         let passed = u128::from(now.since(self.filled).as_picos());

@@ -1,28 +1,29 @@
-//! Integers that expressions are computed with.
+//! Integer types of expression evaluation.
 //!
-//! P4's arithmetic has infinite precision here and is truncated when a field is written. Lowering bounds each
-//! expression's values and picks the narrowest of three types that holds them all: 128 bits, 256 bits, or any.
+//! Arithmetic has unlimited precision and is truncated on assignment to a field. Lowering bounds the values
+//! of each expression and selects the narrowest type that holds them: 128 bits, 256 bits, or arbitrary
+//! precision.
 
 use ethnum::I256;
 use num_bigint::{BigInt, BigUint, Sign};
 use num_traits::ToPrimitive;
 
-/// Type that an expression is computed with.
+/// Integer type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Size {
     /// `i128`.
     Narrow,
     /// 256 bits.
     Middle,
-    /// Any number of bits, on the heap.
+    /// Arbitrary precision, heap-allocated.
     Wide,
 }
 
 impl Size {
-    /// Bits of the narrowest type.
+    /// Width of the narrowest type in bits.
     pub const NARROW_BITS: u32 = 128;
 
-    /// The type for values of so many bits in two's complement.
+    /// Type for two's complement values of `bits` bits.
     pub fn of(bits: u32) -> Size {
         match bits {
             0..=128 => Size::Narrow,
@@ -32,10 +33,10 @@ impl Size {
     }
 }
 
-/// Widest shift to the left that is carried out; a further one gives zero in all bits that a field can hold.
+/// Maximum left shift; a longer one gives zero in all bits that a field can hold.
 pub(crate) const MAX_SHIFT: u32 = 16_384;
 
-/// A type of [`Size`].
+/// Integer type selected by [`Size`].
 pub(crate) trait Number: Clone + Ord {
     fn from_i128(value: i128) -> Self;
     fn from_u128(value: u128) -> Self;
@@ -49,9 +50,9 @@ pub(crate) trait Number: Clone + Ord {
     fn not(&self) -> Self;
     fn shl(&self, by: u32) -> Self;
     fn shr(&self, by: u32) -> Self;
-    /// The lowest 128 bits in two's complement.
+    /// Lowest 128 bits in two's complement.
     fn low(&self) -> u128;
-    /// The value as an index, saturated to the range of `u64`.
+    /// Value as an index, saturated to the range of `u64`.
     fn index(&self) -> u64;
     fn is_zero(&self) -> bool;
     fn is_negative(&self) -> bool;
@@ -237,7 +238,7 @@ fn sign_extend(bytes: &[u8], negative: bool, out: &mut [u8]) {
     }
 }
 
-/// A number as BMv2 JSON writes it: hexadecimal digits, perhaps after `0x` and a minus sign.
+/// Parses a number of BMv2 JSON: hexadecimal digits with optional minus sign and `0x`.
 pub(crate) fn parse_hex(text: &str) -> Option<BigInt> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

@@ -1,22 +1,22 @@
 use crate::phv::Phv;
 use belljar_base::SimTime;
 
-/// A packet in the switch.
+/// Packet in the switch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Packet {
     pub phv: Phv,
-    /// Bytes as they came in, or as the deparser wrote them.
+    /// Bytes as received, or as written by the deparser.
     pub data: Vec<u8>,
-    /// Bytes that the parser has consumed: what follows is the payload.
+    /// Bytes consumed by the parser; the payload follows.
     pub parsed: usize,
     pub ingress_port: u16,
-    /// Bytes with which it came in, for counters and meters.
+    /// Length on arrival in bytes, for counters and meters.
     pub ingress_len: u32,
-    /// Bytes with its present headers.
+    /// Length with the current headers in bytes.
     pub len: u32,
-    /// Times that it went through ingress or egress, those of the packets that it is a copy of included.
+    /// Number of passes through ingress or egress, including those of the packet's originals.
     pub passes: u32,
-    /// Number of the packet that it, or the one it is a copy of, came in as.
+    /// Arrival number of the packet or of its original.
     pub id: u64,
     pub clone: Option<(u16, u16)>,
     pub digest: u16,
@@ -24,7 +24,7 @@ pub(crate) struct Packet {
     pub recirculate: u16,
     pub truncate: Option<u32>,
     pub exit: bool,
-    /// An assertion failed.
+    /// True after a failed assertion.
     pub failed: bool,
     pub error: u32,
     pub checksum_error: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// Forgets what primitives asked for.
+    /// Clears the requests of primitives.
     pub fn clear_requests(&mut self) {
         self.clone = None;
         self.digest = 0;
@@ -43,7 +43,7 @@ impl Packet {
         self.exit = false;
         self.failed = false;
     }
-    /// Forgets what ingress asked for, but for a truncation.
+    /// Clears the requests of ingress except truncation.
     pub fn end_ingress(&mut self) {
         let truncate = self.truncate;
         self.clear_requests();

@@ -1,7 +1,7 @@
-//! A packet's headers and metadata while it is in the switch.
+//! Packet header vector: headers and metadata of a packet in the switch.
 //!
-//! As in simple_switch, a header that becomes invalid keeps its fields, which can be read and written until it becomes valid
-//! again: `add_header` clears it then. A packet starts with all fields 0.
+//! As in simple_switch, a header that becomes invalid keeps its fields, which remain readable and writable;
+//! `add_header` clears them. A packet starts with all fields 0.
 
 use crate::bits::{self, PADDING};
 use crate::program::{Field, Program};
@@ -11,15 +11,15 @@ use crate::program::{Field, Program};
 pub(crate) struct Phv {
     pub bytes: Vec<u8>,
     pub valid: Vec<bool>,
-    /// Bits in the field of variable width of each header.
+    /// Width in bits of the variable-width field of each header.
     pub variable: Vec<u32>,
-    /// Headers that were extracted to or pushed on each stack.
+    /// Number of headers extracted to or pushed on each stack.
     pub stacks: Vec<u32>,
     pub union_stacks: Vec<u32>,
 }
 
 impl Phv {
-    /// Makes this the state of a packet before its parsing.
+    /// Resets the state to that of an unparsed packet.
     pub fn reset(&mut self, program: &Program) {
         refill(&mut self.bytes, program.phv_bytes + PADDING);
         refill(&mut self.variable, program.headers.len());
@@ -28,7 +28,7 @@ impl Phv {
         self.valid.clear();
         self.valid.extend(program.headers.iter().map(|header| header.metadata));
     }
-    /// Makes this the same as another, in its own memory.
+    /// Copies another packet's state without reallocation.
     pub fn copy_from(&mut self, other: &Phv) {
         self.bytes.clone_from(&other.bytes);
         self.valid.clone_from(&other.valid);
@@ -42,24 +42,24 @@ impl Phv {
         }
     }
 
-    /// A field of at most 128 bits.
+    /// Reads a field of at most 128 bits.
     #[inline]
     pub fn get(&self, field: &Field) -> u128 {
         bits::get(&self.bytes, field.offset, field.width)
     }
-    /// Sets a field of at most 128 bits to the lowest bits of a value.
+    /// Writes the lowest bits of `value` to a field of at most 128 bits.
     #[inline]
     pub fn set(&mut self, field: &Field, value: u128) {
         bits::set(&mut self.bytes, field.offset, field.width, value);
     }
-    /// Sets a field that the program may not have.
+    /// Writes an optional field; does nothing if the program lacks it.
     #[inline]
     pub fn put(&mut self, field: Option<Field>, value: u64) {
         if let Some(field) = field {
             self.set(&field, u128::from(value));
         }
     }
-    /// A field that the program may not have, 0 if so.
+    /// Reads an optional field; 0 if the program lacks it.
     #[inline]
     pub fn read(&self, field: Option<Field>) -> u64 {
         field.map_or(0, |field| self.get(&field) as u64)
@@ -73,7 +73,7 @@ impl Phv {
         (program.kind_of(header).fixed_bits + self.variable[header as usize]).div_ceil(8)
     }
 
-    /// Makes a header valid, and the others of its union invalid.
+    /// Makes a header valid, and the other headers of its union invalid.
     pub fn set_valid(&mut self, program: &Program, header: u32) {
         self.valid[header as usize] = true;
         if let Some(union) = program.headers[header as usize].union {
@@ -84,7 +84,7 @@ impl Phv {
             }
         }
     }
-    /// Makes a header invalid. Its fields stay.
+    /// Makes a header invalid. Its fields keep their values.
     pub fn set_invalid(&mut self, program: &Program, header: u32) {
         if !program.headers[header as usize].metadata {
             self.valid[header as usize] = false;
@@ -98,7 +98,7 @@ impl Phv {
         self.bytes[at..at + bytes].fill(0);
     }
 
-    /// Exchanges two headers of one type, with their fields and validity.
+    /// Swaps the fields and validity of two headers of one type.
     pub fn swap_headers(&mut self, program: &Program, left: u32, right: u32) {
         let bytes = program.kind_of(left).bytes as usize;
         let at = |header: u32| program.headers[header as usize].at as usize;
@@ -123,7 +123,7 @@ impl Phv {
         self.bytes.copy_within(source.at as usize..source.at as usize + bytes, place.at as usize);
         self.variable[to as usize] = self.variable[from as usize];
     }
-    /// True if two headers of one type are equal: both invalid, or the same in all fields.
+    /// True if two headers of one type are equal: both invalid, or both valid with equal fields.
     pub fn same_header(&self, program: &Program, left: u32, right: u32) -> bool {
         let (a, b) = (self.valid[left as usize], self.valid[right as usize]);
         if !a || !b {
@@ -136,7 +136,7 @@ impl Phv {
             && self.bytes[left_at..left_at + bytes] == self.bytes[right_at..right_at + bytes]
     }
 
-    /// Gives a header its bytes from the wire. `bytes` holds all of them.
+    /// Extracts a header from `bytes`, which contain all of it.
     pub fn extract(&mut self, program: &Program, header: u32, bytes: &[u8], variable: u32) {
         self.set_valid(program, header);
         let kind = program.kind_of(header);
@@ -146,7 +146,7 @@ impl Phv {
             None => self.bytes[at..at + len].copy_from_slice(&bytes[..len]),
             Some(place) => {
                 let start = (at * 8) as u32;
-                // What an earlier and longer header left would differ in comparisons.
+                // Remains of an earlier, longer header would affect comparisons.
                 self.clear(program, header);
                 self.variable[header as usize] = variable;
                 let mut padded = vec![0; len + PADDING];
@@ -159,7 +159,7 @@ impl Phv {
         }
     }
 
-    /// Writes a header as it is on the wire; `out` holds its length and padding.
+    /// Serializes a header; `out` has room for it and the padding.
     pub fn emit(&self, program: &Program, header: u32, out: &mut [u8]) {
         let kind = program.kind_of(header);
         let at = program.headers[header as usize].at as usize;

@@ -1,4 +1,4 @@
-//! Action profiles: members that tables share, and groups of which a hash chooses one.
+//! Action profiles: members shared by tables, and groups from which a hash selects one.
 
 use crate::bits::PADDING;
 use crate::control::{ControlError, ErrorKind, Result};
@@ -10,10 +10,10 @@ use belljar_base::Map;
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub id: u32,
-    /// Number of the action in the program.
+    /// Action index.
     pub action: u32,
     pub arguments: Vec<u8>,
-    /// Entries and groups that name it.
+    /// Number of entries and groups that reference the member.
     users: u32,
 }
 
@@ -21,14 +21,14 @@ pub(crate) struct Member {
 pub(crate) struct Group {
     pub id: u32,
     pub max_size: u32,
-    /// Identifiers and weights of its members.
+    /// Member identifiers and weights.
     pub members: Map<u32, u32>,
-    /// Members' places, each as often as its weight says, in the order of their identifiers.
+    /// Member slots, each repeated by its weight, ordered by identifier.
     choices: Vec<u32>,
     users: u32,
 }
 
-/// Members and groups of a profile on one switch.
+/// Per-switch state of an action profile.
 #[derive(Clone, Debug)]
 pub(crate) struct ProfileState {
     name: String,
@@ -40,7 +40,7 @@ pub(crate) struct ProfileState {
     pub hasher: Option<Hasher>,
 }
 
-/// The empty state of a program's profiles.
+/// Initial state of a program's profiles.
 pub(crate) fn states(program: &Program) -> Vec<ProfileState> {
     let state = |profile: &crate::program::Profile| ProfileState {
         name: profile.name.clone(),
@@ -54,7 +54,7 @@ pub(crate) fn states(program: &Program) -> Vec<ProfileState> {
     program.profiles.iter().map(state).collect()
 }
 
-/// Counts that an entry of a table names this, or names it no more.
+/// Increments or decrements the reference count of the member or group that an entry uses.
 pub(crate) fn hold(table: &Table, profiles: &mut [ProfileState], outcome: Outcome, add: bool) {
     let Some(profile) = table.profile else { return };
     let profile = &mut profiles[profile as usize];
@@ -102,7 +102,7 @@ impl ProfileState {
     pub fn group_at(&self, place: u32) -> Option<&Group> {
         self.groups.get(place as usize)?.as_ref()
     }
-    /// The member that a hash chooses from a group, none if it is empty.
+    /// Member that a hash selects from a group; `None` if the group is empty.
     pub fn choose(&self, group: u32, hash: u64) -> Option<&Member> {
         let group = self.group_at(group)?;
         let count = group.choices.len() as u64;
@@ -111,7 +111,7 @@ impl ProfileState {
         }
         self.member_at(group.choices[(hash % count) as usize])
     }
-    /// The lowest identifier that no member has, or no group.
+    /// Lowest unused identifier of a member or, with `groups`, of a group.
     pub fn free_id(&self, groups: bool) -> u32 {
         let taken = if groups { &self.groups_by_id } else { &self.by_id };
         (0..).find(|id| !taken.contains_key(id)).unwrap_or(u32::MAX)
@@ -168,7 +168,7 @@ impl ProfileState {
         self.groups_by_id.insert(id, place);
         Ok(())
     }
-    /// Gives a group its members with their weights.
+    /// Replaces the members of a group and their weights.
     pub fn set_group(&mut self, id: u32, members: &[(u32, u32)]) -> Result<()> {
         let place = self.group(id)?;
         let mut new: Map<u32, u32> = Map::new();
@@ -218,7 +218,7 @@ impl ProfileState {
         self.groups_by_id.remove(&id);
         Ok(())
     }
-    /// Bytes of a member's arguments that an action reads, with padding.
+    /// Copies the arguments of a member to `out` with the padding that actions require.
     pub fn padded(arguments: &[u8], out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(arguments);

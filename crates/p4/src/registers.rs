@@ -1,13 +1,13 @@
 use crate::bits::{self, PADDING};
 use crate::program;
 
-/// An array of registers.
+/// Register array.
 #[derive(Clone, Debug)]
 pub(crate) struct Registers {
     pub bytes: Vec<u8>,
     pub width: u32,
     pub size: u64,
-    /// Bytes of each.
+    /// Size of each register in bytes.
     stride: u32,
 }
 
@@ -17,7 +17,7 @@ impl Registers {
         let bytes = vec![0; array.size as usize * stride as usize + PADDING];
         Registers { bytes, width: array.width, size: array.size, stride }
     }
-    /// The place of a register in bits, if it exists.
+    /// Bit offset of a register; `None` if the index is out of range.
     #[inline]
     pub fn place(&self, index: u64) -> Option<u32> {
         (index < self.size).then(|| (index as u32 * self.stride + self.stride) * 8 - self.width)
@@ -28,7 +28,7 @@ impl Registers {
         bits::get_bytes(&self.bytes, place, self.width, &mut out);
         Some(out)
     }
-    /// Sets a register to the lowest bits of a big-endian integer; false if it does not exist.
+    /// Writes the lowest bits of a big-endian integer to a register; false if the index is out of range.
     pub fn write(&mut self, index: u64, value: &[u8]) -> bool {
         let Some(place) = self.place(index) else { return false };
         bits::set_bytes(&mut self.bytes, place, self.width, value);

@@ -7,7 +7,7 @@ use crate::registers::Registers;
 use crate::table::TableState;
 use belljar_base::{Seed, Set, Stream};
 
-/// All that a program keeps from packet to packet on one switch.
+/// State of a program on one switch, which persists between packets.
 #[derive(Debug)]
 pub(crate) struct State {
     pub tables: Vec<TableState>,
@@ -15,7 +15,7 @@ pub(crate) struct State {
     pub counters: Vec<Vec<CounterData>>,
     pub meters: Vec<Vec<Meter>>,
     pub registers: Vec<Registers>,
-    /// Values of the value sets, in the bytes of their width.
+    /// Members of the value sets, in the bytes of their width.
     pub vsets: Vec<Set<Vec<u8>>>,
     pub hashers: Vec<Hasher>,
     pub random: Stream,

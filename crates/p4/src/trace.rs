@@ -2,26 +2,26 @@ use crate::phv::Phv;
 use crate::program::Program;
 use belljar_p4json::SourceInfo;
 
-/// Trace of packets in plain text: parser states, tables with keys and actions, copies and drops.
+/// Packet trace in plain text: parser states, tables with keys and actions, copies and drops.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     text: String,
-    /// The same line by line, each with the packet's state, if it is to be stepped through.
+    /// Trace lines with packet states, if recorded for stepping.
     steps: Option<Vec<Step>>,
 }
 
-/// Step: one line of a trace, and the packet's headers and metadata after what the line tells of.
+/// Step: a trace line with the packet's headers and metadata after the traced operation.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// Text of the line.
     pub line: String,
-    /// Bytes and validity of all headers; `None` where the switch decides and not the program.
+    /// Bytes and validity of all headers; `None` for decisions of the switch itself.
     state: Option<(Vec<u8>, Vec<bool>)>,
 }
 
 impl Step {
-    /// The fields of valid headers and of the metadata: their names and values. None where the switch decides and not the
-    /// program.
+    /// Names and values of the fields of valid headers and metadata; `None` for decisions of the switch
+    /// itself.
     pub fn fields(&self, program: &Program) -> Option<Vec<(String, String)>> {
         let (bytes, valid) = self.state.as_ref()?;
         let mut list = Vec::new();
@@ -41,14 +41,14 @@ impl Step {
 }
 
 impl Trace {
-    /// A trace that keeps the packet's state at each line.
+    /// Creates a trace that records the packet state at each line.
     pub fn with_steps() -> Trace {
         Trace { steps: Some(Vec::new()), ..Trace::default() }
     }
     pub fn line(&mut self, line: String) {
         self.line_with(line, None);
     }
-    /// A line that the program of a packet in this state causes.
+    /// Adds a line for an operation of the program on a packet with this state.
     pub fn line_with(&mut self, line: String, phv: Option<&Phv>) {
         match &mut self.steps {
             None => {
@@ -61,13 +61,13 @@ impl Trace {
             }
         }
     }
-    /// A line that only those want who step through a packet.
+    /// Adds a line that appears only in traces for stepping.
     pub fn step(&mut self, line: &str) {
         if self.steps.is_some() {
             self.line(line.to_owned());
         }
     }
-    /// The last line has had this effect on its packet.
+    /// Records the packet state after the operation of the last line.
     pub fn effect(&mut self, phv: &Phv) {
         if let Some(step) = self.steps.as_mut().and_then(|steps| steps.last_mut()) {
             step.state = Some((phv.bytes.clone(), phv.valid.clone()));
@@ -81,7 +81,7 @@ impl Trace {
     }
 }
 
-/// `" (file.p4:12)"`, or nothing.
+/// Formats `" (file.p4:12)"`; empty without source information.
 pub(crate) fn source(info: Option<&SourceInfo>) -> String {
     info.map_or_else(String::new, |info| {
         let file = info.filename.rsplit('/').next().unwrap_or_default();
@@ -89,7 +89,7 @@ pub(crate) fn source(info: Option<&SourceInfo>) -> String {
     })
 }
 
-/// The text of a condition and its line in the source.
+/// Text of a condition with its source line.
 pub(crate) fn condition(info: &SourceInfo) -> String {
     format!("{}{}", info.source_fragment, source(Some(info)))
 }

@@ -1,6 +1,6 @@
-//! The v1model programs of the P4 compiler's public tests, where they lie beside the checkout.
+//! Packet tests of p4c's public v1model programs, if present.
 //!
-//! The folder is that of `BELLJAR_P4_CONFORMANCE`, or `../shared/p4-conformance` of a folder above this one.
+//! The folder is `BELLJAR_P4_CONFORMANCE`, or `../shared/p4-conformance` in a parent folder.
 
 use belljar_p4::Program;
 use belljar_p4files::stf;

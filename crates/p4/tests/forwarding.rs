@@ -245,7 +245,7 @@ fn short_packets_are_parser_errors_and_go_on() {
     }
 }
 
-/// The JSON of `examples/`, written down anew with `BELLJAR_BLESS=1`.
+/// `BELLJAR_BLESS=1` rewrites the JSON in `examples/`.
 #[test]
 fn the_example_is_this_program() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/p4-router.json");

@@ -1,4 +1,5 @@
-//! Tables with 100,000 entries of each kind: every entry is found, and so is the right one of several that match.
+//! Tables with 100,000 entries of each kind: every entry is found, and the best of several matching ones
+//! wins.
 
 mod common;
 
@@ -11,10 +12,10 @@ use std::sync::Arc;
 
 const ENTRIES: u32 = 100_000;
 
-/// A program with one table of a kind, whose actions name the port. Packets are a header of two words, of which the first is
-/// the key.
+/// Program with one table of a kind, whose actions set the port. A packet is a header of two words, the first
+/// of which is the key.
 fn program(kind: &str) -> Arc<Program> {
-    // Compilers write optional keys as ternary ones.
+    // Compilers emit optional keys as ternary ones.
     let kind = if kind == "optional" { "ternary" } else { kind };
     let mut builder = Builder::new();
     let words = json!([["value", 32, false], ["other", 32, false]]);
@@ -37,7 +38,7 @@ fn program(kind: &str) -> Arc<Program> {
     builder.build()
 }
 
-/// Distinct, spread over all 32 bits, the last six of them 0.
+/// Distinct values spread over 32 bits; the lowest six bits are 0.
 fn value(n: u32) -> u32 {
     (n * 40_503 % (1 << 26)) << 6
 }
@@ -72,7 +73,7 @@ fn a_hundred_thousand_entries_of_each_kind() {
         let full = if matches!(kind, "exact" | "lpm") { Entry { priority: 0, ..full } } else { full };
         assert!(switch.add_entry(table, &full).unwrap_err().message.contains("is full with 100000 entries"));
         for n in (0..ENTRIES).step_by(61) {
-            // Within the prefix, the mask or the range.
+            // A key within the prefix, mask or range.
             let key = value(n) | if matches!(kind, "exact" | "optional") { 0 } else { n % 64 };
             let mut packet = key.to_be_bytes().to_vec();
             packet.extend([0; 4]);
@@ -85,7 +86,7 @@ fn a_hundred_thousand_entries_of_each_kind() {
         let each = (switch.memory() - empty) / u64::from(ENTRIES);
         println!("{kind}: {each} bytes an entry");
         assert!((40..1_000).contains(&each), "{kind}: {each} bytes an entry");
-        // Half of them go again, and only they.
+        // Half of the entries are deleted; the others remain.
         let handles = switch.entries(table).unwrap();
         handles.iter().step_by(2).for_each(|handle| switch.delete_entry(table, *handle).unwrap());
         for (n, found) in [(0, false), (1, true), (99_998, false), (99_999, true)] {

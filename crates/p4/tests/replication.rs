@@ -1,4 +1,4 @@
-//! Clones, multicast, packets that go round, digests, idle entries and queues.
+//! Clones, multicast, resubmission, recirculation, digests, idle entries and queues.
 
 mod common;
 
@@ -132,7 +132,7 @@ fn packets_that_go_round_are_stopped() {
         assert_eq!(ports(&mut switch, ms(0)), [0u16; 0]);
         assert_eq!(switch.dropped(Drop::TooManyPasses), 1, "{primitive}");
     }
-    // Each clone makes ten more.
+    // Each clone creates ten further clones.
     let mut builder = Builder::new();
     builder.always(1, "more", vec![call("clone_egress_pkt_to_egress", json!([hexstr(1), hexstr(0)]))]);
     let mut switch = builder.switch(config());
@@ -231,7 +231,7 @@ fn idle_entries_are_told_once_until_they_are_hit() {
     assert_eq!((switch.notification(), switch.next_event()), (None, None));
 }
 
-/// All packets leave by port 1 with the queueing metadata in their Ethernet header.
+/// Program that sends all packets to port 1 with the queueing metadata in their Ethernet header.
 fn queueing() -> Builder {
     let mut builder = Builder::new();
     builder.always(
@@ -263,7 +263,7 @@ fn queueing() -> Builder {
 
 #[test]
 fn a_port_sends_at_its_rate_and_tells_the_truth_of_its_queue() {
-    // 100 bytes take a millisecond.
+    // 100 bytes take 1 ms.
     let limits = QueueLimits { packets: 3, bytes: None, packets_per_second: None };
     let mut switch = queueing().switch(SwitchConfig { rate: Some(800_000), limits, ..config() });
     for _ in 0..6 {

@@ -1,4 +1,5 @@
-//! Whatever programs, entries and packets are like, there is no panic and no hang, and runs are alike.
+//! Robustness: arbitrary programs, entries and packets cause neither panic nor hang, and runs are
+//! reproducible.
 
 mod common;
 
@@ -11,7 +12,7 @@ use common::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A program with a bit of everything.
+/// Program that uses most features.
 fn rich() -> Builder {
     let mut builder = forward();
     builder.list("field_lists").push(json!({"id": 1, "name": "keep", "elements": [field("meta", "a")]}));
@@ -119,7 +120,7 @@ fn damage(text: &str, stream: &mut Stream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Changes values inside, so that the JSON stays well-formed.
+/// Mutates values; the JSON remains well-formed.
 fn twist(value: &mut Value, stream: &mut Stream, chance: f64) {
     match value {
         Value::Array(items) => {

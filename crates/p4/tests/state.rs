@@ -26,7 +26,7 @@ fn meters_colour_packets_in_simulated_time() {
         ],
     );
     let mut switch = builder.switch(SwitchConfig::default());
-    // One packet a millisecond, two at the peak.
+    // Committed rate of one packet per millisecond, peak rate of two.
     commands::apply(&mut switch, "meter_set_rates m 2 0.001:1 0.002:2").unwrap();
     assert_eq!(
         switch.meter(0, 2).unwrap(),
@@ -196,7 +196,7 @@ fn value_sets_steer_the_parser() {
     assert_eq!(commands::apply(&mut switch, "pvs_get types").unwrap(), "34525\n");
 }
 
-/// `ethernet.dst = expression`, computed for one packet.
+/// Value of `ethernet.dst = expression` for one packet.
 fn compute(expression: serde_json::Value) -> u64 {
     let mut builder = Builder::new();
     builder.always(0, "compute", vec![assign("ethernet", "dst", expression)]);

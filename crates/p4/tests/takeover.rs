@@ -1,4 +1,4 @@
-//! Another program takes the place of one while packets wait.
+//! Replacement of a program while packets are queued.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn counts_and_the_wire_stay_and_what_waits_is_dropped() {
     assert!(after.take_trace().contains("packet 3: ingress from port 0"));
     assert_eq!((after.received(), after.dropped(Drop::Replaced), after.queue_len(1)), (3, 2, 0));
     assert_eq!(after.port_counters(1).unwrap().most_queued, 2);
-    // The first bit of the next packet goes when the last one of that which is on the wire has gone.
+    // The first bit of the next packet follows the last bit of the packet on the wire.
     after.add_entry(0, &route(&program, [10, 0, 0, 0], 8, 1)).unwrap();
     after.receive(ms(1), 0, packet([10, 0, 0, 1], 0));
     assert_eq!(leaving(&mut after, ms(1)), []);
@@ -53,7 +53,7 @@ fn limits_of_a_port_count_packets_and_bytes() {
             switch.receive(ms(1), 0, packet([10, 0, 0, 1], 0));
         }
         assert_eq!(switch.queue_len(1), room);
-        // One is on the wire.
+        // One packet is on the wire.
         assert_eq!(switch.dropped(Drop::QueueFull), 9 - room as u64);
         assert_eq!(switch.port_counters(1).unwrap().queue_full, 9 - room as u64);
     }

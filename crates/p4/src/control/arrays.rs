@@ -19,7 +19,7 @@ pub(super) fn check_rates(rates: Option<MeterRates>) -> Result<()> {
     }
 }
 
-/// A big-endian integer in the bytes of a width, if it fits.
+/// Adjusts a big-endian integer to the bytes of `width`; an error if the value does not fit.
 pub(crate) fn fit(what: &str, value: &[u8], width: u32) -> Result<Vec<u8>> {
     let start = value.iter().position(|byte| *byte != 0).unwrap_or(value.len());
     let value = &value[start..];
@@ -46,7 +46,7 @@ impl Switch {
         }
         Ok(index as usize)
     }
-    /// A counter of an array.
+    /// Returns a counter of an array.
     pub fn counter(&self, counter: u32, index: u64) -> Result<CounterData> {
         let at = self.counter_at(counter, index)?;
         Ok(self.state.counters[counter as usize][at])
@@ -82,12 +82,12 @@ impl Switch {
         }
         Ok(index as usize)
     }
-    /// The rates of a meter, `None` if they are unset.
+    /// Rates of a meter; `None` if unset.
     pub fn meter(&self, meter: u32, index: u64) -> Result<Option<MeterRates>> {
         let at = self.meter_at(meter, index)?;
         Ok(self.state.meters[meter as usize][at].rates)
     }
-    /// Sets the rates of a meter; without, all packets are green.
+    /// Sets the rates of a meter; without rates, all packets are green.
     pub fn set_meter(&mut self, meter: u32, index: u64, rates: Option<MeterRates>) -> Result<()> {
         let at = self.meter_at(meter, index)?;
         check_rates(rates)?;
@@ -132,7 +132,8 @@ impl Switch {
             None => Err(ControlError::not_found(format!("the program has no value set number {set}"))),
         }
     }
-    /// Adds a value to a value set; one that it has stays. The value's fields stand without padding.
+    /// Adds a value to a value set; a duplicate is ignored. The fields of the value are concatenated without
+    /// padding.
     pub fn add_value(&mut self, set: u32, value: &[u8]) -> Result<()> {
         let len = self.value_set(set)?.len() as u64;
         let described = &self.program.vsets[set as usize];
@@ -145,7 +146,7 @@ impl Switch {
         values.insert(value);
         Ok(())
     }
-    /// Removes a value from a value set, if it has it.
+    /// Removes a value from a value set, if present.
     pub fn remove_value(&mut self, set: u32, value: &[u8]) -> Result<()> {
         self.value_set(set)?;
         let value = fit("values of the set", value, self.program.vsets[set as usize].bits)?;
@@ -174,7 +175,7 @@ impl Switch {
         hasher.set_crc(parameters);
         Ok(())
     }
-    /// Sets the key of a Toeplitz hash, of at least four bytes.
+    /// Sets the key of a Toeplitz hash, at least four bytes.
     pub fn set_toeplitz_key(&mut self, calculation: u32, key: &[u8]) -> Result<()> {
         let Some(hasher) = self.state.hashers.get_mut(calculation as usize) else {
             return Err(ControlError::not_found(format!(

@@ -1,22 +1,22 @@
-//! The state of a switch as CSV: for results that people and data frames read.
+//! Switch state as CSV, for spreadsheets and data frames.
 
 use super::{ActionSpec, CounterData, KeyMatch};
 use crate::Switch;
 use crate::trace::hex;
 use std::fmt::Write;
 
-/// Lookups of a table.
+/// Lookup statistics of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableCounts {
-    /// Number of entries now.
+    /// Current number of entries.
     pub entries: usize,
-    /// Packets for which an entry was found.
+    /// Lookups that matched an entry.
     pub hits: u64,
-    /// Packets for which the default action was run.
+    /// Lookups that ran the default action.
     pub misses: u64,
 }
 
-/// A value as CSV has it: in quotes where that is needed.
+/// Formats a CSV cell; quotes it if necessary.
 fn cell(text: &str) -> String {
     match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
@@ -35,13 +35,13 @@ fn shown(key: &KeyMatch) -> String {
 }
 
 impl Switch {
-    /// The lookups of a table so far.
+    /// Lookup statistics of a table.
     pub fn table_counts(&self, table: u32) -> TableCounts {
         let state = &self.state.tables[table as usize];
         TableCounts { entries: state.len(), hits: state.hits, misses: state.misses }
     }
 
-    /// Bytes that its entries, arrays and waiting packets have in memory, about.
+    /// Approximate memory of entries, arrays and queued packets, in bytes.
     pub fn memory(&self) -> u64 {
         let state = &self.state;
         let tables: usize = state.tables.iter().map(|table| table.memory()).sum();
@@ -51,8 +51,8 @@ impl Switch {
         (size_of::<Switch>() + tables + counters + meters + registers + self.packet_memory()) as u64
     }
 
-    /// All entries and default actions: `table,entry,match,priority,action,arguments,hits,packets,bytes`. Defaults have no
-    /// entry; packets and bytes are those of direct counters.
+    /// All entries and default actions: `table,entry,match,priority,action,arguments,hits,packets,bytes`.
+    /// Default actions have no `entry`; `packets` and `bytes` are the direct counters.
     pub fn tables_as_csv(&self) -> String {
         let mut out = String::from("table,entry,match,priority,action,arguments,hits,packets,bytes\n");
         for number in 0..self.program().table_names().count() as u32 {
@@ -100,7 +100,7 @@ impl Switch {
         }
     }
 
-    /// The counters of arrays that have counted: `counter,index,packets,bytes`.
+    /// Non-zero counters of arrays: `counter,index,packets,bytes`.
     pub fn counters_as_csv(&self) -> String {
         let mut out = String::from("counter,index,packets,bytes\n");
         let arrays = self.program.counters.iter().zip(&self.state.counters);
@@ -113,7 +113,7 @@ impl Switch {
         out
     }
 
-    /// The registers that are not 0: `register,index,value`, in hexadecimal.
+    /// Non-zero registers: `register,index,value`, in hexadecimal.
     pub fn registers_as_csv(&self) -> String {
         let mut out = String::from("register,index,value\n");
         for (array, registers) in self.program.registers.iter().zip(&self.state.registers) {

@@ -1,67 +1,67 @@
 use belljar_base::SimDuration;
 
-/// Value of one field of a table's key in an entry. Integers are big-endian and may be shorter or longer than the field,
-/// as long as their value fits.
+/// Match value of one key field in an entry. Integers are big-endian and of any length, provided that their
+/// value fits the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyMatch {
-    /// Equal.
+    /// Equality.
     Exact(Vec<u8>),
-    /// A prefix of so many bits.
+    /// A prefix.
     Lpm {
         /// Value; bits beyond the prefix are ignored.
         value: Vec<u8>,
-        /// Bits.
+        /// Prefix length in bits.
         prefix: u32,
     },
-    /// Equal in the bits of a mask. For `optional` keys the mask is zero or all ones.
+    /// Equality under a mask. For `optional` keys the mask is zero or all ones.
     Ternary {
         /// Value; bits outside the mask are ignored.
         value: Vec<u8>,
         /// Mask.
         mask: Vec<u8>,
     },
-    /// From a first to a last value.
+    /// A range, both ends included.
     Range {
         /// First value.
         low: Vec<u8>,
         /// Last value.
         high: Vec<u8>,
     },
-    /// Any value. Not for `exact` keys.
+    /// Any value. Not valid for `exact` keys.
     Any,
 }
 
 /// Action of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActionSpec {
-    /// An action with arguments.
+    /// An action with its arguments.
     Direct {
-        /// Number of the action: see [`Program::action_of`](crate::Program::action_of).
+        /// Action index: see [`Program::action_of`](crate::Program::action_of).
         action: u32,
         /// Arguments, big-endian.
         arguments: Vec<Vec<u8>>,
     },
-    /// A member of the table's action profile.
+    /// A member of the table's action profile, by identifier.
     Member(u32),
-    /// A group of the table's action profile.
+    /// A group of the table's action profile, by identifier.
     Group(u32),
 }
 
-/// Entry of a table.
+/// Table entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Values of the key's fields, in their order.
+    /// Match values of the key fields, in key order.
     pub key: Vec<KeyMatch>,
-    /// Rank among the entries that match, the smallest first, in tables with ternary, range or optional keys.
-    /// Elsewhere 0.
+    /// Priority in tables with ternary, range or optional keys: the smallest matching entry wins. 0 in other
+    /// tables.
     pub priority: i32,
     /// Action.
     pub action: ActionSpec,
-    /// Time without a hit after which the control plane is told.
+    /// Idle timeout: time without a hit after which the control plane is notified.
     pub idle_timeout: Option<SimDuration>,
 }
 
-/// Packets and bytes that a counter has counted.
+/// Counter value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterData {
     /// Packets.
@@ -70,7 +70,7 @@ pub struct CounterData {
     pub bytes: u64,
 }
 
-/// Rates of a meter, in its unit: bytes or packets.
+/// Meter rates, in the meter's unit: bytes or packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeterRates {
     /// Committed rate per second.
@@ -88,7 +88,7 @@ pub struct MeterRates {
 pub struct Member {
     /// Identifier.
     pub id: u32,
-    /// Number of its action.
+    /// Action index.
     pub action: u32,
     /// Arguments, big-endian.
     pub arguments: Vec<Vec<u8>>,
@@ -99,8 +99,8 @@ pub struct Member {
 pub struct Group {
     /// Identifier.
     pub id: u32,
-    /// Most members, weights counted; 0 without a limit.
+    /// Maximum total weight of the members; 0 for no limit.
     pub max_size: u32,
-    /// Identifiers and weights of its members.
+    /// Identifier and weight of each member.
     pub members: Vec<(u32, u32)>,
 }

@@ -1,30 +1,30 @@
 use std::fmt;
 
-/// Kind of refusal of a control operation; the kinds are those of gRPC.
+/// Error kind of a control operation; the kinds correspond to gRPC status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The table, entry, member, group, session or index does not exist.
     NotFound,
-    /// There is one like it.
+    /// The object exists already.
     AlreadyExists,
     /// A value is malformed, too wide or of the wrong kind.
     InvalidArgument,
-    /// An index lies beyond the array's end.
+    /// The index is beyond the end of the array.
     OutOfRange,
     /// The table or profile is full.
     ResourceExhausted,
     /// The table or default action is constant.
     PermissionDenied,
-    /// The object is in use, or something must be done before.
+    /// The object is in use, or a prerequisite is missing.
     FailedPrecondition,
 }
 
-/// Refusal of a control operation. Nothing was changed.
+/// Error of a control operation. The operation had no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlError {
     /// Kind.
     pub kind: ErrorKind,
-    /// Reason, with the names of what was meant and a remedy where there is one.
+    /// Reason, with the names of the objects and, where possible, a remedy.
     pub message: String,
 }
 

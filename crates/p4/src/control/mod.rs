@@ -1,12 +1,12 @@
-//! The control plane of a [`Switch`](crate::Switch): what controllers, command files and P4Runtime servers call.
+//! Control plane of a [`Switch`](crate::Switch), used by controllers, command files and P4Runtime servers.
 //!
-//! Objects are numbered as the program lists them; [`Program`] finds a number by a name or the end of one
-//! and describes what has it. Integers are big-endian bytes. Every operation either succeeds or changes nothing
-//! and says why in a [`ControlError`], whose [`ErrorKind`] is one of gRPC's codes.
+//! Objects are addressed by their index in the program. [`Program`] maps a name, or an unambiguous suffix of
+//! one, to an index and describes the object. Integers are big-endian bytes. An operation either succeeds or
+//! has no effect and returns a [`ControlError`], whose [`ErrorKind`] corresponds to a gRPC status code.
 //!
-//! * Tables: `add_entry`, `modify_entry`, `delete_entry`, `find_entry`, `entry`, `entries`, `clear_table`, `set_default`,
-//!   `reset_default`, `default_of`, direct counters and meters by an entry's handle.
-//! * Action profiles: members and groups under identifiers that the caller chooses.
+//! * Tables: `add_entry`, `modify_entry`, `delete_entry`, `find_entry`, `entry`, `entries`, `clear_table`,
+//!   `set_default`, `reset_default`, `default_of`; direct counters and meters by entry handle.
+//! * Action profiles: members and groups, with identifiers chosen by the caller.
 //! * Counters, meters, registers, value sets, hash parameters.
 //! * Replication: multicast groups, nodes, link aggregation groups, clone sessions.
 //! * Digests and queues.

@@ -1,45 +1,45 @@
-//! Numbers of a program's objects by their names, and descriptions of them.
+//! Lookup of a program's objects by name, and their descriptions.
 
 use super::{ControlError, ErrorKind, Result};
 use crate::program::{Lookup, MatchKind, Program};
 
-/// Table of a program.
+/// Description of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableInfo {
     /// Full name.
     pub name: String,
-    /// Fields of the key.
+    /// Key fields.
     pub key: Vec<KeyInfo>,
-    /// Numbers of its actions.
+    /// Action indices.
     pub actions: Vec<u32>,
-    /// Most entries.
+    /// Maximum number of entries.
     pub max_size: u64,
-    /// Number of its action profile.
+    /// Index of the action profile, if any.
     pub profile: Option<u32>,
-    /// Entries have priorities.
+    /// True if entries have priorities.
     pub priorities: bool,
-    /// Entries cannot be changed.
+    /// True if entries cannot be changed.
     pub constant: bool,
-    /// Entries have counters.
+    /// True if entries have direct counters.
     pub counters: bool,
-    /// Entries have meters.
+    /// True if entries have direct meters.
     pub meters: bool,
-    /// Entries may have idle timeouts.
+    /// True if entries may have idle timeouts.
     pub timeouts: bool,
 }
 
-/// Field of a table's key.
+/// Description of a key field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
     /// Name.
     pub name: String,
-    /// Kind of match.
+    /// Match kind.
     pub kind: MatchKind,
-    /// Bits.
+    /// Width in bits.
     pub width: u32,
 }
 
-/// Action of a program.
+/// Description of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionInfo {
     /// Full name.
@@ -48,16 +48,16 @@ pub struct ActionInfo {
     pub parameters: Vec<ParameterInfo>,
 }
 
-/// Parameter of an action.
+/// Description of an action parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterInfo {
     /// Name.
     pub name: String,
-    /// Bits.
+    /// Width in bits.
     pub width: u32,
 }
 
-/// The number of the object that a name, or the end of a name after a dot, stands for.
+/// Index of the object with this name, or with a name that ends with a dot and this name.
 fn find<'a>(what: &str, name: &str, names: impl Iterator<Item = (u32, &'a str)> + Clone) -> Result<u32> {
     if let Some((n, _)) = names.clone().find(|(_, full)| *full == name) {
         return Ok(n);
@@ -84,7 +84,7 @@ fn numbered<'a, T>(
     all.iter().enumerate().map(move |(n, one)| (n as u32, name(one)))
 }
 
-/// Kind of an object that a program has several of, besides tables.
+/// Kinds of object other than tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
     /// Action.
@@ -102,7 +102,7 @@ pub enum ObjectKind {
 }
 
 impl Program {
-    /// Number of a kind's objects.
+    /// Number of objects of a kind.
     pub fn count(&self, kind: ObjectKind) -> u32 {
         let count = match kind {
             ObjectKind::Action => self.actions.len(),
@@ -118,11 +118,11 @@ impl Program {
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// Number of a table.
+    /// Index of a table.
     pub fn table(&self, name: &str) -> Result<u32> {
         find("table", name, numbered(&self.tables, |table| &table.name))
     }
-    /// Number of an action, of the one that the table has where several have the name.
+    /// Index of an action; among actions of equal name, the one that belongs to the table.
     pub fn action_of(&self, table: u32, name: &str) -> Result<u32> {
         let actions = self.tables[table as usize].actions.iter();
         let names = actions.map(|action| (action.action, self.actions[action.action as usize].name.as_str()));
@@ -142,11 +142,11 @@ impl Program {
         };
         ControlError::not_found(format!("table '{}' has no action '{name}'; {hint}", table.name))
     }
-    /// Number of an action, of the first with the name.
+    /// Index of an action; the first among actions of equal name.
     pub fn action(&self, name: &str) -> Result<u32> {
         find("action", name, numbered(&self.actions, |action| &action.name))
     }
-    /// Number of an action that a member of a profile may have.
+    /// Index of an action that members of a profile may use.
     pub fn action_of_profile(&self, profile: u32, name: &str) -> Result<u32> {
         let tables = &self.profiles[profile as usize].tables;
         match tables.first() {
@@ -154,60 +154,60 @@ impl Program {
             None => self.action(name),
         }
     }
-    /// Number of an action profile.
+    /// Index of an action profile.
     pub fn profile(&self, name: &str) -> Result<u32> {
         find("action profile", name, numbered(&self.profiles, |profile| &profile.name))
     }
-    /// Number of an array of counters, indirect or direct.
+    /// Index of a counter array, indirect or direct.
     pub fn counter(&self, name: &str) -> Result<u32> {
         find("counter", name, numbered(&self.counters, |array| &array.name))
     }
-    /// Number of an array of meters, indirect or direct.
+    /// Index of a meter array, indirect or direct.
     pub fn meter(&self, name: &str) -> Result<u32> {
         find("meter", name, numbered(&self.meters, |array| &array.name))
     }
-    /// Number of an array of registers.
+    /// Index of a register array.
     pub fn register(&self, name: &str) -> Result<u32> {
         find("register", name, numbered(&self.registers, |array| &array.name))
     }
-    /// Number of a parser value set.
+    /// Index of a parser value set.
     pub fn value_set(&self, name: &str) -> Result<u32> {
         find("value set", name, numbered(&self.vsets, |set| &set.name))
     }
-    /// Number of a digest.
+    /// Index of a digest.
     pub fn digest(&self, name: &str) -> Result<u32> {
         find("digest", name, numbered(&self.learn_lists, |list| &list.name))
     }
-    /// Number of a hash calculation.
+    /// Index of a hash calculation.
     pub fn calculation(&self, name: &str) -> Result<u32> {
         find("calculation", name, numbered(&self.calculations, |calculation| &calculation.name))
     }
-    /// The table of direct counters, `None` if they are not direct.
+    /// Table of a direct counter; `None` if the counter is indirect.
     pub fn table_of_counter(&self, counter: u32) -> Option<u32> {
         self.counters[counter as usize].table
     }
-    /// The table of direct meters, `None` if they are not direct.
+    /// Table of a direct meter; `None` if the meter is indirect.
     pub fn table_of_meter(&self, meter: u32) -> Option<u32> {
         self.meters[meter as usize].table
     }
-    /// Elements of an array of counters; 0 for direct ones.
+    /// Number of cells of a counter array; 0 for direct counters.
     pub fn counter_size(&self, counter: u32) -> u64 {
         self.counters[counter as usize].size
     }
-    /// Elements of an array of meters; 0 for direct ones.
+    /// Number of cells of a meter array; 0 for direct meters.
     pub fn meter_size(&self, meter: u32) -> u64 {
         self.meters[meter as usize].size
     }
-    /// Elements of an array of registers, and their bits.
+    /// Number of cells of a register array, and their width in bits.
     pub fn register_size(&self, register: u32) -> (u64, u32) {
         let array = &self.registers[register as usize];
         (array.size, array.width)
     }
-    /// Bits of a value set's values, and most values.
+    /// Width in bits of a value set's values, and the maximum number of values.
     pub fn value_set_size(&self, set: u32) -> (u32, Option<u64>) {
         (self.vsets[set as usize].bits, self.vsets[set as usize].max_size)
     }
-    /// Bits of the fields of a digest.
+    /// Widths in bits of the fields of a digest.
     pub fn digest_widths(&self, digest: u32) -> &[u32] {
         &self.learn_lists[digest as usize].widths
     }
@@ -215,7 +215,7 @@ impl Program {
     pub fn table_name(&self, table: u32) -> &str {
         &self.tables[table as usize].name
     }
-    /// Full names of all tables, in the order of their numbers.
+    /// Full names of all tables, in index order.
     pub fn table_names(&self) -> impl Iterator<Item = &str> {
         self.tables.iter().map(|table| table.name.as_str())
     }
@@ -246,7 +246,7 @@ impl Program {
         ActionInfo { name: action.name.clone(), parameters }
     }
 
-    /// The arguments of an action in the form in which entries keep them, if they fit.
+    /// Packs action arguments to the representation of entries; an error if one does not fit its parameter.
     pub(crate) fn pack_arguments(&self, action: u32, arguments: &[Vec<u8>]) -> Result<Vec<u8>> {
         let Some(action) = self.actions.get(action as usize) else {
             return Err(ControlError::not_found(format!("the program has no action number {action}")));

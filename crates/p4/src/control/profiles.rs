@@ -32,16 +32,16 @@ impl Switch {
         let packed = self.member_arguments(profile, action, arguments)?;
         self.profile_mut(profile)?.add_member(id, action, packed)
     }
-    /// Gives a member another action.
+    /// Replaces the action of a member.
     pub fn modify_member(&mut self, profile: u32, id: u32, action: u32, arguments: &[Vec<u8>]) -> Result<()> {
         let packed = self.member_arguments(profile, action, arguments)?;
         self.profile_mut(profile)?.modify_member(id, action, packed)
     }
-    /// Removes a member that no entry and no group names.
+    /// Removes a member that no entry and no group references.
     pub fn delete_member(&mut self, profile: u32, id: u32) -> Result<()> {
         self.profile_mut(profile)?.delete_member(id)
     }
-    /// Members of an action profile, in the order of their identifiers.
+    /// Members of an action profile, ordered by identifier.
     pub fn members(&self, profile: u32) -> Result<Vec<Member>> {
         let all = self.profile(profile)?.members();
         Ok(all
@@ -51,7 +51,7 @@ impl Switch {
             })
             .collect())
     }
-    /// The lowest identifier that no member has.
+    /// Lowest unused member identifier.
     pub fn free_member(&self, profile: u32) -> Result<u32> {
         Ok(self.profile(profile)?.free_id(false))
     }
@@ -60,15 +60,15 @@ impl Switch {
     pub fn add_group(&mut self, profile: u32, id: u32, max_size: u32) -> Result<()> {
         self.profile_mut(profile)?.add_group(id, max_size)
     }
-    /// Gives a group its members, each with its weight.
+    /// Replaces the members of a group and their weights.
     pub fn set_group(&mut self, profile: u32, id: u32, members: &[(u32, u32)]) -> Result<()> {
         self.profile_mut(profile)?.set_group(id, members)
     }
-    /// Removes a group that no entry names.
+    /// Removes a group that no entry references.
     pub fn delete_group(&mut self, profile: u32, id: u32) -> Result<()> {
         self.profile_mut(profile)?.delete_group(id)
     }
-    /// Groups of an action profile, in the order of their identifiers.
+    /// Groups of an action profile, ordered by identifier.
     pub fn groups(&self, profile: u32) -> Result<Vec<Group>> {
         let all = self.profile(profile)?.groups();
         let members =
@@ -77,7 +77,7 @@ impl Switch {
             .map(|group| Group { id: group.id, max_size: group.max_size, members: members(group) })
             .collect())
     }
-    /// The lowest identifier that no group has.
+    /// Lowest unused group identifier.
     pub fn free_group(&self, profile: u32) -> Result<u32> {
         Ok(self.profile(profile)?.free_id(true))
     }

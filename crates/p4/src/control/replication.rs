@@ -4,15 +4,15 @@ use crate::switch::{CloneSession, DigestConfig, MulticastNode, QueueLimits, Repl
 use belljar_base::SimTime;
 
 impl Switch {
-    /// Creates an empty multicast group, of 1 to 65535.
+    /// Creates an empty multicast group, numbered 1 to 65535.
     pub fn create_multicast_group(&mut self, group: u16) -> Result<()> {
         self.replication.create_group(group)
     }
-    /// Gives a multicast group its copies, besides those of nodes.
+    /// Sets the replicas of a multicast group, in addition to those of its nodes.
     pub fn set_multicast_group(&mut self, group: u16, replicas: &[Replica]) -> Result<()> {
         self.replication.set_replicas(group, replicas)
     }
-    /// Removes a multicast group; its nodes stay.
+    /// Deletes a multicast group; its nodes remain.
     pub fn delete_multicast_group(&mut self, group: u16) -> Result<()> {
         self.replication.delete_group(group)
     }
@@ -20,28 +20,28 @@ impl Switch {
     pub fn multicast_groups(&self) -> Vec<u16> {
         self.replication.groups().collect()
     }
-    /// The copies that a multicast group makes, if it exists.
+    /// Replicas that a multicast group creates; `None` if the group does not exist.
     pub fn multicast_copies(&self, group: u16) -> Option<&[Replica]> {
         self.replication.copies(group)
     }
 
-    /// Creates a multicast node and gives its handle.
+    /// Creates a multicast node; returns its handle.
     pub fn create_multicast_node(&mut self, rid: u16, ports: &[u16], lags: &[u16]) -> u32 {
         self.replication.create_node(rid, ports, lags)
     }
-    /// Gives a multicast node other ports.
+    /// Replaces the ports and link aggregation groups of a multicast node.
     pub fn update_multicast_node(&mut self, node: u32, ports: &[u16], lags: &[u16]) -> Result<()> {
         self.replication.update_node(node, ports, lags)
     }
-    /// Puts a multicast node into a group.
+    /// Adds a multicast node to a group.
     pub fn associate_multicast_node(&mut self, group: u16, node: u32) -> Result<()> {
         self.replication.associate(group, node)
     }
-    /// Takes a multicast node out of its group.
+    /// Removes a multicast node from its group.
     pub fn dissociate_multicast_node(&mut self, group: u16, node: u32) -> Result<()> {
         self.replication.dissociate(group, node)
     }
-    /// Removes a multicast node.
+    /// Deletes a multicast node.
     pub fn delete_multicast_node(&mut self, node: u32) -> Result<()> {
         self.replication.delete_node(node)
     }
@@ -59,7 +59,7 @@ impl Switch {
         self.replication.lags().collect()
     }
 
-    /// Sets a clone session, of 0 to 32767.
+    /// Sets a clone session, numbered 0 to 32767.
     pub fn set_clone_session(&mut self, session: u16, destination: CloneSession) -> Result<()> {
         self.replication.set_session(session, destination)
     }
@@ -67,7 +67,7 @@ impl Switch {
     pub fn delete_clone_session(&mut self, session: u16) -> Result<()> {
         self.replication.delete_session(session)
     }
-    /// A clone session, if it is set.
+    /// Returns a clone session, if set.
     pub fn clone_session(&self, session: u16) -> Option<&CloneSession> {
         self.replication.session(session)
     }
@@ -76,7 +76,7 @@ impl Switch {
         self.replication.sessions().map(|(id, _)| id).collect()
     }
 
-    /// Sets how samples of a digest are gathered.
+    /// Configures the aggregation of a digest's samples.
     pub fn set_digest(&mut self, digest: u32, config: DigestConfig) -> Result<()> {
         let Some(state) = self.digests.get_mut(digest as usize) else {
             return Err(ControlError::not_found(format!("the program has no digest number {digest}")));
@@ -84,14 +84,14 @@ impl Switch {
         state.config = config;
         Ok(())
     }
-    /// Gathering of a digest's samples.
+    /// Configuration of a digest.
     pub fn digest_config(&self, digest: u32) -> Result<DigestConfig> {
         let state = self.digests.get(digest as usize);
         let state = state
             .ok_or_else(|| ControlError::not_found(format!("the program has no digest number {digest}")))?;
         Ok(state.config)
     }
-    /// Acknowledges a list of samples.
+    /// Acknowledges a digest list.
     pub fn acknowledge_digest(&mut self, digest: u32, list: u64) -> Result<()> {
         let Some(state) = self.digests.get_mut(digest as usize) else {
             return Err(ControlError::not_found(format!("the program has no digest number {digest}")));
@@ -100,7 +100,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Changes limits of egress queues: of all ports without `port`, and of all of a port's without `queue`.
+    /// Changes limits of egress queues: of all ports if `port` is `None`, of all queues of a port if `queue`
+    /// is `None`.
     pub fn change_queues(
         &mut self,
         port: Option<u16>,
@@ -133,7 +134,7 @@ impl Switch {
         }
         Ok(())
     }
-    /// Tells the switch the time, so that what is set from now on counts from then.
+    /// Advances the clock of the switch, so that subsequent operations take effect at `now`.
     pub fn set_time(&mut self, now: SimTime) {
         self.advance(now);
     }

@@ -15,7 +15,7 @@ fn table(program: &Program, number: u32) -> Result<&Table> {
 }
 
 impl Switch {
-    /// Adds an entry and gives its handle.
+    /// Adds an entry; returns its handle.
     pub fn add_entry(&mut self, number: u32, entry: &Entry) -> Result<u32> {
         let program = self.program.clone();
         let described = table(&program, number)?;
@@ -30,7 +30,7 @@ impl Switch {
         }
         Ok(handle)
     }
-    /// Gives an entry another action.
+    /// Replaces the action of an entry.
     pub fn modify_entry(&mut self, number: u32, handle: u32, action: &ActionSpec) -> Result<()> {
         let program = self.program.clone();
         let described = table(&program, number)?;
@@ -62,7 +62,7 @@ impl Switch {
         let described = table(&self.program, number)?;
         self.state.tables[number as usize].handle_of(described, entry)
     }
-    /// Handles of a table's entries, in their order.
+    /// Handles of a table's entries, in ascending order.
     pub fn entries(&self, number: u32) -> Result<Vec<u32>> {
         table(&self.program, number)?;
         Ok(self.state.tables[number as usize].handles().collect())
@@ -72,7 +72,7 @@ impl Switch {
         table(&self.program, number)?;
         Ok(self.state.tables[number as usize].len())
     }
-    /// An entry as it was added.
+    /// Returns an entry as it was added.
     pub fn entry(&self, number: u32, handle: u32) -> Result<Entry> {
         let described = table(&self.program, number)?;
         let state = &self.state.tables[number as usize];
@@ -102,7 +102,7 @@ impl Switch {
             ),
         }
     }
-    /// Changes an entry's idle timeout; `None` ends it.
+    /// Sets an entry's idle timeout; `None` disables it.
     pub fn set_idle_timeout(&mut self, number: u32, handle: u32, timeout: Option<SimDuration>) -> Result<()> {
         let program = self.program.clone();
         let described = table(&program, number)?;
@@ -120,14 +120,14 @@ impl Switch {
         self.start_sweeping();
         Ok(())
     }
-    /// Time since an entry was hit or added.
+    /// Time since the last hit of an entry, or since it was added.
     pub fn idle_for(&self, number: u32, handle: u32) -> Result<SimDuration> {
         let described = table(&self.program, number)?;
         let slot = self.state.tables[number as usize].slot(described, handle)?;
         Ok(self.now.since(slot.last_hit))
     }
 
-    /// Sets the action of packets that match no entry.
+    /// Sets the default action.
     pub fn set_default(&mut self, number: u32, action: &ActionSpec) -> Result<()> {
         let program = self.program.clone();
         let described = table(&program, number)?;
@@ -147,7 +147,7 @@ impl Switch {
         let state = &mut self.state;
         state.tables[number as usize].set_default(&program, number, action, &mut state.profiles)
     }
-    /// Sets the default action back to the program's.
+    /// Restores the default action of the program.
     pub fn reset_default(&mut self, number: u32) -> Result<()> {
         let program = self.program.clone();
         let described = table(&program, number)?;
@@ -158,7 +158,7 @@ impl Switch {
         state.tables[number as usize].reset_default(described);
         Ok(())
     }
-    /// The default action, if there is one.
+    /// Default action, if any.
     pub fn default_of(&self, number: u32) -> Result<Option<ActionSpec>> {
         let described = table(&self.program, number)?;
         let state = &self.state.tables[number as usize];
@@ -173,7 +173,7 @@ impl Switch {
         self.state.tables[number].slot(described, handle)?;
         Ok(described)
     }
-    /// The direct counter of an entry.
+    /// Direct counter of an entry.
     pub fn entry_counter(&self, number: u32, handle: u32) -> Result<CounterData> {
         let described = table(&self.program, number)?;
         self.direct("counters", described, described.counters.is_some(), handle)?;
@@ -187,13 +187,13 @@ impl Switch {
         self.state.tables[number as usize].counters[handle as usize] = data;
         Ok(())
     }
-    /// The rates of an entry's direct meter, `None` if they are unset.
+    /// Rates of an entry's direct meter; `None` if unset.
     pub fn entry_meter(&self, number: u32, handle: u32) -> Result<Option<MeterRates>> {
         let described = table(&self.program, number)?;
         self.direct("meters", described, described.meters.is_some(), handle)?;
         Ok(self.state.tables[number as usize].meters[handle as usize].rates)
     }
-    /// Sets the rates of an entry's direct meter; without, all packets are green.
+    /// Sets the rates of an entry's direct meter; without rates, all packets are green.
     pub fn set_entry_meter(&mut self, number: u32, handle: u32, rates: Option<MeterRates>) -> Result<()> {
         let program = self.program.clone();
         let described = table(&program, number)?;

@@ -1,21 +1,21 @@
 /// Parameters of a CRC of 8, 16, 32 or 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrcParameters {
-    /// Bits.
+    /// Width in bits.
     pub width: u32,
-    /// Polynomial, without its highest bit.
+    /// Polynomial, without its leading term.
     pub polynomial: u64,
-    /// Register before the first byte.
+    /// Initial register value.
     pub initial: u64,
-    /// Value that the register is combined with at the end (XOR).
+    /// Final XOR value.
     pub xor_out: u64,
-    /// Each byte's lowest bit comes first.
+    /// Processes each byte with its least significant bit first.
     pub reflect_in: bool,
-    /// The register is mirrored at the end.
+    /// Reverses the register bits before the final XOR.
     pub reflect_out: bool,
 }
 
-/// A CRC that the program names without parameters.
+/// CRC algorithms with fixed parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fixed {
     Crc8,
@@ -44,7 +44,7 @@ impl Fixed {
     }
 }
 
-/// Parameters of a custom CRC before they are set.
+/// Default parameters of a custom CRC.
 pub(crate) fn custom(width: u32) -> CrcParameters {
     let (polynomial, ones, reflect) = match width {
         8 => (0x07, 0, false),
@@ -62,7 +62,7 @@ pub(crate) fn custom(width: u32) -> CrcParameters {
     }
 }
 
-/// A CRC with its table.
+/// CRC with its lookup table.
 #[derive(Clone, Debug)]
 pub(crate) struct Crc {
     parameters: CrcParameters,

@@ -1,4 +1,4 @@
-//! The hash and checksum algorithms of v1model, under BMv2's names.
+//! Hash and checksum algorithms of v1model, under BMv2's names.
 
 mod crc;
 #[cfg(test)]
@@ -11,11 +11,11 @@ pub use crc::CrcParameters;
 /// Hash or checksum algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
-    /// A CRC whose parameters cannot be changed.
+    /// A CRC with fixed parameters.
     Crc(crc::Fixed),
-    /// A CRC with parameters of its own, of 8, 16, 32 or 64 bits.
+    /// A CRC with settable parameters, of 8, 16, 32 or 64 bits.
     CustomCrc(u32),
-    /// The checksum of IP: the complement of the ones' complement sum.
+    /// The Internet checksum (RFC 1071).
     Checksum16,
     Xor16,
     Xor32,
@@ -70,7 +70,7 @@ impl Algorithm {
     }
 }
 
-/// A calculation's algorithm with the state that it has on one switch.
+/// Algorithm of a calculation with its per-switch state.
 #[derive(Clone, Debug)]
 pub(crate) struct Hasher {
     algorithm: Algorithm,
@@ -88,7 +88,7 @@ impl Hasher {
         };
         Hasher { algorithm, crc, key: vec![0; 16], turn: 0 }
     }
-    /// The width of the CRC whose parameters can be changed.
+    /// Width of the CRC, if its parameters are settable.
     pub fn custom_width(&self) -> Option<u32> {
         match self.algorithm {
             Algorithm::CustomCrc(width) => Some(width),
@@ -98,7 +98,8 @@ impl Hasher {
     pub fn set_crc(&mut self, parameters: CrcParameters) {
         self.crc = Some(Crc::new(parameters));
     }
-    /// True if the key of a Toeplitz hash was set.
+    /// Sets the key of a Toeplitz hash; false if the algorithm is another or the key is shorter than four
+    /// bytes.
     pub fn set_toeplitz_key(&mut self, key: &[u8]) -> bool {
         let right = self.algorithm == Algorithm::Toeplitz && key.len() >= 4;
         if right {
@@ -124,7 +125,7 @@ impl Hasher {
     }
 }
 
-/// The checksum of IP over bytes; an odd last byte is followed by a zero.
+/// Internet checksum (RFC 1071); an odd last byte is padded with zero.
 pub(crate) fn checksum16(bytes: &[u8]) -> u16 {
     let mut sum = 0u64;
     let mut words = bytes.chunks_exact(4);

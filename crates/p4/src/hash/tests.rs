@@ -28,7 +28,7 @@ fn crcs_have_their_published_check_values() {
 
 #[test]
 fn sums_and_others() {
-    // The header of RFC 1071's and Wikipedia's example.
+    // The example header of RFC 1071 and of Wikipedia.
     let header = [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7];
     assert_eq!(hash("csum16", &header), 0xb861);
     assert_eq!(hash("csum16", &[1]), 0xfeff);
@@ -42,7 +42,7 @@ fn sums_and_others() {
 
 #[test]
 fn toeplitz_is_that_of_receive_side_scaling() {
-    // The verification suite of Microsoft's RSS: 66.9.149.187:2794 to 161.142.100.80:1766.
+    // Microsoft's RSS verification suite: 66.9.149.187:2794 to 161.142.100.80:1766.
     let key: [u8; 40] = [
         0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
         0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,

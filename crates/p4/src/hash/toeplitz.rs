@@ -1,5 +1,5 @@
-/// The Toeplitz hash: for each bit of the input that is set, the 32 bits of the key that stand there. A key that ends is
-/// followed by itself.
+/// Toeplitz hash: XOR of the 32-bit key windows at the positions of the set input bits. The key repeats
+/// cyclically.
 pub(super) fn hash(key: &[u8], bytes: &[u8]) -> u32 {
     let word = |at: usize| (0..5).fold(0u64, |sum, n| sum << 8 | u64::from(key[(at + n) % key.len()]));
     let mut sum = 0;

@@ -1,4 +1,4 @@
-//! Actions and their primitives. Each primitive becomes one instruction, so that jumps keep their distances.
+//! Actions and primitives. Each primitive becomes exactly one instruction, which preserves jump distances.
 
 use super::arithmetic::EXACT;
 use super::expressions::{Kind, Typed, short};
@@ -56,7 +56,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// A primitive; jumps lead into `code`.
+    /// Lowers a primitive; `code` is the valid range of jump targets.
     pub(super) fn primitive(&mut self, call: &Call, code: std::ops::Range<u32>) -> Result<Instruction> {
         let parameters = &call.parameters;
         let wanted = match call.op.as_str() {
@@ -208,7 +208,7 @@ impl Lower<'_> {
                     value: self.value_for(p(2), width)?,
                 }
             }
-            // The arithmetic of P4_14.
+            // Arithmetic primitives of P4_14.
             op => {
                 let (left, right) = if wanted == 2 { (p(0), p(1)) } else { (p(1), p(2)) };
                 let (to, demand) = self.target(p(0))?;
@@ -247,7 +247,7 @@ impl Lower<'_> {
         Ok(code.start + target as u32)
     }
 
-    /// An assignment, in the cheapest form.
+    /// Lowers an assignment to the cheapest instruction.
     pub(super) fn assignment(&mut self, to: &Value, from: &Value) -> Result<Instruction> {
         let (target, demand) = self.target(to)?;
         let value = if self.kind(from)? == Kind::Bool {

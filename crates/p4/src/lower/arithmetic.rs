@@ -1,7 +1,7 @@
 //! Integer expressions with bounds on their values.
 //!
-//! `demand` is the number of low bits of a result that its user looks at, [`EXACT`] for all of it. Sums, products and
-//! bitwise operations need no more bits than are looked at.
+//! `demand` is the number of low result bits that the consumer uses; [`EXACT`] means all of them. Sums,
+//! products and bitwise operations need no more bits than demanded.
 
 use super::{Bounds, Lower};
 use crate::number::{MAX_SHIFT, Size};
@@ -10,7 +10,7 @@ use crate::program::code::Int;
 use num_bigint::{BigInt, Sign};
 use num_traits::ToPrimitive;
 
-/// All bits matter, the sign too.
+/// Demand for all bits, including the sign.
 pub(super) const EXACT: u32 = u32::MAX;
 
 impl Lower<'_> {
@@ -24,7 +24,7 @@ impl Lower<'_> {
     pub(super) fn bits(&self, int: u32) -> u32 {
         self.bounds[int as usize].bits
     }
-    /// An expression with the type that it is to be computed with.
+    /// Expression with the type of its evaluation.
     pub(super) fn sized(&self, root: u32) -> Expr {
         Expr { root, size: Size::of(self.bounds[root as usize].need) }
     }
@@ -44,14 +44,14 @@ impl Lower<'_> {
         };
         self.push(int, bits, value.sign() == Sign::Minus, EXACT, &[])
     }
-    /// The value of a constant that is not negative.
+    /// Value of a non-negative constant.
     pub(super) fn constant_of(&self, int: u32) -> Option<u64> {
         match self.program.ints[int as usize] {
             Int::Small(value) => u64::try_from(value).ok(),
             _ => None,
         }
     }
-    /// Bits that an operand which is not negative leaves of the other operand of `&`.
+    /// Number of bits of the other operand that `&` with a non-negative operand preserves.
     pub(super) fn mask_bits(&self, int: u32) -> Option<u32> {
         let bounds = self.bounds[int as usize];
         match self.program.ints[int as usize] {

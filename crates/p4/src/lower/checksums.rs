@@ -140,7 +140,7 @@ impl Lower<'_> {
             let mut fields: Vec<Field> = Vec::new();
             for element in &list.elements {
                 if let Typed::Value { kind: "hexstr", .. } = self.typed(element)? {
-                    continue; // A constant has nowhere to be kept.
+                    continue; // A constant has no field to preserve.
                 }
                 if let (Source::Field(field), _) = self.source(element)? {
                     fields.push(field);
@@ -169,7 +169,8 @@ impl Lower<'_> {
     }
 }
 
-/// Adds a field to what is hashed. Neighbours in a header become one piece, which is copied at once.
+/// Appends a field to the input of a hash. Adjacent fields of a header are merged into one range, copied at
+/// once.
 fn push_field(input: &mut Vec<Input>, field: Field) {
     match input.last_mut() {
         Some(Input::Field(last))

@@ -7,7 +7,7 @@ use crate::program::Expr;
 use crate::program::code::{Bool, Href, Int, Relation, Target, Uref};
 use serde_json::Value;
 
-/// Kind of thing that a typed value stands for.
+/// Kind of a typed JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Int,
@@ -18,7 +18,7 @@ pub(super) enum Kind {
     UnionStack,
 }
 
-/// A typed value, taken apart.
+/// Decoded typed JSON value.
 #[derive(Clone, Copy)]
 pub(super) enum Typed<'v> {
     Value { kind: &'v str, value: &'v Value },
@@ -30,7 +30,7 @@ const NULL: Value = Value::Null;
 impl Lower<'_> {
     pub(super) fn typed<'v>(&self, value: &'v Value) -> Result<Typed<'v>> {
         let mut value = value;
-        // An expression may be wrapped any number of times.
+        // Expressions may be nested to any depth.
         while value.get("type").and_then(Value::as_str) == Some("expression") {
             value = &value["value"];
         }
@@ -79,11 +79,11 @@ impl Lower<'_> {
         value.as_str().ok_or_else(|| self.error(format!("{} is not a name", short(value))))
     }
 
-    /// An integer or truth value, computed to its last bit.
+    /// Lowers an integer or Boolean at full precision.
     pub(super) fn value(&mut self, value: &Value) -> Result<Expr> {
         self.value_for(value, EXACT)
     }
-    /// An integer or truth value of which the lowest bits are looked at.
+    /// Lowers an integer or Boolean of which only the low `demand` bits are used.
     pub(super) fn value_for(&mut self, value: &Value, demand: u32) -> Result<Expr> {
         let int = self.int(value, demand)?;
         Ok(self.sized(int))
@@ -384,7 +384,7 @@ impl Lower<'_> {
         })
     }
 
-    /// Destination of an assignment and its width, [`EXACT`] if the value saturates.
+    /// Destination of an assignment, and its width; [`EXACT`] if the value saturates.
     pub(super) fn target(&mut self, value: &Value) -> Result<(Target, u32)> {
         if let Typed::Value { kind: "register", value } = self.typed(value)? {
             let array = self.name(&value[0])?;
@@ -409,7 +409,7 @@ impl Lower<'_> {
     }
 }
 
-/// The beginning of a value's JSON.
+/// Abbreviated JSON text of a value.
 pub(super) fn short(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(60) {

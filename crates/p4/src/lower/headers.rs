@@ -1,4 +1,4 @@
-//! Header types, headers, stacks and unions, and their places in the buffer.
+//! Header types, headers, stacks and unions, and their layout in the buffer.
 
 use super::{Locals, Lower, MAX_BYTES, MAX_WIDTH, Result, item};
 use crate::program::{Field, Header, HeaderType, Stack, TypeField, Union, UnionStack, Variable};
@@ -146,7 +146,7 @@ impl Lower<'_> {
         Ok(HeaderType { name: kind.name.clone(), fields, fixed_bits: bits as u32, variable, bytes })
     }
 
-    /// Lengths that headers say themselves, computed from their own fields.
+    /// Lowers the length expressions of headers whose length depends on their own fields.
     pub(super) fn header_lengths(&mut self) -> Result<()> {
         let root = self.root;
         for n in 0..root.headers.len() {
@@ -165,7 +165,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The number of a field in its header's type.
+    /// Index of a field in its header type.
     pub(super) fn field_number(&self, header: u32, name: &str) -> Result<u32> {
         let kind = self.program.kind_of(header);
         let number = kind.fields.iter().position(|field| field.name == name);
@@ -178,7 +178,7 @@ impl Lower<'_> {
             self.error_with(format!("header type '{}' has no field '{name}'", kind.name), remedy)
         })
     }
-    /// A field of fixed width, if the header has it.
+    /// Fixed-width field of a header; `None` if the header lacks it.
     pub(super) fn fixed_field(&self, header: u32, name: &str) -> Option<Field> {
         let kind = self.program.kind_of(header);
         let number = kind.fields.iter().position(|field| field.name == name)? as u32;

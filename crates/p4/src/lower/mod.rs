@@ -1,5 +1,5 @@
-//! Lowering: from the JSON's names to the compact form of [`Program`]. It happens once; everything that the file can
-//! have wrong is found here.
+//! Lowering of the JSON's names to the compact form of [`Program`]. Programs are lowered once; lowering
+//! detects all errors of the file.
 
 mod actions;
 mod arithmetic;
@@ -20,9 +20,9 @@ use belljar_base::Map;
 use belljar_p4json::LoadError;
 use belljar_p4json::{Root, SourceInfo};
 
-/// Most bytes that one program's headers, and one of its arrays, may take.
+/// Maximum size in bytes of one program's headers, and of one of its arrays.
 const MAX_BYTES: u64 = 1 << 28;
-/// Widest field in bits.
+/// Maximum width of a field in bits.
 const MAX_WIDTH: u64 = 1 << 16;
 
 type Result<T> = std::result::Result<T, LoadError>;
@@ -32,7 +32,7 @@ impl Program {
     pub fn from_text(text: &str) -> Result<Program> {
         Program::new(&Root::from_text(text)?)
     }
-    /// Lowers a program.
+    /// Lowers a parsed program.
     pub fn new(root: &Root) -> Result<Program> {
         let mut lower = Lower::new(root);
         lower.headers()?;
@@ -51,7 +51,7 @@ impl Program {
     }
 }
 
-/// The locals that an expression may name.
+/// Locals in scope of an expression.
 #[derive(Clone, Copy)]
 enum Locals {
     None,
@@ -64,12 +64,12 @@ enum Locals {
 struct Lower<'a> {
     root: &'a Root,
     program: Program,
-    /// Where in the file the work is.
+    /// Path of the JSON element being lowered, for error messages.
     place: Vec<String>,
     locals: Locals,
-    /// The expression is evaluated by the parser.
+    /// True while lowering an expression that the parser evaluates.
     in_parser: bool,
-    /// Bytes that lookaheads of the present expression need.
+    /// Bytes that lookaheads of the current expression need.
     ahead: u32,
     types: Map<&'a str, u32>,
     headers: Map<&'a str, u32>,
@@ -86,7 +86,7 @@ struct Lower<'a> {
     vsets: Map<&'a str, u32>,
     actions: Map<u64, u32>,
     table_names: Map<&'a str, u32>,
-    /// Bits of each integer expression's values, and of the widest in it.
+    /// Bounds of each integer expression: bits of its values, and of the widest subexpression.
     bounds: Vec<Bounds>,
 }
 
@@ -182,7 +182,7 @@ impl<'a> Lower<'a> {
     fn error_with(&self, problem: impl Into<String>, remedy: impl Into<String>) -> LoadError {
         LoadError::new(self.place.join("."), problem, remedy)
     }
-    /// Does something in a place inside the present one.
+    /// Runs `work` with `place` appended to the path for error messages.
     fn within<T>(
         &mut self,
         place: impl Into<String>,
@@ -193,7 +193,7 @@ impl<'a> Lower<'a> {
         self.place.pop();
         Ok(result)
     }
-    /// The index that a name stands for.
+    /// Index of a name; an error if the name is unknown.
     fn find<T: Copy>(&self, what: &str, names: &Map<&'a str, T>, name: &str) -> Result<T> {
         names.get(name).copied().ok_or_else(|| {
             let near = belljar_p4json::nearest(name, names.keys().copied());

@@ -1,4 +1,4 @@
-//! The parser's states and the deparser.
+//! Parser states and the deparser.
 
 use super::expressions::{Typed, short};
 use super::{Lower, Result, item};
@@ -61,7 +61,7 @@ impl Lower<'_> {
             self.ahead = 0;
             let value = self.value(part)?;
             let bounds = self.bounds[value.root as usize];
-            // A value that may be negative has its sign among its bits.
+            // A possibly negative value needs a sign bit.
             let width = bounds.bits - u32::from(!bounds.negative && bounds.bits > 1);
             key.push(KeyPart { value, width, ahead: self.ahead });
             widths.push(width);

@@ -1,4 +1,4 @@
-//! References to headers, unions and stacks, known before or found at run time.
+//! References to headers, unions and stacks, resolved statically or at run time.
 
 use super::expressions::{Typed, short};
 use super::{Lower, Result};
@@ -77,7 +77,7 @@ impl Lower<'_> {
     pub(super) fn union_stack_type(&self, stack: u32) -> &str {
         &self.root.header_union_stacks[stack as usize].union_type
     }
-    /// A member of a union by its name.
+    /// Index of a union member by name.
     pub(super) fn member(&mut self, union: u32, kind: &str, name: &str) -> Result<u32> {
         let members = self.find("header union type", &self.union_types, kind)?;
         let member = members.iter().position(|(member, _)| member == name);
@@ -88,7 +88,7 @@ impl Lower<'_> {
         Ok(header)
     }
 
-    /// A header of the type that a reference has.
+    /// Any header of the type that a reference has.
     pub(super) fn example(&self, href: u32) -> Result<u32> {
         let stack = |stack: u32| self.program.stacks[stack as usize].headers.first().copied();
         let found = match self.program.hrefs[href as usize] {

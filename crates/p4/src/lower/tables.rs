@@ -9,7 +9,7 @@ use belljar_base::Map;
 use belljar_p4json as json;
 use serde_json::Value;
 
-/// Most bits of a table's key.
+/// Maximum width of a table key in bits.
 const MAX_KEY: u32 = 2048;
 
 impl<'a> Lower<'a> {
@@ -119,7 +119,7 @@ impl<'a> Lower<'a> {
         if let Some(range) = key.iter().find(|part| part.kind == MatchKind::Range && part.width > 128) {
             return Err(self.error(format!("the range key '{}' is wider than 128 bits", range.name)));
         }
-        // The prefix is the end of the key, so that the whole of it is one prefix.
+        // The prefix field comes last, so that the whole key is one prefix.
         let mut at = 0;
         for last in [false, true] {
             for part in
@@ -269,7 +269,7 @@ impl<'a> Lower<'a> {
             return Err(self.error(format!("action {} is not one of the table's", entry.action_id)));
         }
         let lowered = &self.program.actions[action as usize];
-        // A default without its arguments has zeros.
+        // A default action without arguments gets zeros.
         let arguments = if entry.action_data.is_empty() {
             lowered.parameters.iter().map(|_| vec![0]).collect()
         } else {
@@ -351,7 +351,7 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// Ones in all bits of a value, as bytes.
+/// Bytes of a value of `width` one bits.
 pub(crate) fn ones(width: u32) -> Vec<u8> {
     let mut out = vec![0xff; width.div_ceil(8) as usize];
     if !width.is_multiple_of(8) {

@@ -1,13 +1,14 @@
-//! Fields of the architecture that no program text reads: the switch need not write them for each packet.
+//! Elimination of writes to architecture fields that the program never reads.
 //!
-//! A program mentions few of the timestamps, depths and ports that v1model offers. Nothing shows the others: they never leave
-//! in a header, and traces, digests and clones tell only of fields that the program names.
+//! v1model defines many timestamps, queue depths and ports, of which a program uses few. The others are
+//! unobservable: they are part of no emitted header, and traces, digests and clones contain only fields that
+//! the program names.
 
 use crate::program::code::{Href, Instruction, Int};
 use crate::program::{Field, Input, Program, Source};
 use std::ops::Range;
 
-/// Bits of the packet's state that the program can read.
+/// Bit ranges of the packet state that the program reads.
 #[derive(Default)]
 struct Read(Vec<Range<u32>>);
 
@@ -50,7 +51,7 @@ fn read(program: &Program) -> Read {
             read.field(from);
         }
     }
-    // Headers that are copied or compared as a whole, emitted, or found at run time.
+    // Headers that are copied, compared as a whole, emitted, or resolved at run time.
     let named = program.hrefs.iter().filter_map(|href| match href {
         Href::Static(header) => Some(*header),
         _ => None,
@@ -77,8 +78,8 @@ fn read(program: &Program) -> Read {
     read
 }
 
-/// Takes the fields that nothing reads out of the program's [`Standard`](crate::program::Standard). Those that the switch itself
-/// reads stay.
+/// Removes fields that the program never reads from its [`Standard`](crate::program::Standard) fields. Fields
+/// that the switch itself reads are kept.
 pub(super) fn forget_unread(program: &mut Program) {
     let read = read(program);
     let standard = &mut program.standard;

@@ -1,22 +1,22 @@
-//! Expressions, instructions and parser operations. Expressions refer to one another by their index.
+//! Expressions, instructions and parser operations. Expressions refer to each other by index.
 
 use super::{Expr, Field};
 use crate::number::Size;
 
-/// An expression with an integer value.
+/// Integer expression.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Int {
     Small(i64),
     Const(i128),
-    /// Index among the wide constants.
+    /// Index into the wide constants.
     Wide(u32),
     Field(Field),
-    /// A header's validity as 0 or 1.
+    /// Validity of a header as 0 or 1.
     Valid(u32),
     ValidUnion(u32),
-    /// The field of variable width of a header.
+    /// Variable-width field of a header.
     Variable(u32),
-    /// An argument of the action: place and width in bits.
+    /// Action argument: bit offset and width in bits.
     Parameter {
         offset: u32,
         width: u32,
@@ -26,7 +26,7 @@ pub(crate) enum Int {
         index: u32,
         index_size: Size,
     },
-    /// Field number of a header that is found at run time.
+    /// Field, by index, of a header resolved at run time.
     DynamicField {
         header: u32,
         field: u32,
@@ -54,7 +54,7 @@ pub(crate) enum Int {
         yes: u32,
         no: u32,
     },
-    /// Number of the last header of a stack.
+    /// Index of the last header of a stack.
     LastIndex(u32),
     StackSize(u32),
     UnionStackLastIndex(u32),
@@ -71,7 +71,7 @@ pub(crate) enum Relation {
     GreaterEqual,
 }
 
-/// An expression with a truth value.
+/// Boolean expression.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bool {
     Const(bool),
@@ -95,9 +95,9 @@ pub(crate) enum Bool {
         yes: u32,
         no: u32,
     },
-    /// A header is valid.
+    /// Validity of a header.
     Valid(u32),
-    /// A header of a union is valid.
+    /// True if a header of the union is valid.
     ValidUnion(u32),
     SameHeader {
         left: u32,
@@ -116,7 +116,7 @@ pub(crate) enum Bool {
     },
 }
 
-/// A header.
+/// Reference to a header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Href {
     Static(u32),
@@ -133,7 +133,7 @@ pub(crate) enum Href {
     },
 }
 
-/// A header union.
+/// Reference to a header union.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Uref {
     Static(u32),
@@ -145,16 +145,16 @@ pub(crate) enum Uref {
     Last(u32),
 }
 
-/// Destination of a value.
+/// Target of an assignment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     Field(Field),
-    /// Field number of a header that is found at run time.
+    /// Field, by index, of a header resolved at run time.
     Dynamic {
         header: u32,
         field: u32,
     },
-    /// The field of variable width of a header, of whole bytes.
+    /// Variable-width field of a header, a multiple of 8 bits.
     Variable(u32),
     Register {
         array: u32,
@@ -162,11 +162,11 @@ pub(crate) enum Target {
     },
 }
 
-/// One primitive of an action.
+/// Instruction: one primitive of an action.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Instruction {
     Nothing,
-    /// Unsigned fields of at most 64 bits.
+    /// Copies between unsigned fields of at most 64 bits.
     CopyField {
         to: Field,
         from: Field,
@@ -184,7 +184,7 @@ pub(crate) enum Instruction {
         to: Target,
         value: Expr,
     },
-    /// As `to & !mask | value & mask`.
+    /// Assigns `to & !mask | value & mask`.
     SetMasked {
         to: Target,
         value: Expr,
@@ -286,7 +286,7 @@ pub(crate) enum Instruction {
     Truncate(Expr),
 }
 
-/// One operation of a parser state.
+/// Operation of a parser state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     Extract {
@@ -302,7 +302,7 @@ pub(crate) enum Operation {
         member: u32,
         length: Option<Expr>,
     },
-    /// `ahead` bytes must not have been consumed.
+    /// Assignment; requires `ahead` unconsumed bytes.
     Set {
         to: Target,
         value: Expr,
@@ -312,7 +312,7 @@ pub(crate) enum Operation {
         condition: u32,
         error: Expr,
     },
-    /// Bits.
+    /// Advances by a number of bits.
     Advance(Expr),
     Code {
         start: u32,
@@ -320,11 +320,11 @@ pub(crate) enum Operation {
     },
 }
 
-/// A part of a parser state's key.
+/// Part of a parser state's key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyPart {
     pub value: Expr,
     pub width: u32,
-    /// Bytes that must not have been consumed.
+    /// Required number of unconsumed bytes.
     pub ahead: u32,
 }

@@ -1,7 +1,8 @@
-//! A program in its compact form: flat arrays in which names have become indices and fields places in one buffer.
+//! Compact form of a program: flat arrays in which names are replaced by indices, and fields by offsets in
+//! one buffer.
 //!
-//! All headers of a packet lie in one buffer, each as it is on the wire, so that extracting and emitting are copies. A
-//! field of variable width lies behind the fixed ones of its header.
+//! All headers of a packet share one buffer in wire format, so that extraction and emission are copies. A
+//! variable-width field follows the fixed-width fields of its header.
 
 pub(crate) mod code;
 
@@ -12,10 +13,10 @@ use belljar_p4json::SourceInfo;
 use code::*;
 use std::ops::Range;
 
-/// No node: the end of a pipeline, or acceptance by a parser.
+/// No node: end of a pipeline, or acceptance by a parser.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A v1model program, ready to run. Any number of switches may share it.
+/// v1model program, ready to run. Any number of switches may share it.
 #[derive(Debug)]
 pub struct Program {
     pub(crate) name: String,
@@ -24,9 +25,9 @@ pub struct Program {
     pub(crate) stacks: Vec<Stack>,
     pub(crate) unions: Vec<Union>,
     pub(crate) union_stacks: Vec<UnionStack>,
-    /// Bytes of all headers, without padding.
+    /// Size of all headers in bytes, without padding.
     pub(crate) phv_bytes: usize,
-    /// Ranges of bytes that metadata lies in.
+    /// Byte ranges of metadata.
     pub(crate) metadata: Vec<Range<usize>>,
     pub(crate) ints: Vec<Int>,
     pub(crate) bools: Vec<Bool>,
@@ -34,7 +35,7 @@ pub struct Program {
     pub(crate) urefs: Vec<Uref>,
     pub(crate) wide: Vec<num_bigint::BigInt>,
     pub(crate) code: Vec<Instruction>,
-    /// Conditions of jumps in the source, by the number of the instruction; for traces.
+    /// Source positions of jump conditions by instruction index, for traces.
     pub(crate) branches: Map<u32, SourceInfo>,
     pub(crate) logs: Vec<LogMessage>,
     pub(crate) actions: Vec<Action>,
@@ -63,31 +64,31 @@ pub struct Program {
 pub(crate) struct HeaderType {
     pub name: String,
     pub fields: Vec<TypeField>,
-    /// Bits of the fields of fixed width.
+    /// Width of all fixed-width fields in bits.
     pub fixed_bits: u32,
     pub variable: Option<Variable>,
-    /// Bytes that an instance takes in the buffer.
+    /// Size of an instance in the buffer in bytes.
     pub bytes: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct TypeField {
     pub name: String,
-    /// Bits from the header's start in the buffer.
+    /// Bit offset from the start of the header in the buffer.
     pub offset: u32,
     pub width: u32,
     pub signed: bool,
     pub saturating: bool,
 }
 
-/// The field of variable width of a header type.
+/// Variable-width field of a header type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Variable {
-    /// Its number among the fields.
+    /// Index among the fields.
     pub index: u32,
-    /// Bits of the fields before it.
+    /// Width in bits of the preceding fields.
     pub before: u32,
-    /// Place in the buffer, in bits from the header's start: a whole byte.
+    /// Bit offset from the start of the header in the buffer, a multiple of 8.
     pub offset: u32,
     pub max_bits: u32,
 }
@@ -96,12 +97,12 @@ pub(crate) struct Variable {
 pub(crate) struct Header {
     pub name: String,
     pub kind: u32,
-    /// First byte in the buffer.
+    /// Byte offset in the buffer.
     pub at: u32,
     pub metadata: bool,
-    /// Union that it belongs to.
+    /// Union that contains the header.
     pub union: Option<u32>,
-    /// Length of the field of variable width in bits, where the header says it itself.
+    /// Width in bits of the variable-width field, for headers that specify it themselves.
     pub length: Option<Expr>,
 }
 
@@ -120,7 +121,7 @@ pub(crate) struct UnionStack {
     pub unions: Vec<u32>,
 }
 
-/// A field of a header, in the buffer.
+/// Field of a header in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     pub offset: u32,
@@ -128,11 +129,11 @@ pub(crate) struct Field {
     pub header: u32,
     pub signed: bool,
     pub saturating: bool,
-    /// The header is always valid.
+    /// True if the header is metadata, which is always valid.
     pub metadata: bool,
 }
 
-/// An integer expression and the type that it is computed with.
+/// Integer expression and the type of its evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expr {
     pub root: u32,
@@ -150,7 +151,7 @@ pub(crate) struct LogMessage {
 pub(crate) struct Action {
     pub name: String,
     pub parameters: Vec<Parameter>,
-    /// Bytes of the parameters, each padded to whole bytes.
+    /// Size of the parameters in bytes, each padded to whole bytes.
     pub bytes: u32,
     pub code: Range<u32>,
 }
@@ -159,7 +160,7 @@ pub(crate) struct Action {
 pub(crate) struct Parameter {
     pub name: String,
     pub width: u32,
-    /// Bits from the start of the arguments.
+    /// Bit offset from the start of the arguments.
     pub offset: u32,
 }
 
@@ -168,10 +169,10 @@ pub(crate) struct State {
     pub name: String,
     pub operations: Vec<Operation>,
     pub key: Vec<KeyPart>,
-    /// Bytes of the key, each part padded to whole bytes.
+    /// Size of the key in bytes, each part padded to whole bytes.
     pub key_bytes: u32,
     pub transitions: Vec<Transition>,
-    /// Next state if no transition matches, [`NONE`] to accept.
+    /// Next state if no transition matches; [`NONE`] accepts.
     pub otherwise: u32,
 }
 
@@ -189,7 +190,7 @@ pub(crate) struct ValueSet {
     pub max_size: Option<u64>,
 }
 
-/// Codes of the core library's errors.
+/// Error codes of the core library.
 #[derive(Clone, Debug)]
 pub(crate) struct Errors {
     pub none: u32,
@@ -212,7 +213,7 @@ pub(crate) struct Calculation {
 #[derive(Debug)]
 pub(crate) enum Input {
     Field(Field),
-    /// Field of variable width of a header.
+    /// Variable-width field of a header.
     Variable(u32),
     Constant {
         bytes: Vec<u8>,
@@ -240,7 +241,7 @@ pub(crate) enum Node {
 pub(crate) struct Table {
     pub name: String,
     pub key: Vec<Key>,
-    /// Bits of the whole key.
+    /// Width of the whole key in bits.
     pub key_bits: u32,
     pub lookup: Lookup,
     pub profile: Option<u32>,
@@ -257,7 +258,7 @@ pub(crate) struct Table {
     pub default_entry_const: bool,
     pub entries: Vec<InitialEntry>,
     pub constant: bool,
-    /// Bytes of the longest arguments of an action.
+    /// Size of the longest action arguments in bytes.
     pub argument_bytes: u32,
     pub line: Option<SourceInfo>,
 }
@@ -275,25 +276,25 @@ pub(crate) enum Lookup {
     Ternary,
 }
 
-/// Kind of match of a key's field.
+/// Match kind of a key field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchKind {
-    /// Equal.
+    /// Equality.
     Exact,
-    /// Longest prefix.
+    /// Longest prefix match.
     Lpm,
     /// Value and mask.
     Ternary,
     /// First and last value.
     Range,
-    /// Equal, or any.
+    /// Equality or any value.
     Optional,
-    /// A header's validity.
+    /// Validity of a header.
     Valid,
 }
 
 impl MatchKind {
-    /// The name in BMv2 JSON.
+    /// Name in BMv2 JSON.
     pub fn name(self) -> &'static str {
         match self {
             MatchKind::Exact => "exact",
@@ -311,10 +312,10 @@ pub(crate) struct Key {
     pub name: String,
     pub kind: MatchKind,
     pub width: u32,
-    /// Bits from the start of the key.
+    /// Bit offset from the start of the key.
     pub offset: u32,
     pub source: Source,
-    /// The field is masked before it is looked up.
+    /// Mask applied to the field before the lookup.
     pub mask: Option<Vec<u8>>,
 }
 
@@ -322,7 +323,7 @@ pub(crate) struct Key {
 pub(crate) enum Source {
     Field(Field),
     Valid(u32),
-    /// A union of which a header is valid.
+    /// True if a header of the union is valid.
     ValidUnion(u32),
 }
 
@@ -338,7 +339,7 @@ pub(crate) struct Profile {
     pub max_size: u64,
     pub selector: Option<Calculation>,
     pub tables: Vec<u32>,
-    /// Actions of its members: those of all its tables.
+    /// Size of the longest arguments of the actions of all tables that use the profile, in bytes.
     pub argument_bytes: u32,
 }
 
@@ -373,7 +374,7 @@ pub(crate) struct LearnList {
     pub widths: Vec<u32>,
 }
 
-/// Fields that the architecture reads and writes, where the program has them.
+/// Architecture fields, where the program has them.
 #[derive(Debug, Default)]
 pub(crate) struct Standard {
     pub ingress_port: Option<Field>,
@@ -415,7 +416,7 @@ impl Program {
 }
 
 impl Action {
-    /// The arguments, big-endian integers, in the form in which entries keep them.
+    /// Packs big-endian arguments to the representation of entries.
     pub fn pack(&self, arguments: &[Vec<u8>]) -> Vec<u8> {
         let mut out = vec![0; self.bytes as usize + crate::bits::PADDING];
         for (parameter, argument) in self.parameters.iter().zip(arguments) {
@@ -424,7 +425,7 @@ impl Action {
         out.truncate(self.bytes as usize);
         out
     }
-    /// The arguments again, each with the bytes of its width.
+    /// Unpacks arguments, each to the bytes of its width.
     pub fn unpack(&self, packed: &[u8]) -> Vec<Vec<u8>> {
         let at = |parameter: &Parameter| {
             let end = ((parameter.offset + parameter.width) / 8) as usize;

@@ -1,23 +1,23 @@
-//! Primitives.
+//! Execution of actions.
 
 use super::Run;
 use crate::bits;
 use crate::program::code::{Instruction, Target};
 use num_bigint::BigInt;
 
-/// Rounds of loops in one action: one that never ends must not stop the switch.
+/// Maximum number of backward jumps per action, so that an endless loop cannot stop the switch.
 const MAX_BACK_JUMPS: u32 = 1 << 20;
-/// Branches of one action that a trace shows.
+/// Maximum number of branches per action in a trace.
 const MAX_BRANCHES: u32 = 1_000;
 
 impl Run<'_> {
-    /// Runs an action, whose arguments are set.
+    /// Runs an action whose arguments have been set.
     pub(super) fn action(&mut self, action: u32) {
         let code = self.program.actions[action as usize].code.clone();
         self.code(code.start, code.end);
     }
 
-    /// Runs instructions from `start` to `end`, with at most [`MAX_BACK_JUMPS`] jumps that lead back.
+    /// Runs the instructions from `start` to `end`; stops after [`MAX_BACK_JUMPS`] backward jumps.
     pub(super) fn code(&mut self, start: u32, end: u32) {
         let (mut at, mut back, mut branches) = (start, 0, 0);
         while at < end {
@@ -51,11 +51,11 @@ impl Run<'_> {
         }
     }
 
-    /// A line for a branch inside an action, with the line of its condition.
+    /// Traces a branch inside an action, with the source line of its condition.
     #[cold]
     fn trace_branch(&mut self, at: u32, truth: bool, count: u32) {
         let Some(source) = self.program.branches.get(&at) else { return };
-        // The line before stands for the statements up to here.
+        // The preceding trace line covers the statements up to this branch.
         self.trace_effect();
         if count <= MAX_BRANCHES {
             self.trace(|_| format!("    if {} is {truth}", crate::trace::condition(source)));
@@ -224,7 +224,7 @@ impl Run<'_> {
         self.packet.phv.variable[to as usize] = width;
     }
 
-    /// A header that does not exist is invalid.
+    /// Copies a header; a header that does not exist counts as invalid.
     fn copy_header(&mut self, to: u32, from: Option<u32>) {
         match from {
             Some(from) => self.packet.phv.copy_header(self.program, to, from),
@@ -233,7 +233,7 @@ impl Run<'_> {
     }
     fn copy_union(&mut self, to: u32, from: u32) {
         let program = self.program;
-        // The valid one last: it makes the others invalid.
+        // The valid header is copied last, because it invalidates the others.
         let pairs = || program.unions[to as usize].headers.iter().zip(&program.unions[from as usize].headers);
         for valid in [false, true] {
             for (to, from) in pairs() {
@@ -295,7 +295,8 @@ impl Run<'_> {
     }
 }
 
-/// Moves the elements of a stack by `count`, at most its length; `swap` exchanges one with another, or ends it.
+/// Shifts the elements of a stack by `count`, at most its length. `swap` swaps two elements, or invalidates
+/// one.
 fn shift(len: usize, count: usize, push: bool, mut swap: impl FnMut(usize, Option<usize>)) {
     if count == 0 {
         return;

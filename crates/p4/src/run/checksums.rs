@@ -1,11 +1,11 @@
-//! Hashes over fields, and the checksums that are verified and updated.
+//! Hash calculations, and verification and update of checksums.
 
 use super::Run;
 use crate::bits::{self, PADDING};
 use crate::phv::Phv;
 use crate::program::{Checksum, Input, Program};
 
-/// Puts together the bytes that a calculation is over. Invalid headers are left out.
+/// Collects the input bytes of a calculation. Invalid headers are skipped.
 pub(crate) fn input(
     program: &Program,
     inputs: &[Input],
@@ -59,7 +59,7 @@ pub(crate) fn input(
 }
 
 impl Run<'_> {
-    /// The value of a calculation over the packet as it is.
+    /// Value of a calculation over the current packet.
     pub(super) fn calculate(&mut self, calculation: u32) -> u64 {
         let described = &self.program.calculations[calculation as usize];
         let payload = described.payload.then(|| &self.packet.data[self.packet.parsed..]);

@@ -7,7 +7,7 @@ use crate::profile::ProfileState;
 use crate::program::{Key, NONE, Node, Program, Source};
 use crate::table::Outcome;
 
-/// Writes the fields of a key to its buffer, which is all 0. Fields of invalid headers are 0, whatever they hold.
+/// Writes the fields of a key to its zeroed buffer. Fields of invalid headers are 0.
 fn build_key(program: &Program, keys: &[Key], phv: &Phv, out: &mut [u8]) {
     for key in keys {
         match key.source {
@@ -32,12 +32,13 @@ fn build_key(program: &Program, keys: &[Key], phv: &Phv, out: &mut [u8]) {
     }
 }
 
-/// Tables and conditions that a packet meets in one pipeline: a loop that never ends must not stop the switch.
+/// Maximum number of tables and conditions that a packet visits in one pipeline, so that an endless loop
+/// cannot stop the switch.
 const MAX_NODES: u32 = 1 << 16;
 
 impl Run<'_> {
-    /// Runs a pipeline from its first node, through at most [`MAX_NODES`] nodes: a packet that needs more is dropped as by
-    /// an assertion.
+    /// Runs a pipeline from its first node. A packet that visits more than [`MAX_NODES`] nodes is dropped as
+    /// by a failed assertion.
     pub fn pipeline(&mut self, first: u32) {
         let program = self.program;
         let (mut next, mut met) = (first, 0);
@@ -71,7 +72,7 @@ impl Run<'_> {
         self.packet.exit = false;
     }
 
-    /// Looks the packet up, runs the action and gives the next node.
+    /// Looks up the packet, runs the action and returns the next node.
     fn table(&mut self, number: u32) -> u32 {
         let program = self.program;
         let table = &program.tables[number as usize];
@@ -165,7 +166,7 @@ impl Run<'_> {
                         action = Some((member.action, next));
                         ProfileState::padded(&member.arguments, &mut self.scratch.arguments);
                     } else {
-                        // An empty group matches nothing.
+                        // An empty group counts as a miss.
                         hit = false;
                     }
                 }

@@ -2,7 +2,7 @@ use super::Run;
 use crate::bits::PADDING;
 
 impl Run<'_> {
-    /// Updates checksums and puts the packet together again: its valid headers before its payload.
+    /// Updates checksums and reassembles the packet: valid headers, then payload.
     pub fn deparse(&mut self) {
         self.update_checksums();
         let program = self.program;
@@ -24,7 +24,7 @@ impl Run<'_> {
             if program.kind_of(*header).variable.is_none() {
                 packet.phv.emit(program, *header, &mut packet.data[at..at + bytes]);
             } else {
-                // Bits are copied by words, which end behind the header.
+                // Bit copies work on words and may extend past the header.
                 let scratch = &mut self.scratch.headers;
                 scratch.clear();
                 scratch.resize(bytes + PADDING, 0);

@@ -1,4 +1,4 @@
-//! One packet's way through the program.
+//! Execution of a program on one packet.
 
 mod actions;
 mod checksums;
@@ -15,7 +15,7 @@ use crate::state::State;
 use crate::trace::Trace;
 use belljar_base::SimTime;
 
-/// Buffers that all packets of a switch share.
+/// Scratch buffers shared by all packets of a switch.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     key: Vec<u8>,
@@ -24,14 +24,14 @@ pub(crate) struct Scratch {
     headers: Vec<u8>,
 }
 
-/// A packet that is being processed.
+/// Packet being processed.
 pub(crate) struct Run<'a> {
     pub program: &'a Program,
     pub state: &'a mut State,
     pub scratch: &'a mut Scratch,
     pub packet: &'a mut Packet,
     pub now: SimTime,
-    /// Texts of `log_msg` and of assertions that failed.
+    /// Messages of `log_msg` and of failed assertions.
     pub logs: &'a mut Vec<String>,
     pub trace: Option<&'a mut Trace>,
 }
@@ -53,14 +53,14 @@ impl Run<'_> {
         }
     }
 
-    /// What the last line of the trace tells of has been done.
+    /// Records the effect of the last trace line.
     fn trace_effect(&mut self) {
         if let Some(trace) = &mut self.trace {
             trace.effect(&self.packet.phv);
         }
     }
 
-    /// Writes the value of an expression.
+    /// Assigns the value of an expression.
     fn assign(&mut self, to: Target, value: Expr) {
         match to {
             Target::Field(field) if field.saturating => {
@@ -108,7 +108,7 @@ impl Run<'_> {
         }
     }
 
-    /// Writes a number of at most 128 bits.
+    /// Assigns a number of at most 128 bits.
     fn put(&mut self, to: Target, value: u128) {
         match to {
             Target::Field(field) if field.width <= 128 && !field.saturating => {
@@ -144,7 +144,7 @@ impl Run<'_> {
         }
     }
 
-    /// Makes these the arguments of the action that comes next.
+    /// Sets the arguments of the next action.
     fn set_arguments(scratch: &mut Scratch, arguments: &[u8]) {
         scratch.arguments.clear();
         scratch.arguments.extend_from_slice(arguments);

@@ -1,10 +1,10 @@
-//! The parser. An error ends it and is told to the ingress pipeline; no packet is dropped here.
+//! Parser. An error ends parsing and is reported to ingress in `parser_error`; the parser drops no packet.
 
 use super::Run;
 use crate::program::code::Operation;
 use crate::program::{Expr, NONE, Transition};
 
-/// Most states that one packet visits, over and above one for each of its bytes.
+/// Maximum number of states that a packet visits in addition to one per byte.
 const MAX_STATES: usize = 1_024;
 
 type Parsed<T> = Result<T, u32>;
@@ -109,7 +109,7 @@ impl Run<'_> {
             let length = match (length, place.length) {
                 (Some(length), _) => Some(length),
                 (None, Some(length)) => {
-                    // The length is computed from the fields of the header itself.
+                    // The length is computed from fields of the header itself.
                     self.need(kind.fixed_bits.div_ceil(8))?;
                     let packet = &mut *self.packet;
                     packet.phv.extract(program, header, &packet.data[packet.parsed..], 0);

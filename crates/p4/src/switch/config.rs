@@ -1,34 +1,35 @@
 use super::port::QueueLimits;
 use belljar_base::{Seed, SimDuration};
 
-/// Construction of a switch. The defaults are BMv2's where it has them.
+/// Switch configuration. The defaults are those of BMv2, where BMv2 has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchConfig {
-    /// Name, from which with the seed the random numbers of its program follow.
+    /// Name of the switch; with the seed it determines the program's random numbers.
     pub name: String,
-    /// The experiment's seed.
+    /// Seed of the experiment.
     pub seed: Seed,
-    /// Ports, numbered from 0.
+    /// Number of ports, which are numbered from 0.
     pub ports: u16,
-    /// Bits per second of every port, `None` is infinite. See [`Switch::set_port_rate`](crate::Switch::set_port_rate).
+    /// Rate of every port in bits per second; `None` is infinite. See
+    /// [`Switch::set_port_rate`](crate::Switch::set_port_rate).
     pub rate: Option<u64>,
-    /// Bytes that a packet takes on the wire besides its own.
+    /// Overhead of each packet on the wire in bytes.
     pub overhead: u64,
-    /// Priorities, and so queues, of each port.
+    /// Number of priorities, and therefore of queues, per port.
     pub queues: usize,
     /// Limits of each queue.
     pub limits: QueueLimits,
-    /// Time from a packet's arrival to its place in an egress queue.
+    /// Pipeline latency: time from ingress to the egress queue.
     pub latency: SimDuration,
-    /// Packets per second that ingress takes, `None` is infinite.
+    /// Ingress rate in packets per second; `None` is infinite.
     pub packets_per_second: Option<u64>,
-    /// Packets that wait for ingress before further ones are dropped.
+    /// Ingress queue limit in packets; further packets are dropped.
     pub input_packets: usize,
-    /// Port whose packets are told to the control plane instead of leaving. It need not be one of the ports.
+    /// Port whose packets are sent to the control plane. Need not be one of the ports.
     pub cpu_port: Option<u16>,
-    /// Timestamps count nanoseconds, not microseconds.
+    /// Unit of timestamps: nanoseconds if set, otherwise microseconds.
     pub nanoseconds: bool,
-    /// Times that a packet and its copies may go through the program before they are dropped.
+    /// Maximum number of passes of a packet and its copies; further passes drop them.
     pub max_passes: u32,
 }
 
@@ -52,35 +53,35 @@ impl Default for SwitchConfig {
     }
 }
 
-/// Reason for which a packet went no further.
+/// Reason for dropping a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Drop {
     /// The program dropped it in ingress.
     Ingress,
     /// The program dropped it in egress.
     Egress,
-    /// Its egress queue was full.
+    /// The egress queue was full.
     QueueFull,
-    /// Too many packets waited for ingress.
+    /// The ingress queue was full.
     InputFull,
     /// The program sent it to a port that does not exist.
     NoPort,
     /// The program gave it a priority that no queue has.
     NoQueue,
-    /// Its multicast group does not exist or is empty.
+    /// The multicast group does not exist or is empty.
     NoGroup,
-    /// Its port has no carrier.
+    /// The port has no carrier.
     LinkDown,
-    /// It went through the program too often.
+    /// The packet exceeded the maximum number of passes.
     TooManyPasses,
     /// An assertion of the program failed.
     Assertion,
-    /// It waited in the switch while another program took the place of its own.
+    /// The program was replaced while the packet was queued.
     Replaced,
 }
 
 impl Drop {
-    /// Every reason, in the order in which they are reported.
+    /// All reasons, in reporting order.
     pub const ALL: [Drop; 11] = [
         Drop::Ingress,
         Drop::Egress,
@@ -95,7 +96,7 @@ impl Drop {
         Drop::Replaced,
     ];
 
-    /// The name in statistics.
+    /// Name in statistics.
     pub fn name(self) -> &'static str {
         match self {
             Drop::Ingress => "ingress",
@@ -113,27 +114,27 @@ impl Drop {
     }
 }
 
-/// Something that the switch tells the control plane.
+/// Notification of the switch to the control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notification {
-    /// Samples of a digest.
+    /// List of digest samples.
     Digest {
         /// Name of the digest.
         name: String,
-        /// Number of the list, for its acknowledgement.
+        /// List number, for the acknowledgement.
         list: u64,
         /// Samples.
         samples: Vec<super::Sample>,
     },
-    /// Entries that no packet has hit for their timeout.
+    /// Entries without a hit during their idle timeout.
     IdleTimeout {
-        /// Number of the table.
+        /// Table index.
         table: u32,
         /// Handles of the entries.
         entries: Vec<u32>,
     },
-    /// A packet that left by the CPU port.
+    /// A packet sent to the CPU port.
     PacketIn(Vec<u8>),
-    /// Text of `log_msg`, or of an assertion that failed.
+    /// Message of `log_msg`, or of a failed assertion.
     Log(String),
 }

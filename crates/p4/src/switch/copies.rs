@@ -1,4 +1,4 @@
-//! Clones, copies, and packets that go through the program again.
+//! Clones, multicast copies, resubmission and recirculation.
 
 use super::ingress::instance;
 use super::{Drop, MAX_COPIES, Switch};
@@ -8,7 +8,7 @@ use crate::phv::Phv;
 use crate::program::Program;
 use belljar_base::SimTime;
 
-/// Gives one packet's state the fields of a list of another's.
+/// Copies the fields of a field list between packet states.
 fn copy_list(program: &Program, list: u16, from: &Phv, to: &mut Phv) {
     let found = program.field_lists.iter().find(|(id, _)| *id == u64::from(list));
     for field in found.iter().flat_map(|(_, fields)| fields) {
@@ -17,7 +17,7 @@ fn copy_list(program: &Program, list: u16, from: &Phv, to: &mut Phv) {
 }
 
 impl Switch {
-    /// Another packet like this one, with an empty state.
+    /// Copies a packet, with an empty state.
     fn sibling(&mut self, packet: &Packet) -> Box<Packet> {
         let mut copy = self.fresh();
         copy.data.clone_from(&packet.data);
@@ -31,7 +31,7 @@ impl Switch {
         copy
     }
 
-    /// Makes the clones of a packet as it came to ingress.
+    /// Clones a packet as it arrived at ingress.
     pub(super) fn clone_at_ingress(&mut self, at: SimTime, packet: &Packet, session: u16, list: u16) {
         if self.replication.session(session & 0x7fff).is_none() {
             return;
@@ -47,7 +47,7 @@ impl Switch {
         self.send_clones(at, copy, session & 0x7fff, false);
     }
 
-    /// Makes the clones of a packet as egress left it.
+    /// Clones a packet as it left egress.
     pub(super) fn clone_at_egress(&mut self, packet: &Packet, session: u16, list: u16) {
         if self.replication.session(session & 0x7fff).is_none() {
             return;
@@ -94,7 +94,7 @@ impl Switch {
         }
     }
 
-    /// Sends a copy to each port of a group.
+    /// Sends a copy to each replica of a group.
     pub(super) fn multicast(&mut self, at: SimTime, packet: Box<Packet>, group: u16) {
         let copies = self.replication.copies(group).unwrap_or_default().to_vec();
         if copies.is_empty() {
@@ -122,7 +122,7 @@ impl Switch {
         self.input.push_back((at, packet));
     }
 
-    /// Sends a packet to ingress again as it came.
+    /// Resubmits a packet: sends the packet as it arrived to ingress again.
     pub(super) fn resubmit(&mut self, at: SimTime, packet: Box<Packet>) {
         let program = self.program.clone();
         let mut next = self.sibling(&packet);
@@ -133,7 +133,7 @@ impl Switch {
         self.again(at, next);
     }
 
-    /// Sends a packet to ingress again as the deparser wrote it.
+    /// Recirculates a packet: sends the deparsed packet to ingress again.
     pub(super) fn recirculate(&mut self, at: SimTime, packet: Box<Packet>) {
         let program = self.program.clone();
         let mut next = self.sibling(&packet);

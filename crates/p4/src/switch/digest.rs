@@ -1,18 +1,19 @@
-//! Digests: samples that are gathered into lists and, where asked, told once until they are acknowledged.
+//! Digests: samples are collected into lists. With an acknowledgement timeout, equal samples are reported
+//! once until acknowledged.
 
 use belljar_base::{Map, SimDuration, SimTime};
 
-/// A sample: the values of a digest's fields, big-endian.
+/// Sample: values of a digest's fields, big-endian.
 pub type Sample = Vec<Vec<u8>>;
 
-/// Gathering of a digest's samples.
+/// Configuration of a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestConfig {
-    /// Samples with which a list is full.
+    /// List length at which a list is sent.
     pub max_list_size: usize,
-    /// Time for which a sample waits for others.
+    /// Maximum time that a sample waits in an incomplete list.
     pub max_timeout: SimDuration,
-    /// Time for which a sample is not told again unless it is acknowledged. Zero tells every sample.
+    /// Time during which an equal sample is suppressed unless acknowledged. Zero reports every sample.
     pub ack_timeout: SimDuration,
 }
 
@@ -22,7 +23,7 @@ impl Default for DigestConfig {
     }
 }
 
-/// Most samples that are remembered as told.
+/// Maximum number of samples remembered for suppression.
 const MAX_TOLD: usize = 65_536;
 
 #[derive(Clone, Debug, Default)]
@@ -31,12 +32,12 @@ pub(crate) struct DigestState {
     gathered: Vec<Sample>,
     due: Option<SimTime>,
     next_list: u64,
-    /// Samples that were told, until when, and in which list.
+    /// Reported samples: end of suppression, list number.
     told: Map<Sample, (SimTime, u64)>,
 }
 
 impl DigestState {
-    /// Takes a sample; gives a list and its number if it is full.
+    /// Adds a sample; returns the list and its number if the list is full.
     pub fn add(&mut self, now: SimTime, sample: Sample) -> Option<(u64, Vec<Sample>)> {
         if !self.config.ack_timeout.is_zero() {
             if self.told.get(&sample).is_some_and(|(until, _)| now < *until) {
@@ -59,7 +60,7 @@ impl DigestState {
     pub fn due(&self) -> Option<SimTime> {
         self.due
     }
-    /// The list as it is, with its number.
+    /// Takes the current list with its number.
     pub fn take(&mut self) -> Option<(u64, Vec<Sample>)> {
         self.due = None;
         if self.gathered.is_empty() {
@@ -68,7 +69,7 @@ impl DigestState {
         self.next_list += 1;
         Some((self.next_list - 1, std::mem::take(&mut self.gathered)))
     }
-    /// The control plane has seen a list: its samples are told again when they come again.
+    /// Acknowledges a list: its samples are reported again when they recur.
     pub fn acknowledge(&mut self, list: u64) {
         self.told.retain(|_, (_, number)| *number != list);
     }

@@ -1,4 +1,4 @@
-//! The two halves of a packet's way: ingress up to its queue, and egress from there.
+//! Packet processing in two halves: ingress up to the queue, and egress from the queue.
 
 use super::{DROP_PORT, Drop, Leaving, Notification, Switch};
 use crate::packet::Packet;
@@ -19,13 +19,13 @@ impl Switch {
         packet.passes > self.config.max_passes
     }
 
-    /// Parses a packet, runs ingress and decides where it goes.
+    /// Parses a packet, runs ingress and selects its destination.
     pub(super) fn ingress(&mut self, at: SimTime, mut packet: Box<Packet>) {
         packet.passes += 1;
         if self.too_often(&packet) {
             return self.drop_packet(Drop::TooManyPasses, packet);
         }
-        // No reference to the program is counted here: switches of several workers share it.
+        // No reference count of the program is touched here: switches of several workers share it.
         let standard = &self.program.standard;
         let stamp = self.stamp(packet.timestamp);
         packet.phv.put(standard.ingress_port, u64::from(packet.ingress_port));
@@ -71,7 +71,7 @@ impl Switch {
         self.forward(at, port as u16, packet);
     }
 
-    /// Brings a packet to its queue after the pipeline's latency.
+    /// Forwards a packet to its queue after the pipeline latency.
     pub(super) fn forward(&mut self, at: SimTime, port: u16, packet: Box<Packet>) {
         if self.config.latency.is_zero() {
             if self.copies.is_empty() {
@@ -84,11 +84,11 @@ impl Switch {
         }
     }
 
-    /// Puts a packet in its queue, and takes it out again if the port is free.
+    /// Queues a packet; dequeues it at once if the port is free.
     pub(super) fn enqueue(&mut self, at: SimTime, port: u16, mut packet: Box<Packet>) {
         let standard = &self.program.standard;
         if Some(port) == self.config.cpu_port && usize::from(port) >= self.ports.len() {
-            // The port of the control plane has no queue of its own.
+            // A CPU port outside of the ports has no queue.
             self.egress(at, port, 0, packet);
             return;
         }
@@ -117,7 +117,7 @@ impl Switch {
         }
     }
 
-    /// Takes packets from a port's queues as long as it is free, and notes when it is free again.
+    /// Dequeues packets of a port while it is free, and schedules the next dequeue.
     pub(super) fn serve(&mut self, at: SimTime, port: u16) {
         loop {
             let found = &mut self.ports[usize::from(port)];
@@ -139,7 +139,7 @@ impl Switch {
         }
     }
 
-    /// Runs egress and sends the packet.
+    /// Runs egress and transmits the packet.
     fn egress(&mut self, at: SimTime, port: u16, queue: usize, mut packet: Box<Packet>) {
         packet.passes += 1;
         if self.too_often(&packet) {

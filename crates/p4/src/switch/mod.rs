@@ -1,11 +1,11 @@
-//! The switch: ports, queues and replication around a program.
+//! Switch: ports, queues and replication around a program.
 //!
-//! A packet comes in by [`Switch::receive`], waits for ingress if that has a limited rate, is processed at once and
-//! stands in an egress queue after the pipeline's latency. When its port is free it goes through egress and leaves. All
-//! happens at its exact time, however late [`Switch::poll`] is called.
+//! [`Switch::receive`] accepts a packet. It waits for ingress if the ingress rate is limited, is processed at
+//! once, and is queued for egress after the pipeline latency. When its port is free, the packet passes egress
+//! and is transmitted. All events happen at their exact times, however late [`Switch::poll`] is called.
 //!
-//! After each call, take what leaves from [`Switch::poll`] and what is told from [`Switch::notification`] until both give
-//! `None`, then call again at [`Switch::next_event`].
+//! After each call, drain [`Switch::poll`] and [`Switch::notification`] until both return `None`, then call
+//! again at [`Switch::next_event`].
 
 mod config;
 mod copies;
@@ -33,25 +33,25 @@ use std::sync::Arc;
 
 /// Value of `egress_spec` that drops a packet.
 pub(crate) const DROP_PORT: u64 = 511;
-/// Most notifications that wait; further ones are counted and dropped.
+/// Maximum number of queued notifications; further ones are counted and dropped.
 const MAX_NOTIFICATIONS: usize = 65_536;
-/// Most copies that wait to be queued.
+/// Maximum number of copies waiting to be queued.
 const MAX_COPIES: usize = 1_024;
 
-/// A packet that leaves a port.
+/// Packet transmitted by a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaving {
-    /// Number of the port.
+    /// Port number.
     pub port: u16,
-    /// Time at which its first bit goes.
+    /// Transmission time of the first bit.
     pub at: SimTime,
-    /// Time at which its last bit goes.
+    /// Transmission time of the last bit.
     pub departs: SimTime,
     /// Packet.
     pub packet: Vec<u8>,
 }
 
-/// A v1model switch. See the [module](self).
+/// v1model switch. See the [module](self).
 #[derive(Debug)]
 pub struct Switch {
     pub(crate) program: Arc<Program>,
@@ -61,14 +61,14 @@ pub struct Switch {
     pub(crate) digests: Vec<DigestState>,
     scratch: Scratch,
     ports: Vec<Port>,
-    /// Packets before ingress, with the time at which they came.
+    /// Ingress queue: arrival times and packets.
     input: VecDeque<(SimTime, Box<Packet>)>,
     ingress_free: SimTime,
-    /// Packets between ingress and their queue.
+    /// Packets between ingress and their egress queue.
     delayed: VecDeque<(SimTime, u16, Box<Packet>)>,
-    /// Copies that are to be queued now.
+    /// Copies to be queued now.
     copies: VecDeque<(u16, Box<Packet>)>,
-    /// Ports with packets that wait, by the time at which one can be taken.
+    /// Ports with queued packets, by the time of the next dequeue.
     busy: Busy,
     out: VecDeque<Leaving>,
     notifications: VecDeque<Notification>,
@@ -79,13 +79,13 @@ pub struct Switch {
     drops: [u64; Drop::ALL.len()],
     received: u64,
     pub(crate) now: SimTime,
-    /// Time of the next look for idle entries.
+    /// Time of the next scan for idle entries.
     sweep: Option<SimTime>,
     trace: Option<Trace>,
 }
 
 impl Switch {
-    /// A switch with a program and empty tables, but for their constant entries.
+    /// Creates a switch with empty tables except constant entries.
     pub fn new(program: Arc<Program>, config: SwitchConfig) -> Switch {
         let queues = config.queues.max(1);
         let port = || Port::new(config.rate, config.overhead, queues, config.limits);
@@ -115,7 +115,7 @@ impl Switch {
         }
     }
 
-    /// Takes a packet that has come in completely. The times of calls do not decrease.
+    /// Receives a complete packet. The times of successive calls must not decrease.
     pub fn receive(&mut self, now: SimTime, port: u16, packet: Vec<u8>) {
         self.advance(now);
         if let Some(port) = self.ports.get_mut(usize::from(port)) {
@@ -141,21 +141,21 @@ impl Switch {
         self.advance(now);
     }
 
-    /// The next packet that has begun to leave up to `now`.
+    /// Next packet whose transmission has begun by `now`.
     pub fn poll(&mut self, now: SimTime) -> Option<Leaving> {
         self.advance(now);
         self.out.pop_front()
     }
-    /// The next thing that is told to the control plane.
+    /// Next notification to the control plane.
     pub fn notification(&mut self) -> Option<Notification> {
         self.notifications.pop_front()
     }
-    /// True if there is something to be told.
+    /// True if a notification is queued.
     pub fn has_notifications(&self) -> bool {
         !self.notifications.is_empty()
     }
-    /// When [`poll`](Self::poll) or [`notification`](Self::notification) may have something, if nothing is received
-    /// before.
+    /// Time at which [`poll`](Self::poll) or [`notification`](Self::notification) may next have output, if
+    /// nothing is received before.
     pub fn next_event(&self) -> Option<SimTime> {
         if let Some(leaving) = self.out.front() {
             return Some(leaving.at);
@@ -165,17 +165,18 @@ impl Switch {
         }
         self.next_due()
     }
-    /// When the next packet is processed, if nothing is received before: the timers of idle entries and digests aside.
+    /// Time at which the next packet is processed, if nothing is received before; ignores the timers of idle
+    /// entries and digests.
     pub fn next_packet(&self) -> Option<SimTime> {
         let input = self.input.front().map(|(at, _)| (*at).max(self.ingress_free));
         let delayed = self.delayed.front().map(|(at, ..)| *at);
         [input, delayed, self.busy.next()].into_iter().flatten().min()
     }
 
-    /// Does everything up to `now` in the order of time.
+    /// Processes all events up to `now` in time order.
     pub(crate) fn advance(&mut self, now: SimTime) {
         self.now = self.now.max(now);
-        // This is asked several times for each packet, and mostly there is nothing to do.
+        // Called several times per packet; usually nothing is due.
         while let Some(at) = self.next_due().filter(|at| *at <= now) {
             let input = self.input.front().map(|(at, _)| (*at).max(self.ingress_free));
             let delayed = self.delayed.front().map(|(at, ..)| *at);
@@ -197,7 +198,7 @@ impl Switch {
         }
     }
 
-    /// When the next thing happens by itself.
+    /// Time of the next internal event.
     #[inline]
     fn next_due(&self) -> Option<SimTime> {
         let timed = !self.digests.is_empty() || self.sweep.is_some();
@@ -215,7 +216,7 @@ impl Switch {
         self.settle(at);
     }
 
-    /// Queues the copies that were made, and those that they make.
+    /// Queues the pending copies, and the copies that these create.
     fn settle(&mut self, at: SimTime) {
         while let Some((port, packet)) = self.copies.pop_front() {
             self.enqueue(at, port, packet);
@@ -234,7 +235,7 @@ impl Switch {
         }
     }
 
-    /// A packet with an empty state.
+    /// Packet with an empty state.
     fn fresh(&mut self) -> Box<Packet> {
         let mut packet = self.pool.pop().unwrap_or_default();
         packet.clear_requests();
@@ -268,45 +269,46 @@ impl Switch {
             self.notify(Notification::Log(text));
         }
     }
-    /// A timestamp as programs see it.
+    /// Timestamp in the unit that programs see.
     fn stamp(&self, at: SimTime) -> u64 {
         if self.config.nanoseconds { at.as_nanos() } else { at.as_nanos() / 1_000 }
     }
 
-    /// Its program.
+    /// Program of the switch.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
     }
-    /// Packets that were dropped for a reason.
+    /// Number of packets dropped for a reason.
     pub fn dropped(&self, reason: Drop) -> u64 {
         self.drops[reason as usize]
     }
-    /// Packets that came in.
+    /// Number of packets received.
     pub fn received(&self) -> u64 {
         self.received
     }
-    /// Notifications that nobody took and that found no room.
+    /// Number of notifications dropped because their queue was full.
     pub fn lost_notifications(&self) -> u64 {
         self.lost_notifications
     }
-    /// Packets and bytes of a port.
+    /// Counters of a port.
     pub fn port_counters(&self, port: u16) -> Option<&PortCounters> {
         self.ports.get(usize::from(port)).map(|port| &port.counters)
     }
-    /// Packets that wait to leave a port.
+    /// Number of packets queued at a port.
     pub fn queue_len(&self, port: u16) -> usize {
         self.ports.get(usize::from(port)).map_or(0, Port::waiting)
     }
-    /// Sets a port's rate in bits per second from now on, `None` is infinite. A packet whose first bit has gone keeps its
-    /// time.
+    /// Sets a port's rate in bits per second from `now` on; `None` is infinite. A transmission in progress
+    /// keeps its end time.
     pub fn set_port_rate(&mut self, now: SimTime, port: u16, rate: Option<u64>) {
         self.advance(now);
         if let Some(port) = self.ports.get_mut(usize::from(port)) {
             port.rate = rate;
         }
     }
-    /// Sets a port's token bucket from now on, which is full then, or takes it away. A packet that waits needs tokens for the length
-    /// that it was queued with; it takes them for that with which it leaves, and tokens that are not there are owed.
+    /// Sets or removes a port's token bucket, which is full at `now`. A packet is eligible when tokens for
+    /// its length at enqueueing are available. It consumes tokens for its length at transmission; missing
+    /// tokens become a debt.
     pub fn set_port_bucket(&mut self, now: SimTime, port: u16, bucket: Option<TokenBucket>) {
         self.advance(now);
         if let Some(found) = self.ports.get_mut(usize::from(port)) {
@@ -314,20 +316,20 @@ impl Switch {
             self.serve(now, port);
         }
     }
-    /// Sets the bytes that a packet takes on the wire of a port besides its own.
+    /// Sets the overhead of each packet on the wire of a port in bytes.
     pub fn set_port_overhead(&mut self, port: u16, overhead: u64) {
         if let Some(port) = self.ports.get_mut(usize::from(port)) {
             port.overhead = overhead;
         }
     }
-    /// Sets the limits of all queues of a port. What waits already stays.
+    /// Sets the limits of all queues of a port. Queued packets remain.
     pub fn set_port_limits(&mut self, port: u16, limits: QueueLimits) {
         if let Some(port) = self.ports.get_mut(usize::from(port)) {
             port.set_limits(limits);
         }
     }
-    /// Takes the place of a switch with another program: goes on with its clock, its carriers and what it has counted. Packets
-    /// that wait there are dropped.
+    /// Replaces a switch that ran another program: takes over its clock, carrier states and counters. Packets
+    /// queued in `other` are dropped.
     pub fn take_over(&mut self, other: &Switch) {
         self.now = self.now.max(other.now);
         for (own, theirs) in self.ports.iter_mut().zip(&other.ports) {
@@ -338,12 +340,12 @@ impl Switch {
         let queued: usize = other.ports.iter().map(Port::waiting).sum();
         let waiting = queued + other.input.len() + other.delayed.len() + other.copies.len() + other.out.len();
         self.drops[Drop::Replaced as usize] += waiting as u64;
-        // The trace that nobody has taken yet goes on here.
+        // The trace not yet taken is continued.
         if let (Some(own), Some(theirs)) = (&mut self.trace, &other.trace) {
             own.clone_from(theirs);
         }
     }
-    /// A port loses its carrier, and with it the packets that wait to leave, or finds it again.
+    /// Sets the carrier of a port. Loss of carrier drops the packets queued at the port.
     pub fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
         self.advance(now);
         let Some(found) = self.ports.get_mut(usize::from(port)) else { return };
@@ -359,26 +361,26 @@ impl Switch {
             }
         }
     }
-    /// Begins or ends to write down what happens to packets.
+    /// Starts or stops tracing of packets.
     pub fn set_trace(&mut self, on: bool) {
         self.trace = on.then(Trace::default);
     }
-    /// Begins to write down what happens to packets, with their headers and metadata at each line.
+    /// Starts tracing of packets with headers and metadata at each line.
     pub fn set_steps(&mut self) {
         self.trace = Some(Trace::with_steps());
     }
-    /// Takes the lines since the last call, after [`set_steps`](Self::set_steps).
+    /// Takes the steps recorded since the last call, after [`set_steps`](Self::set_steps).
     pub fn take_steps(&mut self) -> Vec<Step> {
         self.trace.as_mut().map_or_else(Vec::new, Trace::take_steps)
     }
-    /// Takes the trace since the last call.
+    /// Takes the trace recorded since the last call.
     pub fn take_trace(&mut self) -> String {
         self.trace.as_mut().map_or_else(String::new, Trace::take)
     }
     pub(crate) fn limits_mut(&mut self, port: u16, queue: usize) -> Option<&mut QueueLimits> {
         self.ports.get_mut(usize::from(port))?.limits_mut(queue)
     }
-    /// Bytes that its packets have in memory, those that wait and those that are kept for the next ones.
+    /// Memory of queued packets and of the packet pool, in bytes.
     pub(crate) fn packet_memory(&self) -> usize {
         let waiting: usize = self.ports.iter().map(Port::waiting).sum();
         let waiting = waiting + self.input.len() + self.delayed.len();

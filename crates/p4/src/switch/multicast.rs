@@ -1,9 +1,9 @@
-//! The packet replication engine: multicast groups, nodes, link aggregation groups and clone sessions.
+//! Packet replication engine: multicast groups, nodes, link aggregation groups and clone sessions.
 
 use crate::control::{ControlError, ErrorKind, Result};
 use belljar_base::Map;
 
-/// A copy that a group or session makes.
+/// Replica: a copy made by a group or session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Replica {
     /// Egress port.
@@ -12,27 +12,27 @@ pub struct Replica {
     pub instance: u16,
 }
 
-/// A node: copies with one `egress_rid` to a set of ports.
+/// Multicast node: copies with one `egress_rid` to a set of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastNode {
     /// Value of `egress_rid`.
     pub rid: u16,
     /// Egress ports.
     pub ports: Vec<u16>,
-    /// Link aggregation groups: one port of each gets a copy.
+    /// Link aggregation groups; one port of each gets a copy.
     pub lags: Vec<u16>,
-    /// Group that it is associated with.
+    /// Group with which the node is associated.
     pub group: Option<u16>,
 }
 
 /// Destination of the clones of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloneSession {
-    /// Ports that each get a clone.
+    /// Ports that each receive a clone.
     pub replicas: Vec<Replica>,
-    /// Multicast group that gets clones.
+    /// Multicast group that receives clones.
     pub group: Option<u16>,
-    /// Bytes after which a clone is cut off.
+    /// Maximum length of a clone in bytes; longer ones are truncated.
     pub length: Option<u32>,
 }
 
@@ -40,7 +40,7 @@ pub struct CloneSession {
 struct Group {
     replicas: Vec<Replica>,
     nodes: Vec<u32>,
-    /// All copies, in order.
+    /// All replicas, in order.
     copies: Vec<Replica>,
 }
 
@@ -60,7 +60,7 @@ fn no_node(node: u32) -> ControlError {
 }
 
 impl Replication {
-    /// The copies that a group makes, if it exists.
+    /// Replicas of a group; `None` if the group does not exist.
     pub fn copies(&self, group: u16) -> Option<&[Replica]> {
         self.groups.get(&group).map(|group| group.copies.as_slice())
     }
@@ -88,7 +88,8 @@ impl Replication {
                 let copy = |port: u16| Replica { port, instance: node.rid };
                 group.copies.extend(node.ports.iter().copied().map(copy));
                 for lag in node.lags.iter().filter_map(|lag| self.lags.get(lag)) {
-                    // BMv2 hashes no packet either: the choice is the same for all.
+                    // As in BMv2, the port is not chosen by a hash of the packet: all packets use the same
+                    // port.
                     if let Some(port) = lag.get(0xff % lag.len().max(1)) {
                         group.copies.push(copy(*port));
                     }

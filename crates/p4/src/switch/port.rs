@@ -1,4 +1,5 @@
-//! A port's egress queues: strict priorities, limits in packets and bytes, rates in bits and in packets per second.
+//! Egress queues of a port: strict priorities, limits in packets and bytes, rates in bits and packets per
+//! second.
 
 use crate::packet::Packet;
 use belljar_base::{Bucket, SimDuration, SimTime};
@@ -7,45 +8,45 @@ use std::collections::VecDeque;
 /// Limits of one egress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// Most packets.
+    /// Maximum number of packets.
     pub packets: u32,
-    /// Most bytes.
+    /// Maximum number of bytes.
     pub bytes: Option<u64>,
-    /// Packets per second at which it is served, besides the port's rate.
+    /// Service rate in packets per second, in addition to the port's rate.
     pub packets_per_second: Option<u64>,
 }
 
-/// Packets and bytes of a port.
+/// Packet and byte counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
-    /// Packets that came in.
+    /// Packets received.
     pub packets_in: u64,
-    /// Their bytes.
+    /// Bytes received.
     pub bytes_in: u64,
-    /// Packets that left.
+    /// Packets transmitted.
     pub packets_out: u64,
-    /// Their bytes.
+    /// Bytes transmitted.
     pub bytes_out: u64,
-    /// Packets that found their queue full.
+    /// Packets dropped because their queue was full.
     pub queue_full: u64,
-    /// Packets that were lost because the port has no carrier.
+    /// Packets dropped because the port had no carrier.
     pub link_down: u64,
-    /// The most packets that have waited in its queues together.
+    /// Maximum number of packets queued at the same time in all queues of the port.
     pub most_queued: u64,
 }
 
-/// Busy: ports whose packets wait, and the times at which their next ones can be taken. Few are, so they stand in a row: the
-/// next one last, and of one time the lowest.
+/// Schedule of ports with queued packets: time of the next dequeue and port. Only few ports are busy at once,
+/// so the schedule is a sorted vector, the next one last; at equal times the lowest port is first.
 #[derive(Debug, Default)]
 pub(super) struct Busy(Vec<(SimTime, u16)>);
 
 impl Busy {
-    /// The earliest of the times.
+    /// Earliest time in the schedule.
     #[inline]
     pub fn next(&self) -> Option<SimTime> {
         self.0.last().map(|(at, _)| *at)
     }
-    /// Takes the next port out, if its time is `at`.
+    /// Removes the next port, if its time is `at`.
     pub fn take(&mut self, at: SimTime) -> Option<u16> {
         self.0.pop_if(|(next, _)| *next == at).map(|(_, port)| port)
     }
@@ -68,20 +69,20 @@ struct Queue {
 
 #[derive(Debug)]
 pub(super) struct Port {
-    /// Bits per second, `None` is infinite.
+    /// Rate in bits per second; `None` is infinite.
     pub rate: Option<u64>,
-    /// Bytes that a packet takes on the wire besides its own.
+    /// Overhead of each packet on the wire in bytes.
     pub overhead: u64,
     pub carrier: bool,
-    /// The last bit of the packet that leaves goes then.
+    /// Time at which the last bit of the current transmission leaves.
     pub free_at: SimTime,
     pub counters: PortCounters,
-    /// It stands among the busy ports under this time.
+    /// Time under which the port is scheduled in [`Busy`].
     pub due: Option<SimTime>,
-    /// Limits the rate in the long run, besides the port's own.
+    /// Token bucket that limits the long-term rate, in addition to the port's rate.
     pub bucket: Option<Bucket>,
     queues: Vec<Queue>,
-    /// Packets that wait in all queues.
+    /// Number of packets in all queues.
     waiting: usize,
 }
 
@@ -100,19 +101,19 @@ impl Port {
             waiting: 0,
         }
     }
-    /// Packets that wait in a queue.
+    /// Number of packets in a queue.
     pub fn depth(&self, queue: usize) -> usize {
         self.queues[queue].packets.len()
     }
-    /// Packets that wait in all queues.
+    /// Number of packets in all queues.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
-    /// Sets the limits of all its queues. What waits stays.
+    /// Sets the limits of all queues. Queued packets remain.
     pub fn set_limits(&mut self, limits: QueueLimits) {
         self.queues.iter_mut().for_each(|queue| queue.limits = limits);
     }
-    /// Takes over what another program's port has counted and sends.
+    /// Takes over the counters, carrier and current transmission of another program's port.
     pub fn continue_from(&mut self, other: &Port) {
         (self.counters, self.free_at, self.carrier) = (other.counters, other.free_at, other.carrier);
         self.bucket.clone_from(&other.bucket);
@@ -121,7 +122,7 @@ impl Port {
         self.queues.get_mut(queue).map(|queue| &mut queue.limits)
     }
 
-    /// Queues a packet, or gives it back if there is no room.
+    /// Queues a packet; returns it if the queue is full.
     pub fn push(&mut self, queue: usize, packet: Box<Packet>) -> Result<(), Box<Packet>> {
         let queue = &mut self.queues[queue];
         let bytes = u64::from(packet.len);
@@ -136,7 +137,7 @@ impl Port {
         Ok(())
     }
 
-    /// The time from `now` on at which a packet can be taken, if one waits and none of a higher priority comes.
+    /// Earliest time, from `now` on, at which a packet can be dequeued; `None` if all queues are empty.
     pub fn ready(&self, now: SimTime) -> Option<SimTime> {
         let waiting = self.queues.iter().filter(|queue| !queue.packets.is_empty());
         let at = waiting.map(|queue| queue.next).min()?.max(self.free_at).max(now);
@@ -144,11 +145,11 @@ impl Port {
         let packet = self.queues[self.turn(at)?].packets.front()?;
         Some(bucket.ready(at, u64::from(packet.len) + self.overhead))
     }
-    /// The queue whose turn it is.
+    /// Index of the queue to be served next.
     fn turn(&self, now: SimTime) -> Option<usize> {
         self.queues.iter().rposition(|queue| !queue.packets.is_empty() && queue.next <= now)
     }
-    /// The packet whose turn it is, and its queue.
+    /// Dequeues the next packet; returns it with its queue.
     pub fn pop(&mut self, now: SimTime) -> Option<(usize, Box<Packet>)> {
         let n = self.turn(now)?;
         let queue = &mut self.queues[n];
@@ -160,7 +161,7 @@ impl Port {
         }
         Some((n, packet))
     }
-    /// Takes away all that waits.
+    /// Removes all queued packets.
     #[expect(clippy::vec_box, reason = "packets move between queues as boxes")]
     pub fn drain(&mut self) -> Vec<Box<Packet>> {
         let mut all = Vec::new();
@@ -171,7 +172,7 @@ impl Port {
         self.waiting = 0;
         all
     }
-    /// A packet of so many bytes begins to leave; gives the time at which its last bit does.
+    /// Starts the transmission of a packet of `bytes` bytes; returns the time of its last bit.
     pub fn transmit(&mut self, now: SimTime, bytes: usize) -> SimTime {
         self.counters.packets_out += 1;
         self.counters.bytes_out += bytes as u64;

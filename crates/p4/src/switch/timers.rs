@@ -1,4 +1,4 @@
-//! Digests and idle entries.
+//! Digest and idle timeouts.
 
 use super::{Notification, Switch};
 use crate::bits;
@@ -6,11 +6,11 @@ use crate::packet::Packet;
 use crate::program::Source;
 use belljar_base::{SimDuration, SimTime};
 
-/// Time between two looks for idle entries.
+/// Interval of the scans for idle entries.
 const SWEEP: SimDuration = SimDuration::from_secs(1);
 
 impl Switch {
-    /// Takes the sample that a packet asked for.
+    /// Adds the sample that a packet requested.
     pub(super) fn digest(&mut self, at: SimTime, packet: &Packet) {
         let program = self.program.clone();
         let Some(n) = program.learn_lists.iter().position(|list| list.id == u64::from(packet.digest)) else {
@@ -45,7 +45,7 @@ impl Switch {
         [digest, self.sweep].into_iter().flatten().min()
     }
 
-    /// An entry with a timeout was added: idle entries are looked for from now on.
+    /// Starts the scans for idle entries once a table has an entry with a timeout.
     pub(crate) fn start_sweeping(&mut self) {
         if self.sweep.is_none() && self.state.tables.iter().any(|table| table.timed > 0) {
             let seconds = self.now.as_picos() / SWEEP.as_picos() + 1;

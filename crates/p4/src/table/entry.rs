@@ -1,33 +1,33 @@
-//! An entry's key in one form: checked, masked, in the layout of the table's key.
+//! Canonical form of an entry's key: validated, masked, in the layout of the table key.
 
 use super::tuples::{Piece, prefixes};
 use crate::bits::{self, PADDING, mask};
 use crate::control::{ControlError, Entry, KeyMatch, Result};
 use crate::program::{Key, Lookup, MatchKind, Table};
 
-/// Most pieces that an entry with ranges is split into.
+/// Maximum number of pieces into which an entry with ranges is split.
 const MAX_PIECES: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(super) struct Canonical {
-    /// The key's bits, zero where they do not matter, padded.
+    /// Bits of the key, zero outside the mask, padded.
     pub value: Vec<u8>,
-    /// Bits that matter, with `value`'s layout; ranges have none.
+    /// Mask, in the layout of `value`; zero for ranges.
     mask: Vec<u8>,
-    /// Bits of the prefix, exact fields included.
+    /// Prefix length in bits, including exact fields.
     pub prefix: u32,
-    /// Number of the key's field, first and last value.
+    /// Ranges: index of the key field, first and last value.
     ranges: Vec<(u32, u128, u128)>,
 }
 
 impl Canonical {
-    /// Bytes that it has in memory besides itself.
+    /// Heap memory in bytes.
     pub fn memory(&self) -> usize {
         self.value.len() + self.mask.len() + size_of_val(&self.ranges[..])
     }
 }
 
-/// The bytes of an integer in a field's width, if it fits.
+/// Adjusts an integer to the bytes of a field; an error if the value does not fit.
 fn fit(table: &Table, key: &Key, value: &[u8]) -> Result<Vec<u8>> {
     let start = value.iter().position(|byte| *byte != 0).unwrap_or(value.len());
     let value = &value[start..];
@@ -146,7 +146,7 @@ impl Canonical {
         Ok(())
     }
 
-    /// A name by which no two different entries of a table are known.
+    /// Byte string that is unique among the different entries of a table.
     pub fn name(&self, table: &Table, priority: i32) -> Vec<u8> {
         let len = self.value.len() - PADDING;
         let mut name = self.value[..len].to_vec();
@@ -163,7 +163,7 @@ impl Canonical {
         name
     }
 
-    /// The key's fields again.
+    /// Match values of the key fields.
     pub fn matches(&self, table: &Table) -> Vec<KeyMatch> {
         let part = |bytes: &[u8], key: &Key| {
             let mut out = vec![0; key.width.div_ceil(8) as usize];
@@ -191,7 +191,7 @@ impl Canonical {
         table.key.iter().enumerate().map(|(n, key)| one(n, key)).collect()
     }
 
-    /// True if a key's ranges hold.
+    /// True if the ranges match a key.
     pub fn in_ranges(&self, table: &Table, key: &[u8]) -> bool {
         self.ranges.iter().all(|(n, low, high)| {
             let field = &table.key[*n as usize];
@@ -209,7 +209,7 @@ impl Canonical {
         let mut loose = false;
         while splits.iter().fold(1usize, |product, (_, all)| product.saturating_mul(all.len())) > MAX_PIECES {
             let Some(widest) = splits.iter_mut().max_by_key(|(_, all)| all.len()) else { break };
-            // One prefix that covers the range.
+            // A single prefix that covers the range.
             let (n, low, high) =
                 self.ranges.iter().find(|(n, ..)| *n == widest.0).copied().unwrap_or((0, 0, 0));
             let free = (128 - (low ^ high).leading_zeros()).min(table.key[n as usize].width);

@@ -1,4 +1,5 @@
-//! A hash table of numbers whose keys lie elsewhere. The hash is fixed, so that runs are alike.
+//! Hash table of numbers whose keys are stored elsewhere. The hash function is fixed, so that runs are
+//! reproducible.
 
 /// The hash of a key.
 #[inline]
@@ -14,13 +15,13 @@ pub(super) fn hash(words: &[u64]) -> u64 {
 /// Numbers by the hash of their key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HashIndex {
-    /// The upper half of the hash, and the number plus one; 0 if free. Their count is a power of two.
+    /// Upper half of the hash, and the number plus one; 0 if free. The length is a power of two.
     slots: Vec<u64>,
     len: usize,
 }
 
 impl HashIndex {
-    /// The number with this hash of which `is` is true.
+    /// Number with this hash for which `is` holds.
     #[inline]
     pub fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         if self.slots.is_empty() {
@@ -39,12 +40,12 @@ impl HashIndex {
         }
     }
 
-    /// Bytes that it has in memory.
+    /// Heap memory in bytes.
     pub fn memory(&self) -> usize {
         size_of_val(&self.slots[..])
     }
 
-    /// Adds a number that is not in it.
+    /// Adds a number that the table does not contain.
     pub fn insert(&mut self, hash: u64, number: u32) {
         if (self.len + 1) * 4 > self.slots.len() * 3 {
             let old = std::mem::take(&mut self.slots);
@@ -81,7 +82,7 @@ impl HashIndex {
             return;
         }
         self.len -= 1;
-        // Those behind move up, as far as their home allows.
+        // Following entries of the probe chain move up, as far as their home slot allows.
         let mut next = at;
         loop {
             next = (next + 1) & ones;
@@ -110,7 +111,7 @@ mod tests {
             (HashIndex::default(), Map::new(), Seed(3).stream(&["index"]));
         for _ in 0..20_000 {
             let key = stream.below(500);
-            // A poor hash, so that chains are long.
+            // A poor hash creates long probe chains.
             let hash = (key % 37) << 32;
             if let Some(number) = model.remove(&key) {
                 index.remove(hash, number);

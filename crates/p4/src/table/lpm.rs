@@ -1,9 +1,10 @@
-//! Longest prefixes: a tree bitmap, six bits a level.
+//! Longest prefix match: a tree bitmap with a stride of six bits.
 //!
-//! Each node tells by two sets of bits which prefixes end in it and which children it has; both lie in order in an array
-//! of their own, found by counting bits. A lookup takes one cache line or two a level, whatever the number of entries.
+//! Two bitmaps in each node give the prefixes that end in it and the children that exist. Both are stored in
+//! dense arrays, indexed by population counts. A lookup touches one or two cache lines per level, whatever
+//! the number of entries.
 
-/// Bits that a node decides on.
+/// Bits consumed per node.
 const STRIDE: u32 = 6;
 
 #[derive(Clone, Debug, Default)]
@@ -13,9 +14,10 @@ pub(super) struct Trie {
 
 #[derive(Clone, Debug, Default)]
 struct TrieNode {
-    /// Prefixes of 0 to 5 bits that end here: that of `len` bits with value `v` at bit `(1 << len) - 1 + v`.
+    /// Prefixes of 0 to 5 bits that end in this node: a prefix of `len` bits with value `v` is bit `(1 <<
+    /// len) - 1 + v`.
     prefixes: u64,
-    /// Children by their six bits.
+    /// Children, by their six bits.
     children: u64,
     values: Vec<u32>,
     nodes: Vec<TrieNode>,
@@ -25,7 +27,7 @@ fn below(set: u64, bit: u32) -> usize {
     (set & ((1 << bit) - 1)).count_ones() as usize
 }
 
-/// For each six bits, the prefixes of them.
+/// For each value of six bits, the set of its prefixes.
 const COVERING: [u64; 64] = {
     let mut table = [0; 64];
     let mut bits = 0;
@@ -48,12 +50,12 @@ impl TrieNode {
 }
 
 impl Trie {
-    /// Bytes that it has in memory.
+    /// Heap memory in bytes.
     pub fn memory(&self) -> usize {
         self.root.memory()
     }
 
-    /// The value of the longest prefix of `key`, whose bits `chunk` gives: six at a bit offset.
+    /// Value of the longest prefix of a key. `chunk` returns six key bits at a bit offset.
     #[inline]
     pub fn find(&self, chunk: impl Fn(u32) -> u32) -> Option<u32> {
         let (mut node, mut best, mut at) = (&self.root, None, 0);
@@ -72,7 +74,7 @@ impl Trie {
         }
     }
 
-    /// Adds a prefix that is not in it.
+    /// Adds a prefix that the tree does not contain.
     pub fn insert(&mut self, prefix: u32, chunk: impl Fn(u32) -> u32, value: u32) {
         let (mut node, mut at) = (&mut self.root, 0);
         while prefix - at >= STRIDE {
@@ -90,7 +92,7 @@ impl Trie {
         node.values.insert(below(node.prefixes, bit), value);
     }
 
-    /// Removes a prefix that is in it.
+    /// Removes a prefix that the tree contains.
     pub fn remove(&mut self, prefix: u32, chunk: impl Fn(u32) -> u32) {
         self.root.remove(prefix, 0, &chunk);
     }

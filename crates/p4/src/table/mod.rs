@@ -1,4 +1,4 @@
-//! The entries of one table.
+//! Entries of a table.
 
 mod entry;
 mod hash_index;
@@ -19,10 +19,10 @@ use hash_index::HashIndex;
 use lpm::Trie;
 use tuples::Tuples;
 
-/// Action of an entry, found without a name.
+/// Action of an entry, resolved to indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Position among the table's actions.
+    /// Index into the table's actions.
     Action(u32),
     Member(u32),
     Group(u32),
@@ -34,24 +34,24 @@ pub(crate) struct Slot {
     pub priority: i32,
     pub timeout: Option<SimDuration>,
     pub last_hit: SimTime,
-    /// Number of packets that have hit it.
+    /// Number of hits.
     pub hits: u64,
-    /// The control plane was told that the entry is idle.
+    /// True if the control plane has been notified that the entry is idle.
     pub told: bool,
     sequence: u64,
     canonical: Option<Canonical>,
 }
 
-/// Entries of a table on one switch.
+/// Per-switch state of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct TableState {
     pub slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Words of a key.
+    /// Words per key.
     words: usize,
-    /// Words of each entry's key, for exact lookups.
+    /// Keys of the entries in words, for exact lookups.
     keys: Vec<u64>,
-    /// Arguments of each entry.
+    /// Arguments of the entries.
     arguments: Vec<u8>,
     stride: usize,
     by_key: Map<Vec<u8>, u32>,
@@ -61,11 +61,11 @@ pub(crate) struct TableState {
     pub meters: Vec<Meter>,
     pub default: Option<Outcome>,
     pub default_arguments: Vec<u8>,
-    /// Entries with a timeout.
+    /// Number of entries with an idle timeout.
     pub timed: usize,
-    /// Number of lookups that have found an entry.
+    /// Lookups that matched an entry.
     pub hits: u64,
-    /// Number of lookups that have found none.
+    /// Lookups that matched none.
     pub misses: u64,
     scratch: Vec<u64>,
 }
@@ -79,7 +79,7 @@ enum Index {
     Ternary(Tuples),
 }
 
-/// Refuses a program whose constant entries are wrong.
+/// Validates the constant entries of a program.
 pub(crate) fn check_initial(program: &Program, table: u32) -> std::result::Result<(), LoadError> {
     let mut profiles = profile::states(program);
     let described = &program.tables[table as usize];
@@ -98,7 +98,7 @@ impl TableState {
         let described = &program.tables[table as usize];
         let mut state = TableState::empty(described);
         for initial in &described.entries {
-            // Checked when the program was lowered.
+            // Validated by `check_initial` when the program was lowered.
             let _ = state.add(program, table, &initial.entry, profiles, SimTime::ZERO);
         }
         state
@@ -145,11 +145,11 @@ impl TableState {
         }
     }
 
-    /// Bytes that a key's buffer has, with padding.
+    /// Size of a key buffer in bytes, with padding.
     pub fn key_bytes(&self) -> usize {
         self.words * 8 + PADDING
     }
-    /// Bytes that it has in memory, about.
+    /// Approximate memory in bytes.
     pub fn memory(&self) -> usize {
         let canonical = |slot: &Slot| slot.canonical.as_ref().map_or(0, Canonical::memory);
         let index = match &self.index {
@@ -173,7 +173,7 @@ impl TableState {
         self.by_key.len()
     }
 
-    /// The best entry for a key.
+    /// Best matching entry of a key.
     #[inline]
     pub fn find(&mut self, table: &Table, key: &[u8]) -> Option<u32> {
         match &self.index {
@@ -186,7 +186,7 @@ impl TableState {
                 })
             }
             Index::Lpm(trie) => {
-                // Exact fields are the first bits of the prefix; the key is zero behind its end.
+                // Exact fields precede the prefix field; the key is zero after its end.
                 let end = self.words as u32 * 64;
                 if end == 64 {
                     let word = bits::get(key, 0, 64) as u64;
@@ -209,21 +209,21 @@ impl TableState {
         }
     }
 
-    /// The arguments of an entry, without padding.
+    /// Arguments of an entry, without padding.
     #[inline]
     pub fn arguments(&self, entry: u32) -> &[u8] {
         let at = entry as usize * self.stride;
         &self.arguments[at..at + self.stride]
     }
 
-    /// An entry that exists.
+    /// Slot of an existing entry.
     pub fn slot(&self, table: &Table, entry: u32) -> Result<&Slot> {
         let slot = self.slots.get(entry as usize).filter(|slot| slot.canonical.is_some());
         slot.ok_or_else(|| {
             ControlError::not_found(format!("table '{}' has no entry with the handle {entry}", table.name))
         })
     }
-    /// Handles of all entries, in their order.
+    /// Handles of all entries in ascending order.
     pub fn handles(&self) -> impl Iterator<Item = u32> + '_ {
         let used = self.slots.iter().enumerate().filter(|(_, slot)| slot.canonical.is_some());
         used.map(|(n, _)| n as u32)
@@ -379,7 +379,7 @@ impl TableState {
         Ok(())
     }
 
-    /// The handle of the entry with this key and, where it counts, priority.
+    /// Handle of the entry with this key and, where it is significant, this priority.
     pub fn handle_of(&self, table: &Table, entry: &Entry) -> Result<u32> {
         let name = Canonical::new(table, entry)?.name(table, entry.priority);
         let found = self.by_key.get(&name).copied();
@@ -388,7 +388,7 @@ impl TableState {
         })
     }
 
-    /// The values of an entry's key.
+    /// Match values of an entry's key.
     pub fn key_of(&self, table: &Table, entry: u32) -> Vec<KeyMatch> {
         let canonical = self.slots[entry as usize].canonical.as_ref();
         canonical.map_or_else(Vec::new, |canonical| canonical.matches(table))
@@ -417,7 +417,7 @@ fn past_end(key: &[u8], at: u32, end: u32) -> u32 {
     if at >= end { 0 } else { (bits::get(key, at, end - at) as u32) << (6 - (end - at)) }
 }
 
-/// The words of a key in a buffer.
+/// Words of a key buffer.
 #[inline]
 fn words<'a>(out: &'a mut [u64], key: &[u8]) -> &'a [u64] {
     for (word, bytes) in out.iter_mut().zip(key.chunks_exact(8)) {
@@ -426,7 +426,7 @@ fn words<'a>(out: &'a mut [u64], key: &[u8]) -> &'a [u64] {
     out
 }
 
-/// The outcome of an action with its packed arguments, if the table may have it.
+/// Resolves an action with its packed arguments; an error if the table does not allow it.
 fn resolve(
     program: &Program,
     table: u32,

@@ -6,7 +6,7 @@ use belljar_base::{Seed, Stream};
 use serde_json::json;
 use std::sync::Arc;
 
-/// A program with one table over these keys: kind and width.
+/// Program with one table over these keys: kind and width.
 fn program(kinds: &[(&str, u32)]) -> Arc<Program> {
     let fields: Vec<_> =
         kinds.iter().enumerate().map(|(n, (_, width))| json!([format!("f{n}"), width, false])).collect();
@@ -42,7 +42,7 @@ fn number(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte))
 }
 fn value(stream: &mut Stream, width: u32) -> u128 {
-    // Few different values, so that entries overlap.
+    // Values from a small set, so that entries overlap.
     let all = u128::from(stream.next_u64()) << 64 | u128::from(stream.next_u64());
     let narrow = u128::from(stream.below(4)) << (width.saturating_sub(2));
     (if stream.chance(0.7) { narrow | u128::from(stream.below(3)) } else { all }) & bits::mask(width)
@@ -68,7 +68,7 @@ fn random_match(stream: &mut Stream, kind: MatchKind, width: u32) -> KeyMatch {
     }
 }
 
-/// Length of the prefix with which an entry's field matches; `None` if it does not.
+/// Prefix length with which an entry's field matches; `None` if it does not match.
 fn matches(part: &KeyMatch, key: u128, width: u32) -> Option<u32> {
     let holds = match part {
         KeyMatch::Exact(value) => number(value) == key,
@@ -83,7 +83,7 @@ fn matches(part: &KeyMatch, key: u128, width: u32) -> Option<u32> {
     holds.then_some(0)
 }
 
-/// Compares lookups with a scan of all entries.
+/// Compares lookups with a linear scan of all entries.
 fn compare(kinds: &[(&str, u32)], rounds: u32) {
     let program = program(kinds);
     let mut switch = Switch::new(program.clone(), SwitchConfig::default());

@@ -1,20 +1,21 @@
 //! Masks and priorities: tuple space search.
 //!
-//! Entries with the same mask share a hash table of their masked keys. The tables are asked in the order of the best
-//! priority in them, until none can hold a better entry than the one found. A range is split into the prefixes that
-//! cover it; where that would be too many pieces, into fewer that cover more, and the entry is looked at again.
+//! Entries with the same mask share a hash table of their masked keys. The hash tables are searched in order
+//! of their best priority, until none can contain a better entry than the one found. A range is split into
+//! the prefixes that cover it exactly. If these are too many, it is covered by fewer, wider prefixes, and a
+//! match is verified against the entry.
 
 use super::hash_index::{HashIndex, hash};
 use belljar_base::Map;
 
-/// Rank of an entry: its priority, and which was added first.
+/// Rank of an entry: its priority, then its insertion number.
 pub(super) type Rank = (i32, u64);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tuples {
     tuples: Vec<Tuple>,
     by_mask: Map<Vec<u64>, u32>,
-    /// Tuples with entries, that with the best priority first.
+    /// Non-empty tuples, best priority first.
     order: Vec<(i32, u32)>,
 }
 
@@ -30,7 +31,7 @@ struct Tuple {
 #[derive(Clone, Debug, Default)]
 struct Bucket {
     key: Vec<u64>,
-    /// Best rank first.
+    /// Items, best rank first.
     items: Vec<Item>,
 }
 
@@ -38,11 +39,11 @@ struct Bucket {
 struct Item {
     rank: Rank,
     entry: u32,
-    /// The piece covers more than its entry.
+    /// The piece covers more keys than its entry, so that a match must be verified.
     loose: bool,
 }
 
-/// A part of an entry: keys that are equal to `value` in the bits of `mask`.
+/// Part of an entry: the keys equal to `value` under `mask`.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     pub value: Vec<u64>,
@@ -59,12 +60,12 @@ impl Tuple {
 }
 
 impl Tuples {
-    /// Bytes that it has in memory.
+    /// Heap memory in bytes.
     pub fn memory(&self) -> usize {
         self.tuples.iter().map(Tuple::memory).sum::<usize>() + size_of_val(&self.order[..])
     }
 
-    /// The best entry for a key. `matches` looks at an entry itself, `masked` is memory for the key's words.
+    /// Best entry for a key. `matches` verifies an entry, `masked` is scratch memory for the masked key.
     #[inline]
     pub fn find(&self, key: &[u64], masked: &mut [u64], matches: impl Fn(u32) -> bool) -> Option<u32> {
         let mut best: Option<Item> = None;
@@ -172,7 +173,7 @@ impl Tuple {
     }
 }
 
-/// The prefixes that cover a range exactly: value and number of bits that are free below.
+/// Prefixes that cover a range exactly: value, and number of free low bits.
 pub(super) fn prefixes(low: u128, high: u128, width: u32) -> Vec<(u128, u32)> {
     let (mut out, mut at) = (Vec::new(), low);
     loop {

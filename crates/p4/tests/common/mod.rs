@@ -1,4 +1,4 @@
-//! Small programs, written down as their JSON.
+//! Small programs in BMv2 JSON.
 #![allow(dead_code)]
 
 use belljar_base::SimTime;
@@ -7,7 +7,7 @@ use belljar_p4::{Program, Switch, SwitchConfig};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A program that parses Ethernet and IPv4, with what a test adds to it.
+/// Program that parses Ethernet and IPv4, extended by each test.
 pub struct Builder {
     pub root: Value,
 }
@@ -144,7 +144,7 @@ impl Builder {
         let root = self.root.as_object_mut().unwrap();
         root.entry(name).or_insert_with(|| json!([])).as_array_mut().unwrap()
     }
-    /// Adds an action and gives its id.
+    /// Adds an action; returns its id.
     pub fn action(&mut self, name: &str, parameters: &[(&str, u32)], primitives: Vec<Value>) -> u64 {
         let id = self.list("actions").len() as u64;
         let parameters: Vec<Value> =
@@ -153,7 +153,8 @@ impl Builder {
             .push(json!({"name": name, "id": id, "runtime_data": parameters, "primitives": primitives}));
         id
     }
-    /// Adds a table at the end of a pipeline: keys by kind, header and field; actions, the first of them the default.
+    /// Adds a table at the end of a pipeline. Keys are kind, header and field; the first action is the
+    /// default.
     pub fn table(
         &mut self,
         pipeline: usize,
@@ -201,7 +202,7 @@ impl Builder {
         }
         pipeline["tables"].as_array_mut().unwrap().push(table);
     }
-    /// Adds a table that does nothing but run an action.
+    /// Adds a keyless table that always runs the primitives.
     pub fn always(&mut self, pipeline: usize, name: &str, primitives: Vec<Value>) {
         let id = self.action(&format!("do_{name}"), &[], primitives);
         self.table(pipeline, name, &[], &[id], json!({}));
@@ -214,7 +215,7 @@ impl Builder {
     }
 }
 
-/// A router: longest prefix, time to live, checksum.
+/// Router: longest prefix match, TTL, checksum.
 pub fn forward() -> Builder {
     let mut builder = Builder::new();
     let drop = builder.action("drop", &[], vec![drop_packet()]);
@@ -239,7 +240,8 @@ pub fn forward() -> Builder {
     builder
 }
 
-/// A bridge: known destinations have a port, others go to group 1, nothing goes back where it came from.
+/// Bridge without learning: known destinations have a port, others go to group 1; no frame returns to its
+/// ingress port.
 pub fn bridge() -> Builder {
     let mut builder = Builder::new();
     let flood =
@@ -276,7 +278,7 @@ pub fn route(program: &Program, prefix: [u8; 4], len: u32, port: u16) -> Entry {
     }
 }
 
-/// An IPv4 packet in an Ethernet frame, with its right checksum.
+/// IPv4 packet in an Ethernet frame, with a correct checksum.
 pub fn packet(dst: [u8; 4], payload: usize) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0, 0, 0xaa, 2, 0, 0, 0, 0, 0xbb, 8, 0];
     let len = (20 + payload) as u16;
@@ -299,7 +301,7 @@ pub fn checksum(header: &[u8]) -> u16 {
 pub fn ms(n: u64) -> SimTime {
     SimTime::from_nanos(n * 1_000_000)
 }
-/// Ports and packets that leave up to a time.
+/// Ports and packets transmitted up to `now`.
 pub fn leaving(switch: &mut Switch, now: SimTime) -> Vec<(u16, Vec<u8>)> {
     std::iter::from_fn(|| switch.poll(now)).map(|leaving| (leaving.port, leaving.packet)).collect()
 }
