@@ -6,39 +6,40 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The role of a side of a channel.
+/// Role of one side of a channel in the set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Creates the socket and the shared memory.
     Listen,
-    /// Opens them.
+    /// Connects to the socket and maps the shared memory.
     Connect,
 }
 
-/// An end of a channel as command lines write it.
+/// One end of a channel, as written on command lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Its part in the set-up.
+    /// Role in the set-up.
     pub role: Role,
-    /// The socket.
+    /// Path of the socket.
     pub socket: PathBuf,
-    /// The file for the shared memory, of a listener. Belljar's own listeners need none: they use memory without a name.
+    /// File of the shared memory, for a listener. Belljar's own listeners need none: they use anonymous
+    /// memory.
     pub memory: Option<PathBuf>,
-    /// True if to synchronise.
+    /// True to synchronise.
     pub sync: bool,
-    /// The latency that this end adds to what it sends; `None`: the simulator's default.
+    /// Latency that this end adds to the messages it sends; `None` for the simulator's default.
     pub latency: Option<SimDuration>,
-    /// The most that passes without a message; `None`: the simulator's default.
+    /// Longest time without a message; `None` for the simulator's default.
     pub sync_interval: Option<SimDuration>,
 }
 
-/// An adapter URL that cannot be read.
+/// An invalid adapter URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("adapter URL `{url}`: {reason}")]
 pub struct AddressError {
-    /// The text.
+    /// The invalid text.
     pub url: String,
-    /// The fault, as a phrase for messages.
+    /// The fault, as a phrase for error messages.
     pub reason: String,
 }
 

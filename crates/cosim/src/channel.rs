@@ -10,18 +10,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// The header of a slot; the upper layer's body follows.
+/// Length of a slot's header; the upper layer's body follows.
 const SLOT_HEADER: usize = 64;
-/// Where the time stamp stands, after what belongs to the upper layer.
+/// Offset of the timestamp, behind the upper layer's part of the header.
 const STAMP: usize = HEADER;
-/// Where owner and type stand.
+/// Offset of the byte that combines owner and type.
 const OWNER: usize = 63;
-/// The slot is the consumer's.
+/// Flag in the owner byte: the consumer owns the slot.
 const CONSUMER: u8 = 0x80;
 pub(crate) const SYNC: u8 = 0x00;
 const TERMINATE: u8 = 0x01;
 
-/// The result of a set-up: rings, socket and agreed settings.
+/// Result of a set-up: rings, socket and agreed settings.
 pub(crate) struct Ends {
     pub incoming: SlotRing,
     pub outgoing: SlotRing,
@@ -31,15 +31,17 @@ pub(crate) struct Ends {
 
 /// A channel to a peer.
 ///
-/// * Receiving: [`poll`](Self::poll) with the time up to which one wants to know; [`horizon`](Self::horizon) says up to
-///   where one knows all. Nothing arrives before the horizon any more; messages at the horizon may still come.
-/// * Sending: [`send`](Self::send) in the order of time, and [`sync`](Self::sync) whenever [`sync_due`](Self::sync_due)
-///   has been reached, that is when everything before that time has been done. This is no event: at an interval as long as the
-///   latency it falls on the horizon itself, and two peers that did only what lies before it would wait for each other.
-/// * Nothing blocks and nothing wakes: who has to wait polls again, see [`Backoff`](crate::Backoff), and looks with
-///   [`check_peer`](Self::check_peer) now and then whether there is still somebody.
+/// * Receiving: call [`poll`](Self::poll) with the time up to which messages are wanted;
+///   [`horizon`](Self::horizon) is the lower bound on the timestamps of future messages. No message arrives
+///   before the horizon any more; messages at the horizon may still arrive.
+/// * Sending: call [`send`](Self::send) in the order of time, and [`sync`](Self::sync) whenever
+///   [`sync_due`](Self::sync_due) has been reached, that is when all work before that time is done. It must
+///   not be treated as an event: with an interval as long as the latency it coincides with the horizon, and
+///   two peers that process only events before the horizon would deadlock.
+/// * No method blocks or is woken. To wait, poll again, see [`Backoff`](crate::Backoff), and call
+///   [`check_peer`](Self::check_peer) now and then to detect the end of the peer.
 ///
-/// A channel that is dropped is closed without TERMINATE, which some simulators cannot bear.
+/// Dropping a channel closes it without TERMINATE, which some simulators do not tolerate.
 pub struct Channel<L> {
     peer: String,
     incoming: SlotRing,
@@ -59,12 +61,12 @@ pub struct Channel<L> {
     layer: L,
 }
 
-/// A message as its slot has it, for who passes it on.
+/// A message in the form of its slot, for forwarding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raw {
-    /// Its type, of the base protocol or of the upper layer.
+    /// Message type, of the base protocol or of the upper layer.
     pub kind: u8,
-    /// Its stamp, in picoseconds.
+    /// Timestamp in picoseconds.
     pub stamp: u64,
     /// The upper layer's part of the header.
     pub header: [u8; HEADER],
@@ -72,18 +74,18 @@ pub struct Raw {
     pub body: Vec<u8>,
 }
 
-/// Counts of messages of a channel.
+/// Message counters of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages received, without those of the base protocol.
+    /// Messages received, excluding those of the base protocol.
     pub received: u64,
-    /// Messages sent, without those of the base protocol.
+    /// Messages sent, excluding those of the base protocol.
     pub sent: u64,
     /// SYNCs received.
     pub syncs_received: u64,
     /// SYNCs sent.
     pub syncs_sent: u64,
-    /// Messages whose stamp was below that of one before them. They arrive at the horizon.
+    /// Messages with a timestamp below that of an earlier message. They arrive at the horizon.
     pub late: u64,
 }
 
@@ -109,13 +111,14 @@ impl<L: Layer> Channel<L> {
         }
     }
 
-    /// The next message that arrives at `now` or before, with its time. Without synchronisation what is there arrives
-    /// at `now`.
+    /// The next message that arrives at `now` or before, with its time. Without synchronisation a queued
+    /// message arrives at `now`.
     ///
     /// # Errors
-    /// If the peer has sent something that cannot be.
+    /// If the peer has sent an invalid message.
     pub fn poll(&mut self, now: SimTime) -> Result<Option<(SimTime, L::Received)>, Error> {
-        // A peer that fills slots as fast as they are emptied keeps nobody here.
+        // Bounded, so that a peer that refills slots as fast as they are emptied cannot keep this loop
+        // running.
         for _ in 0..self.incoming.count() {
             let owner = self.incoming.owner(self.next_in, OWNER);
             if self.ended || owner & CONSUMER == 0 {
@@ -176,10 +179,10 @@ impl<L: Layer> Channel<L> {
         Ok(body)
     }
 
-    /// The next message of either layer, whatever its time.
+    /// The next message of either layer, regardless of its time.
     ///
     /// # Errors
-    /// If the peer has sent something that cannot be.
+    /// If the peer has sent an invalid message.
     pub fn poll_raw(&mut self) -> Result<Option<Raw>, Error> {
         let owner = self.incoming.owner(self.next_in, OWNER);
         if self.ended || owner & CONSUMER == 0 {
@@ -203,10 +206,10 @@ impl<L: Layer> Channel<L> {
         Ok(Some(Raw { kind, stamp: u64::from_le_bytes(stamp), header, body }))
     }
 
-    /// Sends a message as it is. False if the queue is full. After the peer's end it is dropped.
+    /// Sends a message unchanged. False if the queue is full. After the peer's end the message is dropped.
     ///
     /// # Errors
-    /// If it doesn't fit into a slot.
+    /// If the message does not fit into a slot.
     pub fn send_whole(&mut self, Raw { kind, stamp, header, body }: &Raw) -> Result<bool, Error> {
         if body.len() > self.capacity() {
             return Err(Fault::TooLarge { len: body.len(), room: self.capacity() }.of(&self.peer));
@@ -214,23 +217,23 @@ impl<L: Layer> Channel<L> {
         Ok(self.ended || self.put_stamped(*stamp, kind & !CONSUMER, header, body))
     }
 
-    /// Gives the slot back to the peer.
+    /// Returns the slot to the peer.
     fn release(&mut self, owner: u8) {
         self.incoming.give(self.next_in, OWNER, owner & !CONSUMER);
         self.next_in = (self.next_in + 1) % self.incoming.count();
     }
 
-    /// Nothing arrives before this time any more: the stamp of the latest message seen. [`SimTime::MAX`] without
-    /// synchronisation and after the peer's end.
+    /// Lower bound on the arrival times of future messages: the timestamp of the latest message seen.
+    /// [`SimTime::MAX`] without synchronisation and after the peer's end.
     pub fn horizon(&self) -> SimTime {
         if self.sync { self.horizon } else { SimTime::MAX }
     }
 
-    /// Sends a message at `at`, not before what has been sent before. False if the queue is full. After the
-    /// peer's end it is dropped.
+    /// Sends a message at `at`, or at the time of the last message sent if that is later. False if the queue
+    /// is full. After the peer's end the message is dropped.
     ///
     /// # Errors
-    /// If it doesn't fit into a slot, see [`capacity`](Self::capacity).
+    /// If the message does not fit into a slot, see [`capacity`](Self::capacity).
     pub fn send(&mut self, at: SimTime, message: &L::Sent) -> Result<bool, Error> {
         if self.ended {
             return Ok(true);
@@ -245,7 +248,8 @@ impl<L: Layer> Channel<L> {
         Ok(sent)
     }
 
-    /// When the peer must hear from us next: everything before has to be done first. [`SimTime::MAX`] if it needs not.
+    /// Time by which the peer needs the next message: all work before it must be done first. [`SimTime::MAX`]
+    /// without synchronisation.
     pub fn sync_due(&self) -> SimTime {
         match self.last_sent {
             _ if !self.sync => SimTime::MAX,
@@ -254,8 +258,8 @@ impl<L: Layer> Channel<L> {
         }
     }
 
-    /// Promises that nothing is sent before `now` any more, with a SYNC if one is due by then. False if the queue
-    /// is full.
+    /// Promises that no message is sent before `now` any more, with a SYNC if one is due by then. False if
+    /// the queue is full.
     pub fn sync(&mut self, now: SimTime) -> bool {
         if self.sync_due() > now {
             return true;
@@ -265,10 +269,10 @@ impl<L: Layer> Channel<L> {
         sent
     }
 
-    /// Tells the peer that nothing more comes. Not all simulators can bear it: SimBricks' switch, wire and packet
-    /// generator abort. False if the queue is full.
+    /// Sends TERMINATE: no further message follows. Not all simulators tolerate it: SimBricks' switch, wire
+    /// and packet generator abort. False if the queue is full.
     pub fn terminate(&mut self) -> bool {
-        // The time wraps around to the latency, so that it is due at once.
+        // The time wraps around to the latency, so that the message is due at once.
         self.put_stamped(self.latency.as_picos().wrapping_sub(1), TERMINATE, &[0; HEADER], &[])
     }
 
@@ -295,24 +299,24 @@ impl<L: Layer> Channel<L> {
         true
     }
 
-    /// Fills the next slot with a type, a stamp in picoseconds and a header as they are, to try peers out. False if the queue
-    /// is full.
+    /// Fills the next slot with a raw type, timestamp in picoseconds and header, for tests of peers. False if
+    /// the queue is full.
     pub fn send_raw(&mut self, stamp: u64, kind: u8, header: &[u8; HEADER]) -> bool {
         self.put_stamped(stamp, kind, header, &[])
     }
 
-    /// Looks whether the peer is still there: a system call, for who has waited for a while. A peer that has gone
-    /// while there is still something to poll is one only when that has been polled.
+    /// Checks that the peer still exists. This costs a system call, so call it only after a longer wait. The
+    /// end of a peer is reported only after all its messages have been polled.
     ///
     /// # Errors
-    /// If it has gone without TERMINATE. The channel has ended then.
+    /// If the peer has closed the channel without TERMINATE. The channel has then ended.
     pub fn check_peer(&mut self) -> Result<(), Error> {
         if self.ended {
             return Ok(());
         }
         let mut socket = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         let gone = poll(&mut socket, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0);
-        // In this order: what it has written before it went is there now.
+        // In this order: messages written before the end are visible now.
         if gone && self.incoming.owner(self.next_in, OWNER) & CONSUMER == 0 {
             self.end();
             return Err(Fault::Closed.of(&self.peer));
@@ -320,10 +324,10 @@ impl<L: Layer> Channel<L> {
         Ok(())
     }
 
-    /// Ends it: the peer is told nothing and heard no more.
+    /// Closes the channel without a message to the peer, and ignores further messages.
     pub fn close(&mut self) {
         self.end();
-        // It is closed for good when dropped; that it is closed already does no harm.
+        // The drop closes the socket for good; an error means that it is closed already.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }
 
@@ -338,11 +342,11 @@ impl<L: Layer> Channel<L> {
         self.watch.set_waited_for(false);
     }
 
-    /// True if the peer has ended, by TERMINATE or by going away.
+    /// True if the peer has ended, by TERMINATE or by closing the socket.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
-    /// The last stamp of a peer that has ended and synchronised; zero otherwise.
+    /// The last timestamp of a synchronised peer that has ended; zero otherwise.
     pub fn last_heard(&self) -> SimTime {
         self.last_heard
     }
@@ -350,23 +354,23 @@ impl<L: Layer> Channel<L> {
     pub fn is_synchronised(&self) -> bool {
         self.sync
     }
-    /// The longest body of a message that the peer can be sent.
+    /// Length of the longest body that the peer's slots can hold.
     pub fn capacity(&self) -> usize {
         (self.outgoing.slot_size() - SLOT_HEADER).min(usize::from(u16::MAX))
     }
-    /// Its upper layer, which knows what the peer's intro has said.
+    /// The upper layer, including the content of the peer's intro.
     pub fn layer(&self) -> &L {
         &self.layer
     }
-    /// The peer's name.
+    /// Name of the peer.
     pub fn peer(&self) -> &str {
         &self.peer
     }
-    /// Its state for other threads.
+    /// State of the channel for other threads.
     pub fn watch(&self) -> &Arc<Watch> {
         &self.watch
     }
-    /// Counts of its messages.
+    /// Message counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }

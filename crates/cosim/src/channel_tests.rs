@@ -33,7 +33,8 @@ fn sync_is_due_an_interval_after_what_was_sent_last() {
     assert_eq!((right.counts().syncs_received, right.counts().received), (1, 1));
 }
 
-/// With the interval as long as the latency, each waits for what the other does at its own horizon.
+/// With an interval as long as the latency, each end waits for a SYNC that the other sends at its own
+/// horizon.
 #[test]
 fn two_ends_that_sync_when_due_never_wait_for_each_other() {
     let (left, right) = synchronised(500);

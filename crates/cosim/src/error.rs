@@ -2,45 +2,45 @@
 
 use std::io;
 
-/// A channel that cannot be set up or go on.
+/// A failure to set up or to use a channel.
 #[derive(Debug, thiserror::Error)]
 #[error("{peer}: {fault}")]
 pub struct Error {
-    /// The peer, as it was named when the channel was set up.
+    /// Name of the peer, as given at the set-up.
     pub peer: String,
-    /// Why.
+    /// Reason of the failure.
     #[source]
     pub fault: Fault,
 }
 
-/// Why a channel cannot be set up or go on.
+/// Reason why a channel failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// Nobody connected in time.
+    /// No peer connected in time.
     #[error("nobody connected to {socket} within {seconds} s: start the simulator with this socket")]
     NobodyConnected {
-        /// The socket that was listened on.
+        /// Path of the listening socket.
         socket: String,
         /// Time waited, in seconds.
         seconds: u64,
     },
-    /// Nobody listened in time.
+    /// No peer listened in time.
     #[error("nobody listens on {socket} after {seconds} s: start the simulator with this socket")]
     NobodyListens {
-        /// The socket to connect to.
+        /// Path of the socket to connect to.
         socket: String,
         /// Time waited, in seconds.
         seconds: u64,
     },
-    /// It connected, and said nothing or too little.
+    /// The peer connected, but sent no complete intro in time.
     #[error("it sent {received} bytes of its intro within {seconds} s: is this a SimBricks simulator?")]
     NoIntro {
-        /// Bytes of its intro that came.
+        /// Number of bytes received of the intro.
         received: usize,
         /// Time waited, in seconds.
         seconds: u64,
     },
-    /// It went away before it had said enough.
+    /// The peer closed the connection before its intro was complete.
     #[error(
         "it closed the connection after {0} bytes of its intro: has it found something wrong, or crashed?"
     )]
@@ -48,53 +48,53 @@ pub enum Fault {
     /// The socket is in use.
     #[error("{0} is already in use by another program: choose another socket")]
     SocketInUse(String),
-    /// The protocol of another version.
+    /// The peer uses another version of the protocol.
     #[error("it speaks version {0} of the channel protocol, not 1")]
     Version(u64),
-    /// Another upper layer.
+    /// The peer uses another upper layer.
     #[error("it speaks {theirs} where {ours} is expected: connect ports of the same kind")]
     Layer {
-        /// The peer's.
+        /// The peer's layer.
         theirs: String,
-        /// Ours.
+        /// This end's layer.
         ours: &'static str,
     },
-    /// The peer insists on synchronisation.
+    /// The peer requires synchronisation.
     #[error("it requires synchronisation, which is off here: set sync to true")]
     SyncForced,
-    /// The peer doesn't synchronise.
+    /// The peer does not synchronise.
     #[error(
         "it does not synchronise, which is required here: start it with synchronisation, or set sync to false"
     )]
     SyncMissing,
-    /// Its intro is not valid.
+    /// The peer's intro is invalid.
     #[error("its intro is not valid: {0}")]
     Intro(String),
-    /// A message that cannot be.
+    /// The peer sent an invalid message.
     #[error("message {number} is not valid: {reason}")]
     Message {
-        /// Number of messages before it, synchronisation included.
+        /// Number of messages before it, including synchronisation.
         number: u64,
-        /// Why.
+        /// Reason why the message is invalid.
         reason: String,
     },
-    /// A message that doesn't fit into its queue.
+    /// A message does not fit into the slots of its queue.
     #[error(
         "a message of {len} bytes does not fit into the peer's slots, which hold {room}: start it with larger slots"
     )]
     TooLarge {
-        /// The message.
+        /// Length of the message in bytes.
         len: usize,
-        /// The room in a slot.
+        /// Capacity of a slot in bytes.
         room: usize,
     },
-    /// It sends without end.
+    /// The peer sends without limit.
     #[error("{0} frames of it wait: it sends, and the clock of another of its ports does not go on")]
     Flood(usize),
-    /// It has gone.
+    /// The peer closed the channel.
     #[error("it closed the channel without TERMINATE: has it ended, or crashed?")]
     Closed,
-    /// The system refused something.
+    /// A system call failed.
     #[error("{what}: {error}")]
     System {
         /// The operation that failed.

@@ -1,29 +1,30 @@
-//! Intros: what the two sides of a channel tell each other on the socket before they use the shared memory.
+//! Intros: the messages that the two sides of a channel exchange on the socket before they use the shared
+//! memory.
 
 use crate::error::Fault;
 use crate::layer::{self, Layer};
 
-/// The version of the protocol.
+/// Version of the protocol.
 pub const VERSION: u64 = 1;
-/// Flag: synchronises if the peer does.
+/// Flag: the side synchronises if the peer does.
 pub const SYNC: u64 = 1;
-/// Flag: insists on synchronisation.
+/// Flag: the side requires synchronisation.
 pub const SYNC_FORCE: u64 = 2;
-/// The most that an intro takes.
+/// Upper bound on the length of an intro.
 pub const MAX_LEN: usize = 2048;
 
-/// Bytes before the upper layer's part.
+/// Length of an intro before the upper layer's part.
 const LISTENER_LEN: usize = 80;
 const CONNECTOR_LEN: usize = 32;
-/// No slot is larger: all messages have 16-bit lengths.
+/// Upper bound on the size of a slot: all messages have 16-bit lengths.
 const MAX_SLOT: u64 = 1 << 17;
 
-/// One queue in the shared memory.
+/// A queue in the shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// From the start of the memory, in bytes.
+    /// Offset from the start of the memory, in bytes.
     pub offset: u64,
-    /// Bytes of a slot.
+    /// Size of a slot in bytes.
     pub slot_size: u64,
     /// Number of slots.
     pub slots: u64,
@@ -38,25 +39,25 @@ impl Queue {
 /// Both queues of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queues {
-    /// From the listener to the connector.
+    /// Queue from the listener to the connector.
     pub to_connector: Queue,
-    /// From the connector to the listener.
+    /// Queue from the connector to the listener.
     pub to_listener: Queue,
 }
 
 /// The intro of one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intro {
-    /// [`SYNC`] and [`SYNC_FORCE`].
+    /// Bitwise combination of [`SYNC`] and [`SYNC_FORCE`].
     pub flags: u64,
-    /// A listener's queues.
+    /// The queues, in a listener's intro.
     pub queues: Option<Queues>,
     /// The upper layer's part.
     pub upper: Vec<u8>,
 }
 
 impl Intro {
-    /// Its bytes.
+    /// Emits the intro.
     pub fn encode(&self, layer: &impl Layer) -> Vec<u8> {
         let mut words = vec![VERSION, self.flags];
         if let Some(Queues { to_connector, to_listener }) = self.queues {
@@ -68,12 +69,12 @@ impl Intro {
         words.iter().flat_map(|word| word.to_le_bytes()).chain(self.upper.iter().copied()).collect()
     }
 
-    /// The least length of an intro, of a listener or of a connector.
+    /// Length of the shortest intro of a listener or of a connector.
     pub fn least_len(of_listener: bool, layer: &impl Layer) -> usize {
         layer.peer_intro_len() + if of_listener { LISTENER_LEN } else { CONNECTOR_LEN }
     }
 
-    /// Checks version and layer of one that may not be complete yet.
+    /// Checks version and layer of an intro that may be incomplete.
     pub fn check_head(bytes: &[u8], of_listener: bool, expected: &impl Layer) -> Result<(), Fault> {
         let word = |at: usize| {
             let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
@@ -89,7 +90,7 @@ impl Intro {
         }
     }
 
-    /// Reads an intro of at least [`least_len`](Self::least_len) bytes.
+    /// Parses an intro of at least [`least_len`](Self::least_len) bytes.
     pub fn decode(bytes: &[u8], of_listener: bool, expected: &impl Layer) -> Result<Intro, Fault> {
         Intro::check_head(bytes, of_listener, expected)?;
         let mut words =

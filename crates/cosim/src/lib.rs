@@ -1,22 +1,27 @@
-//! The channel protocol of SimBricks, version 1: two simulators exchange time-stamped messages over queues in
-//! shared memory, and keep their clocks in step by what the stamps promise.
+//! The channel protocol of SimBricks, version 1: two simulators exchange timestamped messages over queues in
+//! shared memory, and synchronise their clocks by the guarantees that the timestamps imply.
 //!
 //! * [`address`]: adapter URLs, `connect:SOCKET:...` and `listen:SOCKET:MEMORY:...`
-//! * [`intro`]: what the two sides tell each other on a socket first
-//! * [`setup`]: the way from an address to a channel, without blocking; [`establish`] waits for it, within bounds
-//! * [`channel`]: sending, receiving and the promises of time, sans-IO in spirit: `now` is passed in, nothing blocks
-//! * [`layer`]: what a channel carries; [`net`]: Ethernet frames; [`requests`]: PCIe and memory; [`wire`]: any of
-//!   them
-//! * [`process`]: simulators that are started and ended here; [`turns`]: which of them run where processors are short
+//! * [`intro`]: the initial messages of the two sides on a socket
+//! * [`setup`]: establishes a channel from an address, without blocking; [`establish`] waits for it, with a
+//!   timeout
+//! * [`channel`]: sending, receiving and the guarantees of time, sans-IO in spirit: `now` is passed in, no
+//!   call blocks
+//! * [`layer`]: the content of messages; [`net`]: Ethernet frames; [`requests`]: PCIe and memory; [`wire`]:
+//!   any of them
+//! * [`process`]: simulators started and ended by this process; [`turns`]: scheduling of them on too few
+//!   processors
 //! * [`proxy`]: channels between two machines
-//! * [`wait`]: how to wait for a peer that shares processors with us; [`watch`]: who waits for whom, for other threads
+//! * [`wait`]: waiting for a peer that shares processors with this process; [`watch`]: the state of waits,
+//!   for other threads
 //!
-//! A message sent at T is stamped T + the latency that the sender gives its end. Stamps never fall, so one that has been
-//! seen bounds all that come: nothing arrives before it. This bound is the channel's [`horizon`](Channel::horizon),
-//! up to which (exclusive) its owner may go. Whoever has nothing to say sends SYNC at least every `sync_interval`.
+//! A message sent at T carries the timestamp T + the latency that the sender assigns to its end. Timestamps
+//! never decrease, so each is a lower bound on those of all later messages. This bound is the channel's
+//! [`horizon`](Channel::horizon), up to which (exclusive) its owner may advance. A side without other
+//! messages sends SYNC at least every `sync_interval`.
 //!
-//! Whatever a peer sends is checked before it is used, and a peer that breaks the protocol, dies or never comes is
-//! an [`Error`] that names it.
+//! All input from a peer is checked before it is used. A peer that breaks the protocol, dies or never
+//! connects causes an [`Error`] that names it.
 #![forbid(unsafe_code)]
 
 pub mod address;

@@ -1,8 +1,8 @@
-//! The network layer: Ethernet frames without their check sequence.
+//! Network layer: Ethernet frames without their frame check sequence.
 
 use crate::layer::{HEADER, Layer};
 
-/// The type of the layer's only message.
+/// Type of the layer's only message.
 const PACKET: u8 = 0x40;
 
 /// The network layer.
@@ -12,9 +12,9 @@ pub struct Net;
 /// An Ethernet frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// A number that some simulators use to tell ports apart; mostly 0.
+    /// Port number that some simulators use to distinguish ports; usually 0.
     pub port: u8,
-    /// From the destination's address to the end of the payload.
+    /// The frame from the destination address to the end of the payload.
     pub bytes: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ impl Layer for Net {
         Ok(Frame { port: header[2], bytes: body })
     }
     fn encode<'m>(&mut self, frame: &'m Frame, header: &mut [u8; HEADER]) -> (u8, &'m [u8]) {
-        // What doesn't fit into the field doesn't fit into a slot either: `Channel::capacity`.
+        // A frame that exceeds the length field exceeds the slot as well: `Channel::capacity`.
         header[..2].copy_from_slice(&(frame.bytes.len() as u16).to_le_bytes());
         header[2] = frame.port;
         (PACKET, &frame.bytes)

@@ -1,4 +1,4 @@
-//! Simulators that are started here.
+//! Simulators started by this process.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Time that a simulator has to end by itself when its channels are closed, then after SIGINT and after SIGTERM.
+/// Time that a simulator has to exit after its channels are closed, then after SIGINT and after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -25,13 +25,13 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// The working directory.
     pub directory: PathBuf,
-    /// Where its output goes.
+    /// Destination of its standard output.
     pub stdout: File,
-    /// Where its messages go.
+    /// Destination of its standard error.
     pub stderr: File,
 }
 
-/// A simulator that has been started, in a process group of its own: Ctrl-C does not reach it.
+/// A running simulator, in a process group of its own: Ctrl-C does not reach it.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -39,14 +39,15 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it.
+    /// Starts the simulator.
     ///
     /// # Errors
-    /// If there is no such program, or none can be started.
+    /// If the program does not exist or cannot be started.
     pub fn start(launch: Launch) -> Result<Running> {
         let (program, arguments) = launch.command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
-        // A simulator that is another Belljar is no rank of this run, whatever a launcher has put into the environment.
+        // Another Belljar among the simulators is not a rank of this run, regardless of a launcher's
+        // environment variables.
         command.env("BELLJAR_NO_RANKS", "1");
         command.args(arguments).envs(launch.environment).current_dir(launch.directory).process_group(0);
         command.stdin(Stdio::null()).stdout(launch.stdout).stderr(launch.stderr);
@@ -69,28 +70,28 @@ impl Running {
         self.ended
     }
 
-    /// Its process id.
+    /// Process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a signal to it and to what it has started, if it is still there.
+    /// Sends a signal to the simulator's process group, if it is still running.
     pub fn signal(&self, signal: Signal) {
-        // It has not been waited for: its number is nobody else's.
+        // Not reaped yet, so the id has not been reused.
         if let Some(group) = Pid::from_raw(self.id().cast_signed()).filter(|_| self.ended.is_none()) {
             let _ = kill_process_group(group, signal);
         }
     }
 
-    /// Puts it on these processors, if it may be.
+    /// Restricts the simulator to these processors, if permitted.
     pub fn place(&self, cpus: &CpuSet) {
         let process = Pid::from_raw(self.id().cast_signed()).filter(|_| self.ended.is_none());
         let _ = process.map(|process| sched_setaffinity(Some(process), cpus));
     }
 }
 
-/// Ends simulators whose channels have been closed, all at once: each may end by itself, then is asked to, at last
-/// made to.
+/// Ends simulators whose channels have been closed, all at once: each gets time to exit by itself, then
+/// SIGINT, SIGTERM and finally SIGKILL.
 pub fn end(mut all: Vec<impl DerefMut<Target = Running>>) {
     for signal in [None, Some(Signal::INT), Some(Signal::TERM), Some(Signal::KILL)] {
         all.retain_mut(|running| running.ended().is_none());
@@ -124,7 +125,7 @@ mod tests {
 
     fn start(script: &str, stdout: File) -> Running {
         Running::start(Launch {
-            // Tests that run in the background of a script have it ignored, which no shell can trap.
+            // A script's background jobs inherit an ignored SIGINT, which no shell can trap.
             command: ["env", "--default-signal=INT", "sh", "-c", script].map(OsString::from).to_vec(),
             environment: vec![("STATUS".into(), "7".into())],
             directory: "/".into(),
@@ -144,10 +145,10 @@ mod tests {
     #[test]
     fn what_does_not_end_by_itself_is_told_to() {
         let said = std::env::temp_dir().join(format!("belljar-cosim-{}", std::process::id()));
-        // What ends it later is nothing to it: it has that time too, on a busy machine.
+        // The script ignores the later SIGTERM: on a busy machine it has that time as well.
         let script = "trap '' TERM; trap 'exit 3' INT; echo ready; while :; do sleep 0.05; done";
         let mut running = start(script, File::create(&said).unwrap());
-        // Until its trap is set.
+        // Wait until its trap is set.
         while std::fs::metadata(&said).unwrap().len() == 0 {
             assert_eq!(running.ends_within(Duration::from_millis(20)), None);
         }

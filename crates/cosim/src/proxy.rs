@@ -1,8 +1,9 @@
-//! Proxy: carries channels over a byte stream, so that simulators on two machines have channels with each other.
+//! Proxy: carries channels over a byte stream between simulators on two machines.
 //!
-//! Two proxies stand between the two simulators, each at the end of a channel that is established as usual. What one receives, the other sends
-//! with the same stamp: nothing of simulated time is added, and the two simulators keep in step with each other, not with the
-//! proxies. Of SYNCs in a row only the last one is carried.
+//! Two proxies connect the two simulators, each at the end of an ordinary channel. A proxy sends each message
+//! received by the other with the same timestamp: the proxies add no simulated latency, and the two
+//! simulators synchronise with each other, not with the proxies. Of consecutive SYNCs only the last one is
+//! carried.
 //!
 //! ```text
 //! hello    "belljar channel 1\n", then u8 number of channels, u8 1 if they synchronise
@@ -22,18 +23,18 @@ use std::net::TcpStream;
 
 const HELLO: &[u8] = b"belljar channel 1\n";
 const GONE: u8 = 0xff;
-/// Bytes of a message without a body, and with the header of one.
+/// Length of a message without a body, and of the header of one with a body.
 const SHORT: usize = 10;
 const LONG: usize = SHORT + HEADER + 4;
-/// No body is longer: lengths of frames have 16 bits.
+/// Upper bound on the length of a body: lengths of frames have 16 bits.
 const MOST: usize = 1 << 16;
-/// Bytes that wait for the other proxy; channels are not read while there are more.
+/// Upper bound on the bytes queued for the other proxy; above it, channels are not read.
 const ENOUGH: usize = 1 << 20;
 
-/// Carries the channels until all their simulators or the other proxy have gone.
+/// Carries the channels until all their simulators or the other proxy have ended.
 ///
 /// # Errors
-/// If a simulator breaks the protocol, the other proxy does, or the stream fails.
+/// If a simulator or the other proxy breaks the protocol, or the stream fails.
 pub fn run(mut channels: Vec<Channel<Net>>, stream: TcpStream) -> Result<(), Error> {
     let mut far = Far::new(stream, &channels)?;
     let mut gone = vec![false; channels.len()];
@@ -79,12 +80,12 @@ pub fn run(mut channels: Vec<Channel<Net>>, stream: TcpStream) -> Result<(), Err
     }
 }
 
-/// The way to the other proxy.
+/// Connection to the other proxy.
 struct Far {
     stream: TcpStream,
     name: String,
     outgoing: Vec<u8>,
-    /// Where the SYNC begins that was put last, if nothing was after it, by channel.
+    /// Channel and offset of the last queued SYNC, if no message follows it.
     last_sync: Option<(usize, usize)>,
     incoming: Vec<u8>,
     arrived: VecDeque<(usize, Raw)>,
@@ -92,7 +93,7 @@ struct Far {
 }
 
 impl Far {
-    /// Says hello, and waits for the other's.
+    /// Sends hello, and waits for the other proxy's.
     fn new(mut stream: TcpStream, channels: &[Channel<Net>]) -> Result<Far, Error> {
         let name =
             stream.peer_addr().map_or_else(|_| "the other proxy".into(), |peer| format!("proxy {peer}"));
@@ -154,7 +155,7 @@ impl Far {
         }
     }
 
-    /// Writes what the stream takes; true if it took something.
+    /// Writes to the stream without blocking; true if it accepted bytes.
     fn flush(&mut self) -> Result<bool, Error> {
         if self.outgoing.is_empty() {
             return Ok(false);
@@ -169,7 +170,7 @@ impl Far {
         }
     }
 
-    /// Reads what has come; true if something has.
+    /// Reads from the stream without blocking; true if bytes or messages arrived.
     fn receive(&mut self) -> Result<bool, Error> {
         if self.incoming.len() > ENOUGH {
             return Ok(false);
@@ -188,7 +189,7 @@ impl Far {
         Ok(at > 0)
     }
 
-    /// Takes the message that begins at `at` if all of it is there; its length.
+    /// Parses the message at `at` if it is complete; returns its length.
     fn parse(&mut self, at: usize) -> Result<Option<usize>, Error> {
         let bytes = &self.incoming[at..];
         let word = |from: usize| u64::from_le_bytes(bytes[from..from + 8].try_into().unwrap_or_default());
@@ -217,7 +218,7 @@ impl Far {
         Ok(Some(length))
     }
 
-    /// Nothing now, the end, or a failure.
+    /// Classifies an I/O error: would block, end of the connection, or failure.
     fn look_at(&mut self, error: std::io::Error) -> Result<bool, Error> {
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(false),

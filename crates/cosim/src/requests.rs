@@ -1,14 +1,14 @@
-//! The layers of requests and answers: PCIe between a host and a device, and memory.
+//! Layers of requests and completions: PCIe between a host and a device, and memory.
 //!
-//! An answer with data does not say how long it is. So each end keeps the reads that it has sent, and takes an answer only to one of
-//! them.
+//! A read completion does not contain its length. Each end therefore records the reads that it has sent, and
+//! accepts completions for these only.
 
 use crate::layer::{HEADER, Layer};
 use belljar_base::Map;
 use belljar_pci::transaction::BodyLen;
 use belljar_pci::{Codec, DeviceInfo, FromMemory, ToDevice, ToHost, ToMemory};
 
-/// The reads that have no answer yet, by their numbers.
+/// Outstanding reads: their lengths by request id.
 #[derive(Clone, Debug, Default)]
 pub struct Outstanding(Map<u64, u16>);
 
@@ -67,7 +67,7 @@ macro_rules! end {
     };
 }
 
-/// The host's end of PCIe.
+/// Host end of PCIe.
 #[derive(Clone, Debug, Default)]
 pub struct PcieHost {
     outstanding: Outstanding,
@@ -75,7 +75,7 @@ pub struct PcieHost {
 }
 
 impl PcieHost {
-    /// What the device says of itself.
+    /// The device's description from its intro.
     pub fn device(&self) -> &DeviceInfo {
         &self.device
     }
@@ -104,7 +104,7 @@ end!(PcieHost, ToHost, ToDevice, PCIE, {
     }
 });
 
-/// The device's end of PCIe.
+/// Device end of PCIe.
 #[derive(Clone, Debug, Default)]
 pub struct PcieDevice {
     outstanding: Outstanding,
@@ -112,7 +112,7 @@ pub struct PcieDevice {
 }
 
 impl PcieDevice {
-    /// The end of such a device.
+    /// The end of the described device.
     pub fn new(device: DeviceInfo) -> PcieDevice {
         PcieDevice { device, ..PcieDevice::default() }
     }
@@ -140,7 +140,7 @@ end!(PcieDevice, ToDevice, ToHost, PCIE, {
     }
 });
 
-/// The host's end of a memory.
+/// Host end of a memory channel.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryHost {
     outstanding: Outstanding,
@@ -154,7 +154,7 @@ impl MemoryHost {
 
 end!(MemoryHost, FromMemory, ToMemory, MEMORY, {});
 
-/// The memory's end.
+/// Memory end of a memory channel.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDevice {
     outstanding: Outstanding,

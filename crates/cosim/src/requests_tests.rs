@@ -1,4 +1,4 @@
-//! PCIe and memory over channels, in both roles, and before peers that do what they should not.
+//! PCIe and memory over channels, in both roles, and with peers that break the protocol.
 
 use crate::testing::{at, parameters, socket};
 use crate::*;
@@ -18,7 +18,7 @@ fn pair<A: Layer, B: Layer>(role: Role, first: A, second: B) -> Result<(Channel<
     let path = socket();
     let parameters = |role| Parameters { slot_size: 9_088, ..parameters(role, &path, 500) };
     let other = if role == Role::Listen { Role::Connect } else { Role::Listen };
-    // A listener comes first.
+    // The listener must exist first.
     let (mut one, mut two);
     if role == Role::Listen {
         one = Setup::with(parameters(role), first)?;
@@ -135,7 +135,7 @@ fn what_a_peer_must_not_send_ends_the_channel_with_one_message() {
     }
 }
 
-/// Sends messages drawn at random; the other end takes each one or ends with an error.
+/// Sends random messages; the other end accepts each one or ends with an error.
 fn shower<A: Layer, B: Layer>(
     make: impl Fn() -> Result<(Channel<A>, Channel<B>), Error>,
     name: &str,
@@ -179,7 +179,7 @@ fn messages_drawn_at_random_are_taken_or_refused() {
         assert!(counts.iter().all(|[_, refused]| *refused > 0), "{counts:?}");
         assert!(counts.iter().map(|[taken, _]| taken).sum::<u32>() > 30, "{counts:?}");
     }
-    // Peers that end at any point are noticed.
+    // The end of a peer is detected at any time.
     let (host, mut dev) = pair(Role::Listen, PcieHost::default(), PcieDevice::new(device())).unwrap();
     drop(host);
     std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! From an address to a channel.
+//! Set-up of a channel from an address.
 
 use crate::address::Role;
 use crate::channel::{Channel, Ends};
@@ -24,42 +24,43 @@ use std::time::Duration;
 /// Synchronisation of the clocks of a channel's two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
-    /// No; a peer that insists on it is an error.
+    /// No synchronisation; a peer that requires it is an error.
     Off,
-    /// If the peer offers it.
+    /// Synchronisation if the peer offers it.
     Optional,
-    /// Yes; a peer that doesn't offer it is an error.
+    /// Synchronisation; a peer that does not offer it is an error.
     Required,
 }
 
-/// One end of a channel to be.
+/// Parameters of one end of a future channel.
 #[derive(Clone, Debug)]
 pub struct Parameters {
     /// The peer's name in errors.
     pub peer: String,
-    /// Its role.
+    /// Role in the set-up.
     pub role: Role,
-    /// The path of the socket.
+    /// Path of the socket.
     pub socket: PathBuf,
     /// Synchronisation of this end.
     pub sync: SyncMode,
-    /// Latency that is added to the time of each message sent. Not zero.
+    /// Latency added to the time of each message sent. Not zero.
     pub latency: SimDuration,
-    /// The most that passes without a message; at most the latency.
+    /// Longest time without a message; at most the latency.
     pub sync_interval: SimDuration,
-    /// A listener's slots, in bytes, their header of 64 included.
+    /// Size of a listener's slots in bytes, including their header of 64.
     pub slot_size: usize,
-    /// A listener's slots each way.
+    /// Number of a listener's slots in each direction.
     pub slots: usize,
 }
 
 impl Parameters {
-    /// An end that synchronises if the peer does, with the usual 500 ns and queues of the usual size.
+    /// An end that synchronises if the peer does, with the default latency of 500 ns and queues of the
+    /// default size.
     pub fn new<L: Layer + Default>(peer: &str, role: Role, socket: impl Into<PathBuf>) -> Parameters {
         Parameters::of(&L::default(), peer, role, socket)
     }
 
-    /// The same for a layer that is not always the same.
+    /// The same for a layer without a default value.
     pub fn of(layer: &impl Layer, peer: &str, role: Role, socket: impl Into<PathBuf>) -> Parameters {
         let usual = SimDuration::from_nanos(500);
         Parameters {
@@ -76,28 +77,28 @@ impl Parameters {
 }
 
 enum State {
-    /// Nobody listens yet.
+    /// No peer listens yet.
     Connecting,
-    /// Nobody has connected yet.
+    /// No peer has connected yet.
     Listening(UnixListener),
-    /// Our intro has been sent.
+    /// This end's intro has been sent.
     Greeting { socket: UnixStream, received: Vec<u8>, memory: Option<OwnedFd> },
-    /// The channel has been handed out.
+    /// The channel has been returned.
     Done,
 }
 
-/// A channel that is being set up. [`advance`](Setup::advance) it until the channel is there.
+/// A channel set-up in progress. Call [`advance`](Setup::advance) until it returns the channel.
 pub struct Setup<L> {
     parameters: Parameters,
     state: State,
-    /// A listener's memory.
+    /// A listener's shared memory.
     region: Option<Arc<Region>>,
-    /// Ours, until the channel takes it.
+    /// This end's layer, until the channel takes it.
     layer: Option<L>,
 }
 
 impl<L: Layer> Setup<L> {
-    /// Begins; a listener's socket is there from then on.
+    /// Starts the set-up; a listener's socket exists from then on.
     pub fn new(parameters: Parameters) -> Result<Setup<L>, Error>
     where
         L: Default,
@@ -105,7 +106,7 @@ impl<L: Layer> Setup<L> {
         Setup::with(parameters, L::default())
     }
 
-    /// The same with a layer that has something to say of itself.
+    /// The same with an initialised layer.
     pub fn with(parameters: Parameters, layer: L) -> Result<Setup<L>, Error> {
         match Setup::<L>::begin(&parameters) {
             Ok((state, region)) => Ok(Setup { parameters, state, region, layer: Some(layer) }),
@@ -127,10 +128,11 @@ impl<L: Layer> Setup<L> {
         Ok((State::Listening(listen(&parameters.socket)?), Some(Arc::new(region))))
     }
 
-    /// Goes as far as the peer lets it. Never blocks; the channel once it is there.
+    /// Advances the set-up as far as the peer allows. Never blocks; returns the channel once it is
+    /// established.
     ///
     /// # Errors
-    /// If it will never be there.
+    /// If the set-up has failed.
     pub fn advance(&mut self) -> Result<Option<Channel<L>>, Error> {
         self.step().map_err(|fault| fault.of(&self.parameters.peer))
     }
@@ -153,7 +155,7 @@ impl<L: Layer> Setup<L> {
             let intro = self.own_intro(layer).encode(layer);
             let memory = self.region.as_ref().map(|region| region.file());
             match send(&socket, &intro, memory) {
-                // It has gone already: what it said before tells more.
+                // The peer has closed the connection: its earlier messages are more informative.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
                 sent => sent.map_err(|error| Fault::system("sending the intro", error))?,
             }
@@ -168,7 +170,7 @@ impl<L: Layer> Setup<L> {
                 Ok(_) if received.len() < least => continue,
                 Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // One of another layer may be shorter, and complete.
+                    // The intro of another layer may be complete though shorter.
                     return Intro::check_head(received, !listens, layer).map(|()| None);
                 }
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => {
@@ -185,7 +187,7 @@ impl<L: Layer> Setup<L> {
         self.finish(intro, socket, memory).map(Some)
     }
 
-    /// The peer's socket, if the peer has just come.
+    /// The connection to the peer, if it has just been established.
     fn reach(&mut self) -> Result<Option<UnixStream>, Fault> {
         match &self.state {
             State::Connecting => match connect(&self.parameters.socket) {
@@ -197,7 +199,7 @@ impl<L: Layer> Setup<L> {
             },
             State::Listening(listener) => match listener.accept() {
                 Ok((socket, _)) => {
-                    // Nobody else is to find it; that it is gone already does no harm.
+                    // Prevents further connections; an error means that it is gone already.
                     let _ = fs::remove_file(&self.parameters.socket);
                     Ok(Some(socket))
                 }
@@ -255,7 +257,7 @@ impl<L: Layer> Setup<L> {
         Ok(Ends { incoming, outgoing, socket, sync })
     }
 
-    /// The error to report if the set-up is not complete after `seconds`.
+    /// The error for a set-up that is incomplete after `seconds`.
     pub fn late(&self, seconds: u64) -> Error {
         let socket = self.parameters.socket.display().to_string();
         let fault = match &self.state {
@@ -279,20 +281,20 @@ impl<L: Layer> Setup<L> {
 impl<L> Drop for Setup<L> {
     fn drop(&mut self) {
         if matches!(self.state, State::Listening(_)) {
-            // It may be gone already.
+            // It may have been removed already.
             let _ = fs::remove_file(&self.parameters.socket);
         }
     }
 }
 
-/// Interval at which [`establish`] looks again where the system cannot wake it.
+/// Interval at which [`establish`] retries when no descriptor can wake it.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Sets channels up, all at once: peers differ in the order in which they want theirs. Asks `go_on` again and again whether
-/// it is worth waiting.
+/// Sets up several channels concurrently: peers connect in different orders. Calls `go_on` repeatedly to
+/// check whether waiting still makes sense.
 ///
 /// # Errors
-/// Those of the first one that fails, that of `go_on`, or if one of them is not there after `patience`.
+/// The first error of a set-up or of `go_on`, or a timeout if a channel is not established within `patience`.
 pub fn establish<L: Layer, E: From<Error>>(
     mut setups: Vec<Setup<L>>,
     patience: Duration,
@@ -315,14 +317,15 @@ pub fn establish<L: Layer, E: From<Error>>(
         let mut watched: Vec<PollFd<'_>> =
             watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
-        // Early returns are for progress, of which there is so much as an intro has bytes: only the others take time.
+        // Early returns mean progress, of which there is at most as much as an intro has bytes: only timeouts
+        // count as time.
         if !poll(&mut watched, Some(&timeout)).is_ok_and(|ready| ready > 0) {
             waited += LOOK;
         }
     }
 }
 
-/// A socket to listen on. One that a program has left that no longer runs makes way.
+/// A listening socket. A stale socket of a program that no longer runs is replaced.
 fn listen(path: &Path) -> Result<UnixListener, Fault> {
     let bind = || with_socket_path(path, |path| UnixListener::bind(path));
     let listener = match bind() {
@@ -354,7 +357,7 @@ fn send(socket: &UnixStream, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> std:
     if sent == bytes.len() { Ok(()) } else { Err(ErrorKind::WriteZero.into()) }
 }
 
-/// Appends what has come to `received`, up to [`MAX_LEN`] in all; keeps the last file that came with it.
+/// Appends received bytes to `received`, up to [`MAX_LEN`] in all; keeps the last file received with them.
 fn receive(
     socket: &UnixStream,
     received: &mut Vec<u8>,

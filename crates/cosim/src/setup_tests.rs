@@ -1,4 +1,4 @@
-//! Peers that come late, say what cannot be or go away.
+//! Peers that connect late, send invalid intros or close the connection.
 
 use crate::intro::{Intro, Queue, Queues};
 use crate::testing::{SocketPath, at, eventually, frame, parameters, socket, synchronised};
@@ -17,7 +17,7 @@ fn establish_one(parameters: Parameters, patience: u64) -> Result<Channel<Net>, 
     made.map(|mut channels| channels.remove(0))
 }
 
-/// The result at a listener whose peer sends `intro` and then stays, or closes the connection.
+/// The result of a listener whose peer sends `intro` and then stays, or closes the connection.
 fn told(intro: &[u8], stays: bool) -> Result<Channel<Net>, Error> {
     let path = socket();
     let mut setup = Setup::<Net>::new(parameters(Role::Listen, &path, 500)).unwrap();
@@ -105,7 +105,7 @@ fn a_socket_that_a_dead_program_left_makes_way_and_one_in_use_does_not() {
     drop(setup);
 }
 
-/// Answers a connector as a listener would, with these queues in this memory.
+/// Replies to a connector as a listener would, with these queues in this memory.
 fn listen_with(path: &SocketPath, queues: Queues, memory: Option<&Region>) -> Result<Channel<Net>, Error> {
     let listener = UnixListener::bind(&path.0).unwrap();
     let mut setup = Setup::<Net>::new(parameters(Role::Connect, path, 500)).unwrap();
@@ -151,7 +151,7 @@ fn garbage(stream: &mut Stream, len: u64) -> Vec<u8> {
     (0..len).map(|_| stream.below(256) as u8).collect()
 }
 
-/// Whatever comes on the socket or in the slots, there is a channel, a message to say why not, or more to wait for.
+/// For any content of the socket or the slots, the result is a channel, an error, or a need for more input.
 #[test]
 fn garbage_makes_no_panic_and_no_endless_loop() {
     let mut stream = Seed(7).stream(&["garbage"]);

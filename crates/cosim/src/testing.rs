@@ -1,4 +1,4 @@
-//! Pairs of channels, and sockets of their own, for tests.
+//! Pairs of channels, and unique sockets, for tests.
 
 use crate::*;
 use belljar_base::{SimDuration, SimTime};
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A path that no other test uses, gone when dropped.
+/// A path that no other test uses, removed when dropped.
 pub struct SocketPath(pub PathBuf);
 
 pub fn socket() -> SocketPath {
@@ -27,7 +27,7 @@ pub fn parameters(role: Role, path: &SocketPath, latency: u64) -> Parameters {
     Parameters { sync: SyncMode::Required, latency, sync_interval: latency, slots: 8, ..parameters }
 }
 
-/// Both ends of a channel: the listener's first.
+/// Both ends of a channel, the listener's first.
 pub fn pair(listener: Parameters, connector: Parameters) -> Result<(Channel<Net>, Channel<Net>), Error> {
     let setups = vec![Setup::new(listener)?, Setup::new(connector)?];
     let mut ends = establish::<Net, Error>(setups, Duration::from_secs(120), || Ok(()))?;
@@ -49,7 +49,7 @@ pub fn frame(byte: u8, len: usize) -> Frame {
     Frame { port: 0, bytes: vec![byte; len] }
 }
 
-/// Waits for `look` to give something, for as long as a test may take.
+/// Waits for `look` to return a value, as long as a test may take.
 pub fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let mut backoff = Backoff::default();
     for _ in 0..300_000 {

@@ -1,14 +1,16 @@
-//! Turns: which of the started simulators run while there are fewer processors than programs that spin.
+//! Turns: scheduling of the started simulators when there are fewer processors than spinning programs.
 //!
-//! SimBricks' simulators wait by spinning. If more of them run than there are processors, a peer that could go on gets a
-//! processor only when the scheduler's tick takes it from one that spins, which is every 4 ms at 250 Hz: three of them on two processors make
-//! some 100 rounds a second. A shorter slice of the scheduler (`sched_setattr`) does not help, since slices end at ticks. So a
-//! simulator runs only while it is waited for: it is stopped (SIGSTOP) once its horizon is where it has to be, and another one is
-//! continued (SIGCONT) in its place. A turn takes some 30 us.
+//! SimBricks' simulators wait by spinning. If more of them run than there are processors, a peer that could
+//! advance gets a processor only when the scheduler's tick preempts a spinning one, every 4 ms at 250 Hz:
+//! three of them on two processors achieve some 100 rounds per second. A shorter time slice (`sched_setattr`)
+//! does not help, since slices end at ticks. Therefore a simulator runs only while another one waits for it:
+//! it is stopped (SIGSTOP) once its horizon is where it has to be, and another one is continued (SIGCONT)
+//! instead. A turn takes some 30 us.
 //!
-//! Places lie on processors of their own, since the worker that waits spins as well. Simulators that need long to answer are
-//! better off side by side, so if no turn has ended for a while, one more runs than there are places, on any processor: the worker sleeps
-//! by then. Nothing that is simulated depends on whose turn it is.
+//! The processors for turns exclude that of the worker, which spins as well while it waits. Simulators that
+//! take long to respond are better run concurrently. So if no turn has ended for a while, one simulator more
+//! is run than there are processors for turns, on any processor: the worker sleeps by then. The simulated
+//! results do not depend on the order of turns.
 
 use crate::process::Running;
 use rustix::process::Signal;
@@ -16,24 +18,24 @@ use rustix::thread::CpuSet;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Looks in vain of each simulator in the queue until one more runs than there are places.
+/// Number of unsuccessful polls for each queued simulator after which one simulator more is run.
 const PATIENCE: usize = 300;
 
-/// The processors that simulators take turns on.
+/// The processors on which simulators take turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// Simulators that run at once.
+    /// Number of simulators that run concurrently.
     pub count: usize,
-    /// Their processors.
+    /// Processors reserved for them.
     pub apart: Vec<usize>,
     /// All processors.
     pub all: Vec<usize>,
 }
 
-/// A simulator's process, shared with who ends it.
+/// A simulator's process, shared with the code that ends it.
 pub type Shared = Arc<Mutex<Running>>;
 
-/// The simulators that take turns.
+/// Scheduler of the simulators that take turns.
 #[derive(Debug)]
 pub struct Turns {
     places: Places,
@@ -45,16 +47,16 @@ struct State {
     programs: Vec<Program>,
     queue: VecDeque<usize>,
     running: usize,
-    /// Looks in vain of those in the queue since the last turn began or ended.
+    /// Number of unsuccessful polls of queued simulators since the last turn began or ended.
     looks: usize,
     over: bool,
 }
 
-/// Processes that run together, since they wait for each other.
+/// Processes that run together because they wait for each other.
 #[derive(Debug)]
 struct Program {
     processes: Vec<Shared>,
-    /// Number of those that wait for it.
+    /// Number of turns that currently need the program.
     needs: usize,
     runs: bool,
     /// True if it may use all processors.
@@ -62,12 +64,13 @@ struct Program {
 }
 
 impl Turns {
-    /// Turns on these places.
+    /// A scheduler for these processors.
     pub fn new(places: Places) -> Arc<Turns> {
         Arc::new(Turns { places, state: Mutex::default() })
     }
 
-    /// Adds processes that wait for each other, and stops them until they are needed; their number for [`Turn::new`].
+    /// Adds processes that wait for each other, and stops them until they are needed; returns their index for
+    /// [`Turn::new`].
     pub fn add(&self, processes: Vec<Shared>) -> usize {
         let mut state = self.state();
         let mut program = Program { processes, needs: 0, runs: true, wide: true };
@@ -78,7 +81,7 @@ impl Turns {
         state.programs.len() - 1
     }
 
-    /// Lets all of them run from now on.
+    /// Continues all simulators and ends the scheduling.
     pub fn end(&self) {
         let mut state = self.state();
         state.over = true;
@@ -114,12 +117,13 @@ impl Program {
 }
 
 impl State {
-    /// Gives places to those that have waited longest, and one more if `beyond`.
+    /// Runs the simulators that have waited longest on free processors, and one more if `beyond`.
     fn fill(&mut self, places: &Places, mut beyond: bool) {
         while !self.over && (self.running < places.count || beyond) {
             let Some(next) = self.queue.pop_front() else { return };
             let program = &mut self.programs[next];
-            // Those that wait for each other would, on too few processors, take turns by the scheduler's slices.
+            // On too few processors, processes that wait for each other would alternate by the scheduler's
+            // time slices.
             let many = program.processes.len() > places.apart.len();
             program.widen(many || self.running >= places.count, places);
             program.signal(Signal::CONT);
@@ -130,9 +134,10 @@ impl State {
     }
 }
 
-/// A simulator's part in the turns.
+/// A simulator's handle on the turns.
 ///
-/// [`needs`](Self::needs) whenever it is looked for in vain, [`done`](Self::done) when it has gone far enough.
+/// Call [`needs`](Self::needs) after each unsuccessful poll of the simulator, [`done`](Self::done) when it
+/// has advanced far enough.
 #[derive(Debug)]
 pub struct Turn {
     turns: Arc<Turns>,
@@ -142,12 +147,12 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// That of a simulator in the processes that [`Turns::add`] gave the number of.
+    /// The handle of a simulator in the processes with this index from [`Turns::add`].
     pub fn new(turns: Arc<Turns>, program: usize) -> Turn {
         Turn { turns, program, needs: false, runs: false }
     }
 
-    /// It is waited for.
+    /// Requests a turn: another simulator or the worker waits for this one.
     pub fn needs(&mut self) {
         if self.runs {
             return;
@@ -168,7 +173,7 @@ impl Turn {
         self.runs = state.programs[self.program].runs;
     }
 
-    /// It has gone as far as is needed now.
+    /// Ends the turn: the simulator has advanced far enough for now.
     pub fn done(&mut self) {
         if !std::mem::take(&mut self.needs) {
             return;
@@ -191,7 +196,7 @@ impl Turn {
         state.fill(&self.turns.places, false);
     }
 
-    /// Lets it run from now on: it has closed its channels, and ends.
+    /// Continues the simulator for good: it has closed its channels, and exits.
     pub fn leave(&mut self) {
         self.done();
         self.turns.state().programs[self.program].signal(Signal::CONT);
@@ -218,7 +223,7 @@ mod tests {
         Arc::new(Mutex::new(Running::start(launch).unwrap()))
     }
 
-    /// True if Linux says so of the process, within what a test may take.
+    /// True if Linux reports this state of the process within the time limit of a test.
     fn becomes(process: &Shared, stopped: bool) -> bool {
         let id = process.lock().unwrap().id();
         for _ in 0..60_000 {
@@ -242,7 +247,7 @@ mod tests {
         assert!(becomes(&all[0], false) && becomes(&all[1], true) && becomes(&all[2], true));
         each[0].done();
         assert!(becomes(&all[0], true) && becomes(&all[1], false) && becomes(&all[2], true));
-        // The first comes again, behind the third.
+        // The first one is queued again, behind the third.
         each[0].needs();
         each[1].done();
         assert!(becomes(&all[2], false) && becomes(&all[0], true) && becomes(&all[1], true));

@@ -1,38 +1,39 @@
-//! Waiting for a peer: with a processor of its own, it answers within a microsecond; without one, it needs ours.
+//! Waiting for a peer: one with a processor of its own responds within a microsecond; otherwise it needs this
+//! process's.
 
 use std::hint;
 use std::thread;
 use std::time::Duration;
 
-/// Turns of spinning, some 3 us.
+/// Number of spins, some 3 us.
 const SPINS: u32 = 100;
-/// Then so many times a processor is offered to others.
+/// Number of yields after the spins.
 const YIELDS: u32 = 200;
-/// Then sleeps, from the first length up to the last.
+/// Sleeps after the yields, from the first duration up to the last.
 const FIRST_SLEEP: Duration = Duration::from_micros(20);
 const LAST_SLEEP: Duration = Duration::from_millis(1);
 
-/// Sleeps for as long as something is to happen in another program that takes milliseconds; how long that is.
+/// Sleeps for a few milliseconds, the time that an action of another program may take; returns the duration.
 pub fn moment() -> Duration {
     const MOMENT: Duration = Duration::from_millis(5);
     thread::sleep(MOMENT);
     MOMENT
 }
 
-/// Back-off of a wait: the longer it has lasted, the longer each turn.
+/// Back-off of a wait: each step takes longer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {
     turns: u32,
 }
 
 impl Backoff {
-    /// There was progress.
+    /// Records progress: the next wait is short again.
     pub fn reset(&mut self) {
         self.turns = 0;
     }
 
-    /// Waits a little, the longer the more often it is called without progress: spins first, then yields the processor,
-    /// then sleeps. True if it is time to see whether the peer is still there.
+    /// Waits, longer with each call without progress: spins first, then yields the processor, then sleeps.
+    /// True if it is time to check that the peer still exists.
     pub fn wait(&mut self) -> bool {
         self.turns = self.turns.saturating_add(1);
         match self.turns {

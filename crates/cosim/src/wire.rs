@@ -1,20 +1,21 @@
-//! Any of the layers, where which one it is says an experiment: messages are bytes.
+//! Any of the layers, selected by the experiment: messages are bytes.
 
 use crate::layer::{HEADER, Layer};
 use crate::net::{Frame, Net};
 use crate::requests::{MemoryDevice, PcieDevice, PcieHost};
 use belljar_pci::{Codec, DeviceInfo, ToDevice, ToHost, ToMemory};
 
-/// An end of a channel of one layer or another. A message of [`Net`] is its frame; one of PCIe or memory is as [`Codec::to_bytes`] writes it.
+/// An end of a channel of any layer. A message of [`Net`] is its frame; one of PCIe or memory has the format
+/// of [`Codec::to_bytes`].
 #[derive(Clone, Debug)]
 pub enum Wire {
     /// Ethernet.
     Net(Net),
-    /// The host's end of PCIe.
+    /// Host end of PCIe.
     PcieHost(PcieHost),
-    /// The device's end of PCIe.
+    /// Device end of PCIe.
     PcieDevice(PcieDevice),
-    /// The memory's end of a memory channel.
+    /// Memory end of a memory channel.
     MemoryDevice(MemoryDevice),
 }
 
@@ -102,11 +103,11 @@ impl Layer for Wire {
     }
     fn encode<'m>(&mut self, message: &'m Vec<u8>, header: &mut [u8; HEADER]) -> (u8, &'m [u8]) {
         if let Wire::Net(_) = self {
-            // As `Net` does, whose frame has a port besides.
+            // As in `Net`, whose frame also has a port.
             header[..2].copy_from_slice(&(message.len() as u16).to_le_bytes());
             return (0x40, message);
         }
-        // Only reads are remembered, and they have no body to copy.
+        // Only reads are recorded, and they have no body to copy.
         match (self, message.len() == 1 + HEADER) {
             (Wire::PcieHost(host), true) => {
                 if let Ok(read) = ToDevice::from_bytes(message) {

@@ -1,4 +1,4 @@
-//! The library for others before peers that break the protocol: one message, no hang.
+//! The libraries in C and Python with peers that break the protocol: they print one message and do not hang.
 
 mod support;
 
@@ -15,7 +15,7 @@ sim = Simulator(); sim.channel(sys.argv[1])
 try: sim.run(patience=float(sys.argv[2]))
 except ChannelError as error: sys.exit(f'wire: {error}')";
 
-/// A peer with one channel that listens.
+/// A peer with one listening channel.
 fn listener(folder: &Folder, python: bool, patience: &str) -> Peer {
     let url = folder.url(Role::Listen, "it", true);
     if python {
@@ -67,7 +67,7 @@ fn a_wrong_intro_ends_them_with_one_message() {
             let folder = Folder::new();
             let peer = listener(&folder, python, "300");
             let mut socket = reach(&folder);
-            // It may have gone before it is told more.
+            // The peer may have exited before it reads more.
             let _ = socket.write_all(&intro);
             drop(socket);
             let output = peer.ended();

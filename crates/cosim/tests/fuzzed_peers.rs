@@ -1,5 +1,5 @@
-//! The libraries in C and Python, and this one, before peers drawn at random: queues that are not there, slots that are filled out of
-//! order or with anything, and an end at any point. None may hang, crash, or say more than one line.
+//! The libraries in C and Python, and this crate, with random peers: invalid queues, slots filled out of
+//! order or with random content, and an end at any time. None may hang, crash, or print more than one line.
 
 mod support;
 
@@ -25,7 +25,7 @@ fn queue(offset: u64) -> Queue {
     Queue { offset, slot_size: SLOT, slots: SLOTS }
 }
 
-/// The listener's intro for two queues one after the other.
+/// The listener's intro for two adjacent queues.
 fn intro() -> Vec<u8> {
     let queues = Queues { to_connector: queue(0), to_listener: queue(SLOT * SLOTS) };
     Intro { flags: 1, queues: Some(queues), upper: vec![0; 4] }.encode(&Net)
@@ -74,7 +74,7 @@ fn listen(folder: &Folder, program: &Program, intro: &[u8], memory: &Region) -> 
     (peer, socket)
 }
 
-/// It has ended as it should, or with one line.
+/// Asserts that the program exited successfully, or with one line of output.
 #[track_caller]
 fn ended_well(output: &Output, what: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
@@ -93,7 +93,7 @@ fn queues_that_are_not_there_end_them_with_one_message() {
         let program = Program::new(&folder, python);
         for _ in 0..times {
             let mut words = intro();
-            // One of the six words of the queues becomes something else.
+            // One of the six words of the queues is replaced.
             let at = 16 + 8 * stream.below(6) as usize;
             let value = match stream.below(4) {
                 0 => stream.below(200),
@@ -110,7 +110,7 @@ fn queues_that_are_not_there_end_them_with_one_message() {
     }
 }
 
-/// Both queues of a peer that connects to us, without anything between.
+/// Both queues of a peer that connects to this end, adjacent.
 fn rings(memory: Arc<Region>) -> (SlotRing, SlotRing) {
     let ring = |offset| SlotRing::new(memory.clone(), offset, SLOT, SLOTS).unwrap();
     (ring(0), ring(SLOT * SLOTS))
@@ -136,7 +136,7 @@ fn slots_filled_out_of_order_are_read_in_order() {
         }
         std::thread::sleep(Duration::from_millis(20));
         fill(&to, 0, 0x40, 64, 1_000);
-        // What ends it, and lets its clock go on.
+        // This message ends the run, or lets its clock advance.
         fill(&to, 4, 0x00, 0, 1 << 40);
         let mut order = Vec::new();
         let mut backoff = Backoff::default();
@@ -184,7 +184,7 @@ fn slots_with_anything_in_them_end_them_with_one_message() {
     }
 }
 
-/// A point of a run in nanoseconds, most often an early one.
+/// A time of a run in nanoseconds, usually an early one.
 fn point(stream: &mut Stream) -> SimTime {
     let most = 1 << (1 + stream.below(16));
     SimTime::from_nanos(stream.below(most))

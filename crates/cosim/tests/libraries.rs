@@ -1,4 +1,4 @@
-//! The library for others, in C and in Python, as peers of this one.
+//! The libraries in C and Python as peers of this crate.
 
 mod support;
 
@@ -7,7 +7,7 @@ use belljar_cosim::Role;
 use std::path::Path;
 use support::*;
 
-/// Starts a box with two channels, as the C wire or the Python middlebox.
+/// Starts a program with two channels: the C wire or the Python middlebox.
 fn between(folder: &Folder, python: bool, roles: [Role; 2], sync: bool, options: &[&str]) -> Peer {
     let urls = [folder.url(roles[0], "left", sync), folder.url(roles[1], "right", sync)];
     let arguments: Vec<&str> = urls.iter().map(String::as_str).chain(options.iter().copied()).collect();

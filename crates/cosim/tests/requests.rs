@@ -1,4 +1,4 @@
-//! PCIe and memory of the libraries in C and Python, as peers of this one.
+//! PCIe and memory of the libraries in C and Python, as peers of this crate.
 
 mod support;
 
@@ -16,7 +16,7 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
-/// Starts a program of ours, in C or Python, with a channel to it.
+/// Starts one of these tests' programs, in C or Python, with a channel to it.
 fn start<L: Layer>(folder: &Folder, name: &str, role: Role, layer: L) -> (Peer, Channel<L>) {
     let url = folder.url(role, "it", true);
     let ours = Parameters { slot_size: 9_088, slots: 1_024, ..parameters(folder, "it", other(role), true) };
@@ -33,7 +33,7 @@ fn start<L: Layer>(folder: &Folder, name: &str, role: Role, layer: L) -> (Peer, 
     (peer, made.unwrap().remove(0))
 }
 
-/// Runs our end up to `until`; `answer` makes of each message, with its time, what is sent then.
+/// Runs this end up to `until`; `answer` returns the replies to each message and its time.
 fn run_end<L: Layer>(
     channel: &mut Channel<L>,
     first: Vec<(SimTime, L::Sent)>,
@@ -42,7 +42,7 @@ fn run_end<L: Layer>(
 ) -> Result<(), Error> {
     let (mut now, mut backoff, mut first) = (SimTime::ZERO, Backoff::default(), first.into_iter().peekable());
     while now < until {
-        // What arrives comes before what is planned for the same time.
+        // Arriving messages come before those planned for the same time.
         while let Some((at, message)) = channel.poll(until)? {
             while let Some((when, planned)) = first.next_if(|(when, _)| *when < at) {
                 assert!(channel.send(when, &planned)?);
@@ -130,7 +130,8 @@ fn a_device_in_c_or_python_reaches_our_memory_and_interrupts_to_the_picosecond()
     }
 }
 
-/// What the host program in C or Python does first: a write and a read of register 16, then of what has been written to its memory.
+/// The device for the host program in C or Python, which first writes and reads register 16, then the memory
+/// that it has written.
 fn device() -> DeviceInfo {
     let mut info = DeviceInfo { vendor: 0x1234, device: 1, msi_vectors: 1, ..DeviceInfo::default() };
     info.bars[0] = Bar { len: 4_096, flags: 0 };

@@ -1,4 +1,4 @@
-//! Simulators in other languages as peers of ours.
+//! Simulators in other languages as peers of this crate.
 #![allow(dead_code)]
 
 use belljar_base::{SimDuration, SimTime};
@@ -10,11 +10,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Our ends' latency, and that of the others.
+/// Latencies of this crate's ends and of the peers.
 pub const OURS: u64 = 700;
 pub const THEIRS: u64 = 500;
 
-/// A folder that goes with the test.
+/// A folder removed at the end of the test.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -45,12 +45,12 @@ impl Drop for Folder {
     }
 }
 
-/// The library for others.
+/// Path of a file of the libraries for other simulators.
 pub fn library(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cosim").join(file)
 }
 
-/// Compiles a C program of the library, or one of a test's own.
+/// Compiles a C program of the library, or one of a test.
 pub fn compile(folder: &Folder, source: &Path) -> PathBuf {
     let program = folder.0.join(source.file_stem().unwrap());
     let include = library("");
@@ -62,7 +62,7 @@ pub fn compile(folder: &Folder, source: &Path) -> PathBuf {
     program
 }
 
-/// A process that doesn't outlive the test.
+/// A process that is killed at the end of the test.
 pub struct Peer(Option<Child>);
 
 impl Peer {
@@ -78,7 +78,7 @@ impl Peer {
     pub fn kill(&mut self) {
         self.0.as_mut().unwrap().kill().unwrap();
     }
-    /// The output of the process, which has to end within minutes.
+    /// The output of the process, which has to exit within minutes.
     pub fn ended(mut self) -> Output {
         let mut child = self.0.take().unwrap();
         for _ in 0..60_000 {
@@ -101,7 +101,7 @@ impl Drop for Peer {
     }
 }
 
-/// Our end, whose peer is in the other role.
+/// Parameters of this end for a peer in the other role.
 pub fn parameters(folder: &Folder, name: &str, role: Role, sync: bool) -> Parameters {
     let latency = SimDuration::from_nanos(OURS);
     Parameters {
@@ -124,10 +124,10 @@ pub fn connect(parameters: Vec<Parameters>) -> Vec<Channel<Net>> {
     establish::<Net, Error>(setups, Duration::from_secs(120), || Ok(())).unwrap()
 }
 
-/// A frame, and when it is sent or has arrived.
+/// A frame with the time at which it is sent or arrives.
 pub type Timed = (SimTime, Frame);
 
-/// Runs our ends up to `until`, sends on the first what is to be sent there, and gives what arrived on each.
+/// Runs this crate's ends up to `until`, sends `to_send` on the first, and returns the arrivals on each.
 pub fn run(
     channels: &mut [Channel<Net>],
     to_send: &[Timed],
@@ -157,7 +157,7 @@ pub fn run(
     Ok(arrived)
 }
 
-/// Waits until so much has arrived on a channel without synchronisation.
+/// Waits for `count` arrivals on a channel without synchronisation.
 pub fn collect(channel: &mut Channel<Net>, count: usize) -> Result<Vec<Frame>, Error> {
     let (mut got, mut backoff) = (Vec::new(), Backoff::default());
     for _ in 0..300_000 {
