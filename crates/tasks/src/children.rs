@@ -1,16 +1,16 @@
-//! Waiting for children, `wait(2)`: which ones, for what, and what is told of one.
+//! Waiting for children, `wait(2)`: selection, options, and the status reported.
 
 use crate::process::Processes;
 use belljar_linux_abi::c;
 use belljar_objects::ids::ProcessKey;
 use bitflags::bitflags;
 
-/// The children that a wait is about.
+/// Children that a wait selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selector {
-    /// All of them.
+    /// All children.
     Any,
-    /// The one with this number.
+    /// The child with this pid.
     Pid(i32),
     /// The children in this process group.
     Group(i32),
@@ -20,44 +20,44 @@ bitflags! {
     /// The options of `wait4(2)` and `waitid(2)`.
     #[derive(Clone, Copy, Debug)]
     pub struct WaitFlags: i32 {
-        /// Does not wait.
+        /// Return immediately instead of blocking.
         const NOHANG = c::WNOHANG;
-        /// Stopped children count (`WUNTRACED`).
+        /// Report stopped children (`WUNTRACED`).
         const STOPPED = c::WSTOPPED;
-        /// Ended children count; `wait4` always has it.
+        /// Report terminated children; always set for `wait4`.
         const EXITED = c::WEXITED;
-        /// Continued children count.
+        /// Report continued children.
         const CONTINUED = c::WCONTINUED;
-        /// Leaves the child as it is.
+        /// Leave the child in a waitable state.
         const NOWAIT = c::WNOWAIT;
-        /// Not those of other threads; all threads share their children here.
+        /// Exclude children of other threads; has no effect, since all threads share their children.
         const NOTHREAD = c::__WNOTHREAD;
-        /// All kinds of children.
+        /// Wait for all children, whatever their exit signal.
         const ALL = c::__WALL;
-        /// Only those that do not send `SIGCHLD`.
+        /// Wait only for children whose exit signal is not `SIGCHLD`.
         const CLONE = c::__WCLONE;
     }
 }
 
-/// The event that a wait returns.
+/// State change of a child, as a wait returns it.
 #[derive(Clone, Copy, Debug)]
 pub struct ChildEvent {
-    /// The child.
+    /// Pid of the child.
     pub pid: i32,
-    /// Its user.
+    /// User id of the child.
     pub uid: u32,
     /// `CLD_*`.
     pub code: i32,
-    /// The exit code or the signal.
+    /// Exit code or signal.
     pub status: i32,
-    /// Calls that it and the children it waited for have made.
+    /// System calls made by the child and the children that it has waited for.
     pub calls: u64,
-    /// The most bytes that any of them has had in memory.
+    /// Maximum peak resident set size of these processes in bytes.
     pub resident: u64,
 }
 
 impl ChildEvent {
-    /// The number that `wait4` stores.
+    /// Status word that `wait4` stores.
     pub fn encode(&self) -> i32 {
         match self.code {
             c::CLD_EXITED => (self.status & 0xff) << 8,
@@ -70,7 +70,7 @@ impl ChildEvent {
 }
 
 impl Processes {
-    /// True if a wait is about a child.
+    /// True if a wait selects the child.
     pub fn is_eligible(&self, child: ProcessKey, which: Selector, flags: WaitFlags) -> bool {
         let child = &self[child.0];
         let selected = match which {

@@ -1,9 +1,12 @@
-//! Processes and threads of a host's kernel as state: processes ([`process`]) with who may do what to whom ([`rights`]), their
-//! [`limits`], [`children`] and [`namespaces`]; threads ([`thread`]), the loops in which they wait ([`spin`]), the run queue and who is next
-//! ([`scheduler`]); what a call has come to and is continued from ([`outcome`]), and those who wait, in queues of objects
-//! ([`waits`]) and on words of memory ([`futexes`]).
+//! State of the processes and threads of a host's kernel.
 //!
-//! Nothing here makes a call, reads guest memory or wakes anybody: the kernel does, by what it finds here.
+//! - Processes: [`process`], permission checks between them ([`rights`]), resource [`limits`], waiting for
+//!   [`children`], [`namespaces`].
+//! - Threads: [`thread`], busy-wait loops ([`spin`]), the run queue ([`scheduler`]).
+//! - System calls: results and continuations ([`outcome`]), wait queues ([`waits`]), [`futexes`].
+//!
+//! The crate makes no calls, accesses no guest memory and wakes no threads; the kernel does so according to
+//! this state.
 #![forbid(unsafe_code)]
 
 pub mod children;

@@ -5,7 +5,7 @@ use belljar_linux_abi::{Errno, c};
 use belljar_objects::ids::ProcessKey;
 use std::fmt::Write;
 
-/// Names, numbers and units, as `/proc/<pid>/limits` shows them.
+/// Names, resource numbers and units, in the order of `/proc/<pid>/limits`.
 const LIMITS: &[(&str, u32, &str)] = &[
     ("Max cpu time", c::RLIMIT_CPU, "seconds"),
     ("Max file size", c::RLIMIT_FSIZE, "bytes"),
@@ -26,7 +26,7 @@ const LIMITS: &[(&str, u32, &str)] = &[
 ];
 
 impl Process {
-    /// The limits that a new process of an experiment starts with: Linux's own defaults.
+    /// Initial limits of an experiment's processes: the defaults of Linux.
     pub fn default_rlimits() -> [Rlimit; 16] {
         const INFINITE: u64 = u64::MAX;
         let mut limits = [Rlimit { soft: INFINITE, hard: INFINITE }; 16];
@@ -45,7 +45,7 @@ impl Process {
 }
 
 impl Processes {
-    /// `RLIMIT_NPROC`: `EAGAIN` if the user has as many threads as that; root may have more.
+    /// Checks `RLIMIT_NPROC`: `EAGAIN` if the user has that many threads; root is exempt.
     pub fn check_task_limit(&self, process: ProcessKey) -> Result<(), Errno> {
         let own = &self[process.0];
         let (user, limit) = (own.credentials.ruid, own.rlimits[c::RLIMIT_NPROC as usize].soft);
@@ -57,7 +57,7 @@ impl Processes {
         if count as u64 >= limit { Err(Errno::EAGAIN) } else { Ok(()) }
     }
 
-    /// `/proc/<pid>/limits`.
+    /// Text of `/proc/<pid>/limits`.
     pub fn limits_text(&self, key: ProcessKey) -> String {
         let show = |value: u64| if value == u64::MAX { "unlimited".into() } else { value.to_string() };
         let mut text = format!("{:<26}{:<21}{:<21}{:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");

@@ -1,4 +1,4 @@
-//! Processes in namespaces, `namespaces(7)`: which ones they are in, and users, groups and processes as they name them.
+//! Namespaces of processes, `namespaces(7)`: memberships, and translation of user, group and process ids.
 
 use crate::process::Processes;
 use belljar_linux_abi::signal::SigInfo;
@@ -8,7 +8,7 @@ use belljar_objects::ids::ProcessKey;
 use belljar_objects::namespaces::{IdKind, NamespaceKind};
 
 impl Processes {
-    /// The namespace of a kind that a process is in.
+    /// Number of the process's namespace of a kind.
     pub fn namespace(&self, process: ProcessKey, kind: NamespaceKind) -> u32 {
         let of = &self[process.0];
         match kind {
@@ -23,24 +23,25 @@ impl Processes {
         }
     }
 
-    /// An id of a user or group as a process is shown it.
+    /// User or group id as reported to a process.
     pub fn shown_id(&self, process: ProcessKey, kind: IdKind, id: u32) -> u32 {
         self.namespaces.users.shown(self[process.0].credentials.user_namespace, kind, id)
     }
-    /// The id that a process means, `u32::MAX` left as it is; `None` if its user namespace does not have it.
+    /// Kernel id of an id given by a process; `u32::MAX` is kept. `None` if the id is unmapped in its user
+    /// namespace.
     pub fn given_id(&self, process: ProcessKey, kind: IdKind, id: u32) -> Option<u32> {
         self.namespaces.users.given(self[process.0].credentials.user_namespace, kind, id)
     }
-    /// A process or thread as another process is shown it: 0 if it has no number there.
+    /// Pid of a process or thread as reported to another process; 0 if it is not visible there.
     pub fn shown_pid(&self, process: ProcessKey, pid: i32) -> i32 {
         self.namespaces.pids.shown(self[process.0].attributes.namespaces.pid, pid)
     }
-    /// The same of a file's owner, which may be a group by its negative number.
+    /// File owner (`F_GETOWN`) as reported to a process; a negative id is a process group.
     pub fn shown_owner(&self, process: ProcessKey, id: i32) -> i32 {
         if id < 0 { -self.shown_pid(process, id.wrapping_neg()) } else { self.shown_pid(process, id) }
     }
-    /// The process or thread, or by its negative number the group, that a process means by a number; one that nobody has if there
-    /// is none.
+    /// Global pid of a pid given by a process; a negative id is a process group. An unused pid if it does not
+    /// exist in its PID namespace.
     pub fn meant_pid(&self, process: ProcessKey, pid: i32) -> i32 {
         let number = self[process.0].attributes.namespaces.pid;
         match pid {
@@ -49,13 +50,13 @@ impl Processes {
             _ => -self.namespaces.pids.sought(number, -pid),
         }
     }
-    /// A process or thread of a namespace is no more: its number is nobody's, unless a group or session has it.
+    /// Releases the pid of an ended task in a namespace, unless it is still a group or session id.
     pub fn forget_number(&mut self, namespace: u32, pid: i32) {
         if namespace != 0 && !self.iter().any(|(_, other)| other.pgid == pid || other.sid == pid) {
             self.namespaces.pids.forget(namespace, pid);
         }
     }
-    /// Process, user and group as another process is shown them; the invalid ids stay what they are.
+    /// Pid, uid and gid as reported to a process; ids of `u32::MAX` are kept.
     pub fn shown_credentials(
         &self,
         process: ProcessKey,
@@ -64,7 +65,7 @@ impl Processes {
         let shown = |kind, id| if id == u32::MAX { id } else { self.shown_id(process, kind, id) };
         (self.shown_pid(process, pid), shown(IdKind::User, uid), shown(IdKind::Group, gid))
     }
-    /// Writes a map of ids of a process's user namespace.
+    /// Writes an id map of a process's user namespace.
     pub fn write_id_map(
         &mut self,
         writer: ProcessKey,
@@ -81,7 +82,7 @@ impl Processes {
         }
         Ok(())
     }
-    /// Writes whether processes of a process's user namespace may drop groups.
+    /// Writes the `setgroups` setting of a process's user namespace.
     pub fn write_setgroups(
         &mut self,
         writer: ProcessKey,
@@ -93,7 +94,7 @@ impl Processes {
         self.namespaces.users.write_setgroups(number, text)
     }
 
-    /// A signal with its sender as the receiver's namespaces have it.
+    /// Siginfo with the sender's ids translated to the receiver's namespaces.
     pub fn info_for(&self, process: ProcessKey, info: SigInfo) -> SigInfo {
         match info.sender() {
             Some((pid, uid)) if !self.namespaces.users.is_empty() || !self.namespaces.pids.is_empty() => {
@@ -102,8 +103,9 @@ impl Processes {
             _ => info,
         }
     }
-    /// True if a signal does nothing to process 1 of a namespace: one that it has no handler for, but for faults and those that
-    /// cannot be caught and come from outside.
+    /// True if a signal is discarded because the target is the init process of a PID namespace and has no
+    /// handler for it. Exceptions are hardware faults, and `SIGKILL` and `SIGSTOP` from an ancestor
+    /// namespace.
     pub fn spares_init(&self, process: ProcessKey, info: &SigInfo) -> bool {
         let target = &self[process.0];
         let is_init = self.namespaces.pids.is_init(target.attributes.namespaces.pid, target.pid);

@@ -1,7 +1,7 @@
-//! Outcomes of system calls: how a call ends for now, what it waits for, and what it is continued from.
+//! Results of system calls: completion, blocking, and the state for a continuation.
 //!
-//! A call that cannot finish now answers [`Outcome::Block`] and is *continued* later, with the state it left behind,
-//! rather than made anew.
+//! A call that cannot complete returns [`Outcome::Block`] and is later *continued* from the state it left,
+//! rather than restarted.
 
 use crate::futexes::{FutexVector, FutexWait};
 use belljar_base::SimTime;
@@ -11,49 +11,48 @@ use belljar_objects::locks::LockOwner;
 use smallvec::SmallVec;
 use std::net::SocketAddr;
 
-/// The outcome of a system call, for now.
+/// Result of a system call, possibly preliminary.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Its return value.
+    /// Completed with this return value.
     Done(u64),
-    /// It waits. Boxed, so that what a call answers fits into two registers.
+    /// The call blocks. Boxed, so that a call's result fits into two registers.
     Block(Box<Block>),
-    /// The calling thread runs another image now (`execve`), or registers that must stay as the
-    /// handler set them (`rt_sigreturn`): nothing is written to RAX.
+    /// The calling thread has a new register state that RAX must not be written to: a new image (`execve`) or
+    /// a restored frame (`rt_sigreturn`).
     Replaced,
-    /// The calling thread is no more.
+    /// The calling thread has exited.
     Gone,
 }
 
-/// The result of every handler.
+/// Result type of every handler.
 pub type SysResult = Result<Outcome, Errno>;
 
-// Handlers hand on what others answer. What is larger than this is returned in memory, and a processor waits before it copies
-// in large pieces what it has just stored in small ones.
+// Results are passed through several callers. A larger type would be returned in memory, where wide loads
+// just after narrow stores stall the processor.
 const _: () = assert!(size_of::<SysResult>() == 2 * size_of::<u64>());
 
-/// Shorthand for a finished call.
+/// Result of a completed call.
 #[inline]
 pub fn done(value: u64) -> SysResult {
     Ok(Outcome::Done(value))
 }
 
-/// A call that waits: for one of several queues to be notified, for a point in time, or for a
-/// signal.
+/// Condition on which a call blocks: the notification of a queue, a deadline, or a signal.
 #[derive(Debug)]
 pub struct Block {
-    /// The queues whose notification continues the call.
+    /// Wait queues; a notification of any continues the call.
     pub on: SmallVec<[WaitQueueId; 2]>,
-    /// When it continues at the latest.
+    /// Deadline at which the call continues at the latest.
     pub deadline: Option<SimTime>,
-    /// The state that it is continued from.
+    /// State for the continuation.
     pub state: CallState,
-    /// The effect of a signal on it.
+    /// Effect of a signal.
     pub if_interrupted: IfInterrupted,
 }
 
 impl Block {
-    /// Waits for one queue without a deadline; restarts after a signal as `read(2)` does.
+    /// Waits on one queue without a deadline; restarted after a signal, as `read(2)` is.
     #[inline]
     pub fn on(queue: WaitQueueId) -> Block {
         Block {
@@ -63,7 +62,7 @@ impl Block {
             if_interrupted: IfInterrupted::Restart,
         }
     }
-    /// Waits for a point in time (`None`: for ever) and for no queue.
+    /// Waits for a deadline only; `None` waits indefinitely.
     #[inline]
     pub fn until(deadline: Option<SimTime>) -> Block {
         Block { on: SmallVec::new(), deadline, state: CallState::None, if_interrupted: IfInterrupted::Eintr }
@@ -74,7 +73,7 @@ impl Block {
         self.deadline = deadline;
         self
     }
-    /// Sets the state to continue from.
+    /// Sets the state for the continuation.
     #[inline]
     pub fn with_state(mut self, state: CallState) -> Block {
         self.state = state;
@@ -95,101 +94,103 @@ impl From<Block> for SysResult {
     }
 }
 
-/// The effect of a signal on a blocked call, signal(7) "Interruption of system calls".
+/// Effect of a signal on a blocked call, signal(7) "Interruption of system calls".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfInterrupted {
-    /// Fails with `EINTR` whatever the handler's flags say (`poll`, `nanosleep`, ...).
+    /// Fails with `EINTR` regardless of `SA_RESTART` (`poll`, `nanosleep`, ...).
     Eintr,
-    /// Made again if the handler has `SA_RESTART` or there is no handler, `EINTR` otherwise.
+    /// Restarted if the handler has `SA_RESTART` or there is no handler; `EINTR` otherwise.
     Restart,
-    /// Made again only if no handler runs (`pause`, `sigsuspend`), `EINTR` otherwise.
+    /// Restarted only if no handler runs (`pause`, `sigsuspend`); `EINTR` otherwise.
     RestartNoHandler,
-    /// Ends with this value: part of the work is done.
+    /// Returns this value: part of the work is done.
     Value(u64),
-    /// Made again whatever the handler's flags say (`FUTEX_LOCK_PI`).
+    /// Restarted regardless of `SA_RESTART` (`FUTEX_LOCK_PI`).
     RestartAlways,
-    /// Only a signal that ends the process interrupts it (`vfork`).
+    /// Interrupted only by a fatal signal (`vfork`).
     Killable,
 }
 
-/// The reason for which a blocked call is continued.
+/// Reason for the continuation of a blocked call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// One of its queues was notified.
+    /// One of the queues was notified.
     Notified,
-    /// Its deadline has come.
+    /// The deadline was reached.
     Deadline,
 }
 
-/// The state of a blocked call for its continuation. Each family of calls has its own variants. It is moved several
-/// times with each call that waits, so large ones are boxed.
+/// State of a blocked call for its continuation, with variants for each family of calls. It is moved several
+/// times in each blocking call, so large variants are boxed.
 #[derive(Clone, Debug, Default)]
 pub enum CallState {
-    /// Nothing: the call is simply tried again.
+    /// No state: the call is retried.
     #[default]
     None,
-    /// The absolute deadline of a call that was given a relative one.
+    /// Absolute deadline of a call with a relative timeout.
     Deadline(Option<SimTime>),
-    /// Bytes already moved by a partly finished read or write.
+    /// Bytes transferred by a partial read or write.
     Progress(u64),
-    /// Bytes moved so far and the deadline (socket time-outs).
+    /// Bytes transferred, and the deadline (socket timeouts).
     ProgressUntil(u64, Option<SimTime>),
-    /// The same of a receiving call that also returns the sender's name, which is empty if a signal ends the wait.
+    /// As `ProgressUntil`, for a receiving call that returns the sender's address; that is empty if a signal
+    /// ends the wait.
     ReceivingUntil(u64, Option<SimTime>, NameOutput),
-    /// `sendmmsg` and `recvmmsg`: messages done, bytes of the present one and the deadline.
+    /// `sendmmsg` and `recvmmsg`: messages completed, bytes of the current one, and the deadline.
     Messages(u32, u64, Option<SimTime>),
-    /// A wait for readiness or for time to pass.
+    /// Wait for readiness or a timeout.
     Timed {
-        /// The absolute deadline, if the call has one.
+        /// Absolute deadline, if the call has one.
         deadline: Option<SimTime>,
-        /// Where the time not slept is stored when a signal interrupts the wait.
+        /// Output for the remaining time when a signal interrupts the wait.
         remaining: Option<RemainingTime>,
     },
-    /// A futex wait; the waker removes the waiter and sets its `woken`.
+    /// Futex wait; the waker removes the waiter and sets `woken`.
     Futex(FutexWait),
-    /// A wait for one of several futexes.
+    /// Wait for one of several futexes.
     FutexVector(Box<FutexVector>),
-    /// `F_SETLKW`: who waits, and who holds the lock that is in the way.
+    /// `F_SETLKW`: the waiting owner, and the owner of the conflicting lock.
     RecordLock(LockOwner, LockOwner),
-    /// `io_uring_enter`: entries submitted, the deadline, and how many time-outs of requests had run out before.
+    /// `io_uring_enter`: entries submitted, the deadline, and the number of request timeouts that had expired
+    /// before.
     Uring(u32, Option<SimTime>, u32),
-    /// `close` of a socket that lingers until then: the connection that it waits for.
+    /// `close` of a socket with `SO_LINGER`: the connection it waits for, and the deadline.
     Lingering(Box<(SocketKey, (SocketAddr, SocketAddr), SimTime)>),
-    /// `vfork`: waits until the child with this process id has executed or ended.
+    /// `vfork`: waits until the child with this pid executes or exits.
     Vfork(i32),
-    /// Waits for a tracer at an event, and then gives this value, or first waits for the `vfork` child of this
-    /// number.
+    /// Stop at a ptrace event, after which the call returns this value; with a pid, it first waits for that
+    /// `vfork` child.
     TraceEvent(u64, Option<i32>),
 }
 
-/// Where and how a call stores the part of its time-out that it did not wait for.
+/// Output of the remaining time of a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemainingTime {
-    /// The address.
+    /// Guest address.
     pub addr: u64,
-    /// A `struct timeval` rather than a `struct timespec`.
+    /// True for a `struct timeval`, false for a `struct timespec`.
     pub micros: bool,
 }
 
-/// Name output: the guest memory in which a receiving call returns the sender's name and control messages.
+/// Guest memory in which a receiving call returns the sender's address and control messages.
 #[derive(Clone, Copy, Debug)]
 pub enum NameOutput {
-    /// The length of the name, of `recvfrom`, at this address.
+    /// Address of the length argument of `recvfrom`.
     Length(u64),
-    /// The `struct msghdr` of `recvmsg`.
+    /// `struct msghdr` of `recvmsg`.
     Header {
-        /// Its address.
+        /// Address of the structure.
         addr: u64,
-        /// True if it points to a buffer for the name.
+        /// True if it has a buffer for the sender's address.
         has_name: bool,
     },
 }
 
-/// A continued call's state and the reason of its continuation.
+/// State and reason of a continued call.
 #[derive(Debug)]
 pub struct Resumed {
-    /// The call's state.
+    /// State left by the call.
     pub state: CallState,
-    /// The reason for which it is continued.
+    /// Reason for the continuation.
     pub wake: Wake,
 }

@@ -1,4 +1,4 @@
-//! A guest process (thread group) and what its threads share.
+//! Processes (thread groups): the state that their threads share.
 
 use belljar_base::{Map, SimTime};
 use belljar_linux_abi::c;
@@ -14,86 +14,86 @@ use slab::Slab;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// One process.
+/// Process.
 #[derive(Debug)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields first: see `belljar_base::Footprint`.
 pub struct Process {
-    /// Its descriptors; `None` once it has ended.
+    /// Descriptor table; `None` after exit.
     pub fds: Option<FdTableKey>,
-    /// Its address space; `None` once it has ended.
+    /// Address space; `None` after exit.
     pub mm: Option<MmKey>,
-    /// Its living threads, the oldest first.
+    /// Living threads, oldest first.
     pub threads: Vec<ThreadKey>,
-    /// Its wait status, once it has ended; it is a zombie until waited for.
+    /// Wait status after exit; the process is a zombie until it is waited for.
     pub ended: Option<WaitStatus>,
-    /// Its program's number on the activity board; 0 before it has one.
+    /// Number of the program on the activity board; 0 before it has one.
     pub watched: u32,
-    /// Its process id.
+    /// Process id.
     pub pid: i32,
-    /// Preemption ticks that its threads may compute for without a call, see `run.rs`.
+    /// Preemption ticks for which a thread may compute without a system call, see `kernel/src/spin.rs`.
     pub patience: u32,
-    /// Its namespaces are others than the first ones in a way that each of its calls has to heed.
+    /// True if calls must translate ids or names because of the process's namespaces.
     pub parted: bool,
     /// Signal dispositions, process-wide pending signals and timers.
     pub signals: ProcessSignals,
-    /// Its parent; `None` for those that the experiment started (their parent is pid 1) and orphans.
+    /// Parent; `None` for processes started by the experiment (their parent is pid 1) and for orphans.
     pub parent: Option<ProcessKey>,
-    /// Its children, ended ones that have not been waited for included, in order of creation.
+    /// Children in order of creation, zombies included.
     pub children: Vec<ProcessKey>,
-    /// Its process group.
+    /// Process group id.
     pub pgid: i32,
-    /// Its session.
+    /// Session id.
     pub sid: i32,
-    /// Its controlling terminal: its place in `Files::ptys`.
+    /// Controlling terminal, an index of `Files::ptys`.
     pub terminal: Option<usize>,
-    /// Its working directory as an absolute guest path.
+    /// Working directory, an absolute guest path.
     pub cwd: Vec<u8>,
-    /// Its root directory as an absolute guest path.
+    /// Root directory, an absolute guest path.
     pub root: Vec<u8>,
-    /// Its mount namespace, by its number in `Files::mounts`.
+    /// Mount namespace, a number of `Files::mounts`.
     pub mount_namespace: u32,
-    /// Its file-mode creation mask.
+    /// File mode creation mask.
     pub umask: u32,
-    /// Absolute guest path of the image it runs.
+    /// Absolute guest path of the executable.
     pub exe: Vec<u8>,
-    /// Its arguments as `/proc/.../cmdline` shows them: each ended by a zero byte.
+    /// Arguments as in `/proc/.../cmdline`, each NUL-terminated.
     pub cmdline: Vec<u8>,
-    /// Its initial environment in the same form.
+    /// Initial environment, each string NUL-terminated.
     pub environ: Vec<u8>,
-    /// Its resource limits by `RLIMIT_*`.
+    /// Resource limits, indexed by `RLIMIT_*`.
     pub rlimits: [Rlimit; 16],
-    /// Users, groups and capabilities; root's unless the experiment says otherwise.
+    /// Users, groups and capabilities; those of root unless the experiment sets others.
     pub credentials: Credentials,
-    /// The restrictions that it has put on itself, or a maker of it: `landlock(7)`.
+    /// Landlock domain of the process, inherited or its own: `landlock(7)`.
     pub restrictions: Option<Arc<Domain>>,
-    /// Notified when a child ends, stops or continues.
+    /// Wait queue, notified when a child exits, stops or continues.
     pub child_changed: WaitQueueId,
-    /// The vfork parent's thread that waits for this process to execute or end.
+    /// Thread of the parent that waits in `vfork` for this process to execute or exit.
     pub vfork_parent: Option<ThreadKey>,
-    /// The signal that the parent gets when it ends (`SIGCHLD` for fork).
+    /// Signal sent to the parent on exit (`SIGCHLD` for fork).
     pub exit_signal: i32,
-    /// The experiment's process number on this host, for those that it started.
+    /// Index of the process in the experiment on this host, if the experiment started it.
     pub spec: Option<usize>,
-    /// Where its code is to run, as the experiment asks for; `None`: near where that is possible.
+    /// Placement of its code as set in the experiment; `None` for near, where that is possible.
     pub placement: Option<Placement>,
-    /// True if it has executed since it was forked (`setpgid` refuses then).
+    /// True if it has executed a program since the fork; `setpgid` then refuses.
     pub has_executed: bool,
-    /// When it started.
+    /// Start time.
     pub started: SimTime,
-    /// The descriptors of its threads that have none of their own, once any has.
+    /// Descriptor table of the threads without a private one, once a thread has one.
     pub shared_fds: Option<FdTableKey>,
-    /// Attributes of `prctl(2)` and accounting.
+    /// `prctl(2)` attributes and accounting.
     pub attributes: ProcessAttributes,
 }
 
 impl Process {
-    /// Puts it into other namespaces.
+    /// Sets the namespaces.
     pub fn set_namespaces(&mut self, namespaces: NamespaceMembership) {
         self.attributes.namespaces = namespaces;
         self.parted = namespaces.is_parted();
     }
-    /// True if a signal that leaves a core has ended it, and `RLIMIT_CORE` lets it: who waits for it is told, though no file is
-    /// written here.
+    /// True if the process was killed by a core-dumping signal and `RLIMIT_CORE` permits a core file. The
+    /// wait status says so, although no file is written.
     pub fn dumps_core(&self) -> bool {
         const LEAST: u64 = 4_096;
         let Some(WaitStatus::Signaled(signal)) = self.ended else { return false };
@@ -114,23 +114,23 @@ impl Process {
     }
 }
 
-/// Numbers of living processes and threads.
+/// Living processes or threads by id.
 pub type PidMap<K> = Map<i32, K>;
 
-/// The processes of a host, ended ones that nobody has waited for included. Its methods answer what follows from processes alone:
-/// who may do what to whom (`rights.rs`), and what one is allowed.
+/// Processes of a host, zombies included. The methods depend on processes only: permission checks
+/// (`rights.rs`), limits, namespaces.
 #[derive(Debug, Default)]
 pub struct Processes {
     all: Slab<Process>,
-    /// The time namespaces that they may be in.
+    /// Time namespaces.
     pub time_namespaces: TimeNamespaces,
-    /// Their other namespaces.
+    /// Other namespaces.
     pub namespaces: Namespaces,
 }
 
 impl Processes {
-    /// Changes a process's users, groups and capabilities as the execution of a file does of this owner that has these set-user-ID and
-    /// set-group-ID bits, and that it may read if `readable`.
+    /// Changes the credentials for the execution of a file with this owner, set-user-ID and set-group-ID
+    /// bits. `readable` is true if the process may read the file.
     pub fn take_on_ids(
         &mut self,
         process: ProcessKey,
@@ -139,7 +139,7 @@ impl Processes {
         readable: bool,
     ) {
         let old = self[process.0].credentials.clone();
-        // Ids that have no number in the user namespace are not taken on.
+        // Ids that are unmapped in the user namespace are ignored.
         let known = self.namespaces.users.knows_owner(old.user_namespace, owner);
         let (uid, gid) = if known { taken } else { (None, None) };
         let changed = &mut self[process.0];
@@ -153,8 +153,8 @@ impl Processes {
         self.credentials_changed(process, &old);
     }
 
-    /// A process has other credentials: one that its former equals must not look into cannot be dumped, and does not end with its
-    /// parent.
+    /// Handles a change of credentials. If they no longer match the old ones, the process becomes
+    /// non-dumpable and loses its parent-death signal.
     pub fn credentials_changed(&mut self, process: ProcessKey, old: &Credentials) {
         let changed = &mut self[process.0];
         if changed.credentials.parts_from(old) {
@@ -162,8 +162,9 @@ impl Processes {
         }
     }
 
-    /// The mount at a process's root has become another: processes keep their places, which have other paths now. Those at the
-    /// root are at the new one. The paths are that of the root, the one that the new root had, and the one that the old root has.
+    /// Updates the paths of a namespace's processes after `pivot_root`: directories are kept and their paths
+    /// change; processes at the old root move to the new one. The paths are the root's, the former path of
+    /// the new root, and the new path of the old root.
     pub fn change_root(&mut self, namespace: u32, [root_at, new_at, old_at]: [&[u8]; 3]) {
         let prefix = |at: &[u8]| if at == b"/" { Vec::new() } else { at.to_vec() };
         let rest = |path: &[u8], at: &[u8]| {
@@ -188,11 +189,11 @@ impl Processes {
         }
     }
 
-    /// The number of a process's parent.
+    /// Pid of a process's parent; 1 if it has none.
     pub fn parent_pid(&self, process: ProcessKey) -> i32 {
         self[process.0].parent.map_or(1, |parent| self[parent.0].pid)
     }
-    /// `CLONE_PARENT`: the child is the caller's sibling.
+    /// `CLONE_PARENT`: makes the child a sibling of the caller.
     pub fn adopt_by_grandparent(&mut self, parent: ProcessKey, child: ProcessKey) {
         let grandparent = self[parent.0].parent;
         self[parent.0].children.retain(|c| *c != child);
@@ -202,20 +203,20 @@ impl Processes {
         }
     }
 
-    /// User and group of the files that a process makes.
+    /// Owner and group of files that the process creates.
     #[inline]
     pub fn maker_of(&self, process: ProcessKey) -> (u32, u32) {
         let who = &self[process.0].credentials;
         (who.fsuid, who.fsgid)
     }
-    /// True if a process is in a group.
+    /// True if the process is a member of the group.
     #[inline]
     pub fn is_in_group(&self, process: ProcessKey, group: u32) -> bool {
         let who = &self[process.0].credentials;
         who.fsgid == group || who.groups.contains(&group)
     }
 
-    /// Sets a timer of `timer_create` on a clock of processor time.
+    /// Sets a timer of `timer_create` on a CPU-time clock.
     pub fn set_processor_timer(&mut self, process: ProcessKey, id: i32, alarm: ProcessorAlarm) {
         if let Some(timer) = self[process.0].signals.timers.posix.get_mut(&id) {
             (timer.processor_alarm, timer.missed, timer.overrun) = (alarm, 0, 0);
@@ -223,7 +224,7 @@ impl Processes {
         self.processor_timers_changed(process);
     }
 
-    /// Notes whether a process has timers of processor time, after one has been set or cleared.
+    /// Updates the flag for CPU-time timers after one has been set or cleared.
     pub fn processor_timers_changed(&mut self, process: ProcessKey) {
         let limited = self[process.0].rlimits[c::RLIMIT_CPU as usize].soft != u64::MAX;
         let timers = &mut self[process.0].signals.timers;
@@ -232,19 +233,19 @@ impl Processes {
             || timers.posix.values().any(|timer| timer.processor_alarm.at != 0);
     }
 
-    /// The offsets of the clocks that a process sees.
+    /// Clock offsets of the process's time namespace.
     #[inline]
     pub fn time_offsets(&self, process: ProcessKey) -> TimeOffsets {
         self.time_namespaces.offsets(self[process.0].attributes.time.own)
     }
-    /// `CLONE_NEWTIME`: the children of a process will be in a new time namespace.
+    /// `CLONE_NEWTIME`: creates a time namespace for the process's future children.
     pub fn unshare_time(&mut self, process: ProcessKey) {
         let new = self.time_namespaces.copy(self[process.0].attributes.time.of_children);
         self[process.0].attributes.time.of_children = new;
         let owner = self[process.0].credentials.user_namespace;
         self.namespaces.plain.made(NamespaceKind::Time, new, owner);
     }
-    /// A process is in the time namespace of its children from now on.
+    /// Moves a process to the time namespace of its children.
     pub fn enter_time(&mut self, process: ProcessKey) {
         let time = &mut self.all[process.0].attributes.time;
         time.own = time.of_children;

@@ -1,5 +1,5 @@
-//! Who may do what to other processes and to the host, `capabilities(7)`: every call that Linux keeps from some users asks
-//! here, and what those to System V objects are. Rights to files are in `kernel/src/files/permission.rs`.
+//! Permission checks on other processes, the host and System V IPC objects, `capabilities(7)`. Every call
+//! that Linux denies to some users asks here; file permissions are in `kernel/src/files/permission.rs`.
 
 use crate::process::Processes;
 use belljar_linux_abi::ipc::IpcPerm;
@@ -9,12 +9,12 @@ use belljar_objects::credentials::{Credentials, capability};
 use belljar_objects::ids::ProcessKey;
 use belljar_objects::namespaces::{IdKind, NamespaceKind};
 
-/// Which ids of a process stand for it when it looks into another, `ptrace(2)` "Ptrace access mode checking".
+/// Credentials of the accessing process, `ptrace(2)` "Ptrace access mode checking".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessIds {
-    /// Those that it uses files with: `/proc`.
+    /// File-system ids (`PTRACE_MODE_FSCREDS`), for `/proc`.
     File,
-    /// The real ones: system calls.
+    /// Real ids (`PTRACE_MODE_REALCREDS`), for system calls.
     Real,
 }
 
@@ -23,19 +23,20 @@ impl Processes {
         &self[process.0].credentials
     }
 
-    /// True if a capability, one of [`capability`], is in force for a process, for what is the host's.
+    /// True if the process has a capability, one of [`capability`], in the initial user namespace.
     #[inline]
     pub fn is_capable(&self, process: ProcessKey, capability: u32) -> bool {
         self.namespaces.users.allows(self.who(process), 0, capability)
     }
 
-    /// `EPERM` unless a capability is in force for a process, for what belongs to a user namespace.
+    /// Checks that the process has a capability in a user namespace: `EPERM`.
     pub fn require_in(&self, process: ProcessKey, namespace: u32, capability: u32) -> Result<(), Errno> {
         let allowed = self.namespaces.users.allows(self.who(process), namespace, capability);
         if allowed { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// The same for what belongs to the owner of one of its own namespaces.
+    /// Checks that the process has a capability in the owning user namespace of its namespace of this kind:
+    /// `EPERM`.
     pub fn require_for(
         &self,
         process: ProcessKey,
@@ -46,16 +47,16 @@ impl Processes {
         self.require_in(process, self.namespaces.owner(kind, number).unwrap_or(0), capability)
     }
 
-    /// True if a capability puts a process above the mode bits of a file of this user and group: not for an owner who has no number
-    /// in its user namespace.
+    /// True if a capability overrides the mode bits of a file with this owner and group. Both ids must be
+    /// mapped in the process's user namespace.
     #[inline]
     pub fn overrides(&self, process: ProcessKey, capability: u32, owner: (u32, u32)) -> bool {
         let who = self.who(process);
         who.has(capability) && self.namespaces.users.knows_owner(who.user_namespace, owner)
     }
 
-    /// `EPERM` unless a process may give a file of this user and group to others (`u32::MAX`: to stay as they are, which anybody may ask
-    /// for): owners may choose another group of their own.
+    /// Checks that the process may change the owner or group of a file: `EPERM`. `u32::MAX` keeps an id and
+    /// is always allowed; an owner may choose another of its groups.
     pub fn check_may_give(
         &self,
         process: ProcessKey,
@@ -72,30 +73,31 @@ impl Processes {
         if same_user && own_group { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// `EPERM` unless a capability is in force for a process in its own user namespace.
+    /// Checks that the process has a capability in its own user namespace: `EPERM`.
     pub fn require_own(&self, process: ProcessKey, capability: u32) -> Result<(), Errno> {
         if self.who(process).has(capability) { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// `EPERM` unless a capability is in force for a process.
+    /// Checks that the process has a capability in the initial user namespace: `EPERM`.
     #[inline]
     pub fn require(&self, process: ProcessKey, capability: u32) -> Result<(), Errno> {
         if self.is_capable(process, capability) { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// `EPERM` for a process that sees but a part of its files: in a user namespace it might get out.
+    /// Checks that the process is not in a `chroot(2)`, from which a user namespace might let it escape:
+    /// `EPERM`.
     pub fn check_not_confined(&self, process: ProcessKey) -> Result<(), Errno> {
         if self[process.0].root == b"/" { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// `EPERM` unless one of two capabilities is in force for a process, for its network.
+    /// Checks that the process has one of two capabilities over its network namespace: `EPERM`.
     pub fn require_either(&self, process: ProcessKey, one: u32, other: u32) -> Result<(), Errno> {
         let require = |capability| self.require_for(process, NamespaceKind::Net, capability);
         require(one).or_else(|_| require(other))
     }
 
-    /// `EPERM` unless a process may send another this signal (0: any): one of the same user, `CAP_KILL`, or `SIGCONT` within
-    /// a session.
+    /// Checks that the process may send a signal (0 for any) to another: same user, `CAP_KILL`, or `SIGCONT`
+    /// within a session. `EPERM` otherwise.
     pub fn may_signal(&self, sender: ProcessKey, target: ProcessKey, signal: i32) -> Result<(), Errno> {
         let (own, other) = (self.who(sender), self.who(target));
         let same_user = [own.euid, own.ruid].iter().any(|id| [other.suid, other.ruid].contains(id));
@@ -112,14 +114,15 @@ impl Processes {
         }
     }
 
-    /// The same of process 1, which is root's and not there: nothing hurts it.
+    /// Checks that the process may send a signal to pid 1, which belongs to root and ignores all signals:
+    /// `EPERM`.
     pub fn may_signal_init(&self, sender: ProcessKey) -> Result<(), Errno> {
         let own = self.who(sender);
         if own.ruid == 0 || own.euid == 0 { Ok(()) } else { self.require(sender, capability::KILL) }
     }
 
-    /// Checks that a process may look at another's memory, files and descriptors, and trace it: one of its own user and
-    /// groups that may be dumped, or by `CAP_SYS_PTRACE`. `EPERM` otherwise.
+    /// Checks that the process may inspect and trace another: its user and groups match and it is dumpable,
+    /// or `CAP_SYS_PTRACE`. `EPERM` otherwise.
     pub fn may_access(&self, process: ProcessKey, target: ProcessKey, ids: AccessIds) -> Result<(), Errno> {
         let (own, other) = (self.who(process), self.who(target));
         let (uid, gid) = match ids {
@@ -143,14 +146,16 @@ impl Processes {
         self[process.0].restrictions.as_ref().map_or(Ok(()), |domain| domain.check_trace(other))
     }
 
-    /// `EPERM` unless a process may change what is mounted where: `CAP_SYS_ADMIN`, and no rules about files.
+    /// Checks that the process may change mounts: `CAP_SYS_ADMIN`, and no Landlock rules on files. `EPERM`
+    /// otherwise.
     pub fn may_mount(&self, process: ProcessKey) -> Result<(), Errno> {
         self.require_for(process, NamespaceKind::Mounts, capability::SYS_ADMIN)?;
         let restricted = self[process.0].restrictions.as_ref().is_some_and(|domain| domain.handles_files());
         if restricted { Err(Errno::EPERM) } else { Ok(()) }
     }
 
-    /// `EPERM` unless a process may change how another is scheduled: one of the same user, or by `CAP_SYS_NICE`.
+    /// Checks that the process may change another's scheduling: same user, or `CAP_SYS_NICE`. `EPERM`
+    /// otherwise.
     pub fn may_schedule(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
         if !self.shares_user(process, target) {
             self.require(process, capability::SYS_NICE)?;
@@ -158,7 +163,8 @@ impl Processes {
         self.may_tune(process, target)
     }
 
-    /// `EPERM` if a process that is to be scheduled otherwise has capabilities that this one has not (`cap_safe_nice` of Linux).
+    /// Checks that the target of a scheduling change has no capabilities beyond those of the process
+    /// (`cap_safe_nice` in Linux): `EPERM`.
     pub fn may_tune(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
         let beyond = self.who(target).capabilities.permitted & !self.who(process).capabilities.permitted;
         if beyond == 0 {
@@ -167,7 +173,8 @@ impl Processes {
         self.require_in(process, self.who(target).user_namespace, capability::SYS_NICE)
     }
 
-    /// `EPERM` unless a process may give another an I/O priority: one of its real or effective user, or by `CAP_SYS_NICE`.
+    /// Checks that the process may set another's I/O priority: the target's real user is its real or
+    /// effective user, or `CAP_SYS_NICE`. `EPERM` otherwise.
     pub fn may_set_io_priority(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
         let own = self.who(process);
         if ![own.euid, own.ruid].contains(&self.who(target).ruid) {
@@ -176,14 +183,14 @@ impl Processes {
         self.may_tune(process, target)
     }
 
-    /// True if a process acts as a user that another is.
+    /// True if the process's effective user is the real or effective user of the target.
     pub fn shares_user(&self, process: ProcessKey, target: ProcessKey) -> bool {
         let (own, other) = (self.who(process), self.who(target));
         [other.euid, other.ruid].contains(&own.euid)
     }
 
-    /// `EACCES` unless a process may give itself or another this nice value: one no lower than it is, one that
-    /// `RLIMIT_NICE` allows, or by `CAP_SYS_NICE`.
+    /// Checks that the process may set a nice value: not below the current one, within `RLIMIT_NICE`, or
+    /// `CAP_SYS_NICE`. `EACCES` otherwise.
     pub fn may_set_nice(&self, process: ProcessKey, target: ProcessKey, nice: i32) -> Result<(), Errno> {
         let of = &self[target.0];
         let limit = of.rlimits[c::RLIMIT_NICE as usize].soft;
@@ -191,7 +198,8 @@ impl Processes {
         if allowed { Ok(()) } else { self.require(process, capability::SYS_NICE).map_err(|_| Errno::EACCES) }
     }
 
-    /// `EPERM` unless a process may give this policy and static priority, `sched(7)` "Privileges and resource limits".
+    /// Checks that the process may set a policy and static priority, `sched(7)` "Privileges and resource
+    /// limits": `EPERM`.
     pub fn may_set_policy(
         &self,
         process: ProcessKey,
@@ -208,7 +216,7 @@ impl Processes {
             && (policy != old_policy & !RESET_ON_FORK && limit == 0
                 || priority > old_priority && priority as u64 > limit)
             || policy == DEADLINE
-            // Leaving SCHED_IDLE raises the process.
+            // Leaving SCHED_IDLE raises the priority.
             || old_policy & !RESET_ON_FORK == c::SCHED_IDLE
                 && policy != c::SCHED_IDLE
                 && (20 - of.attributes.nice) as u64 > of.rlimits[c::RLIMIT_NICE as usize].soft;
@@ -218,8 +226,8 @@ impl Processes {
         self.may_schedule(process, target)
     }
 
-    /// `EPERM` unless a process may see and change another's limits: one all of whose ids are its own, or by
-    /// `CAP_SYS_RESOURCE`.
+    /// Checks that the process may read and change another's limits: all ids of the target equal its own, or
+    /// `CAP_SYS_RESOURCE`. `EPERM` otherwise.
     pub fn may_limit(&self, process: ProcessKey, target: ProcessKey) -> Result<(), Errno> {
         let (own, other) = (self.who(process), self.who(target));
         let same = [other.ruid, other.euid, other.suid].iter().all(|id| *id == own.ruid)
@@ -230,7 +238,7 @@ impl Processes {
         self.require_in(process, other.user_namespace, capability::SYS_RESOURCE)
     }
 
-    /// The owner and mode of an object that a process makes.
+    /// Ownership and mode of an IPC object created by the process.
     pub fn new_permissions(&mut self, process: ProcessKey, key: i32, flags: i32) -> IpcPerm {
         let own = &self[process.0].credentials;
         let (uid, gid) = (own.euid, own.egid);
@@ -239,26 +247,27 @@ impl Processes {
         IpcPerm { key, uid, gid, cuid: uid, cgid: gid, mode, unused, ..IpcPerm::default() }
     }
 
-    /// Owner and mode as a process is shown them.
+    /// Ownership and mode of an IPC object as reported to the process.
     pub fn shown_permissions(&self, process: ProcessKey, perm: IpcPerm) -> IpcPerm {
         let [uid, cuid] = [perm.uid, perm.cuid].map(|id| self.shown_id(process, IdKind::User, id));
         let [gid, cgid] = [perm.gid, perm.cgid].map(|id| self.shown_id(process, IdKind::Group, id));
         IpcPerm { uid, gid, cuid, cgid, unused: [0; 2], ..perm }
     }
 
-    /// The owner that a process gives an object. `EINVAL` for ids that its user namespace does not have.
+    /// Owner that the process sets on an IPC object. `EINVAL` for ids that are unmapped in its user
+    /// namespace.
     pub fn given_owner(&self, process: ProcessKey, perm: &IpcPerm) -> Result<(u32, u32), Errno> {
         let uid = self.given_id(process, IdKind::User, perm.uid).ok_or(Errno::EINVAL)?;
         Ok((uid, self.given_id(process, IdKind::Group, perm.gid).ok_or(Errno::EINVAL)?))
     }
 
-    /// `EINVAL` for an object of another namespace.
+    /// Checks that an IPC object is in the process's IPC namespace: `EINVAL`.
     fn check_namespace(&self, process: ProcessKey, perm: &IpcPerm) -> Result<(), Errno> {
         let own = u64::from(self.namespace(process, NamespaceKind::Ipc));
         if perm.unused[0] == own { Ok(()) } else { Err(Errno::EINVAL) }
     }
 
-    /// `EACCES` unless a process has the rights that `wanted` names, for whomever they are: `ipcperms` of Linux.
+    /// Checks access to an IPC object, `ipcperms` in Linux: `EACCES`. `wanted` has mode bits of any class.
     pub fn ipc_check(&self, process: ProcessKey, perm: IpcPerm, wanted: u32) -> Result<(), Errno> {
         self.check_namespace(process, &perm)?;
         let who = &self[process.0].credentials;
@@ -277,7 +286,7 @@ impl Processes {
         self.require_for(process, NamespaceKind::Ipc, capability::IPC_OWNER).map_err(|_| Errno::EACCES)
     }
 
-    /// `EPERM` unless a process owns an object, or made it.
+    /// Checks that the process is the owner or creator of an IPC object: `EPERM`.
     pub fn ipc_check_owner(&self, process: ProcessKey, perm: IpcPerm) -> Result<(), Errno> {
         let who = &self[process.0].credentials;
         self.check_namespace(process, &perm)?;

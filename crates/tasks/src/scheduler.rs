@@ -1,19 +1,19 @@
-//! Scheduler: the threads of a host that can run, which of them runs next and for how long, and the order in
+//! Scheduler of a host: the runnable threads, the choice of the next one, its time slice, and the order in
 //! which waiters are woken.
 //!
-//! A host has one processor. The thread that has it keeps it for one *turn*: until it blocks, yields, waits in a
-//! loop or has made the calls of its *slice*; then it goes to the end of the run queue. A limit of simulated time
-//! or a debugger pauses a turn and does not end it, so where such limits lie makes no difference to the order.
+//! A host has one processor. A thread runs for one *turn*: until it blocks, yields, waits in a busy loop or
+//! has made the system calls of its *slice*; then it goes to the tail of the run queue. A limit of simulated
+//! time or a debugger pauses a turn without ending it, so such limits do not affect the order.
 //!
-//! Every decision is a choice among candidates that stand in order of arrival, and a [`Strategy`] makes it. The
-//! mechanism around it, which threads are candidates at all and what becomes of a turn, is the same for all. The
-//! strategy is a type parameter, so its calls are inlined and first in, first out costs nothing.
+//! Every decision is a choice among candidates in order of arrival, made by a [`Strategy`]. The mechanism
+//! around it (the set of candidates, the course of a turn) is common to all strategies. The strategy is a
+//! type parameter, so its calls are inlined and first in, first out costs nothing.
 //!
-//! Nothing outside this file sees the run queue. The life of a thread's turn:
+//! The run queue is private to this file. The calls for a thread's turn:
 //!
-//! * [`Scheduler::ready`] when a thread is created, woken, or gives the processor up;
+//! * [`Scheduler::ready`] when a thread is created, woken, or gives up the processor;
 //! * [`Scheduler::start_turn`] and then [`Scheduler::take_call`] before each of its calls;
-//! * [`Scheduler::pause_turn`] where time or a debugger comes between, and [`Scheduler::end_turn`] if an event
+//! * [`Scheduler::pause_turn`] at a time limit or for a debugger, and [`Scheduler::end_turn`] if an event
 //!   comes first then;
 //! * [`Scheduler::remove`] when a thread ends.
 
@@ -23,24 +23,24 @@ use belljar_objects::ids::ThreadKey;
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// Strategy: the choices of a scheduler. Candidates are given by their positions, in order of arrival.
+/// Strategy of a scheduler. Candidates are given by their indices, in order of arrival.
 pub trait Strategy {
-    /// The thread to run next; `None` only without candidates.
+    /// Chooses the thread to run next; `None` only without candidates.
     fn choose_thread(&mut self, candidates: impl Iterator<Item = usize>) -> Option<usize>;
-    /// The calls that a thread may make in the turn that begins, at least one.
+    /// Number of calls in the slice of a new turn, at least one.
     fn slice(&mut self) -> u32;
-    /// The waiter to wake next where not all of them are woken; `None` only without candidates.
+    /// Chooses the waiter to wake if not all of them are woken; `None` only without candidates.
     fn choose_waiter(&mut self, candidates: impl Iterator<Item = usize>) -> Option<usize>;
-    /// Puts waiters that are all woken into the order in which that happens.
+    /// Orders waiters that are woken together.
     fn order_waiters<T>(&mut self, waiters: &mut [T]);
 }
 
-/// First in, first out, with slices of the same length.
+/// First in, first out, with slices of equal length.
 #[derive(Debug, Default)]
 pub struct FifoStrategy;
 
 impl FifoStrategy {
-    /// Calls of a slice.
+    /// System calls in a slice.
     pub const SLICE: u32 = 200;
 }
 
@@ -61,29 +61,29 @@ impl Strategy for FifoStrategy {
     fn order_waiters<T>(&mut self, _: &mut [T]) {}
 }
 
-/// The run queue of a host and the turn of the thread that has its processor.
+/// Run queue of a host and the state of the current turn.
 #[derive(Debug, Default)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields first: see `belljar_base::Footprint`.
 pub struct Scheduler<S = FifoStrategy> {
-    /// Threads that can run and have no turn, in order of arrival.
+    /// Runnable threads without a turn, in order of arrival.
     run_queue: VecDeque<ThreadKey>,
-    /// The thread whose turn is paused, and the calls that are left of its slice.
+    /// Thread whose turn is paused, and the calls left in its slice.
     paused: Option<(ThreadKey, u32)>,
-    /// Calls and events so far, which are all that a thread waiting in a loop may wait for.
+    /// Number of calls and events so far; a thread in a busy loop can only wait for one of these.
     progress: u64,
-    /// Calls that are left of the slice of the thread that runs.
+    /// Calls left in the slice of the running thread.
     calls_left: u32,
     strategy: S,
 }
 
 impl<S: Strategy> Scheduler<S> {
-    /// Appends a thread that can run to the run queue.
+    /// Appends a runnable thread to the run queue.
     #[inline]
     pub fn ready(&mut self, thread: ThreadKey) {
         self.run_queue.push_back(thread);
     }
 
-    /// Puts threads that were kept from their turn back to the head of the run queue, in their order.
+    /// Returns threads that were skipped to the head of the run queue, in their order.
     pub fn ready_first(&mut self, threads: Vec<ThreadKey>) {
         for thread in threads.into_iter().rev() {
             self.run_queue.push_front(thread);
@@ -95,13 +95,13 @@ impl<S: Strategy> Scheduler<S> {
         self.run_queue.retain(|queued| *queued != thread);
     }
 
-    /// Removes all threads, as in a crash.
+    /// Removes all threads, for a crash of the host.
     pub fn clear(&mut self) {
         self.run_queue.clear();
         self.paused = None;
     }
 
-    /// Threads in the run queue.
+    /// Number of threads in the run queue.
     pub fn ready_count(&self) -> usize {
         self.run_queue.len()
     }
@@ -116,7 +116,7 @@ impl<S: Strategy> Scheduler<S> {
             || self.with_something_new(threads).next().is_some()
     }
 
-    /// Gives the processor to the thread whose turn was paused, or to the next one of the run queue.
+    /// Starts the paused turn, or that of the next thread in the run queue.
     #[inline]
     pub fn start_turn(&mut self, threads: &Slab<Thread>) -> Option<ThreadKey> {
         let (thread, calls) = match self.paused.take() {
@@ -127,7 +127,7 @@ impl<S: Strategy> Scheduler<S> {
         Some(thread)
     }
 
-    /// Takes a call from the slice of the thread that runs; false if none is left.
+    /// Takes a call from the running thread's slice; false if none is left.
     #[inline]
     pub fn take_call(&mut self) -> bool {
         let is_left = self.calls_left > 0;
@@ -135,28 +135,28 @@ impl<S: Strategy> Scheduler<S> {
         is_left
     }
 
-    /// Calls that are left of the slice of the thread that runs.
+    /// Calls left in the slice of the running thread.
     pub fn calls_left(&self) -> u32 {
         self.calls_left
     }
 
-    /// Accounts for calls that the thread that runs has answered itself.
+    /// Accounts for calls that the running thread has answered without the kernel.
     pub fn calls_answered(&mut self, calls: u32) {
         self.calls_left = self.calls_left.saturating_sub(calls);
         self.progress += u64::from(calls);
     }
 
-    /// Keeps the rest of a thread's turn for it.
+    /// Pauses the turn of a thread.
     pub fn pause_turn(&mut self, thread: ThreadKey) {
         self.paused = Some((thread, self.calls_left));
     }
 
-    /// Keeps the rest of a thread's turn for it, and the call that it has taken and not made.
+    /// Pauses the turn of a thread and returns to its slice the call that was taken and not made.
     pub fn pause_turn_before_call(&mut self, thread: ThreadKey) {
         self.paused = Some((thread, self.calls_left + 1));
     }
 
-    /// Ends a paused turn, because an event comes first.
+    /// Ends the paused turn because an event comes first.
     pub fn end_turn(&mut self) {
         if let Some((thread, _)) = self.paused.take() {
             self.ready(thread);
@@ -169,12 +169,12 @@ impl<S: Strategy> Scheduler<S> {
         self.progress += 1;
     }
 
-    /// Calls and events so far.
+    /// Number of calls and events so far.
     pub fn progress(&self) -> u64 {
         self.progress
     }
 
-    /// The position of the waiter to wake next among those of `waiters` that `may_be_woken`.
+    /// Index of the waiter to wake next among those that satisfy `may_be_woken`.
     #[inline]
     pub fn choose_waiter<T>(
         &mut self,
@@ -185,24 +185,24 @@ impl<S: Strategy> Scheduler<S> {
         self.strategy.choose_waiter(candidates.map(|(at, _)| at))
     }
 
-    /// Puts waiters that are all woken into the order in which that happens.
+    /// Orders waiters that are woken together.
     #[inline]
     pub fn order_waiters<T>(&mut self, waiters: &mut [T]) {
         self.strategy.order_waiters(waiters);
     }
 
-    /// Tells what is read when the host runs next.
+    /// Reports the memory read when the host next runs.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(self);
         footprint.start(self.run_queue.as_slices().0.as_ptr(), 1);
     }
 
-    /// Takes the next thread out of the run queue: one that is due or else, if all wait in loops, one that may
-    /// find something new.
+    /// Removes the next thread from the run queue: one that is due or, if all wait in busy loops, one whose
+    /// condition may have changed.
     #[inline]
     fn take_next(&mut self, threads: &Slab<Thread>) -> Option<ThreadKey> {
         let Scheduler { run_queue, strategy, progress, .. } = self;
-        // The only one that can run is the choice of every strategy.
+        // A single candidate is the choice of every strategy.
         if run_queue.len() == 1 && run_queue.front().is_some_and(|key| threads[key.0].spin.is_none()) {
             return run_queue.pop_front();
         }
@@ -224,14 +224,14 @@ impl<S: Strategy> Scheduler<S> {
     }
 }
 
-/// The positions of threads that do not wait in a loop, or whose loop is due to be looked at.
+/// Indices of the threads that are not in a busy loop or whose loop is due for a check.
 #[inline]
 fn due(queue: &VecDeque<ThreadKey>, threads: &Slab<Thread>, progress: u64) -> impl Iterator<Item = usize> {
     let is_due = move |key: &ThreadKey| threads[key.0].spin.as_ref().is_none_or(|spin| spin.is_due(progress));
     queue.iter().enumerate().filter(move |(_, key)| is_due(key)).map(|(at, _)| at)
 }
 
-/// The positions of threads that wait in a loop since before the last call or event.
+/// Indices of the threads whose busy loop was checked before the last call or event.
 fn with_something_new(
     queue: &VecDeque<ThreadKey>,
     threads: &Slab<Thread>,

@@ -1,48 +1,48 @@
-//! Spin: the loop without calls in which a thread waits. The kernel finds such loops and says how.
+//! Busy-wait loops without system calls, as detected by the kernel.
 
 use belljar_machine::Regs;
 
-/// Calls and events of the host before a loop is looked at for the first time.
+/// Calls and events of the host before the first recheck of a loop.
 const BACKOFF: u64 = 200;
-/// Calls and events of the host between two looks, at most.
+/// Maximum number of calls and events between two rechecks.
 const LONGEST_BACKOFF: u64 = 12_800;
 
-/// Spin: the loop in which a thread waits.
+/// Busy-wait loop of a thread.
 #[derive(Clone, Debug)]
 pub struct Spin {
-    /// The least state of a round, in which the thread has been left.
+    /// Smallest register state of an iteration, in which the thread was left.
     state: Regs,
-    /// Instructions in a round.
+    /// Instructions in an iteration.
     period: u32,
-    /// [`Scheduler::progress`](crate::scheduler::Scheduler::progress) when it was last seen to go round.
+    /// [`Scheduler::progress`](crate::scheduler::Scheduler::progress) at the last check.
     seen: u64,
     backoff: u64,
 }
 
 impl Spin {
-    /// A loop that was seen to go round at `progress`: the least state of its rounds and the instructions of one.
+    /// Loop detected at `progress`: the smallest state of an iteration, and its length in instructions.
     pub fn new(state: Regs, period: u32, progress: u64) -> Spin {
         Spin { state, period, seen: progress, backoff: BACKOFF }
     }
-    /// The least state of a round, in which the thread has been left.
+    /// Smallest register state of an iteration, in which the thread was left.
     pub fn state(&self) -> &Regs {
         &self.state
     }
-    /// Instructions in a round.
+    /// Instructions in an iteration.
     pub fn period(&self) -> u32 {
         self.period
     }
-    /// It was seen to go round again: the next look comes later.
+    /// Records a check that found the thread still looping, and doubles the interval to the next.
     pub fn went_round(&mut self, progress: u64) {
         self.backoff = (self.backoff * 2).min(LONGEST_BACKOFF);
         self.seen = progress;
     }
-    /// True if enough has happened since it was last seen to go round for another look.
+    /// True if enough calls and events have passed since the last check for another one.
     #[inline]
     pub fn is_due(&self, progress: u64) -> bool {
         progress - self.seen >= self.backoff
     }
-    /// True if anything has happened since it was last seen to go round.
+    /// True if a call or event has passed since the last check.
     pub fn may_find_something_new(&self, progress: u64) -> bool {
         progress > self.seen
     }

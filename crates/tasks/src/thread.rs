@@ -1,4 +1,4 @@
-//! A guest thread: a context that the machine can resume and what the kernel knows of it.
+//! Guest threads: the platform's context and the kernel's state.
 
 use crate::outcome::{CallState, IfInterrupted, Resumed};
 use crate::spin::Spin;
@@ -14,54 +14,54 @@ use belljar_objects::tracees::Tracee;
 use slab::Slab;
 use smallvec::SmallVec;
 
-/// One guest thread.
+/// Guest thread.
 #[derive(Debug)]
 pub struct Thread {
-    /// Its thread id; the process id for the first thread.
+    /// Thread id; equal to the process id for the first thread.
     pub tid: i32,
-    /// The process it belongs to.
+    /// Process of the thread.
     pub process: ProcessKey,
-    /// Its registers and vector state.
+    /// Registers and vector state.
     pub context: ContextId,
-    /// Its state.
+    /// Scheduling state.
     pub state: ThreadState,
-    /// The call to be continued when it runs next.
+    /// Continuation of the current call when the thread next runs.
     pub continuation: Option<Continuation>,
-    /// The descriptors that its call looked up before it blocked, sorted, and the open files behind them, of each
-    /// of which it holds a reference: whoever closes such a descriptor meanwhile, the call goes on with the file.
-    /// They are let go of when the call ends, or, if a signal ended it, at the thread's next call.
+    /// Descriptors that the call looked up before it blocked, sorted, with references to their open files: if
+    /// such a descriptor is closed meanwhile, the call continues with the file. The references are dropped
+    /// when the call ends or, if a signal ended it, at the thread's next call.
     pub held: SmallVec<[(i32, FileKey); 2]>,
-    /// The part of the guest's memory that its waiting call has read at its start, since the guest may change it: the
-    /// descriptors of `poll(2)`, the sets of `select(2)`.
+    /// Guest memory that the blocked call read at its start, since the guest may change it: the descriptors
+    /// of `poll(2)`, the sets of `select(2)`.
     pub asked: Vec<u8>,
-    /// Its state as a tracee, `ptrace(2)`.
+    /// State as a tracee, `ptrace(2)`.
     pub trace: Option<Box<Tracee>>,
-    /// The calls that it may make, once it or a maker of it has been restricted, `seccomp(2)`.
+    /// Seccomp state, inherited or its own, `seccomp(2)`.
     pub seccomp: Option<Box<Seccomp>>,
-    /// Its signal mask, pending signals and alternate stack.
+    /// Signal mask, pending signals and alternate stack.
     pub signals: ThreadSignals,
-    /// `set_tid_address`: zeroed and woken when the thread ends.
+    /// `set_tid_address`: the address zeroed and woken when the thread exits.
     pub clear_child_tid: u64,
-    /// `set_robust_list`: the head's address and the length given.
+    /// `set_robust_list`: address and length of the head.
     pub robust_list: (u64, u64),
-    /// The name shown in `/proc/.../comm`, at most 15 bytes.
+    /// Name in `/proc/.../comm`, at most 15 bytes.
     pub comm: Vec<u8>,
-    /// The loop without calls that it waits in.
+    /// Busy-wait loop of the thread.
     pub spin: Option<Box<Spin>>,
-    /// True if it has computed for so long without a call that it is preempted at each tick.
+    /// True if the thread has computed without a call for so long that every tick preempts it.
     pub computes: bool,
-    /// Its processor time in microseconds: the number of calls that it has made, and what it was preempted for.
+    /// CPU time in microseconds: one for each call, plus the time charged at preemptions.
     pub calls: u64,
-    /// Its descriptors, if it does not share its process's.
+    /// Private descriptor table, if it is not shared with the process.
     pub own_fds: Option<FdTableKey>,
-    /// Number of calls by which it has asked for an id, up to a limit: see [`crate::answers`].
+    /// Number of calls that asked for an id, up to a limit: see `kernel/src/answers.rs`.
     pub asked_ids: u8,
-    /// Its keyrings, once it or a maker of it has asked for any.
+    /// Keyrings, created or inherited on first use.
     pub keyrings: Option<Box<TaskKeyrings>>,
 }
 
 impl Thread {
-    /// The state that its waiting call will be continued from.
+    /// State of the blocked call for its continuation.
     #[inline]
     pub fn blocked_state(&self) -> Option<&CallState> {
         match &self.state {
@@ -71,8 +71,8 @@ impl Thread {
     }
 }
 
-/// `EDEADLK` if `holder` waits, directly or by way of others, for `waiter`: it would never end. The caller's thread is not one of
-/// them. Only record locks of processes are looked at, as on Linux.
+/// Detects a deadlock: `EDEADLK` if `holder` waits, directly or through others, for `waiter`. The calling
+/// thread is excluded. As on Linux, only record locks of processes are considered.
 pub fn check_deadlock(
     threads: &Slab<Thread>,
     caller: ThreadKey,
@@ -98,50 +98,50 @@ pub fn check_deadlock(
     Ok(())
 }
 
-/// State of a thread.
+/// Scheduling state of a thread.
 #[derive(Debug)]
 pub enum ThreadState {
     /// In the run queue, or running.
     Runnable,
-    /// In a call that waits.
+    /// In a blocked call.
     Blocked(Blocked),
-    /// Its process is stopped; it is in no queue until it is continued.
+    /// In a stopped process; not in the run queue until continued.
     Stopped,
-    /// It is stopped for its tracer.
+    /// In a ptrace stop.
     Traced,
 }
 
-/// Where a blocked thread stands.
+/// Wait of a blocked thread.
 #[derive(Debug)]
 pub struct Blocked {
-    /// The queues it stands in.
+    /// Wait queues of the thread.
     pub on: SmallVec<[WaitQueueId; 2]>,
-    /// The timer of its deadline.
+    /// Timer of the deadline.
     pub deadline: Option<TimerId>,
-    /// The state that its call will be continued from.
+    /// State of the call for its continuation.
     pub state: CallState,
-    /// The effect of a signal on its call.
+    /// Effect of a signal on the call.
     pub if_interrupted: IfInterrupted,
 }
 
-/// The continuation of a thread that was blocked in a call.
+/// Continuation of a thread that was blocked in a call.
 #[derive(Debug)]
 pub enum Continuation {
-    /// Its call goes on.
+    /// The call is continued.
     Resume(Resumed),
-    /// It makes the call that its tracer has been shown.
+    /// The call is executed after its ptrace entry stop.
     Enter,
-    /// A signal ended the wait; delivery decides what the call returns.
+    /// A signal ended the wait; its delivery determines the call's result.
     Interrupted {
-        /// By this rule.
+        /// Rule for the result.
         how: IfInterrupted,
-        /// The call's state.
+        /// State of the call.
         state: CallState,
     },
 }
 
 impl Continuation {
-    /// The rule and the state of a call that a signal interrupted.
+    /// Rule and state of a call that a signal interrupted.
     #[inline]
     pub fn interrupted(self) -> Option<(IfInterrupted, CallState)> {
         match self {

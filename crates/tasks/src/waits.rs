@@ -1,53 +1,53 @@
-//! Wait queues: those who wait for an object to change, in the order in which they entered.
+//! Wait queues: waiters for the change of an object, in order of arrival.
 
 use belljar_base::Footprint;
 use belljar_objects::ids::{EpollKey, FileKey, SocketKey, ThreadKey, WaitQueueId};
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// Waiter: an entry of a wait queue.
+/// Entry of a wait queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiter {
-    /// A blocked thread.
+    /// Blocked thread.
     Thread(ThreadKey),
-    /// Item `item` of an epoll instance, until it is removed.
+    /// Item `item` of an epoll instance, queued until it is removed.
     Epoll {
-        /// The instance.
+        /// Instance.
         epoll: EpollKey,
-        /// The item within it.
+        /// Item within the instance.
         item: usize,
     },
-    /// A request of an io_uring instance that waits.
+    /// Pending request of an io_uring instance.
     Uring {
-        /// The instance.
+        /// Instance.
         instance: usize,
-        /// The request within it.
+        /// Request within the instance.
         request: usize,
     },
-    /// An open file with `O_ASYNC`, whose owner is told by a signal.
+    /// Open file with `O_ASYNC`, whose owner gets a signal.
     Owner(FileKey),
-    /// The traffic model that owns the socket, until it is closed.
+    /// Traffic model that owns the socket, queued until it is closed.
     Model(SocketKey),
 }
 
-/// All wait queues of a host.
+/// Wait queues of a host.
 #[derive(Debug, Default)]
 pub struct WaitTable {
     queues: Slab<VecDeque<Waiter>>,
-    /// Queues of sockets, by their keys, as far as any has been waited for.
+    /// Queues of sockets, indexed by socket key; created at the first wait.
     sockets: Vec<VecDeque<Waiter>>,
-    /// Queues of programs' ends of interfaces.
+    /// Queues of the programs' ends of TUN and TAP interfaces.
     tuns: Vec<VecDeque<Waiter>>,
-    /// Those who watch the tables of mounts.
+    /// Watchers of the mount tables.
     mounts: VecDeque<Waiter>,
 }
 
 impl WaitTable {
-    /// A new, empty queue.
+    /// Creates an empty queue.
     pub fn create(&mut self) -> WaitQueueId {
         WaitQueueId::Own(self.queues.insert(VecDeque::new()) as u32)
     }
-    /// Removes a queue and returns the waiters that are still in it.
+    /// Removes a queue and returns its remaining waiters.
     pub fn destroy(&mut self, queue: WaitQueueId) -> VecDeque<Waiter> {
         match queue {
             WaitQueueId::Own(n) => self.queues.remove(n as usize),
@@ -58,7 +58,7 @@ impl WaitTable {
             WaitQueueId::Mounts => std::mem::take(&mut self.mounts),
         }
     }
-    /// All sockets are gone.
+    /// Clears the queues of all sockets and TUN interfaces.
     pub fn forget_sockets(&mut self) {
         self.sockets.iter_mut().chain(&mut self.tuns).for_each(VecDeque::clear);
     }
@@ -76,7 +76,7 @@ impl WaitTable {
         }
         queues[n].push_back(waiter);
     }
-    /// Removes a waiter; it is no error if the queue or the waiter is gone.
+    /// Removes a waiter; does nothing if the queue or the waiter no longer exists.
     #[inline]
     pub fn leave(&mut self, queue: WaitQueueId, waiter: Waiter) {
         let waiters = match queue {
@@ -98,7 +98,7 @@ impl WaitTable {
         let queue = self.queue(queue)?;
         if queue.len() == 1 { queue.front().copied() } else { None }
     }
-    /// Adds a queue to what is fetched ahead of its host's turn.
+    /// Adds a queue to the memory prefetched before the host runs.
     #[inline]
     pub fn footprint(&self, queue: WaitQueueId, footprint: &mut Footprint) {
         if let Some(waiters) = self.queue(queue) {
@@ -111,7 +111,7 @@ impl WaitTable {
     pub fn is_empty(&self, queue: WaitQueueId) -> bool {
         self.queue(queue).is_none_or(VecDeque::is_empty)
     }
-    /// The waiters in order.
+    /// Waiters of a queue in order.
     #[inline]
     pub fn waiters(&self, queue: WaitQueueId) -> impl Iterator<Item = Waiter> + '_ {
         self.queue(queue).into_iter().flatten().copied()
