@@ -1,4 +1,4 @@
-//! Captures of packets as files.
+//! Capture files of packets.
 
 use crate::writer::Growing;
 use belljar_base::SimTime;
@@ -8,8 +8,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Writes the packets of one interface as a capture file: pcap with nanoseconds, raw IP packets or
-/// Ethernet frames, times on the hosts' wall clock.
+/// Writer of one interface's capture file: pcap with nanosecond timestamps, raw IP packets or Ethernet
+/// frames, times on the hosts' wall clock.
 pub struct CaptureWriter {
     file: Arc<Growing>,
     epoch: Duration,
@@ -17,11 +17,11 @@ pub struct CaptureWriter {
 }
 
 impl CaptureWriter {
-    /// Bytes of the header in front of each packet.
+    /// Length of the record header before each packet.
     pub const HEADER: usize = 16;
 
-    /// Starts a capture in an empty file; the clock starts `epoch_secs` after 1970 and at most
-    /// `keep` bytes of each packet are written.
+    /// Starts a capture in an empty file. Simulated time 0 is `epoch_secs` after 1970, and at most `keep`
+    /// bytes of each packet are written.
     pub fn new(file: Arc<Growing>, epoch_secs: u64, keep: usize, ethernet: bool) -> CaptureWriter {
         let header = PcapHeader {
             snaplen: keep as u32,
@@ -41,15 +41,15 @@ impl CaptureWriter {
         self.file.add(&packet[..packet.len().min(self.keep)]);
     }
 
-    /// Appends packets that lie one behind the other in `bytes`, each behind [`HEADER`](Self::HEADER) bytes of room;
-    /// `packets` are when each passed and its length. Only those that are `wanted`.
+    /// Appends consecutive packets in `bytes`, each preceded by [`HEADER`](Self::HEADER) reserved bytes;
+    /// `packets` holds the time and length of each. Packets that are not `wanted` are skipped.
     pub fn write_run(
         &mut self,
         packets: &[(SimTime, usize)],
         bytes: &mut [u8],
         wanted: impl Fn(&[u8]) -> bool,
     ) {
-        // What is to be written lies from `begin` to `end`.
+        // The bytes to be written lie in `begin..end`.
         let (mut begin, mut end, mut record) = (0, 0, 0);
         for &(at, len) in packets {
             let packet = record + Self::HEADER;
@@ -66,10 +66,10 @@ impl CaptureWriter {
         self.file.add(&bytes[begin..end]);
     }
 
-    /// Writes out what is still buffered.
+    /// Writes all buffered bytes to the file.
     ///
     /// # Errors
-    /// The first that writing has met.
+    /// The first error of a write.
     pub fn finish(self) -> io::Result<()> {
         self.file.finish()
     }
@@ -98,7 +98,7 @@ mod tests {
         let mut capture =
             CaptureWriter::new(Writer::new(false).file(file.try_clone().unwrap()), 0, 65_535, false);
         let packets: Vec<Vec<u8>> = (0..200_usize).map(|n| vec![n as u8; 1 + n * 131 % 4_099]).collect();
-        // One by one, in small runs and in large ones.
+        // Single packets, small runs and large runs.
         for (n, some) in packets.chunks(50).enumerate() {
             let lengths: Vec<(SimTime, usize)> = some.iter().map(|p| (SimTime::ZERO, p.len())).collect();
             let mut bytes: Vec<u8> = some.iter().flat_map(|p| [&[0; 16], &p[..]].concat()).collect();

@@ -1,8 +1,10 @@
-//! The flows in the captures of hosts as the XML that ns-3's FlowMonitor writes, for scripts that read that.
+//! Flows in the captures of hosts as XML in the format of ns-3's FlowMonitor, for scripts that read that
+//! format.
 //!
-//! A flow is what has the same addresses, protocol and ports; as in FlowMonitor there are flows of UDP and TCP alone. Its packets are counted where their source sends them and where their destination
-//! receives them, with the bytes of the IP packets, as FlowMonitor does; a packet is known again by IP's identification and its content: delays are wrong after a loss where both repeat.
-//! Fragments are left out.
+//! A flow is the set of packets with the same addresses, protocol and ports; as in FlowMonitor, only UDP and
+//! TCP have flows. Packets are counted when their source sends them and when their destination receives them,
+//! with the bytes of the IP packets, as in FlowMonitor. Sent and received packets are matched by IP
+//! identification and content: delays are wrong after a loss if both repeat. Fragments are ignored.
 
 use crate::names;
 use crate::read::{CapturedPacket, ReadError, Results, files, packets};
@@ -13,7 +15,7 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 type Tuple = (Ipv4Addr, Ipv4Addr, u8, u16, u16);
-/// A packet by its flow, its identification and its content.
+/// Identity of a packet: flow, IP identification and content.
 type Name = (Tuple, (u16, Vec<u8>));
 
 #[derive(Default)]
@@ -22,7 +24,7 @@ struct Flow {
     last_sent: SimTime,
     first_received: Option<SimTime>,
     last_received: SimTime,
-    /// In nanoseconds.
+    /// Sum of the delays in nanoseconds.
     delay_sum: u64,
     jitter_sum: u64,
     last_delay: Option<u64>,
@@ -30,7 +32,7 @@ struct Flow {
     sent: (u64, u64),
     received: (u64, u64),
     forwarded: u64,
-    /// Packets by their traffic class.
+    /// Number of packets by traffic class.
     dscp: Map<u8, u64>,
 }
 
@@ -38,14 +40,14 @@ struct Flow {
 struct Seen {
     at: SimTime,
     flow: Tuple,
-    /// By what it is known again.
+    /// Identity of the packet within its flow.
     name: (u16, Vec<u8>),
     bytes: u64,
     ttl: u8,
     dscp: u8,
 }
 
-/// The XML.
+/// The FlowMonitor XML of a run.
 pub fn flow_monitor(results: &Results) -> Result<String, ReadError> {
     let topology =
         results.text(names::TOPOLOGY).and_then(|text| Topology::from_json(&text)).unwrap_or_default();
@@ -105,7 +107,7 @@ impl Flow {
     }
 }
 
-/// An IPv4 packet of UDP or TCP that is no fragment.
+/// A UDP or TCP packet over IPv4, unless it is a fragment.
 fn seen(packet: &CapturedPacket) -> Option<Seen> {
     let ip = match packet.ethernet {
         true => {

@@ -2,37 +2,37 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The folder that a run writes everything into:
+/// The folder that contains all files of a run:
 ///
 /// ```text
-/// processed-config.yaml     the experiment with everything resolved; runs again as it is
+/// processed-config.yaml     the resolved experiment; can be run again unchanged
 /// sim-stats.json            statistics of the run
 /// hosts/<name>/             working directory of the host's processes
 /// hosts/<name>/<program>.<pid>.{stdout,stderr,strace}
 /// hosts/<name>/<interface>.pcap
-/// hosts/<name>/fs/          what the host's processes wrote elsewhere
-/// flows.csv                 what traffic models did, if there are any
+/// hosts/<name>/fs/          files that the host's processes wrote elsewhere
+/// flows.csv                 flows of traffic models, if any
 /// {switches,routers}/<name>/<interface>.pcap
-/// metrics/{hosts,tcp}.csv   time series, if the experiment asks for them
-/// emulation.json            of an emulated run, whether it is to be believed
+/// metrics/{hosts,tcp}.csv   time series, if the experiment requests them
+/// emulation.json            fidelity of an emulated run
 /// topology.json             the network as drawn by `belljar report`
-/// manifest.sha256           the machine's files that the run has read, as sha256sum(1) checks them
+/// manifest.sha256           hashes of the machine's files that the run has read, in the format of sha256sum(1)
 /// ```
 #[derive(Clone, Debug)]
 pub struct ResultsFolder {
     path: PathBuf,
 }
 
-/// Why results cannot be written.
+/// Reason why results cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
-    /// Results are never mixed with those of another run.
+    /// The folder exists: results are never mixed with those of another run.
     #[error("the results folder {0} exists already: remove it, or name another one with -o")]
     Exists(PathBuf),
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot write {path}: {}; {}", plain(error), remedy(error))]
     Write {
-        /// The file or folder that was to be written.
+        /// The file or folder to be written.
         path: PathBuf,
         /// The system's error.
         error: io::Error,
@@ -46,7 +46,7 @@ pub(crate) fn plain(error: &io::Error) -> String {
     rest.next().into_iter().flat_map(char::to_lowercase).chain(rest).collect()
 }
 
-/// The remedy for the user.
+/// Advice for the user about an error.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "name a folder that you may write to with -o",
@@ -61,7 +61,8 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Like `create_dir_all`, which says of a file in the way only that it exists.
+/// `create_dir_all` with the error `NotADirectory` if a file is in the path, for which the original reports
+/// only that it exists.
 fn make_parents(parent: &Path) -> io::Result<()> {
     let in_the_way = parent.ancestors().find(|path| path.exists());
     match in_the_way {
@@ -71,7 +72,7 @@ fn make_parents(parent: &Path) -> io::Result<()> {
 }
 
 impl ResultsFolder {
-    /// Makes the folder, which must not exist yet, and one for each host.
+    /// Creates the folder, which must not exist yet, and a folder for each host.
     pub fn create<'a>(
         path: &Path,
         hosts: impl Iterator<Item = &'a str>,
@@ -96,31 +97,31 @@ impl ResultsFolder {
         Ok(folder)
     }
 
-    /// A folder that another process has made.
+    /// Opens a folder created by another process.
     pub fn open(path: &Path) -> ResultsFolder {
         ResultsFolder { path: path.to_owned() }
     }
 
-    /// Copies everything below `template` into the folder: `general.template_directory`.
+    /// Copies the content of `template` into the folder: `general.template_directory`.
     pub fn fill(&self, template: &Path) -> Result<(), ResultsError> {
         copy_tree(template, &self.path)
     }
 
-    /// Its absolute path.
+    /// Absolute path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// The absolute path of a host's folder.
+    /// Absolute path of a host's folder.
     pub fn host(&self, name: &str) -> PathBuf {
         self.path.join("hosts").join(name)
     }
-    /// Writes a whole file below the folder.
+    /// Writes a whole file in the folder.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), ResultsError> {
         let path = self.path.join(name);
         let made = path.parent().map_or(Ok(()), fs::create_dir_all);
         made.and_then(|()| fs::write(&path, content)).map_err(|error| ResultsError::Write { path, error })
     }
-    /// Creates a file below the folder to be written bit by bit.
+    /// Creates a file in the folder, to be written piece by piece.
     pub fn create_file(&self, name: &Path) -> Result<File, ResultsError> {
         let path = self.path.join(name);
         let made = path.parent().map_or(Ok(()), fs::create_dir_all);
@@ -151,7 +152,8 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), ResultsError> {
     Ok(())
 }
 
-/// Gives a copy the time of its original: guests see it, and the time of copying would make each run another one.
+/// Sets a copy's modification time to its original's: guests see it, and the time of copying would make runs
+/// differ.
 fn copy_time(source: &Path, target: &Path) -> io::Result<()> {
     File::open(target)?.set_modified(fs::metadata(source)?.modified()?)
 }

@@ -1,8 +1,8 @@
-//! Results of a run, in Shadow's layout, and what is made of them: reports, tables, comparisons.
+//! Results of a run, in Shadow's layout, and their evaluation: reports, tables, comparisons.
 //!
-//! Writing: the results `folder`, files that grow (`writer`), `capture`s, time series (`metrics`), the network as drawn
-//! (`topology`), `statistics` and the `summary` shown at the end. `read` opens results again; on top
-//! of it `diff` compares two runs, `tables` and `report` show one, `trace` converts one.
+//! Writing: the results `folder`, growing files (`writer`), `capture`s, time series (`metrics`), the drawn
+//! network (`topology`), `statistics` and the `summary` at the end. `read` opens results again; based on it,
+//! `diff` compares two runs, `tables` and `report` show one, `trace` converts one.
 #![forbid(unsafe_code)]
 
 mod capture;

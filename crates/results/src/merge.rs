@@ -1,4 +1,5 @@
-//! The captures of several hosts as one pcapng file, whose interfaces are named after host and interface.
+//! Merges the captures of several hosts into one pcapng file, whose interfaces are named after host and
+//! interface.
 
 use crate::read::files;
 use crate::read::{ReadError, Results};
@@ -16,24 +17,24 @@ use std::io::{BufReader, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Times of the merged file count nanoseconds: 10^-9.
+/// Timestamp resolution of the merged file: nanoseconds, 10^-9.
 const NANOSECONDS: u8 = 9;
 
-/// Why captures cannot be merged.
+/// Reason why captures cannot be merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// A capture cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// No host of those asked for has any.
+    /// None of the requested hosts has a capture.
     #[error("there are no captures in {0}: run with --pcap")]
     None(std::path::PathBuf),
-    /// The merged one cannot be written.
+    /// The merged capture cannot be written.
     #[error("the capture cannot be written: {0}")]
     Write(PcapError),
 }
 
-/// A packet that is wanted.
+/// A packet that matches the filter.
 struct Wanted {
     at: Duration,
     interface: u32,
@@ -41,8 +42,8 @@ struct Wanted {
     data: Vec<u8>,
 }
 
-/// Writes the packets that `filter` wants of the hosts, switches and routers that `node` wants to `out`, in the
-/// order of time; how many. A packet from one captured host to another is there twice, as it left and as it came.
+/// Writes the packets that match `filter`, of the hosts, switches and routers accepted by `node`, to `out` in
+/// the order of time; returns their number. A packet between two captured hosts appears twice, once at each.
 pub fn merge(
     results: &Results,
     node: impl Fn(&str) -> bool,
@@ -65,7 +66,7 @@ pub fn merge(
     if interfaces.is_empty() {
         return Err(MergeError::None(results.path().to_owned()));
     }
-    // Of one interface they are in order already.
+    // The sort is stable: the packets of each interface keep their order.
     packets.sort_by_key(|packet| (packet.at, packet.interface));
     let mut writer = PcapNgWriter::new(out).map_err(MergeError::Write)?;
     for interface in interfaces {
@@ -86,7 +87,7 @@ pub fn merge(
     Ok(count)
 }
 
-/// Adds what is wanted of one capture; of which kind its packets are.
+/// Reads the matching packets of one capture; returns their link type.
 fn read(
     path: &Path,
     interface: u32,

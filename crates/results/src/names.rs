@@ -1,34 +1,34 @@
-//! Names of the files in a results folder, relative to it. Whoever writes or reads one takes its name from here.
+//! Names of the files in a results folder, relative to it. All readers and writers use these constants.
 
-/// The experiment with everything resolved.
+/// The resolved experiment.
 pub const EXPERIMENT: &str = "processed-config.yaml";
 /// The statistics of the run.
 pub const STATISTICS: &str = "sim-stats.json";
-/// The truthfulness of an emulated run.
+/// Fidelity of an emulated run.
 pub const EMULATION: &str = "emulation.json";
-/// The machines of a deployed run and their clocks.
+/// Machines of a deployed run and their clocks.
 pub const DEPLOYMENT: &str = "deployment.json";
-/// The network as it is drawn.
+/// The network as drawn by the report.
 pub const TOPOLOGY: &str = "topology.json";
-/// The machine's files that the run has read, with their hashes.
+/// Hashes of the machine's files that the run has read.
 pub const MANIFEST: &str = "manifest.sha256";
-/// The flows of traffic models.
+/// Flows of traffic models.
 pub const FLOWS: &str = "flows.csv";
-/// The folder of route logs: one of each host, with the extension `jsonl`.
+/// Folder of route logs: one for each host, with the extension `jsonl`.
 pub const ROUTES: &str = "routes";
 /// Time series of hosts.
 pub const HOST_METRICS: &str = "metrics/hosts.csv";
 /// Time series of TCP connections.
 pub const TCP_METRICS: &str = "metrics/tcp.csv";
-/// Time series of the directions of links.
+/// Time series of links, by direction.
 pub const LINK_METRICS: &str = "metrics/links.csv";
-/// The time that workers spent, by what they did.
+/// Time spent by workers, by activity.
 pub const PROFILE: &str = "profile.json";
-/// The trace for Perfetto and Chrome.
+/// Trace for Perfetto and Chrome.
 pub const TRACE: &str = "trace.json";
-/// The report.
+/// HTML report.
 pub const REPORT: &str = "report.html";
-/// All captures in one.
+/// Merged captures.
 pub const ALL_CAPTURES: &str = "all.pcapng";
-/// The messages of a simulator's channels, in its folder.
+/// Messages of a simulator's channels, in its folder.
 pub const CHANNELS: &str = "channels.csv";

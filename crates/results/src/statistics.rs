@@ -1,128 +1,130 @@
 use belljar_base::{Lateness, Map, SimDuration};
 use serde::{Deserialize, Serialize};
 
-/// Statistics: the content of `sim-stats.json`. But for gateways, nothing in it depends on the machine or on real time, so that
-/// equal runs give equal files.
+/// Statistics of a run: the content of `sim-stats.json`. Except for gateways, it is independent of the
+/// machine and of real time, so that equal runs write equal files.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Statistics {
-    /// Seconds of simulated time that have passed.
+    /// Simulated seconds.
     pub simulated_seconds: f64,
-    /// Per host in name order.
+    /// Hosts by name.
     pub hosts: Map<String, HostStatistics>,
-    /// Traffic models by the name that the experiment gives them, of all hosts.
+    /// Traffic models by the name in the experiment, summed over all hosts.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub models: Map<String, ModelStatistics>,
-    /// Per link, by "from to to", what each direction has carried.
+    /// Links by "from to to", with the traffic of each direction.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub links: Map<String, Map<String, DirectionStatistics>>,
-    /// Per router.
+    /// Routers by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub routers: Map<String, RouterStatistics>,
-    /// Per P4 switch.
+    /// P4 switches by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub p4_switches: Map<String, P4Statistics>,
-    /// Per radio channel.
+    /// Radio channels by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub radios: Map<String, RadioStatistics>,
-    /// Per gateway.
+    /// Gateways by name.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub gateways: Map<String, GatewayStatistics>,
     /// System calls of all hosts by name.
     pub syscalls: Map<String, u64>,
-    /// Warnings: requests of programs that were not fully met, with their counts.
+    /// Warnings: requests of programs that were not fully served, with their counts.
     pub warnings: Map<String, u64>,
-    /// Programs that had to be preempted natively: from there on the run is not deterministic.
+    /// Programs that were preempted by real time: from then on the run is not deterministic.
     pub preempted: Map<String, u64>,
 }
 
-/// One direction of a link.
+/// Traffic of one direction of a link.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DirectionStatistics {
     /// Ethernet frames sent.
     pub frames: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: u64,
     /// Frames dropped, by reason.
     pub drops: Map<String, u64>,
-    /// Frames that something else has happened to: `ecn_marked` by the queue, `reordered`, `duplicated` or
-    /// `corrupted` on the way. What did not happen is left out.
+    /// Frames affected by impairments: `ecn_marked` by the queue, `reordered`, `duplicated` or `corrupted` in
+    /// transit. Impairments that did not occur are omitted.
     #[serde(default, skip_serializing_if = "Map::is_empty", alias = "mishaps")]
     pub impairments: Map<String, u64>,
 }
 
-/// One gateway.
+/// Traffic of one gateway.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GatewayStatistics {
-    /// The interface of this machine.
+    /// Interface of this machine.
     pub interface: String,
-    /// Frames that have come from outside.
+    /// Frames received from the interface.
     pub frames_in: u64,
-    /// Frames given to the interface.
+    /// Frames sent to the interface.
     pub frames_out: u64,
-    /// Frames lost between the two worlds: the interface took none, they were too long, or the simulation was far behind.
+    /// Frames lost at the gateway: the interface refused them, they were too long, or the simulation was far
+    /// behind.
     pub dropped: u64,
-    /// Seconds by which frames left later than in the simulation; `None` if none left.
+    /// Seconds by which frames were sent later than in the simulation; `None` if no frame was sent.
     pub late: Option<Quantiles>,
 }
 
-/// One router.
+/// Packets of one router.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RouterStatistics {
-    /// Packets passed on.
+    /// Packets forwarded.
     pub forwarded: u64,
-    /// Packets that had made too many hops.
+    /// Packets whose TTL expired.
     pub expired: u64,
-    /// Packets to which no route led.
+    /// Packets without a route.
     pub no_route: u64,
-    /// Packets whose next hop did not answer.
+    /// Packets with an unresolved next hop.
     pub unanswered: u64,
-    /// Packets cut short or damaged.
+    /// Truncated or corrupted packets.
     pub malformed: u64,
 }
 
-/// One radio channel.
+/// Stations of one radio channel.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RadioStatistics {
-    /// Per station, by "host:interface".
+    /// Stations by "host:interface".
     pub stations: Map<String, StationStatistics>,
 }
 
-/// One station of a radio channel.
+/// Traffic of one station of a radio channel.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StationStatistics {
-    /// Frames to all that it has sent.
+    /// Broadcast frames sent.
     pub broadcasts: u64,
-    /// Frames to one station that it has sent, each counted once.
+    /// Unicast frames sent, each counted once.
     pub unicasts: u64,
-    /// The bytes of their Ethernet frames.
+    /// Bytes of these Ethernet frames.
     pub bytes: u64,
-    /// Times that a frame was sent again.
+    /// Number of retransmissions.
     pub retries: u64,
     /// Frames that were acknowledged.
     pub acknowledged: u64,
-    /// Frames for it that it has received.
+    /// Frames received that were addressed to the station.
     pub received: u64,
-    /// Frames for it that it has received again.
+    /// Duplicate frames received that were addressed to the station.
     pub duplicates: u64,
-    /// Frames lost, by reason: frames that it was to send, `given_up` after all retries or `queue_full`; frames in reach that were for
-    /// it, `collided` with another, sent while it was sending itself (`deaf`), or `lost` by chance.
+    /// Frames lost, by reason. Frames to be sent: `given_up` after all retries, or `queue_full`. Frames in
+    /// range addressed to the station: `collided` with another, sent during its own transmission (`deaf`), or
+    /// `lost` at random.
     pub drops: Map<String, u64>,
-    /// Seconds for which it was sending.
+    /// Seconds of transmission.
     pub airtime_seconds: f64,
-    /// Seconds for which it was sending or heard others.
+    /// Seconds of transmission or of hearing other stations.
     pub busy_seconds: f64,
 }
 
-/// One P4 switch.
+/// Packets and tables of one P4 switch.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct P4Statistics {
     /// Frames received.
     pub received: u64,
     /// Packets dropped, by reason.
     pub drops: Map<String, u64>,
-    /// Digests, messages and idle entries that were told while no controller listened.
+    /// Digests, messages and idle-timeout notifications sent while no controller was connected.
     pub notifications: u64,
-    /// Connections that controllers have made.
+    /// Connections made by controllers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub controllers: u64,
     /// Tables by name.
@@ -131,7 +133,7 @@ pub struct P4Statistics {
     /// Ports by the name of their interface.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub ports: Map<String, P4PortStatistics>,
-    /// Bytes that its entries, arrays and queues have in memory, about.
+    /// Approximate memory of its entries, arrays and queues, in bytes.
     #[serde(default)]
     pub memory: u64,
 }
@@ -140,132 +142,133 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A table of a P4 switch.
+/// Entries and lookups of a table of a P4 switch.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct P4TableStatistics {
     /// Number of entries at the end.
     pub entries: u64,
-    /// Packets that found an entry.
+    /// Packets that matched an entry.
     pub hits: u64,
-    /// Packets that found none.
+    /// Packets that matched no entry.
     pub misses: u64,
 }
 
-/// A port of a P4 switch.
+/// Packets and queues of a port of a P4 switch.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct P4PortStatistics {
     /// Packets received.
     pub packets_in: u64,
     /// Packets sent.
     pub packets_out: u64,
-    /// Packets that found their queue full.
+    /// Packets dropped at a full queue.
     pub queue_full: u64,
-    /// The most packets that have waited in its queues together.
+    /// Largest number of packets in its queues together.
     pub most_queued: u64,
-    /// Packets that wait at the end.
+    /// Packets queued at the end.
     pub queued: u64,
 }
 
-/// One host.
+/// Traffic and processes of one host.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct HostStatistics {
-    /// Its address.
+    /// Address of the host.
     pub address: String,
-    /// Packets that its interfaces but `lo` have received; on links, frames.
+    /// Packets received on all interfaces except `lo`; on links, frames.
     pub packets_in: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes_in: u64,
-    /// Packets that they have sent.
+    /// Packets sent on all interfaces except `lo`.
     pub packets_out: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes_out: u64,
     /// Packets dropped, by reason.
     pub drops: Map<String, u64>,
-    /// Its processor, if work takes time there.
+    /// Processor of the host, if work takes simulated time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuStatistics>,
-    /// The processes of the experiment, in the order of the file.
+    /// Processes of the experiment, in the order of the file.
     pub processes: Vec<ProcessStatistics>,
 }
 
-/// The processor of a host on which work takes time.
+/// Processor of a host on which work takes simulated time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CpuStatistics {
-    /// Its busy time as a share of the simulated time.
+    /// Busy time as a fraction of the simulated time.
     pub busy: f64,
     /// Seconds of work, by kind: `syscall`, `packet`, `byte`, `interrupt`.
     pub seconds: Map<String, f64>,
-    /// The most packets that have waited at a time to be received.
+    /// Largest number of packets waiting to be received.
     pub longest_backlog: usize,
 }
 
 /// One process of the experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcessStatistics {
-    /// The program's file name.
+    /// File name of the program.
     pub program: String,
-    /// Its process id; `None` if it never started.
+    /// Process id; `None` if it never started.
     pub pid: Option<i32>,
     /// Start time in seconds.
     pub started: Option<f64>,
-    /// End time in seconds; `None` if it still ran at the end.
+    /// End time in seconds; `None` if it was running at the end.
     pub ended: Option<f64>,
-    /// The exit status that a shell would report: the code, or 128 + the signal's number.
+    /// Exit status as a shell reports it: the code, or 128 + the signal's number.
     pub shell_status: Option<u8>,
     /// Final state: `exited 0`, `signaled SIGTERM`, `running`, `not started`, `failed to start`.
     pub state: String,
-    /// True if the experiment expects that state.
+    /// True if this is the final state that the experiment expects.
     pub as_expected: bool,
-    /// The error of its start, or the end that was expected instead.
+    /// Error of its start, or the final state that was expected instead.
     pub problem: Option<String>,
-    /// If it still ran at the end: the calls that its threads waited in.
+    /// For a process that was running at the end: the calls in which its threads waited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_in: Vec<String>,
 }
 
-/// Statistics of the models of one name. A flow is a transfer, a request, a query, a stream.
+/// Statistics of all models of one name. A flow is a transfer, a request, a query or a stream.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ModelStatistics {
     /// Number of models.
     pub models: u64,
-    /// Flows that came to their end.
+    /// Flows that completed.
     pub done: u64,
-    /// Flows that were under way when the model or the simulation was stopped.
+    /// Flows in progress when the model or the simulation was stopped.
     pub cut: u64,
-    /// Flows that failed, by the reason.
+    /// Failed flows, by reason.
     pub failed: Map<String, u64>,
-    /// Bytes that the models sent in flows.
+    /// Bytes sent in flows.
     pub bytes_out: u64,
-    /// Bytes that they received.
+    /// Bytes received in flows.
     pub bytes_in: u64,
-    /// Datagrams that they sent, or received where they are sinks.
+    /// Datagrams sent, or received by sinks.
     pub datagrams: u64,
-    /// Datagrams that sinks have missed.
+    /// Datagrams that did not arrive at sinks.
     pub lost: u64,
-    /// The time from beginning to end of the flows that are done.
+    /// Completion times of completed flows.
     pub completion: Option<Quantiles>,
-    /// Models that could not run, and why.
+    /// Models that could not run, with the reasons.
     pub problems: Vec<String>,
 }
 
-/// Distribution of a set of times, in seconds. A quantile is the least of them that so many are not
-/// longer than.
+/// Distribution of a set of times, in seconds. A quantile is the smallest element that is not less than the
+/// given share of the elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
-    /// The mean.
+    /// Mean.
     pub mean: f64,
-    /// Half of them.
+    /// Median.
     pub median: f64,
-    /// 90 of 100.
+    /// 90th percentile.
     pub p90: f64,
-    /// 99 of 100.
+    /// 99th percentile.
     pub p99: f64,
-    /// The longest.
+    /// Maximum.
     pub max: f64,
 }
 
 impl ModelStatistics {
-    /// Takes in what models of the same name on other hosts have done; the times must be summed up anew.
+    /// Adds the counts of the models of the same name on other hosts; the completion times must be
+    /// recomputed.
     pub fn add(&mut self, other: ModelStatistics) {
         self.models += other.models;
         self.done += other.done;
@@ -281,7 +284,7 @@ impl ModelStatistics {
 }
 
 impl Quantiles {
-    /// The quantiles of lateness, each at most twice the exact one; `None` if nothing had a time.
+    /// The quantiles of lateness, each at most twice the exact one; `None` without samples.
     pub fn of_lateness(lateness: &Lateness) -> Option<Quantiles> {
         let seconds = |span: SimDuration| span.as_nanos() as f64 / 1e9;
         (lateness.count() > 0).then(|| Quantiles {
@@ -293,7 +296,7 @@ impl Quantiles {
         })
     }
 
-    /// The quantiles of these times; `None` if there are none.
+    /// The quantiles of these times; `None` without times.
     pub fn of(mut seconds: Vec<f64>) -> Option<Quantiles> {
         seconds.sort_by(f64::total_cmp);
         let n = seconds.len();
@@ -310,7 +313,7 @@ impl Quantiles {
 }
 
 impl Statistics {
-    /// Takes in what another part of the same run has.
+    /// Adds the statistics of another part of the same run.
     pub fn add(&mut self, other: Statistics) {
         self.hosts.extend(other.hosts);
         self.routers.extend(other.routers);
@@ -325,7 +328,7 @@ impl Statistics {
         add_counts(&mut self.preempted, &other.preempted);
     }
 
-    /// The file's text.
+    /// The content of the file.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("plain data can be serialised");
         text.push('\n');
@@ -333,7 +336,7 @@ impl Statistics {
     }
 }
 
-/// Adds the counts of `part`, by what was counted, to those of `total`.
+/// Adds the counts of `part` to those of `total`, key by key.
 pub fn add_counts(total: &mut Map<String, u64>, part: &Map<String, u64>) {
     for (what, count) in part {
         *total.entry(what.clone()).or_default() += count;

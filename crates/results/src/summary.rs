@@ -3,23 +3,24 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Summary that a user reads at the end of a run.
+/// Summary shown to the user at the end of a run.
 pub struct Summary<'a> {
-    /// The run's statistics.
+    /// Statistics of the run.
     pub statistics: &'a Statistics,
-    /// Real time of the run.
+    /// Real duration of the run.
     pub real_time: Duration,
-    /// The results folder.
+    /// Path of the results folder.
     pub results: &'a Path,
-    /// The reason of an early end.
+    /// Reason of an early end.
     pub interrupted: Option<&'a str>,
-    /// The real kernel ran the hosts: there is one time, and no system call was counted.
+    /// True for an emulation on the real kernel: simulated and real time are the same, and system calls are
+    /// not counted.
     pub emulated: bool,
 }
 
-/// More processes than this are listed only if they did not end as expected.
+/// Number of processes up to which all are listed; beyond it, only those with an unexpected end.
 const LIST_ALL: usize = 20;
-/// Warnings beyond this many are only counted; all of them are in the statistics.
+/// Number of warnings listed; further ones are only counted. The statistics contain all of them.
 const LIST_WARNINGS: usize = 12;
 
 impl fmt::Display for Summary<'_> {

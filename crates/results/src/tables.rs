@@ -8,15 +8,15 @@ use std::fmt::Write;
 /// Subject of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// The processes of the experiment and how they ended.
+    /// Processes of the experiment and their final states.
     Processes,
-    /// The traffic models by name, and what their flows came to.
+    /// Traffic models by name, and the outcomes of their flows.
     Models,
-    /// The hosts, what they sent, received and lost.
+    /// Hosts with their traffic and drops.
     Hosts,
-    /// Links, what each direction carried and lost.
+    /// Links with the traffic and drops of each direction.
     Links,
-    /// Stations of radio channels, what they sent, received and lost.
+    /// Stations of radio channels with their traffic and losses.
     Radios,
     /// Tables of P4 switches and their lookups.
     P4Tables,
@@ -26,7 +26,7 @@ pub enum Section {
     Traffic,
     /// System calls by name, the most frequent first.
     Syscalls,
-    /// Warnings: requests of programs that were not fully met.
+    /// Warnings: requests of programs that were not fully served.
     Warnings,
 }
 
@@ -45,7 +45,7 @@ impl Section {
         Section::Warnings,
     ];
 
-    /// Its heading.
+    /// Heading of the section.
     pub fn title(self) -> &'static str {
         match self {
             Section::Processes => "processes",
@@ -62,7 +62,7 @@ impl Section {
     }
 }
 
-/// One section as aligned text, at most `rows` lines of it.
+/// One section as aligned text of at most `rows` lines.
 pub fn table(results: &Results, section: Section, rows: usize) -> String {
     match section {
         Section::Processes => processes(results, rows),
@@ -233,7 +233,7 @@ fn p4_ports(results: &Results, rows: usize) -> String {
     table.text(rows)
 }
 
-/// Longest queues seen, in frames, by link and direction; `None` without time series.
+/// Longest sampled queue lengths in frames, by link and direction; `None` without time series.
 fn longest_queues(results: &Results) -> Option<belljar_base::Map<(String, String), u64>> {
     let table = series(&results.path().join(names::LINK_METRICS)).ok()?;
     let columns = ["link", "from", "to", "queue"].map(|name| table.column(name));
@@ -247,7 +247,7 @@ fn longest_queues(results: &Results) -> Option<belljar_base::Map<(String, String
     Some(longest)
 }
 
-/// Bytes that all hosts have sent in each of at most `rows` equal stretches of time.
+/// Bytes sent by all hosts in each of at most `rows` equal periods.
 fn traffic(results: &Results, rows: usize) -> String {
     const NONE: &str =
         "  no time series: run with belljar: {metrics: {interval: 100 ms}} in the experiment\n";
@@ -261,7 +261,7 @@ fn traffic(results: &Results, rows: usize) -> String {
     for row in &table.rows {
         let number = |column: usize| row[column].parse::<u64>().unwrap_or(0);
         let at = row[time].parse::<f64>().unwrap_or(0.0);
-        // A row stands for the interval that ends with it.
+        // A row describes the interval that ends at its time.
         let stretch = ((at / end * stretches as f64).ceil() as usize).clamp(1, stretches) - 1;
         let (b, p) = (number(bytes), number(packets));
         let (b0, p0) = before.insert(row[host].clone(), (b, p)).unwrap_or((0, 0));
@@ -301,7 +301,7 @@ fn warnings(results: &Results, rows: usize) -> String {
     table.text(rows)
 }
 
-/// Cells in columns as wide as they need.
+/// A table whose columns are as wide as their cells.
 pub(crate) struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,

@@ -1,112 +1,112 @@
 use serde::{Deserialize, Serialize};
 
-/// The network as it is drawn, and when its clocks start: `topology.json`.
+/// The network as drawn by the report, and the start of its clocks: `topology.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Topology {
-    /// The hosts' clock at the start, in seconds since 1970.
+    /// The hosts' clock at simulated time 0, in seconds since 1970.
     pub epoch_secs: u64,
-    /// The seed of the run.
+    /// Random seed of the run.
     pub seed: u64,
-    /// The places of the graph that have hosts, and those on the way between them if they are few.
+    /// Nodes of the graph that have hosts, and those on paths between them if they are few.
     pub nodes: Vec<TopologyNode>,
-    /// The edges between the nodes.
+    /// Edges between the nodes.
     pub edges: Vec<TopologyEdge>,
-    /// The hosts in the order of their names.
+    /// Hosts, sorted by name.
     pub hosts: Vec<TopologyHost>,
-    /// Radio channels and the ways of their stations.
+    /// Radio channels and the paths of their stations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub radios: Vec<TopologyRadio>,
-    /// Nodes of the graph that were left out because there are too many to be drawn.
+    /// Number of nodes omitted because there are too many to be drawn.
     pub omitted_nodes: usize,
 }
 
-/// A place of the graph, or what stands at the end of a link.
+/// A node of the graph, or the node at the end of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopologyNode {
-    /// Its `network_node_id`.
+    /// The `network_node_id` of the node.
     pub id: u32,
-    /// Its label, if it has one.
+    /// Label of the node, if it has one.
     pub label: Option<String>,
-    /// The kind of node at the end of a link: `host`, or that of a device such as `switch` or `router`. `None` for a
-    /// place of the graph.
+    /// Kind of the node at the end of a link: `host`, or that of a device such as `switch` or `router`.
+    /// `None` for a node of the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
 }
 
-/// A connection of two places.
+/// An edge between two nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopologyEdge {
-    /// Its start: the id of a node.
+    /// Id of the first node.
     pub source: u32,
-    /// Its end: the id of a node.
+    /// Id of the second node.
     pub target: u32,
     /// Latency in nanoseconds.
     pub latency_ns: u64,
     /// Jitter in nanoseconds.
     pub jitter_ns: u64,
-    /// The probability that a packet is lost.
+    /// Probability of packet loss.
     pub loss: f64,
-    /// The name of the link, if it is one: properties are those from `source` to `target`.
+    /// Name of the link, if the edge is one: its properties are those from `source` to `target`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Bits per second of a link; `None` is unlimited.
+    /// Rate of a link in bits per second; `None` for unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
-    /// The interfaces of a link, at `source` and at `target`.
+    /// Interfaces of a link, at `source` and at `target`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interfaces: Option<[String; 2]>,
 }
 
-/// A host and where it is.
+/// A host and its node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopologyHost {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Its address.
+    /// Main address of the host.
     pub address: String,
-    /// All its addresses but loopback's.
+    /// All addresses of the host except loopback's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
-    /// The `network_node_id` of its place.
+    /// The `network_node_id` of its node.
     pub node: u32,
-    /// Bits per second that it can send; `None` is unlimited.
+    /// Upstream bandwidth in bits per second; `None` for unlimited.
     pub bandwidth_up: Option<u64>,
-    /// Bits per second that it can receive; `None` is unlimited.
+    /// Downstream bandwidth in bits per second; `None` for unlimited.
     pub bandwidth_down: Option<u64>,
 }
 
-/// A radio channel and where its stations are.
+/// A radio channel and the positions of its stations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopologyRadio {
-    /// Its name.
+    /// Name of the channel.
     pub name: String,
-    /// The distance in metres up to which frames are received.
+    /// Distance in metres up to which frames are received.
     pub range: f64,
-    /// The distance up to which they are heard.
+    /// Distance in metres up to which transmissions are sensed.
     pub carrier_sense_range: f64,
-    /// Its stations.
+    /// Stations of the channel.
     pub stations: Vec<TopologyStation>,
 }
 
-/// The way of a station.
+/// A station and its path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopologyStation {
-    /// The host or router.
+    /// Name of the host or router.
     pub node: String,
-    /// Its interface.
+    /// Name of the interface.
     pub interface: String,
-    /// Waypoints: seconds, and x, y, z in metres. It goes straight from one to the next.
+    /// Waypoints: seconds, and x, y, z in metres, connected by straight lines.
     pub path: Vec<[f64; 4]>,
 }
 
 impl Topology {
-    /// The file's text.
+    /// The content of the file.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("plain data can be serialised");
         text.push('\n');
         text
     }
-    /// Reads the file's text; `None` if it is not one.
+    /// Parses the content of the file; `None` if it is malformed.
     pub fn from_json(text: &str) -> Option<Topology> {
         serde_json::from_str(text).ok()
     }

@@ -1,7 +1,7 @@
-//! A run as a trace in the JSON format of Chrome, which Perfetto (ui.perfetto.dev) and chrome://tracing
-//! show: a group for each host, a track for each of its threads with the calls that waited, tracks for
-//! packets, and counters from the time series; a group for each other simulator, with the messages of its channels. Times are simulated
-//! microseconds.
+//! Trace of a run in Chrome's JSON format, for Perfetto (ui.perfetto.dev) and chrome://tracing. It contains a
+//! group for each host, with a track for each thread that shows its waiting calls, tracks for packets, and
+//! counters from the time series; and a group for each other simulator, with the messages of its channels.
+//! Times are simulated microseconds.
 
 use crate::Topology;
 use crate::names;
@@ -10,10 +10,10 @@ use belljar_base::{Map, SimTime};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// The number of the track for packets; no thread has it.
+/// Id of the track for packets; no thread uses it.
 const PACKETS: i32 = 0;
 
-/// Why a trace cannot be written.
+/// Reason why a trace cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The results cannot be read.
@@ -24,7 +24,7 @@ pub enum TraceError {
     Write(#[from] io::Error),
 }
 
-/// Writes the trace of a run. `all` has calls in it that took no time, too, which are most.
+/// Writes the trace of a run. With `all` it includes calls that took no time, which are the majority.
 pub fn trace(results: &Results, all: bool, out: impl Write) -> Result<(), TraceError> {
     let mut out = Events { out: io::BufWriter::new(out), first: true };
     out.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
@@ -72,7 +72,7 @@ fn system_calls(
     text: &str,
     all: bool,
 ) -> Result<(), TraceError> {
-    // Computation takes no time: from the end of a thread's last call on, it is in the next one.
+    // Computation takes no time: between the ends of two calls, a thread is in the later one.
     let mut before: Map<i32, SimTime> = Map::new();
     for call in calls(text) {
         let started = match before.insert(call.thread, call.at) {
@@ -93,7 +93,8 @@ fn system_calls(
     Ok(())
 }
 
-/// The messages of a simulator's channels: what it is sent spans the channel's latency, what it sends is where it arrives.
+/// Messages of a simulator's channels: a message to the simulator spans the channel's latency, one from it is
+/// shown at its arrival.
 fn channels(
     out: &mut Events<impl Write>,
     group: i32,

@@ -1,7 +1,7 @@
-//! Files that grow piece by piece while a run goes on.
+//! Files that grow piece by piece during a run.
 //!
-//! A worker writes its pieces itself, while they are in the cache. Where a processor has nothing else to do, a thread of its own
-//! writes as much as it can. The content of a file is the same.
+//! A worker writes its pieces itself, while they are in the cache. If a processor is idle, a separate thread
+//! writes as many of them as it can. The content of the files is the same.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -12,36 +12,37 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Bytes that wait before they are written, at multiples of [`PAGE`]: file systems keep whole large blocks in half the time.
+/// Number of bytes buffered before a write, at multiples of [`PAGE`]: file systems store large whole blocks
+/// in half the time.
 const BLOCK: usize = 64 << 10;
-/// Bytes of a piece that is written at once, from where it lies.
+/// Size from which a piece is written at once, without a copy.
 const LARGE: usize = 16 << 10;
 const PAGE: usize = 4096;
 
-/// While so many bytes wait for the thread, it is given no other files: it has enough to do.
+/// Number of bytes queued for the thread at which it receives no further files.
 const BUSY: usize = 8 << 20;
-/// Bytes that wait for the thread, at most.
+/// Upper bound on the bytes queued for the thread.
 const MOST: usize = 64 << 20;
-/// Empty buffers that are kept for the next pieces.
+/// Number of empty buffers kept for reuse.
 const SPARE: usize = 16;
-/// Bytes of the largest buffer that is kept.
+/// Size of the largest buffer kept for reuse, in bytes.
 const LARGEST_SPARE: usize = 1 << 20;
 
-/// Writes pieces of files, see the [module](self). When it is dropped, what has been handed over is written.
+/// Writer of growing files, see the [module](self). Dropping it writes all queued pieces.
 pub struct Writer {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
-    /// True if there is a thread that writes.
+    /// True while the writer thread accepts files.
     has_thread: AtomicBool,
     queue: Mutex<Queue>,
-    /// There is a file in the queue, or there will be none any more.
+    /// Signalled when a file is queued, or the queue is closed.
     work: Condvar,
-    /// Fewer bytes wait than before.
+    /// Signalled when the number of queued bytes falls.
     room: Condvar,
-    /// Number of threads that wait.
+    /// Number of bytes queued for the thread.
     waiting: AtomicUsize,
     spare: Mutex<Vec<Vec<u8>>>,
     failed: AtomicBool,
@@ -51,11 +52,11 @@ struct Shared {
 struct Queue {
     files: VecDeque<Arc<Growing>>,
     closed: bool,
-    /// Nobody takes anything out of it any more.
+    /// True if the thread has ended and no longer drains the queue.
     abandoned: bool,
 }
 
-/// A file that grows. Where a piece cannot be written, none after it is, which [`Growing::finish`] tells.
+/// A growing file. After a failed write, further pieces are discarded; [`Growing::finish`] reports the error.
 pub struct Growing {
     shared: Arc<Shared>,
     to: To,
@@ -65,7 +66,7 @@ pub struct Growing {
 enum To {
     /// Written in whole pages, the rest at the end.
     File(File),
-    /// Opened only when something is written: there may be thousands.
+    /// Opened only for each write: there may be thousands.
     Path(PathBuf),
 }
 
@@ -73,15 +74,15 @@ enum To {
 struct State {
     /// Bytes to be written next.
     waiting: Vec<u8>,
-    /// True if the thread writes it, and what is appended meanwhile.
+    /// True if the thread writes the file, including pieces appended meanwhile.
     queued: bool,
-    /// Bytes of it that count as waiting for the thread.
+    /// Number of its bytes that count as queued for the thread.
     counted: usize,
     error: Option<io::Error>,
 }
 
 impl Writer {
-    /// A writer; with an idle processor, a thread that may run where the caller may writes what it can.
+    /// Creates a writer. With `idle_processor`, a thread on the caller's processors writes as much as it can.
     pub fn new(idle_processor: bool) -> Writer {
         let shared = Arc::new(Shared {
             has_thread: AtomicBool::new(false),
@@ -99,11 +100,11 @@ impl Writer {
         Writer { shared, thread: Mutex::new(thread) }
     }
 
-    /// An empty file that grows from now on.
+    /// A growing file that is empty and open.
     pub fn file(&self, file: File) -> Arc<Growing> {
         self.growing(To::File(file))
     }
-    /// A file that is opened, and made, whenever something is appended.
+    /// A growing file that is opened, or created, for each write.
     pub fn appended(&self, path: PathBuf) -> Arc<Growing> {
         self.growing(To::Path(path))
     }
@@ -115,12 +116,12 @@ impl Writer {
     pub fn has_failed(&self) -> bool {
         self.shared.failed.load(Relaxed)
     }
-    /// Notes that something could not be.
+    /// Records a failure of a write.
     pub fn fail(&self) {
         self.shared.failed.store(true, Relaxed);
     }
 
-    /// Waits for what has been handed over. From now on everybody writes by themselves.
+    /// Waits for the queued pieces. From now on callers write their pieces themselves.
     pub fn close(&self) {
         self.shared.has_thread.store(false, Relaxed);
         lock(&self.shared.queue).closed = true;
@@ -141,12 +142,12 @@ impl Drop for Writer {
 }
 
 impl Shared {
-    /// True if the thread should write what there is to write now.
+    /// True if the thread should write the next piece.
     fn leaves_it_to_thread(&self) -> bool {
         self.has_thread.load(Relaxed) && self.waiting.load(Relaxed) < BUSY
     }
 
-    /// Has the thread write a file.
+    /// Queues a file for the thread.
     fn enqueue(&self, file: &Arc<Growing>) {
         let mut queue = lock(&self.queue);
         if queue.closed || queue.abandoned {
@@ -182,7 +183,7 @@ impl Shared {
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
-    /// Accounts for bytes that no longer wait.
+    /// Subtracts bytes that are no longer queued.
     fn make_room(&self, bytes: usize) {
         let queue = lock(&self.queue);
         if self.waiting.fetch_sub(bytes, Relaxed) >= MOST {
@@ -192,7 +193,7 @@ impl Shared {
     }
 }
 
-/// The thread, while it is there: nobody waits for one that has panicked.
+/// Guard of the running thread: its drop releases waiters even after a panic.
 struct Abandoned<'a>(&'a Shared);
 
 impl Drop for Abandoned<'_> {
@@ -204,7 +205,7 @@ impl Drop for Abandoned<'_> {
 }
 
 impl Growing {
-    /// Adds to the file, sooner or later.
+    /// Appends data to the file, now or later.
     pub fn add(self: &Arc<Self>, data: &[u8]) {
         let mut state = lock(&self.state);
         let all = state.waiting.len() + data.len();
@@ -224,7 +225,7 @@ impl Growing {
         }
     }
 
-    /// The number of `bytes` that must wait for others.
+    /// Number of `bytes` that must stay buffered to write whole pages.
     fn rest(&self, bytes: usize) -> usize {
         match self.to {
             To::File(_) => bytes % PAGE,
@@ -239,7 +240,7 @@ impl Growing {
             state = lock(&self.state);
         }
         if !state.queued {
-            // What waits by itself has a small buffer.
+            // The file's own buffer is small: take a larger one.
             let mut buffer = lock(&self.shared.spare).pop().unwrap_or_default();
             buffer.extend_from_slice(&state.waiting);
             state.waiting = buffer;
@@ -254,7 +255,7 @@ impl Growing {
         }
     }
 
-    /// Writes what waits, and what comes meanwhile.
+    /// Writes the buffered bytes, including those appended meanwhile.
     fn write_waiting(&self) {
         let mut state = lock(&self.state);
         while state.queued {
@@ -313,10 +314,10 @@ impl Growing {
         file.write_all(second.get(written.saturating_sub(first.len())..).unwrap_or_default())
     }
 
-    /// Writes what is left. The [`Writer`] must have been closed, or never have had a thread.
+    /// Writes the remaining bytes. The [`Writer`] must have been closed, or never have had a thread.
     ///
     /// # Errors
-    /// The first that any piece has met.
+    /// The first error of a write.
     pub fn finish(&self) -> io::Result<()> {
         let mut state = lock(&self.state);
         let waiting = mem::take(&mut state.waiting);
@@ -335,13 +336,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// Pieces of all sizes, which tell where they belong.
+    /// Pieces of all sizes, whose content identifies their position.
     fn pieces(file: usize) -> impl Iterator<Item = Vec<u8>> {
         let len = move |n: usize| [3, 100, LARGE - 1, LARGE, 70_001, 5 * BLOCK][(n * 7 + file) % 6];
         (0..60).map(move |n| (0..len(n)).map(|at| (at % 251 + n + file) as u8).collect())
     }
 
-    /// Has files grow, and whatever `close` does before they are finished.
+    /// Appends to several files, and calls `close` before they are finished.
     fn grow(writer: &Writer, close: impl Fn()) {
         let dir = tempfile::tempdir().unwrap();
         let paths: Vec<PathBuf> = (0..6).map(|n| dir.path().join(n.to_string())).collect();
@@ -351,7 +352,7 @@ mod tests {
                 _ => writer.appended(path.clone()),
             })
             .collect();
-        // Each by one thread, as hosts are.
+        // Each file by one thread, as for hosts.
         thread::scope(|scope| {
             for (n, file) in files.iter().enumerate() {
                 scope.spawn(move || pieces(n).for_each(|piece| file.add(&piece)));
@@ -359,7 +360,7 @@ mod tests {
         });
         close();
         for (n, (file, path)) in files.iter().zip(&paths).enumerate() {
-            // What comes late is part of it too.
+            // A late piece is written as well.
             file.add(b"the end");
             file.finish().unwrap();
             let expected = [pieces(n).flatten().collect(), b"the end".to_vec()].concat();
@@ -385,7 +386,7 @@ mod tests {
         let piece = vec![1; 2 * BUSY];
         slow.add(&piece);
         assert!(!writer.shared.leaves_it_to_thread(), "a pipe holds 64 KiB");
-        // Others are not kept waiting.
+        // Other files do not wait.
         grow(&writer, || {});
         let pieces = 2 * MOST / piece.len();
         let reading = thread::spawn(move || io::copy(&mut reader, &mut io::sink()).unwrap());

@@ -1,4 +1,4 @@
-//! The first difference of one file.
+//! First difference of one file.
 
 use super::{Difference, Kind};
 use crate::Topology;
@@ -8,19 +8,20 @@ use belljar_base::SimTime;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Lines or packets shown before the first difference, and on each side from it on.
+/// Number of lines or packets shown before the first difference, and on each side from it on.
 const CONTEXT: usize = 3;
-/// Longer lines are cut: nobody reads on.
+/// Length at which lines are truncated.
 const LINE: usize = 240;
 
-/// Keys of the experiment that make no difference to what is simulated.
+/// Keys of the experiment that do not affect the simulated results.
 const STEERING: [&str; 6] =
     ["data_directory:", "parallelism:", "use_cpu_pinning:", "heartbeat_interval:", "progress:", "log_level:"];
 
 /// One of the two folders.
 pub(super) struct Side {
     root: PathBuf,
-    /// Path by which guests of this run saw the folder; different names of folders are no difference.
+    /// Path of the folder as guests of this run saw it; it is replaced so that the names of folders are not
+    /// compared.
     own_path: String,
     epoch_secs: u64,
 }
@@ -42,13 +43,13 @@ impl Side {
         }
     }
 
-    /// The text of a file, the folder's own path taken out.
+    /// The text of a file with the folder's own path replaced.
     fn text(&self, bytes: &[u8]) -> String {
         String::from_utf8_lossy(bytes).replace(&self.own_path, "$RESULTS")
     }
 }
 
-/// The first difference of `file`, if there is one.
+/// The first difference of `file`, if any.
 pub(super) fn difference(
     file: &Path,
     kind: Kind,
@@ -86,7 +87,7 @@ pub(super) fn difference(
     let texts = [sides[0].text(a), sides[1].text(b)];
     let [one, two] = texts.each_ref().map(|text| lines(text, kind));
     let Some(first) = (0..one.len().max(two.len())).find(|i| one.get(*i) != two.get(*i)) else {
-        // Nothing but the folder's name, or the end of the last line.
+        // Only the folder's name or the end of the last line differs.
         return Ok(None);
     };
     let at = [&one, &two].into_iter().filter_map(|l| l.get(first)).filter_map(|l| time(l, kind)).min();
@@ -95,7 +96,7 @@ pub(super) fn difference(
             let offset: usize = one.iter().take(first).map(|line| line.len() + 1).sum();
             sides.iter().filter_map(|side| time_of_output(side, file, offset as u64)).min()
         }
-        // Indented lines belong to the packet above them, whose line has the time.
+        // Indented lines belong to the packet above them, whose line contains the time.
         Kind::Decisions => [&one, &two].into_iter().filter_map(|l| time_of_line(heading(l, first)?)).min(),
         _ => at,
     };
@@ -110,7 +111,7 @@ pub(super) fn difference(
         Kind::Strace => format!("system call {}", first + 1),
         _ => format!("line {}", first + 1),
     };
-    // An experiment's lines have little to do with each other.
+    // The lines of an experiment are largely independent.
     let after = if kind == Kind::Experiment { 1 } else { CONTEXT };
     let before = one[first.saturating_sub(CONTEXT)..first].iter().map(|line| cut(line)).collect();
     let shown = [&one, &two].map(|lines| match lines.get(first..) {
@@ -120,7 +121,7 @@ pub(super) fn difference(
     Ok(found(at, place, before, shown))
 }
 
-/// The lines that count.
+/// The lines to compare.
 fn lines(text: &str, kind: Kind) -> Vec<&str> {
     let steers = |line: &str| {
         let key = line.trim_start();
@@ -129,13 +130,13 @@ fn lines(text: &str, kind: Kind) -> Vec<&str> {
     text.lines().filter(|line| kind != Kind::Experiment || !steers(line)).collect()
 }
 
-/// The line that tells of which packet a line is.
+/// The heading of the packet to which a line belongs.
 fn heading<'a>(lines: &[&'a str], at: usize) -> Option<&'a str> {
     let until = lines.get(..lines.len().min(at + 1))?;
     until.iter().rev().find(|line| !line.starts_with(' ')).copied()
 }
 
-/// `packet 7` of the line that begins what a switch does with it.
+/// The `packet 7` in a heading of a switch's log.
 fn packet(heading: &str) -> Option<&str> {
     heading.split_once(' ')?.1.split_once(':').map(|(packet, _)| packet)
 }
@@ -151,7 +152,7 @@ fn time(line: &str, kind: Kind) -> Option<SimTime> {
 /// Time at which a process wrote the byte at `offset` of its output, if its system calls were logged.
 fn time_of_output(side: &Side, file: &Path, offset: u64) -> Option<SimTime> {
     let fd = if file.extension()? == "stdout" { 1 } else { 2 };
-    // The log has the name of the program that runs in the end: the pid is what both have.
+    // A log is named after the process's last program, so the file names have only the pid in common.
     let stem = file.file_stem()?.to_str()?;
     let end = format!(".{}.strace", stem.rsplit('.').next()?);
     let logs = fs::read_dir(side.root.join(file).parent()?).ok()?.flatten();

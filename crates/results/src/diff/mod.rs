@@ -1,7 +1,7 @@
-//! Comparison of two runs: the files of their results compared, the differences ordered by simulated
-//! time, the first one shown with its context in both.
+//! Comparison of two runs: compares the files of their results, orders the differences by simulated time, and
+//! shows the first one with its context in both.
 //!
-//! Options that change only how a run is done (worker threads, the folder's name) are no difference.
+//! Options that do not affect the simulated results (worker threads, the folder's name) are ignored.
 
 mod files;
 mod show;
@@ -12,10 +12,10 @@ use belljar_base::{Set, SimTime};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Everything in which two results folders differ.
+/// All differences of two results folders.
 #[derive(Debug)]
 pub struct Comparison {
-    /// Sorted: the first in simulated time first, those without a time last.
+    /// Sorted by simulated time; differences without a time come last.
     pub differences: Vec<Difference>,
     /// Number of files compared.
     pub files: usize,
@@ -25,25 +25,25 @@ pub struct Comparison {
 /// A file that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The file below the results folder.
+    /// Path of the file, relative to the results folder.
     pub file: PathBuf,
     /// Simulated time of the first difference, if known.
     pub at: Option<SimTime>,
-    /// Place of the difference: `system call 7`, `packet 3`, `line 12`.
+    /// Position of the difference: `system call 7`, `packet 3`, `line 12`.
     pub place: String,
-    /// Lines before it, equal in both.
+    /// Lines before the difference, equal in both.
     pub before: Vec<String>,
-    /// Lines at the place, of each run.
+    /// Lines from the difference on, for each run.
     pub sides: [Vec<String>; 2],
     pub(crate) kind: Kind,
 }
 
-/// Kind of a file; differences at the same time are told in this order.
+/// Kind of a file; orders differences at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// The experiment as it was run.
+    /// The resolved experiment.
     Experiment,
-    /// The machine's files that were read.
+    /// Hashes of the machine's files that were read.
     Manifest,
     Strace,
     /// Decisions of a P4 switch.
@@ -84,7 +84,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison, ReadError> {
     for side in &results {
         list(side.path(), side.path(), &mut names)?;
     }
-    // These follow from others, or tell of the machine.
+    // Files that are derived from others or describe the machine.
     for derived in [names::TOPOLOGY, names::REPORT, names::TRACE, names::ALL_CAPTURES, names::PROFILE] {
         names.remove(Path::new(derived));
     }

@@ -1,13 +1,13 @@
-//! A comparison as text.
+//! Text form of a comparison.
 
 use super::{Comparison, Difference, Kind};
 use std::fmt;
 
-/// Further files than this are only counted.
+/// Number of files that are listed; further ones are only counted.
 const LIST: usize = 20;
 
 impl Comparison {
-    /// True if the two runs are the same.
+    /// True if the two runs are equal.
     pub fn is_same(&self) -> bool {
         self.differences.is_empty()
     }

@@ -8,7 +8,7 @@ struct Folders {
     paths: [PathBuf; 2],
 }
 
-/// Two equal results of one host, `alice`.
+/// Two equal results folders with one host, `alice`.
 fn folders() -> Folders {
     let dir = tempfile::tempdir().unwrap();
     let paths = ["first", "second-run"].map(|name| dir.path().join(name));

@@ -1,4 +1,4 @@
-//! Packets of a capture file, each with a line of text about it.
+//! Packets of a capture file, with a one-line description of each.
 
 use super::ReadError;
 use belljar_base::SimTime;
@@ -10,12 +10,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-/// A packet as a capture has it.
+/// A packet of a capture file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedPacket {
     /// Time since the start of the simulation.
     pub at: SimTime,
-    /// Its length on the wire.
+    /// Length on the wire in bytes.
     pub len: u32,
     /// Captured bytes.
     pub bytes: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct CapturedPacket {
     pub ethernet: bool,
 }
 
-/// The packets of a capture file of a run whose clock started `epoch_secs` after 1970.
+/// The packets of a capture file of a run whose simulated time 0 is `epoch_secs` after 1970.
 pub fn packets(path: &Path, epoch_secs: u64) -> Result<Vec<CapturedPacket>, ReadError> {
     let bad =
         |error: pcap_file::PcapError| ReadError::File { path: path.to_owned(), reason: error.to_string() };
@@ -44,7 +44,7 @@ pub fn packets(path: &Path, epoch_secs: u64) -> Result<Vec<CapturedPacket>, Read
 }
 
 impl CapturedPacket {
-    /// Source, destination and what it is, on one line in the manner of tcpdump.
+    /// Source, destination and kind of the packet on one line, in the style of tcpdump.
     pub fn describe(&self) -> String {
         if !self.ethernet {
             return self.describe_ip(&self.bytes);

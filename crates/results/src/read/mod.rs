@@ -1,4 +1,4 @@
-//! Reading what a run has left behind, for the commands that show, compare and convert it.
+//! Reads the results of a run, for the commands that show, compare and convert them.
 
 mod capture;
 mod series;
@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 pub use strace::{Call, calls, time_of_line, written_to};
 
-/// The results of a run that has ended.
+/// The results of a completed run.
 #[derive(Debug)]
 pub struct Results {
     path: PathBuf,
@@ -22,21 +22,21 @@ pub struct Results {
     pub statistics: Statistics,
 }
 
-/// Why results cannot be read.
+/// Reason why results cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// There is nothing of this name, or it is not a folder.
+    /// The path does not exist or is not a folder.
     #[error("there is no results folder {0}: belljar run EXPERIMENT -o {0} makes one")]
     Missing(PathBuf),
-    /// A folder, but not one that a run has written to its end.
+    /// The folder does not contain the results of a completed run.
     #[error("{0} is not the results of a run that has ended: it has no sim-stats.json")]
     NotResults(PathBuf),
-    /// A file is there and not what it should be.
+    /// A file is unreadable or malformed.
     #[error("{path} cannot be read: {reason}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The fault in it.
+        /// Fault of the file.
         reason: String,
     },
 }
@@ -65,24 +65,24 @@ impl Results {
         Ok(Results { path: path.to_owned(), statistics })
     }
 
-    /// The folder.
+    /// Path of the results folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// The folder of a host.
+    /// Path of a host's folder.
     pub fn host(&self, name: &str) -> PathBuf {
         self.path.join("hosts").join(name)
     }
-    /// The text of a file below the folder, if there is one.
+    /// The text of a file in the folder, if it exists.
     pub fn text(&self, name: &str) -> Option<String> {
         let bytes = fs::read(self.path.join(name)).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
-    /// The files of a host whose names end in `.<kind>`, by what stands before, sorted.
+    /// Paths of a host's files with the extension `kind`, with their stems, sorted.
     pub fn files(&self, host: &str, kind: &str) -> Vec<(String, PathBuf)> {
         files(&self.host(host), kind)
     }
-    /// Hosts, switches and routers by their names, each with its folder, which may not be there.
+    /// Hosts, switches and routers by name, each with its folder, which may not exist.
     pub fn nodes(&self) -> Vec<(String, PathBuf)> {
         let hosts = self.statistics.hosts.keys().map(|name| (name.clone(), self.host(name)));
         let mut all: Vec<_> = hosts.collect();
@@ -98,7 +98,7 @@ impl Results {
     }
 }
 
-/// The files of a folder whose names end in `.<kind>`, by what stands before, sorted.
+/// Paths of a folder's files with the extension `kind`, with their stems, sorted.
 pub(crate) fn files(folder: &Path, kind: &str) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<_> = entries

@@ -1,4 +1,4 @@
-//! Time series in comma-separated values, as `metrics/*.csv` has them.
+//! Time series in comma-separated values, as in `metrics/*.csv`.
 
 use super::ReadError;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::path::Path;
 /// A table of text cells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Series {
-    /// The names of the columns.
+    /// Names of the columns.
     pub columns: Vec<String>,
     /// Rows as long as `columns`.
     pub rows: Vec<Vec<String>>,
 }
 
-/// Reads a table; one that is not there is empty.
+/// Reads a table; a file that does not exist gives an empty table.
 pub fn series(path: &Path) -> Result<Series, ReadError> {
     let text = match std::fs::read_to_string(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Series::default()),
@@ -31,7 +31,7 @@ pub fn series(path: &Path) -> Result<Series, ReadError> {
 }
 
 impl Series {
-    /// The place of a column.
+    /// Index of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column == name)
     }

@@ -2,14 +2,14 @@
 
 use belljar_base::SimTime;
 
-/// A system call as its line shows it.
+/// A system call, parsed from its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
     /// Time of its end.
     pub at: SimTime,
-    /// The thread that made it.
+    /// Id of the calling thread.
     pub thread: i32,
-    /// Its name; that of the signal for `--- SIGTERM ---`.
+    /// Name of the call; of the signal for `--- SIGTERM ---`.
     pub name: &'a str,
     /// Text between the parentheses.
     pub arguments: &'a str,
@@ -17,7 +17,7 @@ pub struct Call<'a> {
     pub result: &'a str,
 }
 
-/// The time at the start of a line.
+/// Time at the start of a line.
 pub fn time_of_line(line: &str) -> Option<SimTime> {
     let (seconds, rest) = line.split_once('.')?;
     let nanos = rest.get(..9)?;
@@ -26,7 +26,7 @@ pub fn time_of_line(line: &str) -> Option<SimTime> {
     Some(SimTime::from_nanos(nanos))
 }
 
-/// The calls of a log, lines that are none left out.
+/// The calls in a log; other lines are skipped.
 pub fn calls(text: &str) -> impl Iterator<Item = Call<'_>> {
     text.lines().filter_map(call)
 }
@@ -45,8 +45,8 @@ fn call(line: &str) -> Option<Call<'_>> {
     Some(Call { at, thread, name, arguments, result })
 }
 
-/// Time at which byte number `offset` was written to the file descriptor `fd` (1 or 2), as far as a log
-/// tells: by counting what `write` and `writev` returned.
+/// Time at which byte number `offset` was written to the file descriptor `fd` (1 or 2), determined by summing
+/// the results of `write` and `writev`; `None` if the log does not reach it.
 pub fn written_to(text: &str, fd: u8, offset: u64) -> Option<SimTime> {
     let first = format!("{fd}, ");
     let mut written = 0;

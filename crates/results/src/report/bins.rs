@@ -1,10 +1,10 @@
-//! The stretches of time that curves have values for.
+//! Time bins of the report's curves.
 
-/// Number of bins, at most.
+/// Upper bound on the number of bins.
 const MOST: usize = 240;
 
-/// Equal stretches of time from 0 on. Each holds the same number of samples: where one held one and the next two,
-/// curves would go up and down with that.
+/// Equal time bins from 0 on. All contain the same number of samples, because a varying number would show as
+/// oscillations of the curves.
 pub(super) struct Bins {
     /// Number of bins.
     pub(super) count: usize,
@@ -13,7 +13,7 @@ pub(super) struct Bins {
 }
 
 impl Bins {
-    /// The bins of `span` seconds, in which samples were taken every `interval` seconds.
+    /// The bins for a time of `span` seconds with samples every `interval` seconds.
     pub(super) fn new(span: f64, interval: Option<f64>) -> Bins {
         let span = span.max(1e-9);
         let Some(interval) = interval else { return Bins { count: MOST, width: span / MOST as f64 } };
@@ -21,13 +21,14 @@ impl Bins {
         let each = (samples / MOST as f64).ceil();
         Bins { count: (samples / each).ceil() as usize, width: interval * each }
     }
-    /// Span of all bins, in seconds.
+    /// Length of all bins together, in seconds.
     pub(super) fn span(&self) -> f64 {
         self.width * self.count as f64
     }
-    /// The stretch that a sample of this time stands for, what has happened before it; `None` if it is behind them all.
+    /// Index of the bin that contains the interval before a sample at this time; `None` if it is behind the
+    /// last bin.
     pub(super) fn place(&self, at: f64) -> Option<usize> {
-        // Times have nine decimals: those at an edge must not fall behind it by rounding.
+        // Times have nine decimals: rounding must not move a time at the edge of a bin behind it.
         let place = ((at / self.width - 1e-6).ceil() as usize).max(1) - 1;
         (place < self.count).then_some(place)
     }

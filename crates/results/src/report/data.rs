@@ -1,4 +1,4 @@
-//! Data of the report page.
+//! Data embedded in the report page.
 
 use super::bins::Bins;
 use super::links::{LinkCurves, link_curves};
@@ -12,15 +12,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Hosts with curves of their own; the others are summed up.
+/// Number of hosts with curves of their own; the rest is shown as a sum.
 const CURVES: usize = 24;
-/// TCP connections with curves, those that carried most.
+/// Number of TCP connections with curves: those that carried the most bytes.
 const CONNECTIONS: usize = 24;
-/// Points of one connection's curve.
+/// Upper bound on the points of a connection's curve.
 const POINTS: usize = 1_500;
-/// Points of the distribution of a model's times.
+/// Upper bound on the points in the distribution of a model's completion times.
 const QUANTILES: usize = 200;
-/// Outputs shown, and bytes of each.
+/// Number of outputs shown, and bytes of each.
 const OUTPUTS: usize = 200;
 const OUTPUT_BYTES: u64 = 2_000;
 
@@ -28,18 +28,19 @@ const OUTPUT_BYTES: u64 = 2_000;
 pub(super) struct Data<'a> {
     statistics: &'a Statistics,
     topology: Topology,
-    /// Until when curves go: the whole run, unless its end is silent for long.
+    /// End of the curves: the end of the run, unless its last part is idle.
     span: f64,
     /// Width of a bin of the curves, in seconds.
     width: f64,
-    /// Per host, changes in each stretch.
+    /// Per host, changes in each bin.
     hosts: Vec<HostCurves>,
-    /// Per direction of a link, likewise.
+    /// Per direction of a link, changes in each bin.
     links: Vec<LinkCurves>,
     connections: Vec<Connection>,
-    /// Completion times of finished flows by the model's name, in seconds: some quantiles in order.
+    /// Completion times of finished flows by the model's name, in seconds: selected quantiles in ascending
+    /// order.
     completions: Map<String, Vec<f64>>,
-    /// The experiment's `events:` as they were written.
+    /// The experiment's `events:` section.
     events: Option<String>,
     outputs: Vec<Output>,
     omitted_outputs: usize,
@@ -62,7 +63,7 @@ struct Connection {
     remote: String,
     bytes: u64,
     retransmitted: u64,
-    /// Seconds, cwnd in segments, smoothed round-trip time in ms, bytes not acknowledged or not sent.
+    /// Seconds, cwnd in segments, smoothed round-trip time in ms, bytes unacknowledged or unsent.
     points: Vec<(f64, f64, f64, f64)>,
 }
 
@@ -105,13 +106,13 @@ fn interval(config: &str) -> Option<f64> {
     Some(units::parse_duration(written).ok()?.as_secs_f64())
 }
 
-/// The number in a cell; 0 where there is none.
+/// The number in a cell; 0 if there is none.
 pub(super) fn number(row: &[String], column: Option<usize>) -> f64 {
     column.and_then(|column| row.get(column)).and_then(|cell| cell.parse().ok()).unwrap_or(0.0)
 }
 
-/// Until when there is something to see: where nothing is sent in the last part of a run, curves of all
-/// of it would show little of the rest.
+/// End of the interesting part of a run: if no bytes are sent in its last part, curves of the whole run would
+/// compress the rest.
 fn span(table: &Series, end: f64) -> f64 {
     const SILENT: f64 = 0.4;
     let columns = ["time", "host", "bytes_in", "bytes_out"].map(|name| table.column(name));
@@ -228,7 +229,7 @@ fn completions(flows: &Series) -> Map<String, Vec<f64>> {
     times
 }
 
-/// The lines of section `events` of a resolved experiment.
+/// The lines of the `events` section of a resolved experiment.
 fn events(config: &str) -> Option<String> {
     let lines = config.lines().skip_while(|line| *line != "events:").skip(1);
     let text: Vec<&str> = lines.take_while(|line| line.starts_with([' ', '-'])).collect();
@@ -260,7 +261,7 @@ fn outputs(results: &Results) -> (Vec<Output>, usize) {
 
 fn beginning(path: &Path) -> String {
     let mut bytes = Vec::new();
-    // What cannot be read is shown as empty; its length says that there is more.
+    // An unreadable file is shown as empty; its length reveals that there is more.
     let _ = File::open(path).and_then(|file| file.take(OUTPUT_BYTES).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -6,20 +6,20 @@ use crate::read::Series;
 use belljar_base::Map;
 use serde::Serialize;
 
-/// Directions with curves, those that carried most.
+/// Number of directions with curves: those that carried the most bytes.
 const CURVES: usize = 24;
 
-/// One direction of a link in each stretch of time.
+/// Curves of one direction of a link, with a value for each bin.
 #[derive(Serialize)]
 pub(super) struct LinkCurves {
     link: String,
     from: String,
     to: String,
-    /// Sent.
+    /// Bytes sent.
     bytes: Vec<u64>,
-    /// Lost.
+    /// Frames dropped.
     drops: Vec<u64>,
-    /// The most frames that a sample saw waiting.
+    /// Longest queue in a sample, in frames.
     queue: Vec<u64>,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn link_curves(table: &Series, bins: &Bins) -> Vec<LinkCurves> {
     for row in &table.rows {
         let Some(bin) = bins.place(number(row, Some(time))) else { continue };
         let of = |column: usize| number(row, Some(column)) as u64;
-        // Reasons stand between the bytes and the queue.
+        // The columns between the bytes and the queue count drops by reason.
         let now = [of(bytes), (bytes + 1..queue).map(of).sum()];
         let direction =
             found.entry((&row[link], &row[from], &row[to])).or_insert_with(|| Direction::new(bins));
@@ -64,9 +64,9 @@ struct Direction {
     sums: [Vec<u64>; 2],
     before: [u64; 2],
     queue: Vec<u64>,
-    /// Queue length at the last sample, which holds until the next.
+    /// Queue length at the last sample, valid until the next one.
     waiting: u64,
-    /// Stretches whose queue is known.
+    /// Number of bins with known queue length.
     filled: usize,
 }
 
@@ -75,7 +75,7 @@ impl Direction {
         let empty = || vec![0; bins.count];
         Direction { sums: [empty(), empty()], before: [0; 2], queue: empty(), waiting: 0, filled: 0 }
     }
-    /// Samples are left out where nothing has changed: so is the queue.
+    /// Extends the last queue length up to a bin: samples without changes are omitted from the file.
     fn fill_queue(&mut self, until: usize) {
         for place in self.filled..until {
             self.queue[place] = self.queue[place].max(self.waiting);

@@ -1,5 +1,5 @@
-//! One HTML page about a run, with everything in it: data, style and script. It works offline and asks
-//! nobody for anything.
+//! HTML report of a run: a single page that contains data, style and script. It works offline and loads
+//! nothing.
 
 mod bins;
 mod data;
@@ -16,14 +16,14 @@ const SCRIPTS: [&str; 4] = [
     include_str!("page.js"),
 ];
 
-/// The page.
+/// The HTML page.
 pub fn report(results: &Results) -> Result<String, ReadError> {
     let data = serde_json::to_string(&data::data(results)?).expect("plain data can be serialised");
-    // Within a script no "</script>" and no "<!--" may stand.
+    // A script must not contain "</script>" or "<!--".
     let data = data.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
     let name =
         results.path().file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    // The data last: what programs have written must not be taken for a place to fill.
+    // The data is inserted last: the output of programs must not be taken for a placeholder.
     Ok(PAGE
         .replace("{{title}}", &escaped(&name))
         .replace("{{style}}", STYLE)

@@ -1,4 +1,4 @@
-//! Reading route logs: `routes/HOST.jsonl`.
+//! Reader of route logs: `routes/HOST.jsonl`.
 
 use crate::names;
 use crate::read::{ReadError, Results, files};
@@ -28,26 +28,26 @@ struct HopLine {
     via: Option<String>,
 }
 
-/// An IPv4 prefix: the address and the number of its bits.
+/// An IPv4 prefix: address and prefix length.
 pub(super) type Prefix = (Ipv4Addr, u8);
 
-/// A next hop: the interface, and the router if there is one.
+/// A next hop: the interface, and the router unless the destination is on-link.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Hop {
     pub(super) dev: String,
     pub(super) via: Option<Ipv4Addr>,
 }
 
-/// A route as a log has it.
+/// A route in a log.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Route {
     pub(super) protocol: u8,
-    /// None where packets go nowhere.
+    /// Next hops; empty for a route that discards packets.
     pub(super) hops: Vec<Hop>,
 }
 
 impl Route {
-    /// True if the kernel or the experiment's start has made it, no protocol.
+    /// True if the kernel or the experiment's start created the route, rather than a protocol.
     pub(super) fn is_own(&self) -> bool {
         matches!(self.protocol, 2 | 3)
     }
@@ -58,15 +58,15 @@ impl Route {
 pub(super) enum Change {
     /// The host starts.
     Reset,
-    /// A route is there, or is gone.
+    /// A route was set or removed.
     Route { to: Prefix, metric: u32, route: Option<Route> },
-    /// A route of IPv6 is there or gone: it counts, and is not followed.
+    /// An IPv6 route was set or removed; it is counted, but paths are not followed.
     Route6,
-    /// An interface has lost its carrier or found it.
+    /// The carrier state of an interface changed.
     Carrier { dev: String, carrier: bool },
 }
 
-/// A change, when and at which host, by its place among the names of hosts.
+/// A change with its time and the index of its host.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) time: f64,
@@ -74,7 +74,7 @@ pub(super) struct Entry {
     pub(super) change: Change,
 }
 
-/// All changes of a run in their order.
+/// All changes of a run in order of time.
 pub(super) fn read(results: &Results, hosts: &[&String]) -> Result<Vec<Entry>, ReadError> {
     let mut all = Vec::new();
     for (name, path) in files(&results.path().join(names::ROUTES), "jsonl") {
@@ -86,7 +86,7 @@ pub(super) fn read(results: &Results, hosts: &[&String]) -> Result<Vec<Entry>, R
             all.push(entry.ok_or_else(|| ReadError::File { path: path.clone(), reason: bad() })?);
         }
     }
-    // Those of one host are in order already.
+    // The sort is stable: the changes of each host keep their order.
     all.sort_by(|a, b| a.time.total_cmp(&b.time).then(a.host.cmp(&b.host)));
     Ok(all)
 }
@@ -119,7 +119,7 @@ fn entry(host: usize, line: Line) -> Option<Entry> {
     Some(Entry { time: line.time, host, change })
 }
 
-/// The prefix of a text; the inner `None`: one of IPv6.
+/// Parses a prefix; the inner `None` is an IPv6 prefix.
 fn prefix(text: &str) -> Option<Option<Prefix>> {
     let (address, bits) = text.split_once('/')?;
     match address.parse::<std::net::IpAddr>().ok()? {

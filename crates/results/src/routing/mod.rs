@@ -1,10 +1,13 @@
-//! What routing did in a run: routes over time, convergence, control overhead, loops and black holes, whatever protocol it was.
+//! Analysis of routing in a run, independent of the protocol: routes over time, convergence, control
+//! overhead, loops and black holes.
 //!
-//! The route logs say which routes each host had when (`belljar: {route_log: true}`); `topology.json` says who reached whom, over
-//! links and radio channels; captures have the packets of the protocols. IPv4 is followed, IPv6 routes are counted.
+//! The route logs contain each host's routes over time (`belljar: {route_log: true}`); `topology.json`
+//! contains the connectivity of hosts by links and radio channels; captures contain the packets of the
+//! protocols. IPv4 paths are followed, IPv6 routes are counted.
 //!
-//! *Loops* are found at each change, for the destinations that it concerns. *Paths* are looked at every second: each pair of hosts between
-//! which there is a way is asked whether packets find it, and how much longer it is than the shortest.
+//! *Loops* are searched at each change, for the affected destinations. *Paths* are sampled every second: for
+//! each pair of connected hosts, the analysis determines whether packets arrive, and the ratio of their hops
+//! to the shortest path's.
 
 mod log;
 mod network;
@@ -25,81 +28,81 @@ use std::net::{IpAddr, Ipv4Addr};
 use tables::{Table, Way};
 pub use text::text;
 
-/// What routing did in a run.
+/// Routing in a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Routing {
-    /// Per host.
+    /// Results for each host.
     pub hosts: Map<String, HostRouting>,
-    /// The changes that followed the start and each event of the experiment at a fixed time.
+    /// Changes after the start and after each event of the experiment at a fixed time.
     pub convergence: Vec<Convergence>,
-    /// Loops, in the order of their beginnings.
+    /// Loops, in order of their start times.
     pub loops: Vec<Loop>,
-    /// The state of the paths at each second.
+    /// State of the paths at each second.
     pub paths: Vec<PathSample>,
 }
 
-/// One host.
+/// Routing at one host.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct HostRouting {
-    /// Changes of routes, without those of the kernel itself.
+    /// Number of changes of routes, excluding the kernel's own.
     pub changes: u64,
-    /// When the last of them was.
+    /// Time of the last change, in seconds.
     pub last_change: Option<f64>,
-    /// Routes at the end.
+    /// Number of routes at the end.
     pub routes: usize,
-    /// Packets of routing protocols that it has sent, if it has captures.
+    /// Packets of routing protocols sent by the host, if it has captures.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub control: Map<String, Sent>,
 }
 
-/// The changes after an event, until the next one.
+/// Changes after an event, until the next one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Convergence {
-    /// When the event was.
+    /// Time of the event, in seconds.
     pub time: f64,
-    /// The event.
+    /// Description of the event.
     pub event: String,
     /// Number of changes.
     pub changes: u64,
-    /// Hosts that changed routes.
+    /// Number of hosts that changed routes.
     pub hosts: usize,
-    /// Seconds until the last change; `None`: there was none.
+    /// Seconds until the last change; `None` if there was none.
     pub seconds: Option<f64>,
 }
 
-/// A loop.
+/// A forwarding loop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Loop {
-    /// When it began.
+    /// Start time in seconds.
     pub from: f64,
-    /// When it ended; `None`: not before the run did.
+    /// End time in seconds; `None` if the loop lasted until the end of the run.
     pub until: Option<f64>,
-    /// Whom packets in it were for.
+    /// Destination host of the looping packets.
     pub destination: String,
-    /// The hosts that it went through.
+    /// Hosts in the loop.
     pub hosts: Vec<String>,
 }
 
-/// The paths between all pairs of hosts at a time.
+/// Paths between all pairs of hosts at one time.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathSample {
-    /// When.
+    /// Time in seconds.
     pub time: f64,
-    /// Pairs between which there is a way.
+    /// Number of pairs connected by some path.
     pub connected: u64,
-    /// Those of them whose packets arrive.
+    /// Number of connected pairs with delivery.
     pub working: u64,
-    /// Those without a route at the source.
+    /// Number of connected pairs without a route at the source.
     pub no_route: u64,
-    /// Those whose packets vanish on the way: a black hole.
+    /// Number of connected pairs whose packets are lost on the path: a black hole.
     pub lost: u64,
-    /// Those whose packets go in circles.
+    /// Number of connected pairs whose packets loop.
     pub looping: u64,
-    /// Mean ratio of the hops that packets take to the fewest that would do.
+    /// Mean ratio of the hops taken to the hops of the shortest path.
     pub stretch: Option<f64>,
 }
 
-/// Why routing cannot be shown.
+/// Reason why routing cannot be analysed.
 #[derive(Debug, thiserror::Error)]
 pub enum RoutingError {
     /// The results cannot be read.
@@ -110,7 +113,7 @@ pub enum RoutingError {
     None(std::path::PathBuf),
 }
 
-/// Works out what routing did. `ports` are UDP ports of protocols that have others than their usual ones.
+/// Analyses the routing of a run. `ports` are additional UDP ports of routing protocols.
 pub fn routing(results: &Results, ports: &[u16]) -> Result<Routing, RoutingError> {
     let hosts: Vec<&String> = results.statistics.hosts.keys().collect();
     let entries = log::read(results, &hosts)?;
@@ -139,14 +142,14 @@ pub fn routing(results: &Results, ports: &[u16]) -> Result<Routing, RoutingError
     Ok(all)
 }
 
-/// The state while the logs are gone through.
+/// State of the traversal of the logs.
 struct Walk {
     network: Network,
     tables: Vec<Table>,
-    /// The loops of each destination: hosts, and since when.
+    /// Open loops of each destination: hosts and start time.
     open: Map<usize, Map<Vec<usize>, f64>>,
     loops: Vec<(f64, Option<f64>, usize, Vec<usize>)>,
-    /// The changes that protocols have made: when, and at which host.
+    /// Changes made by protocols: time and host.
     changes: Vec<(f64, usize)>,
     paths: Vec<PathSample>,
 }
@@ -171,7 +174,7 @@ impl Walk {
                 self.sample(second);
                 second += 1.0;
             }
-            // What changes at one time is seen as a whole.
+            // Changes at the same time are applied together.
             let mut concerned = Set::new();
             while let Some(Entry { host, change, .. }) = entries.next_if(|entry| entry.time == time) {
                 self.apply(time, host, change, &mut concerned);
@@ -211,14 +214,14 @@ impl Walk {
         }
     }
 
-    /// Finds the loops of packets for a host, and closes those that are no more.
+    /// Finds the loops of packets to a host, and closes those that no longer exist.
     fn find_loops(&mut self, time: f64, destination: usize) {
         let Some(address) = self.network.addresses[destination] else { return };
         let mut found: Set<Vec<usize>> = Set::new();
         for from in (0..self.tables.len()).filter(|from| *from != destination) {
             let way = tables::follow(&self.tables, &self.network, None, from, destination, address);
             if let Way::Loop(mut hosts) = way {
-                // One loop, wherever it is entered.
+                // Normalised: the same loop may be entered at any host.
                 let least = (0..hosts.len()).min_by_key(|n| hosts[*n]).unwrap_or(0);
                 hosts.rotate_left(least);
                 found.insert(hosts);
@@ -237,7 +240,7 @@ impl Walk {
         }
     }
 
-    /// Looks at all pairs.
+    /// Samples the paths of all pairs.
     fn sample(&mut self, time: f64) {
         if self.network.has_routers {
             return;
@@ -297,7 +300,7 @@ impl Walk {
     }
 }
 
-/// The start, and the events at fixed times and their ends, with what they are.
+/// The start, and the events at fixed times and their ends, with descriptions.
 fn events(experiment: &str) -> Vec<(f64, String)> {
     let mut all = vec![(0.0, "start".to_owned())];
     let lines = experiment.lines().skip_while(|line| *line != "events:").skip(1);
@@ -311,7 +314,7 @@ fn events(experiment: &str) -> Vec<(f64, String)> {
             "every" => at = None,
             "for" => lasting = seconds(value),
             "name" => {}
-            // The first key of another kind says what happens.
+            // The first other key describes the event.
             _ => {
                 let Some(begins) = at.take() else { continue };
                 all.push((begins, format!("{key}: {value}")));
@@ -348,7 +351,7 @@ mod tests {
     use crate::{HostStatistics, Statistics};
     use std::fs;
 
-    /// A line of hosts a, b, c with links, whose routes change as these logs say.
+    /// The analysis of three connected hosts a, b and c in a line, with these route logs.
     fn of(logs: [&str; 3], experiment: &str) -> Routing {
         let dir = tempfile::tempdir().unwrap();
         let host = |name: &str| (name.to_owned(), HostStatistics::default());
@@ -397,7 +400,7 @@ mod tests {
     #[test]
     fn loops_black_holes_and_convergence_are_found() {
         let a = [route(1.5, 2, 2), route(1.5, 3, 2)].concat();
-        // b points to c, then back to a: a loop from 5.25 to 6 s; then it has no route for c.
+        // b forwards to c, then back to a: a loop from 5.25 to 6 s; then it has no route to c.
         let b = [route(1.0, 1, 1), route(2.25, 3, 3), route(5.25, 3, 1), gone(6.0, 3)].concat();
         let c = [route(1.25, 1, 2), route(1.25, 2, 2)].concat();
         let all = of([&a, &b, &c], "general:\nevents:\n- at: 5 s\n  link_down: l\n");

@@ -1,27 +1,27 @@
-//! Who can reach whom: addresses, links and radio channels of a run.
+//! Connectivity of hosts: addresses, links and radio channels of a run.
 
 use crate::topology::{Topology, TopologyRadio};
 use belljar_base::{Map, Set};
 use std::net::Ipv4Addr;
 
-/// The network beneath the routes.
+/// The network below the routes.
 pub(super) struct Network {
-    /// The host that has an address.
+    /// Host of each address.
     pub(super) owners: Map<Ipv4Addr, usize>,
-    /// The address by which a host is known.
+    /// Main address of each host.
     pub(super) addresses: Vec<Option<Ipv4Addr>>,
-    /// Links, each with the hosts and interfaces at its ends; those through switches have one for each pair.
+    /// Links, each with the hosts and interfaces at its ends; a switch contributes a link for each pair.
     links: Vec<[(usize, String); 2]>,
     radios: Vec<Radio>,
     /// Interfaces without a carrier.
     down: Set<(usize, String)>,
-    /// A device passes packets on whose routes are not known.
+    /// True if a device with unknown routes forwards packets.
     pub(super) has_routers: bool,
 }
 
 struct Radio {
     range: f64,
-    /// Host, interface and way.
+    /// Host, interface and path of each station.
     stations: Vec<(usize, String, Vec<[f64; 4]>)>,
 }
 
@@ -41,7 +41,7 @@ impl Network {
         let kinds: Map<u32, &str> =
             topology.nodes.iter().filter_map(|node| Some((node.id, node.kind.as_deref()?))).collect();
         let kind = |node: &u32| kinds.get(node).copied().unwrap_or("");
-        // Switches and other simulators join their links.
+        // Switches and other simulators connect the links attached to them.
         let mut segments: Map<u32, Vec<(usize, String)>> = Map::new();
         let mut links = Vec::new();
         for edge in &topology.edges {
@@ -86,7 +86,7 @@ impl Network {
         }
     }
 
-    /// An interface loses its carrier or finds it.
+    /// Updates the carrier state of an interface.
     pub(super) fn set_carrier(&mut self, host: usize, dev: String, carrier: bool) {
         match carrier {
             true => self.down.remove(&(host, dev)),
@@ -94,7 +94,7 @@ impl Network {
         };
     }
 
-    /// By host, the hosts that it reaches by one hop at a time.
+    /// The hosts that each host reaches in one hop at a time.
     pub(super) fn neighbours(&self, time: f64) -> Vec<Set<usize>> {
         let mut all = vec![Set::new(); self.addresses.len()];
         for [a, b] in self.links.iter().filter(|ends| ends.iter().all(|end| !self.down.contains(end))) {
@@ -119,7 +119,7 @@ impl Network {
     }
 }
 
-/// By host, the hops from `from` over these neighbours.
+/// Number of hops from `from` to each host; `None` if it is unreachable.
 pub(super) fn distances(neighbours: &[Set<usize>], from: usize) -> Vec<Option<u32>> {
     let mut found = vec![None; neighbours.len()];
     found[from] = Some(0);
@@ -139,7 +139,7 @@ pub(super) fn distances(neighbours: &[Set<usize>], from: usize) -> Vec<Option<u3
     found
 }
 
-/// The place of a station at a time: waypoints are seconds, x, y, z.
+/// Position of a station at a time: waypoints are seconds, x, y, z.
 fn place(path: &[[f64; 4]], time: f64) -> [f64; 3] {
     let next = path.partition_point(|waypoint| waypoint[0] <= time);
     let (Some(from), Some(to)) =

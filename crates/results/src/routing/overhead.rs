@@ -1,4 +1,4 @@
-//! Control overhead: packets of routing protocols in the captures of the hosts that send them.
+//! Control overhead: packets of routing protocols in the captures of their senders.
 
 use crate::read::{ReadError, Results, files, packets};
 use belljar_base::{Map, Set};
@@ -6,16 +6,16 @@ use belljar_wire::ethernet;
 use serde::Serialize;
 use std::net::IpAddr;
 
-/// Packets of a protocol that a host has sent.
+/// Packets of a protocol sent by a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sent {
-    /// Their number.
+    /// Number of packets.
     pub packets: u64,
-    /// The bytes of their frames.
+    /// Bytes of their frames.
     pub bytes: u64,
 }
 
-/// The protocols by what tells their packets: UDP's or TCP's port.
+/// Protocols with their IP protocol and port.
 const PORTS: [(u8, u16, &str); 7] = [
     (17, 698, "OLSR"),
     (17, 654, "AODV"),
@@ -25,10 +25,10 @@ const PORTS: [(u8, u16, &str); 7] = [
     (17, 3784, "BFD"),
     (6, 179, "BGP"),
 ];
-/// The same by the protocol number of IP.
+/// Protocols with their IP protocol number.
 const NUMBERS: [(u8, &str); 2] = [(89, "OSPF"), (103, "PIM")];
 
-/// By protocol, what a host has sent; none if it has no captures. `ports` are further UDP ports.
+/// Packets sent by a host, by protocol; empty without captures. `ports` are additional UDP ports.
 pub(super) fn sent(
     results: &Results,
     host: &str,
@@ -72,7 +72,7 @@ fn protocol(number: u8, ports: Option<(u16, u16)>, further: &[u16]) -> Option<St
     known.map(|(_, _, name)| (*name).to_owned()).or(further)
 }
 
-/// The source of an IP packet, its protocol and its ports.
+/// Source address, protocol and ports of an IP packet.
 type Head = (IpAddr, u8, Option<(u16, u16)>);
 
 fn head(packet: &[u8]) -> Option<Head> {

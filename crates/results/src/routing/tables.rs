@@ -1,33 +1,33 @@
-//! The routing tables of all hosts at a time, and the ways that packets take by them.
+//! Routing tables of all hosts at a time, and the paths of packets.
 
 use super::log::{Hop, Prefix, Route};
 use super::network::Network;
 use belljar_base::{Map, Set};
 use std::net::Ipv4Addr;
 
-/// The routes of a host: those of the longest prefix first, then by metric.
+/// Routes of a host, sorted by descending prefix length, then by metric.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
     routes: Map<(u8, Ipv4Addr, u32), Route>,
 }
 
-/// What becomes of a packet.
+/// Outcome of following a packet.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Way {
-    /// It arrives, after so many hops.
+    /// The packet arrives after this number of hops.
     Arrives(u32),
-    /// Its source has no route.
+    /// The source has no route.
     NoRoute,
-    /// It is lost at this host, which another has sent it to, or whose next hop is not there.
+    /// The packet is lost at this host, which has no route or an unreachable next hop.
     Lost(usize),
-    /// It goes in circles through these hosts.
+    /// The packet loops through these hosts.
     Loop(Vec<usize>),
-    /// It is given to a device whose routes are not known.
+    /// The packet reaches a device with unknown routes.
     Unknown,
 }
 
 impl Table {
-    /// Adds a route or takes it out. Gives what was there.
+    /// Sets or removes a route. Returns the previous one.
     pub(super) fn set(
         &mut self,
         (address, bits): Prefix,
@@ -43,7 +43,7 @@ impl Table {
     pub(super) fn clear(&mut self) {
         self.routes.clear();
     }
-    /// Number of routes that protocols have made.
+    /// Number of routes created by protocols.
     pub(super) fn len(&self) -> usize {
         self.routes.values().filter(|route| !route.is_own()).count()
     }
@@ -56,8 +56,8 @@ impl Table {
     }
 }
 
-/// Follows a packet from a host to an address that `to` has. With `neighbours`, a next hop has to be in reach; without,
-/// every next hop is taken to be.
+/// Follows a packet from a host to an address of `to`. With `neighbours`, a next hop must be in range;
+/// without, every next hop counts as reachable.
 pub(super) fn follow(
     tables: &[Table],
     network: &Network,
@@ -75,7 +75,7 @@ pub(super) fn follow(
         let reach = |host: &usize| neighbours.is_none_or(|all| all[at].contains(host));
         let route = tables[at].lookup(address);
         let next = match route.map(|route| &route.hops[..]) {
-            // A network's own route leads nowhere if the destination is too far away.
+            // An on-link route fails if the destination is out of range.
             Some([Hop { via: None, .. }, ..]) if reach(&to) => Some(to),
             Some([Hop { via: Some(via), .. }, ..]) => match network.owners.get(via) {
                 Some(host) if reach(host) => Some(*host),

@@ -1,4 +1,4 @@
-//! Routing as tables for a terminal.
+//! Routing analysis as tables for a terminal.
 
 use super::Routing;
 use crate::summary::bytes_text;
@@ -67,7 +67,7 @@ fn loops(routing: &Routing, rows: usize) -> String {
     table.text(rows)
 }
 
-/// A few stretches of the run.
+/// Path samples, averaged over a few periods of the run.
 fn paths(routing: &Routing, rows: usize) -> String {
     let columns = ["from", "pairs with a way", "working", "no route", "black hole", "loop", "stretch"];
     let mut table = Table::new(&columns, &[0, 1, 2, 3, 4, 5, 6]);
