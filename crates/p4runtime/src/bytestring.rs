@@ -1,20 +1,20 @@
-//! Integers as P4Runtime writes them: big-endian, as short as the value allows.
+//! P4Runtime byte strings: big-endian integers in their shortest form.
 
 use crate::refusal::Refusal;
 
-/// The shortest form of an unsigned integer; zero has one byte.
+/// Shortest form of an unsigned integer; zero takes one byte.
 pub fn shortest(value: &[u8]) -> &[u8] {
     let zeros = value.iter().take_while(|byte| **byte == 0).count();
     &value[zeros.min(value.len().saturating_sub(1))..]
 }
 
-/// The number of bits of an unsigned integer up to its highest 1; 0 for zero.
+/// Number of significant bits of an unsigned integer; 0 for zero.
 pub fn bits(value: &[u8]) -> u32 {
     let value = shortest(value);
     value.first().map_or(0, |first| 8 * value.len() as u32 - first.leading_zeros())
 }
 
-/// An unsigned integer of `width` bits in its shortest form, or why it is none.
+/// Validates an unsigned integer of `width` bits; returns its shortest form.
 pub fn unsigned(value: &[u8], width: u32) -> Result<Vec<u8>, Refusal> {
     if value.is_empty() {
         return Err(Refusal::out_of_range("an empty string is no value"));
@@ -28,18 +28,18 @@ pub fn unsigned(value: &[u8], width: u32) -> Result<Vec<u8>, Refusal> {
     Ok(shortest(value).to_vec())
 }
 
-/// An unsigned integer of at most 32 bits.
+/// Decodes an unsigned integer of at most 32 bits.
 pub fn u32(value: &[u8]) -> Result<u32, Refusal> {
     let value = unsigned(value, 32)?;
     Ok(value.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
 }
 
-/// The shortest form of a number.
+/// Encodes a number in its shortest form.
 pub fn from_u32(value: u32) -> Vec<u8> {
     shortest(&value.to_be_bytes()).to_vec()
 }
 
-/// An unsigned integer, padded to the bytes that `width` bits take.
+/// Pads an unsigned integer to the number of bytes of `width` bits.
 pub fn padded(value: &[u8], width: u32) -> Vec<u8> {
     let value = shortest(value);
     let length = (width as usize).div_ceil(8).max(value.len());
@@ -48,21 +48,21 @@ pub fn padded(value: &[u8], width: u32) -> Vec<u8> {
     padded
 }
 
-/// The largest unsigned integer of `width` bits.
+/// Maximum unsigned integer of `width` bits.
 pub fn maximum(width: u32) -> Vec<u8> {
     let mut value = vec![0xff; (width as usize).div_ceil(8).max(1)];
     value[0] >>= (8 - width % 8) % 8;
     value
 }
 
-/// A signed integer of `width` bits: the two's complement in `width` bits, as an unsigned integer.
+/// Decodes a signed integer of `width` bits to its two's complement bit pattern.
 pub fn signed(value: &[u8], width: u32) -> Result<Vec<u8>, Refusal> {
     let Some(&first) = value.first() else {
         return Err(Refusal::out_of_range("an empty string is no value"));
     };
     let negative = first & 0x80 != 0;
     let fill = if negative { 0xff } else { 0 };
-    // The bits of a value are those after its sign bits, and one sign bit.
+    // A signed value needs its significant bits and one sign bit.
     let extended: Vec<u8> = value.iter().map(|byte| byte ^ fill).collect();
     if bits(&extended) + 1 > width {
         return Err(Refusal::out_of_range(format!(
@@ -77,7 +77,7 @@ pub fn signed(value: &[u8], width: u32) -> Result<Vec<u8>, Refusal> {
     Ok(shortest(&whole).to_vec())
 }
 
-/// The shortest form of a signed integer of which [`signed`] made an unsigned one.
+/// Encodes a bit pattern from [`signed`] as a signed integer in its shortest form.
 pub fn to_signed(value: &[u8], width: u32) -> Vec<u8> {
     let mut value = padded(value, width);
     let unused = (8 - width % 8) % 8;

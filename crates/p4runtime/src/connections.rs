@@ -1,26 +1,26 @@
-//! Connections of clients to a server, whatever it speaks.
+//! Client connections of a server, independent of the application protocol.
 
 use crate::Server;
 use crate::pipeline::Device;
 
-/// Transport side of a server: bytes of its connections in and out. Whoever owns sockets calls these, and the server's `poll`
-/// after bytes have come or gone.
+/// Transport side of a server: received and transmitted bytes of its connections. The owner of the sockets
+/// calls these methods, and the server's `poll` after bytes were received or transmitted.
 pub trait Connections {
-    /// A connection was accepted. The number is for the other methods.
+    /// Registers an accepted connection; returns its number for the other methods.
     fn accept(&mut self) -> usize;
-    /// Takes bytes from a connection, at most [`room`](Self::room) of them.
+    /// Delivers bytes received on a connection, at most [`room`](Self::room).
     fn receive(&mut self, connection: usize, bytes: &[u8]);
-    /// The client has closed its side of a connection.
+    /// Signals that the client has closed its sending direction.
     fn end_input(&mut self, connection: usize);
-    /// The number of bytes that can be received now.
+    /// Number of bytes that [`receive`](Self::receive) accepts now.
     fn room(&self, connection: usize) -> usize;
-    /// Takes up to `limit` bytes for a connection.
+    /// Takes up to `limit` bytes to be sent on a connection.
     fn transmit(&mut self, connection: usize, limit: usize) -> Vec<u8>;
-    /// The number of bytes that wait for [`transmit`](Self::transmit).
+    /// Number of bytes queued for [`transmit`](Self::transmit).
     fn outgoing(&self, connection: usize) -> usize;
-    /// True if a connection is over, but for what waits to be transmitted.
+    /// True if a connection is closed; bytes may still be queued for transmission.
     fn is_closed(&self, connection: usize) -> bool;
-    /// Forgets a connection. The number may be used again.
+    /// Releases a connection. Its number may be reused.
     fn close(&mut self, connection: usize);
 }
 

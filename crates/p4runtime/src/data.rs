@@ -1,4 +1,4 @@
-//! Values of P4 types between the switch, which has flat lists of unsigned numbers, and `P4Data`.
+//! Conversion between `P4Data` and the switch's flat lists of unsigned numbers.
 
 use crate::bytestring;
 use crate::proto::p4_data::Data;
@@ -6,7 +6,7 @@ use crate::proto::{P4Data, P4StructLike};
 use crate::refusal::Refusal;
 use belljar_p4info::DataType;
 
-/// Makes `P4Data` of numbers, one for each part that has no parts.
+/// Builds a `P4Data` value from one number per scalar.
 pub fn pack(kind: &DataType, numbers: &mut impl Iterator<Item = Vec<u8>>) -> Option<P4Data> {
     let data = match kind {
         DataType::Bit(_) => Data::Bitstring(bytestring::shortest(&numbers.next()?).to_vec()),
@@ -27,7 +27,7 @@ fn pack_all(members: &[DataType], numbers: &mut impl Iterator<Item = Vec<u8>>) -
     Some(P4StructLike { members: packed })
 }
 
-/// The number in `P4Data` of a type without parts.
+/// Number in a `P4Data` value of scalar type.
 pub fn number(kind: &DataType, data: &P4Data) -> Result<Vec<u8>, Refusal> {
     match (kind, data.data.as_ref()) {
         (DataType::Bit(width), Some(Data::Bitstring(value)))

@@ -1,7 +1,8 @@
 //! The v1model switch as a [`Device`].
 //!
-//! [`SwitchDevice`] has the switch's ports, its clock and the program that runs. Packets and times go through it to the
-//! [`Switch`]; what the switch tells its control plane goes to a server by [`Server::tell_notifications`].
+//! [`SwitchDevice`] owns the ports, the clock and the running program of a switch. It passes packets and
+//! times to the [`Switch`]. [`Server::tell_notifications`] passes the notifications of the switch to
+//! controllers.
 
 use crate::grpc::Code;
 use crate::pipeline::{Device, Handle};
@@ -14,41 +15,43 @@ use belljar_p4::{Leaving, Notification, Program, Switch, SwitchConfig};
 use belljar_p4info::proto::P4Info;
 use std::sync::Arc;
 
-/// Sending properties of a port.
+/// Transmit settings of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortSettings {
-    /// Bits per second, `None` is infinite.
+    /// Rate in bits per second; `None` is infinite.
     pub rate: Option<u64>,
-    /// Bytes that a packet takes on the wire besides its own.
+    /// Overhead of each packet on the wire in bytes.
     pub overhead: u64,
-    /// Limits of each of its queues.
+    /// Limits of each queue.
     pub limits: QueueLimits,
-    /// Token bucket that limits the rate in the long run, besides the bandwidth.
+    /// Token bucket that limits the long-term rate, in addition to `rate`.
     pub token_bucket: Option<TokenBucket>,
 }
 
-/// A switch whose program controllers can change. Its methods take times of the switch's own clock, which do not decrease.
+/// Switch whose program can be replaced by controllers. Its methods take times of the switch's clock, which
+/// must not decrease.
 ///
-/// Ports keep their settings, carriers and counts when the program changes.
+/// Ports keep their settings, carriers and counters when the program is replaced.
 pub struct SwitchDevice {
     config: SwitchConfig,
     pipeline: Option<SwitchPipeline>,
     now: SimTime,
     down: Set<u32>,
-    /// Ports that have an interface.
+    /// Ports with an interface.
     attached: Set<u16>,
     ports: Map<u16, PortSettings>,
-    /// A program with its JSON, which need not be read again.
+    /// Lowered program by its JSON, which need not be parsed again.
     known: Option<(Arc<str>, Arc<Program>)>,
-    /// Packets that came while there was no program.
+    /// Number of packets received without a program.
     without_program: u64,
     trace: bool,
 }
 
 impl SwitchDevice {
-    // Each packet passes the methods marked `#[inline]`: they are compiled with their callers, which are optimised.
+    // The methods marked `#[inline]` are called for each packet and are optimised together with their
+    // callers.
 
-    /// A switch without a program, which drops all packets.
+    /// Creates a switch without a program, which drops all packets.
     pub fn new(config: SwitchConfig) -> Self {
         Self {
             config,
@@ -63,7 +66,7 @@ impl SwitchDevice {
         }
     }
 
-    /// Lets the switch write down what it decides, whatever program runs: [`Switch::take_trace`] gives it.
+    /// Enables tracing for this and later programs: [`Switch::take_trace`] returns the trace.
     pub fn trace(&mut self) {
         self.trace = true;
         if let Some(switch) = self.switch() {
@@ -71,12 +74,14 @@ impl SwitchDevice {
         }
     }
 
-    /// Makes a program known by its JSON: [`load`](Device::load) takes it for that. Many switches may share it.
+    /// Registers a lowered program for its JSON, which [`load`](Device::load) then uses. Switches may share
+    /// the program.
     pub fn know(&mut self, json: Arc<str>, program: Arc<Program>) {
         self.known = Some((json, program));
     }
 
-    /// Sets how a port sends from now on, whatever program runs. A token bucket that it has already keeps its level.
+    /// Sets the transmit settings of a port for this and later programs. An unchanged token bucket keeps its
+    /// level.
     pub fn set_port(&mut self, now: SimTime, port: u16, settings: PortSettings) {
         self.attached.insert(port);
         let before = self.ports.insert(port, settings);
@@ -89,7 +94,7 @@ impl SwitchDevice {
         }
     }
 
-    /// Sets the rate of a port from now on, whatever program runs, and leaves its queues as they are.
+    /// Sets the rate of a port for this and later programs; its queues are unchanged.
     pub fn set_rate(&mut self, now: SimTime, port: u16, rate: Option<u64>) {
         if let Some(settings) = self.ports.get_mut(&port) {
             settings.rate = rate;
@@ -100,7 +105,7 @@ impl SwitchDevice {
         }
     }
 
-    /// Sets the token bucket of a port from now on, whatever program runs, or takes it away.
+    /// Sets or removes the token bucket of a port for this and later programs.
     pub fn set_token_bucket(&mut self, now: SimTime, port: u16, bucket: Option<TokenBucket>) {
         if let Some(settings) = self.ports.get_mut(&port) {
             settings.token_bucket = bucket;
@@ -111,34 +116,34 @@ impl SwitchDevice {
         }
     }
 
-    /// The ports that have an interface, and whether each has a carrier.
+    /// Ports with an interface, and whether each has a carrier.
     pub fn ports(&self) -> Vec<(u16, bool)> {
         self.attached.iter().map(|port| (*port, !self.down.contains(&u32::from(*port)))).collect()
     }
 
-    /// The JSON of the program that runs.
+    /// JSON of the running program.
     pub fn json(&self) -> Option<&str> {
         self.pipeline.as_ref()?.json.as_deref()
     }
 
-    /// Number of packets that came while there was no program.
+    /// Number of packets received without a program.
     pub fn without_program(&self) -> u64 {
         self.without_program
     }
 
-    /// The switch, if it has a program, to be looked at.
+    /// Shared reference to the switch; `None` without a program.
     #[inline]
     pub fn look(&self) -> Option<&Switch> {
         self.pipeline.as_ref().map(|pipeline| &pipeline.switch)
     }
 
-    /// The switch, if it has a program.
+    /// Switch; `None` without a program.
     #[inline]
     pub fn switch(&mut self) -> Option<&mut Switch> {
         self.pipeline.as_mut().map(|pipeline| &mut pipeline.switch)
     }
 
-    /// Tells the time; controllers' requests are carried out at the time told last.
+    /// Advances the clock. Requests of controllers are executed at the latest time set.
     #[inline]
     pub fn set_time(&mut self, now: SimTime) {
         self.now = self.now.max(now);
@@ -147,7 +152,7 @@ impl SwitchDevice {
         }
     }
 
-    /// Takes a packet that has come in.
+    /// Delivers a received packet.
     #[inline]
     pub fn receive(&mut self, now: SimTime, port: u16, packet: Vec<u8>) {
         self.now = self.now.max(now);
@@ -157,20 +162,20 @@ impl SwitchDevice {
         }
     }
 
-    /// The next packet that has begun to leave up to `now`.
+    /// Next packet whose transmission has begun by `now`.
     #[inline]
     pub fn poll(&mut self, now: SimTime) -> Option<Leaving> {
         self.now = self.now.max(now);
         self.switch()?.poll(now)
     }
 
-    /// The time at which the switch does something by itself.
+    /// Time of the switch's next internal event.
     #[inline]
     pub fn next_event(&self) -> Option<SimTime> {
         self.pipeline.as_ref()?.switch.next_event()
     }
 
-    /// A port loses or finds its carrier.
+    /// Sets the carrier of a port.
     pub fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
         self.attached.insert(port);
         if carrier {
@@ -239,7 +244,7 @@ impl Device for SwitchDevice {
     }
 }
 
-/// Request of a controller that sets this program; the P4Info is text or binary.
+/// Request that installs a program; the P4Info is in text or binary form.
 pub fn pipeline_config(json: &str, p4info: &[u8]) -> Result<ForwardingPipelineConfig, String> {
     let p4info = P4Info::from_file_content(p4info)?;
     let p4_device_config = json.as_bytes().to_vec();
@@ -253,7 +258,8 @@ fn apply(switch: &mut Switch, now: SimTime, port: u16, settings: &PortSettings) 
 }
 
 impl Server<SwitchDevice> {
-    /// Tells controllers what the switch has told, at a time in ns since the epoch; gives what the program has logged.
+    /// Passes the switch's notifications to controllers, stamped with `now` in ns since the epoch. Returns
+    /// the log messages of the program.
     pub fn tell_notifications(&mut self, device: &mut SwitchDevice, now: u64) -> Vec<String> {
         let mut logs = Vec::new();
         while let Some(notification) = device.switch().and_then(Switch::notification) {

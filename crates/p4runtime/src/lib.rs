@@ -1,22 +1,23 @@
-//! Control servers of a switch as state machines over byte streams: P4Runtime, and BMv2's Thrift interface. They are the same for
-//! a connection inside a simulation and for a socket.
+//! Control servers of a switch as state machines over byte streams: P4Runtime, and BMv2's Thrift interface.
+//! The same code serves simulated connections and sockets.
 //!
 //! Layers, bottom-up.
-//! * [`proto`]: the messages of P4Runtime. Those of P4Info, and the objects of a program by their ids, are `belljar_p4info`.
-//! * [`bytestring`]: P4Runtime's integers.
+//! * [`proto`]: messages of P4Runtime. P4Info messages, and the objects of a program by id, are in
+//!   `belljar_p4info`.
+//! * [`bytestring`]: integers of P4Runtime.
 //! * [`grpc`]: calls over HTTP/2.
-//! * [`pipeline`]: the seam to the switch, two traits.
-//! * `state`: what controllers have written, and carrying out what they ask for.
+//! * [`pipeline`]: interface to the switch, two traits.
+//! * `state`: entities written by controllers, and the execution of requests.
 //! * [`Server`]: connections, arbitration and the methods of the service.
-//! * [`SwitchDevice`]: the v1model switch behind the seam.
-//! * [`thrift`]: BMv2's Thrift interface, over the switch itself.
+//! * [`SwitchDevice`]: the v1model switch behind the interface.
+//! * [`thrift`]: BMv2's Thrift interface, directly on the switch.
 //!
-//! The version of the specification is 1.3, with the fields of later ones that change no meaning (`role` by name, `metadata`,
-//! `is_const`). Not supported: roles with a configuration, externs of other architectures, the colours that meters count,
-//! backup replicas, classes of service of clones, direct resources of default entries, values that are translated to strings,
-//! registers of structs, compression, TLS.
+//! The server implements P4Runtime 1.3, with the fields of later versions that change no meaning (`role` by
+//! name, `metadata`, `is_const`). Not supported: roles with a configuration, externs of other architectures,
+//! per-colour meter counters, backup replicas, classes of service of clones, direct resources of default
+//! entries, translation of values to strings, registers of structs, compression, TLS.
 //!
-//! Nothing in here reads a clock, opens a socket or knows whether the network is simulated.
+//! The crate reads no clock, opens no socket and does not depend on whether the network is simulated.
 #![forbid(unsafe_code)]
 
 pub mod bytestring;

@@ -1,56 +1,56 @@
-//! The seam between the control servers and the switch.
+//! Interface between the control servers and the switch.
 //!
-//! [`Device`] is the switch: it loads programs and takes packets. [`Pipeline`] is one loaded program with its state. Objects
-//! are addressed by the names that the program gives them, which are the same in P4Info and in BMv2's JSON; numbers are
-//! unsigned, big-endian and of any length ([`crate::bytestring`]).
+//! [`Device`] is the switch: it loads programs and accepts packets. [`Pipeline`] is a loaded program with its
+//! state. Objects are addressed by their names in the program, which are the same in P4Info and in BMv2's
+//! JSON. Numbers are unsigned, big-endian and of any length ([`crate::bytestring`]).
 
 use crate::refusal::Refusal;
 use belljar_base::SimTime;
 use belljar_p4info::Object;
 
-/// Names an entry of a table, a member or a group from when it is added until it is deleted.
+/// Handle of a table entry, member or group, valid until its deletion.
 pub type Handle = u64;
 
-/// The match of one field of a key.
+/// Match on one key field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// The value itself.
+    /// Equality.
     Exact(Vec<u8>),
-    /// The first `length` bits of a value.
+    /// Match on a prefix.
     Lpm {
         /// The value.
         value: Vec<u8>,
-        /// The bits that are compared.
+        /// Prefix length in bits.
         length: u32,
     },
-    /// The bits that are 1 in a mask.
+    /// Match on the bits set in a mask.
     Ternary {
         /// The value.
         value: Vec<u8>,
         /// The mask.
         mask: Vec<u8>,
     },
-    /// All values between two, both included.
+    /// Match on a range, both ends included.
     Range {
-        /// The least.
+        /// Minimum.
         low: Vec<u8>,
-        /// The greatest.
+        /// Maximum.
         high: Vec<u8>,
     },
-    /// The value itself, or any.
+    /// Equality, or any value if `None`.
     Optional(Option<Vec<u8>>),
 }
 
-/// An action and its arguments.
+/// Action with arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The action's name.
+    /// Name of the action.
     pub action: String,
-    /// One value a parameter.
+    /// One value per parameter.
     pub arguments: Vec<Vec<u8>>,
 }
 
-/// The action of a table's entry: direct, or by the table's action profile.
+/// Action of a table entry: direct, or by the table's action profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// An action.
@@ -61,33 +61,33 @@ pub enum Target {
     Group(Handle),
 }
 
-/// An entry of a table.
+/// Table entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name in other calls.
+    /// Handle of the entry.
     pub handle: Handle,
-    /// One match a field.
+    /// One match per key field.
     pub keys: Vec<Key>,
-    /// The entry with the greatest priority wins; 0 where the table's kinds of match need none.
+    /// Priority: the greatest wins; 0 in tables whose match kinds need none.
     pub priority: i32,
-    /// Its action.
+    /// Action of the entry.
     pub target: Target,
-    /// The program says that it can't be changed.
+    /// True if the program declares the entry constant.
     pub is_const: bool,
 }
 
-/// A member's place in a group.
+/// Membership in a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The member.
+    /// Handle of the member.
     pub member: Handle,
-    /// Its weight against the others'.
+    /// Relative weight.
     pub weight: u32,
-    /// The member is left out while this port is down.
+    /// Port to watch: the member is disabled while the port is down.
     pub watch_port: Option<u32>,
 }
 
-/// A counter's values.
+/// Counter value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Bytes.
@@ -96,7 +96,7 @@ pub struct Count {
     pub packets: u64,
 }
 
-/// A meter's rates, in bytes or packets a second, and bursts, in bytes or packets.
+/// Meter rates in bytes or packets per second, and bursts in bytes or packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// Committed information rate.
@@ -109,34 +109,34 @@ pub struct Rates {
     pub peak_burst: u64,
 }
 
-/// A copy that multicast or cloning makes.
+/// Replica created by multicast or cloning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy {
-    /// The egress port.
+    /// Egress port.
     pub port: u32,
-    /// `egress_rid` of the copy.
+    /// `egress_rid` of the replica.
     pub instance: u32,
 }
 
-/// Settings for gathering a digest's samples into lists.
+/// Digest configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gathering {
-    /// Samples with which a list is full.
+    /// Length of a full list, in samples.
     pub size: usize,
-    /// The time in ns for which a sample waits for others.
+    /// Maximum time in ns that a sample waits for others.
     pub wait: u64,
-    /// The time in ns for which a sample that was told and not acknowledged is not told again.
+    /// Time in ns during which a reported but unacknowledged sample is not reported again.
     pub silence: u64,
 }
 
-/// A loaded program and its state.
+/// Loaded program and its state.
 pub trait Pipeline {
-    /// True if the program has such an object.
+    /// True if the program contains the object.
     fn has(&self, object: Object<'_>) -> bool;
 
-    /// All entries of a table.
+    /// Entries of a table.
     fn entries(&self, table: &str) -> Vec<Entry>;
-    /// Adds an entry; the caller has seen to it that there is none of the same key.
+    /// Adds an entry. The caller ensures that no entry with the same key exists.
     fn insert(
         &mut self,
         table: &str,
@@ -144,30 +144,30 @@ pub trait Pipeline {
         priority: i32,
         target: &Target,
     ) -> Result<Handle, Refusal>;
-    /// Changes what an entry runs.
+    /// Replaces the action of an entry.
     fn modify(&mut self, table: &str, handle: Handle, target: &Target) -> Result<(), Refusal>;
     /// Deletes an entry.
     fn delete(&mut self, table: &str, handle: Handle) -> Result<(), Refusal>;
-    /// The default action, if there is one.
+    /// Default action, if any.
     fn default_action(&self, table: &str) -> Option<Call>;
-    /// Sets the default action, or that of the program.
+    /// Sets the default action; `None` restores that of the program.
     fn set_default_action(&mut self, table: &str, call: Option<&Call>) -> Result<(), Refusal>;
-    /// Sets the time in ns after which an entry without a hit is told of; 0 for never.
+    /// Sets the idle timeout in ns, after which an entry without a hit is reported; 0 disables it.
     fn set_idle_timeout(&mut self, table: &str, handle: Handle, timeout: u64) -> Result<(), Refusal>;
-    /// The time in ns since an entry was hit.
+    /// Time in ns since the last hit of an entry.
     fn idle_time(&self, table: &str, handle: Handle) -> Result<u64, Refusal>;
 
     /// Adds a member to an action profile.
     fn add_member(&mut self, profile: &str, call: &Call) -> Result<Handle, Refusal>;
-    /// Changes a member's action.
+    /// Replaces the action of a member.
     fn modify_member(&mut self, profile: &str, member: Handle, call: &Call) -> Result<(), Refusal>;
-    /// Deletes a member that nothing refers to.
+    /// Deletes an unreferenced member.
     fn delete_member(&mut self, profile: &str, member: Handle) -> Result<(), Refusal>;
     /// Adds a group.
     fn add_group(&mut self, profile: &str, shares: &[Share]) -> Result<Handle, Refusal>;
-    /// Changes a group's members.
+    /// Replaces the members of a group.
     fn modify_group(&mut self, profile: &str, group: Handle, shares: &[Share]) -> Result<(), Refusal>;
-    /// Deletes a group that no entry refers to.
+    /// Deletes a group that no entry references.
     fn delete_group(&mut self, profile: &str, group: Handle) -> Result<(), Refusal>;
 
     /// The members of an action profile.
@@ -175,7 +175,7 @@ pub trait Pipeline {
     /// The groups of an action profile.
     fn groups(&self, profile: &str) -> Vec<(Handle, Vec<Share>)>;
 
-    /// A counter.
+    /// Returns a counter.
     fn counter(&self, counter: &str, index: usize) -> Result<Count, Refusal>;
     /// Sets a counter.
     fn set_counter(&mut self, counter: &str, index: usize, count: Count) -> Result<(), Refusal>;
@@ -184,7 +184,7 @@ pub trait Pipeline {
     /// Sets the direct counter of an entry.
     fn set_entry_counter(&mut self, table: &str, handle: Handle, count: Count) -> Result<(), Refusal>;
 
-    /// A meter's rates; none while it marks everything green.
+    /// Rates of a meter; `None` if unset, when all packets are green.
     fn meter(&self, meter: &str, index: usize) -> Result<Option<Rates>, Refusal>;
     /// Sets a meter's rates.
     fn set_meter(&mut self, meter: &str, index: usize, rates: Option<Rates>) -> Result<(), Refusal>;
@@ -193,43 +193,45 @@ pub trait Pipeline {
     /// Sets the rates of an entry's direct meter.
     fn set_entry_meter(&mut self, table: &str, handle: Handle, rates: Option<Rates>) -> Result<(), Refusal>;
 
-    /// A register.
+    /// Returns a register.
     fn register(&self, register: &str, index: usize) -> Result<Vec<u8>, Refusal>;
     /// Sets a register.
     fn set_register(&mut self, register: &str, index: usize, value: &[u8]) -> Result<(), Refusal>;
 
-    /// Sets the copies of a multicast group, or deletes it.
+    /// Sets the replicas of a multicast group; `None` deletes the group.
     fn set_multicast_group(&mut self, group: u32, copies: Option<&[Copy]>) -> Result<(), Refusal>;
-    /// Sets the copies of a clone session and the bytes of a packet that they keep (0 for all), or deletes it.
+    /// Sets the replicas and the maximum packet length in bytes (0 for no limit) of a clone session; `None`
+    /// deletes the session.
     fn set_clone_session(&mut self, session: u32, copies: Option<(&[Copy], u32)>) -> Result<(), Refusal>;
-    /// All multicast groups with their copies.
+    /// All multicast groups with their replicas.
     fn multicast_groups(&self) -> Vec<(u32, Vec<Copy>)>;
-    /// All clone sessions with their copies and the bytes of a packet that they keep (0 for all).
+    /// All clone sessions with their replicas and maximum packet length in bytes (0 for no limit).
     fn clone_sessions(&self) -> Vec<(u32, Vec<Copy>, u32)>;
-    /// Sets how a digest's samples are gathered into lists.
+    /// Configures a digest.
     fn set_digest(&mut self, digest: &str, gathering: Gathering) -> Result<(), Refusal>;
-    /// A controller has a list of samples.
+    /// Acknowledges a digest list.
     fn acknowledge_digest(&mut self, digest: &str, list: u64) -> Result<(), Refusal>;
-    /// Sets the members of a parser's value set, one match a field each; `widths` are those of the fields.
+    /// Sets the members of a parser value set, one match per field; `widths` are the widths of the fields in
+    /// bits.
     fn set_value_set(&mut self, value_set: &str, members: &[Vec<Key>], widths: &[u32])
     -> Result<(), Refusal>;
 }
 
-/// A switch.
+/// Switch with a replaceable program.
 pub trait Device {
-    /// The programs that it runs.
+    /// Type of loaded programs.
     type Pipeline: Pipeline;
 
-    /// Makes a program of a device configuration: BMv2's JSON.
+    /// Loads a program from a device configuration: BMv2 JSON.
     fn load(&self, config: &[u8]) -> Result<Self::Pipeline, Refusal>;
-    /// The program that packets go through.
+    /// The running program.
     fn pipeline(&mut self) -> Option<&mut Self::Pipeline>;
-    /// Lets packets go through a program, its state included, instead of the one before.
+    /// Replaces the running program and its state.
     fn install(&mut self, pipeline: Self::Pipeline);
-    /// The time, which does not decrease.
+    /// Current time, which never decreases.
     fn now(&self) -> SimTime {
         SimTime::ZERO
     }
-    /// Takes a packet at the CPU port, its packet-out header included.
+    /// Delivers a packet, including its packet-out header, at the CPU port.
     fn packet_out(&mut self, frame: Vec<u8>) -> Result<(), Refusal>;
 }

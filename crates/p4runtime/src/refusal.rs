@@ -1,57 +1,57 @@
-//! The refusal of one update or request.
+//! Error of one update or request.
 
 use crate::grpc::{Code, Status};
 use crate::proto;
 use belljar_p4info::Missing;
 use std::fmt;
 
-/// A canonical code and the sentence that explains it.
+/// Canonical code with an explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The canonical code.
+    /// Canonical code.
     pub code: Code,
-    /// The explanation.
+    /// Explanation.
     pub message: String,
 }
 
 impl Refusal {
-    /// A refusal with any code.
+    /// Creates a refusal.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// The request makes no sense, whatever the state.
+    /// The request is invalid in any state.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidArgument, message)
     }
 
-    /// The thing referred to does not exist.
+    /// The object does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(Code::NotFound, message)
     }
 
-    /// The thing to be inserted exists.
+    /// The object to be inserted exists already.
     pub fn exists(message: impl Into<String>) -> Self {
         Self::new(Code::AlreadyExists, message)
     }
 
-    /// Not offered here.
+    /// Not implemented by this server.
     pub fn unimplemented(message: impl Into<String>) -> Self {
         Self::new(Code::Unimplemented, message)
     }
 
-    /// A value or an index beyond its range.
+    /// A value or index is out of range.
     pub fn out_of_range(message: impl Into<String>) -> Self {
         Self::new(Code::OutOfRange, message)
     }
 
-    /// The same refusal, with where it arose before it.
+    /// Prefixes the message with the position of the error.
     pub fn at(mut self, place: &str) -> Self {
         self.message = format!("{place}: {}", self.message);
         self
     }
 
-    /// The element of a batch's details.
+    /// The refusal as an element of a batch's details.
     pub fn to_error(&self) -> proto::Error {
         proto::Error {
             canonical_code: self.code as i32,

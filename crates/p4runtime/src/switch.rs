@@ -11,12 +11,12 @@ use belljar_p4::{Program, Switch};
 use belljar_p4info::Object;
 use std::sync::Arc;
 
-/// A switch with its program.
+/// Switch with its program.
 pub struct SwitchPipeline {
     pub(super) switch: Switch,
-    /// The JSON of the program.
+    /// JSON of the program.
     pub(super) json: Option<Arc<str>>,
-    /// The members of groups with watch ports; the switch has those of them whose ports have a carrier.
+    /// All members of groups with watch ports. The switch only has the members whose ports have a carrier.
     watched: Map<(u32, u32), Vec<Share>>,
     /// Ports without a carrier.
     down: Set<u32>,
@@ -56,7 +56,7 @@ impl SwitchPipeline {
         Ok(self.program().profile(name)?)
     }
 
-    /// The matches of a key as the switch takes them.
+    /// Converts the matches of a key to the switch's form.
     fn key(&self, table: u32, keys: &[Key]) -> Vec<KeyMatch> {
         let optional = keys.iter().any(|key| matches!(key, Key::Optional(Some(_))));
         let widths = if optional { self.program().table_info(table).key } else { Vec::new() };
@@ -96,7 +96,7 @@ impl SwitchPipeline {
         }
     }
 
-    /// Gives a group those of its members whose watch ports have a carrier.
+    /// Sets the members of a group to those whose watch ports have a carrier.
     fn set_shares(&mut self, profile: u32, group: u32, shares: &[Share]) -> Result<(), Refusal> {
         let live =
             shares.iter().filter(|share| share.watch_port.is_none_or(|port| !self.down.contains(&port)));
@@ -114,7 +114,7 @@ impl SwitchPipeline {
         Ok(())
     }
 
-    /// A port has found or lost its carrier: groups that watch it change.
+    /// Updates the groups that watch a port whose carrier has changed.
     pub(super) fn set_carrier(&mut self, now: SimTime, port: u16, carrier: bool) {
         self.switch.set_carrier(now, port, carrier);
         let port = u32::from(port);
@@ -128,7 +128,7 @@ impl SwitchPipeline {
             .filter(|(_, shares)| shares.iter().any(|share| share.watch_port == Some(port)));
         let groups: Vec<_> = groups.map(|(group, shares)| (*group, shares.clone())).collect();
         for ((profile, group), shares) in groups {
-            // The switch has taken the same members before, so it takes some of them.
+            // The switch has accepted all of these members before, so it accepts a subset.
             let _ = self.set_shares(profile, group, &shares);
         }
     }
@@ -158,7 +158,8 @@ fn short(what: &str, id: u32) -> Result<u16, Refusal> {
     u16::try_from(id).map_err(|_| Refusal::invalid(format!("{what} {id} is above 65535")))
 }
 
-/// Entries of P4Runtime with a greater priority win, those of the switch with a smaller one.
+/// Converts between P4Runtime's priorities, where the greatest wins, and the switch's, where the smallest
+/// wins.
 fn reversed(priority: i32) -> i32 {
     i32::MAX - priority
 }
@@ -442,7 +443,7 @@ impl Pipeline for SwitchPipeline {
     }
 }
 
-/// The fields of a value set's member as one number.
+/// Concatenates the fields of a value-set member to one number.
 fn joined(member: &[Key], widths: &[u32]) -> Result<Vec<u8>, Refusal> {
     let mut bits = Vec::new();
     for (key, width) in member.iter().zip(widths) {

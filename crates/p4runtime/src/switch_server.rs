@@ -1,28 +1,30 @@
-//! The P4Runtime server of one v1model switch as a trait object.
+//! P4Runtime server of a v1model switch as a trait object.
 //!
-//! `Server` is generic, and large. Callers of [`switch_server`] compile none of it: it is compiled here, once.
+//! `Server` is generic and large. With [`switch_server`] it is compiled once, in this crate, and not in its
+//! callers.
 
 use crate::proto::ForwardingPipelineConfig;
 use crate::{Connections, Server, SwitchDevice};
 use belljar_base::{SimDuration, SimTime};
 
-/// P4Runtime server of a [`SwitchDevice`]. The methods are those of [`Server`].
+/// P4Runtime server of a [`SwitchDevice`], with the methods of [`Server`].
 pub trait SwitchServer: Connections + Send {
-    /// Sets the time that a write takes.
+    /// Sets the processing time of a write.
     fn set_write_time(&mut self, time: SimDuration);
-    /// Installs a program as a controller would. The error is a message.
+    /// Installs a program without a controller. The error is a message.
     fn install(&mut self, device: &mut SwitchDevice, config: ForwardingPipelineConfig) -> Result<(), String>;
-    /// Takes over entries that were not written through this server.
+    /// Imports entries that were not written through this server.
     fn import(&mut self, device: &mut SwitchDevice);
-    /// Passes the switch's notifications to controllers, at a time in ns since the epoch. Returns what the program has logged.
+    /// Passes the switch's notifications to controllers, stamped with `now` in ns since the epoch. Returns
+    /// the log messages of the program.
     fn tell_notifications(&mut self, device: &mut SwitchDevice, now: u64) -> Vec<String>;
-    /// Carries out the requests that have arrived.
+    /// Executes received requests.
     fn poll(&mut self, device: &mut SwitchDevice);
     /// Time at which [`poll`](Self::poll) is due.
     fn next_event(&self) -> Option<SimTime>;
 }
 
-/// Makes the server of a switch with a P4Runtime device id.
+/// Creates the server of the switch with a P4Runtime device id.
 pub fn switch_server(device_id: u64) -> Box<dyn SwitchServer> {
     Box::new(Server::<SwitchDevice>::new(device_id))
 }

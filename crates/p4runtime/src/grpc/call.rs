@@ -1,4 +1,4 @@
-//! One call: length-prefixed messages in both directions over an HTTP/2 stream.
+//! gRPC call: length-prefixed messages in both directions of an HTTP/2 stream.
 
 use super::OUTPUT_HIGH;
 use super::status::{Code, Status};
@@ -10,41 +10,41 @@ use prost::Message;
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
-/// A message's flag and length.
+/// Length of the message prefix: flag and length.
 const PREFIX: usize = 5;
 
-/// The result of advancing a call.
+/// Result of advancing a call.
 pub enum Step {
-    /// Nothing can be done now.
+    /// No progress is possible now.
     Idle,
-    /// Something moved.
+    /// Bytes were read or written.
     Progress,
-    /// A message came.
+    /// A message was received.
     Message(Bytes),
-    /// The peer sends no more.
+    /// The peer has closed its sending direction.
     End,
-    /// The peer's fault: the call is being ended with a status, and its owner need not answer.
+    /// Protocol violation of the peer. The call is being ended with a status; the owner need not answer.
     Failed,
-    /// The call is over and can be dropped.
+    /// The call is finished and can be dropped.
     Gone {
-        /// Its owner has ended it or knows that it is over.
+        /// True if the owner has finished the call and needs no event.
         told: bool,
     },
 }
 
-/// The sending side: headers go out with the first message or with the status.
+/// Sending state: headers are sent with the first message or with the status.
 enum Sending {
     Headers(SendResponse<Bytes>),
     Body(SendStream<Bytes>),
 }
 
-/// One call.
+/// State of a call.
 pub struct Call {
     receiving: Option<RecvStream>,
     sending: Sending,
-    /// Bytes of at most one unfinished message, and of those that came with it.
+    /// Input not yet decoded: at most one incomplete message and any messages received with it.
     input: BytesMut,
-    /// The longest message allowed; none before the call is admitted.
+    /// Maximum message length; `None` before the call is admitted.
     limit: Option<usize>,
     output: VecDeque<Bytes>,
     queued: usize,
@@ -81,17 +81,18 @@ impl Call {
         self.output.push_back(framed.freeze());
     }
 
-    /// Bytes not sent yet.
+    /// Number of bytes queued for sending.
     pub fn queued(&self) -> usize {
         self.queued
     }
 
-    /// True if the peer has left more than `limit` bytes unread. A single long message is no reason to say so.
+    /// True if more than `limit` bytes are queued in more than one message. A single long message does not
+    /// count.
     pub fn is_stuck(&self, limit: usize) -> bool {
         self.queued > limit && self.output.len() > 1
     }
 
-    /// Bytes of unfinished messages.
+    /// Number of bytes of incomplete messages.
     pub fn unfinished(&self) -> usize {
         self.input.len()
     }
@@ -102,19 +103,19 @@ impl Call {
         self.input = BytesMut::new();
     }
 
-    /// Ends the call without sending what is queued.
+    /// Ends the call and discards queued messages.
     pub fn give_up(&mut self, status: Status) {
         self.output.clear();
         self.queued = 0;
         self.finish(status);
     }
 
-    /// True if a status was given.
+    /// True if the call has a status.
     pub fn is_over(&self) -> bool {
         self.status.is_some()
     }
 
-    /// Reads and writes what can be. `budget` is the number of bytes that unfinished messages may take.
+    /// Reads and writes as far as possible. `budget` limits the bytes of incomplete messages.
     pub fn advance(&mut self, context: &mut Context<'_>, budget: usize) -> Step {
         let reset = match &mut self.sending {
             Sending::Headers(respond) => respond.poll_reset(context),
@@ -126,13 +127,13 @@ impl Call {
         match self.write() {
             Ok(Some(step)) => return step,
             Ok(None) => {}
-            // The stream was closed under us.
+            // The stream was closed in the meantime.
             Err(_) => return Step::Gone { told: self.is_over() },
         }
         self.read(context, budget)
     }
 
-    /// Sends what flow control allows, then the status.
+    /// Sends messages as far as flow control allows, then the status.
     fn write(&mut self) -> Result<Option<Step>, h2::Error> {
         let mut progressed = false;
         if let (Sending::Headers(respond), true) = (&mut self.sending, !self.output.is_empty()) {

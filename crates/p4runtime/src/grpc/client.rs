@@ -1,4 +1,4 @@
-//! A gRPC client over a pipe, for tests.
+//! gRPC client over a pipe, for tests.
 
 use super::pipe::Pipe;
 use crate::proto;
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// A client's side of a connection.
+/// Client side of a connection.
 pub(crate) struct Client {
     pipe: Pipe,
     requests: SendRequest<Bytes>,
@@ -47,7 +47,7 @@ impl Client {
         Self { pipe, requests, connection, calls: Vec::new() }
     }
 
-    /// Begins a call; its number is for the other methods.
+    /// Starts a call; returns its number for the other methods.
     pub fn call(&mut self, method: &str) -> usize {
         let request = Request::post(format!("http://switch/p4.v1.P4Runtime/{method}"))
             .header("content-type", "application/grpc")
@@ -77,7 +77,7 @@ impl Client {
         outgoing.put_slice(&encoded);
     }
 
-    /// Sends bytes that need not be a message.
+    /// Sends arbitrary bytes, not necessarily a message.
     pub fn send_raw(&mut self, call: usize, bytes: &[u8]) {
         self.calls[call].outgoing.put_slice(bytes);
     }
@@ -90,7 +90,7 @@ impl Client {
         self.calls[call].sending.send_reset(h2::Reason::CANCEL);
     }
 
-    /// Stops reading a call's body, or reads on.
+    /// Pauses or resumes reading of a call's body.
     pub fn pause(&mut self, call: usize, paused: bool) {
         self.calls[call].paused = paused;
     }
@@ -103,7 +103,7 @@ impl Client {
         self.calls[call].status.as_ref()
     }
 
-    /// Bytes for the server, at most `limit`.
+    /// Takes up to `limit` bytes for the server.
     pub fn transmit(&mut self, limit: usize) -> Bytes {
         self.pipe.transmit(limit)
     }

@@ -1,14 +1,16 @@
-//! gRPC over HTTP/2 as a polled state machine: bytes in, calls and messages out, and back.
+//! gRPC over HTTP/2 as a polled state machine between byte streams and calls.
 //!
-//! [`Connection`] is one peer's connection. Its methods are of three kinds.
+//! [`Connection`] is the connection of one peer. Its methods are of three kinds.
 //! - *Transport*: [`receive`](Connection::receive), [`end_input`](Connection::end_input),
-//!   [`transmit`](Connection::transmit), [`room`](Connection::room), [`is_closed`](Connection::is_closed). Bytes are moved
-//!   whenever the transport can.
-//! - *Events*: [`poll`](Connection::poll), after bytes came or went and after calls were answered, until it gives none.
+//!   [`transmit`](Connection::transmit), [`room`](Connection::room), [`is_closed`](Connection::is_closed).
+//!   Called whenever the transport can move bytes.
+//! - *Events*: [`poll`](Connection::poll). Called until it returns `None`, after bytes were moved and after
+//!   calls were answered.
 //! - *Answers*: [`admit`](Connection::admit), [`send`](Connection::send), [`finish`](Connection::finish).
 //!
-//! HTTP/2 itself is the `h2` crate, polled with a waker that does nothing: after every change everything is polled again.
-//! No clock is read: `h2` reads one only for streams that it has reset and remembers, and it is told to remember none.
+//! HTTP/2 is implemented by the `h2` crate, polled with a no-op waker: after every change everything is
+//! polled again. No clock is read: `h2` reads a clock only to expire reset streams that it remembers, and it
+//! is configured to remember none.
 
 mod call;
 mod pipe;
@@ -27,42 +29,43 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Calls that a peer may have open.
+/// Maximum number of concurrent calls per peer.
 const MAX_CALLS: u32 = 128;
-/// Bytes of unfinished messages that a connection keeps at most, over all its calls.
+/// Maximum size of incomplete messages over all calls of a connection, in bytes.
 const MAX_UNFINISHED: usize = 80 << 20;
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// A call with this much to send is not read any more, so its peer has to take answers before it can ask on.
+/// Send-queue length in bytes above which a call is not read, so that its peer must take answers before it
+/// sends further requests.
 const OUTPUT_HIGH: usize = 1 << 20;
-/// A call whose peer leaves this much unread is ended.
+/// Send-queue length in bytes above which a call is ended.
 const OUTPUT_MAX: usize = 8 << 20;
 
-/// An event on a connection.
+/// Event of a connection.
 #[derive(Debug)]
 pub enum Event {
-    /// A call began. It is not read before [`Connection::admit`].
+    /// A call started. Its messages are not read before [`Connection::admit`].
     Call {
-        /// The call, in all that follows.
+        /// Number of the call.
         call: usize,
         /// `/package.Service/Method`.
         path: String,
     },
-    /// A message came.
+    /// A message was received.
     Message {
-        /// The call.
+        /// Number of the call.
         call: usize,
-        /// The message, encoded.
+        /// Encoded message.
         message: Bytes,
     },
-    /// The peer sends no more messages in this call.
+    /// The peer will send no more messages in this call.
     End {
-        /// The call.
+        /// Number of the call.
         call: usize,
     },
-    /// The call is gone: given up by the peer, or lost with the connection.
+    /// The call was cancelled by the peer, or lost with the connection.
     Cancelled {
-        /// The call. The number may be used again.
+        /// Number of the call, which may be reused.
         call: usize,
     },
 }
@@ -73,7 +76,7 @@ enum State {
     Closed,
 }
 
-/// One peer's connection.
+/// Connection of one peer.
 pub struct Connection {
     pipe: Pipe,
     state: State,
@@ -102,37 +105,37 @@ impl Default for Connection {
 }
 
 impl Connection {
-    /// Takes bytes from the peer, at most [`room`](Self::room) of them.
+    /// Delivers bytes received from the peer, at most [`room`](Self::room).
     pub fn receive(&mut self, bytes: &[u8]) {
         self.pipe.receive(bytes);
     }
 
-    /// The peer has closed its side of the byte stream.
+    /// Signals that the peer has closed its sending direction.
     pub fn end_input(&mut self) {
         self.pipe.end_input();
     }
 
-    /// The number of bytes that can be received now.
+    /// Number of bytes that [`receive`](Self::receive) accepts now.
     pub fn room(&self) -> usize {
         self.pipe.room()
     }
 
-    /// Takes up to `limit` bytes for the peer.
+    /// Takes up to `limit` bytes to be sent to the peer.
     pub fn transmit(&mut self, limit: usize) -> Bytes {
         self.pipe.transmit(limit)
     }
 
-    /// The number of bytes that wait for [`transmit`](Self::transmit).
+    /// Number of bytes queued for [`transmit`](Self::transmit).
     pub fn outgoing(&self) -> usize {
         self.pipe.level().1
     }
 
-    /// True if the connection is over. Bytes may still wait to be transmitted.
+    /// True if the connection is closed. Bytes may still be queued for transmission.
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll(&mut self) -> Option<Event> {
         while self.events.is_empty() {
             let before = self.pipe.level();
@@ -144,33 +147,33 @@ impl Connection {
         self.events.pop_front()
     }
 
-    /// Lets messages of a call come in, up to `limit` bytes each.
+    /// Admits the messages of a call, up to `limit` bytes each.
     pub fn admit(&mut self, call: usize, limit: usize) {
         if let Some(call) = self.calls.get_mut(call) {
             call.admit(limit);
         }
     }
 
-    /// Sends a message in a call that is not finished.
+    /// Sends a message in an unfinished call.
     pub fn send(&mut self, call: usize, message: &impl Message) {
         if let Some(call) = self.calls.get_mut(call) {
             call.push(message);
         }
     }
 
-    /// Bytes of messages that a call has not been able to send yet.
+    /// Number of bytes of messages queued for sending in a call.
     pub fn queued(&self, call: usize) -> usize {
         self.calls.get(call).map_or(0, Call::queued)
     }
 
-    /// Ends a call once what was sent in it has gone out. The call gives no more events.
+    /// Ends a call after its queued messages are sent. The call emits no further events.
     pub fn finish(&mut self, call: usize, status: Status) {
         if let Some(call) = self.calls.get_mut(call) {
             call.finish(status);
         }
     }
 
-    /// Polls everything once; whether anything changed.
+    /// Polls everything once; returns true if anything changed.
     fn advance(&mut self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         let mut progressed = false;
@@ -191,7 +194,7 @@ impl Connection {
                         progressed = true;
                         accept(&mut self.calls, &mut self.events, request, respond);
                     }
-                    // The peer's error, or its end: HTTP/2 has said what there is to say.
+                    // The peer failed or closed the connection; HTTP/2 has sent its final frames.
                     Poll::Ready(None | Some(Err(_))) => return self.close(),
                 }
             },
@@ -248,7 +251,7 @@ impl Connection {
     }
 }
 
-/// Makes a call of a request, or refuses what is no gRPC.
+/// Creates a call from a request; rejects requests that are not gRPC.
 fn accept(
     calls: &mut Slab<Call>,
     events: &mut VecDeque<Event>,
@@ -260,7 +263,7 @@ fn accept(
     if request.method() != http::Method::POST || !kind.starts_with("application/grpc") {
         let mut response = Response::new(());
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        // A stream that is gone already needs no answer.
+        // A stream that is already closed needs no answer.
         let _ = respond.send_response(response, true);
         return;
     }

@@ -1,4 +1,4 @@
-//! The byte stream under a connection: two buffers that HTTP/2 reads and writes as if they were a socket.
+//! Byte stream under a connection: two buffers that serve HTTP/2 as a socket.
 
 use bytes::{Bytes, BytesMut};
 use std::io;
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes kept in either direction. A transport that finds the input full reads on later; HTTP/2 waits while the output
-/// is full.
+/// Capacity per direction in bytes. The transport stops reading while the input is full; HTTP/2 waits while
+/// the output is full.
 const CAPACITY: usize = 256 * 1024;
 
 #[derive(Default)]
@@ -18,7 +18,7 @@ struct Buffers {
     output: BytesMut,
 }
 
-/// Both ends of the pipe; HTTP/2 owns one clone and the transport's side the other.
+/// Pipe with two ends. HTTP/2 owns one clone, the transport side the other.
 #[derive(Clone, Default)]
 pub struct Pipe(Arc<Mutex<Buffers>>);
 
@@ -27,28 +27,28 @@ impl Pipe {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes bytes that came from the peer.
+    /// Appends bytes received from the peer.
     pub fn receive(&self, bytes: &[u8]) {
         self.buffers().input.extend_from_slice(bytes);
     }
 
-    /// Notes that the peer sends nothing any more.
+    /// Marks the end of the input.
     pub fn end_input(&self) {
         self.buffers().input_ended = true;
     }
 
-    /// The number of bytes that should be received at most.
+    /// Number of bytes that `receive` should be given at most.
     pub fn room(&self) -> usize {
         CAPACITY.saturating_sub(self.buffers().input.len())
     }
 
-    /// The number of bytes not yet read by HTTP/2, and of those not yet sent to the peer.
+    /// Number of input bytes not yet read by HTTP/2, and of output bytes not yet sent.
     pub fn level(&self) -> (usize, usize) {
         let buffers = self.buffers();
         (buffers.input.len(), buffers.output.len())
     }
 
-    /// Takes up to `limit` bytes for the peer.
+    /// Takes up to `limit` bytes to be sent to the peer.
     pub fn transmit(&self, limit: usize) -> Bytes {
         let mut buffers = self.buffers();
         let length = limit.min(buffers.output.len());

@@ -1,4 +1,4 @@
-//! The status that ends a call, and its form in HTTP/2 trailers.
+//! Final status of a call and its encoding in HTTP/2 trailers.
 
 use crate::proto;
 use base64::Engine as _;
@@ -6,61 +6,61 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use prost::Message;
 
-/// gRPC's canonical codes.
+/// Canonical gRPC status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
 pub enum Code {
     /// Success.
     Ok = 0,
-    /// The caller gave the call up.
+    /// The caller cancelled the call.
     Cancelled = 1,
-    /// A batch in which something failed; details have the codes of its elements.
+    /// An element of a batch failed; the details contain one code per element.
     Unknown = 2,
-    /// The request makes no sense, whatever the state.
+    /// The request is invalid in any state.
     InvalidArgument = 3,
-    /// The thing referred to does not exist.
+    /// The object does not exist.
     NotFound = 5,
-    /// The thing to be created exists.
+    /// The object to be created exists already.
     AlreadyExists = 6,
-    /// The caller may not do this.
+    /// The caller lacks the permission.
     PermissionDenied = 7,
-    /// A size or a budget is used up.
+    /// A limit or a budget is exhausted.
     ResourceExhausted = 8,
-    /// The state does not allow it now.
+    /// The current state does not allow the request.
     FailedPrecondition = 9,
-    /// Undone, or not tried, because another part of the batch failed.
+    /// Rolled back or not attempted, because another element of the batch failed.
     Aborted = 10,
-    /// A value or an index beyond its range.
+    /// A value or index is out of range.
     OutOfRange = 11,
-    /// Not offered here.
+    /// Not implemented by this server.
     Unimplemented = 12,
-    /// The peer, or this server, broke an invariant.
+    /// The peer or this server violated an invariant.
     Internal = 13,
 }
 
-/// The status that a call ends with.
+/// Final status of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
-    /// The canonical code.
+    /// Canonical code.
     pub code: Code,
-    /// A sentence for people.
+    /// Human-readable message.
     pub message: String,
-    /// For batches: one status an element.
+    /// Details of a batch: one status per element.
     pub details: Vec<proto::Error>,
 }
 
 impl Status {
-    /// Success.
+    /// Successful status.
     pub fn ok() -> Self {
         Self::new(Code::Ok, "")
     }
 
-    /// A status without details.
+    /// Creates a status without details.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: Vec::new() }
     }
 
-    /// The same as a message, without details.
+    /// The status as a protobuf message, without details.
     pub fn to_proto(&self) -> proto::Status {
         proto::Status {
             code: self.code as i32,
@@ -69,9 +69,10 @@ impl Status {
         }
     }
 
-    /// The status as trailers: `grpc-status`, `grpc-message` and, with details, `grpc-status-details-bin`.
+    /// HTTP/2 trailers of the status: `grpc-status`, `grpc-message` and, with details,
+    /// `grpc-status-details-bin`.
     pub fn trailers(&self) -> HeaderMap {
-        /// gRPC leaves printable ASCII but '%' as it is.
+        /// gRPC leaves printable ASCII except '%' unescaped.
         const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
         let mut map = HeaderMap::new();
         map.insert(HeaderName::from_static("grpc-status"), HeaderValue::from(self.code as i32));

@@ -3,7 +3,7 @@ use super::{Code, Connection, Event, Status};
 use crate::proto::{CapabilitiesResponse, Error};
 use prost::Message;
 
-/// A server's connection and its client.
+/// Connection of a server and its client.
 struct Pair {
     server: Connection,
     client: Client,
@@ -14,7 +14,7 @@ impl Pair {
         Self { server: Connection::default(), client: Client::new() }
     }
 
-    /// Moves bytes in pieces of `piece`, and collects what the server sees, until nothing moves.
+    /// Moves bytes in pieces of `piece` and collects the server's events, until no byte moves.
     fn run(&mut self, piece: usize) -> Vec<Event> {
         let mut events = Vec::new();
         loop {
@@ -111,7 +111,7 @@ fn long_messages_pass_in_both_directions_and_too_long_ones_do_not() {
     assert_eq!(pair.server.queued(*number), 0);
     assert_eq!((0..6).filter(|_| pair.client.message(call) == Some(long.clone())).count(), 6);
 
-    // A client that never reads is given up.
+    // A call whose client never reads is ended.
     pair.client.pause(call, true);
     for _ in 0..20 {
         pair.server.send(*number, &long);
@@ -169,7 +169,7 @@ fn anything_may_come_instead_of_http() {
         random ^= random << 17;
         random
     };
-    // A client's own bytes, so that some of what is broken comes after a good beginning.
+    // Bytes from a real client, so that some errors follow a valid beginning.
     let mut client = Client::new();
     let call = client.call("Echo");
     client.send(call, &text("hello"));

@@ -1,4 +1,4 @@
-//! `p4.v1.P4Data`: a value of any P4 type.
+//! `p4.v1.P4Data`: value of any P4 type.
 
 use prost::{Message, Oneof};
 

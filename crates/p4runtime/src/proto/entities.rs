@@ -1,4 +1,4 @@
-//! `p4.v1.Entity`: everything that a controller reads and writes.
+//! `p4.v1.Entity`: the objects that a controller reads and writes.
 
 use super::{Any, P4Data};
 use prost::{Message, Oneof};
@@ -150,7 +150,7 @@ pub mod field_match {
         pub value: Vec<u8>,
     }
 
-    /// A `google.protobuf.Any` that can be ordered as the other matches are.
+    /// `google.protobuf.Any` as an opaque match with a total order.
     #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Message)]
     pub struct OtherMatch {
         #[prost(string, tag = "1")]

@@ -1,4 +1,4 @@
-//! The messages of P4Runtime, field for field those of its specification, where they are documented.
+//! Messages of P4Runtime. Their fields are documented by its specification.
 
 #![allow(missing_docs, reason = "the fields are those of the P4Runtime specification, which documents them")]
 

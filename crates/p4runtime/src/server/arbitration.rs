@@ -1,29 +1,30 @@
-//! Which controller is a role's primary.
+//! Arbitration of controllers: election of each role's primary.
 //!
-//! A session is one `StreamChannel` call. For each role the session with the greatest election id ever seen is the primary;
-//! when it goes, there is none until one comes with at least that id.
+//! A session is one `StreamChannel` call. The primary of a role is the session with the highest election id
+//! ever seen for the role. When it disconnects, the role has no primary until a session has at least that
+//! election id.
 
 use crate::grpc::{Code, Status};
 use crate::proto::{self, MasterArbitrationUpdate, Uint128};
 use belljar_base::Map;
 
-/// A `StreamChannel` call: its connection and its number there.
+/// `StreamChannel` call: connection and number of the call.
 pub type SessionId = (usize, usize);
 
-/// A role: its name, or in requests made before names the deprecated number. Neither is the default role.
+/// Role: its name or, in requests of older clients, its deprecated number. The default role has neither.
 pub type RoleId = (String, u64);
 
-/// Roles that are remembered at most; they are remembered as long as the server is.
+/// Maximum number of roles. Roles are never forgotten.
 const MAX_ROLES: usize = 256;
-/// Sessions of a role.
+/// Maximum number of sessions per role.
 const MAX_SESSIONS: usize = 256;
 
-/// An answer to controllers, in the order in which to send them.
+/// Arbitration updates to controllers, in sending order.
 pub type Notices = Vec<(SessionId, MasterArbitrationUpdate)>;
 
 #[derive(Debug, Default)]
 struct Role {
-    /// The greatest election id ever seen.
+    /// Highest election id ever seen.
     highest: Option<u128>,
     sessions: Map<SessionId, Option<u128>>,
 }
@@ -35,7 +36,7 @@ impl Role {
     }
 }
 
-/// The sessions of all roles of a device.
+/// Sessions of all roles of a device.
 #[derive(Debug, Default)]
 pub struct Arbitration {
     roles: Map<RoleId, Role>,
@@ -43,7 +44,7 @@ pub struct Arbitration {
 }
 
 impl Arbitration {
-    /// Takes a session's update; an error ends the session.
+    /// Processes an arbitration update; an error ends the session.
     pub fn update(
         &mut self,
         device_id: u64,
@@ -102,7 +103,7 @@ impl Arbitration {
         Ok(self.notices(device_id, &role_id, to))
     }
 
-    /// A session ended.
+    /// Removes a session.
     pub fn leave(&mut self, device_id: u64, session: SessionId) -> Notices {
         let Some(role_id) = self.sessions.remove(&session) else { return Notices::new() };
         let Some(role) = self.roles.get_mut(&role_id) else { return Notices::new() };
@@ -114,7 +115,7 @@ impl Arbitration {
         if was_primary { self.notices(device_id, &role_id, None) } else { Notices::new() }
     }
 
-    /// The arbitration notices for a role's controllers, or for one of them; the primary's comes last.
+    /// Arbitration updates for a role's controllers, or for one of them; the primary's comes last.
     fn notices(&self, device_id: u64, role_id: &RoleId, to: Option<SessionId>) -> Notices {
         let Some(role) = self.roles.get(role_id) else { return Notices::new() };
         let primary = role.primary();
@@ -139,7 +140,7 @@ impl Arbitration {
         sessions.into_iter().map(notice).collect()
     }
 
-    /// Checks that a request comes from a role's primary, which it shows by the election id.
+    /// Checks by the election id that a request comes from the primary of a role.
     pub fn check_primary(&self, role: &str, number: u64, election: Option<Uint128>) -> Result<(), Status> {
         let role_id = role_id(role, number);
         let role = match self.roles.get(&role_id) {
@@ -153,13 +154,13 @@ impl Arbitration {
         }
     }
 
-    /// True if a session is its role's primary.
+    /// True if the session is the primary of its role.
     pub fn is_primary(&self, session: SessionId) -> bool {
         self.sessions.get(&session).and_then(|role| self.roles.get(role)).and_then(Role::primary)
             == Some(session)
     }
 
-    /// The primary of each role.
+    /// Primary of each role.
     pub fn primaries(&self) -> impl Iterator<Item = SessionId> + '_ {
         self.roles.values().filter_map(Role::primary)
     }
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Who is told which code, and with which election id.
+    /// Session, status code and election id of each update.
     fn told(notices: Notices) -> Vec<(usize, i32, Option<u128>)> {
         let one = |(session, update): (SessionId, MasterArbitrationUpdate)| {
             (session.0, update.status.unwrap().code, update.election_id.map(u128::from))
@@ -209,7 +210,7 @@ mod tests {
             arbitration.check_primary("", 0, Some(5.into())).unwrap_err().code,
             Code::PermissionDenied
         );
-        // The primary goes: nobody is until somebody comes with as much.
+        // After the primary disconnects, a role has no primary until a session has as high an election id.
         assert_eq!(told(arbitration.leave(1, (1, 0))), [(0, 5, Some(high))]);
         assert_eq!(
             arbitration.check_primary("", 0, Some(high.into())).unwrap_err().code,
@@ -217,7 +218,7 @@ mod tests {
         );
         assert_eq!(told(arbitration.update(1, (0, 0), &update(7)).unwrap()), [(0, 5, Some(high))]);
         assert_eq!(told(arbitration.update(1, (0, 0), &update(high)).unwrap()), [(0, 0, Some(high))]);
-        // It makes itself a backup.
+        // The primary becomes a backup by lowering its election id.
         assert_eq!(told(arbitration.update(1, (0, 0), &update(1)).unwrap()), [(0, 5, Some(high))]);
     }
 

@@ -1,4 +1,4 @@
-//! The calls of a connection that are under way.
+//! Calls in progress on a connection.
 
 use super::Server;
 use crate::grpc::{Code, Status};
@@ -9,12 +9,12 @@ use bytes::Bytes;
 use prost::Message;
 use std::collections::VecDeque;
 
-/// Bytes of entities in one message of a `Read`.
+/// Maximum size of the entities in one `Read` response, in bytes.
 const RESPONSE: usize = 64 * 1024;
-/// A `Read` goes on while less than this waits to be sent.
+/// Send-queue length in bytes up to which a `Read` continues.
 const AHEAD: usize = 256 * 1024;
 
-/// A method of the service.
+/// Method of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     Write,
@@ -38,7 +38,7 @@ impl Method {
         }
     }
 
-    /// The longest request.
+    /// Maximum length of a request in bytes.
     pub fn limit(self) -> usize {
         match self {
             Self::SetConfig => 64 << 20,
@@ -54,18 +54,19 @@ struct Under {
     message: Option<Bytes>,
 }
 
-/// A `Read` that is being answered.
+/// `Read` being answered.
 struct Reading {
     call: usize,
     entities: std::vec::IntoIter<Entity>,
     status: Status,
 }
 
-/// The calls of one connection.
+/// Calls of one connection.
 #[derive(Default)]
 pub struct Calls {
     under: Map<usize, Under>,
-    /// Reads wait for each other, so that a connection has the entities of one in memory.
+    /// Pending reads. Reads are answered one at a time, so that a connection buffers the entities of one
+    /// only.
     reads: VecDeque<(usize, ReadRequest)>,
     reading: Option<Reading>,
 }
@@ -75,7 +76,8 @@ impl Calls {
         self.under.insert(call, Under { method, message: None });
     }
 
-    /// Takes a message: given back at once for a stream, kept until the client has said all for others.
+    /// Accepts a message. Messages of a stream are returned at once, others are kept until the client has
+    /// half-closed the call.
     pub fn take_message(&mut self, call: usize, message: Bytes) -> Result<Option<Bytes>, Status> {
         match self.under.get_mut(&call) {
             None => Ok(None),
@@ -88,7 +90,7 @@ impl Calls {
         }
     }
 
-    /// The client has said all: gives what is to be carried out.
+    /// Handles the half-close by the client; returns the request to execute.
     pub fn complete(&mut self, call: usize) -> Result<Option<(Method, Bytes)>, Status> {
         match self.under.get_mut(&call) {
             None => Ok(None),
@@ -116,7 +118,7 @@ impl Calls {
 }
 
 impl<D: Device> Server<D> {
-    /// Answers reads as far as the client takes answers; whether anything was done.
+    /// Answers reads as far as the client accepts answers; returns true on progress.
     pub(super) fn continue_reads(&mut self, device: &mut D, connection: usize) -> bool {
         let mut progressed = false;
         loop {
@@ -150,7 +152,7 @@ impl<D: Device> Server<D> {
         }
     }
 
-    /// The entities that a `Read` asks for, and the status to end it with.
+    /// Entities that a `Read` requests, and its final status.
     fn read(&mut self, device: &mut D, request: &ReadRequest) -> Result<(Vec<Entity>, Status), Status> {
         self.check_device(request.device_id)?;
         let forwarding = self.forwarding(device)?;

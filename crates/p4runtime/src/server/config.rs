@@ -12,7 +12,7 @@ use crate::state::{Forwarding, State};
 use belljar_p4info::Objects;
 use prost::Message;
 
-/// `p4.tmp.P4DeviceConfig`, which wraps the JSON of some controllers.
+/// `p4.tmp.P4DeviceConfig`, in which some controllers wrap the JSON.
 #[derive(Clone, PartialEq, Eq, Message)]
 struct Wrapped {
     #[prost(bool, tag = "1")]
@@ -21,7 +21,7 @@ struct Wrapped {
     device_data: Vec<u8>,
 }
 
-/// The JSON in a device configuration.
+/// JSON contained in a device configuration.
 fn json(config: &[u8]) -> Vec<u8> {
     let plain = config.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     match Wrapped::decode(config) {
@@ -70,14 +70,15 @@ impl<D: Device> Server<D> {
         }
     }
 
-    /// Installs a program that a controller has not sent, as at the start.
+    /// Installs a program without a controller, as at start-up.
     pub fn install(&mut self, device: &mut D, config: ForwardingPipelineConfig) -> Result<(), Refusal> {
         let loaded = load(device, config)?;
         self.commit(device, loaded);
         Ok(())
     }
 
-    /// Takes over what others than controllers have set up in the program that runs, as files at the start.
+    /// Imports state that was configured by other means than P4Runtime, such as start-up files, in the
+    /// running program.
     pub fn import(&mut self, device: &mut D) {
         if let (Some(program), Some(pipeline)) = (&mut self.program, device.pipeline()) {
             Forwarding { state: &mut program.state, pipeline }.import();
@@ -90,7 +91,7 @@ impl<D: Device> Server<D> {
         self.program = Some(program);
     }
 
-    /// Writes the state of the running program to the one that takes its place.
+    /// Replays the state of the running program to its replacement.
     fn reconcile(
         &self,
         device: &mut D,
@@ -134,7 +135,7 @@ impl<D: Device> Server<D> {
     }
 }
 
-/// Makes a program of a config, and checks that its halves belong together.
+/// Loads a program from a config; checks that P4Info and device configuration match.
 fn load<D: Device>(device: &D, config: ForwardingPipelineConfig) -> Result<(Program, D::Pipeline), Refusal> {
     let info = config.p4info.as_ref().ok_or_else(|| Refusal::invalid("the config has no P4Info"))?;
     if config.p4_device_config.is_empty() {

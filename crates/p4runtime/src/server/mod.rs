@@ -1,16 +1,16 @@
-//! A switch's P4Runtime server.
+//! P4Runtime server of a switch.
 //!
 //! [`Server`] is a state machine. Its methods are of four kinds.
 //! - *Transport*: [`accept`](Server::accept), [`receive`](Server::receive), [`end_input`](Server::end_input),
-//!   [`transmit`](Server::transmit), [`close`](Server::close), [`room`](Server::room), [`outgoing`](Server::outgoing),
-//!   [`is_closed`](Server::is_closed), for each connection.
-//! - *Work*: [`poll`](Server::poll), after bytes came or went and after events of the switch. It carries requests out on the
-//!   switch.
+//!   [`transmit`](Server::transmit), [`close`](Server::close), [`room`](Server::room),
+//!   [`outgoing`](Server::outgoing), [`is_closed`](Server::is_closed), for each connection.
+//! - *Work*: [`poll`](Server::poll), after bytes were received or transmitted and after events of the switch.
+//!   It executes requests on the switch.
 //! - *Events of the switch*: [`packet_in`](Server::packet_in), [`digest`](Server::digest),
 //!   [`idle_timeouts`](Server::idle_timeouts).
 //! - *Set-up*: [`install`](Server::install), [`import`](Server::import).
 //!
-//! Times are ns since the epoch, and never read here.
+//! Times are ns since the epoch, passed in by the caller.
 
 mod arbitration;
 mod calls;
@@ -34,10 +34,10 @@ use prost::Message;
 use slab::Slab;
 use writes::Writes;
 
-/// The version of P4Runtime that `Capabilities` tells.
+/// P4Runtime version reported by `Capabilities`.
 const VERSION: &str = "1.3.0";
 
-/// A program, what controllers wrote to it and what it tells them.
+/// Program with the state written by controllers.
 #[derive(Debug)]
 struct Program {
     config: ForwardingPipelineConfig,
@@ -49,19 +49,19 @@ struct Peer {
     calls: Calls,
 }
 
-/// The P4Runtime server of one device.
+/// P4Runtime server of one device.
 pub struct Server<D: Device> {
     device_id: u64,
     peers: Slab<Peer>,
     arbitration: Arbitration,
     program: Option<Program>,
-    /// A program that is saved, not committed; requests are for it.
+    /// Program saved but not yet committed; requests apply to it.
     staged: Option<(Program, D::Pipeline)>,
     writes: Writes,
 }
 
 impl<D: Device> Server<D> {
-    /// The server of the device with that id.
+    /// Creates the server of the device with this id.
     pub fn new(device_id: u64) -> Self {
         Self {
             device_id,
@@ -73,53 +73,54 @@ impl<D: Device> Server<D> {
         }
     }
 
-    /// Sets the time that each update of a `Write` takes, and a `SetForwardingPipelineConfig`. They are carried out one after
-    /// the other, each when its time is over; [`next_event`](Self::next_event) says when that is.
+    /// Sets the processing time of each update in a `Write`, and of a `SetForwardingPipelineConfig`. Writes
+    /// are executed sequentially, each at the end of its processing time; [`next_event`](Self::next_event)
+    /// returns that time.
     pub fn set_write_time(&mut self, time: SimDuration) {
         self.writes.time = time;
     }
 
-    /// When [`poll`](Self::poll) carries out a write that takes its time now.
+    /// Time at which [`poll`](Self::poll) executes the next delayed write.
     pub fn next_event(&self) -> Option<SimTime> {
         self.writes.next()
     }
 
-    /// A connection was accepted. The number is for the other methods.
+    /// Registers an accepted connection; returns its number for the other methods.
     pub fn accept(&mut self) -> usize {
         self.peers.insert(Peer { connection: Connection::default(), calls: Calls::default() })
     }
 
-    /// Takes bytes from a connection, at most [`room`](Self::room) of them.
+    /// Delivers bytes received on a connection, at most [`room`](Self::room).
     pub fn receive(&mut self, connection: usize, bytes: &[u8]) {
         self.peers[connection].connection.receive(bytes);
     }
 
-    /// The client has closed its side of a connection.
+    /// Signals that the client has closed its sending direction.
     pub fn end_input(&mut self, connection: usize) {
         self.peers[connection].connection.end_input();
     }
 
-    /// The number of bytes that can be received now.
+    /// Number of bytes that [`receive`](Self::receive) accepts now.
     pub fn room(&self, connection: usize) -> usize {
         self.peers[connection].connection.room()
     }
 
-    /// Takes up to `limit` bytes for a connection.
+    /// Takes up to `limit` bytes to be sent on a connection.
     pub fn transmit(&mut self, connection: usize, limit: usize) -> Bytes {
         self.peers[connection].connection.transmit(limit)
     }
 
-    /// The number of bytes that wait for [`transmit`](Self::transmit).
+    /// Number of bytes queued for [`transmit`](Self::transmit).
     pub fn outgoing(&self, connection: usize) -> usize {
         self.peers[connection].connection.outgoing()
     }
 
-    /// True if a connection is over, but for what waits to be transmitted.
+    /// True if a connection is closed; bytes may still be queued for transmission.
     pub fn is_closed(&self, connection: usize) -> bool {
         self.peers[connection].connection.is_closed()
     }
 
-    /// Forgets a connection, which ends its sessions. The number may be used again.
+    /// Releases a connection and ends its sessions. Its number may be reused.
     pub fn close(&mut self, connection: usize) {
         let peer = self.peers.remove(connection);
         self.writes.forget(|of| of.0 == connection);
@@ -128,10 +129,11 @@ impl<D: Device> Server<D> {
         }
     }
 
-    /// Carries out what has come, on the switch.
+    /// Executes received requests on the switch.
     pub fn poll(&mut self, device: &mut D) {
         let connections: Vec<usize> = self.peers.iter().map(|(connection, _)| connection).collect();
-        // What one connection asks for may be told to another, so all are polled until none has anything.
+        // A request on one connection may cause messages on another, so all are polled until none has an
+        // event.
         let mut busy = true;
         while busy {
             busy = false;
@@ -185,14 +187,14 @@ impl<D: Device> Server<D> {
         }
     }
 
-    /// Ends a call, and the session that it may have been.
+    /// Ends a call and, for a stream, its session.
     fn finish(&mut self, connection: usize, call: usize, status: Status) {
         self.peers[connection].calls.remove(call);
         self.peers[connection].connection.finish(call, status);
         self.leave((connection, call));
     }
 
-    /// Answers a call of one message.
+    /// Answers a unary call.
     fn answer(&mut self, connection: usize, call: usize, result: Result<impl Message, Status>) {
         let peer = &mut self.peers[connection];
         let status = match result {
@@ -248,7 +250,7 @@ impl<D: Device> Server<D> {
         self.forwarding(device)?.batch(&request.updates, atomicity)
     }
 
-    /// The state that requests are for.
+    /// State to which requests apply.
     fn forwarding<'a>(&'a mut self, device: &'a mut D) -> Result<Forwarding<'a, D::Pipeline>, Status> {
         if let Some((program, pipeline)) = &mut self.staged {
             return Ok(Forwarding { state: &mut program.state, pipeline });

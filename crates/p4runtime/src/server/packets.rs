@@ -1,11 +1,11 @@
-//! Packet-in and packet-out: the header between a packet and the controller, as P4Info has it.
+//! Packet-in and packet-out headers, as described by P4Info.
 
 use crate::bytestring;
 use crate::proto::{PacketIn, PacketMetadata, PacketOut};
 use crate::refusal::Refusal;
 use belljar_p4info::Parameter;
 
-/// Puts the header before a packet of a controller.
+/// Prepends the packet-out header to a packet of a controller.
 pub fn packet_out(header: Option<&[Parameter]>, packet: &PacketOut) -> Result<Vec<u8>, Refusal> {
     let header = header.unwrap_or_default();
     if let Some(unknown) =
@@ -31,7 +31,7 @@ pub fn packet_out(header: Option<&[Parameter]>, packet: &PacketOut) -> Result<Ve
     Ok(frame)
 }
 
-/// Takes the header off a packet for the controller; none if the packet is shorter than the header.
+/// Strips the packet-in header from a packet; `None` if the packet is shorter than the header.
 pub fn packet_in(header: Option<&[Parameter]>, frame: &[u8]) -> Option<PacketIn> {
     let header = header.unwrap_or_default();
     let payload = frame.get(bytes(header)..)?.to_vec();
@@ -44,12 +44,12 @@ pub fn packet_in(header: Option<&[Parameter]>, frame: &[u8]) -> Option<PacketIn>
     Some(PacketIn { metadata: metadata.collect(), payload })
 }
 
-/// The bytes that a header takes.
+/// Length of a header in bytes.
 fn bytes(header: &[Parameter]) -> usize {
     header.iter().map(|field| field.width as usize).sum::<usize>().div_ceil(8)
 }
 
-/// Writes a number so that its last bit is before bit `end`.
+/// Writes a number that ends before bit `end`.
 fn put(frame: &mut [u8], end: usize, value: &[u8]) {
     for bit in 0..bytestring::bits(value) as usize {
         if value[value.len() - 1 - bit / 8] >> (bit % 8) & 1 == 1 {
@@ -59,7 +59,7 @@ fn put(frame: &mut [u8], end: usize, value: &[u8]) {
     }
 }
 
-/// Reads the bits from `from` to before `end` as a number in its shortest form.
+/// Reads the bits from `from` up to `end` as a number in its shortest form.
 fn get(frame: &[u8], from: usize, end: usize) -> Vec<u8> {
     let width = end - from;
     let mut value = vec![0; width.div_ceil(8)];

@@ -16,7 +16,7 @@ use crate::refusal::Refusal;
 use belljar_base::Set;
 use bytes::Bytes;
 
-/// Packets, digests and errors for a controller that has this much unread are dropped.
+/// Send-queue length in bytes above which packets, digests and errors for a controller are dropped.
 const MAX_QUEUED: usize = 4 << 20;
 
 impl<D: Device> Server<D> {
@@ -95,7 +95,7 @@ impl<D: Device> Server<D> {
         Err(Refusal::new(Code::PermissionDenied, "not the primary controller"))
     }
 
-    /// A packet left the switch by its CPU port. It goes to the primary of every role, its header taken off.
+    /// Sends a packet from the CPU port, without its header, to the primary of every role.
     pub fn packet_in(&mut self, frame: &[u8]) {
         let Some(program) = &self.program else { return };
         if let Some(packet) = packets::packet_in(program.state.objects.packet_in.as_deref(), frame) {
@@ -103,7 +103,7 @@ impl<D: Device> Server<D> {
         }
     }
 
-    /// The switch has gathered a list of a digest's samples: one number for each field.
+    /// Sends a list of digest samples, one number per field, to controllers.
     pub fn digest(&mut self, name: &str, list_id: u64, samples: Vec<Vec<Vec<u8>>>, now: u64) {
         let Some(program) = &self.program else { return };
         let digest = program.state.objects.digests.iter().find(|(_, (known, _))| known == name);
@@ -117,7 +117,7 @@ impl<D: Device> Server<D> {
             data: Vec::with_capacity(samples.len()),
             timestamp: now as i64,
         };
-        // The samples of a list are distinct.
+        // The samples of a list are deduplicated.
         let mut seen = Set::new();
         for sample in samples {
             if seen.insert(sample.clone()) {
@@ -127,7 +127,7 @@ impl<D: Device> Server<D> {
         self.tell(&Response::Digest(list));
     }
 
-    /// Entries of a table were not hit for as long as their timeouts say.
+    /// Notifies controllers of table entries that exceeded their idle timeouts.
     pub fn idle_timeouts(&mut self, table: &str, handles: &[u64], device: &mut D, now: u64) {
         let (Some(program), Some(pipeline)) = (&mut self.program, device.pipeline()) else { return };
         let forwarding = crate::state::Forwarding { state: &mut program.state, pipeline };
@@ -141,7 +141,7 @@ impl<D: Device> Server<D> {
         }
     }
 
-    /// A session is over, if it was one: the others of its role are told.
+    /// Ends a session, if the call is one; notifies the other sessions of its role.
     pub(super) fn leave(&mut self, session: SessionId) {
         let notices = self.arbitration.leave(self.device_id, session);
         self.notify(notices);
@@ -164,7 +164,7 @@ impl<D: Device> Server<D> {
         }
     }
 
-    /// Sends a message that may be lost.
+    /// Sends a message unless the controller's queue is full.
     fn send(&mut self, (connection, call): SessionId, message: Response) {
         if let Some(peer) = self.peers.get_mut(connection)
             && peer.connection.queued(call) < MAX_QUEUED

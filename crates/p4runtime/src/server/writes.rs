@@ -1,4 +1,4 @@
-//! Writes that take their time: each waits until those before it are done, then for as long as its updates take.
+//! Delayed writes. Each waits for the preceding writes, then for its own processing time.
 
 use super::arbitration::SessionId;
 use super::calls::Method;
@@ -15,18 +15,18 @@ struct Waiting {
     message: Bytes,
 }
 
-/// The writes of a device that are not carried out yet, in their order.
+/// Pending writes of a device in order.
 #[derive(Default)]
 pub struct Writes {
-    /// Time of each update.
+    /// Processing time per update.
     pub time: SimDuration,
     waiting: VecDeque<Waiting>,
-    /// When the last one is done.
+    /// Completion time of the last write.
     busy_until: SimTime,
 }
 
 impl Writes {
-    /// Keeps a write until its time is over; gives back what takes none.
+    /// Queues a write until its completion time; returns requests that take no time.
     pub fn delay(
         &mut self,
         now: SimTime,
@@ -36,7 +36,7 @@ impl Writes {
     ) -> Option<(Method, Bytes)> {
         let updates = match method {
             Method::Write => {
-                // One that cannot be read is refused after the time of one.
+                // A write that cannot be decoded takes the time of one update before it is refused.
                 WriteRequest::decode(message.clone()).map_or(1, |request| request.updates.len().max(1))
             }
             Method::SetConfig => 1,
@@ -51,19 +51,19 @@ impl Writes {
         None
     }
 
-    /// The next write whose time is over.
+    /// Next completed write.
     pub fn pop(&mut self, now: SimTime) -> Option<(SessionId, Method, Bytes)> {
         self.waiting.front().filter(|first| first.done <= now)?;
         let first = self.waiting.pop_front()?;
         Some((first.of, first.method, first.message))
     }
 
-    /// When the next one is done.
+    /// Completion time of the next write.
     pub fn next(&self) -> Option<SimTime> {
         self.waiting.front().map(|first| first.done)
     }
 
-    /// Forgets the writes of calls that are no more.
+    /// Removes the writes of ended calls.
     pub fn forget(&mut self, gone: impl Fn(SessionId) -> bool) {
         self.waiting.retain(|waiting| !gone(waiting.of));
     }

@@ -1,4 +1,4 @@
-//! Actions of entries and members between `Action` and [`Call`].
+//! Conversion of actions of entries and members between `Action` and [`Call`].
 
 use crate::bytestring;
 use crate::grpc::Code;
@@ -8,14 +8,14 @@ use crate::refusal::Refusal;
 use belljar_p4info::proto::Scope;
 use belljar_p4info::{Objects, Table};
 
-/// Where an action is to be run from.
+/// Context in which an action is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Entry,
     Default,
 }
 
-/// Checks that a table allows an action at a place.
+/// Checks that a table allows an action in a context.
 pub fn allowed(table: &Table, action: &Action, place: Place) -> Result<(), Refusal> {
     match (table.actions.get(&action.action_id), place) {
         (None, _) => {
@@ -33,7 +33,7 @@ pub fn allowed(table: &Table, action: &Action, place: Place) -> Result<(), Refus
     }
 }
 
-/// Checks an action's arguments; gives it in canonical form and as a call.
+/// Validates an action's arguments; returns the action in canonical form and as a call.
 pub fn canonical(objects: &Objects, action: &Action) -> Result<(Action, Call), Refusal> {
     let info = objects.action(action.action_id).map_err(|missing| Refusal::invalid(missing.to_string()))?;
     let at = |refusal: Refusal| Refusal::invalid(refusal.message).at(&format!("action '{}'", info.name));
@@ -56,7 +56,7 @@ pub fn canonical(objects: &Objects, action: &Action) -> Result<(Action, Call), R
     Ok((Action { action_id: action.action_id, params }, Call { action: info.name.clone(), arguments }))
 }
 
-/// The action of a call that the program or another interface has set.
+/// Action of a call that was set by the program or by another interface.
 pub fn from_call(objects: &Objects, call: &Call) -> Option<Action> {
     let action_id = objects.action_id(&call.action)?;
     let info = objects.actions.get(&action_id)?;

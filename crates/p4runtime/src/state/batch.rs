@@ -1,4 +1,4 @@
-//! Batches of updates and what happens to the rest when one fails.
+//! Batches of updates and their atomicity.
 
 use super::Forwarding;
 use crate::grpc::{Code, Status};
@@ -7,8 +7,8 @@ use crate::proto::{Atomicity, Update};
 use crate::refusal::Refusal;
 
 impl<P: Pipeline> Forwarding<'_, P> {
-    /// Carries out a batch. The switch handles no packet meanwhile, so a batch that is all or nothing is atomic for packets
-    /// too.
+    /// Executes a batch. The switch processes no packet meanwhile, so an all-or-nothing batch is atomic for
+    /// packets too.
     pub fn batch(&mut self, updates: &[Update], atomicity: Atomicity) -> Result<(), Status> {
         let mut results: Vec<Result<(), Refusal>> = Vec::with_capacity(updates.len());
         let mut undo = Vec::new();
@@ -62,7 +62,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         })
     }
 
-    /// Undoes updates, the last one first; gives the first that could not be undone.
+    /// Reverts updates in reverse order; returns the first failure to revert.
     fn roll_back(&mut self, undo: Vec<Vec<Update>>) -> Option<Refusal> {
         let mut lost = None;
         for back in undo.into_iter().rev().flatten() {

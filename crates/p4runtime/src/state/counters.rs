@@ -114,7 +114,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok(())
     }
 
-    /// The table of an id, which must have a resource, or for 0 all that have it.
+    /// Table with an id, which must have the resource; for id 0, all tables with the resource.
     pub(super) fn tables_with(
         &self,
         id: u32,
@@ -127,7 +127,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
     }
 }
 
-/// The key of a direct resource, which is an entry.
+/// Table entry that identifies a direct resource.
 pub fn required(entry: Option<&TableEntry>) -> Result<&TableEntry, Refusal> {
     let entry = entry.ok_or_else(|| Refusal::invalid("the table entry of a direct resource is missing"))?;
     if entry.is_default_action {
@@ -138,7 +138,7 @@ pub fn required(entry: Option<&TableEntry>) -> Result<&TableEntry, Refusal> {
     Ok(entry)
 }
 
-/// The key fields of an entry.
+/// Key fields of an entry.
 pub fn key_of(entry: &TableEntry) -> TableEntry {
     TableEntry {
         table_id: entry.table_id,

@@ -79,7 +79,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok(vec![update(UpdateType::Modify, Kind::TableEntry(Box::new(old)))])
     }
 
-    /// The default entry as it is read.
+    /// Default entry as returned by `Read`.
     pub(super) fn default_entry(&self, table: &Table) -> TableEntry {
         let mut entry = self.state.defaults.get(&table.id).cloned().unwrap_or_else(|| {
             let call = self.pipeline.default_action(&table.name);

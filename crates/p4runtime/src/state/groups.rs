@@ -1,4 +1,4 @@
-//! Groups of action selectors, and one-shot action sets, which are groups without a name.
+//! Groups of action selectors, and one-shot action sets, which are anonymous groups.
 
 use super::{Forwarding, Group, OneShot, actions, found, update};
 use crate::bytestring;
@@ -66,14 +66,14 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok(vec![update(UpdateType::Insert, Kind::ActionProfileGroup(old.entry))])
     }
 
-    /// A group, by its id.
+    /// Group by its id.
     pub(super) fn group(&self, profile: &Profile, profile_id: u32, id: u32) -> Result<&Group, Refusal> {
         let group = self.state.groups.get(&(profile_id, id));
         group
             .ok_or_else(|| Refusal::not_found(format!("action profile '{}' has no group {id}", profile.name)))
     }
 
-    /// Checks the members of a group.
+    /// Validates the members of a group.
     fn shares(&self, profile: &Profile, group: &ActionProfileGroup) -> Result<Vec<Share>, Refusal> {
         let limit = match (profile.max_group_size, group.max_size) {
             (_, ..0) => return Err(Refusal::invalid("'max_size' is negative")),
@@ -132,7 +132,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok(())
     }
 
-    /// Adds the members and the group that a one-shot action set needs; gives the set in canonical form.
+    /// Creates the members and the group of a one-shot action set; returns the set in canonical form.
     pub(super) fn add_one_shot(
         &mut self,
         objects: &Objects,
@@ -182,12 +182,12 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok((ActionProfileActionSet { action_profile_actions: kept, ..set.clone() }, one_shot))
     }
 
-    /// Deletes what a one-shot action set has needed.
+    /// Deletes the members and the group of a one-shot action set.
     pub(super) fn release(&mut self, table: &Table, one_shot: Option<&OneShot>) {
         let objects = Arc::clone(&self.state.objects);
         let profile = table.profile.and_then(|id| objects.profiles.get(&id));
         if let (Some(profile), Some(one_shot)) = (profile, one_shot) {
-            // Nothing else can have referred to them, so nothing else can have deleted them.
+            // No other object can reference them, so the deletion cannot fail.
             let _ = self.pipeline.delete_group(&profile.name, one_shot.group);
             self.delete_members(profile, one_shot);
         }
@@ -214,7 +214,7 @@ fn weight(profile: &Profile, weight: i32) -> Result<u32, Refusal> {
     }
 }
 
-/// Checks the size of a group, 0 for any, by the profile's semantics of sizes.
+/// Checks the size of a group against `limit` (0 for none), by the size semantics of the profile.
 fn check_size(profile: &Profile, shares: &[Share], limit: i32, code: Code) -> Result<(), Refusal> {
     let size: u64 = match profile.max_member_weight {
         Some(_) => shares.len() as u64,

@@ -1,4 +1,5 @@
-//! The state of a program that was set up by others than controllers: by its source, by files, or over other interfaces.
+//! Import of state that was set up by other means than P4Runtime: by the program's source, by files, or by
+//! other interfaces.
 
 use super::{Forwarding, Group, Member, State, Stored, actions, matches};
 use crate::bytestring;
@@ -14,15 +15,15 @@ use belljar_p4info::{Objects, Profile, Table};
 use std::sync::Arc;
 
 impl State {
-    /// The state of a program of these objects, without entries.
+    /// State of a program without entries.
     pub fn new(objects: Objects) -> Self {
         Self { objects: Arc::new(objects), ..Self::default() }
     }
 }
 
 impl<P: Pipeline> Forwarding<'_, P> {
-    /// Takes over what the switch has and the state does not know. Members and groups get the numbers by which the switch
-    /// knows them, as far as controllers have not given those to others.
+    /// Imports the objects of the switch that the state lacks. Members and groups keep the switch's numbers
+    /// as ids, unless controllers use those ids.
     pub fn import(&mut self) {
         let objects = Arc::clone(&self.state.objects);
         for (id, profile) in &objects.profiles {
@@ -41,7 +42,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
             });
         }
         for (id, copies, length) in self.pipeline.clone_sessions() {
-            // P4Runtime has no session 0.
+            // P4Runtime has no clone session 0.
             if id != 0 {
                 self.state.clone_sessions.entry(id).or_insert_with(|| CloneSessionEntry {
                     session_id: id,
@@ -53,7 +54,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         }
     }
 
-    /// Members and groups that neither controllers nor their one-shot action sets have added.
+    /// Imports members and groups that were created neither by controllers nor by their one-shot action sets.
     fn import_members(&mut self, objects: &Objects, id: u32, profile: &Profile) {
         let one_shots =
             self.state.tables.values().flat_map(Map::values).filter_map(|stored| stored.one_shot.as_ref());
@@ -108,7 +109,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         of_profile.map(|((_, id), group)| (group.handle, *id)).collect()
     }
 
-    /// Deletes the entries that the program's source gives tables, but for constant ones, so that they can be written anew.
+    /// Deletes the non-constant entries from the program's source, so that they can be written again.
     pub fn clear_tables(&mut self, ids: impl Iterator<Item = u32>) -> Result<(), Refusal> {
         for id in ids {
             let entries = self.state.tables.get(&id).into_iter().flat_map(Map::values);

@@ -1,4 +1,4 @@
-//! Matches of keys between `FieldMatch`, in canonical form, and [`Key`].
+//! Conversion of key matches between canonical `FieldMatch` and [`Key`].
 
 use crate::bytestring;
 use crate::pipeline::Key;
@@ -8,8 +8,8 @@ use crate::refusal::Refusal;
 use belljar_p4info::Field;
 use belljar_p4info::proto::MatchType;
 
-/// Checks matches and puts them into canonical form: fields in order, values as short as they can be. Fields that are left
-/// out match anything.
+/// Validates matches and converts them to canonical form: fields in order, values in their shortest form.
+/// Omitted fields match any value.
 pub fn canonical(fields: &[Field], given: &[FieldMatch]) -> Result<(Vec<FieldMatch>, Vec<Key>), Refusal> {
     if let Some(unknown) = given.iter().find(|given| fields.iter().all(|field| field.id != given.field_id)) {
         return Err(Refusal::invalid(format!("the key has no field {}", unknown.field_id)));
@@ -35,7 +35,7 @@ pub fn canonical(fields: &[Field], given: &[FieldMatch]) -> Result<(Vec<FieldMat
     Ok((matches, keys))
 }
 
-/// The match of anything.
+/// Match on any value.
 fn any(field: &Field) -> Result<Key, Refusal> {
     let zero = || vec![0];
     match field.kind {
@@ -107,14 +107,14 @@ fn one(field: &Field, given: Option<&Kind>) -> Result<(Kind, Key), Refusal> {
     }
 }
 
-/// Zeros below the lowest 1; none for 0.
+/// Number of trailing zero bits; `None` for 0.
 fn trailing_zeros(value: &[u8]) -> Option<u32> {
     let zeros = value.iter().rev().take_while(|byte| **byte == 0).count();
     let last = value.iter().rev().nth(zeros)?;
     Some(8 * zeros as u32 + last.trailing_zeros())
 }
 
-/// The matches of an entry that the program or another interface has added.
+/// Matches of an entry that was added by the program or by another interface.
 pub fn from_keys(fields: &[Field], keys: &[Key]) -> Vec<FieldMatch> {
     let number = |value: &[u8]| bytestring::shortest(value).to_vec();
     let kind = |field: &Field, key: &Key| match key {

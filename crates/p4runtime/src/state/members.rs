@@ -66,7 +66,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok(vec![update(UpdateType::Insert, whole(old.action))])
     }
 
-    /// A member, by its id.
+    /// Member by its id.
     pub(super) fn member(&self, profile: &Profile, profile_id: u32, id: u32) -> Result<&Member, Refusal> {
         let member = self.state.members.get(&(profile_id, id));
         member.ok_or_else(|| {
@@ -74,7 +74,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         })
     }
 
-    /// Checks the action of a member.
+    /// Validates the action of a member.
     pub(super) fn member_action(
         &self,
         profile: &Profile,

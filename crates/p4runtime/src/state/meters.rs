@@ -22,7 +22,7 @@ impl From<Rates> for MeterConfig {
     }
 }
 
-/// Checks a meter's configuration by the meter's type.
+/// Validates the configuration of a meter against its type.
 pub fn rates(config: &MeterConfig, kind: Option<MeterType>) -> Result<Rates, Refusal> {
     let single_rate = matches!(kind, Some(MeterType::SingleRateThreeColor | MeterType::SingleRateTwoColor));
     if single_rate && (config.cir != config.pir || config.cburst != config.pburst) {

@@ -1,8 +1,9 @@
-//! The state that controllers write, kept as they wrote it beside the switch's own: what is read is what was written.
+//! Entities written by controllers, stored in addition to the switch's own state, so that reads return
+//! exactly what was written.
 //!
-//! [`State`] is that of one program. A request works on it and on the switch's [`Pipeline`] together, as [`Forwarding`];
-//! [`Forwarding::update`] and [`Forwarding::read`] are the two things that can be done with it. An update gives the updates
-//! that undo it.
+//! [`State`] belongs to one program. A request operates on it and on the switch's [`Pipeline`] together, as
+//! [`Forwarding`], by [`Forwarding::update`] or [`Forwarding::read`]. An update returns the updates that
+//! revert it.
 
 mod actions;
 mod batch;
@@ -31,16 +32,16 @@ use belljar_p4info::Objects;
 use proto::entity::Entity as Kind;
 use std::sync::Arc;
 
-/// The key of an entry within its table: its matches in canonical form, and its priority.
+/// Key of an entry in its table: matches in canonical form, and priority.
 pub type EntryKey = (Vec<FieldMatch>, i32);
 
-/// An entry of a table.
+/// Stored table entry.
 #[derive(Clone, Debug)]
 struct Stored {
-    /// As it is read, without direct resources.
+    /// The entry as returned by `Read`, without direct resources.
     entry: TableEntry,
     handle: Handle,
-    /// The group and members that the switch needs for a one-shot action set.
+    /// Group and members of a one-shot action set on the switch.
     one_shot: Option<OneShot>,
 }
 
@@ -54,7 +55,7 @@ struct OneShot {
 struct Member {
     action: proto::Action,
     handle: Handle,
-    /// Entries and groups that refer to it.
+    /// Number of entries and groups that reference the member.
     users: usize,
 }
 
@@ -62,38 +63,38 @@ struct Member {
 struct Group {
     entry: ActionProfileGroup,
     handle: Handle,
-    /// Entries that refer to it.
+    /// Number of entries that reference the group.
     users: usize,
 }
 
-/// The entities that controllers have written to one program.
+/// Entities that controllers have written to one program.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// The program's objects.
+    /// Objects of the program.
     pub objects: Arc<Objects>,
     tables: Map<u32, Map<EntryKey, Stored>>,
     handles: Map<(u32, Handle), EntryKey>,
-    /// Default entries that are not the program's own.
+    /// Default entries that differ from the program's.
     defaults: Map<u32, TableEntry>,
     members: Map<(u32, u32), Member>,
     groups: Map<(u32, u32), Group>,
     multicast_groups: Map<u32, MulticastGroupEntry>,
     clone_sessions: Map<u32, CloneSessionEntry>,
     value_sets: Map<u32, Vec<ValueSetMember>>,
-    /// Digests that are told of, with their settings.
+    /// Enabled digests with their configurations.
     pub digests: Map<u32, DigestConfig>,
 }
 
-/// The state and the switch's program while a request is carried out.
+/// State and switch program during a request.
 pub struct Forwarding<'a, P> {
-    /// The entities written.
+    /// State written by controllers.
     pub state: &'a mut State,
-    /// The switch's program.
+    /// Program on the switch.
     pub pipeline: &'a mut P,
 }
 
 impl<P: Pipeline> Forwarding<'_, P> {
-    /// Carries out one update, and gives those that undo it, in order.
+    /// Executes an update; returns the updates that revert it, in order.
     pub fn update(&mut self, update: &Update) -> Result<Vec<Update>, Refusal> {
         let kind = update.r#type();
         if kind == UpdateType::Unspecified {
@@ -117,7 +118,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         }
     }
 
-    /// Adds what a request asks for to `found`.
+    /// Appends the entities that a request selects to `found`.
     pub fn read(&self, request: &Entity, found: &mut Vec<Entity>) -> Result<(), Refusal> {
         match entity(Some(request))? {
             Kind::ExternEntry(_) => Ok(()),
@@ -148,7 +149,7 @@ fn found(entity: Kind) -> Entity {
     Entity { entity: Some(entity) }
 }
 
-/// Refuses what cannot be inserted or deleted.
+/// Rejects the insertion and deletion of an object that only supports modification.
 fn only_modify(kind: UpdateType, what: &str) -> Result<(), Refusal> {
     if kind == UpdateType::Modify {
         Ok(())
@@ -157,7 +158,7 @@ fn only_modify(kind: UpdateType, what: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The indices of an array that an update or a request means: one, or all.
+/// Array indices that an update or request selects: one, or all.
 fn indices(index: Option<proto::Index>, size: i64) -> Result<std::ops::Range<usize>, Refusal> {
     match index.map(|index| index.index) {
         None => Ok(0..usize::try_from(size).unwrap_or(0)),

@@ -1,4 +1,4 @@
-//! The state as updates that make it anew, for a program that takes another's place.
+//! Updates that reproduce the state, for the replacement of a program.
 
 use super::{Forwarding, found, update};
 use crate::pipeline::Pipeline;
@@ -11,7 +11,7 @@ use crate::proto::{
 use crate::refusal::Refusal;
 
 impl<P: Pipeline> Forwarding<'_, P> {
-    /// The updates, those first that others refer to. Entries of the program's own source are left out: its successor has
+    /// Updates in dependency order. Constant entries of the program's source are omitted: the new program has
     /// its own.
     pub fn replay(&self) -> Result<Vec<Update>, Refusal> {
         let mut updates = Vec::new();
@@ -31,7 +31,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
     }
 }
 
-/// True if a controller has written an entity.
+/// True if the entity was written by a controller.
 fn is_written(entity: &Kind) -> bool {
     match entity {
         Kind::TableEntry(entry) => !entry.is_const,
@@ -44,7 +44,8 @@ fn is_written(entity: &Kind) -> bool {
     }
 }
 
-/// Requests for everything, in order of dependence, and the type of update that makes it.
+/// Read requests for all entities in dependency order, each with the update type that reproduces the
+/// entities.
 fn requests() -> [(UpdateType, Kind); 10] {
     let replication =
         |kind| Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) });

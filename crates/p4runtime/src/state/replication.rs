@@ -130,7 +130,7 @@ fn check_id(kind: UpdateType, what: &str, id: u32, exists: bool) -> Result<(), R
     }
 }
 
-/// The update that undoes one: `entry` is what was before, or what was inserted.
+/// Update that reverts another one; `entry` is the previous or the inserted value.
 fn undo(kind: UpdateType, entry: Type) -> Update {
     let kind = match kind {
         UpdateType::Insert => UpdateType::Delete,

@@ -1,4 +1,4 @@
-//! Value sets of parsers, and settings of digests.
+//! Parser value sets and digest configurations.
 
 use super::{Forwarding, found, matches, only_modify, update};
 use crate::grpc::Code;
@@ -110,8 +110,8 @@ impl<P: Pipeline> Forwarding<'_, P> {
     }
 }
 
-/// The settings for gathering samples. Without a size for lists, a list ends by the time alone, or with this many
-/// samples.
+/// Switch configuration of a digest. Without a maximum list size, a list ends at the timeout or at this
+/// number of samples.
 fn gathering(config: &DigestConfig) -> Gathering {
     const LIST: usize = 1_000;
     Gathering {

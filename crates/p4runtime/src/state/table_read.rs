@@ -45,7 +45,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok(())
     }
 
-    /// The entries that a key means: one, or all where it has no matches.
+    /// Entries that a key selects: one, or all if it has no matches.
     pub(super) fn select<'s>(&'s self, table: &Table, key: &TableEntry) -> Result<Vec<&'s Stored>, Refusal> {
         let Some(entries) = self.state.tables.get(&table.id) else { return Ok(Vec::new()) };
         if key.r#match.is_empty() {
@@ -54,7 +54,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         }
         let matches = super::matches::canonical(&table.fields, &key.r#match)?.0;
         if key.priority == 0 {
-            // The same matches may occur with several priorities.
+            // Equal matches may occur with several priorities.
             let from: EntryKey = (matches.clone(), i32::MIN);
             let to: EntryKey = (matches, i32::MAX);
             return Ok(entries.range(from..=to).map(|(_, stored)| stored).collect());
@@ -62,7 +62,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok(entries.get(&tables::key(table, key)?.0).into_iter().collect())
     }
 
-    /// An entry with the resources that a request asks for.
+    /// Entry with the direct resources that a request selects.
     fn filled(&self, table: &Table, stored: &Stored, request: &TableEntry) -> Result<TableEntry, Refusal> {
         let mut entry = stored.entry.clone();
         if request.counter_data.is_some() && table.has_counter {
@@ -78,7 +78,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok(entry)
     }
 
-    /// The entry that a handle of the switch means, as an idle-timeout notification names it.
+    /// Entry of a switch handle, for idle-timeout notifications.
     pub fn idle_entry(&self, table: &str, handle: u64) -> Option<TableEntry> {
         let table = self.state.objects.tables.values().find(|known| known.name == table)?;
         let key = self.state.handles.get(&(table.id, handle))?;
@@ -87,7 +87,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
     }
 }
 
-/// True if an entry is one of those that a request's other fields select.
+/// True if the entry satisfies the filters in a request's other fields.
 fn passes(entry: &TableEntry, request: &TableEntry) -> bool {
     let action_id =
         |action: &Option<TableAction>| match action.as_ref().and_then(|action| action.r#type.as_ref()) {

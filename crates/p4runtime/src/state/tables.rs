@@ -61,7 +61,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
             }
         };
         if let Err(refusal) = self.set_resources(table, handle, entry, false) {
-            // It was there for no packet to see.
+            // No packet was processed while the entry existed.
             self.pipeline.delete(&table.name, handle)?;
             self.release(table, one_shot.as_ref());
             return Err(refusal);
@@ -134,13 +134,13 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok(vec![update(UpdateType::Insert, Kind::TableEntry(Box::new(undo)))])
     }
 
-    /// The entry of a key.
+    /// Entry with a key.
     pub(super) fn stored(&self, table: &Table, key: &EntryKey) -> Result<&Stored, Refusal> {
         let entry = self.state.tables.get(&table.id).and_then(|entries| entries.get(key));
         entry.ok_or_else(|| Refusal::not_found(format!("table '{}' has no entry with this key", table.name)))
     }
 
-    /// An entry and the values of its direct resources.
+    /// Entry with the values of its direct resources.
     pub(super) fn with_resources(&self, table: &Table, stored: &Stored) -> Result<TableEntry, Refusal> {
         let mut entry = stored.entry.clone();
         if table.has_counter {
@@ -152,7 +152,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok(entry)
     }
 
-    /// Writes the direct resources and the timeout of an entry. A meter that is left out is reset.
+    /// Writes the direct resources and the idle timeout of an entry. An omitted meter is reset.
     fn set_resources(
         &mut self,
         table: &Table,
@@ -174,7 +174,8 @@ impl<P: Pipeline> Forwarding<'_, P> {
         Ok(())
     }
 
-    /// Checks an action of an entry; gives its canonical form, what the switch is to run, and what was added for that.
+    /// Validates the action of an entry; returns its canonical form, the switch's form, and the objects
+    /// created for it.
     fn resolve(
         &mut self,
         objects: &Objects,
@@ -213,7 +214,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
         }
     }
 
-    /// Counts the references of an entry to a member or a group.
+    /// Adjusts the reference count of the member or group that an entry uses.
     pub(super) fn count_users(&mut self, table: &Table, action: &TableAction, change: isize) {
         let Some(profile) = table.profile else { return };
         let users = match action.r#type {
@@ -231,7 +232,7 @@ impl<P: Pipeline> Forwarding<'_, P> {
     }
 }
 
-/// Checks the key of an entry; gives it in canonical form and as the switch takes it.
+/// Validates the key of an entry; returns its canonical and the switch's form.
 pub fn key(table: &Table, entry: &TableEntry) -> Result<(EntryKey, Vec<Key>), Refusal> {
     let (matches, keys) = matches::canonical(&table.fields, &entry.r#match)
         .map_err(|refusal| refusal.at(&format!("table '{}'", table.name)))?;
@@ -246,7 +247,7 @@ pub fn key(table: &Table, entry: &TableEntry) -> Result<(EntryKey, Vec<Key>), Re
     }
 }
 
-/// Refuses direct resources and timeouts that a table does not have.
+/// Rejects direct resources and idle timeouts that a table does not support.
 fn check_resources(objects: &Objects, table: &Table, entry: &TableEntry) -> Result<(), Refusal> {
     let name = &table.name;
     if entry.counter_data.is_some() && !table.has_counter {
@@ -273,7 +274,7 @@ fn constant(table: &Table) -> Refusal {
     Refusal::new(Code::PermissionDenied, format!("the entries of table '{}' are constant", table.name))
 }
 
-/// The part of an entry that is kept: its resources are the switch's.
+/// Stored form of an entry; its direct resources remain on the switch.
 fn kept(table: &Table, key: &EntryKey, action: TableAction, entry: &TableEntry) -> TableEntry {
     TableEntry {
         table_id: table.id,

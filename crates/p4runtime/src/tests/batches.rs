@@ -1,4 +1,4 @@
-//! Batches, and who may write them.
+//! Batches and the permission to write them.
 
 use super::builders::*;
 use super::{World, details};
@@ -76,7 +76,7 @@ fn a_batch_that_fails_can_leave_no_trace() {
             (after.entries.len(), &after.members, &after.defaults),
             (before.entries.len(), &before.members, &before.defaults)
         );
-        // Without the one that fails, all are carried out.
+        // Without the failing update, all updates are executed.
         let good = [&updates[..6], &updates[7..]].concat();
         world.write_batch(good, atomicity).unwrap();
         assert_eq!(world.read(all(ROUTE)).unwrap().len(), 3);
@@ -94,7 +94,7 @@ fn a_batch_that_fails_can_leave_no_trace() {
     }
 }
 
-/// All that can be read.
+/// All readable entities.
 fn everything(world: &mut World) -> Vec<Kind> {
     let entries = TableEntry { counter_data: Some(CounterData::default()), ..TableEntry::default() };
     let requests = [

@@ -1,4 +1,4 @@
-//! Entities of the fixture.
+//! Entities of the fixture program.
 
 use crate::proto::entity::Entity as Kind;
 use crate::proto::field_match::{self, Exact, Lpm, Optional, Range, Ternary};

@@ -37,7 +37,7 @@ fn a_config_is_verified_saved_and_committed() {
         assert_eq!(world.set_config(0, 1, action, json).unwrap_err().code, 3, "{action:?} {json:?}");
     }
 
-    // What is written after a config was saved is for that config, and the switch has it when it is committed.
+    // Writes after a config was saved apply to that config; the switch gets them on commit.
     world.set_config(0, 1, PipelineAction::VerifyAndCommit, Some("{1}")).unwrap();
     world.write(insert(table(route(1, 1)))).unwrap();
     world.set_config(0, 1, PipelineAction::VerifyAndSave, Some("{2}")).unwrap();
@@ -48,7 +48,7 @@ fn a_config_is_verified_saved_and_committed() {
     world.set_config(0, 1, PipelineAction::Commit, None).unwrap();
     assert_eq!(world.model().config, b"{2}");
     assert_eq!(world.read(all(ROUTE)).unwrap(), [table(route(2, 2))]);
-    // A commit clears.
+    // A commit clears the state.
     world.set_config(0, 1, PipelineAction::VerifyAndCommit, Some("{3}")).unwrap();
     assert_eq!(world.read(all(ROUTE)).unwrap(), []);
 }
@@ -67,7 +67,7 @@ fn a_config_can_take_over_the_state() {
     assert_eq!(world.read(all(INITIAL)).unwrap(), []);
     assert_eq!(world.read(all(CONSTANT)).unwrap().len(), 1);
 
-    // A program without the table does not take it, and the one that runs stays.
+    // A program that lacks the table is rejected, and the running program stays.
     let mut smaller = info();
     smaller.tables.retain(|table| table.preamble.as_ref().unwrap().id != ROUTE);
     let config = crate::proto::ForwardingPipelineConfig {

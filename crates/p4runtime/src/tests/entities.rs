@@ -1,4 +1,4 @@
-//! Everything but entries of tables.
+//! Entities other than table entries.
 
 use super::World;
 use super::builders::*;
@@ -97,7 +97,7 @@ fn members_and_groups_hold_each_other() {
     ] {
         assert_eq!(world.write(update.clone()).unwrap_err().0, code, "{update:?}");
     }
-    // What refers to them goes first.
+    // References must be deleted first.
     world.write(modify(by_member(1))).unwrap();
     world.write(delete(group(1, &[]))).unwrap();
     world.write(delete(member(1, 1))).unwrap();
@@ -132,9 +132,9 @@ fn one_shot_sets_are_read_as_they_were_written() {
     assert_eq!((world.model().members.len(), world.model().groups.len()), (2, 1));
     world.write(modify(set(&[3], Some(1)))).unwrap();
     assert_eq!((world.model().members.len(), world.model().groups.len()), (1, 1));
-    // Neither members nor groups of controllers.
+    // One-shot members and groups are not visible to controllers.
     assert_eq!(world.read(Kind::ActionProfileMember(ActionProfileMember::default())).unwrap(), []);
-    // The switch refuses the group: nothing is left of it.
+    // The switch rejects the group, and no part of it remains.
     assert_eq!(world.write(modify(set(&[1, 1, 1], Some(0xff)))).unwrap_err().0, 3);
     assert_eq!(world.write(modify(set(&[9], None))).unwrap_err().0, 3);
     assert_eq!((world.model().members.len(), world.model().groups.len()), (1, 1));

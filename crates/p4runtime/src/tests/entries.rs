@@ -1,4 +1,4 @@
-//! Entries of tables.
+//! Table entries.
 
 use super::World;
 use super::builders::*;
@@ -21,13 +21,13 @@ fn what_is_read_is_what_was_written() {
         ("c.forward", &[vec![5], vec![2, 0, 0, 0, 0, 5]][..])
     );
 
-    // The same key, written at length and in another order.
+    // The same key with leading zeros and reordered fields.
     let same =
         TableEntry { r#match: vec![exact(2, &[0, 0, 1]), lpm(1, &[0, 10, 0, 1, 0], 24)], ..route(1, 6) };
     assert_eq!(world.write(insert(table(same.clone()))).unwrap_err().0, 6);
     world.write(modify(table(same))).unwrap();
     assert_eq!(world.read(all(ROUTE)).unwrap(), [table(route(1, 6))]);
-    // Without an action, the action stays.
+    // A modification without an action keeps the action.
     let metadata = TableEntry { metadata: vec![9], action: None, ..route(1, 0) };
     world.write(modify(table(metadata))).unwrap();
     assert_eq!(world.read(all(ROUTE)).unwrap(), [table(TableEntry { metadata: vec![9], ..route(1, 6) })]);
@@ -187,7 +187,7 @@ fn direct_resources_belong_to_their_entries() {
     };
     let read = TableEntry { time_since_last_hit: Some(IdleTimeout { elapsed_ns: 500 }), ..entry.clone() };
     assert_eq!(world.read(table(request.clone())).unwrap(), [table(read)]);
-    // What is not asked for is not told.
+    // Resources that are not requested are not returned.
     let plain = TableEntry { counter_data: None, meter_config: None, ..entry.clone() };
     assert_eq!(world.read(all(ACL)).unwrap(), [table(plain.clone())]);
 
@@ -207,7 +207,7 @@ fn direct_resources_belong_to_their_entries() {
     world.write(modify(counter(Some(more)))).unwrap();
     assert_eq!(world.read(counter(None)).unwrap(), [counter(Some(more))]);
     assert_eq!(world.write(insert(counter(Some(more)))).unwrap_err().0, 3);
-    // A meter that is left out of a modification is reset, a counter is not.
+    // A modification without a meter resets the meter, but not the counter.
     world.write(modify(table(plain))).unwrap();
     assert_eq!(world.read(meter(None)).unwrap(), [meter(None)]);
     assert_eq!(world.read(counter(None)).unwrap(), [counter(Some(more))]);
@@ -307,7 +307,7 @@ fn every_kind_of_match_is_kept() {
     ];
     assert!(world.model().entries.values().any(|entry| entry.keys == keys && entry.priority == 9));
 
-    // Fields that are left out match anything.
+    // Omitted fields match any value.
     world.write(insert(table(TableEntry { r#match: vec![], ..rule(0, 8) }))).unwrap();
     let any = [
         Key::Ternary { value: vec![0], mask: vec![0] },

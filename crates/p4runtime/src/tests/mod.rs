@@ -1,4 +1,4 @@
-//! The server with controllers that speak gRPC to it over pipes, on a switch that moves no packets.
+//! Test fixture: the server with gRPC controllers over pipes, on a model switch without packets.
 
 mod batches;
 mod builders;
@@ -24,7 +24,7 @@ use belljar_p4info::proto::P4Info;
 use model::{Model, ModelDevice};
 use prost::Message;
 
-/// A server, its switch and controllers.
+/// Server, switch and controllers.
 pub struct World<D: Device = ModelDevice> {
     pub server: Server<D>,
     pub device: D,
@@ -36,12 +36,12 @@ pub fn info() -> P4Info {
 }
 
 impl World {
-    /// No controller and no program.
+    /// World without controllers and without a program.
     pub fn empty() -> Self {
         Self { server: Server::new(1), device: ModelDevice::default(), clients: Vec::new() }
     }
 
-    /// Controller 0 is primary and has set the program of the fixture.
+    /// World whose controller 0 is primary and has installed the fixture program.
     pub fn new() -> Self {
         let mut world = Self::empty();
         world.controller();
@@ -57,13 +57,13 @@ impl World {
 }
 
 impl<D: Device> World<D> {
-    /// A controller more, by its number.
+    /// Adds a controller; returns its number.
     pub fn controller(&mut self) -> usize {
         self.clients.push((self.server.accept(), Client::new()));
         self.clients.len() - 1
     }
 
-    /// Moves bytes until nothing moves.
+    /// Moves bytes until none remain.
     pub fn run(&mut self) {
         loop {
             let mut moved = 0;
@@ -90,14 +90,14 @@ impl<D: Device> World<D> {
         &mut self.clients[controller].1
     }
 
-    /// A controller's connection breaks.
+    /// Breaks the connection of a controller.
     pub fn disconnect(&mut self, controller: usize) {
         let (connection, _) = self.clients.remove(controller);
         self.server.close(connection);
         self.run();
     }
 
-    /// A call of one message with one answer.
+    /// Unary call.
     pub fn call<M: Message + Default>(
         &mut self,
         controller: usize,
@@ -117,7 +117,7 @@ impl<D: Device> World<D> {
         }
     }
 
-    /// Opens a stream.
+    /// Opens a `StreamChannel`.
     pub fn open(&mut self, controller: usize) -> usize {
         self.client(controller).call("StreamChannel")
     }
@@ -136,7 +136,7 @@ impl<D: Device> World<D> {
         self.say(controller, stream, stream_message_request::Update::Arbitration(update));
     }
 
-    /// Messages of a stream that no test has looked at.
+    /// Unread messages of a stream.
     pub fn told(&mut self, controller: usize, stream: usize) -> Vec<Told> {
         let client = self.client(controller);
         std::iter::from_fn(|| client.message::<StreamMessageResponse>(stream))
@@ -178,7 +178,7 @@ impl<D: Device> World<D> {
         self.call::<WriteResponse>(0, "Write", &request).map(|_| ())
     }
 
-    /// Writes one update; gives the code and message of a refusal.
+    /// Writes one update; returns the code and message of a refusal.
     pub fn write(&mut self, update: Update) -> Result<(), (i32, String)> {
         self.write_batch(vec![update], Atomicity::ContinueOnError).map_err(|status| {
             let details = details(&status);
@@ -201,7 +201,7 @@ impl<D: Device> World<D> {
         (found.map(|entity| entity.entity.unwrap()).collect(), status)
     }
 
-    /// Reads by one request; gives the code of a refusal.
+    /// Executes one read request; returns the code of a refusal.
     pub fn read(&mut self, request: entity::Entity) -> Result<Vec<entity::Entity>, i32> {
         let (found, status) = self.read_batch(vec![Entity { entity: Some(request) }]);
         match status.code {
@@ -211,7 +211,7 @@ impl<D: Device> World<D> {
     }
 }
 
-/// The details of a batch's status.
+/// Details of a batch's status.
 pub fn details(status: &proto::Status) -> Vec<Error> {
     status.details.iter().map(|any| Error::decode(&any.value[..]).unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! A switch that keeps what is written to it and moves no packets.
+//! Model switch that stores what is written and moves no packets.
 
 use crate::Refusal;
 use crate::pipeline::{
@@ -7,12 +7,12 @@ use crate::pipeline::{
 use belljar_base::{Map, Set};
 use belljar_p4info::Object;
 
-/// Entries that a table takes.
+/// Maximum number of entries per table.
 const TABLE_SIZE: usize = 1_000;
 
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// The configuration that it was loaded from.
+    /// Configuration from which the program was loaded.
     pub config: Vec<u8>,
     pub last_handle: Handle,
     pub entries: Map<(String, Handle), Entry>,
@@ -241,7 +241,7 @@ impl Device for ModelDevice {
             return Err(Refusal::invalid("the device configuration is not JSON"));
         }
         let mut model = Model { config: config.to_vec(), ..Model::default() };
-        // The entries of the program's source.
+        // Entries of the program's source.
         let drop = Target::Action(Call { action: "c.drop".to_string(), arguments: Vec::new() });
         for (table, is_const) in [("c.constant", true), ("c.initial", false)] {
             let handle = model.insert(table, &[Key::Exact(vec![0, 7])], 0, &drop)?;

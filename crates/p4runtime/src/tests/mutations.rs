@@ -1,5 +1,6 @@
-//! Valid requests to the real switch, damaged field by field, so that what arrives is still a message of its kind, in between
-//! packets that meet what the requests have written. Nothing panics or hangs, every call ends, and the server goes on.
+//! Mutation test: valid requests to the real switch are damaged field by field, so that they remain
+//! well-formed messages, and interleaved with packets that use the written state. No request may panic or
+//! hang the server, every call ends, and the server remains usable.
 
 use super::World;
 use super::noise::Draw;
@@ -44,7 +45,7 @@ counter_write MyIngress.seen 3 10 1000
 pvs_add Parse.known 8
 ";
 
-/// A field of a message as it is on the wire.
+/// Field of a message in wire format.
 #[derive(Clone)]
 enum Value {
     Number(u64),
@@ -53,7 +54,7 @@ enum Value {
 
 type Fields = Vec<(u32, Value)>;
 
-/// The fields of a message, if its bytes can be one.
+/// Fields of a message; `None` if the bytes are not a message.
 fn fields(mut bytes: &[u8]) -> Option<Fields> {
     let mut list = Vec::new();
     while !bytes.is_empty() {
@@ -108,7 +109,7 @@ const NUMBERS: [u64; 14] = [
     u64::MAX,
 ];
 
-/// Changes one thing somewhere in a message; `other` is a message to take pieces from.
+/// Applies one random change to a message, possibly with fields taken from `other`.
 fn damage(message: &[u8], other: &[u8], draw: &mut Draw) -> Vec<u8> {
     let Some(mut list) = fields(message).filter(|list| !list.is_empty()) else {
         let mut bytes = message.to_vec();
@@ -155,7 +156,7 @@ struct Switch {
     config: crate::proto::ForwardingPipelineConfig,
 }
 
-/// A switch with a program and an object of each kind, and its primary controller.
+/// Switch with a program and an object of each kind, and its primary controller.
 fn switch(file: &ProgramFile) -> Switch {
     let config = SwitchConfig { ports: 511, cpu_port: Some(510), ..SwitchConfig::default() };
     let mut device = SwitchDevice::new(config);
@@ -172,7 +173,7 @@ fn switch(file: &ProgramFile) -> Switch {
     Switch { world, stream, config }
 }
 
-/// All that can be read by wildcards: requests and answers are what is damaged later.
+/// Wildcard reads of all entities; requests and answers are the seeds of the mutations.
 fn wildcards(file: &ProgramFile) -> Vec<Kind> {
     let info = belljar_p4info::proto::P4Info::from_text(file.p4info.as_deref().unwrap()).unwrap();
     let mut kinds = vec![
@@ -193,7 +194,7 @@ fn wildcards(file: &ProgramFile) -> Vec<Kind> {
         Kind::ValueSetEntry(Default::default()),
     ];
     for kind in 1..=2u8 {
-        // An empty group or session stands for all of them.
+        // An empty group or session selects all.
         let engine = crate::proto::PacketReplicationEngineEntry::decode(&[kind << 3 | 2, 0][..]).unwrap();
         kinds.push(Kind::PacketReplicationEngineEntry(engine));
     }
@@ -226,7 +227,7 @@ fn damaged_requests_are_carried_out_or_refused_and_packets_pass_in_between() {
         let mut entities = wildcards.clone();
         for kind in &wildcards {
             let (found, status) = switch.world.read_batch(vec![Entity { entity: Some(kind.clone()) }]);
-            // Direct resources are read by table.
+            // Direct resources are read per table.
             let direct = matches!(kind, Kind::DirectCounterEntry(_) | Kind::DirectMeterEntry(_));
             assert!(status.code == 0 || direct, "{kind:?}: {status:?}");
             entities.extend(found);
@@ -257,7 +258,7 @@ fn damaged_requests_are_carried_out_or_refused_and_packets_pass_in_between() {
                     let get = GetForwardingPipelineConfigRequest { device_id: 1, ..Default::default() };
                     ("GetForwardingPipelineConfig", get.encode_to_vec())
                 }
-                // Reading a program takes its time.
+                // Loading a program is slow.
                 2 if round % 8 == 0 => {
                     let set = SetForwardingPipelineConfigRequest {
                         device_id: 1,
@@ -290,7 +291,7 @@ fn damaged_requests_are_carried_out_or_refused_and_packets_pass_in_between() {
             let message = damaged(&message, &other, &mut draw);
             let framed = [&[0][..], &(message.len() as u32).to_be_bytes(), &message].concat();
             let world = &mut switch.world;
-            // Streams of their own: the primary's stays.
+            // Separate streams, so that the primary's stays open.
             let client = world.client(0);
             let call = client.call(method);
             client.send_raw(call, &framed);
@@ -326,7 +327,7 @@ fn damaged_requests_are_carried_out_or_refused_and_packets_pass_in_between() {
             world.server.tell_notifications(&mut world.device, round as u64);
             world.run();
         }
-        // It still does what it should: the program again, an entry, and what is read of it.
+        // The server remains usable: the program, an entry, and reading it back.
         let set = SetForwardingPipelineConfigRequest {
             device_id: 1,
             election_id: Some(u128::MAX.into()),

@@ -1,11 +1,11 @@
-//! Messages that mean nothing.
+//! Meaningless messages.
 
 use super::World;
 use super::builders::*;
 use crate::proto::{Atomicity, StreamMessageRequest, WriteRequest};
 use prost::Message;
 
-/// A sequence of numbers that looks random (xorshift).
+/// Pseudo-random numbers (xorshift).
 pub struct Draw(pub u64);
 
 impl Draw {

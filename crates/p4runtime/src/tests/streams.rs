@@ -20,7 +20,7 @@ fn metadata(values: &[&[u8]]) -> Vec<PacketMetadata> {
         .collect()
 }
 
-/// The code and the election id of each arbitration update.
+/// Status code and election id of each arbitration update.
 fn codes(told: &[Told]) -> Vec<(i32, u64)> {
     let one = |told: &Told| match told {
         Told::Arbitration(update) => {
@@ -40,7 +40,7 @@ fn a_second_controller_takes_over() {
     world.arbitrate(1, stream, 5);
     assert_eq!(codes(&world.told(0, 0)), [(6, 5)]);
     assert_eq!(codes(&world.told(1, stream)), [(0, 5)]);
-    // What the first one writes is refused from now on.
+    // Writes of the former primary are rejected from now on.
     let status = world.write_batch(vec![], crate::proto::Atomicity::ContinueOnError).unwrap_err();
     assert_eq!(status.code, 7);
     world.disconnect(1);
@@ -65,7 +65,7 @@ fn a_stream_ends_with_an_error_of_arbitration() {
     };
     world.say(1, stream, Say::Arbitration(update));
     assert_eq!(world.client(1).status(stream).unwrap().code, 5);
-    // One that is closed by its controller ends well, and the session with it.
+    // A stream closed by its controller ends with OK, and its session ends.
     world.client(0).half_close(0);
     world.run();
     assert_eq!(world.client(0).status(0).unwrap().code, 0);
@@ -89,7 +89,7 @@ fn packets_go_out_and_in_with_their_headers() {
     world.run();
     assert_eq!(world.told(0, 0), []);
 
-    // Errors name the message that they are about.
+    // Errors contain the message that caused them.
     let wrong = PacketOut { metadata: metadata(&[&[1]]), ..packet.clone() };
     world.say(0, 0, Say::Packet(wrong.clone()));
     world.say(0, 0, Say::DigestAck(DigestListAck { digest_id: 3, list_id: 1 }));

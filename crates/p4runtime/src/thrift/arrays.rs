@@ -1,17 +1,17 @@
-//! Counters, meters, registers, value sets and parameters of hashes.
+//! Counters, meters, registers, value sets and hash parameters.
 
 use super::call::{Answer, Call, Failure, bytes, code_of, double, fields, flag, int, long};
 use super::value::{Struct, Value, types};
 use belljar_p4::CrcParameters;
 use belljar_p4::control::{ControlError, CounterData, ErrorKind, MeterRates};
 
-/// The first two codes of `CounterOperationErrorCode`, `MeterOperationErrorCode`, `RegisterOperationErrorCode` and, but for
-/// the second, `ParseVSetOperationErrorCode`.
+/// First two codes shared by `CounterOperationErrorCode`, `MeterOperationErrorCode` and
+/// `RegisterOperationErrorCode`; `ParseVSetOperationErrorCode` shares the first.
 const INVALID_NAME: i32 = 1;
 const INVALID_INDEX: i32 = 2;
 /// `MeterOperationErrorCode`.
 const BAD_RATES_LIST: i32 = 3;
-/// The `ERROR` of counters and registers, of meters, and of value sets.
+/// Codes named `ERROR` of counters and registers, of meters, and of value sets.
 const ERROR: i32 = 3;
 const METER_ERROR: i32 = 6;
 const VALUE_SET_ERROR: i32 = 2;
@@ -19,7 +19,7 @@ const VALUE_SET_ERROR: i32 = 2;
 const WRONG_CALCULATION: i32 = 2;
 const INVALID_KEY: i32 = 3;
 
-/// Carries out a call about arrays; `None` if it is none.
+/// Executes a method on arrays; `None` for other methods.
 pub fn call(call: &mut Call<'_>) -> Option<Answer> {
     Some(match call.method {
         "bm_counter_read" => call.counter().and_then(|(counter, index)| {
@@ -74,16 +74,16 @@ fn meter_set(result: Result<(), ControlError>) -> Answer {
     code_of(result, &codes, METER_ERROR).map(|()| None)
 }
 
-/// `BmCounterValue`.
+/// Encodes a `BmCounterValue`.
 pub fn counter_value(data: CounterData) -> Value {
     Value::of([(1, Value::I64(data.bytes as i64)), (2, Value::I64(data.packets as i64))])
 }
-/// From `BmCounterValue`.
+/// Decodes a `BmCounterValue`.
 pub fn counter_data(value: &Struct) -> Result<CounterData, Failure> {
     let (bytes, packets) = (long(value, 1)?, long(value, 2)?);
     Ok(CounterData { packets: packets as u64, bytes: bytes as u64 })
 }
-/// A list of `BmMeterRateConfig`: committed and peak rate, each with its burst; empty if there are none.
+/// Encodes a list of `BmMeterRateConfig`: committed and peak rate, each with its burst; empty without rates.
 pub fn rates_value(rates: Option<MeterRates>) -> Value {
     let pairs = rates.map(|rates| [(rates.committed, rates.committed_burst), (rates.peak, rates.peak_burst)]);
     let value = |(rate, burst): (u64, u64)| {
@@ -91,7 +91,7 @@ pub fn rates_value(rates: Option<MeterRates>) -> Value {
     };
     Value::list(types::STRUCT, pairs.into_iter().flatten().map(value))
 }
-/// From a list of `BmMeterRateConfig`.
+/// Decodes a list of `BmMeterRateConfig`.
 pub fn meter_rates(list: &[Value]) -> Result<MeterRates, Failure> {
     let one = |value: &Value| {
         let Value::Struct(rate) = value else { return Err(Failure::Code(BAD_RATES_LIST)) };
@@ -119,12 +119,12 @@ impl Call<'_> {
     fn register(&mut self) -> Answer {
         let register = named(self.program().register(self.text(2)?))?;
         let (size, width) = self.program().register_size(register);
-        // What has more than 64 bits shows its lowest.
+        // A register wider than 64 bits is truncated to its lowest 64.
         let low = |value: Vec<u8>| {
             let value = value.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
             Value::I64(value as i64)
         };
-        // Negative numbers are two's complement, in as many bits as the register has.
+        // Negative numbers are stored as two's complement of the register's width.
         let written = |value: i64| {
             let bits = if width < 64 { value as u64 & ((1 << width) - 1) } else { value as u64 };
             bits.to_be_bytes()

@@ -1,4 +1,4 @@
-//! A call with its arguments, and the ways in which it fails.
+//! Call with its arguments, and its failure modes.
 
 use super::value::{Struct, Value};
 use belljar_base::SimTime;
@@ -6,20 +6,20 @@ use belljar_p4::control::{ControlError, ErrorKind};
 use belljar_p4::{Program, Switch};
 use std::sync::Arc;
 
-/// Refusal of a call.
+/// Failure of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The exception that the interface declares, with its code.
+    /// The declared exception of the method, with its code.
     Code(i32),
-    /// The server refuses the call itself: `TApplicationException`, with its type and a message.
+    /// `TApplicationException`: the server rejects the call, with a type and a message.
     Application(i32, String),
 }
 
-/// `TApplicationException`: the server has no such method.
+/// `TApplicationException` type: unknown method.
 pub const UNKNOWN_METHOD: i32 = 1;
-/// `TApplicationException`: the server cannot carry the call out.
+/// `TApplicationException` type: the server cannot execute the call.
 pub const INTERNAL_ERROR: i32 = 6;
-/// `TApplicationException`: the arguments are not those of the method.
+/// `TApplicationException` type: wrong arguments for the method.
 pub const PROTOCOL_ERROR: i32 = 7;
 
 /// Result of a call; `None` is `void`.
@@ -52,7 +52,7 @@ pub mod table_error {
     pub const ERROR: i32 = 100;
 }
 
-/// The code of a refusal that has this kind, among the pairs given.
+/// Maps a control error to a code by its kind, using the pairs given.
 pub fn code_of<T>(
     result: Result<T, ControlError>,
     codes: &[(ErrorKind, i32)],
@@ -64,17 +64,17 @@ pub fn code_of<T>(
     })
 }
 
-/// A call of a method.
+/// Call of a method.
 pub struct Call<'a> {
-    /// The switch.
+    /// Switch on which the call is executed.
     pub switch: &'a mut Switch,
-    /// The method, without its service.
+    /// Name of the method without its service.
     pub method: &'a str,
-    /// Its arguments.
+    /// Arguments by field id.
     pub arguments: &'a Struct,
-    /// The time.
+    /// Current time.
     pub now: SimTime,
-    /// Nanoseconds since 1970.
+    /// Current time in nanoseconds since 1970.
     pub epoch_ns: u64,
 }
 
@@ -83,7 +83,7 @@ fn missing(number: i16, what: &str) -> Failure {
 }
 
 impl Call<'_> {
-    /// The program.
+    /// Program of the switch.
     pub fn program(&self) -> Arc<Program> {
         self.switch.program().clone()
     }
@@ -91,7 +91,7 @@ impl Call<'_> {
     pub fn int(&self, number: i16) -> Result<i32, Failure> {
         int(self.arguments, number)
     }
-    /// An argument that is a handle or an index.
+    /// An argument that is a handle or index; `code` is the failure if it is negative.
     pub fn index(&self, number: i16, code: i32) -> Result<u32, Failure> {
         u32::try_from(self.int(number)?).map_err(|_| Failure::Code(code))
     }

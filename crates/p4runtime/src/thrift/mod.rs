@@ -1,12 +1,14 @@
-//! BMv2's Thrift interface: what `simple_switch_CLI` and p4-utils speak, as a state machine over byte streams.
+//! BMv2's Thrift interface, used by `simple_switch_CLI` and p4-utils, as a state machine over byte streams.
 //!
-//! Thrift's binary protocol on plain streams (`TBufferedTransport`), with the multiplexed services `standard`,
-//! `simple_pre_lag` and `simple_switch`. [`value`] has the protocol's messages, [`call`] a call's arguments and refusals; the
-//! other modules carry calls out, one for each kind of object.
+//! The protocol is Thrift's binary protocol on plain streams (`TBufferedTransport`) with the multiplexed
+//! services `standard`, `simple_pre_lag` and `simple_switch`. [`value`] contains the protocol messages,
+//! [`call`] the arguments and failures of a call; the other modules execute calls, one module per kind of
+//! object.
 //!
-//! [`Server`] takes bytes by [`Connections`], and [`poll`](Server::poll) carries calls out on the switch. Not there: loading and swapping programs, which BMv2 has to be started for
-//! (`CONFIG_SWAP_DISABLED`), adding and removing ports, serialised state, and the notifications that BMv2 sends by nanomsg
-//! (digests, ageing): P4Runtime has these. What is added here is known to P4Runtime as what a file adds.
+//! [`Server`] gets bytes by [`Connections`], and [`poll`](Server::poll) executes calls on the switch. Not
+//! supported: loading and swapping programs (`CONFIG_SWAP_DISABLED`, which BMv2 too answers unless started
+//! for it), adding and removing ports, serialized state, and BMv2's nanomsg notifications (digests, ageing),
+//! for which P4Runtime is available. P4Runtime sees entries added here like entries from start-up files.
 
 mod arrays;
 mod call;
@@ -24,7 +26,7 @@ use md5::{Digest, Md5};
 use slab::Slab;
 use value::{Message, MessageType, ReadError, Struct, Value, types};
 
-/// Bytes of calls that may wait on a connection.
+/// Maximum number of bytes of pending calls per connection.
 const MAX_INPUT: usize = 5 << 20;
 /// `SwapOperationErrorCode`.
 const CONFIG_SWAP_DISABLED: i32 = 1;
@@ -43,13 +45,13 @@ struct Peer {
     input: Vec<u8>,
     output: Vec<u8>,
     input_ended: bool,
-    /// The bytes were no messages: nothing more is read.
+    /// True after malformed input: nothing more is read.
     broken: bool,
-    /// A call that takes its time now, and when that is over.
+    /// Call being delayed, and its completion time.
     under_way: Option<(SimTime, Message)>,
 }
 
-/// The Thrift server of one switch.
+/// Thrift server of one switch.
 pub struct Server {
     device_id: u64,
     port: u16,
@@ -58,19 +60,20 @@ pub struct Server {
 }
 
 impl Server {
-    /// The server of a switch with that number, at that TCP port.
+    /// Creates the server of the switch with this device id, listening at this TCP port.
     pub fn new(device_id: u64, port: u16) -> Server {
         Server { device_id, port, write_time: SimDuration::ZERO, peers: Slab::new() }
     }
-    /// Sets the time that a call takes which changes something.
+    /// Sets the processing time of a modifying call.
     pub fn set_write_time(&mut self, time: SimDuration) {
         self.write_time = time;
     }
-    /// When [`poll`](Self::poll) carries out a call that takes its time now.
+    /// Time at which [`poll`](Self::poll) executes the next delayed call.
     pub fn next_event(&self) -> Option<SimTime> {
         self.peers.iter().filter_map(|(_, peer)| peer.under_way.as_ref().map(|(at, _)| *at)).min()
     }
-    /// Carries out what has come, on the switch, `epoch_ns` after 1970; true if anything may have changed.
+    /// Executes received calls on the switch at `epoch_ns` after 1970; returns true if anything may have
+    /// changed.
     pub fn poll(&mut self, device: &mut SwitchDevice, epoch_ns: u64) -> bool {
         let mut changed = false;
         let connections: Vec<usize> = self.peers.iter().map(|(connection, _)| connection).collect();
@@ -86,7 +89,7 @@ impl Server {
         changed
     }
 
-    /// The next call of a connection whose time has come.
+    /// Next call of a connection that is due.
     fn next_call(&mut self, connection: usize, now: SimTime) -> Option<Message> {
         let peer = &mut self.peers[connection];
         if let Some((at, _)) = &peer.under_way {
@@ -154,7 +157,7 @@ impl Server {
         answer.unwrap_or_else(|| Err(unknown(&message.name)))
     }
 
-    /// Carries out a call about the switch as a whole, which needs no program; `None` if it is none.
+    /// Executes a method that concerns the switch as a whole and needs no program; `None` for other methods.
     fn manage(&self, device: &mut SwitchDevice, method: &str, arguments: &Struct) -> Option<Answer> {
         Some(match method {
             "bm_mgmt_get_info" => Ok(Some(Value::of([
@@ -221,11 +224,12 @@ fn standard(call: &mut Call<'_>) -> Option<Answer> {
     tables::call(call).or_else(|| profiles::call(call)).or_else(|| arrays::call(call))
 }
 
-/// Takes out all that was set up, but for constant entries, and sets what was counted and kept to 0.
+/// Resets the switch: removes all configured state except constant entries, and zeroes counters and
+/// registers.
 fn reset(call: &mut Call<'_>) -> Answer {
     let (program, switch) = (call.program(), &mut *call.switch);
     let all = |kind| 0..program.count(kind);
-    // What is constant refuses, and stays.
+    // Constant entries cannot be deleted and stay.
     for table in 0..program.table_names().count() as u32 {
         let _ = switch.clear_table(table);
         let _ = switch.reset_default(table);
@@ -264,7 +268,7 @@ fn reset(call: &mut Call<'_>) -> Answer {
     Ok(None)
 }
 
-/// The number of a table, profile, counter, meter, register or digest.
+/// Index of a table, profile, counter, meter, register or digest by name.
 fn id_from_name(device: &mut SwitchDevice, arguments: &Struct) -> Answer {
     let kind = call::int(arguments, 2)?;
     let name = std::str::from_utf8(call::bytes(arguments, 3)?).unwrap_or_default();
@@ -282,12 +286,12 @@ fn id_from_name(device: &mut SwitchDevice, arguments: &Struct) -> Answer {
     found.map(|id| Some(Value::I32(id as i32))).map_err(|_| Failure::Code(INVALID_RESOURCE_NAME))
 }
 
-/// The method in the name of a message, which has its service before it.
+/// Method in a message name `service:method`.
 fn method_of(name: &str) -> &str {
     name.split_once(':').map_or(name, |(_, method)| method)
 }
 
-/// True if a method changes nothing.
+/// True if the method is read-only.
 fn is_reading(name: &str) -> bool {
     let method = method_of(name);
     method.ends_with("_get")

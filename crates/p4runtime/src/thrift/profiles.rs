@@ -4,7 +4,7 @@ use super::call::{Answer, Call, Failure, code_of, table_error as code};
 use super::value::{Value, types};
 use belljar_p4::control::{ControlError, ErrorKind, Group, Member};
 
-/// Carries out a call about action profiles; `None` if it is none.
+/// Executes a method on action profiles; `None` for other methods.
 pub fn call(call: &mut Call<'_>) -> Option<Answer> {
     let operation = call.method.strip_prefix("bm_mt_act_prof_")?;
     let profile = call.text(2).and_then(|name| {
@@ -35,7 +35,8 @@ pub fn call(call: &mut Call<'_>) -> Option<Answer> {
     })
 }
 
-/// The code of a refusal about members and groups, where what is in use or unknown has a code of its own.
+/// Maps an error about members and groups to a code; `unknown` and `used` are the codes for missing and
+/// referenced objects.
 fn refuse<T>(result: Result<T, ControlError>, unknown: i32, used: i32) -> Result<T, Failure> {
     let codes = [
         (ErrorKind::NotFound, unknown),
@@ -47,7 +48,7 @@ fn refuse<T>(result: Result<T, ControlError>, unknown: i32, used: i32) -> Result
 }
 
 impl Call<'_> {
-    /// The number of the action that an argument of the call names.
+    /// Index of the action that an argument of the call names.
     fn action_of_member(&self, profile: u32, name: i16) -> Result<u32, Failure> {
         let action = self.program().action_of_profile(profile, self.text(name)?);
         action.map_err(|_| Failure::Code(code::INVALID_ACTION_NAME))
@@ -112,14 +113,14 @@ impl Call<'_> {
         let found = self.groups(profile)?.into_iter().find(|group| group.id == id);
         found.ok_or(Failure::Code(code::INVALID_GRP_HANDLE))
     }
-    /// `BmMtActProfMember`.
+    /// Encodes a `BmMtActProfMember`.
     fn member_value(&self, member: &Member) -> Value {
         let (name, data) = self.action_data(member.action, &member.arguments);
         Value::of([(1, Value::I32(member.id as i32)), (2, name), (3, data)])
     }
 }
 
-/// `BmMtActProfGroup`.
+/// Encodes a `BmMtActProfGroup`.
 fn group_value(group: &Group) -> Value {
     let members = group.members.iter().map(|(member, _)| Value::I32(*member as i32));
     Value::of([(1, Value::I32(group.id as i32)), (2, Value::list(types::I32, members))])

@@ -13,10 +13,10 @@ const INVALID_L1_HANDLE: i32 = 4;
 const MC_ERROR: i32 = 5;
 /// `MirroringOperationErrorCode`.
 const SESSION_NOT_FOUND: i32 = 1;
-/// The largest port of a map.
+/// Maximum number of ports in a port map.
 const MAX_PORTS: usize = 512;
 
-/// Carries out a call of the service `simple_pre_lag`; `None` if it has no such method.
+/// Executes a method of the service `simple_pre_lag`; `None` for other methods.
 pub fn multicast(call: &mut Call<'_>) -> Option<Answer> {
     Some(match call.method {
         "bm_mc_mgrp_create" => call.multicast_group(INVALID_MGID).and_then(|group| {
@@ -59,7 +59,7 @@ pub fn multicast(call: &mut Call<'_>) -> Option<Answer> {
     })
 }
 
-/// Carries out a call of the service `simple_switch`; `None` if it has no such method.
+/// Executes a method of the service `simple_switch`; `None` for other methods.
 pub fn simple_switch(call: &mut Call<'_>) -> Option<Answer> {
     Some(match call.method {
         "mirroring_session_add" => call.session().and_then(|session| {
@@ -84,7 +84,7 @@ pub fn simple_switch(call: &mut Call<'_>) -> Option<Answer> {
             let group = session.group.map(|group| (2, Value::I32(group.into())));
             Ok(Some(Value::of(port.into_iter().chain(group))))
         }),
-        // The older way: a number says how it went.
+        // Older methods return a status number instead of an exception.
         "mirroring_mapping_add" => call.session().and_then(|session| {
             let port = u16::try_from(call.int(2)?).map_err(|_| Failure::Code(SESSION_NOT_FOUND))?;
             let destination =
@@ -109,12 +109,12 @@ fn node_result(result: Result<(), ControlError>) -> Answer {
     code_of(result, &[(ErrorKind::NotFound, INVALID_L1_HANDLE)], MC_ERROR).map(|()| None)
 }
 
-/// 0 if all went well.
+/// Status number: 0 for success.
 fn status(result: Result<(), ControlError>) -> Value {
     Value::I32(result.is_err().into())
 }
 
-/// The numbers of the ones in a map, which is written from the highest bit to the lowest.
+/// Bit numbers set in a port map, whose text has the highest bit first.
 fn numbers_of(map: &str) -> Option<Vec<u16>> {
     let valid = map.len() <= MAX_PORTS && map.bytes().all(|bit| matches!(bit, b'0' | b'1'));
     let ones = map.bytes().rev().zip(0..).filter(|(bit, _)| *bit == b'1');
@@ -136,7 +136,7 @@ impl Call<'_> {
         Ok((self.ports(3)?, self.ports(4)?))
     }
 
-    /// The limits of queues: of one of a port's, of a port's, of all.
+    /// Sets queue limits: of one queue of a port, of all queues of a port, or of all ports.
     fn queues(&mut self) -> Answer {
         let (port, queue, value) = match self.method {
             "set_egress_priority_queue_depth" => (1, 2, self.int(3)?.into()),
@@ -156,7 +156,7 @@ impl Call<'_> {
         );
         let (Ok(port), Ok(queue), Ok(value)) = narrow else { return Ok(Some(Value::I32(1))) };
         let is_depth = self.method.contains("depth");
-        // As for BMv2, a rate of 0 is none.
+        // As in BMv2, rate 0 removes the limit.
         let changed = self.switch.change_queues(port, queue, |limits| match is_depth {
             true => limits.packets = value.min(u32::MAX.into()) as u32,
             false => limits.packets_per_second = (value > 0).then_some(value),
@@ -164,7 +164,7 @@ impl Call<'_> {
         Ok(Some(status(changed)))
     }
 
-    /// Groups, nodes and link aggregation groups, as JSON with BMv2's names.
+    /// Groups, nodes and link aggregation groups as JSON with BMv2's names.
     fn multicast_entries(&self) -> String {
         let nodes = self.switch.multicast_nodes();
         let join = |items: Vec<String>| items.join(", ");
@@ -173,7 +173,7 @@ impl Call<'_> {
             let handles = own.map(|(handle, _)| handle.to_string()).collect();
             format!("{{\"id\": {group}, \"l1_handles\": [{}]}}", join(handles))
         });
-        // A node has one set of ports, so both have the same handle.
+        // A node has a single set of ports here, so L1 and L2 handles are equal.
         let first = nodes.iter().map(|(handle, node)| {
             format!("{{\"handle\": {handle}, \"rid\": {}, \"l2_handle\": {handle}}}", node.rid)
         });

@@ -1,4 +1,4 @@
-//! Tables: entries, defaults, direct counters and meters.
+//! Tables: entries, default actions, direct counters and meters.
 
 use super::arrays::{counter_value, meter_rates, rates_value};
 use super::call::{Answer, Call, Failure, bytes, code_of, fields, flag, int, table_error as code};
@@ -20,7 +20,7 @@ const ACTION_DATA: i32 = 1;
 const MEMBER: i32 = 2;
 const GROUP: i32 = 3;
 
-/// Carries out a call about tables; `None` if it is none.
+/// Executes a method on tables; `None` for other methods.
 pub fn call(call: &mut Call<'_>) -> Option<Answer> {
     Some(match call.method {
         "bm_mt_get_num_entries" => call.with_table(|call, table| {
@@ -167,7 +167,7 @@ impl Call<'_> {
             then(call, table, entry)
         })
     }
-    /// The code of a refusal that concerns a handle or an entry.
+    /// Maps an error about a handle or an entry to a code.
     fn refuse<T>(&self, result: Result<T, ControlError>) -> Result<T, Failure> {
         let codes = [
             (ErrorKind::NotFound, code::INVALID_HANDLE),
@@ -200,7 +200,7 @@ impl Call<'_> {
         has.then_some(()).ok_or(Failure::Code(code::METERS_DISABLED))
     }
 
-    /// The action whose name and data are arguments of the call.
+    /// Action whose name and data are arguments of the call.
     fn action(&self, table: u32, name: i16, data: i16) -> Result<ActionSpec, Failure> {
         let program = self.program();
         let action = program
@@ -239,7 +239,7 @@ impl Call<'_> {
             None => Ok(0),
         }
     }
-    /// The key that is an argument of the call: a list of `BmMatchParam`.
+    /// Key argument of the call: a list of `BmMatchParam`.
     fn key(&self, table: u32, number: i16) -> Result<Vec<KeyMatch>, Failure> {
         let info = self.program().table_info(table);
         let given = self.list(number)?;
@@ -251,7 +251,7 @@ impl Call<'_> {
         fields.map(|(field, given)| key_match(field.kind, given).ok_or(bad.clone())).collect()
     }
 
-    /// `BmMtEntry`.
+    /// Encodes a `BmMtEntry`.
     fn entry_value(&self, table: u32, handle: u32) -> Result<Value, Failure> {
         let info = self.program().table_info(table);
         let entry = self.refuse(self.switch.entry(table, handle))?;
@@ -269,7 +269,7 @@ impl Call<'_> {
         }
         Ok(Value::of(all))
     }
-    /// `BmActionEntry`.
+    /// Encodes a `BmActionEntry`.
     fn action_value(&self, action: &ActionSpec) -> Value {
         match action {
             ActionSpec::Direct { action, arguments } => {
@@ -280,7 +280,7 @@ impl Call<'_> {
             ActionSpec::Group(id) => Value::of([(1, Value::I32(GROUP)), (5, Value::I32(*id as i32))]),
         }
     }
-    /// The name of an action and its arguments, each in all its bytes.
+    /// Name of an action and its arguments at full length.
     pub(super) fn action_data(&self, action: u32, arguments: &[Vec<u8>]) -> (Value, Value) {
         let info = self.program().action_info(action);
         let data = info.parameters.iter().zip(arguments);
@@ -290,12 +290,12 @@ impl Call<'_> {
     }
 }
 
-/// `BmAddEntryOptions`; as for BMv2, -1 where entries have no priorities.
+/// Encodes `BmAddEntryOptions`; as in BMv2, the priority is -1 in tables without priorities.
 fn options_value(info: &TableInfo, entry: &Entry) -> Value {
     Value::of([(1, Value::I32(if info.priorities { entry.priority } else { -1 }))])
 }
 
-/// A value in as many bytes as a field of `width` bits has.
+/// Value padded to the number of bytes of `width` bits.
 fn padded(value: &[u8], width: u32) -> Vec<u8> {
     let length = width.div_ceil(8) as usize;
     let start = value.len().saturating_sub(length);
@@ -304,7 +304,7 @@ fn padded(value: &[u8], width: u32) -> Vec<u8> {
     out
 }
 
-/// A field of a key from its `BmMatchParam`.
+/// Decodes a `BmMatchParam`.
 fn key_match(kind: MatchKind, given: &Value) -> Option<KeyMatch> {
     let Value::Struct(given) = given else { return None };
     let part = |number| fields(given, number).ok();
@@ -326,7 +326,7 @@ fn key_match(kind: MatchKind, given: &Value) -> Option<KeyMatch> {
     }
 }
 
-/// `BmMatchParam` of a field of a key.
+/// Encodes a `BmMatchParam`.
 fn match_value(field: &KeyInfo, value: &KeyMatch) -> Value {
     let full = |value: &[u8]| Value::Bytes(padded(value, field.width));
     let ones = || {

@@ -1,44 +1,44 @@
-//! Thrift's binary protocol: messages of typed values, as bytes.
+//! Thrift's binary protocol: messages of typed values.
 
-/// Bytes of the longest message.
+/// Maximum length of a message in bytes.
 const MAX_MESSAGE: usize = 4 << 20;
-/// Structs and lists within each other.
+/// Maximum nesting of structs and lists.
 const MAX_DEPTH: usize = 16;
-/// The version of the protocol, in the upper half of a message's first word.
+/// Protocol version, in the upper half of a message's first word.
 const VERSION: u32 = 0x8001_0000;
 
 /// Message type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageType {
-    /// A call that is answered.
+    /// A call with a reply.
     Call = 1,
     /// An answer.
     Reply = 2,
-    /// A refusal by the server itself.
+    /// A rejection by the server itself.
     Exception = 3,
-    /// A call that is not answered.
+    /// A call without a reply.
     OneWay = 4,
 }
 
-/// Message: a call, or an answer.
+/// Message: a call or a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     /// Type.
     pub kind: MessageType,
-    /// Method.
+    /// Method name.
     pub name: String,
-    /// Number that call and answer share.
+    /// Sequence number, equal in call and reply.
     pub sequence: i32,
-    /// Arguments, or the result.
+    /// Arguments or result.
     pub fields: Struct,
 }
 
-/// Struct: fields by their numbers, in the order in which they came.
+/// Struct: fields by id, in the order of arrival.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Struct(pub Vec<(i16, Value)>);
 
 impl Struct {
-    /// The value of a field.
+    /// Value of the field with an id.
     pub fn get(&self, number: i16) -> Option<&Value> {
         self.0.iter().find(|(own, _)| *own == number).map(|(_, value)| value)
     }
@@ -69,7 +69,7 @@ pub enum Value {
     List(u8, Vec<Value>),
 }
 
-/// Types as bytes of the protocol.
+/// Type codes of the protocol.
 pub mod types {
     #![allow(missing_docs)]
     pub const STOP: u8 = 0;
@@ -91,22 +91,22 @@ pub mod types {
 pub enum ReadError {
     /// More bytes are needed.
     Incomplete,
-    /// The bytes are no message of the protocol, or of one that is too long.
+    /// The bytes are not a message, or the message is too long.
     Malformed,
 }
 
 type Result<T> = std::result::Result<T, ReadError>;
 
 impl Value {
-    /// A text.
+    /// Creates a string.
     pub fn text(text: impl Into<String>) -> Value {
         Value::Bytes(text.into().into_bytes())
     }
-    /// A struct of these fields.
+    /// Creates a struct.
     pub fn of(fields: impl IntoIterator<Item = (i16, Value)>) -> Value {
         Value::Struct(Struct(fields.into_iter().collect()))
     }
-    /// A list of values, which are of `kind`.
+    /// Creates a list of values of type `kind`.
     pub fn list(kind: u8, values: impl IntoIterator<Item = Value>) -> Value {
         Value::List(kind, values.into_iter().collect())
     }
@@ -178,7 +178,7 @@ impl Message {
         self.fields.write(out);
     }
 
-    /// Reads the message at the head of `bytes`; gives it with its length.
+    /// Reads the message at the head of `bytes`; returns it with its length.
     pub fn read(bytes: &[u8]) -> Result<(Message, usize)> {
         let mut reader = Reader { rest: bytes };
         let read = reader.message();
@@ -306,11 +306,11 @@ mod tests {
             wrong[at] = byte;
             assert_eq!(Message::read(&wrong), Err(ReadError::Malformed), "{at}");
         }
-        // Structs within structs without end.
+        // Unbounded nesting of structs.
         let mut deep = bytes[..20].to_vec();
         (0..100).for_each(|_| deep.extend([types::STRUCT, 0, 1]));
         assert_eq!(Message::read(&deep), Err(ReadError::Malformed));
-        // A list that says to have more elements than a message has bytes, and one whose elements may still come.
+        // A list longer than any message is malformed; a list whose elements have not arrived is incomplete.
         for (length, expected) in [(0xff, ReadError::Malformed), (0, ReadError::Incomplete)] {
             let mut long = bytes[..20].to_vec();
             long.extend([types::LIST, 0, 1, types::I32, 0, length, 0xff, 0xff]);
