@@ -1,47 +1,49 @@
-//! When each unit of a partition is next due.
+//! Agenda: the time at which each unit of a partition is next due.
 
 use belljar_base::SimTime;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Stands for the next event of a unit that is due in the window: no limit is as early, so none waits in a queue for it.
+/// Marks a unit as due in the current window. It is below every limit, so the unit has no valid queue entry.
 const DUE: SimTime = SimTime::ZERO;
 
-/// The next events of a partition's units.
+/// Next event times of a partition's units.
 ///
-/// In what order the units of a window are run makes no difference. So what is due in the window that is being prepared
-/// is never put in order: in a busy simulation that is nearly all.
+/// The order in which a window's units run does not matter. Units that are due in the window being prepared,
+/// which in a busy simulation are nearly all, are therefore never sorted.
 pub struct Agenda {
-    /// By the unit's number divided by the stride.
+    /// Next event time, indexed by unit number divided by the stride.
     next: Vec<SimTime>,
     stride: u32,
     queues: Vec<Queue>,
 }
 
-/// Units that are not due yet in a class of lookahead. An entry whose time is not that of `next` is out of date.
+/// Units of a lookahead class that are not due yet. An entry whose time differs from `next` is stale.
 #[derive(Default)]
 struct Queue {
-    /// Entries that have come since the window before this one was prepared: most of them will be due in the next.
+    /// Entries added since the previous window was prepared. Most of them become due in the next one.
     soon: Vec<(SimTime, u32)>,
-    /// Number of them that came before this window was prepared.
+    /// Number of those entries added before this window was prepared.
     older: usize,
     later: BinaryHeap<Reverse<(SimTime, u32)>>,
 }
 
 impl Agenda {
-    /// For `units` units, whose numbers are `stride` apart from one below it on.
+    /// Creates an agenda for `units` units, whose numbers are `stride` apart, the first below `stride`.
     pub fn new(units: usize, stride: usize, classes: usize) -> Agenda {
         let queues = (0..classes).map(|_| Queue::default()).collect();
         Agenda { next: vec![SimTime::MAX; units], stride: stride as u32, queues }
     }
 
-    /// A unit has run, and knows of nothing before `at`. True if it is due before the limit, which it is found to be once.
+    /// Records that a unit has run and has its next event at `at`. True if it is due before the limit;
+    /// reported once.
     pub fn has_run(&mut self, unit: u32, class: usize, at: SimTime, limit: SimTime) -> bool {
         self.next[(unit / self.stride) as usize] = SimTime::MAX;
         self.happens(unit, class, at, limit)
     }
 
-    /// Something happens to a unit at `at`. True if that makes it due before the limit, which it is found to be once.
+    /// Records an event of a unit at `at`. True if the unit becomes due before the limit by it; reported
+    /// once.
     pub fn happens(&mut self, unit: u32, class: usize, at: SimTime, limit: SimTime) -> bool {
         let next = &mut self.next[(unit / self.stride) as usize];
         if at >= *next {
@@ -56,8 +58,8 @@ impl Agenda {
         false
     }
 
-    /// The units of a class that have become due because the limit, that of all that has been told since this was called last, is
-    /// later now; at last, when the first of the others is.
+    /// Passes to `is_due` the units of a class that become due because the limit has advanced; `limit` is
+    /// also that of all calls since the last one. Returns the earliest event of the class's other units.
     pub fn reach(&mut self, class: usize, limit: SimTime, mut is_due: impl FnMut(u32)) -> SimTime {
         let Agenda { next, stride, queues } = self;
         let Queue { soon, older, later } = &mut queues[class];
@@ -116,12 +118,12 @@ mod tests {
         assert!(agenda.happens(2, 0, at(4), at(5)));
         assert!(!agenda.happens(3, 0, at(5), at(5)), "at the limit is after it");
         assert_eq!(reached(&mut agenda, at(5)), (vec![], at(5)));
-        // In the next window, the first three are looked at again, and what the fourth was to do later is out of date.
+        // In the next window, the first three are checked again, and the fourth's later event is stale.
         assert!(!agenda.has_run(1, 0, at(12), at(10)));
         assert!(agenda.has_run(2, 0, at(9), at(10)));
         assert!(agenda.happens(0, 0, at(6), at(10)), "before what it waits for");
         assert_eq!(reached(&mut agenda, at(10)), (vec![3], at(12)));
-        // What is left of the times that are out of date makes nobody due.
+        // Stale entries make no unit due.
         assert!(!agenda.has_run(2, 0, at(13), at(12)));
         assert!(!agenda.has_run(0, 0, at(14), at(12)));
         assert!(!agenda.has_run(3, 0, at(12), at(12)));

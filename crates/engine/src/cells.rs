@@ -1,28 +1,28 @@
-//! One simulation in several processes: each *cell* runs some of the plan's groups, and all of them open
-//! the same windows. Between two windows they meet, hand over what they have sent each other and learn
-//! what the next window depends on. Where windows end makes no difference to nodes, so neither does which
-//! cell runs them.
+//! Distribution of one simulation over several processes. Each *cell* runs some of the plan's groups, and all
+//! cells open the same windows. Between two windows they exchange messages and agree on the state that
+//! determines the next window. Window boundaries do not affect nodes, so neither does the assignment of
+//! groups to cells.
 
 use crate::Outgoing;
 use belljar_base::SimTime;
 
-/// State that the next window depends on, of one cell or of all that have met.
+/// State that determines the next window, of one cell or combined over all cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellStatus {
-    /// The earliest event.
+    /// Earliest event.
     pub first: SimTime,
     /// Lower bound on the timestamps of future messages to other groups (LBTS).
     pub lbts: SimTime,
-    /// Number of groups that have not finished.
+    /// Number of unfinished groups.
     pub unfinished: u64,
-    /// When the last of the others did.
+    /// Time at which the last finished group finished.
     pub last_finish: SimTime,
-    /// True if to stop here.
+    /// True to stop the run here.
     pub stop: bool,
 }
 
 impl CellStatus {
-    /// The state of both together.
+    /// Combines the states of two cells.
     pub fn with(self, other: CellStatus) -> CellStatus {
         CellStatus {
             first: self.first.min(other.first),
@@ -34,29 +34,29 @@ impl CellStatus {
     }
 }
 
-/// Error: a peer cell exited. Its own message says why.
+/// Error: a peer cell exited. The peer reports the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeersGone;
 
-/// Exchange of a cell with the others.
+/// Connection of a cell to the others.
 pub trait Exchange<M>: Sync {
-    /// Takes over `sent`, messages with the cell that gets them at the next exchange. Called by any thread, while what it
-    /// has sent is still in its cache.
+    /// Takes the messages in `sent`, each with its destination cell, for the next exchange. Called by any
+    /// thread, while the messages are still in its cache.
     fn send(&self, sent: &mut Vec<(u32, Outgoing<M>)>);
 
-    /// Hands over what has been sent, and appends to `received` what the others have for this cell. Returns when all
-    /// cells have come, with what holds for all of them. Called by one thread at a time, when nobody sends.
+    /// Exchanges the messages sent, appends those for this cell to `received`, and returns the combined state
+    /// once all cells have called. Called by one thread at a time, with no concurrent [`send`](Self::send).
     fn synchronize(&self, mine: CellStatus, received: &mut Vec<Outgoing<M>>)
     -> Result<CellStatus, PeersGone>;
 }
 
-/// The part that one cell has in a simulation.
+/// Role of a cell in a simulation.
 pub struct Cell<'a, M> {
-    /// Its number.
+    /// Number of the cell.
     pub me: u32,
-    /// The cell of each group of the plan.
+    /// Cell of each group of the plan.
     pub of_group: &'a [u32],
-    /// Its exchange with the others.
+    /// Connection to the other cells.
     pub exchange: &'a dyn Exchange<M>,
 }
 

@@ -1,10 +1,10 @@
-//! Cells that meet in one process.
+//! Cells within one process.
 
 use crate::tests::{NEAR, Toy, Trace, clusters, options, toys, trace};
 use crate::*;
 use std::sync::{Barrier, Mutex};
 
-/// Where cells meet: each leaves what it has, and takes what is for it when all have.
+/// Exchange between cells: each deposits its messages and collects its own after all have deposited.
 struct Table {
     barrier: Barrier,
     left: Mutex<Left>,

@@ -1,31 +1,32 @@
-//! What running a unit costs, by which it is known whether it pays to wake another worker for some.
+//! Cost of running a unit, by which workers decide whether to wake another one.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-/// Before anything was measured, and without a clock: hosts that pass on messages take so long.
+/// Estimate before the first measurement and without a clock, in nanoseconds: that of hosts that forward
+/// messages.
 const AT_FIRST_NS: u64 = 1_000;
-/// A run that took longer was one of those that start programs, and counts as this.
+/// Upper bound of a measurement in nanoseconds; longer runs mostly start programs.
 const MOST_NS: u64 = 1_000_000;
-/// One run in so many is measured.
+/// One run in this number is measured.
 pub const MEASURED: u32 = 64;
-/// Part of a new measurement in the average.
+/// Reciprocal of the weight of a new measurement in the average.
 const PART: u64 = 16;
 
-/// Running average of what a run of a unit takes, in nanoseconds.
+/// Moving average of the duration of a unit's run, in nanoseconds.
 pub struct Cost(AtomicU64);
 
 impl Cost {
-    /// A microsecond.
+    /// Creates the initial estimate.
     pub fn new() -> Cost {
         Cost(AtomicU64::new(AT_FIRST_NS))
     }
-    /// One run took so long.
+    /// Adds a measurement in nanoseconds.
     pub fn learn(&self, ns: u64) {
         let old = self.0.load(Relaxed);
-        // Of two workers that do this at once, one may be lost.
+        // An update may be lost between two workers.
         self.0.store((old * (PART - 1) + ns.min(MOST_NS)) / PART, Relaxed);
     }
-    /// What so many runs will take.
+    /// Estimated duration of `runs` runs in nanoseconds.
     pub fn of(&self, runs: usize) -> u64 {
         self.0.load(Relaxed).saturating_mul(runs as u64)
     }

@@ -1,4 +1,4 @@
-//! Where the memory of units lies, to be fetched while others run.
+//! Prefetch of units' memory while other units run.
 
 use crate::Node;
 use crate::unit::Unit;
@@ -7,22 +7,23 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 use std::{array, iter};
 
-/// So many groups of lines of a unit at most are fetched.
+/// Maximum number of cache line groups prefetched for a unit.
 const MOST: usize = 72;
-/// A unit's lines are found out at its first few runs, and from then on again after so many.
+/// Runs between two updates of a unit's footprint; before that, updates follow the first few runs.
 const PERIOD: u32 = 256;
-/// While so many others ran, hardly more than a second-level cache holds was touched: what is in it need not be fetched.
+/// Number of runs of other units within which a unit's memory stays in a second-level cache and is not
+/// prefetched.
 const WARM: u32 = 256;
 
-/// Has the processor fetch the cache lines of these groups ([`LineGroup::word`]), up to the first that is 0.
+/// Function that prefetches the cache lines of these groups ([`LineGroup::word`]), up to the first that is 0.
 pub type Fetch = fn(&[AtomicUsize]);
 
-/// Groups of the lines that a unit reads, ended with a 0 if there are fewer: a hint for whoever runs it next, so that it does no
-/// harm if somebody is just writing them.
+/// Cache line groups that a unit reads, terminated by 0 if there are fewer than the maximum. They are hints
+/// for the next worker to run the unit, so a concurrent update is harmless.
 #[repr(align(64))]
 struct Groups([AtomicUsize; MOST]);
 
-/// Run count of a unit, and the last time at which run of its worker.
+/// Number of runs of a unit, and the run number of its worker at the last one.
 #[derive(Default)]
 struct Use {
     runs: AtomicU32,
@@ -37,7 +38,8 @@ pub struct Footprints {
 }
 
 impl Footprints {
-    /// Of `units` units, of which so many are run here. `None` if those are so few for each worker that they stay warm.
+    /// Creates the footprints of `units` units, `here` of which run in this cell. `None` if the units for
+    /// each worker are so few that they stay in its cache.
     pub fn new(units: usize, here: usize, workers: usize, fetch: Fetch) -> Option<Footprints> {
         if here <= workers * WARM as usize {
             return None;
@@ -49,14 +51,14 @@ impl Footprints {
         })
     }
 
-    /// A unit is run next by a worker that has made so many runs.
+    /// Prefetches the memory of a unit that its worker runs next; `worker_runs` is the worker's run count.
     pub fn is_next(&self, unit: u32, worker_runs: u32) {
         if let Some(groups) = self.if_cold(unit, worker_runs) {
             (self.fetch)(&groups.0);
         }
     }
 
-    /// A unit is run after the next one: what is known of it has gone cold too.
+    /// Prefetches the footprint itself of the unit after the next, which is out of the cache too.
     pub fn comes_then(&self, unit: u32, worker_runs: u32) {
         if let Some(groups) = self.if_cold(unit, worker_runs) {
             for group in LineGroup::of(&raw const *groups as usize, size_of::<Groups>()) {
@@ -70,7 +72,7 @@ impl Footprints {
         if since < WARM { None } else { self.groups[unit as usize].get().map(|groups| &**groups) }
     }
 
-    /// A unit has run, in a worker that has made so many runs.
+    /// Records a run of a unit, and updates its footprint when that is due.
     pub fn has_run<N: Node>(&self, number: u32, worker_runs: u32, place: &Mutex<Unit<N>>, unit: &Unit<N>) {
         let number = number as usize;
         let of_it = &self.uses[number];

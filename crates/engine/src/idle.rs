@@ -1,4 +1,4 @@
-//! Idle workers: waiting for each other, a moment spinning if they have cores to themselves, then asleep.
+//! Idle workers: they spin briefly if they have cores to themselves, then sleep.
 
 use crate::partition::{Apart, lock};
 use std::hint;
@@ -6,14 +6,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::thread::{self, Thread};
 
-/// The most and the fewest turns of spinning before a worker sleeps: some 20 us and 1 us. Which of
-/// them depends on how well spinning has paid off.
+/// Maximum and minimum of spin iterations before a worker sleeps, about 20 us and 1 us. The number adapts to
+/// the success of spinning.
 const MOST_TURNS: u32 = 2_000;
 const FEWEST_TURNS: u32 = 100;
 
-/// Where workers without work are.
+/// State of the idle workers.
 pub struct Idle {
-    /// Changes with each announcement. Workers look for work only after one.
+    /// Incremented by each announcement. Idle workers look for work only after a change.
     version: Apart<AtomicU64>,
     asleep: Apart<AtomicUsize>,
     beds: Vec<Apart<Bed>>,
@@ -25,7 +25,7 @@ struct Bed {
     thread: Mutex<Option<Thread>>,
 }
 
-/// State of one worker's waiting.
+/// Wait state of one worker.
 pub struct Patience {
     turns: u32,
     spinning: bool,
@@ -43,24 +43,25 @@ impl Idle {
         Idle { version: Apart::default(), asleep: Apart::default(), beds }
     }
 
-    /// The calling thread is worker `me`.
+    /// Registers the calling thread as worker `me`.
     pub fn enter(&self, me: usize) {
         *lock(&self.beds[me].0.thread) = Some(thread::current());
     }
 
-    /// Value that [`wait`](Self::wait) compares with; to be read before looking for work.
+    /// Version to pass to [`wait`](Self::wait), read before looking for work.
     pub fn version(&self) -> u64 {
         self.version.0.load(Acquire)
     }
 
-    /// Makes workers that are awake look for work and wakes up to `wake` of the others.
+    /// Makes awake workers look for work and wakes up to `wake` sleeping ones.
     pub fn announce(&self, wake: usize) {
-        // In one order with a sleeper's own two steps, or both could miss the other's.
+        // Sequentially consistent with the two steps of a worker going to sleep: otherwise each could miss
+        // the other's store.
         self.version.0.fetch_add(1, SeqCst);
         if self.asleep.0.load(SeqCst) == 0 {
             return;
         }
-        // The number of sleepers is no bound: a bed may be taken whose worker is not counted yet.
+        // The sleeper count is no upper bound: it may not include a worker that has just marked its bed.
         let mut left = wake;
         for bed in &self.beds {
             if left == 0 {
@@ -75,7 +76,7 @@ impl Idle {
         }
     }
 
-    /// Returns once the version is no longer `seen`, or now and then before.
+    /// Waits until the version differs from `seen`; spurious returns are possible.
     pub fn wait(&self, me: usize, seen: u64, patience: &mut Patience) {
         if patience.spinning {
             for _ in 0..patience.turns {

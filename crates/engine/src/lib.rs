@@ -1,38 +1,40 @@
 //! A conservative parallel discrete-event engine over nodes that exchange keyed messages.
 //!
-//! The engine knows neither packets nor guests: a [`Node`] is anything that runs up to a point in
-//! time and sends messages that arrive later. The order of events within a node is that of their
-//! [`EventKey`]s, which the nodes make; the engine adds nothing to it. A node does the same however
-//! the time up to some point is cut into calls of [`Node::run_until`]. That is why results cannot
-//! depend on how many workers there are, what each of them runs or how far a node runs at a time.
+//! The engine knows neither packets nor guests: a [`Node`] is anything that runs up to a point in time and
+//! sends messages that arrive later. Events within a node are ordered by their [`EventKey`]s, which the nodes
+//! create. The behaviour of a node does not depend on how the simulated time is divided into calls of
+//! [`Node::run_until`]. Results are therefore independent of the number of workers, the assignment of nodes
+//! to them and the size of the steps.
 //!
-//! The one rule of safety: a node may run up to the earliest time at which anything that has not
-//! happened yet could reach it, the lower bound on the time stamps of future messages (LBTS). It is applied in *windows*. With `first`, the earliest event of all,
-//! and each node's *lookahead*, the least time that a message from or to it takes ([`Plan`]), a window
-//! lets each node run up to
+//! Safety rule: a node may run up to the lower bound on the timestamps of future messages (LBTS) that can
+//! reach it. The rule is applied in *windows*. With `first`, the earliest event of all nodes, and the
+//! *lookahead* of each node, the minimum latency of messages from or to it ([`Plan`]), each node may run in a
+//! window up to
 //!
 //! ```text
 //! max( min over all nodes (next event + lookahead),  first + the node's own lookahead )
 //! ```
 //!
-//! A message sent in a window arrives after the end of its receiver's window and is handed over when
-//! the next one begins. Nodes that are very close to each other can be put in one [`Group`], which a
-//! worker runs as one, with small windows of its own inside.
+//! A message sent in a window arrives after the end of its receiver's window and is delivered when the next
+//! one begins. Nodes that are very close to each other can form a [`Group`], which a worker runs as a unit,
+//! with smaller windows inside.
 //!
-//! A node that exchanges messages with another simulator over a *channel* is bounded by that simulator's clock. This is
-//! the same rule: something may come at the channel's horizon, so that is the node's next event, and by the
-//! lookaheads it bounds the others. What differs is that such a node cannot always go up to its limit. A worker
-//! that runs a unit with a pending node takes nothing more from it, goes on with other units and comes back; so a unit beside a channel makes many
-//! rounds with the other simulator within one window, in which units far from the channel run once. When nothing has moved
-//! for a while, the window is closed as if the unit had been run: where a window ends makes no difference.
+//! A node that exchanges messages with another simulator over a *channel* is bounded by that simulator's
+//! clock. The same rule applies: a message may arrive at the channel's horizon, so the horizon counts as the
+//! node's next event and bounds other nodes through the lookaheads. Such a node cannot always reach its
+//! limit. A worker that runs a unit with a pending node leaves it, continues with other units and returns
+//! later; a unit beside a channel thus makes many rounds with the other simulator within one window, in which
+//! units far from the channel run once. Without progress for some time, the window is closed as if the unit
+//! had finished it, since window boundaries do not affect results.
 //!
-//! * [`plan`]: groups and lookaheads; [`unit`](unit::Unit): what one worker runs at a time
-//! * `footprints`: where the memory of units lies, to be fetched while others run
-//! * `partition`: a worker's own units and the messages for them; `agenda`: the times of their next events
+//! * [`plan`]: groups and lookaheads; [`unit`](unit::Unit): the nodes that a worker runs as one
+//! * `footprints`: prefetch of units' memory
+//! * `partition`: a worker's units and their messages; `agenda`: the times of their next events
 //! * `pending`: units that wait for another simulator's clock, and the back-off of their workers
-//! * `window`: opening and closing a window; `worker`: the loop of a thread; `idle`: its waiting; `cost`: whether to wake it pays
-//! * `cells`: several processes that run one simulation together
-//! * [`profile`]: the real time spent, and an estimate for more workers
+//! * `window`: opening and closing of windows; `worker`: the loop of a thread; `idle`: waiting workers;
+//!   `cost`: the estimate by which sleeping workers are woken
+//! * `cells`: one simulation in several processes
+//! * [`profile`]: CPU time of a run, and estimates for other numbers of workers
 #![forbid(unsafe_code)]
 
 mod agenda;
@@ -64,61 +66,62 @@ use std::sync::Mutex;
 use unit::Unit;
 use window::Shared;
 
-/// A message to another node.
+/// Message to another node.
 #[derive(Debug)]
 pub struct Outgoing<M> {
-    /// The receiver.
+    /// Receiver.
     pub to: HostId,
-    /// When and in which order it arrives: at least the lookahead after it was sent.
+    /// Arrival time and order; the time is at least the lookahead after the sending.
     pub key: EventKey,
-    /// The message that arrives.
+    /// Content of the message.
     pub message: M,
 }
 
-/// Something that is simulated sequentially.
+/// Sequentially simulated entity.
 pub trait Node: Send {
-    /// Messages that nodes send each other.
+    /// Messages exchanged between nodes.
     type Message: Send;
 
-    /// Takes a message that arrives at `key.time`, which lies ahead of everything that has run.
+    /// Delivers a message that arrives at `key.time`, which is later than everything that has run.
     fn deliver(&mut self, key: EventKey, message: Self::Message);
-    /// Does everything that happens strictly before `limit`; what it sends goes to `out`.
+    /// Executes all events strictly before `limit` and appends the messages sent to `out`.
     ///
-    /// A node that something outside of the simulation can send to knows up to where it has heard everything, the
-    /// *horizon* of that channel. Where the horizon lies before the limit the node is *pending*: it does all that it can
-    /// and returns, and its [`next_event`](Self::next_event) is the horizon at the latest, since something may come then. It
-    /// is run again, also in the same window, until the horizon has moved on.
+    /// A node with a channel to a sender outside the simulation knows the time up to which it has received
+    /// all messages, the *horizon* of the channel. While the horizon is before the limit, the node is
+    /// *pending*: it executes what it can and returns, and its [`next_event`](Self::next_event) is at most
+    /// the horizon, since a message may arrive then. The engine runs it again, possibly in the same window,
+    /// until the horizon has advanced.
     fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<Self::Message>>);
-    /// When it will next do something without a further message; `None` if never.
+    /// Time of the next event without a further message; `None` if there is none.
     fn next_event(&self) -> Option<SimTime>;
-    /// When it came to rest for good: it is not waited for any more. `None` while it is.
+    /// Time at which the node finished permanently, so that the run need not wait for it; `None` before.
     fn finished_at(&self) -> Option<SimTime>;
-    /// Looks after what somebody outside wants of it, see [`Verdict::Attend`]. Nothing that the
-    /// simulation could see may come of that.
+    /// Serves requests from outside the simulation, see [`Verdict::Attend`]. It must not change anything
+    /// visible to the simulation.
     fn attend(&mut self) {}
-    /// Tells which memory it will read when it runs next; nothing depends on whether it does.
+    /// Reports the memory that the next run will read. Results do not depend on it.
     fn footprint(&self, footprint: &mut Footprint) {
         let _ = footprint;
     }
 }
 
-/// Decision of the observer of [`Engine::run`] before each window.
+/// Decision of the observer of [`Engine::run`], made before each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Run the next window.
     Continue,
-    /// Run the next window, and end it at this time at the latest. Runs in several cells end it where it would end anyway.
+    /// Run the next window and end it at this time at the latest. Ignored with several cells.
     Until(SimTime),
-    /// Let every node look after what somebody outside wants of it, then ask again.
+    /// Let every node serve requests from outside, then ask again.
     Attend,
     /// Stop here.
     Stop,
 }
 
-/// The reason of a run's end.
+/// Reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The stop time was reached, or nothing will happen any more.
+    /// The stop time was reached, or no events are left.
     StopTime,
     /// Every node has finished, and [`LINGER`] has passed since.
     AllFinished,
@@ -126,39 +129,40 @@ pub enum Ending {
     Stopped,
 }
 
-/// Time that a simulation goes on after its last node has finished, so that what was sent last
-/// arrives and connections are closed. No node ever runs further ahead of another than this, since
-/// the other's end may be the end of all.
+/// Time that a simulation continues after its last node has finished, so that the last messages arrive and
+/// connections close. No node runs further ahead of another than this, since the other's finish may end the
+/// run.
 pub const LINGER: SimDuration = SimDuration::from_secs(1);
 
-/// Options of running a simulation; nothing of them changes what happens.
+/// Options for running a simulation; none affects the results.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// Threads that run nodes, the calling one included; at least one.
+    /// Number of threads that run nodes, including the calling one; at least one.
     pub workers: usize,
-    /// True if a worker with nothing left to do takes over nodes of others.
+    /// True if idle workers take over units of others.
     pub stealing: bool,
-    /// True if each worker has a core to itself, so that it may spin for a moment before it sleeps.
+    /// True if each worker has a core to itself and may spin briefly before it sleeps.
     pub spinning: bool,
-    /// Workers, from the first on, that run units that wait for clocks outside; 0: all of them. Where processors are short,
-    /// fewer of them leave more to what they wait for.
+    /// Number of workers, from the first, that run units waiting for external clocks; 0 for all. With few
+    /// processors, a smaller number leaves more of them to the other simulators.
     pub waiters: usize,
-    /// True if those workers sleep rather than spin, since what they wait for needs every processor.
+    /// True if these workers sleep instead of spinning, because the other simulators need every processor.
     pub sleeping: bool,
-    /// Called first on each worker's thread, with its number.
+    /// Called first on each worker's thread, with the worker's number.
     pub on_start: Option<&'a (dyn Fn(usize) + Sync)>,
-    /// Where workers say what they are doing, for who looks on.
+    /// Board on which workers report their activity to an observer.
     pub watched: Option<&'a Board>,
-    /// CPU time of the calling thread in nanoseconds, by which the engine samples what it costs to run nodes: where that is much, other
-    /// workers are woken for few of them. Without it, a run is taken to cost a microsecond.
+    /// CPU time of the calling thread in nanoseconds, by which the cost of running nodes is sampled: the
+    /// higher it is, the fewer due nodes suffice to wake other workers. Without a clock, a run is assumed to
+    /// cost a microsecond.
     pub clock: Option<&'a (dyn Fn() -> u64 + Sync)>,
-    /// True if all runs are timed by that clock, for a [`Profile`](profile::Profile).
+    /// True to time all runs by that clock, for a [`Profile`](profile::Profile).
     pub profiled: bool,
-    /// With it, a node's memory is fetched while the one before it runs.
+    /// Prefetch function: a unit's memory is fetched while the one before it runs.
     pub fetch: Option<Fetch>,
 }
 
-/// The nodes of one simulation.
+/// Nodes of one simulation, with their progress.
 pub struct Engine<N: Node> {
     units: Vec<Mutex<Unit<N>>>,
     plan: Plan,
@@ -167,13 +171,13 @@ pub struct Engine<N: Node> {
 }
 
 impl<N: Node> Engine<N> {
-    /// An engine over `nodes`, whose index is their [`HostId`]; `plan` has each of them once.
+    /// Creates an engine over `nodes`, indexed by their [`HostId`]; `plan` contains each of them once.
     pub fn new(nodes: Vec<N>, plan: Plan) -> Engine<N> {
         assert_eq!(nodes.len(), plan.node_count(), "the plan is for other nodes");
         Engine::of_cell(nodes.into_iter().enumerate().map(|(n, node)| (HostId(n as u32), node)), plan)
     }
 
-    /// An engine over the nodes of one [`Cell`]: whole groups of them.
+    /// Creates an engine over the nodes of one [`Cell`], which are whole groups.
     pub fn of_cell(nodes: impl IntoIterator<Item = (HostId, N)>, plan: Plan) -> Engine<N> {
         let mut all: Vec<Option<N>> = (0..plan.node_count()).map(|_| None).collect();
         for (id, node) in nodes {
@@ -192,11 +196,11 @@ impl<N: Node> Engine<N> {
         Engine { units, plan, committed: SimTime::ZERO, profile: None }
     }
 
-    /// Runs everything before `stop`. `observe` is called before each window, by one worker at a time,
-    /// with the time before which everything has happened: that of the next event.
+    /// Runs all events before `stop`. `observe` is called before each window, by one worker at a time, with
+    /// the time of the next event, before which everything has been executed.
     ///
     /// # Panics
-    /// If a node does, with its panic: all workers end first.
+    /// If a node panics: all workers end, then its panic is resumed.
     pub fn run(
         &mut self,
         stop: SimTime,
@@ -206,7 +210,8 @@ impl<N: Node> Engine<N> {
         self.run_in(None, stop, options, observe)
     }
 
-    /// The same, as one cell of several if there is one. If the others have gone, the run has been stopped.
+    /// Runs all events before `stop`, as one of several cells if `cell` is given. If a peer exits, the run
+    /// ends as stopped.
     ///
     /// # Panics
     /// As [`run`](Self::run).
@@ -224,15 +229,15 @@ impl<N: Node> Engine<N> {
         done.ending
     }
 
-    /// Everything strictly before this time has happened.
+    /// Time strictly before which all events have been executed.
     pub fn committed(&self) -> SimTime {
         self.committed
     }
-    /// Where the time of the last run went, if it was profiled.
+    /// Profile of the last run, if it was recorded.
     pub fn profile(&self) -> Option<&Profile> {
         self.profile.as_ref()
     }
-    /// The nodes in the order of their ids, to collect their results.
+    /// Nodes in order of id, for the collection of their results.
     pub fn into_nodes(self) -> Vec<(HostId, N)> {
         let units = self.units.into_iter().map(|unit| unit.into_inner().unwrap_or_else(|e| e.into_inner()));
         let mut nodes: Vec<(HostId, N)> = units.flat_map(Unit::into_members).collect();

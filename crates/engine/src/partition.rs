@@ -1,5 +1,5 @@
-//! The part of all units that is one worker's own: when each of them is next due, and the mail for
-//! them. Any worker can do a partition's work; only one does at a time.
+//! Partition: the units of one worker, their next due times and their incoming messages. Any worker can
+//! process a partition; only one does at a time.
 
 use crate::agenda::Agenda;
 use crate::pending::PendingUnits;
@@ -10,20 +10,20 @@ use belljar_base::SimTime;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Keeps what different workers write apart by two cache lines, which CPUs fetch in pairs.
+/// Alignment to two cache lines, which CPUs fetch in pairs, to avoid false sharing between workers.
 #[repr(align(128))]
 #[derive(Default)]
 pub struct Apart<T>(pub T);
 
-/// The state behind a lock that a panic may have left: whoever panics ends the whole run.
+/// Locks a mutex, ignoring poison: a panic ends the whole run anyway.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Mail of a worker for a partition at the end of its part of a window.
+/// Messages of a worker to a partition at the end of its part of a window.
 pub struct Mail<M> {
     pub messages: Vec<Outgoing<M>>,
-    /// Units that were run, with their next events.
+    /// Units that were run, with their next event times.
     pub looked_at: Vec<(u32, SimTime)>,
 }
 
@@ -39,23 +39,24 @@ impl<M> Mail<M> {
     }
 }
 
-/// From one worker to one partition.
+/// Mailbox from one worker to one partition.
 struct Mailbox<M> {
     full: AtomicBool,
     mail: Mutex<Mail<M>>,
 }
 
-/// See the [module](self).
+/// Partition, see the [module](self).
 pub struct Partition<M> {
     inner: Mutex<Inner<M>>,
     boxes: Vec<Apart<Mailbox<M>>>,
-    /// True if the window's due units are still to be found.
+    /// True if the window's due units have not been determined.
     pub pending: Apart<AtomicBool>,
-    /// The window's due units: those from `cursor` on are nobody's yet.
+    /// Due units of the window; those from `cursor` on are unclaimed.
     due: Vec<AtomicU32>,
-    /// `cursor << 32 | end`. A claim of an earlier window's state is as good: it holds in this one.
+    /// `cursor << 32 | end`. A compare-and-swap against the equal state of an earlier window is valid: the
+    /// claim holds in the current one.
     claims: Apart<AtomicU64>,
-    /// Units that have been run in this window and could not go up to its end.
+    /// Units that have run in this window without reaching its end.
     pub waiting: PendingUnits,
 }
 
@@ -64,20 +65,20 @@ struct Inner<M> {
     incoming: Vec<Mail<M>>,
 }
 
-/// Findings of [`Partition::prepare`].
+/// Result of [`Partition::prepare`].
 pub struct Prepared {
-    /// Number of units that are due.
+    /// Number of due units.
     pub due: usize,
-    /// Number of messages that were handed over.
+    /// Number of messages delivered.
     pub messages: usize,
-    /// The earliest event of the units that are not due.
+    /// Earliest event of the units that are not due.
     pub first: SimTime,
-    /// Lower bound on the timestamps of messages that they cause (LBTS).
+    /// Lower bound on the timestamps of messages that these units send (LBTS).
     pub lbts: SimTime,
 }
 
 impl<M: Send> Partition<M> {
-    /// A partition for `units` units, one in `workers` of all, that as many workers write to.
+    /// Creates a partition of `units` units, one in `workers` of all, with a mailbox for each worker.
     pub fn new(units: usize, workers: usize, classes: usize) -> Partition<M> {
         let boxes = (0..workers)
             .map(|_| Apart(Mailbox { full: AtomicBool::new(false), mail: Mutex::new(Mail::default()) }));
@@ -94,7 +95,7 @@ impl<M: Send> Partition<M> {
         }
     }
 
-    /// Leaves a worker's mail, and gives it empty one.
+    /// Posts a worker's mail and leaves it an empty one.
     pub fn post(&self, worker: usize, mail: &mut Mail<M>) {
         if mail.is_empty() {
             return;
@@ -111,9 +112,9 @@ impl<M: Send> Partition<M> {
         target.full.store(true, Release);
     }
 
-    /// Hands the mail over and finds the units that are due before their class's limit, for
-    /// [`claim`](Self::claim). `published` is told how many before anyone can claim them. Only
-    /// for the worker that has cleared `pending`.
+    /// Delivers the mail and determines the units that are due before their class's limit, for
+    /// [`claim`](Self::claim). `published` gets their number before any can be claimed. To be called only by
+    /// the worker that has cleared `pending`.
     pub fn prepare<N: Node<Message = M>>(
         &self,
         units: &[Mutex<Unit<N>>],
@@ -140,7 +141,7 @@ impl<M: Send> Partition<M> {
         Prepared { due, messages, first, lbts }
     }
 
-    /// Takes a due unit: it is the caller's to run in this window.
+    /// Claims a due unit, which the caller runs in this window.
     pub fn claim(&self) -> Option<u32> {
         let mut state = self.claims.0.load(Acquire);
         loop {
@@ -155,7 +156,7 @@ impl<M: Send> Partition<M> {
         }
     }
 
-    /// The unit that will be the next to be claimed after `ahead` others, if nobody comes between.
+    /// Unit that is claimed after `ahead` others, unless another worker claims meanwhile.
     pub fn upcoming(&self, ahead: u64) -> Option<u32> {
         let state = self.claims.0.load(Relaxed);
         let (cursor, end) = ((state >> 32) + ahead, state & 0xffff_ffff);
@@ -164,7 +165,7 @@ impl<M: Send> Partition<M> {
 }
 
 impl<M: Send> Inner<M> {
-    /// Empties the boxes. Units that were run come first: a message may be for one of them.
+    /// Empties the mailboxes. Run results are recorded before messages, which may be for the same unit.
     fn collect<N: Node<Message = M>>(
         &mut self,
         boxes: &[Apart<Mailbox<M>>],

@@ -1,4 +1,4 @@
-//! Units that wait for the clock of another simulator, and how workers wait with them.
+//! Units that wait for the clock of another simulator, and the back-off of workers that wait with them.
 
 use crate::partition::{Apart, lock};
 use belljar_base::SimTime;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::thread;
 use std::time::Duration;
 
-/// A unit, and its next event when it was run last.
+/// Unit with its next event time after the last run.
 pub type Waiting = (u32, SimTime);
 
-/// The pending units of a partition.
+/// Pending units of a partition.
 #[derive(Default)]
 pub struct PendingUnits {
     count: Apart<AtomicUsize>,
@@ -20,7 +20,7 @@ pub struct PendingUnits {
 }
 
 impl PendingUnits {
-    /// Leaves a unit for whoever has time; how many there are now.
+    /// Queues a unit for any worker; returns the new number of units.
     pub fn leave(&self, waiting: Waiting) -> usize {
         let mut units = lock(&self.units);
         units.push_back(waiting);
@@ -28,7 +28,7 @@ impl PendingUnits {
         units.len()
     }
 
-    /// Takes the unit that has been waiting longest: it is the caller's to run.
+    /// Takes the unit that has waited longest, which the caller runs.
     pub fn take(&self) -> Option<Waiting> {
         if self.count.0.load(Acquire) == 0 {
             return None;
@@ -40,61 +40,63 @@ impl PendingUnits {
     }
 }
 
-/// Turns in which a worker spins, some tens of microseconds: a simulator with a processor of its own answers within them.
+/// Turns in which a worker spins, some tens of microseconds in total: within that time, a simulator with its
+/// own processor responds.
 const SPINS: u32 = 200;
-/// Then turns in which it sleeps for a moment. To yield would be to give the processor away for all of a time slice, some milliseconds,
-/// if it is shared with a simulator that spins.
+/// Subsequent turns with a short sleep. Yielding instead could give the processor away for a whole time slice
+/// of some milliseconds if a spinning simulator shares it.
 const NAPS: u32 = 400;
 const NAP: Duration = Duration::from_micros(1);
-/// Then turns in which it sleeps for longer, so that it leaves the processor alone; the longest of them.
+/// Subsequent turns with a longer sleep, which leaves the processor alone, and the maximum length.
 const SLEEPS: u32 = 30;
 const LONGEST: Duration = Duration::from_micros(500);
-/// The first sleep of a worker that never spins; each in vain is followed by one of twice the length. Those that it waits for need some
-/// tens of microseconds, and each time that it wakes one of them loses its processor.
+/// First sleep of a worker that never spins; after each one without progress the length doubles. The other
+/// simulators need some tens of microseconds, and each wake-up of the worker costs one of them its processor.
 const FIRST_SLEEP: Duration = Duration::from_micros(30);
 
-/// What a turn costs at least, in some tens of nanoseconds: one in which a unit runs, one that spins, one that sleeps for a moment or longer.
+/// Minimum cost of a turn, in units of some tens of nanoseconds: a turn that runs a unit, that spins, with a
+/// short sleep, with a longer sleep.
 const RUN_COST: u32 = 20;
 const SPIN_COST: u32 = 1;
 const NAP_COST: u32 = 1_000;
 const SLEEP_COST: u32 = 5_000;
-/// The cost of turns, some tens of milliseconds, after which a window is closed although units move on: simulators that take turns on few
-/// processors make a window last for minutes.
+/// Cost of turns, some tens of milliseconds, after which a window is closed although units make progress:
+/// simulators that share few processors would extend a window to minutes.
 const LONG: u32 = 1_000_000;
 
 /// Back-off of a worker whose pending units make no progress.
 #[derive(Default)]
 pub struct PendingBackoff {
     turns: u32,
-    /// The cost of all turns since no unit was pending.
+    /// Cost of all turns since no unit was pending.
     cost: u32,
-    /// True if it never spins.
+    /// True if the worker never spins.
     sleeping: bool,
 }
 
 impl PendingBackoff {
-    /// A back-off that spins first, unless it is `sleeping`.
+    /// Creates a back-off that spins first, unless it is `sleeping`.
     pub fn new(sleeping: bool) -> PendingBackoff {
         PendingBackoff { sleeping, ..PendingBackoff::default() }
     }
 
-    /// One of them has moved.
+    /// Restarts the back-off because a unit has advanced.
     pub fn renew(&mut self) {
         self.turns = 0;
         self.cost = self.cost.saturating_add(RUN_COST);
     }
 
-    /// True if turns have gone on for long without a time at which no unit was pending.
+    /// True if the cost since no unit was pending exceeds the limit.
     pub fn is_long(&self) -> bool {
         self.cost >= LONG
     }
 
-    /// No unit is pending.
+    /// Resets the cost because no unit is pending.
     pub fn end(&mut self) {
         self.cost = 0;
     }
 
-    /// Waits for a turn. False if that has been going on for some 10 ms, and when it has gone on as long again.
+    /// Waits for a turn. False after about 10 ms of waiting, and again after each further 10 ms.
     pub fn wait(&mut self) -> bool {
         self.turns += 1;
         match self.turns {

@@ -1,4 +1,5 @@
-//! Nodes beside clocks outside: whoever waits for them, and however often, they do the same.
+//! Nodes bounded by external clocks: their behaviour does not depend on the waiting workers or the number of
+//! attempts.
 
 use crate::pending::PendingBackoff;
 use crate::tests::{NEAR, Toy, Trace, clusters, toys};
@@ -6,10 +7,10 @@ use crate::*;
 
 const STOP: SimTime = SimTime::from_nanos(100_000_000);
 
-/// A toy that may go only as far as a clock outside, which moves on at every third look.
+/// Toy node bounded by an external clock, which advances at every third look.
 struct Beside {
     toy: Toy,
-    /// `None` for one beside no clock.
+    /// Horizon; `None` without an external clock.
     horizon: Option<SimTime>,
     looks: u64,
 }
@@ -73,7 +74,7 @@ fn who_waits_for_clocks_outside_makes_no_difference() {
     }
 }
 
-/// A node beside a clock that moves on by a picosecond at each look.
+/// Node bounded by a clock that advances by a picosecond at each look.
 struct Slow(SimTime);
 
 impl Node for Slow {
@@ -97,7 +98,7 @@ fn a_run_beside_slow_clocks_can_be_stopped() {
         let options = Options { workers, stealing: true, ..Options::default() };
         let mut engine = Engine::new(vec![Slow(SimTime::ZERO), Slow(SimTime::ZERO)], Plan::uniform(2, NEAR));
         let asked = std::sync::atomic::AtomicU32::new(0);
-        // A window ends hours later, if it has to come to its end.
+        // Without a stop, the window would end after hours.
         let ending = engine.run(SimTime::from_secs(1), &options, |_| {
             match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
                 0..3 => Verdict::Continue,
@@ -113,7 +114,8 @@ fn a_run_beside_slow_clocks_can_be_stopped() {
 fn a_wait_without_end_goes_on_asleep() {
     for sleeping in [false, true] {
         let mut backoff = PendingBackoff::new(sleeping);
-        // Some thirty sleeps come before each end in vain, or a worker would spin from window to window.
+        // Each false return comes after some thirty sleeps; otherwise a worker would spin from window to
+        // window.
         for _ in 0..3 {
             let waits = (0..).take_while(|_| backoff.wait()).count();
             assert!(waits >= 30, "sleeping: {sleeping}, {waits} waits");

@@ -1,19 +1,19 @@
-//! Groups of nodes that are run together, and the lookaheads between the others.
+//! Groups of nodes that run together, and the lookaheads between groups.
 
 use belljar_base::{HostId, SimDuration, SimTime};
 
-/// Nodes that one worker runs together because they are so close to each other.
+/// Group of close nodes, run together by one worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its nodes.
+    /// Nodes of the group.
     pub members: Vec<HostId>,
-    /// No message between two of them takes less than this.
+    /// Lower bound on the latency of messages within the group.
     pub inner: SimDuration,
-    /// No message from one of them to another group, or the other way round, takes less than this.
+    /// Lower bound on the latency of messages between the group and others, in both directions.
     pub lookahead: SimDuration,
 }
 
-/// All nodes in groups.
+/// Partition of all nodes into groups.
 #[derive(Clone, Debug)]
 pub struct Plan {
     groups: Vec<Group>,
@@ -22,26 +22,26 @@ pub struct Plan {
     group_classes: Vec<u8>,
 }
 
-/// Where the messages for a node go.
+/// Destination of messages for a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// Its group.
+    /// Group of the node.
     pub unit: u32,
-    /// The class of its group's lookahead.
+    /// Lookahead class of the group.
     pub class: u8,
 }
 
-/// Lookaheads are told apart by at most this many values; what lies between two counts as the lower.
+/// Maximum number of lookahead classes; a value between two of them counts as the lower.
 const CLASSES: usize = 8;
 
 impl Plan {
-    /// `count` nodes, each of them on its own, between which no message takes less than `lookahead`.
+    /// Plan of `count` nodes in groups of one, with at least `lookahead` latency between them.
     pub fn uniform(count: usize, lookahead: SimDuration) -> Plan {
         let alone = |n| Group { members: vec![HostId(n)], inner: lookahead, lookahead };
         Plan::new((0..count as u32).map(alone).collect())
     }
 
-    /// These groups. Each node from 0 on is in one of them, and no time in them is zero.
+    /// Plan of these groups. Each node from 0 on is in exactly one of them, and all latencies are positive.
     pub fn new(groups: Vec<Group>) -> Plan {
         let count = groups.iter().map(|group| group.members.len()).sum();
         let classes = classes(groups.iter().map(|group| group.lookahead));
@@ -62,7 +62,7 @@ impl Plan {
         Plan { groups, places, classes, group_classes }
     }
 
-    /// The groups.
+    /// Groups of the plan.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
@@ -70,27 +70,27 @@ impl Plan {
     pub fn node_count(&self) -> usize {
         self.places.len()
     }
-    /// The number of a node's group.
+    /// Index of a node's group.
     pub fn group_of(&self, node: HostId) -> usize {
         self.place(node).unit as usize
     }
     pub(crate) fn place(&self, node: HostId) -> Place {
         self.places[node.index()]
     }
-    /// The lookaheads that are told apart, ascending.
+    /// Lookaheads of the classes, ascending.
     pub(crate) fn classes(&self) -> &[SimDuration] {
         &self.classes
     }
     pub(crate) fn class_of(&self, unit: u32) -> usize {
         usize::from(self.group_classes[unit as usize])
     }
-    /// The earliest time at which something that a unit does at `at` can reach another one.
+    /// Earliest time at which an event of a unit at `at` can affect another unit.
     pub(crate) fn lbts(&self, unit: u32, at: SimTime) -> SimTime {
         at + self.classes[self.class_of(unit)]
     }
 }
 
-/// At most [`CLASSES`] of the values, the least among them.
+/// Selects at most [`CLASSES`] of the values, including the minimum.
 fn classes(values: impl Iterator<Item = SimDuration>) -> Vec<SimDuration> {
     let mut all: Vec<SimDuration> = values.collect();
     all.sort_unstable();
@@ -98,7 +98,7 @@ fn classes(values: impl Iterator<Item = SimDuration>) -> Vec<SimDuration> {
     if all.len() <= CLASSES {
         return all;
     }
-    // The least value of each of as many spans of equal ratio.
+    // Minimum of the values in each of `CLASSES` spans with the same ratio.
     let (least, greatest) = (all[0].as_picos() as f64, all[all.len() - 1].as_picos() as f64);
     let ratio = (greatest / least).powf(1.0 / CLASSES as f64);
     let mut chosen = vec![all[0]];

@@ -1,56 +1,56 @@
-//! Where the time of a run goes, window by window, and what more workers would make of it.
+//! Profile of a run by windows, and estimates for other numbers of workers.
 
 use crate::partition::{Apart, lock};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-/// The numbers of workers that [`Profile::estimates`] is for.
+/// Numbers of workers for [`Profile::estimates`].
 const WORKERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// Costs of the windows of a run. Times are CPU time in nanoseconds.
+/// Costs of a run's windows. Times are CPU time in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// Windows.
+    /// Number of windows.
     pub windows: u64,
-    /// Number of times that a unit was run.
+    /// Number of runs of units.
     pub runs: u64,
-    /// Messages handed over.
+    /// Number of messages delivered.
     pub messages: u64,
-    /// Time in which units ran.
+    /// Time spent running units.
     pub run_ns: u64,
-    /// Time in which messages were handed over and due units were found.
+    /// Time spent delivering messages and determining due units.
     pub prepare_ns: u64,
-    /// The critical path: the sum over all windows of the unit that took longest.
+    /// Critical path: the sum over all windows of the longest run of a unit.
     pub longest_ns: u64,
-    /// The sum over all windows of the time that so many workers need at least.
+    /// Lower bounds by number of workers, summed over all windows.
     bounds_ns: [u64; WORKERS.len()],
 }
 
-/// Estimate of a run by a number of workers.
+/// Estimated duration of a run with a number of workers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Number of workers.
     pub workers: usize,
-    /// No schedule is faster: in each window the longest unit, or an even share of all work.
+    /// Lower bound of any schedule: in each window the longest unit, or an even share of all work.
     pub at_least_ns: u64,
-    /// The greedy schedule that the engine uses is never slower.
+    /// Upper bound of the greedy schedule that the engine uses.
     pub at_most_ns: u64,
 }
 
 impl Profile {
-    /// Estimates for different numbers of workers, without what it costs to meet: see
+    /// Estimates by number of workers, without the cost of synchronization, which depends on
     /// [`Profile::windows`].
     pub fn estimates(&self) -> impl Iterator<Item = Estimate> + '_ {
         let total = self.run_ns + self.prepare_ns;
         WORKERS.iter().zip(self.bounds_ns).map(move |(&workers, at_least_ns)| {
-            // Graham: an even share of everything, and the rest of the longest unit after it.
+            // Graham's bound: an even share of everything, followed by the rest of the longest unit.
             let rest = self.longest_ns - self.longest_ns / workers as u64;
             Estimate { workers, at_least_ns, at_most_ns: total / workers as u64 + rest }
         })
     }
 }
 
-/// Collects a [`Profile`].
+/// Recorder of a [`Profile`].
 #[derive(Default)]
 pub struct Recorder {
     run_ns: Apart<AtomicU64>,
@@ -62,18 +62,18 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A unit has run.
+    /// Records the run of a unit.
     pub fn ran(&self, ns: u64) {
         self.run_ns.0.fetch_add(ns, Relaxed);
         self.runs.fetch_add(1, Relaxed);
         self.longest_ns.fetch_max(ns, Relaxed);
     }
-    /// A partition was prepared.
+    /// Records the preparation of a partition.
     pub fn prepared(&self, ns: u64, messages: usize) {
         self.prepare_ns.fetch_add(ns, Relaxed);
         self.messages.fetch_add(messages as u64, Relaxed);
     }
-    /// All of a window has been reported.
+    /// Ends the record of a window.
     pub fn window_closed(&self) {
         let run = self.run_ns.0.swap(0, Relaxed);
         let prepare = self.prepare_ns.swap(0, Relaxed);

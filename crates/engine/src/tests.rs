@@ -1,15 +1,15 @@
-//! The engine over toy nodes that pass numbered messages on.
+//! Tests of the engine with toy nodes that forward numbered messages.
 
 use super::*;
 use belljar_base::{EventClass, LineGroup, Map, Seed, Stream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Between nodes of a cluster, and between clusters.
+/// Latency within a cluster, and between clusters.
 pub const NEAR: SimDuration = SimDuration::from_micros(10);
 const FAR: SimDuration = SimDuration::from_micros(300);
 const CLUSTER: u32 = 4;
 
-/// Sends each message that it gets on to a random node after a random time.
+/// Node that forwards each message to a random node after a random time.
 pub struct Toy {
     pub id: HostId,
     count: u32,
@@ -17,10 +17,10 @@ pub struct Toy {
     sequence: u64,
     stream: Stream,
     pub seen: Vec<(EventKey, u64)>,
-    /// Rests for good from here on.
+    /// Time from which the node is finished.
     pub rest: Option<SimTime>,
     now: SimTime,
-    /// How much it had seen whenever it was asked to attend.
+    /// Number of messages seen at each call of `attend`.
     attended: Vec<usize>,
 }
 
@@ -84,7 +84,7 @@ pub fn toys(count: u32, hops: u64) -> Vec<Toy> {
     toys
 }
 
-/// Each cluster is a group.
+/// Plan in which each cluster is a group.
 pub fn clusters(count: u32) -> Plan {
     let members = |first: u32| (first..count.min(first + CLUSTER)).map(HostId).collect();
     let group = |first| Group { members: members(first), inner: NEAR, lookahead: FAR };
@@ -162,7 +162,7 @@ fn workers_stealing_groups_and_windows_make_no_difference() {
         for (workers, stealing, spinning) in ways {
             let options = Options { spinning, ..options(workers, stealing) };
             assert_eq!(trace(plan.clone(), &options), expected, "{options:?}");
-            // Each run takes half a millisecond: others are woken for any that is due.
+            // Each run takes half a millisecond, so other workers are woken for every due unit.
             let time = AtomicU64::new(0);
             let clock = || time.fetch_add(500_000, Relaxed);
             let options = Options { clock: Some(&clock), ..options };
@@ -220,7 +220,7 @@ fn stops_at_the_stop_time_and_when_told() {
     assert_eq!((ending, windows.into_inner()), (Ending::Stopped, 4));
 }
 
-/// Nothing of what lies beyond the end happens, though some nodes could run far ahead of it.
+/// No event after the end is executed, although some nodes could run far ahead of it.
 #[test]
 fn all_finished_ends_at_the_same_time_however_it_is_run() {
     let end = SimTime::from_nanos(700_000);

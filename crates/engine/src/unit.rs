@@ -1,19 +1,19 @@
-//! Unit: what one worker runs at a time, a node or a few that are close to each other.
+//! Unit: the node or group of close nodes that one worker runs at a time.
 
 use crate::{Node, Outgoing};
 use belljar_base::{Footprint, HostId, SimDuration, SimTime};
 
-/// The nodes of a group. Inside it works as the whole does: in windows as long as the members cannot
-/// disturb each other.
+/// Nodes of a group. Within it, the members run in windows up to the time at which they can affect each
+/// other.
 pub struct Unit<N: Node> {
-    /// Sorted.
+    /// Ids of the members, sorted.
     ids: Vec<HostId>,
     nodes: Vec<N>,
-    /// Each member's next event; kept only where there is more than one.
+    /// Next event of each member; empty for a single member.
     next: Vec<SimTime>,
     inner: SimDuration,
     between: Vec<Outgoing<N::Message>>,
-    /// Messages that a node that is alone will be given when it runs next: until then its memory is left alone.
+    /// Undelivered messages of a single node; its memory is not touched before it runs.
     mail: Vec<Outgoing<N::Message>>,
     finished: bool,
 }
@@ -31,7 +31,7 @@ impl<N: Node> Unit<N> {
         self.ids.into_iter().zip(self.nodes)
     }
 
-    /// Takes a message for the member `to`.
+    /// Delivers a message to the member `to`.
     pub fn deliver(&mut self, message: Outgoing<N::Message>) {
         if self.next.is_empty() {
             return self.mail.push(message);
@@ -41,15 +41,15 @@ impl<N: Node> Unit<N> {
         self.next[at] = message.key.time.min(self.next[at]);
     }
 
-    /// Hands its mail to a node that is alone.
+    /// Delivers the queued messages of a single node.
     fn hand_over(&mut self) {
         for message in self.mail.drain(..) {
             self.nodes[0].deliver(message.key, message.message);
         }
     }
 
-    /// Does everything before `limit`; what members send to others goes to `out`. Its next event is before the limit
-    /// still if a member waits for a clock outside, see [`Node::run_until`].
+    /// Executes all events before `limit` and appends messages to nodes outside to `out`. Afterwards, the
+    /// next event is still before the limit if a member waits for an external clock, see [`Node::run_until`].
     pub fn run_until(&mut self, limit: SimTime, out: &mut Vec<Outgoing<N::Message>>) {
         self.hand_over();
         if let [node] = &mut self.nodes[..] {
@@ -80,13 +80,13 @@ impl<N: Node> Unit<N> {
         self.between = between;
     }
 
-    /// Lets every member look after what somebody outside wants of it.
+    /// Lets every member serve requests from outside the simulation.
     pub fn attend(&mut self) {
         self.hand_over();
         self.nodes.iter_mut().for_each(Node::attend);
     }
 
-    /// Tells which memory is read when it runs next: that of its first member, if there are several.
+    /// Reports the memory that the next run reads; of several members, only that of the first.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.start(self.mail.as_ptr(), 2);
         footprint.start(self.next.as_ptr(), 1);
@@ -96,7 +96,7 @@ impl<N: Node> Unit<N> {
         }
     }
 
-    /// The earliest event of a member, or the end of time.
+    /// Earliest event of the members, or the end of time.
     pub fn next_event(&self) -> SimTime {
         match &self.nodes[..] {
             [node] => next_event(node),
@@ -104,13 +104,13 @@ impl<N: Node> Unit<N> {
         }
     }
 
-    /// The member with the earliest event.
+    /// Member with the earliest event.
     pub fn first(&self) -> Option<HostId> {
         let next = self.ids.iter().zip(&self.next);
         next.min_by_key(|(_, next)| **next).map(|(id, _)| *id).or(self.ids.first().copied())
     }
 
-    /// When the last of its members finished; told once.
+    /// Time at which the last member finished; returned once.
     pub fn just_finished(&mut self) -> Option<SimTime> {
         if self.finished {
             return None;
@@ -128,7 +128,8 @@ impl<N: Node> Unit<N> {
     }
 }
 
-/// A message that arrives within the window that it was sent in is a bug of its sender or of the plan.
+/// Asserts that a message arrives after the window in which it was sent; otherwise its sender or the plan has
+/// a bug.
 pub fn assert_ahead<M>(message: &Outgoing<M>, end: SimTime) {
     let at = message.key.time;
     assert!(at >= end, "a message arrives at {at} within the window that ends at {end}");

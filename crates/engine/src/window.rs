@@ -1,9 +1,9 @@
-//! Windows: how one opens and closes.
+//! Windows: opening and closing.
 //!
-//! A window is closed by whoever does the last of its work, not by an exchange of all workers: one that
-//! sleeps, or is not given a core, keeps nobody waiting that has taken over its work. The work of a
-//! window is counted in `outstanding`: its partitions, until their due units are found, and these,
-//! until they have run and what they sent is posted.
+//! A window is closed by the worker that completes the last of its work rather than by a barrier of all
+//! workers, so a worker that sleeps or is not scheduled delays no other once its work has been taken over.
+//! `outstanding` counts the work of a window: its partitions, until their due units are determined, and these
+//! units, until they have run and their messages are posted.
 
 use crate::cells::{Cell, CellStatus};
 use crate::cost::Cost;
@@ -19,15 +19,15 @@ use std::any::Any;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 
-/// Work from which on others are told of it, and for which one more sleeper is woken, in units and
-/// messages. To wake one takes some 50 us until it works.
+/// Amount of work, in units and messages, from which other workers are notified, and for each multiple of
+/// which one more is woken. A wake-up takes about 50 us.
 const WORTH_TELLING: usize = 8;
 const WORTH_WAKING: usize = 64;
-/// The same of units that are due, in nanoseconds that they will take.
+/// The same thresholds for due units, as their estimated duration in nanoseconds.
 const DUE_WORTH_TELLING: u64 = 8_000;
 const DUE_WORTH_WAKING: u64 = 64_000;
 
-/// A point in time that several workers bring down.
+/// Minimum of times, updated by several workers.
 pub struct Earliest(AtomicU64);
 
 impl Earliest {
@@ -44,29 +44,30 @@ impl Earliest {
     }
 }
 
-/// End of a run.
+/// Result of a run.
 pub struct Done {
     pub ending: Ending,
     pub committed: SimTime,
     pub profile: Option<Profile>,
 }
 
-/// State that the workers of a run share.
+/// State shared by the workers of a run.
 pub struct Shared<'a, N: Node> {
     pub units: &'a [Mutex<Unit<N>>],
     pub plan: &'a Plan,
     pub partitions: Vec<Partition<N::Message>>,
     pub options: Options<'a>,
     pub idle: Idle,
-    /// For the next window: the earliest event, and the lower bound on the timestamps of future messages (LBTS).
+    /// For the next window: the earliest event, and the lower bound on the timestamps of future messages
+    /// (LBTS).
     pub first: Apart<Earliest>,
     pub lbts: Apart<Earliest>,
-    /// The window's limits by class of lookahead.
+    /// Limits of the window by lookahead class.
     limits: Apart<Vec<AtomicU64>>,
     outstanding: Apart<AtomicUsize>,
     /// Units run and messages sent in this window.
     work: Apart<AtomicUsize>,
-    /// Of running a unit.
+    /// Cost of running a unit.
     pub cost: Apart<Cost>,
     unfinished: AtomicUsize,
     last_finish: AtomicU64,
@@ -76,7 +77,7 @@ pub struct Shared<'a, N: Node> {
     pub recorder: Option<Recorder>,
     pub footprints: Option<Footprints>,
     cell: Option<Cell<'a, N::Message>>,
-    /// Up to where the observer was asked last.
+    /// Time up to which the observer was last asked.
     observed: AtomicU64,
     stop: SimTime,
     observe: &'a (dyn Fn(SimTime) -> Verdict + Sync),
@@ -125,41 +126,42 @@ impl<'a, N: Node> Shared<'a, N> {
         }
     }
 
-    /// The partition of a unit: neighbours in name are often alike, so they are dealt out.
+    /// Partition of a unit. Units with successive numbers are often similar, so they are distributed
+    /// round-robin.
     pub fn partition_of(&self, unit: u32) -> usize {
         unit as usize % self.partitions.len()
     }
 
-    /// The cell of a unit, if it is another one than this.
+    /// Cell of a unit, if it is not this one.
     pub fn other_cell(&self, unit: u32) -> Option<u32> {
         let cell = self.cell.as_ref()?;
         Some(cell.of_group[unit as usize]).filter(|of| *of != cell.me)
     }
 
-    /// Limit of the units of a class in this window.
+    /// Limit of a class's units in this window.
     pub fn limit(&self, class: usize) -> SimTime {
         SimTime::from_picos(self.limits.0[class].load(Relaxed))
     }
 
-    /// Takes note that a unit has come to its end.
+    /// Records that a unit has finished.
     pub fn finished(&self, at: SimTime) {
         self.last_finish.fetch_max(at.as_picos(), Relaxed);
         self.unfinished.fetch_sub(1, Relaxed);
     }
 
-    /// More work in this window.
+    /// Adds work to this window.
     pub fn add_work(&self, units: usize) {
         self.outstanding.0.fetch_add(units, Relaxed);
     }
 
-    /// A worker has done and posted so much work, which caused `sent` messages. True if it was the
+    /// Records work that a worker has completed and posted, which sent `sent` messages. True if it was the
     /// last: the window is closed, and the caller opens the next.
     pub fn work_done(&self, parts: usize, sent: usize) -> bool {
         self.work.0.fetch_add(parts + sent, Relaxed);
         self.outstanding.0.fetch_sub(parts, AcqRel) == parts
     }
 
-    /// State of the window that has closed, as far as it is known here.
+    /// State of the closed window in this cell.
     fn status(&self) -> CellStatus {
         CellStatus {
             first: self.first.0.take(),
@@ -170,29 +172,30 @@ impl<'a, N: Node> Shared<'a, N> {
         }
     }
 
-    /// Asks the observer, and lets nodes look after what somebody outside wants. Gives the time at which the next window
-    /// ends at the latest, or `None` if the run is to stop.
+    /// Asks the observer, and lets nodes serve requests from outside. Returns the latest end of the next
+    /// window, or `None` to stop the run.
     fn ask_observer(&self, committed: SimTime) -> Option<SimTime> {
         loop {
             match (self.observe)(committed) {
                 Verdict::Continue => return Some(SimTime::MAX),
-                // Else the window would be empty, and so would be all after it.
+                // Otherwise this and all further windows would be empty.
                 Verdict::Until(at) => return Some(at.max(committed + SimDuration::from_picos(1))),
-                // All work of the last window is done: no unit is locked.
+                // All work of the last window is complete: no unit is locked.
                 Verdict::Attend => self.units.iter().for_each(|unit| lock(unit).attend()),
                 Verdict::Stop => return None,
             }
         }
     }
 
-    /// Hands messages to the cells that are to get them.
+    /// Sends messages to other cells.
     pub fn send_away(&self, away: &mut Vec<(u32, Outgoing<N::Message>)>) {
         if let Some(cell) = &self.cell {
             cell.exchange.send(away);
         }
     }
 
-    /// Meets the other cells, and posts what they have sent as worker `me`. `None` if they have gone.
+    /// Synchronizes with the other cells and posts their messages as worker `me`. `None` if a peer has
+    /// exited.
     fn synchronize(&self, me: usize, cell: &Cell<'_, N::Message>, mine: CellStatus) -> Option<CellStatus> {
         let observed = SimTime::from_picos(self.observed.load(Relaxed));
         let mine = CellStatus { stop: self.ask_observer(observed).is_none(), ..mine };
@@ -209,7 +212,7 @@ impl<'a, N: Node> Shared<'a, N> {
         Some(all)
     }
 
-    /// Opens the next window, or ends the run. Only between windows, by worker `me`.
+    /// Opens the next window, or ends the run. Called only between windows, by worker `me`.
     pub fn open(&self, me: usize) {
         let mut all = self.status();
         if let Some(cell) = &self.cell {
@@ -246,7 +249,7 @@ impl<'a, N: Node> Shared<'a, N> {
         self.tell(expected);
     }
 
-    /// Tells others of units that are due, if it is worth it for those that the caller leaves to them.
+    /// Notifies other workers of due units, if those that the caller leaves to them are worth it.
     pub fn tell_of_due(&self, due: usize, messages: usize) {
         let cost = self.cost.0.of(due.saturating_sub(1));
         if self.options.workers == 1 || !self.options.stealing || cost < DUE_WORTH_TELLING {
@@ -255,7 +258,7 @@ impl<'a, N: Node> Shared<'a, N> {
         self.idle.announce((cost / DUE_WORTH_WAKING) as usize);
     }
 
-    /// Tells others of work if it is worth it.
+    /// Notifies other workers of work, if it is worth it.
     fn tell(&self, work: usize) {
         if self.options.workers == 1 {
             return;

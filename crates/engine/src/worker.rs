@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::*;
 use std::thread;
 
-/// Runs windows until the run is over, on the calling thread and as many more as there are workers.
+/// Runs windows until the end of the run, on the calling thread and the threads of the other workers.
 pub fn run_all<N: Node>(shared: Shared<'_, N>) -> Done {
     let worker = |me: usize| {
         let run = || Worker::new(&shared, me).run();
@@ -42,20 +42,20 @@ struct Worker<'s, 'a, N: Node> {
     shared: &'s Shared<'a, N>,
     me: usize,
     patience: Patience,
-    /// Messages to be posted, by partition.
+    /// Mail to be posted, by partition.
     outbox: Vec<Mail<N::Message>>,
-    /// Messages that a unit has sent to other cells.
+    /// Messages to other cells.
     away: Vec<(u32, Outgoing<N::Message>)>,
     sent: Vec<Outgoing<N::Message>>,
-    /// Not posted yet: parts of the window done, messages they sent, and what the next window
-    /// depends on of them.
+    /// Results not yet posted: completed parts of the window, the number of messages sent, and their
+    /// contribution to the next window.
     parts: usize,
     messages: usize,
     first: SimTime,
     lbts: SimTime,
-    /// Number of units that it has run.
+    /// Number of units run.
     runs: u32,
-    /// For units that wait for another simulator.
+    /// Back-off for units that wait for another simulator.
     pending: pending::PendingBackoff,
 }
 
@@ -109,7 +109,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         }
     }
 
-    /// Finds out when each unit is first due, and opens the first window.
+    /// Determines when each unit is first due, and opens the first window.
     fn look_at_all(&mut self) {
         for unit in 0..self.shared.units.len() as u32 {
             if self.shared.other_cell(unit).is_some() {
@@ -124,7 +124,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         self.shared.open(self.me);
     }
 
-    /// Does some of the window's work; false if none is left that is not somebody's already.
+    /// Does some of the window's work; false if no unclaimed work is left.
     fn work(&mut self) -> bool {
         let count = self.shared.partitions.len();
         let reach = if self.shared.options.stealing { count } else { 1 };
@@ -170,7 +170,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         }
     }
 
-    /// Has the memory of those units fetched that are run next.
+    /// Prefetches the memory of the units that run next.
     fn fetch_ahead(&self, partition: &Partition<N::Message>) {
         let Some(footprints) = &self.shared.footprints else { return };
         if let Some(unit) = partition.upcoming(1) {
@@ -197,8 +197,8 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         (self.me..self.me + reach).find_map(|p| self.shared.partitions[p % count].waiting.take())
     }
 
-    /// Runs a pending unit again. If nothing has moved for long, or all has moved slowly, the window is closed without it, so that the
-    /// observer is asked and other cells are met.
+    /// Runs a pending unit again. After a long time without progress, or of slow progress, the window is
+    /// closed without it, so that the observer is asked and the cells synchronize.
     fn run_again(&mut self, (unit, before): Waiting) {
         let Err(next) = self.run_once(unit) else { return self.pending.renew() };
         let moves = next > before;
@@ -213,7 +213,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         }
     }
 
-    /// Leaves a pending unit for whoever has time; how many there are now.
+    /// Queues a pending unit for any worker; returns the new number of pending units.
     fn leave(&self, waiting: Waiting) -> usize {
         self.shared.partitions[self.shared.partition_of(waiting.0)].waiting.leave(waiting)
     }
@@ -233,13 +233,13 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         }
     }
 
-    /// A unit has been run in this window.
+    /// Records that a unit is complete in this window.
     fn done_with(&mut self, unit: u32, next: SimTime, finished: Option<SimTime>) {
         self.parts += 1;
         self.looked_at(unit, next, finished);
     }
 
-    /// Runs a unit. Done with it in this window, or its next event if it is pending.
+    /// Runs a unit. `Ok` if it has completed the window, `Err` with its next event if it is pending.
     fn run_once(&mut self, unit: u32) -> Result<(), SimTime> {
         let shared = self.shared;
         self.runs = self.runs.wrapping_add(1);
@@ -292,7 +292,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
         }
     }
 
-    /// Hands over what this worker has done; true if that closes the window.
+    /// Posts the completed work; true if that closes the window.
     fn post(&mut self) -> bool {
         for (partition, mail) in self.shared.partitions.iter().zip(&mut self.outbox) {
             partition.post(self.me, mail);
@@ -308,7 +308,7 @@ impl<'s, 'a, N: Node> Worker<'s, 'a, N> {
             board.doing(Activity::of_all(phase));
         }
     }
-    /// The clock of a run that is profiled.
+    /// Clock reading at the start or end of a profiled run.
     fn meter(&self) -> Option<u64> {
         self.shared.recorder.as_ref().and(self.shared.options.clock).map(|clock| clock())
     }

@@ -1,5 +1,5 @@
-//! Simulations that exchange messages over channels: toy hosts that pass numbered messages on, some of them to the hosts of
-//! another engine, by way of gates.
+//! Simulations connected by channels: toy hosts that forward numbered messages, some of them to the hosts of
+//! another engine through gates.
 
 use belljar_base::{EventClass, EventKey, HostId, Map, Seed, SimDuration, SimTime, Stream};
 use belljar_cosim::{Channel, Error, Frame, Net, Parameters, Role, Setup, SyncMode, establish};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Between hosts, between a host and its gate, and over the channel.
+/// Latency between hosts, between a host and its gate, and over the channel.
 const NEAR: SimDuration = SimDuration::from_micros(10);
 const TO_GATE: SimDuration = SimDuration::from_micros(1);
 const CHANNEL: SimDuration = SimDuration::from_nanos(500);
@@ -17,7 +17,7 @@ const CHANNEL: SimDuration = SimDuration::from_nanos(500);
 const HOSTS: u32 = 4;
 const STOP: SimTime = SimTime::from_nanos(3_000_000);
 
-/// To one of all hosts, with how often it is to be passed on.
+/// Message to a host of either side, with the number of further hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Message {
     to: u8,
@@ -25,7 +25,7 @@ struct Message {
 }
 
 struct Host {
-    /// Among the hosts of both sides.
+    /// Number among the hosts of both sides.
     number: u32,
     stream: Stream,
     seen: Vec<(SimTime, u64)>,
@@ -43,7 +43,7 @@ enum Kind {
 
 struct Toy {
     id: HostId,
-    /// The first of the hosts that are in this engine; as many as there are nodes, less the gate.
+    /// First host of this engine, and the number of its hosts; the node count without the gate.
     first: u32,
     count: u32,
     inbox: Map<EventKey, Message>,
@@ -53,7 +53,7 @@ struct Toy {
 }
 
 impl Toy {
-    /// Sends a message on its way: to a host here, or to the gate.
+    /// Sends a message to a host of this engine, or to the gate.
     fn send(
         &mut self,
         at: SimTime,
@@ -153,7 +153,7 @@ fn toy(id: u32, first: u32, count: u32, kind: Kind) -> Toy {
     Toy { id: HostId(id), first, count, inbox: Map::new(), sequence: 0, kind, runs: Arc::default() }
 }
 
-/// Hosts `first` to `first + count`, each with a message to pass on.
+/// Hosts `first` to `first + count`, each with a message to forward.
 fn hosts(first: u32, count: u32, hops: u64) -> Vec<Toy> {
     let host = |n: u32| {
         let stream = Seed(5).stream(&["toy", &n.to_string()]);
@@ -185,7 +185,7 @@ fn channel(role: Role, socket: &Path) -> Channel<Net> {
     establish::<Net, Error>(vec![setup], Duration::from_secs(120), || Ok(())).unwrap().remove(0)
 }
 
-/// One side: its hosts, then its gate.
+/// Nodes of a side: its hosts, then its gate.
 fn side(side: u32, hops: u64, channel: Channel<Net>) -> Vec<Toy> {
     let mut nodes = hosts(side * HOSTS, HOSTS, hops);
     let gate = Gate { channel, failure: None };
@@ -197,7 +197,7 @@ fn alone(n: u32, lookahead: SimDuration) -> Group {
     Group { members: vec![HostId(n)], inner: lookahead, lookahead }
 }
 
-/// All nodes of a side apart, or in one group.
+/// Plan of a side, with its nodes separate or in one group.
 fn plan(grouped: bool) -> Plan {
     if grouped {
         let members = (0..=HOSTS).map(HostId).collect();
@@ -224,14 +224,14 @@ fn options(workers: usize) -> Options<'static> {
     Options { workers, stealing: true, ..Options::default() }
 }
 
-/// All hosts in one engine, without a channel.
+/// Trace with all hosts in one engine, without a channel.
 fn uncut() -> Trace {
     let mut engine = Engine::new(hosts(0, 2 * HOSTS, 120), Plan::uniform(2 * HOSTS as usize, TO_GATE));
     assert_eq!(engine.run(STOP, &options(1), |_| Verdict::Continue), Ending::StopTime);
     traces(engine.into_nodes())
 }
 
-/// Both sides, each in an engine and a thread of its own.
+/// Trace of both sides, each with its engine and thread.
 fn cut(grouped: bool, workers: usize, stealing: bool) -> Trace {
     let socket = socket();
     let run = |number: u32| {
@@ -262,7 +262,7 @@ fn a_simulation_cut_by_a_channel_is_the_same_to_the_picosecond() {
     }
 }
 
-/// A host that is a second away runs once in a window, however many rounds the channel takes.
+/// A host with a lookahead of one second runs once in a window, however many rounds the channel takes.
 #[test]
 fn hosts_far_from_a_channel_are_not_run_more_often() {
     let socket = socket();
