@@ -1,11 +1,12 @@
-//! BonnMotion's native movement files: a line for each node, of waypoints `time x y`, or `time x y z`.
+//! BonnMotion's native movement files: one line per node, with waypoints `time x y` or `time x y z`.
 
 use crate::ns2::number;
 use crate::track::{Point, Track, TrackError, Waypoint, seconds};
 
 const HELP: &str = "a line has the waypoints of a node: 0.0 10.0 20.0 30.0 50.0 60.0 is (10, 20) at 0 s and (50, 60) at 30 s";
 
-/// Reads tracks, in the order of the nodes. Places have three coordinates if `three_dimensions` (BonnMotion's `-J 3D`).
+/// Parses tracks in node order. Positions have three coordinates if `three_dimensions` (BonnMotion's `-J
+/// 3D`).
 pub fn parse(text: &str, three_dimensions: bool) -> Result<Vec<Track>, TrackError> {
     let mut tracks = Vec::new();
     let size = if three_dimensions { 4 } else { 3 };

@@ -1,76 +1,77 @@
-//! A station at the channel: its queue, its backoff, and what it hears.
+//! Medium access of a station: transmit queue, backoff and carrier sense.
 //!
-//! A station that has a frame waits until the medium has been idle for DIFS, and then counts down the slots that it has drawn
-//! while the medium stays so. Nothing is done for each slot: the time at which the last one ends is the station's *access*
-//! time, which is taken back when the medium becomes busy before, with the slots that are over.
+//! A station with a frame waits until the medium has been idle for DIFS, then counts down its backoff slots
+//! while the medium remains idle. No event occurs per slot: the end of the last slot is the *access time* of
+//! the station. If the medium becomes busy before, the access time is cancelled and the elapsed slots are
+//! subtracted.
 
 use crate::Settings;
 use belljar_base::{SimDuration, SimTime, Stream};
 use belljar_net::Packet;
 use std::collections::VecDeque;
 
-/// Counts of a station.
+/// Counters of a station.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StationCounters {
-    /// Frames to all that it has sent.
+    /// Broadcast and multicast frames sent.
     pub broadcasts: u64,
-    /// Frames to one station that it has sent, each counted once.
+    /// Unicast frames sent, without retransmissions.
     pub unicasts: u64,
-    /// The bytes of their Ethernet frames.
+    /// Bytes of the Ethernet frames sent, without retransmissions.
     pub bytes: u64,
-    /// Times that a frame was sent again because no acknowledgement came.
+    /// Retransmissions after a missing acknowledgement.
     pub retries: u64,
-    /// Frames that were acknowledged.
+    /// Frames acknowledged.
     pub acknowledged: u64,
-    /// Frames given up after all retries.
+    /// Frames dropped after all retransmissions.
     pub given_up: u64,
-    /// Frames lost because its queue was full.
+    /// Frames dropped because the queue was full.
     pub queue_full: u64,
-    /// Frames for it that it has received.
+    /// Frames received, addressed to the station.
     pub received: u64,
-    /// Frames for it that it had received before: the acknowledgement was lost.
+    /// Duplicate frames received, addressed to the station, after a lost acknowledgement.
     pub duplicates: u64,
-    /// Frames for it, in reach, that were lost because another one overlapped them.
+    /// Frames in reach, addressed to the station, lost because another frame overlapped them.
     pub collided: u64,
-    /// Frames for it, in reach, that were lost because it was sending.
+    /// Frames in reach, addressed to the station, lost because the station was sending or down.
     pub deaf: u64,
-    /// Frames for it, in reach, that were lost by chance.
+    /// Frames in reach, addressed to the station, lost by random loss.
     pub lost: u64,
-    /// The time for which it was sending, acknowledgements included.
+    /// Time spent sending, including acknowledgements.
     pub airtime: SimDuration,
-    /// The time for which it was sending or heard others.
+    /// Time during which the station sensed the medium busy, including its own transmissions.
     pub busy: SimDuration,
 }
 
-/// The state of a station's frame.
+/// State of a station's current frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// There is none.
+    /// No frame.
     Idle,
-    /// It waits for the medium.
+    /// Waiting for access to the medium.
     Contending,
-    /// It is being sent.
+    /// On the air.
     Sending,
-    /// Its acknowledgement is due.
+    /// Waiting for the acknowledgement.
     Awaiting,
 }
 
-/// A frame that comes in at a station.
+/// Frame being received by a station.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     pub(crate) frame: u64,
     pub(crate) power: f64,
-    /// It is strong enough to be received.
+    /// True if the signal exceeds the reception threshold.
     pub(crate) in_reach: bool,
     pub(crate) spoilt: Option<Spoilt>,
 }
 
-/// The reason why a frame cannot be received.
+/// Reason why a frame cannot be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spoilt {
-    /// Another overlaps it.
+    /// Another frame overlaps.
     Collided,
-    /// The station sends, or is down.
+    /// The station is sending or down.
     Deaf,
 }
 
@@ -78,23 +79,23 @@ pub(crate) enum Spoilt {
 pub(crate) struct Station {
     queue: VecDeque<Packet>,
     pub(crate) state: State,
-    /// The frame, unless it is on the air.
+    /// Current frame, except while it is on the air.
     pub(crate) frame: Option<Packet>,
-    /// Times that the frame has been sent again.
+    /// Number of retransmissions of the frame.
     retries: u32,
-    /// The receiver has the frame already.
+    /// True if the receiver has received the frame.
     pub(crate) delivered: bool,
-    /// Changes with each attempt, so that what belongs to an earlier one is known.
+    /// Attempt number, incremented with each transmission; identifies stale timeouts and acknowledgements.
     pub(crate) attempt: u64,
-    /// Slots still to count.
+    /// Remaining backoff slots.
     slots: u32,
     window: u32,
-    /// Frames on the air that it hears, its own included.
+    /// Number of frames on the air that the station senses, including its own.
     heard: u32,
-    /// When the medium became idle, or will be if nothing comes between.
+    /// Time since which the medium has been idle, or the end of the reservation if that is later.
     idle_since: SimTime,
     busy_since: SimTime,
-    /// Other stations' exchange keeps the medium reserved until then.
+    /// End of the medium's reservation by an exchange of other stations (NAV).
     reserved: SimTime,
     pub(crate) access: Option<SimTime>,
     pub(crate) sending: bool,
@@ -145,7 +146,7 @@ impl Station {
             self.next_frame();
             self.count_slots(now, settings);
             let idle = self.heard == 0 && now >= self.idle_since + settings.difs();
-            // Who comes to an idle medium sends at once.
+            // A station that finds the medium idle sends without backoff.
             if self.slots == 0 && !idle {
                 self.draw();
             }
@@ -163,7 +164,7 @@ impl Station {
         self.slots = self.backoff.below(u64::from(self.window) + 1) as u32;
     }
 
-    /// Takes off the slots that have passed since the medium became idle.
+    /// Subtracts the slots elapsed since the medium became idle.
     fn count_slots(&mut self, now: SimTime, settings: &Settings) {
         let start = self.idle_since + settings.difs();
         if self.heard == 0 && now > start {
@@ -174,7 +175,7 @@ impl Station {
         }
     }
 
-    /// Sets the time at which it may send, if it has a frame and the medium is idle.
+    /// Sets the access time if the station has a frame and the medium is idle.
     fn contend(&mut self, now: SimTime, settings: &Settings) {
         self.access = (self.state == State::Contending && self.heard == 0).then(|| {
             let wait = settings.difs() + settings.slot.saturating_mul(self.slots.into());
@@ -182,7 +183,7 @@ impl Station {
         });
     }
 
-    /// Another frame is on the air that it hears, be it its own.
+    /// Start of a sensed frame, including own frames.
     pub(crate) fn hears(&mut self, now: SimTime, settings: &Settings) {
         if self.heard == 0 {
             self.count_slots(now, settings);
@@ -192,7 +193,7 @@ impl Station {
         self.access = None;
     }
 
-    /// One of the frames that it hears ends.
+    /// End of a sensed frame.
     pub(crate) fn hears_no_more(&mut self, now: SimTime, settings: &Settings) {
         self.heard -= 1;
         if self.heard == 0 {
@@ -202,17 +203,17 @@ impl Station {
         }
     }
 
-    /// Keeps quiet until then, for other stations' acknowledgement.
+    /// Reserves the medium until `until`, for an acknowledgement to another station.
     pub(crate) fn reserve(&mut self, until: SimTime) {
         self.reserved = self.reserved.max(until);
     }
 
-    /// True if its frame has not been on the air yet.
+    /// True if the frame has not been transmitted before.
     pub(crate) fn is_first_attempt(&self) -> bool {
         self.retries == 0
     }
 
-    /// Begins to send its frame, which it gives away until it has ended.
+    /// Starts transmission; the frame is owned by the medium until its end.
     pub(crate) fn begin(&mut self) -> Option<Packet> {
         self.state = State::Sending;
         self.attempt += 1;
@@ -220,7 +221,8 @@ impl Station {
         self.frame.take()
     }
 
-    /// No acknowledgement has come. Gives the frame back once it has been sent often enough.
+    /// Handles a missing acknowledgement: schedules a retransmission, or drops the frame and returns it after
+    /// the last one.
     pub(crate) fn fail(&mut self, now: SimTime, settings: &Settings) -> Option<Packet> {
         if self.retries >= settings.retries {
             self.counters.given_up += 1;
@@ -236,7 +238,7 @@ impl Station {
         None
     }
 
-    /// Is done with the frame: on to the next one.
+    /// Completes the current frame and starts with the next.
     pub(crate) fn finish(&mut self, now: SimTime, settings: &Settings) {
         self.attempt += 1;
         self.window = settings.window[0];
@@ -244,14 +246,15 @@ impl Station {
         self.back_off(now, settings);
     }
 
-    /// Counts new slots from now on, after whatever it has sent.
+    /// Starts a new backoff.
     fn back_off(&mut self, now: SimTime, settings: &Settings) {
         self.draw();
         self.idle_since = self.idle_since.max(now);
         self.contend(now, settings);
     }
 
-    /// Loses its frames, and receives nothing until it is up again. Gives the number of lost frames.
+    /// Sets the station down or up. A station that goes down drops its frames, whose number is returned, and
+    /// receives none.
     pub(crate) fn set_down(&mut self, down: bool) -> u64 {
         self.down = down;
         if !down {

@@ -1,10 +1,11 @@
-//! A shared radio channel as a state machine: frames, times and positions in; deliveries, failures and timers out.
+//! Shared radio channel as a state machine: the inputs are frames, times and positions; the outputs are
+//! deliveries, failures and timers.
 //!
-//! From the bottom up: [`Track`] says where a station is at a time; [`RandomWaypoint`], [`ns2`] and [`bonnmotion`] make
-//! tracks; [`Settings`] says how frames are sent and how far they are heard; [`Medium`] is the channel with the queue and the
-//! backoff of every station.
+//! Bottom-up: [`Track`] gives the position of a station over time; [`RandomWaypoint`], [`ns2`] and
+//! [`bonnmotion`] create tracks; [`Settings`] defines modulation timing and propagation; [`Medium`] is the
+//! channel with the queue and backoff of every station.
 //!
-//! Nothing here knows of hosts or files.
+//! The crate does not depend on hosts or files.
 #![forbid(unsafe_code)]
 
 pub mod bonnmotion;

@@ -1,17 +1,18 @@
-//! The channel: which frames are on the air, who hears them, and what becomes of them.
+//! Radio channel: frames on the air, their reception, and medium access.
 //!
 //! # Model
 //!
-//! A frame is on the air for [`Settings::airtime`]. Where its sender and all others are is looked at when it begins. A station
-//! that hears it, by the carrier sense threshold, holds its medium for busy. A station in reach, by the reception threshold, receives
-//! it unless the station sends during the frame, or another frame that it hears overlaps it and is not weaker by
-//! [`Settings::capture`]. Each overlapping frame counts by itself: there is no sum of noise and no bit error rate. Signals take no
-//! time, and a medium that becomes busy is noticed at once, so that only stations whose access times are equal, or that do not hear
-//! each other, collide.
+//! A frame is on the air for [`Settings::airtime`]. Positions are evaluated when the frame starts. A station
+//! that senses the frame, by the carrier sense threshold, considers the medium busy. A station in reach, by
+//! the reception threshold, receives the frame unless the station sends during the frame, or another sensed
+//! frame overlaps it and is not weaker by [`Settings::capture`]. Overlapping frames are compared in pairs:
+//! noise does not accumulate, and there is no bit error rate. Propagation delay is zero and carrier sense is
+//! immediate, so only stations with equal access times, or stations hidden from each other, collide.
 //!
-//! Access is the distributed coordination function of IEEE 802.11 without RTS and CTS: DIFS, backoff in slots, also after a success,
-//! acknowledgement after SIFS, binary exponential windows, retries. A station that receives a frame for somebody else, or a frame in
-//! reach that is spoilt, keeps quiet for the acknowledgement that may follow (NAV and EIFS).
+//! Medium access is the distributed coordination function of IEEE 802.11 without RTS/CTS: DIFS, slotted
+//! backoff also after a success, acknowledgement after SIFS, binary exponential contention windows,
+//! retransmissions. A station that receives a frame addressed to another station, or senses a corrupted frame
+//! in reach, defers for the acknowledgement that may follow (NAV and EIFS).
 
 use crate::contention::{Incoming, Spoilt, State, Station};
 use crate::vicinity::Vicinity;
@@ -21,33 +22,34 @@ use belljar_net::Packet;
 use belljar_wire::ethernet::{Address, Frame as EthernetFrame};
 use std::collections::VecDeque;
 
-/// A shared radio channel. See the [module](self).
+/// Shared radio channel. See the [module](self).
 ///
-/// After each of [`send`](Self::send), [`on_timeout`](Self::on_timeout) and [`set_carrier`](Self::set_carrier) take what has come of it by
-/// [`poll`](Self::poll); call [`on_timeout`](Self::on_timeout) at [`next_timeout`](Self::next_timeout).
+/// After each of [`send`](Self::send), [`on_timeout`](Self::on_timeout) and
+/// [`set_carrier`](Self::set_carrier), drain [`poll`](Self::poll). Call [`on_timeout`](Self::on_timeout) at
+/// [`next_timeout`](Self::next_timeout).
 #[derive(Debug)]
 pub struct Medium {
     settings: Settings,
     positions: Positions,
     vicinity: Vicinity,
     stations: Vec<Station>,
-    /// The stations behind which hardware addresses are.
+    /// Station of each hardware address.
     addresses: Map<Address, usize>,
-    /// The reach of reception and of carrier sense, squared.
+    /// Squares of the reception range and the carrier sense range.
     reach: [f64; 2],
     on_air: Map<u64, Frame>,
-    /// Number of the last frame, or other entry of the agenda.
+    /// Number of the latest frame or agenda entry.
     frames: u64,
-    /// What is due, by time, then by kind.
+    /// Scheduled events, by time, then by kind.
     agenda: Map<(SimTime, Due, u64), Pending>,
-    /// The stations that may send, by time.
+    /// Access times of stations.
     accesses: Set<(SimTime, usize)>,
-    /// By station, its entry there.
+    /// Scheduled access time of each station.
     planned: Vec<Option<SimTime>>,
     outputs: VecDeque<Output>,
 }
 
-/// The order of what is due at one time. What begins then does not know of each other.
+/// Order of simultaneous events. Transmissions that begin at the same time do not sense each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     End,
@@ -57,20 +59,20 @@ enum Due {
 
 #[derive(Debug)]
 enum Pending {
-    /// A frame ends.
+    /// End of a frame.
     End(u64),
-    /// An acknowledgement has not come.
+    /// Acknowledgement timeout.
     Timeout { station: usize, attempt: u64 },
-    /// An acknowledgement begins.
+    /// Start of an acknowledgement.
     Acknowledge { from: usize, to: usize, attempt: u64 },
 }
 
-/// A frame on the air.
+/// Frame on the air.
 #[derive(Debug)]
 struct Frame {
     from: usize,
     content: Content,
-    /// The stations that hear it.
+    /// Stations that sense the frame.
     audience: Vec<usize>,
 }
 
@@ -80,43 +82,43 @@ enum Content {
     Acknowledgement { to: usize, attempt: u64 },
 }
 
-/// Whom a frame is for.
+/// Addressee of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receiver {
     All,
     Station(usize),
-    /// A hardware address that no station has.
+    /// A hardware address without a station.
     Nobody,
 }
 
-/// An effect of the channel.
+/// Output of the channel.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output {
     /// A station has received a frame.
     Received {
-        /// The station.
+        /// Receiving station.
         station: usize,
-        /// The frame.
+        /// Received frame.
         packet: Packet,
     },
-    /// A station has given a frame up: nobody has acknowledged it.
+    /// A station has dropped a frame after the last retransmission without an acknowledgement.
     Failed {
-        /// The station.
+        /// Sending station.
         station: usize,
-        /// The frame.
+        /// Dropped frame.
         packet: Packet,
     },
 }
 
-/// A frame that begins.
+/// Frame about to be transmitted.
 enum Start {
     Data(usize),
     Acknowledgement { from: usize, to: usize, attempt: u64 },
 }
 
 impl Medium {
-    /// A channel with a station for each track. `stations` gives their names, after which their random draws are called, and
-    /// hardware addresses; others are learnt from what they send.
+    /// Creates a channel with one station per track. `stations` gives the names of the stations, which label
+    /// their random streams, and their hardware addresses; further addresses are learnt from sent frames.
     pub fn new(
         settings: Settings,
         tracks: Vec<Track>,
@@ -145,7 +147,7 @@ impl Medium {
         }
     }
 
-    /// A station is to send a frame. False if it is lost, because the station has no carrier.
+    /// Queues a frame at a station. Returns false if the frame is dropped because the station has no carrier.
     pub fn send(&mut self, now: SimTime, station: usize, packet: Packet) -> bool {
         let source = EthernetFrame::new_checked(packet.open_bytes()).map(|frame| frame.src());
         if let Ok(source) = source
@@ -161,37 +163,37 @@ impl Medium {
         true
     }
 
-    /// A station loses its carrier, and with it its frames, or finds it again. Gives the number of frames lost.
+    /// Sets the carrier of a station. Without carrier a station drops its frames; returns their number.
     pub fn set_carrier(&mut self, station: usize, carrier: bool) -> u64 {
         let lost = self.stations[station].set_down(!carrier);
         self.plan(station);
         lost
     }
 
-    /// The next effect.
+    /// Returns the next output.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When [`on_timeout`](Self::on_timeout) has something to do.
+    /// Time at which [`on_timeout`](Self::on_timeout) must be called next.
     pub fn next_timeout(&self) -> Option<SimTime> {
         let due = self.agenda.first_key_value().map(|((at, ..), _)| *at);
         let access = self.accesses.first().map(|(at, _)| *at);
         due.into_iter().chain(access).min()
     }
 
-    /// Does what is due up to `now`.
+    /// Processes all events due by `now`.
     pub fn on_timeout(&mut self, now: SimTime) {
         while let Some(at) = self.next_timeout().filter(|at| *at <= now) {
             self.step(at);
         }
     }
 
-    /// Counts of a station.
+    /// Counters of a station.
     pub fn counters(&self, station: usize) -> &StationCounters {
         &self.stations[station].counters
     }
-    /// Frames that wait at a station.
+    /// Number of frames queued at a station.
     pub fn queue_len(&self, station: usize) -> usize {
         self.stations[station].queue_len()
     }
@@ -212,14 +214,14 @@ impl Medium {
             self.planned[station] = None;
             starts.push(Start::Data(station));
         }
-        // All of them are sending before any of them is heard.
+        // All stations become senders before any of their frames is sensed.
         let starts = starts.into_iter().filter_map(|start| self.prepare(start)).collect::<Vec<_>>();
         for (from, content) in starts {
             self.begin(now, from, content);
         }
     }
 
-    /// Enters the access time of a station where it has changed.
+    /// Updates the scheduled access time of a station.
     fn plan(&mut self, station: usize) {
         let (access, planned) = (self.stations[station].access, &mut self.planned[station]);
         if *planned == access {
@@ -234,7 +236,7 @@ impl Medium {
         *planned = access;
     }
 
-    /// Makes a station a sender, unless it is one already or is down.
+    /// Marks a station as sending; `None` if it is sending already or down.
     fn prepare(&mut self, start: Start) -> Option<(usize, Content)> {
         let (Start::Data(from) | Start::Acknowledgement { from, .. }) = start;
         let station = &mut self.stations[from];
@@ -322,7 +324,7 @@ impl Medium {
         self.agenda.insert((now + airtime, Due::End, frame), Pending::End(frame));
     }
 
-    /// A frame ends: whoever can receives it.
+    /// Ends a frame and determines its receivers.
     fn end(&mut self, now: SimTime, number: u64) {
         let Some(Frame { from, content, audience }) = self.on_air.remove(&number) else { return };
         let acknowledged_by = now + self.settings.sifs + self.settings.ack_airtime();
@@ -377,7 +379,8 @@ impl Medium {
         self.plan(from);
     }
 
-    /// Data has been sent, and these have received it.
+    /// Handles the end of a data frame: delivers it to `receivers` and schedules the acknowledgement and its
+    /// timeout.
     fn sent(
         &mut self,
         now: SimTime,

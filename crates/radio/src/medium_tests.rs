@@ -1,4 +1,4 @@
-//! The channel against figures in closed form.
+//! Comparison of the channel with closed-form results.
 
 use crate::*;
 use belljar_base::{Seed, SimDuration, SimTime};
@@ -10,7 +10,7 @@ const BYTES: usize = 1_014;
 fn address(n: usize) -> Address {
     Address([2, 0, 0, 0, (n >> 8) as u8, n as u8])
 }
-/// A frame of so many bytes; `None`: to all.
+/// Frame of `bytes` bytes; broadcast if `to` is `None`.
 fn frame(from: usize, to: Option<usize>, bytes: usize) -> Packet {
     let mut all = vec![0; bytes];
     all[..6].copy_from_slice(&to.map_or([0xff; 6], |to| address(to).0));
@@ -18,7 +18,7 @@ fn frame(from: usize, to: Option<usize>, bytes: usize) -> Packet {
     Packet::new(all)
 }
 
-/// Stations on a line, at these metres.
+/// Stations on a line, at positions in metres.
 struct Line {
     medium: Medium,
     now: SimTime,
@@ -36,7 +36,7 @@ impl Line {
     fn send(&mut self, from: usize, to: Option<usize>) {
         self.medium.send(self.now, from, frame(from, to, BYTES));
     }
-    /// Runs up to a time, in which these senders always have something to send, to these.
+    /// Runs until a time; the senders in `saturated` always have a frame for their receivers.
     fn run(&mut self, until: SimTime, saturated: &[(usize, Option<usize>)]) {
         loop {
             for (from, to) in saturated {
@@ -110,13 +110,14 @@ fn a_saturated_sender_has_the_throughput_of_its_cycle() {
     );
 }
 
-/// Bianchi, Performance Analysis of the IEEE 802.11 Distributed Coordination Function, JSAC 2000, equations 7, 9 and 13: frames
-/// per second of n stations that always have one, of which all hear each other.
+/// Saturation throughput of `n` stations within range of each other, in frames per second, by Bianchi,
+/// Performance Analysis of the IEEE 802.11 Distributed Coordination Function, JSAC 2000, equations 7, 9 and
+/// 13.
 fn bianchi(settings: &Settings, n: i32) -> f64 {
     let (w, m) = (f64::from(settings.window[0] + 1), 5);
     let tau =
         |p: f64| 2.0 * (1.0 - 2.0 * p) / ((1.0 - 2.0 * p) * (w + 1.0) + p * w * (1.0 - (2.0 * p).powi(m)));
-    // The collision probability by bisection: what follows from it falls as it grows.
+    // Collision probability by bisection; the derived probability decreases as it grows.
     let (mut low, mut high) = (0.0, 0.999);
     for _ in 0..200 {
         let p = (low + high) / 2.0;
@@ -173,13 +174,13 @@ fn capture_receives_the_stronger_frame() {
         let settings = Settings { propagation, capture, ..Settings::default() };
         let mut line = Line::new(settings, &[0.0, 20.0, third], 4);
         line.now = s(1);
-        // Both come to an idle medium.
+        // Both stations find the medium idle.
         line.send(0, None);
         line.send(2, None);
         line.run(s(2), &[]);
         line.received.iter().map(|(_, station, packet)| (*station, packet.bytes()[11])).collect::<Vec<_>>()
     };
-    // 110 m are out of reach, but not inaudible.
+    // 110 m is beyond the reception range, but within the carrier sense range.
     assert_eq!(received(None, 130.0), []);
     assert_eq!(received(Some(10.0), 130.0), [(1, 0)], "22 dB stronger");
     assert_eq!(received(Some(10.0), 50.0), [], "5 dB stronger");
@@ -221,7 +222,7 @@ fn full_queues_and_lost_carriers_lose_frames() {
     for _ in 0..10 {
         line.send(0, Some(1));
     }
-    // One is no longer in the queue.
+    // One frame has left the queue.
     assert_eq!((line.medium.queue_len(0), line.medium.counters(0).queue_full), (3, 6));
     line.run(s(1) + us(300), &[]);
     assert_eq!(line.medium.set_carrier(0, false), 4);

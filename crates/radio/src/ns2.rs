@@ -1,4 +1,5 @@
-//! Movement files of ns-2: what `setdest` writes and BonnMotion, SUMO and others export. ns-3 reads them too.
+//! ns-2 movement files, as written by `setdest` and exported by BonnMotion, SUMO and others. ns-3 reads them
+//! too.
 
 use crate::track::{Point, Track, TrackError, seconds};
 use belljar_base::Map;
@@ -6,10 +7,9 @@ use belljar_base::Map;
 const HELP: &str =
     "a movement is $ns_ at 2.0 \"$node_(0) setdest 10.0 20.0 1.5\", a position $node_(0) set X_ 10.0";
 
-/// Reads tracks, by the numbers of the nodes.
+/// Parses tracks, by node number.
 ///
-/// Lines that concern something else (`$god_`, variables, comments) are passed over, as ns-2 itself would do something else by
-/// them. Movements of one node have to stand in the order of their times.
+/// Other lines (`$god_`, variables, comments) are ignored. Movements of a node must be in time order.
 pub fn parse(text: &str) -> Result<Map<usize, Track>, TrackError> {
     let mut places: Map<usize, Point> = Map::new();
     let mut moves: Vec<(usize, f64, usize, Move)> = Vec::new();
@@ -50,7 +50,7 @@ pub fn parse(text: &str) -> Result<Map<usize, Track>, TrackError> {
             (_, ["set" | "setdest", ..]) => {
                 return Err(TrackError::at(number, format!("this is no movement: {line}"), HELP));
             }
-            // Other commands of a node, such as `random-motion 0`.
+            // Other node commands, such as `random-motion 0`.
             _ => {}
         }
     }
@@ -72,7 +72,7 @@ pub fn parse(text: &str) -> Result<Map<usize, Track>, TrackError> {
         let track = tracks.entry(node).or_insert_with(|| Track::still(Point::default()));
         let here = track.at(seconds(at));
         match movement {
-            // Speed 0 stops, wherever the destination is.
+            // Speed 0 stops the node, whatever the destination.
             Move::To(_, 0.0) => track.turn(seconds(at), here, None),
             Move::To(to, speed) => track.turn(seconds(at), Point { z: here.z, ..to }, Some(speed)),
             Move::Set(axis, value) => {
@@ -108,7 +108,7 @@ fn amount(word: &str, line: usize, what: &str) -> Result<f64, TrackError> {
         .ok_or_else(|| TrackError::at(line, format!("'{word}' is not {what}"), HELP))
 }
 
-/// A number of a movement file.
+/// Parses a number of a movement file.
 pub(crate) fn number(word: &str) -> Option<f64> {
     word.parse::<f64>().ok().filter(|value| value.abs() <= 1e9)
 }

@@ -1,66 +1,66 @@
-//! The settings of a channel.
+//! Settings of a channel.
 
 use belljar_base::SimDuration;
 
-/// Bytes of an acknowledgement.
+/// Length of an acknowledgement in bytes.
 const ACK: u64 = 14;
 
-/// The settings of a channel. The defaults are IEEE 802.11b's, with long preambles.
+/// Settings of a channel. The defaults are those of IEEE 802.11b with long preambles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Attenuation over distance.
+    /// Path loss model.
     pub propagation: Propagation,
-    /// How many decibels stronger than each frame that overlaps it a frame must be to be received all the same; `None`:
-    /// frames that overlap are lost.
+    /// Capture margin in decibels: a frame is received if it is stronger than each overlapping frame by this
+    /// margin. `None`: overlapping frames are lost.
     pub capture: Option<f64>,
-    /// The probability that a frame is lost at a receiver that would have received it.
+    /// Probability of random loss of a frame at a receiver.
     pub loss: f64,
-    /// Bits per second of frames to one station.
+    /// Rate of unicast frames in bits per second.
     pub rate: u64,
-    /// Bits per second of frames to all, and of acknowledgements.
+    /// Rate of broadcast frames and acknowledgements in bits per second.
     pub basic_rate: u64,
-    /// The time before the first bit of a frame.
+    /// Duration of the preamble.
     pub preamble: SimDuration,
-    /// Bytes of a frame on the air beyond those of its Ethernet frame.
+    /// Overhead on the air in bytes, in addition to the Ethernet frame.
     pub overhead: u64,
-    /// The slot of the backoff.
+    /// Slot time.
     pub slot: SimDuration,
-    /// The time between a frame and its acknowledgement.
+    /// Interval between a frame and its acknowledgement (SIFS).
     pub sifs: SimDuration,
-    /// The least and the greatest contention window.
+    /// Minimum and maximum contention window.
     pub window: [u32; 2],
-    /// How often a frame is sent again before it is given up.
+    /// Maximum number of retransmissions.
     pub retries: u32,
-    /// Frames that wait at a station.
+    /// Queue limit of a station in frames.
     pub queue: usize,
 }
 
-/// Attenuation over distance.
+/// Path loss model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Propagation {
-    /// A frame is received up to a distance, and heard as noise up to another.
+    /// Fixed ranges for reception and for carrier sense.
     Range {
-        /// In metres.
+        /// Reception range in metres.
         range: f64,
-        /// In metres, at least the range.
+        /// Carrier sense range in metres, at least `range`.
         carrier_sense: f64,
     },
-    /// The signal gets weaker with the logarithm of the distance.
+    /// Signal strength decreases with the logarithm of the distance.
     LogDistance(LogDistance),
 }
 
-/// Log-distance path loss.
+/// Log-distance path loss model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogDistance {
-    /// The loss per decade of distance, in units of 10 dB.
+    /// Path loss exponent: loss per decade of distance in units of 10 dB.
     pub exponent: f64,
-    /// The loss at 1 m, in dB.
+    /// Path loss at 1 m in dB.
     pub reference_loss: f64,
-    /// In dBm.
+    /// Transmit power in dBm.
     pub transmit_power: f64,
-    /// The weakest signal that is received, in dBm.
+    /// Reception threshold in dBm: minimum signal that is received.
     pub reception_threshold: f64,
-    /// The weakest signal that is heard as noise, in dBm, at most the reception threshold.
+    /// Carrier sense threshold in dBm, at most the reception threshold.
     pub carrier_sense_threshold: f64,
 }
 
@@ -96,7 +96,7 @@ impl Default for Settings {
 }
 
 impl Propagation {
-    /// The distances in metres up to which frames are received, and up to which they are heard.
+    /// Reception range and carrier sense range in metres.
     pub fn reach(&self) -> (f64, f64) {
         match self {
             Propagation::Range { range, carrier_sense } => (*range, *carrier_sense),
@@ -105,7 +105,7 @@ impl Propagation {
             }
         }
     }
-    /// The strength of a signal at a distance, in dBm; 0 where only the range counts.
+    /// Signal strength at a distance in dBm; 0 for fixed ranges.
     pub(crate) fn power(&self, distance: f64) -> f64 {
         match self {
             Propagation::Range { .. } => 0.0,
@@ -116,7 +116,7 @@ impl Propagation {
 
 impl LogDistance {
     fn power(&self, distance: f64) -> f64 {
-        // No nearer than the reference distance.
+        // The model is not valid below the reference distance.
         self.transmit_power - self.reference_loss - 10.0 * self.exponent * distance.max(1.0).log10()
     }
     fn distance(&self, power: f64) -> f64 {
@@ -126,16 +126,16 @@ impl LogDistance {
 }
 
 impl Settings {
-    /// The time that the medium must be idle before a station counts slots.
+    /// Time for which the medium must be idle before backoff slots are counted (DIFS).
     pub fn difs(&self) -> SimDuration {
         self.sifs + self.slot.saturating_mul(2)
     }
-    /// The time of an Ethernet frame of so many bytes on the air, to one station or to all.
+    /// Airtime of an Ethernet frame of `bytes` bytes, unicast if `to_one`, otherwise broadcast.
     pub fn airtime(&self, bytes: usize, to_one: bool) -> SimDuration {
         let rate = if to_one { self.rate } else { self.basic_rate };
         self.preamble + SimDuration::serialisation(bytes as u64 + self.overhead, rate)
     }
-    /// The time of an acknowledgement on the air.
+    /// Airtime of an acknowledgement.
     pub fn ack_airtime(&self) -> SimDuration {
         self.preamble + SimDuration::serialisation(ACK, self.basic_rate)
     }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn airtimes_are_those_of_802_11b() {
         let settings = Settings::default();
-        // 1,536 bytes of MPDU for an Ethernet frame of 1,514.
+        // The MPDU of a 1,514-byte Ethernet frame has 1,536 bytes.
         assert_eq!(settings.airtime(1_514, true).as_nanos(), 192_000 + 1_117_090);
         assert_eq!(settings.airtime(1_514, false).as_micros(), 192 + 6_144);
         assert_eq!(settings.ack_airtime().as_micros(), 192 + 56);

@@ -2,62 +2,62 @@
 
 use belljar_base::{SimDuration, SimTime};
 
-/// A place, in metres.
+/// Position in metres.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
-    /// To the east.
+    /// East.
     pub x: f64,
-    /// To the north.
+    /// North.
     pub y: f64,
-    /// Upwards.
+    /// Altitude.
     pub z: f64,
 }
 
 impl Point {
-    /// A place on the ground.
+    /// Position at ground level.
     pub fn flat(x: f64, y: f64) -> Point {
         Point { x, y, z: 0.0 }
     }
-    /// The distance to another place, squared.
+    /// Squared distance to another position.
     pub fn distance_squared(self, other: Point) -> f64 {
         let (x, y, z) = (self.x - other.x, self.y - other.y, self.z - other.z);
         x * x + y * y + z * z
     }
-    /// The distance to another place.
+    /// Distance to another position.
     pub fn distance(self, other: Point) -> f64 {
         self.distance_squared(other).sqrt()
     }
-    /// The place at this share of the way to another.
+    /// Position on the line to `other`, at `share` of the distance.
     fn towards(self, other: Point, share: f64) -> Point {
         let part = |a: f64, b: f64| a + (b - a) * share;
         Point { x: part(self.x, other.x), y: part(self.y, other.y), z: part(self.z, other.z) }
     }
 }
 
-/// A place at a time.
+/// Position at a point in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waypoint {
-    /// When it is reached.
+    /// Arrival time.
     pub at: SimTime,
-    /// The place.
+    /// Position.
     pub to: Point,
 }
 
-/// The way of a station: places at times, and straight lines at constant speed between them. It is at the first place before,
-/// and at the last one ever after. Of two places at one time the station jumps to the second.
+/// Track of a station: waypoints connected by straight lines at constant speed. Before the first waypoint the
+/// station is at the first, after the last at the last. Between two waypoints of equal time it jumps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Track {
     waypoints: Vec<Waypoint>,
 }
 
-/// The reason why a text or a list makes no track.
+/// Error of a movement file or a list of waypoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackError {
-    /// The line, from 1; 0: the text as a whole.
+    /// Line number from 1; 0 for the text as a whole.
     pub line: usize,
-    /// The problem.
+    /// Description of the problem.
     pub message: String,
-    /// The remedy.
+    /// Suggested remedy.
     pub help: String,
 }
 
@@ -68,25 +68,25 @@ impl TrackError {
 }
 
 impl Track {
-    /// A station that stays where it is.
+    /// Track of a stationary station.
     pub fn still(place: Point) -> Track {
         Track { waypoints: vec![Waypoint { at: SimTime::ZERO, to: place }] }
     }
-    /// These places; `None` if there are none or the times go back.
+    /// Track of a list of waypoints; `None` if the list is empty or not in time order.
     pub fn new(waypoints: Vec<Waypoint>) -> Option<Track> {
         (!waypoints.is_empty() && waypoints.is_sorted_by_key(|waypoint| waypoint.at))
             .then_some(Track { waypoints })
     }
-    /// The places.
+    /// Waypoints of the track.
     pub fn waypoints(&self) -> &[Waypoint] {
         &self.waypoints
     }
-    /// The place at a time.
+    /// Position at a time.
     pub fn at(&self, time: SimTime) -> Point {
         let next = self.waypoints.partition_point(|waypoint| waypoint.at <= time);
         self.between(next, time)
     }
-    /// The greatest speed on the way, in metres per second; infinite if the station jumps.
+    /// Maximum speed in metres per second; infinite if the station jumps.
     pub(crate) fn top_speed(&self) -> f64 {
         let speed = |way: &[Waypoint]| match way[0].to.distance(way[1].to) {
             metres if metres > 0.0 => metres / way[1].at.since(way[0].at).as_secs_f64(),
@@ -94,7 +94,7 @@ impl Track {
         };
         self.waypoints.windows(2).map(speed).fold(0.0, f64::max)
     }
-    /// The place at a time before which `next` waypoints lie.
+    /// Position at a time, given that `next` waypoints precede it.
     fn between(&self, next: usize, time: SimTime) -> Point {
         let before = next.checked_sub(1).and_then(|n| self.waypoints.get(n));
         match (before, self.waypoints.get(next)) {
@@ -106,7 +106,8 @@ impl Track {
             (None, None) => Point::default(),
         }
     }
-    /// From `at` on goes to `to` at `speed` metres per second and stays there; `None`: is there at once.
+    /// Replaces the movement from `at` on: the station moves to `to` at `speed` metres per second and stays;
+    /// with `None` it jumps.
     pub fn turn(&mut self, at: SimTime, to: Point, speed: Option<f64>) {
         let here = self.at(at);
         self.waypoints.retain(|waypoint| waypoint.at < at);
@@ -121,31 +122,31 @@ impl Track {
     }
 }
 
-/// The time for a way at a speed above 0.
+/// Travel time of a distance at a non-zero speed.
 pub(crate) fn travel_time(metres: f64, speed: f64) -> SimDuration {
-    // A float beyond the range becomes the greatest number.
+    // A float out of range saturates.
     SimDuration::from_picos((metres / speed * 1e12).round() as u64)
 }
 
-/// The time of a float in seconds.
+/// Time from a float in seconds.
 pub(crate) fn seconds(value: f64) -> SimTime {
     SimTime::from_picos((value * 1e12).round() as u64)
 }
 
-/// Positions of all stations, asked for at times that never go back.
+/// Positions of all stations, queried in time order.
 #[derive(Debug)]
 pub struct Positions {
     tracks: Vec<Track>,
-    /// By station, the number of waypoints that lie behind.
+    /// Number of waypoints passed, by station.
     passed: Vec<usize>,
 }
 
 impl Positions {
-    /// The positions that these tracks give.
+    /// Positions along these tracks.
     pub fn new(tracks: Vec<Track>) -> Positions {
         Positions { passed: vec![0; tracks.len()], tracks }
     }
-    /// The place of a station.
+    /// Position of a station.
     pub fn at(&mut self, station: usize, time: SimTime) -> Point {
         let (track, passed) = (&self.tracks[station], &mut self.passed[station]);
         while track.waypoints.get(*passed).is_some_and(|waypoint| waypoint.at <= time) {

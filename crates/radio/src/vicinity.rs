@@ -1,56 +1,58 @@
-//! Who may be near: the stations that a frame can reach, without a look at all others.
+//! Neighbour lists: candidates for the reception of a frame, without a scan of all stations.
 //!
-//! A look at every station for every frame costs as many distances as there are stations, and in a large network nearly all
-//! of them are out of reach. So positions are taken down at times, in cells as wide as the reach and a *slack*. While no
-//! station can have moved by more than half the slack, whoever is in reach of a sender is among those that were within reach
-//! and slack of it. That list is made when a station sends for the first time, and kept until positions are taken down anew.
-//! Whether a station of the list is in reach is still asked at the time of the frame, so the lists change no result.
+//! A scan per frame costs as many distances as there are stations, nearly all of which are out of reach in a
+//! large network. Instead, positions are sampled from time to time into a grid of cells as wide as the reach
+//! plus a *slack*. As long as no station can have moved by more than half the slack, every station in reach
+//! of a sender was within reach plus slack of it at the sampling time. That list is computed when a station
+//! first sends and kept until the next sampling. The exact distance is still checked for each frame, so the
+//! lists do not affect results.
 //!
-//! Where stations are dense, all lists together take the square of their number: lists beyond [`ROOM`] are made anew for each frame.
+//! In dense networks the lists take memory quadratic in the number of stations: lists beyond [`ROOM`] entries
+//! in total are computed for each frame.
 //!
-//! Stations that jump, or that are so fast that positions would have to be taken down all the time, are looked at always.
+//! Stations that jump, or that are too fast for sampling, belong to every list.
 
 use crate::{Point, Positions, Track};
 use belljar_base::{Map, SimDuration, SimTime};
 
-/// Slack, as a share of the reach.
+/// Slack as a fraction of the reach.
 const SLACK: f64 = 0.1;
-/// The least time for which positions are kept; whoever is too fast for that is *fast*.
+/// Minimum sampling interval in seconds. A station too fast for it is *fast*.
 const LEAST: f64 = 0.05;
 
-/// The most entries of all lists that are kept: 64 MiB.
+/// Maximum number of entries in all cached lists: 64 MiB.
 const ROOM: usize = 1 << 24;
 
 type Cell = (i64, i64);
 
-/// Lists of the stations near each station. See the [module](self).
+/// Neighbour lists of all stations. See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Vicinity {
     reach: f64,
-    /// The span for which positions are kept.
+    /// Sampling interval.
     keep: SimDuration,
-    /// Positions were taken down for the times before this one.
+    /// Time until which the sampled positions are valid.
     until: SimTime,
-    /// The stations that are in each list, in their order.
+    /// Fast stations, which belong to every list, in ascending order.
     fast: Vec<u32>,
     places: Vec<Point>,
     cells: Map<Cell, Vec<u32>>,
-    /// By station, those near it, in their order; none while nobody has asked.
+    /// Cached neighbour list of each station, in ascending order.
     near: Vec<Option<Vec<u32>>>,
-    /// The entries of all lists that are kept, at most `room`.
+    /// Number of entries in all cached lists, at most `room`.
     kept: usize,
     room: usize,
 }
 
 impl Vicinity {
-    /// Lists for stations with these tracks, of which those within `reach` metres hear each other.
+    /// Neighbour lists for stations with these tracks; `reach` is the carrier sense range in metres.
     pub(crate) fn new(reach: f64, tracks: &[Track]) -> Vicinity {
         let most = SLACK * reach / 2.0 / LEAST;
         let speeds: Vec<f64> = tracks.iter().map(Track::top_speed).collect();
         let is_fast = |speed: &f64| *speed > most;
         let fast = speeds.iter().zip(0..).filter(|(speed, _)| is_fast(speed)).map(|(_, n)| n).collect();
         let top = speeds.iter().filter(|speed| !is_fast(speed)).fold(0.0, |a: f64, b| a.max(*b));
-        // A float beyond the range becomes the greatest number.
+        // A float out of range saturates.
         let keep = SimDuration::from_picos((SLACK * reach / 2.0 / top * 1e12) as u64);
         let until = SimTime::ZERO;
         let near = vec![None; tracks.len()];
@@ -67,7 +69,7 @@ impl Vicinity {
         }
     }
 
-    /// The stations that may be in reach of one, in their order, itself included.
+    /// Stations that may be in reach of a station, itself included, in ascending order.
     pub(crate) fn of(&mut self, station: usize, now: SimTime, positions: &mut Positions) -> Vec<u32> {
         if now >= self.until || self.places.is_empty() {
             self.take_down(now, positions);
@@ -81,7 +83,7 @@ impl Vicinity {
         }
     }
 
-    /// Takes a list back that [`of`](Self::of) has lent, if there is room for it.
+    /// Returns a list obtained from [`of`](Self::of) to the cache, if it has room.
     pub(crate) fn put_back(&mut self, station: usize, near: Vec<u32>) {
         if self.kept + near.len() <= self.room && !self.is_fast(station) {
             self.kept += near.len();
@@ -89,7 +91,7 @@ impl Vicinity {
         }
     }
 
-    /// True for stations that are looked at, and look, always.
+    /// True for fast stations, which belong to every list and have no list of their own.
     fn is_fast(&self, station: usize) -> bool {
         self.fast.binary_search(&(station as u32)).is_ok()
     }
@@ -107,7 +109,8 @@ impl Vicinity {
         self.kept = 0;
     }
 
-    /// The metres within which those in reach were when positions were taken down; a millimetre is for rounding.
+    /// Distance in metres at the sampling time within which stations may be in reach; includes 1 mm for
+    /// rounding.
     fn width(&self) -> f64 {
         (1.0 + SLACK) * self.reach + 1e-3
     }
@@ -141,7 +144,8 @@ mod tests {
     use crate::{RandomWaypoint, Waypoint};
     use belljar_base::Seed;
 
-    /// Whoever is in reach is in the list, at all times, for stations that walk, jump, fly, or stay.
+    /// The list contains every station in reach at all times, for walking, jumping, flying and stationary
+    /// stations.
     #[test]
     fn nobody_in_reach_is_left_out() {
         let end = SimTime::from_secs(200);

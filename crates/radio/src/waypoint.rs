@@ -3,22 +3,23 @@
 use crate::track::{Point, Track, Waypoint, travel_time};
 use belljar_base::{SimDuration, SimTime, Stream};
 
-/// Random waypoint: a station goes to a place drawn in the area at a drawn speed, pauses, and goes on.
+/// Random waypoint model: a station moves to a random position in the area at a random speed, pauses, and
+/// repeats.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RandomWaypoint {
-    /// The sides of the area, in metres; one corner is at 0, 0.
+    /// Sides of the area in metres; one corner is the origin.
     pub area: [f64; 2],
-    /// The least and the greatest speed, in metres per second, above 0.
+    /// Minimum and maximum speed in metres per second, greater than 0.
     pub speed: [f64; 2],
-    /// The pause at each place.
+    /// Pause at each waypoint.
     pub pause: SimDuration,
-    /// True if the first position, speed and pause are drawn from the distribution that the model comes to in the long run
-    /// (Navidi and Camp, 2004), so that no time has to be left out at the start.
+    /// Draws the initial position, speed and pause from the stationary distribution of the model (Navidi and
+    /// Camp, 2004), so that no warm-up period need be discarded.
     pub steady_state: bool,
 }
 
 impl RandomWaypoint {
-    /// A track up to a time.
+    /// Draws a track up to a time.
     pub fn track(&self, stream: &mut Stream, until: SimTime) -> Track {
         let (mut at, mut here, mut next) = (SimTime::ZERO, self.place(stream), None);
         let mut pause = self.pause;
@@ -49,10 +50,12 @@ impl RandomWaypoint {
         self.speed[0] + stream.unit() * (self.speed[1] - self.speed[0])
     }
 
-    /// Where a station is at a random time of a long run, where it goes at which speed, and how long it still pauses first.
+    /// State in the stationary distribution: position, current leg with its destination and speed, and
+    /// remaining pause.
     fn steady_start(&self, stream: &mut Stream) -> (Point, Option<(Point, f64)>, SimDuration) {
         let [least, most] = self.speed;
-        // The mean length of a way is the mean distance of two places; its mean slowness is that of the uniform speeds.
+        // The mean length of a leg is the mean distance of two positions; the mean of the reciprocal speed is
+        // that of the uniform distribution.
         let slowness = if most > least { (most / least).ln() / (most - least) } else { 1.0 / least };
         let moving = mean_distance(self.area) * slowness;
         let pause = self.pause.as_secs_f64();
@@ -60,7 +63,7 @@ impl RandomWaypoint {
             let left = SimDuration::from_picos(stream.below(self.pause.as_picos()));
             return (self.place(stream), None, left);
         }
-        // Long ways are met more often than short ones, by their length; slow ones more often than fast ones, by their time.
+        // Legs are weighted by their duration: by length, and by reciprocal speed.
         let diagonal = self.area[0].hypot(self.area[1]);
         let (from, to) = loop {
             let (from, to) = (self.place(stream), self.place(stream));
@@ -76,13 +79,13 @@ impl RandomWaypoint {
     }
 }
 
-/// A millimetre is exact enough, and reads back as the same number.
+/// Rounds to millimetres, which round-trip through text.
 fn round(metres: f64) -> f64 {
     (metres * 1e3).round() / 1e3
 }
 
-/// The mean distance of two random places in a rectangle, by the sum over a fine grid of differences: their density is
-/// (1 - x)(1 - y) * 4 of the sides' shares.
+/// Mean distance of two random positions in a rectangle, summed over a fine grid of coordinate differences,
+/// whose density is (1 - x)(1 - y) * 4 in units of the sides.
 fn mean_distance([width, height]: [f64; 2]) -> f64 {
     const STEPS: usize = 200;
     let share = |n: usize| (n as f64 + 0.5) / STEPS as f64;
@@ -109,7 +112,7 @@ mod tests {
         };
         (0..count).map(one).collect()
     }
-    /// The mean speed of all within a second.
+    /// Mean speed of all stations within one second.
     fn mean_speed(tracks: &[Track], at: u64) -> f64 {
         let (from, to) = (SimTime::from_secs(at), SimTime::from_secs(at + 1));
         tracks.iter().map(|track| track.at(from).distance(track.at(to))).sum::<f64>() / tracks.len() as f64
