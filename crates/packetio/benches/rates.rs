@@ -1,12 +1,12 @@
-//! Frames per second and round trip time of each kind of port, over a veth between two network namespaces; a TAP is
-//! measured against a packet socket on the same interface. Needs root and `ip`.
+//! Frames per second and round trip time of each kind of port, over a veth between two network namespaces; a
+//! TAP is measured against a packet socket on the same interface. Requires root and `ip`.
 //!
 //! `cargo bench -p belljar-packetio [-- --quick]`
 //!
-//! One thread sends a batch through one end and receives it at the other, so a rate counts sending, the kernel's work
-//! between, and receiving; the CPU time is that of the thread, the kernel's work in its name included. Kinds take turns,
-//! and the best of their runs counts: other load disturbs each alike. The round trip is the median of a frame back and
-//! forth between ends that sleep in `poll`.
+//! One thread sends a batch through one end and receives it at the other, so a rate includes sending, the
+//! kernel's processing in between, and receiving. CPU time is that of the thread, including kernel time. The
+//! kinds alternate, and the best run of each counts, so that background load affects all kinds alike. The
+//! round trip is the median time of a frame back and forth between ends that sleep in `poll`.
 #![allow(missing_docs, clippy::disallowed_methods)]
 
 use belljar_packetio::*;
@@ -138,7 +138,7 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// Frames per second through both ports, one batch after the other, and microseconds of CPU time per frame.
+/// Frames per second through both ports, one batch at a time, and CPU time per frame in microseconds.
 fn rate(a: &mut dyn Port, b: &mut dyn Port, frames: usize) -> Result<(f64, f64)> {
     let cpu = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -186,7 +186,7 @@ fn round_trip(mut a: Box<dyn Port>, mut b: Box<dyn Port>, pings: usize) -> Resul
     Ok(times[times.len() / 2])
 }
 
-/// Receives until nothing has come for a while.
+/// Receives until no frame arrives for a while.
 fn drain(a: &mut dyn Port, b: &mut dyn Port) -> Result<()> {
     let mut quiet = 0;
     while quiet < 10 {
@@ -197,7 +197,7 @@ fn drain(a: &mut dyn Port, b: &mut dyn Port) -> Result<()> {
     Ok(())
 }
 
-/// Sleeps until a frame of ours is received.
+/// Sleeps until a test frame is received.
 fn wait(port: &mut dyn Port) -> Result<()> {
     let mut found = false;
     loop {

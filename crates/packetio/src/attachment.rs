@@ -1,4 +1,4 @@
-//! Ports by their names on command lines and in experiment files.
+//! Attachments: names of ports on command lines and in experiment files.
 
 use crate::{Namespace, PacketOptions, PacketRing, Port, Result, Tap, TapOptions, UnixOptions, UnixPort};
 use std::convert::Infallible;
@@ -6,15 +6,15 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A place where frames are received and sent: `eth0` is an existing interface, `tap:NAME` a TAP interface, `unix:PATH` a UNIX
-/// socket whose messages are frames.
+/// Network attachment: `eth0` is an existing interface, `tap:NAME` a TAP interface, `unix:PATH` a UNIX socket
+/// whose messages are frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attachment {
-    /// An existing interface, by a packet socket.
+    /// An existing interface, opened by a packet socket.
     Interface(String),
-    /// A TAP interface: one that exists already and is persistent, or else one that is made.
+    /// A TAP interface; created unless a persistent one of this name exists.
     Tap(String),
-    /// A socket on which somebody listens.
+    /// A listening UNIX socket.
     Unix(PathBuf),
 }
 
@@ -31,8 +31,8 @@ impl FromStr for Attachment {
 }
 
 impl Attachment {
-    /// Opens the port, in the calling thread's network namespace. `tap` says how a TAP interface is made, `ring` how an existing one
-    /// is opened.
+    /// Opens the port in the calling thread's network namespace. `tap` configures a TAP interface, `ring` an
+    /// existing interface.
     pub fn open(&self, tap: &TapOptions, ring: &PacketOptions) -> Result<Box<dyn Port>> {
         Ok(match self {
             Attachment::Interface(name) => Box::new(PacketRing::open(name, ring)?),
@@ -41,8 +41,8 @@ impl Attachment {
         })
     }
 
-    /// Opens the port in a namespace, for a link with packets of up to `mtu` bytes. `address` is the machine's at a TAP interface
-    /// that is made. The error is a phrase for the user.
+    /// Opens the port in a namespace, for a link with packets of up to `mtu` bytes. `address` is assigned to
+    /// the kernel's side of a created TAP interface. The error is a phrase for the user.
     pub fn open_for(
         &self,
         namespace: &Namespace<'_>,

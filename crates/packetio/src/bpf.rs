@@ -1,5 +1,5 @@
-//! Programs that run in the kernel (eBPF): maps, loading and attaching by bpf(2). They are assembled here, so no compiler
-//! for BPF is needed where Belljar runs.
+//! eBPF by bpf(2): maps, program loading and attachment. Programs are assembled in this crate, so that no BPF
+//! compiler is needed at run time.
 
 pub(crate) mod assembler;
 
@@ -31,14 +31,14 @@ pub(crate) enum ProgramKind {
     Xdp = 6,
 }
 
-/// Place that a program is attached at (`BPF_XDP`, `BPF_TCX_INGRESS`).
+/// Attachment point of a program (`BPF_XDP`, `BPF_TCX_INGRESS`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AttachKind {
     Xdp = 37,
     TcIngress = 46,
 }
 
-/// A map of keys of `K` bytes to values of `V` bytes.
+/// Map with keys of `K` bytes and values of `V` bytes.
 #[derive(Debug)]
 pub(crate) struct Map<const K: usize, const V: usize>(OwnedFd);
 
@@ -47,7 +47,7 @@ struct ElementAttributes {
     map: u32,
     _padding: u32,
     key: u64,
-    /// The value, or the next key.
+    /// Pointer to the value or to the next key.
     value: u64,
     flags: u64,
 }
@@ -82,12 +82,12 @@ impl<const K: usize, const V: usize> Map<K, V> {
         self.element(MAP_LOOKUP_ELEM, &key, value.as_mut_ptr()).ok().map(|()| value)
     }
 
-    /// Removes an entry; one that is not there is no error.
+    /// Removes an entry, if present.
     pub fn remove(&self, key: [u8; K]) {
         let _ = self.element(MAP_DELETE_ELEM, &key, std::ptr::null_mut());
     }
 
-    /// The keys, as far as they stay while they are read.
+    /// Keys of the map; concurrent changes may be missed.
     pub fn keys(&self) -> BTreeSet<[u8; K]> {
         let mut out = BTreeSet::new();
         let mut last: Option<[u8; K]> = None;
@@ -103,7 +103,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
             // SAFETY: the attributes are those of this command; both keys live through the call and have `K` bytes.
             match unsafe { bpf(MAP_GET_NEXT_KEY, &attributes) } {
                 Ok(_) if out.insert(next) => last = Some(next),
-                // The kernel begins anew where the last key has gone.
+                // The kernel restarts the iteration if the last key was removed.
                 _ => return out,
             }
         }
@@ -144,7 +144,7 @@ pub(crate) fn load(kind: ProgramKind, name: &str, program: &[Instruction]) -> Re
         kind: kind as u32,
         count: program.len() as u32,
         instructions: program.as_ptr() as u64,
-        // The kernel lends its routing table to programs under a licence that goes with its own.
+        // The kernel's routing lookup helper requires a GPL-compatible licence.
         license: c"Dual MIT/GPL".as_ptr() as u64,
         log_level: 0,
         log_size: 0,
@@ -157,7 +157,7 @@ pub(crate) fn load(kind: ProgramKind, name: &str, program: &[Instruction]) -> Re
     unsafe { bpf_fd(PROG_LOAD, &attributes) }
 }
 
-/// Attaches a program to an interface. It stays as long as the descriptor that comes back.
+/// Attaches a program to an interface. It stays attached as long as the returned descriptor is open.
 pub(crate) fn attach(program: BorrowedFd<'_>, index: u32, at: AttachKind, flags: u32) -> Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
@@ -188,6 +188,6 @@ unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> Result<libc::c_long> 
 unsafe fn bpf_fd<T>(command: libc::c_long, attributes: &T) -> Result<OwnedFd> {
     // SAFETY: by the caller.
     let fd = unsafe { bpf(command, attributes) }?;
-    // SAFETY: the descriptor is new and nobody else's. Those of BPF close on exec.
+    // SAFETY: the descriptor is new and owned by no other value. BPF descriptors are close-on-exec.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }

@@ -1,4 +1,4 @@
-//! Errors of opening and using ports. Each names the interface and, where there is one, the remedy.
+//! Errors of opening and using ports. Each names the interface and, where possible, the remedy.
 
 use std::io;
 use thiserror::Error;
@@ -6,19 +6,19 @@ use thiserror::Error;
 /// The result of an operation on a port.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Failure of a port. [`Error::is_fatal`] sorts the errors of a port that is open.
+/// Error of a port. [`Error::is_fatal`] classifies the errors of an open port.
 #[derive(Debug, Error)]
 pub enum Error {
     /// No interface of this name exists in the network namespace.
     #[error("there is no interface '{name}' in this network namespace: `ip link` lists the interfaces")]
     NoInterface {
-        /// The name that was asked for.
+        /// Requested name.
         name: String,
     },
-    /// The name is not one that Linux accepts for an interface.
+    /// Linux does not accept the name for an interface.
     #[error("'{name}' is no interface name: use 1 to 15 bytes without '/', ':', '%' or white space")]
     BadName {
-        /// The name that was asked for.
+        /// Requested name.
         name: String,
     },
     /// An interface of this name exists already.
@@ -26,23 +26,23 @@ pub enum Error {
         "interface '{name}' exists already: choose another name, attach to it, or remove it with `ip link del {name}`"
     )]
     NameInUse {
-        /// The name that was asked for.
+        /// Requested name.
         name: String,
     },
-    /// The interface is in use by someone else.
+    /// The interface is in use.
     #[error("interface '{name}' is busy: {why}")]
     Busy {
         /// The interface.
         name: String,
-        /// The user of the interface, and how to end the use.
+        /// User of the interface, and how to end the use.
         why: String,
     },
     /// The process lacks a capability.
     #[error("{doing} needs {capability} in the user namespace of the network namespace: {remedy}")]
     Permission {
-        /// The refused operation.
+        /// Refused operation.
         doing: String,
-        /// The capability.
+        /// Required capability.
         capability: &'static str,
         /// The remedy.
         remedy: &'static str,
@@ -72,17 +72,17 @@ pub enum Error {
         name: String,
         /// Length of the frame, without the frame check sequence.
         len: usize,
-        /// Least length: an Ethernet header.
+        /// Minimum length: an Ethernet header.
         min: usize,
-        /// Greatest length: MTU and Ethernet header, and the VLAN tag of a frame that has one.
+        /// Maximum length: MTU and Ethernet header, plus the VLAN tag of a tagged frame.
         max: usize,
     },
-    /// An option has a value that the port cannot have.
+    /// An option has an invalid value for the port.
     #[error("'{name}': {what}")]
     Invalid {
         /// The port.
         name: String,
-        /// The option, its value and the values that are possible.
+        /// The option, its value and the valid values.
         what: String,
     },
     /// The kernel or the driver lacks a facility.
@@ -90,10 +90,10 @@ pub enum Error {
     Unsupported {
         /// The port.
         name: String,
-        /// The facility and an alternative.
+        /// The missing facility and an alternative.
         what: String,
     },
-    /// A system call failed otherwise.
+    /// Any other failure of a system call.
     #[error("{doing}: {source}")]
     System {
         /// The operation and its object.
@@ -104,18 +104,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// True if the port cannot be used again: its interface or its peer is gone. After any other error the port stays
-    /// usable.
+    /// True if the port cannot be used again, because its interface or peer is gone. After any other error
+    /// the port remains usable.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Error::Gone { .. } | Error::PeerClosed { .. })
     }
 
-    /// The failure of a system call, with the operation and its object.
+    /// Error of a system call, with the operation and its object.
     pub(crate) fn system(doing: impl Into<String>, source: impl Into<io::Error>) -> Error {
         Error::System { doing: doing.into(), source: source.into() }
     }
 
-    /// As [`Error::system`], but refused permission becomes an error that names `capability` and `remedy`.
+    /// Same as [`Error::system`], but refused permission becomes an error that names `capability` and
+    /// `remedy`.
     pub(crate) fn privileged(
         doing: impl Into<String>,
         capability: &'static str,

@@ -1,22 +1,23 @@
-//! Classic BPF programs that choose the frames a packet socket receives.
+//! Classic BPF programs that filter the frames received by a packet socket.
 
 use std::net::Ipv4Addr;
 use std::os::fd::BorrowedFd;
 
-/// A filter of received frames, run by the kernel before it copies them.
+/// Filter of received frames, executed by the kernel before it copies them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     program: Vec<[u32; 4]>,
 }
 
-/// Verdict of a program that takes the whole frame.
+/// Verdict that accepts the whole frame.
 const ALL: u32 = 0x40000;
 const MAX_INSTRUCTIONS: usize = libc::BPF_MAXINSNS as usize;
 
 impl Filter {
-    /// A program as `tcpdump -ddd EXPRESSION` prints it: the number of instructions, then one instruction a line.
+    /// Parses a program as printed by `tcpdump -ddd EXPRESSION`: the number of instructions, then one
+    /// instruction per line.
     ///
-    /// A program that the kernel refuses is an error when the port is opened.
+    /// A program that the kernel rejects is an error when the port is opened.
     pub fn from_tcpdump(text: &str) -> Result<Filter, String> {
         let mut lines = text.lines().filter(|l| !l.trim().is_empty());
         let expects = "expected what `tcpdump -ddd EXPRESSION` prints";
@@ -43,16 +44,16 @@ impl Filter {
         Ok(Filter { program })
     }
 
-    /// Takes frames of these Ethernet types, at most 254. A frame with one VLAN tag goes by the type behind the tag,
-    /// which the kernel takes out before.
+    /// Accepts frames of these Ethernet types, at most 254. A frame with one VLAN tag is classified by the
+    /// inner type, because the kernel removes the tag before the filter runs.
     ///
     /// # Panics
-    /// If there are more.
+    /// If there are more than 254 types.
     pub fn ethertypes(types: &[u16]) -> Filter {
         assert!(types.len() < 255, "{} Ethernet types", types.len());
         let mut program = vec![[libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, 12]];
         for (i, kind) in types.iter().enumerate() {
-            // On a match past the other comparisons and the refusal.
+            // On a match, jump over the remaining comparisons and the rejection.
             let to_accept = (types.len() - i) as u32;
             program.push([libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, to_accept, 0, u32::from(*kind)]);
         }
@@ -61,8 +62,8 @@ impl Filter {
         Filter { program }
     }
 
-    /// Takes IPv4 packets from or to one of these addresses, on a socket that hears packets without their Ethernet header
-    /// (`SOCK_DGRAM`). Of more than 100 addresses it takes all packets.
+    /// Accepts IPv4 packets from or to one of these addresses, on a socket that receives packets without
+    /// their Ethernet header (`SOCK_DGRAM`). With more than 100 addresses it accepts all packets.
     pub fn ipv4_addresses(addresses: &[Ipv4Addr]) -> Filter {
         let all = [libc::BPF_RET | libc::BPF_K, 0, 0, ALL];
         if addresses.len() > 100 {
@@ -88,7 +89,7 @@ impl Filter {
         Filter { program }
     }
 
-    /// Attaches the filter to any socket, in place of one that it has.
+    /// Attaches the filter to a socket; replaces its previous filter.
     pub fn attach(&self, socket: BorrowedFd<'_>) -> std::io::Result<()> {
         crate::sys::attach_filter(socket, &mut self.program())
     }
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn reads_what_tcpdump_prints() {
-        // tcpdump -ddd arp
+        // Output of tcpdump -ddd arp
         let text = "4\n40 0 0 12\n21 0 1 2054\n6 0 0 262144\n6 0 0 0\n";
         let program = Filter::from_tcpdump(text).unwrap().program();
         assert_eq!(program.len(), 4);
@@ -131,7 +132,7 @@ mod tests {
     fn addresses_jump_to_acceptance() {
         let program =
             Filter::ipv4_addresses(&[Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)]).program();
-        // load, two comparisons, twice; refuse; accept
+        // A load and two comparisons, twice; reject; accept
         assert_eq!(program.len(), 8);
         for at in [1, 2, 4, 5] {
             assert_eq!(at + 1 + usize::from(program[at].jt), 7, "{at}");

@@ -1,5 +1,5 @@
-//! A data plane in the kernel's traffic control: packets to be forwarded go from one interface to the next without passing
-//! the IP stack.
+//! Data plane in the kernel's traffic control: forwarded packets pass from one interface to the next without
+//! traversing the IP stack.
 
 use crate::bpf::assembler::{
     Assembler, Condition, Instruction, Operation, R0, R1, R2, R3, R4, R6, R7, R8, R10, Width,
@@ -14,27 +14,28 @@ const MAP_LOOKUP_ELEM: i32 = 1;
 const MAP_UPDATE_ELEM: i32 = 2;
 const FIB_LOOKUP: i32 = 69;
 const REDIRECT_NEIGH: i32 = 152;
-/// `BPF_FIB_LOOKUP_SKIP_NEIGH`: the neighbour is found when the packet leaves.
+/// `BPF_FIB_LOOKUP_SKIP_NEIGH`: the neighbour is resolved when the packet is transmitted.
 const SKIP_NEIGH: i32 = 1 << 2;
-/// Flows whose packets are counted; the ones that were quiet longest make room.
+/// Maximum number of counted flows; the least recently used are evicted.
 const FLOWS: u32 = 8192;
 /// Length of `struct bpf_fib_lookup`.
 const LOOKUP_LEN: i16 = 64;
-/// Places on the program's stack: the lookup; behind it the flow and its first count; the next hop.
+/// Stack offsets: the lookup parameters; the flow and its first count; the next hop.
 const LOOKUP: i16 = -LOOKUP_LEN;
 const FLOW: i16 = LOOKUP - 8;
 const FIRST: i16 = FLOW - 8;
 const NEXT_HOP: i16 = FIRST - 24;
 
-/// A flow: source and destination.
+/// Flow: source and destination address.
 pub type Flow = (Ipv4Addr, Ipv4Addr);
 
-/// Packets that arrive at some interfaces are forwarded by a program at their ingress hook (`tcx`, Linux 6.6).
+/// IPv4 forwarder: a BPF program at the ingress hooks of interfaces (`tcx`, Linux 6.6).
 ///
-/// The program asks the kernel's routing table (`bpf_fib_lookup`), takes one from the TTL, and hands the packet to the
-/// next interface and the kernel's neighbour table (`bpf_redirect_neigh`). All else goes its usual way through the stack:
-/// packets for this machine, those with options or a TTL of 1, those without a route, those that are too long. It counts
-/// the packets of each flow. The interfaces are as they were once the value is dropped.
+/// The program consults the kernel's routing table (`bpf_fib_lookup`), decrements the TTL, and redirects the
+/// packet to the next interface and the kernel's neighbour table (`bpf_redirect_neigh`). All other packets
+/// take their usual path through the stack: packets for this machine, packets with options or a TTL of 1,
+/// unroutable packets, and packets longer than the MTU. The program counts the packets of each flow. Dropping
+/// the value detaches the program.
 #[derive(Debug)]
 pub struct TcForwarder {
     _links: Vec<OwnedFd>,
@@ -66,7 +67,7 @@ impl TcForwarder {
         Ok(TcForwarder { _links: links, flows })
     }
 
-    /// The flows of which packets were forwarded since the last call, with their number.
+    /// Flows with packets forwarded since the last call, and the number of packets.
     pub fn take_flows(&mut self) -> Vec<(Flow, u64)> {
         let address = |bytes: &[u8]| Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]);
         let mut out = Vec::new();
@@ -80,7 +81,7 @@ impl TcForwarder {
     }
 }
 
-/// The program. Registers: R6 the context, R7 the packet, R8 the result of the lookup's place.
+/// The program. Registers: R6 context, R7 packet, R8 address of the lookup parameters.
 fn program(flows: i32) -> Vec<Instruction> {
     // Offsets in `struct __sk_buff`.
     const PACKET_TYPE: i16 = 4;
@@ -134,7 +135,7 @@ fn program(flows: i32) -> Vec<Instruction> {
     a.value(Operation::Move, R4, SKIP_NEIGH);
     a.call(FIB_LOOKUP);
     a.jump_if(Condition::NotEqual, R0, 0, pass);
-    // As ip_decrease_ttl does: the checksum grows by what the TTL loses.
+    // As in ip_decrease_ttl, the checksum grows by the decrement of the TTL.
     a.load(Width::Byte, R2, R7, TTL);
     a.value(Operation::Add, R2, -1);
     a.store(Width::Byte, R7, TTL, R2);
@@ -146,7 +147,7 @@ fn program(flows: i32) -> Vec<Instruction> {
     a.register(Operation::Add, R2, R3);
     a.value(Operation::And, R2, 0xffff);
     a.store(Width::Half, R7, CHECKSUM, R2);
-    // Count it.
+    // Count the packet.
     a.load_map(R1, flows);
     a.register(Operation::Move, R2, R10);
     a.value(Operation::Add, R2, i32::from(FLOW));
@@ -165,7 +166,7 @@ fn program(flows: i32) -> Vec<Instruction> {
     a.value(Operation::Move, R8, 1);
     a.atomic_add(R0, 0, R8);
     a.here(counted);
-    // struct bpf_redir_neigh: family 0, next hop 4; the lookup has put the next hop in the destination's place.
+    // struct bpf_redir_neigh: family 0, next hop 4; the lookup has replaced the destination by the next hop.
     for at in (0..24).step_by(8) {
         a.store_value(Width::Double, R10, NEXT_HOP + at, 0);
     }

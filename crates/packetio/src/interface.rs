@@ -1,4 +1,4 @@
-//! An interface of the namespace that it was opened in: name, index, addresses, state.
+//! Interface of the namespace in which it was opened: name, index, addresses, state.
 
 use crate::{Error, MIN_FRAME, Result, sys};
 use belljar_wire::ethernet::Address;
@@ -8,19 +8,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 const VLAN_TAG: usize = 4;
 
-/// An interface, and a socket in its namespace through which it can be asked about.
+/// Interface with a control socket in its namespace.
 #[derive(Debug)]
 pub(crate) struct Interface {
     name: String,
     index: u32,
     mac: Address,
     control: OwnedFd,
-    /// The MTU when it was last read.
+    /// MTU as last read.
     mtu: usize,
 }
 
 impl Interface {
-    /// Finds the interface `name` in the namespace of the calling thread.
+    /// Opens the interface `name` in the namespace of the calling thread.
     pub fn open(name: &str) -> Result<Interface> {
         check_name(name)?;
         let control = control()?;
@@ -52,17 +52,17 @@ impl Interface {
         self.mac
     }
 
-    /// The present MTU, or the last that is known.
+    /// Current MTU, or the last known one.
     pub fn mtu(&self) -> usize {
         self.read_mtu().unwrap_or(self.mtu)
     }
 
-    /// The length of the longest frame without a VLAN tag, as of when the MTU was last read.
+    /// Length of the longest frame without a VLAN tag, by the MTU as last read.
     pub fn max_frame(&self) -> usize {
         self.mtu + MIN_FRAME
     }
 
-    /// Checks that `frame` may be sent, by the MTU that the interface has now.
+    /// Checks that `frame` may be sent, by the current MTU.
     #[inline]
     pub fn check_frame(&mut self, frame: &[u8]) -> Result<()> {
         if (MIN_FRAME..=self.mtu + MIN_FRAME).contains(&frame.len()) {
@@ -79,12 +79,12 @@ impl Interface {
         check_frame(&self.name, frame, self.mtu)
     }
 
-    /// Refuses an interface that is down.
+    /// Returns an error if the interface is down.
     pub fn check_up(&self) -> Result<()> {
         if self.is_up()? { Ok(()) } else { Err(Error::Down { name: self.name.clone() }) }
     }
 
-    /// The error for a system call that failed with `source` on this interface: down, gone, or as it is.
+    /// Error for a system call that failed with `source` on this interface: down, gone, or `source`.
     pub fn failed(&self, doing: &str, source: std::io::Error) -> Error {
         match source.raw_os_error() {
             Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV | libc::EIO | libc::EBADFD) => {
@@ -106,7 +106,7 @@ impl Interface {
         Ok(i32::from(flags) & libc::IFF_UP != 0)
     }
 
-    /// Lets the interface receive frames for other stations for as long as the packet socket `fd` is open.
+    /// Puts the interface into promiscuous mode as long as the packet socket `fd` is open.
     pub fn enter_promiscuous_mode(&self, fd: BorrowedFd<'_>) -> Result<()> {
         let membership = libc::packet_mreq {
             mr_ifindex: self.index as libc::c_int,
@@ -118,7 +118,7 @@ impl Interface {
             .map_err(|e| self.failed("entering promiscuous mode", e))
     }
 
-    /// Brings the interface up.
+    /// Sets the interface up.
     pub fn set_up(&self) -> Result<()> {
         let mut request = self.get(libc::SIOCGIFFLAGS)?;
         // SAFETY: the kernel filled in this member of the union of integers.
@@ -136,7 +136,7 @@ impl Interface {
         Ok(())
     }
 
-    /// Sets the IPv4 address and the length of its prefix, at most 32.
+    /// Sets the IPv4 address and its prefix length, at most 32.
     pub fn set_address(&self, address: Ipv4Addr, prefix: u8) -> Result<()> {
         let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
         for (number, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, mask.into())] {
@@ -166,7 +166,7 @@ impl Interface {
         Ok(())
     }
 
-    /// Asks the driver for `data` by an ethtool or timestamping request.
+    /// Queries the driver for `data` by an ethtool or timestamping request.
     pub fn driver_request<T: sys::Plain>(&self, number: libc::c_ulong, data: &mut T) -> std::io::Result<()> {
         sys::interface_ioctl_data(self.control.as_fd(), number, &self.name, data)
     }
@@ -178,7 +178,7 @@ impl Interface {
         Ok(usize::try_from(mtu).unwrap_or(0))
     }
 
-    /// A request that reads. It goes by the interface's present name, which may have changed.
+    /// Executes a read request. The current name is used, since the interface may have been renamed.
     fn get(&self, number: libc::c_ulong) -> Result<libc::ifreq> {
         let gone = || Error::Gone { name: self.name.clone() };
         let name = netdevice::index_to_name(&self.control, self.index).map_err(|_| gone())?;
@@ -197,10 +197,10 @@ impl Interface {
     }
 }
 
-/// The remedy for a missing capability over interfaces.
+/// Remedy for a missing capability on interfaces.
 pub(crate) const ROOT: &str = "run as root, or in a user and network namespace of your own (`unshare -rn`)";
 
-/// Checks that `frame` may be sent by a port of that name and MTU.
+/// Checks that `frame` may be sent by a port of this name and MTU.
 pub(crate) fn check_frame(name: &str, frame: &[u8], mtu: usize) -> Result<()> {
     let tagged = frame.len() >= MIN_FRAME && matches!(frame[12..14], [0x81, 0x00] | [0x88, 0xa8]);
     let max = mtu + MIN_FRAME + if tagged { VLAN_TAG } else { 0 };
@@ -210,12 +210,12 @@ pub(crate) fn check_frame(name: &str, frame: &[u8], mtu: usize) -> Result<()> {
     Err(Error::FrameSize { name: name.to_string(), len: frame.len(), min: MIN_FRAME, max })
 }
 
-/// True if an interface of that name exists in the namespace of the calling thread.
+/// True if an interface of this name exists in the namespace of the calling thread.
 pub(crate) fn exists(name: &str) -> Result<bool> {
     Ok(netdevice::name_to_index(control()?, name).is_ok())
 }
 
-/// Checks a name by the kernel's rules (`dev_valid_name`; '%' makes it a pattern).
+/// Validates a name by the kernel's rules (`dev_valid_name`; '%' makes it a pattern).
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let bad = |c: char| c == '/' || c == ':' || c == '%' || c == '\0' || c.is_whitespace();
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name == "." || name == ".." || name.contains(bad) {

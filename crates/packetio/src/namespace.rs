@@ -1,4 +1,4 @@
-//! Network namespaces: sockets are opened inside and used from anywhere.
+//! Network namespaces: sockets are opened inside a namespace and used from any thread.
 
 use crate::{Error, Result};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// Network namespace in which ports are opened.
 ///
-/// A descriptor belongs to the namespace of the thread that opened it, for good. So [`Namespace::run`] opens ports on
-/// a thread that enters the namespace and ends; the ports work on any thread.
+/// A descriptor belongs permanently to the namespace of the thread that opened it. [`Namespace::run`]
+/// therefore opens ports on a temporary thread that enters the namespace; the ports work on any thread.
 #[derive(Clone, Debug)]
 pub enum Namespace<'a> {
     /// The namespace of the calling thread.
     Current,
-    /// A namespace made by `ip netns add`, by its name.
+    /// A named namespace created by `ip netns add`.
     Name(String),
     /// A file such as `/run/netns/NAME` or `/proc/PID/ns/net`.
     Path(PathBuf),
@@ -27,7 +27,8 @@ pub enum Namespace<'a> {
 impl Namespace<'_> {
     /// Runs `open` inside the namespace and returns its result.
     ///
-    /// Entering needs `CAP_SYS_ADMIN` in the user namespace that owns the network namespace and in the caller's own.
+    /// Requires `CAP_SYS_ADMIN` in the user namespace that owns the network namespace and in the caller's
+    /// own.
     pub fn run<T: Send>(&self, open: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let path = match self {
             Namespace::Current => return open(),

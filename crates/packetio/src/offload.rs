@@ -1,8 +1,8 @@
-//! Frames made whole that the sending stack left unfinished for the hardware.
+//! Software completion of offloads that the sending stack left to the hardware.
 //!
-//! Between two local stacks no hardware follows, so frames arrive with checksums left open, as one large segment
-//! instead of many, and with the VLAN tag beside the frame. The virtio-net header in front of each frame says what is
-//! missing; here it is done.
+//! Between two local stacks no hardware completes a frame: checksums are unset, a large segment stands for
+//! many, and the VLAN tag is stored separately. The virtio-net header before each frame describes the missing
+//! steps, which this module performs.
 
 mod layers;
 mod segment;
@@ -24,7 +24,7 @@ const SCTP: u8 = 132;
 /// Offset of the checksum in an SCTP header.
 const SCTP_CHECKSUM: usize = 8;
 
-/// The virtio-net header in the machine's byte order, as packet sockets and TAPs have it unless told otherwise.
+/// virtio-net header in host byte order, the default of packet sockets and TAPs.
 #[derive(Clone, Copy, Debug, Default)]
 struct VnetHeader {
     flags: u8,
@@ -47,7 +47,7 @@ impl VnetHeader {
     }
 }
 
-/// A VLAN tag that the kernel took out of a frame.
+/// VLAN tag that the kernel removed from a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tag {
     pub protocol: u16,
@@ -57,18 +57,18 @@ pub(crate) struct Tag {
 const TAG_LEN: usize = 4;
 const ADDRESSES_LEN: usize = 12;
 
-/// Failure to make a frame whole: it is of a kind that is not supported, or malformed.
+/// Error: the frame is malformed or of an unsupported kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unfit;
 
-/// A maker of whole frames, and the room it does it in.
+/// Offload processor with its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Finisher {
     segment: Vec<u8>,
 }
 
 impl Finisher {
-    /// Hands the whole frames that `buffer` stands for to `each`: a virtio-net header and what follows it. Returns
+    /// Passes the complete frames of `buffer`, which starts with a virtio-net header, to `each`. Returns
     /// their number.
     #[inline]
     pub fn finish(
@@ -111,7 +111,7 @@ impl Finisher {
     }
 }
 
-/// Puts a tag behind the addresses of the frame that starts [`TAG_LEN`] bytes into `room`.
+/// Inserts a tag after the addresses of the frame that starts [`TAG_LEN`] bytes into `room`.
 fn insert_tag(room: &mut [u8], tag: Tag) -> &mut [u8] {
     room.copy_within(TAG_LEN..TAG_LEN + ADDRESSES_LEN, 0);
     room[ADDRESSES_LEN..ADDRESSES_LEN + 2].copy_from_slice(&tag.protocol.to_be_bytes());
@@ -119,7 +119,7 @@ fn insert_tag(room: &mut [u8], tag: Tag) -> &mut [u8] {
     room
 }
 
-/// Fills in a checksum whose field holds the sum of the pseudo header.
+/// Completes a checksum whose field contains the pseudo-header sum.
 fn fill_checksum(frame: &mut [u8], header: &VnetHeader) -> Result<(), Unfit> {
     let field = header.checksum_start + header.checksum_offset;
     if header.checksum_start < MIN_FRAME || field + 2 > frame.len() {
@@ -135,15 +135,15 @@ fn fill_checksum(frame: &mut [u8], header: &VnetHeader) -> Result<(), Unfit> {
         return Ok(());
     }
     let sum = Checksum::new().add_bytes(&frame[header.checksum_start..]).finish();
-    // 0 would mean "no checksum" to UDP; the two are equal in one's complement.
+    // 0 would mean "no checksum" in UDP; 0xffff is its one's complement equivalent.
     let sum = if sum == 0 { 0xffff } else { sum };
     frame[field..field + 2].copy_from_slice(&sum.to_be_bytes());
     Ok(())
 }
 
-/// Fills in the TCP or UDP checksum of a frame whose field holds the bare sum of the pseudo header, for sources that
-/// do not mark such frames. The one whole frame in 65,536 that looks like one is left as it was: its checksum comes
-/// out as it stands there.
+/// Completes the TCP or UDP checksum of a frame whose field contains only the pseudo-header sum, for sources
+/// that do not mark such frames. One in 65,536 complete frames looks the same and is unchanged by the
+/// computation.
 pub(crate) fn fill_bare_checksum(frame: &mut [u8]) {
     let Some(layers) = Layers::of(frame) else { return };
     let checksum_offset = match layers.protocol {
@@ -160,7 +160,7 @@ pub(crate) fn fill_bare_checksum(frame: &mut [u8]) {
     if stored == bare {
         let header =
             VnetHeader { checksum_start: layers.transport, checksum_offset, ..VnetHeader::default() };
-        // Padding behind the packet is not part of the segment.
+        // Padding after the packet is not part of the segment.
         let _ = fill_checksum(&mut frame[..layers.end], &header);
     }
 }

@@ -1,29 +1,29 @@
-//! The queue of frames to be sent by a socket, many in one system call.
+//! Transmit queue of a socket; many frames are sent in one system call.
 
 use crate::Counters;
 use std::io::{Error, Result};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Frames in a queue: as many as go into one system call.
+/// Queue capacity in frames: one system call.
 const BATCH: usize = 64;
 
-/// Frames that wait for [`Outgoing::flush`], each behind a prefix of zeros.
+/// Frames queued for [`Outgoing::flush`], each after a prefix of zeros.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     /// [`BATCH`] slots of equal size; each starts with the prefix.
     slots: Vec<u8>,
-    /// Bytes used of each slot.
+    /// Used bytes of each slot.
     lens: [usize; BATCH],
     slot_len: usize,
     prefix: usize,
-    /// Frames before this one have left.
+    /// Index of the first unsent frame.
     head: usize,
     tail: usize,
 }
 
 impl Outgoing {
-    /// A queue of frames of up to `max_frame` bytes; longer frames make its slots grow.
+    /// Creates a queue for frames of up to `max_frame` bytes; longer frames enlarge the slots.
     pub fn new(prefix: usize, max_frame: usize) -> Outgoing {
         let slot_len = (prefix + max_frame).next_multiple_of(64);
         Outgoing { slots: vec![0; slot_len * BATCH], lens: [0; BATCH], slot_len, prefix, head: 0, tail: 0 }
@@ -48,10 +48,10 @@ impl Outgoing {
         self.tail += 1;
     }
 
-    /// Sends what is queued. Returns true if nothing is left.
+    /// Sends queued frames. Returns true if the queue is empty afterwards.
     ///
-    /// A frame that the kernel refuses by itself is counted and passed over. An error that every frame would meet
-    /// empties the queue.
+    /// A frame that the kernel rejects is counted and skipped. An error that affects every frame empties the
+    /// queue.
     pub fn flush(&mut self, fd: BorrowedFd<'_>, counters: &mut Counters) -> Result<bool> {
         while self.head < self.tail {
             match self.send(fd) {
@@ -80,7 +80,7 @@ impl Outgoing {
         Ok(true)
     }
 
-    /// Gives frames from the head on to the kernel. Returns their number, at least one.
+    /// Passes frames from the head to the kernel. Returns their number, at least one.
     fn send(&mut self, fd: BorrowedFd<'_>) -> Result<usize> {
         let n = self.tail - self.head;
         let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];

@@ -1,7 +1,7 @@
-//! `AF_PACKET` sockets: frames of an existing interface, beside the kernel's stack.
+//! `AF_PACKET` sockets: frames of an existing interface, in parallel to the kernel's stack.
 //!
-//! The kernel writes received frames into memory that is mapped here, so receiving makes no system call per frame;
-//! frames are sent many in one system call. [`RingKind`] chooses between latency and density.
+//! The kernel writes received frames to a mapped ring, so receiving needs no system call per frame; many
+//! frames are sent in one system call. [`RingKind`] trades latency against CPU time.
 
 mod blocks;
 mod frames;
@@ -22,37 +22,38 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Layout of the receive ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RingKind {
-    /// `TPACKET_V2`: a slot a frame, visible at once. Frames longer than a slot take a system call each.
+    /// `TPACKET_V2`: one slot per frame, visible at once. Frames longer than a slot take one system call
+    /// each.
     #[default]
     Frames,
-    /// `TPACKET_V3`: frames of any length packed into blocks. A block becomes visible when it is full or after a
-    /// timeout, which adds up to that much latency at low rates: a round trip between two ports over a veth takes
-    /// 1,000 us, and 12 us with a ring of frames. In return a frame takes 6 % less CPU.
+    /// `TPACKET_V3`: frames of any length packed into blocks. A block becomes visible when it is full or
+    /// after a timeout, which adds latency at low rates: a round trip between two ports over a veth takes
+    /// 1,000 us, compared to 12 us with a ring of frames. A frame takes 6 % less CPU time.
     Blocks {
-        /// The timeout in milliseconds, at least 1; the kernel's timer may round it up.
+        /// Timeout in milliseconds, at least 1; the kernel's timer may round it up.
         timeout_ms: u32,
     },
 }
 
-/// A group of packet sockets among which the kernel shares out an interface's frames.
+/// Fanout group: packet sockets among which the kernel distributes the frames of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fanout {
-    /// Number of the group, within the network namespace.
+    /// Group number, unique in the network namespace.
     pub group: u16,
-    /// Rule by which a frame finds its socket.
+    /// Distribution rule.
     pub mode: FanoutMode,
 }
 
-/// Rule by which the kernel shares out frames.
+/// Rule by which the kernel distributes frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FanoutMode {
-    /// By a hash of addresses and ports: a flow keeps its order.
+    /// Hash of addresses and ports: the order within a flow is preserved.
     Hash,
-    /// To one after the other.
+    /// Round robin.
     RoundRobin,
-    /// By the processor that received the frame.
+    /// Receiving processor.
     Cpu,
-    /// To the next socket once the ring of the first is full.
+    /// The next socket once the ring of the first is full.
     Rollover,
 }
 
@@ -63,18 +64,18 @@ pub struct PacketOptions {
     pub ring: RingKind,
     /// Size of the receive ring in bytes, rounded up to whole slots or blocks.
     pub ring_bytes: usize,
-    /// Receive frames for other stations too.
+    /// Receive frames addressed to other stations too.
     pub promiscuous: bool,
-    /// Receive the frames that this machine sends through the interface too, but for the port's own.
+    /// Receive the frames that this machine sends on the interface too, except those of the port itself.
     pub outgoing: bool,
-    /// Frames to be received; all if none.
+    /// Filter of received frames; `None` accepts all.
     pub filter: Option<Filter>,
-    /// Group of sockets that share the frames.
+    /// Fanout group.
     pub fanout: Option<Fanout>,
     /// Timestamps of received frames.
     pub timestamps: Timestamps,
-    /// Send past the interface's queueing discipline: faster, but not shaped, and a frame that the driver has no room
-    /// for fails at once.
+    /// Bypass the interface's queueing discipline: faster, but not shaped, and a frame fails at once if the
+    /// driver's queue is full.
     pub bypass_qdisc: bool,
 }
 
@@ -99,14 +100,14 @@ enum Ring {
     Blocks(BlockRing),
 }
 
-/// A packet socket on an existing interface.
+/// Packet socket on an existing interface.
 ///
-/// The kernel's stack sees the frames too. To keep it from answering, give the interface no addresses, or use
-/// [`Xdp`](crate::Xdp).
+/// The kernel's stack receives the frames too. To keep it from answering, give the interface no addresses, or
+/// use [`Xdp`](crate::Xdp).
 #[derive(Debug)]
 pub struct PacketRing {
     interface: Interface,
-    // The ring is unmapped before the socket is closed.
+    // Fields are dropped in order: the ring is unmapped before the socket is closed.
     ring: Ring,
     socket: OwnedFd,
     finisher: Finisher,
@@ -117,7 +118,7 @@ pub struct PacketRing {
     gone: bool,
 }
 
-/// The timestamping of a network card as it was before.
+/// Previous timestamping configuration of a network card.
 #[derive(Debug)]
 struct HardwareClock {
     before: libc::hwtstamp_config,
@@ -130,7 +131,7 @@ impl PacketRing {
     pub fn open(name: &str, options: &PacketOptions) -> Result<PacketRing> {
         let interface = Interface::open(name)?;
         interface.check_up()?;
-        // Protocol 0: nothing is received before everything is set up.
+        // Protocol 0 receives no frame before the setup is complete.
         let socket = open_socket(name)?;
         let fd = socket.as_fd();
         let set = |option, value: c_int, what: &str| {
@@ -174,7 +175,7 @@ impl PacketRing {
         Ok(port)
     }
 
-    /// Binds the socket: frames arrive from here on.
+    /// Binds the socket; reception starts.
     fn start(&self, options: &PacketOptions) -> Result<()> {
         let (fd, index) = (self.socket.as_fd(), self.interface.index());
         let failed = |doing: &str, e| self.interface.failed(doing, e);
@@ -204,7 +205,7 @@ impl PacketRing {
         Ok(())
     }
 
-    /// The error that the socket met since the last call.
+    /// Returns the pending error of the socket.
     fn pending_error(&mut self) -> Result<()> {
         let Some(e) = sys::take_error(self.socket.as_fd()) else { return Ok(()) };
         self.note(e, "receiving")
@@ -221,14 +222,14 @@ impl PacketRing {
     }
 }
 
-/// Opens a packet socket that receives nothing yet.
+/// Opens a packet socket that does not receive yet.
 pub(crate) fn open_socket(name: &str) -> Result<OwnedFd> {
     sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(|e| {
         Error::privileged(format!("opening a packet socket on '{name}'"), "CAP_NET_RAW", ROOT, e)
     })
 }
 
-/// Turns on timestamps. Returns the configuration to be restored, where one was changed.
+/// Enables timestamps. Returns the configuration to restore, if one was changed.
 fn stamp(interface: &Interface, fd: BorrowedFd<'_>, kind: Timestamps) -> Result<Option<HardwareClock>> {
     let failed = |e| interface.failed("turning on timestamps", e);
     let mut flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
@@ -297,7 +298,7 @@ impl Port for PacketRing {
     fn room(&self) -> usize {
         match &self.ring {
             Ring::Frames(ring) => ring.room(),
-            // Frames lie one behind the other in a block.
+            // Blocks have no fixed number of frames.
             Ring::Blocks(_) => 0,
         }
     }
@@ -321,7 +322,7 @@ impl Port for PacketRing {
     }
 
     fn counters(&mut self) -> Counters {
-        // The kernel's counts start anew whenever they are read.
+        // Reading resets the kernel's counters.
         let statistics = sys::option::<libc::tpacket_stats_v3>(
             self.socket.as_fd(),
             libc::SOL_PACKET,
@@ -335,7 +336,7 @@ impl Port for PacketRing {
 impl Drop for PacketRing {
     fn drop(&mut self) {
         if let Some(HardwareClock { mut before }) = self.hardware.take() {
-            // The interface may be gone, and its configuration with it.
+            // If the interface is gone, there is nothing to restore.
             let _ = self.interface.driver_request(libc::SIOCSHWTSTAMP, &mut before);
         }
     }

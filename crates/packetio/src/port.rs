@@ -1,4 +1,4 @@
-//! The contract of all ports.
+//! Contract of all ports.
 
 use crate::{Error, Result};
 use belljar_wire::ethernet::Address;
@@ -7,89 +7,91 @@ use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// A network attachment that frames are received from and sent to, without blocking.
+/// Port: a network attachment that sends and receives frames without blocking.
 ///
-/// *To wait*: poll [`fd`](Port::fd) for readability until [`receive`](Port::receive) is due, and for writability
-/// after [`Sent::Full`]. The descriptor is level-triggered: it stays readable while frames are left.
+/// *Waiting*: poll [`fd`](Port::fd) for readability until [`receive`](Port::receive) is due, and for
+/// writability after [`Sent::Full`]. The descriptor is level-triggered: it stays readable while frames are
+/// left.
 ///
-/// *To receive*: [`receive`](Port::receive) hands every waiting frame to a closure, borrowed from the port.
+/// *Receiving*: [`receive`](Port::receive) passes every waiting frame, borrowed from the port, to a closure.
 ///
-/// *To send*: [`send`](Port::send) queues a frame, [`flush`](Port::flush) gives the queue to the kernel. A queue that
-/// fills up is flushed by `send`. Frames that are queued when a port is dropped are lost.
+/// *Sending*: [`send`](Port::send) queues a frame, [`flush`](Port::flush) passes the queue to the kernel.
+/// `send` flushes a full queue. Frames still queued when a port is dropped are lost.
 ///
-/// Everything that a port holds in the kernel ends with it.
+/// Dropping a port releases its kernel resources.
 pub trait Port: Send {
-    /// The name of the interface or socket.
+    /// Name of the interface or socket.
     fn name(&self) -> &str;
 
-    /// The hardware address of the interface; zero where the port has none.
+    /// Hardware address of the interface; zero if the port has none.
     fn mac(&self) -> Address;
 
-    /// The present maximum transmission unit in bytes, without the Ethernet header.
+    /// Current maximum transmission unit in bytes, without the Ethernet header.
     fn mtu(&self) -> usize;
 
-    /// The descriptor to poll.
+    /// Descriptor to poll.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// Hands waiting frames to `each`, at most about `limit` of them: the segments of one large segment are not torn
-    /// apart. Returns the number of frames; 0 if none is waiting.
+    /// Passes waiting frames to `each`, approximately at most `limit`: the segments of a large segment are
+    /// delivered together. Returns the number of frames; 0 if none is waiting.
     ///
-    /// An interface that went down or was deleted is an error here once its frames have been received.
+    /// If the interface went down or was deleted, its remaining frames are delivered before the error is
+    /// returned.
     fn receive(&mut self, limit: usize, each: &mut dyn FnMut(Frame<'_>)) -> Result<usize>;
 
-    /// Frames of usual length that may wait to be received; 0 if nobody knows.
+    /// Receive capacity in frames of usual length; 0 if unknown.
     fn room(&self) -> usize {
         0
     }
 
-    /// Queues a frame. The frame is copied.
+    /// Queues a copy of a frame.
     ///
-    /// An error says why the frame or the port is unfit; [`Sent::Full`] is no error.
+    /// An error means that the frame or the port is unfit; [`Sent::Full`] is not an error.
     fn send(&mut self, frame: &[u8]) -> Result<Sent>;
 
-    /// Gives the queued frames to the kernel. Returns true if none is left in the queue; call again once the
-    /// descriptor is writable otherwise.
+    /// Passes queued frames to the kernel. Returns true if the queue is empty; otherwise call again once the
+    /// descriptor is writable.
     fn flush(&mut self) -> Result<bool>;
 
-    /// The frames counted since the port was opened.
+    /// Counters since the port was opened.
     fn counters(&mut self) -> Counters;
 }
 
-/// A received frame, valid until the closure that it is passed to returns.
+/// Received frame, valid until the closure that gets it returns.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// The frame from its destination address on, without frame check sequence.
+    /// Bytes of the frame from the destination address on, without frame check sequence.
     pub bytes: &'a [u8],
-    /// The time of its arrival, where [`Timestamps`] were asked for.
+    /// Arrival time, if [`Timestamps`] are enabled.
     pub time: Option<Timestamp>,
 }
 
-/// Disposition of a frame by [`Port::send`].
+/// Result of [`Port::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a frame that found the queue full was not sent"]
 pub enum Sent {
-    /// The frame is queued, or sent.
+    /// The frame is queued or sent.
     Queued,
-    /// The queue is full and the kernel takes none of it: the frame was not taken. Try again once the descriptor is
-    /// writable, or drop the frame.
+    /// The frame was not accepted, because the queue is full and the kernel accepts no frame. Retry once the
+    /// descriptor is writable, or drop the frame.
     Full,
 }
 
-/// Arrival time of a frame, in nanoseconds since 1970 of its source's clock.
+/// Arrival time of a frame, in nanoseconds since 1970 on the clock of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
     /// Nanoseconds.
     pub nanos: u64,
-    /// The clock.
+    /// Clock that took the timestamp.
     pub source: TimeSource,
 }
 
 /// Clock of a [`Timestamp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeSource {
-    /// `CLOCK_REALTIME`, read by the kernel on the frame's arrival.
+    /// `CLOCK_REALTIME`, read by the kernel on arrival of the frame.
     Kernel,
-    /// The clock of the network card.
+    /// Clock of the network card.
     Hardware,
 }
 
@@ -99,13 +101,13 @@ pub enum Timestamps {
     /// None.
     #[default]
     Off,
-    /// By the kernel when the driver hands over the frame.
+    /// By the kernel, when it receives the frame from the driver.
     Kernel,
-    /// By the network card. A frame that the card did not stamp has the kernel's stamp.
+    /// By the network card; frames without a hardware timestamp get the kernel's.
     Hardware,
 }
 
-/// Frames and bytes.
+/// Number of frames and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Frames.
@@ -121,24 +123,24 @@ impl Count {
     }
 }
 
-/// Frames that a port counted.
+/// Frame counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Frames received and handed over.
+    /// Frames received and delivered.
     pub received: Count,
-    /// Frames given to the kernel.
+    /// Frames passed to the kernel.
     pub sent: Count,
-    /// Received frames that the kernel dropped, because the port was not read in time or had no room for them.
+    /// Received frames dropped by the kernel, because the port was not read in time or the ring was full.
     pub dropped_kernel: u64,
-    /// Received frames that the port dropped: cut short, or of a kind whose segments it cannot make.
+    /// Received frames dropped by the port: truncated, or of a kind that it cannot segment.
     pub dropped_port: u64,
-    /// Frames that [`Port::send`] did not take because the queue was full. A caller that tries again counts each try.
+    /// Frames rejected by [`Port::send`] because the queue was full; retries count again.
     pub refused: u64,
-    /// Queued frames that the kernel refused: its own queue was full, or the interface went away.
+    /// Queued frames rejected by the kernel: its queue was full, or the interface was gone.
     pub failed: u64,
 }
 
-/// Waits until a port has something to be received, at most for `timeout`; a signal ends it early.
+/// Waits until a port is readable, at most for `timeout`; a signal ends the wait early.
 pub fn wait_readable(port: &dyn Port, timeout: Duration) -> Result<()> {
     let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
     match poll(&mut [PollFd::from_borrowed_fd(port.fd(), PollFlags::IN)], Some(&timeout)) {

@@ -1,4 +1,4 @@
-//! Socket options, requests to interfaces and mappings: the calls for which neither std nor rustix has a safe form.
+//! Socket options, interface requests and mappings: system calls without a safe wrapper in std or rustix.
 
 use std::ffi::c_int;
 use std::io::{Error, Result};
@@ -6,10 +6,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// Plain data that crosses the system call boundary.
+/// Plain data passed across the system call boundary.
 ///
 /// # Safety
-/// Every bit pattern is a value, and the kernel keeps no pointer in it beyond the call.
+/// Every bit pattern is a valid value, and the kernel retains no pointer from it after the call.
 pub(crate) unsafe trait Plain: Copy {}
 // SAFETY: an integer.
 unsafe impl Plain for c_int {}
@@ -27,7 +27,7 @@ pub(crate) fn socket(family: c_int, kind: c_int, protocol: c_int) -> Result<Owne
     // SAFETY: no pointers are passed.
     let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol) };
     check(fd)?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and owned by no other value.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn set_option<T: Plain>(fd: BorrowedFd<'_>, level: c_int, name: c_int
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), len) }).map(drop)
 }
 
-/// `getsockopt` of a plain value; the kernel may know fewer fields, the rest are zero.
+/// `getsockopt` of a plain value; fields unknown to the kernel are zero.
 pub(crate) fn option<T: Plain>(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> Result<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     let mut len = size_of::<T>() as libc::socklen_t;
@@ -74,7 +74,7 @@ pub(crate) fn take_error(fd: BorrowedFd<'_>) -> Option<Error> {
     }
 }
 
-/// Binds a packet socket to an interface, or to its outgoing half where `protocol` is 0.
+/// Binds a packet socket to an interface; with `protocol` 0 for sending only.
 pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: u32, protocol: u16) -> Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
@@ -90,7 +90,7 @@ pub(crate) fn bind_packet(fd: BorrowedFd<'_>, index: u32, protocol: u16) -> Resu
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) }).map(drop)
 }
 
-/// A request about an interface by name, its argument zero.
+/// Interface request by name with a zero argument.
 pub(crate) fn interface_request(name: &str) -> libc::ifreq {
     // SAFETY: zero bytes are an `ifreq`: an empty name and a union of integers.
     let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -100,7 +100,7 @@ pub(crate) fn interface_request(name: &str) -> libc::ifreq {
     request
 }
 
-/// An `ioctl` on an interface request whose argument is in the request itself.
+/// `ioctl` on an interface request that contains its argument.
 pub(crate) fn interface_ioctl(
     fd: BorrowedFd<'_>,
     number: libc::c_ulong,
@@ -111,7 +111,7 @@ pub(crate) fn interface_ioctl(
     check(unsafe { libc::ioctl(fd.as_raw_fd(), number as _, &raw mut *request) }).map(drop)
 }
 
-/// An `ioctl` on an interface request that points to `data`.
+/// `ioctl` on an interface request that points to its argument `data`.
 pub(crate) fn interface_ioctl_data<T: Plain>(
     fd: BorrowedFd<'_>,
     number: libc::c_ulong,
@@ -120,29 +120,29 @@ pub(crate) fn interface_ioctl_data<T: Plain>(
 ) -> Result<()> {
     let mut request = interface_request(name);
     request.ifr_ifru.ifru_data = (&raw mut *data).cast();
-    // SAFETY: `data` lives through the call and is the structure that the request's number asks for.
+    // SAFETY: `data` lives through the call and is the structure required by the request number.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), number as _, &raw mut request) }).map(drop)
 }
 
-/// An `ioctl` whose argument is a number.
+/// `ioctl` with a numeric argument.
 pub(crate) fn ioctl_value(fd: BorrowedFd<'_>, number: libc::Ioctl, value: libc::c_ulong) -> Result<()> {
     // SAFETY: the numbers that are used here take an integer, no pointer.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), number, value) }).map(drop)
 }
 
-/// Turns -1 into the error that the call left.
+/// Converts a result of -1 to the error in errno.
 pub(crate) fn check(result: c_int) -> Result<c_int> {
     if result == -1 { Err(Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Memory that is shared with the kernel, unmapped when dropped.
+/// Memory mapping shared with the kernel, unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     at: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and only its owner gets at it.
+// SAFETY: the mapping belongs to the process, not to a thread, and only its owner accesses it.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -157,7 +157,7 @@ impl Mapping {
         Ok(Mapping { at: NonNull::new(at.cast()).expect("the kernel maps nothing at 0"), len })
     }
 
-    /// New memory of zeros.
+    /// Allocates zeroed memory.
     pub fn anonymous(len: usize) -> Result<Mapping> {
         use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
         let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
@@ -167,10 +167,10 @@ impl Mapping {
         Ok(Mapping { at: NonNull::new(at.cast()).expect("the kernel maps nothing at 0"), len })
     }
 
-    /// The address of byte `offset`, behind which `len` bytes are mapped.
+    /// Address of byte `offset`, from which `len` bytes are mapped.
     ///
     /// # Panics
-    /// If they are not.
+    /// If the range is not mapped.
     pub fn at(&self, offset: usize, len: usize) -> *mut u8 {
         assert!(
             offset.checked_add(len).is_some_and(|end| end <= self.len),
@@ -184,7 +184,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nothing borrows from it any more.
+        // SAFETY: the mapping is owned by this value, and no borrow of it is left.
         let unmapped = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok());
     }

@@ -1,4 +1,4 @@
-//! TAP interfaces: the kernel's stack, or a bridge, at the far side.
+//! TAP interfaces, whose far side is the kernel's stack or a bridge.
 
 use crate::interface::{Interface, ROOT, check_name, exists};
 use crate::offload::{Finisher, VNET_LEN};
@@ -12,25 +12,26 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 const DEVICE: &str = "/dev/net/tun";
-/// Room for the longest frame: 64 KiB of packet with headers.
+/// Buffer size for the longest frame: 64 KiB of packet with headers.
 const LONGEST: usize = (1 << 16) + 256;
 
 /// Options of a [`Tap`].
 #[derive(Clone, Debug)]
 pub struct TapOptions {
-    /// Hardware address of the kernel's side; random if none.
+    /// Hardware address of the kernel's side; random if `None`.
     pub mac: Option<Address>,
-    /// MTU of the kernel's side; 1500 if none.
+    /// MTU of the kernel's side; 1500 if `None`.
     pub mtu: Option<usize>,
-    /// IPv4 address of the kernel's side and the length of its prefix.
+    /// IPv4 address of the kernel's side and its prefix length.
     pub address: Option<(Ipv4Addr, u8)>,
-    /// Bring the interface up.
+    /// Set the interface up.
     pub up: bool,
-    /// Leave the interface behind when the port is dropped.
+    /// Keep the interface when the port is dropped.
     pub persistent: bool,
-    /// Several ports may attach to the interface; the kernel shares out flows among them.
+    /// Multi-queue interface: several ports may attach, and the kernel distributes flows among them.
     pub multi_queue: bool,
-    /// Take large TCP segments from the kernel and cut them here: one system call instead of one per segment.
+    /// Receive large TCP segments from the kernel and segment them in the port: one system call instead of
+    /// one per segment.
     pub large_segments: bool,
 }
 
@@ -48,15 +49,15 @@ impl Default for TapOptions {
     }
 }
 
-/// A TAP interface: a frame that the kernel sends through the interface is received here, and a frame sent here is
-/// received by the kernel.
+/// TAP interface: frames that the kernel sends on the interface are received by the port, and frames sent by
+/// the port are received by the kernel.
 ///
-/// The interface ends with the last port that is attached to it, unless it is persistent.
+/// The interface is deleted with its last attached port, unless it is persistent.
 #[derive(Debug)]
 pub struct Tap {
     interface: Interface,
     file: File,
-    /// A virtio-net header and a frame.
+    /// Buffer for a virtio-net header and a frame.
     buffer: Box<[u8]>,
     finisher: Finisher,
     counters: Counters,
@@ -64,7 +65,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes the interface `name` in the calling thread's network namespace.
+    /// Creates the interface `name` in the calling thread's network namespace.
     pub fn create(name: &str, options: &TapOptions) -> Result<Tap> {
         check_name(name)?;
         if exists(name)? {
@@ -89,15 +90,14 @@ impl Tap {
         Ok(tap)
     }
 
-    /// [`attach`](Self::attach) if there is an interface `name`, [`create`](Self::create) otherwise.
+    /// Attaches to the interface `name` if it exists, otherwise creates it.
     pub fn attach_or_create(name: &str, options: &TapOptions) -> Result<Tap> {
         check_name(name)?;
         if exists(name)? { Tap::attach(name, options) } else { Tap::create(name, options) }
     }
 
-    /// Attaches to the TAP interface `name`, which exists: one that is persistent, or one with several queues.
-    /// `multi_queue` must be as it was when the interface was made; `mac`, `mtu`, `address`, `up` and `persistent` are left as
-    /// they are.
+    /// Attaches to the existing TAP interface `name`, which is persistent or multi-queue. `multi_queue` must
+    /// equal the option used at its creation; `mac`, `mtu`, `address`, `up` and `persistent` are ignored.
     pub fn attach(name: &str, options: &TapOptions) -> Result<Tap> {
         check_name(name)?;
         if !exists(name)? {
@@ -106,7 +106,7 @@ impl Tap {
         Tap::open(name, options, false)
     }
 
-    /// Chooses whether the interface stays when its last port is dropped.
+    /// Sets whether the interface remains when its last port is dropped.
     pub fn set_persistent(&mut self, persistent: bool) -> Result<()> {
         sys::ioctl_value(self.file.as_fd(), libc::TUNSETPERSIST, c_ulong::from(persistent)).map_err(|e| {
             Error::system(format!("changing the persistence of TAP '{}'", self.interface.name()), e)
@@ -195,7 +195,7 @@ impl Port for Tap {
                 Ok(len) => len,
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-                // What was received is reported first; the next call meets the error again.
+                // Received frames are reported first; the error recurs on the next call.
                 Err(_) if received > 0 => break,
                 Err(e) => return self.failed("receiving", e),
             };
@@ -231,13 +231,12 @@ impl Port for Tap {
         }
     }
 
-    /// Frames do not wait: each is a system call of its own.
+    /// Frames are not queued: each is sent by a system call of its own.
     fn flush(&mut self) -> Result<bool> {
         Ok(true)
     }
 
-    /// The kernel's drops are those of the interface's transmit queue, which `ip -s link` shows: the port cannot see
-    /// them.
+    /// Kernel drops in the transmit queue of the interface are not visible to the port; see `ip -s link`.
     fn counters(&mut self) -> Counters {
         self.counters
     }

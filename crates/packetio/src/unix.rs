@@ -1,4 +1,4 @@
-//! UNIX sockets whose messages are frames: links between processes, without privileges.
+//! UNIX sockets whose messages are frames: unprivileged links between processes.
 
 use crate::interface::check_frame;
 use crate::outgoing::Outgoing;
@@ -19,11 +19,12 @@ const VLAN_TAG: usize = 4;
 /// Options of a [`UnixPort`]. Both ends should have the same MTU.
 #[derive(Clone, Debug)]
 pub struct UnixOptions {
-    /// Longest packet in bytes, without the Ethernet header; longer frames that arrive are dropped and counted.
+    /// Maximum packet length in bytes, without the Ethernet header; longer received frames are dropped and
+    /// counted.
     pub mtu: usize,
-    /// Bytes of memory for frames under way; as the system's default if none.
+    /// Send buffer size in bytes; the system default if `None`.
     pub buffer: Option<usize>,
-    /// Hardware address, as [`Port::mac`] tells it.
+    /// Hardware address returned by [`Port::mac`].
     pub mac: Address,
 }
 
@@ -33,7 +34,7 @@ impl Default for UnixOptions {
     }
 }
 
-/// A UNIX sequential-packet or datagram socket, each message a frame.
+/// UNIX sequential-packet or datagram socket; each message is a frame.
 #[derive(Debug)]
 pub struct UnixPort {
     name: String,
@@ -47,7 +48,7 @@ pub struct UnixPort {
 }
 
 impl UnixPort {
-    /// Two ports that are joined to each other.
+    /// Creates two connected ports.
     pub fn pair(name: &str, options: &UnixOptions) -> Result<(UnixPort, UnixPort)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (a, b) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
@@ -56,7 +57,7 @@ impl UnixPort {
         Ok((port("0", a)?, port("1", b)?))
     }
 
-    /// A port of a connected socket, such as one that was inherited.
+    /// Creates a port of a connected socket, such as an inherited one.
     pub fn from_socket(name: &str, socket: OwnedFd, options: &UnixOptions) -> Result<UnixPort> {
         let invalid = |what: String| Error::Invalid { name: name.to_string(), what };
         let failed = |e| Error::system(format!("setting up the socket of '{name}'"), e);
@@ -70,7 +71,7 @@ impl UnixPort {
         }
         rustix::io::ioctl_fionbio(&socket, true).map_err(failed)?;
         if let Some(bytes) = options.buffer {
-            // Messages are charged to their sender.
+            // Messages are charged to the sender's buffer.
             sockopt::set_socket_send_buffer_size_force(&socket, bytes)
                 .or_else(|_| sockopt::set_socket_send_buffer_size(&socket, bytes))
                 .map_err(failed)?;
@@ -100,7 +101,7 @@ impl UnixPort {
         self.options.mtu + MIN_FRAME + VLAN_TAG
     }
 
-    /// Sorts out an error of the socket.
+    /// Classifies an error of the socket.
     fn failed<T>(&mut self, doing: &str, e: IoError) -> Result<T> {
         match e.raw_os_error() {
             Some(libc::EPIPE | libc::ECONNRESET | libc::ECONNREFUSED | libc::ENOTCONN) => self.close(),
@@ -119,7 +120,7 @@ impl UnixPort {
         poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP)
     }
 
-    /// Receives up to `limit` messages. Returns lengths and flags of them.
+    /// Receives up to `limit` messages. Returns their lengths and truncation flags.
     fn receive_batch(&mut self, limit: usize) -> std::io::Result<([(usize, bool); BATCH], usize)> {
         let n = limit.min(BATCH);
         let slot_len = self.max_frame();
@@ -184,7 +185,7 @@ impl Port for UnixPort {
                     _ => return self.failed("receiving", e),
                 },
             };
-            // The end of the connection reads as empty messages without end.
+            // A closed connection reads as an endless sequence of empty messages.
             if messages[..n].iter().all(|m| m.0 == 0) && self.is_hung_up() {
                 self.closed = true;
                 break;
@@ -234,7 +235,7 @@ impl Port for UnixPort {
     }
 }
 
-/// A socket file that peers connect to. The file is removed on drop.
+/// Listening socket with a socket file, which is removed on drop.
 #[derive(Debug)]
 pub struct UnixListener {
     path: PathBuf,
@@ -242,7 +243,7 @@ pub struct UnixListener {
 }
 
 impl UnixListener {
-    /// Makes a socket file at `path`, where nothing may be.
+    /// Creates a socket file at `path`; an existing file is an error.
     pub fn bind(path: &Path) -> Result<UnixListener> {
         let shown = path.display();
         let failed = |e: IoError| match e.kind() {
@@ -259,7 +260,7 @@ impl UnixListener {
         Ok(listener)
     }
 
-    /// Takes a peer that has connected, if there is one.
+    /// Accepts a pending connection, if any.
     pub fn accept(&self, options: &UnixOptions) -> Result<Option<UnixPort>> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let shown = self.path.display().to_string();
@@ -272,7 +273,7 @@ impl UnixListener {
         }
     }
 
-    /// The descriptor to poll: readable when a peer has connected.
+    /// Descriptor to poll: readable when a connection is pending.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -280,12 +281,12 @@ impl UnixListener {
 
 impl Drop for UnixListener {
     fn drop(&mut self) {
-        // Somebody may have removed it before.
+        // The file may have been removed already.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Calls with the address of a socket, whose path may be long.
+/// Runs `call` with the socket address of `path`, which may exceed the length limit of socket addresses.
 fn at(path: &Path, call: impl FnOnce(&SocketAddrUnix) -> rustix::io::Result<()>) -> std::io::Result<()> {
     with_socket_path(path, |path| Ok(call(&SocketAddrUnix::new(path)?)?))
 }

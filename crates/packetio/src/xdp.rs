@@ -1,8 +1,8 @@
-//! `AF_XDP` sockets: the frames of one queue of an interface, before the kernel's stack sees them.
+//! `AF_XDP` sockets: the frames of one queue of an interface, intercepted before the kernel's stack.
 //!
-//! Frames lie in chunks of memory that is shared with the kernel (the UMEM). Half of the chunks are for receiving:
-//! each is in the fill ring, in the receive ring or being delivered. The other half is for sending: each is free, in
-//! the transmit ring or in the completion ring.
+//! Frames are stored in chunks of memory shared with the kernel (the UMEM). Half of the chunks are for
+//! receiving: each is in the fill ring, in the receive ring or being delivered. The other half is for
+//! sending: each is free, in the transmit ring or in the completion ring.
 
 mod program;
 mod ring;
@@ -22,43 +22,43 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Bytes that the kernel keeps free before a received frame (`XDP_PACKET_HEADROOM`).
+/// Headroom in bytes that the kernel reserves before a received frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM: usize = 256;
 const VLAN_TAG: usize = 4;
 const BPF_REMEDY: &str =
     "run as root: the kernel lets nobody else load XDP programs; a PacketRing needs only CAP_NET_RAW";
 
-/// Place in which received frames are diverted.
+/// Attachment mode of the XDP program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver if it can, else in the kernel's common code.
+    /// Native if the driver supports it, otherwise generic.
     #[default]
     Auto,
-    /// In the driver. A veth needs an MTU of at most 3,500 bytes or so.
+    /// In the driver. A veth requires an MTU of at most about 3,500 bytes.
     Native,
-    /// In the kernel's common code, which works for every interface and is slower. Large segments that the peer of a
-    /// veth sends are dropped there: turn off its segmentation offload (`ethtool -K PEER tso off gso off`,
-    /// or `ip link set dev PEER gso_max_segs 1`).
+    /// In the kernel's generic code, which supports every interface and is slower. Large segments sent by the
+    /// peer of a veth are dropped: disable its segmentation offload (`ethtool -K PEER tso off gso off`, or
+    /// `ip link set dev PEER gso_max_segs 1`).
     Generic,
 }
 
 /// Options of an [`Xdp`].
 #[derive(Clone, Debug)]
 pub struct XdpOptions {
-    /// Place in which frames are diverted.
+    /// Attachment mode.
     pub mode: XdpMode,
-    /// The queue; if none, the only one.
+    /// Queue index; `None` requires an interface with a single queue.
     pub queue: Option<u32>,
-    /// Entries of each ring, a power of two.
+    /// Number of entries of each ring, a power of two.
     pub ring: u32,
-    /// Receive frames for other stations too.
+    /// Receive frames addressed to other stations too.
     pub promiscuous: bool,
-    /// Fill in TCP and UDP checksums that a local sender left open. The kernel does not mark such frames for XDP; they
-    /// are told by the sum that stands there instead.
+    /// Complete TCP and UDP checksums that a local sender left open. The kernel does not mark such frames for
+    /// XDP; they are recognized by the pseudo-header sum in the checksum field.
     pub fill_checksums: bool,
-    /// Divert only what a router forwards: IPv4 packets without options, for one station, whose TTL allows another hop
-    /// and whose destination is none of these addresses, the machine's own. The kernel's stack has all else.
-    /// [`Xdp::set_own_addresses`] changes them.
+    /// Divert only packets that a router forwards: unicast IPv4 packets without options, with a TTL above 1,
+    /// whose destination is none of these local addresses. The kernel's stack receives all other frames.
+    /// [`Xdp::set_own_addresses`] changes the addresses.
     pub only_forwarded: Option<Vec<Ipv4Addr>>,
 }
 
@@ -75,25 +75,25 @@ impl Default for XdpOptions {
     }
 }
 
-/// An `AF_XDP` socket in copy mode on one queue of an existing interface.
+/// `AF_XDP` socket in copy mode on one queue of an existing interface.
 ///
-/// The kernel's stack does not see the frames that arrive at the queue. A VLAN tag that the sending side of a veth, or
-/// the hardware, keeps beside the frame is lost: turn that off (`ethtool -K PEER txvlan off`, `ethtool -K DEV rxvlan
-/// off`). The interface has its traffic back once the port is dropped.
+/// The kernel's stack does not receive the frames of the queue. A VLAN tag that the sending side of a veth,
+/// or the hardware, stores outside the frame is lost: disable VLAN offload (`ethtool -K PEER txvlan off`,
+/// `ethtool -K DEV rxvlan off`). Dropping the port returns the traffic to the interface's stack.
 #[derive(Debug)]
 pub struct Xdp {
     interface: Interface,
-    // Detached first, so that no frame comes to a socket that is being closed.
+    // Dropped first, so that no frame is redirected to a socket that is being closed.
     _program: Program,
-    /// The machine's addresses, where only what is not for them is diverted.
+    /// Local addresses, if only forwarded packets are diverted.
     own: Option<Addresses>,
-    /// Keeps the interface in promiscuous mode.
+    /// Socket that keeps the interface in promiscuous mode.
     _promiscuous: Option<OwnedFd>,
     native: bool,
     rings: Rings,
     socket: OwnedFd,
     umem: Umem,
-    /// Chunks for sending that are free.
+    /// Free chunks for sending.
     free: Vec<u64>,
     fill_checksums: bool,
     counters: Counters,
@@ -115,7 +115,8 @@ struct Rings {
 }
 
 impl Xdp {
-    /// Diverts the frames of the interface `name` of the calling thread's network namespace to a new port.
+    /// Opens a port that diverts the frames of the interface `name` in the calling thread's network
+    /// namespace.
     pub fn open(name: &str, options: &XdpOptions) -> Result<Xdp> {
         let interface = Interface::open(name)?;
         interface.check_up()?;
@@ -161,12 +162,12 @@ impl Xdp {
         })
     }
 
-    /// True if frames are diverted in the driver, false if in the kernel's common code.
+    /// True in native mode, false in generic mode.
     pub fn is_native(&self) -> bool {
         self.native
     }
 
-    /// Changes the addresses of [`XdpOptions::only_forwarded`]; without that option nothing happens.
+    /// Replaces the addresses of [`XdpOptions::only_forwarded`]; without that option it does nothing.
     pub fn set_own_addresses(&self, addresses: &[Ipv4Addr]) -> Result<()> {
         let Some(own) = &self.own else { return Ok(()) };
         own.replace(addresses)
@@ -183,7 +184,7 @@ impl Xdp {
         if self.gone { Err(Error::Gone { name: self.interface.name().to_string() }) } else { Ok(()) }
     }
 
-    /// Takes back the chunks of frames that were sent.
+    /// Reclaims the chunks of transmitted frames.
     fn reap(&mut self) {
         while let Some(chunk) = self.rings.completion.pop() {
             self.free.push(chunk);
@@ -193,7 +194,7 @@ impl Xdp {
 }
 
 impl Umem {
-    /// Makes the memory of `ring` chunks for each direction and gives it to the socket.
+    /// Allocates `ring` chunks for each direction and registers them with the socket.
     fn register(interface: &Interface, socket: &OwnedFd, ring: u32) -> Result<Umem> {
         let name = interface.name();
         let needed = interface.max_frame() + VLAN_TAG + HEADROOM;
@@ -234,13 +235,14 @@ impl Umem {
         u64::from(i) * self.chunk as u64
     }
 
-    /// The bytes of a frame.
+    /// Bytes of a frame.
     ///
     /// # Safety
-    /// The chunk must be the caller's: taken from a ring, or free.
+    /// The caller must own the chunk: taken from a ring, or free.
     unsafe fn frame(&mut self, at: u64, len: usize) -> &mut [u8] {
         let start = self.memory.at(at as usize, len);
-        // SAFETY: the bytes are mapped, and the kernel leaves them alone by the caller.
+        // SAFETY: the bytes are mapped, and the caller owns the chunk, so that the kernel does not access
+        // them.
         unsafe { std::slice::from_raw_parts_mut(start, len) }
     }
 }
@@ -262,14 +264,14 @@ impl Rings {
     }
 }
 
-/// A socket that does nothing but keep the interface in promiscuous mode.
+/// Opens a socket that only keeps the interface in promiscuous mode.
 fn promiscuous(interface: &Interface) -> Result<OwnedFd> {
     let socket = crate::packet::open_socket(interface.name())?;
     interface.enter_promiscuous_mode(socket.as_fd())?;
     Ok(socket)
 }
 
-/// The queue to be used: the one asked for, or the only one.
+/// Queue to use: the requested one, or the only one.
 fn choose_queue(interface: &Interface, asked: Option<u32>) -> Result<u32> {
     /// The kernel's `struct ethtool_channels`.
     #[repr(C)]
@@ -292,7 +294,7 @@ fn choose_queue(interface: &Interface, asked: Option<u32>) -> Result<u32> {
     let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
     let queues = match interface.driver_request(libc::SIOCETHTOOL, &mut channels) {
         Ok(()) => (channels.rx + channels.combined).max(1),
-        // A driver that cannot tell has one, or the kernel refuses another.
+        // A driver without this request has one queue, or the kernel rejects others later.
         Err(_) => asked.unwrap_or(0) + 1,
     };
     let invalid = |what| Err(Error::Invalid { name: interface.name().to_string(), what });
@@ -318,7 +320,7 @@ fn map_failed(name: &str, doing: &str, e: std::io::Error) -> Error {
     Error::privileged(format!("{doing} for '{name}'"), "CAP_BPF", BPF_REMEDY, e)
 }
 
-/// Binds the socket to the queue and attaches the program. Returns whether it is in the driver.
+/// Binds the socket to the queue and attaches the program. Returns true if it runs in native mode.
 fn bind_and_divert(
     interface: &Interface,
     socket: &OwnedFd,
@@ -329,7 +331,7 @@ fn bind_and_divert(
     let name = interface.name();
     let busy = |why: String| Error::Busy { name: name.to_string(), why };
     let bpf_failed = |doing: &str, e| map_failed(name, doing, e);
-    // First what needs the rarer privilege.
+    // The operation that needs the rarer privilege comes first.
     let create = || SocketMap::create(queue).map_err(|e| bpf_failed("making a BPF map of sockets", e));
     let mut map = create()?;
     bind(interface, socket, queue)?;
@@ -365,8 +367,8 @@ fn bind_and_divert(
     unreachable!("the last place returns")
 }
 
-/// Binds the socket to the queue. The kernel gives back the queue of a socket that was closed only after a while, so a
-/// queue that is in use is tried again for half a second.
+/// Binds the socket to the queue. The kernel releases the queue of a closed socket with a delay, so a busy
+/// queue is retried for half a second.
 fn bind(interface: &Interface, socket: &OwnedFd, queue: u32) -> Result<()> {
     const TRIES: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(5);
@@ -408,7 +410,7 @@ impl Port for Xdp {
             }
             self.counters.received.add(bytes.len());
             each(Frame { bytes, time: None });
-            // There is room for every chunk for receiving; the kernel rounds the address down.
+            // The fill ring has room for every receive chunk; the kernel rounds the address down.
             let returned = self.rings.fill.push(descriptor.addr);
             debug_assert!(returned);
             received += 1;
@@ -423,7 +425,7 @@ impl Port for Xdp {
         self.rings.receive.release();
         self.rings.fill.publish();
         if self.rings.fill.needs_wakeup() {
-            // Errors of the device are met again when there is nothing to receive.
+            // Device errors recur when there is nothing to receive.
             let _ = rustix::net::recv(&self.socket, &mut [0u8; 0][..], RecvFlags::DONTWAIT);
         }
         Ok(received)
@@ -464,10 +466,10 @@ impl Port for Xdp {
             let before = std::mem::replace(&mut left, self.rings.transmit.unconsumed());
             match kick {
                 Ok(_) | Err(Errno::INTR) => {}
-                // The driver had no room, and dropped a frame.
+                // The driver's queue was full, and a frame was dropped.
                 Err(Errno::BUSY) => self.counters.failed += 1,
                 Err(Errno::AGAIN | Errno::NOBUFS) => {
-                    // The kernel sends some tens in one call.
+                    // The kernel sends a few dozen frames per call.
                     self.reap();
                     if left == before {
                         return Ok(false);

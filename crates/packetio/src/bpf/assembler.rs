@@ -1,17 +1,17 @@
-//! An assembler for eBPF: instructions in the order of the program, jumps by label.
+//! eBPF assembler: instructions in program order, jumps to labels.
 
 /// An instruction (`struct bpf_insn`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Instruction {
     code: u8,
-    /// Destination in the low half, source in the high half.
+    /// Destination register in the low half, source register in the high half.
     registers: u8,
     offset: i16,
     immediate: i32,
 }
 
-/// A register; [`R10`] is the frame pointer.
+/// Register; [`R10`] is the frame pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Register(u8);
 
@@ -34,7 +34,7 @@ pub(crate) enum Width {
     Double = 0x18,
 }
 
-/// A comparison of 64 bits, unsigned.
+/// Unsigned 64-bit comparison.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Condition {
     Greater = 0x20,
@@ -42,7 +42,7 @@ pub(crate) enum Condition {
     LessOrEqual = 0xb0,
 }
 
-/// An arithmetic operation of 64 bits.
+/// 64-bit arithmetic operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     Add = 0x00,
@@ -51,16 +51,16 @@ pub(crate) enum Operation {
     Move = 0xb0,
 }
 
-/// A place in the program that is jumped to, forwards.
+/// Target of forward jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label(usize);
 
-/// A program that is being written.
+/// Program under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     program: Vec<Instruction>,
     labels: Vec<Option<usize>>,
-    /// Jumps, by the number of their instruction.
+    /// Unresolved jumps: instruction index and label.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -74,7 +74,7 @@ impl Assembler {
         Label(self.labels.len() - 1)
     }
 
-    /// The label stands here.
+    /// Defines a label at the current position.
     pub fn here(&mut self, label: Label) {
         self.labels[label.0] = Some(self.program.len());
     }
@@ -104,37 +104,37 @@ impl Assembler {
         self.push(0x07 | operation as u8, dst, R0, 0, value);
     }
 
-    /// `*(dst + offset) += src`, of 64 bits, at once for all processors.
+    /// `*(dst + offset) += src`, atomic, 64 bits wide.
     pub fn atomic_add(&mut self, dst: Register, offset: i16, src: Register) {
         self.push(0xdb, dst, src, offset, 0);
     }
 
-    /// Jumps where `left condition value`.
+    /// Jumps if `left condition value`.
     pub fn jump_if(&mut self, condition: Condition, left: Register, value: i32, to: Label) {
         self.jumps.push((self.program.len(), to));
         self.push(0x05 | condition as u8, left, R0, 0, value);
     }
 
-    /// Jumps where `left condition right`.
+    /// Jumps if `left condition right`.
     pub fn jump_if_register(&mut self, condition: Condition, left: Register, right: Register, to: Label) {
         self.jumps.push((self.program.len(), to));
         self.push(0x0d | condition as u8, left, right, 0, 0);
     }
 
-    /// Jumps.
+    /// Jumps unconditionally.
     pub fn jump(&mut self, to: Label) {
         self.jumps.push((self.program.len(), to));
         self.push(0x05, R0, R0, 0, 0);
     }
 
-    /// `dst` = the map behind a descriptor.
+    /// `dst` = the map of a descriptor.
     pub fn load_map(&mut self, dst: Register, fd: i32) {
         const PSEUDO_MAP_FD: Register = R1;
         self.push(0x18, dst, PSEUDO_MAP_FD, 0, fd);
         self.push(0, R0, R0, 0, 0);
     }
 
-    /// Calls a helper of the kernel by its number: arguments in R1 to R5, the result in R0.
+    /// Calls a kernel helper by number: arguments in R1 to R5, result in R0.
     pub fn call(&mut self, helper: i32) {
         self.push(0x85, R0, R0, 0, helper);
     }
@@ -143,10 +143,10 @@ impl Assembler {
         self.push(0x95, R0, R0, 0, 0);
     }
 
-    /// The program.
+    /// Resolves the jumps and returns the program.
     ///
     /// # Panics
-    /// If a label that is jumped to stands nowhere.
+    /// If a jump refers to an undefined label.
     pub fn finish(mut self) -> Vec<Instruction> {
         for (from, label) in self.jumps {
             let to = self.labels[label.0].expect("a label that is jumped to stands somewhere");

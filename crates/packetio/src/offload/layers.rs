@@ -6,23 +6,23 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 const IPV6_HEADER: usize = 40;
 
-/// Offsets of the network and transport headers of an IP packet that is no fragment.
+/// Offsets of the network and transport headers of an unfragmented IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layers {
     /// Offset of the IP header.
     pub network: usize,
     /// Offset of the transport header.
     pub transport: usize,
-    /// Offset of the packet's end: padding may follow.
+    /// Offset of the end of the packet, which padding may follow.
     pub end: usize,
-    /// IP version 6, not 4.
+    /// True for IPv6, false for IPv4.
     pub v6: bool,
-    /// Protocol number of the transport.
+    /// Transport protocol number.
     pub protocol: u8,
 }
 
 impl Layers {
-    /// Reads the headers of `frame`, VLAN tags and IPv6 extension headers included.
+    /// Parses the headers of `frame`, including VLAN tags and IPv6 extension headers.
     pub fn of(frame: &[u8]) -> Option<Layers> {
         let mut at = 12;
         let mut kind = be16(frame, at)?;
@@ -57,7 +57,8 @@ impl Layers {
         }
         let mut next = header[6];
         let mut transport = network + IPV6_HEADER;
-        // Hop-by-hop, routing and destination options have their length in units of 8 bytes beyond the first.
+        // The length of hop-by-hop, routing and destination options headers is in units of 8 bytes, without
+        // the first unit.
         while matches!(next, 0 | 43 | 60) {
             next = *frame.get(transport)?;
             transport += (usize::from(*frame.get(transport + 1)?) + 1) * 8;
@@ -65,8 +66,8 @@ impl Layers {
         (transport <= end).then_some(Layers { network, transport, end, v6: true, protocol: next })
     }
 
-    /// The sum of the pseudo header of a segment of `len` bytes. A routing header's final destination is not looked
-    /// up: kernels leave no checksum of such packets open.
+    /// Pseudo-header sum of a segment of `len` bytes. The final destination in a routing header is not used:
+    /// kernels never leave the checksum of such packets open.
     pub fn pseudo_header(&self, frame: &[u8], len: usize) -> Checksum {
         let address = |offset: usize| &frame[self.network + offset..];
         let sum = Checksum::new();

@@ -1,4 +1,4 @@
-//! Large TCP and UDP segments cut into those that go over the wire, as hardware would (TSO, USO).
+//! Segmentation of large TCP and UDP segments, as by hardware (TSO, USO).
 
 use super::layers::Layers;
 use super::{GSO_TCPV4, GSO_TCPV6, GSO_UDP, Unfit, VnetHeader};
@@ -9,14 +9,14 @@ const UDP_HEADER: usize = 8;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// Hands the segments of `frame` to `each`, made one after the other in `room`. Returns their number.
+/// Passes the segments of `frame` to `each`; all are built in `room`, one at a time. Returns their number.
 pub(super) fn cut(
     room: &mut Vec<u8>,
     frame: &[u8],
     header: &VnetHeader,
     mut each: impl FnMut(&[u8]),
 ) -> Result<usize, Unfit> {
-    // Packets above 64 KiB (BIG TCP) do not have their length in the header: they are unfit.
+    // Packets above 64 KiB (BIG TCP) have no length in the header and are rejected.
     let layers = Layers::of(frame).ok_or(Unfit)?;
     let tcp = match (header.gso_type, layers.protocol) {
         (GSO_TCPV4 | GSO_TCPV6, protocol::TCP) => true,
@@ -53,7 +53,7 @@ pub(super) fn cut(
     Ok(segments)
 }
 
-/// Sets the length of segment number `i`, and its identification and header checksum in IPv4.
+/// Sets the length of segment number `i` and, for IPv4, its identification and header checksum.
 fn fix_network(frame: &mut [u8], layers: &Layers, i: usize) {
     let len = frame.len() - layers.network;
     let header = &mut frame[layers.network..layers.transport];
@@ -69,7 +69,8 @@ fn fix_network(frame: &mut [u8], layers: &Layers, i: usize) {
     header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Moves the sequence number by `offset`. FIN and PSH belong to the last segment alone, CWR to the first.
+/// Advances the sequence number by `offset`. FIN and PSH are kept in the last segment only, CWR in the first
+/// only.
 fn fix_tcp(segment: &mut [u8], offset: usize, first: bool, last: bool) {
     let sequence = u32::from_be_bytes([segment[4], segment[5], segment[6], segment[7]]);
     segment[4..8].copy_from_slice(&sequence.wrapping_add(offset as u32).to_be_bytes());

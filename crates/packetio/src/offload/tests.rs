@@ -7,7 +7,8 @@ const DST4: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const SRC6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 const DST6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 
-/// A frame with a TCP (20-byte header, flags `flags`) or UDP segment, its checksum field the bare pseudo header sum.
+/// Frame with a TCP (20-byte header, flags `flags`) or UDP segment; the checksum field contains the
+/// pseudo-header sum.
 fn frame(v6: bool, protocol: u8, flags: u8, payload: usize, vlan: bool) -> Vec<u8> {
     let mut f = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
     if vlan {
@@ -65,7 +66,7 @@ fn finish(buffer: &mut [u8], tag: Option<Tag>) -> Result<Vec<Vec<u8>>, Unfit> {
     Ok(frames)
 }
 
-/// Checks IP header and transport checksum by `wire`'s own reading.
+/// Validates IP header and transport checksum with `wire`.
 fn assert_valid(frame: &[u8]) {
     let layers = Layers::of(frame).expect("an IP packet");
     let (src, dst): (IpAddr, IpAddr) = if layers.v6 {

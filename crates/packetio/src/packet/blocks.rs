@@ -1,4 +1,4 @@
-//! The receive ring with frames packed into blocks (`TPACKET_V3`).
+//! Receive ring of blocks with packed frames (`TPACKET_V3`).
 
 use super::ring::{self, Delivery, Header};
 use crate::interface::Interface;
@@ -10,9 +10,9 @@ use std::mem::offset_of;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes a block: several times the longest frame.
+/// Block size in bytes: several times the longest frame.
 const BLOCK: usize = 1 << 18;
-/// Offset of the block's header behind its version and the offset of private data.
+/// Offset of the block header, after the version and the offset of private data.
 const BLOCK_HEADER: usize = offset_of!(libc::tpacket_block_desc, hdr);
 
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub(super) struct BlockRing {
     memory: Mapping,
     blocks: usize,
     block: usize,
-    /// Frames left in the present block, if it is ours.
+    /// Frames left in the current block; `None` if the kernel owns the block.
     left: Option<u32>,
-    /// Offset of the next frame's header in the block.
+    /// Offset of the next frame header in the block.
     offset: usize,
 }
 
@@ -34,7 +34,7 @@ impl BlockRing {
         timeout_ms: u32,
     ) -> Result<BlockRing> {
         if timeout_ms == 0 {
-            // The kernel would choose one by the speed of the link, and none of a veth.
+            // The kernel would derive a timeout from the link speed, and none for a veth.
             let what = "a ring of blocks needs a timeout of at least 1 ms".to_string();
             return Err(Error::Invalid { name: interface.name().to_string(), what });
         }
@@ -52,7 +52,7 @@ impl BlockRing {
         Ok(BlockRing { memory, blocks: bytes / BLOCK, block: 0, left: None, offset: 0 })
     }
 
-    /// Delivers up to `limit` frames and gives back the blocks that are used up. Returns the number of frames.
+    /// Delivers up to `limit` frames and returns consumed blocks to the kernel. Returns the number of frames.
     pub fn receive(&mut self, limit: usize, delivery: &mut Delivery<'_>) -> usize {
         let mut received = 0;
         while received < limit {
@@ -83,7 +83,7 @@ impl BlockRing {
         received
     }
 
-    /// Delivers the next frame of the present block.
+    /// Delivers the next frame of the current block.
     fn deliver(&mut self, delivery: &mut Delivery<'_>) -> usize {
         let room = BLOCK - self.offset;
         let at = self.memory.at(self.block * BLOCK + self.offset, room.max(size_of::<tpacket3_hdr>()));

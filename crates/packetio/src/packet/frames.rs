@@ -1,4 +1,4 @@
-//! The receive ring with a slot a frame (`TPACKET_V2`).
+//! Receive ring with one slot per frame (`TPACKET_V2`).
 
 use super::ring::{self, Delivery, Header};
 use crate::Result;
@@ -12,27 +12,27 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const BLOCK: usize = 1 << 16;
 const MIN_SLOT: usize = 2048;
 const MAX_SLOT: usize = 1 << 14;
-/// Room in a slot for the kernel's headers before the frame, at most.
+/// Maximum size of the kernel's headers before a frame in a slot.
 const HEADROOM: usize = 128;
-/// Room for the longest frame that does not fit a slot: 64 KiB of packet with headers.
+/// Buffer size for a frame longer than a slot: 64 KiB of packet with headers.
 const LONG_FRAME: usize = (1 << 16) + 256;
-/// Memory for frames that wait to be fetched because they fit no slot.
+/// Socket memory for frames longer than a slot.
 const LONG_FRAMES: libc::c_int = 16 << 20;
 
 #[derive(Debug)]
 pub(super) struct FrameRing {
     memory: Mapping,
-    /// Bytes a slot.
+    /// Slot size in bytes.
     slot: usize,
     slots: usize,
-    /// Frames for which there is room, be they in slots or longer ones.
+    /// Capacity in frames, in slots or socket memory.
     room: usize,
     next: usize,
-    /// A frame that fits no slot is fetched into here.
+    /// Buffer for a frame longer than a slot.
     long: Box<[u8]>,
 }
 
-/// Bytes that a frame of at most `max_frame` bytes takes in a receive ring.
+/// Slot size in bytes for frames of up to `max_frame` bytes.
 pub fn slot_len(max_frame: usize) -> usize {
     (max_frame + HEADROOM).next_power_of_two().clamp(MIN_SLOT, MAX_SLOT)
 }
@@ -50,15 +50,15 @@ impl FrameRing {
         let memory = ring::map(interface, fd, libc::tpacket_versions::TPACKET_V2, request, bytes)?;
         let failed = |e| interface.failed("keeping frames that are longer than a slot", e);
         crate::sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, 1).map_err(failed)?;
-        // Beyond the limit of ordinary users where that is allowed.
+        // Exceeds the limit for ordinary users, where allowed.
         crate::sys::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, LONG_FRAMES)
             .or_else(|_| crate::sys::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, LONG_FRAMES))
             .map_err(failed)?;
-        // Frames that fit no slot wait in the socket's memory, of which there is little without root.
+        // Frames longer than a slot are queued in the socket's memory, which is small without root.
         let option = crate::sys::option::<libc::c_int>(fd, libc::SOL_SOCKET, libc::SO_RCVBUF);
         let memory_of_long = option.map_or(0, |bytes| bytes.max(0) as usize);
         let long = vec![0; VNET_LEN + LONG_FRAME].into_boxed_slice();
-        // A slot divides a block, so slots lie one behind the other in the whole ring.
+        // The slot size divides the block size, so slots are contiguous in the ring.
         Ok(FrameRing {
             memory,
             slot,
@@ -69,12 +69,12 @@ impl FrameRing {
         })
     }
 
-    /// Frames of usual length that may wait.
+    /// Capacity in frames of usual length.
     pub fn room(&self) -> usize {
         self.room
     }
 
-    /// Delivers up to `limit` frames and gives their slots back. Returns the number of frames.
+    /// Delivers up to `limit` frames and returns their slots to the kernel. Returns the number of frames.
     pub fn receive(&mut self, fd: BorrowedFd<'_>, limit: usize, delivery: &mut Delivery<'_>) -> usize {
         let mut received = 0;
         while received < limit {
@@ -122,7 +122,7 @@ impl FrameRing {
         }
         let (mac, len) = (usize::from(header.tp_mac), common.snaplen as usize);
         if common.snaplen < common.len || mac < VNET_LEN || mac + len > self.slot {
-            // The kernel had no memory for the whole of a long frame.
+            // The kernel lacked memory for the whole of a long frame.
             delivery.counters.dropped_kernel += 1;
             return 0;
         }

@@ -1,25 +1,25 @@
-//! Common to both layouts of the receive ring.
+//! Common part of both receive ring layouts.
 
 use crate::interface::Interface;
 use crate::offload::{Finisher, Tag};
 use crate::{Counters, Error, Frame, TimeSource, Timestamp, sys};
 use std::os::fd::BorrowedFd;
 
-/// The way of a received frame out of the ring.
+/// Delivery of received frames from the ring.
 pub(super) struct Delivery<'a> {
     pub finisher: &'a mut Finisher,
     pub counters: &'a mut Counters,
-    /// Frames carry timestamps.
+    /// True if frames carry timestamps.
     pub stamped: bool,
     pub each: &'a mut dyn FnMut(Frame<'_>),
 }
 
-/// The fields that the headers of both layouts have.
+/// Header fields common to both layouts.
 pub(super) struct Header {
     pub status: u32,
-    /// Length of the frame.
+    /// Length of the frame in bytes.
     pub len: u32,
-    /// Bytes of it that are in the ring.
+    /// Bytes of the frame in the ring.
     pub snaplen: u32,
     pub seconds: u32,
     pub nanos: u32,
@@ -28,7 +28,7 @@ pub(super) struct Header {
 }
 
 impl Delivery<'_> {
-    /// Hands over the frames that `buffer` stands for: a virtio-net header and what follows it. Returns their number.
+    /// Passes on the frames of `buffer`, which starts with a virtio-net header. Returns their number.
     #[inline]
     pub fn deliver(&mut self, buffer: &mut [u8], header: &Header) -> usize {
         let protocol = match header.status & libc::TP_STATUS_VLAN_TPID_VALID {
@@ -55,7 +55,7 @@ impl Delivery<'_> {
     }
 }
 
-/// Sets the ring's version, asks for the ring and maps its memory.
+/// Sets the ring version, requests the ring and maps its memory.
 pub(super) fn map<T: sys::Plain>(
     interface: &Interface,
     fd: BorrowedFd<'_>,

@@ -1,4 +1,4 @@
-//! The XDP program that hands a queue's frames to a socket, and its attachment.
+//! XDP program that redirects the frames of a queue to a socket, and its attachment.
 
 use crate::bpf::assembler::{
     Assembler, Condition, Instruction, Operation, R0, R1, R2, R3, R6, R7, R10, Width,
@@ -11,44 +11,44 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 const MAP_LOOKUP_ELEM: i32 = 1;
 const REDIRECT_MAP: i32 = 51;
 const XDP_PASS: i32 = 2;
-/// The most addresses that [`Addresses`] holds.
+/// Maximum number of addresses in [`Addresses`].
 const MOST_ADDRESSES: u32 = 4096;
-/// Place of an address on the program's stack.
+/// Stack offset of an address.
 const ADDRESS: i16 = -8;
 
-/// Place of the program in the way of a received frame.
+/// Attachment point of the program in the receive path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In the driver.
     Native,
-    /// Behind the driver, in the kernel's common code.
+    /// After the driver, in the kernel's generic code.
     Generic,
 }
 
-/// An attached program and its maps. All end with the value.
+/// Attached program and its maps. Dropping the value detaches it.
 #[derive(Debug)]
 pub(super) struct Program {
     _link: OwnedFd,
     _map: SocketMap,
 }
 
-/// A map from a queue to the socket that has its frames.
+/// Map from queues to the sockets that receive their frames.
 #[derive(Debug)]
 pub(super) struct SocketMap(Map<4, 4>);
 
 impl SocketMap {
-    /// A map for queues up to `queue`.
+    /// Creates a map for the queues 0 to `queue`.
     pub fn create(queue: u32) -> Result<SocketMap> {
         Map::create(MapKind::Sockets, queue + 1).map(SocketMap)
     }
 
-    /// Gives the frames of `queue` to `socket`, which is bound.
+    /// Redirects the frames of `queue` to `socket`, which is bound.
     pub fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
         self.0.insert(queue.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes())
     }
 }
 
-/// The machine's own IPv4 addresses, for programs that divert only what is not for them.
+/// Local IPv4 addresses, for programs that divert only packets for other addresses.
 #[derive(Debug)]
 pub(super) struct Addresses {
     map: Map<4, 4>,
@@ -59,7 +59,7 @@ impl Addresses {
         Map::create(MapKind::Hash, MOST_ADDRESSES).map(|map| Addresses { map })
     }
 
-    /// Makes the set equal to `addresses`.
+    /// Replaces the contents of the set.
     pub fn replace(&self, addresses: &[Ipv4Addr]) -> Result<()> {
         for old in self.map.keys() {
             if !addresses.contains(&Ipv4Addr::from(old)) {
@@ -71,9 +71,9 @@ impl Addresses {
 }
 
 impl Program {
-    /// Loads a program that redirects by `map` and passes on the frames of queues that are not in it, and attaches it
-    /// to an interface of the calling thread's network namespace. With `own` it passes on all but IPv4 packets without
-    /// options for other addresses, whose TTL allows another hop.
+    /// Loads a program that redirects by `map` and passes the frames of other queues to the stack, and
+    /// attaches it to an interface of the calling thread's network namespace. With `own`, it redirects only
+    /// IPv4 packets without options for other addresses, with a TTL above 1.
     pub fn attach(map: SocketMap, own: Option<&Addresses>, index: u32, place: Place) -> Result<Program> {
         let program =
             bpf::load(ProgramKind::Xdp, "belljar_xsk", &program(map.0.fd(), own.map(|own| own.map.fd())))?;
@@ -99,7 +99,7 @@ fn program(sockets: i32, own: Option<i32>) -> Vec<Instruction> {
         a.register(Operation::Move, R2, R7);
         a.value(Operation::Add, R2, 34);
         a.jump_if_register(Condition::Greater, R2, R3, pass);
-        // For one station, IPv4 without options, TTL above 1, no group and no broadcast.
+        // Unicast, IPv4 without options, TTL above 1, destination neither multicast nor broadcast.
         a.load(Width::Byte, R2, R7, 0);
         a.value(Operation::And, R2, 1);
         a.jump_if(Condition::NotEqual, R2, 0, pass);

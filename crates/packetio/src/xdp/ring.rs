@@ -1,4 +1,4 @@
-//! The rings between an `AF_XDP` socket and the kernel: each has one producer and one consumer.
+//! Rings between an `AF_XDP` socket and the kernel, each with one producer and one consumer.
 
 use crate::sys::Mapping;
 use rustix::net::xdp::{XdpDesc, XdpRingFlags, XdpRingOffset};
@@ -7,17 +7,17 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// An entry of a ring.
+/// Ring entry.
 ///
 /// # Safety
-/// Plain data, laid out as the kernel has it.
+/// Plain data with the kernel's layout.
 pub(super) unsafe trait Entry: Copy {}
 // SAFETY: the offset of a chunk, in the fill and completion rings.
 unsafe impl Entry for u64 {}
 // SAFETY: a descriptor of a frame, in the receive and transmit rings.
 unsafe impl Entry for XdpDesc {}
 
-/// A ring of `T`, used from one side: either [`push`](Ring::push) or [`pop`](Ring::pop) is called, not both.
+/// Ring of `T`, used from one side: either [`push`](Ring::push) or [`pop`](Ring::pop) is called, never both.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
     memory: Mapping,
@@ -27,9 +27,9 @@ pub(super) struct Ring<T> {
     entries: usize,
     /// Number of entries, a power of two.
     size: u32,
-    /// Our index: of the next entry that we write, or read.
+    /// Own index: next entry to write or read.
     mine: u32,
-    /// The kernel's index when it was last looked at.
+    /// The kernel's index as last read.
     theirs: u32,
     holds: PhantomData<T>,
 }
@@ -63,13 +63,14 @@ impl<T: Entry> Ring<T> {
         self.memory.at(self.entries + i * size_of::<T>(), size_of::<T>()).cast()
     }
 
-    /// True if the kernel sleeps until it is told of new entries.
+    /// True if the kernel sleeps until it is notified of new entries.
     pub fn needs_wakeup(&self) -> bool {
         let need = XdpRingFlags::XDP_RING_NEED_WAKEUP.bits();
         self.flags.is_some_and(|at| self.word(at).load(Ordering::Relaxed) & need != 0)
     }
 
-    /// Writes an entry, for the kernel to see after [`publish`](Ring::publish). Returns false if the ring is full.
+    /// Writes an entry, visible to the kernel after [`publish`](Ring::publish). Returns false if the ring is
+    /// full.
     pub fn push(&mut self, value: T) -> bool {
         if self.mine.wrapping_sub(self.theirs) == self.size {
             self.theirs = self.word(self.consumer).load(Ordering::Acquire);
@@ -77,31 +78,31 @@ impl<T: Entry> Ring<T> {
                 return false;
             }
         }
-        // SAFETY: the entry is ours until it is published.
+        // SAFETY: the entry is owned by this side until it is published.
         unsafe { self.entry(self.mine).write(value) };
         self.mine = self.mine.wrapping_add(1);
         true
     }
 
-    /// Shows the kernel the entries that were pushed.
+    /// Publishes the pushed entries to the kernel.
     pub fn publish(&mut self) {
         self.word(self.producer).store(self.mine, Ordering::Release);
     }
 
-    /// Entries that the kernel has not consumed yet.
+    /// Number of entries not yet consumed by the kernel.
     pub fn unconsumed(&mut self) -> u32 {
         self.theirs = self.word(self.consumer).load(Ordering::Acquire);
         self.mine.wrapping_sub(self.theirs)
     }
 
-    /// The entries that the kernel has not consumed yet.
+    /// Entries not yet consumed by the kernel.
     pub fn pending(&mut self) -> impl Iterator<Item = T> {
         let pending = self.unconsumed();
         // SAFETY: entries between the indices were written here, and the kernel only reads them.
         (0..pending).map(move |i| unsafe { self.entry(self.mine.wrapping_sub(pending - i)).read() })
     }
 
-    /// Takes an entry. The kernel gets its place back by [`release`](Ring::release).
+    /// Takes an entry. [`release`](Ring::release) returns its slot to the kernel.
     pub fn pop(&mut self) -> Option<T> {
         if self.mine == self.theirs {
             self.theirs = self.word(self.producer).load(Ordering::Acquire);
@@ -109,13 +110,13 @@ impl<T: Entry> Ring<T> {
                 return None;
             }
         }
-        // SAFETY: the kernel has published the entry and leaves it alone until it is released.
+        // SAFETY: the kernel has published the entry and does not write to it until it is released.
         let value = unsafe { self.entry(self.mine).read() };
         self.mine = self.mine.wrapping_add(1);
         Some(value)
     }
 
-    /// Gives the kernel the places of the entries that were taken.
+    /// Returns the slots of the taken entries to the kernel.
     pub fn release(&mut self) {
         self.word(self.consumer).store(self.mine, Ordering::Release);
     }

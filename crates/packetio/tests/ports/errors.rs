@@ -1,4 +1,4 @@
-//! Errors of opening: each names the interface and the remedy.
+//! Errors of opening a port: each names the interface and the remedy.
 
 use crate::fixture::*;
 use belljar_packetio::{Error, PacketOptions, PacketRing, RingKind, Tap, TapOptions, Xdp, XdpOptions};
@@ -71,7 +71,8 @@ fn wrong_values() {
 fn unprivileged<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // SAFETY: the raw call changes this thread's identity alone; the thread ends with the closure.
+            // SAFETY: the raw call changes the identity of this thread only; the thread ends with the
+            // closure.
             let result = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
             assert_eq!(result, 0);
             f()

@@ -1,4 +1,4 @@
-//! Two namespaces joined by a veth, and ways to drive ports.
+//! Fixture: two namespaces joined by a veth, and helpers that drive ports.
 
 use belljar_packetio::{
     Error, Namespace, PacketOptions, PacketRing, Port, RingKind, Sent, Xdp, XdpMode, XdpOptions,
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A network namespace that is removed on drop.
+/// Network namespace, deleted on drop.
 pub struct Net {
     pub name: String,
 }
@@ -33,7 +33,7 @@ pub fn run(line: &str) -> String {
 }
 
 impl Net {
-    /// None, with the reason printed, where namespaces cannot be made.
+    /// Creates a namespace; `None`, with the reason printed, where namespaces are not permitted.
     pub fn new() -> Option<Net> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
@@ -114,7 +114,7 @@ impl Kind {
         })
     }
 
-    /// Opens both ends of the world's link; none, with the reason printed, where the kernel lacks the facility.
+    /// Opens both ends of the link; `None`, with the reason printed, where the kernel lacks the facility.
     pub fn pair(self, world: &World) -> Option<(Box<dyn Port>, Box<dyn Port>)> {
         let open = |net, dev| match self.open(net, dev) {
             Err(e @ (Error::Unsupported { .. } | Error::Permission { .. })) => {
@@ -127,7 +127,7 @@ impl Kind {
     }
 }
 
-/// A frame of `len` bytes with a number and a pattern in it, behind a VLAN tag if asked for.
+/// Frame of `len` bytes with a number and a pattern, optionally behind a VLAN tag.
 pub fn frame(number: u32, len: usize, vlan: Option<u16>) -> Vec<u8> {
     let mut f = vec![0xff; 6];
     f.extend([2, 0, 0, 0, 0, 9]);
@@ -144,12 +144,12 @@ pub fn frame(number: u32, len: usize, vlan: Option<u16>) -> Vec<u8> {
     f
 }
 
-/// True of frames that [`frame`] made: the kernel sends others now and then.
+/// True for frames made by [`frame`]: the kernel occasionally sends others.
 pub fn is_ours(f: &[u8]) -> bool {
     f[12..14] == ETHERTYPE || (f.len() >= 18 && f[12..14] == [0x81, 0] && f[16..18] == ETHERTYPE)
 }
 
-/// Waits until the port is ready or the time is over.
+/// Waits until the port is ready or the timeout expires.
 pub fn wait(port: &dyn Port, events: PollFlags, at_most: Duration) -> PollFlags {
     let mut fds = [PollFd::from_borrowed_fd(port.fd(), events)];
     let timeout = Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: at_most.subsec_nanos().into() };
@@ -157,7 +157,7 @@ pub fn wait(port: &dyn Port, events: PollFlags, at_most: Duration) -> PollFlags 
     fds[0].revents()
 }
 
-/// Waits for a condition; true if it comes within patience.
+/// Waits for a condition; returns true if it holds before the timeout.
 pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + PATIENCE;
     while !holds() {
@@ -169,7 +169,7 @@ pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Receives until `n` frames of ours are there, or patience ends.
+/// Receives until `n` test frames have arrived, or until the timeout.
 pub fn receive(port: &mut dyn Port, n: usize) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let end = Instant::now() + PATIENCE;
@@ -186,7 +186,7 @@ pub fn receive(port: &mut dyn Port, n: usize) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Sends all of `frames`, waiting for room.
+/// Sends all frames; waits while the queue is full.
 pub fn send(port: &mut dyn Port, frames: &[Vec<u8>]) {
     for frame in frames {
         while port.send(frame).unwrap() == Sent::Full {
@@ -204,7 +204,7 @@ pub fn flush(port: &mut dyn Port) {
     }
 }
 
-/// Sends `frames` and checks that they arrive as they are and in order.
+/// Sends `frames` and checks that they arrive unchanged and in order.
 pub fn pass(from: &mut dyn Port, to: &mut dyn Port, frames: &[Vec<u8>]) {
     send(from, frames);
     let got = receive(to, frames.len());
@@ -214,7 +214,7 @@ pub fn pass(from: &mut dyn Port, to: &mut dyn Port, frames: &[Vec<u8>]) {
     }
 }
 
-/// The error that the port meets on receiving, within patience.
+/// Waits for an error on receiving.
 pub fn receive_error(port: &mut dyn Port) -> Error {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {

@@ -1,4 +1,4 @@
-//! The contract of ports on existing interfaces, for each kind.
+//! Contract of ports on existing interfaces, for each kind.
 
 use crate::fixture::*;
 use belljar_packetio::{Error, Sent};
@@ -163,7 +163,7 @@ fn an_overrun_is_counted() {
         }
         flush(&mut *a);
         let mut arrived = 0u64;
-        // The kernel may deliver the last ones later than they are sent.
+        // The kernel may deliver the last frames with a delay.
         eventually(|| {
             while b.receive(64, &mut |f| arrived += u64::from(is_ours(f.bytes))).unwrap() > 0 {}
             arrived + b.counters().dropped_kernel >= u64::from(TOTAL)

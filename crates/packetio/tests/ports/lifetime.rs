@@ -19,7 +19,7 @@ fn nothing_remains_of_a_dropped_port() {
             "{kind:?}: {during}"
         );
         drop(ports);
-        // A process that another test has forked may keep the descriptor until it executes its program.
+        // A process forked by another test may hold the descriptor until it executes its program.
         let after = || world.left.ip("-d link show dev a");
         assert!(eventually(|| after() == before), "{kind:?}: {} is not {before}", after());
     }
@@ -82,7 +82,7 @@ fn an_interface_that_comes_back_up_works_again() {
         };
         assert!(matches!(error, Error::Down { .. }) && !error.is_fatal(), "{kind:?}: {error}");
         world.left.ip("link set dev a up");
-        // A frame that was queued meanwhile may leave now.
+        // A frame queued in the meantime may be sent now.
         send(&mut *a, &[frame(1, 60, None)]);
         let got = receive(&mut *b, 1);
         assert!(!got.is_empty(), "{kind:?}: {:?}", a.counters());
@@ -97,7 +97,7 @@ fn taps_end_with_their_port_unless_persistent() {
     let tap = net.inside(|| Tap::create("t", &TapOptions::default())).unwrap();
     assert!(net.ip("link show").contains("t:"));
     drop(tap);
-    // As above, what another test has forked may keep it for a moment.
+    // As above, a process forked by another test may hold the descriptor.
     let is_gone = || !net.ip("link show").contains("t:");
     assert!(eventually(is_gone));
 

@@ -1,5 +1,5 @@
-//! Ports against the real kernel, in network namespaces that each test makes and removes. Tests that need root or a
-//! facility that the machine lacks say so and pass.
+//! Ports against the real kernel, in network namespaces that each test creates and deletes. Tests that need
+//! root or a facility that the machine lacks print this and pass.
 #![allow(missing_docs, clippy::disallowed_methods)]
 
 mod errors;

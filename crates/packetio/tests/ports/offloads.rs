@@ -1,4 +1,4 @@
-//! Traffic of real stacks through ports: every frame that is seen is valid, and the stacks' data arrives.
+//! Traffic of real stacks through ports: every frame is valid, and the stacks' data arrives.
 
 use crate::fixture::*;
 use belljar_packetio::*;
@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Checks lengths and checksums of a frame with IPv4 in it.
+/// Checks lengths and checksums of an IPv4 frame.
 fn check(bytes: &[u8], mtu: usize) {
     assert!(bytes.len() <= mtu + 14, "a frame of {} bytes", bytes.len());
     let at = if bytes[12..14] == [0x81, 0] { 18 } else { 14 };
@@ -24,7 +24,7 @@ fn check(bytes: &[u8], mtu: usize) {
     }
 }
 
-/// Tells the other threads to end when the one that holds it fails.
+/// Stops the other threads when the thread that holds it fails.
 struct StopOnFailure<'a>(&'a AtomicBool);
 
 impl Drop for StopOnFailure<'_> {
@@ -35,7 +35,7 @@ impl Drop for StopOnFailure<'_> {
     }
 }
 
-/// Carries frames between two ports until told to stop, checking each. Returns the number of frames.
+/// Forwards frames between two ports until stopped; checks each. Returns the number of frames.
 fn bridge(a: &mut dyn Port, b: &mut dyn Port, stop: &AtomicBool) -> u64 {
     let _stop = StopOnFailure(stop);
     let mut carried = 0;
@@ -63,15 +63,15 @@ fn bridge(a: &mut dyn Port, b: &mut dyn Port, stop: &AtomicBool) -> u64 {
     carried
 }
 
-/// Opens sockets of a namespace.
+/// Opens sockets in a namespace.
 fn io<T: Send>(net: &Net, open: impl FnOnce() -> std::io::Result<T> + Send) -> T {
     net.inside(|| Ok(open())).unwrap().unwrap()
 }
 
-/// A connection without progress for this long has failed.
+/// Time without progress after which a connection has failed.
 const SILENCE: Duration = PATIENCE;
 
-/// The first connection, unless all is to stop before.
+/// Accepts the first connection, unless stopped before.
 fn accept(listener: &TcpListener, stop: &AtomicBool) -> TcpStream {
     listener.set_nonblocking(true).unwrap();
     loop {
@@ -84,7 +84,7 @@ fn accept(listener: &TcpListener, stop: &AtomicBool) -> TcpStream {
     }
 }
 
-/// Sends megabytes over TCP, both ways, between the stacks behind two ports.
+/// Transfers megabytes over TCP in both directions between the stacks behind two ports.
 fn transfer(client: &Net, server: &Net, a: &mut dyn Port, b: &mut dyn Port) -> u64 {
     let data: Vec<u8> = (0..4_000_000u32).map(|i| (i ^ (i >> 9)) as u8).collect();
     let stop = AtomicBool::new(false);
@@ -155,7 +155,7 @@ fn the_tag_of_a_vlan_interface_is_in_the_frame() {
     world.left.ip("neigh add 10.9.7.2 lladdr 02:00:00:00:00:05 dev a.7 nud permanent");
     for kind in KINDS {
         if matches!(kind, Kind::Native | Kind::Generic) {
-            // The kernel shows XDP no tag that it keeps beside the frame.
+            // XDP does not see a tag that the kernel stores outside the frame.
             let keep = ["netns", "exec", &world.left.name, "ethtool", "-K", "a", "txvlan", "off"];
             if !std::process::Command::new("ip").args(keep).status().unwrap().success() {
                 eprintln!("skipped {kind:?}: no ethtool");

@@ -51,7 +51,7 @@ fn filters_choose_frames() {
     let third = Filter::from_tcpdump("4\n48 0 0 17\n21 0 1 3\n6 0 0 262144\n6 0 0 0\n").unwrap();
     let frames: Vec<_> = (0..5).map(|i| frame(i, 60, None)).collect();
     for (filter, expected) in [(other, vec![]), (ours, frames.clone()), (third, vec![frames[3].clone()])] {
-        // Frames come to the latest port first: those that an earlier one has, this one has had.
+        // The latest port receives a frame first: frames received by an earlier port have passed this one.
         let mut earlier = open(&world.right, "b", &PacketOptions::default());
         let mut b =
             open(&world.right, "b", &PacketOptions { filter: Some(filter), ..PacketOptions::default() });
@@ -102,7 +102,7 @@ fn outgoing_frames_are_seen_only_if_asked_for() {
 #[test]
 fn sending_past_the_queueing_discipline_works() {
     let Some(world) = World::new() else { return };
-    // A queue that would lose nearly everything, and gives a frame away in 40 s.
+    // A queue that would drop nearly every frame, and sends one every 40 s.
     world.left.ip("link set dev a txqueuelen 2");
     crate::fixture::run(&format!(
         "tc -n {} qdisc add dev a root tbf rate 200bit burst 1600 limit 3000",
