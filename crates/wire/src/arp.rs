@@ -16,7 +16,7 @@ mod field {
     pub const TARGET_PROTOCOL: usize = 24;
 }
 
-/// The length of a packet.
+/// Length of a packet in bytes.
 pub const LEN: usize = 28;
 
 const HARDWARE_ETHERNET: u16 = 1;
@@ -24,20 +24,20 @@ const HARDWARE_ETHERNET: u16 = 1;
 /// Operation of an ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Request: asks who has the target's protocol address.
+    /// Request for the hardware address of the target's protocol address.
     Request,
-    /// The sender has it.
+    /// Reply with the sender's hardware address.
     Reply,
 }
 
-/// An ARP packet over bytes, known to be about IPv4 on Ethernet.
+/// ARP packet over bytes, checked to be for IPv4 on Ethernet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<T: AsRef<[u8]>> {
     bytes: T,
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Checks length and kinds of addresses.
+    /// Checks the length and the address types.
     pub fn new_checked(bytes: T) -> Result<Packet<T>, ParseError> {
         let b = bytes.as_ref();
         if b.len() < LEN {
@@ -51,7 +51,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(Packet { bytes })
     }
 
-    /// The operation's number: 1 request, 2 reply.
+    /// Operation number: 1 for a request, 2 for a reply.
     pub fn operation(&self) -> u16 {
         be16(self.bytes.as_ref(), field::OPERATION)
     }
@@ -76,7 +76,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
 /// An ARP packet as a plain value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// Operation of an ARP packet.
+    /// Operation.
     pub operation: Operation,
     /// The sender's hardware address.
     pub sender_hardware: Address,

@@ -1,17 +1,17 @@
-//! The Internet checksum (RFC 1071): the one's complement of the one's complement sum of 16-bit
-//! words. The sum does not depend on byte order or word size as long as carries come back in, so
-//! it is taken over 64-bit words in the machine's own order. Beside it, the CRC-32 of Ethernet.
+//! Internet checksum (RFC 1071): the one's complement of the one's complement sum of 16-bit words, and the
+//! CRC-32 of Ethernet. The sum is independent of byte order and word size provided that carries are added
+//! back, so it is taken over native-endian 64-bit words.
 
 use crate::{ipv4, ipv6, protocol, tcp, udp};
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// A running one's complement sum. Every piece but the last must have even length.
+/// Running one's complement sum. Every piece but the last must have even length.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Checksum(u64);
 
 impl Checksum {
-    /// The sum of nothing.
+    /// Empty sum.
     pub const fn new() -> Checksum {
         Checksum(0)
     }
@@ -47,8 +47,8 @@ impl Checksum {
         Checksum(self.0 + u64::from(word.to_be()))
     }
 
-    /// Adds the pseudo header of RFC 9293, section 3.1 (IPv4) or RFC 8200, section 8.1 (IPv6).
-    /// `len` is that of the transport header and payload.
+    /// Adds the pseudo header of RFC 9293, section 3.1 (IPv4) or RFC 8200, section 8.1 (IPv6). `len` is the
+    /// length of transport header and payload in bytes.
     ///
     /// # Panics
     /// If the addresses are of different families.
@@ -63,7 +63,7 @@ impl Checksum {
         addresses.add_bytes(&len.to_be_bytes()).add_u16(u16::from(protocol))
     }
 
-    /// The value for the header's checksum field, in host order for [`u16::to_be_bytes`].
+    /// Value of the checksum field, in host order for [`u16::to_be_bytes`].
     #[inline]
     pub fn finish(self) -> u16 {
         let mut sum = fold(self.0);
@@ -72,45 +72,45 @@ impl Checksum {
         !u16::from_be(sum as u16)
     }
 
-    /// True if the bytes added, which include a checksum field, are intact.
+    /// True if the bytes added, checksum field included, are intact.
     pub fn is_valid(self) -> bool {
         self.finish() == 0
     }
 }
 
-/// Folds the carries of a sum into 32 bits and a little.
+/// Folds the carries of a sum into slightly more than 32 bits.
 const fn fold(sum: u64) -> u64 {
     (sum & 0xffff_ffff) + (sum >> 32)
 }
 
-/// The checksum of `bytes` alone, as IPv4 headers and ICMP use it.
+/// Checksum of `bytes` alone, as in IPv4 headers and ICMP.
 #[inline]
 pub fn internet(bytes: &[u8]) -> u16 {
     Checksum::new().add_bytes(bytes).finish()
 }
 
-/// The checksum of a transport `segment` (header and payload) between `src` and `dst`.
+/// Checksum of a transport `segment` (header and payload) between `src` and `dst`.
 pub fn transport(src: IpAddr, dst: IpAddr, protocol: u8, segment: &[u8]) -> u16 {
     partial(src, dst, protocol, segment, segment.len())
 }
 
-/// The same over the first `covered` bytes alone, as UDP-Lite has it: the pseudo header has the length of all of the
-/// segment (RFC 3828, section 3.1).
+/// Checksum over the first `covered` bytes of a segment, for UDP-Lite: the pseudo header has the length of
+/// the whole segment (RFC 3828, section 3.1).
 ///
 /// # Panics
-/// If the segment is shorter than that.
+/// If the segment is shorter than `covered`.
 pub fn partial(src: IpAddr, dst: IpAddr, protocol: u8, segment: &[u8], covered: usize) -> u16 {
     let sum = Checksum::new().pseudo_header(src, dst, protocol, segment.len() as u32);
     sum.add_bytes(&segment[..covered]).finish()
 }
 
-/// CRC-32 as the frame check sequence of Ethernet (IEEE 802.3, section 3.2.9) and gzip (RFC 1952, section 8) have it.
+/// CRC-32 of the Ethernet frame check sequence (IEEE 802.3, section 3.2.9) and of gzip (RFC 1952, section 8).
 pub fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, byte: &u8| crc >> 8 ^ CRC_32[usize::from(crc as u8 ^ byte)];
     !bytes.iter().fold(u32::MAX, step)
 }
 
-/// The remainder of each byte.
+/// Remainder for each byte value.
 static CRC_32: [u32; 256] = crc32_table();
 
 const fn crc32_table() -> [u32; 256] {
@@ -128,8 +128,8 @@ const fn crc32_table() -> [u32; 256] {
     table
 }
 
-/// Computes and stores the checksum of the TCP segment or UDP datagram that a whole IP packet carries, which is none of
-/// an IPv6 packet with extension headers. Any other packet is left as it is.
+/// Computes and stores the checksum of the TCP segment or UDP datagram in an IP packet. Fragments, IPv6
+/// packets with extension headers and packets of other protocols are left unchanged.
 pub fn fill_transport(packet: &mut [u8]) {
     let Some((src, dst, number, payload)) = transport_of(packet) else { return };
     let segment = &mut packet[payload];
@@ -140,7 +140,7 @@ pub fn fill_transport(packet: &mut [u8]) {
     }
 }
 
-/// Addresses, protocol and payload of an IP packet that is no fragment.
+/// Addresses, protocol and payload range of an IP packet that is not a fragment.
 fn transport_of(packet: &[u8]) -> Option<(IpAddr, IpAddr, u8, Range<usize>)> {
     if packet.first()? >> 4 == 6 {
         let header = ipv6::Repr::parse(packet).ok()?;
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    /// RFC 1071 read literally.
+    /// Literal implementation of RFC 1071.
     fn reference(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {
@@ -190,7 +190,8 @@ mod tests {
         assert_eq!(internet(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
     }
 
-    /// An IP packet of a protocol, with a checksum of zero, and where its transport begins: of IPv4 with options.
+    /// IP packet of a protocol with a checksum of zero, and the offset of its transport header; the IPv4
+    /// packet has options.
     fn packet(v6: bool, number: u8, segment: &[u8]) -> (Vec<u8>, usize) {
         let mut bytes = vec![0; 40];
         if v6 {
@@ -203,7 +204,7 @@ mod tests {
         }
         let start = bytes.len();
         bytes.extend_from_slice(segment);
-        // Padding of Ethernet is no part of it.
+        // Ethernet padding is not part of the packet.
         bytes.extend([7, 7, 7]);
         (bytes, start)
     }
@@ -247,7 +248,7 @@ mod tests {
     #[test]
     fn what_has_no_transport_checksum_is_left_alone() {
         let (mut bytes, _) = packet(false, protocol::UDP, &[0; 20]);
-        // The last fragment.
+        // Last fragment.
         bytes[7] = 5;
         let (short, _) = packet(true, protocol::TCP, &[0; 19]);
         let (other, _) = packet(true, protocol::UDP_LITE, &[9; 20]);

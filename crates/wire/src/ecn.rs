@@ -1,20 +1,20 @@
-/// The explicit congestion notification codepoint, the low two bits of the IPv4 TOS byte or the
-/// IPv6 traffic class (RFC 3168, section 5).
+/// Explicit congestion notification codepoint: the low two bits of the IPv4 TOS byte or the IPv6 traffic
+/// class (RFC 3168, section 5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ecn {
-    /// The transport does not take part.
+    /// Not ECN-capable transport.
     #[default]
     NotEct,
     /// ECN-capable transport, codepoint 01; L4S traffic (RFC 9331).
     Ect1,
-    /// ECN-capable transport, codepoint 10: what classic TCP sends.
+    /// ECN-capable transport, codepoint 10, as classic TCP sends it.
     Ect0,
-    /// A queue on the path experienced congestion.
+    /// Congestion experienced: set by a queue on the path.
     Ce,
 }
 
 impl Ecn {
-    /// The codepoint in the low two bits of `tos`.
+    /// Codepoint in the low two bits of `tos`.
     pub const fn from_tos(tos: u8) -> Ecn {
         match tos & 3 {
             0 => Ecn::NotEct,
@@ -24,7 +24,7 @@ impl Ecn {
         }
     }
 
-    /// The two bits.
+    /// Codepoint as two bits.
     pub const fn bits(self) -> u8 {
         match self {
             Ecn::NotEct => 0,

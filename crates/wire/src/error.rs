@@ -1,9 +1,9 @@
 use thiserror::Error;
 
-/// Why bytes are not a packet of the protocol.
+/// Error in parsing a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
-    /// Fewer bytes than the header, or than a length field, says.
+    /// The packet is shorter than its header or a length field requires.
     #[error("packet is cut short")]
     Truncated,
     /// A field has a value that the protocol forbids.
@@ -12,7 +12,7 @@ pub enum ParseError {
     /// The checksum is wrong.
     #[error("checksum is wrong")]
     Checksum,
-    /// A valid packet of a kind that this module does not represent.
+    /// The packet is valid but of a type that the module does not represent.
     #[error("packet is of a kind that is not supported")]
     Unsupported,
 }

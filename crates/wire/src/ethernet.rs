@@ -1,5 +1,5 @@
-//! Ethernet II frames: destination, source, type, payload. The frame check sequence is not part
-//! of the bytes, as in captures.
+//! Ethernet II frames: destination, source, type, payload. As in captures, the bytes exclude the frame check
+//! sequence.
 
 use crate::{ParseError, be16, put16};
 use std::fmt;
@@ -10,7 +10,7 @@ mod field {
     pub const ETHERTYPE: usize = 12;
 }
 
-/// The length of the header.
+/// Length of the header in bytes.
 pub const HEADER_LEN: usize = 14;
 
 /// Values of the type field, as IANA and IEEE assign them.
@@ -23,15 +23,15 @@ pub mod ethertype {
     pub const IPV6: u16 = 0x86dd;
 }
 
-/// A 48-bit hardware address.
+/// 48-bit hardware address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(pub [u8; 6]);
 
 impl Address {
-    /// Every station.
+    /// Broadcast address.
     pub const BROADCAST: Address = Address([0xff; 6]);
 
-    /// True for a group address, broadcast included.
+    /// True for a multicast address, including broadcast.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
@@ -44,7 +44,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A frame over bytes.
+/// Frame over bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<T: AsRef<[u8]>> {
     bytes: T,
@@ -59,11 +59,11 @@ impl<T: AsRef<[u8]>> Frame<T> {
         Ok(Frame { bytes })
     }
 
-    /// The receiver.
+    /// Destination address.
     pub fn dst(&self) -> Address {
         address(self.bytes.as_ref(), field::DST)
     }
-    /// The sender.
+    /// Source address.
     pub fn src(&self) -> Address {
         address(self.bytes.as_ref(), field::SRC)
     }
@@ -71,25 +71,25 @@ impl<T: AsRef<[u8]>> Frame<T> {
     pub fn ethertype(&self) -> u16 {
         be16(self.bytes.as_ref(), field::ETHERTYPE)
     }
-    /// The bytes behind the header, padding included.
+    /// Bytes after the header, padding included.
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[HEADER_LEN..]
     }
 }
 
-/// The address at `at`.
+/// Address at offset `at`.
 pub(crate) fn address(bytes: &[u8], at: usize) -> Address {
     let mut address = [0; 6];
     address.copy_from_slice(&bytes[at..at + 6]);
     Address(address)
 }
 
-/// A header as a plain value.
+/// Header as a plain value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repr {
-    /// The receiver.
+    /// Destination address.
     pub dst: Address,
-    /// The sender.
+    /// Source address.
     pub src: Address,
     /// EtherType of the payload.
     pub ethertype: u16,

@@ -19,30 +19,30 @@ mod kind {
     pub const TIME_EXCEEDED: u8 = 11;
 }
 
-/// The length of the header of every message here.
+/// Length of the header of the messages represented here, in bytes.
 pub const HEADER_LEN: usize = 8;
-/// Bytes of a packet that an error quotes, at most. RFC 1812, section 4.3.2.3: "as much of the original
+/// Maximum number of quoted bytes in an error message. RFC 1812, section 4.3.2.3: "as much of the original
 /// datagram as possible without the length of the ICMP datagram exceeding 576 bytes".
 pub const MAX_QUOTE: usize = ipv4::MIN_MTU - ipv4::HEADER_LEN - HEADER_LEN;
 
-/// The code of destination unreachable.
+/// Code of destination unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
     /// No route to the network.
     Network,
-    /// The host does not answer.
+    /// The host is not reachable.
     Host,
-    /// The host does not speak the protocol.
+    /// The host does not support the protocol.
     Protocol,
-    /// Nobody listens at the port.
+    /// No socket is bound to the port.
     Port,
-    /// The packet is too large and must not be fragmented; what the next hop takes (RFC 1191), 0
-    /// if the router does not say.
+    /// The packet is too large and must not be fragmented; the MTU of the next hop (RFC 1191) is 0 if the
+    /// router does not report it.
     FragmentationNeeded {
-        /// Bytes of a packet, IP header included.
+        /// Maximum packet length in bytes, IP header included.
         mtu: u16,
     },
-    /// A filter forbids it (code 13) or another code.
+    /// Administratively prohibited (code 13) or another code.
     Other(u8),
 }
 
@@ -58,7 +58,7 @@ impl Unreachable {
         }
     }
 
-    /// The code field.
+    /// Value of the code field.
     pub const fn code(self) -> u8 {
         match self {
             Unreachable::Network => 0,
@@ -71,7 +71,7 @@ impl Unreachable {
     }
 }
 
-/// A message over bytes.
+/// Message over bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<T: AsRef<[u8]>> {
     bytes: T,
@@ -86,57 +86,57 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(Packet { bytes })
     }
 
-    /// The type field.
+    /// Message type.
     pub fn kind(&self) -> u8 {
         self.bytes.as_ref()[field::KIND]
     }
-    /// The code field.
+    /// Code field.
     pub fn code(&self) -> u8 {
         self.bytes.as_ref()[field::CODE]
     }
-    /// The bytes behind the header: an echo's data, an error's quoted packet.
+    /// Bytes after the header: the data of an echo, the packet quoted in an error.
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[HEADER_LEN..]
     }
-    /// True if the checksum is right.
+    /// True if the checksum is correct.
     pub fn verify_checksum(&self) -> bool {
         checksum::internet(self.bytes.as_ref()) == 0
     }
 }
 
-/// A message as a plain value that borrows its payload.
+/// Message as a plain value that borrows its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repr<'a> {
-    /// A ping.
+    /// Echo request.
     EchoRequest {
-        /// Tells the pings of one program from another's.
+        /// Identifier that distinguishes the pings of programs.
         ident: u16,
-        /// Counts them.
+        /// Sequence number.
         sequence: u16,
-        /// Comes back in the reply.
+        /// Data returned in the reply.
         data: &'a [u8],
     },
-    /// Its answer.
+    /// Echo reply.
     EchoReply {
-        /// As in the request.
+        /// Identifier of the request.
         ident: u16,
-        /// As in the request.
+        /// Sequence number of the request.
         sequence: u16,
-        /// As in the request.
+        /// Data of the request.
         data: &'a [u8],
     },
-    /// A packet could not be delivered.
+    /// Destination unreachable.
     Unreachable {
-        /// The code.
+        /// Code.
         reason: Unreachable,
-        /// The packet's header and the start of its payload.
+        /// Header and first payload bytes of the packet.
         quote: &'a [u8],
     },
-    /// A packet's hops (code 0) or the time for its reassembly (code 1) ran out.
+    /// Time exceeded: the TTL (code 0) or the reassembly time (code 1).
     TimeExceeded {
-        /// The code.
+        /// Code.
         code: u8,
-        /// The packet's header and the start of its payload.
+        /// Header and first payload bytes of the packet.
         quote: &'a [u8],
     },
 }
@@ -168,13 +168,13 @@ impl<'a> Repr<'a> {
         }
     }
 
-    /// The length of the emitted message in bytes.
+    /// Length of the emitted message in bytes.
     pub fn emitted_len(&self) -> usize {
         HEADER_LEN + self.payload().len()
     }
 
-    /// Writes the message with its checksum to `bytes`, which has
-    /// [`emitted_len`](Self::emitted_len) bytes. Quotes are cut to [`MAX_QUOTE`].
+    /// Writes the message with its checksum to `bytes`, which has [`emitted_len`](Self::emitted_len) bytes.
+    /// Quotes are truncated to [`MAX_QUOTE`].
     ///
     /// # Panics
     /// If `bytes` has another length.

@@ -1,10 +1,10 @@
-//! ICMPv6 (RFC 4443) and what neighbour discovery says in it (RFC 4861).
+//! ICMPv6 (RFC 4443) and neighbour discovery (RFC 4861).
 
 use crate::ethernet::Address;
 use crate::{be16, be32, checksum, protocol};
 use std::net::Ipv6Addr;
 
-/// Types of messages.
+/// Message types.
 pub mod kind {
     #![allow(missing_docs)]
     pub const UNREACHABLE: u8 = 1;
@@ -23,9 +23,9 @@ pub mod kind {
     pub const MLDV2_REPORT: u8 = 143;
 }
 
-/// The length of the header of every message here.
+/// Length of the header of the messages represented here, in bytes.
 pub const HEADER_LEN: usize = 8;
-/// The hop limit of neighbour discovery: who receives less has been sent it by no neighbour.
+/// Hop limit of neighbour discovery messages; a lower one proves that the sender is not on the link.
 pub const DISCOVERY_HOP_LIMIT: u8 = 255;
 
 mod option {
@@ -35,74 +35,75 @@ mod option {
     pub const MTU: u8 = 5;
 }
 
-/// A network that a router announces.
+/// Prefix Information option: a network announced by a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefixInformation {
-    /// Its first address.
+    /// First address of the network.
     pub prefix: Ipv6Addr,
-    /// Prefix length: the leading bits that its addresses share.
+    /// Prefix length in bits.
     pub len: u8,
-    /// Its addresses are on the link.
+    /// True if the addresses are on the link.
     pub on_link: bool,
-    /// Stations make themselves addresses of it.
+    /// True if nodes may configure addresses from the prefix.
     pub autonomous: bool,
-    /// For how many seconds such addresses are valid.
+    /// Valid lifetime in seconds.
     pub valid: u32,
-    /// For how many seconds they are preferred.
+    /// Preferred lifetime in seconds.
     pub preferred: u32,
 }
 
-/// A message of neighbour discovery.
+/// Neighbour discovery message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Discovery {
-    /// Routers are asked to announce themselves.
+    /// Router Solicitation.
     RouterSolicit {
         /// The sender's hardware address.
         source: Option<Address>,
     },
-    /// A router announces itself.
+    /// Router Advertisement.
     RouterAdvert {
-        /// Hop limit that stations should use; 0 if unspecified.
+        /// Hop limit for nodes on the link; 0 if unspecified.
         hop_limit: u8,
-        /// The flags M and O: addresses, or other things, come by DHCPv6.
+        /// Flags M and O: addresses or other configuration are available by DHCPv6.
         flags: u8,
-        /// For how many seconds it is a default router.
+        /// Lifetime as a default router in seconds.
         lifetime: u16,
-        /// For how many milliseconds neighbours hold; 0 says nothing.
+        /// Reachable time of neighbours in milliseconds; 0 if unspecified.
         reachable: u32,
         /// Retransmission time of neighbour solicitations in milliseconds; 0 if unspecified.
         retransmit: u32,
-        /// Its hardware address.
+        /// Hardware address of the router.
         source: Option<Address>,
-        /// The link's MTU.
+        /// MTU of the link.
         mtu: Option<u32>,
-        /// The networks of the link.
+        /// Prefixes of the link.
         prefixes: Vec<PrefixInformation>,
     },
-    /// Neighbour Solicitation: asks for the hardware address of a node.
+    /// Neighbour Solicitation.
     NeighbourSolicit {
-        /// The address.
+        /// Address to resolve.
         target: Ipv6Addr,
         /// The sender's hardware address.
         source: Option<Address>,
     },
-    /// It is this station.
+    /// Neighbour Advertisement.
     NeighbourAdvert {
-        /// The address.
+        /// Address of the node.
         target: Ipv6Addr,
-        /// It is a router.
+        /// True if the node is a router.
         router: bool,
-        /// It has been asked.
+        /// True for the reply to a solicitation.
         solicited: bool,
         /// Override flag: replaces a cached hardware address.
         overrides: bool,
-        /// Its hardware address.
+        /// Hardware address of the node.
         address: Option<Address>,
     },
 }
 
 impl Discovery {
-    /// Reads a message; `None` for what is none, or is not as RFC 4861 says (sections 6.1 and 7.1).
+    /// Parses a message; `None` for other types and for messages that fail the validation of RFC 4861
+    /// (sections 6.1 and 7.1).
     pub fn parse(message: &[u8]) -> Option<Discovery> {
         let (kind, code) = (*message.first()?, *message.get(1)?);
         let fixed = match kind {
@@ -144,7 +145,7 @@ impl Discovery {
         })
     }
 
-    /// The message between two stations, with its checksum.
+    /// Encodes the message between two nodes, with its checksum.
     pub fn emit(&self, src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
         let mut m = Vec::with_capacity(32);
         match self {
@@ -213,7 +214,8 @@ struct Options {
 }
 
 impl Options {
-    /// `None` if one has no length or is cut short: RFC 4861 has the message dropped.
+    /// Parses options; `None` if one has length zero or is truncated, in which case RFC 4861 requires the
+    /// message to be dropped.
     fn parse(mut rest: &[u8]) -> Option<Options> {
         let mut options = Options::default();
         while let [kind, units, ..] = *rest {

@@ -17,23 +17,23 @@ mod field {
     pub const DST: usize = 16;
 }
 
-/// The length of a header without options.
+/// Length of a header without options, in bytes.
 pub const HEADER_LEN: usize = 20;
-/// Every host must take packets of this length (RFC 791, section 3.1).
+/// Packet length in bytes that every host must accept (RFC 791, section 3.1).
 pub const MIN_MTU: usize = 576;
 
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET_MASK: u16 = 0x1fff;
 
-/// A packet over bytes, which may be longer than the packet (Ethernet pads).
+/// Packet over bytes; Ethernet padding may follow it.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<T: AsRef<[u8]>> {
     bytes: T,
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Checks version and lengths. The header's checksum is not looked at: see
+    /// Checks version and lengths, but not the header checksum: see
     /// [`verify_checksum`](Self::verify_checksum).
     pub fn new_checked(bytes: T) -> Result<Packet<T>, ParseError> {
         let b = bytes.as_ref();
@@ -54,39 +54,39 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(packet)
     }
 
-    /// The length of header and options in bytes.
+    /// Length of header and options in bytes.
     pub fn header_len(&self) -> usize {
         usize::from(self.bytes.as_ref()[field::VERSION_IHL] & 0xf) * 4
     }
-    /// The length of the packet in bytes.
+    /// Length of the packet in bytes.
     pub fn total_len(&self) -> usize {
         usize::from(be16(self.bytes.as_ref(), field::TOTAL_LEN))
     }
-    /// The TOS byte: DSCP and ECN.
+    /// TOS byte: DSCP and ECN.
     pub fn tos(&self) -> u8 {
         self.bytes.as_ref()[field::TOS]
     }
-    /// The ECN codepoint of the TOS byte.
+    /// ECN codepoint.
     pub fn ecn(&self) -> Ecn {
         Ecn::from_tos(self.tos())
     }
-    /// The identification that the fragments of a packet share.
+    /// Identification, common to the fragments of a packet.
     pub fn ident(&self) -> u16 {
         be16(self.bytes.as_ref(), field::IDENT)
     }
-    /// The packet must not be fragmented.
+    /// Don't-fragment flag.
     pub fn dont_fragment(&self) -> bool {
         be16(self.bytes.as_ref(), field::FLAGS_OFFSET) & DONT_FRAGMENT != 0
     }
-    /// This is not the last fragment.
+    /// More-fragments flag.
     pub fn more_fragments(&self) -> bool {
         be16(self.bytes.as_ref(), field::FLAGS_OFFSET) & MORE_FRAGMENTS != 0
     }
-    /// Offset of this payload in the original one, in bytes.
+    /// Offset of the payload in the original one, in bytes.
     pub fn fragment_offset(&self) -> usize {
         usize::from(be16(self.bytes.as_ref(), field::FLAGS_OFFSET) & OFFSET_MASK) * 8
     }
-    /// The hops that are left.
+    /// Time to live in hops.
     pub fn ttl(&self) -> u8 {
         self.bytes.as_ref()[field::TTL]
     }
@@ -94,60 +94,60 @@ impl<T: AsRef<[u8]>> Packet<T> {
     pub fn protocol(&self) -> u8 {
         self.bytes.as_ref()[field::PROTOCOL]
     }
-    /// The sender.
+    /// Source address.
     pub fn src(&self) -> Ipv4Addr {
         address(self.bytes.as_ref(), field::SRC)
     }
-    /// The receiver.
+    /// Destination address.
     pub fn dst(&self) -> Ipv4Addr {
         address(self.bytes.as_ref(), field::DST)
     }
-    /// The bytes of the options, padding included.
+    /// Option bytes, padding included.
     pub fn options(&self) -> &[u8] {
         &self.bytes.as_ref()[HEADER_LEN..self.header_len()]
     }
-    /// The bytes behind the header, up to the packet's length.
+    /// Bytes after the header, up to the packet's length.
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[self.header_len()..self.total_len()]
     }
-    /// True if the header's checksum is right.
+    /// True if the header checksum is correct.
     pub fn verify_checksum(&self) -> bool {
         Checksum::new().add_bytes(&self.bytes.as_ref()[..self.header_len()]).is_valid()
     }
 }
 
-/// The address at `at`.
+/// Address at offset `at`.
 pub(crate) fn address(bytes: &[u8], at: usize) -> Ipv4Addr {
     Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3])
 }
 
-/// A header as a plain value, without options.
+/// Header as a plain value, without options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// The sender.
+    /// Source address.
     pub src: Ipv4Addr,
-    /// The receiver.
+    /// Destination address.
     pub dst: Ipv4Addr,
     /// Protocol of the payload: see [`protocol`](crate::protocol).
     pub protocol: u8,
-    /// The length of the payload in bytes.
+    /// Length of the payload in bytes.
     pub payload_len: usize,
-    /// The hops that are left.
+    /// Time to live in hops.
     pub ttl: u8,
-    /// The TOS byte: DSCP and ECN.
+    /// TOS byte: DSCP and ECN.
     pub tos: u8,
-    /// The identification that the fragments of a packet share.
+    /// Identification, common to the fragments of a packet.
     pub ident: u16,
-    /// The packet must not be fragmented.
+    /// Don't-fragment flag.
     pub dont_fragment: bool,
-    /// This is not the last fragment.
+    /// More-fragments flag.
     pub more_fragments: bool,
-    /// Offset of this payload in the original one: a multiple of 8.
+    /// Offset of the payload in the original one in bytes, a multiple of 8.
     pub fragment_offset: usize,
 }
 
 impl Repr {
-    /// A whole packet with Linux's defaults: TTL 64, TOS 0, fragmentation forbidden.
+    /// Header of an unfragmented packet with Linux's defaults: TTL 64, TOS 0, fragmentation forbidden.
     pub fn new(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, payload_len: usize) -> Repr {
         Repr {
             src,
@@ -206,35 +206,35 @@ impl Repr {
     }
 }
 
-/// Computes and stores the checksum of `header`, a whole header with its options.
+/// Computes and stores the checksum of `header`, a header with its options.
 pub fn fill_checksum(header: &mut [u8]) {
     put16(header, field::CHECKSUM, 0);
     let sum = checksum::internet(header);
     put16(header, field::CHECKSUM, sum);
 }
 
-/// Takes one hop off the TTL of a packet in place, and mends the checksum (RFC 1624). False, and
-/// nothing changed, when no hop is left: the packet must be dropped with a time exceeded message.
+/// Decrements the TTL of a packet in place and updates the checksum (RFC 1624). Returns false, without a
+/// change, if no hop is left: the packet must be dropped with a time exceeded message.
 pub fn decrement_ttl(packet: &mut [u8]) -> bool {
     if packet[field::TTL] <= 1 {
         return false;
     }
     packet[field::TTL] -= 1;
-    // The word that TTL is the high half of became smaller by 0x0100, so the sum grows by as much.
+    // The word whose high half is the TTL decreases by 0x0100, so the sum increases by as much.
     let sum = u32::from(be16(packet, field::CHECKSUM)) + 0x0100;
     put16(packet, field::CHECKSUM, (sum + (sum >> 16)) as u16);
     true
 }
 
-/// Sets the ECN codepoint to congestion experienced in place, and mends the checksum. False, and
-/// nothing changed, if the transport does not take part: the packet must be dropped instead.
+/// Sets the ECN codepoint to congestion experienced in place and updates the checksum. Returns false, without
+/// a change, if the transport is not ECN-capable: the packet must be dropped instead.
 pub fn mark_congestion(packet: &mut [u8]) -> bool {
     if !Ecn::from_tos(packet[field::TOS]).is_capable() {
         return false;
     }
     let before = be16(packet, field::VERSION_IHL);
     packet[field::TOS] |= Ecn::Ce.bits();
-    // RFC 1624, equation 3: HC' = ~(~HC + ~m + m'). A header that was damaged before stays so.
+    // RFC 1624, equation 3: HC' = ~(~HC + ~m + m'). A wrong checksum stays wrong.
     let sum = u32::from(!be16(packet, field::CHECKSUM))
         + u32::from(!before)
         + u32::from(be16(packet, field::VERSION_IHL));
@@ -251,7 +251,7 @@ mod tests {
     const SRC: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
     const DST: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 199);
 
-    /// The well-known example of a header with checksum 0xb861.
+    /// Well-known example of a header with checksum 0xb861.
     const UDP_HEADER: [u8; 20] =
         [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7];
 

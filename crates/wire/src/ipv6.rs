@@ -1,4 +1,4 @@
-//! IPv6 (RFC 8200): the fixed header, and the extension headers that stand between it and the payload.
+//! IPv6 (RFC 8200): the fixed header, and the extension headers between it and the payload.
 
 use crate::{Ecn, ParseError, be16, be32, protocol, put16, put32};
 use std::net::Ipv6Addr;
@@ -13,48 +13,48 @@ mod field {
     pub const DST: usize = 24;
 }
 
-/// The length of the fixed header.
+/// Length of the fixed header in bytes.
 pub const HEADER_LEN: usize = 40;
-/// The length of a fragment header (RFC 8200, section 4.5).
+/// Length of a fragment header in bytes (RFC 8200, section 4.5).
 pub const FRAGMENT_LEN: usize = 8;
-/// Every link must carry packets of this length (RFC 8200, section 5).
+/// Packet length in bytes that every link must carry (RFC 8200, section 5).
 pub const MIN_MTU: usize = 1_280;
 
-/// Numbers of the extension headers that are read over.
+/// Numbers of the extension headers that [`upper`] skips.
 pub mod extension {
-    /// Options for every router.
+    /// Hop-by-Hop Options.
     pub const HOP_BY_HOP: u8 = 0;
-    /// Routers to pass.
+    /// Routing header.
     pub const ROUTING: u8 = 43;
-    /// A piece of a larger packet.
+    /// Fragment header.
     pub const FRAGMENT: u8 = 44;
-    /// Nothing follows.
+    /// No Next Header.
     pub const NONE: u8 = 59;
-    /// Options for the receiver.
+    /// Destination Options.
     pub const DESTINATION: u8 = 60;
 }
 
-/// A fixed header as a plain value.
+/// Fixed header as a plain value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
-    /// The sender.
+    /// Source address.
     pub src: Ipv6Addr,
-    /// The receiver.
+    /// Destination address.
     pub dst: Ipv6Addr,
     /// Next header: the extension header or protocol that follows.
     pub next_header: u8,
-    /// The bytes behind the header.
+    /// Length of the payload in bytes.
     pub payload_len: usize,
-    /// The hops that are left.
+    /// Hop limit.
     pub hop_limit: u8,
-    /// DSCP and ECN.
+    /// Traffic class: DSCP and ECN.
     pub traffic_class: u8,
-    /// The flow label; 20 bits.
+    /// Flow label, 20 bits.
     pub flow_label: u32,
 }
 
 impl Repr {
-    /// Reads and checks the header of a packet, which may be followed by padding.
+    /// Parses and checks the header of a packet, which may be followed by padding.
     pub fn parse(packet: &[u8]) -> Result<Repr, ParseError> {
         if packet.len() < HEADER_LEN {
             return Err(ParseError::Truncated);
@@ -99,11 +99,11 @@ impl Repr {
 pub struct Fragment {
     /// Next header of the whole payload.
     pub next_header: u8,
-    /// Offset of this payload in the original one: a multiple of 8.
+    /// Offset of the payload in the original one in bytes, a multiple of 8.
     pub offset: usize,
-    /// This is not the last fragment.
+    /// More-fragments flag.
     pub more: bool,
-    /// The identification that the fragments of a packet share.
+    /// Identification, common to the fragments of a packet.
     pub ident: u32,
 }
 
@@ -117,21 +117,21 @@ impl Fragment {
     }
 }
 
-/// Upper-layer payload: what follows the extension headers of a packet.
+/// Upper-layer payload of a packet, after the extension headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upper {
-    /// The protocol of the payload.
+    /// Protocol of the payload.
     pub protocol: u8,
     /// Offset of the next-header field that names the protocol.
     pub named_at: usize,
     /// Range of the payload in the packet.
     pub payload: Range<usize>,
-    /// Its fragment header, if it is a fragment.
+    /// Fragment header, if there is one.
     pub fragment: Option<Fragment>,
 }
 
-/// Reads over the extension headers of a packet. What follows a fragment header of a later fragment is not
-/// looked at: it is the middle of something.
+/// Skips the extension headers of a packet. In a fragment other than the first, the search ends at the
+/// fragment header, since the middle of a payload follows.
 pub fn upper(packet: &[u8]) -> Result<Upper, ParseError> {
     let header = Repr::parse(packet)?;
     let end = HEADER_LEN + header.payload_len;
@@ -164,28 +164,28 @@ pub fn upper(packet: &[u8]) -> Result<Upper, ParseError> {
     }
 }
 
-/// The address at `at`.
+/// Address at offset `at`.
 fn address(bytes: &[u8], at: usize) -> Ipv6Addr {
     let octets: [u8; 16] = bytes[at..at + 16].try_into().expect("16 bytes");
     octets.into()
 }
 
-/// The source address of a packet that is known to be long enough.
+/// Source address of a packet that is known to be long enough.
 pub fn source(packet: &[u8]) -> Ipv6Addr {
     address(packet, field::SRC)
 }
 
-/// The destination address of a packet that is known to be long enough.
+/// Destination address of a packet that is known to be long enough.
 pub fn destination(packet: &[u8]) -> Ipv6Addr {
     address(packet, field::DST)
 }
 
-/// The hops that are left to a packet that is known to be long enough.
+/// Hop limit of a packet that is known to be long enough.
 pub fn hop_limit(packet: &[u8]) -> u8 {
     packet[field::HOP_LIMIT]
 }
 
-/// Takes one hop off in place. False, and nothing changed, when no hop is left.
+/// Decrements the hop limit in place. Returns false, without a change, if no hop is left.
 pub fn decrement_hop_limit(packet: &mut [u8]) -> bool {
     let left = &mut packet[field::HOP_LIMIT];
     let goes_on = *left > 1;
@@ -195,8 +195,8 @@ pub fn decrement_hop_limit(packet: &mut [u8]) -> bool {
     goes_on
 }
 
-/// Sets the ECN codepoint to congestion experienced in place. False, and nothing changed, if the
-/// transport does not take part.
+/// Sets the ECN codepoint to congestion experienced in place. Returns false, without a change, if the
+/// transport is not ECN-capable.
 pub fn mark_congestion(packet: &mut [u8]) -> bool {
     let class = (be32(packet, 0) >> 20) as u8;
     if !Ecn::from_tos(class).is_capable() {
@@ -206,7 +206,8 @@ pub fn mark_congestion(packet: &mut [u8]) -> bool {
     true
 }
 
-/// True if an address is valid on one link only: link-local, or a group of that scope or a lesser one.
+/// True if an address is valid on one link only: unicast link-local, or multicast with link-local or smaller
+/// scope.
 pub fn is_link_scope(ip: Ipv6Addr) -> bool {
     match ip.is_multicast() {
         true => ip.octets()[1] & 0xf <= 2,
@@ -214,36 +215,37 @@ pub fn is_link_scope(ip: Ipv6Addr) -> bool {
     }
 }
 
-/// The group that stations with an address are in, so that they can be asked for it (RFC 4291, section 2.7.1).
+/// Solicited-node multicast address of an address (RFC 4291, section 2.7.1).
 pub fn solicited_node(ip: Ipv6Addr) -> Ipv6Addr {
     let o = ip.octets();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(o[13]), u16::from_be_bytes([o[14], o[15]]))
 }
 
-/// All stations of a link.
+/// All nodes of a link.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// All routers of a link.
 pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
-/// All routers that understand MLDv2 (RFC 3810, section 5.2.14).
+/// All MLDv2-capable routers of a link (RFC 3810, section 5.2.14).
 pub const ALL_MLDV2_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 
-/// The hardware address of a group (RFC 2464, section 7).
+/// Hardware address of a multicast group (RFC 2464, section 7).
 pub fn group_address(group: Ipv6Addr) -> crate::ethernet::Address {
     let o = group.octets();
     crate::ethernet::Address([0x33, 0x33, o[12], o[13], o[14], o[15]])
 }
 
-/// The address that an interface has in a network with a prefix of 64 bits (RFC 4291, appendix A).
+/// Address of an interface in a network with a 64-bit prefix, from its hardware address (RFC 4291, appendix
+/// A).
 pub fn eui64(network: Ipv6Addr, mac: [u8; 6]) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac;
     let interface = u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
     Ipv6Addr::from_bits(network.to_bits() >> 64 << 64 | u128::from(interface))
 }
 
-/// The network of link-local addresses.
+/// Link-local prefix.
 pub const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
 
-/// True if a packet carries an error of ICMPv6, as far as it can be read.
+/// True if a packet carries an ICMPv6 error message, as far as its headers can be parsed.
 pub fn is_icmp_error(packet: &[u8]) -> bool {
     upper(packet).is_ok_and(|upper| {
         upper.protocol == protocol::ICMPV6
@@ -287,10 +289,10 @@ mod tests {
         let found = upper(&bytes).unwrap();
         assert_eq!((found.protocol, found.named_at, found.payload), (58, 64, 72..76));
         assert_eq!(found.fragment, Some(fragment));
-        // A chain that runs off the end.
+        // Chain of extension headers that exceeds the packet.
         bytes[49] = 4;
         assert_eq!(upper(&bytes), Err(ParseError::Truncated));
-        // What a later fragment seems to hold is no header.
+        // The payload of a later fragment contains no header.
         bytes[49] = 1;
         Fragment { next_header: extension::ROUTING, offset: 8, more: false, ident: 1 }.emit(&mut bytes[64..]);
         assert_eq!(upper(&bytes).map(|u| (u.protocol, u.payload)), Ok((extension::ROUTING, 72..76)));

@@ -1,10 +1,9 @@
-//! Protocol headers as bytes and as plain values. Each protocol is one module of the same shape:
+//! Protocol headers as bytes and as plain values. Each protocol is one module of the same form:
 //!
 //! * the offsets of its fields,
-//! * a *view* (`Packet<T>` or `Frame<T>`) over bytes, checked once for length and then read
-//!   through getters,
-//! * a *representation* (`Repr`): the fields that Belljar cares about as a plain value, with
-//!   `parse` from a view and `emit` into bytes.
+//! * a *view* (`Packet<T>` or `Frame<T>`) over bytes, checked once for length and then read by getters,
+//! * a *representation* (`Repr`): the fields used by Belljar as a plain value, with `parse` from a view and
+//!   `emit` into bytes.
 //!
 //! | module | protocol | not covered |
 //! |---|---|---|
@@ -17,7 +16,7 @@
 //! | [`udp`] | UDP (RFC 768) | |
 //! | [`tcp`] | TCP (RFC 9293) with the options of RFC 7323 and RFC 2018 | urgent data is carried, unknown options are skipped |
 //!
-//! Nothing in here has a clock, allocates per packet or knows who sends packets.
+//! The crate reads no clock, allocates nothing per packet and knows nothing of senders or receivers.
 #![forbid(unsafe_code)]
 
 pub mod arp;
@@ -35,7 +34,7 @@ pub mod udp;
 pub use ecn::Ecn;
 pub use error::ParseError;
 
-/// Protocol numbers of the IPv4 `protocol` field, as IANA assigns them.
+/// Values of the IPv4 `protocol` field, as assigned by IANA.
 pub mod protocol {
     /// ICMP for IPv4.
     pub const ICMP: u8 = 1;
@@ -49,22 +48,22 @@ pub mod protocol {
     pub const ICMPV6: u8 = 58;
 }
 
-/// The big-endian 16-bit word at `at`. The view's check made sure that it is there.
+/// Big-endian 16-bit word at offset `at`, whose presence the view has checked.
 fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// The big-endian 32-bit word at `at`.
+/// Big-endian 32-bit word at offset `at`.
 fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Writes `value` at `at` in network byte order.
+/// Writes `value` at offset `at` in network byte order.
 fn put16(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Writes `value` at `at` in network byte order.
+/// Writes `value` at offset `at` in network byte order.
 fn put32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }

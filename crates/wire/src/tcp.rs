@@ -24,26 +24,26 @@ mod field {
     pub const URGENT: usize = 18;
 }
 
-/// The length of a header without options.
+/// Length of a header without options, in bytes.
 pub const HEADER_LEN: usize = 20;
-/// The length of the longest header: the data offset has four bits.
+/// Maximum length of a header in bytes: the data offset has four bits.
 pub const MAX_HEADER_LEN: usize = 60;
 
 bitflags! {
-    /// The control bits.
+    /// Control bits.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Flags: u8 {
-        /// The sender is done.
+        /// No more data from the sender.
         const FIN = 0x01;
-        /// Sequence numbers are being synchronised.
+        /// Synchronize sequence numbers.
         const SYN = 0x02;
-        /// The connection is dead.
+        /// Reset the connection.
         const RST = 0x04;
-        /// Data should reach the reader without delay.
+        /// Push: deliver the data to the reader without delay.
         const PSH = 0x08;
-        /// The acknowledgment number counts.
+        /// The acknowledgment number is valid.
         const ACK = 0x10;
-        /// The urgent pointer counts.
+        /// The urgent pointer is valid.
         const URG = 0x20;
         /// ECN echo (RFC 3168).
         const ECE = 0x40;
@@ -52,14 +52,14 @@ bitflags! {
     }
 }
 
-/// A TCP segment over bytes, header first.
+/// TCP segment over bytes, from the header on.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<T: AsRef<[u8]>> {
     bytes: T,
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Checks that `bytes` holds the header that its data offset announces.
+    /// Checks that `bytes` holds the header of the length in its data offset.
     pub fn new_checked(bytes: T) -> Result<Packet<T>, ParseError> {
         let b = bytes.as_ref();
         if b.len() < HEADER_LEN {
@@ -75,80 +75,80 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(Packet { bytes })
     }
 
-    /// The sender's port.
+    /// Source port.
     pub fn src_port(&self) -> u16 {
         be16(self.bytes.as_ref(), field::SRC_PORT)
     }
-    /// The receiver's port.
+    /// Destination port.
     pub fn dst_port(&self) -> u16 {
         be16(self.bytes.as_ref(), field::DST_PORT)
     }
-    /// The sequence number of the first byte (or of SYN).
+    /// Sequence number of the first byte (or of SYN).
     pub fn seq(&self) -> Seq {
         Seq(be32(self.bytes.as_ref(), field::SEQ))
     }
-    /// The next sequence number that the sender expects; meaningless without [`Flags::ACK`].
+    /// Next sequence number that the sender expects; meaningless without [`Flags::ACK`].
     pub fn ack(&self) -> Seq {
         Seq(be32(self.bytes.as_ref(), field::ACK))
     }
-    /// The length of header and options in bytes.
+    /// Length of header and options in bytes.
     pub fn header_len(&self) -> usize {
         usize::from(self.bytes.as_ref()[field::OFFSET] >> 4) * 4
     }
-    /// The control bits.
+    /// Control bits.
     pub fn flags(&self) -> Flags {
         Flags::from_bits_retain(self.bytes.as_ref()[field::FLAGS])
     }
-    /// The window as it stands in the header, not scaled.
+    /// Window field, not scaled.
     pub fn window(&self) -> u16 {
         be16(self.bytes.as_ref(), field::WINDOW)
     }
-    /// The checksum field.
+    /// Checksum field.
     pub fn checksum(&self) -> u16 {
         be16(self.bytes.as_ref(), field::CHECKSUM)
     }
-    /// The urgent pointer; meaningless without [`Flags::URG`].
+    /// Urgent pointer; meaningless without [`Flags::URG`].
     pub fn urgent(&self) -> u16 {
         be16(self.bytes.as_ref(), field::URGENT)
     }
-    /// The bytes of the options, padding included.
+    /// Option bytes, padding included.
     pub fn options(&self) -> &[u8] {
         &self.bytes.as_ref()[HEADER_LEN..self.header_len()]
     }
-    /// The bytes behind the header.
+    /// Bytes after the header.
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[self.header_len()..]
     }
-    /// True if the checksum fits addresses and content.
+    /// True if the checksum matches addresses and content.
     pub fn verify_checksum(&self, src: IpAddr, dst: IpAddr) -> bool {
         let b = self.bytes.as_ref();
         Checksum::new().pseudo_header(src, dst, protocol::TCP, b.len() as u32).add_bytes(b).is_valid()
     }
 }
 
-/// A TCP header as a plain value.
+/// TCP header as a plain value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repr {
-    /// The sender's port.
+    /// Source port.
     pub src_port: u16,
-    /// The receiver's port.
+    /// Destination port.
     pub dst_port: u16,
-    /// The sequence number of the first byte (or of SYN).
+    /// Sequence number of the first byte (or of SYN).
     pub seq: Seq,
-    /// The next sequence number expected; meaningless without [`Flags::ACK`], and then zero.
+    /// Next sequence number expected; meaningless without [`Flags::ACK`], and then zero.
     pub ack: Seq,
-    /// The control bits.
+    /// Control bits.
     pub flags: Flags,
-    /// The window as it stands in the header, not scaled.
+    /// Window field, not scaled.
     pub window: u16,
-    /// The urgent pointer; meaningless without [`Flags::URG`].
+    /// Urgent pointer; meaningless without [`Flags::URG`].
     pub urgent: u16,
-    /// The options.
+    /// Options.
     pub options: Options,
 }
 
 impl Repr {
-    /// Reads a checked segment. The checksum is not looked at: see [`Packet::verify_checksum`].
+    /// Parses a checked segment. The checksum is not verified: see [`Packet::verify_checksum`].
     pub fn parse<T: AsRef<[u8]>>(packet: &Packet<T>) -> Repr {
         Repr {
             src_port: packet.src_port(),
@@ -162,12 +162,12 @@ impl Repr {
         }
     }
 
-    /// The length of the emitted header, options and padding included.
+    /// Length of the emitted header in bytes, options and padding included.
     pub fn header_len(&self) -> usize {
         HEADER_LEN + self.options.emitted_len()
     }
 
-    /// The number of sequence numbers that a segment with `payload_len` bytes takes.
+    /// Number of sequence numbers that a segment with `payload_len` bytes occupies.
     pub fn sequence_len(&self, payload_len: usize) -> u32 {
         payload_len as u32 + u32::from(self.has(Flags::SYN)) + u32::from(self.has(Flags::FIN))
     }
@@ -196,15 +196,15 @@ impl Repr {
         self.options.emit(&mut bytes[HEADER_LEN..header_len]);
     }
 
-    /// Appends header, payload (in two pieces, as a ring buffer holds it) and checksum to `out`.
+    /// Appends header, payload (in two pieces, as in a ring buffer) and checksum to `out`.
     pub fn append(&self, src: IpAddr, dst: IpAddr, payload: (&[u8], &[u8]), out: &mut Vec<u8>) {
         let start = out.len();
         self.append_open(payload, out);
         fill_checksum(src, dst, &mut out[start..]);
     }
 
-    /// As [`append`](Self::append) with a checksum of zero, to be filled in by [`fill_checksum`] where somebody reads
-    /// it.
+    /// Appends header and payload as [`append`](Self::append) does, with a checksum of zero that
+    /// [`fill_checksum`] computes if it is needed.
     pub fn append_open(&self, payload: (&[u8], &[u8]), out: &mut Vec<u8>) {
         let start = out.len();
         let header_len = self.header_len();

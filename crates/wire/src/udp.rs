@@ -11,10 +11,10 @@ mod field {
     pub const CHECKSUM: usize = 6;
 }
 
-/// The length of the header.
+/// Length of the header in bytes.
 pub const HEADER_LEN: usize = 8;
 
-/// A datagram over bytes.
+/// Datagram over bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<T: AsRef<[u8]>> {
     bytes: T,
@@ -37,29 +37,28 @@ impl<T: AsRef<[u8]>> Packet<T> {
         Ok(Packet { bytes })
     }
 
-    /// The sender's port; 0 if no answer is expected.
+    /// Source port; 0 if no reply is expected.
     pub fn src_port(&self) -> u16 {
         be16(self.bytes.as_ref(), field::SRC_PORT)
     }
-    /// The receiver's port.
+    /// Destination port.
     pub fn dst_port(&self) -> u16 {
         be16(self.bytes.as_ref(), field::DST_PORT)
     }
-    /// The length of header and payload in bytes.
+    /// Length of header and payload in bytes.
     pub fn total_len(&self) -> usize {
         usize::from(be16(self.bytes.as_ref(), field::LEN))
     }
-    /// The checksum field; 0 if the sender computed none.
+    /// Checksum field; 0 if the sender computed none.
     pub fn checksum(&self) -> u16 {
         be16(self.bytes.as_ref(), field::CHECKSUM)
     }
-    /// The bytes behind the header, up to the datagram's length.
+    /// Bytes after the header, up to the datagram's length.
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[HEADER_LEN..self.total_len()]
     }
-    /// True if the checksum fits addresses and content. "An all zero transmitted checksum value
-    /// means that the transmitter generated no checksum": fine over IPv4, wrong over IPv6 (RFC
-    /// 8200, section 8.1).
+    /// True if the checksum matches addresses and content. "An all zero transmitted checksum value means that
+    /// the transmitter generated no checksum": valid over IPv4, invalid over IPv6 (RFC 8200, section 8.1).
     pub fn verify_checksum(&self, src: IpAddr, dst: IpAddr) -> bool {
         if self.checksum() == 0 {
             return src.is_ipv4();
@@ -70,14 +69,14 @@ impl<T: AsRef<[u8]>> Packet<T> {
     }
 }
 
-/// A header as a plain value.
+/// Header as a plain value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repr {
-    /// The sender's port.
+    /// Source port.
     pub src_port: u16,
-    /// The receiver's port.
+    /// Destination port.
     pub dst_port: u16,
-    /// The length of the payload in bytes.
+    /// Length of the payload in bytes.
     pub payload_len: usize,
 }
 
@@ -91,11 +90,11 @@ impl Repr {
         }
     }
 
-    /// Writes the header to the first [`HEADER_LEN`] bytes of `datagram`, which holds the payload
-    /// behind them, with the checksum.
+    /// Writes the header with the checksum to the first [`HEADER_LEN`] bytes of `datagram`, whose remaining
+    /// bytes are the payload.
     ///
     /// # Panics
-    /// If `datagram` is not header and payload, or longer than 65,535 bytes.
+    /// If `datagram` does not have the length of header and payload, or exceeds 65,535 bytes.
     pub fn emit(&self, src: IpAddr, dst: IpAddr, datagram: &mut [u8]) {
         assert_eq!(datagram.len(), HEADER_LEN + self.payload_len, "header and payload");
         let len = u16::try_from(datagram.len()).expect("a datagram of at most 65,535 bytes");
@@ -144,7 +143,7 @@ mod tests {
 
     #[test]
     fn zero_checksum_is_sent_as_ones_and_read_as_none() {
-        // Two payload bytes that bring the sum to zero.
+        // Two payload bytes for which the sum is zero.
         let mut found = false;
         for word in 0..=u16::MAX {
             let mut bytes = Vec::new();

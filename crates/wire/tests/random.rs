@@ -1,4 +1,5 @@
-//! Whatever bytes arrive, reading them neither panics nor invents anything, and what is written reads back the same.
+//! Fuzz tests: parsing arbitrary bytes neither panics nor yields data beyond them, and emitted packets parse
+//! back unchanged.
 
 use belljar_base::{Seed, Stream};
 use belljar_wire::icmpv6::Discovery;
@@ -9,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const ENDS: (IpAddr, IpAddr) =
     (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)));
 
-/// Reads bytes as everything that they may be.
+/// Parses bytes as every protocol.
 fn read_all(bytes: &[u8]) {
     if let Ok(frame) = ethernet::Frame::new_checked(bytes) {
         let _ = ethernet::Repr::parse(&frame);
@@ -48,7 +49,8 @@ fn read_all(bytes: &[u8]) {
     }
 }
 
-/// Extension headers one behind the other, and in the end a message of neighbour discovery with options, all of them nearly right.
+/// Fuzz test of chains of extension headers that end in a neighbour discovery message with options, all
+/// nearly valid.
 #[test]
 fn chains_of_ipv6_headers_and_options_cannot_hurt() {
     let mut dice = Seed(4).stream(&["wire"]);
@@ -83,7 +85,7 @@ fn chains_of_ipv6_headers_and_options_cannot_hurt() {
                 break;
             }
             if kind == 44 {
-                // The first of several pieces, mostly.
+                // Mostly the first of several fragments.
                 bytes[at + 2..at + 4].copy_from_slice(&[0, u8::from(dice.chance(0.2)) << 4 | 1]);
             } else {
                 bytes[at + 1] = dice.below(3) as u8;
@@ -173,7 +175,7 @@ fn datagrams_read_back_and_no_wrong_bit_passes() {
         let bit = dice.below(bytes.len() as u64 * 8) as usize;
         bytes[bit / 8] ^= 1 << (bit % 8);
         if let Ok(packet) = udp::Packet::new_checked(&bytes[..]) {
-            // A checksum of 0 says that there is none.
+            // A checksum of 0 stands for none.
             assert!(packet.checksum() == 0 || !packet.verify_checksum(ENDS.0, ENDS.1), "a wrong bit: {bit}");
         }
     }

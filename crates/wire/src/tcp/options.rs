@@ -1,5 +1,5 @@
-//! TCP options. They are emitted in the order and with the padding that Linux uses, so that
-//! header lengths, and with them segment sizes, come out the same.
+//! TCP options. They are emitted in the order and with the padding of Linux, so that header lengths and hence
+//! segment sizes are the same.
 
 use super::Seq;
 use crate::{be16, be32, put16, put32};
@@ -14,22 +14,22 @@ mod kind {
     pub const TIMESTAMPS: u8 = 8;
     /// RFC 7413.
     pub const FAST_OPEN: u8 = 34;
-    /// RFC 4727's kind for experiments, told apart by the two bytes behind the length (RFC 6994).
+    /// RFC 4727's kind for experiments, distinguished by the two bytes after the length (RFC 6994).
     pub const EXPERIMENT: u8 = 254;
 }
 
-/// The experiment identifier of TCP Fast Open before it had a kind of its own.
+/// Experiment identifier of TCP Fast Open, used before its option kind was assigned.
 const FAST_OPEN_EXPERIMENT: [u8; 2] = [0xf9, 0x89];
 
-/// The bytes of a timestamps option with its two NOPs.
+/// Length of a timestamps option with two NOPs, in bytes.
 const TIMESTAMPS_LEN: usize = 12;
 
-/// The timestamps option (RFC 7323, section 3).
+/// Timestamps option (RFC 7323, section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
     /// TSval: the sender's clock.
     pub value: u32,
-    /// TSecr: the value that is echoed; meaningful with ACK.
+    /// TSecr: the value echoed; meaningful with ACK.
     pub echo: u32,
 }
 
@@ -41,10 +41,10 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// The most blocks that the 40 bytes of options hold.
+    /// Maximum number of blocks in the 40 bytes of options.
     pub const MAX: usize = 4;
 
-    /// Adds the block of bytes from `left` up to but not including `right`. Ignored when full.
+    /// Adds the block of bytes from `left` (inclusive) to `right` (exclusive). Ignored if full.
     pub fn push(&mut self, left: Seq, right: Seq) {
         if usize::from(self.len) < SackBlocks::MAX {
             self.blocks[usize::from(self.len)] = (left, right);
@@ -52,7 +52,7 @@ impl SackBlocks {
         }
     }
 
-    /// The blocks as `(left edge, right edge)`.
+    /// Blocks as `(left edge, right edge)`.
     pub fn as_slice(&self) -> &[(Seq, Seq)] {
         &self.blocks[..usize::from(self.len)]
     }
@@ -63,23 +63,23 @@ impl SackBlocks {
     }
 }
 
-/// The option of TCP Fast Open (RFC 7413, section 4.1.1), only with SYN: a cookie, or without one the request for it.
+/// TCP Fast Open option (RFC 7413, section 4.1.1), only with SYN: a cookie, or a cookie request.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct FastOpen {
     bytes: [u8; FastOpen::MAX],
     len: u8,
-    /// It has, or is to have, the form that was used before there was a number for it.
+    /// True for the experimental encoding that precedes the assigned option kind.
     pub experimental: bool,
 }
 
 impl FastOpen {
-    /// The most bytes of a cookie.
+    /// Maximum length of a cookie in bytes.
     pub const MAX: usize = 16;
 
-    /// The request for a cookie.
+    /// Cookie request.
     pub const REQUEST: FastOpen = FastOpen { bytes: [0; FastOpen::MAX], len: 0, experimental: false };
 
-    /// The option with this cookie; `None` unless that has 4 to 16 bytes, an even number of them (or none).
+    /// Option with a cookie; `None` unless the length is even and 4 to 16 bytes, or zero.
     pub fn new(cookie: &[u8]) -> Option<FastOpen> {
         let fits = cookie.is_empty()
             || (4..=FastOpen::MAX).contains(&cookie.len()) && cookie.len().is_multiple_of(2);
@@ -91,23 +91,23 @@ impl FastOpen {
         Some(option)
     }
 
-    /// The same in the experimental form, or not.
+    /// The option in the experimental or the standard encoding.
     #[must_use]
     pub fn in_form(self, experimental: bool) -> FastOpen {
         FastOpen { experimental, ..self }
     }
 
-    /// The cookie; empty in a request.
+    /// Cookie; empty in a request.
     pub fn cookie(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// True if the option asks for a cookie.
+    /// True for a cookie request.
     pub fn is_request(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes before the cookie: kind and length, and the experiment.
+    /// Number of bytes before the cookie: kind, length and experiment identifier.
     fn head_len(&self) -> usize {
         if self.experimental { 4 } else { 2 }
     }
@@ -120,7 +120,7 @@ impl std::fmt::Debug for FastOpen {
     }
 }
 
-/// The options of a segment that Belljar understands.
+/// Options of a segment that Belljar supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Maximum segment size, only with SYN.
@@ -138,11 +138,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads the option bytes of a header. RFC 9293, section 3.1: unknown options are skipped by
-    /// their length; from a malformed one on, nothing more is read, as Linux does.
+    /// Parses the option bytes of a header. RFC 9293, section 3.1: unknown options are skipped by their
+    /// length; parsing stops at a malformed option, as in Linux.
     pub fn parse(bytes: &[u8]) -> Options {
         let mut options = Options::default();
-        // The layout of nearly every segment: NOP, NOP, timestamps.
+        // Layout of nearly every segment: NOP, NOP, timestamps.
         if let [kind::NOP, kind::NOP, kind::TIMESTAMPS, 10, body @ ..] = bytes
             && body.len() == 8
         {
@@ -186,14 +186,14 @@ impl Options {
         }
     }
 
-    /// The length of the emitted options, a multiple of 4.
+    /// Length of the emitted options in bytes, a multiple of 4.
     pub fn emitted_len(&self) -> usize {
         let mut len = 0;
         if self.mss.is_some() {
             len += 4;
         }
         if self.timestamps.is_some() {
-            // SACK-permitted takes the place of the two NOPs.
+            // SACK-permitted replaces the two NOPs.
             len += TIMESTAMPS_LEN;
         } else if self.sack_permitted {
             len += 4;
@@ -218,8 +218,8 @@ impl Options {
             put16(bytes, at + 2, mss);
             at += 4;
         }
-        // The order is Linux's: with timestamps SACK-permitted stands in their padding, without it
-        // has its own before it.
+        // Linux's order: with timestamps, SACK-permitted replaces their padding; otherwise it has padding of
+        // its own before it.
         match self.timestamps {
             Some(Timestamps { value, echo }) => {
                 if self.sack_permitted {

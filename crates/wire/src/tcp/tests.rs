@@ -72,7 +72,7 @@ fn fast_open_has_two_forms() {
     for (len, experimental) in [(0, false), (4, false), (8, true), (16, false), (16, true), (0, true)] {
         let cookie: Vec<u8> = (1..=len).collect();
         let option = FastOpen::new(&cookie).unwrap().in_form(experimental);
-        // The most that a SYN of Linux carries besides.
+        // Largest set of other options in a SYN of Linux.
         let options = Options {
             mss: Some(1460),
             window_scale: Some(7),
@@ -98,7 +98,7 @@ fn fast_open_has_two_forms() {
     }
 }
 
-/// Whatever a header holds, reading it ends, and what was understood is emitted and read again.
+/// Parsing arbitrary headers terminates, and the parsed options survive emission and reparsing.
 #[test]
 fn random_headers_are_read_and_written_again() {
     let mut dice = belljar_base::Seed(7).stream(&["wire-tcp"]);
@@ -106,7 +106,7 @@ fn random_headers_are_read_and_written_again() {
         let mut bytes = vec![0; 20 + dice.below(60) as usize];
         dice.fill(&mut bytes);
         if dice.chance(0.8) {
-            // Kinds that mean something, with lengths that are nearly right.
+            // Known kinds with nearly valid lengths.
             let mut at = 20;
             while at + 2 < bytes.len() {
                 bytes[at] = [0, 1, 2, 3, 4, 5, 8, 34, 254][dice.below(9) as usize];
