@@ -1,7 +1,7 @@
-//! Activity of each worker, sampled from outside: `belljar run --profile`.
+//! Activity of each worker, sampled from another thread: `belljar run --profile`.
 //!
-//! A worker leaves a note of what it does next; no clock is read and nothing is waited for, so sampling changes no
-//! results. Without sampling there is no [`Board`], and nothing is noted.
+//! A worker publishes its next activity without reading a clock or waiting, so sampling does not affect
+//! results. Without sampling there is no [`Board`], and nothing is published.
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,38 +14,38 @@ const PROGRAM_BITS: u32 = 20;
 const CALL_BITS: u32 = 12;
 
 thread_local! {
-    /// The calling thread's place on boards.
+    /// Index of the calling thread on boards.
     static SEAT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A kind of work.
+/// Kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
-    /// The world is built.
+    /// Building the world.
     Building,
-    /// A program is loaded.
+    /// Loading a program.
     Starting,
-    /// A guest's own code runs, or its shim is waited for.
+    /// Running guest code, or waiting for a guest's shim.
     Guest,
-    /// A system call is handled.
+    /// Handling a system call.
     Call,
-    /// Packets and their timers: stacks, interfaces, paths, switches and routers.
+    /// Processing packets and their timers: stacks, interfaces, paths, switches and routers.
     Network,
-    /// A traffic model.
+    /// Running a traffic model.
     Model,
-    /// Anything else in a host's kernel.
+    /// Other work in a host's kernel.
     Kernel,
-    /// Captures, logs and outputs are written.
+    /// Writing captures, logs and outputs.
     Writing,
-    /// Messages are handed over, windows opened and closed.
+    /// Delivering messages, opening and closing windows.
     Engine,
-    /// There is nothing to do until other workers have done theirs.
+    /// Waiting for other workers.
     Waiting,
 }
 
 impl Phase {
-    /// All phases, in the order in which they are shown.
+    /// All phases in display order.
     pub const ALL: [Phase; 10] = [
         Phase::Building,
         Phase::Starting,
@@ -59,7 +59,7 @@ impl Phase {
         Phase::Waiting,
     ];
 
-    /// Its name as users see it.
+    /// Name shown to users.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Building => "building the world",
@@ -76,30 +76,31 @@ impl Phase {
     }
 }
 
-/// Activity: what a worker does at a moment.
+/// Activity of a worker at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Activity {
-    /// The kind of work.
+    /// Kind of work.
     pub phase: Phase,
-    /// The index of the node that it is done for, if it is done for one.
+    /// Index of the node that it is done for, if there is one.
     pub node: Option<u32>,
-    /// The program's number from [`Board::program`], or 0.
+    /// Program number from [`Board::program`], or 0.
     pub program: u32,
-    /// The number of the system call, of [`Phase::Call`].
+    /// System call number, for [`Phase::Call`].
     pub call: u32,
 }
 
 impl Activity {
-    /// Work that is for no node.
+    /// Activity that belongs to no node.
     pub fn of_all(phase: Phase) -> Activity {
         Activity { phase, node: None, program: 0, call: 0 }
     }
-    /// Work for a node, and for no program of it.
+    /// Activity for a node, but for none of its programs.
     pub fn of(phase: Phase, node: u32) -> Activity {
         Activity { phase, node: Some(node), program: 0, call: 0 }
     }
 
-    /// Numbers that are too large for their place are cut: they are for people.
+    /// Packs the activity into a word. Numbers too large for their field are clamped, since they only serve
+    /// display.
     fn packed(self) -> u64 {
         let cut = |value: u32, bits: u32| u64::from(value.min((1 << bits) - 1));
         let node = self.node.map_or(0, |node| cut(node + 1, HOST_BITS));
@@ -121,32 +122,32 @@ impl Activity {
     }
 }
 
-/// Board: the activities of all workers.
+/// Board with the activities of all workers.
 pub struct Board {
     workers: Vec<Seat>,
     programs: Mutex<Vec<Program>>,
 }
 
-/// A program that was run, by whichever host.
+/// Program that has run, on any host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The ways by which its system calls came.
+    /// Numbers of its system calls by entry path.
     pub ways: CallWays,
 }
 
-/// Counts of system calls by the way in which they came.
+/// Numbers of system calls by entry path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallWays {
-    /// Through rewritten call sites.
+    /// Calls from patched call sites.
     pub rewritten: u64,
-    /// Calls that trapped, which costs some ten times as much.
+    /// Calls that trapped, at about ten times the cost.
     pub trapped: u64,
 }
 
 impl CallWays {
-    /// Calls of both ways together.
+    /// Number of calls on both paths.
     pub fn all(self) -> u64 {
         self.rewritten + self.trapped
     }
@@ -159,12 +160,12 @@ impl AddAssign for CallWays {
     }
 }
 
-/// On a cache line of its own.
+/// Activity word of a worker, on a separate cache line.
 #[repr(align(128))]
 struct Seat(AtomicU64);
 
 impl Board {
-    /// A board for so many workers, all of them waiting.
+    /// Creates a board for `workers` workers, all waiting.
     pub fn new(workers: usize) -> Board {
         let waiting = Activity::of_all(Phase::Waiting).packed();
         Board {
@@ -182,11 +183,11 @@ impl Board {
             seat.0.store(activity.packed(), Relaxed);
         }
     }
-    /// The present activity of each worker.
+    /// Current activity of each worker.
     pub fn look(&self) -> impl Iterator<Item = Activity> + '_ {
         self.workers.iter().map(|seat| Activity::unpacked(seat.0.load(Relaxed)))
     }
-    /// The number of a program, from 1 on.
+    /// Number of a program, from 1.
     pub fn program(&self, name: &str) -> u32 {
         let mut programs = self.known();
         let known = programs.iter().position(|known| known.name == name);
@@ -196,14 +197,14 @@ impl Board {
         });
         place as u32 + 1
     }
-    /// Adds calls of a program.
+    /// Adds to the call counts of a program.
     pub fn called(&self, program: u32, more: CallWays) {
         let Some(place) = (program as usize).checked_sub(1) else { return };
         if let Some(program) = self.known().get_mut(place) {
             program.ways += more;
         }
     }
-    /// All programs, in the order of their numbers.
+    /// Programs in order of number.
     pub fn programs(&self) -> Vec<Program> {
         self.known().clone()
     }

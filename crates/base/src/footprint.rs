@@ -1,25 +1,27 @@
-//! Footprints: the cache lines that an object will read, for fetching them ahead of time.
+//! Footprints: the cache lines that an object will read, for prefetching.
 //!
-//! Large structures of which a host reads a little for each packet, call or window are `repr(C)` and have that first: by itself
-//! Rust orders fields mostly by alignment, and what is read lay one or two words in a cache line.
+//! Large structures of which a host reads a small part for each packet, call or window are `repr(C)` with
+//! that part first. Rust itself orders fields mostly by alignment, which scattered the fields read over many
+//! cache lines.
 
-/// Bytes of a cache line.
+/// Cache line size in bytes.
 pub const CACHE_LINE: usize = 64;
-/// Bytes of the page at address 0, in which no object lies.
+/// Size of the page at address 0, which contains no object, in bytes.
 const FIRST_PAGE: usize = 4096;
 
-/// Cache lines that lie in the same KiB, in one word: the KiB's number, and a bit for each of its lines. Most of what a host reads
-/// lies close together, and what is told of it is memory that has to be fetched too.
+/// Cache lines within one KiB, packed into a word: the number of the KiB, and a bit for each of its lines.
+/// Most of the memory that a host reads is close together, and a footprint must itself be fetched, so it is
+/// kept compact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineGroup(usize);
 
 impl LineGroup {
-    /// Lines of a group.
+    /// Number of lines in a group.
     const LINES: usize = 16;
-    /// No lines.
+    /// Empty group.
     pub const NONE: LineGroup = LineGroup(0);
 
-    /// The groups of `len` bytes from an address on.
+    /// Groups that cover `len` bytes from an address on.
     #[inline]
     pub fn of(address: usize, len: usize) -> impl Iterator<Item = LineGroup> {
         let (first, last) = (address / CACHE_LINE, address.saturating_add(len.max(1) - 1) / CACHE_LINE);
@@ -29,15 +31,15 @@ impl LineGroup {
             LineGroup((kib << Self::LINES) | ((2 << greatest) - (1 << least)))
         })
     }
-    /// The group that a word stands for.
+    /// Group encoded by a word.
     pub fn from_word(word: usize) -> LineGroup {
         LineGroup(word)
     }
-    /// The group as a word: 0 if it has no lines.
+    /// Encoding of the group as a word: 0 if it has no lines.
     pub fn word(self) -> usize {
         self.0
     }
-    /// The addresses of its lines.
+    /// Addresses of the lines.
     #[inline]
     pub fn addresses(self) -> impl Iterator<Item = usize> {
         let first = (self.0 >> Self::LINES) * Self::LINES * CACHE_LINE;
@@ -50,18 +52,20 @@ impl LineGroup {
     }
 }
 
-/// Footprint: the memory that something reads when it runs next, by cache line, about in the order of reading.
+/// Footprint: the memory that an object reads when it next runs, by cache line, approximately in the order of
+/// reading.
 ///
-/// A simulation of many hosts visits each for a few microseconds at a time, and finds all of it in memory that has gone cold since.
-/// One after the other these lines take longer to come than all that is done with them; asked for together, while another host
-/// runs, hardly any time. Which they are is a guess: a wrong one costs a little time.
+/// A simulation of many hosts runs each for a few microseconds at a time, after its memory has left the
+/// caches. Fetching these lines one by one takes longer than processing them; requested together while
+/// another host runs, they cost hardly any time. The set is an estimate: an error costs some time and changes
+/// no result.
 #[derive(Debug, Default)]
 pub struct Footprint {
     groups: Vec<LineGroup>,
 }
 
 impl Footprint {
-    /// Adds all of an object, without what it points to.
+    /// Adds the bytes of an object, without the memory it points to.
     pub fn object<T: ?Sized>(&mut self, object: &T) {
         self.bytes(&raw const *object as *const u8 as usize, size_of_val(object));
     }
@@ -69,7 +73,7 @@ impl Footprint {
     pub fn start<T>(&mut self, buffer: *const T, items: usize) {
         self.bytes(buffer as usize, items * size_of::<T>());
     }
-    /// Adds bytes from an address on.
+    /// Adds `len` bytes from an address on.
     pub fn bytes(&mut self, address: usize, len: usize) {
         if address < FIRST_PAGE {
             return;
@@ -82,7 +86,7 @@ impl Footprint {
             }
         }
     }
-    /// The lines.
+    /// Line groups of the footprint.
     pub fn groups(&self) -> &[LineGroup] {
         &self.groups
     }

@@ -1,4 +1,4 @@
-/// Bytes in hexadecimal digits, two for each.
+/// Hexadecimal text of `bytes`, two digits each.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,12 +1,12 @@
 use std::fmt;
 
-/// A host's place in the list of the experiment's hosts **sorted by name**. Part of the order of
-/// events, so it must never depend on workers or on the order of a file.
+/// Index of a host in the list of the experiment's hosts **sorted by name**. It is part of the order of
+/// events, so it must not depend on workers or on the order of hosts in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub u32);
 
 impl HostId {
-    /// The host's index into a vector that has one entry per host.
+    /// Index into a vector with one entry per host.
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -1,34 +1,35 @@
-//! Inbox: messages that are on their way to a node.
+//! Inbox: messages in transit to a node.
 
 use crate::{EventKey, Footprint, SimTime};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// A message that will arrive.
+/// Message in transit.
 #[derive(Debug)]
 struct Arrival<T> {
     key: EventKey,
     content: T,
 }
 
-/// Messages that come at a time while others wait, up to which they are kept in a heap.
+/// Maximum number of messages that are kept in a heap when they arrive while others wait.
 const FEW: usize = 16;
 
-/// Inbox: messages that will arrive, in the order of their keys.
+/// Inbox: messages in transit to a node, in the order of their keys.
 ///
-/// A node gets all that comes for it in a window at once, and takes it one by one while other things happen: so it is
-/// put in order at once, when the first is taken. What is put in order are times and places: arrivals themselves are long.
+/// A node receives all messages of a window at once and takes them one by one between other events, so they
+/// are sorted at once, when the first is taken. Only times and indices are sorted, because arrivals are
+/// large.
 #[derive(Debug)]
 pub struct Inbox<T> {
     /// Time of the next arrival.
     next: Option<SimTime>,
-    /// Arrival times of the messages in `placed`, and their positions there, the next one last.
+    /// Arrival times and indices of the messages in `placed`, in descending order.
     order: Vec<(SimTime, u32)>,
-    /// Messages of former windows and of this one; those that were taken have left gaps.
+    /// Messages of this and earlier windows; taken ones leave gaps.
     placed: Vec<Option<Arrival<T>>>,
-    /// Messages that came while `order` was not empty.
+    /// Messages that were added while `order` was not empty.
     others: BinaryHeap<Reverse<Arrival<T>>>,
-    /// Messages that have come since one was taken last.
+    /// Messages added since the last one was taken.
     fresh: Vec<Arrival<T>>,
 }
 
@@ -45,7 +46,7 @@ impl<T> Inbox<T> {
     pub fn next(&self) -> Option<SimTime> {
         self.next
     }
-    /// Adds its buffers to a footprint.
+    /// Adds the buffers to a footprint.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.start(self.fresh.as_ptr(), 1);
         footprint.start(self.order.as_ptr(), 2);
@@ -56,10 +57,10 @@ impl<T> Inbox<T> {
         self.next = Some(self.next.map_or(key.time, |next| next.min(key.time)));
         self.fresh.push(Arrival { key, content });
     }
-    /// Takes the next message out.
+    /// Takes the next message.
     ///
     /// # Panics
-    /// If another one has the same key.
+    /// If two messages have the same key.
     pub fn pop(&mut self) -> Option<T> {
         if !self.fresh.is_empty() {
             self.put_in_order();
@@ -71,14 +72,14 @@ impl<T> Inbox<T> {
         Some(content)
     }
 
-    /// The message that is taken next, if one has just been taken.
+    /// Next message; to be called only after one has been taken.
     #[inline]
     pub fn first(&self) -> Option<(EventKey, &T)> {
         debug_assert!(self.fresh.is_empty(), "what has come since is not in order");
         let first = if self.others.is_empty() { self.first_placed() } else { self.least() };
         first.map(|arrival| (arrival.key, &arrival.content))
     }
-    /// The message that is probably taken next; one that came since the last was taken may precede it.
+    /// Probable next message; one added since the last was taken may precede it.
     #[inline]
     pub fn following(&self) -> Option<&T> {
         self.first_placed().map(|arrival| &arrival.content)
@@ -101,7 +102,7 @@ impl<T> Inbox<T> {
             self.others.extend(self.fresh.drain(..).map(Reverse));
             return;
         }
-        // Most come in the order of their times, and later than what is left from before.
+        // Most messages arrive in order of time, and later than the remaining ones.
         self.placed.retain(Option::is_some);
         self.placed.extend(self.fresh.drain(..).map(Some));
         self.order.clear();
@@ -127,7 +128,7 @@ impl<T> Inbox<T> {
     }
 }
 
-/// The order of two messages, the later one first.
+/// Order of two messages by their keys, descending.
 #[cold]
 fn in_full<T>(placed: &[Option<Arrival<T>>], a: u32, b: u32) -> Ordering {
     placed[b as usize].cmp(&placed[a as usize])

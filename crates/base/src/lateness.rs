@@ -1,25 +1,25 @@
-//! Statistics of how late things were done.
+//! Statistics of lateness.
 
 use crate::SimDuration;
 
-/// Buckets of an octave.
+/// Buckets per octave.
 const PARTS: u64 = 8;
-/// Its logarithm to the base 2.
+/// Base-2 logarithm of the buckets per octave.
 const PART_BITS: u32 = PARTS.ilog2();
-/// The bucket of the longest time, and one.
+/// Number of buckets: the index of the last one, plus one.
 const BUCKETS: usize = bucket(u64::MAX) + 1;
 
-/// A histogram of lateness, by eighths of powers of two of a nanosecond.
+/// Histogram of lateness in nanoseconds, with eight buckets per power of two.
 #[derive(Clone, Debug)]
 pub struct Lateness {
-    /// See [`bucket`].
+    /// Counts by [`bucket`].
     buckets: [u64; BUCKETS],
     count: u64,
     sum: u128,
     max: SimDuration,
 }
 
-/// The number of the bucket of a value in nanoseconds. Up to [`PARTS`] each value has its own.
+/// Bucket of a value in nanoseconds. Values below [`PARTS`] have a bucket each.
 const fn bucket(ns: u64) -> usize {
     if ns < PARTS {
         return ns as usize;
@@ -28,7 +28,7 @@ const fn bucket(ns: u64) -> usize {
     ((shift as u64 + 1) * PARTS + (ns >> shift) - PARTS) as usize
 }
 
-/// The greatest value of a bucket.
+/// Maximum value of a bucket in nanoseconds.
 const fn greatest(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < PARTS {
@@ -45,7 +45,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Counts a value.
+    /// Adds a value.
     pub fn add(&mut self, late: SimDuration) {
         self.buckets[bucket(late.as_nanos())] += 1;
         self.count += 1;
@@ -53,7 +53,7 @@ impl Lateness {
         self.max = self.max.max(late);
     }
 
-    /// Counts the values of another histogram.
+    /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Lateness) {
         self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, part)| *sum += part);
         self.count += other.count;
@@ -66,19 +66,19 @@ impl Lateness {
         self.count
     }
 
-    /// The greatest value.
+    /// Maximum value.
     pub fn max(&self) -> SimDuration {
         self.max
     }
 
-    /// The mean; zero of no values.
+    /// Mean value; zero without values.
     pub fn mean(&self) -> SimDuration {
         let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
         SimDuration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// A bound that a share of `q` (0 to 1) of the values does not exceed: at most an eighth above the least such bound, and
-    /// never more than the greatest value.
+    /// Upper bound of the `q`-quantile (0 to 1): at most an eighth above it, and never above the maximum
+    /// value.
     pub fn quantile(&self, q: f64) -> SimDuration {
         let rank = (q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;
         let mut seen = 0;

@@ -1,7 +1,7 @@
-//! Foundations that every layer of Belljar shares: simulated time, the identity of hosts, seeded random
-//! streams, token buckets, a histogram of lateness and the ordered collections that stand in for the unordered ones of `std`.
+//! Foundations shared by all layers of Belljar: simulated time, host ids, seeded random streams, token
+//! buckets, a histogram of lateness, and ordered collections that replace the unordered ones of `std`.
 //!
-//! Nothing in here knows of packets, guests or files.
+//! The crate knows nothing of packets, guests or files.
 #![forbid(unsafe_code)]
 
 pub mod activity;

@@ -10,8 +10,8 @@ use std::iter::Peekable;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
-/// Ordered set for simulation code: it is iterated in order, never in a random one. The methods are those of
-/// `std::collections::BTreeSet` and mean the same.
+/// Ordered set for simulation code: iteration is in ascending order, never random. The methods match those of
+/// `std::collections::BTreeSet`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Set<K>(Map<K, ()>);
 

@@ -1,20 +1,19 @@
-//! Seeded random streams, one per thing that draws.
+//! Seeded random streams, one for each consumer of random numbers.
 //!
-//! A stream is derived from the experiment's seed and from *what it belongs to*, never from the
-//! order in which things are created: adding a host or turning on a fault leaves the draws of all
-//! others as they were.
+//! A stream is derived from the experiment's seed and its *owner*, never from the order in which objects are
+//! created: adding a host or enabling a fault does not change the draws of other streams.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 
-/// The experiment's seed.
+/// Random seed of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// The stream that belongs to `owner`, a path such as `["host", "alice", "tcp-isn"]`.
+    /// Stream of `owner`, a path such as `["host", "alice", "tcp-isn"]`.
     pub fn stream(self, owner: &[&str]) -> Stream {
         let mut state = [0u8; 32];
         for (half, chunk) in state.chunks_mut(16).enumerate() {
@@ -29,7 +28,7 @@ impl Seed {
     }
 }
 
-/// A deterministic source of random numbers (xoshiro256++). Not for secrets.
+/// Deterministic pseudo-random number generator (xoshiro256++), not cryptographically secure.
 #[derive(Clone, Debug)]
 pub struct Stream(Xoshiro256PlusPlus);
 

@@ -1,27 +1,27 @@
-//! Simulated time in picoseconds: the serialisation of one packet at 100 Gbit/s must not round.
-//! A `u64` of them lasts 213 days.
+//! Simulated time in picoseconds, fine enough to represent the serialisation time of a packet at 100 Gbit/s
+//! exactly. A `u64` covers 213 days.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
 const PS_PER_NS: u64 = 1_000;
-/// Ticks of Linux's clock in a second (`CONFIG_HZ`): what it counts in them it knows no better than that.
+/// Ticks of Linux's clock per second (`CONFIG_HZ`), the resolution of times that Linux counts in jiffies.
 pub const HZ: u64 = 250;
 const NS_PER_JIFFY: u64 = 1_000_000_000 / HZ;
 const PS_PER_SEC: u64 = 1_000_000_000_000;
 
-/// A point on the simulation's time line: picoseconds since its start.
+/// Point in simulated time: picoseconds since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SimTime(u64);
 
-/// A span of simulated time in picoseconds.
+/// Duration in simulated time, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SimDuration(u64);
 
 impl SimTime {
     /// The start of the simulation.
     pub const ZERO: SimTime = SimTime(0);
-    /// Later than every event.
+    /// Maximum time, later than every event.
     pub const MAX: SimTime = SimTime(u64::MAX);
 
     /// The point `ps` picoseconds after the start.
@@ -44,7 +44,7 @@ impl SimTime {
     pub const fn as_nanos(self) -> u64 {
         self.0 / PS_PER_NS
     }
-    /// Whole ticks of Linux's clock since the start, [`HZ`] a second.
+    /// Whole ticks of Linux's clock since the start, [`HZ`] per second.
     pub const fn jiffies(self) -> u64 {
         self.as_nanos() / NS_PER_JIFFY
     }
@@ -52,7 +52,7 @@ impl SimTime {
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / PS_PER_SEC as f64
     }
-    /// The time passed since `earlier`, zero if that lies ahead.
+    /// Duration since `earlier`; zero if `earlier` is later.
     pub const fn since(self, earlier: SimTime) -> SimDuration {
         SimDuration(self.0.saturating_sub(earlier.0))
     }
@@ -63,9 +63,9 @@ impl SimTime {
 }
 
 impl SimDuration {
-    /// No time at all.
+    /// Duration of zero.
     pub const ZERO: SimDuration = SimDuration(0);
-    /// The longest span.
+    /// Maximum duration.
     pub const MAX: SimDuration = SimDuration(u64::MAX);
 
     /// `ps` picoseconds.
@@ -88,9 +88,9 @@ impl SimDuration {
     pub const fn from_secs(s: u64) -> SimDuration {
         SimDuration(s.saturating_mul(PS_PER_SEC))
     }
-    /// The time that `bytes` take on the wire at `bits_per_second` (not 0), rounded up.
+    /// Time to transmit `bytes` at `bits_per_second` (not 0), rounded up.
     pub fn serialisation(bytes: u64, bits_per_second: u64) -> SimDuration {
-        // 128 bits are divided by a loop; up to 2 MB need only 64.
+        // A 128-bit division is a loop; up to 2 MB, 64 bits suffice.
         if let Some(product) = bytes.checked_mul(8 * PS_PER_SEC) {
             return SimDuration(product.div_ceil(bits_per_second));
         }
@@ -117,7 +117,7 @@ impl SimDuration {
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / PS_PER_SEC as f64
     }
-    /// `self * n`, or the longest span.
+    /// `self * n`, or the maximum duration.
     pub const fn saturating_mul(self, n: u64) -> SimDuration {
         SimDuration(self.0.saturating_mul(n))
     }
@@ -164,7 +164,7 @@ impl AddAssign for SimDuration {
     }
 }
 
-/// Seconds with nine decimals, as log lines and captures show it.
+/// Formats seconds with nine decimals, as in log lines and captures.
 impl fmt::Display for SimTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.as_nanos();

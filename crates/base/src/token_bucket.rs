@@ -1,4 +1,4 @@
-//! A token bucket as of Linux's `tbf`: packets leave at once as long as there are tokens, then at its rate.
+//! Token bucket like Linux's `tbf`: packets leave immediately while there are tokens, then at the token rate.
 
 use crate::{SimDuration, SimTime};
 
@@ -7,16 +7,16 @@ use crate::{SimDuration, SimTime};
 pub struct TokenBucket {
     /// Bits per second, not 0.
     pub rate: u64,
-    /// Bytes that may leave at once after a pause. A packet that is longer needs a full bucket.
+    /// Bucket size in bytes. A longer packet needs a full bucket.
     pub burst: u64,
 }
 
-/// A token bucket with its level, counted in the time that it takes to fill: exact to a picosecond.
+/// Token bucket with its level, measured as the time to fill it: exact to a picosecond.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     config: TokenBucket,
     level: SimDuration,
-    /// Time of the level. It is in the future while tokens are owed, and the level is 0 then.
+    /// Time at which `level` was valid. It is in the future while tokens are owed, and the level is 0 then.
     at: SimTime,
 }
 
@@ -31,12 +31,12 @@ impl Bucket {
         self.config
     }
 
-    /// The time, from `at` on, at which there are tokens for so many bytes.
+    /// Earliest time from `at` on at which there are tokens for `bytes` bytes.
     pub fn ready(&self, at: SimTime, bytes: u64) -> SimTime {
         at.max(self.at) + self.need(bytes).saturating_sub(self.level_at(at))
     }
 
-    /// Takes the tokens for so many bytes. Those that are not there are owed.
+    /// Takes tokens for `bytes` bytes; missing tokens are owed.
     pub fn take(&mut self, at: SimTime, bytes: u64) {
         let (level, need) = (self.level_at(at), self.need(bytes));
         self.level = level.saturating_sub(need);
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn owed_tokens_come_first() {
         let at = |micros| SimTime::ZERO + SimDuration::from_micros(micros);
-        // A byte a microsecond.
+        // One byte per microsecond.
         let mut bucket = Bucket::new(TokenBucket { rate: 8_000_000, burst: 100 }, at(0));
         bucket.take(at(0), 60);
         assert_eq!(bucket.ready(at(0), 60), at(20));
