@@ -1,4 +1,4 @@
-//! An experiment as YAML that reads back as the same experiment: `processed-config.yaml`.
+//! Emits an experiment as YAML that parses to the same experiment: `processed-config.yaml`.
 
 mod events;
 mod line;
@@ -14,12 +14,12 @@ use std::fmt::Write;
 use std::path::Path;
 
 impl Experiment {
-    /// The experiment as a file with everything resolved: defaults written out, addresses assigned,
-    /// paths absolute, the graph inline.
+    /// The resolved experiment as a file: defaults written out, addresses assigned, paths absolute, the graph
+    /// inline.
     pub fn to_yaml(&self) -> String {
         let mut out = Writer::default();
         self.general(&mut out);
-        // The graph of an experiment that has none is a stand-in.
+        // Without a graph in the experiment, the network is a stand-in.
         let on_graph = self.hosts.iter().any(|host| host.node.is_some());
         if on_graph || self.topology.links.is_empty() || self.network.source != GraphSource::OneGbitSwitch {
             self.network(&mut out);
@@ -280,7 +280,7 @@ impl Writer {
     fn item(&mut self, level: usize, value: &str) {
         let _ = writeln!(self.0, "{:width$}- {value}", "", width = level * 2);
     }
-    /// An item that must be a literal block: a text that was one.
+    /// Writes an item as a literal block, which the loader requires for a text that was one.
     fn block_item(&mut self, level: usize, text: &str) {
         let width = level * 2;
         let _ = writeln!(self.0, "{:width$}- |2{}", "", if text.ends_with('\n') { "+" } else { "-" });
@@ -291,7 +291,7 @@ impl Writer {
             }
         }
     }
-    /// A text of several lines: as a literal block where that keeps it to the letter.
+    /// Writes a text of several lines, as a literal block if that preserves it exactly.
     fn block(&mut self, level: usize, key: &str, text: &str) {
         let starts_well = text.starts_with(|c: char| c.is_ascii_graphic());
         let ends_well = text.ends_with('\n') && !text.ends_with("\n\n");
@@ -309,7 +309,7 @@ impl Writer {
     }
 }
 
-/// A string in double quotes, or without them where it cannot be taken for anything else.
+/// The string in double quotes, or without them if a plain scalar is unambiguous.
 pub(crate) fn quoted(text: &str) -> String {
     let first = |c: char| c.is_ascii_alphabetic() || c == '/';
     let rest = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);

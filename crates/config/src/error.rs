@@ -1,18 +1,18 @@
 use std::fmt;
 
-/// Why an experiment cannot be run as written. Its [`Display`](fmt::Display) is for a terminal: the
-/// message, the position, the line with a mark under the place, and help.
+/// Reason why an experiment cannot be run as written. Its [`Display`](fmt::Display) is for a terminal: the
+/// message, the position, the line with the span underlined, and help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file, as the user named it.
+    /// The file, as named by the user.
     pub file: String,
-    /// Line and column from 1, in characters. `None` if the file as a whole is meant.
+    /// Line and column from 1, in characters. `None` for an error of the whole file.
     pub position: Option<(u32, u32)>,
-    /// The problem.
+    /// Description of the problem.
     pub message: String,
-    /// The remedy: what to write instead.
+    /// Remedy: what to write instead.
     pub help: Option<String>,
-    /// The line, and how many characters of it are marked.
+    /// The offending line, and the number of underlined characters.
     shown: Option<Box<(String, usize)>>,
 }
 
@@ -39,12 +39,12 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Every control character as a space: what a file contains must not steer the terminal.
+/// Replaces control characters by spaces: the content of a file must not control the terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The part of a long line around `column`, and how far the column is into it.
+/// The part of a long line around `column`, and the offset of the column in it.
 fn window(line: &str, column: usize) -> (String, usize) {
     const WIDTH: usize = 100;
     let start = if column > WIDTH { column - WIDTH / 2 } else { 0 };
@@ -59,7 +59,7 @@ pub(crate) struct Source {
     pub(crate) text: String,
 }
 
-/// A place in a source: line and column from 1, length in characters.
+/// A span in a source: line and column from 1, length in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) line: usize,
@@ -67,8 +67,7 @@ pub(crate) struct Span {
     pub(crate) len: usize,
 }
 
-/// A [`ConfigError`] in the making: it does not know yet which file it is about, unless that is
-/// another than the experiment file.
+/// A [`ConfigError`] without its file, which is the experiment file unless `elsewhere` is set.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) at: Option<Span>,

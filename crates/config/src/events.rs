@@ -1,4 +1,4 @@
-//! Events: changes of the world while it runs.
+//! Events: changes of the simulated world during a run.
 
 use crate::Signal;
 use crate::topology::P4Setup;
@@ -7,50 +7,50 @@ use belljar_net::{Loss, QueueConfig, Reordering, TokenBucket};
 use belljar_radio::Point;
 use std::sync::Arc;
 
-/// A change of the world, or a schedule of them.
+/// A change of the world, or a schedule of changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Its name, by which a partition is healed and its random draws are told apart.
+    /// Name of the event, which identifies a partition to be healed and the event's random stream.
     pub name: Option<String>,
-    /// When it happens.
+    /// Time or schedule of the event.
     pub when: When,
-    /// Its duration; what it changed is then as at the start. `None`: for good.
+    /// Duration, after which the initial state is restored. `None` for a permanent change.
     pub lasting: Option<SimDuration>,
-    /// Action of an event.
+    /// Action of the event.
     pub action: Action,
 }
 
-/// When an event happens.
+/// Time or schedule of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum When {
-    /// Once.
+    /// Once, at this time.
     At(SimTime),
-    /// At `from` and each `interval` later, up to `until`, with a probability.
+    /// At `from` and after each `interval`, up to `until`, with a probability.
     Every {
-        /// The time between two occasions, not 0.
+        /// Time between two occurrences, not 0.
         interval: SimDuration,
-        /// The first occasion.
+        /// Time of the first occurrence.
         from: SimTime,
-        /// No occasion is later; [`SimTime::MAX`] is the end of the simulation.
+        /// Latest possible occurrence; [`SimTime::MAX`] for the end of the simulation.
         until: SimTime,
-        /// Probability of each occasion, from 0 to 1.
+        /// Probability of each occurrence, from 0 to 1.
         probability: f64,
     },
 }
 
-/// Some of the experiment's hosts.
+/// A subset of the experiment's hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostSet {
-    /// All of them.
+    /// All hosts.
     All,
-    /// These, sorted.
+    /// These hosts, sorted.
     Some(Vec<HostId>),
-    /// One of these, drawn anew each time.
+    /// One of these hosts, drawn at each occurrence.
     OneOf(Vec<HostId>),
 }
 
 impl HostSet {
-    /// True if a host is, or may be drawn to be, one of them.
+    /// True if the host belongs to the set, or may be drawn from it.
     pub fn may_hold(&self, host: HostId) -> bool {
         match self {
             HostSet::All => true,
@@ -59,64 +59,64 @@ impl HostSet {
     }
 }
 
-/// Paths or edges that an event is about.
+/// Paths or edges affected by an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The paths from these hosts to those, and back if `both`.
+    /// Paths from one set of hosts to another, in both directions if `both`.
     Paths {
-        /// Where they begin.
+        /// Sources of the paths.
         from: HostSet,
-        /// Where they end.
+        /// Destinations of the paths.
         to: HostSet,
-        /// True if the way back is meant as well.
+        /// True to include the opposite direction.
         both: bool,
     },
-    /// The edge of the graph between two nodes, by their ids; in both directions unless the graph
-    /// is directed.
+    /// The edge of the graph between two nodes, by their ids; in both directions unless the graph is
+    /// directed.
     Edge(u32, u32),
     /// Links.
     Links {
-        /// By their places in the list of all.
+        /// Indices of the links.
         links: Vec<usize>,
-        /// Only the direction that begins at this node; `None`: both.
+        /// The node whose outgoing direction is affected; `None` for both directions.
         from: Option<HostId>,
     },
 }
 
-/// New properties of a path or an edge; `None` leaves one as it is.
+/// New properties of a path or an edge; `None` leaves a property unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathChange {
-    /// The latency.
+    /// Latency.
     pub latency: Option<SimDuration>,
-    /// The jitter.
+    /// Jitter.
     pub jitter: Option<SimDuration>,
-    /// The probability of loss.
+    /// Probability of packet loss.
     pub loss: Option<f64>,
-    /// Properties that only links have.
+    /// Properties that exist only for links.
     pub line: Box<LineChange>,
 }
 
-/// New properties of a link, or a direction of one; `None` leaves one as it is.
+/// New properties of a link or of one direction; `None` leaves a property unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineChange {
-    /// Bits per second; the inner `None` is unlimited.
+    /// Rate in bits per second; the inner `None` is unlimited.
     pub rate: Option<Option<u64>>,
-    /// Loss of frames.
+    /// Frame loss.
     pub loss: Option<Loss>,
-    /// Reordering of frames; the inner `None` is none.
+    /// Frame reordering; the inner `None` disables it.
     pub reordering: Option<Option<Reordering>>,
-    /// The probability that a frame arrives twice.
+    /// Probability of frame duplication.
     pub duplication: Option<f64>,
-    /// The probability that one bit of a frame arrives wrong.
+    /// Probability of a single-bit error in a frame.
     pub corruption: Option<f64>,
-    /// The queue before it.
+    /// Queue at the sending end.
     pub queue: Option<QueueConfig>,
-    /// Token bucket that limits the rate in the long run; the inner `None` is none.
+    /// Token bucket that limits the long-term rate; the inner `None` removes it.
     pub token_bucket: Option<Option<TokenBucket>>,
 }
 
 impl LineChange {
-    /// Makes later changes on top of these.
+    /// Applies later changes on top of these.
     pub fn merge(&mut self, later: &LineChange) {
         let later = later.clone();
         self.rate = later.rate.or(self.rate);
@@ -129,93 +129,93 @@ impl LineChange {
     }
 }
 
-/// The process, or processes, of a host that an event is about.
+/// Reference to one or more processes of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessRef {
-    /// By place in the host's list, from 0.
+    /// Index in the host's list, from 0.
     Number(usize),
-    /// All whose program has this file name.
+    /// File name of the program; all processes that run it.
     Program(String),
 }
 
 /// Action of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Nothing passes any more.
+    /// Disables the links or paths.
     LinkDown(Target),
     /// Undoes [`LinkDown`](Self::LinkDown).
     LinkUp(Target),
-    /// Other properties.
+    /// Changes properties.
     Change(Target, PathChange),
-    /// The properties of the start again.
+    /// Restores the initial properties.
     Reset(Target),
-    /// Hosts of different groups don't reach each other; hosts of none reach all.
+    /// Separates hosts of different groups; hosts of no group reach all others.
     Partition(Vec<HostSet>),
-    /// Ends the partition with this name, or all.
+    /// Ends the partition with this name, or all partitions.
     Heal(Option<String>),
-    /// Other bandwidths, in bits per second; the inner `None` is unlimited.
+    /// Changes bandwidths, in bits per second; the inner `None` is unlimited.
     Bandwidth {
-        /// The hosts.
+        /// The affected hosts.
         hosts: HostSet,
-        /// Out of the host.
+        /// Upstream bandwidth.
         up: Option<Option<u64>>,
-        /// Into the host.
+        /// Downstream bandwidth.
         down: Option<Option<u64>>,
     },
-    /// The host stops at once: no process ends in an orderly way, no connection is closed.
+    /// Stops hosts at once: no process exits in an orderly manner, and no connection is closed.
     Crash {
-        /// The hosts.
+        /// The affected hosts.
         hosts: HostSet,
-        /// True if what its programs have written is gone as well.
+        /// True if files written by their programs are lost.
         lose_files: bool,
     },
-    /// A crashed host starts again, and its processes with it.
+    /// Restarts crashed hosts and their processes.
     Restart(HostSet),
-    /// The name server does not answer these hosts any more, or does again.
+    /// Makes the name server unavailable to hosts, or available again.
     NameServer {
-        /// Whom.
+        /// The affected hosts.
         hosts: HostSet,
-        /// True if it is gone.
+        /// True if the name server is unavailable.
         down: bool,
     },
-    /// Processes of the host's list, and models with that name, are started, be it again.
+    /// Starts processes of the host's list, and models with that name, possibly again.
     Start(HostSet, ProcessRef),
-    /// The models with this name are stopped.
+    /// Stops the models with this name.
     Stop(HostSet, String),
-    /// A process gets a signal.
+    /// Sends a signal to processes.
     Signal(HostSet, ProcessRef, Signal),
-    /// The clock changes.
+    /// Changes the clock of hosts.
     Clock {
-        /// The hosts.
+        /// The affected hosts.
         hosts: HostSet,
-        /// Jump of the wall clock, in nanoseconds.
+        /// Step of the wall clock in nanoseconds.
         step_ns: Option<i64>,
-        /// Drift from now on, in parts per billion faster than simulated time.
+        /// New drift in parts per billion; positive if faster than simulated time.
         drift_ppb: Option<i64>,
     },
-    /// Stations of radios go somewhere and stay there.
+    /// Moves stations of radios to a position.
     Move {
-        /// The hosts.
+        /// The affected hosts.
         hosts: HostSet,
-        /// Where to.
+        /// The destination.
         to: Point,
-        /// Metres per second; `None`: they are there at once.
+        /// Speed in metres per second; `None` for an immediate move.
         speed: Option<f64>,
     },
-    /// P4 switches carry out runtime files and commands.
+    /// Applies runtime files and commands to P4 switches.
     P4 {
-        /// Which, sorted.
+        /// The switches, sorted.
         switches: Vec<HostId>,
-        /// In order.
+        /// Runtime files and commands in order.
         setup: Arc<[P4Setup]>,
     },
 }
 
-/// Difference of a host's clock from simulated time.
+/// Deviation of a host's clock from simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockSettings {
-    /// Offset of its wall clock at the start, in nanoseconds ahead.
+    /// Initial offset of the wall clock in nanoseconds; positive if ahead.
     pub offset_ns: i64,
-    /// Drift, in parts per billion faster.
+    /// Drift in parts per billion; positive if faster.
     pub drift_ppb: i64,
 }

@@ -1,11 +1,11 @@
-//! Experiment files: YAML in Shadow's format and Belljar's extensions of it, read into a typed
-//! [`Experiment`] in which units, defaults, addresses and paths are resolved.
+//! Experiment files: YAML in Shadow's format and Belljar's extensions of it, loaded into a typed
+//! [`Experiment`] with resolved units, defaults, addresses and paths.
 //!
-//! Every error names file, line and column, shows the line, and says what to write instead.
+//! Every error names file, line and column, shows the line, and suggests a correction.
 //!
-//! * `yaml`: text into a tree with positions; anchors and merge keys are resolved there.
-//! * `load`: one file per section of the format, tree into [`model`](Experiment).
-//! * `emit`: an [`Experiment`] as text that reads back as the same experiment.
+//! * `yaml`: parses text into a tree with positions; resolves anchors and merge keys.
+//! * `load`: one file per section of the format, from the tree to the [`model`](Experiment).
+//! * `emit`: an [`Experiment`] as text that parses to the same experiment.
 #![forbid(unsafe_code)]
 
 mod emit;

@@ -1,4 +1,4 @@
-//! An experiment once everything in its file is resolved.
+//! Data model of an experiment with all settings of its file resolved.
 
 use crate::Signal;
 use crate::events::{ClockSettings, Event, ProcessRef};
@@ -10,24 +10,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// An experiment: ready to be built and run, nothing left to be looked up.
+/// An experiment with all names resolved, ready to be built and run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
     /// Section `general`.
     pub general: General,
     /// Section `network`.
     pub network: Network,
-    /// The hosts in the order of their names: a host's index is its [`HostId`].
+    /// Hosts, sorted by name: the index of a host is its [`HostId`].
     pub hosts: Vec<Host>,
     /// Sections `switches`, `routers` and `links`.
     pub topology: Topology,
-    /// Section `experimental`: what of it has a meaning here.
+    /// The supported settings of section `experimental`.
     pub experimental: Experimental,
     /// Section `belljar`.
     pub belljar: Extensions,
     /// Section `events`, in the order of the file.
     pub events: Vec<Event>,
-    /// Notes for the user on how the file was understood, one sentence each.
+    /// Notes for the user about the interpretation of the file, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl Experiment {
         zone
     }
 
-    /// Names and addresses of all hosts, and of those devices that have one.
+    /// Names and addresses of all hosts, and of the devices that have an address.
     pub fn names(&self) -> impl Iterator<Item = (&str, Ipv4Addr)> {
         let hosts = self.hosts.iter().map(|host| (host.name.as_str(), host.address));
         let devices = self.topology.devices.iter().filter_map(|device| {
@@ -52,7 +52,7 @@ impl Experiment {
         hosts.chain(devices)
     }
 
-    /// Names and IPv6 addresses of those hosts and devices that have one.
+    /// Names and IPv6 addresses of the hosts and devices that have one.
     pub fn names6(&self) -> impl Iterator<Item = (&str, Ipv6Addr)> {
         let hosts = self.hosts.iter().filter_map(|host| Some((host.name.as_str(), host.address6?)));
         let devices = self.topology.devices.iter().filter_map(|device| {
@@ -91,32 +91,32 @@ impl Experiment {
     }
 }
 
-/// Settings of the run as a whole.
+/// Settings of the whole run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct General {
-    /// When the simulation ends and processes that still run are killed.
+    /// End of the simulation, at which running processes are killed.
     pub stop_time: SimTime,
-    /// Where all randomness comes from.
+    /// Random seed of the whole run.
     pub seed: u64,
-    /// Worker threads; 0 chooses.
+    /// Number of worker threads; 0 for automatic.
     pub parallelism: u32,
-    /// Until when bandwidth is infinite and nothing is lost.
+    /// End of the initial period with unlimited bandwidth and without packet loss.
     pub bootstrap_end_time: SimTime,
-    /// Level of messages that are logged unless a host has its own.
+    /// Log level of hosts without their own.
     pub log_level: LogLevel,
-    /// Interval of log lines about the progress, in simulated time.
+    /// Interval of progress messages in the log, in simulated time.
     pub heartbeat_interval: Option<SimDuration>,
-    /// The results folder.
+    /// Path of the results folder.
     pub data_directory: PathBuf,
-    /// A folder whose content is copied to the results folder first.
+    /// Folder whose content is copied to the results folder at the start.
     pub template_directory: Option<PathBuf>,
-    /// True if progress is shown on standard error.
+    /// True to show progress on standard error.
     pub progress: bool,
-    /// True if calls that don't block take simulated time.
+    /// True if system calls that do not block take simulated time.
     pub model_unblocked_syscall_latency: bool,
 }
 
-/// The least severe messages that are logged.
+/// Level of the least severe messages that are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum LogLevel {
@@ -145,22 +145,22 @@ impl LogLevel {
 /// The network between hosts.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Where the graph came from.
+    /// Source of the graph.
     pub source: GraphSource,
-    /// True if packets follow shortest paths or single edges only.
+    /// True if packets follow shortest paths, false if only single edges.
     pub use_shortest_path: bool,
     /// The graph itself.
     pub graph: Arc<Graph>,
 }
 
-/// Two networks are equal if they were made from the same text in the same way.
+/// Networks are equal if they were built from the same text with the same setting.
 impl PartialEq for Network {
     fn eq(&self, other: &Network) -> bool {
         (&self.source, self.use_shortest_path) == (&other.source, other.use_shortest_path)
     }
 }
 
-/// Where a graph comes from. A file's text is kept, so that the resolved experiment stands alone.
+/// Source of a graph. The text of a file is included, so that the resolved experiment is self-contained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GraphSource {
     /// The built-in `1_gbit_switch`.
@@ -172,73 +172,73 @@ pub enum GraphSource {
 /// A simulated machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
-    /// Its name: a valid host name, unique.
+    /// Unique name, valid as a host name.
     pub name: String,
-    /// The node of the graph that it is attached to, if it is.
+    /// Node of the graph to which the host is attached, if any.
     pub node: Option<NodeIndex>,
-    /// The IPv4 address that others know it by, its own or assigned: that on the graph if it is there.
+    /// Main IPv4 address, specified or assigned: that on the graph if the host is attached to it.
     pub address: Ipv4Addr,
-    /// True if it has IPv6.
+    /// True if IPv6 is enabled.
     pub ipv6: bool,
-    /// The IPv6 address that others know it by, its own or assigned, if it has any.
+    /// Main IPv6 address, specified or assigned, if any.
     pub address6: Option<Ipv6Addr>,
-    /// Bits per second that it can send; `None` is unlimited.
+    /// Upstream bandwidth in bits per second; `None` for unlimited.
     pub bandwidth_up: Option<u64>,
-    /// Bits per second that it can receive; `None` is unlimited.
+    /// Downstream bandwidth in bits per second; `None` for unlimited.
     pub bandwidth_down: Option<u64>,
-    /// Its options, the defaults of all hosts merged in.
+    /// Options, merged with the defaults of all hosts.
     pub options: HostOptions,
     /// Offset and drift of its clock.
     pub clock: ClockSettings,
-    /// Time that its work takes; `None`: none.
+    /// Simulated time that its work takes; `None` for no time.
     pub cpu: Option<CpuSettings>,
-    /// Its processes in the order of the file.
+    /// Processes in the order of the file.
     pub processes: Vec<Process>,
-    /// Its traffic models in the order of the file, where they stand among the processes.
+    /// Traffic models in the order of the file, where they are listed among the processes.
     pub models: Vec<Model>,
-    /// Its interfaces at the ends of links, in the order of their names.
+    /// Interfaces at the ends of links, sorted by name.
     pub interfaces: Vec<Interface>,
-    /// Where its routes over links come from.
+    /// Routes over links.
     pub routing: Routing,
-    /// True if it passes packets of others on.
+    /// True if it forwards packets.
     pub forwarding: bool,
-    /// Its files instead of the machine's, if it has its own.
+    /// Root file system; `None` for the machine's files.
     pub root: Option<Root>,
-    /// The whole machine that has its place: then its one process is QEMU.
+    /// The whole machine that replaces the host's processes: QEMU is then its only process.
     pub machine: Option<WholeMachine>,
 }
 
-/// A whole machine, in QEMU, with a Linux of its own.
+/// A whole machine in QEMU, with a Linux kernel of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WholeMachine {
-    /// QEMU.
+    /// Path of QEMU.
     pub qemu: PathBuf,
-    /// Arguments of QEMU beyond those that follow from the experiment.
+    /// Additional arguments of QEMU.
     pub args: Vec<String>,
-    /// The image of the kernel.
+    /// Path of the kernel image.
     pub kernel: PathBuf,
-    /// The folder of its modules.
+    /// Folder of the kernel's modules.
     pub modules: PathBuf,
-    /// Arguments of the kernel beyond those that follow from the experiment.
+    /// Additional arguments of the kernel.
     pub kernel_args: Vec<String>,
-    /// A busybox that is linked statically.
+    /// Path of a statically linked busybox.
     pub busybox: PathBuf,
-    /// Bytes of memory.
+    /// Size of the memory in bytes.
     pub memory: u64,
-    /// Its network controllers.
+    /// Model of its network controllers.
     pub nic: MachineNic,
-    /// An instruction takes 2 to the power of this nanoseconds.
+    /// An instruction takes 2 to the power of this number of nanoseconds.
     pub shift: u8,
-    /// Time that it computes before it looks at what has arrived.
+    /// Virtual time between two synchronisations while it computes.
     pub quantum: SimDuration,
-    /// Files and folders of this machine that it has besides its programs.
+    /// Files and folders of this machine to be copied in addition to its programs.
     pub files: Vec<PathBuf>,
-    /// The processes that run in it, in the order of the file.
+    /// Processes that run in it, in the order of the file.
     pub programs: Vec<Process>,
 }
 
 impl WholeMachine {
-    /// The status that QEMU ends with when all programs have ended as they were to: no other end of QEMU's has it.
+    /// Exit status of QEMU after all programs have ended as expected; no other end has this status.
     pub const DONE: i32 = 85;
 }
 
@@ -247,7 +247,7 @@ impl WholeMachine {
 pub enum MachineNic {
     /// Intel's 82540EM.
     E1000,
-    /// The paravirtual one.
+    /// The paravirtual controller (virtio-net).
     VirtioNet,
 }
 
@@ -264,31 +264,32 @@ impl MachineNic {
 /// A root file system of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// The directory or image that the experiment names, as an absolute path.
+    /// The directory or image in the experiment, as an absolute path.
     pub source: PathBuf,
-    /// The directory with its files.
+    /// Directory that contains its files.
     pub directory: PathBuf,
-    /// The directory that programs start in, a path in the root; `None`: the host's folder in the results.
+    /// Initial working directory of programs, a path in the root; `None` for the host's folder in the
+    /// results.
     pub working_directory: Option<PathBuf>,
 }
 
 /// Simulated time that work takes on a host's processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuSettings {
-    /// Time of a system call, and of going on with one after a wait.
+    /// Time of a system call, and of its continuation after a wait.
     pub syscall: SimDuration,
-    /// Time of a packet sent or received.
+    /// Time of a packet, sent or received.
     pub packet: SimDuration,
-    /// Time of each of its bytes.
+    /// Time of each byte of a packet.
     pub byte: SimDuration,
     /// Time of an interrupt for a packet.
     pub interrupt: SimDuration,
-    /// Packets that can wait to be received.
+    /// Largest number of packets waiting to be received.
     pub backlog: u32,
 }
 
 impl Default for CpuSettings {
-    /// Nothing takes time; the backlog is Linux's `net.core.netdev_max_backlog`.
+    /// No work takes time; the backlog is Linux's `net.core.netdev_max_backlog`.
     fn default() -> CpuSettings {
         let free = SimDuration::ZERO;
         CpuSettings { syscall: free, packet: free, byte: free, interrupt: free, backlog: 1_000 }
@@ -296,7 +297,7 @@ impl Default for CpuSettings {
 }
 
 impl Host {
-    /// The places in its list of the processes that an event is about.
+    /// Indices of the processes that an event refers to.
     pub fn processes_like(&self, wanted: &ProcessRef) -> impl Iterator<Item = usize> {
         self.processes
             .iter()
@@ -308,7 +309,7 @@ impl Host {
             .map(|(number, _)| number)
     }
 
-    /// The places in its list of the models that have this name.
+    /// Indices of the models with this name.
     pub fn models_called(&self, name: &str) -> impl Iterator<Item = usize> {
         self.models
             .iter()
@@ -321,20 +322,19 @@ impl Host {
 /// Options of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostOptions {
-    /// This host's log level, if not that of [`General::log_level`].
+    /// Log level of the host; `None` for [`General::log_level`].
     pub log_level: Option<LogLevel>,
-    /// True if its packets are captured.
+    /// True to capture its packets.
     pub pcap_enabled: bool,
-    /// Bytes of each packet that a capture keeps.
+    /// Number of bytes captured of each packet.
     pub pcap_capture_size: u64,
-    /// The packets to capture.
+    /// Filter of the captured packets.
     pub pcap_filter: CaptureFilter,
-    /// Directories of the machine that its processes see and write as they are, shared with other
-    /// hosts.
+    /// Directories of the machine that its processes access directly, shared with other hosts.
     pub shared: Vec<PathBuf>,
-    /// Settings of its kernel, as sysctl(8) names them, with their values.
+    /// Kernel settings by their names for sysctl(8), with their values.
     pub sysctls: Map<String, String>,
-    /// The queue before its attachment to the graph.
+    /// Queue at its attachment to the graph.
     pub queue: QueueConfig,
 }
 
@@ -352,20 +352,20 @@ impl Default for HostOptions {
     }
 }
 
-/// A capture filter, in the words of tcpdump: loading has checked that [`belljar_net::Filter`] reads it.
+/// Capture filter in tcpdump's syntax, checked by loading it with [`belljar_net::Filter`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CaptureFilter {
-    /// All.
+    /// All packets.
     #[default]
     All,
-    /// These, on every interface.
+    /// Packets that match this filter, on every interface.
     Packets(String),
-    /// These by interface, `None` being none at all; and all on interfaces that are not named.
+    /// Filters by interface, `None` for no packets; all packets on interfaces without an entry.
     ByInterface(Map<String, Option<String>>),
 }
 
 impl CaptureFilter {
-    /// Capture filter of an interface; empty is everything, `None` nothing.
+    /// Capture filter of an interface; an empty string for all packets, `None` for no packets.
     pub fn of(&self, interface: &str) -> Option<&str> {
         match self {
             CaptureFilter::All => Some(""),
@@ -375,39 +375,39 @@ impl CaptureFilter {
     }
 }
 
-/// Traffic that a host makes without a program.
+/// Traffic model of a host, which generates traffic without a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// The model and its parameters.
+    /// Type and parameters of the model.
     pub spec: Arc<belljar_models::Spec>,
-    /// When it starts; [`SimTime::MAX`] if only an event starts it.
+    /// Start time; [`SimTime::MAX`] if only an event starts it.
     pub start_time: SimTime,
-    /// When it is stopped.
+    /// Stop time.
     pub shutdown_time: Option<SimTime>,
 }
 
 /// A program that a host runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// The program, an absolute path on this machine. Links are not resolved.
+    /// Absolute path of the program on this machine. Symbolic links are not resolved.
     pub path: PathBuf,
-    /// Its name for itself, `argv[0]`: the path as the experiment writes it, `~/` expanded.
+    /// `argv[0]`: the path as written in the experiment, with `~/` expanded.
     pub arg0: String,
-    /// Its arguments, `argv[1]` and on.
+    /// Arguments from `argv[1]` on.
     pub args: Vec<String>,
-    /// Environment variables on top of the host's clean environment.
+    /// Additional environment variables.
     pub environment: Map<String, String>,
-    /// The user that it runs as, a name or a number; root without.
+    /// Name or number of the user; root if `None`.
     pub user: Option<String>,
-    /// When it starts; [`SimTime::MAX`] if only an event starts it.
+    /// Start time; [`SimTime::MAX`] if only an event starts it.
     pub start_time: SimTime,
-    /// When it is sent [`shutdown_signal`](Self::shutdown_signal).
+    /// Time at which it receives [`shutdown_signal`](Self::shutdown_signal).
     pub shutdown_time: Option<SimTime>,
-    /// Signal that it gets at [`shutdown_time`](Self::shutdown_time).
+    /// Signal sent at [`shutdown_time`](Self::shutdown_time).
     pub shutdown_signal: Signal,
-    /// Final state that the run expects of it.
+    /// Expected final state.
     pub expected_final_state: FinalState,
-    /// Where its code runs.
+    /// Placement of its code.
     pub placement: PlacementSetting,
 }
 
@@ -422,26 +422,26 @@ impl Process {
 /// Final state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalState {
-    /// It exits with this status.
+    /// The process exits with this status.
     Exited(i32),
-    /// This signal kills it.
+    /// The process is killed by this signal.
     Signaled(Signal),
-    /// It still runs when the simulation ends.
+    /// The process is running at the end of the simulation.
     Running,
-    /// Any of these.
+    /// Any final state.
     Any,
 }
 
-/// Where a process's code runs.
+/// Placement of a process's code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlacementSetting {
     /// In the simulator's own address space.
     Near,
     /// In a native process of its own.
     Far,
-    /// In a native process of its own, with everything at the addresses where Linux has it.
+    /// In a native process of its own, with Linux's address space layout.
     Linux,
-    /// Near where the program's image allows it.
+    /// Near if the program's image allows it.
     #[default]
     Auto,
 }
@@ -456,14 +456,14 @@ impl PlacementSetting {
     }
 }
 
-/// Format of the log of system calls, if there is one.
+/// Format of the log of system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StraceMode {
-    /// Not at all.
+    /// No log.
     Off,
-    /// With everything that is known.
+    /// All details.
     Standard,
-    /// Without what differs between runs of Shadow, such as addresses.
+    /// Without details that differ between runs of Shadow, such as addresses.
     Deterministic,
 }
 
@@ -484,28 +484,28 @@ fn name_in<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'stat
     names.iter().find(|(_, v)| *v == value).map_or("", |(name, _)| name)
 }
 
-/// The options of section `experimental` that have a meaning here.
+/// The supported options of section `experimental`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experimental {
-    /// Logging of system calls to `.strace` files.
+    /// Format of the log of system calls in `.strace` files.
     pub strace_logging_mode: StraceMode,
-    /// A TCP socket's first send buffer in bytes, if not Linux's.
+    /// Initial send buffer of TCP sockets in bytes; `None` for Linux's.
     pub socket_send_buffer: Option<u32>,
-    /// True if it grows with the flow.
+    /// True if the send buffer grows with the flow.
     pub socket_send_autotune: bool,
-    /// A TCP socket's first receive buffer in bytes, if not Linux's.
+    /// Initial receive buffer of TCP sockets in bytes; `None` for Linux's.
     pub socket_recv_buffer: Option<u32>,
-    /// True if it grows with the flow.
+    /// True if the receive buffer grows with the flow.
     pub socket_recv_autotune: bool,
-    /// Time of a call that does not block, under [`General::model_unblocked_syscall_latency`].
+    /// Time of a system call that does not block, with [`General::model_unblocked_syscall_latency`].
     pub unblocked_syscall_latency: SimDuration,
-    /// Time of reading the clock through the vDSO then.
+    /// Time of a clock read through the vDSO, with the same setting.
     pub unblocked_vdso_latency: SimDuration,
-    /// Most time that may add up before a host's clock is moved.
+    /// Largest time that accumulates before a host's clock advances.
     pub max_unapplied_cpu_latency: SimDuration,
-    /// True: each worker stays on a CPU of its own; false: none does; `None`: where that is good.
+    /// True to pin each worker to a CPU of its own, false not to pin; `None` to pin if it is beneficial.
     pub use_cpu_pinning: Option<bool>,
-    /// Simulated time that passes when a guest that computes for long without a call is interrupted.
+    /// Simulated time added when a guest that computes for long without a system call is interrupted.
     pub native_preemption_sim_interval: SimDuration,
 }
 
@@ -526,22 +526,22 @@ impl Default for Experimental {
     }
 }
 
-/// Belljar's own settings beyond Shadow's format.
+/// Belljar's extensions of Shadow's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extensions {
-    /// The hosts' wall clock at the start of the simulation, in seconds since 1970.
+    /// Hosts' wall clock at simulated time 0, in seconds since 1970.
     pub start_date: u64,
-    /// Where processes run that don't say so themselves.
+    /// Default placement of processes.
     pub placement: PlacementSetting,
-    /// Where the name server answers.
+    /// Address of the name server.
     pub dns_address: Ipv4Addr,
-    /// Further records of the name server, as lines of a zone file.
+    /// Additional records of the name server, as lines of a zone file.
     pub dns_records: Vec<String>,
-    /// Interval of time series, in simulated time; `None`: none are sampled.
+    /// Interval of time series, in simulated time; `None` to disable them.
     pub metrics_interval: Option<SimDuration>,
-    /// True if hosts and routers have IPv6 besides IPv4.
+    /// True to enable IPv6 on hosts and routers.
     pub ipv6: bool,
-    /// True if the changes of hosts' routes are written down.
+    /// True to log the changes of hosts' routes.
     pub route_log: bool,
 }
 

@@ -2,7 +2,7 @@ use crate::{CaptureFilter, Experiment, LogLevel, PlacementSetting, StraceMode};
 use belljar_base::{SimDuration, SimTime};
 use std::path::PathBuf;
 
-/// Changes of the command line to an experiment: `Some` replaces what the file says.
+/// Changes of an experiment by the command line: `Some` replaces the value in the file.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Overrides {
@@ -12,22 +12,22 @@ pub struct Overrides {
     pub log_level: Option<LogLevel>,
     pub parallelism: Option<u32>,
     pub bootstrap_end_time: Option<SimTime>,
-    /// `Some(None)` turns heartbeats off.
+    /// `Some(None)` disables heartbeats.
     pub heartbeat_interval: Option<Option<SimDuration>>,
     pub template_directory: Option<PathBuf>,
     pub progress: Option<bool>,
     pub model_unblocked_syscall_latency: Option<bool>,
-    /// For every host, whatever its own options say.
+    /// For every host, regardless of its own options.
     pub pcap_enabled: Option<bool>,
-    /// For every host, switch and router, whatever its own options say.
+    /// For every host, switch and router, regardless of its own options.
     pub pcap_filter: Option<String>,
     pub strace_logging_mode: Option<StraceMode>,
-    /// For every process, whatever it says itself.
+    /// For every process, regardless of its own setting.
     pub placement: Option<PlacementSetting>,
 }
 
-/// A point on the simulation's time line as an experiment file and the command line write it, such
-/// as `10 min`; a bare number counts seconds.
+/// Parses a simulated time in the notation of experiment files and the command line, such as `10 min`; a bare
+/// number counts seconds.
 pub fn parse_time(text: &str) -> Result<SimTime, String> {
     let duration = belljar_net::units::parse_duration(text).map_err(|error| match error.help {
         Some(help) => format!("{}: {help}", error.message),
@@ -37,7 +37,7 @@ pub fn parse_time(text: &str) -> Result<SimTime, String> {
 }
 
 impl Experiment {
-    /// Applies what the command line says.
+    /// Applies the command line's values.
     pub fn apply_overrides(&mut self, overrides: &Overrides) {
         fn set<T: Clone>(target: &mut T, value: &Option<T>) {
             if let Some(value) = value {

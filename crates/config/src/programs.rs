@@ -1,26 +1,26 @@
-//! Where files and programs are that an experiment names.
+//! Resolution of the files and programs that an experiment names.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-/// The `PATH` of programs for which an experiment sets none.
+/// The default `PATH` of programs.
 pub const GUEST_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// PathContext of an experiment file, against which names in it are resolved.
+/// Context of an experiment file, in which its names are resolved.
 #[derive(Clone, Debug, Default)]
 pub struct PathContext {
-    /// The folder of the experiment file: where relative paths are looked for first.
+    /// Folder of the experiment file, the first base of relative paths.
     pub base_dir: PathBuf,
-    /// The current folder: where relative paths are looked for next.
+    /// Current folder, the second base of relative paths.
     pub current_dir: PathBuf,
-    /// The directory that `~/` stands for.
+    /// Home directory, for `~/`.
     pub home: Option<PathBuf>,
-    /// The folders in which programs are looked for that are named without a slash.
+    /// Folders that are searched for programs named without a slash.
     pub search_path: Vec<PathBuf>,
-    /// The folder for unpacked images.
+    /// Folder for unpacked images.
     pub cache: Option<PathBuf>,
-    /// The kernel of whole machines that name none; without it the newest in `/boot`.
+    /// Default kernel of whole machines; `None` for the newest in `/boot`.
     pub kernel: Option<PathBuf>,
 }
 
@@ -40,7 +40,7 @@ impl PathContext {
         }
     }
 
-    /// `~/` at the start of a path replaced by the home folder.
+    /// Expands `~/` at the start of a path to the home folder.
     pub(crate) fn expand(&self, path: &str) -> Result<PathBuf, String> {
         match (path.strip_prefix("~/"), &self.home) {
             (Some(rest), Some(home)) => Ok(home.join(rest)),
@@ -49,7 +49,7 @@ impl PathContext {
         }
     }
 
-    /// The places where a file may be that is named by `path`, in the order in which they are tried.
+    /// Candidate locations of the file `path`, in the order of the search.
     pub(crate) fn candidates(&self, path: &Path) -> Vec<PathBuf> {
         let mut places = vec![tidy(&self.base_dir.join(path))];
         let second = tidy(&self.current_dir.join(path));
@@ -59,8 +59,8 @@ impl PathContext {
         places
     }
 
-    /// The program that `path` names: with a slash, a file; without one, a program in the search
-    /// path. The error is (what is wrong, what to do).
+    /// Resolves a program: with a slash, a file; without one, a program in the search path. The error is the
+    /// pair of the problem and the remedy.
     pub(crate) fn program(&self, path: &str) -> Result<PathBuf, (String, Option<String>)> {
         let expanded = self.expand(path).map_err(|message| (message, None))?;
         let by_name = !path.contains('/');
@@ -95,8 +95,9 @@ impl PathContext {
         })
     }
 
-    /// The `argv[0]` of `program`, which an experiment names as `written`, if nothing else is said: that name, or its whole
-    /// path where the guest's `PATH` has another program for it. Python looks for itself by it, and for its packages beside it.
+    /// Default `argv[0]` of `program`, which the experiment names as `written`: that name, or the whole path
+    /// if the name denotes another program in the guest's `PATH`. Python locates itself by `argv[0]`, and its
+    /// packages relative to itself.
     pub(crate) fn arg0(&self, written: &str, program: &Path, guest_path: &str) -> String {
         let seen = match written.contains('/') || is_found_as(program, written, guest_path) {
             true => self.expand(written).unwrap_or_default(),
@@ -115,7 +116,8 @@ impl PathContext {
     }
 }
 
-/// The folder `examples` of a checkout, if `place` lies in its `built`: its Makefile builds the programs there.
+/// The `examples` folder of a checkout if `place` is in its `built` folder: its Makefile builds the programs
+/// there.
 fn examples_that_build(place: &Path) -> Option<PathBuf> {
     let built = place.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "built"))?;
     let examples = built.parent()?.canonicalize().ok()?;
@@ -126,17 +128,18 @@ fn is_program(place: &Path) -> bool {
     std::fs::metadata(place).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// True if `program` is what its `name` stands for in the guest's `PATH`.
+/// True if `name` denotes `program` in the guest's `PATH`.
 fn is_found_as(program: &Path, name: &str, guest_path: &str) -> bool {
     let found = std::env::split_paths(guest_path).find(|dir| is_program(&dir.join(name)));
-    // Folders may be links (`/bin`). That programs are links to each other says nothing: those of Python's environments are.
+    // Folders may be symbolic links (`/bin`). Links between programs prove nothing: the programs of Python
+    // environments are such links.
     found
         .zip(program.parent())
         .is_some_and(|(found, dir)| found == dir || found.canonicalize().ok() == dir.canonicalize().ok())
 }
 
-/// The same place without `..` components, which the tree of a host's files has no names for: links before them are
-/// followed.
+/// The path without `..` components, which a host's file tree does not contain: symbolic links before them
+/// are resolved.
 fn without_parents(place: &Path) -> PathBuf {
     let climbs = place.components().any(|part| part == Component::ParentDir);
     match (place.parent(), place.file_name()) {
@@ -147,7 +150,7 @@ fn without_parents(place: &Path) -> PathBuf {
     }
 }
 
-/// The same path without `.` components. `..` stays: what it means depends on links.
+/// The path without `.` components. `..` stays, because its meaning depends on symbolic links.
 fn tidy(path: &Path) -> PathBuf {
     path.components().filter(|c| !matches!(c, Component::CurDir)).collect()
 }

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// A signal by its number on x86-64 Linux (signal(7)).
+/// A signal, by its number on x86-64 Linux (signal(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Signal(i32);
 
@@ -50,11 +50,11 @@ impl Signal {
     pub fn from_name(name: &str) -> Option<Signal> {
         NAMES.iter().position(|n| *n == name).map(|i| Signal(i as i32 + 1))
     }
-    /// Its number.
+    /// Number of the signal.
     pub fn number(self) -> i32 {
         self.0
     }
-    /// Its name.
+    /// Name of the signal.
     pub fn name(self) -> &'static str {
         NAMES[self.0 as usize - 1]
     }

@@ -14,35 +14,35 @@ use belljar_radio::{RandomWaypoint, Settings, Track};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-/// Everything of the network that is not the graph.
+/// The network except for the graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Topology {
-    /// The devices: switches in the order of their names, then routers, other simulators, radios, gateways and network controllers in the order of theirs. Their
-    /// node ids follow those of the hosts.
+    /// Devices: switches sorted by name, then routers, other simulators, radios, gateways and network
+    /// controllers, each sorted by name. Their node ids follow those of the hosts.
     pub devices: Vec<Device>,
-    /// The links in the order of the file.
+    /// Links in the order of the file.
     pub links: Vec<Link>,
-    /// The frames of devices are captured.
+    /// True to capture the frames of devices.
     pub pcap_enabled: bool,
-    /// Bytes of each frame that a capture keeps.
+    /// Number of bytes captured of each frame.
     pub pcap_capture_size: u64,
-    /// The frames to capture.
+    /// Filter of the captured frames.
     pub pcap_filter: CaptureFilter,
 }
 
-/// A device: a node at the ends of links that is no host.
+/// A device: a node at the ends of links other than a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// Its interfaces; the ports of a switch.
+    /// Interfaces; the ports of a switch.
     pub interfaces: Vec<Interface>,
-    /// Its kind, with the settings that only that has.
+    /// Kind with its specific settings.
     pub kind: DeviceKind,
 }
 
-/// The kind of a device. What the rest of the system asks of a kind are its properties, by the methods; only
-/// whoever reads, writes or builds a device looks at the variant.
+/// Kind of a device. Other modules use its properties through the methods; only code that loads, emits or
+/// builds a device matches the variants.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceKind {
     /// A learning switch.
@@ -51,7 +51,7 @@ pub enum DeviceKind {
     Router(Router),
     /// Another simulator.
     Simulator(Simulator),
-    /// A switch that a P4 program makes.
+    /// A switch that runs a P4 program.
     P4(Box<P4Switch>),
     /// A radio channel, whose stations are at the other ends of its links.
     Radio(Box<Radio>),
@@ -66,64 +66,65 @@ pub enum DeviceKind {
 /// The settings of a learning switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switch {
-    /// After how long without a frame a station is forgotten.
+    /// Time without a frame after which a station is removed.
     pub ageing: SimDuration,
 }
 
 /// The settings of a router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Router {
-    /// Source of its routes.
+    /// Computed and static routes.
     pub routing: Routing,
-    /// Limit of the MSS option of passing SYNs.
+    /// Clamp of the MSS option in forwarded SYNs.
     pub clamp_mss: Option<MssClamp>,
 }
 
-/// Another simulator, with which frames are exchanged over channels: one for each of its ports.
+/// Another simulator, with which frames are exchanged over channels, one for each of its ports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulator {
-    /// The program and its arguments, in which [`place`](Self::place) puts the ports' addresses; empty: somebody else
-    /// starts it.
+    /// Program and arguments, in which [`place`](Self::place) substitutes the ports' addresses; empty if the
+    /// simulator is started externally.
     pub command: Vec<String>,
-    /// Variables added to its environment.
+    /// Additional environment variables.
     pub environment: Map<String, String>,
-    /// Its working directory.
+    /// Working directory.
     pub working_directory: PathBuf,
-    /// True if its clock and that of the simulation are kept in step.
+    /// True to synchronise its clock with the simulation.
     pub sync: bool,
-    /// Latency of its channels: each side adds it to the time of what it sends.
+    /// Latency of its channels, which each side adds to the time of the messages it sends.
     pub latency: SimDuration,
-    /// The longest time between two messages of a channel.
+    /// Longest time between two messages of a channel.
     pub sync_interval: SimDuration,
-    /// The longest real time until all its channels are set up.
+    /// Longest real time for the set-up of all its channels.
     pub start_timeout: SimDuration,
-    /// By the number of the interface.
+    /// Ports, by the index of the interface.
     pub ports: Vec<SimulatorPort>,
 }
 
 /// An interface of this machine at the end of a link, with which frames are exchanged in real time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gateway {
-    /// The interface by its name; `tap:NAME` is a TAP interface, `unix:PATH` a socket of frames.
+    /// Name of the interface; `tap:NAME` for a TAP interface, `unix:PATH` for a socket of frames.
     pub interface: String,
-    /// The machine's address at a TAP interface that the run makes.
+    /// The machine's address on a TAP interface created by the run.
     pub address: Option<InterfaceAddress>,
-    /// The network namespace of the interface, as `ip netns` names it; `None`: that of the program.
+    /// Network namespace of the interface, by its name for `ip netns`; `None` for that of the program.
     pub namespace: Option<String>,
-    /// A frame that leaves later than this ends the run.
+    /// Lateness of a frame beyond which the run ends.
     pub hard_limit: Option<SimDuration>,
 }
 
 /// A port of another simulator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimulatorPort {
-    /// The simulator creates the socket and the shared memory.
+    /// True if the simulator creates the socket and the shared memory.
     pub listens: bool,
-    /// The path of the socket; `None`: one that is made for the run.
+    /// Path of the socket; `None` for one created by the run.
     pub socket: Option<PathBuf>,
-    /// The other end of its link is a simulator too: their channel is wired directly, with the link's latency.
+    /// True if the other end of its link is a simulator too: their channel is direct, with the link's
+    /// latency.
     pub wired: bool,
-    /// A PCI connection or one to a memory ends here.
+    /// The PCI or memory connection that ends here.
     pub pci: Option<PciPort>,
 }
 
@@ -132,13 +133,13 @@ pub struct SimulatorPort {
 pub struct PciPort {
     /// Latency of the channel.
     pub latency: SimDuration,
-    /// What the simulator is.
+    /// Role of the simulator.
     pub role: PciRole,
 }
 
 impl Simulator {
-    /// Puts what `value` gives for `NAME` or `NAME.socket` and the like in the place of `{NAME}` in an argument. The error is
-    /// the name that `value` does not know.
+    /// Substitutes the values of `NAME`, `NAME.socket` and the like for `{NAME}` in an argument. The error is
+    /// the first unknown name.
     pub fn place(argument: &str, value: impl Fn(&str) -> Option<String>) -> Result<String, String> {
         let (mut out, mut rest) = (String::new(), argument);
         while let Some((before, after)) = rest.split_once('{') {
@@ -164,28 +165,29 @@ impl Simulator {
 /// The settings of a radio channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Radio {
-    /// How frames are sent and how far they are heard.
+    /// Propagation, rates and channel access.
     pub settings: Settings,
-    /// How stations without a track move.
+    /// Random movement of stations without a track.
     pub movement: Option<RandomWaypoint>,
-    /// The tracks of the stations, by interface; `None`: it is drawn from the seed.
+    /// Tracks of the stations, by interface; `None` for a track drawn from the seed.
     pub tracks: Vec<Option<Track>>,
 }
 
-/// Treatment of the frames of the links that a device joins.
+/// Handling of the frames on the links attached to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bridging {
-    /// It ends them: each of its links is a network of its own.
+    /// The device terminates frames: each of its links is a network of its own.
     Separate,
-    /// Its links are one network, and it takes part in the spanning tree.
+    /// The device's links form one network, and it takes part in the spanning tree.
     SpanningTree,
-    /// Its links are one network, as far as is known here: what becomes of frames is for another simulator, a program, the distance or this machine to say.
+    /// The device's links form one network as far as is known here: another simulator, a program, the radio
+    /// range or this machine decides on frames.
     Unknown,
 }
 
 impl DeviceKind {
-    /// The name of the kind, in the singular and in the plural: that of its section in the file and of its folder
-    /// in the results.
+    /// Name of the kind in the singular and the plural: the plural is the name of its section in the file and
+    /// of its folder in the results.
     pub fn noun(&self) -> (&'static str, &'static str) {
         match self {
             DeviceKind::Switch(_) | DeviceKind::P4(_) => ("switch", "switches"),
@@ -197,7 +199,7 @@ impl DeviceKind {
             DeviceKind::Memory(_) => ("memory", "memories"),
         }
     }
-    /// Where its IP routes come from; `None` if it has no IP address.
+    /// IP routes of the device; `None` if it has no IP address.
     pub fn routing(&self) -> Option<&Routing> {
         match self {
             DeviceKind::Router(router) => Some(&router.routing),
@@ -210,7 +212,7 @@ impl DeviceKind {
             | DeviceKind::Memory(_) => None,
         }
     }
-    /// True if it passes IP packets on by those routes.
+    /// True if it forwards IP packets by those routes.
     pub fn forwards(&self) -> bool {
         matches!(self, DeviceKind::Router(_))
     }
@@ -218,7 +220,7 @@ impl DeviceKind {
     pub fn waits_outside(&self) -> bool {
         matches!(self, DeviceKind::Simulator(_) | DeviceKind::Gateway(_))
     }
-    /// The treatment of the frames of the link at one of its interfaces.
+    /// Handling of the frames on the link at one of its interfaces.
     pub fn bridging(&self, interface: usize) -> Bridging {
         match self {
             DeviceKind::Switch(_) => Bridging::SpanningTree,
@@ -236,99 +238,99 @@ impl DeviceKind {
     }
 }
 
-/// Where a host or router has its routes from, besides its own networks.
+/// Routes of a host or router, besides those to its own networks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Routing {
-    /// True if shortest paths over the links give it routes.
+    /// True to compute shortest paths over the links.
     pub computed: bool,
-    /// Routes of the experiment file.
+    /// Routes in the experiment file.
     pub routes: Vec<StaticRoute>,
-    /// IPv6 routes of the experiment file.
+    /// IPv6 routes in the experiment file.
     pub routes6: Vec<StaticRoute<Ipv6Addr>>,
 }
 
-/// A route of the experiment file.
+/// A route in the experiment file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StaticRoute<A = Ipv4Addr> {
-    /// Where to.
+    /// Destination network.
     pub to: Prefix<A>,
-    /// The next routers; flows spread over several. None: the destination is on the link of `device`.
+    /// Next hops; flows are spread over several. Empty for a destination on the link of `device`.
     pub via: Vec<A>,
-    /// The interface's number among the node's, where `via` is empty.
+    /// Index of the outgoing interface, if `via` is empty.
     pub device: Option<usize>,
-    /// Less is better.
+    /// Metric; the lowest is preferred.
     pub metric: u32,
 }
 
 /// An interface at the end of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
-    /// Its name, unique on its node.
+    /// Name, unique on its node.
     pub name: String,
-    /// Its hardware address, if the file says so.
+    /// Hardware address, if specified.
     pub mac: Option<[u8; 6]>,
-    /// Its addresses, given or assigned; a switch's port has none, its management interface has.
+    /// IPv4 addresses, specified or assigned. Ports of a switch have none; its management interface does.
     pub addresses: Vec<InterfaceAddress>,
-    /// Its IPv6 addresses but for the link-local one, given or assigned.
+    /// IPv6 addresses except the link-local one, specified or assigned.
     pub addresses6: Vec<InterfaceAddress<Ipv6Addr>>,
-    /// A host's: it makes itself addresses of what routers announce.
+    /// True for a host's interface that configures addresses from router advertisements.
     pub slaac: bool,
-    /// A router's: it announces itself and its networks.
+    /// True for a router's interface that sends router advertisements.
     pub advertise: bool,
-    /// Its link, by its place among all links.
+    /// Index of its link.
     pub link: usize,
-    /// The end of it: 0 or 1.
+    /// Index of its end of the link: 0 or 1.
     pub end: usize,
 }
 
 /// A link between two interfaces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// Its name, unique.
+    /// Unique name of the link.
     pub name: String,
-    /// Its ends.
+    /// Ends of the link.
     pub ends: [LinkEnd; 2],
-    /// The longest IP packet that it carries.
+    /// Length of the longest IP packet that it carries.
     pub mtu: usize,
-    /// Cost of using it, for shortest paths.
+    /// Cost for shortest paths.
     pub cost: u32,
-    /// The PCI connection that it is, if it is no link of a network.
+    /// The PCI connection, if the link is one rather than part of a network.
     pub pci: Option<PciConnection>,
 }
 
 /// An end of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkEnd {
-    /// The host or device that it belongs to.
+    /// Id of the host or device.
     pub node: HostId,
-    /// The number of the interface among those of the node that are on links.
+    /// Index of the interface among the node's interfaces on links.
     pub port: usize,
-    /// The direction from here to the other end.
+    /// Direction from this end to the other.
     pub line: Line,
 }
 
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Bits per second; `None` is unlimited.
+    /// Rate in bits per second; `None` for unlimited.
     pub rate: Option<u64>,
-    /// Latency: the time that the last bit travels.
+    /// Propagation latency.
     pub latency: SimDuration,
-    /// Jitter: how much more or less that may be.
+    /// Jitter: largest deviation from the latency in both directions.
     pub jitter: SimDuration,
-    /// Loss of frames.
+    /// Frame loss.
     pub loss: Loss,
-    /// Reordering of frames.
+    /// Frame reordering.
     pub reordering: Option<Reordering>,
-    /// The probability that a frame arrives twice.
+    /// Probability of frame duplication.
     pub duplication: f64,
-    /// The probability that one bit of a frame arrives wrong.
+    /// Probability of a single-bit error in a frame.
     pub corruption: f64,
-    /// The queue before it.
+    /// Queue at the sending end.
     pub queue: QueueConfig,
-    /// Token bucket that limits the rate in the long run.
+    /// Token bucket that limits the long-term rate.
     pub token_bucket: Option<TokenBucket>,
-    /// Bytes that each frame takes on the wire besides its own.
+    /// Additional bytes of each frame on the wire.
     pub overhead: u64,
 }
 
@@ -354,27 +356,27 @@ impl Experiment {
     pub fn device(&self, id: HostId) -> Option<&Device> {
         self.topology.devices.get(id.index().checked_sub(self.hosts.len())?)
     }
-    /// The name of a host or device.
+    /// Name of a host or device.
     pub fn node_name(&self, id: HostId) -> &str {
         self.device(id).map_or_else(|| &*self.hosts[id.index()].name, |device| &device.name)
     }
-    /// The interfaces of a host or device that are on links.
+    /// Interfaces of a host or device on links.
     pub fn node_interfaces(&self, id: HostId) -> &[Interface] {
         self.device(id).map_or_else(|| &*self.hosts[id.index()].interfaces, |device| &device.interfaces)
     }
-    /// Source of a node's IP routes; `None` for a device without an IP address.
+    /// IP routes of a node; `None` for a device without an IP address.
     pub fn node_routing(&self, id: HostId) -> Option<&Routing> {
         match self.device(id) {
             Some(device) => device.kind.routing(),
             None => Some(&self.hosts[id.index()].routing),
         }
     }
-    /// Treatment of a link's frames at one of its ends; a host ends them.
+    /// Handling of a link's frames at one of its ends; a host terminates them.
     pub fn bridging(&self, end: &LinkEnd) -> Bridging {
         self.device(end.node).map_or(Bridging::Separate, |device| device.kind.bridging(end.port))
     }
-    /// Numbers of other simulators that are started and keep in step with it, which they do by spinning as a rule: of each
-    /// group of [those together](Self::simulators_together).
+    /// For each group of [connected simulators](Self::simulators_together), the number of those that the run
+    /// starts and synchronises, which usually spin.
     pub fn started_simulators(&self) -> Vec<usize> {
         let started = |id: &&HostId| match self.device(**id).map(|device| &device.kind) {
             Some(DeviceKind::Simulator(simulator)) => simulator.sync && !simulator.command.is_empty(),
@@ -382,7 +384,7 @@ impl Experiment {
         };
         self.simulators_together().iter().map(|group| group.iter().filter(started).count()).collect()
     }
-    /// Groups of simulators that have channels with each other, directly or by others.
+    /// Groups of simulators connected by channels, directly or through others.
     pub fn simulators_together(&self) -> Vec<Vec<HostId>> {
         let ids = (self.hosts.len() as u32..).map(HostId).zip(&self.topology.devices);
         let mut groups: Vec<Vec<HostId>> = ids
@@ -402,7 +404,7 @@ impl Experiment {
         groups.iter_mut().for_each(|group| group.sort_unstable());
         groups
     }
-    /// True if it exchanges frames with this machine, and so runs in real time.
+    /// True if the experiment exchanges frames with this machine, and so runs in real time.
     pub fn has_gateways(&self) -> bool {
         self.topology.devices.iter().any(|device| matches!(device.kind, DeviceKind::Gateway(_)))
     }
@@ -410,7 +412,7 @@ impl Experiment {
     pub fn node_count(&self) -> usize {
         self.hosts.len() + self.topology.devices.len()
     }
-    /// The names of all hosts and devices, in the order of their ids.
+    /// Names of all hosts and devices, ordered by id.
     pub fn node_names(&self) -> impl Iterator<Item = &str> {
         let hosts = self.hosts.iter().map(|host| host.name.as_str());
         hosts.chain(self.topology.devices.iter().map(|device| device.name.as_str()))

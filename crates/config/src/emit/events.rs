@@ -17,7 +17,7 @@ impl Experiment {
         }
     }
 
-    /// An event without its time, in one line.
+    /// An event without its time, on one line.
     pub fn event_text(&self, event: &Event) -> String {
         let mut out = Writer::default();
         if let Some(name) = &event.name {
@@ -166,18 +166,18 @@ fn path_change(out: &mut Writer, change: &PathChange) {
 fn process_ref(process: &ProcessRef) -> String {
     match process {
         ProcessRef::Number(number) => number.to_string(),
-        // In quotes, so that a program whose name is a number is not taken for a place.
+        // In quotes, so that a program whose name is a number is not taken for an index.
         ProcessRef::Program(name) => format!("\"{}\"", quoted(name).trim_matches('"')),
     }
 }
 
-/// A time that may be negative.
+/// Formats a time that may be negative.
 pub(super) fn signed(ns: i64) -> String {
     let amount = format_duration(SimDuration::from_nanos(ns.unsigned_abs()));
     if ns < 0 { format!("-{amount}") } else { amount }
 }
 
-/// Parts per billion as parts per million.
+/// Formats parts per billion as parts per million.
 pub(super) fn ppm(ppb: i64) -> String {
     let sign = if ppb < 0 { "-" } else { "" };
     format!("{sign}{}.{:03}", ppb.unsigned_abs() / 1_000, ppb.unsigned_abs() % 1_000)

@@ -1,4 +1,4 @@
-//! Properties of a direction of a link, as YAML.
+//! Properties of one direction of a link as YAML.
 
 use super::Writer;
 use crate::events::LineChange;
@@ -7,7 +7,7 @@ use belljar_net::nic::{CodelConfig, Limit};
 use belljar_net::units::{format_bandwidth, format_duration};
 use belljar_net::{Loss, QueueConfig};
 
-/// All of it.
+/// Writes all properties of a direction.
 pub(super) fn line(out: &mut Writer, level: usize, line: &Line) {
     out.plain(level, "latency", format_duration(line.latency));
     out.plain(level, "jitter", format_duration(line.jitter));
@@ -24,7 +24,7 @@ pub(super) fn line(out: &mut Writer, level: usize, line: &Line) {
     out.plain(level, "overhead", format_args!("{} B", line.overhead));
 }
 
-/// Changed properties of a direction.
+/// Writes the changed properties of a direction.
 pub(super) fn change(out: &mut Writer, level: usize, change: &LineChange) {
     let none = || "none".to_owned();
     if let Some(rate) = change.rate {
@@ -64,7 +64,7 @@ pub(super) fn change(out: &mut Writer, level: usize, change: &LineChange) {
     }
 }
 
-/// A queue in one line.
+/// A queue on one line.
 pub(super) fn queue(config: &QueueConfig) -> String {
     match config {
         QueueConfig::Fifo { limit, ecn_threshold } => {

@@ -1,4 +1,4 @@
-//! Traffic models as they are read.
+//! Traffic models as YAML.
 
 use super::{Writer, quoted, time};
 use crate::model::Model;
@@ -84,7 +84,7 @@ pub(super) fn model(out: &mut Writer, model: &Model) {
     }
 }
 
-/// `key: value` in a row.
+/// `key: value` pairs in order.
 struct Keys(Vec<String>);
 
 impl Keys {

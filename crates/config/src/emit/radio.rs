@@ -7,7 +7,7 @@ use belljar_net::units::{format_bandwidth, format_duration};
 use belljar_radio::{Point, Propagation};
 
 impl Experiment {
-    /// The settings and stations of a radio; their links are among the others.
+    /// Writes the settings and stations of a radio; its links are among the others.
     pub(super) fn radio(&self, out: &mut Writer, device: &Device, radio: &Radio) {
         let settings = &radio.settings;
         match &settings.propagation {
@@ -66,7 +66,7 @@ impl Experiment {
     }
 }
 
-/// A place as a list.
+/// A position as a list.
 pub(super) fn position(place: Point) -> String {
     format!("[{}]", coordinates(place))
 }

@@ -54,7 +54,7 @@ impl Experiment {
             }
         }
         if !topology.links.is_empty() {
-            // Those of hosts are theirs; devices have these.
+            // These options apply to devices; hosts have their own.
             out.section(0, "host_option_defaults");
             out.plain(1, "pcap_enabled", topology.pcap_enabled);
             out.plain(1, "pcap_capture_size", format_args!("{} B", topology.pcap_capture_size));
@@ -81,9 +81,9 @@ impl Experiment {
 }
 
 impl Experiment {
-    /// The PCI connections of a host or simulator with these interfaces.
+    /// Writes the PCI connections of a host or simulator with these interfaces.
     pub(super) fn devices_of(&self, out: &mut Writer, interfaces: &[Interface]) {
-        // In the order of the links, which is theirs in the file; interfaces are sorted by name.
+        // In the order of the links, which is the order in the file; interfaces are sorted by name.
         let mut own: Vec<_> = interfaces.iter().filter(|interface| interface.end == 0).collect();
         own.sort_by_key(|interface| interface.link);
         let mut first = true;
@@ -157,7 +157,7 @@ fn gateway(out: &mut Writer, gateway: &Gateway) {
     }
 }
 
-/// The settings of a P4 switch.
+/// Writes the settings of a P4 switch.
 fn p4_switch(out: &mut Writer, p4: &P4Switch, interfaces: &[Interface]) {
     if let Some(source) = &p4.source {
         out.path(2, "p4", &source.path);
@@ -209,7 +209,7 @@ fn p4_switch(out: &mut Writer, p4: &P4Switch, interfaces: &[Interface]) {
     out.plain(3, "control_latency", format_duration(management.control_latency));
 }
 
-/// Runtime files and commands: names of files, and blocks of text.
+/// Writes runtime files and commands: names of files, and blocks of text.
 pub(super) fn p4_setups(out: &mut Writer, level: usize, setup: &[P4Setup]) {
     for (key, commands) in [("runtime", false), ("commands", true)] {
         let mut all =
@@ -227,7 +227,7 @@ pub(super) fn p4_setups(out: &mut Writer, level: usize, setup: &[P4Setup]) {
     }
 }
 
-/// The interfaces of a host or router.
+/// Writes the interfaces of a host or router.
 pub(super) fn interfaces(out: &mut Writer, interfaces: &[Interface]) {
     if !interfaces.is_empty() {
         out.section(2, "interfaces");
@@ -248,7 +248,7 @@ pub(super) fn interfaces(out: &mut Writer, interfaces: &[Interface]) {
     }
 }
 
-/// Where its routes come from.
+/// Writes the routing method and the static routes.
 pub(super) fn routing(out: &mut Writer, routing: &Routing, interfaces: &[Interface]) {
     out.plain(2, "routing", if routing.computed { "shortest_path" } else { "static" });
     if !routing.routes.is_empty() || !routing.routes6.is_empty() {
@@ -260,7 +260,7 @@ pub(super) fn routing(out: &mut Writer, routing: &Routing, interfaces: &[Interfa
 
 fn route<A: Ip>(out: &mut Writer, route: &StaticRoute<A>, interfaces: &[Interface]) {
     let StaticRoute { to, via, device, metric } = route;
-    // What leads to everywhere names its family by its next hop, or by its prefix.
+    // A default route shows its address family by its next hop or its prefix.
     out.text(2, "- to", &to.to_string());
     let via: Vec<String> = via.iter().map(|ip| quoted(&ip.to_string())).collect();
     if !via.is_empty() {

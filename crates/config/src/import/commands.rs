@@ -1,4 +1,4 @@
-//! Commands that configure a machine's network when it starts: `ip`, `ifconfig`, `route`, `sysctl`.
+//! Imports commands that configure a machine's network at its start: `ip`, `ifconfig`, `route`, `sysctl`.
 
 use super::{Kind, Member, interface_name};
 use belljar_linux_abi::interface_settings::{by_name, table};
@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 /// Names of routing daemons and their services.
 const DAEMONS: [&str; 7] = ["frr", "zebra", "quagga", "bird", "bird2", "ospfd", "bgpd"];
 
-/// Takes what a command says over; false if it says something else.
+/// Applies a command to a node; false if it is not a network command.
 pub(super) fn apply(member: &mut Member, command: &str) -> bool {
     let words: Vec<&str> = command.split_whitespace().collect();
     match &words[..] {
@@ -26,7 +26,7 @@ pub(super) fn apply(member: &mut Member, command: &str) -> bool {
             !set.is_empty() && set.iter().all(|(name, value)| sysctl(member, name, value))
         }
         words if words.iter().any(|word| is_daemon(word)) => {
-            // What the daemon would find out, shortest paths find out.
+            // Computed shortest paths replace the daemon's routes.
             member.kind = Kind::Router;
             member.routes.clear();
             true
@@ -35,7 +35,7 @@ pub(super) fn apply(member: &mut Member, command: &str) -> bool {
     }
 }
 
-/// Takes a setting of the kernel over; false if it has no effect here.
+/// Imports a kernel setting; false if it has no effect in the simulator.
 pub(super) fn sysctl(member: &mut Member, name: &str, value: &str) -> bool {
     let name = name.replace('/', ".");
     let value = value.trim().trim_matches(['"', '\'']);
@@ -43,13 +43,13 @@ pub(super) fn sysctl(member: &mut Member, name: &str, value: &str) -> bool {
         &*name,
         "net.ipv4.ip_forward" | "net.ipv4.conf.all.forwarding" | "net.ipv6.conf.all.forwarding"
     ) {
-        // Turned off for IPv6 alone, IPv4 goes on being passed on.
+        // A machine with only IPv6 forwarding disabled still forwards IPv4.
         if value != "0" || name.starts_with("net.ipv4.") {
             member.forwarding = Some(value != "0");
         }
         return true;
     }
-    // What would have no effect is named instead.
+    // Settings without effect are reported instead.
     let works = by_name(&name).is_none_or(|named| table(named.v6)[named.setting].works);
     let Some(values) = values(&name).filter(|values| works && values.take(value)) else { return false };
     let text = match values {

@@ -1,15 +1,15 @@
 //! Containerlab: `topology: { nodes: ..., links: ... }`. Bridges become switches, Linux containers hosts, and
-//! every other kind, which is some maker's router, a router.
+//! every other kind, a vendor's router, a router.
 
 use super::{Cable, Draft, Kind, Member, commands, interface_name, node_name};
 use crate::error::{Problem, Source};
 use crate::yaml::section::{self, mapping};
 use crate::yaml::{self, Entry, Node, Value};
 
-/// Kinds of nodes that forward frames, and those that run programs.
+/// Kinds of nodes that forward frames, and kinds that run programs.
 const BRIDGES: [&str; 2] = ["bridge", "ovs-bridge"];
 const CONTAINERS: [&str; 3] = ["linux", "k8s-kind", "host"];
-/// Keys of a node that have nothing to do with the network between nodes.
+/// Keys of a node that do not affect the network between nodes.
 const SILENT: [&str; 5] = ["kind", "group", "labels", "mgmt-ipv4", "mgmt-ipv6"];
 
 pub(super) fn read(source: &Source) -> Result<Draft, Problem> {
@@ -35,7 +35,7 @@ pub(super) fn read(source: &Source) -> Result<Draft, Problem> {
     if draft.cables.is_empty() {
         return Err(Problem::whole_file("this topology has no links that could be taken over"));
     }
-    // A machine that runs Docker passes packets on, and so do its containers.
+    // A machine that runs Docker forwards packets, and so do its containers.
     for (name, member) in &mut draft.members {
         let ends = draft.cables.iter().flat_map(|cable| &cable.ends);
         let links = ends.filter(|end| end.split(':').next() == Some(name)).count();
@@ -56,7 +56,8 @@ fn entry<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
     entries.iter().find(|entry| entry.key == key && !entry.value.is_null())
 }
 
-/// Settings that nodes inherit: `defaults`, then their kind's, then their group's settings, and their own last.
+/// Settings that nodes inherit: `defaults`, then those of their kind, then of their group, and their own
+/// last.
 struct Inherited<'a> {
     defaults: Option<&'a [Entry]>,
     kinds: &'a [Entry],
@@ -74,7 +75,7 @@ impl<'a> Inherited<'a> {
         Ok(Inherited { defaults, kinds: section("kinds")?, groups: section("groups")? })
     }
 
-    /// The settings of a node of this name, the general ones first, and its kind.
+    /// The settings of a node, from the most general to its own, and its kind.
     fn of(&self, own: &'a [Entry]) -> Result<(Vec<&'a [Entry]>, String), Problem> {
         let named = |section: &'a [Entry], name: &str| match entry(section, name) {
             Some(found) => mapping(&found.value, &format!("'{name}'")).map(Some),
@@ -127,7 +128,7 @@ fn add_node(draft: &mut Draft, node: &Entry, inherited: &Inherited<'_>) -> Resul
     Ok(())
 }
 
-/// Takes one setting of a node over, or says that it is left out.
+/// Imports one setting of a node, or notes its omission.
 fn take(draft: &mut Draft, name: &str, setting: &Entry) -> Result<(), Problem> {
     let line = setting.key_span.line;
     match &*setting.key {
@@ -168,7 +169,7 @@ fn take(draft: &mut Draft, name: &str, setting: &Entry) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A scalar as it is written.
+/// The text of a scalar.
 fn scalar(node: &Node) -> Result<String, Problem> {
     match &node.value {
         Value::Scalar(scalar) => Ok(scalar.text.clone()),
@@ -195,7 +196,7 @@ fn add_link(draft: &mut Draft, link: &Node) -> Result<(), Problem> {
     Ok(())
 }
 
-/// `node:interface`, or a mapping with both; `None` if it is outside of the topology.
+/// `node:interface`, or a mapping with both; `None` for an endpoint outside of the topology.
 fn end(draft: &mut Draft, node: &Node) -> Result<Option<String>, Problem> {
     let (name, interface, mac) = match &node.value {
         Value::Mapping(entries) => {

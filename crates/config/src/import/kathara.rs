@@ -1,11 +1,11 @@
-//! Kathara: `machine[0]="A"` plugs an interface into a collision domain. A domain of two interfaces becomes a
-//! link, every other one a switch. Machines are hosts; where one starts a routing daemon, a router.
+//! Kathara: `machine[0]="A"` attaches an interface to a collision domain. A domain of two interfaces becomes
+//! a link, every other one a switch. Machines become hosts, or routers if they start a routing daemon.
 
 use super::{Cable, Draft, Kind, Member, commands, node_name};
 use crate::error::{Problem, Source, Span};
 use belljar_base::Map;
 
-/// Options of machines that have nothing to do with the network between them.
+/// Options of machines that do not affect the network between them.
 const SILENT: [&str; 4] = ["image", "mem", "cpus", "num_terms"];
 
 pub(super) fn read(source: &Source, startup: impl Fn(&str) -> Option<String>) -> Result<Draft, Problem> {
@@ -41,7 +41,8 @@ pub(super) fn read(source: &Source, startup: impl Fn(&str) -> Option<String>) ->
                 domains.entry(domain.to_owned()).or_default().push(format!("{name}:{interface}"));
                 *interfaces.entry(machine.to_owned()).or_default() += 1;
             }
-            // Once all lines are read: the startup script comes first, and knows its interfaces.
+            // Deferred until all lines have been read: the startup script comes first, and needs the number
+            // of interfaces.
             Err(_) if matches!(key, "sysctl" | "exec") => {
                 later.push((n + 1, name, key.to_owned(), value.to_owned()));
             }
@@ -94,14 +95,14 @@ fn assignment(text: &str) -> Option<(&str, &str, &str)> {
     Some((machine, key.trim_matches(['"', '\'']), inner.unwrap_or(value)))
 }
 
-/// Network settings in a machine's startup script.
+/// Imports the network settings in a machine's startup script.
 fn start(draft: &mut Draft, machine: &str, interfaces: usize, script: Option<String>) {
     let name = node_name(machine);
     if let Some(member) = draft.members.get_mut(&name) {
-        // Kathara's machines pass packets on.
+        // Kathara's machines forward packets.
         member.forwarding = Some(interfaces > 1);
     }
-    // With control flow or here-documents a script makes sense as a whole only: what it sets twice does no harm.
+    // A script with control flow or here-documents is run as a whole; repeated settings are harmless.
     let is_whole =
         |word: &str| matches!(word, "if" | "for" | "while" | "until" | "case") || word.contains("<<");
     let whole = script.iter().flat_map(|script| script.split_whitespace()).any(is_whole);

@@ -1,5 +1,5 @@
-//! Topology files of other tools as experiments: nodes and links are taken over, and what has no
-//! meaning here is left out with a note.
+//! Imports topology files of other tools as experiments: nodes and links are converted; features without an
+//! equivalent are omitted with a note.
 
 mod commands;
 mod containerlab;
@@ -12,7 +12,7 @@ use belljar_base::{Map, Set};
 use std::fmt::Write;
 use std::path::Path;
 
-/// The format of a topology file.
+/// Format of a topology file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A topology file of Containerlab.
@@ -22,7 +22,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// By the name of the file.
+    /// The format of a file, by its extension.
     pub fn of(path: &Path) -> Option<Format> {
         match path.extension()?.to_str()? {
             "yml" | "yaml" => Some(Format::Containerlab),
@@ -32,16 +32,16 @@ impl Format {
     }
 }
 
-/// A topology of another tool as an experiment.
+/// An experiment converted from another tool's topology.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// The experiment file.
+    /// Text of the experiment file.
     pub yaml: String,
-    /// Notes on what was left out or made up, one sentence each.
+    /// Notes on omitted or invented settings, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Reads the file at `path`.
+/// Imports the file at `path`.
 pub fn import(path: &Path, format: Format) -> Result<Imported, ConfigError> {
     let name = path.display().to_string();
     let text = text_of(path)?;
@@ -58,7 +58,7 @@ fn text_of(path: &Path) -> Result<String, ConfigError> {
     })
 }
 
-/// Reads a topology from the text of a file; `startup` gives the text of a machine's startup script.
+/// Imports a topology from the text of a file; `startup` returns the text of a machine's startup script.
 pub fn import_text(
     name: &str,
     text: &str,
@@ -73,7 +73,7 @@ pub fn import_text(
     read.map(|draft| draft.finish(name)).map_err(|problem| problem.into_error(&source))
 }
 
-/// Kind of node that a machine becomes.
+/// Kind of the node to which a machine is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Host,
@@ -81,21 +81,21 @@ enum Kind {
     Switch,
 }
 
-/// A node of the topology.
+/// A node of the imported topology.
 #[derive(Debug)]
 struct Member {
     kind: Kind,
     /// Addresses by interface.
     addresses: Map<String, Vec<String>>,
-    /// Where to and by which router.
+    /// Routes: destination and router.
     routes: Vec<(String, String)>,
-    /// True if it passes packets on; `None` if nothing says so.
+    /// True if the node forwards packets; `None` if unspecified.
     forwarding: Option<bool>,
-    /// Settings of the kernel that have an effect here.
+    /// Kernel settings that have an effect in the simulator.
     sysctls: Map<String, String>,
     /// Environment of its commands.
     environment: Map<String, String>,
-    /// Commands that say nothing about the network, with their lines: a process runs them one after the other.
+    /// Commands without effect on the network, with their lines: one process runs them in order.
     script: Vec<(usize, String)>,
 }
 
@@ -113,7 +113,7 @@ impl Member {
     }
 }
 
-/// A link as it will be written.
+/// A link to be written.
 #[derive(Debug)]
 struct Cable {
     name: Option<String>,
@@ -121,14 +121,14 @@ struct Cable {
     mtu: Option<u64>,
 }
 
-/// The experiment in the making.
+/// The experiment under construction.
 #[derive(Debug, Default)]
 struct Draft {
     members: Map<String, Member>,
     cables: Vec<Cable>,
     /// Hardware addresses by node and interface.
     macs: Map<(String, String), String>,
-    /// By the line that they are about; 0 for the file.
+    /// Notes with the lines to which they refer; 0 for the whole file.
     notes: Set<(usize, String)>,
 }
 
@@ -139,7 +139,7 @@ impl Draft {
     fn note_at(&mut self, line: usize, text: impl Into<String>) {
         self.notes.insert((line, text.into()));
     }
-    /// Takes a command of a node over, or has a process run it.
+    /// Imports a command of a node, or adds it to the node's script.
     fn run(&mut self, line: usize, name: &str, command: &str) {
         let Some(member) = self.members.get_mut(name) else { return };
         if commands::apply(member, command) {
@@ -245,14 +245,14 @@ impl Draft {
     }
 }
 
-/// A name as hosts can have it: lower case, without what host names don't take.
+/// Converts a name to a valid host name: lower case, without invalid characters.
 fn node_name(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
     let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '-' };
     lower.chars().map(fit).collect::<String>().trim_matches(['-', '.']).to_owned()
 }
 
-/// A name as interfaces can have it.
+/// Converts a name to a valid interface name.
 fn interface_name(name: &str) -> String {
     let fit = |c: char| if c.is_whitespace() || "/:%".contains(c) { '-' } else { c };
     name.chars().map(fit).take(15).collect()

@@ -144,7 +144,7 @@ topology:
     assert_eq!(host("a").processes[0].environment.get("COLOUR").map(String::as_str), Some("red"));
     let ecn = |name: &str| host(name).options.sysctls.values().cloned().collect::<Vec<_>>();
     assert_eq!((ecn("a"), ecn("b")), (vec!["1".to_owned()], vec!["2".to_owned()]));
-    // Containers pass packets on, unless they are told not to.
+    // Containers forward packets unless forwarding is disabled.
     assert!(
         host("r").forwarding && host("a").forwarding && host("b").forwarding && !host("middle").forwarding
     );

@@ -8,10 +8,10 @@ use belljar_net::Filter;
 use belljar_net::suggest::nearest;
 
 const KEY: &str = "pcap_filter";
-/// Where defaults are written, as the message says it.
+/// Section of the defaults, as named in messages.
 const DEFAULTS: &str = "'host_option_defaults'";
 
-/// `tcp port 80`, or `{ eth0: tcp port 80, lo: false }`. That filters can be read is looked at when all addresses
+/// `tcp port 80`, or `{ eth0: tcp port 80, lo: false }`. The syntax of filters is checked once all addresses
 /// are known.
 pub(super) fn read(node: &Node, key: &str) -> Result<CaptureFilter, Problem> {
     match &node.value {
@@ -26,7 +26,7 @@ pub(super) fn read(node: &Node, key: &str) -> Result<CaptureFilter, Problem> {
     }
 }
 
-/// A filter, or false for none of the packets.
+/// A filter, or `None` for `false`, which captures no packets.
 fn one(node: &Node, key: &str) -> Result<Option<String>, Problem> {
     if matches!(section::boolean(node, key), Ok(false)) {
         return Ok(None);
@@ -34,7 +34,7 @@ fn one(node: &Node, key: &str) -> Result<Option<String>, Problem> {
     section::string(node, key).map(|text| Some(text.to_owned()))
 }
 
-/// Checks all filters of a file against the experiment that was read from it.
+/// Checks all filters of a file against the experiment loaded from it.
 pub(super) fn check(file: &Section, experiment: &Experiment) -> Result<(), Problem> {
     let defaults = file.get("host_option_defaults").and_then(|node| filter_of(node));
     if let Some(node) = defaults {
@@ -61,7 +61,7 @@ pub(super) fn check(file: &Section, experiment: &Experiment) -> Result<(), Probl
     Ok(())
 }
 
-/// The filter among the options of a host.
+/// The capture filter among the options of a host.
 fn filter_of(options: &Node) -> Option<&Node> {
     let Value::Mapping(entries) = &options.value else { return None };
     entries.iter().find(|entry| entry.key == KEY).map(|entry| &*entry.value)

@@ -6,10 +6,10 @@ use crate::yaml::Node;
 use crate::yaml::section::{self, Section};
 
 const KEYS: &[&str] = &["syscall", "packet", "byte", "interrupt", "backlog"];
-/// Most packets that a host's receive ring can be given room for.
+/// Upper bound on the capacity of a host's receive ring in packets.
 const MAX_BACKLOG: u64 = 1_000_000;
 
-/// Reads the time that work takes on a host.
+/// Loads the costs of work on a host.
 pub(super) fn cpu(node: &Node, key: &str) -> Result<CpuSettings, Problem> {
     let s = Section::new(node, &format!("'{key}'"), KEYS, false)?;
     let mut cpu = CpuSettings::default();

@@ -50,7 +50,7 @@ const ACTIONS: &[(&str, &[&str])] = &[
 ];
 const WHEN: &[&str] = &["at", "every", "between", "probability", "for", "name"];
 
-/// The hosts and network that events can be about.
+/// The hosts and network to which events can refer.
 pub(super) struct World<'a> {
     pub(super) hosts: &'a [Host],
     pub(super) network: &'a Network,
@@ -59,7 +59,7 @@ pub(super) struct World<'a> {
 }
 
 impl World<'_> {
-    /// The names of hosts and devices, by their ids.
+    /// Names of hosts and devices, by their ids.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         let hosts = self.hosts.iter().map(|host| host.name.as_str());
         hosts.chain(self.topology.devices.iter().map(|device| device.name.as_str()))
@@ -126,7 +126,7 @@ fn event(node: &Rc<Node>, world: &World) -> Result<Event, Problem> {
     Ok(Event { name: own_name, when, lasting, action })
 }
 
-/// The one key that says what happens.
+/// The single key that names the action.
 fn one_action(s: &Section) -> Result<(&'static str, &'static [&'static str]), Problem> {
     let mut found = ACTIONS.iter().filter(|(name, _)| s.entry(name).is_some());
     let names = || ACTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
@@ -322,7 +322,7 @@ fn path_change(s: &Section, target: &Target, world: &World) -> Result<PathChange
     Ok(change)
 }
 
-/// Ports of P4 switches have queues of their own.
+/// Refuses a queue for a port of a P4 switch, which has queues of its own.
 fn check_p4_ports(
     s: &Section,
     links: &[usize],
@@ -360,7 +360,7 @@ fn bandwidth(node: &Node, key: &str) -> Result<Option<u64>, Problem> {
     }
 }
 
-/// `[a, b]`: one group apart from all other hosts; `[[a, b], [c]]`: groups apart from each other.
+/// `[a, b]`: one group separated from all other hosts; `[[a, b], [c]]`: groups separated from each other.
 fn groups(node: &Node, world: &World) -> Result<Vec<HostSet>, Problem> {
     let is_name = |item: &Rc<Node>| matches!(&item.value, Value::Scalar(s) if s.style != Style::Literal);
     let sets = match &node.value {
@@ -380,7 +380,7 @@ fn groups(node: &Node, world: &World) -> Result<Vec<HostSet>, Problem> {
             Ok(vec![HostSet::Some(one.clone()), HostSet::Some(others)])
         }
         [HostSet::All] => Err(node.problem("this partition has all hosts on one side")),
-        // Drawn anew each time: the others are those that were not drawn.
+        // Drawn at each occurrence: the other group consists of the hosts not drawn.
         [HostSet::OneOf(_)] => Ok(sets),
         many => {
             let twice = (0..world.node_count() as u32)
@@ -397,7 +397,7 @@ fn groups(node: &Node, world: &World) -> Result<Vec<HostSet>, Problem> {
     }
 }
 
-/// A partition that is healed by name must be there.
+/// Fails if a healed partition name does not exist.
 fn check_heal(node: &Node, event: &Event, all: &[Event]) -> Result<(), Problem> {
     let Action::Heal(Some(name)) = &event.action else { return Ok(()) };
     let partitions =

@@ -1,4 +1,4 @@
-//! The event `p4`: runtime files and commands for P4 switches while the experiment runs.
+//! Event `p4`: runtime files and commands for P4 switches during the run.
 
 use super::events::World;
 use super::links::p4_setups;
@@ -54,8 +54,9 @@ pub(super) fn action(value: &Node, s: &Section, world: &World) -> Result<Action,
     Ok(Action::P4 { switches: chosen, setup: setup.into() })
 }
 
-/// Carries the events of each switch out in the order of their times: what one refuses is wrong in the file. A switch with a
-/// management interface may have been changed by a controller by then, so that this is told when it happens.
+/// Applies the events of each switch in order of time: a refusal is an error in the file. For a switch with a
+/// management interface, which a controller may have changed meanwhile, errors are reported when the event
+/// happens instead.
 pub(super) fn check(items: &[Rc<Node>], events: &[Event], world: &World) -> Result<(), Problem> {
     let time = |event: &Event| match event.when {
         When::At(at) => at,
@@ -83,7 +84,7 @@ pub(super) fn check(items: &[Rc<Node>], events: &[Event], world: &World) -> Resu
     Ok(())
 }
 
-/// Where an event names what it carries out.
+/// The node of the file that contains the setup.
 fn place<'a>(item: &'a Node, setup: &P4Setup) -> &'a Node {
     let key = if matches!(setup, P4Setup::Runtime(..)) { "runtime" } else { "commands" };
     match &item.value {

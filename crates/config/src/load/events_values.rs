@@ -1,4 +1,4 @@
-//! Values that only events and clocks have: sets of hosts, targets, probabilities, signed times.
+//! Values specific to events and clocks: sets of hosts, targets, probabilities, signed times.
 
 use super::events::World;
 use crate::error::Problem;
@@ -9,7 +9,7 @@ use belljar_base::HostId;
 use belljar_net::suggest::nearest;
 use belljar_net::units;
 
-/// The most that a clock may be off its rate: a tenth.
+/// Upper bound on the drift of a clock: a tenth.
 const MAX_DRIFT_PPB: i64 = 100_000_000;
 
 /// A name, a pattern such as `replica*`, a list of both, `all`, or `{ one_of: ... }`.
@@ -17,12 +17,12 @@ pub(super) fn host_set(node: &Node, key: &str, world: &World) -> Result<HostSet,
     set(node, key, world, world.hosts.len())
 }
 
-/// As [`host_set`], of switches and routers too.
+/// As [`host_set`], including switches and routers.
 pub(super) fn node_set(node: &Node, key: &str, world: &World) -> Result<HostSet, Problem> {
     set(node, key, world, world.node_count())
 }
 
-/// The same, of the first `count` nodes.
+/// The set among the first `count` nodes.
 fn set(node: &Node, key: &str, world: &World, count: usize) -> Result<HostSet, Problem> {
     match &node.value {
         Value::Mapping(_) => {
@@ -50,7 +50,7 @@ fn set(node: &Node, key: &str, world: &World, count: usize) -> Result<HostSet, P
     }
 }
 
-/// The hosts of one name or pattern.
+/// The hosts that match one name or pattern.
 fn named(node: &Node, key: &str, world: &World, count: usize) -> Result<Vec<HostId>, Problem> {
     let text = section::string(node, key)?;
     let matches = |name: &str| if text.contains('*') { matches(text, name) } else { text == name };
@@ -75,7 +75,7 @@ fn named(node: &Node, key: &str, world: &World, count: usize) -> Result<Vec<Host
     Err(node.problem(format!("there is no host '{text}'")).help(help))
 }
 
-/// True if `name` is like `pattern`, in which each `*` stands for any characters.
+/// True if `name` matches `pattern`, in which each `*` matches any characters.
 pub(in crate::load) fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -197,7 +197,7 @@ fn edge(node: &Node, world: &World) -> Result<Target, Problem> {
     Ok(Target::Edge(from, to))
 }
 
-/// A place in the list of processes, or a program's name; each host must have it.
+/// An index in the list of processes, or a program's name; each host must have it.
 pub(super) fn process_ref(
     node: &Node,
     key: &str,
@@ -210,7 +210,7 @@ pub(super) fn process_ref(
     Ok(process)
 }
 
-/// A process as of [`process_ref`], or the name of a model.
+/// A process as in [`process_ref`], or the name of a model.
 pub(super) fn startable(node: &Node, hosts: &HostSet, world: &World) -> Result<ProcessRef, Problem> {
     let process = place_or_name(node, "start")?;
     let has = |host: &Host| {
@@ -244,7 +244,7 @@ pub(super) fn model_ref(node: &Node, hosts: &HostSet, world: &World) -> Result<S
     Ok(name)
 }
 
-/// True if any of these hosts has a program that is meant.
+/// True if any of these hosts has a matching program.
 pub(super) fn runs_programs(hosts: &HostSet, process: &ProcessRef, world: &World) -> bool {
     of(hosts, world).any(|(_, host)| host.processes_like(process).next().is_some())
 }
@@ -258,7 +258,7 @@ fn place_or_name(node: &Node, key: &str) -> Result<ProcessRef, Problem> {
     })
 }
 
-/// The hosts of a set, with their places.
+/// The hosts of a set, with their indices.
 fn of<'a>(hosts: &'a HostSet, world: &'a World) -> impl Iterator<Item = (usize, &'a Host)> {
     world.hosts.iter().enumerate().filter(|(n, _)| hosts.may_hold(HostId(*n as u32)))
 }
@@ -307,7 +307,7 @@ pub(super) fn signed_time(node: &Node, key: &str) -> Result<i64, Problem> {
     Ok(if amount.is_some() { -ns } else { ns })
 }
 
-/// Parts per million, to parts per billion.
+/// Parses parts per million; returns parts per billion.
 pub(super) fn drift(node: &Node, key: &str) -> Result<i64, Problem> {
     let text = section::string(node, key)?;
     let Ok(ppm) = text.parse::<f64>() else {
@@ -320,7 +320,7 @@ pub(super) fn drift(node: &Node, key: &str) -> Result<i64, Problem> {
     Ok(ppb as i64)
 }
 
-/// A host's `clock`.
+/// The `clock` of a host.
 pub(super) fn clock(node: &Node, key: &str) -> Result<ClockSettings, Problem> {
     let s = Section::new(node, &format!("'{key}'"), &["offset", "drift_ppm"], false)?;
     Ok(ClockSettings {

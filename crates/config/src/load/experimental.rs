@@ -1,11 +1,11 @@
-//! Section `experimental`. Much of it tunes Shadow's own machinery: such keys are accepted, checked
+//! Section `experimental`. Many of its keys tune Shadow's own implementation: such keys are accepted, checked
 //! and listed in one note.
 
 use crate::error::Problem;
 use crate::model::{Experimental, StraceMode};
 use crate::yaml::{Node, Section, section};
 
-/// Form of a key that has no effect here.
+/// Type of a key without effect.
 #[derive(Clone, Copy)]
 enum Form {
     Boolean,
@@ -32,7 +32,7 @@ const IGNORED: &[(&str, Form)] = &[
     ("edge_bandwidth_burst_ratio", Form::Ratio),
     ("edge_bandwidth_limiting_enabled", Form::Boolean),
     ("interface_qdisc", Form::Choice(&[("fifo", ()), ("round-robin", ())])),
-    // Guests that compute for long without a call are always preempted.
+    // Guests that compute for long without a system call are always preempted.
     ("native_preemption_enabled", Form::Boolean),
     ("native_preemption_native_interval", Form::Time),
     ("report_errors_to_stderr", Form::Boolean),
@@ -56,7 +56,7 @@ pub(super) fn read(node: &Node, notes: &mut Vec<String>) -> Result<Experimental,
     let mut ignored = Vec::new();
     for (key, form) in IGNORED {
         s.read(key, |node, key| check(node, key, *form))?;
-        // Its default is what happens here.
+        // The default value describes the actual behaviour.
         let by_default = *key == "interface_qdisc" && s.read(key, section::string)? == Some("fifo");
         if s.entry(key).is_some() && !by_default {
             ignored.push(*key);
@@ -82,7 +82,7 @@ pub(super) fn read(node: &Node, notes: &mut Vec<String>) -> Result<Experimental,
     Ok(result)
 }
 
-/// The size of a socket's buffer, within what Linux would take.
+/// A socket buffer size within Linux's limits.
 fn buffer(node: &Node, key: &str) -> Result<u32, Problem> {
     match section::bytes(node, key)? {
         bytes @ 4_608..=0x4000_0000 => Ok(bytes as u32),

@@ -1,4 +1,4 @@
-//! Section `belljar`: what goes beyond Shadow's format.
+//! Section `belljar`: extensions of Shadow's format.
 
 use super::hosts;
 use crate::error::Problem;
@@ -15,7 +15,7 @@ const KEYS: &[&str] = &["start_date", "placement", "dns", "metrics", "ipv6", "ro
 const DNS_KEYS: &[&str] = &["address", "records"];
 const METRICS_KEYS: &[&str] = &["interval"];
 
-/// The last start of a clock: simulated time ends 213 days later, before 32-bit clocks do so.
+/// Latest start of a clock: simulated time ends 213 days later, before 32-bit clocks overflow.
 const LAST_START: i64 = 2_100_000_000;
 
 pub(super) fn read(node: &Node) -> Result<Extensions, Problem> {
@@ -33,7 +33,7 @@ pub(super) fn read(node: &Node) -> Result<Extensions, Problem> {
         let metrics = Section::new(node, "'metrics'", METRICS_KEYS, false)?;
         let interval = metrics.required("interval", "interval: 100 ms")?;
         let every = section::duration(interval, "interval")?;
-        // More often than that, no memory holds what is sampled.
+        // More frequent samples would exhaust memory.
         if every < SimDuration::from_micros(1) {
             return Err(interval.problem("'interval' must be at least 1 us").help("write interval: 100 ms"));
         }
@@ -42,7 +42,7 @@ pub(super) fn read(node: &Node) -> Result<Extensions, Problem> {
     Ok(result)
 }
 
-/// The name server's address and what it knows besides the hosts.
+/// Loads the name server's address and its additional records.
 fn dns(node: &Node, result: &mut Extensions) -> Result<(), Problem> {
     let s = Section::new(node, "'dns'", DNS_KEYS, false)?;
     if let Some(node) = s.get("address") {

@@ -33,11 +33,11 @@ pub(super) const HOST_KEYS: &[&str] = &[
 const OPTION_KEYS: &[&str] =
     &["log_level", "pcap_enabled", "pcap_capture_size", "pcap_filter", "shared", "sysctls", "queue"];
 
-/// Context of reading a host, besides its own text.
+/// Context for loading a host.
 pub(super) struct Context<'a> {
     /// The graph, unless the file has none.
     pub(super) network: Option<&'a Network>,
-    /// The names of hosts, switches and routers at the ends of links.
+    /// Names of the hosts, switches and routers at the ends of links.
     pub(super) linked: &'a Set<String>,
     pub(super) defaults: HostOptions,
     pub(super) placement: PlacementSetting,
@@ -132,7 +132,7 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
             )
             .help("leave 'network_node_id' out, or add network: { graph: { type: 1_gbit_switch } }"));
         }
-        // That it has a link is looked at with the links.
+        // The section `links` checks that the host has a link.
         (None, None) => None,
     };
     if in_graph.is_none()
@@ -172,7 +172,7 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
         ),
         None => (None, None, None),
     };
-    // Without any it still answers pings and does whatever else a kernel does by itself.
+    // A host without processes still answers pings and performs the kernel's own functions.
     let list = s.get("processes").map_or(Ok(&[][..]), |node| section::list(node, "processes"))?;
     let files = s.get("root").map(|node| root::read(node, context.around)).transpose()?;
     let within = process::Surroundings {
@@ -223,8 +223,8 @@ fn draft<'a>(entry: &'a Entry, context: &Context, named: &models::Hosts) -> Resu
     })
 }
 
-/// hostname(7): letters, digits, hyphens and dots; labels of 1 to 63 characters, 253 in all. Capital
-/// letters are left out, as in Shadow: names don't differ by case.
+/// Checks a host name by hostname(7): letters, digits, hyphens and dots; labels of 1 to 63 characters, 253 in
+/// all. Capital letters are refused, as in Shadow: names are case-insensitive.
 pub(super) fn check_name(name: &str, span: Span, what: &str) -> Result<(), Problem> {
     let problem = |message: String| Err(Problem::at(span, message));
     let lower = name.to_ascii_lowercase();
@@ -282,7 +282,7 @@ pub(super) fn address(node: &Node, key: &str) -> Result<Ipv4Addr, Problem> {
     })
 }
 
-/// IPv6 is wanted where it is off.
+/// The error for IPv6 settings while IPv6 is disabled.
 pub(super) fn ipv6_is_off(node: &Node, what: &str) -> Problem {
     node.problem(format!("{what}: IPv6 is off")).help("switch it on: belljar: { ipv6: true }")
 }
@@ -300,7 +300,7 @@ fn address6(node: &Node, key: &str, place: &str) -> Result<Ipv6Addr, Problem> {
     }
 }
 
-/// The IPv6 addresses of hosts on the graph: their own, or what follows from their IPv4 address.
+/// The IPv6 addresses of hosts on the graph: specified, or derived from their IPv4 addresses.
 fn assign6(drafts: &[Draft], addresses: &Addresses) -> Result<Vec<Option<Ipv6Addr>>, Problem> {
     let mut owners: Map<Ipv6Addr, &str> = Map::new();
     let mut all = Vec::with_capacity(drafts.len());
@@ -357,7 +357,7 @@ pub(super) fn options(node: &Node, name: &str, defaults: &HostOptions) -> Result
     Ok(options)
 }
 
-/// A setting of a host's kernel: its value as a file below `/proc/sys` shows it.
+/// A kernel setting of a host: its value as read from the file in `/proc/sys`.
 fn sysctl(entry: &Entry) -> Result<String, Problem> {
     let Some(values) = sysctl::values(&entry.key) else {
         let problem = Problem::at(entry.key_span, format!("hosts have no setting '{}'", entry.key));
@@ -376,14 +376,14 @@ fn sysctl(entry: &Entry) -> Result<String, Problem> {
     }
 }
 
-/// A directory of the machine that hosts write to as it is.
+/// A directory of the machine that hosts access directly.
 fn shared_directory(node: &Node) -> Result<PathBuf, Problem> {
     let path = PathBuf::from(section::string(node, "a path of 'shared'")?);
     let problem = |text: &str| node.problem(format!("'{}' {text}", path.display()));
     if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
         return Err(problem("must be an absolute path").help("such as /srv/data"));
     }
-    // The way to it is the machine's: a link on it would lead past what is shared.
+    // A symbolic link in the path would lead outside of the shared directory.
     match path.canonicalize() {
         Ok(real) if real == path && real.is_dir() && real.parent().is_some() => Ok(real),
         Ok(real) if real != path => {
@@ -394,7 +394,7 @@ fn shared_directory(node: &Node) -> Result<PathBuf, Problem> {
     }
 }
 
-/// Two hosts at one node reach each other over an edge from the node to itself only.
+/// Two hosts at one node need an edge from the node to itself.
 fn check_self_loops(drafts: &[Draft], graph: &Graph) -> Result<(), Problem> {
     let mut first: Map<NodeIndex, &str> = Map::new();
     for draft in drafts {

@@ -1,4 +1,4 @@
-//! Inventories: the machines that a deployment runs on.
+//! Inventories: the machines of a deployment.
 
 use super::process;
 use crate::PathContext;
@@ -14,40 +14,40 @@ use std::path::{Path, PathBuf};
 const MACHINE_KEYS: &[&str] =
     &["address", "hosts", "port", "identity", "ssh_options", "ip_addr", "directory", "environment"];
 
-/// A machine that is reached by ssh.
+/// A machine reached by ssh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Its name in the inventory.
+    /// Name in the inventory.
     pub name: String,
-    /// The destination, as ssh takes it: `USER@HOST`, `HOST`, or a name of ssh's configuration.
+    /// Destination in ssh's syntax: `USER@HOST`, `HOST`, or a name from ssh's configuration.
     pub address: String,
-    /// The port, unless ssh's configuration says which.
+    /// Port; `None` for the one in ssh's configuration.
     pub port: Option<u16>,
-    /// The private key, unless ssh finds one itself.
+    /// Path of the private key; `None` for ssh's own choice.
     pub identity: Option<PathBuf>,
     /// Options of ssh_config(5), each as `NAME=VALUE`.
     pub ssh_options: Vec<String>,
-    /// The address by which other machines' programs reach it; that of `address` without.
+    /// Address at which programs on other machines reach it; `None` for the address in `address`.
     pub ip_addr: Option<IpAddr>,
-    /// The directory there in which the run gets one of its own.
+    /// Directory on the machine in which the run creates its own.
     pub directory: String,
-    /// Variables for programs there, weaker than those of the experiment.
+    /// Environment variables for programs on the machine; those of the experiment take precedence.
     pub environment: Map<String, String>,
-    /// The hosts that run there, by their places in the experiment.
+    /// Hosts that run on the machine, by their indices in the experiment.
     pub hosts: Vec<usize>,
 }
 
-/// The machines of a deployment, in the order of their names: each host of the experiment is on one.
+/// The machines of a deployment, sorted by name: each host of the experiment is assigned to one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
     /// The machines.
     pub machines: Vec<Machine>,
-    /// Files that each machine gets a copy of, in the folder that programs start in: paths on this machine.
+    /// Files of this machine to be copied to every machine, into the working directory of the programs.
     pub files: Vec<PathBuf>,
 }
 
 impl Inventory {
-    /// Reads the inventory at `path` for an experiment. Relative paths in it are looked for beside it.
+    /// Loads the inventory at `path` for an experiment. Relative paths in it are relative to its folder.
     pub fn load(path: &Path, experiment: &Experiment) -> Result<Inventory, ConfigError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -59,7 +59,7 @@ impl Inventory {
         Inventory::parse(&name, &text, &around, experiment)
     }
 
-    /// Reads an inventory from a text, which the user knows as `name`.
+    /// Loads an inventory from a text, which the user knows as `name`.
     pub fn parse(
         name: &str,
         text: &str,
@@ -194,7 +194,7 @@ fn near(experiment: &Experiment, name: &str) -> Option<String> {
     nearest(name, names).map(|near| format!("did you mean '{near}'?"))
 }
 
-/// A file or directory of this machine that the others get a copy of.
+/// A file or directory of this machine to be copied to the others.
 fn copied(node: &Node, around: &PathContext) -> Result<PathBuf, Problem> {
     let written = section::string(node, "a path of 'files'")?;
     let expanded = around.expand(written).map_err(|message| node.problem(message))?;

@@ -1,4 +1,4 @@
-//! A host's `machine`: a whole machine in QEMU in its place.
+//! The `machine` of a host: a whole machine in QEMU instead of simulated processes.
 
 use super::hosts::Context;
 use crate::error::Problem;
@@ -27,15 +27,15 @@ const TYPES: &[(&str, ())] = &[("qemu", ())];
 const NICS: &[(&str, MachineNic)] = &[("e1000", MachineNic::E1000), ("virtio-net", MachineNic::VirtioNet)];
 const MEMORY: u64 = 256 << 20;
 const LEAST_MEMORY: u64 = 64 << 20;
-/// Steps of the virtual clock: QEMU's limit.
+/// Upper bound on the virtual clock's shift: QEMU's limit.
 const MOST_SHIFT: u64 = 10;
 const QUANTUM: SimDuration = SimDuration::from_micros(10);
-/// Where Debian puts kernels and their modules.
+/// Debian's folders of kernels and their modules.
 const BOOT: &str = "/boot";
 const MODULES: &str = "/lib/modules";
 const KERNEL_PREFIX: &str = "vmlinuz-";
 
-/// Keys of a host that are not valid beside `machine`, and why.
+/// Keys of a host that are invalid with `machine`, with the reasons.
 const EXCLUDED: &[(&str, &str)] = &[
     ("network_node_id", "a machine sends Ethernet frames: put it at the end of a link"),
     ("cpu", "its processor takes the time that its instructions take"),
@@ -43,7 +43,7 @@ const EXCLUDED: &[(&str, &str)] = &[
     ("devices", "its controllers are QEMU's"),
 ];
 
-/// Reads a machine. The host's `programs` run in it; the host's own process is QEMU.
+/// Loads a machine. The host's `programs` run in it; the host's own process is QEMU.
 pub(super) fn read(
     node: &Node,
     host: &Section<'_>,
@@ -61,7 +61,7 @@ pub(super) fn read(
         }
     }
     check_programs(node, &programs)?;
-    // `machine: qemu` is `machine: {type: qemu}`.
+    // `machine: qemu` is short for `machine: {type: qemu}`.
     let mapping = matches!(node.value, Value::Mapping(_));
     let empty = Node { span: node.span, value: Value::Mapping(Vec::new()) };
     let s = Section::new(if mapping { node } else { &empty }, "'machine'", KEYS, false)?;
@@ -125,7 +125,7 @@ pub(super) fn read(
         },
         None => QUANTUM,
     };
-    // The cloud kernel has no driver for an e1000.
+    // Debian's cloud kernel has no e1000 driver.
     let virtio_only = || !has_module(&modules, "e1000") && has_module(&modules, "virtio_net");
     let nic = s.read("nic", |n, k| section::choice(n, k, NICS))?;
     let nic = nic.unwrap_or(if virtio_only() { MachineNic::VirtioNet } else { MachineNic::E1000 });
@@ -147,7 +147,7 @@ pub(super) fn read(
     Ok((machine, process))
 }
 
-/// What processes of ordinary hosts can have, and those of a machine cannot.
+/// Refuses settings that are valid for processes of ordinary hosts only.
 fn check_programs(node: &Node, programs: &[Process]) -> Result<(), Problem> {
     for program in programs {
         let name = program.program_name();
@@ -165,7 +165,7 @@ fn check_programs(node: &Node, programs: &[Process]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// QEMU as the host's process: it ends when the machine has done its work, by the device whose statuses are odd.
+/// QEMU as the host's process: when the machine is done, a device whose statuses are odd ends it.
 fn process(qemu: &Path, programs: &[Process]) -> Process {
     let stays = programs.is_empty() || programs.iter().any(|p| p.expected_final_state == FinalState::Running);
     Process {
@@ -205,7 +205,7 @@ fn program(
     }
 }
 
-/// A path that is there.
+/// A path that exists.
 fn existing(node: &Node, key: &str, around: &PathContext) -> Result<PathBuf, Problem> {
     let written = section::string(node, key)?;
     let expanded = around.expand(written).map_err(|message| node.problem(message))?;
@@ -236,7 +236,7 @@ fn directory(node: &Node, key: &str, around: &PathContext) -> Result<PathBuf, Pr
     }
 }
 
-/// A program without an interpreter, by its program headers.
+/// Checks by its program headers that a program has no interpreter.
 fn check_static(path: &Path) -> Result<(), String> {
     const PT_INTERP: u32 = 3;
     let name = path.display();
@@ -263,7 +263,7 @@ fn check_static(path: &Path) -> Result<(), String> {
     }
 }
 
-/// The kernel that BELLJAR_KERNEL names, or the newest of this machine.
+/// The kernel in BELLJAR_KERNEL, or this machine's newest.
 fn default_kernel(node: &Node, around: &PathContext) -> Result<PathBuf, Problem> {
     match &around.kernel {
         Some(kernel) if kernel.is_file() => Ok(around.current_dir.join(kernel)),
@@ -286,7 +286,7 @@ fn newest_kernel() -> Option<PathBuf> {
     kernels.max_by_key(|path| version_key(version_of(path).unwrap_or_default()))
 }
 
-/// Numbers of a version, for comparison.
+/// Sort key of a version.
 fn version_key(version: &str) -> (Vec<u64>, String) {
     let numbers = version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok());
     (numbers.collect(), version.to_owned())
@@ -297,7 +297,7 @@ fn version_of(kernel: &Path) -> Option<&str> {
     kernel.file_name()?.to_str()?.strip_prefix(KERNEL_PREFIX)
 }
 
-/// The folder of a kernel's modules: beside its own, as in its package, or this machine's.
+/// The folder of a kernel's modules: relative to the kernel, as in its package, or this machine's.
 fn modules_of(kernel: &Path) -> Option<PathBuf> {
     let version = version_of(kernel)?;
     let beside = kernel.parent()?.parent().map(|top| top.join("lib/modules").join(version));
@@ -305,7 +305,7 @@ fn modules_of(kernel: &Path) -> Option<PathBuf> {
     places.into_iter().find(|place| place.join("kernel").is_dir())
 }
 
-/// True if a driver for a network is there, as a file.
+/// True if the driver exists as a module file.
 fn has_module(modules: &Path, name: &str) -> bool {
     let folder = match name {
         "e1000" => "kernel/drivers/net/ethernet/intel/e1000",

@@ -1,4 +1,4 @@
-//! From the tree of an experiment file to an [`Experiment`], one file per section.
+//! Loads an [`Experiment`] from the tree of its file, with one module per section.
 
 mod captures;
 mod cpu;
@@ -49,17 +49,17 @@ const KEYS: &[&str] = &[
     "events",
 ];
 
-/// Longest simulation of `belljar exec`: engine time ends after 213 days.
+/// Stop time of `belljar exec`: simulated time ends after 213 days.
 const EXEC_STOP_TIME: SimTime = SimTime::from_secs(200 * 86_400);
 
 impl Experiment {
-    /// Reads the experiment file at `path`; `-` is standard input. Relative paths in it are looked for
-    /// beside it, then in the current folder.
+    /// Loads the experiment file at `path`; `-` is standard input. Relative paths in it are resolved against
+    /// its folder, then against the current folder.
     pub fn load(path: &Path) -> Result<Experiment, ConfigError> {
         Experiment::load_with(path, &[])
     }
 
-    /// [`load`](Self::load), with values that take the place of what the file says.
+    /// [`load`](Self::load) with values that replace those in the file.
     pub fn load_with(path: &Path, settings: &[Setting]) -> Result<Experiment, ConfigError> {
         let stdin = path == Path::new("-");
         let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
@@ -82,13 +82,13 @@ impl Experiment {
         Experiment::parse_with(&name, &text, base_dir, settings)
     }
 
-    /// Reads an experiment from `text`, which the user knows as `name`. Relative paths in it are looked
-    /// for in `base_dir`, then in the current folder.
+    /// Loads an experiment from `text`, which the user knows as `name`. Relative paths in it are resolved
+    /// against `base_dir`, then against the current folder.
     pub fn parse(name: &str, text: &str, base_dir: &Path) -> Result<Experiment, ConfigError> {
         Experiment::parse_with(name, text, base_dir, &[])
     }
 
-    /// [`parse`](Self::parse), with values that take the place of what the text says.
+    /// [`parse`](Self::parse) with values that replace those in the text.
     pub fn parse_with(
         name: &str,
         text: &str,
@@ -101,14 +101,14 @@ impl Experiment {
             .map_err(|problem| yaml::set::located(problem, settings).into_error(&source))
     }
 
-    /// [`parse`](Self::parse) with everything given that it would ask this process for.
+    /// [`parse`](Self::parse) in a given context, independent of this process.
     pub fn parse_in(name: &str, text: &str, around: &PathContext) -> Result<Experiment, ConfigError> {
         let source = Source { name: name.to_owned(), text: text.to_owned() };
         experiment(&source, around, &[]).map_err(|problem| problem.into_error(&source))
     }
 
-    /// An experiment of one host, named `host`, that runs `command` (a program and its arguments) and
-    /// may end in any way.
+    /// An experiment of one host, named `host`, that runs `command` (a program and its arguments) with any
+    /// final state.
     pub fn single_host(command: &[String]) -> Result<Experiment, ConfigError> {
         let around = PathContext::of_this_process(Path::new(""));
         let source = Source { name: "command line".to_owned(), text: String::new() };
@@ -205,7 +205,7 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
         &context,
     )?;
     let topology = links::read(&file, &mut hosts, &context, belljar.ipv6)?;
-    // Only now has every host its address.
+    // The addresses of all hosts are known only now.
     models::resolve(&mut hosts);
     if let Some(host) = hosts.iter().find(|host| host.address == belljar.dns_address) {
         let message = format!("host '{}' has the name server's address {}", host.name, host.address);
@@ -232,7 +232,7 @@ fn experiment(source: &Source, around: &PathContext, settings: &[Setting]) -> Re
     Ok(experiment)
 }
 
-/// A note about hosts that cannot talk to each other, if there are any.
+/// A note about hosts without a path between them, if there are any.
 fn unreachable(hosts: &[Host], network: &Network) -> Option<String> {
     let graph = &network.graph;
     let mut at_node = vec![0; graph.nodes().len()];

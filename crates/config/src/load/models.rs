@@ -1,4 +1,4 @@
-//! A traffic model of a host: an item of `processes` with `model` in place of `path`.
+//! A traffic model of a host: an item of `processes` with `model` instead of `path`.
 
 use super::process;
 use crate::error::Problem;
@@ -13,14 +13,14 @@ use belljar_net::suggest::nearest;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// The keys beside `model`.
+/// Keys of the item, including `model`.
 const KEYS: &[&str] = &["model", "start_time", "shutdown_time"];
 const CLIENT: &[&str] = &["count", "pause", "interval"];
-/// The largest payload of a UDP datagram over IPv4.
+/// Largest payload of a UDP datagram over IPv4.
 const LARGEST_DATAGRAM: u64 = 65_507;
-/// A body or a transfer that is larger than this is not meant.
+/// Upper bound on the size of a body or a transfer, as a sanity check.
 const LARGEST: u64 = 1 << 50;
-/// Where a distribution of times ends that does not say: more than any simulation takes.
+/// Upper bound of a distribution of times without one: longer than any simulation.
 const LONGEST: SimDuration = SimDuration::from_secs(200 * 86_400);
 
 /// The types, and the keys of each besides `type` and `name`.
@@ -41,7 +41,7 @@ pub(super) fn is_model(node: &Node) -> bool {
     matches!(&node.value, Value::Mapping(entries) if entries.iter().any(|entry| entry.key == "model"))
 }
 
-/// A model of `host`.
+/// Loads a model of `host`.
 pub(super) fn read(node: &Node, host: &str, hosts: &Hosts) -> Result<Model, Problem> {
     let place = format!("a model of host '{host}'");
     if let Some(entry) = mapping(node, &place)?.iter().find(|entry| entry.key == "path") {
@@ -55,17 +55,17 @@ pub(super) fn read(node: &Node, host: &str, hosts: &Hosts) -> Result<Model, Prob
     Ok(Model { spec: Arc::new(spec), start_time, shutdown_time })
 }
 
-/// The hosts that a model can be a client of.
+/// The hosts to which a model can connect.
 pub(super) struct Hosts<'a> {
-    /// True if there is one of this name.
+    /// True if a host of this name exists.
     pub(super) has: &'a dyn Fn(&str) -> bool,
-    /// All names.
+    /// All names, for suggestions.
     pub(super) names: &'a dyn Fn() -> Vec<&'a str>,
-    /// Where the name server is.
+    /// Address of the name server.
     pub(super) name_server: Ipv4Addr,
 }
 
-/// Gives the endpoints of models the addresses of the hosts that they name.
+/// Resolves the hosts named by the endpoints of models to addresses.
 pub(super) fn resolve(hosts: &mut [Host]) {
     let addresses: belljar_base::Map<String, Ipv4Addr> =
         hosts.iter().map(|host| (host.name.clone(), host.address)).collect();
@@ -222,7 +222,7 @@ fn dns(s: &Section, hosts: &Hosts) -> Result<Kind, Problem> {
     }))
 }
 
-/// Number and pace of repetitions: once without a pause, if nothing is said.
+/// Number and pace of repetitions; by default once without a pause.
 fn pace(s: &Section) -> Result<Pace, Problem> {
     let [count, pause, interval] = [CLIENT[0], CLIENT[1], CLIENT[2]];
     let count = match s.get(count) {
@@ -306,7 +306,7 @@ fn endpoint(node: &Node, default_port: Option<u16>, hosts: &Hosts) -> Result<End
 
 #[derive(Clone, Copy)]
 enum Unit {
-    /// Picoseconds.
+    /// Time in picoseconds.
     Time,
     Bytes,
 }

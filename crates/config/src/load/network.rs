@@ -70,12 +70,12 @@ fn network(text: &str, graph: Graph, use_shortest_path: bool) -> Network {
     Network { source: GraphSource::Gml(text.into()), use_shortest_path, graph: Arc::new(graph) }
 }
 
-/// A graph's error in the terms of the experiment file. The lines of a literal block are lines of
-/// the file; of other strings only the beginning is known.
+/// Converts a graph's error to one of the experiment file. The lines of a literal block correspond to lines
+/// of the file; for other strings only the beginning is known.
 fn inline_problem(node: &Node, source: &Source, text: &str, error: GraphError) -> Problem {
     let literal = matches!(&node.value, Value::Scalar(s) if s.style == Style::Literal);
     let place = text.lines().nth(error.line - 1).filter(|_| literal).and_then(|gml_line| {
-        // The block's place is that of its first line that is not blank.
+        // The block's position is that of its first non-blank line.
         let blank = text.lines().take_while(|line| line.trim().is_empty()).count();
         let line = (node.span.line + error.line).checked_sub(blank + 1)?;
         let full = source.text.lines().nth(line.checked_sub(1)?)?.trim_end();

@@ -1,4 +1,4 @@
-//! One process of a host.
+//! A process of a host.
 
 use super::root::Files;
 use crate::error::Problem;
@@ -10,7 +10,7 @@ use belljar_base::{Map, SimTime};
 use belljar_net::suggest::nearest;
 use std::path::PathBuf;
 
-/// An item with `model` is read by `models`.
+/// `model` is a key of items that `models` loads.
 const KEYS: &[&str] = &[
     "path",
     "model",
@@ -25,7 +25,7 @@ const KEYS: &[&str] = &[
     "placement",
 ];
 
-/// When what starts at `start_time` is shut down, if it is.
+/// The shutdown time of a process or model that starts at `start_time`, if there is one.
 pub(super) fn shutdown_time(s: &Section<'_>, start_time: SimTime) -> Result<Option<SimTime>, Problem> {
     let Some(node) = s.get("shutdown_time") else { return Ok(None) };
     let shutdown = section::time(node, "shutdown_time")?;
@@ -37,7 +37,7 @@ pub(super) fn shutdown_time(s: &Section<'_>, start_time: SimTime) -> Result<Opti
     Ok(Some(shutdown))
 }
 
-/// The host that a process is read for.
+/// Context for loading a process of a host.
 pub(super) struct Surroundings<'a> {
     pub(super) host: &'a str,
     pub(super) placement: PlacementSetting,
@@ -53,7 +53,7 @@ pub(super) fn read(node: &Node, host: &Surroundings<'_>) -> Result<Process, Prob
     let mut variables = host.root.map(Files::environment).unwrap_or_default();
     variables.extend(own);
     let guest_path = variables.get("PATH").map_or(GUEST_PATH, String::as_str);
-    // An image says what to run where the experiment does not.
+    // Without a command in the experiment, the image's is used.
     let of_image = match (s.get("path"), host.root) {
         (None, Some(root)) => root.command(&mut args),
         _ => None,
@@ -97,7 +97,7 @@ pub(super) fn read(node: &Node, host: &Surroundings<'_>) -> Result<Process, Prob
     })
 }
 
-/// A time, or `never`: only an event starts the process.
+/// A time, or `never` for a process that only an event starts.
 pub(super) fn start_time(node: &Node, key: &str) -> Result<SimTime, Problem> {
     match section::string(node, key) {
         Ok("never") => Ok(SimTime::MAX),
@@ -105,7 +105,7 @@ pub(super) fn start_time(node: &Node, key: &str) -> Result<SimTime, Problem> {
     }
 }
 
-/// A list of arguments, or one string that is split as a shell would.
+/// A list of arguments, or one string that is split as by a shell.
 pub(super) fn args(node: &Node, key: &str) -> Result<Vec<String>, Problem> {
     match &node.value {
         Value::Sequence(items) => {
@@ -145,7 +145,7 @@ pub(super) fn environment(node: &Node, key: &str) -> Result<Map<String, String>,
     Ok(variables)
 }
 
-/// The name or the number of a user.
+/// Name or number of a user.
 fn user(node: &Node, key: &str) -> Result<String, Problem> {
     let user = section::string(node, key)?;
     match !user.is_empty() && !user.contains([':', '/', ',', '\0', ' ']) {

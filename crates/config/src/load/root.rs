@@ -1,4 +1,4 @@
-//! The root file system of a host that does not have the machine's files, and the programs in it.
+//! Root file system of a host that does not use the machine's files, and the programs in it.
 
 use super::process::Surroundings;
 use crate::PathContext;
@@ -12,7 +12,7 @@ const S_IFMT: u32 = 0o170000;
 const S_IFDIR: u32 = 0o040000;
 const S_IFREG: u32 = 0o100000;
 
-/// A root that has been opened.
+/// An opened root file system.
 pub(super) struct Files {
     pub(super) model: Root,
     root: belljar_image::Root,
@@ -46,22 +46,22 @@ fn is_directory(root: &belljar_image::Root, path: &Path) -> bool {
 }
 
 impl Files {
-    /// The environment variables that the image sets.
+    /// Environment variables set by the image.
     pub(super) fn environment(&self) -> Map<String, String> {
         self.root.settings.environment.iter().cloned().collect()
     }
 
-    /// The user that the image's programs run as.
+    /// The user as which the image's programs run.
     pub(super) fn user(&self) -> Option<String> {
         self.root.settings.user.clone()
     }
 
-    /// The image's program, if it has one; `args` become all arguments behind its name.
+    /// The image's program, if it has one; sets `args` to all arguments after the program's name.
     pub(super) fn command(&self, args: &mut Option<Vec<String>>) -> Option<String> {
         let settings = &self.root.settings;
         let given = args.clone().unwrap_or_else(|| settings.command.clone());
         let mut words = settings.entrypoint.iter().cloned().chain(given);
-        // Arguments alone name no program.
+        // Arguments without an entry point name no program.
         if settings.entrypoint.is_empty() && args.is_some() {
             return None;
         }
@@ -70,7 +70,8 @@ impl Files {
         Some(program)
     }
 
-    /// The path in the root of the program that an experiment names. The error is (what is wrong, what to do).
+    /// The path in the root of a program in the experiment. The error is the pair of the problem and the
+    /// remedy.
     pub(super) fn program(
         &self,
         host: &Surroundings<'_>,
@@ -106,7 +107,7 @@ impl Files {
         }
     }
 
-    /// Says what is wrong with a program.
+    /// Checks that the path is an executable program. The error is a phrase for messages.
     fn check(&self, path: &Path) -> Result<(), &'static str> {
         match self.root.find(path).map(|found| found.st_mode) {
             None => Err("does not exist"),

@@ -10,7 +10,7 @@ mod links;
 mod radios;
 mod round_trip;
 
-/// A folder of its own that goes away with the test.
+/// A unique folder removed at the end of the test.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {

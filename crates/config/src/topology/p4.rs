@@ -1,4 +1,4 @@
-//! The settings of a P4 switch.
+//! Settings of a P4 switch.
 
 use super::Routing;
 use belljar_base::{Map, SimDuration};
@@ -9,48 +9,48 @@ use belljar_p4json::LoadError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The settings of a switch that a P4 program makes.
+/// Settings of a switch that runs a P4 program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct P4Switch {
-    /// Its program; `None`: a controller brings it.
+    /// Program of the switch; `None` if a controller provides it.
     pub source: Option<P4Source>,
-    /// Its set-up before the start, in order.
+    /// Files applied before the start, in order.
     pub setup: Vec<P4Setup>,
-    /// Its queues and its speed.
+    /// Queues and rates.
     pub config: SwitchConfig,
-    /// Its decisions are written down, packet by packet.
+    /// True to log its decisions for each packet.
     pub trace: bool,
-    /// The server by which controllers reach it.
+    /// Management interface for controllers.
     pub management: Option<P4Management>,
 }
 
-/// A program as an experiment names it.
+/// A program and its files as specified in an experiment.
 #[derive(Clone, Debug)]
 pub struct P4Source {
-    /// Its file: P4_16 source or BMv2's JSON.
+    /// Path of the P4_16 source or of BMv2's JSON.
     pub path: PathBuf,
     /// Folders searched for `#include`.
     pub include: Vec<PathBuf>,
     /// Macros defined before the program, with their values.
     pub define: Map<String, String>,
-    /// The file of its P4Info, where the program is JSON.
+    /// Path of the P4Info, for a program in JSON.
     pub p4info: Option<PathBuf>,
-    /// Contents of the files.
+    /// Content of the files.
     pub loaded: Arc<LoadedProgram>,
 }
 
-/// A program with what a controller may ask for.
+/// A loaded program, with the forms that controllers can request.
 #[derive(Clone, Debug)]
 pub struct LoadedProgram {
-    /// The program.
+    /// The executable program.
     pub program: Arc<Program>,
-    /// BMv2's JSON.
+    /// BMv2's JSON of the program.
     pub json: Arc<str>,
-    /// The bytes of its P4Info, as text or in binary.
+    /// Its P4Info, in text or binary format.
     pub p4info: Option<Vec<u8>>,
 }
 
-/// Equal if their files are: what was loaded follows from these.
+/// Sources are equal if their files are, from which the content is loaded.
 impl PartialEq for P4Source {
     fn eq(&self, other: &P4Source) -> bool {
         (&self.path, &self.include, &self.define, &self.p4info)
@@ -58,36 +58,36 @@ impl PartialEq for P4Source {
     }
 }
 
-/// The management interface of a P4 switch and the servers behind it.
+/// Management interface of a P4 switch, and its servers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct P4Management {
-    /// The number of the interface among the switch's.
+    /// Index of the interface.
     pub interface: usize,
-    /// The TCP ports on which the P4Runtime server listens.
+    /// TCP ports of the P4Runtime server.
     pub ports: Vec<u16>,
-    /// The TCP port on which the Thrift server listens.
+    /// TCP port of the Thrift server.
     pub thrift_port: u16,
-    /// The device's number in P4Runtime.
+    /// P4Runtime device id.
     pub device_id: u64,
-    /// The time that each update of a write takes, and each call of Thrift that changes something.
+    /// Duration of each update of a write, and of each Thrift call that changes state.
     pub control_latency: SimDuration,
-    /// Where the servers' answers go: by shortest paths.
+    /// Routes of the servers' replies: shortest paths.
     pub routing: Routing,
 }
 
-/// A management interface as its section says, before links have numbers.
+/// A management interface in the file, before links have indices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ManagementAddress {
     /// The name of the interface.
     pub interface: String,
-    /// Its address, if the file says so.
+    /// Its address, if specified.
     pub address: Option<InterfaceAddress>,
 }
 
-/// A file that sets a P4 switch up, or the text of one within the experiment.
+/// A file that configures a P4 switch, or such a text within the experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum P4Setup {
-    /// Entries and groups, as the P4 tutorials write them.
+    /// Entries and groups, in the format of the P4 tutorials.
     Runtime(PathBuf, String),
     /// Commands of `simple_switch_CLI`.
     Commands(PathBuf, String),
@@ -100,7 +100,7 @@ impl P4Switch {
         interface[stem.len()..].parse().ok().filter(|port| *port <= 510)
     }
 
-    /// The P4 port of each of its interfaces; `None` for the management interface.
+    /// The P4 port of each interface; `None` for the management interface.
     pub fn ports(&self, interfaces: &[super::Interface]) -> Vec<Option<u16>> {
         let managed = self.management.as_ref().map(|management| management.interface);
         let port = |(n, interface): (usize, &super::Interface)| {
@@ -109,8 +109,8 @@ impl P4Switch {
         interfaces.iter().enumerate().map(port).collect()
     }
 
-    /// A switch with the program and the entries of its files, or the number of the first file that cannot be carried out,
-    /// and why; `None` without a program.
+    /// A switch with the program and the entries of its files, or the index and the error of the first file
+    /// that fails; `None` without a program.
     pub fn try_switch(&self, config: SwitchConfig) -> Option<Result<Switch, (usize, LoadError)>> {
         let source = self.source.as_ref()?;
         let mut switch = Switch::new(source.loaded.program.clone(), config);
@@ -124,21 +124,21 @@ impl P4Switch {
 }
 
 impl P4Setup {
-    /// Its file; empty if its text stands in the experiment.
+    /// Path of the file; empty for a text within the experiment.
     pub fn path(&self) -> &Path {
         match self {
             P4Setup::Runtime(path, _) | P4Setup::Commands(path, _) => path,
         }
     }
 
-    /// Its text.
+    /// Content of the file.
     pub fn text(&self) -> &str {
         match self {
             P4Setup::Runtime(_, text) | P4Setup::Commands(_, text) => text,
         }
     }
 
-    /// Carries it out on a switch.
+    /// Applies the file to a switch.
     pub fn apply(&self, switch: &mut Switch) -> Result<(), LoadError> {
         let done = match self {
             P4Setup::Runtime(_, text) => runtime::apply(switch, text),

@@ -2,29 +2,30 @@
 
 use belljar_base::SimDuration;
 
-/// A network controller of ours: an e1000 with a PCI connection at its port `pci` and a link at another.
+/// A built-in network controller: an e1000 with a PCI connection at its port `pci` and a link at another
+/// port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nic {
-    /// Its hardware address, if the file says so.
+    /// Hardware address, if specified.
     pub mac: Option<[u8; 6]>,
-    /// From a reason to fetch descriptors to the request.
+    /// Delay from the trigger of a descriptor fetch to the request.
     pub fetch: SimDuration,
-    /// From the last use of a descriptor to its writing back.
+    /// Delay from the last use of a descriptor to its write-back.
     pub write_back: SimDuration,
-    /// From a read of registers to its answer.
+    /// Delay from a register read to its completion.
     pub register: SimDuration,
 }
 
-/// A memory of ours, which simulators reach.
+/// A built-in memory, accessed by simulators.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// From a request to its answer.
+    /// Delay from a request to its completion.
     pub access: SimDuration,
 }
 
-/// What a simulator is at its end of a connection that is no network.
+/// Role of a simulator at its end of a PCI or memory connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PciRole {
     /// The PCI device.
@@ -35,16 +36,16 @@ pub enum PciRole {
     MemoryHost,
 }
 
-/// The PCI connection that a link is, or that to a memory: its first end is the host's, its second the device's.
+/// The PCI or memory connection behind a link: its first end is the host's, its second the device's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PciConnection {
-    /// Time that a transaction takes in either direction.
+    /// Latency of a transaction in either direction.
     pub latency: SimDuration,
-    /// The driver, if the host is one of ours.
+    /// Driver, if the host is simulated by Belljar.
     pub driver: Option<PciDriver>,
 }
 
-/// The kind of network controller that a driver drives.
+/// Kind of the network controller for which a driver is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PciDriverKind {
     /// Intel's 8254x.
@@ -58,7 +59,7 @@ impl PciDriverKind {
     pub const ALL: [(&'static str, PciDriverKind); 2] =
         [("e1000", PciDriverKind::E1000), ("corundum", PciDriverKind::Corundum)];
 
-    /// The driver's name in experiments.
+    /// Name of the driver in experiments.
     pub fn name(self) -> &'static str {
         PciDriverKind::ALL.into_iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
@@ -67,17 +68,18 @@ impl PciDriverKind {
 /// A driver of a network controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PciDriver {
-    /// What it drives.
+    /// Kind of the network controller.
     pub kind: PciDriverKind,
-    /// Message-signalled interrupts where the device has them; else its interrupt line.
+    /// True to use message-signalled interrupts if the device supports them; otherwise its interrupt line is
+    /// used.
     pub msi: bool,
-    /// The least time between two interrupts.
+    /// Minimum interval between two interrupts.
     pub interrupt_interval: SimDuration,
-    /// Descriptors of each ring.
+    /// Number of descriptors in each ring.
     pub ring: u32,
 }
 
-/// The name of a device's port to its host.
+/// Name of a device's port to its host.
 pub const PCI_PORT: &str = "pci";
-/// Latency between two nodes of ours that stand for one: what is beside it is the channel's.
+/// Latency between two built-in nodes that represent one; the channel accounts for the rest.
 pub const NEAR: SimDuration = SimDuration::from_nanos(1);

@@ -1,4 +1,4 @@
-//! YAML as a tree that knows where everything stands.
+//! YAML as a tree with source positions.
 
 mod read;
 pub(crate) mod section;
@@ -10,7 +10,7 @@ pub(crate) use section::Section;
 pub use set::Setting;
 use std::rc::Rc;
 
-/// A value and its place. What an alias refers to is shared.
+/// A value and its position. Aliases share the node of their anchor.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) span: Span,
@@ -32,11 +32,11 @@ pub(crate) struct Scalar {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// Without quotes: may be a number, a boolean or null.
+    /// Unquoted: possibly a number, a boolean or null.
     Plain,
-    /// In quotes or folded: a string.
+    /// Quoted or folded: a string.
     Quoted,
-    /// A literal block (`|`): a string, whose lines are lines of the file.
+    /// A literal block (`|`): a string whose lines are lines of the file.
     Literal,
 }
 
@@ -72,11 +72,11 @@ impl Node {
 }
 
 impl Scalar {
-    /// YAML 1.2's core schema: `null`, `~` or nothing.
+    /// True for `null`, `~` or an empty scalar, as in YAML 1.2's core schema.
     pub(crate) fn is_null(&self) -> bool {
         self.style == Style::Plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
     }
-    /// YAML 1.2's core schema: no `yes` and no `on`.
+    /// The boolean of YAML 1.2's core schema: without `yes` and `on`.
     pub(crate) fn as_bool(&self) -> Option<bool> {
         match self.text.as_str() {
             "true" | "True" | "TRUE" if self.style == Style::Plain => Some(true),

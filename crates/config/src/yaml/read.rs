@@ -4,10 +4,10 @@ use belljar_base::Map;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 use std::rc::Rc;
 
-/// Deeper texts than this are not experiments.
+/// Upper bound on the nesting depth.
 const MAX_DEPTH: usize = 64;
 
-/// Reads the one document of a text. `None` if there is nothing in it but comments.
+/// Parses a text with a single document. `None` if it contains only comments.
 pub(crate) fn parse(text: &str) -> Result<Option<Rc<Node>>, Problem> {
     let mut reader = Reader { parser: Parser::new_from_str(text), text, anchors: Map::new(), depth: 0 };
     let mut document = None;
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
 
     fn syntax(&self, error: &ScanError) -> Problem {
         let at = Span { line: error.marker().line(), column: error.marker().col() + 1, len: 1 };
-        // Blamed only near the error: within a block of text tabs are nothing unusual.
+        // A tab is reported only near the error: within a block of text tabs are valid.
         let near = self.text.lines().enumerate().take(at.line).skip(at.line.saturating_sub(2));
         let tab = near.into_iter().find_map(|(index, line)| {
             let column = line.chars().take_while(|c| c.is_whitespace()).position(|c| c == '\t')?;
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
             }
             Event::SequenceStart(anchor, _) => (self.sequence(span)?, anchor),
             Event::MappingStart(anchor, _) => (self.mapping(span)?, anchor),
-            // The parser tells of what is missing before.
+            // The parser has reported missing parts before.
             other => return Err(Problem::at(span, format!("this is not YAML: {other:?}"))),
         };
         let node = Rc::new(Node { span, value });
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds the entries of `value`, a mapping or a list of them, whose keys are not there yet.
+/// Adds the entries of `value`, a mapping or a list of mappings, whose keys do not exist yet.
 fn merge(
     entries: &mut Vec<Entry>,
     seen: &mut Map<String, Span>,

@@ -1,5 +1,5 @@
-//! Typed reading of a mapping's entries. Everything that a value can be is read here, so that all
-//! sections report the same mistake in the same words.
+//! Typed access to a mapping's entries. All values are parsed here, so that all sections report the same
+//! error in the same words.
 
 use super::{Entry, Node, Scalar, Style, Value};
 use crate::error::{Problem, Span};
@@ -7,17 +7,17 @@ use belljar_base::{SimDuration, SimTime};
 use belljar_net::suggest::nearest;
 use belljar_net::units::{self, UnitError};
 
-/// A mapping whose keys are known to be valid.
+/// A mapping with valid keys.
 #[derive(Clone)]
 pub(crate) struct Section<'a> {
-    /// Its name in messages: "section 'general'", "host 'alice'".
+    /// Name in messages: "section 'general'", "host 'alice'".
     pub(crate) place: String,
     pub(crate) span: Span,
     entries: &'a [Entry],
 }
 
 impl<'a> Section<'a> {
-    /// Checks that `node` is a mapping with `keys` only. `allow_x` lets `x-...` pass.
+    /// Checks that `node` is a mapping with no other keys than `keys`. `allow_x` also permits `x-...`.
     pub(crate) fn new(
         node: &'a Node,
         place: &str,
@@ -50,7 +50,7 @@ impl<'a> Section<'a> {
         self.entries.iter().find(|e| e.key == key)
     }
 
-    /// The value of a key that must be there; `example` shows how to write it.
+    /// The value of a required key; `example` shows how to write it.
     pub(crate) fn required(&self, key: &str, example: &str) -> Result<&'a Node, Problem> {
         match self.entry(key) {
             Some(entry) if entry.value.is_null() => {
@@ -63,7 +63,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Reads an optional key.
+    /// Parses the value of an optional key.
     pub(crate) fn read<T>(
         &self,
         key: &str,
@@ -72,7 +72,7 @@ impl<'a> Section<'a> {
         self.get(key).map(|node| read(node, key)).transpose()
     }
 
-    /// Reads an optional key for which null means something: `Some(None)`.
+    /// Parses the value of an optional key for which null is meaningful: `Some(None)`.
     pub(crate) fn read_nullable<T>(
         &self,
         key: &str,
@@ -108,7 +108,7 @@ fn scalar<'a>(node: &'a Node, key: &str, wanted: &str) -> Result<&'a Scalar, Pro
     }
 }
 
-/// Text: any scalar as it is written.
+/// The text of any scalar.
 pub(crate) fn string<'a>(node: &'a Node, key: &str) -> Result<&'a str, Problem> {
     scalar(node, key, "a string").map(|s| s.text.as_str())
 }
@@ -164,7 +164,7 @@ pub(crate) fn duration(node: &Node, key: &str) -> Result<SimDuration, Problem> {
     with_unit(node, key, "a time such as \"10 ms\"", units::parse_duration)
 }
 
-/// A point on the simulation's time line, written as the time since its start.
+/// A simulated time, written as the time since the start.
 pub(crate) fn time(node: &Node, key: &str) -> Result<SimTime, Problem> {
     duration(node, key).map(|d| SimTime::ZERO + d)
 }
@@ -180,7 +180,7 @@ pub(crate) fn bandwidth(node: &Node, key: &str) -> Result<u64, Problem> {
     }
 }
 
-/// One of a few words.
+/// One of several words.
 pub(crate) fn choice<T: Copy>(node: &Node, key: &str, choices: &[(&str, T)]) -> Result<T, Problem> {
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     let scalar = scalar(node, key, &format!("one of {}", names.join(", ")))?;

@@ -1,25 +1,25 @@
-//! Values that the command line sets in an experiment's tree: `general.seed=7`.
+//! Settings that the command line makes in an experiment's tree: `general.seed=7`.
 
 use super::{Entry, Node, Scalar, Style, Value, parse};
 use crate::error::{Problem, Source, Span};
 use std::rc::Rc;
 
-/// Lines from here on are lines of settings, [`LINES`] for each: positions in the file and in
-/// settings must not be mixed up.
+/// First line number of settings, with [`LINES`] lines for each, to distinguish positions in settings from
+/// those in the file.
 const FIRST_LINE: usize = 1 << 40;
 const LINES: usize = 1 << 20;
 
-/// A dotted path and the YAML value that takes the place of what is there.
+/// A dotted path and the YAML value that replaces the one in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Keys, and numbers of list items from 0, joined by dots: `hosts.alice.processes.0.args`.
+    /// Keys, and indices of list items from 0, joined by dots: `hosts.alice.processes.0.args`.
     pub path: String,
-    /// YAML.
+    /// Value in YAML.
     pub value: String,
 }
 
 impl Setting {
-    /// Takes `key=value` apart. The error says what to write.
+    /// Splits `key=value`. The error is a phrase that shows the syntax.
     pub fn parse(text: &str) -> Result<Setting, String> {
         match text.split_once('=') {
             Some((path, value)) if !path.is_empty() && path.split('.').all(|key| !key.is_empty()) => {
@@ -33,7 +33,7 @@ impl Setting {
     }
 }
 
-/// The tree with all settings made, in their order.
+/// The tree with all settings applied in order.
 pub(crate) fn apply(tree: Rc<Node>, settings: &[Setting]) -> Result<Rc<Node>, Problem> {
     settings.iter().enumerate().try_fold(tree, |tree, (number, setting)| {
         let start = FIRST_LINE + number * LINES;
@@ -46,7 +46,7 @@ pub(crate) fn apply(tree: Rc<Node>, settings: &[Setting]) -> Result<Rc<Node>, Pr
     })
 }
 
-/// A problem in a setting told as one, rather than of a line far behind the file's end.
+/// Converts a problem behind the end of the file to one of the setting.
 pub(crate) fn located(problem: Problem, settings: &[Setting]) -> Problem {
     let Some(at) = problem.at.filter(|at| at.line > FIRST_LINE && problem.elsewhere.is_none()) else {
         return problem;
@@ -83,7 +83,7 @@ fn replaced(node: &Rc<Node>, path: &str, here: Span, value: Rc<Node>) -> Result<
     let problem = |message: String| Err(Problem::at(here, message));
     match &node.value {
         Value::Mapping(entries) => {
-            // Keys may contain dots, as host names do: the longest key that is there counts.
+            // Keys may contain dots, as host names do: the longest existing key is used.
             let known = entries.iter().filter(|e| {
                 path.strip_prefix(&e.key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
             });

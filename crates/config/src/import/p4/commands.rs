@@ -1,10 +1,10 @@
-//! Commands that hosts run at the start: the default route becomes a route of the host, static ARP entries are set by
-//! `ip`, and everything else is given to a shell as it is.
+//! Imports commands that hosts run at the start: the default route becomes a route of the host, static ARP
+//! entries are set by `ip`, and other commands are passed to a shell unchanged.
 
 use super::Host;
 
 impl Host {
-    /// Takes a command over.
+    /// Imports a command.
     pub(super) fn command(&mut self, command: &str) {
         let words: Vec<&str> = command.split_whitespace().collect();
         match &words[..] {

@@ -1,5 +1,6 @@
-//! Networks of P4 switches as P4's own tools describe them: `topology.json` of the P4 tutorials and `p4app.json` of
-//! p4-utils. Each file's reader makes a [`Network`]; here it is written as an experiment.
+//! Imports networks of P4 switches in the formats of P4's own tools: `topology.json` of the P4 tutorials and
+//! `p4app.json` of p4-utils. Each format's reader creates a [`Network`], which this module writes as an
+//! experiment.
 
 mod commands;
 mod p4app;
@@ -17,7 +18,7 @@ use belljar_base::{Map, Set};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Tool that a file is written for.
+/// Tool for which a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `topology.json` of the P4 tutorials.
@@ -31,19 +32,19 @@ pub enum Dialect {
 pub struct Options<'a> {
     /// Folder of the experiment file, to which the paths in it are relative.
     pub folder: &'a Path,
-    /// Program of the switches for which the file names none.
+    /// Program of the switches without one in the file.
     pub program: Option<&'a Path>,
 }
 
 impl Dialect {
-    /// Dialect of a JSON file: p4-utils puts the network into a section `topology`.
+    /// The dialect of a JSON file: p4-utils has a section `topology`.
     pub fn of(text: &str) -> Dialect {
         let is_p4app = || entry(mapping(&*crate::yaml::parse(text).ok()??, "").ok()?, "topology").map(|_| ());
         if is_p4app().is_some() { Dialect::P4app } else { Dialect::Tutorial }
     }
 }
 
-/// Reads the file at `path`; its dialect is found out unless it is given.
+/// Imports the file at `path`; its dialect is detected unless it is given.
 pub fn import(path: &Path, dialect: Option<Dialect>, options: &Options) -> Result<Imported, ConfigError> {
     let text = super::text_of(path)?;
     let source = Source { name: path.display().to_string(), text };
@@ -63,7 +64,7 @@ struct Host {
     interfaces: Map<String, (Option<String>, Option<String>)>,
     /// Gateway of the default route.
     gateway: Option<String>,
-    /// Commands that are run at the start, as words.
+    /// Commands to run at the start, as words.
     commands: Vec<Vec<String>>,
 }
 
@@ -80,11 +81,11 @@ struct Switch {
 #[derive(Debug, Default)]
 struct Link {
     ends: [String; 2],
-    /// Settings as they are written, by key.
+    /// Settings with their text, by key.
     settings: Vec<(&'static str, String)>,
 }
 
-/// The network in the making.
+/// The network under construction.
 #[derive(Debug, Default)]
 struct Network {
     /// Folder of the file.
@@ -92,7 +93,7 @@ struct Network {
     hosts: Map<String, Host>,
     switches: Map<String, Switch>,
     links: Vec<Link>,
-    /// Notes by line.
+    /// Notes with their lines.
     notes: Set<(usize, String)>,
 }
 
@@ -101,14 +102,14 @@ impl Network {
         self.notes.insert((at.line, text.into()));
     }
 
-    /// Notes that the other keys of a section are not taken over.
+    /// Notes that the other keys of a section are not imported.
     fn note_others(&mut self, entries: &[Entry], known: &[&str], place: &str) {
         for other in entries.iter().filter(|other| !known.contains(&other.key.as_str())) {
             self.note(other.key_span, format!("'{}' of {place} is not taken over", other.key));
         }
     }
 
-    /// Name of a node as experiments have it, which is to be a new one.
+    /// Converts the name of a node to a valid and unique one.
     fn name(&mut self, entry: &Entry) -> Result<String, Problem> {
         let name = node_name(&entry.key);
         if name != entry.key {
@@ -171,7 +172,7 @@ impl Host {
         out.push_str(if self.commands.is_empty() { "    processes: []\n" } else { "    processes:\n" });
         for words in &self.commands {
             let args: Vec<String> = words[1..].iter().map(|word| quoted(word)).collect();
-            // Mininet does not ask how commands end either.
+            // Mininet does not check exit statuses either.
             let end = if words[0] == "sh" { ", expected_final_state: any" } else { "" };
             let _ = writeln!(out, "    - {{path: {}, args: [{}]{end}}}", quoted(&words[0]), args.join(", "));
         }
@@ -182,7 +183,7 @@ fn entry<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Entry> {
     entries.iter().find(|entry| entry.key == key && !entry.value.is_null())
 }
 
-/// The entries of a section that must be there.
+/// The entries of a required section.
 fn part<'a>(top: &'a Node, key: &str, place: &str, help: &str) -> Result<&'a [Entry], Problem> {
     let found = entry(mapping(top, place)?, key)
         .ok_or_else(|| Problem::at(top.span, format!("there is no '{key}' in {place}")).help(help))?;
@@ -196,13 +197,14 @@ fn number(node: &Node, key: &str) -> Result<f64, Problem> {
     value.ok_or_else(|| node.problem(format!("'{key}' must be a number of at least 0, not '{text}'")))
 }
 
-/// Delay as Mininet has it: text with a unit, or a number of milliseconds. None if it is 0.
+/// A delay in Mininet's notation: text with a unit, or a number of milliseconds. `None` if it is 0.
 fn delay(node: &Node, key: &str) -> Result<Option<String>, Problem> {
     let text = section::string(node, key)?.trim();
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == ' ');
     let wrong = || node.problem(format!("'{key}' must be a delay such as 10ms, not '{text}'"));
     let value: f64 = digits.parse().map_err(|_| wrong())?;
-    // tc takes a number without a unit for microseconds, and a number in JSON becomes milliseconds on the way to it.
+    // tc interprets a number without a unit as microseconds, but Mininet converts a JSON number to
+    // milliseconds before.
     let quoted =
         matches!(&node.value, crate::yaml::Value::Scalar(one) if one.style != crate::yaml::Style::Plain);
     let unit = match text[digits.len()..].trim() {
@@ -219,7 +221,7 @@ fn delay(node: &Node, key: &str) -> Result<Option<String>, Problem> {
     }
 }
 
-/// Bandwidth as Mininet has it: a number of Mbit/s.
+/// A bandwidth in Mininet's notation: a number of Mbit/s.
 fn bandwidth(node: &Node, key: &str) -> Result<String, Problem> {
     let bits = number(node, key)? * 1e6;
     if bits < 1.0 {

@@ -1,5 +1,5 @@
-//! `p4app.json` of p4-utils: addresses and ARP entries follow from an assignment strategy, ports are numbered in the order
-//! of the links.
+//! `p4app.json` of p4-utils: addresses and ARP entries follow from an assignment strategy, ports are numbered
+//! in the order of the links.
 
 use super::{Link, Network, Options, Switch, bandwidth, delay, entry, number, part};
 use crate::error::{Problem, Source};
@@ -9,7 +9,7 @@ use belljar_base::{Map, Set};
 use std::net::Ipv4Addr;
 
 const HELP: &str = "a p4app.json of p4-utils has a 'topology' with hosts, switches and links";
-/// Keys that say how Mininet is to be run.
+/// Keys that configure the execution of Mininet.
 const SILENT: [&str; 3] = ["cli", "pcap_dump", "enable_log"];
 const LINK_KEYS: [&str; 14] = [
     "bw",
@@ -28,30 +28,30 @@ const LINK_KEYS: [&str; 14] = [
     "sw_ip2",
 ];
 
-/// Way in which hosts get their addresses.
+/// Address assignment strategy.
 #[derive(Clone, Copy, PartialEq)]
 enum Strategy {
-    /// All in 10.0.0.0/16.
+    /// All hosts are in 10.0.0.0/16.
     L2,
-    /// The hosts of a switch share a network.
+    /// The hosts of each switch share a network.
     Mixed,
     /// Every host has a network of its own.
     L3,
 }
 
-/// An end of a link at a host: what its address and its ARP entries follow from.
+/// A link's end at a host, from which its address and ARP entries are derived.
 struct Place {
     host: String,
     interface: String,
     switch: String,
-    /// Address as the link gives it.
+    /// Address specified by the link.
     address: Option<String>,
     mac: Option<String>,
-    /// Address that the switch's end is said to have.
+    /// Address specified for the switch's end.
     gateway: Option<String>,
 }
 
-/// ARP entries that are set without being asked.
+/// Static ARP entries to be set.
 struct Arp {
     gateways: bool,
     hosts: bool,
@@ -127,7 +127,7 @@ fn add_host(network: &mut Network, host: &Entry) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Numbers of switches: those that are given, and the lowest free ones in the order of the names.
+/// Numbers of switches: the specified ones, and the lowest free ones in the order of the names.
 #[derive(Default)]
 struct Ids {
     given: Map<String, u64>,
@@ -147,7 +147,7 @@ impl Ids {
     }
 }
 
-/// Order of names in which s2 comes before s10.
+/// Sort key for names in which s2 comes before s10.
 fn natural(name: &str) -> (String, u64, String) {
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
     (stem.to_owned(), name[stem.len()..].parse().unwrap_or_default(), name.to_owned())
@@ -196,12 +196,12 @@ fn add_switch(
     Ok(())
 }
 
-/// Ports that are taken, by node.
+/// Occupied ports by node.
 #[derive(Default)]
 struct Ports(Map<String, Set<u64>>);
 
 impl Ports {
-    /// The port that is given, or the next one that is free: from 1 on switches, from 0 on hosts.
+    /// Allocates the given port, or the lowest free one: from 1 on switches, from 0 on hosts.
     fn take(&mut self, node: &str, given: Option<u64>, first: u64) -> u64 {
         let taken = self.0.entry(node.to_owned()).or_default();
         let port = given.or_else(|| (first..).find(|port| !taken.contains(port))).unwrap_or(first);
@@ -283,7 +283,7 @@ fn add_link(
     Ok(())
 }
 
-/// Gives the hosts their addresses, default routes and ARP entries.
+/// Assigns addresses, default routes and ARP entries to the hosts.
 fn assign(
     network: &mut Network,
     places: Vec<Place>,
@@ -291,7 +291,7 @@ fn assign(
     ids: &Map<String, u64>,
     arp: &Arp,
 ) {
-    // Hosts whose number is not in their name get the lowest that are free in their network.
+    // Hosts without a number in their name get the lowest free one in their network.
     let mut taken: Map<u64, Set<u64>> = Map::new();
     let group = |place: &Place| if strategy == Some(Strategy::L2) { 0 } else { id_of(ids, &place.switch) };
     for place in &places {
@@ -351,12 +351,13 @@ fn id_of(ids: &Map<String, u64>, switch: &str) -> u64 {
     ids.get(switch).copied().unwrap_or_default()
 }
 
-/// The number of a host that is called h1, h2 and so on.
+/// The number in a host name of the form h1, h2 and so on.
 fn number_of(host: &str) -> Option<u64> {
     host.strip_prefix('h')?.parse().ok().filter(|number| *number > 0)
 }
 
-/// Hardware address that p4-utils makes of an IP address, of a host (0) or the port that it is at (1).
+/// Hardware address that p4-utils derives from an IP address, for a host (0) or the port to which it is
+/// attached (1).
 fn mac_of(address: &str, first: u8) -> Option<String> {
     let ip: Ipv4Addr = address.split('/').next()?.parse().ok()?;
     let [a, b, c, d] = ip.octets();

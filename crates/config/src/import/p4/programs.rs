@@ -1,12 +1,12 @@
-//! Finding the files that a network names, and its programs where it names none.
+//! Resolves the files that a network names, and finds a program if it names none.
 
 use super::{Network, Options};
 use crate::error::{Problem, Span};
 use std::path::{Component, Path, PathBuf};
 
 impl Network {
-    /// A file that the network names, relative to its own folder or, as with the tutorials' `pod-topo/s1-runtime.json`, to
-    /// the folder above, from which they are run.
+    /// A file named by the network, relative to its own folder or, as for the tutorials'
+    /// `pod-topo/s1-runtime.json`, to the parent folder, from which the tutorials are run.
     pub(super) fn file(&self, written: &str, at: Span) -> Result<PathBuf, Problem> {
         self.find(written).ok_or_else(|| {
             let places: Vec<_> =
@@ -16,7 +16,7 @@ impl Network {
         })
     }
 
-    /// The program that a name such as `build/basic.json` is compiled from, or else that JSON itself.
+    /// The source of a compiled program such as `build/basic.json`, or else that JSON file itself.
     pub(super) fn program(&self, written: &str) -> Option<PathBuf> {
         let stem = Path::new(written).file_stem()?.to_str()?;
         let stem = stem.strip_suffix(".p4").unwrap_or(stem);
@@ -28,7 +28,8 @@ impl Network {
         }
     }
 
-    /// The program of switches for which the file names none: the only one beside it, or in the folder above if there is none.
+    /// The program of switches without one in the file: the only one in the same folder, or in the parent
+    /// folder if there is none.
     pub(super) fn default_program(&self, options: &Options) -> Option<PathBuf> {
         let found = self.places().map(|place| sources(&place)).find(|sources| !sources.is_empty());
         let only = found.filter(|sources| sources.len() == 1).and_then(|mut sources| sources.pop());
@@ -44,7 +45,7 @@ impl Network {
     }
 }
 
-/// The P4 programs of a folder, without what they include.
+/// The P4 programs in a folder, excluding included files.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let files = std::fs::read_dir(folder).into_iter().flatten().filter_map(|file| Some(file.ok()?.path()));
@@ -54,13 +55,13 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     sources.filter(is_program).collect()
 }
 
-/// The way from a folder to a file; the whole path where there is none.
+/// The relative path from a folder to a file; the absolute path if there is none.
 pub(super) fn relative(folder: &Path, path: &Path) -> String {
     let way = || {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let (from, to) = (folder.canonicalize().ok()?, path.canonicalize().ok()?);
         let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
-        // Nothing but the root in common: the whole path reads better.
+        // If only the root is common, the absolute path is more readable.
         if common <= 1 {
             return Some(to);
         }

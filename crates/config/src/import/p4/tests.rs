@@ -2,7 +2,7 @@ use super::*;
 use crate::{Experiment, PathContext};
 use std::os::unix::fs::PermissionsExt;
 
-/// A folder of files that goes with the test.
+/// A folder of files removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -13,7 +13,7 @@ impl Folder {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, text).unwrap();
         }
-        // The programs that imported hosts run need not be on this machine.
+        // The programs that imported hosts run may be missing on this machine.
         std::fs::create_dir_all(path.join("bin")).unwrap();
         for program in ["ip", "sh"] {
             let program = path.join("bin").join(program);
@@ -54,7 +54,7 @@ const RUNTIME: &str = r#"{"target": "bmv2", "bmv2_json": "build/basic.json", "ta
     "match": {"hdr.ipv4.dstAddr": ["10.0.1.1", 32]}, "action_name": "MyIngress.ipv4_forward",
     "action_params": {"dstAddr": "08:00:00:00:01:11", "port": 1}}]}"#;
 
-/// Lines of the experiment about its switches.
+/// The lines of the experiment that describe its switches.
 fn switches(e: &Imported) -> Vec<&str> {
     let lines = e.yaml.lines().skip_while(|line| *line != "switches:").skip(1);
     lines.take_while(|line| *line != "hosts:").map(str::trim).collect()

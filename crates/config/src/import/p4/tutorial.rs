@@ -82,7 +82,7 @@ fn switch(network: &mut Network, switch: &Entry, options: &Options) -> Result<()
     Ok(())
 }
 
-/// The compiled program that a runtime file is for.
+/// The compiled program to which a runtime file belongs.
 fn compiled(runtime: &std::path::Path) -> Option<String> {
     let text = std::fs::read_to_string(runtime).ok()?;
     let tree = yaml::parse(&text).ok()??;

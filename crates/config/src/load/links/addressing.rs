@@ -1,4 +1,4 @@
-//! Addresses of interfaces: those of the file, and those that are assigned where it is silent.
+//! Addresses of interfaces: specified in the file, or assigned.
 
 use super::super::hosts::ipv6_is_off;
 use super::ends::Draft;
@@ -13,11 +13,11 @@ use belljar_net::suggest::nearest;
 use belljar_net::{InterfaceAddress, Prefix};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Networks are made of it.
+/// The address range of assigned networks.
 const SPACE: u32 = 10 << 24;
 const SPACE_END: u32 = 11 << 24;
 
-/// Reads what the file says of interfaces. Those that it says nothing of have no address yet.
+/// Loads the interface settings of the file. Interfaces without any have no address yet.
 pub(super) fn read(
     stations: &[Station],
     interfaces: &mut [Vec<Interface>],
@@ -103,7 +103,7 @@ fn address(item: &Node, interface: &mut Interface, station: &Station, has_ipv6: 
     Ok(())
 }
 
-/// By link, the number of the network of cables, switches and other simulators that it is part of.
+/// For each link, the index of the segment of cables, switches and other simulators to which it belongs.
 fn segments(stations: &[Station], drafts: &[Draft]) -> Vec<usize> {
     let mut segment: Vec<usize> = (0..drafts.len()).collect();
     let mut of_switch: Map<usize, usize> = Map::new();
@@ -139,8 +139,8 @@ fn members(
     members
 }
 
-/// Gives interfaces addresses of which the file says nothing: of the network that others of their segment
-/// have, or of a new one.
+/// Assigns IPv4 addresses to interfaces without settings, from the network of their segment, or from a new
+/// one.
 pub(super) fn assign(
     stations: &[Station],
     drafts: &[Draft],
@@ -189,9 +189,8 @@ pub(super) fn assign(
     Ok(())
 }
 
-/// Gives interfaces with an IPv4 address an IPv6 address of which the file says none: of the IPv6 network that
-/// others of their segment have, or of one that follows from the IPv4 network; with the number that they
-/// have in that.
+/// Assigns IPv6 addresses to interfaces that have an IPv4 address but no IPv6 one, from the IPv6 network of
+/// their segment, or from one derived from the IPv4 network; the host number is the same.
 pub(super) fn assign6(
     stations: &[Station],
     drafts: &[Draft],
@@ -222,7 +221,7 @@ pub(super) fn assign6(
     }
 }
 
-/// The next network for so many stations that overlaps no other: a /24, or larger.
+/// The next network for this number of stations that overlaps no other: a /24, or larger.
 fn free_network(stations: usize, used: &Set<Prefix>, next: &mut u32) -> Option<Prefix> {
     let bits = (8..=24).rev().find(|bits| (1usize << (32 - bits)) - 2 >= stations)?;
     let size = 1u32 << (32 - bits);
@@ -239,7 +238,7 @@ fn free_network(stations: usize, used: &Set<Prefix>, next: &mut u32) -> Option<P
     }
 }
 
-/// No two interfaces of a segment have the same address, and no two interfaces of a node the same network.
+/// Checks that no two interfaces of a segment share an address, and no two interfaces of a node a network.
 pub(super) fn check(
     stations: &[Station],
     drafts: &[Draft],

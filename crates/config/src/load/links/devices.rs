@@ -1,4 +1,5 @@
-//! Sections `nics` and `memories`, and the keys `devices` of hosts and simulators: the connections between them.
+//! Sections `nics` and `memories`, and the keys `devices` of hosts and simulators: the connections between
+//! them.
 
 use super::ends::{Draft, End, check_interface};
 use super::{Kind, Station};
@@ -8,23 +9,23 @@ use crate::yaml::{Entry, Node, Section, section};
 use belljar_base::{Set, SimDuration};
 use belljar_net::suggest::nearest;
 
-/// Keys of a controller of ours.
+/// Keys of a built-in network controller.
 pub(super) const NIC_KEYS: &[&str] = &["mac", "fetch", "write_back", "register"];
-/// Keys of a memory of ours.
+/// Keys of a built-in memory.
 pub(super) const MEMORY_KEYS: &[&str] = &["size", "access"];
 const CONNECTION_KEYS: &[&str] =
     &["pci", "memory", "driver", "interface", "latency", "mtu", "interrupts", "interrupt_interval", "ring"];
 const HOST_ONLY: [&str; 5] = ["driver", "mtu", "interrupts", "interrupt_interval", "ring"];
 const EXAMPLE: &str = "devices: [ { pci: nic0, driver: e1000 } ]";
-/// SimBricks' own.
+/// SimBricks' default latency.
 const LATENCY: SimDuration = SimDuration::from_nanos(500);
-/// The longest time between interrupts that ITR holds: 65535 times 256 ns.
+/// Longest interval between interrupts that ITR can hold: 65535 times 256 ns.
 const MOST_INTERVAL: SimDuration = SimDuration::from_nanos(0xffff * 256);
 const RING: u32 = 256;
 /// Buffers of 2,048 bytes, less the Ethernet header.
 const CORUNDUM_MTU: u64 = 2_034;
 
-/// The names that a host's section has under `devices`, and the devices', as far as they can be read.
+/// Names of hosts and simulators with `devices`, and of the devices, as far as the file can be parsed.
 pub(super) fn named(file: &Section) -> Set<String> {
     let mut names = Set::new();
     for of in ["hosts", "simulators"] {
@@ -116,7 +117,7 @@ fn connection(item: &Node, host: usize, stations: &[Station], drafts: &[Draft]) 
         mtu if mtu < 68 => Err(node.problem(format!("'mtu' must be at least 68, not {mtu}"))),
         mtu => Ok(mtu as usize),
     })?;
-    // A simulator's end of it is a channel, which takes the rest of the time.
+    // A simulator's end is a channel, which accounts for the rest of the latency.
     let both_foreign = !is_ours && stations[device].kind == Kind::Simulator;
     let one_foreign = !is_ours || stations[device].kind == Kind::Simulator;
     let line = match both_foreign {
@@ -144,7 +145,7 @@ fn latency(s: &Section) -> Result<SimDuration, Problem> {
     Err(Problem::at(span, "'latency' must be more than 1 ns").help("leave it out: it is 500 ns then"))
 }
 
-/// The connection of a simulator to a memory.
+/// Loads the connection of a simulator to a memory.
 fn memory_connection(
     s: &Section,
     entry: &Entry,
@@ -179,7 +180,7 @@ fn memory_connection(
     check_interface(s.span, &stations[host], interface)?;
     let ends = drafts.iter().flat_map(|draft| &draft.ends);
     let port = format!("p{}", 1 + ends.filter(|end| end.station == memory).count());
-    // The simulator's end of it is a channel, which takes the rest of the time.
+    // The simulator's end is a channel, which accounts for the rest of the latency.
     let line = Line { latency: NEAR, rate: None, ..Line::default() };
     let end =
         |station: usize, interface: &str| End { station, interface: interface.to_owned(), span: s.span };
@@ -223,7 +224,7 @@ fn driver(s: &Section) -> Result<PciDriver, Problem> {
     })
 }
 
-/// Refuses what Corundum does not have.
+/// Refuses settings that Corundum does not support.
 fn check_corundum(s: &Section) -> Result<(), Problem> {
     if let Some(entry) = ["interrupts", "interrupt_interval"].iter().find_map(|key| s.entry(key)) {
         let message = format!(
@@ -249,7 +250,7 @@ fn check_corundum(s: &Section) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Reads a controller of ours.
+/// Loads the settings of a built-in network controller.
 pub(super) fn nic(station: &Station) -> Result<Nic, Problem> {
     let usual = SimDuration::from_nanos(20);
     let mut nic = Nic { mac: None, fetch: usual, write_back: usual, register: SimDuration::ZERO };
@@ -261,7 +262,7 @@ pub(super) fn nic(station: &Station) -> Result<Nic, Problem> {
     Ok(nic)
 }
 
-/// Reads a memory of ours.
+/// Loads the settings of a built-in memory.
 pub(super) fn memory(station: &Station) -> Result<Memory, Problem> {
     let example = "memories: { mem0: { size: 1 GiB } }";
     let Some(s) = &station.section else {
@@ -276,7 +277,7 @@ pub(super) fn memory(station: &Station) -> Result<Memory, Problem> {
     Ok(Memory { size, access: s.read("access", section::duration)?.unwrap_or(SimDuration::ZERO) })
 }
 
-/// A controller has one host and one link, a memory at least one host and no link.
+/// Checks that each controller has one host and one link, and each memory at least one host and no link.
 pub(super) fn check(stations: &[Station], drafts: &[Draft]) -> Result<(), Problem> {
     for (n, station) in stations.iter().enumerate().filter(|(_, station)| station.kind == Kind::Memory) {
         let own = || drafts.iter().filter(|draft| draft.ends.iter().any(|end| end.station == n));

@@ -1,4 +1,4 @@
-//! Section `links`: what each joins and what it is like.
+//! Section `links`: the ends and properties of each link.
 
 use super::{Kind, Station, impairments, queues, values};
 use crate::error::{Problem, Span};
@@ -22,22 +22,22 @@ const LINE_KEYS: &[&str] = &[
 ];
 const LINK_KEYS: &[&str] = &["name", "between", "mtu", "cost", "reverse"];
 const EXAMPLE: &str = "between: [alice:eth1, bob:eth1]";
-/// The least MTU of IPv4 and the most that a packet can have.
+/// Range of valid MTUs: the minimum of IPv4 up to the largest packet.
 const MTU: std::ops::RangeInclusive<u64> = 68..=65_535;
 
-/// A link before its interfaces have numbers.
+/// A link before its interfaces have indices.
 pub(super) struct Draft {
     pub(super) name: String,
     pub(super) ends: [End; 2],
     pub(super) lines: [Line; 2],
-    /// Where the file gives each direction a queue.
+    /// Positions of the queue settings of each direction in the file.
     pub(super) queues: [Option<Span>; 2],
     pub(super) mtu: usize,
     pub(super) cost: u32,
     pub(super) pci: Option<PciConnection>,
 }
 
-/// An end, by its station's place and its interface's name.
+/// An end of a link: the index of its station and the name of its interface.
 pub(super) struct End {
     pub(super) station: usize,
     pub(super) interface: String,
@@ -145,7 +145,7 @@ fn end(
     Ok((station, interface.map(str::to_owned), node.span))
 }
 
-/// Fails unless an interface of a station can have this name.
+/// Fails if the name is invalid for an interface of the station.
 pub(super) fn check_interface(span: Span, station: &Station, interface: &str) -> Result<(), Problem> {
     let bad = |c: char| c.is_whitespace() || c.is_control() || "/:%,\"".contains(c);
     if !(1..=15).contains(&interface.len()) || interface.contains(bad) || matches!(interface, "." | "..") {
@@ -168,7 +168,7 @@ pub(super) fn check_interface(span: Span, station: &Station, interface: &str) ->
     }
 }
 
-/// `{ simulator: NAME, port: PORT }`, another way to write `NAME:PORT`.
+/// `{ simulator: NAME, port: PORT }`, an alternative notation for `NAME:PORT`.
 fn simulator_port(node: &Node) -> Result<String, Problem> {
     let s = Section::new(node, "an end of a link", &["simulator", "port"], false)?;
     let simulator = s.required("simulator", "{ simulator: middlebox, port: left }")?;
@@ -179,7 +179,7 @@ fn simulator_port(node: &Node) -> Result<String, Problem> {
     })
 }
 
-/// The first name that no interface of a station has.
+/// The first free name for an interface of the station.
 pub(super) fn free_name(station: &Station, taken: &mut Set<String>) -> String {
     let (stem, first) = match station.kind {
         Kind::Switch | Kind::Simulator | Kind::Radio | Kind::Gateway | Kind::Nic | Kind::Memory => ("p", 1),
@@ -192,7 +192,7 @@ pub(super) fn free_name(station: &Station, taken: &mut Set<String>) -> String {
     name
 }
 
-/// One direction; what is not said is as in `usual`.
+/// Loads one direction; unspecified properties are those of `usual`.
 fn line(s: &Section, usual: &Line, mtu: usize) -> Result<Line, Problem> {
     let latency = s.read("latency", values::latency)?.unwrap_or(usual.latency);
     let jitter = s.read("jitter", section::duration)?.unwrap_or(usual.jitter);

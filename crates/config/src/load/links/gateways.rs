@@ -8,10 +8,10 @@ use crate::yaml::section;
 use belljar_base::SimDuration;
 
 pub(super) const KEYS: &[&str] = &["interface", "address", "namespace", "hard_limit"];
-/// Characters of the name of an interface of Linux (IFNAMSIZ).
+/// Length limit of Linux's interface names (IFNAMSIZ).
 const LONGEST_NAME: usize = 15;
 
-/// Reads a gateway.
+/// Loads a gateway.
 pub(super) fn read(station: &Station, interfaces: &[Interface]) -> Result<Gateway, Problem> {
     let name = &station.name;
     let Some(s) = &station.section else {

@@ -1,5 +1,5 @@
-//! Properties that a direction of a link and the event `link_change` have in common, and the impairments among them:
-//! loss, reordering, duplication, corruption.
+//! Properties common to a direction of a link and the event `link_change`, including the impairments: loss,
+//! reordering, duplication, corruption.
 
 use super::{queues, values};
 use crate::error::Problem;
@@ -8,7 +8,7 @@ use crate::load::events_values::probability;
 use crate::yaml::{Node, Section, Value, section};
 use belljar_net::{GilbertElliott, Loss, Reordering};
 
-/// The properties of a direction that a section gives.
+/// The specified properties of a direction.
 pub(in crate::load) fn line_change(s: &Section) -> Result<LineChange, Problem> {
     Ok(LineChange {
         rate: s.read("rate", values::rate)?,

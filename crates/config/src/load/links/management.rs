@@ -1,4 +1,4 @@
-//! The management interface of a P4 switch.
+//! Management interface of a P4 switch.
 
 use super::{Station, values};
 use crate::error::Problem;
@@ -8,18 +8,18 @@ use belljar_base::Map;
 use belljar_net::suggest::nearest;
 
 const KEYS: &[&str] = &["interface", "address", "port", "thrift_port", "device_id", "control_latency"];
-/// The name of the interface, unless the file says another.
+/// Default name of the interface.
 const INTERFACE: &str = "mgmt";
 /// The port that IANA has assigned to P4Runtime.
 const PORT: u16 = 9_559;
-/// BMv2's port for Thrift.
+/// BMv2's Thrift port.
 const THRIFT_PORT: u16 = 9_090;
 
-/// The devices by their numbers in P4Runtime.
+/// Device names by P4Runtime device id.
 #[derive(Default)]
 pub(super) struct DeviceIds(Map<u64, String>);
 
-/// The interface and the address of `management`, if a section has it.
+/// The interface and the address in `management`, if the section exists.
 pub(super) fn address(s: &Section) -> Result<Option<ManagementAddress>, Problem> {
     let Some(entry) = s.entry("management") else { return Ok(None) };
     if entry.value.is_null() {
@@ -32,7 +32,7 @@ pub(super) fn address(s: &Section) -> Result<Option<ManagementAddress>, Problem>
 }
 
 impl DeviceIds {
-    /// Settings that `management` gives a switch.
+    /// The settings in a switch's `management`.
     pub(super) fn management(
         &mut self,
         s: &Section,
@@ -87,7 +87,7 @@ impl DeviceIds {
     }
 }
 
-/// The number at the end of a name, 0 without one.
+/// The number at the end of a name, 0 if there is none.
 fn number_of(name: &str) -> u64 {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     name[stem.len()..].parse().unwrap_or(0)

@@ -1,4 +1,5 @@
-//! Sections `switches`, `routers`, `simulators`, `radios`, `gateways`, `nics` and `links`, and what hosts say of their interfaces.
+//! Sections `switches`, `routers`, `simulators`, `radios`, `gateways`, `nics` and `links`, and the interfaces
+//! of hosts.
 
 mod addressing;
 mod devices;
@@ -38,7 +39,7 @@ use std::rc::Rc;
 pub(super) const HOST_KEYS: &[&str] = &["devices", "interfaces", "routes", "routing", "forwarding"];
 const ROUTER_KEYS: &[&str] = &["clamp_mss", "interfaces", "routes", "routing"];
 
-/// The names of all nodes at the ends of links, as far as they can be read: what is wrong is told later.
+/// Names of all nodes at the ends of links, as far as the file can be parsed; errors are reported later.
 pub(super) fn linked_names(file: &Section) -> Set<String> {
     let mut names = radios::stations(file);
     names.extend(devices::named(file));
@@ -56,20 +57,21 @@ pub(super) fn linked_names(file: &Section) -> Set<String> {
     names
 }
 
-/// A node whose interfaces and routes are read.
+/// A node whose interfaces and routes are being loaded.
 pub(super) struct Station<'a> {
     pub(super) name: String,
     pub(super) kind: Kind,
-    /// Where its name stands.
+    /// Position of its name in the file.
     span: Span,
-    /// Its section in the file; a switch may have none.
+    /// Its section in the file; optional for a switch.
     pub(super) section: Option<Section<'a>>,
-    /// The management interface of a P4 switch.
+    /// Management interface of a P4 switch.
     management: Option<ManagementAddress>,
 }
 
 impl Station<'_> {
-    /// True if the link at an interface is one network with its other links, in which it has no address.
+    /// True if the link at the interface belongs to the same network as its other links, in which the station
+    /// has no address.
     pub(super) fn joins(&self, interface: &str) -> bool {
         self.kind.joins_links() && self.management.as_ref().is_none_or(|own| own.interface != interface)
     }
@@ -88,7 +90,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// True if its links are one network, in which it has no address.
+    /// True if the station's links form one network, in which it has no address.
     fn joins_links(self) -> bool {
         matches!(
             self,
@@ -97,8 +99,8 @@ impl Kind {
     }
 }
 
-/// Reads the topology and gives hosts their interfaces, routes and, where they have no other, their
-/// address.
+/// Loads the topology, and sets the interfaces and routes of hosts; a host without an address gets one of an
+/// interface.
 pub(super) fn read(
     file: &Section,
     hosts: &mut [Host],
@@ -216,7 +218,7 @@ pub(super) fn read(
     Ok(topology)
 }
 
-/// A switch that learns.
+/// Loads a learning switch.
 fn switch(section: Option<&Section>) -> Result<DeviceKind, Problem> {
     let Some(s) = section else { return Ok(DeviceKind::Switch(Switch { ageing: AGEING })) };
     p4::refuse(s)?;
@@ -224,7 +226,7 @@ fn switch(section: Option<&Section>) -> Result<DeviceKind, Problem> {
     Ok(DeviceKind::Switch(Switch { ageing: ageing.unwrap_or(AGEING) }))
 }
 
-/// Hosts, switches, routers, other simulators, radios and gateways in the order of their ids.
+/// Hosts, switches, routers, other simulators, radios and gateways, ordered by id.
 fn stations<'a>(file: &Section<'a>, hosts: &[Host]) -> Result<Vec<Station<'a>>, Problem> {
     let mut all = Vec::new();
     let entries: Map<&str, &Entry> = match file.get("hosts") {
@@ -273,7 +275,7 @@ fn stations<'a>(file: &Section<'a>, hosts: &[Host]) -> Result<Vec<Station<'a>>, 
     Ok(all)
 }
 
-/// A list of names, or a mapping from names to their settings.
+/// A list of names, or a mapping of names to their settings.
 #[allow(clippy::type_complexity)]
 fn named<'a>(node: &'a Node, what: &str) -> Result<Vec<(String, Span, Option<&'a Node>)>, Problem> {
     match &node.value {
@@ -292,7 +294,7 @@ fn named<'a>(node: &'a Node, what: &str) -> Result<Vec<(String, Span, Option<&'a
     }
 }
 
-/// A host that is not on the graph is on a link.
+/// Checks that each host outside of the graph has a link.
 fn check_linked(stations: &[Station], interfaces: &[Vec<Interface>]) -> Result<(), Problem> {
     let alone = stations.iter().zip(interfaces).find(|(station, interfaces)| {
         station.kind == Kind::Host { on_graph: false } && interfaces.is_empty()
@@ -306,7 +308,7 @@ fn check_linked(stations: &[Station], interfaces: &[Vec<Interface>]) -> Result<(
     }
 }
 
-/// By station, its interfaces in the order of their names.
+/// The interfaces of each station, sorted by name.
 fn interfaces(stations: &[Station], drafts: &[ends::Draft]) -> Result<Vec<Vec<Interface>>, Problem> {
     let mut all: Vec<Vec<Interface>> = vec![Vec::new(); stations.len()];
     for (link, draft) in drafts.iter().enumerate() {
@@ -336,7 +338,7 @@ fn interfaces(stations: &[Station], drafts: &[ends::Draft]) -> Result<Vec<Vec<In
     Ok(all)
 }
 
-/// Orders eth2 before eth10.
+/// Sort key that orders eth2 before eth10.
 fn natural(name: &str) -> (String, u64, String) {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     (stem.to_owned(), name[stem.len()..].parse().unwrap_or(0), name.to_owned())
@@ -363,7 +365,7 @@ fn routing(section: Option<&Section>, interfaces: &[Interface]) -> Result<Routin
     Ok(routing)
 }
 
-/// Hosts are known by one address each, which is nobody else's.
+/// Checks that the main addresses of hosts are unique.
 fn check_addresses(stations: &[Station], hosts: &[Host]) -> Result<(), Problem> {
     let mut owners: Map<std::net::Ipv4Addr, &str> = Map::new();
     for host in hosts {

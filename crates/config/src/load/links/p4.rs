@@ -1,4 +1,4 @@
-//! A switch with `p4` or `management`: its program, its queues, and what sets it up.
+//! A switch with `p4` or `management`: its program, its queues, and its set-up.
 
 use super::ends::Draft;
 pub(super) use super::management::address as management_address;
@@ -37,13 +37,13 @@ pub(super) const SWITCH_KEYS: &[&str] = &[
     "cpu_port",
     "management",
 ];
-/// Keys that say something of a program in the experiment.
+/// Keys that are valid only with a program in the experiment.
 const OF_PROGRAM: &[&str] = &["include", "define", "p4info", "runtime", "commands"];
 const NO_PROGRAM: &str = "give the switch a program: p4: program.p4";
-/// The greatest P4 port.
+/// Largest P4 port number.
 const MAX_PORT: u64 = 510;
 
-/// True if a switch is a P4 switch: it has a program, or controllers that bring one.
+/// True for a P4 switch: one with a program, or with controllers that provide one.
 pub(super) fn is_programmable(s: &Section) -> bool {
     s.get("p4").is_some() || s.entry("management").is_some()
 }
@@ -60,10 +60,10 @@ fn refuse_of(s: &Section, keys: &[&str]) -> Result<(), Problem> {
     }
 }
 
-/// The inputs of a compilation: the program, folders, macros, P4Info.
+/// Inputs of a compilation: program, include folders, macros, P4Info.
 type Inputs = (PathBuf, Vec<PathBuf>, Vec<(String, String)>, Option<PathBuf>);
 
-/// Reads P4 switches. Programs that several have are compiled once.
+/// Loader of P4 switches. A program used by several switches is compiled once.
 pub(super) struct Loader<'a> {
     around: &'a PathContext,
     programs: Map<Inputs, Arc<LoadedProgram>>,
@@ -75,7 +75,7 @@ impl<'a> Loader<'a> {
         Loader { around, programs: Map::new(), devices: Default::default() }
     }
 
-    /// The settings of a P4 switch.
+    /// Loads the settings of a P4 switch.
     pub(super) fn switch(
         &mut self,
         s: &Section,
@@ -132,7 +132,7 @@ impl<'a> Loader<'a> {
         Ok(numbers)
     }
 
-    /// The program that `p4` names, compiled.
+    /// Compiles the program in `p4`.
     fn source(&mut self, s: &Section, p4: &Node) -> Result<P4Source, Problem> {
         let (path, text) = file(p4, "p4", self.around)?;
         let mut include = Vec::new();
@@ -162,7 +162,8 @@ impl<'a> Loader<'a> {
                     Program::from_text(&read.json).map_err(|error| wrong(p4, error.in_file(&path)))?;
                 let p4info = p4info.map(|(_, bytes)| bytes).or(read.p4info.map(String::into_bytes));
                 let (program, json) = (Arc::new(program), Arc::from(read.json));
-                // What is loaded is shared with switches that have a server: a file that is named is always looked at.
+                // Programs are shared with switches that have a server: a specified P4Info file is checked in
+                // any case.
                 let asked = s.entry("management").is_some() || s.get("p4info").is_some();
                 if let Some(p4info) = p4info.as_ref().filter(|_| asked) {
                     let place = s.get("p4info").unwrap_or(p4);
@@ -178,7 +179,7 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// The files that `runtime` and `commands` name, or the texts that stand there as blocks, with their places.
+/// The files in `runtime` and `commands`, or literal blocks of text, with their nodes.
 pub(in crate::load) fn setups<'n>(
     s: &Section<'n>,
     around: &PathContext,
@@ -199,7 +200,7 @@ pub(in crate::load) fn setups<'n>(
     Ok((setup, nodes))
 }
 
-/// Its queues and its speed.
+/// The configuration of its queues and rates.
 fn config(s: &Section, ports: &[u16]) -> Result<SwitchConfig, Problem> {
     const STAMPS: &[(&str, bool)] = &[("us", false), ("ns", true)];
     let whole = |key: &str, most: u64| s.read(key, |node, key| section::whole(node, key, most));
@@ -209,7 +210,7 @@ fn config(s: &Section, ports: &[u16]) -> Result<SwitchConfig, Problem> {
         0 => Err(node.problem("'queues' must not be 0").help("a port has 1 to 8 priorities, and so queues")),
         queues => Ok(queues as usize),
     })?;
-    // Who gives bytes alone counts bytes alone.
+    // A limit in bytes alone replaces the default limit in packets.
     let all = if bytes.is_some() { u32::MAX } else { usual.limits.packets };
     Ok(SwitchConfig {
         queues: queues.unwrap_or(usual.queues),
@@ -225,7 +226,8 @@ fn config(s: &Section, ports: &[u16]) -> Result<SwitchConfig, Problem> {
     })
 }
 
-/// Gives the lines that leave its ports the queues that they have: those of the switch, unless the link gives one.
+/// Sets the queues of the lines that start at the switch's ports: those of the switch, unless the link
+/// specifies one.
 pub(super) fn line_queues(
     switch: &P4Switch,
     interfaces: &[Interface],
@@ -258,7 +260,7 @@ pub(super) fn line_queues(
     Ok(())
 }
 
-/// Says why a port of a P4 switch cannot have a queue.
+/// The reason why a port of a P4 switch cannot have this queue.
 pub(in crate::load) fn check_queue(queue: &QueueConfig) -> Result<(), &'static str> {
     match queue {
         QueueConfig::Fifo { limit: Limit::Packets(_) | Limit::Bytes(_), ecn_threshold: None } => Ok(()),
@@ -279,7 +281,7 @@ fn wrong(node: &Node, error: impl std::fmt::Display) -> Problem {
     node.problem(error.to_string())
 }
 
-/// A list, or one value that stands for a list of one.
+/// The items of a list, or a single value as a list of one.
 fn one_or_more(node: &Node) -> Vec<&Node> {
     match &node.value {
         Value::Sequence(items) => items.iter().map(|item| &**item).collect(),
@@ -310,7 +312,7 @@ fn folder(node: &Node, around: &PathContext) -> Result<PathBuf, Problem> {
     found.ok_or_else(|| node.problem(format!("'include' is no folder: '{written}'")))
 }
 
-/// A file's path and text.
+/// The path and text of a file.
 fn file(node: &Node, key: &str, around: &PathContext) -> Result<(PathBuf, String), Problem> {
     let (path, bytes) = bytes(node, key, around)?;
     let text = String::from_utf8(bytes).map_err(|error| {

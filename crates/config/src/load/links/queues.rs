@@ -14,7 +14,7 @@ const FORMS: &str =
     "write one of packets, bytes, codel, fq_codel, red and priority, such as { packets: 100 }";
 const MOST: u64 = 1_000_000_000;
 
-/// One of the kinds.
+/// Loads a queue of one of the kinds.
 pub(in crate::load) fn queue(node: &Node) -> Result<QueueConfig, Problem> {
     let keys: Vec<&str> = KINDS.iter().copied().chain(["ecn_threshold"]).collect();
     let s = Section::new(node, "'queue'", &keys, false)?;
@@ -61,7 +61,7 @@ fn bytes_limit(node: &Node, key: &str) -> Result<Limit, Problem> {
     bytes(node, key).map(Limit::Bytes)
 }
 
-/// In the unit of the queue, or `{ packets: 65 }`, or `{ bytes: 97 KB }`.
+/// A threshold in the unit of the queue, or `{ packets: 65 }`, or `{ bytes: 97 KB }`.
 fn threshold(
     node: &Node,
     key: &str,
@@ -189,7 +189,7 @@ pub(super) fn token_bucket(node: &Node, key: &str) -> Result<Option<TokenBucket>
     }))
 }
 
-/// As with `tbf`, what is longer than the burst would never leave.
+/// Refuses a burst smaller than the longest frame, which could never be sent, as with `tbf`.
 pub(in crate::load) fn check_burst(node: &Node, bucket: &TokenBucket, mtu: usize) -> Result<(), Problem> {
     let longest = mtu + ethernet::HEADER_LEN;
     if bucket.burst >= longest as u64 {

@@ -1,4 +1,4 @@
-//! Section `radios`: radio channels, their stations and how these move.
+//! Section `radios`: radio channels, their stations and the stations' mobility.
 
 use super::ends::{Draft, End, check_interface, free_name};
 use super::tracks;
@@ -35,9 +35,9 @@ pub(super) const KEYS: &[&str] = &[
 const LOG_DISTANCE_KEYS: &[&str] =
     &["exponent", "reference_loss", "transmit_power", "reception_threshold", "carrier_sense_threshold"];
 const STATIONS: &str = "stations: { n1: [0, 0], n2: [200, 0] }, or a list of hosts with 'mobility'";
-/// The time between a host and its radio.
+/// Latency between a host and its radio.
 const LATENCY: SimDuration = SimDuration::from_micros(10);
-/// How far away anything may be, in metres.
+/// Upper bound on coordinates and distances, in metres.
 const FAR: f64 = 1e9;
 
 /// An entry of `stations`.
@@ -60,7 +60,8 @@ impl Member<'_> {
     }
 }
 
-/// The names of hosts and routers that are stations, as far as they can be read: what is wrong is told later.
+/// Names of the hosts and routers that are stations, as far as the file can be parsed; errors are reported
+/// later.
 pub(super) fn stations(file: &Section) -> Set<String> {
     let entries = |key| file.get(key).and_then(|node| mapping(node, key).ok()).unwrap_or_default();
     let mut names = Set::new();
@@ -75,7 +76,7 @@ pub(super) fn stations(file: &Section) -> Set<String> {
     names
 }
 
-/// A list of stations, or a mapping to their places.
+/// A list of stations, or a mapping of stations to their positions.
 fn members(node: &Node) -> Result<Vec<Member<'_>>, Problem> {
     match &node.value {
         Value::Sequence(items) => {
@@ -104,7 +105,7 @@ fn members_of<'a>(station: &Station<'a>) -> Result<Vec<Member<'a>>, Problem> {
     node.map(members).transpose().map(Option::unwrap_or_default)
 }
 
-/// Gives the stations of radios that the file has no link for one: to their radio, with nothing but its latency.
+/// Adds a link to the radio, with only its latency, for each station without a link in the file.
 pub(super) fn join(stations: &[Station], drafts: &mut Vec<Draft>) -> Result<(), Problem> {
     for (radio, own) in stations.iter().enumerate().filter(|(_, station)| station.kind == Kind::Radio) {
         let section = own.section.as_ref();
@@ -162,7 +163,7 @@ pub(super) fn join(stations: &[Station], drafts: &mut Vec<Draft>) -> Result<(), 
     Ok(())
 }
 
-/// Reads a radio, whose stations are at the other ends of its links.
+/// Loads a radio, whose stations are at the other ends of its links.
 pub(super) fn read(
     radio: &Station,
     interfaces: &[Interface],

@@ -24,14 +24,15 @@ pub(super) const KEYS: &[&str] = &[
     "ports",
     "devices",
 ];
-/// SimBricks' own.
+/// SimBricks' default latency.
 const LATENCY: SimDuration = SimDuration::from_nanos(500);
 const START_TIMEOUT: SimDuration = SimDuration::from_secs(30);
 const EXAMPLE: &str = "command: [python3, middlebox.py, \"{left}\", \"{right}\"]";
-/// Values of a port that an argument can contain, beside its adapter URL.
+/// Attributes of a port that an argument can contain, besides its adapter URL.
 const PARTS: [&str; 3] = ["socket", "memory", "latency"];
 
-/// Reads a simulator, whose ports are the interfaces that links give it; with it, which ports the file says to listen.
+/// Loads a simulator, whose ports are the interfaces of its links, and the roles that the file specifies for
+/// its ports.
 pub(super) fn read(
     station: &Station,
     interfaces: &[Interface],
@@ -127,7 +128,7 @@ fn ports(
     Ok(ports)
 }
 
-/// The path of a socket, which a simulator in that directory opens too.
+/// The path of a socket, which a simulator with this working directory opens too.
 fn socket(node: &Node, key: &str, directory: &Path) -> Result<PathBuf, Problem> {
     let path = PathBuf::from(section::string(node, key)?);
     let whole = directory.join(&path);
@@ -144,7 +145,7 @@ fn socket(node: &Node, key: &str, directory: &Path) -> Result<PathBuf, Problem> 
         )))
 }
 
-/// The command with the program found and every name in braces known.
+/// The command with its program resolved and every name in braces checked.
 fn check_command(
     node: &Node,
     mut command: Vec<String>,
@@ -185,8 +186,8 @@ fn directory(node: &Node, key: &str, around: &PathContext) -> Result<PathBuf, Pr
     found.ok_or_else(|| node.problem(format!("'{key}' is no directory: '{written}'")))
 }
 
-/// Notes on simulators' commands: addresses with a latency that is not the simulator's, and ports that no argument
-/// names.
+/// Notes on simulators' commands: URLs with a latency that differs from the simulator's, and ports that no
+/// argument names.
 pub(in crate::load) fn notes(topology: &Topology) -> Vec<String> {
     let mut notes = Vec::new();
     for device in &topology.devices {

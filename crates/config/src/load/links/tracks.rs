@@ -1,4 +1,4 @@
-//! Where the stations of a radio are: positions, paths, movement files, random waypoint.
+//! Positions of a radio's stations: fixed positions, paths, movement files, random waypoint.
 
 use super::radios::number;
 use crate::PathContext;
@@ -13,19 +13,19 @@ const WAYPOINT_KEYS: &[&str] = &["area", "speed", "pause", "steady_state"];
 const POSITION: &str = "write a position in metres: [100, 250]";
 const PATH: &str = "write times and positions: path: [[0 s, 0, 0], [60 s, 300, 0]]";
 
-/// How stations move of which the file says no more.
+/// Mobility of the stations without a position or path.
 #[derive(Default)]
 pub(super) enum Mobility {
-    /// It does not say.
+    /// Unspecified.
     #[default]
     None,
-    /// By their numbers, with the place and the name of the file.
+    /// Tracks by station number, with the position of the setting and the name of the file.
     Tracks(Map<usize, Track>, Span, String),
-    /// As the seed says.
+    /// Random, determined by the seed.
     Random(RandomWaypoint),
 }
 
-/// Section `mobility` of a radio.
+/// The `mobility` of a radio.
 pub(super) fn mobility(node: &Node, around: &PathContext) -> Result<Mobility, Problem> {
     let s = Section::new(node, "'mobility'", MOBILITY_KEYS, false)?;
     let given: Vec<&str> = MOBILITY_KEYS[..3].iter().copied().filter(|key| s.get(key).is_some()).collect();
@@ -82,7 +82,8 @@ fn random_waypoint(node: &Node) -> Result<RandomWaypoint, Problem> {
     let area = s.required("area", "area: [1000, 1000], the sides in metres")?;
     let [width, height] = pair(area, "area", 0.001, "write the sides in metres: area: [1000, 1000]")?;
     let speed = s.required("speed", "speed: [1, 10], in metres per second")?;
-    // Slower ones would stand still: random waypoint has no steady state with a least speed of 0.
+    // At lower speeds stations would stand still: random waypoint has no steady state with a minimum speed of
+    // 0.
     let [least, most] = pair(
         speed,
         "speed",
@@ -134,7 +135,7 @@ fn waypoint(node: &Node) -> Result<Waypoint, Problem> {
     Ok(Waypoint { at: section::time(at, "path")?, to: point(place, "path")? })
 }
 
-/// A place in metres.
+/// A position in metres.
 pub(in crate::load) fn position(node: &Node, key: &str) -> Result<Point, Problem> {
     match section::list(node, key)? {
         place if matches!(place.len(), 2 | 3) => point(place, key),

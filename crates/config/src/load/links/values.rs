@@ -1,4 +1,4 @@
-//! Values that only links, interfaces and routes have.
+//! Values specific to links, interfaces and routes.
 
 use crate::error::Problem;
 use crate::topology::{Interface, StaticRoute};
@@ -9,16 +9,16 @@ use belljar_net::suggest::nearest;
 use belljar_net::{InterfaceAddress, MssClamp, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// No link is faster.
+/// The latency, at least the minimum of a link.
 pub(super) fn latency(node: &Node, key: &str) -> Result<SimDuration, Problem> {
     Ok(section::duration(node, key)?.max(SimDuration::from_nanos(1)))
 }
 
-/// The least and greatest segments that `clamp_mss` takes: Linux sends none with less payload than the first, and no IPv4
-/// packet has more than the second.
+/// Valid segment sizes for `clamp_mss`: Linux sends none with less payload than the minimum, and no IPv4
+/// packet has more than the maximum.
 const SEGMENT: std::ops::RangeInclusive<u64> = 88..=65_495;
 
-/// `path_mtu`, or so many bytes.
+/// `path_mtu`, or a number of bytes.
 pub(super) fn mss_clamp(node: &Node, key: &str) -> Result<MssClamp, Problem> {
     let text = section::string(node, key).unwrap_or_default();
     if text == "path_mtu" {
@@ -100,7 +100,7 @@ pub(super) fn mac(node: &Node, key: &str) -> Result<[u8; 6], Problem> {
     }
 }
 
-/// A route of either family.
+/// A route of either address family.
 pub(super) enum AnyRoute {
     V4(StaticRoute),
     V6(StaticRoute<Ipv6Addr>),
@@ -122,7 +122,7 @@ pub(super) fn route(node: &Node, interfaces: &[Interface]) -> Result<AnyRoute, P
     })
 }
 
-/// Differences between the families.
+/// Differences between the address families.
 struct Family<A: 'static> {
     example: &'static str,
     network: &'static str,

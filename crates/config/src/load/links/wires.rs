@@ -1,4 +1,4 @@
-//! Links between two simulators: channels that they have with each other.
+//! Links between two simulators: direct channels between them.
 
 use super::Station;
 use super::ends::Draft;
@@ -6,8 +6,8 @@ use crate::error::Problem;
 use crate::topology::{DeviceKind, Line, NEAR, PciPort, PciRole, Simulator, SimulatorPort, Topology};
 use belljar_base::{HostId, Map, Set};
 
-/// Finds the links whose both ends are simulators, and settles who listens: who the file says, or else the first one.
-/// `roles` are those that the file gives ports, by the number of the device.
+/// Finds the links between two simulators and determines which end listens: the one that the file specifies,
+/// or else the first one. `roles` are the specified roles of ports, by the index of the device.
 pub(super) fn read(
     topology: &mut Topology,
     drafts: &[Draft],
@@ -83,7 +83,8 @@ pub(super) fn read(
     check_reached(topology, stations, hosts, roles)
 }
 
-/// A simulator that only others reach, none of which has a channel of the experiment's, would run by itself.
+/// Refuses a simulator that is connected only to others, none of which has a channel to the experiment: it
+/// would run unsynchronised.
 fn check_reached(
     topology: &mut Topology,
     stations: &[Station],

@@ -1,9 +1,9 @@
-//! Damaged files give errors, never panics, and an error's place lies within its file.
+//! Damaged files cause errors, never panics, and an error's position lies within its file.
 
 use super::*;
 use belljar_base::{Seed, Stream};
 
-/// `text` with up to four pieces removed, doubled, moved or replaced.
+/// `text` with up to four pieces removed, duplicated, moved or replaced.
 fn damage(text: &str, stream: &mut Stream) -> String {
     const SCRAPS: &[&str] = &[
         "",

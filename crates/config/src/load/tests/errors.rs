@@ -1,4 +1,4 @@
-//! Every message of the loader: position, message and help, to the letter.
+//! Every message of the loader: exact position, message and help.
 
 use super::*;
 
@@ -19,7 +19,7 @@ const GENERAL: &str = "general: { stop_time: 1 }";
 const NETWORK: &str = "network: { graph: { type: 1_gbit_switch } }";
 const HOSTS: &str = "hosts: { a: { network_node_id: 0, processes: [] } }";
 
-/// `expected` is "line:column message", with "-" for the file as a whole; no help is "".
+/// `expected` is "line:column message", with "-" for the whole file; no help is "".
 #[track_caller]
 pub(super) fn check(text: &str, expected: &str, help: &str) {
     let error = match Experiment::parse_in("test.yaml", text, &around()) {

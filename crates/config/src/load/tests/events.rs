@@ -20,7 +20,7 @@ hosts:
   b2: { network_node_id: 4, processes: [] }
 "#;
 
-/// The experiment with these events, whose first line is line 19.
+/// The experiment with these events; the first one is on line 19.
 fn with(events: &str) -> String {
     let lines: String = events.trim().lines().map(|line| format!("{}\n", line.trim_end())).collect();
     format!("{}\nevents:\n{lines}", WORLD.trim_end())
@@ -104,7 +104,7 @@ fn events_survive_being_written_and_read_again() {
     round_trip::round_trip(&with(ALL));
 }
 
-/// `expected` and `help` for an experiment with this one event, whose line is 19.
+/// Asserts the message and help for an experiment with this single event on line 19.
 #[track_caller]
 fn bad(event: &str, expected: &str, help: &str) {
     errors::check(&with(&format!("- {{ {event} }}")), expected, help);

@@ -43,7 +43,7 @@ fn a_topology_with_addresses_given_and_assigned() {
             format!("{} {}", e.node_name(id), all.join(" "))
         })
         .collect();
-    // The first network of 10.0.0.0/8 that nothing in the file overlaps; r's interface at s says nothing.
+    // The first network of 10.0.0.0/8 without overlaps in the file; r's interface at s is unspecified.
     let expected = [
         "a eth0=10.0.1.1/24 wan7=10.0.0.1/24",
         "b eth0=10.0.0.2/24 eth1=",
@@ -78,7 +78,7 @@ fn the_resolved_topology_loads_again() {
     );
 }
 
-/// Every kind of queue and everything that befalls frames, in links and in events.
+/// Every kind of queue and impairment, in links and in events.
 const KINDS: &str = r#"
 general: { stop_time: 9 s }
 routers: [r]
@@ -173,8 +173,8 @@ fn ipv6_addresses_given_and_assigned() {
             format!("{} {} {}", e.node_name(id), all.join(" "), known.map_or("-".into(), |ip| ip.to_string()))
         })
         .collect();
-    // Those that say nothing have the number within their network that their IPv4 address has; where a segment has
-    // no IPv6 network, its name follows from the IPv4 one.
+    // Unspecified addresses have the same host number as the IPv4 address; in a segment without an IPv6
+    // network, the prefix is derived from the IPv4 network.
     let expected = [
         "a eth1=2001:db8:1::5/64 2001:db8::b00:1",
         "b eth0=2001:db8:1::2/64 2001:db8:1::2",
@@ -188,7 +188,7 @@ fn ipv6_addresses_given_and_assigned() {
     let routing = e.topology.devices.iter().find_map(|device| device.kind.routing()).unwrap();
     assert_eq!((routing.routes.len(), routing.routes6.len(), routing.routes6[0].via.len()), (1, 2, 1));
     round_trip(DUAL);
-    // Nothing of IPv4 depends on it.
+    // IPv4 is unaffected.
     let without = DUAL.lines().filter(|line| !line.contains("f: {")).collect::<Vec<_>>().join("\n");
     let off = without
         .replace("ipv6: true", "ipv6: false")
@@ -233,7 +233,7 @@ links:
         simulator.command[1..4].iter().map(|argument| place(argument).unwrap()).collect();
     assert_eq!(placed, ["<left>", "<right.socket>", "<folder>/{}"]);
     assert_eq!(place("a{no}b"), Err("no".to_owned()));
-    // Its links are one network.
+    // Its links form one network.
     let network = |host: usize| experiment.hosts[host].interfaces[0].addresses[0].network();
     assert_eq!(network(0), network(1));
     assert_eq!(

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Loads, writes and loads again: the same experiment, and the same text from then on.
+/// Loads, emits and loads again: the experiment is the same, and so is the text from then on.
 pub(super) fn round_trip(text: &str) {
     let mut first = parse(text);
     let written = first.to_yaml();

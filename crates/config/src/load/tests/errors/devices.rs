@@ -2,7 +2,7 @@
 
 use super::{Experiment, GENERAL, HOSTS, NETWORK, around};
 
-/// Asserts that a file has an error with these parts of its message and help.
+/// Asserts that a file has an error whose message and help contain these texts.
 #[track_caller]
 fn check(text: &str, expected: &str, help: &str) {
     let error = Experiment::parse_in("test.yaml", text, &around()).expect_err("an error");
@@ -10,7 +10,7 @@ fn check(text: &str, expected: &str, help: &str) {
     assert!(error.help.as_deref().unwrap_or_default().contains(help), "{error:?}");
 }
 
-/// A file with a host that has a device with these keys, and these nics.
+/// A file with a host that has a device with these keys, and with these nics.
 #[track_caller]
 fn device(keys: &str, nics: &str, expected: &str, help: &str) {
     let hosts = format!("{{ a: {{ processes: [], devices: [ {{ {keys} }} ] }}, b: {{ processes: [] }} }}");

@@ -1,4 +1,4 @@
-//! Errors of the files that an experiment consists of.
+//! Errors in the files that form an experiment.
 
 use super::*;
 

@@ -1,13 +1,13 @@
 use super::*;
 
-/// A host on the graph where IPv6 is on, with these further lines.
+/// A host on the graph with IPv6 enabled, with these additional lines.
 #[track_caller]
 fn host(lines: &str, expected: &str, help: &str) {
     let host = format!("hosts:\n  a:\n    processes: []\n    network_node_id: 0\n    {lines}\n");
     check(&format!("{GENERAL}\n{NETWORK}\nbelljar: {{ ipv6: true }}\n{host}"), expected, help);
 }
 
-/// Two hosts and a router on links where IPv6 is on; the interfaces of host a and the router.
+/// Two hosts and a router on links with IPv6 enabled; the interfaces of host a and of the router.
 #[track_caller]
 fn interfaces(host: &str, router: &str, expected: &str, help: &str) {
     check(

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A file of two hosts, with these further sections.
+/// A file with two hosts and these additional sections.
 #[track_caller]
 fn links(text: &str, expected: &str, help: &str) {
     check(
@@ -10,7 +10,7 @@ fn links(text: &str, expected: &str, help: &str) {
     );
 }
 
-/// A link between a and b, with these further keys.
+/// A link between a and b with these additional keys.
 #[track_caller]
 fn link(keys: &str, expected: &str, help: &str) {
     links(&format!("links: [ {{ between: [a, b], {keys} }} ]"), expected, help);
@@ -496,7 +496,8 @@ fn other_simulators() {
     simulator("command: /bin/true, working_directory: /no/such", "'working_directory' is no directory", "");
 }
 
-/// Asserts the message for two simulators with a link between them that has these keys, the second one with these more.
+/// Asserts the message for two simulators connected by a link with these keys; the second one has these
+/// additional keys.
 #[track_caller]
 fn wired(link: &str, second: &str, expected: &str, help: &str) {
     let text = format!(

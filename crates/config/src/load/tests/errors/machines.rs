@@ -3,7 +3,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
-/// An ELF image of nothing but a header and program headers of these types.
+/// An ELF image that consists of a header and program headers of these types.
 fn image(types: &[u32]) -> Vec<u8> {
     let mut bytes = vec![0; 64 + 56 * types.len()];
     bytes[..4].copy_from_slice(b"\x7fELF");
@@ -16,7 +16,7 @@ fn image(types: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Programs and a kernel with modules, as far as loading looks at them.
+/// Programs and a kernel with modules, as far as loading examines them.
 fn folder() -> Folder {
     let folder = Folder::new("machines");
     for directory in ["boot", "lib/modules/6.1/kernel/drivers/net", "root"] {
@@ -77,7 +77,7 @@ fn a_machine_runs_what_its_host_is_to_run() {
     assert_eq!(host.processes.len(), 1);
     assert!(host.processes[0].path.ends_with("qemu-system-x86_64"));
     assert_eq!(host.processes[0].expected_final_state, FinalState::Exited(85));
-    // Resolved it reads back as the same.
+    // The resolved experiment loads as the same one.
     let again = Experiment::parse_in("again.yaml", &loaded.to_yaml(), &around()).unwrap();
     assert_eq!(again.hosts, loaded.hosts);
     let idle = load(&folder, "{ type: qemu, nic: e1000, memory: 1 GiB }", "processes: []").unwrap();
@@ -134,7 +134,7 @@ fn what_a_machine_is_made_of() {
 fn what_is_not_installed() {
     let folder = folder();
     std::fs::remove_file(folder.0.join("qemu-system-x86_64")).unwrap();
-    // This machine may have it where programs are looked for besides.
+    // This machine may have it in the search path.
     if let Err((message, help)) = load(&folder, "qemu", "") {
         assert_eq!(message, "there is no program 'qemu-system-x86_64' in PATH");
         assert_eq!(help, "apt install qemu-system-x86, or name it: machine: {type: qemu, qemu: PATH}");

@@ -12,7 +12,7 @@ fn model(lines: &str, expected: &str, help: &str) {
     );
 }
 
-/// A model by what stands in its braces.
+/// A model with this text in its braces.
 #[track_caller]
 fn keys(keys: &str, expected: &str, help: &str) {
     model(&format!("model: {{ {keys} }}"), expected, help);

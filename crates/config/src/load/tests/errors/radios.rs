@@ -187,7 +187,7 @@ fn movement_files() {
     assert_eq!(one.help.as_deref(), Some("the stations are the file's nodes in their order, from 0"));
     std::fs::write(folder.join("two"), "0 1 2 9 3 4\n0 5 6\n").unwrap();
     let loaded = Experiment::parse_in("test.yaml", &text("bonnmotion: two"), &around).unwrap();
-    // A movement file is in the resolved experiment.
+    // The resolved experiment contains the movement file's data.
     assert!(loaded.to_yaml().contains("{ path: [[0 s, 1, 2], [9 s, 3, 4]] }"), "{}", loaded.to_yaml());
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -3,7 +3,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
-/// A root with one program, a file, a directory and a FIFO-like device node's stand-in.
+/// A root with one program, a file, a directory and a substitute for a special file.
 fn folder() -> Folder {
     let folder = Folder::new("roots");
     for directory in ["r/bin/dir", "r/opt"] {
