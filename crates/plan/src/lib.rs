@@ -1,13 +1,14 @@
-//! A run as data, before anything runs: what every backend (simulation, emulation, deployment) needs of an experiment
-//! and none of them should work out for itself.
+//! A run as data: the derived information that every backend (simulation, emulation, deployment) needs,
+//! computed once before the run.
 //!
-//! [`Plan::new`] takes a loaded experiment, in which names and addresses are assigned already, and works out the rest:
-//! hardware addresses ([`mac`]), the routes of shortest paths and the spanning tree ([`routing`]), the environment of
-//! each process ([`ProcessPlan`]), and the schedule of all changes, with everything that the seed decides drawn
-//! ([`Schedule`]), and the ways of radio stations ([`tracks()`]), and what [whole machines](machine()) are told. [`with_fixed_events`] turns the drawn schedule back into an experiment. When a run is over,
-//! [`outcome::judge`] says whether a process ended as the experiment expects, whoever ran it.
+//! [`Plan::new`] takes a loaded experiment with assigned names and addresses and computes the rest: hardware
+//! addresses ([`mac`]), shortest-path routes and the spanning tree ([`routing`]), the environment of each
+//! process ([`ProcessPlan`]), the schedule of all changes with all random choices made ([`Schedule`]), the
+//! tracks of radio stations ([`tracks()`]), and the set-up of [whole machines](machine()).
+//! [`with_fixed_events`] converts the schedule back to an experiment. After a run, [`outcome::judge`]
+//! compares the end of a process with the experiment's expectation, independent of the backend.
 //!
-//! Nothing here knows of the engine, the kernel or the platform.
+//! This crate does not depend on the engine, the kernel or the platform.
 #![forbid(unsafe_code)]
 
 mod machine;
@@ -31,16 +32,16 @@ use belljar_base::{HostId, Seed};
 use belljar_config::Experiment;
 use belljar_config::topology::Interface;
 
-/// A run as data. See the [crate](self).
+/// The plan of a run. See the [crate](self).
 pub struct Plan {
-    /// The processes of each host, by host and then in the order of the file.
+    /// Processes of each host, in the order of the file.
     pub processes: Vec<Vec<ProcessPlan>>,
-    /// The changes of the run, and the state of routing at its start.
+    /// Changes during the run, and the state of routing at its start.
     pub schedule: Schedule,
 }
 
 impl Plan {
-    /// Works out the plan of an experiment.
+    /// Computes the plan of an experiment.
     pub fn new(experiment: &Experiment) -> Plan {
         let schedule = Schedule::new(experiment);
         let processes = experiment.hosts.iter().enumerate().map(|(n, host)| {
@@ -53,8 +54,8 @@ impl Plan {
     }
 }
 
-/// The hardware address of an interface: that of the file, or one drawn from the seed and the names (locally
-/// administered, no group address).
+/// The hardware address of an interface: specified in the file, or drawn from the seed and the names (locally
+/// administered, unicast).
 pub fn mac(experiment: &Experiment, node: &str, interface: &Interface) -> [u8; 6] {
     interface.mac.unwrap_or_else(|| {
         let mut mac = [0; 6];

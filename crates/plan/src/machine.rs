@@ -1,4 +1,4 @@
-//! Whole machines: what QEMU and the Linux in it are told of the network.
+//! Whole machines: the network set-up of QEMU and of the Linux in it.
 
 use crate::{PlannedRoute, ProcessPlan, RoutingState, mac};
 use belljar_base::HostId;
@@ -7,7 +7,8 @@ use belljar_net::routes::Ip;
 use belljar_qemu::{Cable, Route, Setup};
 use std::net::IpAddr;
 
-/// The machine that has a host's place, with what follows from the experiment and from the routes of its start.
+/// The set-up of a host's whole machine, derived from the experiment and from the routes at the start; `None`
+/// for other hosts.
 pub fn machine<'a>(experiment: &'a Experiment, id: HostId, first: &RoutingState) -> Option<Setup<'a>> {
     let host = &experiment.hosts[id.index()];
     let machine = host.machine.as_ref()?;
@@ -22,7 +23,7 @@ pub fn machine<'a>(experiment: &'a Experiment, id: HostId, first: &RoutingState)
     })
 }
 
-/// Names and addresses that a machine's Linux knows.
+/// Names and addresses for the hosts file of a machine's Linux.
 pub fn machine_names(experiment: &Experiment) -> Vec<(String, IpAddr)> {
     let v4 = experiment.names().map(|(name, address)| (name.to_owned(), IpAddr::V4(address)));
     let v6 = experiment.names6().map(|(name, address)| (name.to_owned(), IpAddr::V6(address)));
@@ -41,7 +42,7 @@ fn cables(experiment: &Experiment, host: &Host) -> Vec<Cable> {
     host.interfaces.iter().map(cable).collect()
 }
 
-/// A route that packets can take; the others say where there is none.
+/// A route with next hops; `None` for a route without any, which discards packets.
 fn route<A: Ip>(host: &Host, (prefix, metric, route): &PlannedRoute<A>) -> Option<Route> {
     let hop = |hop: &belljar_net::routes::NextHop<A>| {
         let router = hop.gateway.map(|gateway| gateway.to_string());

@@ -1,49 +1,49 @@
-//! Changes of the network, and the state of one path or direction of a link after them.
+//! Changes of the network, and the resulting state of one path or direction of a link.
 
 use belljar_base::{HostId, SimDuration, SimTime};
 use belljar_config::topology::Line;
 use belljar_config::{HostSet, LineChange, PathChange, Target};
 use belljar_net::{DropReason, Path};
 
-/// A change of the network. Choices among hosts are made, edges are turned into graphs.
+/// A change of the network, with random choices made and edges converted to graphs.
 #[derive(Clone, Debug)]
 pub enum NetChange {
-    /// Nothing passes.
+    /// Disables the target.
     Down(Target),
-    /// It does again.
+    /// Enables the target again.
     Up(Target),
-    /// Other properties.
+    /// Changes properties of the target.
     Set(Target, PathChange),
-    /// The graph's properties again.
+    /// Restores the target's initial properties.
     Reset(Target),
-    /// Groups of hosts don't reach each other, by the number of the event.
+    /// Separates groups of hosts; the number is that of the event.
     Split(u32, Vec<HostSet>),
-    /// Ends the splits of these events, or all.
+    /// Ends the partitions of these events, or all partitions.
     Heal(Option<Vec<u32>>),
-    /// The graph is in this state, 0 being the first, and all paths with it.
+    /// Switches to this state of the graph, 0 being the initial one, and thereby changes all paths.
     Graph(usize),
 }
 
-/// The state of a path between two hosts, or of a direction of a link: how it differs from that of the start.
+/// State of a path between two hosts, or of a direction of a link, as the difference from its initial state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathState {
     down: bool,
-    /// The events that hold the two apart.
+    /// Events whose partitions separate the two ends.
     splits: Vec<u32>,
     change: PathChange,
-    /// Latency and jitter were given together.
+    /// True if latency and jitter were changed together.
     exact: bool,
-    /// The state of the graph that gives the path.
+    /// Index of the graph state that determines the path.
     pub graph: usize,
 }
 
 impl PathState {
-    /// Takes a change into account; false if it is none of `from` and `to`'s business.
+    /// Applies a change; false if it does not affect the path from `from` to `to`.
     pub fn apply(&mut self, from: HostId, to: HostId, change: &NetChange) -> bool {
         self.apply_where(change, (from, to), |target| concerns(target, from, to))
     }
 
-    /// Takes a change of a link into account; false if it does not concern this direction.
+    /// Applies a change of a link; false if it does not affect this direction.
     pub fn apply_to_line(&mut self, direction: Direction, change: &NetChange) -> bool {
         if matches!(change, NetChange::Graph(_)) {
             return false;
@@ -91,17 +91,17 @@ impl PathState {
         true
     }
 
-    /// The changed properties that only a link has.
+    /// The changed properties that exist only for links.
     pub fn line(&self) -> &LineChange {
         &self.change.line
     }
 
-    /// A partition lies between its ends.
+    /// True if a partition separates the ends.
     pub fn is_split(&self) -> bool {
         !self.splits.is_empty()
     }
 
-    /// The path as it is in this state, where the graph or the link has `path` at the start.
+    /// The path in this state; `path` is the one of the graph or the link without changes.
     pub fn path(&self, path: Option<Path>) -> Result<Path, DropReason> {
         if self.down {
             return Err(DropReason::LinkDown);
@@ -120,8 +120,8 @@ impl PathState {
     }
 }
 
-/// Jitter that was not given together with the latency is limited to half of that: so the least
-/// delay of every change can be told before the run.
+/// Upper bound on the jitter. Unless it was changed together with the latency, it is half of the latency, so
+/// that the minimum delay after each change can be computed before the run.
 fn most_jitter(latency: SimDuration, exact: bool) -> SimDuration {
     let limit = if exact {
         SimDuration::from_nanos(1)
@@ -131,8 +131,8 @@ fn most_jitter(latency: SimDuration, exact: bool) -> SimDuration {
     latency.saturating_sub(limit)
 }
 
-/// The least delay of a path that `change` is one of the changes of, where the graph's path takes at
-/// least `usual`. Another change may give other jitter to its latency.
+/// Minimum delay of a path affected by `change` if the graph's path takes at least `usual`. Another change
+/// may combine a different jitter with this latency.
 pub fn least_delay(change: &PathChange, usual: SimDuration) -> SimDuration {
     let least = |latency: SimDuration| latency.saturating_sub(most_jitter(latency, false));
     match (change.latency, change.jitter) {
@@ -148,13 +148,13 @@ pub fn least_delay(change: &PathChange, usual: SimDuration) -> SimDuration {
 /// One direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direction {
-    /// The link's place among all.
+    /// Index of the link.
     pub link: usize,
-    /// The nodes that it leads from and to.
+    /// Source and destination nodes of the direction.
     pub nodes: (HostId, HostId),
 }
 
-/// The least time that a frame takes in a direction of a link at any time of the run.
+/// Minimum latency of a frame in a direction of a link over the whole run.
 pub fn least_latency(line: &Line, direction: Direction, changes: &[(SimTime, NetChange)]) -> SimDuration {
     let usual = line.latency.saturating_sub(line.jitter);
     let least = changes.iter().filter_map(|(_, change)| match change {
@@ -166,7 +166,7 @@ pub fn least_latency(line: &Line, direction: Direction, changes: &[(SimTime, Net
     least.chain([usual]).min().unwrap_or(usual)
 }
 
-/// True if the path from one host to another is meant.
+/// True if the target includes the path from one host to another.
 fn concerns(target: &Target, from: HostId, to: HostId) -> bool {
     match target {
         Target::Paths { from: a, to: b, both } => {
@@ -176,7 +176,7 @@ fn concerns(target: &Target, from: HostId, to: HostId) -> bool {
     }
 }
 
-/// True if a direction of a link is meant.
+/// True if the target includes the direction of a link.
 fn concerns_line(target: &Target, direction: Direction) -> bool {
     match target {
         Target::Links { links, from } => {
@@ -186,7 +186,7 @@ fn concerns_line(target: &Target, direction: Direction) -> bool {
     }
 }
 
-/// True if a host is at either end of what is meant.
+/// True if the host is at either end of a path in the target.
 pub fn concerns_host(target: &Target, host: HostId) -> bool {
     match target {
         Target::Paths { from, to, .. } => from.may_hold(host) || to.may_hold(host),
@@ -210,7 +210,7 @@ mod tests {
     fn usual() -> Path {
         Path { latency: ms(50), jitter: ms(10), loss: 0.1, least_latency: ms(40) }
     }
-    /// The way from host 0 to host 1 after these changes.
+    /// The path from host 0 to host 1 after these changes.
     fn after(changes: &[NetChange]) -> Result<Path, DropReason> {
         let mut state = PathState::default();
         for change in changes {

@@ -1,23 +1,24 @@
-//! The occurrences of events: random schedules and choices among hosts, drawn from the seed.
+//! Occurrences of events: random schedules and choices of hosts, drawn from the seed.
 //!
-//! Each event draws from a stream of its own, named after the event, so that adding one disturbs no other.
+//! Each event has a random stream of its own, named after the event, so that an additional event does not
+//! affect the others.
 
 use belljar_base::{HostId, Seed, SimTime, Stream};
 use belljar_config::{Action, Event, Experiment, HostSet, ProcessRef, Target, When};
 
-/// An event at one time, or the end of an event that lasts, with every choice made.
+/// An occurrence of an event, or the end of a lasting event, with all choices made.
 pub struct Occurrence {
-    /// When.
+    /// Time of the occurrence.
     pub at: SimTime,
-    /// The event's place in the file.
+    /// Index of the event in the file.
     pub event: u32,
     /// The change.
     pub action: Action,
-    /// It ends what an earlier occurrence began.
+    /// True if the occurrence ends the effect of an earlier one.
     pub ends: bool,
 }
 
-/// All occurrences of an experiment, in the order in which they happen.
+/// All occurrences of an experiment, in order of time.
 pub fn all(experiment: &Experiment) -> Vec<Occurrence> {
     let mut occurrences = Vec::new();
     for (number, event) in experiment.events.iter().enumerate() {
@@ -27,14 +28,15 @@ pub fn all(experiment: &Experiment) -> Vec<Occurrence> {
     occurrences
 }
 
-/// An experiment with every event at a fixed time, about named hosts, and the ways of all stations: all that the seed would decide is decided. It
-/// runs to the same results.
+/// The experiment with every event at a fixed time, with named hosts, and with the tracks of all stations: no
+/// decision is left to the seed. It produces the same results.
 pub fn with_fixed_events(experiment: &Experiment) -> Experiment {
     let mut events = Vec::new();
     for (number, event) in experiment.events.iter().enumerate() {
         let mut drawn = Vec::new();
         draw(experiment, number as u32, event, &mut drawn);
-        // A partition that is drawn again while it lasts is replaced, and ends with the first end: it is one event's.
+        // A partition that occurs again while it lasts is replaced, and ends at the earliest end, because it
+        // belongs to one event.
         let times: Vec<SimTime> = drawn.iter().map(|occurrence| occurrence.at).collect();
         let cut = |at: SimTime| times.iter().filter(|other| **other > at).min().map(|end| end.since(at));
         let starts = drawn.into_iter().filter(|start| !start.ends && start.at < experiment.general.stop_time);
@@ -48,7 +50,7 @@ pub fn with_fixed_events(experiment: &Experiment) -> Experiment {
     fixed
 }
 
-/// Draws the times of an event and the hosts that it is about.
+/// Draws the times and hosts of an event.
 fn draw(experiment: &Experiment, number: u32, event: &Event, occurrences: &mut Vec<Occurrence>) {
     let owner = event.name.clone().unwrap_or_else(|| number.to_string());
     let mut stream = Seed(experiment.general.seed).stream(&["event", &owner]);
@@ -74,7 +76,7 @@ fn draw(experiment: &Experiment, number: u32, event: &Event, occurrences: &mut V
     }
 }
 
-/// The action with each choice among hosts made.
+/// The action with all choices of hosts made.
 fn drawn(action: &Action, count: u32, stream: &mut Stream) -> Action {
     let mut draw = |hosts: &mut HostSet| {
         if let HostSet::OneOf(among) = hosts {
@@ -114,8 +116,8 @@ fn drawn(action: &Action, count: u32, stream: &mut Stream) -> Action {
     action
 }
 
-/// The action that ends one which lasts for a time. Partitions, bandwidths and clocks know their end
-/// themselves.
+/// The action that ends a lasting action. Partitions, bandwidths and clocks are reverted by the original
+/// action itself.
 fn ending(action: &Action) -> Action {
     match action {
         Action::LinkDown(target) => Action::LinkUp(target.clone()),
@@ -151,7 +153,7 @@ mod tests {
             hosts:\n  a: &h {{ network_node_id: 0, processes: [] }}\n  b: *h\n  c: *h\nevents:\n{events}"
         ))
     }
-    /// The changes of each host, and by time the pairs of hosts that do not reach each other.
+    /// The changes of each host, and over time the pairs of hosts that can reach each other.
     fn effects(experiment: &Experiment) -> (String, Vec<(SimTime, Vec<bool>)>) {
         let schedule = Schedule::new(experiment);
         let mut states = vec![crate::PathState::default(); 9];
@@ -163,7 +165,7 @@ mod tests {
             (*at, states.iter().map(|state| state.path(path).is_ok()).collect())
         });
         let mut reach: Vec<(SimTime, Vec<bool>)> = reach.collect();
-        // One time's last state is what is felt of it; a state that is there already is none.
+        // Only the last state of each time is effective, and equal states are merged.
         reach.reverse();
         reach.dedup_by_key(|(at, _)| *at);
         reach.reverse();
@@ -178,7 +180,7 @@ mod tests {
             let fixed = with_fixed_events(&drawn);
             assert_ne!(fixed.events, drawn.events);
             assert_eq!(effects(&fixed), effects(&drawn), "seed {seed}");
-            // What is printed says the same, and the seed decides nothing any more.
+            // The emitted experiment is equal, and the seed has no influence any more.
             let printed = load(&fixed.to_yaml());
             assert_eq!(printed.events, fixed.events);
             let other = Experiment { general: experiment(seed + 1, EVENTS).general, ..printed };

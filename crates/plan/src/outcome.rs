@@ -1,53 +1,53 @@
-//! The end of each process, held against what the experiment expects of it. Neutral: whoever ran the process, in
-//! simulation or on a real kernel, reports what happened as [`Observation`]s.
+//! Comparison of the end of each process with the experiment's expectation. The module is independent of the
+//! backend: simulation and real kernel both report [`Observation`]s.
 
 use crate::program_name;
 use belljar_base::SimTime;
 use belljar_config::{FinalState, Process, Signal};
 use belljar_results::ProcessStatistics;
 
-/// Something that happened to a process of the experiment.
+/// An observed event of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Observation {
-    /// It was started, be it again.
+    /// The process was started, possibly again.
     Started {
-        /// Its process id.
+        /// Process id.
         pid: i32,
-        /// When.
+        /// Time of the start.
         at: SimTime,
     },
-    /// It could not be started.
+    /// The process could not be started.
     Failed {
-        /// The reason.
+        /// Reason of the failure.
         reason: String,
-        /// When.
+        /// Time of the attempt.
         at: SimTime,
     },
-    /// It ended.
+    /// The process ended.
     Ended {
         /// Exit code or signal.
         how: End,
-        /// When.
+        /// Time of the end.
         at: SimTime,
     },
-    /// Its host was crashed by an event of the experiment.
+    /// An event of the experiment crashed the process's host.
     Crashed {
-        /// When.
+        /// Time of the crash.
         at: SimTime,
     },
 }
 
-/// The end of a process, as wait(2) tells it.
+/// End of a process, as reported by wait(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It exited with this status.
+    /// The process exited with this status.
     Exited(u8),
-    /// It was killed by the signal with this number.
+    /// The process was killed by the signal with this number.
     Signaled(i32),
 }
 
-/// Holds a process against what the experiment expects of it: `observed` is what happened to it, in order, in a run that
-/// has come to `now`.
+/// Compares a process with the experiment's expectation. `observed` are its observations in order, in a run
+/// that ended at `now`.
 pub fn judge(
     settings: &Process,
     observed: impl IntoIterator<Item = Observation>,
@@ -68,7 +68,7 @@ pub fn judge(
     for observation in observed {
         match observation {
             Observation::Started { pid, at } => {
-                // Started again, it is judged by how it ends now.
+                // After a restart, only the latest end counts.
                 (status, crashed, result.ended, result.shell_status) = (None, false, None, None);
                 (result.pid, result.started) = (Some(pid), Some(at.as_secs_f64()));
                 result.state = "running".into();
@@ -95,9 +95,9 @@ pub fn judge(
     }
     let expected = settings.expected_final_state;
     result.as_expected = match (expected, status, result.pid) {
-        // A process whose time has not come by the end is nobody's failure.
+        // A process whose start time had not come by the end of the run is as expected.
         (_, _, None) => settings.start_time >= now,
-        // The experiment itself has stopped its host.
+        // The experiment itself stopped its host.
         _ if crashed => true,
         (FinalState::Any, ..) | (FinalState::Running, None, _) => true,
         (FinalState::Exited(code), Some(End::Exited(got)), _) => code == i32::from(got),

@@ -1,38 +1,39 @@
-//! The processes of an experiment, as they are started.
+//! Start parameters of an experiment's processes.
 
 use belljar_base::{Map, SimTime};
 use belljar_config::{GUEST_PATH, PlacementSetting, Process, Signal};
 use std::path::Path;
 
-/// The environment of every process, besides what the experiment sets.
+/// Environment of every process, in addition to the experiment's variables.
 const CLEAN_ENVIRONMENT: [(&str, &str); 4] =
     [("PATH", GUEST_PATH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("TZ", "UTC")];
 
-/// A process to be started.
+/// Start parameters of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessPlan {
-    /// The program's file name.
+    /// File name of the program.
     pub program: String,
-    /// The path of its file.
+    /// Path of the program.
     pub path: String,
-    /// Its arguments, `argv[0]` included.
+    /// Arguments, including `argv[0]`.
     pub args: Vec<String>,
-    /// Its whole environment, in name order.
+    /// Complete environment, sorted by name.
     pub environment: Vec<(String, String)>,
-    /// The user that it runs as; `None` is root. A process with a user gets HOME from the user's entry.
+    /// User as which the process runs; `None` for root. A process with a user gets HOME from the user's
+    /// entry.
     pub user: Option<String>,
-    /// When it starts.
+    /// Start time.
     pub start: SimTime,
-    /// When it gets `shutdown_signal`, if it is to.
+    /// Time of `shutdown_signal`, if any.
     pub shutdown: Option<SimTime>,
-    /// The signal that it gets at `shutdown`.
+    /// Signal sent at `shutdown`.
     pub shutdown_signal: Signal,
-    /// The memory that it runs in; of the simulator alone.
+    /// Placement of its memory; for the simulation only.
     pub placement: PlacementSetting,
 }
 
 impl ProcessPlan {
-    /// Works out the process that these settings describe.
+    /// Computes the start parameters from the settings.
     pub fn new(settings: &Process) -> ProcessPlan {
         let clean = CLEAN_ENVIRONMENT.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         let mut environment: Map<String, String> = clean.collect();
@@ -54,7 +55,7 @@ impl ProcessPlan {
     }
 }
 
-/// The file name of a program.
+/// File name of a program.
 pub fn program_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }

@@ -1,5 +1,5 @@
-//! Routing in an explicit topology: the routes of shortest paths, and the ports of switches that a spanning tree
-//! leaves out. Computed for each state that the links have during a run, since all of them are known before it.
+//! Routing in an explicit topology: shortest-path routes, and the switch ports that the spanning tree blocks.
+//! They are computed in advance for each state of the links during a run.
 
 use belljar_base::{HostId, Map, Set};
 use belljar_config::Experiment;
@@ -10,22 +10,22 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A route of a node: its destination, its metric and its next hops. Next hops count the interfaces that the node has
-/// on links.
+/// A route of a node: destination, metric and next hops. Next hops refer to interfaces by their indices among
+/// the node's interfaces on links.
 pub type PlannedRoute<A = Ipv4Addr> = (Prefix<A>, u32, Route<A>);
 
-/// The routes and blocked ports of all nodes in one state of the links.
+/// Routes and blocked ports of all nodes in one state of the links.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RoutingState {
-    /// By node, its computed and static routes. Next hops count interfaces among those on links.
+    /// Computed and static IPv4 routes of each node.
     pub routes: Vec<Vec<PlannedRoute>>,
-    /// By node, its computed and static IPv6 routes.
+    /// Computed and static IPv6 routes of each node.
     pub routes6: Vec<Vec<PlannedRoute<Ipv6Addr>>>,
-    /// By node, the ports that are not used; of switches only.
+    /// Blocked ports of each node; only switches have any.
     pub blocked: Vec<Vec<usize>>,
 }
 
-/// The state in which these links are down in both directions.
+/// Computes the state in which these links are down in both directions.
 pub fn state(experiment: &Experiment, down: &Set<usize>) -> RoutingState {
     let count = experiment.node_count();
     let mut state = RoutingState {
@@ -43,13 +43,13 @@ pub fn state(experiment: &Experiment, down: &Set<usize>) -> RoutingState {
     state
 }
 
-/// The routes of a node.
+/// Routes of a node.
 type Table<A> = Vec<PlannedRoute<A>>;
-/// The shortest paths' next hops to networks.
+/// Next hops of the shortest paths to each network.
 type Paths<A> = Vec<(Prefix<A>, Vec<NextHop<A>>)>;
 type Own<A> = fn(&Interface) -> &[InterfaceAddress<A>];
 
-/// By node, its routes of one family.
+/// Adds the routes of one address family to each node.
 fn family<A: Ip>(
     experiment: &Experiment,
     down: &Set<usize>,
@@ -74,10 +74,10 @@ fn family<A: Ip>(
     }
 }
 
-/// The metric of OSPF's routes in Linux's routing daemons.
+/// Metric of OSPF routes in Linux's routing daemons.
 const COMPUTED_METRIC: u32 = 20;
 
-/// The routes that the file gives a node.
+/// The static routes of a node in the file.
 fn static_routes<A: Ip>(
     given: &[StaticRoute<A>],
     interfaces: &[Interface],
@@ -96,17 +96,17 @@ fn static_routes<A: Ip>(
     given.iter().map(route).collect()
 }
 
-/// Hosts and routers with the networks that they are on.
+/// Hosts and routers with their networks.
 struct Network<A> {
-    /// By node: where it can send to directly, at which cost.
+    /// Per node: the directly reachable nodes and the costs.
     arcs: Vec<Vec<Arc<A>>>,
-    /// By node: the networks of its interfaces.
+    /// Per node: the networks of its interfaces.
     networks: Vec<Set<Prefix<A>>>,
-    /// True if a node passes packets on.
+    /// Per node: true if it forwards packets.
     passes: Vec<bool>,
-    /// Nodes that lead to everywhere: hosts that pass packets on to the graph.
+    /// Nodes with a default route: hosts that forward packets to the graph.
     exits: Vec<usize>,
-    /// True if a node takes one default route where that says all.
+    /// Per node: true if a single default route may replace equal routes.
     is_host: Vec<bool>,
     on_graph: Vec<bool>,
 }
@@ -173,11 +173,11 @@ impl<A: Ip> Network<A> {
         }
     }
 
-    /// By node, the next hops of the shortest paths to each network that it is not on.
+    /// Per node, the next hops of the shortest paths to each network to which it is not attached.
     fn routes(&self) -> Vec<Paths<A>> {
         let all: Set<Prefix<A>> = self.networks.iter().flatten().copied().collect();
         let mut routes: Vec<Paths<A>> = vec![Vec::new(); self.arcs.len()];
-        // Networks behind the same nodes are reached in the same way.
+        // Networks behind the same nodes have the same shortest paths.
         let mut by_gates: Map<Vec<usize>, Vec<Prefix<A>>> = Map::new();
         for prefix in all {
             let gates =
@@ -214,7 +214,7 @@ impl<A: Ip> Network<A> {
         routes
     }
 
-    /// By node that passes packets on, what it costs to get to the nearest of `gates`.
+    /// Per forwarding node, the cost of the path to the nearest of `gates`.
     fn distances(&self, gates: &[usize]) -> Vec<u64> {
         let mut back: Vec<Vec<(usize, u64)>> = vec![Vec::new(); self.arcs.len()];
         for (from, arcs) in self.arcs.iter().enumerate().filter(|(from, _)| self.passes[*from]) {
@@ -240,7 +240,7 @@ impl<A: Ip> Network<A> {
         best
     }
 
-    /// The next hops from a node by which the whole way costs least.
+    /// The next hops from a node on the paths of lowest cost.
     fn best_hops(&self, node: usize, distance: &[u64]) -> Vec<NextHop<A>> {
         if distance[node] == 0 {
             return Vec::new();
@@ -265,7 +265,7 @@ fn in_spanning_tree(experiment: &Experiment, end: &LinkEnd) -> bool {
     experiment.bridging(end) == Bridging::SpanningTree
 }
 
-/// By link, the number of the network of cables and switches that it is part of.
+/// Per link, the index of the segment of cables and switches to which it belongs.
 fn segments(experiment: &Experiment, down: &Set<usize>) -> Vec<usize> {
     let links = &experiment.topology.links;
     let mut parent: Vec<usize> = (0..links.len()).collect();
@@ -288,8 +288,8 @@ fn segments(experiment: &Experiment, down: &Set<usize>) -> Vec<usize> {
     (0..links.len()).map(|n| root(&mut parent, n)).collect()
 }
 
-/// By node, the ports of a switch that lead to another switch by a link that is not part of the tree of
-/// shortest paths from the first switch in the order of names (IEEE 802.1D, all bridges of one priority).
+/// Per node, the ports of a switch to links between switches outside of the tree of shortest paths from the
+/// first switch in order of names (IEEE 802.1D with equal priorities of all bridges).
 fn blocked(experiment: &Experiment, down: &Set<usize>) -> Vec<Vec<usize>> {
     let links = &experiment.topology.links;
     let mut blocked = vec![Vec::new(); experiment.node_count()];

@@ -110,7 +110,7 @@ links:
     let ports = |down: &[usize]| {
         state(&e, &down.iter().copied().collect()).blocked.iter().map(Vec::len).collect::<Vec<_>>()
     };
-    // s2-s3 and the second of s3-s1 are left out.
+    // The tree omits s2-s3 and the second of s3-s1.
     assert_eq!(ports(&[]), [0, 1, 1, 2]);
     assert_eq!(ports(&[1]), [0, 1, 0, 1]);
     assert_eq!(ports(&[3]), [0, 0, 1, 1]);

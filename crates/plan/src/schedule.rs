@@ -1,5 +1,6 @@
-//! The schedule of a run: section `events` as changes of the network, of hosts and of devices, known before the run
-//! begins. The changes of one time happen in the order of the file, and before anything else of that time.
+//! Schedule of a run: the section `events` as changes of the network, of hosts and of devices, computed
+//! before the run. Changes at the same time happen in the order of the file, and before all other events of
+//! that time.
 
 use crate::network::NetChange;
 use crate::occurrences::{self, Occurrence};
@@ -14,82 +15,82 @@ use std::sync::Arc;
 /// All changes of a run.
 #[derive(Default)]
 pub struct Schedule {
-    /// Of the network, in order.
+    /// Changes of the network, in order.
     pub network: Vec<(SimTime, NetChange)>,
-    /// Of each host, in order.
+    /// Changes of each host, in order.
     pub hosts: Vec<Vec<(SimTime, HostChange)>>,
-    /// Of each switch and router, in order.
+    /// Changes of each switch and router, in order.
     pub devices: Vec<Vec<(SimTime, DeviceChange)>>,
-    /// The routes and blocked ports at the start.
+    /// Routes and blocked ports at the start.
     pub first: RoutingState,
-    /// The states that the graph has after the first.
+    /// States of the graph after the initial one.
     pub graphs: Vec<Arc<Graph>>,
 }
 
 /// A change of one host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostChange {
-    /// Stops at once; with its files or without.
+    /// Stops the host at once.
     Crash {
-        /// Files that programs have written are gone.
+        /// True if files written by programs are lost.
         lose_files: bool,
     },
-    /// Starts again.
+    /// Starts the host again.
     Restart,
-    /// The name server answers it no longer, or again.
+    /// Makes the name server unavailable to the host, or available again.
     NameServer {
-        /// It is gone.
+        /// True if the name server is unavailable.
         down: bool,
     },
-    /// Starts a process of its list.
+    /// Starts the process with this index.
     Start(usize),
-    /// Starts a model of its list.
+    /// Starts the model with this index.
     StartModel(u32),
-    /// Stops a model of its list.
+    /// Stops the model with this index.
     StopModel(u32),
-    /// Sends a signal to a process of its list.
+    /// Sends a signal to the process with this index.
     Signal(usize, i32),
-    /// The wall clock jumps by so many nanoseconds.
+    /// Steps the wall clock by this number of nanoseconds.
     Step(i64),
-    /// The clock gains so many parts per billion.
+    /// Sets the clock's drift in parts per billion.
     Drift(i64),
-    /// Other bandwidths; `None` leaves one as it is.
+    /// Changes bandwidths in bits per second; `None` leaves one unchanged, the inner `None` is unlimited.
     Bandwidth {
-        /// Out of the host.
+        /// Upstream bandwidth.
         up: Option<Option<u64>>,
-        /// Into the host.
+        /// Downstream bandwidth.
         down: Option<Option<u64>>,
     },
-    /// A change at one of its links.
+    /// A change of one of its links.
     Link(LinkChange),
 }
 
 /// A change of one device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceChange {
-    /// A change at one of its links.
+    /// A change of one of its links.
     Link(LinkChange),
-    /// A P4 switch carries these out.
+    /// Applies runtime files and commands to a P4 switch.
     P4(Arc<[P4Setup]>),
 }
 
-/// A change at a node that concerns its links, by their numbers there.
+/// A change at a node that affects its links, by their indices at the node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkChange {
-    /// The carrier of a link comes (true) or goes.
+    /// Sets the carrier state of a link: true for up.
     Carrier(usize, bool),
-    /// Other sending properties of an interface.
+    /// Changes the sending properties of an interface.
     Nic(usize, NicChange),
-    /// Other routes.
+    /// Replaces the routes.
     Routes(Vec<PlannedRoute>),
-    /// Other IPv6 routes.
+    /// Replaces the IPv6 routes.
     Routes6(Vec<PlannedRoute<Ipv6Addr>>),
-    /// Other ports that are not used.
+    /// Replaces the set of blocked ports.
     Blocked(Vec<usize>),
 }
 
 impl Schedule {
-    /// Works out what an experiment says.
+    /// Computes the schedule of an experiment.
     pub fn new(experiment: &Experiment) -> Schedule {
         let occurrences = occurrences::all(experiment);
         let mut schedule = Schedule {
@@ -105,7 +106,7 @@ impl Schedule {
             schedule.add(experiment, occurrence, &mut edges);
             schedule.change_links(experiment, occurrence, &mut links);
         }
-        // What is set at the end of the bootstrap phase comes in its place.
+        // Changes at the end of the bootstrap period are moved to their position in time.
         schedule.hosts.iter_mut().for_each(|changes| changes.sort_by_key(|(at, _)| *at));
         schedule.devices.iter_mut().for_each(|changes| changes.sort_by_key(|(at, _)| *at));
         schedule
@@ -129,7 +130,7 @@ impl Schedule {
             let graph = &experiment.network.graph;
             let node = |id: u32| graph.node_by_id(id).expect("loading has checked the edge");
             let (from, to) = (node(*from), node(*to));
-            // One entry, whichever way round the file names the ends.
+            // One entry regardless of the order of the ends in the file.
             let ends = if graph.is_directed() { (from, to) } else { (from.min(to), from.max(to)) };
             change_edge(edges.entry(ends).or_default(), &occurrence.action);
             let changed = Arc::new(graph.with_edges(edges));
@@ -169,7 +170,7 @@ impl Schedule {
         }
     }
 
-    /// Until the end of the bootstrap phase links are as fast as can be.
+    /// Limits the rates of links from the end of the bootstrap period on; until then they are unlimited.
     fn limit_rates(&mut self, experiment: &Experiment) {
         let at = experiment.general.bootstrap_end_time;
         if at == SimTime::ZERO {
@@ -184,7 +185,7 @@ impl Schedule {
         }
     }
 
-    /// Adds the changes of sending at an end of a link.
+    /// Adds changes of the sending properties at an end of a link.
     fn change_nic(&mut self, end: &LinkEnd, at: SimTime, line: &LineChange) {
         let changes = [
             line.rate.map(NicChange::Rate),
@@ -196,7 +197,7 @@ impl Schedule {
         }
     }
 
-    /// Adds the changes at the ends of links, and the changed routes that follow from them elsewhere.
+    /// Adds changes at the ends of links, and the resulting changes of routes at other nodes.
     fn change_links(&mut self, experiment: &Experiment, occurrence: &Occurrence, states: &mut LinkStates) {
         let at = occurrence.at;
         let (Action::LinkDown(Target::Links { links, from })
@@ -226,7 +227,7 @@ impl Schedule {
                 Action::Reset(_) => {
                     for end in link.ends.iter().filter(meant) {
                         let changed = states.lines.remove(&(*number, end.port, end.node)).unwrap_or_default();
-                        // Only what has been changed is set again: a token bucket that is set is full.
+                        // Only changed properties are restored: setting a token bucket fills it.
                         let usual = LineChange {
                             rate: changed.rate.map(|_| end.line.rate),
                             queue: changed.queue.map(|_| end.line.queue.clone()),
@@ -278,7 +279,7 @@ impl Schedule {
                 Action::Restart(_) => add(HostChange::Restart),
                 Action::NameServer { down, .. } => add(HostChange::NameServer { down: *down }),
                 Action::Start(_, process) => {
-                    // What ends a stop concerns models alone.
+                    // The end of a stop affects models only.
                     if !occurrence.ends {
                         settings.processes_like(process).map(HostChange::Start).for_each(&mut add);
                     }
@@ -309,10 +310,10 @@ impl Schedule {
     }
 }
 
-/// The state of the links while the schedule is worked out.
+/// State of the links during the computation of the schedule.
 struct LinkStates {
     down: Set<usize>,
-    /// Changes that events have made to directions, by link and the port where they begin.
+    /// Changes of directions by events, keyed by the link and the port at which the direction starts.
     lines: Map<(usize, usize, HostId), LineChange>,
     now: RoutingState,
 }

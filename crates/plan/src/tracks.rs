@@ -1,4 +1,4 @@
-//! The ways of the stations of radios: those of the file, those that the seed draws, and the moves that events make.
+//! Tracks of radio stations: specified in the file, drawn from the seed, and changed by events.
 
 use crate::occurrences;
 use belljar_base::{HostId, Seed};
@@ -6,7 +6,7 @@ use belljar_config::topology::{DeviceKind, Interface, Radio};
 use belljar_config::{Action, Experiment};
 use belljar_radio::Track;
 
-/// The tracks of a radio's stations, by its interfaces; none for another node.
+/// Tracks of a radio's stations, by interface; empty for other nodes.
 pub fn tracks(experiment: &Experiment, id: HostId) -> Vec<Track> {
     let Some(device) = experiment.device(id) else { return Vec::new() };
     let DeviceKind::Radio(radio) = &device.kind else { return Vec::new() };
@@ -27,7 +27,7 @@ pub fn tracks(experiment: &Experiment, id: HostId) -> Vec<Track> {
     tracks
 }
 
-/// The tracks without events. Each station draws from a stream of its own.
+/// The tracks without events. Each station has a random stream of its own.
 fn usual(experiment: &Experiment, name: &str, radio: &Radio, interfaces: &[Interface]) -> Vec<Track> {
     let tracks =
         interfaces.iter().zip(&radio.tracks).map(|(interface, track)| match (track, &radio.movement) {
@@ -44,7 +44,7 @@ fn usual(experiment: &Experiment, name: &str, radio: &Radio, interfaces: &[Inter
     tracks.collect()
 }
 
-/// Makes the tracks that the seed would draw the file's.
+/// Replaces tracks to be drawn from the seed by the drawn ones.
 pub(crate) fn fix(experiment: &mut Experiment) {
     for number in 0..experiment.topology.devices.len() {
         let device = &experiment.topology.devices[number];
