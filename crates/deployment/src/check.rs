@@ -1,10 +1,11 @@
-//! Limits of deployments: refused before any machine is reached, or, where the machines have something instead, said.
+//! Limits of deployments: unsupported features are refused before any machine is reached; differences are
+//! reported.
 
 use belljar_base::SimTime;
 use belljar_config::Experiment;
 use belljar_config::topology::DeviceKind;
 
-/// The parts of an experiment that a deployment cannot do, one sentence each with its remedy.
+/// Features of an experiment that a deployment does not support, one sentence each with its remedy.
 pub fn refusals(experiment: &Experiment) -> Vec<String> {
     let mut refused = Vec::new();
     for host in &experiment.hosts {

@@ -1,4 +1,4 @@
-//! One machine, by OpenSSH's client, and its clock.
+//! Connection to one machine by OpenSSH's client, and its clock.
 
 use crate::{Doing, Error, Result, script};
 use belljar_config::Machine;
@@ -11,34 +11,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The longest wait for an answer.
+/// Timeout for a reply.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Measurements of a clock, of which that with the shortest way counts.
+/// Number of measurements of a clock, of which the one with the shortest round trip is used.
 const SAMPLES: usize = 16;
-/// Time that a machine has to remove what the run left.
+/// Timeout for a machine to remove the run's files.
 const FAREWELL: Duration = Duration::from_secs(15);
 
-/// A line of a machine's script, or the error with which its connection ended, by the machine's number.
+/// A line from a machine's script, or the error that ended its connection, with the machine's index.
 pub type News = (usize, Result<String>);
 
-/// A machine's clock against this machine's, in nanoseconds.
+/// Offset of a machine's clock from this machine's.
 #[derive(Clone, Copy, Debug)]
 pub struct Offset {
-    /// So much is it ahead.
+    /// Nanoseconds by which the machine's clock is ahead.
     pub ns: i64,
-    /// The measurement's bound of error: half of the way there and back.
+    /// Error bound of the measurement in nanoseconds: half of the round-trip time.
     pub uncertainty_ns: u64,
-    /// This machine's time of the measurement.
+    /// Time of the measurement by this machine's clock, in nanoseconds.
     pub at_ns: i64,
 }
 
-/// A machine. Dropped, it ends what runs there and forgets it.
+/// A connection to a machine. Dropping it ends the run's processes on the machine and removes its files.
 pub struct Connection {
-    /// Its settings.
+    /// Settings of the machine.
     pub machine: Machine,
-    /// The run's folder there.
+    /// Path of the run's folder on the machine.
     pub folder: String,
-    /// Its architecture, as uname(1) tells it.
+    /// Architecture of the machine, as reported by uname(1).
     pub architecture: String,
     number: usize,
     child: Child,
@@ -46,12 +46,12 @@ pub struct Connection {
     control: PathBuf,
 }
 
-/// Nanoseconds since 1970.
+/// Current time in nanoseconds since 1970.
 pub fn wall_ns() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
 }
 
-/// ssh with the options of a machine, up to its command.
+/// The ssh command with the options of a machine, without the remote command.
 fn ssh(machine: &Machine, control: &Path, master: bool) -> Command {
     let mut command = Command::new("ssh");
     command.arg("-T");
@@ -78,13 +78,14 @@ fn ssh(machine: &Machine, control: &Path, master: bool) -> Command {
         command.arg("-i").arg(identity);
     }
     command.arg(&machine.address);
-    // A terminal's Ctrl-C is for this program alone, which ends things in order.
+    // Ctrl-C in the terminal is for this program only, which shuts the run down.
     command.process_group(0);
     command
 }
 
 impl Connection {
-    /// Reaches a machine and lets its shell read the script. `news` gets what it says, with this `number`.
+    /// Connects to a machine and starts the script in its shell. The script's lines are sent to `news` with
+    /// this `number`.
     pub fn open(
         machine: &Machine,
         number: usize,
@@ -121,7 +122,7 @@ impl Connection {
                         return;
                     }
                 }
-                // What ssh has to say comes by another way than its end.
+                // ssh's error output and its end arrive independently.
                 let _ = last_words.map(thread::JoinHandle::join);
                 let said = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let what = if was_ready { "the connection was lost" } else { "it cannot be reached" };
@@ -136,23 +137,24 @@ impl Connection {
         Ok(connection)
     }
 
-    /// An error of this machine.
+    /// An error that names this machine.
     pub fn error(&self, why: impl std::fmt::Display) -> Error {
         Error::new(format!("machine '{}' ({}): {why}", self.machine.name, self.machine.address))
     }
 
-    /// Sends lines. If the connection has ended, its news say so.
+    /// Sends lines to the script. A lost connection is reported through `news`.
     pub fn tell(&mut self, text: &str) {
         let _ =
             self.stdin.as_mut().map(|stdin| stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush()));
     }
 
-    /// Waits for its next line. Others say nothing meanwhile that has to be heard but that they have gone.
+    /// Waits for the next line of this machine. Lines of other machines are discarded; their errors are
+    /// returned.
     pub fn hear(&mut self, news: &Receiver<News>) -> Result<String> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match news.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                // The end of the script may be told after all was ended.
+                // The script may report its end late.
                 Ok((number, Ok(line))) if number == self.number && line != "finished" => return Ok(line),
                 Ok((_, Err(error))) => return Err(error),
                 Ok(_) => {}
@@ -163,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// Measures its clock.
+    /// Measures the offset of the machine's clock.
     pub fn offset(&mut self, news: &Receiver<News>) -> Result<Offset> {
         let mut best: Option<Offset> = None;
         for _ in 0..SAMPLES {
@@ -184,7 +186,7 @@ impl Connection {
         best.ok_or_else(|| self.error("its clock was not measured"))
     }
 
-    /// Runs a command there with this input; its output.
+    /// Runs a command on the machine with this input; returns its output.
     pub fn command(&self, command: &str, input: &[u8]) -> Result<Vec<u8>> {
         let mut ssh = ssh(&self.machine, &self.control, false);
         ssh.arg(command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -210,7 +212,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let _ = self.stdin.as_mut().map(|stdin| stdin.write_all(b"quit\n"));
-        // The end of its input ends the script as well.
+        // The end of its input also ends the script.
         self.stdin = None;
         let deadline = Instant::now() + FAREWELL;
         while Instant::now() < deadline {

@@ -1,12 +1,14 @@
-//! Experiments on real machines, which are reached by ssh. The network is theirs; hosts' programs are started at a common time.
+//! Experiments on real machines, reached by ssh. The network is that of the machines; the hosts' programs are
+//! started at a common time.
 //!
-//! Nothing is installed there: a shell reads a script from its standard input (`script`), which makes a folder, does what it is told in
-//! lines, and ends all that it has started and removes the folder when its input ends, however the connection does.
+//! No software is installed on the machines: a shell reads a script from its standard input (`script`), which
+//! creates a folder and carries out commands, one per line. When its input ends, for whatever reason, it ends
+//! all processes that it has started and removes the folder.
 //!
-//! * [`check`]: what a deployment cannot do.
-//! * `script`: the scripts of a machine. `parcel`: the files that it gets, and the results that come back.
+//! * [`check`]: features that a deployment does not support.
+//! * `script`: the scripts for a machine. `parcel`: the files sent to it, and the results received from it.
 //! * `connection`: one machine, by OpenSSH's client; clocks.
-//! * `run`: a deployment from its first step to its last. `outcome`: its statistics.
+//! * `run`: the steps of a deployment. `outcome`: its statistics.
 #![forbid(unsafe_code)]
 
 pub mod check;
@@ -23,12 +25,12 @@ pub use run::{Order, Progress, deploy};
 use std::fmt;
 use std::io;
 
-/// Failure of a deployment: one sentence that names the machine and, where there is one, the remedy.
+/// Failure of a deployment: one sentence that names the machine and, if possible, the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
 
-/// The result of a step of a deployment.
+/// Result of a step of a deployment.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -43,9 +45,9 @@ impl From<belljar_results::ResultsError> for Error {
     }
 }
 
-/// Adds the operation to an error of the system.
+/// Adds the failed operation to a system error.
 trait Doing<T> {
-    /// The error reads `operation: error`.
+    /// Converts the error to the text `operation: error`.
     fn doing(self, operation: impl fmt::Display) -> Result<T>;
 }
 

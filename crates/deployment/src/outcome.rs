@@ -1,4 +1,4 @@
-//! What became of a deployment: its statistics, and how well its clocks were known.
+//! Outcome of a deployment: its statistics, and the accuracy of its clocks.
 
 use belljar_base::{Map, SimTime};
 use belljar_config::Experiment;
@@ -9,34 +9,34 @@ use serde::{Deserialize, Serialize};
 /// Clocks and machines of a deployment: `deployment.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Deployment {
-    /// When the experiment began, in seconds since 1970 by this machine's clock.
+    /// Start of the experiment, in seconds since 1970 by this machine's clock.
     pub begin: f64,
-    /// The machines by name.
+    /// Machines by name.
     pub machines: Map<String, MachineReport>,
 }
 
-/// A machine's part of a deployment. Times are in seconds.
+/// Report on one machine of a deployment. Times are in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineReport {
-    /// Its destination, as ssh takes it.
+    /// Destination in ssh's syntax.
     pub address: String,
-    /// Its architecture.
+    /// Architecture of the machine.
     pub architecture: String,
-    /// The hosts that ran there.
+    /// Hosts that ran on the machine.
     pub hosts: Vec<String>,
-    /// How far its clock was ahead of this machine's at the beginning.
+    /// Offset of its clock from this machine's at the start; positive if ahead.
     pub clock_offset: f64,
-    /// The bound of that measurement's error.
+    /// Error bound of that measurement.
     pub clock_uncertainty: f64,
-    /// How far it was ahead in the end.
+    /// Offset of its clock at the end.
     pub clock_offset_end: f64,
-    /// The latest that a process was started after its time.
+    /// Largest delay of a process's start.
     pub latest_start: f64,
-    /// How programs there know the experiment's names: `its own`, `of the run` or `unknown`.
+    /// Name resolution for programs on the machine: `its own`, `of the run` or `unknown`.
     pub names: String,
 }
 
-/// The end of a process by what a shell tells of it: statuses above 128 are signals.
+/// The end of a process by its shell exit status: statuses above 128 are signals.
 pub fn end(status: i32) -> End {
     match status {
         129..=192 => End::Signaled(status - 128),
@@ -44,7 +44,7 @@ pub fn end(status: i32) -> End {
     }
 }
 
-/// The statistics of a run that came to `now`.
+/// The statistics of a run that ended at `now`.
 pub fn statistics(experiment: &Experiment, observed: &[Vec<Vec<Observation>>], now: SimTime) -> Statistics {
     let mut statistics = Statistics { simulated_seconds: now.as_secs_f64(), ..Statistics::default() };
     for (host, seen) in experiment.hosts.iter().zip(observed) {

@@ -1,4 +1,4 @@
-//! The files that a machine gets, as one archive, and the results that come back as another.
+//! Files sent to a machine as an archive, and results received as another.
 
 use crate::connection::Connection;
 use crate::script::{self, Start, quoted};
@@ -11,7 +11,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Architectures as uname(1) and ELF name them (elf.h, `e_machine`). A name may stand twice: its kernel runs both.
+/// Architectures by their names in uname(1) and their numbers in ELF (elf.h, `e_machine`). A name with
+/// several numbers denotes a kernel that runs programs of all of them.
 const ARCHITECTURES: [(&str, u16); 15] = [
     ("x86_64", 62),
     ("x86_64", 3),
@@ -30,22 +31,22 @@ const ARCHITECTURES: [(&str, u16); 15] = [
     ("loongarch64", 258),
 ];
 
-/// A deployment's inputs.
+/// Inputs of a deployment.
 pub struct Inputs<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
-    /// Its plan.
+    /// Plan of the experiment.
     pub plan: &'a Plan,
     /// The machines.
     pub inventory: &'a Inventory,
-    /// The folder of the experiment file: programs and files in it are copied.
+    /// Folder of the experiment file: programs and files in it are copied.
     pub base: &'a Path,
     /// Addresses and names of all hosts.
     pub names: &'a [(String, String)],
 }
 
 impl Inputs<'_> {
-    /// The processes of a machine: host and place there, by number.
+    /// Processes of a machine by their number on it: indices of the host and of the process in its list.
     pub fn processes(&self, machine: &Machine) -> Vec<(usize, usize)> {
         let of_host = |host: &usize| {
             (0..self.plan.processes[*host].len()).map(|number| (*host, number)).collect::<Vec<_>>()
@@ -53,7 +54,7 @@ impl Inputs<'_> {
         machine.hosts.iter().flat_map(of_host).collect()
     }
 
-    /// Gives a machine its files; what it lacks is an error.
+    /// Sends a machine its files; a missing file is an error.
     pub fn send(&self, connection: &Connection) -> Result<()> {
         let archive = self.archive(connection)?;
         let folder = quoted(&connection.folder);
@@ -123,7 +124,7 @@ impl Inputs<'_> {
         archive.into_inner().doing("packing the files")
     }
 
-    /// The word for the shell for a file that lies beside the experiment and is copied; `None` for others.
+    /// The shell word for a copied file, if it is in the folder of the experiment; `None` for other files.
     fn copied(&self, path: &Path, copies: &mut Map<PathBuf, String>) -> Option<String> {
         let relative = path.strip_prefix(self.base).ok()?;
         if relative.as_os_str().is_empty() || !path.exists() {
@@ -136,7 +137,7 @@ impl Inputs<'_> {
     }
 }
 
-/// Refuses a program that was made for other machines.
+/// Refuses a program built for another architecture.
 fn check_architecture(connection: &Connection, program: &Path) -> Result<()> {
     let mut header = Vec::new();
     let file = File::open(program).doing(format!("opening '{}'", program.display()))?;
@@ -145,7 +146,7 @@ fn check_architecture(connection: &Connection, program: &Path) -> Result<()> {
         return Ok(());
     }
     let bytes = [header[18], header[19]];
-    // The file's own order of bytes (EI_DATA).
+    // The file's own byte order (EI_DATA).
     let number = if header[5] == 2 { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) };
     match runs(&connection.architecture, number) {
         true => Ok(()),
@@ -158,7 +159,8 @@ fn check_architecture(connection: &Connection, program: &Path) -> Result<()> {
     }
 }
 
-/// True if a machine runs programs with this number of ELF, as far as is known: of two that are not listed nothing is.
+/// True unless the machine is known not to run programs with this ELF number; unlisted architectures are
+/// accepted.
 fn runs(architecture: &str, number: u16) -> bool {
     let mut listed =
         ARCHITECTURES.iter().filter(|(name, own)| *name == architecture || *own == number).peekable();
@@ -188,10 +190,10 @@ fn copy(archive: &mut tar::Builder<Vec<u8>>, path: &Path, name: &str) -> Result<
     }
 }
 
-/// The state files of a machine's processes, by name.
+/// State files of a machine's processes, by name.
 pub type States = Map<String, String>;
 
-/// Takes a machine's results: what its hosts have written goes to their folders.
+/// Receives a machine's results: files written by its hosts go to their folders.
 pub fn collect(connection: &Connection, folder: &ResultsFolder, hosts: &[&str]) -> Result<States> {
     let from = quoted(&connection.folder);
     let bytes = connection.command(&format!("tar -cf - -C {from} hosts state"), &[])?;
@@ -217,14 +219,14 @@ pub fn collect(connection: &Connection, folder: &ResultsFolder, hosts: &[&str]) 
                 states.insert(name, text);
             }
         } else if hosts.iter().any(is_host) {
-            // A path that leads out is left out.
+            // Paths that lead out of the folder are skipped.
             entry.unpack_in(folder.path()).doing(doing())?;
         }
     }
     Ok(states)
 }
 
-/// Gives a process's output its name in the results.
+/// Renames a process's output to its name in the results.
 pub fn place_output(
     folder: &ResultsFolder,
     machine: &Machine,

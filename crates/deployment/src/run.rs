@@ -1,4 +1,4 @@
-//! A deployment from its first step to its last.
+//! The steps of a deployment.
 
 use crate::connection::{Connection, News, Offset, wall_ns};
 use crate::outcome::{self, Deployment, MachineReport};
@@ -15,30 +15,31 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// The time between the last preparation and the beginning.
+/// Time from the end of the preparation to the start.
 const LEAD_NS: i64 = 1_500_000_000;
-/// The time between two looks at what has to be done, and two signs of life to machines.
+/// Interval of the main loop, and of keep-alive messages to machines.
 const REFRESH: Duration = Duration::from_millis(100);
 const SIGN_OF_LIFE_NS: i64 = 5_000_000_000;
 
-/// An order for a deployment.
+/// Parameters of a deployment.
 pub struct Order<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
     /// The machines.
     pub inventory: &'a Inventory,
-    /// The folder of the experiment file.
+    /// Folder of the experiment file.
     pub base: &'a Path,
-    /// The results folder.
+    /// Results folder.
     pub folder: &'a ResultsFolder,
-    /// Once set, the run ends in order.
+    /// Set to end the run in an orderly manner.
     pub stop: &'a AtomicBool,
 }
 
-/// Told the time of the experiment as it goes by.
+/// Progress callback, called with the time of the experiment.
 pub type Progress<'a> = dyn Fn(SimTime) + 'a;
 
-/// Runs an experiment. The statistics, the machines, notes for the user, and true if it was stopped.
+/// Runs an experiment. Returns the statistics, the report on the machines, notes for the user, and true if
+/// the run was stopped.
 pub fn deploy(
     order: &Order<'_>,
     progress: &Progress<'_>,
@@ -47,12 +48,12 @@ pub fn deploy(
     let plan = Plan::new(experiment);
     let names = names(experiment, inventory)?;
     let inputs = Inputs { experiment, plan: &plan, inventory, base: order.base, names: &names };
-    // The path of a socket is short.
+    // Paths of sockets must be short.
     let sockets = tempfile::tempdir_in("/tmp")
         .or_else(|_| tempfile::tempdir())
         .map_err(|error| Error::new(format!("no temporary folder: {error}")))?;
     let (news_to, news) = channel();
-    // Processes are found by it on their machines.
+    // Identifies the run's processes on the machines.
     let id = format!("{:x}-{:x}", std::process::id(), wall_ns());
     let mut connections = Vec::new();
     for (number, machine) in inventory.machines.iter().enumerate() {
@@ -66,7 +67,7 @@ pub fn deploy(
         if let Some(unfit) = line.strip_prefix("unfit ") {
             return Err(connection.error(unfit));
         }
-        // Shells of some machines greet.
+        // Shells of some machines print a greeting before.
         if let Some((folder, architecture)) =
             line.strip_prefix("ready ").and_then(|rest| rest.rsplit_once(' '))
         {
@@ -117,7 +118,7 @@ pub fn deploy(
     Ok((outcome::statistics(experiment, &observed, now), deployment, notes, stopped))
 }
 
-/// Addresses and names of all hosts: a host's address is its machine's.
+/// Addresses and names of all hosts: a host has the address of its machine.
 fn names(experiment: &Experiment, inventory: &Inventory) -> Result<Vec<(String, String)>> {
     let mut names = Vec::new();
     for machine in &inventory.machines {
@@ -154,7 +155,7 @@ fn next(news: &Receiver<News>, stop: &AtomicBool) -> Result<(usize, String)> {
     }
 }
 
-/// Looks at what a machine has. Returns how programs there know the experiment's names.
+/// Checks a machine for missing programs. Returns the kind of name resolution for programs on it.
 fn check(connection: &mut Connection, news: &Receiver<News>, notes: &mut Vec<String>) -> Result<String> {
     connection.tell("check\n");
     loop {
@@ -183,7 +184,8 @@ fn check(connection: &mut Connection, news: &Receiver<News>, notes: &mut Vec<Str
     }
 }
 
-/// Waits until all processes have ended that are to, or the time is over. Returns true if it was stopped.
+/// Waits until all processes have ended that are expected to, or the time is over. Returns true if the run
+/// was stopped.
 fn course(
     order: &Order<'_>,
     connections: &mut [Connection],
@@ -215,7 +217,7 @@ fn course(
     }
 }
 
-/// A machine's clock in the course of a run.
+/// A machine's clock during a run.
 struct Clock {
     begin: i64,
     first: Offset,
@@ -223,7 +225,8 @@ struct Clock {
 }
 
 impl Clock {
-    /// The experiment's time at a time of the machine's clock, in nanoseconds. The clock's offset changes steadily between its two measurements.
+    /// Converts a time of the machine's clock to the experiment's time, in nanoseconds. The clock's offset is
+    /// interpolated between the two measurements.
     fn since_beginning(&self, there: i64) -> i64 {
         let span = (self.last.at_ns - self.first.at_ns).max(1) as f64;
         let share = (there - self.first.ns - self.first.at_ns) as f64 / span;
@@ -235,7 +238,7 @@ impl Clock {
     }
 }
 
-/// What became of a machine's processes. Returns how late the latest of them was started, in seconds.
+/// Adds the observations of a machine's processes. Returns the largest delay of a start, in seconds.
 fn observe(
     inputs: &Inputs<'_>,
     folder: &ResultsFolder,
@@ -277,7 +280,7 @@ mod tests {
     #[test]
     fn times_of_a_machine_become_those_of_the_experiment() {
         let offset = |ns, at_ns| Offset { ns, uncertainty_ns: 0, at_ns };
-        // It is a second ahead when the experiment begins, and gains 100 ms in the next 10 s.
+        // The clock is one second ahead at the start of the experiment, and gains 100 ms in the next 10 s.
         let clock = Clock {
             begin: 50_000_000_000,
             first: offset(1_000_000_000, 50_000_000_000),

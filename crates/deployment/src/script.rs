@@ -1,20 +1,23 @@
-//! The scripts of a machine, for any shell of POSIX with the usual programs (`date` with nanoseconds, `mktemp`, `grep`, `sed`, `tar`).
+//! Scripts for a machine, for any POSIX shell with the usual programs (`date` with nanoseconds, `mktemp`,
+//! `grep`, `sed`, `tar`).
 //!
-//! Whatever the run starts there has a variable in its environment, by which it is found again even if it has made itself a daemon.
+//! All processes of the run have a variable in their environment that identifies them, even if they have
+//! become daemons.
 
 use belljar_base::SimTime;
 use belljar_plan::ProcessPlan;
 use std::fmt::Write;
 
-/// The variable by which a run's processes are known.
+/// Environment variable that identifies a run's processes.
 pub const MARK: &str = "BELLJAR_DEPLOYMENT";
 
-/// A word for the shell.
+/// Quotes a word for the shell.
 pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// The script that a machine's shell reads first: it makes the run's folder in `base`, and serves requests until its input ends.
+/// The script that a machine's shell reads first: it creates the run's folder in `base`, and serves requests
+/// until its input ends.
 pub fn supervisor(id: &str, base: &str) -> String {
     let (id, base) = (quoted(id), quoted(base));
     format!(
@@ -67,10 +70,11 @@ belljar_main
     )
 }
 
-/// Shows the names of the experiment to what it then executes, in a mount namespace.
+/// Adds the experiment's names to the hosts file of a command, in a mount namespace.
 pub const NAMES: &str = "cat /etc/hosts >> \"$1\"; mount --bind \"$1\" /etc/hosts && shift && exec \"$@\"\n";
 
-/// Says what a machine lacks: `missing PROGRAM`, and how names become known: `names known`, `names WRAPPER` or `names unknown`.
+/// The script that checks a machine. It prints `missing PROGRAM` for each missing program, and the kind of
+/// name resolution: `names known`, `names WRAPPER` or `names unknown`.
 pub fn check(programs: &[&str], names: &[(String, String)]) -> String {
     let mut text = String::from("cd /\n");
     for program in programs {
@@ -82,7 +86,7 @@ pub fn check(programs: &[&str], names: &[(String, String)]) -> String {
             quoted(name)
         );
     }
-    // The first that is not known decides: where no name server answers each takes seconds.
+    // Stops at the first unknown name: without a reachable name server each lookup takes seconds.
     text += "known=1\n";
     for (address, name) in names {
         let _ = writeln!(
@@ -99,18 +103,18 @@ pub fn check(programs: &[&str], names: &[(String, String)]) -> String {
     text
 }
 
-/// A process in the script of a run.
+/// A process in a run's script.
 pub struct Start<'a> {
-    /// Its number on the machine.
+    /// Number of the process on the machine.
     pub number: usize,
-    /// Its host's name.
+    /// Name of its host.
     pub host: &'a str,
-    /// The process.
+    /// Start parameters.
     pub plan: &'a ProcessPlan,
 }
 
-/// The script that starts processes and stops them. Its arguments: the time of the beginning in nanoseconds of the machine's clock, and
-/// the folder.
+/// The script that starts and stops processes. Its arguments are the start time in nanoseconds of the
+/// machine's clock, and the folder.
 pub fn run(starts: &[Start<'_>]) -> String {
     let mut text = String::from(
         r#"t0=$1; d=$2
@@ -153,10 +157,11 @@ run() {
     text
 }
 
-/// The script of one process, in the end the process itself. `program` and `args` are words for the shell; `$1` is the folder.
+/// The script of one process, which finally executes the program. `program` and `args` are shell words; `$1`
+/// is the folder.
 pub fn process(program: &str, name: &str, args: &[String], environment: &[(String, String)]) -> String {
     let mut text = format!("d=$1\np={program}\n[ -x \"$p\" ] || p=$(command -v {})\n", quoted(name));
-    // What a shell starts in the background ignores these.
+    // A shell's background processes ignore these signals.
     let _ = writeln!(text, "r=--default-signal=INT,QUIT\nenv $r true 2> /dev/null || r=");
     text += "exec env $r -i";
     let _ = write!(text, " \"{MARK}=${MARK}\"");
