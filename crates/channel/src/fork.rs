@@ -3,16 +3,16 @@
 use std::fs;
 use std::io::{Error, Result};
 
-/// Forks this process, fork(2). Returns the child's process id, and `None` in the child.
+/// Forks this process, fork(2). Returns the child's process id in the parent and `None` in the child.
 ///
 /// # Errors
-/// If this process has more than one thread: the child would have none of the others, and locks that they hold would never
-/// be released. Else those of fork(2).
+/// If this process has more than one thread: the child would lack the other threads, and locks held by them
+/// would never be released. Otherwise the errors of fork(2).
 pub fn fork() -> Result<Option<i32>> {
     if fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(Error::other("a process with several threads cannot be split"));
     }
-    // SAFETY: there is no other thread that could be in the middle of anything.
+    // SAFETY: no other thread exists that could be inside a critical section.
     match unsafe { libc::fork() } {
         -1 => Err(Error::last_os_error()),
         0 => Ok(None),

@@ -1,20 +1,21 @@
-//! Sockets that a process was started with.
+//! Sockets inherited by a process.
 
 use std::io::{Error, Result};
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
-/// The one that has been taken; -1: none.
+/// Descriptor of the inherited socket that has been taken; -1 for none.
 static TAKEN: AtomicI32 = AtomicI32::new(-1);
 
-/// The connected socket with this descriptor, which whoever started this process has left open for it.
+/// Takes over the connected socket with this descriptor, which the parent process left open across `execve`.
 ///
 /// # Errors
-/// If the descriptor is a standard stream, is no open socket, was opened by this program itself, which closes its descriptors on
-/// `execve`, or if one has been taken before.
+/// If the descriptor is a standard stream or not an open stream socket, if this program opened it itself (its
+/// descriptors are close-on-exec), or if an inherited socket has been taken before.
 pub fn inherited_socket(descriptor: i32) -> Result<UnixStream> {
-    // SAFETY: fcntl and getsockopt with these commands only look at a descriptor, whatever it is; `kind` and `len` are writable.
+    // SAFETY: fcntl and getsockopt with these commands only inspect the descriptor, whatever it is; `kind`
+    // and `len` are writable.
     let (flags, is_socket) = unsafe {
         let (mut kind, mut len) = (0_i32, 4_u32);
         let out = (&raw mut kind).cast();
@@ -29,11 +30,11 @@ pub fn inherited_socket(descriptor: i32) -> Result<UnixStream> {
     if TAKEN.compare_exchange(-1, descriptor, SeqCst, SeqCst).is_err() {
         return Err(Error::other("the socket that this process was started with has been taken already"));
     }
-    // SAFETY: an open socket that nothing in this process has opened, since those are closed on execve, and that is taken here for
-    // the first and only time.
+    // SAFETY: the socket is open and was opened by no code of this process, whose descriptors are
+    // close-on-exec; it is taken here for the first and only time.
     let stream = unsafe { UnixStream::from_raw_fd(descriptor) };
-    // Programs that this one starts must not hold it open.
-    // SAFETY: the descriptor is the stream's, which lives.
+    // Child processes must not hold it open.
+    // SAFETY: the descriptor belongs to the stream, which is alive.
     unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
     Ok(stream)
 }
@@ -46,7 +47,7 @@ mod tests {
     #[test]
     fn only_a_socket_from_before_is_taken_and_only_once() {
         let (ours, _other) = UnixStream::pair().unwrap();
-        // One of our own is closed on execve.
+        // Descriptors opened by this process are close-on-exec.
         assert!(inherited_socket(ours.as_raw_fd()).is_err());
         assert!(inherited_socket(2).is_err() && inherited_socket(-1).is_err());
         let (left_open, other) = UnixStream::pair().unwrap();

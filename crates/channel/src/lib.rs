@@ -1,4 +1,5 @@
-//! Shared memory between processes: futexes, rings and slots in it, forking such processes, and the sockets by which they meet.
+//! Shared memory between processes (futexes, rings, slots), forking of processes that share it, and the
+//! sockets through which they connect.
 #![warn(missing_docs)]
 
 mod fork;

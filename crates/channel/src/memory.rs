@@ -1,4 +1,4 @@
-//! Anonymous shared memory: it is freed with the last process that has it mapped or open.
+//! Anonymous shared memory, freed when the last process has unmapped and closed it.
 
 use std::fs::File;
 use std::io::{Error, Result};
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// Bytes that other processes can map as well, all zero at first.
+/// Mapping of bytes that other processes can map too, initially zero.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     at: NonNull<u8>,
@@ -19,9 +19,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// New memory, mapped here, and the file by which another process can map it.
+    /// Creates memory, maps it, and returns the file by which another process can map it.
     pub fn create(len: usize) -> Result<(Mapping, OwnedFd)> {
-        // SAFETY: the name is a C string; a fresh descriptor is owned by nobody else.
+        // SAFETY: the name is a C string; a fresh descriptor has no other owner.
         let file = unsafe {
             match libc::memfd_create(c"belljar".as_ptr(), libc::MFD_CLOEXEC) {
                 -1 => return Err(Error::last_os_error()),
@@ -33,10 +33,10 @@ impl Mapping {
         Ok((Mapping::of(&file, len)?, file))
     }
 
-    /// The first `len` bytes of a file.
+    /// Maps the first `len` bytes of a file.
     pub fn of(file: &OwnedFd, len: usize) -> Result<Mapping> {
         let prot = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address chosen by the kernel.
         let at =
             unsafe { libc::mmap(std::ptr::null_mut(), len, prot, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         match NonNull::new(at.cast::<u8>()) {
@@ -45,7 +45,7 @@ impl Mapping {
         }
     }
 
-    /// Its address, the start of a page.
+    /// Start address, page-aligned.
     pub fn at(&self) -> *mut u8 {
         self.at.as_ptr()
     }
@@ -53,15 +53,15 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own.
+        // SAFETY: the mapping is owned by this value.
         unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
     }
 }
 
-/// A `T` in memory that other processes can map as well, all zero bytes at first.
+/// `T` in shared memory that other processes can map too, initially zero bytes.
 ///
-/// The memory behind [`get`](Self::get) may be changed by another process at any time:
-/// only a protocol between the processes makes more than raw reads and writes sound.
+/// Another process may change the memory behind [`get`](Self::get) at any time: accesses other than raw reads
+/// and writes are sound only under a protocol between the processes.
 pub struct SharedMemory<T> {
     memory: Mapping,
     holds: PhantomData<T>,
@@ -74,7 +74,7 @@ impl<T> std::fmt::Debug for SharedMemory<T> {
 }
 
 impl<T> SharedMemory<T> {
-    /// New memory, mapped here, and the file by which another process can map it.
+    /// Creates memory, maps it, and returns the file by which another process can map it.
     pub fn create() -> Result<(SharedMemory<T>, OwnedFd)> {
         let (memory, file) = Mapping::create(size_of::<T>())?;
         Ok((SharedMemory { memory, holds: PhantomData }, file))
@@ -85,7 +85,7 @@ impl<T> SharedMemory<T> {
         Ok(SharedMemory { memory: Mapping::of(file, size_of::<T>())?, holds: PhantomData })
     }
 
-    /// Its address.
+    /// Address of the value.
     pub fn get(&self) -> *mut T {
         self.memory.at().cast()
     }
@@ -104,7 +104,7 @@ mod tests {
         let there = SharedMemory::<AtomicU32>::map(&file).unwrap();
         assert_ne!(here.get(), there.get());
         let waiter = std::thread::spawn(move || {
-            // SAFETY: mapped, and only touched atomically.
+            // SAFETY: mapped, and accessed only atomically.
             let word = unsafe { &*there.get() };
             while word.load(Ordering::Acquire) == 0 {
                 futex::wait(word, 0, Duration::from_secs(10));

@@ -1,8 +1,8 @@
-//! Streams of bytes between all pairs of a few processes, in memory that they share.
+//! Byte streams between all pairs of a few processes, in shared memory.
 //!
-//! Each ordered pair has a ring with one writer and one reader: the writer alone moves `tail`, the reader
-//! alone `head`, both count bytes from the start. A process that writes or makes room rings the other's bell,
-//! a futex word, if it sleeps.
+//! Each ordered pair has a ring with one writer and one reader: only the writer advances `tail`, only the
+//! reader `head`; both count bytes from the start. A process that writes or frees space rings the other's
+//! bell, a futex word, if it sleeps.
 
 use crate::futex;
 use crate::memory::Mapping;
@@ -11,14 +11,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 
-/// Bytes that a ring holds between a few processes.
+/// Maximum capacity of a ring in bytes, used with few processes.
 const CAPACITY: usize = 256 << 10;
-/// Bytes of all rings together, of which each holds less between many processes, up to 256 of them; it is as much as a mesh of 32 has.
+/// Total capacity in bytes of all rings between 32 to 256 processes; the more processes, the smaller each ring.
 const TOTAL: usize = 32 * 32 * CAPACITY;
-/// The least that a ring holds.
+/// Minimum capacity of a ring in bytes.
 const LEAST: usize = 4 << 10;
 
-/// Bell: the part of the mesh that belongs to one process, on cache lines of its own.
+/// Bell of a process, on separate cache lines.
 #[repr(C, align(128))]
 struct Bell {
     rung: AtomicU32,
@@ -40,43 +40,43 @@ struct Ring {
     apart_too: [u64; 15],
 }
 
-/// Bytes that each of the rings between `count` processes holds.
+/// Capacity in bytes of each ring between `count` processes.
 fn capacity(count: usize) -> usize {
     let share = TOTAL / (count * count).max(1);
-    // A power of two, so that the next ring's counters are on cache lines of their own.
+    // Power of two, so that the next ring's counters are on separate cache lines.
     (1 << share.max(LEAST).ilog2()).min(CAPACITY)
 }
 
-/// Mesh: one process's end of the streams.
+/// Mesh: the endpoint of one process.
 #[derive(Debug)]
 pub struct Mesh {
     memory: Mapping,
     file: OwnedFd,
     count: usize,
     me: usize,
-    /// Bytes that a ring holds.
+    /// Capacity of a ring in bytes.
     capacity: usize,
 }
 
 impl Mesh {
-    /// The memory for `count` processes; the caller is the first of them, number 0.
+    /// Creates the memory for `count` processes; the caller is process 0.
     pub fn create(count: usize) -> Result<Mesh> {
         let (memory, file) = Mapping::create(Mesh::size(count))?;
         Ok(Mesh { memory, file, count, me: 0, capacity: capacity(count) })
     }
 
-    /// Process `me` of `count`, with the file that the first one has made.
+    /// Joins as process `me` of `count`, with the file of process 0.
     pub fn join(file: OwnedFd, count: usize, me: usize) -> Result<Mesh> {
         assert!(me < count);
         let memory = Mapping::of(&file, Mesh::size(count))?;
         Ok(Mesh { memory, file, count, me, capacity: capacity(count) })
     }
 
-    /// The file by which others join.
+    /// File by which other processes join.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
-    /// This process's number.
+    /// Number of this process.
     pub fn me(&self) -> usize {
         self.me
     }
@@ -85,7 +85,7 @@ impl Mesh {
         self.count
     }
 
-    /// Writes as many of `bytes` as there is room for, for process `to`; returns how many.
+    /// Writes to process `to` the part of `bytes` that fits; returns its length.
     pub fn write(&self, to: usize, bytes: &[u8]) -> usize {
         let ring = self.ring(self.me, to);
         // SAFETY: the counters are atomics in mapped memory.
@@ -94,8 +94,8 @@ impl Mesh {
         let len = bytes.len().min(room);
         let at = tail as usize % self.capacity;
         let first = len.min(self.capacity - at);
-        // SAFETY: `at < capacity` and both parts stay within the ring, of which these bytes are the
-        // writer's until the tail moves; they don't overlap private memory.
+        // SAFETY: `at < capacity`, and both parts stay within the ring, where these bytes belong to the
+        // writer until it advances the tail; they don't overlap private memory.
         unsafe {
             let data = ring.add(1).cast::<u8>();
             data.add(at).copy_from_nonoverlapping(bytes.as_ptr(), first);
@@ -108,7 +108,7 @@ impl Mesh {
         len
     }
 
-    /// Appends to `bytes` what process `from` has written; returns how many bytes it was.
+    /// Appends the bytes available from process `from` to `bytes`; returns their number.
     pub fn read(&self, from: usize, bytes: &mut Vec<u8>) -> usize {
         let ring = self.ring(from, self.me);
         // SAFETY: the counters are atomics in mapped memory.
@@ -117,8 +117,8 @@ impl Mesh {
         let at = head as usize % self.capacity;
         let first = len.min(self.capacity - at);
         bytes.reserve(len);
-        // SAFETY: both parts lie within the ring and are the reader's until the head moves; the vector
-        // has room for them, and its length grows after they are written.
+        // SAFETY: both parts lie within the ring and belong to the reader until it advances the head; the
+        // vector has capacity for them, and its length is set after they are written.
         unsafe {
             let data = ring.add(1).cast::<u8>();
             let end = bytes.as_mut_ptr().add(bytes.len());
@@ -133,12 +133,12 @@ impl Mesh {
         len
     }
 
-    /// The count of rings that [`wait`](Self::wait) compares with; read it before looking for work.
+    /// Ring count to pass to [`wait`](Self::wait), read before looking for work.
     pub fn rung(&self) -> u32 {
         self.bell(self.me).rung.load(SeqCst)
     }
 
-    /// Sleeps until another process writes or reads after `seen` was taken, or for `timeout`.
+    /// Sleeps until another process writes or reads after `seen` was read, or for `timeout`.
     pub fn wait(&self, seen: u32, timeout: Duration) {
         let bell = self.bell(self.me);
         bell.asleep.store(1, SeqCst);
@@ -148,7 +148,7 @@ impl Mesh {
         bell.asleep.store(0, SeqCst);
     }
 
-    /// Raises flag `n`, below 32, for all, and wakes them.
+    /// Raises flag `n`, below 32, for all processes and wakes them.
     pub fn raise(&self, n: u32) {
         self.head().flags.fetch_or(1 << n, SeqCst);
         (0..self.count).for_each(|whose| self.ring_bell(whose));

@@ -1,8 +1,8 @@
-//! Rings of slots in memory that two programs share: each slot has a byte that says whose it is.
+//! Rings of slots in memory shared by two programs: each slot has an owner byte.
 //!
 //! A [`Region`] is the memory, a [`SlotRing`] a part of it. The side that owns a slot reads and writes it,
-//! then gives it away by storing its owner byte with release order; the other side looks at that byte with
-//! acquire order. Which values mean what is the protocol's.
+//! then passes it on by storing the owner byte with release order; the other side loads that byte with
+//! acquire order. The protocol defines the values.
 
 use crate::memory::Mapping;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::*};
 
-/// Memory that another program can map as well.
+/// Memory that another program can map too.
 #[derive(Debug)]
 pub struct Region {
     memory: Mapping,
@@ -20,12 +20,12 @@ pub struct Region {
 }
 
 impl Region {
-    /// New memory of `len` bytes, all zero; nobody can make it shorter.
+    /// Creates a region of `len` zero bytes, sealed against shrinking.
     ///
     /// # Errors
     /// Those of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2).
     pub fn create(len: usize) -> Result<Region> {
-        // SAFETY: the name is a C string; a fresh descriptor is owned by nobody else.
+        // SAFETY: the name is a C string; a fresh descriptor has no other owner.
         let file = unsafe {
             match libc::memfd_create(c"belljar".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) {
                 -1 => return Err(Error::last_os_error()),
@@ -41,8 +41,8 @@ impl Region {
         Ok(Region { memory: Mapping::of(&file, len)?, file, len })
     }
 
-    /// All of the memory that another program has made. Whoever can write to its file can make it shorter, after
-    /// which access to it is a SIGBUS.
+    /// Maps the whole region created by another program. A program that can write to the file can truncate
+    /// it, after which an access raises SIGBUS.
     ///
     /// # Errors
     /// Those of fstat(2) and mmap(2); an empty file cannot be mapped.
@@ -53,21 +53,21 @@ impl Region {
         Ok(Region { memory: Mapping::of(&file, len)?, file, len })
     }
 
-    /// The file by which another program maps it.
+    /// File by which another program maps the region.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
-    /// Its length in bytes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// True if there is nothing in it.
+    /// True if the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// Slots of one size, one after the other.
+/// Array of slots of one size.
 #[derive(Clone, Debug)]
 pub struct SlotRing {
     region: Arc<Region>,
@@ -77,7 +77,8 @@ pub struct SlotRing {
 }
 
 impl SlotRing {
-    /// `count` slots of `size` bytes from `offset` on. `None` if they don't lie within the region, or there are none.
+    /// Creates a ring of `count` slots of `size` bytes from `offset`. `None` if it exceeds the region or has
+    /// no slots.
     pub fn new(region: Arc<Region>, offset: u64, size: u64, count: u64) -> Option<SlotRing> {
         let end = offset.checked_add(size.checked_mul(count)?)?;
         if size == 0 || count == 0 || usize::try_from(end).ok()? > region.len {
@@ -86,7 +87,7 @@ impl SlotRing {
         Some(SlotRing { region, offset: offset as usize, size: size as usize, count: count as usize })
     }
 
-    /// Bytes in a slot.
+    /// Size of a slot in bytes.
     pub fn slot_size(&self) -> usize {
         self.size
     }
@@ -95,31 +96,32 @@ impl SlotRing {
         self.count
     }
 
-    /// The byte `at` of a slot, which says whose the slot is: what its owner wrote before giving it away can be read.
+    /// Owner byte of a slot, at offset `at`. What the other side wrote before passing the slot on is visible
+    /// after it.
     pub fn owner(&self, slot: usize, at: usize) -> u8 {
         self.byte(slot, at).load(Acquire)
     }
 
-    /// Gives a slot away by its byte `at`, with all that has been written to it.
+    /// Passes a slot on, with everything written to it, by its owner byte at offset `at`.
     pub fn give(&self, slot: usize, at: usize, owner: u8) {
         self.byte(slot, at).store(owner, Release);
     }
 
-    /// Copies the bytes from `at` on out of a slot.
+    /// Copies bytes out of a slot, from offset `at`.
     ///
     /// # Panics
-    /// If they don't lie within it.
+    /// If the range exceeds the slot.
     pub fn read(&self, slot: usize, at: usize, into: &mut [u8]) {
         let from = self.place(slot, at, into.len());
-        // SAFETY: `place` has checked that the bytes lie within the mapping, which `into` is no part of. Another
-        // program that writes there now breaks the protocol; the copy has some of its bytes then.
+        // SAFETY: `place` has checked that the range lies within the mapping, which does not overlap `into`.
+        // A program that writes there meanwhile violates the protocol; the copy then has some of its bytes.
         unsafe { into.as_mut_ptr().copy_from_nonoverlapping(from, into.len()) };
     }
 
-    /// Copies bytes into a slot, from `at` on.
+    /// Copies bytes into a slot, from offset `at`.
     ///
     /// # Panics
-    /// If they don't lie within it.
+    /// If the range exceeds the slot.
     pub fn write(&self, slot: usize, at: usize, bytes: &[u8]) {
         let to = self.place(slot, at, bytes.len());
         // SAFETY: as in `read`.

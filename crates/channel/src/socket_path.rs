@@ -1,4 +1,4 @@
-//! Paths of UNIX sockets that are longer than a socket's address.
+//! UNIX socket paths that exceed the length of a socket address.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
@@ -6,20 +6,23 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes that a path in a socket's address can have.
+/// Maximum length in bytes of a path in a socket address.
 pub const SOCKET_PATH_MAX: usize = 107;
-/// Bytes that the last part of any path can have: the rest of the address names the folder by a descriptor.
+/// Maximum length in bytes of the last component of any path: the rest of the address names the directory by
+/// its descriptor.
 pub const SOCKET_NAME_MAX: usize = 64;
 
-/// True if a socket can be made or found at this path, which may be longer than an address.
+/// True if the path, which may exceed an address, can be used for a socket.
 pub fn is_socket_path(path: &Path) -> bool {
     fits(path) || path.file_name().is_some_and(|name| name.len() <= SOCKET_NAME_MAX)
 }
 
-/// Calls with a path of the same socket that fits into an address: a long one is reached through its folder's descriptor.
+/// Calls `call` with a path of the same socket that fits into an address: a long path is replaced by one
+/// through its directory's descriptor.
 ///
 /// # Errors
-/// Those of the call, of opening the folder, or `InvalidInput` for a path that [`is_socket_path`] refuses.
+/// Those of the call and of opening the directory, and `InvalidInput` for a path that [`is_socket_path`]
+/// refuses.
 pub fn with_socket_path<T>(path: &Path, call: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     if fits(path) {
         return call(path);
