@@ -1,4 +1,4 @@
-//! A host of traffic models alone: a network stack, the models on it, and no kernel.
+//! Host that runs only traffic models: a network stack, the models on it, and no kernel.
 
 use crate::models::{ModelSpec, ModelTimer, Models, Owner};
 use belljar_base::activity::{Activity, Board, Phase};
@@ -9,36 +9,36 @@ use belljar_netstack::{Effect, SocketKey, Stack, StackConfig, TimerQueue, Turn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Configuration that a host of models is made from, besides that of its stack.
+/// Configuration of a host of models, besides that of its stack.
 #[derive(Debug)]
 pub struct ModelHostConfig {
-    /// Its models.
+    /// Traffic models.
     pub models: Vec<ModelSpec>,
-    /// Once set, [`ModelHost::run_until`] returns early: the run is being given up.
+    /// Abort flag: once set, [`ModelHost::run_until`] returns early because the run is aborted.
     pub interrupt: Arc<AtomicBool>,
-    /// Set from outside, it makes [`ModelHost::run_until`] return early: somebody wants something of the host. Whoever runs it
-    /// takes it back before running it on.
+    /// Attention flag, set from outside: [`ModelHost::run_until`] returns early for a request to the host.
+    /// The caller clears the flag before it continues.
     pub attention: Arc<AtomicBool>,
-    /// Where to say what is being done, for who looks on.
+    /// Board on which the host reports its activity to an observer.
     pub watched: Option<Arc<Board>>,
 }
 
-/// A host that runs traffic models and no programs. Its owner calls it as it calls a host with a kernel: packets in by
-/// [`Stack::deliver`] and out by [`Stack::take_departures`], [`run_until`](Self::run_until) for the time, and the changes of
-/// the experiment once [the clock](Self::advance) is at their time.
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+/// Host that runs traffic models and no programs. It has the interface of a host with a kernel: packets in by
+/// [`Stack::deliver`] and out by [`Stack::take_departures`], [`run_until`](Self::run_until) to advance time,
+/// and the changes of the experiment once [the clock](Self::advance) has reached their time.
+#[repr(C)] // Frequently read fields first: see `belljar_base::Footprint`.
 pub struct ModelHost {
     config: ModelHostConfig,
     timers: TimerQueue<ModelTimer>,
     models: Models,
     stack: Stack,
-    /// Room for what the stack leaves to be done.
+    /// Buffer for the stack's effects.
     spare_effects: Vec<Effect>,
     warnings: Map<String, u64>,
 }
 
 impl ModelHost {
-    /// A host at the start of the simulation. Nothing has run yet.
+    /// Creates a host at the start of the simulation, before any event.
     pub fn new(mut config: ModelHostConfig, network: StackConfig, clock: Clock) -> ModelHost {
         let mut host = ModelHost {
             models: Models::new(std::mem::take(&mut config.models)),
@@ -53,12 +53,13 @@ impl ModelHost {
         host
     }
 
-    /// Runs everything that happens strictly before `limit`.
+    /// Executes all events strictly before `limit`.
     pub fn run_until(&mut self, limit: SimTime) {
         while !self.config.interrupt.load(Relaxed) && !self.is_held() {
             let now = self.stack.clock.now();
             match self.next_due() {
-                // Work may have moved the clock past the limit, beyond which not everything has been delivered.
+                // Work may have moved the clock past the limit; later events cannot run yet, since messages
+                // may be missing.
                 Some(at) if at <= now && at < limit => self.fire_next(),
                 _ if now >= limit => break,
                 _ if self.models.has_work() => {
@@ -73,7 +74,7 @@ impl ModelHost {
         self.stack.take_arrivals(limit);
         self.stack.plan_arrivals();
     }
-    /// When the host will next do something; `None` if nothing but a packet can wake it.
+    /// Time of the next event; `None` if only a packet can wake the host.
     pub fn next_event(&self) -> Option<SimTime> {
         match self.models.has_work() {
             true => Some(self.stack.clock.now()),
@@ -103,17 +104,17 @@ impl ModelHost {
         }
         self.carry_out_effects();
     }
-    /// This is being done from now on.
+    /// Reports a phase of activity.
     pub fn doing(&self, phase: Phase) {
         if let Some(board) = &self.config.watched {
             board.doing(Activity::of(phase, self.stack.config.id.0));
         }
     }
-    /// True if somebody wants something of the host.
+    /// True if the attention flag is set.
     pub fn is_held(&self) -> bool {
         self.config.attention.load(Relaxed)
     }
-    /// Tells what is read when it runs next.
+    /// Reports the memory that the next run reads.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.config.attention);
         footprint.object(&*self.config.attention);
@@ -122,16 +123,16 @@ impl ModelHost {
         self.models.footprint(footprint);
         self.stack.footprint(footprint);
     }
-    /// Warnings and their counts.
+    /// Warnings with their counts.
     pub fn warnings(&self) -> &Map<String, u64> {
         &self.warnings
     }
 
-    /// Moves the clock on to `to`, before which everything has happened.
+    /// Advances the clock to `to`, before which all events have been executed.
     pub fn advance(&mut self, to: SimTime) {
         self.stack.clock.advance(to);
     }
-    /// Stops at once, as by a loss of power: no connection is closed, what is queued is lost.
+    /// Crashes the host, as by a loss of power: connections are not closed, queues are lost.
     pub fn crash(&mut self) {
         if self.stack.is_down {
             return;
@@ -142,7 +143,7 @@ impl ModelHost {
         self.carry_out_effects();
         self.stack.lose_state(cut);
     }
-    /// Starts again after a crash, and the experiment's models with it.
+    /// Restarts the host after a crash, and the experiment's models with it.
     pub fn restart(&mut self) {
         if !self.stack.is_down {
             return;
@@ -152,21 +153,21 @@ impl ModelHost {
         self.stack.begin_bootstrap();
         self.stack.plan_arrivals();
     }
-    /// Sets the wall clock forward by so many nanoseconds, or back.
+    /// Steps the wall clock by `ns` nanoseconds.
     pub fn step_clock(&mut self, ns: i64) {
         self.stack.clock.step(ns);
     }
-    /// Lets the clock gain so many parts per billion from now on.
+    /// Sets the drift of the clock in parts per billion.
     pub fn set_clock_drift(&mut self, ppb: i64) {
         self.stack.clock.set_drift(ppb);
         self.stack.tcp_set_timers_anew();
     }
-    /// Changes what `eth0` can send and receive, in bits per second; the inner `None` is unlimited.
+    /// Changes the bandwidths of `eth0` in bits per second; an inner `None` is unlimited.
     pub fn set_bandwidths(&mut self, up: Option<Option<u64>>, down: Option<Option<u64>>) {
         self.stack.set_bandwidths(up, down);
         self.carry_out_effects();
     }
-    /// A link loses its carrier, and with it its neighbours, or finds it.
+    /// Sets the carrier of a link; its loss flushes the link's neighbours.
     pub fn set_carrier(&mut self, link: usize, carrier: bool) {
         self.stack.set_carrier(link, carrier);
         if !self.stack.is_down {
@@ -174,7 +175,7 @@ impl ModelHost {
             self.carry_out_effects();
         }
     }
-    /// Changes how a link sends.
+    /// Changes the transmission properties of a link.
     pub fn change_nic(&mut self, link: usize, change: &NicChange) {
         self.stack.change_nic(link, change);
         self.carry_out_effects();
@@ -194,7 +195,7 @@ impl Owner for ModelHost {
     fn models_mut(&mut self) -> &mut Models {
         &mut self.models
     }
-    /// All sockets here are the models'.
+    /// All sockets belong to models.
     fn watch(&mut self, _: SocketKey) {}
     fn unwatch(&mut self, _: SocketKey) {}
     fn add_timer(&mut self, at: SimTime, timer: ModelTimer) {
@@ -210,7 +211,7 @@ impl Owner for ModelHost {
             match effect {
                 Effect::Ready(socket, _) => self.models.socket_changed(socket),
                 Effect::Note(what) => *self.warnings.entry(what.into()).or_default() += 1,
-                // Nobody has asked to be told of these here.
+                // These effects have no subscribers here.
                 Effect::Closed(_)
                 | Effect::Urgent(_)
                 | Effect::ProgramReady(..)

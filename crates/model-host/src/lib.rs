@@ -1,9 +1,9 @@
 //! Traffic models on a network stack.
 //!
-//! [`Models`] runs the models of one host over the sockets of its [`Stack`](belljar_netstack::Stack). Whoever owns the stack
-//! is an [`Owner`]: it tells the models of changes of their sockets and of their timers. There are two. The kernel of a host
-//! with programs is one, so that models and programs share its addresses, ports and links. [`ModelHost`] is the other: a host
-//! of models alone, which has a stack and no kernel.
+//! [`Models`] runs the models of one host over the sockets of its [`Stack`](belljar_netstack::Stack). The
+//! stack belongs to an [`Owner`], which notifies the models of changes of their sockets and of timers. There
+//! are two owners: the kernel of a host with programs, where models and programs share addresses, ports and
+//! links, and [`ModelHost`], a host of models without a kernel.
 #![forbid(unsafe_code)]
 
 mod host;

@@ -1,5 +1,5 @@
-//! The running models of a host. A model is told of its sockets and of its times between the events of the stack, never
-//! inside them.
+//! Running models of a host. A model is notified of its sockets and timers between the events of the stack,
+//! never during one.
 
 use crate::sockets::Sockets;
 use belljar_base::{Footprint, Map, SimTime, Stream};
@@ -8,108 +8,110 @@ use belljar_netstack::{SocketKey, Stack};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A model that the experiment starts.
+/// Model that the experiment starts.
 #[derive(Clone, Debug)]
 pub struct ModelSpec {
-    /// Its specification.
+    /// Specification.
     pub spec: Arc<Spec>,
-    /// When it starts; [`SimTime::MAX`] if only an event starts it.
+    /// Start time; [`SimTime::MAX`] if only an event starts the model.
     pub start: SimTime,
-    /// When it is stopped.
+    /// Stop time.
     pub stop: Option<SimTime>,
 }
 
-/// A timer of a host's models, which fires in turn with those of the stack.
+/// Timer of a host's models, ordered among the timers of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelTimer {
-    /// The experiment starts a model.
+    /// Start of a model by the experiment.
     Start(u32),
-    /// The experiment stops it.
+    /// Stop of a model by the experiment.
     Stop(u32),
-    /// A model asked to be woken.
+    /// Wake-up requested by a model.
     Wake {
-        /// Its number in the configuration.
+        /// Index of the model in the configuration.
         model: u32,
-        /// Tells it from another one of the same number, before a crash.
+        /// Generation, which distinguishes the model from a predecessor with the same index before a crash.
         generation: u32,
-        /// The model's own value.
+        /// Value chosen by the model.
         token: u64,
     },
 }
 
-/// The owner of a stack and of the models on it.
+/// Owner of a stack and of the models on it.
 pub trait Owner {
-    /// The stack.
+    /// Stack.
     fn stack(&self) -> &Stack;
-    /// The stack.
+    /// Mutable stack.
     fn stack_mut(&mut self) -> &mut Stack;
-    /// The models.
+    /// Models.
     fn models(&self) -> &Models;
-    /// The models.
+    /// Mutable models.
     fn models_mut(&mut self) -> &mut Models;
-    /// From now on [`Models::socket_changed`] is called whenever a socket may have changed.
+    /// Subscribes to a socket: the owner calls [`Models::socket_changed`] whenever it may have changed.
     fn watch(&mut self, socket: SocketKey);
-    /// The contrary.
+    /// Cancels [`watch`](Self::watch).
     fn unwatch(&mut self, socket: SocketKey);
-    /// Sets a timer; [`Models::fire`] when its time has come.
+    /// Sets a timer, on whose expiration the owner calls [`Models::fire`].
     fn add_timer(&mut self, at: SimTime, timer: ModelTimer);
-    /// Does what the stack has left to be done.
+    /// Applies the stack's pending effects.
     fn carry_out_effects(&mut self);
 }
 
-/// The models of a host.
+/// Models of a host.
 ///
-/// Its owner calls [`schedule`](Self::schedule) when the host starts, [`fire`](Self::fire) for its timers,
-/// [`socket_changed`](Self::socket_changed) for its sockets, and [`run_next`](Self::run_next) while there
-/// [is work](Self::has_work). The experiment [starts](Self::start) and [stops](Self::stop) models, [crashes](Self::crash) and
-/// [finishes](Self::finish) all of them. What takes an `owner` instead of `self` runs models, which use the owner's stack.
+/// The owner calls [`schedule`](Self::schedule) when the host starts, [`fire`](Self::fire) for timers,
+/// [`socket_changed`](Self::socket_changed) for sockets, and [`run_next`](Self::run_next) while there [is
+/// work](Self::has_work). The experiment [starts](Self::start) and [stops](Self::stop) models,
+/// [crashes](Self::crash) and [finishes](Self::finish) all of them. Functions that take an `owner` instead of
+/// `self` run models, which use the owner's stack.
 #[derive(Default)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // Frequently read fields first: see `belljar_base::Footprint`.
 pub struct Models {
-    /// Sockets that have changed, and whose they are.
+    /// Sockets that have changed, with their models.
     changed: VecDeque<(u32, SocketKey)>,
-    /// Running models, by their number in the configuration.
+    /// Running models by index in the configuration.
     running: Map<u32, Running>,
-    /// Their sockets.
+    /// Sockets of models.
     sockets: Map<SocketKey, Owned>,
-    /// Number of models that will start and have not yet.
+    /// Number of models that have yet to start.
     pending: usize,
-    /// When one last finished.
+    /// Time at which a model last finished.
     last_end: SimTime,
-    /// Models started so far: tells a model's timers from those of its predecessor.
+    /// Number of models started so far, the generation of the newest.
     generation: u32,
     specs: Vec<ModelSpec>,
-    /// Completed flows, each with the number of its model, in the order of their ends.
+    /// Completed flows with the indices of their models, in order of completion.
     flows: Vec<(u32, FlowRecord)>,
     problems: Vec<(u32, Failure)>,
 }
 
 struct Running {
-    /// Not there while it runs.
+    /// Model; `None` while it is being called.
     model: Option<Box<dyn Model>>,
     random: Stream,
     generation: u32,
 }
 
-/// A socket of a model.
+/// Socket of a model.
 struct Owned {
     model: u32,
-    /// It is among the changed ones.
+    /// True if it is in `Models::changed`.
     changed: bool,
 }
 
 impl Models {
-    /// The models of an experiment, none of which has started.
+    /// Creates the models of an experiment, none of them started.
     pub fn new(specs: Vec<ModelSpec>) -> Models {
         Models { specs, ..Models::default() }
     }
-    /// Tells what is read of it where none runs.
+    /// Reports the memory read when no model has work.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.changed);
         footprint.object(&self.running);
         footprint.object(&self.last_end);
     }
-    /// A socket may have changed: if it is a model's, the model is told after what is under way.
+    /// Records that a socket may have changed. If a model owns it, the model is notified after the current
+    /// event.
     pub fn socket_changed(&mut self, socket: SocketKey) {
         if let Some(owned) = self.sockets.get_mut(&socket)
             && !std::mem::replace(&mut owned.changed, true)
@@ -117,50 +119,50 @@ impl Models {
             self.changed.push_back((owned.model, socket));
         }
     }
-    /// True if a model has something to do now.
+    /// True if a model has work now.
     pub fn has_work(&self) -> bool {
         !self.changed.is_empty()
     }
-    /// When the last model ended that does something of its own accord; `None` while one runs or will.
+    /// Time at which the last client model finished; `None` while one runs or has yet to start.
     pub fn finished_at(&self) -> Option<SimTime> {
         let is_server = |n: &u32| self.specs[*n as usize].spec.is_server();
         let idle = self.pending == 0 && self.running.keys().all(is_server);
         idle.then_some(self.last_end)
     }
-    /// Completed flows, each with the number of its model, in the order of their ends.
+    /// Completed flows with the indices of their models, in order of completion.
     pub fn flows(&self) -> &[(u32, FlowRecord)] {
         &self.flows
     }
-    /// The models that could not start, by their number, and why.
+    /// Models that could not start, by index, with the failure.
     pub fn problems(&self) -> &[(u32, Failure)] {
         &self.problems
     }
 
-    /// A running model's own random numbers.
+    /// Random stream of a running model.
     pub(crate) fn random(&mut self, n: u32) -> &mut Stream {
         &mut self.running.get_mut(&n).expect("a model that is called runs").random
     }
-    /// Tells a running model from others of its number.
+    /// Generation of a running model.
     pub(crate) fn generation(&self, n: u32) -> Option<u32> {
         self.running.get(&n).map(|running| running.generation)
     }
-    /// A model owns a socket from now on.
+    /// Records that a model owns a socket.
     pub(crate) fn own(&mut self, model: u32, socket: SocketKey) {
         self.sockets.insert(socket, Owned { model, changed: false });
     }
-    /// A model has closed a socket.
+    /// Records that a model has closed a socket.
     pub(crate) fn disown(&mut self, socket: SocketKey) {
         self.sockets.remove(&socket);
     }
-    /// A flow of a model is over.
+    /// Records a completed flow of a model.
     pub(crate) fn record(&mut self, model: u32, flow: FlowRecord) {
         self.flows.push((model, flow));
     }
 }
 
-/// What runs models, and so needs their owner.
+/// Functions that run models and therefore need the owner.
 impl Models {
-    /// Sets the timers of the models, on a host that starts at `now`.
+    /// Sets the start and stop timers of the models, on a host that starts at `now`.
     pub fn schedule(owner: &mut impl Owner, now: SimTime) {
         for n in 0..owner.models().specs.len() {
             let ModelSpec { start, stop, .. } = owner.models().specs[n];
@@ -175,7 +177,7 @@ impl Models {
         }
     }
 
-    /// A timer's time has come.
+    /// Handles the expiration of a timer.
     pub fn fire(owner: &mut impl Owner, timer: ModelTimer) {
         match timer {
             ModelTimer::Start(n) => {
@@ -192,7 +194,7 @@ impl Models {
         }
     }
 
-    /// Starts the experiment's model number `n`, unless it runs.
+    /// Starts model `n`, unless it is running.
     pub fn start<O: Owner>(owner: &mut O, n: u32) {
         if owner.stack().is_down || owner.models().running.contains_key(&n) {
             return;
@@ -200,7 +202,7 @@ impl Models {
         let models = owner.models_mut();
         models.generation += 1;
         let (generation, spec) = (models.generation, models.specs[n as usize].spec.clone());
-        // A host that starts again does not do the same again.
+        // A restarted model draws a different random stream.
         let (number, started) = (n.to_string(), generation.to_string());
         let config = &owner.stack().config;
         let random = config.seed.stream(&["host", &config.name, "model", &number, &started]);
@@ -214,14 +216,14 @@ impl Models {
         }
     }
 
-    /// Ends a model from outside, if it runs.
+    /// Stops model `n`, if it is running.
     #[cold]
     pub fn stop(owner: &mut impl Owner, n: u32) {
         Models::with(owner, n, |model, sockets| model.stop(sockets));
         Models::end(owner, n);
     }
 
-    /// Tells a model of a socket that has changed.
+    /// Notifies a model of a changed socket.
     #[inline(never)]
     pub fn run_next(owner: &mut impl Owner) {
         let models = owner.models_mut();
@@ -232,7 +234,7 @@ impl Models {
         Models::with(owner, n, |model, sockets| model.ready(ModelSocket(socket.0), sockets));
     }
 
-    /// The host has lost its power: nothing is said to anybody.
+    /// Stops all models after a loss of power, without sending anything.
     pub fn crash(owner: &mut impl Owner) {
         Models::finish(owner);
         let now = owner.stack().clock.now();
@@ -244,14 +246,14 @@ impl Models {
         models.last_end = now;
     }
 
-    /// The simulation is over: what models have under way is put among what they have done.
+    /// Ends the simulation: models record their unfinished flows.
     pub fn finish(owner: &mut impl Owner) {
         for n in owner.models().running.keys().copied().collect::<Vec<_>>() {
             Models::with(owner, n, |model, sockets| model.stop(sockets));
         }
     }
 
-    /// Runs a model; one that has finished ends.
+    /// Calls a running model and ends it if it has finished.
     fn with<O: Owner>(owner: &mut O, n: u32, run: impl FnOnce(&mut dyn Model, &mut Sockets<'_, O>)) {
         let Some(running) = owner.models_mut().running.get_mut(&n) else { return };
         let Some(mut model) = running.model.take() else { return };

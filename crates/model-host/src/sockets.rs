@@ -1,4 +1,4 @@
-//! The sockets of a stack as a model uses them.
+//! Socket calls of a model on the stack.
 
 use crate::models::{ModelTimer, Owner};
 use belljar_base::{SimTime, Stream};
@@ -8,28 +8,28 @@ use belljar_net::dns::Zone;
 use belljar_netstack::SocketKey;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-/// A listener's queue: `SOMAXCONN`.
+/// Backlog of a listening socket: `SOMAXCONN`.
 const BACKLOG: usize = 4_096;
 
-/// The owner of the stack, to one of its models.
+/// Owner of the stack, as seen by one of its models.
 pub(crate) struct Sockets<'a, O> {
     pub owner: &'a mut O,
     pub model: u32,
 }
 
 impl<O: Owner> Sockets<'_, O> {
-    /// Accounts for the call that a program would make.
+    /// Accounts for the system call that a program would make.
     fn call(&mut self) {
         self.owner.stack_mut().clock.work_of_model(false);
     }
-    /// Lets the model own a socket: it is told of its changes.
+    /// Assigns a socket to the model, which is then notified of its changes.
     fn own(&mut self, key: SocketKey) -> ModelSocket {
         self.owner.carry_out_effects();
         self.owner.watch(key);
         self.owner.models_mut().own(self.model, key);
         ModelSocket(key.0)
     }
-    /// Lets the model own a socket that could be made.
+    /// Assigns a socket to the model if its creation succeeded.
     fn owned(&mut self, made: Result<SocketKey, Errno>) -> Result<ModelSocket, Failure> {
         made.map(|key| self.own(key)).map_err(failure)
     }

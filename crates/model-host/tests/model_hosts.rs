@@ -1,4 +1,4 @@
-//! Two hosts of models, with nothing between them but a delay.
+//! Two hosts of models, connected by a delay only.
 
 use belljar_base::{EventClass, EventKey, HostId, Seed, SimDuration, SimTime};
 use belljar_model_host::{ModelHost, ModelHostConfig, ModelSpec, Models, Owner};
@@ -31,7 +31,7 @@ fn host(n: u32, kind: Kind) -> ModelHost {
     ModelHost::new(config, network, Clock::new(DEFAULT_EPOCH_SECS, CpuModel::default()))
 }
 
-/// A sink, and a client that sends it three times [`SIZE`] bytes.
+/// A sink, and a client that sends it three transfers of [`SIZE`] bytes.
 fn pair() -> [ModelHost; 2] {
     let to = vec![Endpoint { host: "host0".into(), address: address(0), port: 5_001 }];
     let pace = Pace { count: Some(3), spacing: Spacing::Pause(Draw::Fixed(0)) };
@@ -40,7 +40,7 @@ fn pair() -> [ModelHost; 2] {
     [host(0, Kind::Sink { port: 5_001, udp: false }), host(1, client)]
 }
 
-/// Runs both in windows of the delay.
+/// Runs both hosts in windows as long as the delay.
 fn run(hosts: &mut [ModelHost; 2], until: SimTime) {
     let (mut sequence, mut departures): (u64, Vec<Departure>) = (0, Vec::new());
     let mut limit = hosts[0].stack().clock.now();
