@@ -1,5 +1,6 @@
-//! Transfers over TCP, one connection each. A transfer up ends when the peer has closed after all was
-//! sent, as a program that reads to the end does; one down when the peer has sent all and closed.
+//! Bulk transfers over TCP, one connection each. An upload ends when the peer has closed after the last byte,
+//! like a program that reads to the end of the stream; a download ends when the peer has sent everything and
+//! closed.
 
 use crate::network::Filler;
 use crate::pace::{NEXT, Pacer};

@@ -1,27 +1,27 @@
-//! Datagrams at a constant rate, all the time or in bursts, with the header that iperf 2 writes, so
-//! that `iperf -s -u` understands them: number, and when it was sent.
+//! Datagrams at a constant rate, continuously or in bursts, with the header of iperf 2 (number and send
+//! time), so that `iperf -s -u` understands them.
 
 use crate::spec::Datagrams;
 use crate::{Failure, FlowOutcome, FlowRecord, Model, ModelSocket, Network};
 use belljar_base::{SimDuration, SimTime};
 
-/// Repetitions of a stream's end until the receiver answers, and the time between them: iperf's.
+/// Repetitions of the last datagram until the receiver answers, and the interval between them, as in iperf.
 const LAST_TRIES: u32 = 10;
 const LAST_INTERVAL: SimDuration = SimDuration::from_millis(250);
 
-/// The beginning of a datagram of iperf 2: `struct UDP_datagram`.
+/// Header of an iperf 2 datagram: `struct UDP_datagram`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramHeader {
-    /// Counts from 0.
+    /// Datagram number, from 0.
     pub number: u64,
     /// Send time, in nanoseconds since 1970.
     pub sent_ns: u64,
-    /// It tells the end of the stream; the number is that of a datagram that never was.
+    /// True for the last datagram, which ends the stream and carries no data.
     pub is_last: bool,
 }
 
 impl DatagramHeader {
-    /// Reads it from a datagram's payload. `None` if that is too short.
+    /// Parses the header of a datagram's payload. `None` if it is too short.
     pub fn parse(payload: &[u8]) -> Option<DatagramHeader> {
         let word = |at: usize| Some(u32::from_be_bytes(payload.get(at..at + 4)?.try_into().ok()?));
         let (low, secs, micros) = (word(0)?, word(4)?, word(8)?);
@@ -44,7 +44,7 @@ pub struct Sender {
     socket: Option<ModelSocket>,
     flow: Option<FlowRecord>,
     payload: Vec<u8>,
-    /// The present burst: its start, the datagrams of it that are sent, and its end.
+    /// Current burst: start, number of datagrams sent, end.
     burst: (SimTime, u64, SimTime),
     end: SimTime,
     last_tries: u32,
@@ -52,7 +52,7 @@ pub struct Sender {
 
 impl Sender {
     pub fn new(spec: Datagrams) -> Sender {
-        // Zeroes: iperf looks for flags behind the header.
+        // Zeros, since iperf reads flags after the header.
         let payload = vec![0; spec.datagram_size as usize];
         let burst = (SimTime::ZERO, 0, SimTime::ZERO);
         Sender { spec, socket: None, flow: None, payload, burst, end: SimTime::MAX, last_tries: LAST_TRIES }
@@ -66,7 +66,7 @@ impl Sender {
         self.burst = (at, 0, end.min(self.end));
     }
 
-    /// Time at which datagram `n` of the present burst is due.
+    /// Due time of datagram `n` of the current burst.
     fn due(&self, n: u64) -> SimTime {
         let picos = u128::from(n) * u128::from(self.spec.datagram_size) * 8 * 1_000_000_000_000
             / u128::from(self.spec.rate);
@@ -77,7 +77,7 @@ impl Sender {
         let (Some(socket), Some(flow)) = (self.socket, &mut self.flow) else { return };
         DatagramHeader { number: flow.datagrams, sent_ns: net.wall_clock_ns(), is_last }
             .write(&mut self.payload);
-        // What the host has no room for is lost, as on the way. So is what nobody listens for.
+        // A datagram for which the host has no room is lost, as is one that no socket receives.
         let _ = net.send_to(socket, flow.peer, &self.payload);
         if !is_last {
             flow.datagrams += 1;
@@ -90,7 +90,7 @@ impl Sender {
             net.close(socket);
         }
         if let Some(mut flow) = self.flow.take() {
-            // What has been told after the end is no part of it.
+            // Datagrams sent after the end do not count.
             flow.outcome = FlowOutcome::Done;
             flow.ended = self.end;
             net.record(flow);

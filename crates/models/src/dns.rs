@@ -1,4 +1,4 @@
-//! A client that asks for addresses, and a server that knows the names of the network.
+//! DNS client, and a server for the names of the network.
 
 use crate::pace::{NEXT, Pacer};
 use crate::spec::Dns;
@@ -11,7 +11,7 @@ pub struct DnsClient {
     spec: Dns,
     pacer: Pacer,
     socket: Option<ModelSocket>,
-    /// Queries under way, by the id of their messages.
+    /// Pending queries by message id.
     queries: Map<u16, Query>,
 }
 
@@ -46,7 +46,7 @@ impl DnsClient {
     fn ask(&mut self, id: u16, net: &mut dyn Network) {
         let (Some(socket), Some(query)) = (self.socket, self.queries.get_mut(&id)) else { return };
         query.tries += 1;
-        // What cannot be sent is asked again, as what is lost.
+        // A query that cannot be sent is retried like a lost one.
         if net.send_to(socket, query.flow.peer, &query.message).unwrap_or(false) {
             query.flow.bytes_out += query.message.len() as u64;
             query.flow.datagrams += 1;
@@ -65,7 +65,7 @@ impl DnsClient {
     }
 }
 
-/// A query for an address.
+/// Query message for an address.
 fn message(id: u16, name: &str) -> Vec<u8> {
     let mut packet = Packet::new_query(id);
     packet.set_flags(PacketFlag::RECURSION_DESIRED);
@@ -86,7 +86,7 @@ impl Model for DnsClient {
             let from = match net.receive_from(socket, &mut bytes) {
                 Ok(Some(from)) => from,
                 Ok(None) => return,
-                // An ICMP error: of which query is not known. Its time-out will come.
+                // An ICMP error does not identify the query, whose timeout will expire.
                 Err(_) => continue,
             };
             let Ok(answer) = Packet::parse(&bytes) else { continue };
@@ -107,7 +107,7 @@ impl Model for DnsClient {
             return self.begin(net);
         }
         let (id, tries) = (token as u16, (token >> 16) as u32);
-        // Of a query of the same id that has long ended.
+        // Stale timeout of an earlier query with the same id.
         if self.queries.get(&id).is_none_or(|query| query.tries != tries) {
             return;
         }
@@ -130,7 +130,7 @@ pub struct DnsResponder {
     port: u16,
     delay: Draw,
     socket: Option<ModelSocket>,
-    /// Answers that wait until they are sent, by their number.
+    /// Answers delayed before sending, by number.
     waiting: Map<u64, (SocketAddrV4, Vec<u8>)>,
     answered: u64,
 }

@@ -1,29 +1,29 @@
-//! Numbers that an experiment gives by their distribution.
+//! Random variables of an experiment.
 
 use belljar_base::{SimDuration, Stream};
 
-/// A whole number of bytes, picoseconds or things, or a distribution of them.
+/// Random variable with integer values: bytes, picoseconds or counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Draw {
-    /// Always the same.
+    /// Constant value.
     Fixed(u64),
-    /// Any whole number from the first to the last, each as likely.
+    /// Uniform distribution over the integers from the first to the last, inclusive.
     Uniform(u64, u64),
-    /// Exponential with this mean.
+    /// Exponential distribution with this mean.
     Exponential(u64),
-    /// Pareto: few large ones make up most of the sum.
+    /// Pareto distribution: few large values make up most of the sum.
     Pareto {
-        /// The mean of the distribution before it is cut off.
+        /// Mean of the distribution before truncation.
         mean: u64,
-        /// The tail index; above 1, or there is no mean.
+        /// Tail index, above 1 so that the mean exists.
         shape: f64,
-        /// Upper limit: a larger draw becomes this.
+        /// Upper limit: a larger draw is replaced by it.
         max: u64,
     },
 }
 
 impl Draw {
-    /// The next number. A fixed one draws nothing.
+    /// Draws the next value. A constant draws no random number.
     pub fn next(&self, stream: &mut Stream) -> u64 {
         match *self {
             Draw::Fixed(value) => value,
@@ -35,13 +35,14 @@ impl Draw {
             }
         }
     }
-    /// The next number of picoseconds.
+    /// Draws the next value as a duration in picoseconds.
     pub fn next_time(&self, stream: &mut Stream) -> SimDuration {
         SimDuration::from_picos(self.next(stream))
     }
 }
 
-/// Uniform in (0, 1]. Its logarithm and powers are `libm`'s, which are the same on every machine.
+/// Uniform value in (0, 1]. `libm` computes its logarithm and powers, so that they are equal on every
+/// machine.
 fn above_zero(stream: &mut Stream) -> f64 {
     1.0 - stream.unit()
 }

@@ -3,29 +3,29 @@ use belljar_base::SimTime;
 use std::fmt;
 use std::net::SocketAddrV4;
 
-/// Something that a model did with a peer, from its beginning to its end: a transfer, a request with
-/// its answer, a query, a stream of datagrams.
+/// Record of a flow between a model and a peer: a transfer, a request with its response, a query, or a stream
+/// of datagrams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
-    /// The other side.
+    /// Peer address.
     pub peer: SocketAddrV4,
     /// Start time.
     pub started: SimTime,
-    /// Time at which its connection was established, if it had one of its own.
+    /// Time at which the connection was established, if the flow has its own.
     pub connected: Option<SimTime>,
     /// Time of the first byte from the peer.
     pub first_byte: Option<SimTime>,
     /// End time.
     pub ended: SimTime,
-    /// Bytes handed to the host to be sent.
+    /// Bytes passed to the host for sending.
     pub bytes_out: u64,
     /// Bytes received.
     pub bytes_in: u64,
     /// Datagrams sent, or received by a sink.
     pub datagrams: u64,
-    /// Datagrams that a sink has missed.
+    /// Datagrams missed by a sink.
     pub lost: u64,
-    /// The mean delay of the datagrams that a sink received, in nanoseconds.
+    /// Mean delay in nanoseconds of the datagrams that a sink received.
     pub mean_delay_ns: Option<u64>,
     /// Outcome of the flow.
     pub outcome: FlowOutcome,
@@ -34,11 +34,11 @@ pub struct FlowRecord {
 /// Outcome of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowOutcome {
-    /// The flow was completed.
+    /// Completed.
     Done,
-    /// The model or the simulation was stopped before.
+    /// Ended early because the model or the simulation was stopped.
     Cut,
-    /// It failed.
+    /// Failed.
     Failed(Failure),
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for FlowOutcome {
 }
 
 impl FlowRecord {
-    /// One that begins now.
+    /// Starts a record now.
     pub(crate) fn new(peer: SocketAddrV4, net: &dyn Network) -> FlowRecord {
         let now = net.now();
         FlowRecord {
@@ -75,7 +75,7 @@ impl FlowRecord {
         self.first_byte.get_or_insert(net.now());
         self.bytes_in += bytes as u64;
     }
-    /// It ends now, in the results.
+    /// Ends the flow now and records it in the results.
     pub(crate) fn end(mut self, outcome: FlowOutcome, net: &mut dyn Network) {
         self.ended = net.now();
         self.outcome = outcome;

@@ -1,4 +1,4 @@
-//! Network: the socket calls of a model, which never block.
+//! Network: the non-blocking socket calls of a model.
 
 use crate::FlowRecord;
 use belljar_base::{SimTime, Stream};
@@ -6,7 +6,7 @@ use belljar_net::dns::Zone;
 use std::fmt;
 use std::net::SocketAddrV4;
 
-/// A socket of the model.
+/// Socket of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ModelSocket(pub usize);
 
@@ -15,34 +15,34 @@ pub struct ModelSocket(pub usize);
 pub enum Received {
     /// Number of bytes received, at least one.
     Bytes(usize),
-    /// Nothing now.
+    /// No data available.
     Nothing,
-    /// The peer has closed its side, and all has been read.
+    /// The peer has closed its side and all data has been read.
     End,
 }
 
-/// The failure of a flow.
+/// Failure of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Failure {
-    /// Nobody listens there.
+    /// Connection refused: no socket listens at the address.
     Refused,
-    /// The peer, or its host, gave the connection up.
+    /// The peer or its host reset the connection.
     Reset,
     /// No answer in time.
     TimedOut,
-    /// There is no way there.
+    /// No route to the peer.
     Unreachable,
-    /// The peer closed before all was said.
+    /// The peer closed the connection before the flow was complete.
     Closed,
-    /// The port is another's.
+    /// The port is in use.
     PortInUse,
-    /// An answer that is not of the protocol.
+    /// The response violates the protocol.
     Malformed,
-    /// An HTTP status from 400 on.
+    /// HTTP status of 400 or above.
     Status(u16),
     /// A DNS response code other than 0.
     ResponseCode(u8),
-    /// Another error of the socket, by its number.
+    /// Other socket error, by errno.
     Errno(i32),
 }
 
@@ -64,61 +64,61 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The host as a model meets it. No call waits; a model is told by [`Model::ready`](crate::Model::ready)
-/// when it is worth trying again.
+/// Host interface of a model. No call blocks; [`Model::ready`](crate::Model::ready) notifies the model when a
+/// retry may succeed.
 pub trait Network {
-    /// The simulated time.
+    /// Simulated time.
     fn now(&self) -> SimTime;
     /// The host's wall clock in nanoseconds since 1970.
     fn wall_clock_ns(&self) -> u64;
-    /// The model's own random numbers.
+    /// Random stream of the model.
     fn random(&mut self) -> &mut Stream;
-    /// The names of the network.
+    /// Names of the network.
     fn zone(&self) -> Option<&Zone>;
 
-    /// A TCP socket that listens at `port` of every address.
+    /// Creates a TCP socket that listens at `port` of every address.
     fn listen(&mut self, port: u16) -> Result<ModelSocket, Failure>;
-    /// The next connection that has been made to a listener.
+    /// Accepts the next connection of a listening socket.
     fn accept(&mut self, listener: ModelSocket) -> Option<(ModelSocket, SocketAddrV4)>;
-    /// Begins a TCP connection.
+    /// Starts a TCP connection.
     fn connect(&mut self, to: SocketAddrV4) -> Result<ModelSocket, Failure>;
-    /// True if the connection that was begun is established.
+    /// True if the connection is established.
     fn is_connected(&mut self, socket: ModelSocket) -> Result<bool, Failure>;
-    /// Sends over a connection; how many bytes there was room for.
+    /// Sends data over a connection; returns the number of bytes accepted.
     fn send(&mut self, socket: ModelSocket, data: &[u8]) -> Result<usize, Failure>;
-    /// Receives over a connection.
+    /// Receives data from a connection.
     fn receive(&mut self, socket: ModelSocket, out: &mut [u8]) -> Result<Received, Failure>;
-    /// Receives over a connection what nobody wants to see, at most `most` bytes.
+    /// Receives and discards at most `most` bytes from a connection.
     fn discard(&mut self, socket: ModelSocket, most: u64) -> Result<Received, Failure>;
-    /// Nothing more will be sent over a connection.
+    /// Shuts down the sending side of a connection.
     fn finish(&mut self, socket: ModelSocket);
     /// Closes a socket of any kind.
     fn close(&mut self, socket: ModelSocket);
 
-    /// A UDP socket; port 0 lets the host choose.
+    /// Creates a UDP socket; with port 0, the host chooses the port.
     fn bind_udp(&mut self, port: u16) -> Result<ModelSocket, Failure>;
     /// Sends a datagram; false if the host had no room for it.
     fn send_to(&mut self, socket: ModelSocket, to: SocketAddrV4, payload: &[u8]) -> Result<bool, Failure>;
-    /// The next datagram, in `out`, and who sent it.
+    /// Receives the next datagram into `out`; returns its sender.
     fn receive_from(
         &mut self,
         socket: ModelSocket,
         out: &mut Vec<u8>,
     ) -> Result<Option<SocketAddrV4>, Failure>;
 
-    /// Has the model woken at `at`, with `token`. It cannot be taken back.
+    /// Requests a wake-up at `at` with `token`. It cannot be cancelled.
     fn wake_at(&mut self, at: SimTime, token: u64);
-    /// Puts something that has ended into the results.
+    /// Adds a completed flow to the results.
     fn record(&mut self, flow: FlowRecord);
 }
 
-/// Bytes that mean nothing.
+/// Filler bytes.
 static FILLER: [u8; 16_384] = [b'.'; 16_384];
 
-/// Bytes that mean nothing and are still to be sent on a connection, which is finished after them.
+/// Filler bytes to be sent over a connection, after which its sending side is shut down.
 pub(crate) struct Filler {
     left: u64,
-    /// True if everything is sent.
+    /// True if everything has been sent.
     pub(crate) finished: bool,
 }
 
@@ -127,7 +127,7 @@ impl Filler {
         Filler { left, finished: false }
     }
 
-    /// Sends what there is room for; how much that was.
+    /// Sends as much as possible; returns the number of bytes.
     pub(crate) fn send(&mut self, net: &mut dyn Network, socket: ModelSocket) -> Result<u64, Failure> {
         let sent = send_filler(net, socket, self.left)?;
         self.left -= sent;
@@ -139,7 +139,7 @@ impl Filler {
     }
 }
 
-/// Sends up to `most` bytes that mean nothing; how many there was room for.
+/// Sends up to `most` filler bytes; returns the number accepted.
 pub(crate) fn send_filler(net: &mut dyn Network, socket: ModelSocket, most: u64) -> Result<u64, Failure> {
     let mut sent = 0;
     while sent < most {

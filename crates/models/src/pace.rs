@@ -1,30 +1,30 @@
-//! Pace: the times of a client's actions.
+//! Pace of a client: the times of its actions.
 
 use crate::{Draw, Network};
 use belljar_base::SimTime;
 
-/// Pace: number and times of a client's actions.
+/// Pace of a client: the number and times of its actions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// Number of actions; `None`: without end.
+    /// Number of actions; `None` for unlimited.
     pub count: Option<u64>,
-    /// The time between them, in picoseconds.
+    /// Time between actions, drawn in picoseconds.
     pub spacing: Spacing,
 }
 
-/// Origin of the time between two actions of a client.
+/// Reference point of the time between two actions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spacing {
-    /// From the end of one to the beginning of the next: there is one at a time.
+    /// From the end of an action to the start of the next: one action at a time.
     Pause(Draw),
-    /// From beginning to beginning, however long they take: several may be under way.
+    /// From start to start, independent of their duration: actions may overlap.
     Interval(Draw),
 }
 
-/// The token of the wake-up at which the next one begins.
+/// Token of the wake-up for the next action.
 pub(crate) const NEXT: u64 = u64::MAX;
 
-/// Counts what has been begun and what is under way.
+/// Counter of started and active actions.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     pace: Pace,
@@ -39,7 +39,7 @@ impl Pacer {
     fn more(&self) -> bool {
         self.pace.count.is_none_or(|count| self.begun < count)
     }
-    /// One begins.
+    /// Records the start of an action.
     pub(crate) fn begin(&mut self, net: &mut dyn Network) {
         self.begun += 1;
         self.active += 1;
@@ -47,7 +47,7 @@ impl Pacer {
             self.schedule(interval, net);
         }
     }
-    /// One has ended.
+    /// Records the end of an action.
     pub(crate) fn end(&mut self, net: &mut dyn Network) {
         self.active -= 1;
         if let Spacing::Pause(pause) = self.pace.spacing {

@@ -1,11 +1,11 @@
-//! Receivers that throw away what comes: RFC 863's discard service, with numbers.
+//! Sinks that discard received data, like RFC 863's discard service, and record it.
 
 use crate::datagrams::DatagramHeader;
 use crate::{Failure, FlowOutcome, FlowRecord, Model, ModelSocket, Network, Received};
 use belljar_base::Map;
 use std::net::SocketAddrV4;
 
-/// Over TCP: closes when the peer has.
+/// TCP sink, which closes a connection after its peer.
 pub struct Tcp {
     port: u16,
     listener: Option<ModelSocket>,
@@ -55,7 +55,7 @@ impl Model for Tcp {
     }
 }
 
-/// Over UDP: loss and delay by the header that the model of datagrams and iperf write.
+/// UDP sink, which determines loss and delay from the header written by the datagram model and iperf.
 pub struct Udp {
     port: u16,
     socket: Option<ModelSocket>,
@@ -65,7 +65,7 @@ pub struct Udp {
 
 struct Peer {
     flow: FlowRecord,
-    /// One more than the highest number seen.
+    /// Highest number seen, plus one.
     expected: u64,
     delays_ns: u64,
     delays: u64,
@@ -83,7 +83,7 @@ impl Model for Udp {
         Ok(())
     }
     fn ready(&mut self, socket: ModelSocket, net: &mut dyn Network) {
-        // Errors are of answers that could not be delivered.
+        // Errors concern answers that could not be delivered.
         while let Some(from) = net.receive_from(socket, &mut self.buffer).unwrap_or_default() {
             let header = DatagramHeader::parse(&self.buffer);
             let peer = self.peers.entry(from).or_insert_with(|| Peer {
@@ -94,7 +94,7 @@ impl Model for Udp {
             });
             peer.receive(self.buffer.len(), header.as_ref(), net);
             if header.is_some_and(|header| header.is_last) {
-                // The sender waits for it to come back.
+                // The sender waits for the echo.
                 let _ = net.send_to(socket, from, &self.buffer);
                 if let Some(peer) = self.peers.remove(&from)
                     && peer.flow.datagrams > 0
@@ -117,7 +117,7 @@ impl Model for Udp {
 impl Peer {
     fn receive(&mut self, bytes: usize, header: Option<&DatagramHeader>, net: &dyn Network) {
         if let Some(header) = header {
-            // Late ones were taken for lost.
+            // A late datagram was counted as lost.
             let number = header.number;
             if number >= self.expected {
                 self.flow.lost += number - self.expected;

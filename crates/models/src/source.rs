@@ -1,4 +1,4 @@
-//! A server that sends bytes to everyone who connects, and closes.
+//! Server that sends bytes on each connection and closes it.
 
 use crate::network::Filler;
 use crate::{Draw, Failure, FlowOutcome, FlowRecord, Model, ModelSocket, Network, Received};
@@ -64,7 +64,7 @@ impl Peer {
             match net.discard(socket, u64::MAX)? {
                 Received::Bytes(n) => self.flow.received(n, net),
                 Received::Nothing => return Ok(false),
-                // A client may close its side at once and go on reading.
+                // A client may close its sending side immediately and continue to read.
                 Received::End => return Ok(self.filler.finished),
             }
         }

@@ -5,7 +5,7 @@ use belljar_base::{SimDuration, Stream};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// A model of an experiment.
+/// Model of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     /// Name of its flows in the results.
@@ -17,47 +17,47 @@ pub struct Spec {
 /// Kind of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// Transfers bytes over TCP.
+    /// Client of bulk transfers over TCP.
     Bulk(Bulk),
-    /// Receives what comes over TCP or UDP and throws it away.
+    /// Sink for data over TCP or UDP.
     Sink {
         /// Port to listen on.
         port: u16,
-        /// Over UDP.
+        /// True for UDP.
         udp: bool,
     },
-    /// Sends bytes to everyone who connects over TCP.
+    /// Server that sends bytes on each TCP connection.
     Source {
         /// Port to listen on.
         port: u16,
-        /// Bytes sent to each client; `None`: until it closes.
+        /// Bytes sent on each connection; `None` to send until the client closes.
         size: Option<Draw>,
     },
-    /// Makes HTTP requests.
+    /// HTTP client.
     Http(Http),
-    /// Answers HTTP requests.
+    /// HTTP server.
     HttpServer(HttpServer),
-    /// Sends UDP datagrams at a rate.
+    /// Sender of UDP datagrams at a constant rate.
     Datagrams(Datagrams),
-    /// Asks a DNS server.
+    /// DNS client.
     Dns(Dns),
-    /// Answers DNS queries over UDP for the names of the network.
+    /// DNS server over UDP for the names of the network.
     DnsServer {
         /// Port to listen on.
         port: u16,
-        /// The time until it answers, in picoseconds.
+        /// Response delay in picoseconds.
         delay: Draw,
     },
 }
 
-/// A host, by the name that the experiment gives, and a port.
+/// Host, as named in the experiment, and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// A host's name or an address.
+    /// Host name or address.
     pub host: String,
-    /// Its address.
+    /// Address of the host.
     pub address: Ipv4Addr,
-    /// The port.
+    /// Port.
     pub port: u16,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// One of several servers, each as likely. One alone draws nothing.
+/// Selects one of several servers uniformly. With a single one, no random number is drawn.
 pub(crate) fn pick<'a>(among: &'a [Endpoint], stream: &mut Stream) -> &'a Endpoint {
     match among {
         [one] => one,
@@ -87,74 +87,74 @@ pub(crate) fn pick<'a>(among: &'a [Endpoint], stream: &mut Stream) -> &'a Endpoi
 pub enum Direction {
     /// From the model to its peer.
     Up,
-    /// From the peer, until it closes.
+    /// From the peer to the model, until the peer closes.
     Down,
 }
 
-/// A client that transfers bytes over TCP, each time over a new connection.
+/// Client that transfers bytes over TCP, with a new connection for each transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bulk {
-    /// The servers, of which each transfer takes one.
+    /// Servers, one of which is selected for each transfer.
     pub to: Vec<Endpoint>,
     /// Direction of the transfer.
     pub direction: Direction,
-    /// Bytes sent; `None`: without end, or as the peer decides.
+    /// Bytes per transfer; `None` for unlimited, or as the peer decides.
     pub size: Option<Draw>,
     /// Number and times of transfers.
     pub pace: Pace,
 }
 
-/// A client that makes HTTP requests.
+/// Client that makes HTTP requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Http {
-    /// The servers, of which each request takes one.
+    /// Servers, one of which is selected for each request.
     pub to: Vec<Endpoint>,
     /// Path of the request.
     pub path: String,
-    /// Bytes of the request's body: with any, it is a POST.
+    /// Body length of a request in bytes; if it is not 0, the request is a POST.
     pub request_size: Draw,
     /// True if connections are reused.
     pub keep_alive: bool,
-    /// Time after which a request that has not ended is given up.
+    /// Time after which an incomplete request is abandoned.
     pub timeout: SimDuration,
     /// Number and times of requests.
     pub pace: Pace,
 }
 
-/// A server that answers every HTTP request with a body of some length.
+/// Server that answers each HTTP request with a body of a drawn length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpServer {
     /// Port to listen on.
     pub port: u16,
-    /// Bytes of the body.
+    /// Body length in bytes.
     pub response_size: Draw,
-    /// The time until it answers, in picoseconds.
+    /// Response delay in picoseconds.
     pub delay: Draw,
 }
 
-/// A sender of UDP datagrams of one length at a constant rate, all the time or on and off.
+/// Sender of UDP datagrams of one length at a constant rate, continuously or in bursts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Datagrams {
     /// Destination.
     pub to: Endpoint,
-    /// Bits of payload per second while it sends.
+    /// Payload bits per second during a burst.
     pub rate: u64,
-    /// Bytes of payload of each datagram.
+    /// Payload length of a datagram in bytes.
     pub datagram_size: u64,
-    /// Durations of bursts and of pauses, in picoseconds; `None`: it sends all the time.
+    /// Durations of bursts and pauses in picoseconds; `None` for continuous sending.
     pub bursts: Option<(Draw, Draw)>,
-    /// Duration of the stream; `None`: without end.
+    /// Duration of the stream; `None` for unlimited.
     pub duration: Option<SimDuration>,
 }
 
-/// A client that asks a DNS server over UDP for addresses.
+/// Client that queries a DNS server over UDP for addresses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dns {
-    /// The server.
+    /// Server.
     pub to: Endpoint,
-    /// The names, of which each query takes one.
+    /// Names, one of which is selected for each query.
     pub names: Vec<String>,
-    /// Time without an answer after which a query is repeated.
+    /// Time without an answer after which a query is retried.
     pub timeout: SimDuration,
     /// Number of retries.
     pub retries: u32,
@@ -163,7 +163,7 @@ pub struct Dns {
 }
 
 impl Spec {
-    /// The model, not yet started.
+    /// Creates the model, not yet started.
     pub fn build(&self) -> Box<dyn Model> {
         match &self.kind {
             Kind::Bulk(spec) => Box::new(bulk::BulkClient::new(spec.clone())),
@@ -177,12 +177,12 @@ impl Spec {
             Kind::DnsServer { port, delay } => Box::new(dns::DnsResponder::new(*port, *delay)),
         }
     }
-    /// True if it only answers others: it does not keep a simulation going.
+    /// True if the model only serves clients, so that it does not prolong a simulation.
     pub fn is_server(&self) -> bool {
         use Kind::{DnsServer, HttpServer, Sink, Source};
         matches!(self.kind, Sink { .. } | Source { .. } | HttpServer(_) | DnsServer { .. })
     }
-    /// The servers that it is a client of.
+    /// Servers to which the model connects.
     pub fn endpoints_mut(&mut self) -> &mut [Endpoint] {
         match &mut self.kind {
             Kind::Bulk(bulk) => &mut bulk.to,

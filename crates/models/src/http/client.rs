@@ -1,4 +1,4 @@
-//! Makes requests.
+//! HTTP client.
 
 use super::message::Reader;
 use crate::network::send_filler;
@@ -12,16 +12,16 @@ pub struct HttpClient {
     spec: Http,
     pacer: Pacer,
     requests: Map<ModelSocket, Request>,
-    /// Connections that can be used again, the last used one last.
+    /// Reusable connections, the most recently used last.
     idle: Vec<(SocketAddrV4, ModelSocket)>,
-    /// Numbers requests, for their time-outs.
+    /// Number of requests begun; identifies a request's timeout.
     begun: u64,
 }
 
 struct Request {
     number: u64,
     flow: FlowRecord,
-    /// The rest of the head and of the body to be sent.
+    /// Unsent rest of the head, and the unsent length of the body in bytes.
     head: Vec<u8>,
     body: u64,
     connected: bool,
@@ -91,7 +91,7 @@ impl Model for HttpClient {
     }
     fn ready(&mut self, socket: ModelSocket, net: &mut dyn Network) {
         if let Some(place) = self.idle.iter().position(|(_, idle)| *idle == socket) {
-            // The server has nothing more to say but that it closes.
+            // Only the close of the connection is expected from the server.
             if net.discard(socket, u64::MAX) != Ok(Received::Nothing) {
                 self.idle.remove(place);
                 net.close(socket);
@@ -125,7 +125,7 @@ impl Model for HttpClient {
 }
 
 impl Request {
-    /// Sends and receives what can be; whether the answer is complete.
+    /// Sends and receives as much as possible; true if the response is complete.
     fn go_on(&mut self, socket: ModelSocket, net: &mut dyn Network) -> Result<bool, Failure> {
         if !self.connected {
             if !net.is_connected(socket)? {
@@ -162,7 +162,7 @@ impl Request {
                     } else if self.answer.read(&buffer[..n], false)? < n {
                         return Err(Failure::Malformed);
                     }
-                    // 100 Continue and its like come before the answer.
+                    // Informational responses such as 100 Continue precede the final one.
                     if self.answer.head().is_some_and(|head| matches!(head.status, 100..=199)) {
                         self.answer = Reader::default();
                     }

@@ -1,66 +1,66 @@
-//! Reading messages as they come.
+//! Incremental parser for HTTP messages.
 
 use crate::Failure;
 
-/// The longest head of a message.
+/// Maximum length of a message's head in bytes.
 const LONGEST_HEAD: usize = 64 << 10;
-/// The most header fields.
+/// Maximum number of header fields.
 const MOST_FIELDS: usize = 100;
 
-/// Length of a body.
+/// Framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// Number of bytes, by `Content-Length`.
+    /// Length in bytes, by `Content-Length`.
     Length(u64),
-    /// In chunks that say how long they are.
+    /// Chunked transfer coding.
     Chunked,
-    /// All until the peer closes.
+    /// Body until the peer closes the connection.
     UntilClose,
 }
 
-/// Head of a message, as far as it matters here.
+/// Relevant part of a message's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// A response's status; 0 for requests.
+    /// Status code of a response; 0 for requests.
     pub status: u16,
-    /// It is the head of a request whose answer has no body (`HEAD`).
+    /// True for a request whose response has no body (`HEAD`).
     pub wants_no_body: bool,
-    /// The body that follows.
+    /// Framing of the body.
     pub body: Body,
-    /// The connection can be used again.
+    /// True if the connection is reusable.
     pub keep_alive: bool,
 }
 
-/// Reads one message.
+/// Parser state of one message.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// The head so far.
+    /// Head received so far.
     buffer: Vec<u8>,
-    /// It, once complete.
+    /// Parsed head, once complete.
     head: Option<Head>,
-    /// Bytes left of the body, or of the chunk.
+    /// Bytes left of the body or of the current chunk.
     left: u64,
     chunk: Chunk,
 }
 
-/// Position of the reader in a chunked body.
+/// Position of the parser in a chunked body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Chunk {
-    /// In the line that says how long the chunk is.
+    /// In the line with the chunk size.
     #[default]
     Size,
-    /// Within the chunk.
+    /// In the chunk data.
     Data,
-    /// In the line end behind it.
+    /// In the line end after the data.
     End,
-    /// In the lines behind the last chunk.
+    /// In the trailer section.
     Trailer,
-    /// The end of the body.
+    /// At the end of the body.
     Done,
 }
 
 impl Reader {
-    /// The head, once it has been read.
+    /// Head, once complete.
     pub fn head(&self) -> Option<Head> {
         self.head
     }
@@ -72,7 +72,7 @@ impl Reader {
             Some(Body::Chunked) => self.chunk == Chunk::Done,
         }
     }
-    /// Bytes of the body that can be discarded unread.
+    /// Number of body bytes that can be discarded unread.
     pub fn skippable(&self) -> u64 {
         match self.head.map(|head| head.body) {
             Some(Body::Length(_)) => self.left,
@@ -81,7 +81,7 @@ impl Reader {
             _ => 0,
         }
     }
-    /// Accounts for bytes that were discarded.
+    /// Accounts for discarded bytes.
     pub fn skipped(&mut self, bytes: u64) {
         if self.head.is_some_and(|head| head.body == Body::UntilClose) {
             return;
@@ -92,7 +92,7 @@ impl Reader {
         }
     }
 
-    /// Takes bytes in; how many belong to this message.
+    /// Consumes bytes; returns how many belong to this message.
     pub fn read(&mut self, data: &[u8], request: bool) -> Result<usize, Failure> {
         let mut used = 0;
         if self.head.is_none() {
@@ -124,7 +124,7 @@ impl Reader {
         Ok(used)
     }
 
-    /// A byte that is not of a chunk's data.
+    /// Consumes a byte outside the chunk data.
     fn between_chunks(&mut self, byte: u8) -> Result<(), Failure> {
         if byte != b'\n' {
             self.buffer.push(byte);
@@ -151,7 +151,7 @@ impl Reader {
     }
 }
 
-/// A head and its length, if it is complete.
+/// Parses a head; returns it with its length if it is complete.
 fn parse(bytes: &[u8], request: bool) -> Result<Option<(Head, usize)>, Failure> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let (len, status, version, method, fields) = if request {
@@ -198,7 +198,7 @@ fn parse(bytes: &[u8], request: bool) -> Result<Option<(Head, usize)>, Failure> 
 mod tests {
     use super::*;
 
-    /// Reads a message in pieces of `step` bytes; how many bytes were its.
+    /// Parses a message in pieces of `step` bytes; returns the parser and the length of the message.
     fn read(text: &str, request: bool, step: usize) -> Result<(Reader, usize), Failure> {
         let (mut reader, mut used) = (Reader::default(), 0);
         for piece in text.as_bytes().chunks(step) {

@@ -1,5 +1,5 @@
-//! HTTP/1.1 as far as programs speak it that fetch and serve: RFC 9112 with bodies by length, in chunks
-//! and until the connection closes.
+//! HTTP/1.1 client and server for simple fetching and serving: RFC 9112 with bodies by length, in chunks and
+//! until the connection closes.
 
 mod client;
 mod message;

@@ -1,4 +1,4 @@
-//! Answers requests, one after the other on each connection.
+//! HTTP server, which answers the requests of a connection sequentially.
 
 use super::message::Reader;
 use crate::network::send_filler;
@@ -10,21 +10,21 @@ pub struct HttpResponder {
     spec: HttpServer,
     listener: Option<ModelSocket>,
     peers: Map<ModelSocket, Peer>,
-    /// Sockets of answers that are being thought about, by the token that ends it.
+    /// Sockets with a delayed response, by the token of the wake-up.
     thinking: Map<u64, ModelSocket>,
     tokens: u64,
 }
 
 #[derive(Default)]
 struct Peer {
-    /// The request that is being read.
+    /// Request being received.
     request: Reader,
-    /// Bytes received of the requests behind it.
+    /// Received bytes of pipelined requests.
     ahead: Vec<u8>,
     flow: Option<FlowRecord>,
-    /// It waits until the answer has been thought about.
+    /// True while the response is delayed.
     thinks: bool,
-    /// The rest of the response.
+    /// Unsent head of the response; `body` is the unsent length of the body in bytes.
     head: Vec<u8>,
     body: u64,
     answering: bool,
@@ -92,13 +92,13 @@ impl Model for HttpResponder {
     }
 }
 
-/// State of a peer: what it waits for.
+/// Next step for a connection.
 enum Next {
-    /// The network.
+    /// Wait for the network.
     Wait,
-    /// The time that an answer takes.
+    /// Delay the response.
     Think(belljar_base::SimDuration),
-    /// Nothing: the connection is over.
+    /// Close the connection.
     Close,
 }
 
@@ -135,7 +135,7 @@ impl Peer {
         }
     }
 
-    /// Reads up to the end of a request.
+    /// Reads to the end of a request.
     fn read(&mut self, socket: ModelSocket, net: &mut dyn Network) -> Result<Received, Failure> {
         let mut buffer = [0; 4_096];
         loop {
@@ -144,7 +144,7 @@ impl Peer {
                 false => (&ahead[..], false),
                 true => match net.receive(socket, &mut buffer)? {
                     Received::Bytes(n) => (&buffer[..n], true),
-                    // Between two requests a client may go.
+                    // A client may close between two requests.
                     other => return Ok(other),
                 },
             };
@@ -179,7 +179,7 @@ impl Peer {
         self.answering = true;
     }
 
-    /// Sends what can be of the answer; whether that was all.
+    /// Sends as much of the response as possible; true if it is complete.
     fn send(&mut self, socket: ModelSocket, net: &mut dyn Network) -> Result<bool, Failure> {
         let Some(flow) = &mut self.flow else { return Ok(true) };
         if !self.head.is_empty() {
