@@ -1,11 +1,11 @@
-//! Calls of the 32-bit interface, `int 0x80`, from 64-bit code. Their pointers have 32 bits, which no
-//! address of a guest fits, so only calls that take none mean anything; those are made here as
-//! their 64-bit twins. All others are counted and answered with `ENOSYS`.
+//! System calls by the 32-bit interface, `int 0x80`, from 64-bit code. Its pointers have 32 bits, too few for
+//! guest addresses, so only calls without pointers are meaningful. They are translated to their 64-bit
+//! counterparts; all others are counted and fail with `ENOSYS`.
 
 use crate::c;
 
-/// A number of the 32-bit table (`arch/x86/entry/syscalls/syscall_32.tbl`) as the 64-bit one of a
-/// call that takes no pointer and never waits.
+/// Translates a number of the 32-bit table (`arch/x86/entry/syscalls/syscall_32.tbl`) to the 64-bit one, for
+/// calls that take no pointer and never block.
 pub fn translate(number: u32) -> Option<u32> {
     let twin = match number {
         1 => c::SYS_exit,

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// An error number as `errno(3)` lists them.
+/// Error number, `errno(3)`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Errno(pub u16);
 
@@ -10,7 +10,7 @@ macro_rules! errnos {
         impl Errno {
             $(pub const $name: Errno = Errno(libc::$name as u16);)*
         }
-        /// The symbolic name, `None` for a number that `errno(3)` does not list.
+        /// Symbolic name; `None` for a number that `errno(3)` does not list.
         fn name(errno: Errno) -> Option<&'static str> {
             match i32::from(errno.0) {
                 $(libc::$name => Some(stringify!($name)),)*
@@ -32,11 +32,11 @@ errnos! {
 }
 
 impl Errno {
-    /// The value that a system call leaves in RAX for this error.
+    /// Value that a system call returns in RAX for this error.
     pub fn as_return(self) -> u64 {
         (-i64::from(self.0)) as u64
     }
-    /// Its symbolic name, such as `ENOENT`.
+    /// Symbolic name, such as `ENOENT`.
     pub fn name(self) -> Option<&'static str> {
         name(self)
     }
@@ -59,7 +59,7 @@ impl fmt::Display for Errno {
 
 impl std::error::Error for Errno {}
 
-/// The error of a native operation; one that carries no number becomes `EIO`.
+/// Converts the error of a native operation; an error without a number becomes `EIO`.
 impl From<std::io::Error> for Errno {
     fn from(error: std::io::Error) -> Errno {
         Errno(error.raw_os_error().unwrap_or(libc::EIO) as u16)

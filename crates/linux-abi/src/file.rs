@@ -1,4 +1,4 @@
-//! Structures of the calls on files.
+//! Structures of file system calls.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -24,7 +24,7 @@ pub struct Stat {
     pub unused: [i64; 3],
 }
 
-/// `struct timespec`: a point in time since 1970.
+/// `struct timespec`: time since 1970.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[allow(missing_docs)]
@@ -34,7 +34,7 @@ pub struct FileTime {
 }
 
 impl FileTime {
-    /// Of nanoseconds since 1970.
+    /// Converts nanoseconds since 1970.
     pub fn from_nanos(ns: i64) -> FileTime {
         FileTime { sec: ns.div_euclid(1_000_000_000), nsec: ns.rem_euclid(1_000_000_000) }
     }

@@ -1,16 +1,16 @@
-//! Settings of interfaces: the files of `/proc/sys/net/ipv4/conf/INTERFACE` and `ipv6/conf/INTERFACE`, with the values of an
-//! interface of Ethernet on Linux 6.12.
+//! Interface settings: the files of `/proc/sys/net/ipv4/conf/INTERFACE` and `ipv6/conf/INTERFACE`, with the
+//! defaults of an Ethernet interface on Linux 6.12.
 
-/// A setting of an interface.
+/// Setting of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceSetting {
-    /// The file's name.
+    /// File name.
     pub name: &'static str,
-    /// The value of an interface that nothing is said of.
+    /// Default value of an interface.
     pub default: i32,
-    /// The value of `all`, where that is another.
+    /// Default value of `all`, which may differ.
     pub all: i32,
-    /// True if it has its effect; the others are kept and shown alone.
+    /// True if the setting is effective; other settings are only stored and shown.
     pub works: bool,
 }
 
@@ -21,7 +21,7 @@ const fn inert(name: &'static str, default: i32) -> InterfaceSetting {
     InterfaceSetting { name, default, all: default, works: false }
 }
 
-/// The settings of IPv4, by name.
+/// IPv4 settings in order of name.
 pub const CONF4: &[InterfaceSetting] = &[
     inert("accept_local", 0),
     works("accept_redirects", 1),
@@ -58,7 +58,7 @@ pub const CONF4: &[InterfaceSetting] = &[
     inert("tag", 0),
 ];
 
-/// The settings of IPv6, by name.
+/// IPv6 settings in order of name.
 pub const CONF6: &[InterfaceSetting] = &[
     InterfaceSetting { name: "accept_dad", default: 1, all: 0, works: true },
     works("accept_ra", 1),
@@ -114,10 +114,10 @@ pub const CONF6: &[InterfaceSetting] = &[
     works("use_tempaddr", 0),
 ];
 
-/// The place of a setting in its table, for constants.
+/// Index of a setting in its table, for constants.
 ///
 /// # Panics
-/// If there is none of the name.
+/// If the table lacks the name.
 pub const fn place(table: &[InterfaceSetting], name: &str) -> usize {
     let mut at = 0;
     while at < table.len() {
@@ -143,18 +143,18 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     true
 }
 
-/// A setting by its name for sysctl(8), such as `net.ipv4.conf.eth0.rp_filter`.
+/// Setting by its sysctl(8) name, such as `net.ipv4.conf.eth0.rp_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named<'a> {
-    /// Of IPv6.
+    /// True for IPv6.
     pub v6: bool,
     /// `all`, `default`, or the name of an interface.
     pub scope: &'a str,
-    /// The place of the setting in [`CONF4`] or [`CONF6`].
+    /// Index of the setting in [`CONF4`] or [`CONF6`].
     pub setting: usize,
 }
 
-/// The setting of this name. A slash in it stands for a dot in an interface's name.
+/// Parses a sysctl(8) name. A slash in it stands for a dot in the interface's name.
 pub fn by_name(name: &str) -> Option<Named<'_>> {
     let (v6, rest) = match name.strip_prefix("net.ipv4.conf.") {
         Some(rest) => (false, rest),
@@ -165,7 +165,7 @@ pub fn by_name(name: &str) -> Option<Named<'_>> {
     Some(Named { v6, scope, setting })
 }
 
-/// The settings of a family.
+/// Table of an address family.
 pub const fn table(v6: bool) -> &'static [InterfaceSetting] {
     if v6 { CONF6 } else { CONF4 }
 }

@@ -41,5 +41,5 @@ pub const FIXED_FD_INSTALL: u8 = 54;
 pub const BIND: u8 = 56;
 pub const EPOLL_WAIT: u8 = 59;
 pub const PIPE: u8 = 62;
-/// One more than the last known here.
+/// Number of operations known here.
 pub const OPS: u8 = 63;

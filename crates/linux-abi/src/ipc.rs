@@ -1,4 +1,4 @@
-//! Structures of System V shared memory and semaphores.
+//! Structures of System V IPC and of POSIX message queues.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

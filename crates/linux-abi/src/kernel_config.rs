@@ -1,12 +1,12 @@
-//! `/proc/config.gz`: what a simulated host's kernel has, in the words in which kernels are configured. Test suites and
-//! installers look there before they try.
+//! `/proc/config.gz`: the features of a simulated host's kernel as configuration options, which test suites
+//! and installers check.
 
 use belljar_wire::checksum::crc32;
 use std::fmt::Write;
 
-/// The release of a simulated host's kernel, as `uname(2)` shows it.
+/// Kernel release of a simulated host, as reported by `uname(2)`.
 pub const RELEASE: &str = "6.18.0-belljar";
-/// Which build of it that is.
+/// Kernel version of a simulated host, as reported by `uname(2)`.
 pub const VERSION: &str = "#1 SMP Belljar";
 
 /// Options that are set.
@@ -16,7 +16,7 @@ const HAS: &str = "64BIT X86_64 MMU MULTIUSER POSIX_TIMERS HIGH_RES_TIMERS PRINT
     NET UNIX UNIX_DIAG PACKET PACKET_DIAG INET INET_DIAG INET_TCP_DIAG INET_UDP_DIAG IPV6 IP_MULTICAST IP_ADVANCED_ROUTER \
     IP_MULTIPLE_TABLES IPV6_MULTIPLE_TABLES IP_ROUTE_MULTIPATH SYN_COOKIES TCP_CONG_ADVANCED TCP_CONG_BBR TCP_CONG_CUBIC TCP_CONG_DCTCP \
     TUN NETDEVICES ETHERNET DUMMY VETH VLAN_8021Q NAMESPACES UTS_NS IPC_NS USER_NS PID_NS NET_NS BLK_DEV BLK_DEV_LOOP SECCOMP SECCOMP_FILTER USERFAULTFD KEYS PERSISTENT_KEYRINGS BIG_KEYS SECURITY SECURITY_LANDLOCK";
-/// Options that are not set, and that programs look for.
+/// Options that are not set but that programs check.
 const LACKS: &str = "MODULES SMP NUMA SWAP KSM COREDUMP CGROUPS \
     BPF_SYSCALL PERF_EVENTS HUGETLBFS QUOTA BSD_PROCESS_ACCT UBSAN_SIGNED_OVERFLOW MEMCG \
     TRANSPARENT_HUGEPAGE RSEQ KEXEC TASKSTATS NETFILTER BRIDGE VXLAN BONDING SECURITY_LOCKDOWN_LSM \
@@ -27,10 +27,10 @@ const LACKS: &str = "MODULES SMP NUMA SWAP KSM COREDUMP CGROUPS \
     CAN_VCAN INPUT_UINPUT KVM TRACING FTRACE TRACE_IRQFLAGS FAULT_INJECTION KASAN LOCKDEP PROVE_LOCKING DEBUG_NET DEBUG_OBJECTS \
     DEBUG_MUTEXES DEBUG_RT_MUTEXES DEBUG_SPINLOCK MODULE_SIG_FORCE SLUB_RCU_DEBUG";
 
-/// The longest stored block of deflate.
+/// Maximum length of a stored deflate block in bytes.
 const BLOCK: usize = 65_535;
 
-/// The file: a gzip member whose one part is stored as it is.
+/// Content of the file: a gzip member with an uncompressed text.
 pub fn config_gz() -> Vec<u8> {
     let mut text = format!(
         "#\n# Automatically generated file; DO NOT EDIT.\n# Linux/x86 {RELEASE} Kernel Configuration\n#\n"
@@ -45,7 +45,7 @@ pub fn config_gz() -> Vec<u8> {
     gzip(text.as_bytes())
 }
 
-/// RFC 1952, with RFC 1951's blocks without compression.
+/// Encodes a gzip member (RFC 1952) with stored deflate blocks (RFC 1951).
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
     let mut blocks = bytes.chunks(BLOCK).peekable();
@@ -78,7 +78,7 @@ mod tests {
     fn packed_bytes_have_their_checksum() {
         let packed = gzip(b"abc");
         assert_eq!(packed[10..18], [1, 3, 0, 0xfc, 0xff, b'a', b'b', b'c']);
-        // The CRC-32 of the bytes, and their number.
+        // CRC-32 of the bytes, and their number.
         assert_eq!(packed[18..], [0xc2, 0x41, 0x24, 0x35, 3, 0, 0, 0]);
     }
 }

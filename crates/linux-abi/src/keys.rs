@@ -1,7 +1,7 @@
-//! Keys and keyrings, `keyctl(2)`: numbers of its operations, of rings that have no number of their own, and of permissions.
+//! Key management, `keyctl(2)`: operations, special keyring ids and permissions.
 #![allow(missing_docs)]
 
-/// Special numbers of keys.
+/// Special key ids.
 pub const KEY_SPEC_THREAD_KEYRING: i32 = -1;
 pub const KEY_SPEC_PROCESS_KEYRING: i32 = -2;
 pub const KEY_SPEC_SESSION_KEYRING: i32 = -3;
@@ -10,7 +10,7 @@ pub const KEY_SPEC_USER_SESSION_KEYRING: i32 = -5;
 pub const KEY_SPEC_REQKEY_AUTH_KEY: i32 = -7;
 pub const KEY_SPEC_REQUESTOR_KEYRING: i32 = -8;
 
-/// Rings that `request_key(2)` attaches new keys to.
+/// Default destination keyrings of `request_key(2)`.
 pub const KEY_REQKEY_DEFL_NO_CHANGE: i32 = -1;
 pub const KEY_REQKEY_DEFL_DEFAULT: i32 = 0;
 pub const KEY_REQKEY_DEFL_THREAD_KEYRING: i32 = 1;
@@ -48,10 +48,11 @@ pub const KEYCTL_RESTRICT_KEYRING: i32 = 29;
 pub const KEYCTL_MOVE: i32 = 30;
 pub const KEYCTL_CAPABILITIES: i32 = 31;
 
-/// The one flag of `KEYCTL_MOVE`.
+/// Flag of `KEYCTL_MOVE`.
 pub const KEYCTL_MOVE_EXCL: u32 = 1;
 
-/// Permissions of whoever possesses a key; those of its user, its group and others are 8, 16 and 24 bits below.
+/// Permissions of the possessor of a key; those of its user, its group and others are 8, 16 and 24 bits
+/// lower.
 pub const KEY_POS_VIEW: u32 = 0x0100_0000;
 pub const KEY_POS_READ: u32 = 0x0200_0000;
 pub const KEY_POS_SEARCH: u32 = 0x0800_0000;

@@ -21,7 +21,7 @@ pub const ACCESS_FS_MAKE_SYM: u64 = 1 << 12;
 pub const ACCESS_FS_REFER: u64 = 1 << 13;
 pub const ACCESS_FS_TRUNCATE: u64 = 1 << 14;
 pub const ACCESS_FS_IOCTL_DEV: u64 = 1 << 15;
-/// All of them, and those that make sense for files that are no directories.
+/// Mask of all file rights, and those applicable to files other than directories.
 pub const ACCESS_FS_ALL: u64 = (1 << 16) - 1;
 pub const ACCESS_FS_OF_FILES: u64 =
     ACCESS_FS_EXECUTE | ACCESS_FS_WRITE_FILE | ACCESS_FS_READ_FILE | ACCESS_FS_TRUNCATE | ACCESS_FS_IOCTL_DEV;

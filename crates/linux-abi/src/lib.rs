@@ -1,7 +1,7 @@
 //! The binary interface of x86-64 Linux: errno values, flags, structures and system-call numbers.
 //!
-//! Constants are those of the `libc` crate (re-exported as [`c`]); structures that cross the
-//! guest's memory are plain-old-data types of our own, converted safely by `zerocopy`.
+//! Constants are those of the `libc` crate (re-exported as [`c`]); structures in guest memory are
+//! plain-old-data types of this crate, converted safely by `zerocopy`.
 #![forbid(unsafe_code)]
 
 pub mod compat;

@@ -1,4 +1,4 @@
-//! Structures of the calls that wait for readiness: poll(2), epoll_ctl(2), signalfd(2).
+//! Structures of readiness calls: poll(2), epoll_ctl(2), signalfd(2).
 
 use crate::signal::SigInfo;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -7,15 +7,15 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
 pub struct PollFd {
-    /// The descriptor; a negative one is skipped.
+    /// Descriptor; negative values are skipped.
     pub fd: i32,
-    /// `POLL*` that are asked for.
+    /// Requested events, `POLL*`.
     pub events: u16,
-    /// `POLL*` that hold.
+    /// Returned events, `POLL*`.
     pub revents: u16,
 }
 
-/// `struct epoll_event`, which x86-64 packs.
+/// `struct epoll_event`, packed on x86-64.
 #[repr(C, packed)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout, Unaligned,
@@ -23,7 +23,7 @@ pub struct PollFd {
 pub struct EpollEvent {
     /// `EPOLL*` bits.
     pub events: u32,
-    /// The program's own value for the descriptor.
+    /// Value chosen by the program.
     pub data: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct SignalfdSiginfo {
 }
 
 impl From<&SigInfo> for SignalfdSiginfo {
-    /// Fills in what the signal's code says that the union holds, as `signalfd_copyinfo` of Linux.
+    /// Fills in the fields that the signal's code implies, as `signalfd_copyinfo` in Linux does.
     fn from(info: &SigInfo) -> SignalfdSiginfo {
         let (low, high) = (|n: usize| info.fields[n] as u32, |n: usize| (info.fields[n] >> 32) as u32);
         let mut out =

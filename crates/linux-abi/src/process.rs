@@ -1,4 +1,4 @@
-//! Structures of processes and of the system as a whole.
+//! Structures of process and system information.
 
 use crate::time::Timeval;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub struct Rusage {
     pub utime: Timeval,
     pub stime: Timeval,
-    /// In kilobytes.
+    /// Maximum resident set size in kilobytes.
     pub maxrss: i64,
     pub ixrss: i64,
     pub idrss: i64,
@@ -43,7 +43,7 @@ pub struct Tms {
 #[derive(Clone, Copy, Debug, Default, IntoBytes, FromBytes, Immutable, KnownLayout)]
 #[allow(missing_docs)]
 pub struct SysInfo {
-    /// In seconds.
+    /// Time since boot in seconds.
     pub uptime: i64,
     /// Load averages times 65,536.
     pub loads: [u64; 3],
@@ -57,7 +57,7 @@ pub struct SysInfo {
     pub pad: [u16; 3],
     pub totalhigh: u64,
     pub freehigh: u64,
-    /// The unit of the amounts of memory, in bytes.
+    /// Unit of the memory sizes in bytes.
     pub mem_unit: u32,
     pub pad2: u32,
 }
@@ -105,7 +105,7 @@ pub struct SigEvent {
     pub notify: i32,
     /// `sigev_notify_thread_id`.
     pub tid: i32,
-    /// The rest of the union.
+    /// Remaining bytes of the union.
     pub pad: [i32; 11],
 }
 
@@ -119,7 +119,7 @@ pub struct PidfdInfo {
     pub pid: u32,
     pub tgid: u32,
     pub ppid: u32,
-    /// Real, effective, saved and file system user, a group behind each.
+    /// Real, effective, saved and file-system user id, each followed by the group id.
     pub ids: [[u32; 2]; 4],
     pub exit_code: i32,
 }

@@ -46,7 +46,7 @@ bitflags! {
     /// `PTRACE_O_*`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct TraceOptions: u64 {
-        /// Stops at system calls show as `SIGTRAP | 0x80`.
+        /// Mark system call stops as `SIGTRAP | 0x80`.
         const TRACESYSGOOD = 1;
         /// Stop at `fork`; the child is traced.
         const TRACEFORK = 1 << 1;
@@ -56,15 +56,15 @@ bitflags! {
         const TRACECLONE = 1 << 3;
         /// Stop at `execve` instead of a `SIGTRAP`.
         const TRACEEXEC = 1 << 4;
-        /// Stop when a `vfork` child has let its parent go.
+        /// Stop when a `vfork` child has released its parent.
         const TRACEVFORKDONE = 1 << 5;
-        /// Stop before a thread ends.
+        /// Stop before a thread exits.
         const TRACEEXIT = 1 << 6;
         /// Stop for seccomp filters.
         const TRACESECCOMP = 1 << 7;
-        /// Tracees end with their tracer.
+        /// Kill tracees when their tracer exits.
         const EXITKILL = 1 << 20;
-        /// Filters of the tracee are off.
+        /// Suspend the seccomp filters of the tracee.
         const SUSPEND_SECCOMP = 1 << 21;
     }
 }
@@ -130,13 +130,13 @@ as_in_the_c_library!(
     ds es fs gs
 );
 
-/// `struct ptrace_syscall_info` up to what its kind has.
+/// `struct ptrace_syscall_info`, up to the fields of its kind.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct SyscallInfo {
     /// [`Self::NONE`], [`Self::ENTRY`] or [`Self::EXIT`].
     pub op: u8,
-    /// Alignment.
+    /// Padding.
     pub pad: [u8; 3],
     /// `AUDIT_ARCH_X86_64`.
     pub arch: u32,
@@ -144,19 +144,19 @@ pub struct SyscallInfo {
     pub instruction_pointer: u64,
     /// RSP.
     pub stack_pointer: u64,
-    /// Of an entry the number and the arguments, of an exit the result and whether it is an error.
+    /// For an entry, the number and arguments; for an exit, the result and the error flag.
     pub fields: [u64; 7],
 }
 
 impl SyscallInfo {
-    /// The thread is not in a stop at a system call.
+    /// The thread is not in a system call stop.
     pub const NONE: u8 = 0;
-    /// It is about to make one.
+    /// System call entry stop.
     pub const ENTRY: u8 = 1;
-    /// It has made one.
+    /// System call exit stop.
     pub const EXIT: u8 = 2;
 
-    /// Number of bytes that its kind has.
+    /// Number of bytes of its kind.
     pub fn size(&self) -> usize {
         match self.op {
             Self::ENTRY => 80,

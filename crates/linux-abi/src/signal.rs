@@ -1,48 +1,47 @@
-//! Signals as they cross the guest's memory: `struct sigaction` of the kernel, `siginfo_t`,
-//! `stack_t`, and the frame that a handler finds on its stack (`arch/x86/include/uapi/asm/sigcontext.h`,
-//! `asm-generic/ucontext.h`).
+//! Signal structures in guest memory: `struct sigaction` of the kernel, `siginfo_t`, `stack_t`, and the frame
+//! on a handler's stack (`arch/x86/include/uapi/asm/sigcontext.h`, `asm-generic/ucontext.h`).
 
 use std::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The number of signals; they are numbered from 1.
+/// Number of signals; numbers start at 1.
 pub const NSIG: i32 = 64;
 
-/// A set of signals: signal `n` is bit `n - 1`.
+/// Signal set: signal `n` is bit `n - 1`.
 pub type SigSet = u64;
 
-/// The set that holds `signal` alone.
+/// Set that contains only `signal`.
 pub const fn sig_bit(signal: i32) -> SigSet {
     1 << (signal - 1)
 }
 
-/// `struct sigaction` as `rt_sigaction(2)` takes and gives it.
+/// `struct sigaction` of `rt_sigaction(2)`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
 pub struct KernelSigaction {
-    /// `SIG_DFL` (0), `SIG_IGN` (1) or the handler's address.
+    /// Handler: `SIG_DFL` (0), `SIG_IGN` (1) or an address.
     pub handler: u64,
     /// `SA_*`.
     pub flags: u64,
-    /// Where the handler returns to (`SA_RESTORER`).
+    /// Return address of the handler (`SA_RESTORER`).
     pub restorer: u64,
-    /// Blocked while the handler runs.
+    /// Signals blocked while the handler runs.
     pub mask: SigSet,
 }
 
-/// `siginfo_t`. Which part of `fields` means what depends on the code, `sigaction(2)`.
+/// `siginfo_t`. The meaning of `fields` depends on the code, `sigaction(2)`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
 pub struct SigInfo {
-    /// The signal.
+    /// Signal number.
     pub signo: i32,
     /// `si_errno`, unused by Linux itself.
     pub errno: i32,
     /// `SI_*`, `CLD_*`, `SEGV_*`, ...
     pub code: i32,
-    /// Alignment.
+    /// Padding.
     pub pad: i32,
-    /// The union, by eight bytes.
+    /// Union, in words of eight bytes.
     pub fields: [u64; 14],
 }
 
@@ -51,17 +50,17 @@ const fn pair(low: i32, high: u32) -> u64 {
 }
 
 impl SigInfo {
-    /// A signal of the kernel without more to say (`SI_KERNEL`).
+    /// Signal from the kernel without further information (`SI_KERNEL`).
     pub fn kernel(signo: i32) -> SigInfo {
         SigInfo { signo, code: libc::SI_KERNEL, ..SigInfo::default() }
     }
-    /// A signal sent by a process: `SI_USER` or `SI_TKILL`.
+    /// Signal sent by a process: `SI_USER` or `SI_TKILL`.
     pub fn user(signo: i32, code: i32, pid: i32, uid: u32) -> SigInfo {
         let mut info = SigInfo { signo, code, ..SigInfo::default() };
         info.fields[0] = pair(pid, uid);
         info
     }
-    /// Its sender's process and user, if it names one: signals of `kill(2)` and its like, and of children.
+    /// Pid and uid of the sender, for signals of `kill(2)` and related calls and of children.
     pub fn sender(&self) -> Option<(i32, u32)> {
         let by_process =
             matches!(self.code, libc::SI_USER | libc::SI_QUEUE | libc::SI_TKILL | libc::SI_MESGQ);
@@ -69,32 +68,32 @@ impl SigInfo {
             self.signo == libc::SIGCHLD && (libc::CLD_EXITED..=libc::CLD_CONTINUED).contains(&self.code);
         (by_process || by_child).then_some((self.fields[0] as i32, (self.fields[0] >> 32) as u32))
     }
-    /// The same signal from another sender.
+    /// Copy with another sender.
     pub fn with_sender(mut self, pid: i32, uid: u32) -> SigInfo {
         self.fields[0] = pair(pid, uid);
         self
     }
-    /// A CPU exception at `addr`.
+    /// CPU exception at `addr`.
     pub fn fault(signo: i32, code: i32, addr: u64) -> SigInfo {
         let mut info = SigInfo { signo, code, ..SigInfo::default() };
         info.fields[0] = addr;
         info
     }
-    /// Input or output of the file behind descriptor `fd`: `POLL_*`, and the events as of `poll(2)`.
+    /// I/O signal for descriptor `fd`: `POLL_*`, and the events as in `poll(2)`.
     pub fn input_output(signo: i32, code: i32, band: u64, fd: i32) -> SigInfo {
         let mut info = SigInfo { signo, code, ..SigInfo::default() };
         info.fields[0] = band;
         info.fields[1] = u64::from(fd as u32);
         info
     }
-    /// An expired timer of `timer_create(2)`.
+    /// Expiration of a timer of `timer_create(2)`.
     pub fn timer(signo: i32, timer: i32, overrun: i32, value: u64) -> SigInfo {
         let mut info = SigInfo { signo, code: libc::SI_TIMER, ..SigInfo::default() };
         info.fields[0] = pair(timer, overrun as u32);
         info.fields[1] = value;
         info
     }
-    /// A change of state of child `pid`; times in clock ticks.
+    /// State change of child `pid`; times are in clock ticks.
     pub fn child(code: i32, pid: i32, uid: u32, status: i32, utime: u64) -> SigInfo {
         let mut info = SigInfo { signo: libc::SIGCHLD, code, ..SigInfo::default() };
         info.fields[0] = pair(pid, uid);
@@ -128,13 +127,13 @@ impl SigInfo {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
 pub struct SigStack {
-    /// Its lowest address.
+    /// Lowest address.
     pub sp: u64,
     /// `SS_ONSTACK`, `SS_DISABLE`, `SS_AUTODISARM`.
     pub flags: i32,
-    /// Alignment.
+    /// Padding.
     pub pad: i32,
-    /// Its length.
+    /// Length in bytes.
     pub size: u64,
 }
 
@@ -198,53 +197,53 @@ as_in_the_c_library!(
 pub struct UContext {
     /// `UC_*`.
     pub flags: u64,
-    /// Never used by the kernel.
+    /// Unused by the kernel.
     pub link: u64,
-    /// The alternate stack in force when the signal came.
+    /// Alternate stack at the time of the signal.
     pub stack: SigStack,
-    /// The registers.
+    /// Registers.
     pub mcontext: SigContext,
-    /// The mask to restore.
+    /// Signal mask to restore.
     pub sigmask: SigSet,
 }
 
-/// `struct rt_sigframe`: what lies at the stack pointer when a handler starts.
+/// `struct rt_sigframe`: the content of the stack when a handler starts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
 pub struct RtSigFrame {
-    /// The handler's return address: the restorer.
+    /// Return address of the handler: the restorer.
     pub pretcode: u64,
-    /// The structure behind the handler's third argument.
+    /// Target of the handler's third argument.
     pub uc: UContext,
-    /// The structure behind the handler's second argument.
+    /// Target of the handler's second argument.
     pub info: SigInfo,
 }
 
-/// The extended state in the frame is in XSAVE format.
+/// Flag: the extended state in the frame is in XSAVE format.
 pub const UC_FP_XSTATE: u64 = 1;
-/// The frame saves SS.
+/// Flag: the frame saves SS.
 pub const UC_SIGCONTEXT_SS: u64 = 2;
-/// `rt_sigreturn` restores SS as it finds it.
+/// Flag: `rt_sigreturn` restores SS from the frame.
 pub const UC_STRICT_RESTORE_SS: u64 = 4;
 
-/// In the software-reserved bytes of the FXSAVE image: extended state follows.
+/// Magic number in the software-reserved bytes of the FXSAVE image: extended state follows.
 pub const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
-/// Behind the extended state.
+/// Magic number after the extended state.
 pub const FP_XSTATE_MAGIC2: u32 = 0x4650_5845;
-/// Where the software-reserved bytes lie in the FXSAVE image.
+/// Offset of the software-reserved bytes in the FXSAVE image.
 pub const FP_SW_OFFSET: usize = 464;
 
-/// `struct _fpx_sw_bytes`: how the extended state in a frame is laid out.
+/// `struct _fpx_sw_bytes`: the layout of the extended state in a frame.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
 pub struct FpSoftwareBytes {
     /// [`FP_XSTATE_MAGIC1`].
     pub magic1: u32,
-    /// The size of the extended state with [`FP_XSTATE_MAGIC2`].
+    /// Size of the extended state with [`FP_XSTATE_MAGIC2`], in bytes.
     pub extended_size: u32,
-    /// The features that it can hold.
+    /// Features in the extended state.
     pub xfeatures: u64,
-    /// Its size without the magic number.
+    /// Size of the extended state without the magic number, in bytes.
     pub xstate_size: u32,
     /// Zero.
     pub padding: [u32; 7],

@@ -1,4 +1,4 @@
-//! Structures of the socket calls, socket(7), ip(7), cmsg(3), tcp(7).
+//! Structures of socket calls, socket(7), ip(7), cmsg(3), tcp(7).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -27,7 +27,7 @@ impl MsgHdr {
     pub const FLAGS: u64 = 48;
 }
 
-/// The length of `struct mmsghdr`, a [`MsgHdr`] with `msg_len` at [`MMSG_LEN`].
+/// Length of `struct mmsghdr` in bytes, a [`MsgHdr`] with `msg_len` at [`MMSG_LEN`].
 pub const MMSGHDR_SIZE: u64 = 64;
 /// Offset of `msg_len` in `struct mmsghdr`.
 pub const MMSG_LEN: u64 = 56;
@@ -113,7 +113,7 @@ pub struct Ucred {
     pub gid: u32,
 }
 
-/// A pair of 64-bit words: `struct timeval` and `struct timespec` of x86-64.
+/// Pair of 64-bit words: `struct timeval` and `struct timespec` of x86-64.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct TimePair {

@@ -1,20 +1,20 @@
-//! Settings of the kernel that an experiment can give a host, with the values that they take.
+//! Kernel settings that an experiment can give a host, with their valid values.
 
 use crate::interface_settings;
 
-/// The values that a setting takes.
+/// Valid values of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// A whole number.
+    /// Integer in a range.
     Number {
-        /// The least.
+        /// Minimum.
         least: u32,
-        /// The greatest.
+        /// Maximum.
         greatest: u32,
     },
-    /// Three numbers of bytes: the least, the initial, the greatest.
+    /// Three sizes in bytes: minimum, initial, maximum.
     Sizes,
-    /// A whole number, of either sign.
+    /// Signed integer.
     Whole,
     /// One of these words.
     OneOf(&'static [&'static str]),
@@ -22,7 +22,7 @@ pub enum Values {
 
 const LARGEST: u32 = i32::MAX as u32;
 const ANY: Values = number(0, LARGEST);
-/// Linux keeps them as ticks, 250 a second where its configuration is the usual one.
+/// Seconds, which Linux stores as ticks, by default 250 per second.
 const SECONDS: Values = number(0, LARGEST / 250);
 const FLAG: Values = number(0, 1);
 const BYTE: Values = number(0, 255);
@@ -31,7 +31,7 @@ const fn number(least: u32, greatest: u32) -> Values {
     Values::Number { least, greatest }
 }
 
-/// The settings by name, in order.
+/// Settings in order of name.
 pub const SETTINGS: &[(&str, Values)] = &[
     ("net.core.rmem_default", number(2_304, LARGEST)),
     ("net.core.rmem_max", number(2_304, LARGEST)),
@@ -77,7 +77,7 @@ pub const SETTINGS: &[(&str, Values)] = &[
 ];
 
 impl Values {
-    /// True if a text is one of them.
+    /// True if the text is a valid value.
     pub fn take(&self, text: &str) -> bool {
         let numbers =
             || text.split_whitespace().map(|word| word.parse::<u32>().ok().filter(|n| *n <= LARGEST));
@@ -108,7 +108,7 @@ impl std::fmt::Display for Values {
     }
 }
 
-/// The values that a setting takes, or `None` if there is no such setting.
+/// Valid values of a setting; `None` if there is no such setting.
 pub fn values(name: &str) -> Option<Values> {
     if interface_settings::by_name(name).is_some() {
         return Some(Values::Whole);

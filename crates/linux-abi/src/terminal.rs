@@ -1,12 +1,12 @@
-//! Structures of terminals, `ioctl_tty(2)`.
+//! Terminal structures, `ioctl_tty(2)`.
 
 use libc as c;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// The number of control characters in the kernel's structures, `NCCS`.
+/// Number of control characters in the kernel's structures, `NCCS`.
 pub const NCCS: usize = 19;
 
-/// The kernel's `struct termios`, which is shorter than the C library's.
+/// `struct termios` of the kernel, which is shorter than the C library's.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
 #[allow(missing_docs)]
@@ -16,11 +16,11 @@ pub struct Termios {
     pub cflag: u32,
     pub lflag: u32,
     pub line: u8,
-    /// The control characters by `V*`.
+    /// Control characters, indexed by `V*`.
     pub cc: [u8; NCCS],
 }
 
-/// `struct termios2`: the same with speeds in bits per second.
+/// `struct termios2`: `struct termios` with speeds in bits per second.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
 #[allow(missing_docs)]
@@ -30,15 +30,15 @@ pub struct Termios2 {
     pub ospeed: u32,
 }
 
-/// First byte of a packet of `TIOCPKT`: data follows.
+/// First byte of a `TIOCPKT` packet: data follows.
 pub const TIOCPKT_DATA: u8 = 0;
 /// The input queue was flushed.
 pub const TIOCPKT_FLUSHREAD: u8 = 1;
 /// The output queue was flushed.
 pub const TIOCPKT_FLUSHWRITE: u8 = 2;
-/// Output has stopped.
+/// Output was stopped.
 pub const TIOCPKT_STOP: u8 = 4;
-/// Output goes on.
+/// Output was restarted.
 pub const TIOCPKT_START: u8 = 8;
 
 /// `struct winsize`.
@@ -53,7 +53,7 @@ pub struct Winsize {
 }
 
 impl Default for Termios {
-    /// The settings of a new terminal, `tty_std_termios` of Linux.
+    /// Settings of a new terminal, `tty_std_termios` in Linux.
     fn default() -> Termios {
         Termios {
             iflag: c::ICRNL | c::IXON,
@@ -79,7 +79,7 @@ impl Termios {
     pub fn local(&self, flag: u32) -> bool {
         self.lflag & flag != 0
     }
-    /// The control character `which` (`V*`); `None` where it is disabled.
+    /// Control character `which` (`V*`); `None` if it is disabled.
     pub fn control(&self, which: usize) -> Option<u8> {
         Some(self.cc[which]).filter(|character| *character != 0)
     }

@@ -1,4 +1,4 @@
-//! Times as calls pass them, `time.h`.
+//! Time structures of system calls, `time.h`.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -28,19 +28,19 @@ pub struct Timeval {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, FromBytes, Immutable, KnownLayout)]
 pub struct Itimerspec {
-    /// The period, zero for a timer that fires once.
+    /// Interval; zero for a one-shot timer.
     pub interval: Timespec,
-    /// The first expiration, zero for a timer that is not set.
+    /// First expiration; zero for a disarmed timer.
     pub value: Timespec,
 }
 
 impl Timespec {
-    /// From nanoseconds.
+    /// Converts nanoseconds.
     pub fn from_nanos(ns: u64) -> Timespec {
         Timespec { sec: (ns / NANOS as u64) as i64, nsec: (ns % NANOS as u64) as i64 }
     }
-    /// In nanoseconds, at most `u64::MAX`; `None` if it is negative or not normal, which calls
-    /// answer with `EINVAL`.
+    /// Nanoseconds, at most `u64::MAX`; `None` if the time is negative or not normalized, for which calls
+    /// return `EINVAL`.
     pub fn to_nanos(self) -> Option<u64> {
         let valid = self.sec >= 0 && (0..NANOS).contains(&self.nsec);
         valid.then(|| (self.sec as u64).saturating_mul(NANOS as u64).saturating_add(self.nsec as u64))
@@ -48,7 +48,7 @@ impl Timespec {
 }
 
 impl Timeval {
-    /// From nanoseconds, rounded down.
+    /// Converts nanoseconds, rounding down.
     pub fn from_nanos(ns: u64) -> Timeval {
         let spec = Timespec::from_nanos(ns);
         Timeval { sec: spec.sec, usec: spec.nsec / 1_000 }
