@@ -1,6 +1,7 @@
-//! The memory of a host that its devices reach: rings and buffers of one driver, and nothing else.
+//! DMA memory of a host: the rings and buffers of one driver, the only memory that its device can access.
 
-/// A range of bus addresses with its memory. Accesses beyond it are what an IOMMU makes of them: reads give ones, writes are lost.
+/// Range of bus addresses backed by memory. Accesses outside behave as behind an IOMMU: reads return ones,
+/// writes are dropped.
 #[derive(Clone, Debug)]
 pub struct Arena {
     base: u64,
@@ -9,7 +10,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Zeroed memory of `len` bytes at a bus address.
+    /// Allocates `len` zeroed bytes at bus address `base`.
     pub fn new(base: u64, len: usize) -> Arena {
         Arena { base, bytes: vec![0; len], outside: 0 }
     }
@@ -19,7 +20,7 @@ impl Arena {
         self.base + offset as u64
     }
 
-    /// A device's read.
+    /// DMA read by the device.
     pub fn dma_read(&mut self, address: u64, len: usize) -> Vec<u8> {
         match self.place(address, len) {
             Some(at) => self.bytes[at..at + len].to_vec(),
@@ -27,7 +28,7 @@ impl Arena {
         }
     }
 
-    /// A device's write.
+    /// DMA write by the device.
     pub fn dma_write(&mut self, address: u64, data: &[u8]) {
         if let Some(at) = self.place(address, data.len()) {
             self.bytes[at..at + data.len()].copy_from_slice(data);
@@ -41,15 +42,15 @@ impl Arena {
         at
     }
 
-    /// The driver's own view of `len` bytes at an offset that it has laid out itself.
+    /// The driver's view of `len` bytes at an offset.
     pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         &self.bytes[offset..offset + len]
     }
-    /// The same to write to.
+    /// The driver's mutable view of `len` bytes at an offset.
     pub fn bytes_mut(&mut self, offset: usize, len: usize) -> &mut [u8] {
         &mut self.bytes[offset..offset + len]
     }
-    /// Number of accesses of the device that did not lie within it.
+    /// Number of device accesses outside the arena.
     pub fn outside(&self) -> u64 {
         self.outside
     }

@@ -1,4 +1,4 @@
-//! Drivers of network controllers: what they have in common.
+//! Common interface of network controller drivers.
 
 use crate::info::DeviceInfo;
 use crate::transaction::{ToDevice, ToHost};
@@ -6,20 +6,20 @@ use crate::{corundum, e1000};
 use belljar_base::{SimDuration, SimTime};
 use std::fmt::Debug;
 
-/// Settings of a driver.
+/// Driver settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverSettings {
-    /// The address that it receives at.
+    /// Hardware address.
     pub mac: [u8; 6],
-    /// The longest frame.
+    /// Maximum frame length in bytes.
     pub longest: usize,
-    /// Descriptors of each ring: a multiple of 8, for Corundum a power of two.
+    /// Number of descriptors per ring: a multiple of 8; for Corundum a power of two.
     pub ring: u32,
-    /// Frames that wait in front of the ring: more are lost.
+    /// Software transmit queue limit in frames; further frames are dropped.
     pub queue: usize,
-    /// MSI where the device has it.
+    /// Use MSI if the device supports it.
     pub msi: bool,
-    /// The least time between two interrupts.
+    /// Minimum interval between interrupts.
     pub interrupt_interval: SimDuration,
 }
 
@@ -36,27 +36,27 @@ impl Default for DriverSettings {
     }
 }
 
-/// Counts of a driver.
+/// Driver counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Frames received, and their bytes.
     pub received: (u64, u64),
-    /// Frames handed to the device, and their bytes.
+    /// Frames passed to the device, and their bytes.
     pub sent: (u64, u64),
-    /// Frames lost because the queue in front of the ring was full.
+    /// Frames dropped because the software transmit queue was full.
     pub dropped: u64,
-    /// Interrupts taken.
+    /// Interrupts handled.
     pub interrupts: u64,
-    /// Reads of registers, during each of which the host stood still.
+    /// Register reads, during each of which the processor stalls.
     pub register_reads: u64,
-    /// Times that the ring was full.
+    /// Number of times that the transmit ring was full.
     pub ring_full: u64,
-    /// Descriptors that the device gave back with something that cannot be.
+    /// Descriptors returned by the device with invalid contents.
     pub invalid: u64,
 }
 
 impl Counts {
-    /// All of them by the names that `ethtool -S` shows.
+    /// All counters under the names shown by `ethtool -S`.
     pub fn named(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("rx_packets", self.received.0),
@@ -72,62 +72,63 @@ impl Counts {
     }
 }
 
-/// A driver of a network controller.
+/// Driver of a network controller.
 ///
-/// **In**: [`start`](Self::start) once the device has been found, [`handle`](Self::handle) for a transaction of the device,
-/// [`transmit`](Self::transmit) for a frame, [`on_timeout`](Self::on_timeout) at [`next_timeout`](Self::next_timeout). **Out**, after
-/// each: [`poll_device`](Self::poll_device) and [`poll_received`](Self::poll_received). While it [`waits`](Self::waits) for registers the
-/// processor stands still, and only [`handle`](Self::handle) may be called.
+/// **Inputs**: [`start`](Self::start) once the device has been found, [`handle`](Self::handle) for each
+/// transaction of the device, [`transmit`](Self::transmit) for each frame, [`on_timeout`](Self::on_timeout)
+/// at [`next_timeout`](Self::next_timeout). **Outputs**, after each input: [`poll_device`](Self::poll_device)
+/// and [`poll_received`](Self::poll_received). While the driver [`waits`](Self::waits) for a register read
+/// the processor is stalled, and only [`handle`](Self::handle) may be called.
 pub trait Driver: Debug + Send {
-    /// The device is there: sets it up.
+    /// Initializes the device.
     fn start(&mut self, now: SimTime, device: &DeviceInfo);
-    /// Takes a transaction of the device.
+    /// Handles a transaction of the device.
     fn handle(&mut self, transaction: ToHost);
-    /// Takes a frame to send.
+    /// Queues a frame for transmission.
     fn transmit(&mut self, frame: Vec<u8>);
-    /// Does what is due.
+    /// Processes expired timers.
     fn on_timeout(&mut self, now: SimTime);
-    /// When it wants to be called next.
+    /// Time of the next call of [`on_timeout`](Self::on_timeout).
     fn next_timeout(&self) -> Option<SimTime>;
-    /// True while a read of registers has no answer.
+    /// True while a register read is pending.
     fn waits(&self) -> bool;
-    /// The next transaction for the device.
+    /// Next transaction for the device.
     fn poll_device(&mut self) -> Option<ToDevice>;
-    /// The next frame that has been received.
+    /// Next received frame.
     fn poll_received(&mut self) -> Option<Vec<u8>>;
-    /// What it has counted itself.
+    /// Counters of the driver.
     fn counts(&self) -> &Counts;
-    /// Counts of it and of its device by the names that `ethtool -S` shows, those of the device as of the last time that they were read.
+    /// Counters of driver and device under the names shown by `ethtool -S`; those of the device as last read.
     fn statistics(&self) -> Vec<(&'static str, u64)>;
-    /// Accesses of the device outside of the arena.
+    /// Number of device accesses outside the arena.
     fn outside(&self) -> u64;
 }
 
-/// The drivers that there are.
+/// Kinds of driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Intel's 8254x.
+    /// Intel 8254x.
     E1000,
     /// Corundum.
     Corundum,
 }
 
 impl Kind {
-    /// Its name in experiments.
+    /// Name in experiment files.
     pub fn name(self) -> &'static str {
         match self {
             Kind::E1000 => "e1000",
             Kind::Corundum => "corundum",
         }
     }
-    /// True if it drives this device.
+    /// True if the driver supports this device.
     pub fn drives(self, device: &DeviceInfo) -> bool {
         match self {
             Kind::E1000 => e1000::drives(device),
             Kind::Corundum => corundum::drives(device),
         }
     }
-    /// A driver that waits for its device.
+    /// Creates a driver that waits for its device.
     pub fn driver(self, settings: DriverSettings) -> Box<dyn Driver> {
         match self {
             Kind::E1000 => Box::new(e1000::Driver::new(settings)),

@@ -1,9 +1,9 @@
-//! Fields of messages: little-endian numbers at fixed offsets.
+//! Little-endian message fields at fixed offsets.
 
-/// Bytes of a message before its body.
+/// Length of a message header in bytes.
 pub const HEADER: usize = 48;
 
-/// A header to read from or write to.
+/// Message header.
 pub type Header = [u8; HEADER];
 
 pub(crate) fn get<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
@@ -19,7 +19,7 @@ pub(crate) fn get_u32(bytes: &[u8], at: usize) -> u32 {
 pub(crate) fn get_u64(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(get(bytes, at))
 }
-/// Writes a field that lies within the bytes.
+/// Writes a field inside `bytes`.
 pub(crate) fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
     bytes[at..at + field.len()].copy_from_slice(field);
 }

@@ -1,31 +1,31 @@
-//! Device information: what a device shows of itself in its configuration space, as its introduction has it.
+//! Device information: the contents of a device's configuration space, sent in its introduction.
 
 use crate::fields::{get_u16, get_u32, get_u64, put};
 
 /// Number of base address registers.
 pub const BARS: usize = 6;
-/// Bytes of an encoded [`DeviceInfo`].
+/// Length of an encoded [`DeviceInfo`] in bytes.
 pub const INFO_LEN: usize = 119;
-/// Most MSI and MSI-X vectors that PCI allows.
+/// Maximum number of MSI and MSI-X vectors in PCI.
 const MOST_MSI: u8 = 32;
 const MOST_MSIX: u16 = 2_048;
-/// Bytes of a vector's entry in the MSI-X table.
+/// Length of an MSI-X table entry in bytes.
 const MSIX_ENTRY: u64 = 16;
 const BAR_FLAGS: u64 = 0xf;
 
-/// A base address register: a range of the device's registers or memory.
+/// Base address register: a range of registers or memory of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bar {
-    /// Its length in bytes, a power of two; 0 if there is none.
+    /// Length in bytes, a power of two; 0 if unused.
     pub len: u64,
-    /// Bit 0: I/O ports; 1: 64-bit; 2: prefetchable; 3: no accesses reach the device.
+    /// Bit 0: I/O ports; 1: 64-bit; 2: prefetchable; 3: accesses do not reach the device.
     pub flags: u64,
 }
 
-/// What a device says of itself.
+/// Identity and resources of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Its base address registers.
+    /// Base address registers.
     pub bars: [Bar; BARS],
     /// Vendor id.
     pub vendor: u16,
@@ -37,16 +37,16 @@ pub struct DeviceInfo {
     pub msi_vectors: u8,
     /// Number of MSI-X vectors.
     pub msix_vectors: u16,
-    /// BARs of the MSI-X table and of its pending bits.
+    /// BARs of the MSI-X table and of the pending bit array.
     pub msix_bars: [u8; 2],
-    /// Offsets of the two in their BARs.
+    /// Offsets of the table and the pending bit array in their BARs.
     pub msix_offsets: [u32; 2],
     /// Offset of the MSI-X capability in the configuration space.
     pub msix_capability: u16,
 }
 
 impl DeviceInfo {
-    /// Its bytes in an introduction.
+    /// Encodes the information for an introduction.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; INFO_LEN];
         for (n, bar) in self.bars.iter().enumerate() {
@@ -65,10 +65,10 @@ impl DeviceInfo {
         bytes
     }
 
-    /// Reads and checks it.
+    /// Decodes and validates device information.
     ///
     /// # Errors
-    /// The field that no PCI device can have.
+    /// Names the first field with a value that PCI does not allow.
     pub fn decode(bytes: &[u8]) -> Result<DeviceInfo, String> {
         if bytes.len() < INFO_LEN {
             return Err(format!("its description of the device has {} bytes of {INFO_LEN}", bytes.len()));

@@ -1,8 +1,10 @@
-//! PCI devices, their drivers, and memories, as state machines that exchange transactions: time and transactions in, transactions and
-//! frames out. Nothing here knows of channels, links or a host's kernel.
+//! PCI devices, their drivers, and memories, as state machines that exchange transactions: the inputs are
+//! times and transactions, the outputs transactions and frames. The crate does not depend on channels, links
+//! or a host's kernel.
 //!
-//! * [`transaction`]: register accesses, DMA and interrupts, with their form in messages; [`info`]: what a device says of itself
-//! * [`arena`]: the memory of a host that its device reaches
+//! * [`transaction`]: register accesses, DMA and interrupts, and their message format; [`info`]: identity and
+//!   resources of a device
+//! * [`arena`]: DMA memory of a host
 //! * [`driver`]: drivers of network controllers
 //! * [`e1000`]: a network controller and its driver; [`corundum`]: the driver of another
 //! * [`memory`]: memory behind a channel of its own

@@ -1,51 +1,51 @@
-//! Memory that a host keeps in another simulator: its transactions, and a memory of ours.
+//! Memory of a host in another simulator: its transactions, and a memory model.
 
 use crate::fields::{Header, get_u16, get_u64, put};
 use crate::transaction::{BodyLen, Codec, unknown};
 use belljar_base::Map;
 
-/// A transaction from a host to a memory.
+/// Transaction from a host to a memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToMemory {
-    /// Reads; answered by [`FromMemory::ReadDone`].
+    /// Read request; completed by [`FromMemory::ReadDone`].
     Read {
-        /// Number in the answer.
+        /// Request id, returned in the completion.
         id: u64,
         /// Address space.
         space: u64,
-        /// Address in it.
+        /// Address in the address space.
         address: u64,
         /// Number of bytes.
         len: u16,
     },
-    /// Writes; answered by [`FromMemory::WriteDone`] unless posted.
+    /// Write request; completed by [`FromMemory::WriteDone`] unless posted.
     Write {
-        /// Number in the answer.
+        /// Request id, returned in the completion.
         id: u64,
         /// Address space.
         space: u64,
-        /// Address in it.
+        /// Address in the address space.
         address: u64,
-        /// True if it has no answer.
+        /// True if no completion is expected.
         posted: bool,
-        /// The bytes.
+        /// Data to write.
         data: Vec<u8>,
     },
 }
 
-/// An answer of a memory.
+/// Completion from a memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromMemory {
-    /// Answers [`ToMemory::Read`].
+    /// Completion of [`ToMemory::Read`].
     ReadDone {
-        /// Its number.
+        /// Request id.
         id: u64,
-        /// What was read.
+        /// Data read.
         data: Vec<u8>,
     },
-    /// Answers [`ToMemory::Write`].
+    /// Completion of [`ToMemory::Write`].
     WriteDone {
-        /// Its number.
+        /// Request id.
         id: u64,
     },
 }
@@ -138,8 +138,8 @@ impl Codec for FromMemory {
 
 const PAGE: u64 = 4_096;
 
-/// A memory: `size` bytes that all address spaces share, of which only what has been written takes room. Bytes beyond it are
-/// read as ones, and writes to them are counted and lost.
+/// Memory of `size` bytes shared by all address spaces. Only written parts are allocated. Reads beyond the
+/// end return ones; writes there are counted and dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     size: u64,
@@ -148,12 +148,12 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A memory of so many bytes, all zero.
+    /// Creates a zeroed memory of `size` bytes.
     pub fn new(size: u64) -> Memory {
         Memory { size, ..Memory::default() }
     }
 
-    /// Carries a transaction out, and gives its answer.
+    /// Executes a transaction; returns its completion.
     pub fn access(&mut self, transaction: ToMemory) -> Option<FromMemory> {
         match transaction {
             ToMemory::Read { id, address, len, .. } => {
@@ -194,7 +194,7 @@ impl Memory {
         inside
     }
 
-    /// Number of accesses that did not lie within it.
+    /// Number of accesses beyond the end.
     pub fn outside(&self) -> u64 {
         self.outside
     }

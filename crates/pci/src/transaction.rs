@@ -1,10 +1,10 @@
-//! Transactions between a host and a device, with their form in messages.
+//! Transactions between a host and a device, and their message format.
 
 use crate::fields::{HEADER, Header, get_u16, get_u64, put};
 
-/// Interrupts that a host has enabled, for [`ToDevice::Control`].
+/// Interrupt kinds for [`ToDevice::Control`].
 pub mod enable {
-    /// The interrupt line.
+    /// Interrupt line.
     pub const INTX: u64 = 1;
     /// MSI.
     pub const MSI: u64 = 2;
@@ -12,97 +12,97 @@ pub mod enable {
     pub const MSIX: u64 = 4;
 }
 
-/// A transaction from the host to the device.
+/// Transaction from the host to the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToDevice {
-    /// Reads registers; answered by [`ToHost::ReadDone`].
+    /// Register read; completed by [`ToHost::ReadDone`].
     Read {
-        /// Number in the answer.
+        /// Request id, returned in the completion.
         id: u64,
         /// Base address register.
         bar: u8,
-        /// Offset in it.
+        /// Offset in the BAR.
         offset: u64,
         /// Number of bytes.
         len: u16,
     },
-    /// Writes registers; answered by [`ToHost::WriteDone`] unless posted.
+    /// Register write; completed by [`ToHost::WriteDone`] unless posted.
     Write {
-        /// Number in the answer.
+        /// Request id, returned in the completion.
         id: u64,
         /// Base address register.
         bar: u8,
-        /// Offset in it.
+        /// Offset in the BAR.
         offset: u64,
-        /// True if it has no answer.
+        /// True if no completion is expected.
         posted: bool,
-        /// The bytes.
+        /// Data to write.
         data: Vec<u8>,
     },
-    /// Answers [`ToHost::Read`].
+    /// Completion of [`ToHost::Read`].
     ReadDone {
-        /// Its number.
+        /// Request id.
         id: u64,
-        /// What was read.
+        /// Data read.
         data: Vec<u8>,
     },
-    /// Answers [`ToHost::Write`].
+    /// Completion of [`ToHost::Write`].
     WriteDone {
-        /// Its number.
+        /// Request id.
         id: u64,
     },
-    /// Says which kinds of interrupts are on; see [`enable`].
+    /// Enables kinds of interrupts; see [`enable`].
     Control {
-        /// The kinds.
+        /// Enabled kinds.
         interrupts: u64,
     },
 }
 
-/// A transaction from the device to the host.
+/// Transaction from the device to the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToHost {
-    /// Reads memory; answered by [`ToDevice::ReadDone`].
+    /// Memory read; completed by [`ToDevice::ReadDone`].
     Read {
-        /// Number in the answer.
+        /// Request id, returned in the completion.
         id: u64,
         /// Bus address.
         address: u64,
         /// Number of bytes.
         len: u16,
     },
-    /// Writes memory; answered by [`ToDevice::WriteDone`].
+    /// Memory write; completed by [`ToDevice::WriteDone`].
     Write {
-        /// Number in the answer.
+        /// Request id, returned in the completion.
         id: u64,
         /// Bus address.
         address: u64,
-        /// The bytes.
+        /// Data to write.
         data: Vec<u8>,
     },
-    /// Raises or lowers an interrupt.
+    /// Interrupt.
     Interrupt(Interrupt),
-    /// Answers [`ToDevice::Read`].
+    /// Completion of [`ToDevice::Read`].
     ReadDone {
-        /// Its number.
+        /// Request id.
         id: u64,
-        /// What was read.
+        /// Data read.
         data: Vec<u8>,
     },
-    /// Answers [`ToDevice::Write`].
+    /// Completion of [`ToDevice::Write`].
     WriteDone {
-        /// Its number.
+        /// Request id.
         id: u64,
     },
 }
 
-/// An interrupt.
+/// Interrupt of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupt {
-    /// The interrupt line is up or down.
+    /// Level of the interrupt line.
     Line(bool),
-    /// A message of MSI, by its vector.
+    /// MSI message, by vector.
     Msi(u16),
-    /// A message of MSI-X, by its vector.
+    /// MSI-X message, by vector.
     Msix(u16),
 }
 
@@ -120,44 +120,44 @@ mod kind {
     pub const D_WRITE_POSTED: u8 = 0x65;
 }
 
-/// The length of a message's body.
+/// Length of a message body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLen {
-    /// So many bytes.
+    /// Number of bytes.
     Bytes(usize),
-    /// As many as the request with this number has asked for.
+    /// The length requested by the request with this id.
     OfRequest(u64),
 }
 
-/// A transaction in messages: a type, a header and a body.
+/// Message format of a transaction: type, header and body.
 pub trait Codec: Sized {
-    /// The name of what is exchanged.
+    /// Name of the protocol.
     const NAME: &'static str;
-    /// The length of the body of a message.
+    /// Length of the body of a message.
     ///
     /// # Errors
-    /// If it is none of these transactions.
+    /// If the message is not a valid transaction.
     fn body_len(kind: u8, header: &Header) -> Result<BodyLen, String>;
-    /// Reads a message, whose body has the length that [`body_len`](Self::body_len) says.
+    /// Decodes a message whose body has the length given by [`body_len`](Self::body_len).
     ///
     /// # Errors
-    /// If it is none of these transactions.
+    /// If the message is not a valid transaction.
     fn decode(kind: u8, header: &Header, body: Vec<u8>) -> Result<Self, String>;
-    /// Writes it: its type and body; its fields go into the header, which is zero.
+    /// Encodes the transaction: returns type and body, and writes the fields to the zeroed header.
     fn encode(&self, header: &mut Header) -> (u8, &[u8]);
-    /// The number and length of a read that the other side is to answer.
+    /// Id and length of a read request that the other side must complete.
     fn awaits_data(&self) -> Option<(u64, u16)>;
 
-    /// All of it in one piece of memory.
+    /// Encodes the transaction as one byte string.
     fn to_bytes(&self) -> Vec<u8> {
         let mut header = [0; HEADER];
         let (kind, body) = self.encode(&mut header);
         [&[kind], &header[..], body].concat()
     }
-    /// What [`to_bytes`](Self::to_bytes) has written.
+    /// Decodes a byte string written by [`to_bytes`](Self::to_bytes).
     ///
     /// # Errors
-    /// If it cannot be.
+    /// If the bytes are not a valid transaction.
     fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         let (Some((kind, rest)), true) = (bytes.split_first(), bytes.len() > HEADER) else {
             return Err(format!("a message of {} bytes", bytes.len()));

@@ -1,4 +1,4 @@
-//! The driver: a state machine over the host's arena.
+//! Driver state machine over the host's arena.
 
 use super::queue::{Filled, Ring};
 use super::{LONGEST, interface, port, queue_reg, reg};
@@ -12,46 +12,46 @@ use std::collections::VecDeque;
 
 /// Bus address of the arena.
 const BASE: u64 = 0x1000_0000;
-/// The device has the addresses of queues without their lower bits.
+/// Alignment of queues in bytes: the device stores queue addresses without their low bits.
 const PAGE: usize = 4_096;
-/// Bytes of a descriptor.
+/// Length of a descriptor in bytes.
 const DESCRIPTOR: usize = 16;
-/// Bytes of a completion.
+/// Length of a completion in bytes.
 const COMPLETION: usize = 32;
-/// Bytes of an event.
+/// Length of an event in bytes.
 const EVENT: usize = 32;
-/// Transmission and reception, as places in arrays and as the types of events.
+/// Transmit and receive, as array indices and event types.
 const TX: usize = 0;
 const RX: usize = 1;
 
-/// What the answer to a read of registers is for.
+/// Purpose of a pending register read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
-    /// Where are the registers? By the number of the question.
+    /// Probing of the register layout, by step.
     Layout(usize),
-    /// Up to where are there events?
+    /// Head pointer of the event queue.
     Events,
-    /// Up to where are there completions of this ring?
+    /// Head pointer of a completion queue.
     Completions(usize),
-    /// Up to where has the device read this ring?
+    /// Tail pointer of a descriptor ring.
     Tail(usize),
 }
 
-/// The driver of one port of one interface of Corundum.
+/// Driver of one port of one Corundum interface.
 #[derive(Debug)]
 pub struct Driver {
     settings: DriverSettings,
     arena: Arena,
     device: DeviceInfo,
     running: bool,
-    /// Offset of the interface's control registers, of its first port and of the port's scheduler.
+    /// Register offsets: the interface's control registers, its first port, the port's scheduler.
     control: u64,
     port: u64,
     scheduler: u64,
     events: Filled,
     completions: [Filled; 2],
     rings: [Ring; 2],
-    /// Completion queues that an event has named.
+    /// Completion queues named by an event.
     due: [bool; 2],
     queue: VecDeque<Vec<u8>>,
     doorbell: bool,
@@ -64,11 +64,12 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver that waits for its device.
+    /// Creates a driver that waits for its device.
     pub fn new(settings: DriverSettings) -> Driver {
         let log = settings.ring.clamp(8, 1 << 12).ilog2();
         let ring = 1 << log;
-        // As many completions as can be outstanding fit twice, so that none ever waits for another; of events as many as for both.
+        // Completion queues hold twice the maximum number of outstanding completions, so that none overflows;
+        // the event queue holds as many as both.
         let mut end = 0;
         let mut place = |bytes: usize| {
             let at = end;
@@ -103,7 +104,8 @@ impl Driver {
         }
     }
 
-    /// Writes a register. SimBricks' program around the RTL knows no posted writes; the answers to these are not waited for.
+    /// Writes a register. SimBricks' wrapper of the RTL does not support posted writes; the write completions
+    /// are ignored.
     fn write(&mut self, offset: u64, value: u32) {
         let data = value.to_le_bytes().to_vec();
         self.to_device.push_back(ToDevice::Write { id: 0, bar: 0, offset, posted: false, data });
@@ -124,7 +126,7 @@ impl Driver {
 
     // ---- start ----
 
-    /// The register that has an offset which the driver needs: first where the others are.
+    /// Register read in step `number` of probing: the offsets of the other register blocks.
     fn question(&self, number: usize) -> u64 {
         let of_interface = [
             interface::EVENT_QUEUES,
@@ -155,7 +157,7 @@ impl Driver {
             _ => &mut self.scheduler,
         };
         *target = value;
-        // Registers go on for less than this from each of the offsets.
+        // Each register block is shorter than 0x100 bytes.
         if !self.device.has(0, value, 0x100) || !self.device.has(0, self.port + self.scheduler, 4) {
             self.counts.invalid += 1;
             return;
@@ -193,7 +195,7 @@ impl Driver {
         self.refill();
         self.write(self.port + port::RSS_MASK, 0);
         self.write(self.port + port::ENABLE, u32::MAX);
-        // The first queue: enabled, and scheduled.
+        // The first queue: enabled and scheduled.
         self.write(self.port + self.scheduler, 3);
         self.pump();
     }
@@ -283,7 +285,7 @@ impl Driver {
 
     // ---- rings ----
 
-    /// Fills the next descriptor of a ring, whose buffer has `len` bytes.
+    /// Fills the next descriptor of a ring with a buffer of `len` bytes.
     fn fill(&mut self, n: usize, len: usize) {
         let ring = &mut self.rings[n];
         let place = ring.place(ring.head);
@@ -295,7 +297,7 @@ impl Driver {
         put(descriptor, 8, &address.to_le_bytes());
     }
 
-    /// Gives the device all buffers that are free.
+    /// Posts all free receive buffers to the device.
     fn refill(&mut self) {
         let before = self.rings[RX].head;
         while !self.rings[RX].is_full() {
@@ -306,7 +308,7 @@ impl Driver {
         }
     }
 
-    /// Puts into the ring what waits.
+    /// Moves queued frames into the transmit ring.
     fn pump(&mut self) {
         while self.running && !self.queue.is_empty() {
             if self.rings[TX].is_full() {
@@ -369,7 +371,7 @@ impl crate::driver::Driver for Driver {
     }
     fn poll_device(&mut self) -> Option<ToDevice> {
         if self.to_device.is_empty() && self.reading.is_none() && std::mem::take(&mut self.doorbell) {
-            // One write for all that has been done since the last.
+            // A single doorbell for all descriptors since the last.
             self.write(self.rings[TX].registers + queue_reg::HEAD, self.rings[TX].head.into());
         }
         self.to_device.pop_front()

@@ -1,8 +1,10 @@
-//! The driver of Corundum, an open 100-Gbit/s controller for FPGAs, as far as one queue of each kind and one port of it go.
+//! Driver of Corundum, an open-source 100-Gbit/s NIC for FPGAs, limited to one port and one queue of each
+//! kind.
 //!
-//! It does what Corundum's own driver for Linux does: an interrupt is followed by a read of the event queue's head, then, for each completion
-//! queue that an event names, by a read of its head and one of its ring's tail. So packets cost reads of registers, whose price is the
-//! PCI connection's latency. The registers are those of Corundum's generation in SimBricks.
+//! The sequence of accesses is that of Corundum's Linux driver. An interrupt causes a read of the event
+//! queue's head pointer, then, for each completion queue named by an event, reads of its head pointer and of
+//! its ring's tail pointer. Packets therefore cost register reads, each of which takes a round trip over PCI.
+//! The register layout is that of the Corundum version in SimBricks.
 
 mod driver;
 mod queue;
@@ -13,19 +15,19 @@ pub use driver::Driver;
 
 use crate::info::DeviceInfo;
 
-/// Frames that one buffer of the device holds.
+/// Maximum length of a frame in a device buffer.
 pub const LONGEST: usize = 2_048;
 const VENDOR: u16 = 0x5543;
 const DEVICE: u16 = 0x1001;
-/// The least length of the register space: ports come last.
+/// Minimum length of the register space: ports come last.
 const REGISTERS: u64 = 1 << 24;
 
-/// True if the driver drives this device.
+/// True if the driver supports this device.
 pub fn drives(info: &DeviceInfo) -> bool {
     info.vendor == VENDOR && info.device == DEVICE && info.bars[0].len >= REGISTERS
 }
 
-/// Offsets of registers from the beginning.
+/// Register offsets in the BAR.
 mod reg {
     pub const INTERFACE_CSR: u64 = 0x002c;
 }
@@ -51,7 +53,7 @@ mod port {
 mod queue_reg {
     pub const BASE: u64 = 0x00;
     pub const SIZE: u64 = 0x08;
-    /// Of an event queue its interrupt, of a completion queue its event queue, of another its completion queue.
+    /// Interrupt of an event queue, event queue of a completion queue, completion queue of a descriptor ring.
     pub const INDEX: u64 = 0x0c;
     pub const HEAD: u64 = 0x10;
     pub const TAIL: u64 = 0x18;

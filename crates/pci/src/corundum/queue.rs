@@ -1,43 +1,44 @@
-//! Queues in the arena, by pointers of 16 bits that run on: a place is a pointer modulo the length.
+//! Queues in the arena with free-running 16-bit pointers: the index of an entry is its pointer modulo the
+//! length.
 
-/// A queue that the device fills: of events or of completions.
+/// Queue written by the device: an event or completion queue.
 #[derive(Debug)]
 pub(super) struct Filled {
-    /// Offset of its registers.
+    /// Offset of the queue's registers.
     pub registers: u64,
-    /// Offset in the arena.
+    /// Offset of the queue in the arena.
     pub at: usize,
     pub log: u32,
-    /// What has been taken.
+    /// Pointer of the next entry to consume.
     pub tail: u16,
 }
 
 impl Filled {
-    /// Entries that the device says to have filled: none if it says what cannot be.
+    /// Number of entries filled, by the device's head pointer; `None` if the pointer is invalid.
     pub fn filled(&self, head: u16) -> Option<u16> {
         let count = head.wrapping_sub(self.tail);
         (u32::from(count) <= 1 << self.log).then_some(count)
     }
-    /// The place of the entry that a pointer names.
+    /// Arena offset of the entry at a pointer.
     pub fn place(&self, pointer: u16, entry: usize) -> usize {
         self.at + (usize::from(pointer) & ((1 << self.log) - 1)) * entry
     }
 }
 
-/// A ring of descriptors that the driver fills, each with a buffer.
+/// Descriptor ring filled by the driver, with one buffer per descriptor.
 #[derive(Debug)]
 pub(super) struct Ring {
     pub registers: u64,
     pub at: usize,
-    /// Offset of the first buffer.
+    /// Arena offset of the first buffer.
     pub buffers: usize,
     pub log: u32,
-    /// Up to where the driver has filled it, and up to where it has taken back.
+    /// Pointers of the next descriptor to fill and of the next to reclaim.
     pub head: u16,
     pub clean: u16,
-    /// Up to where the device has read it, when that was last asked.
+    /// The device's tail pointer as last read.
     pub tail: u16,
-    /// Places whose completion has come.
+    /// Descriptors whose completion has arrived, by index.
     pub done: Vec<bool>,
 }
 
@@ -51,12 +52,12 @@ impl Ring {
     pub fn place(&self, pointer: u16) -> usize {
         usize::from(pointer) & (usize::from(self.len()) - 1)
     }
-    /// True if the driver has filled this one and not taken it back.
+    /// True if the descriptor is filled and not completed.
     pub fn is_out(&self, pointer: u16) -> bool {
         pointer.wrapping_sub(self.clean) < self.head.wrapping_sub(self.clean)
             && !self.done[self.place(pointer)]
     }
-    /// Takes note of the device's pointer; false if it cannot be.
+    /// Updates the device's tail pointer; false if it is invalid.
     pub fn read_up_to(&mut self, tail: u16) -> bool {
         let possible = tail.wrapping_sub(self.clean) <= self.head.wrapping_sub(self.clean);
         if possible {
@@ -64,7 +65,7 @@ impl Ring {
         }
         possible
     }
-    /// Takes back what the device has read and completed.
+    /// Reclaims descriptors that the device has read and completed.
     pub fn take_back(&mut self) {
         while self.clean != self.tail && self.done[self.place(self.clean)] {
             let place = self.place(self.clean);

@@ -1,4 +1,4 @@
-//! The driver before a controller that does as Corundum's documentation says, and before one that does what it should not.
+//! The driver against a controller that conforms to Corundum's documentation, and against a misbehaving one.
 
 use super::*;
 use crate::driver::{Driver as _, DriverSettings};
@@ -21,11 +21,11 @@ fn info() -> DeviceInfo {
     info
 }
 
-/// A controller whose DMA takes no time, and which interrupts for events of armed queues only.
+/// Controller with instantaneous DMA, which interrupts for events of armed queues only.
 #[derive(Default)]
 struct Controller {
     registers: Map<u64, u32>,
-    /// Pointers of the controller by queue.
+    /// Queue pointers of the controller.
     pointers: Map<u64, u16>,
     wire: Vec<Vec<u8>>,
     interrupts: usize,
@@ -45,7 +45,7 @@ impl Controller {
         self.pointers.entry(queue).or_default()
     }
 
-    /// The value of a register that is read; none for one that drivers have no reason to read.
+    /// Value of a register; `None` for registers that a driver never reads.
     fn read(&mut self, offset: u64) -> Option<u32> {
         Some(match offset {
             0x2c => 0x8_0000,
@@ -73,7 +73,7 @@ impl Controller {
         }
     }
 
-    /// Puts an entry into a queue that the controller fills.
+    /// Writes an entry to a queue that the controller fills.
     fn put(&mut self, driver: &mut Driver, queue: u64, fields: [u16; 3]) {
         let pointer = *self.pointer(queue);
         let mut data = vec![0; 32];
@@ -82,7 +82,7 @@ impl Controller {
         *self.pointer(queue) = pointer.wrapping_add(1);
     }
 
-    /// Completes a frame, and interrupts if all on the way there is armed.
+    /// Completes a frame; interrupts if the queues are armed.
     fn complete(&mut self, driver: &mut Driver, done: u64, index: u16, len: usize) {
         self.put(driver, done, [0, index, len as u16]);
         if self.disarm(done) {
@@ -91,7 +91,7 @@ impl Controller {
         }
     }
 
-    /// True if a queue was armed.
+    /// Disarms a queue; returns true if it was armed.
     fn disarm(&mut self, queue: u64) -> bool {
         self.registers.insert(queue + 0x0c, 0).is_some_and(|index| index & queue_reg::ARM != 0)
     }
@@ -124,7 +124,7 @@ impl Controller {
         true
     }
 
-    /// Lets both do what they have to do.
+    /// Exchanges transactions until both sides are idle.
     fn settle(&mut self, driver: &mut Driver, received: &mut Vec<Vec<u8>>) {
         let mut waiting = VecDeque::new();
         loop {
@@ -163,7 +163,7 @@ fn frames_pass_both_ways_through_rings_whose_pointers_wrap() {
     assert!(controller.messages && !driver.waits());
     assert_eq!((controller.get(PORT + 0x40), controller.get(PORT + 0x10_0000)), (u32::MAX, 3));
     let frame = |n: u32| [&n.to_le_bytes()[..], &[n as u8; 60], &vec![1; n as usize % 1_400][..]].concat();
-    // Pointers have 16 bits.
+    // More frames than 16-bit pointers can count.
     for n in 0..70_000_u32 {
         driver.transmit(frame(n));
         assert!(controller.receive(&mut driver, &frame(n)));
@@ -181,7 +181,7 @@ fn frames_pass_both_ways_through_rings_whose_pointers_wrap() {
     let counts = driver.counts();
     assert_eq!((counts.received.0, counts.sent.0, counts.invalid, counts.dropped), (70_000, 70_000, 0, 0));
     assert_eq!(driver.outside(), 0);
-    // An interrupt has one read for events, and two for each kind of completion.
+    // An interrupt costs one read for events, and two per kind of completion.
     assert!(
         counts.register_reads > 3 * counts.interrupts && counts.register_reads <= 5 * counts.interrupts + 8
     );
@@ -233,7 +233,7 @@ fn a_driver_takes_whatever_a_device_does() {
                 1 => driver.handle(ToHost::Interrupt(Interrupt::Msi(9))),
                 2 => driver.handle(ToHost::Read { id: 1, address, len: stream.below(65_536) as u16 }),
                 3 => match read.take() {
-                    // Most are told where the registers are, so that there is more to be lied about.
+                    // In most rounds the register layout is correct, so that more of the driver is reached.
                     Some((id, offset))
                         if round % 5 > 0 && offset % 0x10_0000 != 0x10 && offset % 0x10_0000 != 0x18 =>
                     {

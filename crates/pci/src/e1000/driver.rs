@@ -1,4 +1,4 @@
-//! The driver of an e1000: a state machine over the host's arena.
+//! e1000 driver: a state machine over the host's arena.
 
 use super::{DESCRIPTOR, bits, cause, descriptor, reg};
 use crate::arena::Arena;
@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 
 /// Bus address of the arena.
 const BASE: u64 = 0x1000_0000;
-/// The driver reads the device's counters so often.
+/// Interval at which the driver reads the device's counters.
 const WATCHDOG: SimDuration = SimDuration::from_secs(2);
-/// The registers that are read then: the second of a pair is its upper half.
+/// Counter registers read then; of a pair, the second is the upper half.
 const COUNTERS: [(u64, usize); 9] = [
     (reg::GPRC, 0),
     (reg::GPTC, 1),
@@ -25,53 +25,54 @@ const COUNTERS: [(u64, usize); 9] = [
     (reg::RNBC, 5),
     (reg::ROC, TOO_LONG),
 ];
-/// Place of the frames that were too long.
+/// Index of the counter of oversized frames.
 const TOO_LONG: usize = 6;
 const UPPER: [u64; 2] = [reg::GORCH, reg::GOTCH];
 
-/// What the answer to a read of registers is for.
+/// Purpose of a pending register read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
-    /// Is there a link?
+    /// Link status.
     Status,
-    /// Why were we interrupted?
+    /// Interrupt causes.
     Cause,
-    /// A counter, by its place in [`COUNTERS`].
+    /// A counter, by its index in [`COUNTERS`].
     Counter(usize),
 }
 
-/// The driver.
+/// e1000 driver.
 #[derive(Debug)]
 pub struct Driver {
     settings: DriverSettings,
     arena: Arena,
     buffer: usize,
     running: bool,
-    /// Next descriptor to look at, by ring.
+    /// Next descriptor to examine, per ring.
     receive_next: u32,
     transmit_next: u32,
     transmit_clean: u32,
     queue: VecDeque<Vec<u8>>,
-    /// The tail registers are behind.
+    /// Rings whose tail register must be written.
     doorbells: [bool; 2],
     reading: Option<Reading>,
-    /// Number of the read that is waited for.
+    /// Id of the pending read.
     id: u64,
     line: bool,
     pending: bool,
-    /// The rest of a frame that did not fit into its buffer is still to come.
+    /// True while the remainder of a frame that exceeds its buffer is discarded.
     discarding: bool,
     watchdog: Option<SimTime>,
     watchdog_due: bool,
     to_device: VecDeque<ToDevice>,
     received: VecDeque<Vec<u8>>,
     counts: Counts,
-    /// As the device counts: frames received and sent, bytes received and sent, frames missed, without buffers and too long.
+    /// Device counters: frames received and sent, bytes received and sent, frames missed, without buffers,
+    /// and oversized.
     of_device: [u64; 7],
 }
 
 impl Driver {
-    /// A driver that waits for its device.
+    /// Creates a driver that waits for its device.
     pub fn new(settings: DriverSettings) -> Driver {
         let buffer = [2_048, 4_096, 8_192, 16_384].into_iter().find(|size| settings.longest + 4 < *size);
         let buffer = buffer.unwrap_or(16_384);
@@ -117,7 +118,7 @@ impl Driver {
         self.to_device.push_back(ToDevice::Read { id: self.id, bar: 0, offset, len: 4 });
     }
 
-    /// Begins what is to be done next and needs registers.
+    /// Starts the next operation that needs a register read.
     fn serve(&mut self) {
         if self.reading.is_some() || !self.running {
             return;
@@ -152,7 +153,7 @@ impl Driver {
 
     // ---- rings ----
 
-    /// Offset of a descriptor of ring 0, reception, or 1, transmission.
+    /// Offset of a descriptor in ring 0 (receive) or 1 (transmit).
     fn descriptor(&self, ring: usize, index: u32) -> usize {
         (ring * self.settings.ring as usize + index as usize) * DESCRIPTOR
     }
@@ -172,7 +173,7 @@ impl Driver {
         place[11] = command;
     }
 
-    /// Gives the device an empty buffer.
+    /// Posts an empty buffer to the device.
     fn offer(&mut self, index: u32) {
         self.put(0, index, 0, 0);
     }
@@ -181,7 +182,7 @@ impl Driver {
         self.arena.bytes(self.descriptor(ring, index), DESCRIPTOR)[12] & descriptor::DONE != 0
     }
 
-    /// What an interrupt is followed by: takes what has been received.
+    /// Interrupt handler: processes received descriptors.
     fn work(&mut self) {
         for _ in 0..self.settings.ring {
             let index = self.receive_next;
@@ -192,7 +193,7 @@ impl Driver {
             let (len, status) = (usize::from(get_u16(read, 8)), read[12]);
             let is_whole = status & descriptor::END != 0;
             if std::mem::replace(&mut self.discarding, !is_whole) {
-                // It has been counted.
+                // Already counted.
             } else if len > self.buffer || !is_whole || read[13] != 0 {
                 self.counts.invalid += 1;
             } else {
@@ -207,7 +208,7 @@ impl Driver {
         }
     }
 
-    /// Takes back what has been sent, and puts into the ring what waits.
+    /// Reclaims sent descriptors, and moves queued frames into the ring.
     fn pump(&mut self) {
         if !self.running {
             return;
@@ -263,7 +264,7 @@ impl crate::driver::Driver for Driver {
             2_048 => 0,
             size => bits::SIZE_EXTENSION | bits::LONG_PACKETS | ((32_768 / size as u32).ilog2() << 16),
         };
-        // The stack checks sums itself.
+        // Checksums are verified by the stack.
         self.write(reg::RXCSUM, 0);
         let receive = bits::ENABLE | bits::BROADCAST | bits::MULTICAST_ALL | bits::STRIP_CRC | size;
         self.write(reg::RCTL, receive);
@@ -324,7 +325,7 @@ impl crate::driver::Driver for Driver {
     }
     fn poll_device(&mut self) -> Option<ToDevice> {
         if self.to_device.is_empty() && self.reading.is_none() {
-            // One write for all that has been done since the last.
+            // A single doorbell for all descriptors since the last.
             for (ring, register, tail) in
                 [(0, reg::RDT, self.receive_next + self.settings.ring - 1), (1, reg::TDT, self.transmit_next)]
             {
@@ -351,7 +352,7 @@ impl crate::driver::Driver for Driver {
             "rx_no_buffer_count",
             "rx_long_length_errors",
         ];
-        // Those that the device has not passed on because of their length are errors, as the others are.
+        // Frames that the device dropped for their length are errors too.
         let invalid = self.counts.invalid + self.of_device[TOO_LONG];
         let mut all = Counts { invalid, ..self.counts.clone() }.named();
         all.extend(NAMES.into_iter().zip(self.of_device));

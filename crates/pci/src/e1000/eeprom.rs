@@ -1,12 +1,12 @@
-//! The controller's EEPROM: 64 words behind a Microwire port, whose wires drivers move by register EECD.
+//! EEPROM of the controller: 64 words behind a Microwire port, bit-banged by drivers in register EECD.
 
 /// Number of words.
 const WORDS: u8 = 64;
-/// Bits of an address.
+/// Bits of a word address.
 const ADDRESS_BITS: u32 = 6;
-/// All words add up to this.
+/// Sum of all words.
 const SUM: u16 = 0xbaba;
-/// The instruction that reads, after the start bit.
+/// Opcode of a read, after the start bit.
 const READ: u16 = 0b10;
 
 /// Bits of EECD.
@@ -15,28 +15,28 @@ mod wire {
     pub const SELECT: u32 = 1 << 1;
     pub const IN: u32 = 1 << 2;
     pub const OUT: u32 = 1 << 3;
-    /// The driver asks for the wires, and has them.
+    /// Request bit; access is always granted.
     pub const REQUEST: u32 = 1 << 6;
     pub const GRANT: u32 = 1 << 7;
     pub const PRESENT: u32 = 1 << 8;
-    /// What drivers write, the enabling of writes to a flash memory included.
+    /// Writable bits, including the write enable of a flash memory.
     pub const WRITABLE: u32 = 0x77;
 }
 
-/// The state of the Microwire port.
+/// State of the Microwire port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Port {
-    /// Waits for the start bit.
+    /// Waiting for the start bit.
     Idle,
-    /// Has got so many bits of instruction and address.
+    /// Receiving opcode and address; `bits` have arrived.
     Command { bits: u32, value: u16 },
-    /// Reads: the word, and how many of its bits are still to come.
+    /// Shifting out a word; `left` bits remain.
     Reading { address: u8, word: u16, left: u32 },
-    /// Another instruction: its bits mean nothing here, since nothing is written.
+    /// Ignoring another instruction: writes are not supported.
     Other,
 }
 
-/// The EEPROM. It is not written to: instructions that would are ready at once and do nothing.
+/// EEPROM, read-only: write instructions are ready at once and do nothing.
 #[derive(Clone, Debug)]
 pub struct Eeprom {
     mac: [u8; 6],
@@ -46,24 +46,24 @@ pub struct Eeprom {
 }
 
 impl Eeprom {
-    /// One with an address.
+    /// Creates an EEPROM that contains a hardware address.
     pub fn new(mac: [u8; 6]) -> Eeprom {
         Eeprom { mac, wires: 0, port: Port::Idle, out: true }
     }
 
-    /// The address.
+    /// Hardware address.
     pub fn mac(&self) -> [u8; 6] {
         self.mac
     }
 
-    /// A word.
+    /// Word at an address.
     pub fn word(&self, address: u8) -> u16 {
         let content = |address: u8| match address {
             0..=2 => {
                 let at = 2 * usize::from(address);
                 u16::from_le_bytes([self.mac[at], self.mac[at + 1]])
             }
-            // Initialization control 1: its signature; identifiers are taken from here.
+            // Initialization control 1: the signature; the identifiers are loaded from the EEPROM.
             0x0a => 0x4003,
             // Subsystem: the PRO/1000 MT desktop adapter.
             0x0b => 0x001e,
@@ -78,14 +78,14 @@ impl Eeprom {
         }
     }
 
-    /// EECD as it is read.
+    /// Value of EECD.
     pub fn control(&self) -> u32 {
         let out = if self.out { wire::OUT } else { 0 };
         let grant = if self.wires & wire::REQUEST != 0 { wire::GRANT } else { 0 };
         self.wires | out | grant | wire::PRESENT
     }
 
-    /// EECD is written: the wires move.
+    /// Write of EECD, which drives the wires.
     pub fn set_control(&mut self, value: u32) {
         let before = std::mem::replace(&mut self.wires, value & wire::WRITABLE);
         if self.wires & wire::SELECT == 0 {
@@ -95,7 +95,7 @@ impl Eeprom {
         }
     }
 
-    /// The clock rises: a bit goes in, and one comes out.
+    /// Rising clock edge: shifts one bit in and one out.
     fn clock(&mut self, bit: bool) {
         match self.port {
             Port::Idle if bit => self.port = Port::Command { bits: 0, value: 0 },
@@ -105,7 +105,7 @@ impl Eeprom {
                 self.port = match value >> ADDRESS_BITS {
                     _ if bits < 2 + ADDRESS_BITS => Port::Command { bits, value },
                     READ => {
-                        // A bit of 0 comes before the word.
+                        // A 0 bit precedes the word.
                         self.out = false;
                         let address = value as u8 % WORDS;
                         Port::Reading { address, word: self.word(address), left: 16 }
@@ -114,7 +114,7 @@ impl Eeprom {
                 };
             }
             Port::Reading { address, word, left } => {
-                // The words after the first follow without a gap.
+                // Subsequent words follow without a gap.
                 let (address, word, left) = match left {
                     0 => ((address + 1) % WORDS, self.word((address + 1) % WORDS), 15),
                     left => (address, word, left - 1),
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(eeprom.control() & wire::GRANT, wire::GRANT);
         let mut sum = 0_u16;
         for address in 0..0x40_u8 {
-            // Zeroes may come before the start bit.
+            // Zeros may precede the start bit.
             command(&mut eeprom, 0b110 << 6 | u16::from(address), 12);
             assert_eq!(eeprom.control() & wire::OUT, 0);
             let word = (0..16).fold(0, |word, _| word << 1 | u16::from(pulse(&mut eeprom, false)));
@@ -164,7 +164,7 @@ mod tests {
         }
         assert_eq!(sum, SUM);
         assert_eq!((eeprom.word(0), eeprom.word(0x0d)), (0x0302, 0x100e));
-        // Two words in one go.
+        // Two words in one transfer.
         command(&mut eeprom, 0b110 << 6 | 1, 9);
         let words = (0..32).fold(0_u32, |word, _| word << 1 | u32::from(pulse(&mut eeprom, false)));
         assert_eq!(words, 0x0504_0706);

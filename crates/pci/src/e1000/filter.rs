@@ -1,8 +1,8 @@
-//! The filters of received frames: exact addresses, the multicast table, and the table of VLANs.
+//! Receive filters: exact addresses, multicast table, VLAN table.
 
 use super::registers::{ADDRESSES, bits, reg};
 
-/// True if a frame passes the filters, by the registers that `get` reads.
+/// True if a frame passes the filters in the registers read by `get`.
 pub fn accepts(frame: &[u8], get: impl Fn(u64) -> u32) -> bool {
     let Some(to) = frame.first_chunk::<6>() else { return false };
     accepts_address(*to, &get) && accepts_vlan(frame, &get)
@@ -17,7 +17,7 @@ fn accepts_address(to: [u8; 6], get: &impl Fn(u64) -> u32) -> bool {
     if rctl & if is_multicast { bits::MULTICAST_ALL } else { bits::UNICAST_ALL } != 0 {
         return true;
     }
-    // Bits 16 and 17 would select the source's address.
+    // Bits 16 and 17 would select matching of the source address.
     let is_own = |pair: u64| {
         let (low, high) = (get(reg::RAL + 8 * pair).to_le_bytes(), get(reg::RAH + 8 * pair));
         let address = [low[0], low[1], low[2], low[3], high as u8, (high >> 8) as u8];
@@ -26,7 +26,7 @@ fn accepts_address(to: [u8; 6], get: &impl Fn(u64) -> u32) -> bool {
     (0..ADDRESSES).any(is_own) || (is_multicast && is_in_table(to, rctl, get))
 }
 
-/// The multicast table, looked up with twelve bits of the address that RCTL chooses.
+/// Lookup in the multicast table by twelve bits of the address, selected by RCTL.
 fn is_in_table(to: [u8; 6], rctl: u32, get: &impl Fn(u64) -> u32) -> bool {
     let upper = u32::from(to[4]) | u32::from(to[5]) << 8;
     let shift = [4, 3, 2, 0][(rctl >> 12 & 3) as usize];
@@ -45,7 +45,7 @@ fn accepts_vlan(frame: &[u8], get: &impl Fn(u64) -> u32) -> bool {
     is_listed && (rctl & bits::CFI_FILTER == 0 || has_cfi == (rctl & bits::CFI != 0))
 }
 
-/// The VLAN tag of a frame, if it has one of the Ethernet type `vet`.
+/// VLAN tag of a frame, if its Ethernet type is `vet`.
 pub fn vlan_tag(frame: &[u8], vet: u32) -> Option<u16> {
     let tag = frame.get(12..16)?;
     (u32::from(u16::from_be_bytes([tag[0], tag[1]])) == vet & 0xffff)
@@ -69,7 +69,7 @@ mod tests {
             accepts(&frame(to, None), |register| registers.get(&register).copied().unwrap_or(0))
         };
         let (own, group) = ([2, 0, 0, 0, 0, 1], [1, 0, 0x5e, 0, 0x12, 0x34]);
-        // The fifth pair of registers serves as the first.
+        // The fifth register pair works as the first does.
         let pair = [(reg::RAL + 32, 2), (reg::RAH + 32, 0x8000_0100)];
         assert!(passes(own, &pair) && !passes([2, 0, 0, 0, 0, 2], &pair));
         assert!(!passes(own, &[(reg::RAL, 2), (reg::RAH, 0x0000_0100)]));
@@ -79,7 +79,7 @@ mod tests {
         );
         assert!(passes(group, &[(reg::RCTL, bits::MULTICAST_ALL)]));
         assert!(passes([0xff; 6], &[(reg::RCTL, bits::BROADCAST)]) && !passes([0xff; 6], &[]));
-        // 0x3412 by twelve of its bits, from the fifth, fourth, third and first on.
+        // 0x3412 by twelve of its bits, starting at the fifth, fourth, third and first bit.
         for (offset, hash) in [(0, 0x341), (1, 0x682), (2, 0xd04), (3, 0x412)] {
             let table = (reg::MTA.start + 4 * (hash >> 5), 1 << (hash & 31));
             assert!(passes(group, &[table, (reg::RCTL, offset << 12)]), "{offset}");

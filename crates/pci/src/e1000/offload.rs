@@ -1,4 +1,4 @@
-//! Offloads: checksums that the controller inserts and checks, segmentation, and the frame check sequence.
+//! Offloads: checksum insertion and verification, segmentation, frame check sequence.
 
 use crate::fields::get_u16;
 use belljar_wire::checksum::{self, crc32, internet};
@@ -14,30 +14,30 @@ fn put16(frame: &mut [u8], at: usize, value: u16) {
     }
 }
 
-/// A checksum to insert: where the sum starts, where it goes, and where it ends.
+/// Checksum to insert: range of the sum and offset of the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checksum {
-    /// The first byte that is summed up.
+    /// First summed byte.
     pub start: usize,
-    /// Where the checksum is put.
+    /// Offset of the checksum field.
     pub offset: usize,
-    /// The last byte that is summed up; 0 for the frame's last.
+    /// Last summed byte; 0 for the end of the frame.
     pub end: usize,
 }
 
 impl Checksum {
-    /// The three fields of a context descriptor.
+    /// Decodes the three fields of a context descriptor.
     pub fn of(bytes: &[u8]) -> Checksum {
         Checksum { start: bytes[0].into(), offset: bytes[1].into(), end: get_u16(bytes, 2).into() }
     }
 
-    /// Puts it into a frame. What does not lie within the frame is not done.
+    /// Inserts the checksum into a frame; does nothing if a field lies outside the frame.
     pub fn insert(&self, frame: &mut [u8]) {
         let end = if self.end == 0 { frame.len() } else { frame.len().min(self.end + 1) };
         if self.start >= end {
             return;
         }
-        // 0 would say that there is none; the two zeroes of ones' complement are equal to receivers.
+        // 0 would mean "no checksum"; 0xffff is its one's complement equivalent.
         let value = match internet(&frame[self.start..end]) {
             0 => 0xffff,
             value => value,
@@ -46,25 +46,25 @@ impl Checksum {
     }
 }
 
-/// The context that extended data descriptors refer to.
+/// Context to which extended data descriptors refer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Context {
-    /// The IP header's checksum.
+    /// Checksum of the IP header.
     pub ip: Checksum,
-    /// The checksum of TCP or UDP.
+    /// TCP or UDP checksum.
     pub transport: Checksum,
-    /// IPv4, not IPv6.
+    /// True for IPv4, false for IPv6.
     pub is_v4: bool,
-    /// TCP, not UDP.
+    /// True for TCP, false for UDP.
     pub is_tcp: bool,
-    /// Length of the headers.
+    /// Length of the headers in bytes.
     pub header: usize,
-    /// Longest payload of a segment.
+    /// Maximum payload of a segment in bytes.
     pub mss: usize,
 }
 
 impl Context {
-    /// Reads a context descriptor.
+    /// Decodes a context descriptor.
     pub fn read(bytes: &[u8; super::DESCRIPTOR]) -> Context {
         Context {
             ip: Checksum::of(&bytes[..4]),
@@ -76,7 +76,7 @@ impl Context {
         }
     }
 
-    /// Fits the headers at a segment's front to it: the `number`th, whose payload begins at `at`.
+    /// Adjusts the headers of a segment: the `number`th, whose payload starts at offset `at`.
     pub fn fit(&self, segment: &mut [u8], number: u16, at: u32, is_last: bool) {
         let (ip, transport) = (self.ip.start, self.transport.start);
         let len = |from: usize| segment.len().saturating_sub(from) as u16;
@@ -94,29 +94,29 @@ impl Context {
                 field.copy_from_slice(&sequence.wrapping_add(at).to_be_bytes());
             }
             if let Some(flags) = segment.get_mut(transport + 13).filter(|_| !is_last) {
-                // FIN and PSH are the last segment's.
+                // FIN and PSH are kept in the last segment only.
                 *flags &= !0b1001;
             }
         } else {
             put16(segment, transport + 4, of_transport);
         }
-        // The driver has summed up the pseudo header but for its length.
+        // The driver has summed the pseudo header without its length.
         let pseudo = be16(segment, self.transport.offset).unwrap_or(0);
         let sum = checksum::Checksum::new().add_u16(pseudo).add_u16(of_transport);
         put16(segment, self.transport.offset, !sum.finish());
     }
 }
 
-/// The result of checking a received frame's checksums: `None` where there is none that the controller knows.
+/// Checksum verification of a received frame; `None` for checksums that the controller does not verify.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// The IPv4 header's.
+    /// Checksum of the IPv4 header.
     pub ip: Option<bool>,
-    /// That of TCP or UDP over IPv4, unless it is a fragment.
+    /// TCP or UDP checksum of an unfragmented IPv4 packet.
     pub transport: Option<bool>,
 }
 
-/// Checks a received frame.
+/// Verifies the checksums of a received frame.
 pub fn check(frame: &[u8]) -> Checked {
     let none = Checked::default();
     let Some(packet) = frame.get(14..).filter(|_| be16(frame, 12) == Some(0x0800)) else { return none };
@@ -140,12 +140,12 @@ pub fn check(frame: &[u8]) -> Checked {
     Checked { ip, transport }
 }
 
-/// The sum over a received frame from `start` on, which drivers use for what the controller does not check.
+/// Sum of a received frame from `start` on, for checksums that the controller does not verify.
 pub fn packet_checksum(frame: &[u8], start: usize) -> u16 {
     !internet(frame.get(start..).unwrap_or_default())
 }
 
-/// A frame's check sequence, as it goes over the wire.
+/// Check sequence of a frame in wire order.
 pub fn check_sequence(frame: &[u8]) -> [u8; 4] {
     crc32(frame).to_le_bytes()
 }
@@ -154,7 +154,7 @@ pub fn check_sequence(frame: &[u8]) -> [u8; 4] {
 pub(super) mod tests {
     use super::*;
 
-    /// An Ethernet frame of IPv4 and TCP with a payload, right in all its sums.
+    /// Ethernet frame with IPv4, TCP and a payload, with correct checksums.
     pub fn tcp(payload: &[u8]) -> Vec<u8> {
         let mut frame = [&[2; 12][..], &[8, 0, 0x45, 0], &(40 + payload.len() as u16).to_be_bytes()].concat();
         frame.extend([0, 7, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);

@@ -1,6 +1,6 @@
-//! The PHY: Marvell's 88E1011 behind register MDIC, with a partner of 1 Gbit/s, full duplex, at the other end of the cable.
+//! PHY: a Marvell 88E1011 behind register MDIC, with a link partner of 1 Gbit/s, full duplex.
 
-/// The registers that IEEE 802.3 defines, and those of the 88E1011.
+/// Registers defined by IEEE 802.3, and those of the 88E1011.
 mod reg {
     pub const CONTROL: u8 = 0x00;
     pub const STATUS: u8 = 0x01;
@@ -37,63 +37,63 @@ mod mdic {
     pub const ERROR: u32 = 1 << 30;
 }
 
-/// Its address on the management bus.
+/// Address on the management bus.
 const ADDRESS: u32 = 1;
 const REGISTERS: usize = 32;
 /// Values after a reset.
 const DEFAULTS: [(u8, u16); 6] = [
     // Autonegotiation, 1 Gbit/s, full duplex.
     (reg::CONTROL, 0x1140),
-    // All of 10 and 100 Mbit/s; no flow control.
+    // All modes of 10 and 100 Mbit/s; no flow control.
     (reg::ADVERTISEMENT, 0x01e1),
     (reg::NEXT_PAGE, 0x2001),
     (reg::CONTROL_1000, 0x0300),
     (reg::SPECIFIC_CONTROL, 0x0068),
     (reg::EXTENDED_CONTROL, 0x0060),
 ];
-/// Changes of the link and of autonegotiation, in INTERRUPT_STATUS.
+/// Bits of INTERRUPT_STATUS for link changes and autonegotiation.
 const CHANGES: u16 = 0x0c00;
 
-/// The PHY. Autonegotiation takes no time.
+/// PHY. Autonegotiation is instantaneous.
 #[derive(Clone, Debug)]
 pub struct Phy {
     registers: [u16; REGISTERS],
-    /// The cable has a carrier.
+    /// True if the cable has a carrier.
     carrier: bool,
-    /// The link was down since STATUS was last read, which shows it once.
+    /// True if the link was down since the last read of STATUS, which reports it once.
     was_down: bool,
 }
 
 impl Phy {
-    /// One after power-up, on a cable.
+    /// Creates a PHY after power-up.
     pub fn new(carrier: bool) -> Phy {
         let mut phy = Phy { registers: [0; REGISTERS], carrier, was_down: !carrier };
         phy.reset();
         phy
     }
 
-    /// Its reset by wire or register.
+    /// Hardware or register reset.
     pub fn reset(&mut self) {
         self.registers = [0; REGISTERS];
         DEFAULTS.iter().for_each(|(register, value)| self.registers[usize::from(*register)] = *value);
     }
 
-    /// True if there is a link.
+    /// True if the link is up.
     pub fn has_link(&self) -> bool {
         self.carrier && self.is_on()
     }
 
-    /// True unless it is powered down, in which frames pass neither way.
+    /// True unless powered down, when no frame passes in either direction.
     pub fn is_on(&self) -> bool {
         self.registers[usize::from(reg::CONTROL)] & control::POWER_DOWN == 0
     }
 
-    /// True if frames that are sent come back.
+    /// True if transmitted frames are looped back.
     pub fn loops_back(&self) -> bool {
         self.registers[usize::from(reg::CONTROL)] & control::LOOPBACK != 0
     }
 
-    /// The cable's carrier comes or goes.
+    /// Sets the carrier of the cable.
     pub fn set_carrier(&mut self, on: bool) {
         if self.carrier != on {
             self.registers[usize::from(reg::INTERRUPT_STATUS)] |= CHANGES;
@@ -102,7 +102,7 @@ impl Phy {
         self.was_down |= !on;
     }
 
-    /// MDIC is written: the register as it is read then, and whether the end of the transaction is to interrupt.
+    /// Write of MDIC; returns its new value, and whether completion raises an interrupt.
     pub fn access(&mut self, value: u32) -> (u32, bool) {
         let (register, address, operation) =
             ((value >> 16 & 0x1f) as u8, value >> 21 & 0x1f, value >> 26 & 3);
@@ -124,12 +124,13 @@ impl Phy {
         match register {
             reg::STATUS => {
                 let linked = link && !std::mem::take(&mut self.was_down);
-                // All modes of 10 and 100 Mbit/s, autonegotiation, extended registers; then what is so now.
+                // All modes of 10 and 100 Mbit/s, autonegotiation, extended registers; then the current
+                // state.
                 0x7949 | if linked { 0x0004 } else { 0 } | if link { 0x0020 } else { 0 }
             }
             reg::IDENTIFIER => 0x0141,
             reg::MODEL => 0x0c20,
-            // 10 and 100 Mbit/s acknowledged, no flow control; 1 Gbit/s, with both receivers well.
+            // 10 and 100 Mbit/s acknowledged, no flow control; 1 Gbit/s, both receivers OK.
             reg::PARTNER if link => 0x41e1,
             reg::EXPANSION if link => 0x000f,
             reg::STATUS_1000 if link => 0x3800,
@@ -188,7 +189,7 @@ mod tests {
         write(&mut phy, 0, 0x9140);
         write(&mut phy, 2, 7);
         assert_eq!((read(&mut phy, 0), read(&mut phy, 2)), (0x1140, 0x0141));
-        // Another address has nobody.
+        // No PHY at another address.
         let (answer, interrupts) = phy.access(mdic::INTERRUPT | mdic::READ << 26 | 2 << 21);
         assert!(answer & mdic::ERROR != 0 && interrupts);
     }

@@ -1,10 +1,10 @@
-//! The controller's registers and descriptors: offsets and bits, by the names of Intel's manual.
+//! Registers and descriptors of the controller: offsets and bits, under the names of Intel's manual.
 
-/// Length of the register space.
+/// Length of the register space in bytes.
 pub const REGISTERS: u64 = 128 * 1024;
-/// Bytes of a descriptor.
+/// Length of a descriptor in bytes.
 pub const DESCRIPTOR: usize = 16;
-/// Address filters: pairs of [`reg::RAL`] and [`reg::RAH`].
+/// Number of address filters: pairs of [`reg::RAL`] and [`reg::RAH`].
 pub const ADDRESSES: u64 = 16;
 
 /// Offsets of registers.
@@ -16,7 +16,7 @@ pub mod reg {
     pub const EECD: u64 = 0x0010;
     pub const EERD: u64 = 0x0014;
     pub const MDIC: u64 = 0x0020;
-    /// The upper half of the flow control address, and its type: they are kept.
+    /// Upper half of the flow control address, and its type: stored without effect.
     pub const FCAH: u64 = 0x002c;
     pub const FCT: u64 = 0x0030;
     pub const VET: u64 = 0x0038;
@@ -43,17 +43,17 @@ pub mod reg {
     pub const TIDV: u64 = 0x3820;
     pub const TADV: u64 = 0x382c;
     pub const RXCSUM: u64 = 0x5000;
-    /// Multicast table: a bit for each hash of an address.
+    /// Multicast table: one bit per address hash.
     pub const MTA: Range<u64> = 0x5200..0x5400;
     pub const RAL: u64 = 0x5400;
     pub const RAH: u64 = 0x5404;
     pub const ADDRESS_PAIRS: Range<u64> = RAL..RAL + 8 * super::ADDRESSES;
-    /// VLAN filter table: a bit for each identifier.
+    /// VLAN filter table: one bit per VLAN identifier.
     pub const VFTA: Range<u64> = 0x5600..0x5800;
-    /// Statistics, which a read clears: each half of a counter of 64 bits by itself.
+    /// Statistics, cleared on read; the halves of a 64-bit counter separately.
     pub const STATS: Range<u64> = 0x4000..0x4100;
     pub const MPC: u64 = 0x4010;
-    /// Frames received of up to 64 bytes, and five longer classes after it.
+    /// Received frames of up to 64 bytes; the registers of five longer classes follow.
     pub const PRC64: u64 = 0x405c;
     pub const GPRC: u64 = 0x4074;
     pub const BPRC: u64 = 0x4078;
@@ -69,14 +69,14 @@ pub mod reg {
     pub const TOTL: u64 = 0x40c8;
     pub const TPR: u64 = 0x40d0;
     pub const TPT: u64 = 0x40d4;
-    /// Frames sent of up to 64 bytes, and five longer classes after it.
+    /// Transmitted frames of up to 64 bytes; the registers of five longer classes follow.
     pub const PTC64: u64 = 0x40d8;
     pub const MPTC: u64 = 0x40f0;
     pub const BPTC: u64 = 0x40f4;
     pub const TSCTC: u64 = 0x40f8;
 }
 
-/// Causes of interrupts.
+/// Interrupt causes.
 pub mod cause {
     pub const TXDW: u32 = 1 << 0;
     pub const TXQE: u32 = 1 << 1;
@@ -85,7 +85,7 @@ pub mod cause {
     pub const RXO: u32 = 1 << 6;
     pub const RXT0: u32 = 1 << 7;
     pub const MDAC: u32 = 1 << 9;
-    /// All that there are.
+    /// All defined causes.
     pub const ALL: u32 = 0x1_ffff;
 }
 
@@ -112,7 +112,7 @@ pub mod bits {
     pub const VLAN_FILTER: u32 = 1 << 18;
     pub const CFI_FILTER: u32 = 1 << 19;
     pub const CFI: u32 = 1 << 20;
-    /// BSIZE in units of 16 times as many bytes.
+    /// Multiplies the buffer size in BSIZE by 16.
     pub const SIZE_EXTENSION: u32 = 1 << 25;
     pub const STRIP_CRC: u32 = 1 << 26;
     pub const PAD_SHORT: u32 = 1 << 3;
@@ -143,9 +143,9 @@ pub mod descriptor {
     // Command
     pub const COMMAND_END: u8 = 1;
     pub const COMMAND_ADD_CRC: u8 = 2;
-    /// Of legacy descriptors: insert a checksum.
+    /// Legacy descriptors: insert a checksum.
     pub const COMMAND_CHECKSUM: u8 = 4;
-    /// Of extended ones: segment.
+    /// Extended descriptors: segment.
     pub const COMMAND_SEGMENT: u8 = 4;
     pub const COMMAND_REPORT: u8 = 8;
     pub const COMMAND_EXTENDED: u8 = 0x20;
@@ -156,16 +156,16 @@ pub mod descriptor {
     pub const OPTION_TCP: u8 = 2;
 }
 
-/// Values of registers after a reset, where they are not 0.
+/// Non-zero register values after a reset.
 pub const RESET_VALUES: [(u64, u32); 4] = [
     (reg::CTRL, bits::CTRL_FULL_DUPLEX | bits::CTRL_SET_LINK_UP | bits::CTRL_SPEED_1000),
     (reg::VET, 0x8100),
-    // 48 KiB for reception, 16 for transmission.
+    // 48 KiB for reception, 16 KiB for transmission.
     (reg::PBA, 0x0010_0030),
     (reg::RXCSUM, bits::IP_OFFLOAD | bits::TCP_OFFLOAD),
 ];
 
-/// The bits of a register that can be written.
+/// Writable bits of a register.
 pub fn writable(register: u64) -> u32 {
     match register {
         reg::RDLEN | reg::TDLEN => 0x000f_ff80,
@@ -178,7 +178,7 @@ pub fn writable(register: u64) -> u32 {
     }
 }
 
-/// Length of a receive buffer by RCTL.
+/// Receive buffer length selected by RCTL, in bytes.
 pub fn buffer_len(rctl: u32) -> usize {
     let size = (rctl >> 16) & 3;
     match rctl & bits::SIZE_EXTENSION != 0 {

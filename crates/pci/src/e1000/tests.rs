@@ -1,4 +1,4 @@
-//! Controller and driver against each other, with a bus between them, and each before peers that do what they should not.
+//! Controller and driver connected by a bus, and each against a misbehaving peer.
 
 mod linux;
 
@@ -15,7 +15,7 @@ enum Arrival {
     Wire(Vec<u8>),
 }
 
-/// A driver and its controller, each transaction of which takes [`BUS`].
+/// Driver and controller; each transaction takes [`BUS`].
 struct Machine {
     now: SimTime,
     driver: Driver,
@@ -129,11 +129,11 @@ fn frames_pass_both_ways_in_order_through_wrapped_rings() {
         assert!(machine.interrupts.len() > 2 && machine.interrupts.iter().all(|one| is_msi(one) == msi));
         assert_eq!((machine.driver.outside(), machine.device.missed()), (0, 0));
         assert!(machine.driver.counts().ring_full > 0);
-        // The device's counters are read every two seconds.
+        // The device counters are read every two seconds.
         machine.run(SimTime::from_secs(3));
         let total = frames.iter().map(|frame| frame.len() as u64).sum::<u64>();
         let statistics: Vec<u64> = machine.driver.statistics().iter().map(|(_, count)| *count).collect();
-        // Its bytes are those of the frames with their check sequences.
+        // Its byte counts include check sequences.
         assert_eq!(statistics[9..14], [100, 100, total + 400, total + 400, 0]);
     }
 }
@@ -145,7 +145,7 @@ fn a_frame_arrives_after_its_interrupt_and_a_read_of_the_cause() {
     let one = frame(DriverSettings::default().mac, 1, 100);
     machine.plan(micros(100), Arrival::Wire(one.clone()));
     machine.run(micros(200));
-    // A step, the writing back, and three times over the bus: the interrupt, the read, its answer.
+    // A step, the write-back, and three bus transfers: the interrupt, the read, its completion.
     let expected = micros(100) + SimDuration::from_nanos(1 + 20) + BUS + BUS + BUS;
     assert_eq!(machine.received, [(expected, one)]);
 }
@@ -195,7 +195,7 @@ fn frames_that_are_too_long_are_errors() {
     machine.run(micros(50));
     machine.plan(micros(60), Arrival::Wire(frame(mac, 1, 3_000)));
     machine.plan(micros(70), Arrival::Wire(frame(mac, 2, 1_514)));
-    // The device's counters are read every two seconds.
+    // The device counters are read every two seconds.
     machine.run(SimTime::from_secs(5));
     let statistics: Map<&str, u64> = machine.driver.statistics().into_iter().collect();
     let counted = ["rx_packets", "rx_errors", "rx_long_length_errors"].map(|name| statistics[name]);
@@ -208,7 +208,7 @@ fn a_frame_longer_than_the_drivers_buffers_is_an_error_once() {
     let mac = settings.mac;
     let mut machine = Machine::new(settings);
     machine.run(micros(50));
-    // The controller writes it into three buffers, the last of which has its end.
+    // The controller writes the frame into three buffers; the last has the end-of-packet bit.
     machine.plan(micros(60), Arrival::Wire(frame(mac, 1, 9_000)));
     machine.plan(micros(70), Arrival::Wire(frame(mac, 2, 2_999)));
     machine.run(micros(200));
@@ -250,7 +250,7 @@ fn the_address_is_in_the_eeprom() {
     assert_eq!(sum, 0xbaba);
 }
 
-/// A descriptor of transmission drawn at random: legacy, context or data, of lengths that make sense or do not.
+/// Random transmit descriptor: legacy, context or data, with valid or invalid lengths.
 fn descriptor(stream: &mut Stream) -> [u8; DESCRIPTOR] {
     let mut bytes: [u8; DESCRIPTOR] = std::array::from_fn(|_| stream.below(256) as u8);
     if stream.below(4) == 0 {
@@ -262,7 +262,7 @@ fn descriptor(stream: &mut Stream) -> [u8; DESCRIPTOR] {
     bytes[8..10].copy_from_slice(&(stream.below(3_000) as u16).to_le_bytes());
     bytes[10] = if is_context { 0 } else { 0x10 };
     if is_context {
-        // Offsets of headers, and segments of any length.
+        // Header offsets, and segments of any length.
         bytes[..8].iter_mut().for_each(|byte| *byte = stream.below(80) as u8);
         bytes[13] = stream.below(100) as u8;
         bytes[14..].copy_from_slice(&(stream.below(2_000) as u16).to_le_bytes());
@@ -270,7 +270,7 @@ fn descriptor(stream: &mut Stream) -> [u8; DESCRIPTOR] {
     bytes
 }
 
-/// An answer to a DMA read of a length: mostly descriptors.
+/// Completion of a DMA read: mostly descriptors.
 fn answer(stream: &mut Stream, len: u16) -> Vec<u8> {
     match stream.below(8) {
         0 => vec![0xff; stream.below(u64::from(len) + 20) as usize],
@@ -312,7 +312,7 @@ fn a_device_takes_whatever_a_host_does() {
             let data = value.to_le_bytes().to_vec();
             device.handle(now, ToDevice::Write { id: 1, bar: 0, offset, posted: true, data });
         };
-        // Two of three begin as a driver would.
+        // Two of three rounds start with a valid configuration.
         if round % 3 != 0 {
             for (register, value) in [
                 (reg::TDLEN, 1_024),

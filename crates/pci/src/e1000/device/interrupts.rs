@@ -1,41 +1,41 @@
-//! Causes of interrupts, their mask, the throttle, and the timers that delay them.
+//! Interrupts: causes, mask, throttle, and delay timers.
 
 use super::{Device, Direction, Event, bits, cause, reg};
 use crate::transaction::{Interrupt, ToHost, enable};
 use belljar_base::{SimDuration, SimTime};
 
-/// Unit of the interrupt throttle, in nanoseconds.
+/// Unit of the interrupt throttle register in nanoseconds.
 const THROTTLE_NANOS: u64 = 256;
-/// Unit of the delays, in nanoseconds.
+/// Unit of the delay registers in nanoseconds.
 const DELAY_NANOS: u64 = 1_024;
 
-/// The interrupts' state.
+/// Interrupt state.
 #[derive(Debug)]
 pub struct Interrupts {
-    /// The kinds that the host has enabled, for [`Device::enable_interrupts`]. A host that says nothing has the line, as PCI has it
-    /// after a reset.
+    /// Interrupt kinds enabled by the host, see [`Device::enable_interrupts`]. The initial value is the line,
+    /// as after a PCI reset.
     pub enabled: u64,
     causes: u32,
     mask: u32,
     asserted: bool,
     last: Option<SimTime>,
     throttled: bool,
-    /// Of reception and of transmission.
+    /// Delays of reception and of transmission.
     delays: [Delay; 2],
 }
 
-/// A cause that waits for others.
+/// Delayed interrupt cause.
 #[derive(Clone, Copy, Debug, Default)]
 struct Delay {
-    /// When it is to interrupt.
+    /// Expiry of the delay.
     due: Option<SimTime>,
-    /// When it does at the latest.
+    /// Expiry of the absolute delay.
     latest: Option<SimTime>,
-    /// When the earliest event for it is to happen.
+    /// Time of the earliest scheduled event for the delay.
     planned: Option<SimTime>,
 }
 
-/// A kind of interrupt that is in use.
+/// Kind of interrupt in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Line,
@@ -43,7 +43,7 @@ enum Kind {
 }
 
 impl Direction {
-    /// The registers of the delay and of its bound.
+    /// Registers of the delay and the absolute delay.
     fn registers(self) -> (u64, u64) {
         match self {
             Direction::Receive => (reg::RDTR, reg::RADV),
@@ -79,7 +79,7 @@ impl Interrupts {
             delays: [Delay::default(); 2],
         }
     }
-    /// The line is up, or a message has been sent and not been answered by a read of the causes.
+    /// True while the line is asserted, or after a message until the causes are read.
     pub fn is_asserted(&self) -> bool {
         self.asserted
     }
@@ -89,7 +89,8 @@ impl Interrupts {
 }
 
 impl Device {
-    /// The host enables kinds of interrupts. With a new one in use, causes that are up interrupt by it, and the line goes down.
+    /// Enables kinds of interrupts. On a change, the line is deasserted and pending causes interrupt by the
+    /// new kind.
     pub(super) fn enable_interrupts(&mut self, now: SimTime, enabled: u64) {
         let is_new = kind(enabled) != kind(self.interrupts.enabled);
         if is_new && std::mem::take(&mut self.interrupts.asserted) {
@@ -101,7 +102,7 @@ impl Device {
         }
     }
 
-    /// ICR is read, which clears it.
+    /// Read of ICR, which clears it.
     pub(super) fn read_causes(&mut self, now: SimTime) -> u32 {
         let value = self.interrupts.causes | u32::from(self.interrupts.asserted) << 31;
         self.interrupts.causes = 0;
@@ -109,19 +110,19 @@ impl Device {
         value
     }
 
-    /// ICR is written: clears causes.
+    /// Write of ICR: clears causes.
     pub(super) fn clear_causes(&mut self, now: SimTime, causes: u32) {
         self.interrupts.causes &= !causes;
         self.check_interrupt(now);
     }
 
-    /// The mask gets and loses causes.
+    /// Sets and clears bits of the mask.
     pub(super) fn set_mask(&mut self, now: SimTime, on: u32, off: u32) {
         self.interrupts.mask = (self.interrupts.mask | on & cause::ALL) & !off;
         self.check_interrupt(now);
     }
 
-    /// Causes come up.
+    /// Raises causes.
     pub(super) fn interrupt(&mut self, now: SimTime, causes: u32) {
         if causes == 0 || self.interrupts.causes & causes == causes {
             return;
@@ -130,7 +131,7 @@ impl Device {
         self.raise(now);
     }
 
-    /// The cause of a direction comes up once its delay has passed, which each further one starts anew.
+    /// Raises the cause of a direction after its delay, which is restarted by each call.
     pub(super) fn interrupt_later(&mut self, now: SimTime, direction: Direction) {
         let (delay, bound) = direction.registers();
         let units = |register| SimDuration::from_nanos(DELAY_NANOS * u64::from(self.get(register) & 0xffff));
@@ -146,7 +147,7 @@ impl Device {
         self.plan_delay(direction, due);
     }
 
-    /// Plans an event for a delay, unless there is one that is not later.
+    /// Schedules an event for a delay, unless one is scheduled no later.
     fn plan_delay(&mut self, direction: Direction, due: SimTime) {
         let planned = &mut self.interrupts.delays[direction as usize].planned;
         if planned.is_none_or(|at| at > due) {
@@ -155,10 +156,10 @@ impl Device {
         }
     }
 
-    /// The time of a delay has come, unless it was put off.
+    /// Event of a delay, which expires unless it was restarted.
     pub(super) fn delay_passed(&mut self, now: SimTime, direction: Direction) {
         let state = &mut self.interrupts.delays[direction as usize];
-        // An earlier one may have been planned after it.
+        // An earlier event may have been scheduled later.
         if state.planned.is_none_or(|at| at > now) {
             return;
         }
@@ -170,7 +171,7 @@ impl Device {
         }
     }
 
-    /// What is delayed interrupts now.
+    /// Expires a delay immediately.
     pub(super) fn flush_delay(&mut self, now: SimTime, direction: Direction) {
         let state = &mut self.interrupts.delays[direction as usize];
         state.latest = None;
@@ -179,13 +180,13 @@ impl Device {
         }
     }
 
-    /// The throttle's time is over.
+    /// End of the throttle interval.
     pub(super) fn throttle_passed(&mut self, now: SimTime) {
         self.interrupts.throttled = false;
         self.assert_interrupt(now);
     }
 
-    /// Interrupts the host now or once the throttle allows it, if there is something that is not masked.
+    /// Interrupts the host, now or at the end of the throttle interval, if an unmasked cause is pending.
     fn raise(&mut self, now: SimTime) {
         let state = &self.interrupts;
         if state.causes & state.mask == 0 || state.throttled {
@@ -225,14 +226,14 @@ impl Device {
         }
     }
 
-    /// The line goes down, where it is in use.
+    /// Deasserts the line, if in use.
     pub(super) fn lower_line(&mut self) {
         if kind(self.interrupts.enabled) == Some(Kind::Line) {
             self.to_host.push_back(ToHost::Interrupt(Interrupt::Line(false)));
         }
     }
 
-    /// RDTR is written: its upper bit ends the delay.
+    /// Write of RDTR: the top bit flushes the delay.
     pub(super) fn set_receive_delay(&mut self, now: SimTime, value: u32) {
         if value & bits::FLUSH_DELAYED != 0 {
             self.flush_delay(now, Direction::Receive);

@@ -1,4 +1,4 @@
-//! The controller: registers, rings, DMA and interrupts.
+//! Controller model: registers, rings, DMA and interrupts.
 
 mod interrupts;
 mod receive;
@@ -18,45 +18,45 @@ use ring::{Descriptor, Ring};
 use std::collections::VecDeque;
 use transmit::Sender;
 
-/// Times that the controller takes for what it does.
+/// Processing times of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// From a reason to fetch descriptors to the request.
+    /// Time from a trigger to the fetch request for descriptors.
     pub fetch: SimDuration,
-    /// From the last use of a descriptor to its writing back.
+    /// Time from the last use of a descriptor to its write-back.
     pub write_back: SimDuration,
-    /// From a read of registers to its answer.
+    /// Time from a register read to its completion.
     pub register: SimDuration,
-    /// From one step to the next of what concerns a frame.
+    /// Time between the processing steps of a frame.
     pub step: SimDuration,
 }
 
 impl Default for Timing {
-    /// Those of SimBricks' model.
+    /// Times of SimBricks' model.
     fn default() -> Timing {
         let nanos = SimDuration::from_nanos;
         Timing { fetch: nanos(20), write_back: nanos(20), register: SimDuration::ZERO, step: nanos(1) }
     }
 }
 
-/// Most bytes of one DMA transaction, as many as a message of the channel protocol carries.
+/// Maximum length of a DMA transaction, limited by the messages of the channel protocol.
 const MESSAGE: usize = 9_024;
 
-/// A direction of frames, with a ring, interrupts and counters of its own.
+/// Direction of frames, with its own ring, interrupts and counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Receive,
     Transmit,
 }
 
-/// What the answer to a DMA read is for.
+/// Purpose of a pending DMA read.
 #[derive(Clone, Copy, Debug)]
 enum Reading {
     Descriptors { direction: Direction, index: u32, count: u32, epoch: u32 },
     Packet { epoch: u32 },
 }
 
-/// Something that happens at a later time.
+/// Scheduled event.
 #[derive(Clone, Debug)]
 enum Event {
     Fetch {
@@ -65,9 +65,9 @@ enum Event {
     },
     Transmit,
     Receive,
-    /// Causes come up.
+    /// Raises causes.
     Causes(u32),
-    /// The causes come up with it; that of a direction does after its delay.
+    /// Descriptor write-back; raises causes with it, and that of the direction after its delay.
     WriteBack {
         address: u64,
         bytes: [u8; DESCRIPTOR],
@@ -79,26 +79,27 @@ enum Event {
     Delayed(Direction),
 }
 
-/// The controller.
+/// Controller model.
 ///
-/// **In**: [`handle`](Self::handle) takes a transaction of the host, [`receive`](Self::receive) a frame from the wire,
-/// [`set_carrier`](Self::set_carrier) the state of the cable, [`on_timeout`](Self::on_timeout) is called at
-/// [`next_event`](Self::next_event). **Out**, after each: [`poll_host`](Self::poll_host) and [`poll_wire`](Self::poll_wire). It takes from
-/// the host whatever comes: accesses of a wrong length read as zero and write nothing.
+/// **Inputs**: [`handle`](Self::handle) for a transaction of the host, [`receive`](Self::receive) for a frame
+/// from the wire, [`set_carrier`](Self::set_carrier) for the state of the cable,
+/// [`on_timeout`](Self::on_timeout) at [`next_event`](Self::next_event). **Outputs**, after each input:
+/// [`poll_host`](Self::poll_host) and [`poll_wire`](Self::poll_wire). Any transaction of the host is
+/// accepted: accesses of an invalid length read as zero and write nothing.
 #[derive(Debug)]
 pub struct Device {
     timing: Timing,
     eeprom: Eeprom,
     phy: Phy,
     registers: Map<u64, u32>,
-    /// The register that the I/O ports show.
+    /// Register selected for the I/O ports.
     port: u32,
     transmit: Ring,
     sender: Sender,
     receive: Ring,
     fifo: VecDeque<Waiting>,
     fifo_bytes: usize,
-    /// Frames that were lost for want of room, since the start.
+    /// Frames lost for lack of buffers since creation.
     missed: u64,
     reads: Map<u64, Reading>,
     next_id: u64,
@@ -110,7 +111,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// A controller with an address of its own, on a cable with a carrier.
+    /// Creates a controller with a hardware address, on a cable with carrier.
     pub fn new(mac: [u8; 6], timing: Timing) -> Device {
         let mut device = Device {
             timing,
@@ -132,14 +133,14 @@ impl Device {
             to_host: VecDeque::new(),
             to_wire: VecDeque::new(),
         };
-        // The first address filter has the address of the EEPROM.
+        // The first address filter contains the address of the EEPROM.
         let [a, b, c, d, e, f] = mac;
         device.registers.insert(reg::RAL, u32::from_le_bytes([a, b, c, d]));
         device.registers.insert(reg::RAH, u32::from_le_bytes([e, f, 0, 0]) | bits::ADDRESS_VALID);
         device
     }
 
-    /// Takes a transaction of the host.
+    /// Handles a transaction of the host.
     pub fn handle(&mut self, now: SimTime, transaction: ToDevice) {
         match transaction {
             ToDevice::Read { id, bar, offset, len } => {
@@ -171,14 +172,14 @@ impl Device {
         }
     }
 
-    /// The cable's carrier comes or goes.
+    /// Sets the carrier of the cable.
     pub fn set_carrier(&mut self, now: SimTime, on: bool) {
         let before = self.phy.has_link();
         self.phy.set_carrier(on);
         self.check_link(now, before);
     }
 
-    /// Does what is due.
+    /// Processes all events due by `now`.
     pub fn on_timeout(&mut self, now: SimTime) {
         while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= now) {
             match entry.remove() {
@@ -200,19 +201,19 @@ impl Device {
         }
     }
 
-    /// When it wants to be called next.
+    /// Time of the next event.
     pub fn next_event(&self) -> Option<SimTime> {
         self.events.first_key_value().map(|((at, _), _)| *at)
     }
-    /// The next transaction for the host.
+    /// Next transaction for the host.
     pub fn poll_host(&mut self) -> Option<ToHost> {
         self.to_host.pop_front()
     }
-    /// The next frame for the wire.
+    /// Next frame for the wire.
     pub fn poll_wire(&mut self) -> Option<Vec<u8>> {
         self.to_wire.pop_front()
     }
-    /// Frames that were lost because neither buffers nor room for them were there, or because they were too long.
+    /// Number of frames lost because no buffer or FIFO space was available, or because they were too long.
     pub fn missed(&self) -> u64 {
         self.missed
     }
@@ -286,7 +287,7 @@ impl Device {
         self.take_effect(now, register, value);
     }
 
-    /// Does what the writing of a register is for.
+    /// Performs the side effects of a register write.
     fn take_effect(&mut self, now: SimTime, register: u64, value: u32) {
         let base = |low: u64, high: u64| u64::from(self.get(high)) << 32 | u64::from(self.get(low));
         let kept = self.get(register);
@@ -307,7 +308,7 @@ impl Device {
             }
             reg::RDH => {
                 self.receive.restart(kept);
-                // A frame of which a part was written begins again in the first new buffer.
+                // A partly written frame restarts in the first new buffer.
                 if let Some(frame) = self.fifo.front_mut() {
                     frame.written = 0;
                 }
@@ -326,7 +327,7 @@ impl Device {
         }
     }
 
-    /// CTRL is written: its resets, or its modes.
+    /// Write of CTRL: resets or modes.
     fn control(&mut self, now: SimTime, value: u32) {
         if value & bits::CTRL_PHY_RESET != 0 {
             let before = self.phy.has_link();
@@ -339,7 +340,7 @@ impl Device {
         self.registers.insert(reg::CTRL, value & !bits::CTRL_PHY_RESET);
     }
 
-    /// The link may have come or gone.
+    /// Signals a change of the link.
     fn check_link(&mut self, now: SimTime, before: bool) {
         if self.phy.has_link() != before {
             self.interrupt(now, cause::LSC);
@@ -358,7 +359,7 @@ impl Device {
         if old.interrupts.is_asserted() {
             self.lower_line();
         }
-        // What has been asked is answered.
+        // Pending read completions survive the reset.
         let answers = old.events.into_iter().filter(|(_, event)| matches!(event, Event::Answer(_)));
         self.events = answers.collect();
     }
@@ -392,7 +393,8 @@ impl Device {
         }
     }
 
-    /// True if a direction is enabled: nothing is fetched in one that is not, in which drivers test registers with any values.
+    /// True if a direction is enabled. Nothing is fetched in a disabled one, where drivers test registers
+    /// with arbitrary values.
     fn is_enabled(&self, direction: Direction) -> bool {
         let control = match direction {
             Direction::Receive => reg::RCTL,

@@ -1,26 +1,27 @@
-//! Reception: filters, the FIFO, and buffers of the host.
+//! Reception: filters, FIFO, and host buffers.
 
 use super::{Device, Direction, Event, bits, cause, descriptor, reg};
 use crate::e1000::registers::buffer_len;
 use crate::e1000::{filter, offload};
 use belljar_base::SimTime;
 
-/// Bytes of frames that wait for descriptors.
+/// Size of the receive FIFO in bytes.
 const FIFO: usize = 384 * 1024;
-/// Longest frame without its check sequence: with RCTL's LPE, without, and with a VLAN tag.
+/// Maximum frame length without check sequence: with RCTL.LPE, without it, and without it but with a VLAN
+/// tag.
 const LONGEST: (usize, usize, usize) = (16_380, 1_514, 1_518);
-/// Shortest.
+/// Minimum frame length.
 const SHORTEST: usize = 60;
 
-/// A frame that waits for descriptors.
+/// Frame in the FIFO.
 #[derive(Debug)]
 pub struct Waiting {
-    /// With its check sequence, unless RCTL says that it is stripped.
+    /// Frame bytes, with the check sequence unless RCTL strips it.
     bytes: Vec<u8>,
-    /// As it came, without check sequence.
+    /// Length on the wire without check sequence.
     wire_len: usize,
     to: [u8; 6],
-    /// Bytes that have been written to the host.
+    /// Bytes already written to the host.
     pub(super) written: usize,
     checksum: u16,
     status: u8,
@@ -29,7 +30,7 @@ pub struct Waiting {
 }
 
 impl Device {
-    /// Takes a frame from the wire, without its check sequence.
+    /// Receives a frame, without its check sequence, from the wire.
     pub fn receive(&mut self, now: SimTime, frame: Vec<u8>) {
         if !self.loops_back() && self.phy.is_on() {
             self.arrive(now, frame);
@@ -69,7 +70,8 @@ impl Device {
         self.schedule(now + self.timing.step, Event::Receive);
     }
 
-    /// Does what is done to a frame before it is written: checks its sums, takes its VLAN tag out, and adds its check sequence.
+    /// Processes a frame before its write: verifies checksums, strips the VLAN tag, and appends the check
+    /// sequence.
     fn prepare(&mut self, mut bytes: Vec<u8>, tag: Option<u16>, rctl: u32) -> Waiting {
         let rxcsum = self.get(reg::RXCSUM);
         let (mut status, mut errors) = (0, 0);
@@ -103,7 +105,7 @@ impl Device {
         Waiting { bytes, wire_len, to, written: 0, checksum, status, errors, vlan: vlan.unwrap_or(0) }
     }
 
-    /// Writes what the next descriptor's buffer takes of the first frame.
+    /// Writes as much of the first frame as the next descriptor's buffer holds.
     pub(super) fn receive_next(&mut self, now: SimTime) {
         let rctl = self.get(reg::RCTL);
         if self.fifo.is_empty() || rctl & bits::ENABLE == 0 {
@@ -134,7 +136,8 @@ impl Device {
         }
         let ring = &mut self.receive;
         ring.pass(descriptor.index);
-        // So many of them are left that the driver is to give new ones: a half, a quarter or an eighth.
+        // Threshold at which the driver is asked for new descriptors: a half, a quarter or an eighth of the
+        // ring.
         let is_low = ring.left() <= ring.len >> (1 + (rctl >> 8 & 3));
         let address = ring.address(descriptor.index);
         let back = Event::WriteBack {

@@ -1,13 +1,13 @@
-//! Rings of descriptors in the host's memory.
+//! Descriptor rings in host memory.
 
 use crate::e1000::registers::DESCRIPTOR;
 use crate::fields::get_u64;
 use std::collections::VecDeque;
 
-/// Descriptors that are kept inside.
+/// Size of the descriptor cache.
 const CACHE: usize = 64;
 
-/// A descriptor, with its place in the ring.
+/// Descriptor with its index in the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
     pub index: u32,
@@ -15,30 +15,30 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Address of its buffer.
+    /// Buffer address.
     pub fn address(&self) -> u64 {
         get_u64(&self.bytes, 0)
     }
 }
 
-/// A ring of descriptors.
+/// Descriptor ring.
 #[derive(Clone, Debug, Default)]
 pub struct Ring {
     pub base: u64,
-    /// In descriptors.
+    /// Length in descriptors.
     pub len: u32,
     pub head: u32,
     pub tail: u32,
-    /// The next one to fetch.
+    /// Index of the next descriptor to fetch.
     pub next: u32,
     pub fetching: bool,
     pub cache: VecDeque<Descriptor>,
-    /// Counts restarts, so that fetches that were planned or asked for before are known.
+    /// Number of restarts; identifies fetches from before a restart.
     pub epoch: u32,
 }
 
 impl Ring {
-    /// Starts anew at a head. The tail stays: drivers may write it before the head.
+    /// Restarts the ring at a head. The tail is kept: drivers may write it before the head.
     pub fn restart(&mut self, head: u32) {
         *self = Ring {
             base: self.base,
@@ -50,7 +50,7 @@ impl Ring {
             ..Ring::default()
         };
     }
-    /// The next ones to fetch in one piece, if any: index and number.
+    /// Next contiguous range to fetch, if any: index and number.
     pub fn wanted(&self) -> Option<(u32, u32)> {
         if self.fetching || self.next >= self.len || self.tail >= self.len {
             return None;
@@ -60,15 +60,15 @@ impl Ring {
         let count = (end - self.next).min(room);
         (count > 0).then_some((self.next, count))
     }
-    /// Address of a descriptor.
+    /// Bus address of a descriptor.
     pub fn address(&self, index: u32) -> u64 {
         self.base.wrapping_add(u64::from(index) * DESCRIPTOR as u64)
     }
-    /// The host gets a descriptor back: the head is behind it.
+    /// Returns a descriptor to the host: the head advances past it.
     pub fn pass(&mut self, index: u32) {
         self.head = if index + 1 >= self.len { 0 } else { index + 1 };
     }
-    /// Descriptors between head and tail.
+    /// Number of descriptors between head and tail.
     pub fn left(&self) -> u32 {
         (self.tail + self.len - self.head.min(self.len)) % self.len.max(1)
     }

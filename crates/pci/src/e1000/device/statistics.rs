@@ -1,17 +1,18 @@
-//! Counters of frames, in registers that a read clears. Lengths count the frame check sequence, as Intel's manual has it.
+//! Frame counters in clear-on-read registers. Lengths include the frame check sequence, as specified in
+//! Intel's manual.
 
 use super::{Device, reg};
 
-/// Bytes of the frame check sequence.
+/// Length of the frame check sequence in bytes.
 const CRC: usize = 4;
 
-/// Registers that count the frames of one direction.
+/// Counter registers of one direction.
 struct Counters {
     total: u64,
     total_bytes: u64,
     good: u64,
     good_bytes: u64,
-    /// The first of six classes of length.
+    /// First of six frame-length classes.
     classes: u64,
     broadcast: u64,
     multicast: u64,
@@ -36,7 +37,7 @@ const SENT: Counters = Counters {
     multicast: reg::MPTC,
 };
 
-/// A frame's place among the classes of length, whose upper bounds are 64, 127, 255, 511 and 1,023 bytes.
+/// Index of a frame's length class; the upper bounds are 64, 127, 255, 511 and 1,023 bytes.
 fn class(len: usize) -> u64 {
     [64, 127, 255, 511, 1_023].iter().filter(|most| len > **most).count() as u64
 }
@@ -47,23 +48,23 @@ impl Device {
         *value = value.saturating_add(more);
     }
 
-    /// Adds to a counter of 64 bits in two registers.
+    /// Adds to a 64-bit counter in two registers.
     fn count_wide(&mut self, low: u64, more: usize) {
         let total = (u64::from(self.get(low + 4)) << 32 | u64::from(self.get(low))).wrapping_add(more as u64);
         self.registers.insert(low, total as u32);
         self.registers.insert(low + 4, (total >> 32) as u32);
     }
 
-    /// A frame has come, for whomever it is.
+    /// Counts a frame on the wire, whatever its destination.
     pub(super) fn count_arrived(&mut self, len: usize) {
         self.count(RECEIVED.total, 1);
         self.count_wide(RECEIVED.total_bytes, len + CRC);
     }
-    /// A frame has been received: its destination and its length.
+    /// Counts a received frame by destination and length.
     pub(super) fn count_received(&mut self, to: [u8; 6], len: usize) {
         self.count_good(&RECEIVED, to, len + CRC);
     }
-    /// A frame has been sent.
+    /// Counts a transmitted frame.
     pub(super) fn count_sent(&mut self, frame: &[u8]) {
         self.count(SENT.total, 1);
         self.count_wide(SENT.total_bytes, frame.len() + CRC);

@@ -1,4 +1,4 @@
-//! Transmission: descriptors gathered to frames, checksums and VLAN tags inserted, and TCP cut to segments.
+//! Transmission: assembly of frames from descriptors, checksum and VLAN tag insertion, TCP segmentation.
 
 use super::ring::Descriptor;
 use super::{Device, Direction, Event, MESSAGE, Reading, bits, cause, descriptor, reg};
@@ -6,24 +6,26 @@ use crate::e1000::offload::{Checksum, Context};
 use crate::fields::get_u16;
 use belljar_base::SimTime;
 
-/// Longest frame that a transmission may be gathered to.
+/// Maximum length of an assembled frame.
 const MOST: usize = 16_384;
-/// Shortest frame, without its check sequence, that goes over a wire, and the one that is none.
+/// Minimum frame length without check sequence, to which frames are padded. Frames shorter than [`HEADER`]
+/// are dropped.
 const SHORTEST: usize = 60;
 const HEADER: usize = 14;
 const CRC: usize = 4;
 /// Offset of a VLAN tag.
 const TAG: usize = 12;
 
-/// A frame that is gathered, and what is to be done to it.
+/// Frame being assembled, and its processing options.
 #[derive(Debug, Default)]
 pub struct Gathering {
     bytes: Vec<u8>,
-    /// Of the first data descriptor.
+    /// Options of the first data descriptor.
     options: Option<Options>,
-    /// Of the first data descriptor that asks for a VLAN tag: segments before the last are sent before the last descriptor is there.
+    /// VLAN tag of the first data descriptor that requests one: segments are sent before the last descriptor
+    /// arrives.
     tag: Option<u16>,
-    /// Segments that have been sent of it, and bytes of their payload.
+    /// Segments already sent of the frame, and their payload bytes.
     segments: u16,
     sent: u32,
 }
@@ -32,22 +34,22 @@ pub struct Gathering {
 struct Options {
     extended: bool,
     segment: bool,
-    /// What POPTS says.
+    /// Field POPTS.
     packet: u8,
 }
 
-/// The state of transmission beside its ring.
+/// Transmit state besides the ring.
 #[derive(Debug, Default)]
 pub struct Sender {
     gathering: Gathering,
-    /// The descriptor that is being read, and how far it has been.
+    /// Descriptor whose data is being read, and the bytes read.
     reading: Option<(Descriptor, u32)>,
-    /// For frames that are not segmented and for those that are.
+    /// Contexts for unsegmented and for segmented frames.
     contexts: [Context; 2],
 }
 
 impl Sender {
-    /// The ring starts anew.
+    /// Restart of the ring.
     pub fn restart(&mut self) {
         (self.gathering, self.reading) = (Gathering::default(), None);
     }
@@ -61,17 +63,17 @@ fn is_extended(descriptor: &Descriptor) -> bool {
     command(descriptor) & descriptor::COMMAND_EXTENDED != 0
 }
 
-/// A context has no data: its type is 0.
+/// True for a context descriptor, which has type 0 and no data.
 fn is_context(descriptor: &Descriptor) -> bool {
     is_extended(descriptor) && descriptor.bytes[10] >> 4 == 0
 }
 
-/// The VLAN tag that a data descriptor asks for.
+/// VLAN tag that a data descriptor requests.
 fn tag(descriptor: &Descriptor) -> Option<u16> {
     (command(descriptor) & descriptor::COMMAND_VLAN != 0).then(|| get_u16(&descriptor.bytes, 14))
 }
 
-/// Bytes that a data descriptor refers to.
+/// Length of a descriptor's data in bytes.
 fn data_len(descriptor: &Descriptor) -> u32 {
     let low = u32::from(get_u16(&descriptor.bytes, 8));
     if is_extended(descriptor) { low | u32::from(descriptor.bytes[10] & 0xf) << 16 } else { low }
@@ -97,7 +99,7 @@ impl Device {
         self.plan_fetch(now, Direction::Transmit);
     }
 
-    /// Reads what is left of a descriptor's data, as much as a message takes.
+    /// Requests the next part of a descriptor's data, up to the maximum DMA length.
     fn read_data(&mut self, now: SimTime) {
         let Some((descriptor, done)) = self.sender.reading else { return };
         match data_len(&descriptor).saturating_sub(done).min(MESSAGE as u32) {
@@ -110,7 +112,7 @@ impl Device {
         }
     }
 
-    /// Data of a descriptor are there.
+    /// Completion of a data read.
     pub(super) fn data_arrived(&mut self, now: SimTime, data: &[u8]) {
         let Some((descriptor, done)) = &mut self.sender.reading else { return };
         *done += data.len() as u32;
@@ -133,7 +135,7 @@ impl Device {
         self.give_back(now, descriptor);
     }
 
-    /// Adds data to the frame. Of frames that are not cut, bytes beyond the longest are lost.
+    /// Appends data to the frame. Bytes of an unsegmented frame beyond the maximum length are dropped.
     fn gather(&mut self, descriptor: &Descriptor, data: &[u8]) -> Options {
         let gathering = &mut self.sender.gathering;
         let extended = is_extended(descriptor);
@@ -156,18 +158,18 @@ impl Device {
             Checksum { start, offset, end: 0 }.insert(&mut frame);
         }
         if command(last) & descriptor::COMMAND_ADD_CRC == 0 {
-            // The driver has made it; on our wires there is none.
+            // The driver supplies the check sequence; it is not transferred on simulated wires.
             frame.truncate(frame.len().saturating_sub(CRC));
         }
         self.finish(now, tag(last), frame);
     }
 
-    /// Sends the segments that are there: all that are followed by more, and the last at the end.
-    /// Their check sequences are the controller's, whatever descriptors say.
+    /// Sends complete segments: all that are followed by more data and, at the end, the last. The controller
+    /// always computes their check sequences, whatever the descriptors request.
     fn send_segments(&mut self, now: SimTime, options: Options, is_end: bool) {
         let (context, tag) = (self.sender.contexts[1], self.sender.gathering.tag);
         let header = context.header;
-        // An MSS of 0, or one that makes too long frames, is as long as can be.
+        // An MSS of 0, or one that makes frames too long, is the maximum.
         let mss = if context.mss == 0 { MOST } else { context.mss }.min(MOST - header);
         let bytes = std::mem::take(&mut self.sender.gathering.bytes);
         let mut from = header.min(bytes.len());
@@ -193,7 +195,7 @@ impl Device {
     }
 
     fn insert_checksums(&self, context: Context, options: Options, frame: &mut [u8]) {
-        // The inner one first: the IP header's does not depend on it, nor it on that.
+        // The two checksums are independent; the transport checksum is inserted first.
         if options.packet & descriptor::OPTION_TCP != 0 {
             context.transport.insert(frame);
         }
@@ -202,12 +204,12 @@ impl Device {
         }
     }
 
-    /// True if frames that are sent come back, by the controller or by the PHY.
+    /// True if transmitted frames are looped back by the controller or the PHY.
     pub(super) fn loops_back(&self) -> bool {
         self.get(reg::RCTL) & bits::LOOPBACK != 0 || self.phy.loops_back()
     }
 
-    /// Puts a frame, with a VLAN tag if there is one, onto the wire or back into reception.
+    /// Sends a frame, with a VLAN tag if requested, on the wire or by loopback to reception.
     fn finish(&mut self, now: SimTime, tag: Option<u16>, mut frame: Vec<u8>) {
         let has_mode = self.get(reg::CTRL) & bits::CTRL_VLAN_MODE != 0;
         if let Some(tag) = tag.filter(|_| has_mode && frame.len() >= HEADER) {
@@ -221,7 +223,7 @@ impl Device {
             return;
         }
         let loops_back = self.loops_back();
-        // A cable without carrier loses frames, and counts them.
+        // Without carrier a frame is counted and lost.
         if !loops_back && !self.phy.is_on() {
             return;
         }
@@ -233,7 +235,7 @@ impl Device {
         }
     }
 
-    /// A descriptor has been used.
+    /// Returns a used descriptor to the host.
     fn give_back(&mut self, now: SimTime, mut descriptor: Descriptor) {
         let ring = &mut self.transmit;
         ring.pass(descriptor.index);

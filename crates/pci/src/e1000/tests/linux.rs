@@ -1,5 +1,5 @@
-//! The controller as Linux's own driver uses it: its sequence of accesses at probe, open, transmission, reception and close, with a host's
-//! memory behind the bus. What the driver would take for an error is one here.
+//! The controller under the access sequences of Linux's driver at probe, open, transmission, reception and
+//! close, with host memory behind the bus. The test fails on whatever the driver would treat as an error.
 
 mod changes;
 
@@ -9,14 +9,14 @@ use crate::transaction::{Interrupt, ToDevice, ToHost};
 use belljar_base::{SimDuration, SimTime};
 
 const MAC: [u8; 6] = [2, 3, 4, 5, 6, 7];
-/// Bus addresses of the rings and of buffers.
+/// Bus addresses of rings and buffers.
 const RX_RING: u64 = 0x1000;
 const TX_RING: u64 = 0x2000;
 const RX_BUFFERS: u64 = 0x10000;
 const TX_BUFFERS: u64 = 0x40000;
 const RING: u32 = 64;
 const BUFFER: u64 = 2_048;
-/// What the driver unmasks: RXT0, TXDW, RXDMT0, RXSEQ and LSC.
+/// Causes that the driver unmasks: RXT0, TXDW, RXDMT0, RXSEQ and LSC.
 const UNMASKED: u32 = 0x80 | 0x01 | 0x10 | 0x08 | 0x04;
 
 struct Linux {
@@ -25,7 +25,7 @@ struct Linux {
     memory: Vec<u8>,
     line: bool,
     interrupts: u32,
-    /// Messages of MSI.
+    /// Number of MSI messages.
     messages: u32,
     answer: Option<u32>,
     sent: Vec<Vec<u8>>,
@@ -47,7 +47,7 @@ impl Linux {
         }
     }
 
-    /// Answers what the device has asked for.
+    /// Completes the device's transactions.
     fn serve(&mut self) {
         while let Some(transaction) = self.device.poll_host() {
             match transaction {
@@ -119,7 +119,7 @@ impl Linux {
         assert_eq!(self.read(reg::MDIC) >> 28 & 5, 1);
     }
 
-    /// `e1000_read_eeprom` of a word: asks for the wires, then shifts instruction, address and data over them.
+    /// `e1000_read_eeprom` of a word: requests access, then shifts opcode, address and data.
     fn read_eeprom(&mut self, address: u32) -> u16 {
         let request = self.read(reg::EECD) | 1 << 6;
         self.write(reg::EECD, request);
@@ -149,7 +149,7 @@ impl Linux {
         word
     }
 
-    /// `e1000_reset_hw`: by the I/O ports, as this controller wants it.
+    /// `e1000_reset_hw`: through the I/O ports, as this controller requires.
     fn reset(&mut self) {
         self.write(reg::IMC, u32::MAX);
         self.write(reg::RCTL, 0);
@@ -162,7 +162,8 @@ impl Linux {
         self.read(reg::ICR);
     }
 
-    /// `e1000_reg_test`, the test of `ethtool -t` for registers: the bits that are written, and those of them that are kept.
+    /// `e1000_reg_test`, the register test of `ethtool -t`: the bits written, and those of them that are
+    /// stored.
     fn test_registers(&mut self) {
         let status = self.read(reg::STATUS) & 0xffff_f833;
         self.write(reg::STATUS, 0xffff_f833);
@@ -188,7 +189,7 @@ impl Linux {
         ] {
             self.test_register(register, mask, write);
         }
-        // Reception is enabled in it, with what the ring's registers have now.
+        // Enables reception with the current ring registers.
         for (register, value) in
             [(reg::RCTL, 0), (reg::RCTL, 0x001f_b3fa), (reg::TCTL, 0), (reg::RCTL, 0x06df_b3fe)]
         {
@@ -205,7 +206,7 @@ impl Linux {
         }
     }
 
-    /// `reg_pattern_test`, and time for what a write may have begun.
+    /// `reg_pattern_test`, and time for the effects of the write.
     fn test_register(&mut self, register: u64, mask: u32, write: u32) {
         for pattern in [0x5a5a_5a5a, 0xa5a5_a5a5, 0, u32::MAX] {
             self.write(register, pattern & write);
@@ -230,13 +231,13 @@ impl Linux {
         self.write_phy(0, 0x1340);
         self.read_phy(1);
         assert_eq!(self.read_phy(1) & 0x24, 0x24, "autonegotiation is done and the link is up");
-        // Neither side has flow control.
+        // Neither side supports flow control.
         assert_eq!(self.read_phy(5) & 0x0c00, 0);
         assert_eq!(self.read(reg::STATUS) & 0x83, 0x83);
         assert_eq!(self.read_phy(0x11) & 0xec20, 0xac00);
     }
 
-    /// `e1000_open`: filters, rings, the interrupts' mask.
+    /// `e1000_open`: filters, rings, interrupt mask.
     fn open(&mut self, rctl: u32) {
         let [a, b, c, d, e, f] = MAC;
         self.write(reg::RAL, u32::from_le_bytes([a, b, c, d]));
@@ -290,15 +291,15 @@ impl Linux {
         linux
     }
 
-    /// Puts a descriptor into the ring of transmission: two halves.
+    /// Writes a descriptor, given as two halves, to the transmit ring.
     fn put(&mut self, first: u64, second: u64) {
         let at = (TX_RING + 16 * u64::from(self.tail)) as usize;
         self.memory[at..at + 8].copy_from_slice(&first.to_le_bytes());
         self.memory[at + 8..at + 16].copy_from_slice(&second.to_le_bytes());
         self.tail = (self.tail + 1) % RING;
     }
-    /// A frame of TCP to be segmented, in the buffers of transmission, as the driver hands it over: no lengths, no sums but that of the
-    /// pseudo header without its length.
+    /// Writes a TCP frame to be segmented to the transmit buffers, as the driver does: without lengths and
+    /// checksums except the pseudo-header sum without its length.
     fn put_for_segmentation(&mut self, payload: &[u8]) -> Vec<u8> {
         let mut frame = offload::tests::tcp(payload);
         frame[16..18].fill(0);
@@ -317,7 +318,7 @@ impl Linux {
         let len = 8_000;
         self.put(ip | tcp_start << 32 | tcp_offset << 40, mss << 48 | header << 40 | command << 24 | len);
     }
-    /// The status of a descriptor of reception: bytes 8 to 16.
+    /// Status of a receive descriptor: bytes 8 to 16.
     fn received(&self, n: u64) -> [u8; 8] {
         crate::fields::get(&self.memory, (RX_RING + 16 * n + 8) as usize)
     }
@@ -326,7 +327,7 @@ impl Linux {
     }
 }
 
-/// RCTL of an MTU of 1,500: enabled, broadcasts, buffers of 2,048 bytes, check sequences left.
+/// RCTL for an MTU of 1,500: enabled, broadcasts, buffers of 2,048 bytes, check sequences kept.
 const RCTL: u32 = 1 << 1 | 1 << 15;
 const DONE: u8 = 1;
 
@@ -346,7 +347,7 @@ fn it_is_found_and_its_eeprom_and_phy_are_well() {
     assert_eq!(words[..3], [0x0302, 0x0504, 0x0706]);
     assert_eq!((words[0x0d], words[0x0e], words[0x0f] & 0x3000), (0x100e, 0x8086, 0));
     linux.set_link_up();
-    // Cable and receivers, as `e1000_phy_get_info` asks.
+    // Cable and receivers, as queried by `e1000_phy_get_info`.
     assert_eq!(linux.read_phy(0x0a) & 0x3000, 0x3000);
     linux.test_registers();
     linux.reset();
@@ -387,7 +388,7 @@ fn a_segmented_transmission_is_what_tcp_would_have_sent() {
         bytes.extend_from_slice(data);
     }
     assert_eq!(bytes, payload);
-    // The last descriptor is given back; the head has passed all.
+    // The last descriptor is returned; the head has passed all.
     let last = (TX_RING + 16 * 5 + 12) as usize;
     assert_eq!((linux.memory[last] & DONE, linux.read(reg::TDH)), (DONE, 6));
     let total = linux.sent.iter().map(|segment| segment.len() as u32 + 4).sum::<u32>();
@@ -411,7 +412,7 @@ fn segments_of_ipv6_and_of_udp_are_fitted() {
     assert_eq!(segment[70..72], [0, 120]);
     context(false).fit(&mut segment, 3, 500, false);
     assert_eq!(segment[58..60], [0, 120]);
-    // Headers that reach beyond a segment are left.
+    // Headers that extend beyond a segment are unchanged.
     for len in 0..80 {
         context(true).fit(&mut vec![0; len], 1, 1, false);
     }
@@ -426,19 +427,20 @@ fn checksums_and_vlan_tags_are_inserted_on_demand() {
     let at = TX_BUFFERS as usize;
     let len = good.len() as u64;
     linux.memory[at..at + partial.len()].copy_from_slice(&partial);
-    // A context without segmentation; data in two pieces, with the option for TCP.
+    // A context without segmentation; data in two pieces, with the TCP option.
     linux.context(34, 50, 0, 0, 0x21);
     linux.put(TX_BUFFERS, 2 << 40 | 0x22 << 24 | 1 << 20 | 30);
     linux.put(TX_BUFFERS + 30, 2 << 40 | 0x2b << 24 | 1 << 20 | (len - 30));
     linux.send();
     linux.micros(10);
     assert_eq!(linux.sent.pop(), Some(good.clone()));
-    // A legacy descriptor that does the same: IC, with CSO and CSS.
+    // An equivalent legacy descriptor: IC, with CSO and CSS.
     linux.put(TX_BUFFERS, 34 << 40 | 0x0f << 24 | 50 << 16 | len);
     linux.send();
     linux.micros(10);
     assert_eq!(linux.sent.pop(), Some(good.clone()));
-    // With the mode on and VLE, a tag; with the mode off, none. Without IFCS, the last four bytes are a check sequence.
+    // With the mode on and VLE, a tag; with the mode off, none. Without IFCS, the last four bytes are a check
+    // sequence.
     let control = linux.read(reg::CTRL);
     for (mode, command, expected) in [
         (bits::CTRL_VLAN_MODE, 0x4b, [&good[..12], &[0x81, 0, 0x20, 0x64], &good[12..]].concat()),
@@ -463,13 +465,13 @@ fn frames_are_received_with_what_is_known_of_them() {
     linux.micros(5);
     assert!(linux.line);
     assert_eq!(linux.take_interrupt(), cause::RXT0 | 1 << 31);
-    // Length and check sequence; done, the end, both sums checked and right.
+    // Length with check sequence; done, end of packet, both checksums verified and correct.
     let [low, high, .., status, errors, _, _] = linux.received(0);
     let len = frame.len() + 4;
     assert_eq!((usize::from(low) | usize::from(high) << 8, status, errors), (len, 0x63, 0));
     assert_eq!(linux.buffer(0, len - 4), frame);
     assert_eq!(linux.buffer(0, len)[len - 4..], offload::check_sequence(&frame));
-    // A broken one is received, with its error; with the offload off there is no word of it.
+    // A corrupted frame is received with an error bit; without the offload, without one.
     frame[60] ^= 1;
     linux.device.receive(linux.now, frame.clone());
     linux.micros(5);
@@ -478,7 +480,7 @@ fn frames_are_received_with_what_is_known_of_them() {
     linux.device.receive(linux.now, frame.clone());
     linux.micros(5);
     assert_eq!((linux.received(2)[4], linux.received(2)[5]), (0x07, 0));
-    // A VLAN tag is taken out in that mode, and filtered by the table.
+    // In VLAN mode the tag is stripped and filtered by the table.
     let tagged = [&frame[..12], &[0x81, 0, 0x20, 0x64], &frame[12..]].concat();
     let control = linux.read(reg::CTRL);
     linux.write(reg::CTRL, control | bits::CTRL_VLAN_MODE);
@@ -526,7 +528,7 @@ fn the_link_interrupts_and_a_delay_of_reception_is_kept() {
     assert_eq!(linux.take_interrupt() & cause::LSC, cause::LSC);
     linux.read_phy(1);
     assert_eq!((linux.read(reg::STATUS) & 2, linux.read_phy(1) & 4), (2, 4));
-    // 50 units after the last frame, 100 after the first at most.
+    // 50 units after the last frame, at most 100 after the first.
     linux.write(reg::RDTR, 50);
     linux.write(reg::RADV, 100);
     let before = linux.interrupts;
@@ -548,13 +550,13 @@ fn loops_come_back_and_a_closed_controller_is_silent() {
     let mut linux = Linux::opened(RCTL);
     let frame = [&MAC[..], &[5; 60]].concat();
     linux.memory[TX_BUFFERS as usize..][..frame.len()].copy_from_slice(&frame);
-    // By the PHY, as `ethtool -t` has it, and by the controller.
+    // Loopback by the PHY, as in `ethtool -t`, and by the controller.
     for n in 0..2 {
         linux.write_phy(0, if n == 0 { 0x4140 } else { 0x1140 });
         linux.write(reg::RCTL, RCTL | n << 6);
         linux.put(TX_BUFFERS, 0x0b << 24 | frame.len() as u64);
         linux.send();
-        // Nothing comes from outside.
+        // Frames from the wire are not received.
         linux.device.receive(linux.now, frame.clone());
         linux.micros(10);
         assert!(linux.sent.is_empty());

@@ -1,4 +1,4 @@
-//! Registers that are written while the controller works, and descriptors that Linux's driver would not write.
+//! Register writes during operation, and descriptors that Linux's driver never writes.
 
 use super::*;
 use crate::transaction::enable;
@@ -10,7 +10,7 @@ impl Linux {
         self.device.handle(self.now, ToDevice::Control { interrupts });
         self.serve();
     }
-    /// Puts a descriptor of a frame for itself into the ring.
+    /// Writes a descriptor of a frame addressed to the controller itself.
     fn put_frame(&mut self, command: u64) -> Vec<u8> {
         let frame = own_frame(5);
         self.memory[TX_BUFFERS as usize..][..FRAME].copy_from_slice(&frame);
@@ -30,7 +30,7 @@ fn own_frame(number: u8) -> Vec<u8> {
 #[test]
 fn causes_that_are_up_interrupt_by_the_kind_that_is_enabled() {
     let mut linux = Linux::opened(RCTL);
-    // They wait while there is none.
+    // Causes remain pending while no interrupt kind is enabled.
     linux.enable(0);
     linux.write(reg::ICS, cause::LSC);
     assert!(!linux.line);
@@ -40,7 +40,7 @@ fn causes_that_are_up_interrupt_by_the_kind_that_is_enabled() {
     assert_eq!(linux.messages, 1, "the kind in use is the same");
     linux.enable(enable::INTX);
     assert!(linux.line);
-    // A line that is up goes down for a message.
+    // An asserted line is deasserted when MSI is enabled.
     linux.enable(enable::MSI);
     assert_eq!((linux.messages, linux.line), (2, false));
     linux.take_interrupt();
@@ -90,7 +90,7 @@ fn nothing_is_fetched_in_a_direction_that_is_not_enabled() {
     let control = linux.read(reg::TCTL);
     linux.write(reg::RCTL, 0);
     linux.write(reg::TCTL, control & !bits::ENABLE);
-    // Rings where there is no memory.
+    // Rings at unmapped addresses.
     linux.write(reg::RDBAH, 1);
     linux.write(reg::TDBAH, 1);
     for (head, tail) in [(reg::RDH, reg::RDT), (reg::TDH, reg::TDT)] {
@@ -119,7 +119,7 @@ fn segments_are_whole_and_tagged_whichever_descriptor_says_so() {
     let frame = linux.put_for_segmentation(&payload);
     let control = linux.read(reg::CTRL);
     linux.write(reg::CTRL, control | bits::CTRL_VLAN_MODE);
-    // Without IFCS but for the last; then with a tag in the first one alone.
+    // IFCS on the last descriptor only; then with a tag on the first only.
     for (first, last, tag) in [(0x24, 0x2f, &[][..]), (0x64, 0x2f, &[0x81, 0, 0x20, 0x64][..])] {
         linux.context(34, 50, 54, 1_448, 0x27);
         linux.put(TX_BUFFERS, 0x2064 << 48 | 3 << 40 | first << 24 | 1 << 20 | 3_500);
@@ -156,7 +156,7 @@ fn a_frame_beyond_the_longest_is_cut_off_at_its_end() {
 fn a_frame_of_which_a_part_was_written_begins_again_in_a_new_ring() {
     let mut linux = Linux::opened(RCTL);
     let frame = [&MAC[..], &(0..5_000_u32).map(|n| (n * 3) as u8).collect::<Vec<_>>()].concat();
-    // One buffer takes the first part.
+    // One buffer receives the first part.
     linux.write(reg::RCTL, 0);
     linux.write(reg::RDT, 1);
     linux.write(reg::RDH, 0);
@@ -183,7 +183,7 @@ fn a_phy_that_is_powered_down_passes_nothing_but_loops() {
     linux.send();
     linux.receive(1);
     assert!(linux.sent.is_empty() && linux.received(0)[4] == 0);
-    // The descriptor comes back nevertheless.
+    // The descriptor is returned nevertheless.
     assert_eq!((linux.read(reg::TDH), linux.read(reg::GPTC), linux.read(reg::TPR)), (1, 0, 0));
     linux.write_phy(0, 0x5940);
     linux.put_frame(0x0b);
@@ -210,11 +210,11 @@ fn a_delay_that_is_lowered_holds_for_the_next_frame() {
     linux.micros(4);
     assert!(linux.line);
     linux.take_interrupt();
-    // Nothing is left of the longer one.
+    // No event of the longer delay remains.
     let before = linux.interrupts;
     linux.micros(600);
     assert_eq!(linux.interrupts, before);
-    // A frame without a delay takes the waiting one with it.
+    // A frame without delay flushes the delayed one.
     linux.write(reg::RDTR, 100);
     linux.receive(3);
     assert!(!linux.line);
@@ -224,7 +224,7 @@ fn a_delay_that_is_lowered_holds_for_the_next_frame() {
     linux.take_interrupt();
     linux.micros(600);
     assert_eq!(linux.interrupts, before + 1);
-    // One with a delay is on time, whatever events there were.
+    // A delayed interrupt is on time, whatever events were scheduled.
     linux.write(reg::RDTR, 100);
     linux.receive(5);
     linux.micros(100);
@@ -243,6 +243,6 @@ fn an_empty_ring_of_transmission_interrupts_without_a_report() {
     linux.micros(5);
     assert_eq!((linux.sent.len(), linux.line), (2, true));
     assert_eq!(linux.read(reg::ICR) & (cause::TXQE | cause::TXDW), cause::TXQE);
-    // None of them is written back.
+    // None of these descriptors is written back.
     assert_eq!(linux.memory[(TX_RING + 12) as usize] & DONE, 0);
 }
