@@ -1,4 +1,4 @@
-//! The parts of an ELF image that `execve` reads, `elf(5)`.
+//! Parsing of ELF images for `execve`, `elf(5)`.
 
 use crate::Prot;
 use belljar_linux_abi::Errno;
@@ -8,7 +8,7 @@ use std::ops::Range;
 pub const HEADER_LEN: usize = 64;
 /// Length of one ELF64 program header.
 const PROGRAM_HEADER_LEN: usize = 56;
-/// `PN_XNUM` aside, Linux refuses more than fit in 64 KiB.
+/// Maximum number of program headers: Linux refuses more than fit in 64 KiB (`PN_XNUM` aside).
 const MAX_PROGRAM_HEADERS: usize = 65_536 / PROGRAM_HEADER_LEN;
 
 const ET_EXEC: u16 = 2;
@@ -20,23 +20,23 @@ const PT_INTERP: u32 = 3;
 const PT_NOTE: u32 = 4;
 const PT_GNU_STACK: u32 = 0x6474_e551;
 
-/// Why a file cannot be executed.
+/// Reason why a file cannot be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElfError {
-    /// It does not start with the ELF magic number.
+    /// The file does not start with the ELF magic number.
     NotElf,
     /// A 32-bit image.
     ThirtyTwoBit,
-    /// An image for another processor: its `e_machine`.
+    /// The image is for another processor; value of `e_machine`.
     ForeignMachine(u16),
-    /// Neither an executable nor a position-independent one: its `e_type`.
+    /// The image is neither an executable nor position-independent; value of `e_type`.
     NotExecutable(u16),
-    /// It contradicts itself: what is wrong.
+    /// The image is inconsistent; description of the fault.
     Malformed(&'static str),
 }
 
 impl ElfError {
-    /// The errno of `execve`.
+    /// Errno of `execve` for this error.
     pub fn errno(self) -> Errno {
         Errno::ENOEXEC
     }
@@ -59,18 +59,18 @@ impl std::fmt::Display for ElfError {
     }
 }
 
-/// The fields of an ELF64 header that the kernel uses.
+/// Fields of an ELF64 header that the kernel uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElfHeader {
-    /// True if it must be mapped at the addresses that it names.
+    /// True if the image must be mapped at its link addresses (`ET_EXEC`).
     pub fixed: bool,
-    /// The address of its first instruction, before relocation.
+    /// Entry point before relocation.
     pub entry: u64,
-    /// Where in the file the program headers lie.
+    /// File range of the program headers.
     pub program_headers: Range<u64>,
 }
 
-/// One `PT_LOAD` segment.
+/// `PT_LOAD` segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Segment {
@@ -82,36 +82,36 @@ pub struct Segment {
     pub align: u64,
 }
 
-/// The program headers in the kernel's terms.
+/// Program headers in the kernel's terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// The segments to map, in order of address.
+    /// Segments to map, in address order.
     pub segments: Vec<Segment>,
-    /// Where in the file the interpreter's path lies.
+    /// File range of the interpreter's path.
     pub interpreter: Option<Range<u64>>,
-    /// Where in the file the dynamic section lies.
+    /// File range of the dynamic section.
     pub dynamic: Option<Range<u64>>,
-    /// Where in the file the first notes lie.
+    /// File range of the first notes.
     pub notes: Option<Range<u64>>,
-    /// `PT_GNU_STACK` asks for an executable stack.
+    /// True if `PT_GNU_STACK` requests an executable stack.
     pub executable_stack: bool,
 }
 
-/// A little-endian number in a header.
+/// Reads a little-endian number.
 pub fn u16_at(data: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(data[at..at + 2].try_into().expect("two bytes"))
 }
-/// A little-endian number in a header.
+/// Reads a little-endian number.
 pub fn u32_at(data: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(data[at..at + 4].try_into().expect("four bytes"))
 }
-/// A little-endian number in a header.
+/// Reads a little-endian number.
 pub fn u64_at(data: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(data[at..at + 8].try_into().expect("eight bytes"))
 }
 
 impl ElfHeader {
-    /// Reads a header from the file's first bytes.
+    /// Parses a header from the first bytes of a file.
     pub fn parse(data: &[u8]) -> Result<ElfHeader, ElfError> {
         if !data.starts_with(b"\x7fELF") {
             return Err(ElfError::NotElf);
@@ -146,7 +146,7 @@ impl ElfHeader {
 }
 
 impl Layout {
-    /// Reads the program headers of a file that is `file_len` bytes long.
+    /// Parses the program headers of a file of `file_len` bytes.
     pub fn parse(data: &[u8], file_len: u64) -> Result<Layout, ElfError> {
         let mut layout = Layout::default();
         for entry in data.chunks_exact(PROGRAM_HEADER_LEN) {
@@ -187,23 +187,23 @@ impl Layout {
         }
     }
 
-    /// From the lowest to the highest address, in whole pages.
+    /// Address range of all segments, in whole pages.
     pub fn extent(&self) -> Range<u64> {
         let start = self.segments[0].vaddr & !0xfff;
         let end = self.segments.iter().map(|s| s.vaddr + s.mem_size).max().unwrap_or(start);
         start..(end + 0xfff) & !0xfff
     }
-    /// The largest alignment that a segment asks for, at least a page.
+    /// Maximum alignment required by a segment, at least a page.
     pub fn align(&self) -> u64 {
         let asked = self.segments.iter().map(|s| s.align).filter(|a| a.is_power_of_two());
         asked.max().unwrap_or(0).clamp(0x1000, 1 << 30)
     }
-    /// Where in the file what lies at `address` is, before relocation.
+    /// File offset of the byte at `address`, before relocation.
     pub fn offset_of_address(&self, address: u64) -> Option<u64> {
         let holder = self.segments.iter().find(|s| (s.vaddr..s.vaddr + s.file_size).contains(&address))?;
         Some(holder.offset + (address - holder.vaddr))
     }
-    /// Where the program headers lie in memory, before relocation.
+    /// Memory address of the byte at file offset `offset`, before relocation.
     pub fn address_of_offset(&self, offset: u64) -> Option<u64> {
         let holder = self.segments.iter().find(|s| (s.offset..s.offset + s.file_size).contains(&offset))?;
         Some(holder.vaddr + (offset - holder.offset))

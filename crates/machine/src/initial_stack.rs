@@ -1,31 +1,31 @@
-//! The initial stack of a program: arguments, environment and the auxiliary vector, laid out as
-//! the System V ABI for x86-64 says (section 3.4.1, "Initial Stack and Register State").
+//! Initial stack of a program: arguments, environment and auxiliary vector, in the layout of the System V ABI
+//! for x86-64 (section 3.4.1, "Initial Stack and Register State").
 
-/// The content of an initial stack.
+/// Contents of an initial stack.
 pub struct InitialStack<'a> {
-    /// The arguments, `argv[0]` included.
+    /// Arguments, including `argv[0]`.
     pub args: &'a [Vec<u8>],
-    /// The environment, `NAME=value` each.
+    /// Environment strings, `NAME=value`.
     pub environment: &'a [Vec<u8>],
     /// `AT_EXECFN`.
     pub path: &'a [u8],
-    /// The bytes that `AT_RANDOM` points to.
+    /// Random bytes for `AT_RANDOM`.
     pub random: [u8; 16],
-    /// Auxiliary entries whose values are known without the stack.
+    /// Auxiliary vector entries that do not depend on the stack.
     pub auxiliary: &'a [(u64, u64)],
 }
 
-/// `getauxval(3)`.
+/// Auxiliary vector types, `getauxval(3)`.
 pub const AT_NULL: u64 = 0;
 const AT_PLATFORM: u64 = 15;
 const AT_RANDOM: u64 = 25;
 const AT_EXECFN: u64 = 31;
 
 impl InitialStack<'_> {
-    /// The bytes to be stored right below `top`, the stack pointer, which is their address, and those
-    /// of them that are the auxiliary vector.
+    /// Builds the stack below `top`. Returns the stack pointer, the bytes to store there, and the auxiliary
+    /// vector among them.
     pub fn build(&self, top: u64) -> (u64, Vec<u8>, Vec<u8>) {
-        // Strings first, at the very top, so that their addresses are known.
+        // Strings come first, at the top, so that their addresses are known.
         let mut strings = Vec::new();
         let mut place = |text: &[u8], terminated: bool| {
             let at = strings.len() as u64;

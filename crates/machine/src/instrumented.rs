@@ -1,10 +1,10 @@
-//! Detection of programs whose run-time library relies on Linux's layout of the address space: ThreadSanitizer, Go's
-//! race detector, which is the same library, and MemorySanitizer compute the shadow of an address by arithmetic, and
-//! accept only those addresses that Linux gives to programs.
+//! Detection of programs whose run-time library requires Linux's layout of the address space:
+//! ThreadSanitizer, Go's race detector (the same library), and MemorySanitizer compute the shadow of an
+//! address by arithmetic, and accept only addresses that Linux assigns to programs.
 //!
-//! GNU's compiler links such a library dynamically, and the image names it. Clang links it statically and
-//! exports its entry points. GNU's does neither if it is told to link it statically; but then the image
-//! defines `pthread_create`, and names everything unless it was stripped. Go writes down how it was built.
+//! GCC links such a library dynamically, and the image names it. Clang links it statically and exports its
+//! entry points. With static linking GCC does neither; the image then defines `pthread_create`, and its
+//! symbol table contains the entry points unless it was stripped. Go records its build settings in the image.
 
 use crate::elf::{Layout, u16_at, u32_at, u64_at};
 use crate::{HostFiles, NativeFile};
@@ -16,25 +16,25 @@ const DT_GNU_HASH: u64 = 0x6fff_fef5;
 const SYMBOL_LEN: u64 = 24;
 const SHT_SYMTAB: u32 = 2;
 
-/// Parts of the names of such libraries.
+/// Name fragments of these libraries.
 const LIBRARIES: [&[u8]; 3] = [b"libtsan.so", b"libclang_rt.tsan", b"libclang_rt.msan"];
-/// Their entry points.
+/// Entry points of these libraries.
 const ENTRY_POINTS: [&[u8]; 2] = [b"__tsan_init", b"__msan_init"];
-/// The function that these libraries replace.
+/// Function that these libraries replace.
 const REPLACED: &[u8] = b"pthread_create";
-/// The line that `go build -race` writes into its build information.
+/// Line written by `go build -race` into the build information.
 const GO_RACE: &[u8] = b"build\t-race=true\n";
 
-/// Longer tables than these are looked at up to here.
+/// Maximum size of a dynamic section that is examined; the rest is ignored.
 const MOST_DYNAMIC: u64 = 16 << 10;
 const MOST_SECTIONS: usize = 1_000;
 const MOST_SYMBOLS: u64 = 64 << 20;
 const MOST_INFO: u64 = 256 << 10;
 const LONGEST_NAME: u64 = 128;
-/// Most symbols of one hash chain that are looked at.
+/// Maximum number of symbols examined per hash chain.
 const LONGEST_CHAIN: u64 = 64;
 
-/// A section header.
+/// Section header.
 struct Section {
     name: u64,
     kind: u32,
@@ -43,7 +43,7 @@ struct Section {
     link: usize,
 }
 
-/// The tables of a dynamic section, by their offsets in the file.
+/// Tables of a dynamic section, by file offset.
 #[derive(Default)]
 struct Dynamic {
     needed: Vec<u64>,
@@ -52,14 +52,14 @@ struct Dynamic {
     hash: Option<u64>,
 }
 
-/// One image's file.
+/// Reader of one image file.
 struct Reader<'a> {
     files: &'a mut dyn HostFiles,
     file: NativeFile,
     layout: &'a Layout,
 }
 
-/// True if the image in `file` that starts with `header` runs in Linux's own layout only.
+/// True if the image in `file`, which starts with `header`, requires Linux's layout.
 pub fn needs_linux_layout(
     files: &mut dyn HostFiles,
     file: NativeFile,
@@ -69,7 +69,7 @@ pub fn needs_linux_layout(
     Reader { files, file, layout }.needs_linux_layout(header).unwrap_or(false)
 }
 
-/// Everything gives `None` for an image in which something is not where it says.
+/// All methods return `None` for an image with inconsistent offsets.
 impl Reader<'_> {
     fn needs_linux_layout(&mut self, header: &[u8]) -> Option<bool> {
         if self.is_of_go() {
@@ -105,7 +105,7 @@ impl Reader<'_> {
         self.bytes(offset, len).filter(|bytes| bytes.len() as u64 == len)
     }
 
-    /// The string at `offset` of the table at `strings`.
+    /// String at `offset` of the string table at `strings`.
     fn name(&mut self, strings: u64, offset: u64) -> Option<Vec<u8>> {
         let bytes = self.bytes(strings.checked_add(offset)?, LONGEST_NAME)?;
         bytes.split(|b| *b == 0).next().map(<[u8]>::to_vec)
@@ -127,8 +127,8 @@ impl Reader<'_> {
         Some(found)
     }
 
-    /// True if the image exports a definition of `name`, by the table of `DT_GNU_HASH`: a Bloom filter, then
-    /// buckets, then chains of hashes in the order of symbols, the lowest bit of which ends a chain.
+    /// True if the image exports a definition of `name`, by the table of `DT_GNU_HASH`: a Bloom filter,
+    /// buckets, and hash chains in symbol order, whose end is marked by the lowest bit of a hash.
     fn defines(&mut self, dynamic: &Dynamic, name: &[u8]) -> Option<bool> {
         let Some(table) = dynamic.hash else { return Some(false) };
         let head = self.exactly(table, 16)?;
@@ -178,7 +178,7 @@ impl Reader<'_> {
         Some(bytes.chunks_exact(64).map(section).collect())
     }
 
-    /// True if the complete table of symbols names one of the entry points.
+    /// True if the symbol table contains one of the entry points.
     fn has_symbol(&mut self, header: &[u8]) -> Option<bool> {
         let sections = self.sections(header)?;
         let Some(table) = sections.iter().find(|section| section.kind == SHT_SYMTAB) else {
@@ -190,13 +190,13 @@ impl Reader<'_> {
         Some(ENTRY_POINTS.iter().any(|name| has(name)))
     }
 
-    /// True if the first note is that of Go's linker: its build id.
+    /// True if the first note is the build id of Go's linker.
     fn is_of_go(&mut self) -> bool {
         let Some(notes) = self.layout.notes.clone() else { return false };
         self.exactly(notes.start, 16).is_some_and(|note| note[12..] == *b"Go\0\0")
     }
 
-    /// True if the settings in the section `.go.buildinfo` say so. They are there in whatever is stripped.
+    /// True if the section `.go.buildinfo` records the race detector. Stripping preserves the section.
     fn is_race_detector(&mut self, header: &[u8]) -> Option<bool> {
         let sections = self.sections(header)?;
         let names = sections.get(usize::from(u16_at(header, 62)))?.offset;

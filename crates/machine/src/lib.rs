@@ -1,6 +1,7 @@
-//! The machine as the kernel uses it: running guest code, guest memory and the machine's own files. The kernel touches
-//! the machine through these traits alone. Their implementation (`belljar-platform`) decides no semantics: the kernel
-//! keeps the list of a process's mappings, checks every access against it and says what to map where.
+//! Interface of the kernel to the machine: execution of guest code, guest memory, and native files. The
+//! kernel accesses the machine by these traits alone. Their implementation (`belljar-platform`) decides no
+//! semantics: the kernel keeps the mappings of each process, checks every access against them, and chooses
+//! the addresses of new mappings.
 
 #![forbid(unsafe_code)]
 
@@ -17,23 +18,23 @@ use bitflags::bitflags;
 use std::ops::Range;
 use std::path::Path;
 
-/// The addresses of user space end here.
+/// End of user-space addresses.
 pub const USER_END: u64 = 0x7fff_ffff_f000;
 
-/// An address space of one guest process, as its platform knows it.
+/// Identifier of a guest process's address space on a platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpaceId(pub u32);
 
-/// The saved registers and vector state of one guest thread, as its platform knows it.
+/// Identifier of a guest thread's saved registers and vector state on a platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContextId(pub u32);
 
-/// A native open file, as [`HostFiles`] knows it. Never shown to a guest.
+/// Identifier of a native open file in [`HostFiles`]. Never visible to a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NativeFile(pub i32);
 
-/// The general registers of a guest thread, in the order of the kernel's `struct user_regs_struct`
-/// where it has them.
+/// General registers of a guest thread, in the order of the kernel's `struct user_regs_struct` as far as
+/// contained there.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -61,50 +62,49 @@ pub struct Regs {
 }
 
 impl Regs {
-    /// True if the processor takes the bases of FS and GS: one that is no address faults when it is loaded.
+    /// True if the processor accepts the FS and GS bases: loading a non-canonical one faults.
     pub fn has_proper_bases(&self) -> bool {
         self.fs_base < USER_END && self.gs_base < USER_END
     }
 }
 
-/// The reason for which a guest thread came back from [`Platform::resume`].
+/// Reason why [`Platform::resume`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It made a system call: number in RAX, arguments in RDI, RSI, RDX, R10, R8, R9. RIP is behind
-    /// the instruction, RCX and R11 as the `syscall` instruction leaves them. The kernel writes the
-    /// result to RAX and resumes.
+    /// System call: number in RAX, arguments in RDI, RSI, RDX, R10, R8, R9. RIP is after the instruction; RCX
+    /// and R11 are as the `syscall` instruction leaves them. The kernel writes the result to RAX and resumes.
     Syscall,
-    /// It made a system call of the 32-bit interface, by `int 0x80`.
+    /// System call of the 32-bit interface, by `int 0x80`.
     CompatSyscall,
-    /// It executed `rdtsc` (or `rdtscp` where `aux`). RIP is behind the instruction; the kernel
-    /// writes EDX:EAX (and ECX) and resumes.
+    /// Execution of `rdtsc` (or `rdtscp` if `aux`). RIP is after the instruction; the kernel writes EDX:EAX
+    /// (and ECX) and resumes.
     ReadTsc {
-        /// `rdtscp`, which also loads TSC_AUX into ECX.
+        /// True for `rdtscp`, which also loads TSC_AUX into ECX.
         aux: bool,
     },
-    /// The CPU raised an exception in guest code; RIP is where the signal frame must say.
+    /// CPU exception in guest code; RIP is the value for the signal frame.
     Fault(Fault),
-    /// A native timer found it running for a whole preemption tick without a call.
+    /// Preemption: the thread ran for a whole tick of the native timer without a system call.
     Preempted,
-    /// It was [stepped](Platform::step) over one instruction.
+    /// Completion of a single [step](Platform::step).
     Stepped,
-    /// The native process that it ran in is no more: somebody outside has killed it. The space can
-    /// only be destroyed.
+    /// Death of the native process of the space, killed from outside. The space can only be destroyed.
     Killed,
 }
 
-/// Where the code of a space runs.
+/// Placement of a space's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// In the simulator's own address space.
+    /// The simulator's own address space.
     Near,
-    /// In a native process of its own.
+    /// A separate native process.
     Far,
-    /// Far, with everything at the addresses where Linux has it (but for randomisation): for programs that require it.
+    /// A separate native process with Linux's address layout (except randomisation), for programs that
+    /// require it.
     Linux,
 }
 
-/// A CPU exception of guest code in the terms of `sigaction(2)`.
+/// CPU exception of guest code in the terms of `sigaction(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL` or `SIGTRAP`.
@@ -113,9 +113,9 @@ pub struct Fault {
     pub code: i32,
     /// `si_addr`.
     pub addr: u64,
-    /// The exception's vector, `REG_TRAPNO` of a signal frame.
+    /// Exception vector, `REG_TRAPNO` of a signal frame.
     pub trapno: u64,
-    /// The exception's error code, `REG_ERR` of a signal frame.
+    /// Exception error code, `REG_ERR` of a signal frame.
     pub error_code: u64,
 }
 
@@ -123,48 +123,48 @@ bitflags! {
     /// Page protection, the `PROT_*` bits of `mmap(2)`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Prot: u32 {
-        /// Pages may be read.
+        /// Readable.
         const READ = 1;
-        /// Pages may be written.
+        /// Writable.
         const WRITE = 2;
-        /// Pages may be executed.
+        /// Executable.
         const EXEC = 4;
     }
 }
 
-/// The backing of a mapping.
+/// Backing of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// Zeroed private memory.
+    /// Zero-filled private memory.
     Anonymous,
-    /// A private copy-on-write view of a file.
+    /// Private copy-on-write mapping of a file.
     PrivateFile {
-        /// The file; it may be closed once mapped.
+        /// Mapped file; it may be closed afterwards.
         file: NativeFile,
-        /// Where in the file the mapping starts; a multiple of the page size.
+        /// File offset of the mapping, a multiple of the page size.
         offset: u64,
     },
-    /// A shared view of a file or of memory made by [`HostFiles::shared_memory`].
+    /// Shared mapping of a file or of memory created by [`HostFiles::shared_memory`].
     SharedFile {
-        /// The file; it may be closed once mapped.
+        /// Mapped file; it may be closed afterwards.
         file: NativeFile,
-        /// Where in the file the mapping starts; a multiple of the page size.
+        /// File offset of the mapping, a multiple of the page size.
         offset: u64,
     },
 }
 
-/// The memory of guest processes. Addresses that the platform cannot reach give `EFAULT`, never a
-/// crash: a file mapping may have lost its file's tail.
+/// Memory of guest processes. Access to inaccessible addresses returns `EFAULT` and never crashes: a mapped
+/// file may have been truncated.
 pub trait GuestMemory {
-    /// Copies `out.len()` bytes from the guest's `addr`.
+    /// Copies `out.len()` bytes from guest address `addr`.
     fn read(&self, space: SpaceId, addr: u64, out: &mut [u8]) -> Result<(), Errno>;
-    /// Copies `data` to the guest's `addr`.
+    /// Copies `data` to guest address `addr`.
     fn write(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno>;
-    /// Atomically replaces the aligned 32-bit word at `addr` by `new` if it is `old`; gives the
-    /// value found.
+    /// Atomically replaces the aligned 32-bit word at `addr` by `new` if it equals `old`; returns the
+    /// previous value.
     fn compare_exchange_u32(&mut self, space: SpaceId, addr: u64, old: u32, new: u32) -> Result<u32, Errno>;
-    /// Reads `len` bytes at `offset` of a native file straight to the guest's `addr`; how many. `None`
-    /// where that cannot be done in one step: the caller reads and copies.
+    /// Reads `len` bytes at `offset` of a native file directly to guest address `addr`; returns the number of
+    /// bytes. `None` if the platform cannot do this in one step: the caller must read and copy.
     fn read_file(
         &mut self,
         space: SpaceId,
@@ -176,8 +176,8 @@ pub trait GuestMemory {
         let _ = (space, addr, len, file, offset);
         None
     }
-    /// Writes `len` bytes at the guest's `addr` straight to `offset` of a native file; how many, or
-    /// `None`, as for [`read_file`](Self::read_file).
+    /// Writes `len` bytes at guest address `addr` directly to `offset` of a native file; returns the number
+    /// of bytes, or `None` as in [`read_file`](Self::read_file).
     fn write_file(
         &mut self,
         space: SpaceId,
@@ -191,78 +191,76 @@ pub trait GuestMemory {
     }
 }
 
-/// Placement constraints of the platform for an image that may lie anywhere.
+/// Address constraints of the platform for a relocatable image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageRoom {
-    /// Bytes below its first page in which nothing may be mapped as long as that page is.
+    /// Size in bytes of the gap below the first page, in which nothing may be mapped while that page is.
     pub below: u64,
-    /// A power of two, a page or more.
+    /// Alignment: a power of two, at least a page.
     pub align: u64,
-    /// Remainder of the first page's address divided by `align`: a whole number of pages.
+    /// Remainder of the first page's address modulo `align`, a multiple of the page size.
     pub remainder: u64,
 }
 
 impl ImageRoom {
-    /// Any pages will do.
+    /// No constraints.
     pub const ANY: ImageRoom = ImageRoom { below: 0, align: 4096, remainder: 0 };
 
-    /// The lowest place for an image from `floor` on, with its room above that.
+    /// Lowest address for an image with its gap at or above `floor`.
     pub fn above(&self, floor: u64) -> u64 {
         let least = floor + self.below;
         least + (self.remainder.wrapping_sub(least) & (self.align - 1))
     }
-    /// The highest place for an image of `len` bytes below `top`.
+    /// Highest address for an image of `len` bytes below `top`.
     pub fn below(&self, top: u64, len: u64) -> Option<u64> {
         let most = top.checked_sub(len)?;
         most.checked_sub(most.wrapping_sub(self.remainder) & (self.align - 1))
     }
 }
 
-/// Runs guest code and gets it back, like a hypervisor's virtual CPU. One value serves one host and
-/// moves between worker threads with it.
+/// Execution of guest code, like a hypervisor's virtual CPU. Each host has one platform, which moves between
+/// worker threads with the host.
 pub trait Platform: GuestMemory + Send {
-    /// An empty address space at the range of addresses that is slot `slot` (0, 1, ...: the lowest
-    /// free one, the kernel counts) of this host. `ENOMEM` when there is no such slot. Only one
-    /// near space can be in a slot at a time.
+    /// Creates an empty address space in slot `slot` of this host (the kernel assigns the lowest free slot,
+    /// from 0). `ENOMEM` if the slot does not exist. A slot holds at most one near space at a time.
     fn create_space(&mut self, slot: u32, placement: Placement) -> Result<SpaceId, Errno>;
-    /// A far copy of `space`, with the same content at the same addresses: what `fork(2)` does to
-    /// memory. Shared mappings are shared between both.
+    /// Creates a far copy of `space` with the same contents at the same addresses, as `fork(2)` does. Shared
+    /// mappings remain shared.
     fn fork_space(&mut self, space: SpaceId) -> Result<SpaceId, Errno>;
-    /// Counts of the system calls of `space` by the way in which they came.
+    /// Counts of the system calls of `space` by interception mechanism.
     fn call_ways(&self, _space: SpaceId) -> CallWays {
         CallWays::default()
     }
-    /// Unmaps everything in `space` and forgets it. Its contexts must be gone.
+    /// Destroys `space` and all of its mappings. Its contexts must have been destroyed before.
     fn destroy_space(&mut self, space: SpaceId);
-    /// The simulator will soon read `bytes` of its own: a hint to fetch them into the cache meanwhile.
+    /// Cache prefetch hint for bytes of the simulator that it will read soon.
     fn prefetcher(&self) -> fn(&[u8]) {
         |_| ()
     }
-    /// Spaces whose native process is no more, though nobody has asked for that: those that
-    /// [`Exit::Killed`] would be told of if they were resumed.
+    /// Spaces whose native process died unexpectedly: resuming them would return [`Exit::Killed`].
     fn ended_spaces(&mut self) -> Vec<SpaceId> {
         Vec::new()
     }
-    /// The addresses that the kernel may hand out in `space`.
+    /// Address range from which the kernel may allocate in `space`.
     fn space_range(&self, space: SpaceId) -> Range<u64>;
-    /// Where position-independent programs are mapped in `space`.
+    /// Base address of position-independent programs in `space`.
     fn image_base(&self, space: SpaceId) -> u64;
-    /// Where the image in `file` is best mapped in `space`, whether as a program, an interpreter or a library. The answer
-    /// depends on the file and the space's slot alone.
+    /// Address constraints for the image in `file` in `space`, as a program, interpreter or library. The
+    /// result depends on the file and the slot of the space only.
     fn room_of_image(&mut self, _space: SpaceId, _file: NativeFile) -> ImageRoom {
         ImageRoom::ANY
     }
-    /// Addresses for what is too large for [`space_range`](Self::space_range): they may be
-    /// [claimed](Self::claim_fixed) in every space, the same ones too, since whoever does is far from then on.
+    /// Address range for mappings that exceed [`space_range`](Self::space_range). Every space may
+    /// [claim](Self::claim_fixed) the same addresses in it, since a space that does becomes far.
     fn beyond_slots(&self) -> Range<u64> {
         0..0
     }
-    /// Checks that `range`, which lies outside [`space_range`](Self::space_range), may be mapped in
-    /// `space`: the fixed addresses of an `ET_EXEC` image. A granted range belongs to the space
-    /// until it is destroyed.
+    /// Reserves `range`, outside [`space_range`](Self::space_range), for `space`: the fixed addresses of an
+    /// `ET_EXEC` image. The reservation lasts until the space is destroyed.
     fn claim_fixed(&mut self, space: SpaceId, range: Range<u64>) -> Result<(), Errno>;
 
-    /// Maps `len` bytes at `addr` (page multiples), replacing what was there, as `MAP_FIXED` does.
+    /// Maps `len` bytes at `addr` (multiples of the page size), replacing existing mappings, as `MAP_FIXED`
+    /// does.
     fn map(&mut self, space: SpaceId, addr: u64, len: u64, prot: Prot, backing: Backing)
     -> Result<(), Errno>;
     /// Unmaps `len` bytes at `addr`.
@@ -279,74 +277,74 @@ pub trait Platform: GuestMemory + Send {
         to: u64,
         new_len: u64,
     ) -> Result<(), Errno>;
-    /// Passes on an `madvise(2)` whose effect on content the kernel relies on (`MADV_DONTNEED` on
-    /// private pages gives them their original content back).
+    /// Forwards an `madvise(2)` whose effect on contents the kernel relies on (`MADV_DONTNEED` restores the
+    /// original contents of private pages).
     fn advise(&mut self, space: SpaceId, addr: u64, len: u64, advice: i32) -> Result<(), Errno>;
-    /// Presence of the pages of anonymous memory as `mincore(2)` has it: a byte each, whose lowest bit says whether it
-    /// has been touched.
+    /// Residency of anonymous pages as reported by `mincore(2)`: one byte per page, whose lowest bit is set
+    /// if the page was touched.
     fn resident(&mut self, space: SpaceId, addr: u64, pages: &mut [u8]) -> Result<(), Errno>;
-    /// Copies `data` to the guest's private pages at `addr` whatever their protection, as debuggers
-    /// do; they must be readable.
+    /// Copies `data` to the guest's private pages at `addr` regardless of their protection, as debuggers do;
+    /// the pages must be readable.
     fn poke(&mut self, space: SpaceId, addr: u64, data: &[u8]) -> Result<(), Errno> {
         self.write(space, addr, data)
     }
-    /// Undoes for good whatever the platform has changed in the code of `space` for its own ends: a
-    /// debugger wants to see that code as it is, and to change it.
+    /// Permanently reverts all patches of the platform to the code of `space`, so that a debugger sees and
+    /// changes the original code.
     fn show_original_code(&mut self, space: SpaceId) {
         let _ = space;
     }
-    /// Maps the synthetic vDSO at `addr` of `space`; gives the number of bytes it occupies. Its
-    /// functions make system calls of the kernel's ordinary kind.
+    /// Maps the synthetic vDSO at `addr` of `space`; returns its size in bytes. Its functions make ordinary
+    /// system calls.
     fn map_vdso(&mut self, space: SpaceId, addr: u64) -> Result<u64, Errno>;
 
-    /// A new thread context with `regs` and the vector state of a new process.
+    /// Creates a thread context with `regs` and the initial vector state of a process.
     fn create_context(&mut self, space: SpaceId, regs: &Regs) -> ContextId;
-    /// A copy of `from`, vector state included, that runs in `space`: a new thread or a vfork child.
+    /// Copies context `from`, including vector state, to run in `space`: a new thread or a vfork child.
     fn copy_context(&mut self, from: ContextId, space: SpaceId) -> ContextId;
-    /// Forgets a context.
+    /// Destroys a context.
     fn destroy_context(&mut self, context: ContextId);
-    /// The registers of a context that is not running.
+    /// Registers of a context that is not running.
     fn regs(&self, context: ContextId) -> &Regs;
-    /// The registers to change. Selectors and privileged flag bits are not among them.
+    /// Mutable registers of a context. Selectors and privileged flag bits are not included.
     fn regs_mut(&mut self, context: ContextId) -> &mut Regs;
-    /// The vector and floating-point state in the layout of a signal frame: the 512 bytes of
-    /// FXSAVE, the XSAVE header and the extended area in standard (not compacted) form. The same
-    /// layout and length on every machine (one baseline of features).
+    /// Vector and floating-point state in the layout of a signal frame: the 512 bytes of FXSAVE, the XSAVE
+    /// header and the extended area in standard (not compacted) form. Layout and length are the same on every
+    /// machine (one baseline of features).
     fn xstate(&self, context: ContextId, out: &mut Vec<u8>);
-    /// Loads state that a guest's signal frame carries; what the CPU would refuse is repaired.
-    /// A slice of 512 bytes is a plain FXSAVE image.
+    /// Loads vector state from a guest's signal frame; values that the CPU would reject are sanitized. A
+    /// slice of 512 bytes is a plain FXSAVE image.
     fn set_xstate(&mut self, context: ContextId, state: &[u8]);
-    /// Runs the context until it comes back. The caller's thread becomes a worker on first use.
+    /// Runs the context until an exit. The calling thread becomes a worker on first use.
     fn resume(&mut self, context: ContextId) -> Exit;
-    /// As [`resume`](Self::resume); meanwhile it may answer calls itself as far as `clocks` allows.
+    /// Same as [`resume`](Self::resume), but the guest may handle calls itself, as far as `clocks` allows.
     fn resume_with_clocks(&mut self, context: ContextId, clocks: &mut VdsoData) -> Exit {
         let _ = clocks;
         self.resume(context)
     }
-    /// Tells what memory is read when the context is resumed, the guest's own included.
+    /// Collects the memory that resuming the context will read, including guest memory.
     fn footprint(&self, context: ContextId, footprint: &mut Footprint) {
         let _ = (context, footprint);
     }
-    /// Counts of the calls that the context has answered itself when it last ran and did so ([`VdsoData::made`]), by
-    /// [`ANSWERED`].
+    /// Counts, by [`ANSWERED`], of the calls that the context handled itself in its last run in which it did
+    /// ([`VdsoData::made`]).
     fn answered(&mut self, context: ContextId) -> VdsoCounts {
         let _ = context;
         [0; ANSWERED.len()]
     }
-    /// Tells the results of calls that ask for ids in this context from now on, while it may answer calls, by
-    /// [`ID_CALLS`]; negative for one that has to be made.
+    /// Sets the results of id calls that the context may handle itself from now on, by [`ID_CALLS`]; a
+    /// negative value means that the call must exit.
     fn tell_ids(&mut self, context: ContextId, ids: &Ids) {
         let _ = (context, ids);
     }
-    /// Runs one instruction of the context, of which the guest sees nothing: [`Exit::Stepped`] unless
-    /// the instruction comes back otherwise, `Preempted` if it cannot be stepped over.
+    /// Executes one instruction of the context, invisibly to the guest. Returns [`Exit::Stepped`], the exit
+    /// caused by the instruction, or `Preempted` if it cannot be stepped over.
     fn step(&mut self, context: ContextId) -> Exit {
         let _ = context;
         Exit::Preempted
     }
 }
 
-/// Data by which a guest that runs may answer calls itself: the time, as Linux's vDSO tells it, and its ids.
+/// Data by which a running guest may handle calls itself: the time, as in Linux's vDSO, and its ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VdsoData {
     /// `CLOCK_REALTIME` in nanoseconds since 1970.
@@ -355,13 +353,13 @@ pub struct VdsoData {
     pub monotonic_ns: u64,
     /// `CLOCK_BOOTTIME` in nanoseconds.
     pub boottime_ns: u64,
-    /// Number of calls that it may still answer itself.
+    /// Maximum number of calls that the guest may handle itself.
     pub allowed: u32,
-    /// Number of calls that it has answered.
+    /// Number of calls that the guest has handled itself.
     pub made: u32,
 }
 
-/// The calls that a guest may answer itself: those that read a clock, then those that ask for ids.
+/// Calls that a guest may handle itself: clock reads, then id queries.
 pub const ANSWERED: [i64; 11] = [
     c::SYS_clock_gettime,
     c::SYS_gettimeofday,
@@ -375,14 +373,14 @@ pub const ANSWERED: [i64; 11] = [
     c::SYS_getgid,
     c::SYS_getegid,
 ];
-/// Counts of answered calls by [`ANSWERED`].
+/// Counts of self-handled calls, by [`ANSWERED`].
 pub type VdsoCounts = [u32; ANSWERED.len()];
-/// Those of them that ask for ids.
+/// The id queries of [`ANSWERED`].
 pub const ID_CALLS: &[i64] = ANSWERED.split_at(3).1;
-/// Their results.
+/// Results of the id queries.
 pub type Ids = [i64; ID_CALLS.len()];
 
-/// The attributes of a native file as of `stat(2)`, with its kind in the `S_IFMT` bits of `mode`.
+/// Attributes of a native file as in `stat(2)`, with the file type in the `S_IFMT` bits of `mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct NativeStat {
@@ -397,43 +395,42 @@ pub struct NativeStat {
     pub blocks: u64,
     /// Modification time in nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// True if it belongs to the user who runs the simulator.
+    /// True if the file is owned by the user that runs the simulator.
     pub is_own: bool,
 }
 
-/// One entry of a native directory.
+/// Entry of a native directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeDirEntry {
-    /// Its name as bytes; never `.` or `..`.
+    /// File name as bytes; never `.` or `..`.
     pub name: Vec<u8>,
-    /// The `S_IFMT` bits of its mode.
+    /// File type, the `S_IFMT` bits of the mode.
     pub kind: u32,
 }
 
-/// The mode of [`HostFiles::open`].
+/// Mode of [`HostFiles::open`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenHow {
-    /// For writing as well as reading (otherwise reading only).
+    /// Open for reading and writing (otherwise for reading only).
     pub write: bool,
-    /// Create with this mode if it does not exist.
+    /// Create the file with this mode if it does not exist.
     pub create: Option<u32>,
-    /// Fail with `EEXIST` if it exists.
+    /// Fail with `EEXIST` if the file exists.
     pub exclusive: bool,
-    /// Cut to no bytes.
+    /// Truncate the file to zero length.
     pub truncate: bool,
 }
 
-/// The machine's own files, by absolute native path. Symbolic links are never followed in the last
-/// component (the kernel resolves guests' paths itself); descriptors are close-on-exec and
-/// non-blocking.
+/// Native files, by absolute path. Symbolic links in the last component are never followed (the kernel
+/// resolves guest paths itself); descriptors are close-on-exec and non-blocking.
 pub trait HostFiles: Send {
     /// Opens a regular file.
     fn open(&mut self, path: &Path, how: OpenHow) -> Result<NativeFile, Errno>;
     /// Closes a file.
     fn close(&mut self, file: NativeFile);
-    /// Reads at `offset`; fewer bytes than asked for only at the end of the file.
+    /// Reads at `offset`; a short read occurs only at the end of the file.
     fn read_at(&mut self, file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno>;
-    /// Reads bytes that guests have written to memory that they share; changes nothing of the caller's own.
+    /// Reads memory shared by guests, without changing state of the caller.
     fn peek_at(&self, file: NativeFile, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {
         let _ = (file, offset, out);
         Err(Errno::EOPNOTSUPP)
@@ -442,16 +439,16 @@ pub trait HostFiles: Send {
     fn write_at(&mut self, file: NativeFile, offset: u64, data: &[u8]) -> Result<(), Errno>;
     /// `fstat(2)`.
     fn stat_file(&mut self, file: NativeFile) -> Result<NativeStat, Errno>;
-    /// The files that have been opened and not to be written, each once, sorted.
+    /// Files opened for reading only, each once, sorted.
     fn files_read(&self) -> Vec<std::path::PathBuf> {
         Vec::new()
     }
-    /// Number of native files that this host may keep open while others do the same.
+    /// Number of native files that this host may keep open, given that all hosts do so.
     fn file_share(&self) -> usize {
         usize::MAX
     }
-    /// Gives back the space of the bytes from `start` to `end`, which read as zeroes then.
-    /// `EOPNOTSUPP` where the file system cannot.
+    /// Deallocates the bytes from `start` to `end`, which then read as zeros. `EOPNOTSUPP` if the file system
+    /// does not support it.
     fn punch(&mut self, file: NativeFile, start: u64, end: u64) -> Result<(), Errno> {
         let _ = (file, start, end);
         Err(Errno::EOPNOTSUPP)
@@ -462,7 +459,7 @@ pub trait HostFiles: Send {
     fn stat(&mut self, path: &Path) -> Result<NativeStat, Errno>;
     /// `readlink(2)`.
     fn read_link(&mut self, path: &Path) -> Result<Vec<u8>, Errno>;
-    /// All entries, sorted by name.
+    /// Directory entries, sorted by name.
     fn read_dir(&mut self, path: &Path) -> Result<Vec<NativeDirEntry>, Errno>;
     /// `mkdir(2)`.
     fn create_dir(&mut self, path: &Path, mode: u32) -> Result<(), Errno>;
@@ -476,19 +473,19 @@ pub trait HostFiles: Send {
     fn remove_dir(&mut self, path: &Path) -> Result<(), Errno>;
     /// `rename(2)`.
     fn rename(&mut self, from: &Path, to: &Path) -> Result<(), Errno>;
-    /// `chmod(2)` of something that is not a symbolic link.
+    /// `chmod(2)` of a file that is not a symbolic link.
     fn set_mode(&mut self, path: &Path, mode: u32) -> Result<(), Errno>;
-    /// An unnamed file in memory of `len` zero bytes, to be mapped shared.
+    /// Creates an unnamed in-memory file of `len` zero bytes, to be mapped shared.
     fn shared_memory(&mut self, len: u64) -> Result<NativeFile, Errno>;
-    /// Reads from the simulator's own descriptor `stream` (0 to 2), waiting until there is
-    /// something; 0 at its end.
+    /// Reads from the simulator's own descriptor `stream` (0 to 2), blocking until data is available; 0 at
+    /// end of file.
     fn read_stream(&mut self, stream: u8, out: &mut [u8]) -> Result<usize, Errno>;
-    /// Writes all of `data` to the simulator's own descriptor `stream`. `EPIPE` when nobody reads
-    /// it any more (the simulator itself ignores `SIGPIPE`).
+    /// Writes all of `data` to the simulator's own descriptor `stream`. `EPIPE` if the reading end is closed
+    /// (the simulator itself ignores `SIGPIPE`).
     fn write_stream(&mut self, stream: u8, data: &[u8]) -> Result<(), Errno>;
 }
 
-/// The machine as one host's kernel sees it.
+/// Machine as seen by the kernel of one host.
 pub trait Machine: Platform + HostFiles {}
 
 impl<T: Platform + HostFiles> Machine for T {}

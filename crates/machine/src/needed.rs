@@ -1,4 +1,4 @@
-//! The files that an ELF image names: its interpreter and its shared libraries.
+//! Files named by an ELF image: its interpreter and its shared libraries.
 
 use crate::elf::{ElfHeader, Layout, u64_at};
 use std::ops::Range;
@@ -6,19 +6,19 @@ use std::ops::Range;
 const DT_NULL: u64 = 0;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
-/// Length of an entry of the dynamic section: a tag and a value.
+/// Length of a dynamic section entry in bytes: a tag and a value.
 const ENTRY_LEN: usize = 16;
 
-/// Names in an image.
+/// Files named by an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needed<'a> {
-    /// The path of the interpreter, `PT_INTERP`.
+    /// Path of the interpreter, `PT_INTERP`.
     pub interpreter: Option<&'a [u8]>,
-    /// The libraries, `DT_NEEDED`, as they are named: most often without a folder.
+    /// Libraries, `DT_NEEDED`, as named in the image: usually without a folder.
     pub libraries: Vec<&'a [u8]>,
 }
 
-/// The files that an image names. One that is damaged, or no image, names none, or fewer.
+/// Extracts the files that an image names. A damaged image yields fewer names or none.
 pub fn needed(image: &[u8]) -> Needed<'_> {
     all_needed(image).unwrap_or_default()
 }
@@ -43,7 +43,7 @@ fn part<'a>(image: &'a [u8], range: &Range<u64>) -> Option<&'a [u8]> {
     image.get(range.start as usize..range.end as usize)
 }
 
-/// The text up to the zero byte that ends it.
+/// Text up to its terminating zero byte.
 fn text(bytes: &[u8]) -> Option<&[u8]> {
     bytes.split(|byte| *byte == 0).next().filter(|text| !text.is_empty())
 }

@@ -1,21 +1,22 @@
-//! The first line of an interpreted program, `execve(2)` "Interpreter scripts".
+//! First line of an interpreted program, `execve(2)` "Interpreter scripts".
 
-/// The most of the first line that is read.
+/// Maximum number of bytes read of the first line.
 pub const LINE_MAX: usize = 256;
-/// Number of interpreters that may be scripts themselves.
+/// Maximum number of nested script interpreters.
 pub const MAX_DEPTH: u32 = 4;
 
-/// The interpreter and argument of a `#!` line.
+/// Interpreter and argument of a `#!` line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shebang {
-    /// The interpreter's path.
+    /// Path of the interpreter.
     pub interpreter: Vec<u8>,
-    /// Everything behind it, as one argument.
+    /// Rest of the line, as one argument.
     pub argument: Option<Vec<u8>>,
 }
 
 impl Shebang {
-    /// Reads the line from a file's first bytes; `None` if it is no script or names nothing.
+    /// Parses the line from the first bytes of a file; `None` if the file is not a script or names no
+    /// interpreter.
     pub fn parse(start: &[u8]) -> Option<Shebang> {
         let rest = start.strip_prefix(b"#!")?;
         let line = rest.split(|b| *b == b'\n').next()?;

@@ -1,4 +1,4 @@
-//! The names in a program of this machine.
+//! Files named by a program of this machine.
 
 use belljar_machine::needed::{Needed, needed};
 
@@ -15,7 +15,7 @@ fn what_is_damaged_names_nothing() {
     let image = std::fs::read("/bin/sh").unwrap();
     assert_eq!(needed(b"#!/bin/sh\n"), Needed::default());
     assert_eq!(needed(&image[..100]), Needed::default());
-    // Cut anywhere, it is no panic.
+    // Truncation at any offset does not panic.
     for len in (0..image.len()).step_by(997) {
         needed(&image[..len]);
     }
