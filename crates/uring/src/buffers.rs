@@ -1,5 +1,5 @@
-//! Buffers that a program provides for requests to choose from once there is something to put into them: one by one
-//! (`IORING_OP_PROVIDE_BUFFERS`) or in a ring in memory (`IORING_REGISTER_PBUF_RING`).
+//! Provided buffers, from which a request selects one when its data arrives. The program provides buffers one
+//! by one (`IORING_OP_PROVIDE_BUFFERS`) or in a ring in memory (`IORING_REGISTER_PBUF_RING`).
 
 use crate::entry::SubmissionEntry;
 use crate::instance::Urings;
@@ -9,48 +9,48 @@ use std::collections::VecDeque;
 
 /// `sizeof(struct io_uring_buf)`.
 pub const ENTRY_LEN: u64 = 16;
-/// Where in the first of them the ring's tail lies, `struct io_uring_buf_ring`.
+/// Offset of the tail in the first entry of a buffer ring, `struct io_uring_buf_ring`.
 pub const TAIL_AT: u64 = 14;
-/// Buffers that a group can have.
+/// Maximum number of buffers in a group.
 pub const MOST: u32 = 1 << 16;
 
-/// One buffer.
+/// Provided buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Provided {
-    /// Where it is.
+    /// Address.
     pub addr: u64,
-    /// Its length.
+    /// Length in bytes.
     pub len: u32,
-    /// Its number.
+    /// Buffer id.
     pub id: u16,
 }
 
-/// The memory of a ring of buffers.
+/// Memory of a buffer ring.
 #[derive(Clone, Copy, Debug)]
 pub enum BufferPlace {
-    /// At an address of the program's.
+    /// Guest memory at this address.
     Guest(u64),
-    /// Memory of the instance's own, which the program maps (`IOU_PBUF_RING_MMAP`).
+    /// Memory allocated by the instance and mapped by the program (`IOU_PBUF_RING_MMAP`).
     Own(NativeFile),
 }
 
-/// The buffers of one group.
+/// Buffers of one group.
 #[derive(Debug)]
 pub enum BufferGroup {
-    /// Buffers provided by requests, the first first.
+    /// Buffers provided by requests, in order of use.
     List(VecDeque<Provided>),
-    /// A ring: where it is, how many entries it has, and how many buffers have been used.
+    /// Buffer ring.
     Ring {
-        /// Where it is.
+        /// Memory of the ring.
         place: BufferPlace,
-        /// Its length.
+        /// Number of entries.
         entries: u16,
-        /// The first buffer that has not been used.
+        /// Head: number of buffers consumed, modulo 2^16.
         head: u16,
     },
 }
 
-/// The memory of a ring that the program maps, and how much it is.
+/// Memory of a ring that the program maps, and its length in bytes.
 pub fn mapped(group: &BufferGroup) -> Option<(NativeFile, u64)> {
     match *group {
         BufferGroup::Ring { place: BufferPlace::Own(memory), entries, .. } => {
@@ -61,7 +61,7 @@ pub fn mapped(group: &BufferGroup) -> Option<(NativeFile, u64)> {
 }
 
 impl Urings {
-    /// Takes the next buffer of a group out of it.
+    /// Consumes the next buffer of a group.
     pub fn use_buffer(&mut self, n: usize, group: u16) {
         match self.instances[n].groups.get_mut(&group) {
             Some(BufferGroup::List(list)) => {
@@ -97,7 +97,7 @@ impl Urings {
         Ok(0)
     }
 
-    /// `IORING_OP_REMOVE_BUFFERS`: how many there were.
+    /// `IORING_OP_REMOVE_BUFFERS`: returns the number of removed buffers.
     pub fn remove_buffers(&mut self, n: usize, entry: &SubmissionEntry) -> Result<i32, Errno> {
         let count = entry.fd as u32;
         let others = [u64::from(entry.op_flags), entry.addr, u64::from(entry.len), entry.off];
@@ -111,7 +111,7 @@ impl Urings {
         }
     }
 
-    /// `IORING_REGISTER_PBUF_STATUS`: how many buffers of a ring have been used.
+    /// `IORING_REGISTER_PBUF_STATUS`: returns the head of a buffer ring.
     pub fn buffer_ring_head(&self, n: usize, group: u16) -> Result<u32, Errno> {
         match self.instances[n].groups.get(&group) {
             None => Err(Errno::ENOENT),

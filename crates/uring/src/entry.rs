@@ -1,4 +1,4 @@
-//! Submission entries and the system calls that they stand for.
+//! Submission queue entries and the system calls that perform them.
 
 use crate::instance::Submitter;
 use crate::memory::SQE_LEN;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 pub use belljar_linux_abi::io_uring::*;
 
-/// Operations that are no system calls.
+/// Operations that are not system calls.
 const OWN: [u8; 17] = [
     NOP,
     POLL_ADD,
@@ -39,19 +39,19 @@ const FIXED_BUFFER: u16 = 4;
 const ACCEPT_MULTI: u16 = 1;
 const RECV_MULTI: u16 = 2;
 
-/// `IOSQE_*`: the descriptor is a registered file's place.
+/// `IOSQE_FIXED_FILE`: `fd` is an index into the registered files.
 pub const FIXED_FILE: u8 = 1;
-/// The next entry starts when this one has succeeded.
+/// `IOSQE_IO_LINK`: the next entry starts when this one has succeeded.
 pub const IO_LINK: u8 = 4;
-/// The next entry starts when this one has ended.
+/// `IOSQE_IO_HARDLINK`: the next entry starts when this one has completed.
 pub const IO_HARDLINK: u8 = 8;
 /// `IOSQE_CQE_SKIP_SUCCESS`.
 pub const CQE_SKIP: u8 = 64;
-/// It starts when all before it have ended.
+/// `IOSQE_IO_DRAIN`: the entry starts when all preceding ones have completed.
 pub const IO_DRAIN: u8 = 2;
-/// It takes a buffer of a group.
+/// `IOSQE_BUFFER_SELECT`: the entry takes a buffer of a group.
 pub const BUFFER_SELECT: u8 = 32;
-/// `IOSQE_ASYNC` has no effect: nothing waits for a thread.
+/// `IOSQE_ASYNC` has no effect: no request waits for a worker thread.
 const ASYNC: u8 = 16;
 const KNOWN_FLAGS: u8 = FIXED_FILE | IO_DRAIN | IO_LINK | IO_HARDLINK | ASYNC | BUFFER_SELECT | CQE_SKIP;
 
@@ -62,50 +62,50 @@ pub const POLL_UPDATE_EVENTS: u32 = 2;
 /// `IORING_POLL_UPDATE_USER_DATA`.
 pub const POLL_UPDATE_DATA: u32 = 4;
 
-/// The result of a completion that tells of an error.
+/// Completion result for an error.
 pub fn failure(errno: Errno) -> i32 {
     -i32::from(errno.0)
 }
 
-/// `struct io_uring_sqe`, as far as it is used, and who submitted it.
+/// The used fields of `struct io_uring_sqe`, and the submitter.
 #[derive(Clone, Debug)]
 pub struct SubmissionEntry {
-    /// `opcode`: the operation, of `IORING_OP_*`.
+    /// Operation, `IORING_OP_*`.
     pub op: u8,
-    /// `IOSQE_*`: how the request relates to others and to its file.
+    /// Flags, `IOSQE_*`.
     pub flags: u8,
-    /// Priority of reads and writes; other operations keep flags here.
+    /// I/O priority of reads and writes; flags of other operations.
     pub ioprio: u16,
-    /// The descriptor, or the number of a registered file.
+    /// Descriptor, or index of a registered file.
     pub fd: i32,
     /// Offset in the file, or a second address.
     pub off: u64,
-    /// Address of the buffer, of the vectors or of a path, or a second offset.
+    /// Address of the buffer, the vectors or a path, or a second offset.
     pub addr: u64,
     /// Length of the buffer, or number of vectors.
     pub len: u32,
-    /// Flags of the operation: `rw_flags`, `msg_flags`, `poll32_events` and what else shares their place.
+    /// Operation flags: `rw_flags`, `msg_flags`, `poll32_events` and the other members of their union.
     pub op_flags: u32,
-    /// The number by which the completion names the request.
+    /// User data, copied to the completion.
     pub user_data: u64,
-    /// `buf_index` or `buf_group`: the registered buffer, or the group from which one is taken.
+    /// `buf_index` or `buf_group`: registered buffer, or group to select a buffer from.
     pub buffer: u16,
-    /// Where a new descriptor is registered, counted from 1; other operations keep a second descriptor here.
+    /// Slot for a new registered file, from 1; other operations store a second descriptor here.
     pub file_index: u32,
-    /// A third address: of attributes, or of a notification.
+    /// Third address: of attributes, or of a notification.
     pub addr3: u64,
-    /// The registered credentials that it runs with, or 0.
+    /// Registered credentials for the request, or 0.
     pub personality: u16,
-    /// Who submitted it.
+    /// Submitter of the entry.
     pub by: Submitter,
-    /// The error found when it was submitted.
+    /// Error detected at submission.
     pub refused: Option<Errno>,
-    /// The arguments that it refers to in memory, read once it has to wait.
+    /// Arguments in guest memory, copied when the request blocks.
     pub snapshot: Option<Arc<Snapshot>>,
 }
 
 impl SubmissionEntry {
-    /// From the shared memory.
+    /// Parses an entry in shared memory.
     pub fn parse(bytes: &[u8; SQE_LEN as usize], by: Submitter) -> SubmissionEntry {
         let half = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -129,25 +129,25 @@ impl SubmissionEntry {
             snapshot: None,
         }
     }
-    /// True if the next entry waits for this one.
+    /// True if the next entry is linked to this one.
     pub fn is_linked(&self) -> bool {
         self.flags & (IO_LINK | IO_HARDLINK) != 0
     }
-    /// True if the descriptor is one that the call works on, which is held until it has ended.
+    /// True if the call operates on `fd`, which is then held open until completion.
     pub fn holds_file(&self) -> bool {
         matches!(self.op, 1..=6 | 8..=10 | ACCEPT | 16 | 17 | READ..=24 | SEND | RECV | 29 | SPLICE | TEE | 34)
             || matches!(self.op, MSG_RING | 41 | 43 | SEND_ZC..=READ_MULTISHOT | FIXED_FD_INSTALL..=57 | EPOLL_WAIT)
     }
-    /// The descriptor of a second file, and whether it is a registered one.
+    /// Second descriptor, and whether it is a registered file.
     pub fn second_file(&self) -> Option<(i32, bool)> {
         const IN_FIXED: u32 = 1 << 31;
         matches!(self.op, SPLICE | TEE).then_some((self.file_index as i32, self.op_flags & IN_FIXED != 0))
     }
-    /// True if it uses a registered buffer.
+    /// True if the request uses a registered buffer.
     pub fn has_fixed_buffer(&self) -> bool {
         matches!(self.op, READ_FIXED | WRITE_FIXED) || self.op == SEND_ZC && self.ioprio & FIXED_BUFFER != 0
     }
-    /// True if its call goes on after a completion.
+    /// True if the request continues after a completion.
     pub fn is_multishot(&self) -> bool {
         match self.op {
             ACCEPT => self.ioprio & ACCEPT_MULTI != 0,
@@ -156,23 +156,23 @@ impl SubmissionEntry {
             _ => false,
         }
     }
-    /// True if the buffer is one that the program has provided.
+    /// True if the request selects a provided buffer.
     pub fn selects_buffer(&self) -> bool {
         self.flags & BUFFER_SELECT != 0
     }
-    /// True if it may.
+    /// True if the operation supports provided buffers.
     pub fn can_select_buffer(&self) -> bool {
         matches!(self.op, READV | READ | RECV | RECVMSG | READ_MULTISHOT)
     }
-    /// True if a second completion says that its buffers are free again.
+    /// True if a second completion reports that the buffers may be reused.
     pub fn is_zero_copy(&self) -> bool {
         matches!(self.op, SEND_ZC | SENDMSG_ZC)
     }
-    /// `IORING_CQE_F_MORE` if so.
+    /// `IORING_CQE_F_MORE` for zero-copy requests, otherwise 0.
     pub fn more(&self) -> u32 {
         if self.is_zero_copy() { MORE } else { 0 }
     }
-    /// Checks it before anything is looked up.
+    /// Validates the entry before any lookup.
     pub fn prepare(&self) -> Result<(), Errno> {
         if self.flags & !KNOWN_FLAGS != 0 || !SubmissionEntry::is_supported(self.op) {
             return Err(Errno::EINVAL);
@@ -195,7 +195,7 @@ impl SubmissionEntry {
             _ => {}
         }
         let slot = self.new_slot();
-        // Registered files have no flag to be closed by `execve`.
+        // Registered files have no close-on-exec flag.
         let closes = match self.op {
             ACCEPT => self.op_flags & c::SOCK_CLOEXEC as u32 != 0,
             OPENAT => self.op_flags & c::O_CLOEXEC as u32 != 0,
@@ -230,26 +230,27 @@ impl SubmissionEntry {
         let unused = (!data && self.off != 0) || (!events && self.op_flags != 0);
         if wrong || unused { Err(Errno::EINVAL) } else { Ok(()) }
     }
-    /// True if it can be submitted where completions are polled for (`IORING_SETUP_IOPOLL`).
+    /// True if the operation is allowed with `IORING_SETUP_IOPOLL`.
     pub fn can_poll_io(&self) -> bool {
         matches!(self.op, NOP | READV | WRITEV | READ_FIXED | WRITE_FIXED | FILES_UPDATE | READ | 23)
             || matches!(self.op, PROVIDE_BUFFERS | REMOVE_BUFFERS | MSG_RING)
     }
-    /// True if it moves bytes of a file, which must be open for that where completions are polled for.
+    /// True if the operation reads or writes a file, which must be opened for polled I/O with
+    /// `IORING_SETUP_IOPOLL`.
     pub fn moves_bytes(&self) -> bool {
         matches!(self.op, READV | WRITEV | READ_FIXED | WRITE_FIXED | READ | 23)
     }
-    /// The place in the table of registered files that its new file is for; 0: none.
+    /// Slot for the new registered file, from 1; 0 for none.
     pub fn new_slot(&self) -> u32 {
         if matches!(self.op, ACCEPT | OPENAT | OPENAT2 | SOCKET) { self.file_index } else { 0 }
     }
-    /// The system call that does it, without its descriptor being looked at; `None` if there is none.
-    /// `streams`: it has no positions.
+    /// System call that performs the request; `None` if there is none. The descriptor is not looked up. With
+    /// `streams`, the file has no position.
     pub fn call(&self, streams: bool) -> Option<(i64, [u64; 6])> {
         let (fd, len, flags) = (self.fd as u64, u64::from(self.len), u64::from(self.op_flags));
         let (addr, off) = (self.addr, self.off);
         let here = streams || off == u64::MAX;
-        // Nobody is sent SIGPIPE for a request.
+        // Requests never raise SIGPIPE.
         let quiet = flags | c::MSG_NOSIGNAL as u64;
         let call = match self.op {
             1 if here => (c::SYS_readv, [fd, addr, len, 0, 0, 0]),
@@ -299,7 +300,7 @@ impl SubmissionEntry {
         };
         Some(call)
     }
-    /// True if `IORING_REGISTER_PROBE` names an operation as supported.
+    /// True if `IORING_REGISTER_PROBE` reports an operation as supported.
     pub fn is_supported(op: u8) -> bool {
         let mut blank = [0; SQE_LEN as usize];
         blank[0] = op;
@@ -307,8 +308,8 @@ impl SubmissionEntry {
     }
 }
 
-/// The answer to `IORING_REGISTER_PROBE` with room for `count` operations: `struct io_uring_probe` and behind it one entry of
-/// eight bytes for each operation.
+/// Result of `IORING_REGISTER_PROBE` with room for `count` operations: `struct io_uring_probe`, followed by
+/// an entry of eight bytes per operation.
 pub fn probe(count: u32) -> Vec<u8> {
     let listed = count.min(u32::from(OPS)) as u8;
     let mut answer = vec![0; 16 + 8 * usize::from(listed)];

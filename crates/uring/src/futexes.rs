@@ -3,7 +3,7 @@
 use crate::entry::{FUTEX_WAITV, SubmissionEntry};
 use belljar_linux_abi::{Errno, c};
 
-/// `FUTEX2_SIZE_U32`, the only size of words.
+/// `FUTEX2_SIZE_U32`, the only supported word size.
 pub const SIZE_32: u32 = 2;
 /// `FUTEX2_PRIVATE`.
 pub const PRIVATE: u32 = c::FUTEX_PRIVATE_FLAG as u32;
@@ -11,7 +11,7 @@ pub const PRIVATE: u32 = c::FUTEX_PRIVATE_FLAG as u32;
 const MOST: u32 = 128;
 
 impl SubmissionEntry {
-    /// Checks it before a futex is looked at.
+    /// Validates the arguments before any futex lookup.
     pub fn check_futex(&self) -> Result<(), Errno> {
         let common = self.op_flags != 0 || self.buffer != 0 || self.file_index != 0;
         let wrong = match self.op {

@@ -1,4 +1,4 @@
-//! Instances and the requests that wait in them.
+//! Instances of io_uring and their blocked requests.
 
 use crate::buffers::{BufferGroup, mapped};
 use crate::entry::SubmissionEntry;
@@ -28,112 +28,112 @@ const BUFFERS_AT: u64 = 0x8000_0000;
 const BUFFERS_SHIFT: u32 = 16;
 const PART: u64 = 0xf800_0000;
 
-/// The submitter of an entry: the entry's addresses and descriptors are its own.
+/// Submitter of an entry. The addresses and descriptors of the entry belong to the submitter.
 #[derive(Clone, Copy, Debug)]
 pub struct Submitter {
-    /// The process.
+    /// Submitting process.
     pub process: ProcessKey,
-    /// Its number: another process may have its place later.
+    /// Process id; detects reuse of the key by another process.
     pub pid: i32,
 }
 
 impl Default for Submitter {
-    /// Nobody.
+    /// No process.
     fn default() -> Submitter {
         Submitter { process: ProcessKey(usize::MAX), pid: 0 }
     }
 }
 
-/// A request that waits.
+/// Blocked request.
 #[derive(Debug)]
 pub struct WaitingRequest {
-    /// What was submitted.
+    /// Submitted entry.
     pub entry: SubmissionEntry,
-    /// Its open files.
+    /// Open files held by the request.
     pub held: Held,
-    /// The state that its call is continued from.
+    /// State from which the call is continued.
     pub state: CallState,
-    /// The queues it stands in.
+    /// Wait queues in which the request is enqueued.
     pub on: SmallVec<[WaitQueueId; 2]>,
-    /// The timer of its deadline.
+    /// Deadline timer.
     pub deadline: Option<TimerId>,
-    /// Entries that are linked to it, in order.
+    /// Entries linked to the request, in order.
     pub links: VecDeque<SubmissionEntry>,
-    /// The serial number of the request that limits its time, or whose time this one limits.
+    /// Serial number of the linked time-out, or of the request that this time-out limits.
     pub partner: Option<u64>,
-    /// For `IORING_OP_TIMEOUT` with a count: completions that are still to come.
+    /// Remaining number of completions of an `IORING_OP_TIMEOUT` with a count.
     pub count: u32,
-    /// True if it is in the list of what can go on.
+    /// True if the request is in the work queue.
     pub queued: bool,
-    /// Tells it from others at the same place.
+    /// Serial number; detects reuse of the slot by another request.
     pub serial: u64,
 }
 
-/// The open files of a request, each with a reference of its own.
+/// Open files of a request; each holds a reference.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Held {
-    /// The one that its call works on.
+    /// File that the call operates on.
     pub first: Option<FileKey>,
-    /// The one that it also names.
+    /// Second file of the call.
     pub second: Option<FileKey>,
 }
 
-/// One instance.
+/// Instance of io_uring.
 #[derive(Debug)]
 pub struct Uring {
-    /// Notified when something completes.
+    /// Wait queue notified of completions.
     pub queue: WaitQueueId,
-    /// Its shared memory.
+    /// Shared memory.
     pub ring: Ring,
-    /// The process that made it: registered buffers are in its memory.
+    /// Process that created the instance, which contains the registered buffers.
     pub process: ProcessKey,
-    /// The thread that alone may submit (`IORING_SETUP_SINGLE_ISSUER`).
+    /// The only thread allowed to submit (`IORING_SETUP_SINGLE_ISSUER`).
     pub issuer: Option<i32>,
-    /// True if nothing can be submitted yet (`IORING_SETUP_R_DISABLED`).
+    /// True while submission is disabled (`IORING_SETUP_R_DISABLED`).
     pub disabled: bool,
-    /// Requests that wait.
+    /// Blocked requests.
     pub requests: Slab<WaitingRequest>,
-    /// Where the request of a serial number is.
+    /// Slots of requests by serial number.
     by_serial: BTreeMap<u64, usize>,
-    /// The same by user data and serial number.
+    /// Slots of requests by user data and serial number.
     by_data: BTreeMap<(u64, u64), usize>,
-    /// Requests that count completions, by serial number.
+    /// Serial numbers of time-outs that count completions.
     counting: BTreeSet<u64>,
-    /// Serial numbers of requests that wait since entries were last submitted.
+    /// Serial numbers of requests that blocked since the last submission.
     fresh: Vec<u64>,
-    /// Work that goes on once its task looks (`IORING_SETUP_DEFER_TASKRUN`), as in [`Urings::work`].
+    /// Work deferred until its task enters the kernel (`IORING_SETUP_DEFER_TASKRUN`), as in [`Urings::work`].
     pub postponed: VecDeque<(usize, u64, bool)>,
-    /// Completions of what has been cancelled, which follow once all entries have been submitted.
+    /// Completions of cancelled requests, posted after the current submission.
     pub late: Option<Vec<Completion>>,
-    /// Number of time-outs that have run out: each ends waiting.
+    /// Number of expired time-outs; each ends a wait for completions.
     pub timeouts: u32,
-    /// Completions for which there was no room.
+    /// Completions for which the ring had no room.
     pub backlog: VecDeque<Completion>,
-    /// Entries that wait for those before them, chain by chain.
+    /// Chains of entries that wait for preceding requests.
     pub deferred: VecDeque<VecDeque<SubmissionEntry>>,
-    /// True if what was started last has to end before others start.
+    /// True if the latest started request must complete before others start.
     pub draining: bool,
-    /// How it was set up.
+    /// Set-up flags.
     pub setup: Setup,
-    /// `IORING_REGISTER_FILES`.
+    /// Registered files, `IORING_REGISTER_FILES`.
     pub slots: Slots,
-    /// Buffers to choose from, by group.
+    /// Provided buffers by group.
     pub groups: BTreeMap<u16, BufferGroup>,
-    /// `IORING_REGISTER_BUFFERS`: address and length of each.
+    /// Registered buffers, `IORING_REGISTER_BUFFERS`: address and length of each.
     pub buffers: Vec<(u64, u64)>,
-    /// `IORING_REGISTER_EVENTFD`.
+    /// Registered eventfd, `IORING_REGISTER_EVENTFD`.
     pub eventfd: Option<FileKey>,
-    /// True while it counts its eventfd up.
+    /// True while the instance signals its eventfd; prevents recursion.
     pub is_signalling: bool,
-    /// `IORING_REGISTER_PERSONALITY`: by number.
+    /// Registered credentials by id, `IORING_REGISTER_PERSONALITY`.
     pub personalities: BTreeMap<u16, Credentials>,
     next_personality: u16,
-    /// `IORING_REGISTER_RESTRICTIONS`, in force once the rings are enabled.
+    /// Restrictions, `IORING_REGISTER_RESTRICTIONS`, in force once the rings are enabled.
     pub restrictions: Option<RingRestrictions>,
 }
 
 impl Uring {
-    /// An instance with nothing submitted.
+    /// Creates an instance without requests.
     pub fn new(queue: WaitQueueId, ring: Ring, (process, tid): (ProcessKey, i32), setup: Setup) -> Uring {
         Uring {
             queue,
@@ -164,7 +164,7 @@ impl Uring {
         }
     }
 
-    /// The memory behind `len` bytes of a mapping at this offset, and where in it they start.
+    /// Memory behind a mapping of `len` bytes at `offset`, and the offset in that memory.
     pub fn mapped(&self, len: u64, offset: u64) -> Result<(NativeFile, u64), Errno> {
         let (memory, start, room) = match offset {
             _ if offset & PART == BUFFERS_AT => {
@@ -179,7 +179,7 @@ impl Uring {
         if len > room { Err(Errno::EINVAL) } else { Ok((memory, start)) }
     }
 
-    /// Its readiness.
+    /// Readiness as `EPOLL*` bits.
     pub fn readiness(&self, files: &(impl HostFiles + ?Sized)) -> u32 {
         let mut ready = 0;
         let waits = !self.backlog.is_empty() || !self.postponed.is_empty();
@@ -192,18 +192,18 @@ impl Uring {
         ready
     }
 
-    /// True if there is room for another completion.
+    /// True if the completion ring has room.
     pub fn has_room(&self, files: &(impl HostFiles + ?Sized)) -> bool {
         self.backlog.is_empty() && self.ring.unread(files) < self.ring.cq_entries
     }
-    /// Puts a completion into the ring, or keeps it until there is room.
+    /// Posts a completion to the ring, or to the backlog if the ring is full.
     pub fn put_completion(&mut self, files: &mut (impl HostFiles + ?Sized), completion: Completion) {
         if !self.backlog.is_empty() || !self.ring.put(files, &completion) {
             self.backlog.push_back(completion);
             self.ring.set_flag(files, OVERFLOWN, true);
         }
     }
-    /// Moves completions that waited for room into the ring.
+    /// Moves completions from the backlog to the ring.
     pub fn flush_completions(&mut self, files: &mut (impl HostFiles + ?Sized)) {
         if self.backlog.is_empty() {
             return;
@@ -217,7 +217,7 @@ impl Uring {
         self.ring.set_flag(files, OVERFLOWN, false);
     }
 
-    /// Keeps a request that waits; its place.
+    /// Stores a blocked request; returns its slot.
     pub fn keep(&mut self, request: WaitingRequest) -> usize {
         let (serial, user_data) = (request.serial, request.entry.user_data);
         let (counts, is_fresh) = (request.count > 0, request.entry.snapshot.is_none());
@@ -232,7 +232,7 @@ impl Uring {
         }
         number
     }
-    /// Removes a request.
+    /// Removes a blocked request.
     pub fn remove(&mut self, number: usize) -> WaitingRequest {
         let request = self.requests.remove(number);
         self.by_serial.remove(&request.serial);
@@ -240,16 +240,17 @@ impl Uring {
         self.counting.remove(&request.serial);
         request
     }
-    /// The place of the request of a serial number.
+    /// Slot of the request with a serial number.
     pub fn by_serial(&self, serial: u64) -> Option<usize> {
         self.by_serial.get(&serial).copied()
     }
-    /// The oldest request of this user data of which `wanted` holds.
+    /// Oldest request with this user data for which `wanted` holds.
     pub fn find(&self, user_data: u64, wanted: impl Fn(&WaitingRequest) -> bool) -> Option<usize> {
         let mut those = self.by_data.range((user_data, 0)..=(user_data, u64::MAX));
         those.find(|(_, number)| wanted(&self.requests[**number])).map(|(_, number)| *number)
     }
-    /// The serial numbers of up to `most` requests of which `wanted` holds, among those of this user data if that is given.
+    /// Serial numbers of up to `most` requests for which `wanted` holds, optionally restricted to a user
+    /// data.
     pub fn serials(
         &self,
         user_data: Option<u64>,
@@ -268,12 +269,12 @@ impl Uring {
             }
         }
     }
-    /// The places of requests that wait since entries were last submitted.
+    /// Takes the slots of requests that blocked since the last submission.
     pub fn take_fresh(&mut self) -> Vec<usize> {
         let fresh = std::mem::take(&mut self.fresh);
         fresh.iter().filter_map(|serial| self.by_serial.get(serial)).copied().collect()
     }
-    /// Counts a completion in the time-outs that count them; the serial numbers of those that are over.
+    /// Counts a completion in all counting time-outs; returns the serial numbers of those that are complete.
     pub fn count_completion(&mut self) -> SmallVec<[u64; 2]> {
         let mut over = SmallVec::new();
         for serial in &self.counting {
@@ -288,7 +289,7 @@ impl Uring {
         over
     }
 
-    /// Keeps an identity to act under; its number.
+    /// Registers credentials; returns their id.
     pub fn add_personality(&mut self, credentials: Credentials) -> Result<u16, Errno> {
         if self.personalities.len() == usize::from(u16::MAX) {
             return Err(Errno::EBUSY);
@@ -305,30 +306,30 @@ impl Uring {
 
 /// All instances of a host.
 #[derive(Debug, Default)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // The order puts frequently read fields first: see `belljar_base::Footprint`.
 pub struct Urings {
     /// The instances.
     pub instances: Slab<Uring>,
-    /// Requests that can go on: instance, number, serial number, whether its time is over.
+    /// Requests ready to continue: instance, slot, serial number, whether the deadline has expired.
     pub work: VecDeque<(usize, usize, u64, bool)>,
-    /// Memory that the request which is being made named when it was submitted.
+    /// Snapshot of the request being executed.
     pub reading: Option<Arc<Snapshot>>,
-    /// The serial number of the last request.
+    /// Serial number of the latest request.
     pub serial: u64,
-    /// True if a request is being made that a thread of the kernel makes on Linux.
+    /// True while executing a request that Linux would execute in a kernel worker.
     pub is_worker: bool,
-    /// `IORING_REGISTER_RING_FDS`, by thread id.
+    /// Registered ring descriptors by thread id, `IORING_REGISTER_RING_FDS`.
     pub of_threads: BTreeMap<i32, RingTable>,
 }
 
 impl Urings {
-    /// True if requests can go on.
+    /// True if requests are ready to continue.
     #[inline]
     pub fn has_uring_work(&self) -> bool {
         !self.work.is_empty()
     }
 
-    /// The request that another one limits, or is limited by.
+    /// Sets the partner of a request: its linked time-out, or the request that a time-out limits.
     pub fn set_partner(&mut self, n: usize, of: Option<u64>, serial: u64) {
         let uring = &mut self.instances[n];
         if let Some(number) = of.and_then(|of| uring.by_serial(of)) {
@@ -336,7 +337,7 @@ impl Urings {
         }
     }
 
-    /// The state of a request that a futex wakes or is moved from.
+    /// State of a request that a futex operation wakes or requeues.
     pub fn futex_state_of_request(&mut self, n: usize, number: usize) -> Option<&mut CallState> {
         let uring = self.instances.get_mut(n)?;
         uring.requests.get_mut(number).map(|request| &mut request.state)

@@ -1,9 +1,10 @@
-//! Instances of `io_uring(7)` as state machines: submission entries and the system calls that they stand for ([`entry`],
-//! with arguments of their own in [`futexes`] and [`timeouts`]), the shared memory ([`memory`]), requests that wait
-//! ([`instance`]) with what entries named when they were submitted ([`snapshot`]), registered files ([`slots`]), buffers to
-//! choose from ([`buffers`]), other registrations ([`registered`]) and arguments of `io_uring_setup(2)` ([`setup`]).
+//! Instances of `io_uring(7)` as state machines: submission entries and the system calls that perform them
+//! ([`entry`], with the arguments of [`futexes`] and [`timeouts`]), shared memory ([`memory`]), blocked
+//! requests ([`instance`]) with snapshots of their arguments ([`snapshot`]), registered files ([`slots`]),
+//! provided buffers ([`buffers`]), other registrations ([`registered`]), and arguments of `io_uring_setup(2)`
+//! ([`setup`]).
 //!
-//! Nothing here makes a call or wakes anybody: the kernel does.
+//! The crate neither executes system calls nor wakes waiters: the kernel does.
 #![forbid(unsafe_code)]
 
 pub mod buffers;

@@ -1,4 +1,4 @@
-//! The memory that an instance of io_uring shares with its program: two rings and the entries to be submitted.
+//! Memory shared between an instance of io_uring and its program: two rings and the submission queue entries.
 
 use crate::setup::Setup;
 use belljar_linux_abi::Errno;
@@ -8,31 +8,31 @@ use belljar_machine::{HostFiles, NativeFile};
 pub const SQE_LEN: u64 = 64;
 /// `struct io_uring_cqe`; twice that with `IORING_SETUP_CQE32`.
 pub const CQE_LEN: u64 = 16;
-/// Places in `struct io_rings`: the first entry that the kernel has not taken.
+/// Field offsets in `struct io_rings`. Head of the submission queue, advanced by the kernel.
 pub const SQ_HEAD: u32 = 0;
-/// The end of the entries that the program submits.
+/// Tail of the submission queue, advanced by the program.
 pub const SQ_TAIL: u32 = 4;
-/// Mask of a place in the submission queue.
+/// Index mask of the submission queue.
 pub const SQ_MASK: u32 = 8;
-/// Its length.
+/// Length of the submission queue.
 pub const SQ_ENTRIES: u32 = 12;
-/// What the program is told, `IORING_SQ_*`.
+/// Flags set by the kernel, `IORING_SQ_*`.
 pub const SQ_FLAGS: u32 = 16;
-/// Number of entries that were not valid.
+/// Number of invalid entries dropped.
 pub const SQ_DROPPED: u32 = 20;
-/// The first completion that the program has not taken.
+/// Head of the completion queue, advanced by the program.
 pub const CQ_HEAD: u32 = 64;
-/// The end of the completions.
+/// Tail of the completion queue, advanced by the kernel.
 pub const CQ_TAIL: u32 = 68;
-/// Mask of a place in the completion queue.
+/// Index mask of the completion queue.
 pub const CQ_MASK: u32 = 72;
-/// Its length.
+/// Length of the completion queue.
 pub const CQ_ENTRIES: u32 = 76;
-/// Number of completions that found no room.
+/// Number of completions that overflowed.
 pub const CQ_OVERFLOW: u32 = 80;
-/// What the program says, `IORING_CQ_*`.
+/// Flags set by the program, `IORING_CQ_*`.
 pub const CQ_FLAGS: u32 = 84;
-/// The completions.
+/// Start of the completion queue entries.
 pub const CQES: u32 = 128;
 /// `IORING_SQ_NEED_WAKEUP`.
 pub const NEED_WAKEUP: u32 = 1;
@@ -40,39 +40,39 @@ pub const NEED_WAKEUP: u32 = 1;
 pub const OVERFLOWN: u32 = 2;
 /// `IORING_SQ_TASKRUN`.
 pub const TASK_RUN: u32 = 4;
-/// `IORING_CQ_EVENTFD_DISABLED`, a flag of the program's.
+/// `IORING_CQ_EVENTFD_DISABLED`, set by the program.
 pub const EVENTFD_DISABLED: u32 = 1;
 
-/// One completion.
+/// Completion queue entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
-    /// The program's own value for the request.
+    /// User data of the request.
     pub user_data: u64,
-    /// The call's value, or a negative errno.
+    /// Result of the call, or a negative errno.
     pub result: i32,
     /// `IORING_CQE_F_*`.
     pub flags: u32,
 }
 
-/// The shared memory of one instance.
+/// Shared memory of one instance.
 #[derive(Clone, Copy, Debug)]
 pub struct Ring {
-    /// The rings and behind them the entries.
+    /// Memory of the rings, followed by the submission queue entries.
     pub memory: NativeFile,
-    /// Entries of both rings, powers of two.
+    /// Number of submission queue entries, a power of two.
     pub sq_entries: u32,
-    /// The same for completions.
+    /// Number of completion queue entries, a power of two.
     pub cq_entries: u32,
     /// True if the submission queue uses the index array (no `IORING_SETUP_NO_SQARRAY`).
     pub has_array: bool,
-    /// Bytes of an entry and of a completion.
+    /// Length of a submission queue entry in bytes.
     pub sqe_len: u64,
-    /// The same for completions.
+    /// Length of a completion queue entry in bytes.
     pub cqe_len: u64,
 }
 
 impl Ring {
-    /// The rings of a new instance in memory of their own.
+    /// Allocates the rings of a new instance.
     pub fn make(
         machine: &mut (impl HostFiles + ?Sized),
         (sq_entries, cq_entries): (u32, u32),
@@ -95,38 +95,38 @@ impl Ring {
         }
         Ok(ring)
     }
-    /// Where the array of places lies.
+    /// Offset of the index array.
     pub fn array(&self) -> u32 {
         CQES + self.cq_entries * self.cqe_len as u32
     }
-    /// Bytes of both rings, whole pages; the entries start behind them.
+    /// Length of the rings in bytes, in whole pages; the entries follow.
     pub fn rings_len(&self) -> u64 {
         (u64::from(self.array()) + u64::from(self.sq_entries) * 4).next_multiple_of(4_096)
     }
-    /// Bytes of the entries, whole pages.
+    /// Length of the submission queue entries in bytes, in whole pages.
     pub fn entries_len(&self) -> u64 {
         (u64::from(self.sq_entries) * self.sqe_len).next_multiple_of(4_096)
     }
-    /// One word of the rings.
+    /// Reads a word of the rings.
     pub fn word(&self, files: &(impl HostFiles + ?Sized), at: u32) -> u32 {
         let mut bytes = [0; 4];
-        // Memory of one's own cannot fail to be read.
+        // Reading the instance's own memory cannot fail.
         let _ = files.peek_at(self.memory, u64::from(at), &mut bytes);
         u32::from_ne_bytes(bytes)
     }
-    /// Writes one word.
+    /// Writes a word of the rings.
     pub fn set_word(&self, files: &mut (impl HostFiles + ?Sized), at: u32, value: u32) {
         let _ = files.write_at(self.memory, u64::from(at), &value.to_ne_bytes());
     }
-    /// Number of completions that lie unread.
+    /// Number of completions not yet consumed by the program.
     pub fn unread(&self, files: &(impl HostFiles + ?Sized)) -> u32 {
         self.word(files, CQ_TAIL).wrapping_sub(self.word(files, CQ_HEAD))
     }
-    /// True if there is room for another entry.
+    /// True if the submission queue has room for another entry.
     pub fn can_submit(&self, files: &(impl HostFiles + ?Sized)) -> bool {
         self.word(files, SQ_TAIL).wrapping_sub(self.word(files, SQ_HEAD)) < self.sq_entries
     }
-    /// Takes the next entry; `None` if there is none.
+    /// Consumes the next submission queue entry; `None` if the queue is empty.
     pub fn take_entry(&self, files: &mut (impl HostFiles + ?Sized)) -> Option<[u8; SQE_LEN as usize]> {
         loop {
             let head = self.word(files, SQ_HEAD);
@@ -148,7 +148,7 @@ impl Ring {
             self.set_word(files, SQ_DROPPED, dropped.wrapping_add(1));
         }
     }
-    /// Puts a completion into its ring; false if that is full.
+    /// Posts a completion; false if the ring is full.
     pub fn put(&self, files: &mut (impl HostFiles + ?Sized), completion: &Completion) -> bool {
         if self.unread(files) >= self.cq_entries {
             return false;
@@ -163,7 +163,7 @@ impl Ring {
         self.set_word(files, CQ_TAIL, tail.wrapping_add(1));
         true
     }
-    /// Sets or clears a flag that the program sees (`IORING_SQ_*`).
+    /// Sets or clears an `IORING_SQ_*` flag.
     pub fn set_flag(&self, files: &mut (impl HostFiles + ?Sized), flag: u32, on: bool) {
         let flags = self.word(files, SQ_FLAGS) & !flag;
         self.set_word(files, SQ_FLAGS, flags | if on { flag } else { 0 });

@@ -1,4 +1,4 @@
-//! Registrations of instances and threads beside files and buffers: restrictions, and instances that need no descriptor.
+//! Registrations other than files and buffers: restrictions, and registered ring descriptors.
 
 use crate::entry::{OPS, SubmissionEntry};
 use crate::instance::Urings;
@@ -10,13 +10,13 @@ pub const MOST_RINGS: usize = 16;
 /// `IORING_MAX_RESTRICTIONS`.
 const MOST_RESTRICTIONS: usize = 64;
 
-/// The instances that a thread has registered.
+/// Ring descriptors registered by a thread.
 pub type RingTable = [Option<FileKey>; MOST_RINGS];
 
-/// The operations that an instance allows.
+/// Restrictions: operations that an instance allows.
 #[derive(Clone, Debug, Default)]
 pub struct RingRestrictions {
-    /// Bit n: operation n of `io_uring_register(2)`, operation n of entries.
+    /// Bit sets of allowed operations: `register` of `io_uring_register(2)`, `entries` of submission entries.
     register: u128,
     entries: u128,
     allowed_flags: u8,
@@ -24,7 +24,7 @@ pub struct RingRestrictions {
 }
 
 impl RingRestrictions {
-    /// From an array of `struct io_uring_restriction`.
+    /// Parses an array of `struct io_uring_restriction`.
     pub fn parse(bytes: &[u8]) -> Result<RingRestrictions, Errno> {
         if bytes.is_empty() || bytes.len() / 16 > MOST_RESTRICTIONS {
             return Err(Errno::EINVAL);
@@ -45,21 +45,21 @@ impl RingRestrictions {
         }
         Ok(restrictions)
     }
-    /// True if an entry is allowed.
+    /// True if the entry is allowed.
     pub fn allow_entry(&self, entry: &SubmissionEntry) -> bool {
         let required = self.required_flags;
         self.entries >> entry.op & 1 != 0
             && entry.flags & required == required
             && entry.flags & !(self.allowed_flags | required) == 0
     }
-    /// True if an operation of `io_uring_register(2)` is allowed.
+    /// True if the operation of `io_uring_register(2)` is allowed.
     pub fn allow_register(&self, operation: u32) -> bool {
         operation < 128 && self.register >> operation & 1 != 0
     }
 }
 
 impl Urings {
-    /// The instance that a thread has registered at a place.
+    /// Instance at an index of a thread's registered ring descriptors.
     pub fn registered_ring(&self, tid: i32, place: i32) -> Result<FileKey, Errno> {
         let place = usize::try_from(place).ok().filter(|place| *place < MOST_RINGS).ok_or(Errno::EINVAL)?;
         self.of_threads.get(&tid).and_then(|table| table[place]).ok_or(Errno::EBADF)

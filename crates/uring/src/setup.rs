@@ -27,16 +27,16 @@ const SINGLE_ISSUER: u32 = 1 << 12;
 const DEFER_TASKRUN: u32 = 1 << 13;
 const NO_SQARRAY: u32 = 1 << 16;
 const HYBRID_IOPOLL: u32 = 1 << 17;
-/// All of them: the lowest fourteen and those two.
+/// All known flags: the lowest fourteen and the last two above.
 const KNOWN: u32 = 0x3fff | NO_SQARRAY | HYBRID_IOPOLL;
-/// The processors that a host has.
+/// Number of processors of a host.
 const CPUS: u32 = 1;
 /// `IORING_FEAT_*`: one mapping for both rings, nothing dropped, stable submission, current positions, the
 /// submitter's personality, polling, 32-bit polling, polled submission of any file, extended arguments, native workers,
 /// tags, skipped completions, linked files, registering by a registered instance.
 const FEATURES: u32 = (1 << 14) - 1;
 
-/// Flags of `io_uring_setup(2)`.
+/// Properties requested by the flags of `io_uring_setup(2)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// True if the submission queue uses the index array (no `IORING_SETUP_NO_SQARRAY`).
@@ -59,14 +59,14 @@ pub struct Setup {
     pub large: (bool, bool),
 }
 
-/// What a program asks for: `struct io_uring_params` as it comes.
+/// Parsed `struct io_uring_params` of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct SetupRequest {
     flags: u32,
     completions: u32,
-    /// The instance whose workers it shares, by its descriptor (`IORING_SETUP_ATTACH_WQ`).
+    /// Descriptor of the instance whose workers are shared (`IORING_SETUP_ATTACH_WQ`).
     pub attached_to: Option<i32>,
-    /// The properties that its flags stand for.
+    /// Properties requested by the flags.
     pub setup: Setup,
 }
 
@@ -75,7 +75,7 @@ fn word(params: &[u8], at: usize) -> u32 {
 }
 
 impl SetupRequest {
-    /// Reads it: `EINVAL` for flags that do not go together.
+    /// Parses the parameters; `EINVAL` for invalid combinations of flags.
     pub fn parse(params: &[u8]) -> Result<SetupRequest, Errno> {
         let (completions, flags, cpu) = (word(params, 4), word(params, 8), word(params, 12));
         let has = |flag: u32| flags & flag != 0;
@@ -104,7 +104,7 @@ impl SetupRequest {
         Ok(SetupRequest { flags, completions, attached_to, setup })
     }
 
-    /// Entries of both rings, where `entries` are asked for to be submitted.
+    /// Lengths of both rings for `entries` requested submission queue entries.
     pub fn sizes(&self, entries: u32) -> Result<(u32, u32), Errno> {
         let round = |entries: u32, most: u32| match entries {
             0 => Err(Errno::EINVAL),
@@ -121,7 +121,7 @@ impl SetupRequest {
 }
 
 impl Ring {
-    /// Tells the program in its `struct io_uring_params` where everything is.
+    /// Fills in the ring offsets and features of `struct io_uring_params`.
     pub fn describe(&self, params: &mut [u8]) {
         let mut put = |at: usize, value: u32| params[at..at + 4].copy_from_slice(&value.to_ne_bytes());
         put(0, self.sq_entries);

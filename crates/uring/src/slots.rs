@@ -1,21 +1,21 @@
-//! Registered files: descriptors of an instance's own, which requests name instead of the process's.
+//! Registered files: a descriptor table of the instance, which requests use instead of that of the process.
 
 use crate::entry::SubmissionEntry;
 use crate::instance::Urings;
 use belljar_linux_abi::Errno;
 use belljar_objects::ids::FileKey;
 
-/// `IORING_FILE_INDEX_ALLOC`: any place that is free.
+/// `IORING_FILE_INDEX_ALLOC`: any free slot.
 pub const ALLOC: u32 = u32::MAX;
 
-/// The table of an instance.
+/// Table of registered files.
 #[derive(Debug, Default)]
 pub struct Slots {
-    /// The files by their places.
+    /// Files by slot.
     pub files: Vec<Option<FileKey>>,
-    /// Where the search for a free place starts: behind the last that was taken, or at one that was given back.
+    /// Start of the search for a free slot: after the last allocated one, or at a freed one.
     hint: usize,
-    /// The part that free places are looked for in (`IORING_REGISTER_FILE_ALLOC_RANGE`).
+    /// Range in which slots are allocated (`IORING_REGISTER_FILE_ALLOC_RANGE`).
     range: Option<(usize, usize)>,
 }
 
@@ -25,7 +25,7 @@ impl Slots {
         let hint = self.hint.clamp(start, end);
         (hint..end).chain(start..hint).find(|at| self.files[*at].is_none()).ok_or(Errno::ENFILE)
     }
-    /// The place for a new file: `index - 1`, or any that is free ([`ALLOC`]).
+    /// Slot for a new file: `index - 1`, or any free one ([`ALLOC`]).
     pub fn place_for(&self, index: u32) -> Result<usize, Errno> {
         match index {
             _ if self.files.is_empty() => Err(Errno::ENXIO),
@@ -34,7 +34,7 @@ impl Slots {
             _ => Ok(index as usize - 1),
         }
     }
-    /// Takes the file that `IORING_OP_CLOSE` closes out of its place.
+    /// Removes the file that `IORING_OP_CLOSE` closes from its slot.
     pub fn close(&mut self, entry: &SubmissionEntry) -> Result<FileKey, Errno> {
         let place = entry.file_index as usize - 1;
         if entry.fd != 0 {
@@ -47,7 +47,7 @@ impl Slots {
         self.put(place, None);
         Ok(file)
     }
-    /// Puts a file, or none, into a place; the one that was there.
+    /// Sets a slot; returns its previous file.
     pub fn put(&mut self, at: usize, file: Option<FileKey>) -> Option<FileKey> {
         self.hint = if file.is_some() { at + 1 } else { at };
         std::mem::replace(&mut self.files[at], file)
@@ -55,13 +55,13 @@ impl Slots {
 }
 
 impl Urings {
-    /// The file at a place of the table.
+    /// File in a slot.
     pub fn file_in_slot(&self, n: usize, slot: i32) -> Result<FileKey, Errno> {
         let files = &self.instances[n].slots.files;
         files.get(slot as usize).copied().flatten().ok_or(Errno::EBADF)
     }
 
-    /// Makes a table of so many empty places.
+    /// Creates a table of `count` empty slots.
     pub fn make_slots(&mut self, n: usize, count: usize) -> Result<(), Errno> {
         let slots = &mut self.instances[n].slots;
         if !slots.files.is_empty() {

@@ -1,6 +1,6 @@
-//! Snapshots of submitted entries: the memory that an entry names besides the bytes to be moved, such as addresses,
-//! names, vectors and time-outs. It belongs to the kernel once the entry has been submitted
-//! (`IORING_FEAT_SUBMIT_STABLE`), so the program may use it for something else while the request waits.
+//! Snapshots of submitted entries: copies of the arguments in guest memory other than the data itself, such
+//! as addresses, names, vectors and time-outs. After submission they belong to the kernel
+//! (`IORING_FEAT_SUBMIT_STABLE`), so the program may reuse the memory while the request is blocked.
 
 use crate::entry::{
     BIND, CONNECT, EPOLL_CTL, FUTEX_WAITV, LINK_TIMEOUT, OPENAT, OPENAT2, READV, RECVMSG, SEND, SEND_ZC,
@@ -10,10 +10,10 @@ use crate::instance::Urings;
 use belljar_linux_abi::Errno;
 use belljar_objects::ids::ProcessKey;
 
-/// Bytes of the largest piece.
+/// Maximum size of one region in bytes.
 const MOST: u64 = 1 << 20;
 
-/// Snapshot: pieces of a process's memory as they were when an entry was submitted.
+/// Snapshot: regions of a process's memory as of the submission of an entry.
 #[derive(Debug)]
 pub struct Snapshot {
     process: ProcessKey,
@@ -21,7 +21,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Copies the part of the snapshot from `addr` on to `out`; true if that was all of `out`.
+    /// Copies the snapshot from `addr` on to `out`; returns true if it covers all of `out`.
     pub fn copy_to(&self, addr: u64, out: &mut [u8]) -> bool {
         let end = addr.saturating_add(out.len() as u64);
         let mut whole = false;
@@ -36,8 +36,8 @@ impl Snapshot {
         }
         whole
     }
-    /// Takes the snapshot of an entry: `read` reads memory of its process, `path_len` gives the bytes of a path with its zero,
-    /// or 0 where there is none.
+    /// Takes the snapshot of an entry. `read` reads memory of its process; `path_len` returns the length of a
+    /// path with its terminating zero, or 0 if there is none.
     pub fn of(
         entry: &SubmissionEntry,
         read: impl Fn(u64, &mut [u8]) -> Result<(), Errno>,
@@ -58,7 +58,7 @@ impl Snapshot {
         match entry.op {
             READV | WRITEV => piece(addr, 16 * len),
             SENDMSG | SENDMSG_ZC | RECVMSG => {
-                // `struct msghdr`: name, its length, vector, its length, control messages, their length.
+                // `struct msghdr`: name, length, vectors, count, control messages, length.
                 piece(addr, 56);
                 piece(word(addr + 16), word(addr + 24).saturating_mul(16));
                 if entry.op != RECVMSG {
@@ -75,7 +75,7 @@ impl Snapshot {
             OPENAT2 => piece(off, len),
             _ => {}
         }
-        // Paths are read in pieces that end with a page.
+        // Paths are read page by page.
         let paths = match entry.op {
             OPENAT | OPENAT2 | STATX | 36 | 37 => [addr, 0],
             35 | 38 | 39 => [addr, off],
@@ -89,8 +89,8 @@ impl Snapshot {
 }
 
 impl Urings {
-    /// Copies the snapshot of the request that is being made, as far as it has `process`'s memory at `addr`, to `out`;
-    /// true if that was all of `out`.
+    /// Copies the current request's snapshot of `process`'s memory at `addr` to `out`; returns true if it
+    /// covers all of `out`.
     #[inline]
     pub fn read_snapshot(&self, process: ProcessKey, addr: u64, out: &mut [u8]) -> bool {
         match &self.reading {
