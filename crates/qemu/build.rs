@@ -1,5 +1,5 @@
-//! Compiles the library that QEMU loads from `crates/shim/program/qemu.rs`: without a standard library, so nothing but the
-//! Rust toolchain is needed; where it comes without a linker, the C compiler's is used.
+//! Compiles the library that QEMU loads from `crates/shim/program/qemu.rs`, without the standard library, so
+//! that only the Rust toolchain is needed. If the toolchain has no linker, the C compiler's is used.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn compile(source: &Path, linker: &[&str], out: &Path) -> Result<(), String> {
     rustc.args(["--crate-type", "cdylib", "--crate-name", "belljar_clock"]);
     rustc.args(["--target", &env::var("TARGET").expect("set by cargo")]).args(linker);
     rustc.arg(format!("--remap-path-prefix={}=shim", source.parent().expect("a folder").display()));
-    // What the workspace's own build asks for (coverage, sanitizers) has no place there.
+    // Flags of the workspace's build (coverage, sanitizers) do not apply.
     rustc.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     let output =
         rustc.arg(source).arg("-o").arg(out).output().map_err(|error| format!("{rustc:?}: {error}"))?;

@@ -1,15 +1,15 @@
-//! How QEMU is started.
+//! Command line and environment of QEMU.
 
 use crate::{Cable, FOLDER, Setup};
 use belljar_config::MachineNic;
 
-/// The first descriptor that the clock's library opens.
+/// First descriptor opened by the clock library.
 const FIRST_SOCKET: usize = 3;
-/// The port whose writing ends QEMU with a status that is not 0.
+/// I/O port that ends QEMU with a non-zero status when written.
 pub const EXIT_PORT: u16 = 0x501;
 
 impl Setup<'_> {
-    /// The arguments of QEMU, without its name.
+    /// Arguments of QEMU, without `argv[0]`.
     pub fn arguments(&self) -> Vec<String> {
         let machine = self.machine;
         let mut all: Vec<String> = Vec::new();
@@ -24,7 +24,8 @@ impl Setup<'_> {
         add("-chardev", "file,id=console,path=console.txt".into());
         add("-serial", "chardev:console".into());
         add("-device", format!("isa-debug-exit,iobase={EXIT_PORT:#x},iosize=1"));
-        // Before all other virtio devices: the kernel names ports by the number of theirs among these (`/dev/vport0p1`).
+        // Precedes all other virtio devices, because the kernel names ports by their device number
+        // (`/dev/vport0p1`).
         let ports = 2 * machine.programs.len() + 1;
         add("-device", format!("virtio-serial-pci,max_ports={}", ports.max(2)));
         for place in 0..machine.programs.len() {
@@ -60,7 +61,7 @@ impl Setup<'_> {
         ]
     }
 
-    /// The date of the machine's real-time clock, as QEMU takes it.
+    /// Start date of the machine's real-time clock in QEMU's format.
     fn date(&self) -> String {
         let date = jiff::Timestamp::from_second(self.start_date as i64).unwrap_or_default();
         date.strftime("%Y-%m-%dT%H:%M:%S").to_string()
@@ -72,7 +73,7 @@ fn nic(kind: MachineNic, n: usize, cable: &Cable) -> String {
     let mac = mac.join(":");
     match kind {
         MachineNic::E1000 => format!("e1000,netdev=cable{n},mac={mac},romfile="),
-        // Its queues are worked off at once, by the processor that rings its bell.
+        // Without ioeventfd, the processor that rings the doorbell processes the queues synchronously.
         MachineNic::VirtioNet => {
             format!("virtio-net-pci,netdev=cable{n},mac={mac},ioeventfd=off,romfile=,host_mtu={}", cable.mtu)
         }

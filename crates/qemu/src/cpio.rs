@@ -1,4 +1,4 @@
-//! Archives in the format that Linux unpacks as its initramfs: cpio's "newc".
+//! Archives in cpio's "newc" format, which Linux unpacks as its initramfs.
 
 use belljar_base::Map;
 use std::path::{Component, Path};
@@ -6,33 +6,34 @@ use std::path::{Component, Path};
 const S_IFDIR: u32 = 0o040000;
 const S_IFREG: u32 = 0o100000;
 const S_IFLNK: u32 = 0o120000;
-/// The name that ends an archive.
+/// Name of the final entry of an archive.
 const TRAILER: &str = "TRAILER!!!";
-/// Files are as long as 32 bits say.
+/// Maximum file length of the format in bytes.
 const LONGEST: usize = u32::MAX as usize;
 
-/// A file to be: its mode with its type, and its content.
+/// Archive entry: mode with file type, and content.
 struct Entry {
     mode: u32,
     content: Vec<u8>,
 }
 
-/// An archive to be, by path. All files are root's and of 1970, and the order is that of the paths, so same content gives same bytes.
+/// Archive under construction, sorted by path. All files are owned by root and dated 1970, so equal content
+/// yields equal bytes.
 #[derive(Default)]
 pub struct Archive(Map<String, Entry>);
 
-/// A file is too long for the format.
+/// Error: a file is too long for the format.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TooLong;
 
 impl Archive {
-    /// Adds a directory, and those above it. One that is there stays as it is.
+    /// Adds a directory and its parents. An existing one is unchanged.
     pub fn directory(&mut self, path: &Path, permissions: u32) {
         let Some(name) = self.place(path) else { return };
         self.0.entry(name).or_insert(Entry { mode: S_IFDIR | permissions & 0o7777, content: Vec::new() });
     }
 
-    /// Adds a regular file, in the place of what is there.
+    /// Adds a regular file; replaces an existing entry.
     pub fn file(&mut self, path: &Path, permissions: u32, content: Vec<u8>) -> Result<(), TooLong> {
         if content.len() > LONGEST {
             return Err(TooLong);
@@ -42,18 +43,18 @@ impl Archive {
         Ok(())
     }
 
-    /// Adds a symbolic link, in the place of what is there.
+    /// Adds a symbolic link; replaces an existing entry.
     pub fn link(&mut self, path: &Path, to: &[u8]) {
         let Some(name) = self.place(path) else { return };
         self.0.insert(name, Entry { mode: S_IFLNK | 0o777, content: to.to_vec() });
     }
 
-    /// True if there is something at this path.
+    /// True if the path exists in the archive.
     pub fn has(&self, path: &Path) -> bool {
         name_of(path).is_some_and(|name| self.0.contains_key(&name))
     }
 
-    /// The name of a path in the archive; directories above it are added. `None` is the root.
+    /// Name of a path in the archive; adds its parent directories. `None` for the root.
     fn place(&mut self, path: &Path) -> Option<String> {
         let name = name_of(path)?;
         for (at, _) in name.match_indices('/') {
@@ -63,7 +64,7 @@ impl Archive {
         Some(name)
     }
 
-    /// The archive's bytes.
+    /// Serializes the archive.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (number, (name, entry)) in self.0.iter().enumerate() {
@@ -74,7 +75,7 @@ impl Archive {
     }
 }
 
-/// A path without the slash at its start and without `.` and `..`.
+/// Path without leading slash, `.` and `..`.
 fn name_of(path: &Path) -> Option<String> {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_string_lossy()),
@@ -84,7 +85,7 @@ fn name_of(path: &Path) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Appends one file.
+/// Appends one entry.
 fn put(out: &mut Vec<u8>, inode: u32, name: &str, mode: u32, content: &[u8]) {
     let links = if mode & S_IFDIR != 0 && mode & S_IFREG == 0 { 2 } else { 1 };
     out.extend_from_slice(b"070701");

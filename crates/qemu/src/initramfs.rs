@@ -1,4 +1,4 @@
-//! The files of a machine.
+//! Files of a machine.
 
 use crate::cpio::Archive;
 use crate::modules::Modules;
@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::path::Path;
 
 impl Setup<'_> {
-    /// The machine's initramfs: the host's root, or without one its programs with what they need and the files that the experiment
-    /// names; and busybox, modules and the script.
+    /// Builds the initramfs: the host's root, or, without one, its programs with their dependencies and the
+    /// files named by the experiment; and busybox, modules and the start script.
     pub(crate) fn initramfs(&self, names: &[(String, IpAddr)]) -> Result<Vec<u8>, Error> {
         let machine = self.machine;
         let mut archive = Archive::default();
@@ -28,7 +28,7 @@ impl Setup<'_> {
                 text("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")?;
             }
         }
-        // A root of its own may have a link there.
+        // The root may contain a link here.
         put(&mut archive, "/etc/hosts", 0o644, script::hosts(&self.host.name, names).into_bytes())?;
         let busybox =
             std::fs::read(&machine.busybox).map_err(|error| Error::with(&machine.busybox, &error))?;

@@ -1,12 +1,14 @@
-//! Whole machines: QEMU, unpatched, as the program of a simulated host. The machine in it has the host's place in the network.
+//! Whole machines: unmodified QEMU as the program of a simulated host, whose network interfaces belong to the
+//! machine in QEMU.
 //!
-//! * [`Setup`]: a machine with what its kernel is told of the network. [`Setup::arguments`] and [`environment`](Setup::environment)
-//!   are those of QEMU; [`Setup::write`] makes the files that it reads.
-//! * `initramfs`: the machine's files as an archive ([`cpio`]): busybox, the [modules](modules) of its kernel, the host's root or the
-//!   [programs](programs) that it runs, and the [script](script) that starts them.
-//! * [`CLOCK`]: the library that ties QEMU's virtual clock to the simulated one (`crates/shim/program/qemu.rs`).
+//! * [`Setup`]: a machine and its network configuration. [`Setup::arguments`] and
+//!   [`environment`](Setup::environment) are those of QEMU; [`Setup::write`] creates the files that QEMU
+//!   reads.
+//! * `initramfs`: the machine's files as an archive ([`cpio`]): busybox, the [modules](modules) of its
+//!   kernel, the host's root or its [programs](programs), and the start [script](script).
+//! * [`CLOCK`]: the library that ties QEMU's virtual clock to simulated time (`crates/shim/program/qemu.rs`).
 //!
-//! Everything here follows from the experiment and from files of this machine: same files, same bytes.
+//! The output depends on the experiment and on files of this machine only: equal inputs yield equal bytes.
 #![forbid(unsafe_code)]
 
 mod command;
@@ -23,53 +25,53 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// The library that QEMU loads, an ELF image.
+/// Library that QEMU loads, an ELF image.
 pub const CLOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/clock.so"));
 
-/// The folder of a machine's own files, in its host's folder.
+/// Folder of the machine's files, inside its host's folder.
 const FOLDER: &str = "machine";
-/// Number of a host's first process, in the names of its output. QEMU has it.
+/// Process id of a host's first process (QEMU), used in the names of output files.
 const FIRST_PROCESS: usize = 1000;
 
-/// An interface of a machine.
+/// Network interface of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cable {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Its hardware address.
+    /// Hardware address.
     pub mac: [u8; 6],
-    /// The longest IP packet.
+    /// MTU in bytes.
     pub mtu: usize,
-    /// Its addresses with the lengths of their networks.
+    /// Addresses and prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
 }
 
-/// A route, in the words of ip-route(8).
+/// Route in the syntax of ip-route(8).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// The block of addresses.
+    /// Destination prefix.
     pub to: String,
-    /// The next hops: the router, if any, and the name of the interface.
+    /// Next hops: gateway, if any, and name of the interface.
     pub hops: Vec<(Option<String>, String)>,
-    /// Its metric.
+    /// Route metric.
     pub metric: u32,
 }
 
-/// A machine with what its kernel is told of the network.
+/// Machine with its network configuration.
 pub struct Setup<'a> {
-    /// The host whose place it has.
+    /// Host that runs the machine.
     pub host: &'a Host,
-    /// The machine.
+    /// Configuration of the machine.
     pub machine: &'a WholeMachine,
-    /// Seconds since 1970 at which it is switched on.
+    /// Time of power-on in seconds since 1970.
     pub start_date: u64,
-    /// Its interfaces.
+    /// Network interfaces.
     pub cables: Vec<Cable>,
-    /// Its routes beyond those of its interfaces.
+    /// Routes other than those of the interfaces' prefixes.
     pub routes: Vec<Route>,
 }
 
-/// Failure to make a machine's files.
+/// Failure to create the machine's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(pub String);
 
@@ -82,7 +84,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Error {
-    /// The error of the system with a file.
+    /// Error of the operating system with the path of a file.
     fn with(path: &Path, error: &std::io::Error) -> Error {
         let text = error.to_string();
         Error(format!("{}: {}", path.display(), text.split(" (os error").next().unwrap_or_default()))
@@ -90,7 +92,8 @@ impl Error {
 }
 
 impl Setup<'_> {
-    /// Writes the machine's initramfs and the library for QEMU into its host's folder. `names` are those of the network.
+    /// Writes the machine's initramfs, its kernel and the clock library to its host's folder. `names` are the
+    /// host names of the network.
     pub fn write(&self, folder: &Path, names: &[(String, IpAddr)]) -> Result<(), Error> {
         let own = folder.join(FOLDER);
         let write = |name: &str, bytes: &[u8]| {
@@ -99,14 +102,15 @@ impl Setup<'_> {
         };
         std::fs::create_dir_all(&own).map_err(|error| Error::with(&own, &error))?;
         write("clock.so", CLOCK)?;
-        // A copy: hosts do not see all of this machine's folders.
+        // A copy, because hosts do not see all folders of this machine.
         let kernel = &self.machine.kernel;
         self.check_kernel()?;
         write("kernel", &std::fs::read(kernel).map_err(|error| Error::with(kernel, &error))?)?;
         write("initramfs.cpio", &self.initramfs(names)?)
     }
 
-    /// The machine ends QEMU by a port, which takes a kernel that lets programs write to ports. Its configuration lies beside it.
+    /// Checks the kernel's configuration file, if present. The machine ends QEMU by writing to an I/O port,
+    /// which the kernel must allow.
     fn check_kernel(&self) -> Result<(), Error> {
         let kernel = &self.machine.kernel;
         let name = kernel.file_name().map(|name| name.to_string_lossy().replace("vmlinuz-", "config-"));
@@ -120,7 +124,7 @@ impl Setup<'_> {
         }
     }
 
-    /// The file, in its host's folder, of a program's output: `stdout` or `stderr`.
+    /// Path, in the host's folder, of a program's output: `stdout` or `stderr`.
     fn output(&self, place: usize, stream: &str) -> String {
         let name = self.machine.programs[place].program_name();
         format!("{name}.{}.{stream}", FIRST_PROCESS + 1 + place)

@@ -1,28 +1,28 @@
-//! Modules of a machine's kernel: which files there are, and which others each needs.
+//! Kernel modules of a machine and their dependencies.
 
 use crate::Error;
 use belljar_base::{Map, Set};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-/// The modules of one kernel: files by name.
+/// Modules of one kernel: files by name.
 pub struct Modules {
     folder: PathBuf,
     files: Map<String, PathBuf>,
     built_in: Set<String>,
 }
 
-/// A module with its content.
+/// Module with its content.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Module {
-    /// Its name.
+    /// Module name.
     pub name: String,
-    /// The file as insmod takes it.
+    /// Content as accepted by insmod.
     pub content: Vec<u8>,
 }
 
 impl Modules {
-    /// Those in a folder such as `/lib/modules/6.1.0-18-amd64`.
+    /// Finds the modules in a folder such as `/lib/modules/6.1.0-18-amd64`.
     pub fn of(folder: &Path) -> Result<Modules, Error> {
         let mut files = Map::new();
         collect(&folder.join("kernel"), &mut files)?;
@@ -31,7 +31,7 @@ impl Modules {
         Ok(Modules { folder: folder.to_owned(), files, built_in })
     }
 
-    /// These modules and all that they need, in an order in which they can be loaded.
+    /// The wanted modules and their dependencies, in load order.
     pub fn closure(&self, wanted: &[&str]) -> Result<Vec<Module>, Error> {
         let mut loaded = Vec::new();
         let mut seen = Set::new();
@@ -60,7 +60,7 @@ impl Modules {
     }
 }
 
-/// The module that a file is: `virtio-rng.ko.xz` is `virtio_rng`.
+/// Name of the module in a file: `virtio-rng.ko.xz` contains `virtio_rng`.
 fn module_name(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let (stem, ending) = name.split_once(".ko")?;
@@ -80,7 +80,7 @@ fn collect(folder: &Path, files: &mut Map<String, PathBuf>) -> Result<(), Error>
     Ok(())
 }
 
-/// A module's content, unpacked.
+/// Reads and decompresses a module.
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let content = std::fs::read(path).map_err(|error| Error::with(path, &error))?;
     if content.starts_with(b"\x7fELF") {
@@ -93,7 +93,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// The names behind `depends=` in a module's `.modinfo`.
+/// Names in `depends=` of a module's `.modinfo`.
 fn depends(content: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = content.windows(KEY.len()).position(|window| window == KEY) else { return Vec::new() };

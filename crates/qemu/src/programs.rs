@@ -1,4 +1,4 @@
-//! The files of this machine that a program needs: itself, its interpreter, its libraries.
+//! Files that a program needs: itself, its interpreter, its libraries.
 
 use crate::Error;
 use crate::cpio::Archive;
@@ -9,11 +9,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Folders in which Debian's loader looks for libraries, in its order.
+/// Library folders in the search order of Debian's loader.
 const LIBRARIES: [&str; 6] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib", "/usr/lib", "/lib64", "/usr/lib64"];
 
-/// Adds a file of this machine and what it needs, or a directory with all that is in it and no more.
+/// Adds a file and its dependencies, or a directory with its contents but without their dependencies.
 pub fn add(archive: &mut Archive, path: &Path) -> Result<(), Error> {
     let found = std::fs::metadata(path).map_err(|error| Error::with(path, &error))?;
     if found.is_dir() {
@@ -33,7 +33,7 @@ pub fn add(archive: &mut Archive, path: &Path) -> Result<(), Error> {
     others.iter().try_for_each(|other| add(archive, other))
 }
 
-/// Files that this one names.
+/// Files named by this one.
 fn others(path: &Path, content: &[u8]) -> Result<Vec<PathBuf>, Error> {
     if let Some(script) = Shebang::parse(content) {
         return Ok(vec![PathBuf::from(std::ffi::OsString::from_vec(script.interpreter))]);
@@ -59,7 +59,7 @@ fn others(path: &Path, content: &[u8]) -> Result<Vec<PathBuf>, Error> {
     Ok(all)
 }
 
-/// Adds all that is in the directory `root`, as the files of a machine.
+/// Adds the contents of the directory `root` as the root of a machine.
 pub fn root(archive: &mut Archive, root: &Path) -> Result<(), Error> {
     copy(archive, root, &|path| path.strip_prefix(root).unwrap_or(path).to_owned())
 }

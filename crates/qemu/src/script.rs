@@ -1,5 +1,5 @@
-//! The machine's first program: a script for busybox's shell that sets the network up, runs the host's processes and switches
-//! the machine off when they have ended.
+//! Init program of the machine: a script for busybox's shell that configures the network, runs the host's
+//! processes and powers the machine off when they have ended.
 
 use crate::{Setup, command};
 use belljar_base::SimTime;
@@ -7,10 +7,10 @@ use belljar_config::{FinalState, GUEST_PATH, Process, WholeMachine};
 use std::fmt::Write;
 use std::net::IpAddr;
 
-/// Folder of what a machine needs besides the host's files.
+/// Folder of the machine's auxiliary files.
 pub const FOLDER: &str = "/belljar";
 
-/// What comes before everything that depends on the experiment.
+/// Constant first part of the script.
 const HEAD: &str = "#!/belljar/busybox sh
 box=/belljar/busybox
 $box mkdir -p /proc /sys /dev /tmp /run /var /root /belljar/bin
@@ -30,7 +30,8 @@ hide mount -t tmpfs tmpfs /run
 [ -e /bin/sh ] || { mkdir -p /bin; ln -s $box /bin/sh; }
 ";
 
-/// Functions of the rest. `interface MAC NAME` names an interface; `at CENTISECONDS` waits until the machine has been up for so long.
+/// Shell functions. `interface MAC NAME` renames an interface; `at CENTISECONDS` waits until the machine has
+/// been up for that time.
 const FUNCTIONS: &str = "interface() {
     for found in /sys/class/net/*; do
         [ \"$(cat $found/address)\" = $1 ] && ip link set ${found##*/} name $2
@@ -52,7 +53,7 @@ at() {
 ";
 
 impl Setup<'_> {
-    /// The script. `modules` are loaded in this order.
+    /// Builds the script. `modules` are loaded in order.
     pub(crate) fn script(&self, modules: &[String]) -> String {
         let mut out = HEAD.replace(
             "#!/belljar/busybox sh\n",
@@ -70,7 +71,7 @@ impl Setup<'_> {
                 ),
             );
         }
-        // What is written before a port is there would be lost.
+        // Output written before the port exists would be lost.
         if let ports @ 1.. = 2 * self.machine.programs.len() {
             line(
                 &mut out,
@@ -90,14 +91,14 @@ impl Setup<'_> {
             line(out, format_args!("echo {} >{path} || fail '{name} cannot be set'", quoted(value)));
         }
         line(out, format_args!("ip link set lo up"));
-        // Names may be those that others have by now.
+        // The final names may still be in use by other interfaces.
         for (n, cable) in self.cables.iter().enumerate() {
             line(out, format_args!("interface {} cable{n}", mac(&cable.mac)));
         }
         for cable in &self.cables {
             let name = quoted(&cable.name);
             line(out, format_args!("interface {} {name}", mac(&cable.mac)));
-            // Addresses are usable at once, as those of other hosts are.
+            // Addresses are usable at once, as on other hosts.
             line(
                 out,
                 format_args!(
@@ -113,7 +114,7 @@ impl Setup<'_> {
             line(out, format_args!("carrier {}", quoted(&cable.name)));
         }
         for route in &self.routes {
-            // busybox's ip knows no routes with several next hops: the first is as good as the others.
+            // busybox's ip does not support multipath routes: the first next hop is used.
             let Some((gateway, interface)) = route.hops.first() else { continue };
             let via = gateway.iter().map(|gateway| format!("via {gateway} ")).collect::<String>();
             let family = if route.to.contains(':') { "-6 " } else { "" };
@@ -132,7 +133,8 @@ impl Setup<'_> {
         }
     }
 
-    /// Starts all programs, waits for those that are to end, and switches the machine off unless others are to go on.
+    /// Starts all programs, waits for those expected to end, and powers the machine off unless others are
+    /// expected to keep running.
     fn programs(&self, out: &mut String) {
         let programs = &self.machine.programs;
         line(out, format_args!("echo belljar: up after $(cut -d' ' -f1 /proc/uptime) s"));
@@ -154,7 +156,7 @@ impl Setup<'_> {
                 line(out, format_args!("( at {}; kill -{signal} $p{place} ) &", centiseconds(shutdown)));
             }
         }
-        // Those that are to run are watched too: one that ends is a failure.
+        // Programs expected to keep running are monitored too: their end is a failure.
         let stay =
             programs.is_empty() || programs.iter().any(|p| p.expected_final_state == FinalState::Running);
         for (place, program) in programs.iter().enumerate() {
@@ -189,7 +191,7 @@ impl Setup<'_> {
     }
 }
 
-/// The status, as the shell has it, that a program is to end with.
+/// Expected exit status of a program in the shell's encoding.
 fn expected(program: &Process) -> Option<i32> {
     match program.expected_final_state {
         FinalState::Exited(status) => Some(status),
@@ -198,7 +200,7 @@ fn expected(program: &Process) -> Option<i32> {
     }
 }
 
-/// `/etc/hosts` of the machine.
+/// Contents of the machine's `/etc/hosts`.
 pub fn hosts(own: &str, names: &[(String, IpAddr)]) -> String {
     let mut out = format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {own}-loopback\n");
     for (name, address) in names {
@@ -215,7 +217,7 @@ fn mac(bytes: &[u8; 6]) -> String {
     bytes.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-/// A word of the shell.
+/// Quotes a shell word.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

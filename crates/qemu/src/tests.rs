@@ -4,7 +4,7 @@ use crate::cpio::Archive;
 use crate::modules::Modules;
 use std::path::Path;
 
-/// The files of an archive as (name, mode, content), read as the format says.
+/// Files of an archive as (name, mode, content), parsed by the format.
 fn read(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
     let mut files = Vec::new();
     let mut at = 0;
@@ -48,7 +48,7 @@ fn directories_come_before_what_is_in_them() {
     assert!(archive.has(Path::new("/usr/bin/x")) && !archive.has(Path::new("/usr/bin/z")));
 }
 
-/// A file that passes for a module which needs others.
+/// Creates a fake module with dependencies.
 fn module(folder: &Path, place: &str, depends: &str) {
     let path = folder.join("kernel").join(place);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
