@@ -1,20 +1,20 @@
-//! Pseudo-terminals as state machines, `pty(7)`: a pair of a master, which a terminal emulator or `sshd` holds, and a slave,
-//! which is a terminal to programs, with the line discipline between them. Sessions, process groups and those who wait are the
-//! caller's.
+//! Pseudo-terminals as state machines, `pty(7)`: a pair of a master, held by a terminal emulator or `sshd`,
+//! and a slave, which programs use as their terminal, connected by the line discipline. Sessions, process
+//! groups and waiters are managed by the caller.
 //!
 //! # Contract
 //!
-//! **Master's end.** [`Pair::read_master`] takes what the slave's programs have written. [`Pair::feed`] takes typed bytes, at
-//! most [`Pair::typing_room`] of them; then [`Pair::pump`] is to be called until it gives `None`: each [`Event`] that it gives is
-//! carried out before the next call.
+//! **Master.** [`Pair::read_master`] reads the output of the slave's programs. [`Pair::feed`] accepts typed
+//! bytes, at most [`Pair::typing_room`]; afterwards [`Pair::pump`] must be called until it returns `None`,
+//! and each [`Event`] that it returns must be processed before the next call.
 //!
-//! **Slave's end.** [`Pair::available`] bytes can be read by [`Pair::take`], after which `pump` is due again;
-//! [`Pair::write`] takes at most [`Pair::writing_room`] bytes.
+//! **Slave.** [`Pair::take`] reads up to [`Pair::available`] bytes; afterwards `pump` must be called.
+//! [`Pair::write`] accepts at most [`Pair::writing_room`] bytes.
 //!
-//! **Settings.** [`Pair::set_termios`], [`Pair::set_stopped`], [`Pair::flush`] and the public fields. [`Pair::set_termios`] and
-//! [`Pair::set_stopped`] say whether output stops or goes on by them.
+//! **Settings.** [`Pair::set_termios`], [`Pair::set_stopped`], [`Pair::flush`] and the public fields.
+//! [`Pair::set_termios`] and [`Pair::set_stopped`] report whether output was stopped or restarted.
 //!
-//! Whoever waits for either end is woken by the caller after each of these.
+//! After each of these calls the caller wakes the waiters of both ends.
 
 #![forbid(unsafe_code)]
 
@@ -25,58 +25,57 @@ use belljar_linux_abi::{c, terminal};
 use line::{Effect, LINE_LIMIT, Line};
 use std::collections::VecDeque;
 
-/// Bytes that lie between the ends and have not reached the reader's buffer, at most: the limit that
-/// Linux gives the buffer of a pseudo-terminal.
+/// Maximum number of bytes in transit between the ends: Linux's buffer limit for pseudo-terminals.
 const FLIGHT_LIMIT: usize = 8_192;
 
-/// A pair of master and slave.
+/// Pair of master and slave.
 #[derive(Debug)]
 pub struct Pair {
-    /// Settings of the slave.
+    /// Terminal settings of the slave.
     pub termios: Termios,
-    /// The size of its window.
+    /// Window size.
     pub size: Winsize,
     /// True until the master is closed.
     pub master_open: bool,
     /// Number of open slaves.
     slaves: u32,
-    /// The last slave has been closed (and none opened since): the master reads no more.
+    /// True if the last slave was closed and none opened since: the master reads end of file.
     slave_closed: bool,
-    /// `TIOCSPTLCK`: slaves cannot be opened.
+    /// Lock of the slave (`TIOCSPTLCK`): it cannot be opened.
     pub locked: bool,
     /// `TIOCEXCL`.
     pub exclusive: bool,
     line: Line,
-    /// Written by the master and not yet taken by the line discipline.
+    /// Bytes written by the master and not yet processed by the line discipline.
     typed: VecDeque<u8>,
-    /// Written by the slave (or echoed) and not yet read by the master.
+    /// Bytes written by the slave, or echoed, and not yet read by the master.
     shown: VecDeque<u8>,
-    /// `^S` or `TCOOFF`.
+    /// True while output is stopped (`^S` or `TCOOFF`).
     stopped: bool,
-    /// `TIOCPKT` and the states that a packet will tell.
+    /// Packet mode (`TIOCPKT`), and the status bits of the next control packet.
     packet: bool,
     packet_state: u8,
 }
 
-/// The result of a read from the master.
+/// Result of a read from the master.
 #[derive(Debug, PartialEq, Eq)]
 pub enum MasterRead {
-    /// In packet mode, the states that have changed.
+    /// Control packet in packet mode: changed status bits.
     State(u8),
-    /// Bytes; in packet mode behind a byte that says so.
+    /// Data; in packet mode after a byte `TIOCPKT_DATA`.
     Data(Vec<u8>),
-    /// There is nothing yet.
+    /// No data is available yet.
     Nothing,
-    /// There is nothing, and no slave is open.
+    /// No data is available, and no slave is open.
     Closed,
 }
 
-/// A consequence of typed bytes.
+/// Effect of typed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// True if output stops, or goes on: those who wait for either end are woken.
+    /// True if output was stopped or restarted: the waiters of both ends must be woken.
     pub stopped_or_started: bool,
-    /// A signal for the foreground process group, after that.
+    /// Signal to send to the foreground process group afterwards.
     pub signal: Option<i32>,
 }
 
@@ -105,7 +104,7 @@ impl Pair {
     pub fn is_unused(&self) -> bool {
         !self.master_open && self.slaves == 0
     }
-    /// `EPOLL*` bits that hold at the master.
+    /// Readiness of the master as `EPOLL*` bits.
     pub fn master_readiness(&self) -> u32 {
         let mut events = 0;
         if !self.shown.is_empty() && !self.stopped {
@@ -122,7 +121,7 @@ impl Pair {
         }
         events
     }
-    /// `EPOLL*` bits that hold at the slave.
+    /// Readiness of the slave as `EPOLL*` bits.
     pub fn slave_readiness(&self) -> u32 {
         if !self.master_open {
             return READABLE | WRITABLE | (c::EPOLLERR | c::EPOLLHUP) as u32;
@@ -140,12 +139,12 @@ impl Pair {
         events
     }
 
-    /// One more slave is open.
+    /// Counts an opened slave.
     pub fn slave_opened(&mut self) {
         self.slaves += 1;
         self.slave_closed = false;
     }
-    /// A slave is closed. True if it was the last, which ends what the master can read.
+    /// Counts a closed slave. Returns true if it was the last, after which the master reads end of file.
     pub fn slave_closed(&mut self) -> bool {
         self.slaves -= 1;
         if self.slaves == 0 {
@@ -156,7 +155,7 @@ impl Pair {
         self.slaves == 0
     }
 
-    /// Takes up to `room` bytes of what the slave's programs have written.
+    /// Reads up to `room` bytes of the output of the slave's programs.
     pub fn read_master(&mut self, room: usize) -> MasterRead {
         if self.packet && self.packet_state != 0 {
             return MasterRead::State(std::mem::take(&mut self.packet_state));
@@ -169,19 +168,19 @@ impl Pair {
         let header = std::iter::repeat_n(terminal::TIOCPKT_DATA, header);
         MasterRead::Data(header.chain(self.shown.drain(..len)).collect())
     }
-    /// Bytes that [`read_master`](Self::read_master) could take.
+    /// Number of bytes available to [`read_master`](Self::read_master).
     pub fn shown_len(&self) -> usize {
         self.shown.len()
     }
-    /// Bytes that can be typed now.
+    /// Number of bytes that [`feed`](Self::feed) accepts now.
     pub fn typing_room(&self) -> usize {
         FLIGHT_LIMIT.saturating_sub(self.typed.len())
     }
-    /// Takes typed bytes; [`pump`](Self::pump) is due.
+    /// Accepts typed bytes; [`pump`](Self::pump) must be called afterwards.
     pub fn feed(&mut self, data: &[u8]) {
         self.typed.extend(data);
     }
-    /// Moves what has been typed through the line discipline as far as there is room, or up to the next event.
+    /// Passes typed bytes through the line discipline as far as there is room, or up to the next event.
     pub fn pump(&mut self) -> Option<Event> {
         loop {
             if self.typed.is_empty() || self.line.room(&self.termios) == 0 {
@@ -208,42 +207,43 @@ impl Pair {
         }
     }
 
-    /// True if lines are read as wholes (`ICANON`).
+    /// True in canonical mode (`ICANON`), in which whole lines are read.
     pub fn is_canonical(&self) -> bool {
         self.termios.local(c::ICANON)
     }
-    /// Number of bytes that a read outside canonical mode waits for (`VMIN`), and for how long, in tenths of a second
+    /// Minimum number of bytes of a non-canonical read (`VMIN`), and its time-out in tenths of a second
     /// (`VTIME`).
     pub fn least_read(&self) -> (usize, u8) {
         (usize::from(self.termios.cc[c::VMIN]), self.termios.cc[c::VTIME])
     }
-    /// Number of bytes that a read of the slave could take now.
+    /// Number of bytes available to a read of the slave.
     pub fn available(&self) -> usize {
         self.line.available(&self.termios)
     }
-    /// Takes up to `room` bytes, those of one line at most in canonical mode; [`pump`](Self::pump) is due.
+    /// Reads up to `room` bytes, in canonical mode at most one line; [`pump`](Self::pump) must be called
+    /// afterwards.
     pub fn take(&mut self, room: usize) -> Vec<u8> {
         self.line.take(room, &self.termios)
     }
-    /// Bytes that can be written to the slave now, unless output is [stopped](Self::is_stopped).
+    /// Number of bytes that [`write`](Self::write) accepts now, unless output is [stopped](Self::is_stopped).
     pub fn writing_room(&self) -> usize {
         (FLIGHT_LIMIT + LINE_LIMIT).saturating_sub(self.shown.len())
     }
-    /// Takes bytes that a program has written to the slave.
+    /// Accepts output of a program on the slave.
     pub fn write(&mut self, data: &[u8]) {
         for byte in data {
             self.line.put(*byte, &self.termios, &mut self.shown);
         }
     }
 
-    /// Sets what `tcsetattr(3)` does; what has not been read is discarded if `discard`. True if output goes on by it.
+    /// Implements `tcsetattr(3)`; discards unread input if `discard`. Returns true if this restarts output.
     pub fn set_termios(&mut self, new: Termios, discard: bool) -> bool {
         let current = self.termios;
         if discard {
             self.line.flush();
             self.typed.clear();
         }
-        // A pseudo-terminal has eight bits and no parity, whatever it is told.
+        // A pseudo-terminal always has eight bits and no parity.
         self.termios = Termios { cflag: new.cflag & !(c::CSIZE | c::PARENB) | c::CS8 | c::CREAD, ..new };
         self.line.mode_changed(current.local(c::ICANON), new.local(c::ICANON));
         current.input(c::IXON) && !new.input(c::IXON) && self.set_stopped(false)
@@ -252,7 +252,7 @@ impl Pair {
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
-    /// Output stops or goes on. True if it did not stand so before.
+    /// Stops or restarts output. Returns true if the state changed.
     pub fn set_stopped(&mut self, stopped: bool) -> bool {
         if self.stopped == stopped {
             return false;
@@ -266,7 +266,7 @@ impl Pair {
         self.packet_state = self.packet_state & !before | now;
         true
     }
-    /// Discards what has been typed and not read, and what has been written and not shown (`tcflush(3)`).
+    /// Discards unread input (`typed`) and unread output (`shown`), `tcflush(3)`.
     pub fn flush(&mut self, typed: bool, shown: bool) {
         if typed {
             self.line.flush();
@@ -282,7 +282,7 @@ impl Pair {
     pub fn is_packet_mode(&self) -> bool {
         self.packet
     }
-    /// Enters or leaves packet mode.
+    /// Enables or disables packet mode.
     pub fn set_packet_mode(&mut self, on: bool) {
         if on != self.packet {
             (self.packet, self.packet_state) = (on, 0);
@@ -297,7 +297,7 @@ const WRITABLE: u32 = (c::EPOLLOUT | c::EPOLLWRNORM) as u32;
 mod tests {
     use super::*;
 
-    /// A pair with an open slave.
+    /// Creates a pair with an open slave.
     fn pair() -> Pair {
         let mut pair = Pair::default();
         pair.slave_opened();

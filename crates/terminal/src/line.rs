@@ -1,33 +1,33 @@
-//! The line discipline of a terminal, `termios(3)`, as `n_tty` of Linux has it: what typed bytes
-//! become before a program reads them, what of them is echoed, and what written bytes look like.
+//! Line discipline of a terminal, `termios(3)`, after Linux's `n_tty`: processing of typed bytes before a
+//! program reads them, echo, and output processing.
 
 use belljar_linux_abi::c;
 use belljar_linux_abi::terminal::Termios;
 use std::collections::VecDeque;
 
-/// The most bytes that wait to be read, `N_TTY_BUF_SIZE` less one.
+/// Maximum number of unread bytes, `N_TTY_BUF_SIZE` less one.
 pub(crate) const LINE_LIMIT: usize = 4_095;
-/// Columns from one tab stop to the next.
+/// Distance of tab stops in columns.
 const TAB: usize = 8;
 
-/// The effect of a byte besides being stored and echoed.
+/// Effect of a byte other than storage and echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Nothing.
+    /// No effect.
     None,
-    /// The foreground process group is sent this signal.
+    /// Signal to the foreground process group.
     Signal(i32),
-    /// Output stops (`XOFF`).
+    /// Output is stopped (`XOFF`).
     Stop,
-    /// Output goes on (`XON`).
+    /// Output is restarted (`XON`).
     Start,
 }
 
-/// One byte that has been typed and edited.
+/// Typed byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Typed {
     byte: u8,
-    /// Ends a line. An end-of-file character does so without being read.
+    /// Marks the end of a line. An end-of-file character is not itself read.
     end: Option<End>,
 }
 
@@ -37,36 +37,36 @@ enum End {
     File,
 }
 
-/// The state of a terminal's line discipline.
+/// State of the line discipline.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     typed: VecDeque<Typed>,
-    /// Number of bytes of `typed` that belong to complete lines; all of them count outside canonical mode.
+    /// Number of bytes of `typed` in complete lines; outside canonical mode all of them.
     complete: usize,
     literal: bool,
     column: usize,
-    /// The column in which the line being edited began.
+    /// Column in which the line being edited starts.
     start_column: usize,
 }
 
 impl Line {
-    /// Number of bytes that a read could take now.
+    /// Number of bytes available to a read.
     pub fn available(&self, termios: &Termios) -> usize {
         if termios.local(c::ICANON) { self.complete } else { self.typed.len() }
     }
-    /// Number of bytes that it can take before the typist has to wait. A line being edited never makes them wait: bytes
-    /// without room are lost.
+    /// Number of bytes accepted before the typist must wait. A line being edited never blocks the typist:
+    /// excess bytes are dropped.
     pub fn room(&self, termios: &Termios) -> usize {
         let room = LINE_LIMIT.saturating_sub(self.typed.len());
         if room == 0 && termios.local(c::ICANON) && self.complete == 0 { 1 } else { room }
     }
-    /// Forgets everything typed.
+    /// Discards all input.
     pub fn flush(&mut self) {
         self.typed.clear();
         self.complete = 0;
         self.literal = false;
     }
-    /// Settings change: what has been typed becomes readable, or belongs to a line, all at once.
+    /// Adapts unread input to a change of mode: it becomes readable, or part of a line, at once.
     pub fn mode_changed(&mut self, was_canonical: bool, is_canonical: bool) {
         if was_canonical == is_canonical {
             return;
@@ -77,8 +77,7 @@ impl Line {
             last.end.get_or_insert(End::Line);
         }
     }
-    /// Takes up to `room` bytes; in canonical mode those of one line at most. The second value says
-    /// whether a line or file ended with them.
+    /// Reads up to `room` bytes; in canonical mode at most one line.
     pub fn take(&mut self, room: usize, termios: &Termios) -> Vec<u8> {
         let canonical = termios.local(c::ICANON);
         let mut data = Vec::new();
@@ -102,7 +101,7 @@ impl Line {
         data
     }
 
-    /// A byte is typed; what is echoed is appended to `out`.
+    /// Processes a typed byte; appends its echo to `out`.
     pub fn receive(&mut self, byte: u8, termios: &Termios, out: &mut VecDeque<u8>) -> Effect {
         let mut byte = byte;
         if termios.input(c::ISTRIP) {
@@ -152,7 +151,7 @@ impl Line {
         Effect::None
     }
 
-    /// Canonical mode: editing characters and ends of lines.
+    /// Canonical mode: editing characters and line ends.
     fn edit(&mut self, byte: u8, termios: &Termios, out: &mut VecDeque<u8>) {
         let is = |which: usize| termios.control(which) == Some(byte);
         let extended = termios.local(c::IEXTEN);
@@ -188,7 +187,7 @@ impl Line {
     }
 
     fn end_line(&mut self, byte: u8, end: End) {
-        // A full buffer keeps the line's end: its last byte gives way.
+        // In a full buffer the line end replaces the last byte.
         if self.typed.len() > LINE_LIMIT {
             self.typed.pop_back();
         }
@@ -212,7 +211,7 @@ impl Line {
         }
     }
 
-    /// The erase, word-erase and kill characters.
+    /// Handles the erase, word-erase and kill characters.
     fn erase(&mut self, byte: u8, termios: &Termios, out: &mut VecDeque<u8>) {
         if self.typed.len() == self.complete {
             return;
@@ -245,7 +244,7 @@ impl Line {
             if echoes {
                 self.erase_echo(last, byte, termios, out);
             }
-            // The continuation bytes of a character go with it.
+            // Erases all bytes of a UTF-8 character.
             let continues = termios.input(c::IUTF8) && last & 0xc0 == 0x80;
             if !kill && !word && !continues {
                 break;
@@ -258,7 +257,7 @@ impl Line {
             return self.echo(by, termios, out);
         }
         if erased == b'\t' {
-            // Back to where the tab began: the width of what is left of the line decides.
+            // Erasing a tab returns to its start column, computed from the remaining line.
             let mut column = self.start_column;
             for typed in self.typed.iter().skip(self.complete) {
                 column = match typed.byte {
@@ -287,7 +286,7 @@ impl Line {
         }
     }
 
-    /// Echoes a byte; a control character as `^X` if the settings say so.
+    /// Echoes a byte; a control character as `^X` if `ECHOCTL` is set.
     fn echo(&mut self, byte: u8, termios: &Termios, out: &mut VecDeque<u8>) {
         if termios.local(c::ECHOCTL) && is_control(byte) && byte != b'\t' {
             self.put_raw(&[b'^', byte ^ 0x40], out);
@@ -301,7 +300,7 @@ impl Line {
         out.extend(bytes);
     }
 
-    /// Writes a byte to the terminal by the rules of the output flags.
+    /// Writes a byte to the terminal, subject to the output flags.
     pub fn put(&mut self, byte: u8, termios: &Termios, out: &mut VecDeque<u8>) {
         if !termios.output(c::OPOST) {
             out.push_back(byte);
