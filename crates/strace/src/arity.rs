@@ -1,9 +1,9 @@
-//! The number of arguments of each call. A C program's `syscall(2)` loads all six registers, so those beyond hold
-//! leftovers, which are not shown.
+//! Number of arguments of each system call. `syscall(2)` in C loads all six argument registers, so registers
+//! beyond the arguments contain stale values, which are not shown.
 
 use belljar_linux_abi::c;
 
-/// The number of arguments of the call `name`, for those whose arguments are not described one by one.
+/// Number of arguments of call `name`, for calls without a signature.
 pub fn of(name: &str) -> usize {
     match name {
         "munlockall" | "vhangup" | "inotify_init" | "restart_syscall" | "setsid" | "getpmsg" | "putpmsg"
@@ -196,7 +196,8 @@ pub fn of(name: &str) -> usize {
     }
 }
 
-/// The arguments that this call has, bit n being the n-th: some depend on those before.
+/// Bit set of the arguments that are present in this call: for some calls it depends on the preceding
+/// arguments.
 pub fn given(number: u32, args: &[u64; 6]) -> u8 {
     const FIRST: [u8; 7] = [0, 1, 3, 7, 15, 31, 63];
     const ALL: u8 = 63;
@@ -226,7 +227,7 @@ pub fn given(number: u32, args: &[u64; 6]) -> u8 {
             c::FUTEX_WAKE => FIRST[3],
             c::FUTEX_WAIT | c::FUTEX_LOCK_PI => FIRST[4],
             c::FUTEX_REQUEUE => FIRST[5],
-            // The second address is not theirs, but the set of bits behind it is.
+            // The second address is unused, but the bit set after it is present.
             c::FUTEX_WAIT_BITSET => FIRST[4] | 1 << 5,
             c::FUTEX_WAKE_BITSET => FIRST[3] | 1 << 5,
             _ => ALL,
@@ -250,9 +251,9 @@ pub fn given(number: u32, args: &[u64; 6]) -> u8 {
     }
 }
 
-/// Of fcntl(2), which the headers name only for `_GNU_SOURCE`.
+/// Command of fcntl(2) that libc defines for `_GNU_SOURCE` only.
 const F_GETSIG: i32 = 11;
-/// A flag that C libraries may add to the operations of semctl(2).
+/// Flag that C libraries may add to semctl(2) commands.
 const IPC_64: i32 = 0x100;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Arguments as text.
+//! Formatting of arguments.
 
 use super::names;
 use super::signatures::Arg;
@@ -9,35 +9,35 @@ use smallvec::SmallVec;
 use std::fmt::Write;
 use std::net::Ipv6Addr;
 
-/// Bytes of a buffer or string that are shown, as strace's default.
+/// Maximum number of bytes shown of a buffer or string, strace's default.
 const SHOWN: usize = 32;
-/// Elements of an array that are shown.
+/// Maximum number of elements shown of an array.
 const SHOWN_ELEMENTS: u64 = 8;
 
-/// The memory of the program that called.
+/// Memory of the calling program.
 pub trait Memory {
-    /// True if `out`, which is not empty, could be filled from `addr` on.
+    /// Reads from `addr` into the non-empty buffer `out`; returns true on success.
     fn read(&self, addr: u64, out: &mut [u8]) -> bool;
-    /// The zero-terminated string at `addr`, if it can be read and is no longer than a path may be.
+    /// Zero-terminated string at `addr`; `None` if it is unreadable or longer than the maximum path length.
     fn string(&self, addr: u64) -> Option<Vec<u8>>;
 }
 
-/// A call that has ended, or is about to be made.
+/// Formatter of a call that has ended, or is about to be made.
 pub struct Formatter<'a> {
-    /// The memory that its arguments point into.
+    /// Memory that the arguments point to.
     pub memory: &'a dyn Memory,
-    /// Its number.
+    /// System call number.
     pub number: u32,
-    /// Its arguments.
+    /// Argument registers.
     pub args: &'a [u64; 6],
-    /// The value of RAX, if the call has ended.
+    /// Value of RAX if the call has ended.
     pub result: Option<u64>,
 }
 
-/// Bytes of a guest: what is shown of most arguments fits without a heap.
+/// Bytes of guest memory; most shown arguments fit without heap allocation.
 pub type Bytes = SmallVec<[u8; 128]>;
 
-/// Appends the value of a call that has succeeded.
+/// Appends the result of a successful call.
 pub fn push_result(out: &mut Text, number: u32, value: u64) {
     match i64::from(number) {
         c::SYS_mmap | c::SYS_brk | c::SYS_mremap | c::SYS_shmat => push_hex(out, value),
@@ -45,13 +45,13 @@ pub fn push_result(out: &mut Text, number: u32, value: u64) {
     }
 }
 
-/// A result that is no error, as a count.
+/// Successful result as a count.
 fn count(result: Option<u64>) -> Option<u64> {
     result.filter(|value| (*value as i64) >= 0)
 }
 
 impl Formatter<'_> {
-    /// Appends an argument. What most calls have is written at once, the rest as text of its own.
+    /// Appends an argument. Common types are written directly, others through a temporary string.
     pub fn push_argument(&self, arg: Arg, value: u64, out: &mut Text) {
         let args = self.args;
         match arg {
@@ -109,7 +109,7 @@ impl Formatter<'_> {
             Arg::StructOut(what) if count(self.result).is_some() => self.structure(what, value),
             Arg::StructOut(_) => address(value),
             Arg::StatusOut => match count(self.result) {
-                // wait(2) has stored something only if it has found a child.
+                // wait(2) stores a status only if it found a child.
                 Some(1..) => self.structure(Struct::WaitStatus, value),
                 _ => address(value),
             },
@@ -142,7 +142,7 @@ impl Formatter<'_> {
         }
     }
 
-    /// True if `out` could be filled.
+    /// Reads guest memory; returns true on success.
     #[inline]
     fn read(&self, addr: u64, out: &mut [u8]) -> bool {
         out.is_empty() || self.memory.read(addr, out)
@@ -176,7 +176,7 @@ impl Formatter<'_> {
         self.push_buffer(addr, len, &mut text);
         text.into_string()
     }
-    /// The first `limit` bytes of a vector of buffers.
+    /// First `limit` bytes of a vector of buffers.
     pub fn vector(&self, addr: u64, len: u64, mut limit: u64) -> String {
         let mut parts = Vec::new();
         for n in 0..len.min(SHOWN_ELEMENTS) {
@@ -282,7 +282,7 @@ pub fn address(value: u64) -> String {
     if value == 0 { "NULL".into() } else { format!("{value:#x}") }
 }
 
-/// Parts in brackets, with dots if there are more than that.
+/// Bracketed list; an ellipsis if `len` exceeds the number of parts.
 fn list(parts: Vec<String>, len: u64) -> String {
     let dots = if len > parts.len() as u64 { ", ..." } else { "" };
     format!("[{}{dots}]", parts.join(", "))

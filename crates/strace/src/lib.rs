@@ -1,11 +1,11 @@
-//! System calls as text in the manner of strace(1), from a call's number, its registers and its program's memory.
+//! System calls formatted as by strace(1), from the call number, the registers and the program's memory.
 //!
 //! # Contract
 //!
-//! [`Signatures`] is made once from the names of the calls. For each call that has ended, the caller makes a [`Formatter`] of
-//! what it was, and a host's [`Phrases`] append name and arguments to a [`Text`], up to the result; [`push_result`] appends that.
-//! Memory is read through [`Memory`] while the call's line is made: after the call, so that what it has stored can be shown, or
-//! before it where the arguments are gone afterwards (`execve`).
+//! [`Signatures`] is created once from the names of all calls. For each call that has ended, the caller
+//! creates a [`Formatter`], and the host's [`Phrases`] append name and arguments to a [`Text`];
+//! [`push_result`] appends the result. Memory is read through [`Memory`] during formatting: after the call,
+//! so that stored values can be shown, or before it where the arguments do not survive (`execve`).
 
 #![forbid(unsafe_code)]
 

@@ -1,49 +1,49 @@
-//! The lines of a host's processes until they are written out.
+//! Buffered log lines of a host's processes.
 
 use crate::{Phrases, Short, Text, push_signed, push_time};
 use belljar_base::{Footprint, Map, SimTime};
 use std::cell::RefCell;
 use std::fmt::Write;
 
-/// The lines written so far, by process.
+/// Unwritten log lines by process.
 #[derive(Debug, Default)]
-#[repr(C)] // What is read often comes first: see `belljar_base::Footprint`.
+#[repr(C)] // The order puts frequently read fields first: see `belljar_base::Footprint`.
 pub struct Strace {
     enabled: bool,
-    /// True if a log is worth being written out.
+    /// True if a log is large enough to be written.
     full: bool,
     logs: Vec<Log>,
-    /// Their places, by process id.
+    /// Index of each log by process id.
     places: Map<i32, usize>,
-    /// The process whose log was asked for last, and its place: the next call is mostly of the same process.
+    /// Process id and index of the latest lookup: the next call is usually of the same process.
     last: Option<(i32, usize)>,
-    /// The beginning of the last line, by time and thread: most lines begin as the one before.
+    /// Time, thread and text of the latest line prefix: most lines repeat it.
     begin: Option<(SimTime, i32, Short<48>)>,
-    /// The text of an `execve` under way, by thread id.
+    /// Text of an unfinished `execve`, by thread id.
     pub executing: Map<i32, Text>,
-    /// Phrases that calls have in common.
+    /// Cache of formatted calls.
     pub phrases: Phrases,
 }
 
 impl Strace {
-    /// Keeps lines if `enabled`.
+    /// Creates a log that stores lines if `enabled`.
     pub fn new(enabled: bool) -> Strace {
         Strace { enabled, ..Strace::default() }
     }
 
-    /// Tells what is read of it where it keeps none.
+    /// Reports the memory that is read when the log is disabled.
     pub fn footprint(&self, footprint: &mut Footprint) {
         footprint.object(&self.enabled);
         footprint.object(&self.full);
     }
 
-    /// True if it keeps any.
+    /// True if the log stores lines.
     #[inline]
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// The place of the log of a process that has called before.
+    /// Index of the log of a known process.
     #[inline]
     pub fn place(&mut self, pid: i32) -> Option<usize> {
         match self.last {
@@ -55,20 +55,20 @@ impl Strace {
             }
         }
     }
-    /// Begins the log of a process; its place. The name is `<program>.<pid>`.
+    /// Creates the log of a process named `<program>.<pid>`; returns its index.
     pub fn add(&mut self, pid: i32, name: String) -> usize {
         self.places.insert(pid, self.logs.len());
         self.logs.push(Log { name, text: Text::default() });
         self.logs.len() - 1
     }
 
-    /// Takes the text of a log, to append a line.
+    /// Takes the text of a log in order to append a line.
     #[inline]
     pub fn take_text(&mut self, place: usize) -> Text {
         let text = std::mem::take(&mut self.logs[place].text);
         if text.is_new() { SPARE.with_borrow_mut(Vec::pop).unwrap_or_default() } else { text }
     }
-    /// Gives it back.
+    /// Returns the text taken by [`take_text`](Self::take_text).
     #[inline]
     pub fn put_text(&mut self, place: usize, text: Text) {
         self.full |= text.len() >= WORTH_WRITING;
@@ -80,12 +80,12 @@ impl Strace {
         let _ = writeln!(text, "{line}");
         self.full |= text.len() >= WORTH_WRITING;
     }
-    /// True if there are lines that are worth being written out.
+    /// True if a log is large enough to be written.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.full
     }
-    /// Hands out the lines of processes that have much of them, or of all, with `<program>.<pid>`.
+    /// Passes the large logs, or all, to `sink` with their names `<program>.<pid>`.
     pub fn drain(&mut self, all: bool, mut sink: impl FnMut(&str, &[u8])) {
         if !self.full && !all {
             return;
@@ -98,7 +98,7 @@ impl Strace {
         }
     }
 
-    /// Appends how a line of a thread begins.
+    /// Appends the prefix of a line of a thread.
     #[inline]
     pub fn push_begin(&mut self, now: SimTime, tid: i32, out: &mut Text) {
         if let Some((at, of, text)) = &self.begin
@@ -115,26 +115,26 @@ impl Strace {
     }
 }
 
-/// The lines of one process that have not been written out.
+/// Unwritten lines of one process.
 #[derive(Debug)]
 struct Log {
-    /// `<program>.<pid>`, by the program that the process ran when it was first seen.
+    /// `<program>.<pid>`, with the first program that the process ran.
     name: String,
     text: Text,
 }
 
-/// Bytes of a log that wait before it is written out.
+/// Size in bytes at which a log is written.
 const WORTH_WRITING: usize = 32 << 10;
-/// So many buffers are kept for logs that are begun next.
+/// Maximum number of spare buffers.
 const MOST_SPARE: usize = 16;
 
 thread_local! {
-    /// Buffers of logs that have been written out, the last one on top: a worker's hosts, of which one runs at a time, use
-    /// the same again and again, and what they put there stays in the cache until it is written.
+    /// Spare buffers of written logs, the latest on top. A worker runs one host at a time, so its hosts reuse
+    /// the same few buffers, which stay in the cache until they are written.
     static SPARE: RefCell<Vec<Text>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Keeps a buffer, emptied, for whoever needs one next.
+/// Empties a buffer and stores it for reuse.
 fn give_back(mut text: Text) {
     text.truncate(0);
     SPARE.with_borrow_mut(|spare| {

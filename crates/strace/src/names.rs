@@ -70,7 +70,7 @@ names! {
         SIGVTALRM SIGPROF SIGWINCH SIGIO SIGPWR SIGSYS;
 }
 
-/// The operations of futex(2), `FUTEX_PRIVATE_FLAG` left out.
+/// Commands of futex(2), without `FUTEX_PRIVATE_FLAG`.
 pub const FUTEX: ValueNames = &[
     (0, "FUTEX_WAIT"),
     (1, "FUTEX_WAKE"),
@@ -92,7 +92,7 @@ pub const FUTEX: ValueNames = &[
 
 /// sigaction(2)
 pub const SIGACTION: ValueNames = &[
-    // Not for programs, whose C library sets it.
+    // Set by the C library, not by programs.
     (0x0400_0000, "SA_RESTORER"),
     (c::SA_NOCLDSTOP as u32 as u64, "SA_NOCLDSTOP"),
     (c::SA_NOCLDWAIT as u32 as u64, "SA_NOCLDWAIT"),
@@ -103,20 +103,20 @@ pub const SIGACTION: ValueNames = &[
     (c::SA_RESETHAND as u32 as u64, "SA_RESETHAND"),
 ];
 
-/// The name of `value`, or the number itself.
+/// Name of `value`, or the number.
 pub fn one_of(names: ValueNames, value: u64) -> String {
     let value = u64::from(value as u32);
     names.iter().find(|(v, _)| *v == value).map_or_else(|| format!("{value:#x}"), |(_, name)| (*name).into())
 }
 
-/// The names of all bits of `value`, what has none in hexadecimal.
+/// Names of all bits of `value`; unnamed bits in hexadecimal.
 pub fn flags(names: ValueNames, value: u64) -> String {
     let mut text = Text::default();
     push_flags(&mut text, names, value);
     text.into_string()
 }
 
-/// The same, appended.
+/// Appends the names of all bits of `value`; unnamed bits in hexadecimal.
 pub fn push_flags(out: &mut Text, names: ValueNames, value: u64) {
     if value as u32 == 0 {
         return out.push('0');
@@ -143,7 +143,7 @@ pub fn push_flags(out: &mut Text, names: ValueNames, value: u64) {
     }
 }
 
-/// A signal's name.
+/// Name of a signal.
 pub fn signal(number: i32) -> String {
     match SIGNAL.iter().find(|(v, _)| *v == number as u64) {
         Some((_, name)) => (*name).into(),

@@ -1,5 +1,5 @@
-//! Cache of the latest descriptions of calls. Most calls are made again with the same registers, so their text is kept;
-//! the guest's memory is read anew each time.
+//! Cache of formatted calls. Most calls recur with the same registers, so their text is cached; guest memory
+//! is formatted anew each time.
 
 use super::arity;
 use super::format::Formatter;
@@ -7,29 +7,29 @@ use super::signatures::{Arg, Signature};
 use super::text::Text;
 use smallvec::SmallVec;
 
-/// The phrases that a host's programs have used last: nothing in them is of one process.
+/// Recently formatted calls of a host's programs. Entries do not depend on the process.
 #[derive(Debug, Default)]
 pub struct Phrases(Vec<Option<Box<Phrase>>>);
 
-/// The greatest number that is kept.
+/// Number of cache slots.
 const KEPT: usize = 1 << PLACE_BITS;
 const PLACE_BITS: u32 = 6;
 
-/// A call but for its result, with gaps for what depends on memory.
+/// Formatted call without its result, with gaps for text that depends on memory.
 #[derive(Debug, Default)]
 struct Phrase {
     number: u32,
-    /// The arguments that the text says something of, and zeros.
+    /// Argument registers that the text depends on; zero for others.
     args: [u64; 6],
-    /// All ones for each of these.
+    /// Masks of the registers in `args`: all ones if the text depends on the register.
     said: [u64; 6],
     text: Text,
-    /// Arguments that point to memory, in order, and the text's length in front of each.
+    /// Gaps in order: index of the pointer argument, and length of the text before the gap.
     gaps: SmallVec<[(usize, u8); 3]>,
 }
 
 impl Phrases {
-    /// Appends the call's name and arguments, up to its result.
+    /// Appends the name and arguments of a call, without its result.
     #[inline]
     pub fn push(&mut self, signature: &Signature, formatter: &Formatter, out: &mut Text) {
         let (number, args) = (formatter.number, formatter.args);
@@ -57,8 +57,8 @@ impl Phrases {
     }
 }
 
-/// Where a call's phrase is kept: programs use several descriptors in turns, and those are mostly the first argument. Spread by
-/// Fibonacci hashing (Knuth, The Art of Computer Programming, section 6.4).
+/// Cache slot of a call: by number and first argument, because programs use several descriptors alternately,
+/// usually as the first argument. Fibonacci hashing (Knuth, The Art of Computer Programming, section 6.4).
 #[inline]
 pub fn place(number: u32, first: u64) -> usize {
     let key = u64::from(number) << 16 | first & 0xffff;
@@ -66,14 +66,14 @@ pub fn place(number: u32, first: u64) -> usize {
 }
 
 impl Phrase {
-    /// True if it describes this call.
+    /// True if the entry is for this call.
     #[inline]
     fn fits(&self, number: u32, args: &[u64; 6]) -> bool {
         let differs = (0..6).fold(0, |differs, n| differs | (args[n] & self.said[n]) ^ self.args[n]);
         self.number == number && differs == 0 && self.gaps.iter().all(|(_, n)| args[usize::from(*n)] != 0)
     }
 
-    /// Has it describe another call.
+    /// Replaces the entry by one for this call.
     fn make(&mut self, signature: &Signature, formatter: &Formatter) {
         let (number, args) = (formatter.number, formatter.args);
         let mut text = std::mem::take(&mut self.text);
@@ -97,7 +97,7 @@ impl Phrase {
     }
 }
 
-/// True if an argument is described by what it points to: all but those whose register is all that is looked at.
+/// True if the text of an argument depends on memory, not only on its register.
 fn points_to_memory(arg: Arg) -> bool {
     !matches!(
         arg,

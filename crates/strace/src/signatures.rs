@@ -6,96 +6,96 @@ use super::structs::Struct::{
 };
 use super::text::Short;
 
-/// One argument.
+/// Type of an argument.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg {
-    /// A descriptor.
+    /// A file descriptor.
     Fd,
-    /// A directory's descriptor, or `AT_FDCWD`.
+    /// A directory file descriptor, or `AT_FDCWD`.
     DirFd,
     /// A signed number.
     Int,
     /// An unsigned number.
     Size,
-    /// An address, or anything else best shown in hexadecimal.
+    /// An address, or another value shown in hexadecimal.
     Hex,
-    /// The flags of open(2): an access mode and bits with names.
+    /// Flags of open(2): an access mode and named bits.
     OpenFlags,
     /// A file mode in octal.
     Mode,
     /// A zero-terminated string.
     Path,
-    /// A buffer that the call reads; its length is this argument.
+    /// A buffer read by the call; the argument with this index is its length.
     In(usize),
-    /// A buffer that the call fills; its length is the call's result.
+    /// A buffer written by the call; the result is its length.
     Out,
-    /// A vector of buffers that the call reads; their number is this argument.
+    /// A vector of buffers read by the call; the argument with this index is their number.
     InVector(usize),
-    /// A vector of buffers that the call fills.
+    /// A vector of buffers written by the call; the argument with this index is their number.
     OutVector(usize),
-    /// Bits with names.
+    /// Named bits.
     Flags(ValueNames),
     /// One of several named values.
     OneOf(ValueNames),
-    /// A signal.
+    /// A signal number.
     Signal,
-    /// An address of a socket; its length is this argument.
+    /// A socket address; the argument with this index is its length.
     Address(usize),
-    /// A socket address that the call fills; a pointer to its length is this argument.
+    /// A socket address written by the call; the argument with this index points to its length.
     AddressOut(usize),
     /// A `struct timespec`.
     Timespec,
-    /// A `struct timespec` that the call fills.
+    /// A `struct timespec` written by the call.
     TimespecOut,
     /// A zero-terminated vector of strings.
     Strings,
-    /// An array of `struct pollfd`; its length is this argument.
+    /// An array of `struct pollfd`; the argument with this index is its length.
     PollFds(usize),
-    /// Two descriptors that the call fills.
+    /// Two file descriptors written by the call.
     FdPair,
-    /// A structure that the call reads.
+    /// A structure read by the call.
     Struct(Struct),
-    /// A structure that the call fills.
+    /// A structure written by the call.
     StructOut(Struct),
-    /// The status of a child that wait(2) stores.
+    /// A child's status, stored by wait(2).
     StatusOut,
     /// A `struct msghdr` to be sent.
     Message,
-    /// A `struct msghdr` that the call fills.
+    /// A `struct msghdr` filled by the call.
     MessageOut,
-    /// A set of descriptors; the first argument says how many there are.
+    /// A descriptor set; the first argument is the number of descriptors.
     FdSet,
-    /// The value of an option; its length is this argument.
+    /// An option value; the argument with this index is its length.
     Option(usize),
-    /// The value of an option that the call stores; a pointer to its length is this argument.
+    /// An option value stored by the call; the argument with this index points to its length.
     OptionOut(usize),
-    /// A set of signals.
+    /// A signal set.
     SignalSet,
     /// A `struct epoll_event`.
     EpollEvent,
-    /// `struct epoll_event`s that the call fills; their number is the call's result.
+    /// An array of `struct epoll_event` written by the call; the result is its length.
     EpollEventsOut,
-    /// A futex word's address, shown without its value.
+    /// Address of a futex word, whose value is not shown.
     Word,
 }
 
 use Arg::{Struct as Read, StructOut as Store, *};
 
-/// The text form of a call.
+/// Signature of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature {
-    /// Its name and a parenthesis.
+    /// Name and opening parenthesis.
     pub head: Short<24>,
-    /// Its arguments.
+    /// Argument types.
     pub arguments: &'static [Arg],
 }
 
-/// The signatures of all calls, by number: a search through the names for each call would cost more than its line.
+/// Signatures of all calls, indexed by number: a search by name would cost more than the formatting.
 #[derive(Debug)]
 pub struct Signatures(Vec<std::option::Option<Signature>>);
 
 impl Signatures {
-    /// Those of the calls with numbers below `limit`, whose names `name_of` gives.
+    /// Signatures of the calls below `limit`, with names from `name_of`.
     pub fn new(limit: u32, name_of: impl Fn(u32) -> std::option::Option<&'static str>) -> Signatures {
         let signature = |name: &'static str| Signature {
             head: Short::new(format!("{name}(").as_bytes()).expect("no name is longer"),
@@ -103,18 +103,18 @@ impl Signatures {
         };
         Signatures((0..limit).map(|number| name_of(number).map(signature)).collect())
     }
-    /// The signature of the call of this number, if there is one.
+    /// Signature of a call by its number.
     pub fn of(&self, number: u32) -> std::option::Option<&Signature> {
         self.0.get(number as usize)?.as_ref()
     }
 }
 
-/// True if the arguments of a call are shown in hexadecimal, as nothing more is known of them.
+/// True if the arguments of a call are untyped and shown in hexadecimal.
 pub fn is_plain(name: &str) -> bool {
     described(name).is_none()
 }
 
-/// The arguments of the call `name`. What is not described shows those that it has in hexadecimal.
+/// Argument types of call `name`. Calls without a description show their arguments in hexadecimal.
 fn by_name(name: &str) -> &'static [Arg] {
     const PLAIN: &[Arg] = &[Hex; 6];
     described(name).unwrap_or_else(|| &PLAIN[..super::arity::of(name)])

@@ -1,13 +1,13 @@
-//! Structures that arguments point to, abbreviated as strace(1) does.
+//! Structures in guest memory, abbreviated as by strace(1).
 
 use super::format::{Formatter, address};
 use super::names;
 use belljar_linux_abi::c;
 
-/// The permission bits of a mode, those of set-user-ID and its like included.
+/// Permission bits of a mode, including set-user-ID, set-group-ID and sticky.
 const PERMISSIONS: u32 = 0o7777;
 
-/// A structure, as the guest's memory holds it.
+/// Structure in guest memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Struct {
     /// `struct stat`.
@@ -16,7 +16,7 @@ pub enum Struct {
     Statx,
     /// The kernel's `struct sigaction`.
     Sigaction,
-    /// A set of signals.
+    /// A signal set.
     Signals,
     /// `struct rlimit`.
     Rlimit,
@@ -24,16 +24,16 @@ pub enum Struct {
     Timeval,
     /// `struct itimerspec`.
     Itimerspec,
-    /// The status that wait(2) stores.
+    /// Status stored by wait(2).
     WaitStatus,
-    /// A number of 32 bits in decimal.
+    /// A 32-bit number in decimal.
     Number,
-    /// `struct sysinfo`, of which the first word says when the host booted.
+    /// `struct sysinfo`, of which only the first word, the uptime, is shown.
     Uptime,
 }
 
 impl Formatter<'_> {
-    /// The structure at `addr`, or the address if it cannot be read.
+    /// Formats the structure at `addr`; the address if unreadable.
     pub fn structure(&self, what: Struct, addr: u64) -> String {
         let text = match what {
             Struct::Stat => self.stat(addr, (24, 4), 48),
@@ -50,7 +50,7 @@ impl Formatter<'_> {
         text.unwrap_or_else(|| address(addr))
     }
 
-    /// The main fields of a file's state; `mode` is the place and length of its mode.
+    /// Main fields of a file's status; `mode` is the offset and length of the mode field.
     fn stat(&self, addr: u64, mode: (u64, usize), size: u64) -> Option<String> {
         let mut bytes = self.bytes(addr + mode.0, mode.1)?;
         bytes.resize(4, 0);
@@ -89,7 +89,7 @@ impl Formatter<'_> {
         Some(format!("{{it_interval={interval}, it_value={}}}", self.pair(addr + 16, "tv_sec", "tv_nsec")?))
     }
 
-    /// A `struct msghdr`, with `filled` bytes in its buffers; `None`: all that they hold.
+    /// Formats a `struct msghdr` with `filled` bytes of its buffers; all of them if `None`.
     pub fn message(&self, addr: u64, filled: Option<u64>) -> String {
         let read = || {
             let [name, vector, count, control] = [0, 16, 24, 40].map(|at| self.long(addr + at));
@@ -110,7 +110,7 @@ impl Formatter<'_> {
         read().unwrap_or_else(|| address(addr))
     }
 
-    /// A set of descriptors below `count`, select(2).
+    /// Formats a descriptor set of select(2), with descriptors below `count`.
     pub fn fd_set(&self, addr: u64, count: u64) -> String {
         let len = (count.min(1_024) as usize).div_ceil(8);
         let Some(bits) = self.bytes(addr, len) else { return address(addr) };
@@ -120,7 +120,7 @@ impl Formatter<'_> {
         format!("[{}]", set.join(" "))
     }
 
-    /// The value of a socket's option: a number, where it has the length of one.
+    /// Formats the value of a socket option: as a number if it has the length of one.
     pub fn option_value(&self, addr: u64, len: u64) -> String {
         match len {
             4 => self.structure(Struct::Number, addr),
@@ -129,7 +129,7 @@ impl Formatter<'_> {
     }
 }
 
-/// A status of wait(2), by the macros for it.
+/// Formats a wait(2) status by its macros.
 fn wait_status(status: u32) -> String {
     let signal = (status & 0x7f) as i32;
     match signal {

@@ -1,10 +1,10 @@
-//! Numbers and quoted text appended to a log. A line is made for each call, so these do without the general
-//! formatter and without strings of their own.
+//! Numbers and quoted text appended to a log. A line is formatted for each call, so these functions avoid the
+//! general formatter and temporary strings.
 
 use belljar_base::SimTime;
 use std::{array, fmt};
 
-/// Text that grows at its end; all of it is ASCII but what programs are called.
+/// Append-only text: ASCII except the names of programs.
 #[derive(Debug, Default)]
 pub struct Text(Vec<u8>);
 
@@ -20,25 +20,27 @@ impl Text {
     pub fn push_str(&mut self, text: &str) {
         self.push_bytes(text.as_bytes());
     }
-    /// The same, as bytes.
+    /// Appends bytes of text.
     #[inline]
     pub fn push_bytes(&mut self, text: &[u8]) {
         self.0.extend_from_slice(text);
     }
-    /// Appends text of at most so many bytes.
+    /// Appends a short text.
     #[inline]
     pub fn push_short<const N: usize>(&mut self, text: &Short<N>) {
         self.push_first(&text.0, usize::from(text.1));
     }
-    /// Appends the first `len` of a few bytes: that all of them are put there, whatever `len` is, makes it cheap.
+    /// Appends the first `len` bytes of `bytes`. All `N` bytes are copied whatever `len` is, which avoids a
+    /// variable-length copy.
     #[inline]
     fn push_first<const N: usize>(&mut self, bytes: &[u8; N], len: usize) {
         let end = self.0.len() + len;
         self.0.extend_from_slice(bytes);
         self.0.truncate(end);
     }
-    /// Appends several: all four bytes of each are put there, and those that are too many are overwritten. They go where they
-    /// belong at once, since a processor waits before it reads what it has just stored in smaller pieces.
+    /// Appends several pieces: four bytes are copied per piece, and excess bytes are overwritten by the next
+    /// piece. The pieces are written to the buffer directly, because loads that span recent smaller stores
+    /// stall the processor.
     #[inline]
     fn push_pieces<const N: usize>(&mut self, pieces: [Piece; N]) {
         let mut end = self.0.len();
@@ -49,7 +51,7 @@ impl Text {
         }
         self.0.truncate(end);
     }
-    /// Appends all of another.
+    /// Appends another text.
     pub fn append(&mut self, other: &Text) {
         self.0.extend_from_slice(&other.0);
     }
@@ -61,11 +63,11 @@ impl Text {
     pub fn len(&self) -> usize {
         self.0.len()
     }
-    /// True if it has never had anything in it, so that it has no buffer either.
+    /// True if no buffer was ever allocated.
     pub fn is_new(&self) -> bool {
         self.0.capacity() == 0
     }
-    /// Keeps the first `len` bytes.
+    /// Truncates to the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.0.truncate(len);
     }
@@ -73,13 +75,13 @@ impl Text {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
-    /// The same as a string.
+    /// Converts the text to a string.
     pub fn into_string(self) -> String {
         String::from_utf8(self.0).expect("made of strings and ASCII")
     }
 }
 
-/// At most `N` bytes of text, and how many there are.
+/// Text of at most `N` bytes, with its length.
 #[derive(Clone, Copy, Debug)]
 pub struct Short<const N: usize>([u8; N], u8);
 
@@ -87,7 +89,7 @@ impl<const N: usize> Short<N> {
     /// No text.
     const EMPTY: Short<N> = Short([0; N], 0);
 
-    /// `None` if it does not fit.
+    /// Creates a short text; `None` if it does not fit.
     pub fn new(text: &[u8]) -> Option<Short<N>> {
         let mut short = Short::EMPTY;
         short.0.get_mut(..text.len())?.copy_from_slice(text);
@@ -96,7 +98,7 @@ impl<const N: usize> Short<N> {
     }
 }
 
-/// The escaped form of a byte.
+/// Escaped form of a byte.
 type Piece = Short<4>;
 
 impl fmt::Write for Text {
@@ -106,7 +108,7 @@ impl fmt::Write for Text {
     }
 }
 
-/// The decimal digits of the numbers below 100.
+/// Decimal digits of the numbers below 100.
 static PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut n = 0;
@@ -121,7 +123,7 @@ static PAIRS: [[u8; 2]; 100] = {
 #[inline]
 pub fn push_unsigned(out: &mut Text, value: u64) {
     match value {
-        // Most are small.
+        // Most numbers are small.
         0..10 => out.0.push(b'0' + value as u8),
         10..10_000 => {
             let ([a, b], [c, d]) = (PAIRS[value as usize / 100], PAIRS[value as usize % 100]);
@@ -135,7 +137,7 @@ pub fn push_unsigned(out: &mut Text, value: u64) {
 fn push_large(out: &mut Text, value: u64) {
     out.push_str(itoa::Buffer::new().format(value));
 }
-/// Appends a number with its sign.
+/// Appends a signed number.
 #[inline]
 pub fn push_signed(out: &mut Text, value: i64) {
     if value < 0 {
@@ -143,7 +145,7 @@ pub fn push_signed(out: &mut Text, value: i64) {
     }
     push_unsigned(out, value.unsigned_abs());
 }
-/// Decimal digits and a dot.
+/// Decimal octets, each followed by a dot.
 static OCTETS: [Piece; 256] = {
     let mut octets = [Short([b'.'; 4], 0); 256];
     let mut n = 0;
@@ -172,18 +174,18 @@ pub fn push_ipv4(out: &mut Text, octets: [u8; 4]) {
     out.push_pieces(octets.map(|octet| OCTETS[usize::from(octet)]));
     out.0.pop();
 }
-/// Appends a number in hexadecimal, behind `0x`.
+/// Appends a number in hexadecimal after `0x`.
 pub fn push_hex(out: &mut Text, value: u64) {
     out.push_str("0x");
     let zeros = (value | 1).leading_zeros() / 4;
     let digits = hex_digits(value) >> (8 * zeros);
     out.push_first(&digits.to_le_bytes(), 16 - zeros as usize);
 }
-/// All sixteen digits, the highest in the lowest byte.
+/// All sixteen hexadecimal digits, the most significant in the lowest byte.
 fn hex_digits(value: u64) -> u128 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let eight = |half: u32| {
-        // Spread out, a digit's value in each byte.
+        // Spreads the digits, one value per byte.
         let mut digits = u64::from(half.swap_bytes());
         digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff;
         digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
@@ -200,16 +202,16 @@ pub fn push_address(out: &mut Text, value: u64) {
         _ => push_hex(out, value),
     }
 }
-/// Appends a time in seconds, as it is displayed.
+/// Appends a time in seconds.
 pub fn push_time(out: &mut Text, time: SimTime) {
     let ns = time.as_nanos();
     push_unsigned(out, ns / 1_000_000_000);
     out.push('.');
-    // A one before them keeps the zeros at the front.
+    // A leading one preserves the zeros.
     out.push_str(&itoa::Buffer::new().format(1_000_000_000 + ns % 1_000_000_000)[1..]);
 }
 
-/// strace's escapes: what stands for a byte in quotes.
+/// strace's escaped form of each byte.
 static ESCAPED: [Piece; 256] = {
     let mut table = [Short::EMPTY; 256];
     let mut byte = 0;
@@ -236,7 +238,7 @@ const fn escaped(byte: u8) -> Piece {
     }
 }
 
-/// Appends text in quotes with strace's escapes, dots if it is part of something of `len` bytes.
+/// Appends quoted text with strace's escapes, and an ellipsis if `data` is shorter than `len`.
 pub fn push_quoted(out: &mut Text, data: &[u8], len: usize) {
     out.push('"');
     let (eights, rest) = data.as_chunks::<8>();
@@ -263,11 +265,11 @@ pub fn push_quoted(out: &mut Text, data: &[u8], len: usize) {
     }
 }
 
-/// The escaped forms of eight bytes in front of `next`.
+/// Escaped forms of eight bytes that precede `next`.
 fn escaped_each(eight: [u8; 8], next: Option<u8>) -> [Piece; 8] {
     array::from_fn(|n| {
         let piece = ESCAPED[usize::from(eight[n])];
-        // What comes next would be read as a digit more.
+        // An octal digit after a short escape would be read as part of it.
         let next = eight.get(n + 1).copied().or(next);
         match piece.1 > 1 && is_octal(piece.0[1]) && next.is_some_and(is_octal) {
             true => octal(eight[n]),
@@ -276,14 +278,14 @@ fn escaped_each(eight: [u8; 8], next: Option<u8>) -> [Piece; 8] {
     })
 }
 
-/// True if a byte stands for itself.
+/// True if a byte needs no escape.
 const fn is_plain(byte: u8) -> bool {
     (byte >= 0x20) & (byte < 0x7f) & (byte != b'"') & (byte != b'\\')
 }
 const fn is_octal(byte: u8) -> bool {
     matches!(byte, b'0'..=b'7')
 }
-/// With all digits.
+/// Octal escape with all three digits.
 const fn octal(byte: u8) -> Piece {
     Short([b'\\', b'0' + (byte >> 6), b'0' + (byte >> 3 & 7), b'0' + (byte & 7)], 4)
 }
@@ -301,7 +303,7 @@ mod tests {
     #[test]
     fn text_is_escaped_as_strace_does() {
         assert_eq!(made(|t| push_quoted(t, b"a\n\"b\\\x01\xff", 6)), r#""a\n\"b\\\1\377""#);
-        // As strace 6.1 has it.
+        // Output of strace 6.1.
         let octals = b"\x001\x008\x009\x0b\x0ca\x071\x3f8\x7f\xff";
         assert_eq!(made(|t| push_quoted(t, octals, 15)), r#""\0001\08\09\v\fa\0071?8\177\377""#);
         assert_eq!(made(|t| push_quoted(t, b"\0\0\0\0\0\0\0\x007", 9)), r#""\0\0\0\0\0\0\0\0007""#);
