@@ -1,7 +1,8 @@
-//! Unpacked images, each in a directory that bears its id and is never changed once it has that name.
+//! Cache of unpacked images: one immutable directory per image, named by its id.
 //!
-//! An image is unpacked under another name and renamed when it is complete, both under a lock of its own: of two runs that need it at
-//! once the second one waits. A run that is killed meanwhile leaves an incomplete directory, which the next one removes.
+//! An image is unpacked under a temporary name and renamed on completion, under a lock per image, so that of
+//! two concurrent runs the second waits. A killed run leaves an incomplete directory, which the next run
+//! removes.
 
 use crate::layer::Tree;
 use crate::manifest::Image;
@@ -11,10 +12,10 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Raised when images are unpacked in another way.
+/// Version of the unpacked format; incremented when unpacking changes.
 const VERSION: &str = "1";
 
-/// The directory for unpacked images of the user who runs this process: `$BELLJAR_CACHE`, else `belljar` in the user's cache.
+/// Cache directory of the current user: `$BELLJAR_CACHE`, otherwise `belljar` in the user's cache directory.
 pub fn default_cache() -> Option<PathBuf> {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let absolute = |path: &PathBuf| path.is_absolute();
@@ -24,11 +25,11 @@ pub fn default_cache() -> Option<PathBuf> {
         .or_else(|| given("HOME").filter(absolute).map(|home| home.join(".cache/belljar")))
 }
 
-/// The directory of an unpacked image; it is unpacked now if it was not yet.
+/// Directory of an unpacked image; unpacks the image if necessary.
 pub fn unpacked(source: &mut Source, image: &Image, cache: &Path) -> Result<PathBuf> {
     let folder = cache.join("images");
     let owners = keeps_owners();
-    // With the owners of its files an image is another one.
+    // With file owners, an image is unpacked to a directory of its own.
     let name = format!("{}-{VERSION}{}", image.id, if owners { "-owners" } else { "" });
     let place = folder.join(&name);
     if place.is_dir() {
@@ -41,7 +42,7 @@ pub fn unpacked(source: &mut Source, image: &Image, cache: &Path) -> Result<Path
             .help("set BELLJAR_CACHE to a directory that you may write to, with room for it")
     };
     fs::create_dir_all(&folder).map_err(making)?;
-    // Images have programs that run as root for whoever starts them, which are nobody else's.
+    // Images contain set-user-ID programs, which other users must not be able to run.
     let private = Mode::from_bits_truncate(0o700);
     rustix::fs::chmod(&folder, private).map_err(|errno| making(errno.into()))?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
@@ -58,7 +59,7 @@ pub fn unpacked(source: &mut Source, image: &Image, cache: &Path) -> Result<Path
     let done =
         unpack(source, image, &partial, owners).and_then(|()| fs::rename(&partial, &place).map_err(making));
     if done.is_err() {
-        // Why it could not be unpacked is what counts.
+        // The error of unpacking takes precedence.
         let _ = remove(&partial);
     }
     done.map(|()| place)
@@ -82,7 +83,7 @@ fn remove(directory: &Path) -> std::io::Result<()> {
     }
 }
 
-/// True if files can be given to any user: by root, where all users exist.
+/// True if files can be given any owner: as root in a user namespace with all users.
 fn keeps_owners() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let all = map.split_whitespace().eq(["0", "0", "4294967295"]);

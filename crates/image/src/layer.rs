@@ -1,8 +1,9 @@
-//! Layers put on top of each other in a directory, as containers see them: a layer's files replace those below, its whiteouts
-//! (`.wh.NAME`, `.wh..wh..opq`) remove them.
+//! Image layers stacked in a directory, with container semantics: the files of a layer replace those below,
+//! its whiteouts (`.wh.NAME`, `.wh..wh..opq`) remove them.
 //!
-//! A layer names any path, and links of lower layers lead anywhere: every path is resolved by the kernel with the directory as its root
-//! (`openat2`), and the last component is never followed.
+//! Layers are untrusted: they may name any path, and links of lower layers may point anywhere. Every path is
+//! therefore resolved by the kernel with the directory as its root (`openat2`), and the last component is
+//! never followed.
 
 use crate::{Doing, Error, Result, open_directory, open_within};
 use belljar_base::hex;
@@ -21,20 +22,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 const WHITEOUT: &[u8] = b".wh.";
-/// Prefix of names that mean something else than a removed file.
+/// Prefix of whiteouts with a special meaning.
 const SPECIAL: &[u8] = b".wh..wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// A tree of files that layers are put into.
+/// Directory tree into which layers are unpacked.
 pub struct Tree {
     top: OwnedFd,
-    /// Files get their owners.
+    /// True if files get their owners.
     owners: bool,
-    /// Times of directories, set in the end: what is put into one changes them.
+    /// Modification times of directories, set at the end because adding files changes them.
     directories: BTreeMap<PathBuf, u64>,
 }
 
-/// A stream whose bytes are hashed as they are read.
+/// Stream that hashes the bytes read from it.
 struct Hashed<R> {
     inner: R,
     hash: Sha256,
@@ -48,8 +49,9 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// The content of all frames of a Zstandard stream, one after the other (RFC 8878, section 3): tools that compress in parallel or
-/// that let files be fetched singly (zstd:chunked) write many, and skippable ones with data of their own.
+/// Decoder of all frames of a Zstandard stream in sequence (RFC 8878, section 3). Tools that compress in
+/// parallel or support partial fetches (zstd:chunked) write many frames, and skippable ones with private
+/// data.
 struct ZstdFrames<R> {
     source: R,
     decoder: FrameDecoder,
@@ -87,16 +89,16 @@ impl<R: BufRead> Read for ZstdFrames<R> {
 }
 
 impl Tree {
-    /// A tree in an empty directory.
+    /// Creates a tree in an empty directory.
     pub fn new(at: &Path, owners: bool) -> Result<Tree> {
         let top = open_directory(at).doing("opening the directory")?;
-        // Whatever the umask is: users of the image pass it.
+        // Independent of the umask: the image's users must be able to enter the directory.
         rustix::fs::chmodat(&top, ".", Mode::from_raw_mode(0o755), AtFlags::empty())
             .doing("opening the directory")?;
         Ok(Tree { top, owners, directories: BTreeMap::new() })
     }
 
-    /// Puts a layer on top. Its archive before compression has this digest.
+    /// Unpacks a layer on top. `digest` is that of its uncompressed archive.
     pub fn put(&mut self, part: impl Read, digest: &str) -> Result<()> {
         let mut hashed = Hashed { inner: decompressed(part)?, hash: Sha256::new() };
         let mut archive = tar::Archive::new(&mut hashed);
@@ -112,10 +114,10 @@ impl Tree {
         }
     }
 
-    /// Gives directories their times.
+    /// Sets the modification times of directories.
     pub fn finish(&mut self) -> Result<()> {
         for (path, seconds) in std::mem::take(&mut self.directories) {
-            // One that a later layer has removed.
+            // Skips a directory that a later layer removed.
             let Ok(parent) = self.parent(&path) else { continue };
             if let Some(name) = path.file_name() {
                 set_time(&parent, name, seconds);
@@ -132,7 +134,7 @@ impl Tree {
         let mode = header.mode().doing(failed())? & 0o7777;
         let seconds = header.mtime().doing(failed())?;
         let Some(name) = path.file_name().map(OsStr::to_owned) else {
-            // The root itself.
+            // The entry is the root itself.
             return rustix::fs::chmodat(&self.top, ".", directory_mode(mode), AtFlags::empty())
                 .doing(failed());
         };
@@ -176,7 +178,7 @@ impl Tree {
             let (from, last) =
                 (self.parent(&target).doing(failed())?, target.file_name().unwrap_or_default());
             rustix::fs::linkat(&from, last, &parent, &name, AtFlags::empty()).doing(failed())?;
-            // Owner, mode and time are the file's.
+            // Owner, mode and time are those of the linked file.
             own.insert(path);
             return Ok(());
         } else if kind.is_file() || kind.is_gnu_sparse() {
@@ -184,7 +186,7 @@ impl Tree {
             let file = rustix::fs::openat(&parent, &name, flags, Mode::RUSR | Mode::WUSR).doing(failed())?;
             io::copy(&mut entry, &mut File::from(file)).doing(failed())?;
         } else {
-            // Devices and FIFOs: hosts have devices of their own.
+            // Devices and FIFOs are skipped: hosts have devices of their own.
             return Ok(());
         }
         if self.owners {
@@ -202,11 +204,11 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes what lower layers have in a directory.
+    /// Removes the files of lower layers from a directory.
     fn clear(&self, directory: &OwnedFd, path: &Path, own: &BTreeSet<PathBuf>) -> rustix::io::Result<()> {
         for (name, kind) in listed(directory)? {
             let path = path.join(&name);
-            // A directory may have been made on the way to a file of this layer.
+            // The directory may be a parent of a file of this layer.
             let kept = own.range(path.clone()..).next().is_some_and(|next| next.starts_with(&path));
             if !kept {
                 remove(directory, &name)?;
@@ -217,12 +219,12 @@ impl Tree {
         Ok(())
     }
 
-    /// The directory that holds the last component of a path.
+    /// Opens the parent directory of a path.
     fn parent(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
         open_folder(&self.top, path.parent().unwrap_or(Path::new("")))
     }
 
-    /// A directory of the tree, made with all above it if it is not there.
+    /// Opens a directory of the tree; creates it and its parents if missing.
     fn made(&mut self, path: &Path) -> rustix::io::Result<OwnedFd> {
         match open_folder(&self.top, path) {
             Err(Errno::NOENT) => {}
@@ -243,7 +245,7 @@ impl Tree {
     }
 }
 
-/// A directory's mode; its owner can always remove what is in it.
+/// Mode of a directory; its owner keeps full permissions, so that the contents can be removed.
 fn directory_mode(mode: u32) -> Mode {
     Mode::from_raw_mode(mode | 0o700)
 }
@@ -279,7 +281,7 @@ fn kind_of(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<Option<FileT
     }
 }
 
-/// Removes a file or a directory with all that is in it; nothing if there is none.
+/// Removes a file or a directory with its contents, if present.
 fn remove(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
     match kind_of(directory, name)? {
         None => Ok(()),
@@ -294,14 +296,14 @@ fn remove(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
     }
 }
 
-/// Times are of no consequence for what programs do: one that cannot be set stays.
+/// Sets a modification time. Errors are ignored, since times do not affect programs.
 fn set_time(directory: &OwnedFd, name: &OsStr, seconds: u64) {
     let time = Timespec { tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX), tv_nsec: 0 };
     let times = Timestamps { last_access: time, last_modification: time };
     let _ = rustix::fs::utimensat(directory, name, &times, AtFlags::SYMLINK_NOFOLLOW);
 }
 
-/// The path of a layer's entry, relative to the root.
+/// Path of a layer entry, relative to the root.
 fn inside(bytes: &[u8]) -> Result<PathBuf> {
     let path = Path::new(OsStr::from_bytes(bytes));
     let mut own = PathBuf::new();
@@ -318,7 +320,7 @@ fn inside(bytes: &[u8]) -> Result<PathBuf> {
     Ok(own)
 }
 
-/// A layer's archive, however it is compressed.
+/// Decompressed archive of a layer, whatever its compression.
 fn decompressed<'a>(part: impl Read + 'a) -> Result<Box<dyn Read + 'a>> {
     let mut part = BufReader::with_capacity(1 << 16, part);
     let mut magic = Vec::new();
@@ -326,7 +328,7 @@ fn decompressed<'a>(part: impl Read + 'a) -> Result<Box<dyn Read + 'a>> {
     let whole = io::Cursor::new(magic.clone()).chain(part);
     Ok(match magic[..] {
         [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(whole)),
-        // A skippable frame may be the first (RFC 8878, section 3.1.2).
+        // The first frame may be skippable (RFC 8878, section 3.1.2).
         [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
             Box::new(ZstdFrames { source: whole, decoder: FrameDecoder::new() })
         }

@@ -1,12 +1,15 @@
-//! Root file systems for hosts: a directory as it is, or a container image, which is unpacked into a cache first.
+//! Root file systems for hosts: an existing directory, or a container image, which is unpacked into a cache
+//! first.
 //!
-//! * `source`: an image's parts by name, in the archive of `docker save`, or in an OCI layout (a directory or an archive).
-//! * `manifest`: the documents in it, and the image's configuration ([`Settings`]).
-//! * `layer`: one layer put on top of a tree. Paths of layers are resolved within the tree, by the kernel.
-//! * `cache`: unpacked images, by the digest of their configuration, which names all layers by digests of theirs.
+//! * `source`: parts of an image by name, in an archive of `docker save` or an OCI layout (a directory or an
+//!   archive).
+//! * `manifest`: the documents of an image, and its configuration ([`Settings`]).
+//! * `layer`: unpacking of a layer into a tree. Paths are resolved within the tree by the kernel.
+//! * `cache`: unpacked images, by the digest of their configuration, which contains the digests of all
+//!   layers.
 //!
-//! [`Root::open`] is the way in. Images are data from elsewhere: a layer whose content is not that of its digest, or with a path that
-//! leads out of the image, is an error.
+//! [`Root::open`] is the entry point. Images are untrusted data: a layer whose content does not match its
+//! digest, or a path that leads out of the image, is an error.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -25,12 +28,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Failure to use a file or directory as a root.
+/// Error of opening a root file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
-    /// What to do instead, if there is something.
+    /// Suggested remedy, if any.
     pub help: Option<String>,
 }
 
@@ -54,9 +57,9 @@ impl fmt::Display for Error {
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// Adds the operation to an error of the system.
+/// Adds the failed operation to a system error.
 trait Doing<T> {
-    /// The error reads `operation: error`.
+    /// Formats the error as `operation: error`.
     fn doing(self, operation: impl fmt::Display) -> Result<T>;
 }
 
@@ -69,17 +72,18 @@ impl<T, E: Into<io::Error>> Doing<T> for std::result::Result<T, E> {
     }
 }
 
-/// A root file system that is there as a directory.
+/// Root file system in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// The directory.
+    /// Path of the directory.
     pub directory: PathBuf,
-    /// The settings of the image; those of a plain directory are all empty.
+    /// Settings of the image; empty for a plain directory.
     pub settings: Settings,
 }
 
 impl Root {
-    /// The root at `path`: a directory, an OCI layout, or an archive as `docker save` writes it. Images are unpacked below `cache`.
+    /// Opens the root at `path`: a directory, an OCI layout, or an archive of `docker save`. Images are
+    /// unpacked below `cache`.
     pub fn open(path: &Path, cache: Option<&Path>) -> Result<Root> {
         let found = std::fs::metadata(path).doing("it cannot be looked at")?;
         if found.is_dir() && !path.join("oci-layout").is_file() {
@@ -106,7 +110,7 @@ impl Root {
         Ok(Root { directory, settings: image.settings })
     }
 
-    /// The file at a path of the root, links followed as a program in the root would see them; `None` if there is none.
+    /// File at a path of the root, with links resolved inside the root; `None` if it does not exist.
     pub fn find(&self, path: &Path) -> Option<Stat> {
         let top = open_directory(&self.directory).ok()?;
         let file = open_within(&top, path, OFlags::PATH).ok()?;
@@ -118,7 +122,7 @@ fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Opens a path as if `top` were the root: neither `..` nor a link leads out of it.
+/// Opens a path with `top` as its root: neither `..` nor a link leads out of it.
 fn open_within(top: &OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(top, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)

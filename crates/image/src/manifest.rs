@@ -1,4 +1,4 @@
-//! The documents of an image: which layers it has, and its configuration.
+//! Documents of an image: its list of layers and its configuration.
 
 use crate::source::Source;
 use crate::{Error, Result};
@@ -8,35 +8,35 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 
-/// The names of this machine's architecture in images.
+/// Name of this machine's architecture in images.
 const ARCHITECTURE: &str = "amd64";
 
-/// An image in a source.
+/// Image in a source.
 pub struct Image {
-    /// The digest of its configuration: the image's id, in hexadecimal digits.
+    /// Image id: the digest of the configuration in hexadecimal.
     pub id: String,
-    /// Its layers from the lowest, by name in the source, with the digest of each one's archive before compression.
+    /// Layers from the lowest: name in the source, digest of the uncompressed archive.
     pub layers: Vec<(String, String)>,
-    /// Its settings for programs.
+    /// Settings for programs.
     pub settings: Settings,
 }
 
-/// Settings of an image for the programs in it.
+/// Settings of an image for its programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Environment variables, in the image's order.
+    /// Environment variables in the image's order.
     pub environment: Vec<(String, String)>,
-    /// The program to run and its first arguments (`ENTRYPOINT`).
+    /// Program and its first arguments (`ENTRYPOINT`).
     pub entrypoint: Vec<String>,
-    /// Arguments behind those if there are no others (`CMD`); the first is the program where there is no `entrypoint`.
+    /// Default arguments after `entrypoint` (`CMD`); without `entrypoint` the first one is the program.
     pub command: Vec<String>,
-    /// The user that programs run as, a name or number; `None`: root.
+    /// User name or number of programs; `None` for root.
     pub user: Option<String>,
-    /// The directory that programs start in, if the image has one.
+    /// Initial working directory, if specified.
     pub working_directory: Option<PathBuf>,
 }
 
-/// An item of `manifest.json` in an archive of `docker save`.
+/// Element of `manifest.json` in an archive of `docker save`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct DockerItem {
@@ -46,7 +46,7 @@ struct DockerItem {
     layers: Vec<String>,
 }
 
-/// `index.json` of an OCI layout, an index of indexes, or a manifest: what is there says which.
+/// Document of an OCI layout: `index.json`, a nested index, or a manifest, distinguished by its fields.
 #[derive(Deserialize)]
 struct OciDocument {
     #[serde(default)]
@@ -99,7 +99,7 @@ struct RootFs {
     diff_ids: Vec<String>,
 }
 
-/// The image in a source.
+/// Reads the description of the image in a source.
 pub fn read(source: &mut Source) -> Result<Image> {
     let (config, layers) = if source.has("manifest.json") {
         docker(source)?
@@ -135,7 +135,7 @@ pub fn read(source: &mut Source) -> Result<Image> {
     })
 }
 
-/// The names of configuration and layers in an archive of `docker save`.
+/// Names of the configuration and the layers in an archive of `docker save`.
 fn docker(source: &mut Source) -> Result<(String, Vec<String>)> {
     let mut items: Vec<DockerItem> = parse(&source.document("manifest.json")?, "manifest.json")?;
     match items.len() {
@@ -151,10 +151,10 @@ fn docker(source: &mut Source) -> Result<(String, Vec<String>)> {
     Ok((item.config, item.layers))
 }
 
-/// The names of configuration and layers in an OCI layout.
+/// Names of the configuration and the layers in an OCI layout.
 fn oci(source: &mut Source) -> Result<(String, Vec<String>)> {
     let mut name = "index.json".to_owned();
-    // An index may name indexes, one for each platform.
+    // An index may contain further indexes, one per platform.
     for _ in 0..4 {
         let document: OciDocument = parse(&source.document(&name)?, &name)?;
         if let Some(config) = document.config {
@@ -166,7 +166,7 @@ fn oci(source: &mut Source) -> Result<(String, Vec<String>)> {
     Err(Error::new("its indexes name each other"))
 }
 
-/// The image for this machine among several.
+/// Selects the manifest for this machine.
 fn chosen(manifests: Vec<Descriptor>) -> Result<Descriptor> {
     let fits = |each: &Descriptor| {
         each.platform.as_ref().is_none_or(|own| own.os == "linux" && own.architecture == ARCHITECTURE)
@@ -194,12 +194,12 @@ fn several(names: impl Iterator<Item = String>) -> Error {
         .help("save one alone: docker save -o FILE IMAGE")
 }
 
-/// The name of the part with this digest.
+/// Name of the part with a digest.
 fn blob(digest: &str) -> Result<String> {
     Ok(format!("blobs/sha256/{}", hex_of(digest)?))
 }
 
-/// The hexadecimal digits of a digest.
+/// Hexadecimal digits of a digest.
 fn hex_of(digest: &str) -> Result<String> {
     match digest.strip_prefix("sha256:") {
         Some(hex) if hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()) => {
@@ -217,7 +217,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], name: &str) -> Result<T> {
 fn settings(found: RunSettings) -> Settings {
     let variable =
         |text: String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    // Docker's `user:group`: the group is that of the user here.
+    // The group in Docker's `user:group` is ignored; the user's own group is used.
     let user = found.user.unwrap_or_default();
     let user = user.split(':').next().filter(|user| !user.is_empty() && !matches!(*user, "root" | "0"));
     let directory = found.working_dir.filter(|path| path.starts_with('/') && path != "/");

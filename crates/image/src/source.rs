@@ -1,4 +1,4 @@
-//! The parts of an image by name.
+//! Parts of an image by name.
 
 use crate::{Doing, Error, Result};
 use std::collections::BTreeMap;
@@ -6,18 +6,18 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Take};
 use std::path::{Component, Path, PathBuf};
 
-/// Longest document that is read: those of images have some kilobytes.
+/// Maximum size of a document in bytes; typical documents have a few kilobytes.
 const LONGEST_DOCUMENT: u64 = 16 << 20;
 
-/// An entry of an archive.
+/// Archive entry.
 enum Entry {
-    /// A file: its first byte and its length.
+    /// Regular file: offset and length of its content.
     File(u64, u64),
-    /// A link to another entry. Archives of older programs have them for layers that several images share.
+    /// Link to another entry. Archives of older programs use links for layers shared by images.
     Link(String),
 }
 
-/// An image as a folder of parts.
+/// Image as a set of named parts.
 pub enum Source {
     /// An OCI layout.
     Directory(PathBuf),
@@ -25,7 +25,7 @@ pub enum Source {
     Archive(Archive),
 }
 
-/// An archive whose entries are read where they lie.
+/// Archive whose entries are read in situ.
 pub struct Archive {
     file: File,
     entries: BTreeMap<String, Entry>,
@@ -56,7 +56,7 @@ impl Source {
         Ok(Source::Archive(Archive { file, entries }))
     }
 
-    /// True if there is a part of this name.
+    /// True if the part exists.
     pub fn has(&self, name: &str) -> bool {
         match self {
             Source::Directory(folder) => folder.join(name).is_file(),
@@ -64,9 +64,9 @@ impl Source {
         }
     }
 
-    /// Reads a part.
+    /// Opens a part.
     pub fn part(&mut self, name: &str) -> Result<Take<File>> {
-        // Names come from the image's own documents.
+        // Names come from the image's documents and are untrusted.
         if Path::new(name).components().any(|part| !matches!(part, Component::Normal(_))) {
             return Err(Error::new(format!("its part '{name}' is no name of a file in it")));
         }
@@ -87,7 +87,7 @@ impl Source {
         }
     }
 
-    /// A part's whole content.
+    /// Reads a part into memory.
     pub fn document(&mut self, name: &str) -> Result<Vec<u8>> {
         let mut part = self.part(name)?;
         if part.limit() > LONGEST_DOCUMENT {
@@ -102,7 +102,7 @@ impl Source {
 impl Archive {
     fn find(&self, name: &str) -> Option<(u64, u64)> {
         let mut name = name.to_owned();
-        // Links to links may form a ring.
+        // Links may form a cycle.
         for _ in 0..8 {
             match self.entries.get(&name)? {
                 Entry::File(at, len) => return Some((*at, *len)),
@@ -113,7 +113,7 @@ impl Archive {
     }
 }
 
-/// The name that a link in the folder of `name` means.
+/// Name to which a link in the folder of `name` refers.
 fn beside(name: &str, to: &str) -> String {
     let mut parts: Vec<&str> = name.split('/').collect();
     parts.pop();

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// An entry of a layer: kind (`f`, `d`, `l` symbolic, `h` hard), path, content or target.
+/// Layer entry: kind (`f`, `d`, `l` symbolic, `h` hard), path, content or target.
 type Entry<'a> = (char, &'a str, &'a str);
 
 fn layer(entries: &[Entry<'_>]) -> Vec<u8> {
@@ -17,7 +17,7 @@ fn layer(entries: &[Entry<'_>]) -> Vec<u8> {
         header.set_uid(rustix::process::geteuid().as_raw().into());
         header.set_gid(0);
         header.set_size(0);
-        // `set_path` refuses what attackers write.
+        // `set_path` rejects the paths of an attack.
         header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
         let kind = match kind {
             'f' => tar::EntryType::Regular,
@@ -69,7 +69,7 @@ fn archive(path: &Path, parts: &[(&str, &[u8])]) {
     archive.finish().unwrap();
 }
 
-/// An archive as `docker save` writes it.
+/// Writes an archive as by `docker save`.
 fn docker(path: &Path, layers: &[Vec<u8>], architecture: &str) {
     let config = configuration(layers, architecture);
     let names: Vec<String> = (0..layers.len()).map(|number| format!("{number}/layer.tar")).collect();
@@ -175,7 +175,7 @@ fn nothing_leads_out_of_an_image() {
     let folder = tempfile::tempdir().unwrap();
     let outside = folder.path().to_str().unwrap().to_owned();
     fs::write(folder.path().join("file"), "mine").unwrap();
-    // Links that lead out are resolved within the image.
+    // Links that lead out of the image are resolved inside it.
     let first = layer(&[('l', "out", &outside), ('l', "up", "../../../../../../../..")]);
     let target = format!("up{outside}");
     let more =
@@ -191,7 +191,7 @@ fn nothing_leads_out_of_an_image() {
     assert!(error.contains("'../../etc/passwd' leads out of the image"), "{error}");
     let error = refused(&[layer(&[('f', "d/.wh...", "")])]);
     assert!(error.contains("removes no file"), "{error}");
-    // A hard link may only mean a file of the image.
+    // A hard link must refer to a file of the image.
     let error = refused(&[layer(&[('h', "a", "/etc/passwd")])]);
     assert!(error.contains("unpacking 'a'"), "{error}");
 }
