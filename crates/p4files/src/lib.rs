@@ -1,5 +1,5 @@
-//! Files that set up and test a P4 switch, as users have them: command text of `simple_switch_CLI` ([`commands`]), the tutorials'
-//! runtime JSON ([`runtime`]), and packet tests in STF ([`stf`]).
+//! Files that configure and test a P4 switch: command files of `simple_switch_CLI` ([`commands`]), the
+//! tutorials' runtime JSON ([`runtime`]), and packet tests in STF ([`stf`]).
 #![forbid(unsafe_code)]
 
 pub mod commands;

@@ -1,5 +1,5 @@
-//! The tutorials' runtime files, `s1-runtime.json`: entries, default actions, multicast groups and clone sessions by
-//! name. Priorities are P4Runtime's there: the largest wins.
+//! Runtime files of the P4 tutorials, `s1-runtime.json`: entries, default actions, multicast groups and clone
+//! sessions by name. Priorities are P4Runtime's: the largest wins.
 
 use super::values;
 use belljar_p4::control::{ActionSpec, ControlError, Entry, KeyMatch, MatchKind};
@@ -10,13 +10,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// The priority of the control plane of which P4Runtime's is counted down.
+/// Priority from which P4Runtime's priorities are subtracted to get the switch's.
 const LARGEST: i64 = i32::MAX as i64;
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Runtime {
-    /// Always BMv2's, whatever the file says.
+    /// Ignored: the target is always BMv2.
     #[serde(rename = "target")]
     _target: Option<String>,
     #[serde(rename = "p4info")]
@@ -69,7 +69,7 @@ struct CloneEntry {
     packet_length_bytes: Option<u32>,
 }
 
-/// Sets up a switch as a file says.
+/// Configures a switch from a file.
 pub fn apply_file(switch: &mut Switch, path: &Path) -> Result<(), LoadError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         LoadError::new("", format!("cannot be read: {error}"), "name a runtime file such as s1-runtime.json")
@@ -78,7 +78,7 @@ pub fn apply_file(switch: &mut Switch, path: &Path) -> Result<(), LoadError> {
     apply(switch, &text).map_err(|error| error.in_file(path))
 }
 
-/// Sets up a switch as a text says.
+/// Configures a switch from the text of a file.
 pub fn apply(switch: &mut Switch, text: &str) -> Result<(), LoadError> {
     let reader = &mut serde_json::Deserializer::from_str(text);
     let runtime: Runtime = serde_path_to_error::deserialize(reader).map_err(|error| {
@@ -161,7 +161,7 @@ fn arguments(program: &Program, action: u32, given: &Map<String, Value>) -> Resu
     info.parameters.iter().map(value).collect()
 }
 
-/// A value: a number, an address, or a list of one of them.
+/// Parses a value: a number, an address, or a list of one of them.
 fn number(value: &Value, width: u32) -> Result<Vec<u8>, String> {
     match value {
         Value::Array(one) if one.len() == 1 => number(&one[0], width),
@@ -169,7 +169,7 @@ fn number(value: &Value, width: u32) -> Result<Vec<u8>, String> {
         Value::Bool(truth) => Ok(vec![u8::from(*truth)]),
         Value::Number(number) => match (number.as_u64(), number.as_i64()) {
             (Some(value), _) => Ok(value.to_be_bytes().to_vec()),
-            // A negative number is its two's complement.
+            // A negative number is converted to two's complement.
             (None, Some(value)) if width < 64 && width > 0 && value >= -(1 << (width - 1)) => {
                 Ok((value & ((1 << width) - 1)).to_be_bytes().to_vec())
             }

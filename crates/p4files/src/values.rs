@@ -1,9 +1,9 @@
-//! Numbers as people write them: decimal, hexadecimal, binary, octal, and IPv4, IPv6 and MAC addresses.
+//! Numbers in user input: decimal, hexadecimal, binary, octal, and IPv4, IPv6 and MAC addresses.
 
 use num_bigint::BigUint;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The big-endian bytes of a number or address, or what is wrong with it.
+/// Parses a number or address to big-endian bytes.
 pub(crate) fn parse(text: &str) -> Result<Vec<u8>, String> {
     let wrong = || format!("'{text}' is not a number, IPv4, IPv6 or MAC address");
     if let Some(mac) = mac(text) {
@@ -36,7 +36,7 @@ fn mac(text: &str) -> Option<Vec<u8>> {
     bytes.iter().map(|byte| u8::from_str_radix(byte, 16).ok()).collect()
 }
 
-/// A number below 2^64.
+/// Parses a number below 2^64.
 pub(crate) fn small(text: &str) -> Result<u64, String> {
     let bytes = parse(text)?;
     let start = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());

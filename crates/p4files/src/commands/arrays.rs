@@ -2,7 +2,7 @@ use super::{Call, Result, number, values};
 use belljar_p4::CrcParameters;
 use belljar_p4::control::{CounterData, MeterRates};
 
-/// The rates of a meter: per microsecond, each with its burst, as `RATE:BURST`.
+/// Parses meter rates, `RATE:BURST` each; rates are per microsecond.
 fn rates(words: &[&str]) -> Result<MeterRates> {
     let one = |word: &str| -> Result<(u64, u64)> {
         let (rate, burst) =
@@ -184,7 +184,7 @@ impl Call<'_> {
             let packets = u32::try_from(value).map_err(|_| format!("the depth {value} is too large"))?;
             self.switch.change_queues(port, queue, |limits| limits.packets = packets)?;
         } else {
-            // As for BMv2, 0 sets no rate.
+            // As in BMv2, rate 0 removes the limit.
             let rate = (value > 0).then_some(value);
             self.switch.change_queues(port, queue, |limits| limits.packets_per_second = rate)?;
         }

@@ -1,4 +1,4 @@
-//! Command text of `simple_switch_CLI`: one command a line.
+//! Command files of `simple_switch_CLI`: one command per line.
 
 mod arrays;
 mod profiles;
@@ -12,7 +12,7 @@ use belljar_p4::control::{ActionSpec, Entry, KeyMatch, MatchKind};
 use belljar_p4json::LoadError;
 use std::path::Path;
 
-/// Commands that are carried out, with their arguments.
+/// Supported commands with their arguments.
 const COMMANDS: [(&str, &str); 54] = [
     ("act_prof_add_member_to_group", "PROFILE MEMBER GROUP"),
     ("act_prof_create_group", "PROFILE"),
@@ -72,7 +72,7 @@ const COMMANDS: [(&str, &str); 54] = [
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Carries out the commands of a file; gives what they print.
+/// Executes the commands of a file; returns their output.
 pub fn apply_file(switch: &mut Switch, path: &Path) -> std::result::Result<String, LoadError> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         LoadError::new(
@@ -85,7 +85,7 @@ pub fn apply_file(switch: &mut Switch, path: &Path) -> std::result::Result<Strin
     apply(switch, &text).map_err(|error| error.in_file(path))
 }
 
-/// Carries out commands; gives what they print. Stops at the first that fails.
+/// Executes commands up to the first failure; returns their output.
 pub fn apply(switch: &mut Switch, text: &str) -> std::result::Result<String, LoadError> {
     let mut out = String::new();
     for (n, line) in text.lines().enumerate() {
@@ -96,7 +96,7 @@ pub fn apply(switch: &mut Switch, text: &str) -> std::result::Result<String, Loa
     Ok(out)
 }
 
-/// Carries out one command; gives what it prints.
+/// Executes one command; returns its output.
 pub(crate) fn command(switch: &mut Switch, line: &str) -> Result<String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -118,7 +118,7 @@ pub(crate) fn command(switch: &mut Switch, line: &str) -> Result<String> {
     }
 }
 
-/// A command with its arguments.
+/// Command with its arguments.
 struct Call<'a> {
     switch: &'a mut Switch,
     name: &'a str,
@@ -127,7 +127,7 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The arguments, if there are from `least` to `most`.
+    /// Returns the arguments if their number is from `least` to `most`.
     fn take(&self, least: usize, most: usize) -> Result<&'a [&'a str]> {
         if self.arguments.len() < least || self.arguments.len() > most {
             return Err(format!(
@@ -160,7 +160,7 @@ fn arguments(words: &[&str]) -> Result<Vec<Vec<u8>>> {
     words.iter().map(|word| values::parse(word)).collect()
 }
 
-/// One field of a key, as the command line writes it.
+/// Parses the match value of a key field.
 fn key_match(text: &str, kind: MatchKind) -> Result<KeyMatch> {
     Ok(match kind {
         MatchKind::Exact => KeyMatch::Exact(values::parse(text)?),
@@ -205,7 +205,7 @@ fn key(switch: &Switch, table: u32, words: &[&str]) -> Result<Vec<KeyMatch>> {
     words.iter().zip(&info.key).map(|(word, key)| key_match(word, key.kind)).collect()
 }
 
-/// An entry from a key, an action and perhaps a priority.
+/// Builds an entry from a key, an action and an optional priority.
 fn entry(
     switch: &Switch,
     table: u32,

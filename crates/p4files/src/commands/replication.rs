@@ -2,7 +2,7 @@ use super::{Call, Result, number};
 use belljar_p4::switch::{CloneSession, Replica};
 use std::fmt::Write;
 
-/// Ports before a bar, and link aggregation groups after it.
+/// Parses ports before a bar, and link aggregation groups after it.
 fn ports_and_lags(words: &[&str]) -> Result<(Vec<u16>, Vec<u16>)> {
     let bar = words.iter().position(|word| *word == "|").unwrap_or(words.len());
     let list = |words: &[&str]| words.iter().map(|word| number(word)).collect::<Result<Vec<u16>>>();

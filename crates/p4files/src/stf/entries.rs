@@ -1,10 +1,10 @@
-//! Entries as STF writes them: `add TABLE [PRIORITY] KEY:VALUE ... ACTION(NAME:VALUE, ...) [= NAME]`.
+//! Table entries in STF: `add TABLE [PRIORITY] KEY:VALUE ... ACTION(NAME:VALUE, ...) [= NAME]`.
 
 use super::Script;
 use crate::values;
 use belljar_p4::control::{ActionSpec, Entry, KeyInfo, KeyMatch, MatchKind};
 
-/// The priority that STF's are subtracted from: in STF the largest wins.
+/// Priority from which STF's priorities are subtracted: in STF the largest wins.
 const BASE: i64 = 10_000;
 
 impl Script {
@@ -48,7 +48,7 @@ impl Script {
         Ok(self.switch.set_default(table, &action)?)
     }
 
-    /// `remove all`, or the name of an entry.
+    /// Executes `remove all`, or removes a named entry.
     pub(super) fn remove(&mut self, text: &str) -> Result<(), String> {
         if text.eq_ignore_ascii_case("all") {
             for table in 0..self.switch.program().table_names().count() as u32 {
@@ -96,7 +96,7 @@ impl Script {
     }
 }
 
-/// The text before an action, and the action with its arguments.
+/// Splits off the action and its arguments; returns the text before the action, and the action.
 fn split_action(text: &str) -> Result<(&str, &str), String> {
     let open = text.find('(').ok_or("the action has no arguments; write ACTION()")?;
     let start = text[..open].trim_end().rfind(char::is_whitespace).map_or(0, |at| at + 1);
@@ -110,7 +110,7 @@ fn absent(key: &KeyInfo) -> KeyMatch {
     }
 }
 
-/// STF writes `extra$0.h` for `extra[0].h`, and may leave out the beginning and `.$valid$`.
+/// Index of a key field. STF writes `extra$0.h` for `extra[0].h`, and may omit the prefix and `.$valid$`.
 fn find_key(keys: &[KeyInfo], name: &str) -> Option<usize> {
     let name = match name.split_once('$') {
         Some((stack, rest)) if rest.starts_with(|digit: char| digit.is_ascii_digit()) => {
@@ -162,7 +162,7 @@ fn key_match(key: &KeyInfo, text: &str) -> Result<KeyMatch, String> {
     })
 }
 
-/// A value with wild digits and the mask of the others; an empty mask for a decimal number.
+/// Parses a value with wildcard digits, and its mask; a decimal number has an empty mask.
 fn wild(text: &str) -> Result<(Vec<u8>, Vec<u8>), String> {
     let ones = match text.get(..2) {
         Some("0x") => 'f',

@@ -1,7 +1,7 @@
-//! Packet tests in STF, the format of the P4 compiler's tests.
+//! Packet tests in STF, the test format of p4c.
 //!
-//! A script adds entries, sends packets to ports and lists the packets that are expected on each port, in order. The
-//! checks come at its end: on each port that the script names the packets are as many and as they were expected to be.
+//! A script adds entries, sends packets to ports and lists the expected packets of each port in order. The
+//! checks run at the end: each port named by the script must have emitted exactly the expected packets.
 
 mod entries;
 mod pattern;
@@ -13,18 +13,18 @@ use pattern::Pattern;
 use std::fmt;
 use std::sync::Arc;
 
-/// Time that passes with each `wait`, and between packets.
+/// Simulated time of each `wait`, and between packets.
 const WAIT: SimDuration = SimDuration::from_secs(1);
 const PACE: SimDuration = SimDuration::from_millis(1);
 
-/// Deviation of a switch from a script, or mistake in it.
+/// Failure: a deviation of the switch from the script, or an error in the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Line of the script, 0 if it is none of one line.
+    /// Line number; 0 if the failure has no single line.
     pub line: usize,
-    /// Deviation.
+    /// Description of the failure.
     pub message: String,
-    /// The script itself is wrong, not the switch.
+    /// True if the script, not the switch, is at fault.
     pub script: bool,
 }
 
@@ -37,27 +37,27 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Outcome of a script.
+/// Result of a script.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Deviations, in order. Empty if the script has passed.
+    /// Failures in order; empty if the script passed.
     pub failures: Vec<Failure>,
-    /// Packets that were sent to the switch.
+    /// Number of packets sent to the switch.
     pub sent: usize,
-    /// Packets that were expected.
+    /// Number of expected packets.
     pub expected: usize,
-    /// Trace of the packets, if it was asked for.
+    /// Packet trace, if requested.
     pub trace: String,
 }
 
 struct Script {
     switch: Switch,
     now: SimTime,
-    /// Handles under the names that the script gave them.
+    /// Entry handles by their names in the script.
     handles: Map<String, u32>,
     expected: Map<u16, Vec<(usize, Option<Pattern>)>>,
     got: Map<u16, Vec<Vec<u8>>>,
-    /// Ports that the script names.
+    /// Ports named by the script.
     named: Vec<u16>,
 }
 
@@ -83,7 +83,7 @@ pub fn run(program: &Arc<Program>, script: &str, trace: bool) -> Outcome {
         if let Err((script, message)) = state.line(n + 1, line, &mut outcome) {
             outcome.failures.push(Failure { line: n + 1, message, script });
             if script {
-                // What follows would fail for this alone.
+                // Subsequent failures would be consequences of this one.
                 return outcome;
             }
         }
@@ -219,7 +219,7 @@ impl Script {
                 _ => return None,
             })
         };
-        // Some of the compiler's scripts count the frame check sequence, which no frame has here.
+        // Some scripts of p4c count the frame check sequence, which simulated frames lack.
         let with_fcs = if kind == "bytes" { value + 4 * data.packets } else { value };
         let (Some(plain), Some(with_fcs)) = (holds(value), holds(with_fcs)) else { return Err(usage()) };
         if !plain && !with_fcs {

@@ -1,6 +1,6 @@
 use belljar_base::hex;
 
-/// An expected packet: nibbles, wild ones among them, and whether the packet ends with them.
+/// Expected packet: nibbles with wildcards, and whether the packet must end after them.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     nibbles: Vec<Option<u8>>,
@@ -28,7 +28,7 @@ impl Pattern {
         Ok(Pattern { nibbles, exact })
     }
 
-    /// Finds the first difference.
+    /// Compares a packet; the error describes the first difference.
     pub fn check(&self, packet: &[u8]) -> Result<(), String> {
         let got = || format!("got {}", hex(packet));
         let nibbles: Vec<u8> = packet.iter().flat_map(|byte| [byte >> 4, byte & 15]).collect();
@@ -55,7 +55,7 @@ impl Pattern {
     }
 }
 
-/// The bytes of hexadecimal digits; an odd one at the end is the high half of a byte.
+/// Decodes hexadecimal digits; an odd final digit is the high half of a byte.
 pub(super) fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let digits: Vec<u8> = text
         .chars()
