@@ -1,25 +1,25 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Refusal of a program, with the file, the place in it and the remedy.
+/// Error of a program file, with the file, the position and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// File that was read, if the text came from one.
+    /// File that was read, if any.
     pub file: Option<PathBuf>,
-    /// Place inside the file: a path such as `pipelines[0].tables[2] (ipv4_lpm)`, or a line.
+    /// Position in the file: a path such as `pipelines[0].tables[2] (ipv4_lpm)`, or a line.
     pub place: String,
-    /// Reason of the refusal.
+    /// Description of the problem.
     pub problem: String,
-    /// Suggested change, empty if there is none beyond the problem itself.
+    /// Suggested remedy; empty if the problem implies it.
     pub remedy: String,
 }
 
 impl LoadError {
-    /// Error at a place in a file that is not named yet.
+    /// Creates an error without a file.
     pub fn new(place: impl Into<String>, problem: impl Into<String>, remedy: impl Into<String>) -> LoadError {
         LoadError { file: None, place: place.into(), problem: problem.into(), remedy: remedy.into() }
     }
-    /// Same error, in this file.
+    /// Adds the file to the error.
     pub fn in_file(mut self, file: &Path) -> LoadError {
         self.file = Some(file.to_path_buf());
         self

@@ -1,7 +1,7 @@
-//! BMv2 JSON, version 2.x, as p4c writes it: the model of the file, its reader, and the error of files of P4.
+//! BMv2 JSON, version 2.x, as emitted by p4c: model of the file, its reader, and the error type of P4 files.
 //!
-//! Values and expressions stay JSON here; `p4` resolves them when it lowers the program. The model is a crate of its own because the
-//! code of its reader, which serde derives, is half of all code of P4 and runs once.
+//! Values and expressions remain JSON; `p4` resolves them when it lowers the program. The model is a separate
+//! crate because its serde-derived reader is half of the code of all P4 crates and runs once.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -15,16 +15,16 @@ pub use model::*;
 use serde::Deserialize;
 pub use suggest::nearest;
 
-/// Deepest nesting of arrays and objects that is read.
+/// Maximum nesting of arrays and objects.
 const MAX_DEPTH: usize = 400;
 
 impl Root {
-    /// Reads a program from its text.
+    /// Reads a program from JSON text.
     pub fn from_text(text: &str) -> Result<Root, LoadError> {
         check_depth(text)?;
         let mut reader = serde_json::Deserializer::from_str(text);
         reader.disable_recursion_limit();
-        // The version is looked at first: another version's file fails in many ways that say less.
+        // The version is checked first, because files of other versions cause many less specific errors.
         let value =
             serde_json::Value::deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
         let value = value.map_err(|error| {
@@ -49,10 +49,10 @@ impl Root {
 }
 
 impl Call {
-    /// Reads a call of a primitive that stands as a value in another one.
+    /// Reads a primitive call that is an argument of another call.
     ///
     /// # Errors
-    /// The reason why the value is no call.
+    /// Returns the reason why the value is not a call.
     pub fn from_value(value: &serde_json::Value) -> Result<Call, String> {
         serde_json::from_value(value.clone()).map_err(|error| error.to_string())
     }

@@ -5,10 +5,10 @@ mod pipeline;
 
 pub use pipeline::*;
 
-/// Name of a field: its header and itself.
+/// Field name: header and field.
 pub type FieldName = (String, String);
 
-/// Program as the file has it.
+/// Contents of a program file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Root {
@@ -29,7 +29,7 @@ pub struct Root {
     pub header_unions: Vec<HeaderUnion>,
     /// Stacks of header unions.
     pub header_union_stacks: Vec<HeaderUnionStack>,
-    /// Fields that clones, resubmitted and recirculated packets keep.
+    /// Fields preserved in clones, resubmitted and recirculated packets.
     pub field_lists: Vec<FieldList>,
     /// Error constants.
     pub errors: Vec<(String, u64)>,
@@ -57,7 +57,7 @@ pub struct Root {
     pub pipelines: Vec<Pipeline>,
     /// Checksums that are verified and updated.
     pub checksums: Vec<Checksum>,
-    /// Fields that BMv2 computes with; of no meaning here.
+    /// Fields used in BMv2's arithmetic; ignored.
     pub force_arith: Vec<Value>,
     /// Instances of externs.
     pub extern_instances: Vec<ExternInstance>,
@@ -85,7 +85,7 @@ pub struct SourceInfo {
     pub line: u64,
     /// Column.
     pub column: u64,
-    /// Text at that place.
+    /// Source text at the position.
     pub source_fragment: String,
 }
 
@@ -96,12 +96,12 @@ pub struct HeaderType {
     pub name: String,
     /// Number.
     pub id: u64,
-    /// Fields: name, width in bits or "*", and whether it is signed.
+    /// Fields: name, width in bits or "*", and signedness.
     pub fields: Vec<Vec<Value>>,
-    /// Length of the field of variable width, in bits.
+    /// Length of the variable-width field in bits.
     #[serde(default)]
     pub length_exp: Option<Value>,
-    /// Most bytes of a header with a field of variable width.
+    /// Maximum length in bytes of a header with a variable-width field.
     #[serde(default)]
     pub max_length: Option<u64>,
 }
@@ -115,10 +115,10 @@ pub struct Header {
     pub id: u64,
     /// Type's name.
     pub header_type: String,
-    /// Metadata: always valid and never on the wire.
+    /// True for metadata: always valid and never on the wire.
     #[serde(default)]
     pub metadata: bool,
-    /// Hidden from the control plane.
+    /// True if hidden from the control plane.
     #[serde(default)]
     pub pi_omit: bool,
 }
@@ -175,7 +175,7 @@ pub struct HeaderUnionStack {
     pub header_union_ids: Vec<u64>,
 }
 
-/// Fields that a copy of a packet keeps.
+/// Fields preserved in a copy of a packet.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct FieldList {
     /// Number.
@@ -203,7 +203,7 @@ pub struct Parser {
     pub name: String,
     /// Number.
     pub id: u64,
-    /// First state's name.
+    /// Name of the initial state.
     pub init_state: Option<String>,
     /// States.
     pub parse_states: Vec<ParseState>,
@@ -246,13 +246,13 @@ pub struct Transition {
     /// `default`, `hexstr` or `parse_vset`.
     #[serde(rename = "type", default)]
     pub kind: Option<String>,
-    /// Value or name of a value set.
+    /// Value, or name of a value set.
     #[serde(default)]
     pub value: Option<String>,
     /// Mask.
     #[serde(default)]
     pub mask: Option<String>,
-    /// Next state's name, none to accept.
+    /// Name of the next state; `None` accepts.
     #[serde(default)]
     pub next_state: Option<String>,
 }
@@ -266,7 +266,7 @@ pub struct ParseVset {
     pub id: u64,
     /// Width of its values in bits, without padding.
     pub compressed_bitwidth: u64,
-    /// Most values.
+    /// Maximum number of values.
     #[serde(default)]
     pub max_size: Option<u64>,
 }
@@ -278,7 +278,7 @@ pub struct Deparser {
     pub name: String,
     /// Number.
     pub id: u64,
-    /// Names of headers, in the order in which they are emitted.
+    /// Names of headers in emission order.
     pub order: Vec<String>,
     /// Extern calls of the deparser.
     #[serde(default)]
@@ -295,19 +295,19 @@ pub struct MeterArray {
     /// `bytes` or `packets`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Rates of each, 2 for three colours.
+    /// Number of rates per meter, 2 for three colours.
     #[serde(default)]
     pub rate_count: Option<u64>,
-    /// Meters in the array.
+    /// Number of meters.
     #[serde(default)]
     pub size: Option<u64>,
-    /// One for each entry of a table.
+    /// True for a direct meter: one per table entry.
     #[serde(default)]
     pub is_direct: bool,
     /// Table of a direct meter.
     #[serde(default)]
     pub binding: Option<String>,
-    /// Field that gets the colour of a direct meter.
+    /// Field that receives the colour of a direct meter.
     #[serde(default)]
     pub result_target: Option<FieldName>,
 }
@@ -319,10 +319,10 @@ pub struct CounterArray {
     pub name: String,
     /// Number.
     pub id: u64,
-    /// Counters in the array.
+    /// Number of counters.
     #[serde(default)]
     pub size: Option<u64>,
-    /// One for each entry of a table.
+    /// True for a direct counter: one per table entry.
     #[serde(default)]
     pub is_direct: bool,
     /// Table of a direct counter.
@@ -337,9 +337,9 @@ pub struct RegisterArray {
     pub name: String,
     /// Number.
     pub id: u64,
-    /// Registers in the array.
+    /// Number of registers.
     pub size: u64,
-    /// Width of each in bits.
+    /// Width of each register in bits.
     pub bitwidth: u64,
 }
 
@@ -398,17 +398,17 @@ pub struct Checksum {
     pub name: String,
     /// Number.
     pub id: u64,
-    /// Field of the checksum.
+    /// Field that holds the checksum.
     pub target: FieldName,
-    /// `generic`.
+    /// Type, `generic`.
     #[serde(rename = "type", default)]
     pub kind: Option<String>,
     /// Calculation's name.
     pub calculation: String,
-    /// It is verified after parsing.
+    /// True if verified after parsing.
     #[serde(default = "yes")]
     pub verify: bool,
-    /// It is updated before deparsing.
+    /// True if updated before deparsing.
     #[serde(default = "yes")]
     pub update: bool,
     /// Condition.

@@ -1,4 +1,5 @@
-/// Name among `names` that is most like the wrong one, if one is like it. The last part of a dotted name may stand for it.
+/// Name most similar to a misspelt one, if any is similar enough. The last component of a dotted name also
+/// matches.
 pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let score = |name: &str| strsim::jaro_winkler(&wrong.to_lowercase(), &name.to_lowercase());
     let tail = |name: &'a str| name.rsplit('.').next().unwrap_or(name);

@@ -11,7 +11,7 @@ pub struct Pipeline {
     pub name: String,
     /// Number.
     pub id: u64,
-    /// Name of the first node, none if the control is empty.
+    /// Name of the first node; `None` if the control is empty.
     pub init_table: Option<String>,
     /// Tables.
     #[serde(default)]
@@ -22,7 +22,7 @@ pub struct Pipeline {
     /// Conditions.
     #[serde(default)]
     pub conditionals: Vec<Conditional>,
-    /// Calls of actions without a table.
+    /// Action calls outside of tables.
     #[serde(default)]
     pub action_calls: Vec<ActionCall>,
 }
@@ -34,15 +34,15 @@ pub struct ActionProfile {
     pub name: String,
     /// Number.
     pub id: u64,
-    /// Most members.
+    /// Maximum number of members.
     #[serde(default)]
     pub max_size: Option<u64>,
-    /// Choice of a group's member.
+    /// Selector of group members.
     #[serde(default)]
     pub selector: Option<Selector>,
 }
 
-/// Choice of a group's member by a hash.
+/// Selection of a group's member by a hash.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Selector {
     /// Algorithm's name.
@@ -69,13 +69,13 @@ pub struct Table {
     /// Action profile of an indirect table.
     #[serde(default)]
     pub action_profile: Option<String>,
-    /// Most entries.
+    /// Maximum number of entries.
     #[serde(default)]
     pub max_size: Option<u64>,
-    /// Direct counters.
+    /// True if entries have direct counters.
     #[serde(default)]
     pub with_counters: bool,
-    /// Idle timeouts.
+    /// True if entries support idle timeouts.
     #[serde(default)]
     pub support_timeout: bool,
     /// Key.
@@ -87,13 +87,13 @@ pub struct Table {
     /// Names of the actions.
     #[serde(default)]
     pub actions: Vec<String>,
-    /// Next node by action, or by `__HIT__` and `__MISS__`.
+    /// Next node by action name, or by `__HIT__` and `__MISS__`.
     #[serde(default)]
     pub next_tables: Map<String, Value>,
     /// Next node after a miss without a default action.
     #[serde(default)]
     pub base_default_next: Option<String>,
-    /// Direct meters' name.
+    /// Name of the direct meters.
     #[serde(default)]
     pub direct_meters: Option<String>,
     /// Default entry.
@@ -109,7 +109,7 @@ pub struct Table {
 pub struct TableKey {
     /// `exact`, `lpm`, `ternary`, `range`, `optional` or `valid`.
     pub match_type: String,
-    /// Name for the control plane.
+    /// Control-plane name.
     #[serde(default)]
     pub name: Option<String>,
     /// Field, or header for `valid`.
@@ -124,13 +124,13 @@ pub struct TableKey {
 pub struct DefaultEntry {
     /// Action's number.
     pub action_id: u64,
-    /// The action is constant.
+    /// True if the action is constant.
     #[serde(default)]
     pub action_const: bool,
     /// Values of the action's parameters.
     #[serde(default)]
     pub action_data: Vec<String>,
-    /// The values are constant.
+    /// True if the action's arguments are constant.
     #[serde(default)]
     pub action_entry_const: bool,
 }
@@ -145,10 +145,10 @@ pub struct Entry {
     pub match_key: Vec<EntryKey>,
     /// Action.
     pub action_entry: DefaultEntry,
-    /// Priority, the smallest number first.
+    /// Priority; the smallest number wins.
     #[serde(default)]
     pub priority: Option<i64>,
-    /// The entry may not be changed.
+    /// True if the entry is constant.
     #[serde(default)]
     pub is_const: Option<bool>,
 }
@@ -156,7 +156,7 @@ pub struct Entry {
 /// Value of a key's field in an entry.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct EntryKey {
-    /// Kind of match.
+    /// Match kind.
     pub match_type: String,
     /// Value.
     #[serde(default)]
@@ -164,7 +164,7 @@ pub struct EntryKey {
     /// Mask of a ternary match.
     #[serde(default)]
     pub mask: Option<String>,
-    /// Length of the prefix of an `lpm` match.
+    /// Prefix length of an `lpm` match in bits.
     #[serde(default)]
     pub prefix_length: Option<u64>,
     /// First value of a range.
@@ -195,7 +195,7 @@ pub struct Conditional {
     pub false_next: Option<String>,
 }
 
-/// Call of an action without a table.
+/// Action call outside of a table.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ActionCall {
     /// Name.
